@@ -1,10 +1,11 @@
 """Maps ``src/*.pyx`` to ``craftc._kernels.*``; everything else stands in pyproject.toml.
 
-Switches (environment): ``CRAFTC_DEBUG=1`` bounds checks and monotonicity assertions on, ``CRAFTC_NO_OPENMP=1`` builds
-serial kernels, ``CRAFTC_NO_INT128=1`` uses the two-limb integers of compilers without a 128-bit type,
-``CRAFTC_QUICK=1`` compiles in half the time and gives the same bits from slower kernels, as a debug build does,
-``CRAFTC_LINETRACE=1`` lets coverage see the lines of ``src/*.pyx`` (the C then lies beside them), and
-``CRAFTC_SANITIZE=address,undefined`` or ``thread`` builds with these sanitizers. Wheels are built with none of them.
+Switches (environment): ``CRAFTC_DEBUG=1`` bounds checks and monotonicity assertions on,
+``CRAFTC_NO_OPENMP=1`` builds serial kernels, ``CRAFTC_NO_INT128=1`` uses the two-limb integers of compilers
+without a 128-bit type, ``CRAFTC_QUICK=1`` compiles in half the time and gives the same bits from slower
+kernels, as a debug build does, ``CRAFTC_LINETRACE=1`` lets coverage see the lines of ``src/*.pyx`` (the C
+then lies beside them), and ``CRAFTC_SANITIZE=address,undefined`` or ``thread`` builds with these sanitizers.
+Wheels are built with none of them.
 """
 
 import os
@@ -25,7 +26,11 @@ def switch(name):
     return os.environ.get(name, "0") not in ("", "0")
 
 
-DEBUG, LINETRACE, SANITIZE = switch("CRAFTC_DEBUG"), switch("CRAFTC_LINETRACE"), os.environ.get("CRAFTC_SANITIZE", "")
+DEBUG, LINETRACE, SANITIZE = (
+    switch("CRAFTC_DEBUG"),
+    switch("CRAFTC_LINETRACE"),
+    os.environ.get("CRAFTC_SANITIZE", ""),
+)
 DIRECTIVES = {
     "language_level": 3,
     "boundscheck": DEBUG,
@@ -44,12 +49,21 @@ if LINETRACE:
 
 
 def flags():
-    """Compile and link flags: never -march=native, never -ffast-math, no contraction (same bits on every clone)."""
+    """Compile and link flags: never -march=native, never -ffast-math, no contraction (same bits on every
+    clone).
+    """
     if sys.platform == "win32":
         compile_flags = ["/O2", "/std:c11"]
         openmp = (["/openmp"], [])
     else:
-        compile_flags = ["-O3", "-g0", "-fno-math-errno", "-fno-trapping-math", "-ffp-contract=off", "-fvisibility=hidden"]
+        compile_flags = [
+            "-O3",
+            "-g0",
+            "-fno-math-errno",
+            "-fno-trapping-math",
+            "-ffp-contract=off",
+            "-fvisibility=hidden",
+        ]
         mac = sys.platform == "darwin"
         openmp = (["-Xpreprocessor", "-fopenmp"], ["-lomp"]) if mac else (["-fopenmp"], ["-fopenmp"])
     if switch("CRAFTC_NO_OPENMP"):
@@ -100,7 +114,10 @@ def kernels():
 
 
 class BuildInParallel(build_ext):
-    """One compiler per core unless `--parallel` gives another number, the largest C file first. What is installed has no symbol tables."""
+    """One compiler per core unless `--parallel` gives another number, the largest C file first.
+
+    What is installed has no symbol tables.
+    """
 
     def finalize_options(self):
         super().finalize_options()
@@ -109,11 +126,14 @@ class BuildInParallel(build_ext):
 
     def build_extensions(self):
         self.extensions.sort(key=lambda each: -os.path.getsize(each.sources[0]))
-        if sys.platform == "linux" and not self.inplace:  # names of static functions serve profilers and debuggers, not users
+        if (
+            sys.platform == "linux" and not self.inplace
+        ):  # names of static functions serve profilers and debuggers, not users
             for each in self.extensions:
                 each.extra_link_args = [*each.extra_link_args, "-s"]
         if self.compiler.compiler_type == "msvc" and not self.compiler.initialized:
-            self.compiler.initialize()  # otherwise the first call to compile does this, in several threads at once
+            # otherwise the first call to compile does this, in several threads at once
+            self.compiler.initialize()
         super().build_extensions()
 
 

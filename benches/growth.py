@@ -2,10 +2,11 @@
 
     python benches/growth.py [--limit 20] [--only NAME ...] [--axis rows|columns|clusters ...] [--write]
 
-One size varies, the others stay at 2 000 rows, 8 columns and 8 clusters; clusters vary in tables of 40 000 rows and 32 columns. Every fit
-runs in a process of its own with one thread. Times are CPU seconds of the fit, the table being in memory. A series ends before a fit that
-is predicted to take more than the limit. The slope is the exponent of a power of the size, from least squares on logarithms of the last
-three sizes, without times below 20 ms. Memory is the growth of the peak resident set during the fit. ``--write`` replaces what was
+One size varies, the others stay at 2 000 rows, 8 columns and 8 clusters; clusters vary in tables of 40 000
+rows and 32 columns. Every fit runs in a process of its own with one thread. Times are CPU seconds of the fit,
+the table being in memory. A series ends before a fit that is predicted to take more than the limit. The slope
+is the exponent of a power of the size, from least squares on logarithms of the last three sizes, without
+times below 20 ms. Memory is the growth of the peak resident set during the fit. ``--write`` replaces what was
 measured in growth.json, and writes the tables to growth.md, from which the performance page draws them.
 """
 
@@ -51,7 +52,9 @@ def blobs(rows: int, columns: int, clusters: int) -> Any:
 
 
 def mixed(rows: int, columns: int, clusters: int) -> Any:
-    """The same in half of the columns; the other half holds ten levels, of which one has a share of .64 in a cluster."""
+    """The same in half of the columns; the other half holds ten levels, of which one has a share of .64 in a
+    cluster.
+    """
     from craftc import MixedTable
 
     rng = np.random.default_rng(0)
@@ -59,7 +62,9 @@ def mixed(rows: int, columns: int, clusters: int) -> Any:
     X = np.empty((rows, columns))
     X[:, :half] = rng.normal(size=(rows, half)) + 3 * rng.normal(size=(clusters, half))[z]
     for j in range(half, columns):
-        X[:, j] = np.where(rng.random(rows) < 0.6, rng.integers(0, 10, clusters)[z], rng.integers(0, 10, rows))
+        X[:, j] = np.where(
+            rng.random(rows) < 0.6, rng.integers(0, 10, clusters)[z], rng.integers(0, 10, rows)
+        )
     return MixedTable.from_data(X, categorical=list(range(half, columns)))
 
 
@@ -164,7 +169,9 @@ def convex(X: Any, clusters: int) -> Any:
 def spectral(table: Any, clusters: int) -> Any:
     from craftc import GraphSpectralFeatures
 
-    return GraphSpectralFeatures(min(clusters, len(table.schema.columns)), random_state=0, n_threads=1).fit(table)
+    return GraphSpectralFeatures(min(clusters, len(table.schema.columns)), random_state=0, n_threads=1).fit(
+        table
+    )
 
 
 CASES = {
@@ -185,7 +192,9 @@ CASES = {
 
 
 def child(name: str, rows: int, columns: int, clusters: int) -> None:
-    """Fit once, after a fit of a small table that loads all modules; print CPU seconds, clusters and bytes of peak memory."""
+    """Fit once, after a fit of a small table that loads all modules; print CPU seconds, clusters and bytes of
+    peak memory.
+    """
     case = CASES[name]
     warnings.simplefilter("ignore")
     case.run(case.table(200, 4, 2), 2)
@@ -204,10 +213,18 @@ def child(name: str, rows: int, columns: int, clusters: int) -> None:
 
 def measure(name: str, sizes: dict[str, int], limit: float) -> dict[str, Any] | None:
     """Result of one fit in a process of its own; None above four times the limit."""
-    command = [sys.executable, __file__, "--child", name, *(str(sizes[axis]) for axis in ("rows", "columns", "clusters"))]
+    command = [
+        sys.executable,
+        __file__,
+        "--child",
+        name,
+        *(str(sizes[axis]) for axis in ("rows", "columns", "clusters")),
+    ]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     try:
-        done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=4 * limit + 60)
+        done = subprocess.run(
+            command, capture_output=True, text=True, env=environment, timeout=4 * limit + 60
+        )
     except subprocess.TimeoutExpired:
         return None
     if done.returncode:
@@ -236,7 +253,11 @@ def series(name: str, axis: str, limit: float) -> Series:
             break
         found[size] = result
         megabytes = result["bytes"] / 1e6
-        print(f"{name:<32} {axis:<9} {size:>10,} {result['seconds']:9.3f} s {megabytes:9.1f} MB, found {result['found']}", flush=True)
+        print(
+            f"{name:<32} {axis:<9} {size:>10,} {result['seconds']:9.3f} s {megabytes:9.1f} MB, found "
+            f"{result['found']}",
+            flush=True,
+        )
     return found
 
 
@@ -250,19 +271,32 @@ def slope(found: Series) -> float:
 
 
 def machine() -> str:
-    processors = [line.split(":")[1].strip() for line in Path("/proc/cpuinfo").read_text().splitlines() if "model name" in line]
+    processors = [
+        line.split(":")[1].strip()
+        for line in Path("/proc/cpuinfo").read_text().splitlines()
+        if "model name" in line
+    ]
     return f"{processors[0] if processors else platform.machine()}, Python {platform.python_version()}"
 
 
 def markdown(results: dict[str, dict[str, Any]]) -> str:
     """The tables: seconds per size and slope for each axis, and bytes per row."""
     measured = "; ".join(sorted({found["measured"] for found in results.values()}))
-    lines = ["# Growth of time and memory", "", f"Measured with `python benches/growth.py --write`, one thread: {measured}.", ""]
+    lines = [
+        "# Growth of time and memory",
+        "",
+        f"Measured with `python benches/growth.py --write`, one thread: {measured}.",
+        "",
+    ]
     for axis in SIZES:
         shown = {name: found[axis] for name, found in results.items() if found.get(axis)}
         if not shown:
             continue
-        lines += [f"### Seconds against the number of {axis}", "", _row(["fit", *(f"{size:,}" for size in SIZES[axis]), "slope"])]
+        lines += [
+            f"### Seconds against the number of {axis}",
+            "",
+            _row(["fit", *(f"{size:,}" for size in SIZES[axis]), "slope"]),
+        ]
         lines.append(_row(["---"] * (len(SIZES[axis]) + 2)))
         for name, found in shown.items():
             cells = [f"{found[size]['seconds']:.3g}" if size in found else "-" for size in SIZES[axis]]
@@ -271,9 +305,14 @@ def markdown(results: dict[str, dict[str, Any]]) -> str:
     shown = {name: found["rows"] for name, found in results.items() if found.get("rows")}
     if shown:
         lines += ["### Bytes per row of peak memory during the fit, beyond the table", ""]
-        lines += [_row(["fit", *(f"{size:,} rows" for size in SIZES["rows"][2:])]), _row(["---"] * (len(SIZES["rows"][2:]) + 1))]
+        lines += [
+            _row(["fit", *(f"{size:,} rows" for size in SIZES["rows"][2:])]),
+            _row(["---"] * (len(SIZES["rows"][2:]) + 1)),
+        ]
         for name, found in shown.items():
-            cells = [f"{found[size]['bytes'] / size:.0f}" if size in found else "-" for size in SIZES["rows"][2:]]
+            cells = [
+                f"{found[size]['bytes'] / size:.0f}" if size in found else "-" for size in SIZES["rows"][2:]
+            ]
             lines.append(_row([f"`{name}`", *cells]))
     return "\n".join(lines).rstrip() + "\n"
 
@@ -287,8 +326,12 @@ def _number(value: float) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--limit", type=float, default=20.0, help="predicted CPU seconds of a fit that ends a series")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--limit", type=float, default=20.0, help="predicted CPU seconds of a fit that ends a series"
+    )
     parser.add_argument("--only", nargs="+", choices=CASES, default=list(CASES))
     parser.add_argument("--axis", nargs="+", choices=SIZES, default=list(SIZES))
     parser.add_argument("--write", action="store_true", help="update growth.json and growth.md")
@@ -299,7 +342,9 @@ def main() -> None:
         return
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     for name in arguments.only:
-        found = {"measured": f"{date.today()}, {machine()}"} | {axis: series(name, axis, arguments.limit) for axis in arguments.axis}
+        found = {"measured": f"{date.today()}, {machine()}"} | {
+            axis: series(name, axis, arguments.limit) for axis in arguments.axis
+        }
         if arguments.write:
             kept = read_results()
             kept[name] = kept.get(name, {}) | found
@@ -313,7 +358,9 @@ def read_results() -> dict[str, dict[str, Any]]:
     """What growth.json has, in the order of the fits."""
     kept = json.loads(RESULTS.read_text(encoding="utf-8")) if RESULTS.exists() else {}
     for found in kept.values():
-        found.update({axis: {int(size): one for size, one in found[axis].items()} for axis in SIZES if axis in found})
+        found.update(
+            {axis: {int(size): one for size, one in found[axis].items()} for axis in SIZES if axis in found}
+        )
     return {name: kept[name] for name in CASES if name in kept}
 
 

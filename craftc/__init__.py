@@ -1,4 +1,5 @@
-"""Clustering of tables that mix numbers, categories and missing values, with the few features that define each cluster.
+"""Clustering of tables that mix numbers, categories and missing values, with the few features that define
+each cluster.
 
 >>> import craftc
 >>> model = craftc.CRAFT(n_clusters=2, n_init=4, random_state=0).fit(craftc.datasets.load_heart().data)
@@ -25,9 +26,9 @@ _NAMES = {
     "MixedTable": "craftc.table",
     "compare": "craftc.craft.comparison",
     "get_include": "craftc._about",
-    "load_model": "craftc.model_file",
-    "read_table": "craftc.table.read",
-    "save_model": "craftc.model_file",
+    "load_model": "craftc.saved.save_and_load",
+    "read_table": "craftc.reading.read_table",
+    "save_model": "craftc.saved.save_and_load",
     "show_versions": "craftc._about",
 }
 _MODULES = ("cli", "datasets", "distributed", "embed", "metrics", "plot", "report", "table")
@@ -37,7 +38,9 @@ _DEPENDENCIES = ("narwhals", "scipy", "sklearn", "threadpoolctl")  # besides Num
 __all__ = [*_NAMES, *_MODULES]
 
 try:
-    importlib.import_module("craftc._kernels.parallel")  # raises a clear error on processors that cannot run the others
+    importlib.import_module(
+        "craftc._kernels.parallel"
+    )  # raises a clear error on processors that cannot run the others
     importlib.import_module("craftc._kernels.craft")
 except ImportError as error:
     raise ImportError(importlib.import_module("craftc._missing_kernels").explanation(error)) from error
@@ -54,7 +57,8 @@ def __getattr__(name: str) -> Any:
         if (error.name or "").partition(".")[0] not in _DEPENDENCIES:
             raise
         raise ImportError(
-            f"craftc.{name} needs {error.name}, which is not installed; only the kernels work without it. `pip install craftc` installs it."
+            f"craftc.{name} needs {error.name}, which is not installed; only the kernels work without it. "
+            "`pip install craftc` installs it."
         ) from error
     return getattr(module, name) if name in _NAMES else module
 

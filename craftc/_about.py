@@ -32,7 +32,9 @@ def version() -> str:
 
 def versions() -> dict[str, str]:
     """Versions of craftc and its dependencies, threads, OpenMP and instruction set, as text by name."""
-    python = sys.version.split()[0] + ("" if getattr(sys, "_is_gil_enabled", lambda: True)() else ", without the GIL")
+    python = sys.version.split()[0] + (
+        "" if getattr(sys, "_is_gil_enabled", lambda: True)() else ", without the GIL"
+    )
     found = {"craftc": version(), "python": python, "platform": platform.platform()}
     for package in ("numpy", "scipy", "scikit-learn", "narwhals", "pandas", "polars", "pyarrow"):
         try:

@@ -1,4 +1,6 @@
-"""The error message if the kernels cannot be imported: not built, built for another Python, or a shared library is missing."""
+"""The error message if the kernels cannot be imported: not built, built for another Python, or a shared
+library is missing.
+"""
 
 from __future__ import annotations
 
@@ -22,16 +24,20 @@ def explanation(error: ImportError) -> str:
     here = f"Python {platform.python_version()} on {platform.machine()}"
     if not any(f"parallel{suffix}" in built for suffix in EXTENSION_SUFFIXES):
         return (
-            f"craftc's kernels were built for another Python ({', '.join(built)}); this is {here}. Install craftc into this Python: "
+            f"craftc's kernels were built for another Python ({', '.join(built)}); this is {here}. Install "
+            "craftc into this Python: "
             f"`{sys.executable} -m pip install --force-reinstall craftc`. {_BUILD}."
         )
     if any(name in str(error).lower() for name in _OPENMP):
         return (
-            f"craftc's kernels need the OpenMP runtime, which is missing ({error}). Install it (Debian, Ubuntu: `apt install "
-            "libgomp1`; Fedora: `dnf install libgomp`; macOS: `brew install libomp`), use a wheel, which includes it, or build without "
+            f"craftc's kernels need the OpenMP runtime, which is missing ({error}). Install it (Debian, "
+            "Ubuntu: `apt install "
+            "libgomp1`; Fedora: `dnf install libgomp`; macOS: `brew install libomp`), use a wheel, which "
+            "includes it, or build without "
             "threads: `CRAFTC_NO_OPENMP=1 pip install --no-binary craftc craftc`."
         )
     return (
-        f"craftc's kernels exist, but {here} cannot load them ({error}). Install craftc again: `{sys.executable} -m pip install "
+        f"craftc's kernels exist, but {here} cannot load them ({error}). Install craftc again: "
+        f"`{sys.executable} -m pip install "
         f"--force-reinstall craftc`. {_BUILD}."
     )

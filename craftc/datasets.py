@@ -51,8 +51,8 @@ def load_heart() -> Bunch:
     -------
     Bunch
         ``data``
-            pandas DataFrame of shape (270, 13): numeric columns as float64, categorical columns as Categorical of strings. Without pandas a
-            dict of arrays, with categorical columns as strings.
+            pandas DataFrame of shape (270, 13): numeric columns as float64, categorical columns as
+            Categorical of strings. Without pandas a dict of arrays, with categorical columns as strings.
         ``target``
             ndarray of 270 strings, ``"absent"`` (150) or ``"present"`` (120).
         ``feature_names``, ``numeric_names``, ``categorical_names``, ``target_names``
@@ -75,14 +75,20 @@ def load_heart() -> Bunch:
     header, *rows = csv.reader(text.splitlines())
     columns = dict(zip(header, map(np.array, zip(*rows, strict=True)), strict=True))
     target = columns.pop("class")
-    data: Any = {name: column if name in _HEART_CATEGORICAL else column.astype(np.float64) for name, column in columns.items()}
+    data: Any = {
+        name: column if name in _HEART_CATEGORICAL else column.astype(np.float64)
+        for name, column in columns.items()
+    }
     try:
         import pandas as pd
     except ImportError:
         pass
     else:
         data = pd.DataFrame(
-            {name: pd.Categorical(column.tolist()) if name in _HEART_CATEGORICAL else column for name, column in data.items()}
+            {
+                name: pd.Categorical(column.tolist()) if name in _HEART_CATEGORICAL else column
+                for name, column in data.items()
+            }
         )
     names = list(columns)
     return Bunch(
@@ -115,7 +121,9 @@ _MEANS = (1.0, 5.0, 10.0)
 _UNEQUAL = (_blocks((0, 9)), _blocks((4, 20)), _blocks((16, 24)))
 _LAYOUTS = {
     "2a": _Layout(24, (_blocks((0, 8)), _blocks((8, 16)), _blocks((16, 24)))),
-    "2c": _Layout(24, (_blocks((0, 4), (8, 12)), _blocks((12, 20)), _blocks((4, 8), (19, 23))), (140, 100, 60)),
+    "2c": _Layout(
+        24, (_blocks((0, 4), (8, 12)), _blocks((12, 20)), _blocks((4, 8), (19, 23))), (140, 100, 60)
+    ),
     "3a": _Layout(36, (_blocks((0, 12)), _blocks((12, 24)), _blocks((21, 34))), means=_MEANS),
     "3c": _Layout(36, (_blocks((0, 12)), _blocks((9, 15), (21, 27)), _blocks((24, 36))), means=_MEANS),
     "4a": _Layout(24, _UNEQUAL),
@@ -128,7 +136,10 @@ def _sorted_labels(proportions: Sequence[float], n_samples: int) -> NDArray[np.i
     ends = np.cumsum(proportions) / np.sum(proportions) * n_samples
     sizes = np.diff(np.floor(ends + 0.5).astype(np.int64), prepend=0)
     if sizes.min() < 1:
-        raise ValueError(f"n_samples={n_samples} is too small for {len(sizes)} clusters; increase it so that every cluster has a row.")
+        raise ValueError(
+            f"n_samples={n_samples} is too small for {len(sizes)} clusters; increase it so that every "
+            "cluster has a row."
+        )
     return np.repeat(np.arange(len(sizes), dtype=np.int64), sizes)
 
 
@@ -165,19 +176,20 @@ def make_subspaces(
 ) -> Bunch:
     """Make three clusters, each with its own defining features: a table of the CRAFT paper, figures 2 to 4.
 
-    In the binary layouts an own feature of a cluster is always 1, and all other cells are Bernoulli(0.1). In the numeric layouts the own
-    features of the three clusters are N(1, 1), N(5, 1) and N(10, 1), and all other cells are N(0, 3^2).
+    In the binary layouts an own feature of a cluster is always 1, and all other cells are Bernoulli(0.1). In
+    the numeric layouts the own features of the three clusters are N(1, 1), N(5, 1) and N(10, 1), and all
+    other cells are N(0, 3^2).
 
-    ====== ========== ====================================== ============= ========================================
-    layout columns    own columns of clusters 0 / 1 / 2      shares        from the paper
-    ====== ========== ====================================== ============= ========================================
-    "2a"   24 binary  0-7 / 8-15 / 16-23                     equal         all
-    "2c"   24 binary  0-3, 8-11 / 12-19 / 4-7, 19-22         140:100:60    an overlap; positions and shares are ours
-    "3a"   36 numeric 0-11 / 12-23 / 21-33                   equal         all
-    "3c"   36 numeric 0-11 / 9-14, 21-26 / 24-35             equal         overlaps; positions are ours
-    "4a"   24 binary  0-8 / 4-19 / 16-23                     equal         9, 16 and 8 columns; positions are ours
-    "4c"   24 numeric 0-8 / 4-19 / 16-23                     equal         distributions; columns are ours
-    ====== ========== ====================================== ============= ========================================
+    ====== ========== ====================================== =============
+    ======================================== layout columns    own columns of clusters 0 / 1 / 2      shares
+    from the paper ====== ========== ====================================== =============
+    ======================================== "2a"   24 binary  0-7 / 8-15 / 16-23                     equal
+    all "2c"   24 binary  0-3, 8-11 / 12-19 / 4-7, 19-22         140:100:60    an overlap; positions and
+    shares are ours "3a"   36 numeric 0-11 / 12-23 / 21-33                   equal         all "3c"   36
+    numeric 0-11 / 9-14, 21-26 / 24-35             equal         overlaps; positions are ours "4a"   24 binary
+    0-8 / 4-19 / 16-23                     equal         9, 16 and 8 columns; positions are ours "4c"   24
+    numeric 0-8 / 4-19 / 16-23                     equal         distributions; columns are ours ======
+    ========== ====================================== ============= ========================================
 
     The other panels of these figures (2b, 2d, ...) show results.
 
@@ -192,8 +204,8 @@ def make_subspaces(
     proportions : sequence of three positive floats, optional
         Relative sizes of the clusters, where they should differ from the layout.
     elsewhere : float, optional
-        Cells outside the own features. Binary layouts: probability of a 1, by default 0.1. Numeric layouts: standard deviation, by
-        default 3.
+        Cells outside the own features. Binary layouts: probability of a 1, by default 0.1. Numeric layouts:
+        standard deviation, by default 3.
     shuffle : bool, default=True
         Shuffle the rows; otherwise they are sorted by cluster, as in the figures.
     random_state : int, Generator, RandomState or None, default=None
@@ -205,7 +217,8 @@ def make_subspaces(
         ``data``
             ndarray of shape (n_samples, D).
         ``numeric``, ``codes``
-            The same as two blocks, one of them without columns: float64 (n_samples, p) and int64 (n_samples, q).
+            The same as two blocks, one of them without columns: float64 (n_samples, p) and int64 (n_samples,
+            q).
         ``n_levels``
             Number of levels of every categorical column.
         ``categorical``
@@ -256,7 +269,9 @@ def make_subspaces(
         return _table(np.empty((n_samples, 0)), codes, [2] * D, target, mask)
     normal = rng.standard_normal(cells.shape)
     means = np.array(shape.means)[target][:, None]
-    return _table(np.where(cells, means + normal, spread * normal), np.empty((n_samples, 0), np.int64), [], target, mask)
+    return _table(
+        np.where(cells, means + normal, spread * normal), np.empty((n_samples, 0), np.int64), [], target, mask
+    )
 
 
 def _own_columns(own: Sequence[Sequence[int]], n_clusters: int, n_columns: int) -> list[list[int]]:
@@ -271,7 +286,9 @@ def _sizes(proportions: Sequence[float], n_clusters: int) -> list[float]:
     """Relative sizes of the clusters, checked."""
     sizes = np.asarray(proportions, np.float64)
     if sizes.shape != (n_clusters,) or not np.all((sizes > 0.0) & np.isfinite(sizes)):
-        raise ValueError(f"proportions must be {n_clusters} positive numbers, one per cluster; got {proportions!r}.")
+        raise ValueError(
+            f"proportions must be {n_clusters} positive numbers, one per cluster; got {proportions!r}."
+        )
     return [float(size) for size in sizes]
 
 
@@ -291,9 +308,10 @@ def make_mixed(
 ) -> Bunch:
     """Make a mixed table with clusters that differ in a few defining features each.
 
-    Every cluster draws ``n_own`` of the ``n_numeric + n_categorical`` relevant columns as its own features; clusters may share features. An
-    own numeric feature is N(+shift, 1) or N(-shift, 1), and in an own categorical feature one level has exp(shift) times the probability of
-    any other. All other columns are N(0, 1) or uniform over the levels. Columns are independent within a cluster.
+    Every cluster draws ``n_own`` of the ``n_numeric + n_categorical`` relevant columns as its own features;
+    clusters may share features. An own numeric feature is N(+shift, 1) or N(-shift, 1), and in an own
+    categorical feature one level has exp(shift) times the probability of any other. All other columns are
+    N(0, 1) or uniform over the levels. Columns are independent within a cluster.
 
     Parameters
     ----------
@@ -304,8 +322,8 @@ def make_mixed(
     n_numeric, n_categorical : int, default=8
         Number of relevant columns of each kind.
     n_irrelevant : int, default=8
-        Number of additional columns without information about the clusters, of both kinds in the ratio of ``n_numeric`` to
-        ``n_categorical``.
+        Number of additional columns without information about the clusters, of both kinds in the ratio of
+        ``n_numeric`` to ``n_categorical``.
     n_own : int, default=6
         Number of own features of a cluster.
     shift : float, default=2.5
@@ -323,8 +341,8 @@ def make_mixed(
     -------
     Bunch
         ``data``
-            ndarray of shape (n_samples, D), with columns in the order numeric, irrelevant numeric, categorical, irrelevant categorical;
-            codes as numbers, NaN where missing.
+            ndarray of shape (n_samples, D), with columns in the order numeric, irrelevant numeric,
+            categorical, irrelevant categorical; codes as numbers, NaN where missing.
         ``numeric``, ``codes``
             The same as two blocks: float64 with NaN where missing, and int64 with ``n_levels`` where missing.
         ``n_levels``
@@ -348,7 +366,8 @@ def make_mixed(
         raise ValueError(f"n_clusters must be at least 1; got {n_clusters}.")
     if min(n_numeric, n_categorical, n_irrelevant) < 0 or relevant < 1:
         raise ValueError(
-            "n_numeric, n_categorical and n_irrelevant must not be negative and n_numeric + n_categorical must be at least 1; "
+            "n_numeric, n_categorical and n_irrelevant must not be negative and n_numeric + n_categorical "
+            "must be at least 1; "
             f"got {n_numeric}, {n_categorical} and {n_irrelevant}."
         )
     if not 0 <= n_own <= relevant:
@@ -376,7 +395,8 @@ def make_mixed(
     own = mask[target]
     numeric = rng.standard_normal((n_samples, p)) + shift * (side[target] * own[:, :p])
     codes = rng.randint(n_levels, size=(n_samples, q)).astype(np.int64)
-    # a uniform draw is replaced by the favourite level with the probability that gives it exp(shift) times the odds
+    # a uniform draw is replaced by the favourite level with the probability that gives it exp(shift) times
+    # the odds
     chance = 1.0 / (1.0 + (n_levels - 1) * np.exp(-shift))
     lifted = rng.uniform(size=(n_samples, q)) < (chance * n_levels - 1) / (n_levels - 1)
     codes = np.where(own[:, p:] & lifted, favourite[target], codes)
@@ -403,7 +423,8 @@ def monk_rule(X: Any, problem: int) -> NDArray[np.int64]:
     Returns
     -------
     ndarray of shape (n_samples,), int64
-        1 where the rule holds, else 0. The published training set of problem 3 contains 6 deliberate exceptions in 122 rows.
+        1 where the rule holds, else 0. The published training set of problem 3 contains 6 deliberate
+        exceptions in 122 rows.
 
     References
     ----------
@@ -425,7 +446,10 @@ def monk_rule(X: Any, problem: int) -> NDArray[np.int64]:
         raise ValueError(f"X must contain integers, as numbers or strings; {error}.") from error
     if np.any((a < 1) | (a > _MONK_LEVELS)):
         largest = ", ".join(map(str, _MONK_LEVELS))
-        raise ValueError(f"X contains values out of range: a1 to a6 start at 1 and have the maxima {largest}; got {a.min()} to {a.max()}.")
+        raise ValueError(
+            f"X contains values out of range: a1 to a6 start at 1 and have the maxima {largest}; got "
+            f"{a.min()} to {a.max()}."
+        )
     a1, a2, _, a4, a5, _ = a.T
     holds: NDArray[np.bool_]
     if problem == 1:

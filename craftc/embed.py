@@ -26,12 +26,13 @@ class CraftCosts:
     Attributes
     ----------
     capsule : PyCapsule
-        Named "craftc.craft_costs.v1". ``craftc_costs_of`` of craftc/craftc.h (in Cython: of `craftc.api`) reads it; it keeps the
-        tables alive.
+        Named "craftc.craft_costs.v1". ``craftc_costs_of`` of craftc/craftc.h (in Cython: of `craftc.api`)
+        reads it; it keeps the tables alive.
     n_clusters : int
         K, costs of a row.
     n_numeric, n_categorical : int
-        Columns of `numeric` and of `codes` as `encode` returns them. Under ``numeric="auto"`` they differ from the table's own.
+        Columns of `numeric` and of `codes` as `encode` returns them. Under ``numeric="auto"`` they differ
+        from the table's own.
 
     Raises
     ------
@@ -58,7 +59,10 @@ class CraftCosts:
             raise TypeError(f"CraftCosts reads a fitted CRAFT, got {type(model).__name__}.")
         check_is_fitted(model)
         if model._clusters.covariances is not None:
-            raise ValueError("The C function knows no covariances, which this model has; fit it with covariance='diagonal'.")
+            raise ValueError(
+                "The C function knows no covariances, which this model has; fit it with "
+                "covariance='diagonal'."
+            )
         self._schema, self._encoding, self._unknown = model.schema_, model._encoding, model.unknown
         tables = model._clusters.tables()
         self.capsule: object = craft_costs(tables)
@@ -77,8 +81,8 @@ class CraftCosts:
         Returns
         -------
         MixedTable
-            `numeric` (n, n_numeric) of float32 or float64, NaN = missing, and `codes` (n, n_categorical) of uint8 or uint16; both
-            C-contiguous.
+            `numeric` (n, n_numeric) of float32 or float64, NaN = missing, and `codes` (n, n_categorical) of
+            uint8 or uint16; both C-contiguous.
 
         Raises
         ------

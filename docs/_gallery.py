@@ -4,7 +4,18 @@ from __future__ import annotations
 
 from pathlib import Path
 
-ORDER = ("craft", "reading", "how_many", "missing", "dp_means", "feature_models", "mixture", "covariates", "convex_clustering", "spectral")
+ORDER = (
+    "craft",
+    "reading",
+    "how_many",
+    "missing",
+    "dp_means",
+    "feature_models",
+    "mixture",
+    "covariates",
+    "convex_clustering",
+    "spectral",
+)
 
 
 class InOrder:

@@ -1,4 +1,5 @@
-"""Generates the growth part of the performance page from benches/growth.md: its text and tables, and a log-log plot per table of times.
+"""Generates the growth part of the performance page from benches/growth.md: its text and tables, and a
+log-log plot per table of times.
 
 This module contains no measured values.
 """
@@ -29,18 +30,40 @@ def draw(table: Table, axis: str, path: Path) -> None:
     """Draw seconds against sizes on logarithmic axes, with a line of slope 1 for comparison."""
     import matplotlib.pyplot as plt
 
-    style = {"font.size": 9, "svg.hashsalt": "craftc", "svg.fonttype": "path", "axes.spines.top": False, "axes.spines.right": False}
+    style = {
+        "font.size": 9,
+        "svg.hashsalt": "craftc",
+        "svg.fonttype": "path",
+        "axes.spines.top": False,
+        "axes.spines.right": False,
+    }
     with plt.rc_context(style):
         figure, axes = plt.subplots(figsize=(8.0, 4.2), layout="constrained")
         for i, (name, points, slope) in enumerate(curves(table)):
             marker, colour = _MARKERS[i // len(_COLOURS)], _COLOURS[i % len(_COLOURS)]
-            axes.plot(*zip(*points, strict=True), marker=marker, color=colour, markersize=4, linewidth=1.3, label=f"{name}: {slope}")
+            axes.plot(
+                *zip(*points, strict=True),
+                marker=marker,
+                color=colour,
+                markersize=4,
+                linewidth=1.3,
+                label=f"{name}: {slope}",
+            )
         sizes, seconds = np.array([point for _, points, _ in curves(table) for point in points]).T
         ends = np.array([sizes.min(), sizes.max()])
-        axes.plot(ends, seconds.min() * ends / ends[0], color="0.6", linestyle="--", linewidth=1.0, label="proportional: 1")
+        axes.plot(
+            ends,
+            seconds.min() * ends / ends[0],
+            color="0.6",
+            linestyle="--",
+            linewidth=1.0,
+            label="proportional: 1",
+        )
         axes.set(xscale="log", yscale="log", xlabel=f"number of {axis}", ylabel="CPU seconds")
         axes.set_ylim(seconds.min() / 2, seconds.max() * 2)
-        figure.legend(loc="outside right upper", frameon=False, fontsize=8, title="fit: slope", alignment="left")
+        figure.legend(
+            loc="outside right upper", frameon=False, fontsize=8, title="fit: slope", alignment="left"
+        )
         figure.savefig(path, metadata={"Date": None})
         plt.close(figure)
 
@@ -60,7 +83,10 @@ def page(text: str, pictures: Path | None = None) -> str:
                 if pictures is not None:
                     draw(part, axis, pictures / f"growth-{axis}.svg")
                 options = f":alt: CPU seconds against the number of {axis}, logarithmic axes\n:width: 100%"
-                out.append(f":::{{figure}} /generated/growth/growth-{axis}.svg\n{options}\n\nThe times of the table below.\n:::")
+                out.append(
+                    f":::{{figure}} /generated/growth/growth-{axis}.svg\n{options}\n\nThe times of the "
+                    "table below.\n:::"
+                )
             out.append(as_table(part))
     return "\n\n".join(out) + "\n"
 

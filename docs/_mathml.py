@@ -12,15 +12,24 @@ from docutils.utils.math.latex2mathml import tex2mathml
 from sphinx.util import logging
 
 _SPACE = '<mspace width="0.17em"/>'
-_APPLIED = re.compile(r"<mo>&ApplyFunction;</mo>(?!\s*(?:<mrow>\s*)?<mo)")  # a function before an argument without brackets
-_FACTOR = re.compile(r"(</(?:mi|mn|mfrac|mrow|msub|msup|msubsup)>\s*)(<mi>\w+</mi>\s*<mo>&ApplyFunction;)")  # a factor before a function
-_BAR = re.compile(r'<mo(?: class="math(?:open|close)")?>([|‖])</mo>')  # of a norm: must not stretch to the height of an adjacent sum
+_APPLIED = re.compile(
+    r"<mo>&ApplyFunction;</mo>(?!\s*(?:<mrow>\s*)?<mo)"
+)  # a function before an argument without brackets
+_FACTOR = re.compile(
+    r"(</(?:mi|mn|mfrac|mrow|msub|msup|msubsup)>\s*)(<mi>\w+</mi>\s*<mo>&ApplyFunction;)"
+)  # a factor before a function
+_BAR = re.compile(
+    r'<mo(?: class="math(?:open|close)")?>([|‖])</mo>'
+)  # of a norm: must not stretch to the height of an adjacent sum
 
 logger = logging.getLogger(__name__)
 
 
 def _mathml(node: nodes.Element, block: bool) -> str:
-    """Convert a formula to MathML. A formula that cannot be converted gives a warning and is shown as source."""
+    """Convert a formula to MathML.
+
+    A formula that cannot be converted gives a warning and is shown as source.
+    """
     tex = node.astext()
     try:
         mathml = _FACTOR.sub(rf"\1{_SPACE}\2", tex2mathml(tex, as_block=block))

@@ -1,4 +1,7 @@
-"""Selects the methods that the page of a class describes: those of craftc. Methods inherited from scikit-learn are only listed."""
+"""Selects the methods that the page of a class describes: those of craftc.
+
+Methods inherited from scikit-learn are only listed.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +32,11 @@ def of(cls: type) -> dict[str, list[str]]:
 
 def of_all() -> dict[str, dict[str, list[str]]]:
     """The same for all public classes, keyed by their name in the API reference."""
-    classes = {f"craftc.{name}": getattr(craftc, name) for name in craftc.__all__ if inspect.isclass(getattr(craftc, name))}
+    classes = {
+        f"craftc.{name}": getattr(craftc, name)
+        for name in craftc.__all__
+        if inspect.isclass(getattr(craftc, name))
+    }
     others = (craft.Progress, distributed.Partitions, embed.CraftCosts, table.Schema)
     classes |= {f"craftc.{cls.__module__.split('.')[1]}.{cls.__name__}": cls for cls in others}
     return {name: of(cls) for name, cls in classes.items()}

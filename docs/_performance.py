@@ -1,6 +1,8 @@
-"""Generates the performance page from benches/peers/README.md: its text and tables, and a bar chart for every table with times.
+"""Generates the performance page from benches/peers/README.md: its text and tables, and a bar chart for every
+table with times.
 
-This module contains no measured values. Tables added to that file, or removed from it, change the page with the next build.
+This module contains no measured values. Tables added to that file, or removed from it, change the page with
+the next build.
 """
 
 from __future__ import annotations
@@ -15,10 +17,16 @@ import numpy as np
 _PEERS = re.compile(r"scikit-learn|faiss|pdc|numpy|scipy|ecos|clarabel|cvxpy|lbfgs|newton", re.I)
 _OURS = re.compile(r"\bcraftc\b|\bours\b|\bcertified\b|\bama\b|\badmm\b|\bpath\b|one penalty", re.I)
 _FLOOR = re.compile(r"\bfloor\b", re.I)
-_NO_TIME = re.compile(r"objective|ratio|^of |difference|penalty$|penalties|steps|^iterations$|^threads$|^rows$|gap|evidence|^[JK]$", re.I)
+_NO_TIME = re.compile(
+    r"objective|ratio|^of "
+    r"|difference|penalty$|penalties|steps|^iterations$|^threads$|^rows$|gap|evidence|^[JK]$",
+    re.I,
+)
 _MACHINE = re.compile(r"[A-Z][^.:;]*AMD EPYC[^,.:;(]*(?:\([^)]*\))?")
 _NUMBER = r"\d+(?:\.\d+)?|\.\d+"
-_SPREAD = 60.0  # ratio of the largest to the smallest time above which points on a logarithmic axis replace bars: a bar must begin at 0
+# ratio of the largest to the smallest time above which points on a logarithmic axis replace bars: a bar must
+# begin at 0
+_SPREAD = 60.0
 _COLOURS = {"ours": "#0072B2", "peer": "#B8B8B8", "floor": "#222222"}
 _LIGHTER = 0.45
 
@@ -42,7 +50,10 @@ class Section:
 
 @dataclass
 class Series:
-    """The times of one column in seconds, NaN if absent. A range has ends, and a time only if its median is given."""
+    """The times of one column in seconds, NaN if absent.
+
+    A range has ends, and a time only if its median is given.
+    """
 
     name: str
     seconds: list[float]
@@ -69,7 +80,9 @@ def _cells(line: str) -> list[str]:
 
 
 def kind(name: str) -> str:
-    """The owner of the times of a row or column: "floor" (the machine's limit), "peer" (another package) or "ours"."""
+    """The owner of the times of a row or column: "floor" (the machine's limit), "peer" (another package) or
+    "ours".
+    """
     if _FLOOR.search(name):
         return "floor"
     ours, peer = _OURS.search(name), _PEERS.search(name)
@@ -77,7 +90,9 @@ def kind(name: str) -> str:
 
 
 def value_of(cell: str) -> tuple[float, tuple[float, float], str]:
-    """The number in a cell, the ends of its range, and its unit, if any: "16 to 40", "27-53, median 37", "4.1 s, 2 threads 2.7 s"."""
+    """The number in a cell, the ends of its range, and its unit, if any: "16 to 40", "27-53, median 37", "4.1
+    s, 2 threads 2.7 s".
+    """
     found = re.match(rf"({_NUMBER})(?:\s*(?:-|to)\s*({_NUMBER}))?(?:\s+(s|ms)\b)?", cell)
     if not found:
         return np.nan, (np.nan, np.nan), ""
@@ -100,7 +115,9 @@ def _unit_of(header: str, words: str) -> str:
 
 
 def _full_names(header: list[str]) -> list[str]:
-    """Column names with the part before a colon, which a column without one inherits from the column to its left."""
+    """Column names with the part before a colon, which a column without one inherits from the column to its
+    left.
+    """
     names, group = [], ""
     for word in header:
         before, colon, after = word.partition(": ")
@@ -137,7 +154,9 @@ def labels_of(table: Table, columns: int) -> list[str]:
     for j in range(1, columns):
         if len(set(labels)) == len(labels):
             break
-        labels = [f"{label}, {table.header[j]} {row[j]}" for label, row in zip(labels, table.rows, strict=True)]
+        labels = [
+            f"{label}, {table.header[j]} {row[j]}" for label, row in zip(labels, table.rows, strict=True)
+        ]
     return labels
 
 
@@ -149,32 +168,63 @@ def draw(table: Table, series: list[Series], floor: tuple[str, float] | None, pa
 
     labels = labels_of(table, len(table.header))
     by_column = any(_OURS.search(one.name) or _PEERS.search(one.name) for one in series)
-    everything = np.array([(seconds, *ends) for one in series for seconds, ends in zip(one.seconds, one.ends, strict=True)])
+    everything = np.array(
+        [(seconds, *ends) for one in series for seconds, ends in zip(one.seconds, one.ends, strict=True)]
+    )
     seen = everything[np.isfinite(everything)]
     unit, scale = ("s", 1.0) if seen.max() >= 1 else ("ms", 1e3)
     seen = seen * scale
     far = bool(seen.max() > _SPREAD * seen.min())
     thick = 0.8 / len(series)
-    style = {"font.size": 9, "svg.hashsalt": "craftc", "svg.fonttype": "path", "axes.spines.top": False, "axes.spines.right": False}
+    style = {
+        "font.size": 9,
+        "svg.hashsalt": "craftc",
+        "svg.fonttype": "path",
+        "axes.spines.top": False,
+        "axes.spines.right": False,
+    }
     with plt.rc_context(style):
-        figure, axes = plt.subplots(figsize=(8.0, 0.9 + 0.24 * len(labels) * max(1.0, 0.72 * len(series))), layout="constrained")
+        figure, axes = plt.subplots(
+            figsize=(8.0, 0.9 + 0.24 * len(labels) * max(1.0, 0.72 * len(series))), layout="constrained"
+        )
         used: set[str] = set()
         for s, one in enumerate(series):
             for i, seconds in enumerate(one.seconds):
                 if not np.isfinite(one.ends[i]).all():
                     continue
-                of, length, ends = kind(one.name if by_column else labels[i]), seconds * scale, np.array(one.ends[i]) * scale
+                of, length, ends = (
+                    kind(one.name if by_column else labels[i]),
+                    seconds * scale,
+                    np.array(one.ends[i]) * scale,
+                )
                 used.add(of)
                 place, colour = i + (s - (len(series) - 1) / 2) * thick, _COLOURS[of]
-                words = format_time(seconds) if np.isfinite(seconds) else " to ".join(map(format_time, one.ends[i]))
+                words = (
+                    format_time(seconds)
+                    if np.isfinite(seconds)
+                    else " to ".join(map(format_time, one.ends[i]))
+                )
                 words = f" {one.name}: {words}" if by_column else f" {words}"
                 if ends[0] < ends[1]:
                     axes.plot(ends, [place, place], color="black", linewidth=1.0, zorder=3)
                 if far:
                     axes.plot(length, place, "o", color=colour, markersize=6)
                 else:
-                    axes.barh(place, length, thick * 0.92, color=colour, alpha=1.0 if by_column or s == 0 else _LIGHTER)
-                axes.annotate(words, (ends[1], place), xytext=(4, 0), textcoords="offset points", va="center", fontsize=7.5)
+                    axes.barh(
+                        place,
+                        length,
+                        thick * 0.92,
+                        color=colour,
+                        alpha=1.0 if by_column or s == 0 else _LIGHTER,
+                    )
+                axes.annotate(
+                    words,
+                    (ends[1], place),
+                    xytext=(4, 0),
+                    textcoords="offset points",
+                    va="center",
+                    fontsize=7.5,
+                )
         axes.set_yticks(range(len(labels)), labels)
         axes.set_ylim(len(labels) - 0.4, -0.6)
         for i in range(1, len(labels)) if by_column else ():
@@ -186,13 +236,28 @@ def draw(table: Table, series: list[Series], floor: tuple[str, float] | None, pa
             axes.set_xlim(0, seen.max() * (1.45 if by_column else 1.12))
         axes.set_xlabel(f"{unit}, logarithmic" if far else unit)
         names = {"ours": "craftc", "peer": "others", "floor": "floor: the machine's limit"}
-        keys: list[Patch | Line2D] = [Patch(color=_COLOURS[of], label=names[of]) for of in ("ours", "peer", "floor") if of in used]
+        keys: list[Patch | Line2D] = [
+            Patch(color=_COLOURS[of], label=names[of]) for of in ("ours", "peer", "floor") if of in used
+        ]
         if not by_column and len(series) > 1:
-            keys += [Patch(color="0.4", label=series[0].name), *(Patch(color="0.4", alpha=_LIGHTER, label=one.name) for one in series[1:])]
+            keys += [
+                Patch(color="0.4", label=series[0].name),
+                *(Patch(color="0.4", alpha=_LIGHTER, label=one.name) for one in series[1:]),
+            ]
         if floor:
             axes.axvline(floor[1] * scale, color=_COLOURS["floor"], linewidth=1.0, linestyle="--")
-            keys.append(Line2D([], [], color=_COLOURS["floor"], linestyle="--", label=f"{floor[0]}: {format_time(floor[1])}"))
-        figure.legend(handles=keys, loc="outside lower center", ncols=min(len(keys), 5), frameon=False, fontsize=8)
+            keys.append(
+                Line2D(
+                    [],
+                    [],
+                    color=_COLOURS["floor"],
+                    linestyle="--",
+                    label=f"{floor[0]}: {format_time(floor[1])}",
+                )
+            )
+        figure.legend(
+            handles=keys, loc="outside lower center", ncols=min(len(keys), 5), frameon=False, fontsize=8
+        )
         figure.savefig(path, metadata={"Date": None})
         plt.close(figure)
 
@@ -217,7 +282,12 @@ def as_table(table: Table) -> str:
 def page(text: str, pictures: Path | None = None) -> str:
     """The page in MyST. `pictures`: output folder of the charts; None: no charts."""
     sections = sections_of(text)
-    prose = " ".join(part for section in sections for part in section.parts if isinstance(part, str) and not part.startswith("```"))
+    prose = " ".join(
+        part
+        for section in sections
+        for part in section.parts
+        if isinstance(part, str) and not part.startswith("```")
+    )
     machine = _MACHINE.search(re.sub(r"\s+", " ", prose))
     out: list[str] = []
     dated, number = "", 0
@@ -252,7 +322,8 @@ def write(source: Path, folder: Path) -> None:
 
 
 def write_page(source: Path, target: Path, make: Callable[[str, Path], str], *programs: str) -> None:
-    """Write what `make` returns for the text of the source, and the charts that it draws, if the source or a program is newer.
+    """Write what `make` returns for the text of the source, and the charts that it draws, if the source or a
+    program is newer.
 
     The charts are in a folder of the name of the target.
     """

@@ -15,12 +15,20 @@ from craftc import CRAFT, plot
 
 PICTURE = Path(__file__).resolve().parent / "_static" / "clusters.png"
 SIZES = (80, 65, 50, 40)
-OWN = {0: range(0, 6), 1: range(4, 10), 2: range(9, 15), 3: range(13, 19)}  # the columns that define each cluster
+OWN = {
+    0: range(0, 6),
+    1: range(4, 10),
+    2: range(9, 15),
+    3: range(13, 19),
+}  # the columns that define each cluster
 N_COLUMNS = 22
 
 
 def table(seed: int) -> NDArray[np.float64]:
-    """Rows of four clusters, shuffled. A cluster is narrow around its own values in its own columns; one cell in twenty is missing."""
+    """Rows of four clusters, shuffled.
+
+    A cluster is narrow around its own values in its own columns; one cell in twenty is missing.
+    """
     rng = np.random.default_rng(seed)
     X = rng.normal(0.0, 2.5, (sum(SIZES), N_COLUMNS))
     labels = np.repeat(range(len(SIZES)), SIZES)
@@ -36,12 +44,24 @@ def main() -> None:
     X = table(seed=0)
     model = CRAFT(random_state=0).fit(X)
     with plt.rc_context({"font.size": 9}):
-        figure, (before, after) = plt.subplots(1, 2, figsize=(8.0, 3.2), layout="constrained", width_ratios=(1, 1.05))
+        figure, (before, after) = plt.subplots(
+            1, 2, figsize=(8.0, 3.2), layout="constrained", width_ratios=(1, 1.05)
+        )
         colours = plt.get_cmap("viridis").with_extremes(bad="white")
         before.imshow(X, aspect="auto", interpolation="nearest", cmap=colours, vmin=-5, vmax=5)
-        before.set(xticks=[], yticks=[], xlabel=f"{X.shape[1]} columns", ylabel=f"{len(X)} rows", title="a table with missing values")
+        before.set(
+            xticks=[],
+            yticks=[],
+            xlabel=f"{X.shape[1]} columns",
+            ylabel=f"{len(X)} rows",
+            title="a table with missing values",
+        )
         plot.tiles(model, X, order="selection", axes=after)
-        after.set(xticks=[], xlabel="columns that define a cluster are coloured", title=f"CRAFT(): {model.n_clusters_} clusters")
+        after.set(
+            xticks=[],
+            xlabel="columns that define a cluster are coloured",
+            title=f"CRAFT(): {model.n_clusters_} clusters",
+        )
         figure.savefig(PICTURE, dpi=110, pil_kwargs={"optimize": True})
     plt.close(figure)
 

@@ -1,7 +1,8 @@
-"""Sphinx configuration. Build: ``python -m sphinx -W --keep-going -b html docs build/docs``, in a checkout where craftc can be imported.
+"""Sphinx configuration. Build: ``python -m sphinx -W --keep-going -b html docs build/docs``, in a checkout
+where craftc can be imported.
 
-The gallery and the API pages are written to docs/generated, which git ignores. The build needs no network: mathematics is rendered as
-MathML (``_mathml.py``), and no page loads files from another server.
+The gallery and the API pages are written to docs/generated, which git ignores. The build needs no network:
+mathematics is rendered as MathML (``_mathml.py``), and no page loads files from another server.
 """
 
 from __future__ import annotations
@@ -99,7 +100,9 @@ html_title = f"craftc {release}"
 html_static_path = ["_static"]
 html_css_files = ["craftc.css"]
 html_show_sourcelink = False
-html_sidebars = {page: [] for page in ("embedding", "glossary", "index", "performance", "tables")}  # pages without a section
+html_sidebars = {
+    page: [] for page in ("embedding", "glossary", "index", "performance", "tables")
+}  # pages without a section
 html_copy_source = False
 html_last_updated_fmt = None
 html_theme_options = {

@@ -2,8 +2,8 @@
 Iris: a path of convex clusterings
 ==================================
 
-In convex clustering every row has its own centre, and a penalty draws the centres of neighbours together until they are equal.
-The optimum is unique and certified, and needs no start. See :doc:`/convex-clustering`.
+In convex clustering every row has its own centre, and a penalty draws the centres of neighbours together
+until they are equal. The optimum is unique and certified, and needs no start. See :doc:`/convex-clustering`.
 """
 
 import matplotlib.pyplot as plt
@@ -18,8 +18,8 @@ iris = load_iris(as_frame=True)
 X = iris.data[["petal length (cm)", "petal width (cm)"]].to_numpy()
 
 # %%
-# The centres at growing penalties, drawn as paths: each begins at its row and moves towards its neighbours. The penalties are every
-# fourth of the model's path.
+# The centres at growing penalties, drawn as paths: each begins at its row and moves towards its neighbours.
+# The penalties are every fourth of the model's path.
 
 path = ConvexClustering().fit(X).path_
 centres = [X]
@@ -34,8 +34,8 @@ axes.set(xlabel="petal length (cm)", ylabel="petal width (cm)")
 plt.show()
 
 # %%
-# One species is separate over a long range of penalties. The other two overlap: at three clusters the path splits them, with a third of
-# virginica in the cluster of versicolor.
+# One species is separate over a long range of penalties. The other two overlap: at three clusters the path
+# splits them, with a third of virginica in the cluster of versicolor.
 
 figure, axes = plt.subplots(figsize=(6, 3), layout="constrained")
 axes.loglog(path.fusion_penalty, path.n_clusters, drawstyle="steps-mid", color="#0072B2")

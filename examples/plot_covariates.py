@@ -2,8 +2,9 @@
 Tumours: a classifier with grouped measurements
 ===============================================
 
-569 tumours, 30 measurements of their cells, malignant or benign. Many measurements are redundant: radius, perimeter and area of a
-cell. ``ConvexCovariateClustering`` gives similar measurements a common coefficient. See :doc:`/covariates`.
+569 tumours, 30 measurements of their cells, malignant or benign. Many measurements are redundant: radius,
+perimeter and area of a cell. ``ConvexCovariateClustering`` gives similar measurements a common coefficient.
+See :doc:`/covariates`.
 """
 
 import matplotlib.pyplot as plt
@@ -27,11 +28,14 @@ train, test = scaler.transform(train), scaler.transform(test)
 model = ConvexCovariateClustering().fit(train, y_train)
 groups = pd.Series(model.covariate_labels_, train.columns)
 for k in range(model.n_clusters_):
-    print(f"group {k}, coefficient {model.coef_[1, groups.to_numpy() == k][0]:+.2f}: {', '.join(groups.index[groups == k])}")
+    print(
+        f"group {k}, coefficient {model.coef_[1, groups.to_numpy() == k][0]:+.2f}: "
+        f"{', '.join(groups.index[groups == k])}"
+    )
 
 # %%
-# The tree of the path: one group at the right, separate measurements at the left, where the penalty is small. The dashed line is the
-# selected penalty; the colour of a branch is the class that it supports.
+# The tree of the path: one group at the right, separate measurements at the left, where the penalty is small.
+# The dashed line is the selected penalty; the colour of a branch is the class that it supports.
 
 plot.fusion_tree(model)
 plt.show()

@@ -2,8 +2,8 @@
 Handwritten digits as sums of strokes
 =====================================
 
-A row belongs to one cluster only, but features add up. ``KFeatures`` models a picture as the sum of some of K features. See
-:doc:`/feature-models`.
+A row belongs to one cluster only, but features add up. ``KFeatures`` models a picture as the sum of some of K
+features. See :doc:`/feature-models`.
 """
 
 import matplotlib.pyplot as plt
@@ -40,8 +40,9 @@ plt.show()
 # %%
 # Explained variance
 # ------------------
-# Principal components explain more of the variance, since each row has a real coefficient per component, but only one bit per feature. The
-# intensity of strokes varies, so these digits are not an ideal table for binary features.
+# Principal components explain more of the variance, since each row has a real coefficient per component, but
+# only one bit per feature. The intensity of strokes varies, so these digits are not an ideal table for binary
+# features.
 
 scatter = ((X - X.mean(axis=0)) ** 2).sum()
 components = PCA(7, svd_solver="full").fit(X)

@@ -2,8 +2,9 @@
 Wines: the number of clusters, and the cost of fewer
 ====================================================
 
-178 wines, 13 measurements in their own units, three cultivars that are not used in the fit. The number of clusters is estimated from the
-data; the merge path shows how well it is supported. See :doc:`/how-many-clusters`.
+178 wines, 13 measurements in their own units, three cultivars that are not used in the fit. The number of
+clusters is estimated from the data; the merge path shows how well it is supported. See
+:doc:`/how-many-clusters`.
 """
 
 import matplotlib.pyplot as plt
@@ -39,8 +40,8 @@ counts, cultivars, clusters = contingency(wine.target, model.cut(2))
 print(pd.DataFrame(counts, cultivars, clusters))
 
 # %%
-# The table, sorted by cluster. Coloured cells belong to features that the cluster selects; grey cells are modelled by the background.
-# Dark cells are low in their column, yellow cells are high.
+# The table, sorted by cluster. Coloured cells belong to features that the cluster selects; grey cells are
+# modelled by the background. Dark cells are low in their column, yellow cells are high.
 
 figure, axes = plt.subplots(figsize=(8, 5), layout="constrained")
 plot.tiles(model, measured, axes=axes)

@@ -2,8 +2,8 @@
 Wines with missing values
 =========================
 
-Missing values have no cost and enter no statistic: the clusters depend on the observed values. At which share of missing values are the
-clusters lost? See :doc:`/tables`.
+Missing values have no cost and enter no statistic: the clusters depend on the observed values. At which share
+of missing values are the clusters lost? See :doc:`/tables`.
 """
 
 import matplotlib.pyplot as plt
@@ -26,7 +26,8 @@ def agreement(share, seed, fill):
 
 
 # %%
-# Cells are removed at random, five times for every share. Imputation by the column mean is the usual alternative.
+# Cells are removed at random, five times for every share. Imputation by the column mean is the usual
+# alternative.
 
 figure, (above, below) = plt.subplots(2, 1, figsize=(6, 5), sharex=True, layout="constrained")
 for fill, colour, name in ((False, "#0072B2", "missing"), (True, "#D55E00", "mean imputation")):
@@ -40,6 +41,8 @@ below.set(xlabel="share of missing values", ylabel="clusters")
 plt.show()
 
 # %%
-# The complete table gives three clusters with covariances. Columns with missing cells are in no covariance, so that a few missing cells
-# already cost agreement; imputation keeps the covariances. From 20 to 50 % both are similar. At 60 % the imputed table loses its clusters
-# first: imputed means count as measurements, and rows with many of them become similar to each other.
+# The complete table gives three clusters with covariances. Columns with missing cells are in no covariance,
+# so that a few missing cells already cost agreement; imputation keeps the covariances. From 20 to 50 % both
+# are similar. At 60 % the imputed table loses its clusters first: imputed means count as measurements, and
+# rows with many of them become similar to each other.
+# become similar to each other.

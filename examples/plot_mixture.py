@@ -2,8 +2,8 @@
 Wines: probabilities of clusters and of their features
 ======================================================
 
-``FeatureSelectionMixture`` gives the probability that a row is in a cluster, and that a cluster selects a feature. See
-:doc:`/mixture`.
+``FeatureSelectionMixture`` gives the probability that a row is in a cluster, and that a cluster selects a
+feature. See :doc:`/mixture`.
 """
 
 import matplotlib.pyplot as plt
@@ -21,8 +21,10 @@ counts, cultivars, clusters = contingency(wine.target, model.labels_)
 print(pd.DataFrame(counts, cultivars, clusters))
 
 # %%
-# The clusters hardly mix the cultivars, but there are ten of them: ``n_components`` is 20 by default, and merges stop before three. This
-# model does not estimate the number of clusters; ``CRAFT`` does, by a price (:ref:`sphx_glr_generated_gallery_plot_how_many.py`).
+# The clusters hardly mix the cultivars, but there are ten of them: ``n_components`` is 20 by default, and
+# merges stop before three. This model does not estimate the number of clusters; ``CRAFT`` does, by a price
+# (:ref:`sphx_glr_generated_gallery_plot_how_many.py`).
+# (:ref:`sphx_glr_generated_gallery_plot_how_many.py`).
 
 figure, axes = plt.subplots(figsize=(8, 5), layout="constrained")
 plot.tiles(model, measured, order="selection", axes=axes)

@@ -2,8 +2,8 @@
 Reading clusters: maps, trees and distributions
 ===============================================
 
-A model of 270 patients in pictures: how large the groups are, which columns make each group, how close the groups are to each other, and
-what a column looks like in each. See :doc:`/craft`.
+A model of 270 patients in pictures: how large the groups are, which columns make each group, how close the
+groups are to each other, and what a column looks like in each. See :doc:`/craft`.
 """
 
 import matplotlib.pyplot as plt
@@ -19,9 +19,10 @@ for k in range(model.n_clusters_):
 # %%
 # Which clusters are close
 # ------------------------
-# The merge path joins the two clusters whose union costs least, down to one cluster. Two branches of the tree meet at the cost, in nats,
-# of all merges so far. The dashed line is the suggested number: the fewest clusters that keep 90 % of what the best partition saves. Left
-# of 0 are merges that pay for themselves; they show that four is too many.
+# The merge path joins the two clusters whose union costs least, down to one cluster. Two branches of the tree
+# meet at the cost, in nats, of all merges so far. The dashed line is the suggested number: the fewest
+# clusters that keep 90 % of what the best partition saves. Left of 0 are merges that pay for themselves; they
+# show that four is too many.
 
 plot.merge_tree(model)
 plt.show()
@@ -35,8 +36,8 @@ print(*few.cluster_names_, sep="\n")
 # %%
 # Which columns make which cluster
 # --------------------------------
-# Rows are clusters, the largest first; columns are features, by their gains. A cell has a colour where the cluster differs from the whole
-# table, and its symbol repeats the direction.
+# Rows are clusters, the largest first; columns are features, by their gains. A cell has a colour where the
+# cluster differs from the whole table, and its symbol repeats the direction.
 
 plot.heatmap(model, n_features=10)
 plt.show()
@@ -51,7 +52,8 @@ plt.show()
 # %%
 # One column in every cluster
 # ---------------------------
-# From the model alone, a number is a mean and a standard deviation; with rows it is a histogram. Grey is the whole table.
+# From the model alone, a number is a mean and a standard deviation; with rows it is a histogram. Grey is the
+# whole table.
 
 plot.distribution(few, "max_hr", heart)
 plt.show()
@@ -65,8 +67,8 @@ plt.show()
 # %%
 # The table itself
 # ----------------
-# Numbers are blue to yellow, categories are red, from the most frequent level to the rarest. A cell is grey where the cluster of its row
-# does not differ from the whole table.
+# Numbers are blue to yellow, categories are red, from the most frequent level to the rarest. A cell is grey
+# where the cluster of its row does not differ from the whole table.
 
 plot.tiles(few, heart, order="selection")
 plt.show()

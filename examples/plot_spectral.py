@@ -17,8 +17,8 @@ model = GraphSpectralFeatures(random_state=0).fit(heart.data)
 model.edges(6).round(2)
 
 # %%
-# The fifteen strongest edges. Blue lines are positive dependences, dashed orange lines negative ones; round frames are numbers, square
-# frames levels of categories.
+# The fifteen strongest edges. Blue lines are positive dependences, dashed orange lines negative ones; round
+# frames are numbers, square frames levels of categories.
 
 plot.dependence_graph(model, top=15)
 plt.show()
@@ -26,18 +26,21 @@ plt.show()
 # %%
 # Reliability
 # -----------
-# 270 rows are few for about 200 edges. Graphs of two halves of the rows share only some of their ten strongest edges, so single edges are
-# uncertain.
+# 270 rows are few for about 200 edges. Graphs of two halves of the rows share only some of their ten
+# strongest edges, so single edges are uncertain.
 
 order = np.random.default_rng(0).permutation(len(heart.data))
-one, other = (GraphSpectralFeatures(random_state=0).fit(heart.data.iloc[rows]).edges(10) for rows in (order[:135], order[135:]))
+one, other = (
+    GraphSpectralFeatures(random_state=0).fit(heart.data.iloc[rows]).edges(10)
+    for rows in (order[:135], order[135:])
+)
 print(len(one.merge(other, on=["source", "target"])), "of the ten strongest edges are in both halves")
 
 # %%
 # A few numbers per row
 # ---------------------
-# The smoothest eigenvectors of the graph define features of the rows. The spectrum has no gap after the fifth, so the number five is
-# arbitrary.
+# The smoothest eigenvectors of the graph define features of the rows. The spectrum has no gap after the
+# fifth, so the number five is arbitrary.
 
 plot.spectrum(model)
 plt.show()

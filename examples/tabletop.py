@@ -2,10 +2,11 @@
 
     python examples/tabletop.py [TABLETOP.npz] [--out FOLDER]
 
-Griffiths & Ghahramani's 100 pictures show a table with any of four objects on it. KFeatures finds table and objects from the
-principal component scores. The program reads `tabletop.npz` with X (100, D), the scores, and images (100, height, width, 3), the pictures.
-The path is the argument, or the file in the folder named by the environment variable CRAFTC_DATA. Writes features.png (the five features)
-and pictures.png (some pictures with their reconstructions below).
+Griffiths & Ghahramani's 100 pictures show a table with any of four objects on it. KFeatures finds table and
+objects from the principal component scores. The program reads `tabletop.npz` with X (100, D), the scores, and
+images (100, height, width, 3), the pictures. The path is the argument, or the file in the folder named by the
+environment variable CRAFTC_DATA. Writes features.png (the five features) and pictures.png (some pictures with
+their reconstructions below).
 
 Broderick, Kulis & Jordan, "MAD-Bayes: MAP-based Asymptotic Derivations from Bayes", ICML 2013.
 """
@@ -33,8 +34,8 @@ N_PICTURES = 8
 def with_a_base(Z: NDArray[np.bool_]) -> NDArray[np.bool_]:
     """Equivalent memberships in which every row has the first feature.
 
-    The scores are centred, so that no row is without a feature: two features divide the pictures between them, with an object and
-    without it. A feature of all rows and one of the two give the same sums.
+    The scores are centred, so that no row is without a feature: two features divide the pictures between
+    them, with an object and without it. A feature of all rows and one of the two give the same sums.
     """
     K = Z.shape[1]
     for first in range(K):
@@ -45,7 +46,10 @@ def with_a_base(Z: NDArray[np.bool_]) -> NDArray[np.bool_]:
 
 
 def that_add_light(Z: NDArray[np.bool_], pictures: NDArray[np.float64]) -> NDArray[np.bool_]:
-    """Invert the memberships of a feature that reduces brightness: its rows are those without the object. The base compensates for it."""
+    """Invert the memberships of a feature that reduces brightness: its rows are those without the object.
+
+    The base compensates for it.
+    """
     Z = Z.copy()
     if Z[:, 0].all():
         light = np.linalg.lstsq(Z.astype(float), pictures, rcond=None)[0].sum(axis=1)
@@ -64,11 +68,16 @@ def bright(picture: NDArray[np.float64]) -> NDArray[np.float64]:
 
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
-    parser.add_argument("file", nargs="?", type=Path, default=Path(os.environ.get("CRAFTC_DATA", ".")) / "tabletop.npz")
+    parser.add_argument(
+        "file", nargs="?", type=Path, default=Path(os.environ.get("CRAFTC_DATA", ".")) / "tabletop.npz"
+    )
     parser.add_argument("--out", type=Path, default=Path("."), help="output folder")
     options = parser.parse_args(arguments)
     if not options.file.is_file():
-        print(f"{options.file} does not exist; pass its path, or set CRAFTC_DATA to its folder.", file=sys.stderr)
+        print(
+            f"{options.file} does not exist; pass its path, or set CRAFTC_DATA to its folder.",
+            file=sys.stderr,
+        )
         return 1
     data = np.load(options.file)
     X, shape = data["X"], data["images"].shape[1:]

@@ -1,4 +1,6 @@
-"""Shared by all tests: paths, random mixed tables, tables that every estimator of numeric rows refuses, hypothesis settings."""
+"""Shared by all tests: paths, random mixed tables, tables that every estimator of numeric rows refuses,
+hypothesis settings.
+"""
 
 from __future__ import annotations
 
@@ -40,8 +42,12 @@ MISSING_ROWS = [(_MISSING, "NaN"), (_MISSING.astype(np.float32), "NaN")]
 
 
 def examples(most, **options):
-    """hypothesis settings: `most` examples under the profile `ci`, in proportion fewer under `dev`, no deadline."""
-    return settings(max_examples=max(2, most * settings.default.max_examples // 100), deadline=None, **options)
+    """hypothesis settings: `most` examples under the profile `ci`, in proportion fewer under `dev`, no
+    deadline.
+    """
+    return settings(
+        max_examples=max(2, most * settings.default.max_examples // 100), deadline=None, **options
+    )
 
 
 def random_table(seed, n=None, p=None, q=None, missing=0.1, dtype=np.float64, constant=False):
@@ -76,6 +82,8 @@ def need(*packages):
 def run(script, **environment):
     """What a script prints, in a Python of its own."""
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONWARNINGS": "ignore", **environment}
-    done = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True, cwd=ROOT, timeout=120)
+    done = subprocess.run(
+        [sys.executable, "-c", script], env=environment, capture_output=True, text=True, cwd=ROOT, timeout=120
+    )
     assert done.returncode == 0, done.stderr
     return done.stdout.strip()

@@ -10,8 +10,12 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-# before NumPy is loaded: threads of BLAS wait busily, and those of one worker of pytest-xdist would slow down the others
-os.environ.setdefault("OPENBLAS_NUM_THREADS", str(max(1, (os.cpu_count() or 1) // int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1")))))
+# before NumPy is loaded: threads of BLAS wait busily, and those of one worker of pytest-xdist would slow down
+# the others
+os.environ.setdefault(
+    "OPENBLAS_NUM_THREADS",
+    str(max(1, (os.cpu_count() or 1) // int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1")))),
+)
 
 from tests.common import ROOT
 
@@ -20,8 +24,12 @@ settings.register_profile("dev", max_examples=15)
 
 
 def pytest_configure(config):
-    """Interrupts, and the profile that HYPOTHESIS_PROFILE names; otherwise `dev` where slow tests are left out, and `ci`."""
-    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in a background job of a script; tests interrupt processes
+    """Interrupts, and the profile that HYPOTHESIS_PROFILE names; otherwise `dev` where slow tests are left
+    out, and `ci`.
+    """
+    if (
+        signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+    ):  # as in a background job of a script; tests interrupt processes
         signal.signal(signal.SIGINT, signal.default_int_handler)
     quick = "not slow" in config.getoption("markexpr")
     settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "dev" if quick else "ci"))

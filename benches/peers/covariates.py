@@ -1,14 +1,18 @@
-"""ConvexCovariateClustering and ConvexClustering compared with generic solvers and a plain NumPy program: seconds, gaps, memory.
+"""ConvexCovariateClustering and ConvexClustering compared with generic solvers and a plain NumPy program:
+seconds, gaps, memory.
 
-    python benches/peers/covariates.py [--parts paths nu0 words edges rows] [--threads 1 2] [--repeat 3] [--out FILE.json]
+    python benches/peers/covariates.py [--parts paths nu0 words edges rows] [--threads 1 2] [--repeat 3]
+    [--out FILE.json]
 
-No other maintained package solves either problem; what there is are generic conic solvers (CVXPY with ECOS and CLARABEL, where it is
-installed), and scikit-learn's LogisticRegression, which is the same problem where the fusion penalty is zero.
+No other maintained package solves either problem; what there is are generic conic solvers (CVXPY with ECOS
+and CLARABEL, where it is installed), and scikit-learn's LogisticRegression, which is the same problem where
+the fusion penalty is zero.
 
-paths: the paper's synthetic data, disagreeing similarity, ridge .1, n 2^(-0.1 a), a = 0, 1, ...; seconds of fits, of which the evidence
-that chooses a point; a conic solver's seconds of one penalty in the middle of the path, its model compiled before. nu0: without
-fusion. words: sparse made texts, 2 classes, 10 000 rows of 2604 words, 8 neighbours, 60 penalties, in a process of its own; MB is the
-peak of that whole process. edges: one pass over 499 500 edges. rows: convex clustering of rows at one penalty.
+paths: the paper's synthetic data, disagreeing similarity, ridge .1, n 2^(-0.1 a), a = 0, 1, ...; seconds of
+fits, of which the evidence that chooses a point; a conic solver's seconds of one penalty in the middle of the
+path, its model compiled before. nu0: without fusion. words: sparse made texts, 2 classes, 10 000 rows of 2604
+words, 8 neighbours, 60 penalties, in a process of its own; MB is the peak of that whole process. edges: one
+pass over 499 500 edges. rows: convex clustering of rows at one penalty.
 
 Seconds of one thread are CPU seconds, of two wall; medians of interleaved runs.
 """
@@ -44,7 +48,13 @@ from replication.covariates import conic, cvxpy_is_here, made
 from craftc import ConvexClustering, ConvexCovariateClustering
 from craftc.covariates import knn_similarity
 
-PATHS = {(40, 40): 300, (40, 400): 300, (40, 4000): 300, (200, 400): 300, (1000, 4000): 230}  # (d, n) -> penalties
+PATHS = {
+    (40, 40): 300,
+    (40, 400): 300,
+    (40, 4000): 300,
+    (200, 400): 300,
+    (1000, 4000): 230,
+}  # (d, n) -> penalties
 RIDGE = 0.1
 EDGES, BLOCKS = 1000, 16  # nodes of a complete graph; parts that its edges are cut into
 PARTS = ("paths", "nu0", "words", "edges", "rows")
@@ -67,8 +77,12 @@ def seconds(work: Callable[[], Any], threads: int) -> tuple[Any, float]:
     return result, clock() - begin
 
 
-def medians(works: dict[str, Callable[[], Any]], threads: int, repeat: int) -> tuple[dict[str, Any], dict[str, float]]:
-    """Last result and median seconds of each, run in turn after one run to warm up where there is more than one."""
+def medians(
+    works: dict[str, Callable[[], Any]], threads: int, repeat: int
+) -> tuple[dict[str, Any], dict[str, float]]:
+    """Last result and median seconds of each, run in turn after one run to warm up where there is more than
+    one.
+    """
     results: dict[str, Any] = {}
     times: dict[str, list[float]] = {name: [] for name in works}
     for turn in range(repeat + (repeat > 1)):
@@ -82,7 +96,8 @@ def medians(works: dict[str, Callable[[], Any]], threads: int, repeat: int) -> t
 def shown(model: Any, took: float) -> str:
     path = model.path_
     return (
-        f"{took:9.3f} s  {1e3 * took / len(path):8.2f} ms per penalty, evidence {model.evidence_seconds_:7.3f} s; relative gap: median "
+        f"{took:9.3f} s  {1e3 * took / len(path):8.2f} ms per penalty, evidence "
+        f"{model.evidence_seconds_:7.3f} s; relative gap: median "
         f"{path.gap.median():.0e}, largest {path.gap.max():.0e}; 1 to {path.n_clusters.max()} clusters"
     )
 
@@ -101,7 +116,9 @@ def paths(thread_counts: list[int], repeat: int) -> dict[str, Any]:
             name = f"craftc, {threads} thread{'s'[: threads - 1]}"
 
             def fit(threads: int = threads, table: Any = table, penalties: Any = penalties) -> Any:
-                return Timed(penalties, similarity=table.S, ridge=RIDGE, n_threads=threads).fit(table.X, table.y)
+                return Timed(penalties, similarity=table.S, ridge=RIDGE, n_threads=threads).fit(
+                    table.X, table.y
+                )
 
             found, took = medians({name: fit}, threads, 1 if large else repeat)
             path = found[name].path_
@@ -113,20 +130,27 @@ def paths(thread_counts: list[int], repeat: int) -> dict[str, Any]:
             for solver in ("ECOS", "CLARABEL"):
                 (_, each), (_, J) = solve(solver, penalties[[middle, middle]])
                 far = J / path.objective[middle] - 1.0
-                print(f"  CVXPY, {solver:<21}{each:9.3f} s  of one penalty, 2^(-0.1 {middle}) n; objective against ours {far:+.0e}")
+                print(
+                    f"  CVXPY, {solver:<21}{each:9.3f} s  of one penalty, 2^(-0.1 {middle}) n; objective "
+                    f"against ours {far:+.0e}"
+                )
                 rows[f"{d} x {n}, {solver}"] = {"seconds of a penalty": each, "objective": far}
     return rows
 
 
 def nu0(_: list[int], repeat: int) -> dict[str, Any]:
-    """Without fusion: multinomial logistic regression with a ridge, tolerances set so that objectives agree to 1e-6."""
+    """Without fusion: multinomial logistic regression with a ridge, tolerances set so that objectives agree
+    to 1e-6.
+    """
     from sklearn.linear_model import LogisticRegression
 
     rows = {}
     for d, n in ((40, 4000), (200, 400)):
         table = made((d, n), False, 1)
         works: dict[str, Callable[[], Any]] = {
-            "craftc, nu = 0": lambda table=table: ConvexCovariateClustering(0.0, similarity=table.S, ridge=RIDGE).fit(table.X, table.y),
+            "craftc, nu = 0": lambda table=table: ConvexCovariateClustering(
+                0.0, similarity=table.S, ridge=RIDGE
+            ).fit(table.X, table.y),
         }
         for solver in ("lbfgs", "newton-cg", "newton-cholesky"):
             works[f"scikit-learn {solver}"] = lambda table=table, solver=solver: LogisticRegression(
@@ -135,7 +159,11 @@ def nu0(_: list[int], repeat: int) -> dict[str, Any]:
         found, took = medians(works, 1, repeat)
         print(f"\nnu0: d = {d}, n = {n}")
         for name, model in found.items():
-            logp = model.predict_log_proba(table.X) if hasattr(model, "predict_log_proba") else np.log(model.predict_proba(table.X))
+            logp = (
+                model.predict_log_proba(table.X)
+                if hasattr(model, "predict_log_proba")
+                else np.log(model.predict_proba(table.X))
+            )
             J = -logp[np.arange(n), table.y].sum() + RIDGE * (model.coef_**2).sum()
             print(f"  {name:<28}{1e3 * took[name]:9.1f} ms  objective {J:.8f}")
             rows[f"{d} x {n}, {name}"] = {"seconds": took[name], "objective": float(J)}
@@ -143,7 +171,9 @@ def nu0(_: list[int], repeat: int) -> dict[str, Any]:
 
 
 def made_texts() -> tuple[Any, np.ndarray, np.ndarray]:
-    """(X csr, y, vectors): 10 000 texts of some 12 of 2604 words, whose frequencies fall as 1 / rank, in 200 kinds with a weight each."""
+    """(X csr, y, vectors): 10 000 texts of some 12 of 2604 words, whose frequencies fall as 1 / rank, in 200
+    kinds with a weight each.
+    """
     rng = np.random.default_rng(0)
     n, d = 10_000, 2604
     kind = rng.integers(200, size=d)
@@ -162,12 +192,25 @@ def words_here() -> None:
     X, y, vectors = made_texts()
     before = peak_resident()  # not getrusage: a child starts with the peak of the process that forked it
     penalties = len(y) * 2.0 ** (-0.1 * np.arange(100, 160))
-    model, took = seconds(lambda: Timed(penalties, similarity=knn_similarity(vectors), ridge=RIDGE).fit(X, y), 1)
-    print(json.dumps({"line": shown(model, took), "seconds": took, "MB": peak_resident() / 1e6, "MB before": before / 1e6}))
+    model, took = seconds(
+        lambda: Timed(penalties, similarity=knn_similarity(vectors), ridge=RIDGE).fit(X, y), 1
+    )
+    print(
+        json.dumps(
+            {
+                "line": shown(model, took),
+                "seconds": took,
+                "MB": peak_resident() / 1e6,
+                "MB before": before / 1e6,
+            }
+        )
+    )
 
 
 def words(_: list[int], __: int) -> dict[str, Any]:
-    done = subprocess.run([sys.executable, __file__, "--words-here"], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, __file__, "--words-here"], capture_output=True, text=True, check=True
+    )
     row = json.loads(done.stdout.splitlines()[-1])
     print("\nwords: d = 2604, n = 10000, 2 classes, 8 neighbours, 60 penalties")
     print(f"  {'craftc':<28}{row['line']}; peak {row['MB']:.0f} MB, {row['MB before']:.0f} MB before the fit")
@@ -244,22 +287,33 @@ def rows(thread_counts: list[int], repeat: int) -> dict[str, Any]:
         P = 4.0 * rng.normal(size=(10, p))[rng.integers(10, size=n)] + rng.normal(size=(n, p))
         W = knn_similarity(P)
         works: dict[str, Callable[[], Any]] = {
-            f"craftc {solver}": lambda solver=solver: ConvexClustering(penalty, weights=W, solver=solver, tol=1e-6).fit(P)  # noqa: B023
+            f"craftc {solver}": lambda solver=solver: ConvexClustering(
+                penalty, weights=W, solver=solver, tol=1e-6
+            ).fit(P)
             for solver in ("certified", "ama", "admm")
         }
-        works["craftc certified, path"] = lambda: ConvexClustering(tol=1e-6).fit(P)  # noqa: B023
-        works["NumPy accelerated AMA"] = lambda: ama(P, W, penalty, 1e-6)  # noqa: B023
+        works["craftc certified, path"] = lambda: ConvexClustering(tol=1e-6).fit(P)
+        works["NumPy accelerated AMA"] = lambda: ama(P, W, penalty, 1e-6)
         found, took = medians(works, 1, 1 if n > 1000 else repeat)
         print(f"\nrows: {n} x {p}, penalty {penalty:g}, 8 neighbours, relative gap 1e-6")
         for name, result in found.items():
-            J, gap, k = (*result, "-") if isinstance(result, tuple) else (result.objective_, result.duality_gap_, result.n_clusters_)
-            print(f"  {name:<28}{1e3 * took[name]:9.1f} ms  objective {J:.6f}, relative gap {gap:.0e}, {k} clusters")
+            J, gap, k = (
+                (*result, "-")
+                if isinstance(result, tuple)
+                else (result.objective_, result.duality_gap_, result.n_clusters_)
+            )
+            print(
+                f"  {name:<28}{1e3 * took[name]:9.1f} ms  objective {J:.6f}, relative gap {gap:.0e}, {k} "
+                "clusters"
+            )
             found_rows[f"{n} x {p}, {name}"] = {"seconds": took[name], "objective": J, "gap": gap}
     return found_rows
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--parts", nargs="+", choices=PARTS, default=list(PARTS))
     parser.add_argument("--threads", nargs="+", type=int, default=[1, 2])
     parser.add_argument("--repeat", type=int, default=3)

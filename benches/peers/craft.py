@@ -2,9 +2,9 @@
 
     python benches/peers/craft.py [--data DIR] [--rounds 9] [--out FILE.json]
 
-Times are medians of interleaved runs. Peer: scikit-learn KMeans (Lloyd) on the one-hot table; kmodes.py has the comparison with
-k-prototypes. The floor of a pass is the larger of bytes / read bandwidth and flops / multiply-add peak, both measured here with the C
-compiler (one thread each unless said).
+Times are medians of interleaved runs. Peer: scikit-learn KMeans (Lloyd) on the one-hot table; kmodes.py has
+the comparison with k-prototypes. The floor of a pass is the larger of bytes / read bandwidth and flops /
+multiply-add peak, both measured here with the C compiler (one thread each unless said).
 """
 
 from __future__ import annotations
@@ -69,7 +69,19 @@ def machine_limits(threads: int) -> tuple[float, float]:
         source.write_text(MACHINE_C)
         native = "-march=" + "native"  # the floor may use all the machine has; the package never does
         subprocess.run(
-            ["cc", "-O3", native, "-mprefer-vector-width=512", "-ffast-math", "-fopenmp", "-shared", "-fPIC", source, "-o", library],
+            [
+                "cc",
+                "-O3",
+                native,
+                "-mprefer-vector-width=512",
+                "-ffast-math",
+                "-fopenmp",
+                "-shared",
+                "-fPIC",
+                source,
+                "-o",
+                library,
+            ],
             check=True,
         )
         lib = ctypes.CDLL(str(library))
@@ -120,7 +132,9 @@ def one_hot(frame: Any, numeric: list[str], categorical: list[str]) -> np.ndarra
     import pandas as pd
 
     numbers = (frame[numeric] - frame[numeric].mean()) / frame[numeric].std(ddof=0)
-    return np.ascontiguousarray(pd.concat([numbers, pd.get_dummies(frame[categorical], dtype=float)], axis=1).to_numpy(np.float64))
+    return np.ascontiguousarray(
+        pd.concat([numbers, pd.get_dummies(frame[categorical], dtype=float)], axis=1).to_numpy(np.float64)
+    )
 
 
 def adult(data: Path, rounds: int) -> dict[str, Any]:
@@ -188,7 +202,11 @@ def spambase(data: Path, rounds: int) -> dict[str, Any]:
         return work
 
     times = interleaved({"craftc, 1 thread": ours(1), "craftc, 2 threads": ours(2)}, rounds)
-    return {"times": times, "passes": models["model"].n_iter_, "objective (nats per row)": models["model"].objective_ / len(table)}
+    return {
+        "times": times,
+        "passes": models["model"].n_iter_,
+        "objective (nats per row)": models["model"].objective_ / len(table),
+    }
 
 
 def million_rows(n: int = 1_000_000, p: int = 8, q: int = 8, levels: int = 10, K: int = 16) -> Any:
@@ -199,18 +217,22 @@ def million_rows(n: int = 1_000_000, p: int = 8, q: int = 8, levels: int = 10, K
     labels = rng.integers(0, K, n).astype(np.int32)
     X = np.empty((n, p + q))
     X[:, :p] = rng.normal(size=(n, p)) + 3 * rng.normal(size=(K, p))[labels]
-    X[:, p:] = np.where(rng.random((n, q)) < 0.6, rng.integers(0, levels, (K, q))[labels], rng.integers(0, levels, (n, q)))
+    X[:, p:] = np.where(
+        rng.random((n, q)) < 0.6, rng.integers(0, levels, (K, q))[labels], rng.integers(0, levels, (n, q))
+    )
     return MixedTable.from_data(X, categorical=list(range(p, p + q))), labels
 
 
 def one_pass(rounds: int) -> dict[str, Any]:
-    """One pass after the first over 1 000 000 x (8 + 8), K = 16, every feature selected, and the machine's floor."""
+    """One pass after the first over 1 000 000 x (8 + 8), K = 16, every feature selected, and the machine's
+    floor.
+    """
     from craftc._common.weights import integer_weights
     from craftc.craft.background import Background
     from craftc.craft.clusters import Clusters
-    from craftc.craft.fitting import FitConfig
-    from craftc.craft.fixed_price import FixedPriceDescent, OpeningThresholds
     from craftc.craft.parameters import ModelSpec
+    from craftc.craft.search.config import FitConfig
+    from craftc.craft.search.fixed_price import FixedPriceDescent, OpeningThresholds
     from craftc.table.moments import Moments, integer_grid
 
     table, labels = million_rows()
@@ -244,7 +266,10 @@ def one_pass(rounds: int) -> dict[str, Any]:
 
 def memory() -> dict[str, Any]:
     """Peak memory beyond the input of a whole fit on that table, measured in a process of its own."""
-    returned = {"MALLOC_MMAP_THRESHOLD_": "65536", "MALLOC_TRIM_THRESHOLD_": "0"}  # freed memory goes back at once
+    returned = {
+        "MALLOC_MMAP_THRESHOLD_": "65536",
+        "MALLOC_TRIM_THRESHOLD_": "0",
+    }  # freed memory goes back at once
     command, environment = [sys.executable, __file__, "--memory"], {**os.environ, **returned}
     done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
     result: dict[str, Any] = json.loads(done.stdout)
@@ -261,7 +286,15 @@ def memory_child() -> None:
     CRAFT(16, **CAPPED, n_init=1, max_iter=3, random_state=0, init="random", n_threads=2).fit(table)
     peak = peak_resident()
     beyond = peak - before
-    print(json.dumps({"input (MB)": table.nbytes / 1e6, "beyond the input (MB)": beyond / 1e6, "share": beyond / table.nbytes}))
+    print(
+        json.dumps(
+            {
+                "input (MB)": table.nbytes / 1e6,
+                "beyond the input (MB)": beyond / 1e6,
+                "share": beyond / table.nbytes,
+            }
+        )
+    )
 
 
 def resident() -> int:
@@ -273,7 +306,9 @@ def reset_peak() -> None:
 
 
 def peak_resident() -> int:
-    line = next(line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmHWM"))
+    line = next(
+        line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmHWM")
+    )
     return int(line.split()[1]) * 1024
 
 
@@ -306,12 +341,20 @@ def show(title: str, result: dict[str, Any], indent: str = "  ") -> None:
         elif isinstance(value, dict):
             show(name, value, indent + "  ")
         else:
-            print(f"{indent}{name:<40} {value:.4g}" if isinstance(value, float) else f"{indent}{name:<40} {value}")
+            print(
+                f"{indent}{name:<40} {value:.4g}"
+                if isinstance(value, float)
+                else f"{indent}{name:<40} {value}"
+            )
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", type=Path, default=Path(os.environ.get("CRAFTC_DATA", ROOT.parent / "shared" / "data")))
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--data", type=Path, default=Path(os.environ.get("CRAFTC_DATA", ROOT.parent / "shared" / "data"))
+    )
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--out", type=Path)
     parser.add_argument("--memory", action="store_true", help=argparse.SUPPRESS)
@@ -319,7 +362,9 @@ def main() -> None:
     if arguments.memory:
         memory_child()
         return
-    results: dict[str, Any] = {"machine": {"processor": platform.processor() or platform.machine(), "cpus": os.cpu_count()}}
+    results: dict[str, Any] = {
+        "machine": {"processor": platform.processor() or platform.machine(), "cpus": os.cpu_count()}
+    }
     if arguments.data.is_dir():
         results["Adult, K = 8 cap, one start to convergence"] = adult(arguments.data, arguments.rounds)
         results["Spambase, m = 0.5, K = 2, one start"] = spambase(arguments.data, arguments.rounds)

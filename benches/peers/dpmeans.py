@@ -1,13 +1,16 @@
-"""DP-means compared with its peers and the machine's floor on mixtures of round Gaussians: seconds, objectives at one penalty, memory.
+"""DP-means compared with its peers and the machine's floor on mixtures of round Gaussians: seconds,
+objectives at one penalty, memory.
 
-    python benches/peers/dpmeans.py [--shapes A B C] [--huge] [--dtypes float32 float64] [--threads 1 2] [--repeat 3]
+    python benches/peers/dpmeans.py [--shapes A B C] [--huge] [--dtypes float32 float64] [--threads 1 2]
+    [--repeat 3]
                                     [--peers NAME ...] [--pdc-python PATH] [--memory] [--out FILE.json]
 
-Every peer lives in a process of its own, with its threads fixed before numpy loads, and is warmed up on the first rows; the processes
-then fit in turn, each by its own clock, and the medians are shown. Everybody is judged by the same objective: exact means of the labels
-found, SSE + (K - 1) lam2 in float64. The floor of a pass is the larger of N D s bytes / read bandwidth and 2 N K D flops / multiply-add
-peak, both measured in this run; the K-means peers are given the true K. pdc-dp-means pins an old scikit-learn: give it the python of an
-environment of its own.
+Every peer lives in a process of its own, with its threads fixed before numpy loads, and is warmed up on the
+first rows; the processes then fit in turn, each by its own clock, and the medians are shown. Everybody is
+judged by the same objective: exact means of the labels found, SSE + (K - 1) lam2 in float64. The floor of a
+pass is the larger of N D s bytes / read bandwidth and 2 N K D flops / multiply-add peak, both measured in
+this run; the K-means peers are given the true K. pdc-dp-means pins an old scikit-learn: give it the python of
+an environment of its own.
 """
 
 from __future__ import annotations
@@ -32,7 +35,9 @@ from craft import machine_limits, peak_resident, reset_peak, resident, timed
 
 
 class Shape(NamedTuple):
-    """N rows of D numbers around K centres, which are `spread` x standard normal; `lam2` is the price of a cluster."""
+    """N rows of D numbers around K centres, which are `spread` x standard normal; `lam2` is the price of a
+    cluster.
+    """
 
     N: int
     D: int
@@ -73,7 +78,8 @@ def objective(X: np.ndarray, labels: np.ndarray, lam2: float) -> tuple[float, in
     return squares + (len(sizes) - 1) * lam2, len(sizes)
 
 
-# --- The peers: fit(X, shape, threads) gives (iterations, a way to the labels); what only serves our judgement is not timed
+# --- The peers: fit(X, shape, threads) gives (iterations, a way to the labels); what only serves our
+# judgement is not timed
 
 
 Outcome = tuple[int, Callable[[], np.ndarray]]
@@ -94,7 +100,9 @@ def ours(mode: str, polish: bool = False, max_iter: int = 300) -> Peer:
 
         if mode == "serial" and shape.D < shape.lam2 < 2 * shape.D:
             raise RuntimeError("serial DP-means shatters clusters where D < lambda^2 < 2 D")
-        model = DPMeans(shape.lam2, mode=mode, polish=polish, max_iter=max_iter, n_threads=threads, random_state=0).fit(X)
+        model = DPMeans(
+            shape.lam2, mode=mode, polish=polish, max_iter=max_iter, n_threads=threads, random_state=0
+        ).fit(X)
         return model.n_iter_, lambda: model.labels_
 
     return Peer("craftc", fit)
@@ -114,7 +122,9 @@ def searched(**parameters: Any) -> Peer:
 
 
 def full_sweeps(X: np.ndarray, shape: Shape, threads: int) -> Outcome:
-    """Sweeps that look at every row, from the rows that Lloyd starts with: assignment and means, no bounds, nothing opens."""
+    """Sweeps that look at every row, from the rows that Lloyd starts with: assignment and means, no bounds,
+    nothing opens.
+    """
     from craftc._common.dense_data import DenseData
     from craftc.dpmeans.descent import Descent, nearest
 
@@ -151,7 +161,9 @@ def faiss_kmeans(X: np.ndarray, shape: Shape, threads: int) -> Outcome:
 
     if X.dtype != np.float32:
         raise TypeError("float32 only")
-    model = faiss.Kmeans(shape.D, shape.K, niter=25, seed=1, max_points_per_centroid=len(X), min_points_per_centroid=1)
+    model = faiss.Kmeans(
+        shape.D, shape.K, niter=25, seed=1, max_points_per_centroid=len(X), min_points_per_centroid=1
+    )
     model.train(X, init_centroids=random_rows(X, shape.K))
     return 25, lambda: model.assign(X)[1]
 
@@ -190,14 +202,20 @@ PEERS = {
     "pdc": Peer("pdc-dp-means", pdc),
     "pdc-minibatch": Peer("pdc-dp-means", minibatch_pdc),
 }
-OURS = [name for name, peer in PEERS.items() if peer.package == "craftc" and name not in ("sweeps", "K given", "no arguments")]
+OURS = [
+    name
+    for name, peer in PEERS.items()
+    if peer.package == "craftc" and name not in ("sweeps", "K given", "no arguments")
+]
 
 
 # --- A peer's process
 
 
 def work(job: dict[str, Any]) -> None:
-    """Answer the questions that come in line by line, in lines of JSON; what the libraries themselves print goes the way of errors."""
+    """Answer the questions that come in line by line, in lines of JSON; what the libraries themselves print
+    goes the way of errors.
+    """
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
 
@@ -244,14 +262,21 @@ class Worker:
 
     def __init__(self, python: str, job: dict[str, Any], **environment: str) -> None:
         count = str(job["threads"])
-        environment = {**os.environ, "OMP_NUM_THREADS": count, "OPENBLAS_NUM_THREADS": count, "MKL_NUM_THREADS": count, **environment}
+        environment = {
+            **os.environ,
+            "OMP_NUM_THREADS": count,
+            "OPENBLAS_NUM_THREADS": count,
+            "MKL_NUM_THREADS": count,
+            **environment,
+        }
         if python != sys.executable:
             environment.pop("PYTHONPATH", None)  # another environment has packages of its own
         self.process = subprocess.Popen(
             [python, __file__, "--worker", json.dumps(job)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,  # pdc-dp-means has "Exception ignored in ..." to say at every iteration
+            # pdc-dp-means has "Exception ignored in ..." to say at every iteration
+            stderr=subprocess.DEVNULL,
             text=True,
             env=environment,
         )
@@ -264,7 +289,9 @@ class Worker:
 
     def answer(self) -> dict[str, Any]:
         line = self.process.stdout.readline()
-        facts: dict[str, Any] = json.loads(line) if line else {"error": f"the process ended: {self.process.wait()}"}
+        facts: dict[str, Any] = (
+            json.loads(line) if line else {"error": f"the process ended: {self.process.wait()}"}
+        )
         if "error" in facts:
             raise Skipped(facts["error"])
         return facts
@@ -277,7 +304,9 @@ class Worker:
 # --- The tables
 
 
-def beside_each_other(names: list[str], job: dict[str, Any], pythons: dict[str, str], repeat: int, memory: bool) -> dict[str, Any]:
+def beside_each_other(
+    names: list[str], job: dict[str, Any], pythons: dict[str, str], repeat: int, memory: bool
+) -> dict[str, Any]:
     """Name -> what was measured, or why nothing was."""
     rows: dict[str, Any] = {}
     with ExitStack() as stack:
@@ -292,21 +321,36 @@ def beside_each_other(names: list[str], job: dict[str, Any], pythons: dict[str, 
             attempt(rows, name, workers, Worker.answer)
         for _ in range(repeat):
             for name in list(workers):
-                attempt(rows, name, workers, lambda worker, row=rows[name]: row["times"].append(worker.ask("fit")["seconds"]))
+                attempt(
+                    rows,
+                    name,
+                    workers,
+                    lambda worker, row=rows[name]: row["times"].append(worker.ask("fit")["seconds"]),
+                )
         for name in list(workers):
             attempt(rows, name, workers, lambda worker: worker.ask("judge"))
     if memory:
-        returned = {"MALLOC_MMAP_THRESHOLD_": "65536", "MALLOC_TRIM_THRESHOLD_": "0"}  # freed memory goes back at once
+        returned = {
+            "MALLOC_MMAP_THRESHOLD_": "65536",
+            "MALLOC_TRIM_THRESHOLD_": "0",
+        }  # freed memory goes back at once
         for name in list(workers):
             with Worker(pythons[PEERS[name].package], {**job, "peer": name}, **returned) as worker:
-                attempt(rows, name, {name: worker}, lambda worker: {**worker.answer(), **worker.ask("memory")})
+                attempt(
+                    rows, name, {name: worker}, lambda worker: {**worker.answer(), **worker.ask("memory")}
+                )
     for row in rows.values():
         if "skipped" not in row:
             row["seconds"] = float(np.median(row["times"]))
     return rows
 
 
-def attempt(rows: dict[str, Any], name: str, workers: dict[str, Worker], step: Callable[[Worker], dict[str, Any] | None]) -> None:
+def attempt(
+    rows: dict[str, Any],
+    name: str,
+    workers: dict[str, Worker],
+    step: Callable[[Worker], dict[str, Any] | None],
+) -> None:
     """Take one step of a peer and keep what it says; one that fails is asked no more."""
     try:
         rows[name].update(step(workers[name]) or {})
@@ -320,7 +364,9 @@ def floor(shape: Shape, dtype: str, limits: tuple[float, float]) -> tuple[float,
     read, double_flops = limits
     size = np.dtype(dtype).itemsize
     reading = shape.N * shape.D * size / read
-    counting = 2 * shape.N * shape.K * shape.D / (double_flops * 8 / size)  # a register holds twice as many floats
+    counting = (
+        2 * shape.N * shape.K * shape.D / (double_flops * 8 / size)
+    )  # a register holds twice as many floats
     return max((reading, "memory"), (counting, "arithmetic"))
 
 
@@ -330,10 +376,14 @@ def show(rows: dict[str, Any], least: float, memory: bool) -> None:
             print(f"  {name:<15} skipped: {row['skipped']}")
             continue
         per_pass = row["seconds"] / max(1, row["iterations"])
-        ratios = [f"{rows[our]['seconds'] / row['seconds']:.2f}" if "seconds" in rows.get(our, {}) else "-" for our in OURS]
+        ratios = [
+            f"{rows[our]['seconds'] / row['seconds']:.2f}" if "seconds" in rows.get(our, {}) else "-"
+            for our in OURS
+        ]
         extra = f" {row['memory'] / 1e6:9.1f}" if memory else ""
         print(
-            f"  {name:<15}{row['seconds']:9.4f}{row['iterations']:7d}{1e3 * per_pass:10.3f}{per_pass / least:8.1f}"
+            "  "
+            f"{name:<15}{row['seconds']:9.4f}{row['iterations']:7d}{1e3 * per_pass:10.3f}{per_pass / least:8.1f}"
             f"{row['J']:15.0f}{row['K']:6d}{extra} {in_columns(ratios)}"
         )
 
@@ -346,20 +396,30 @@ def in_columns(words: list[str]) -> str:
 def machine_line() -> str:
     cpu_info = Path("/proc/cpuinfo")
     lines = cpu_info.read_text().splitlines() if cpu_info.exists() else []
-    model = next((line.split(":")[1].strip() for line in lines if line.startswith("model name")), platform.processor())
+    model = next(
+        (line.split(":")[1].strip() for line in lines if line.startswith("model name")), platform.processor()
+    )
     return f"{model} ({platform.machine()}), {os.cpu_count()} cpus, load {os.getloadavg()[0]:.1f}, Python {platform.python_version()}"
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--shapes", nargs="+", choices=SHAPES, default=["A", "B", "C"])
     parser.add_argument("--huge", action="store_true", help="shape D too: 10 million rows")
     parser.add_argument("--dtypes", nargs="+", choices=["float32", "float64"], default=["float32", "float64"])
     parser.add_argument("--threads", nargs="+", type=int, default=[1, 2])
     parser.add_argument("--repeat", type=int, default=3)
-    parser.add_argument("--peers", nargs="+", choices=PEERS, default=list(PEERS), metavar="NAME", help=", ".join(PEERS))
+    parser.add_argument(
+        "--peers", nargs="+", choices=PEERS, default=list(PEERS), metavar="NAME", help=", ".join(PEERS)
+    )
     parser.add_argument("--pdc-python", metavar="PATH", help="a python that can import pdc_dp_means")
-    parser.add_argument("--memory", action="store_true", help="peak memory beyond that before the fit, in one more process each")
+    parser.add_argument(
+        "--memory",
+        action="store_true",
+        help="peak memory beyond that before the fit, in one more process each",
+    )
     parser.add_argument("--out", type=Path)
     parser.add_argument("--worker", type=json.loads, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
@@ -370,19 +430,33 @@ def main() -> None:
     if arguments.pdc_python:
         pythons["pdc-dp-means"] = arguments.pdc_python
     limits = {threads: machine_limits(threads) for threads in arguments.threads}
-    results: dict[str, Any] = {"date": f"{datetime.date.today()}", "machine": machine_line(), "limits": limits, "tables": []}
+    results: dict[str, Any] = {
+        "date": f"{datetime.date.today()}",
+        "machine": machine_line(),
+        "limits": limits,
+        "tables": [],
+    }
     print(f"{results['date']}  {results['machine']}")
     for threads, (read, flops) in limits.items():
-        print(f"threads {threads}: {read / 1e9:.1f} GB/s read, {flops / 1e9:.0f} / {2e-9 * flops:.0f} GFLOP/s in float64 / float32")
+        print(
+            f"threads {threads}: {read / 1e9:.1f} GB/s read, {flops / 1e9:.0f} / {2e-9 * flops:.0f} GFLOP/s "
+            "in float64 / float32"
+        )
     versions: dict[str, str] = {}
     for name in dict.fromkeys([*arguments.shapes, *["D"] * arguments.huge]):
         shape = SHAPES[name]
         X, labels = mixture(shape)
         truth = objective(X, labels, shape.lam2)[0]
-        print(f"\n{name}: {shape.N} x {shape.D}, K = {shape.K}, lam2 = {shape.lam2:g}; J of the true labels {truth:.0f}")
+        print(
+            f"\n{name}: {shape.N} x {shape.D}, K = {shape.K}, lam2 = {shape.lam2:g}; J of the true labels "
+            f"{truth:.0f}"
+        )
         extra = f" {'extra MB':>9}" if arguments.memory else ""
         ratios = in_columns([f"{our}/" for our in OURS])
-        print(f"  {'':<15}{'seconds':>9}{'iter.':>7}{'ms/iter.':>10}{'/floor':>8}{'J':>15}{'K':>6}{extra} {ratios}")
+        print(
+            f"  {'':<15}{'seconds':>9}{'iter.':>7}{'ms/iter.':>10}{'/floor':>8}{'J':>15}{'K':>6}{extra} "
+            f"{ratios}"
+        )
         for dtype in arguments.dtypes:
             with tempfile.TemporaryDirectory() as folder:
                 file = Path(folder, "X.npy")
@@ -390,11 +464,22 @@ def main() -> None:
                 for threads in arguments.threads:
                     job = {"shape": name, "threads": threads, "file": str(file)}
                     least, bound = floor(shape, dtype, limits[threads])
-                    print(f" {dtype}, threads {threads}: the floor of a pass is {1e3 * least:.2f} ms ({bound})")
-                    rows = beside_each_other(arguments.peers, job, pythons, arguments.repeat, arguments.memory)
+                    print(
+                        f" {dtype}, threads {threads}: the floor of a pass is {1e3 * least:.2f} ms ({bound})"
+                    )
+                    rows = beside_each_other(
+                        arguments.peers, job, pythons, arguments.repeat, arguments.memory
+                    )
                     show(rows, least, arguments.memory)
                     versions |= {row["package"]: row["version"] for row in rows.values() if "package" in row}
-                    table = {"shape": name, "dtype": dtype, "threads": threads, "floor": least, "truth": truth, "peers": rows}
+                    table = {
+                        "shape": name,
+                        "dtype": dtype,
+                        "threads": threads,
+                        "floor": least,
+                        "truth": truth,
+                        "peers": rows,
+                    }
                     results["tables"].append(table)
     print("\n" + ", ".join(f"{package} {version}" for package, version in versions.items()))
     results["versions"] = versions

@@ -1,9 +1,11 @@
-"""KModes and KPrototypes compared with kmodes and with the machine's floor, all in one run: seconds, costs and ratios.
+"""KModes and KPrototypes compared with kmodes and with the machine's floor, all in one run: seconds, costs
+and ratios.
 
     python benches/peers/kmodes.py [--data DIR] [--rounds 5] [--only adult soybean pass]
 
-Both packages start from the same rows of the table, one start each, or draw their starts from the same seed. Times of craftc are medians;
-kmodes runs once. The floor of a pass is the larger of bytes / read bandwidth and flops / multiply-add peak, measured by craft.py.
+Both packages start from the same rows of the table, one start each, or draw their starts from the same seed.
+Times of craftc are medians; kmodes runs once. The floor of a pass is the larger of bytes / read bandwidth and
+flops / multiply-add peak, measured by craft.py.
 """
 
 from __future__ import annotations
@@ -20,7 +22,9 @@ import numpy as np
 from craft import interleaved, machine_limits, million_rows, read_table, timed
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path = [path for path in sys.path if Path(path).resolve() != Path(__file__).resolve().parent]  # `kmodes` is the package, not this file
+sys.path = [
+    path for path in sys.path if Path(path).resolve() != Path(__file__).resolve().parent
+]  # `kmodes` is the package, not this file
 _Row = dict[str, Any]
 
 
@@ -69,15 +73,21 @@ def adult(data: Path, rounds: int) -> list[_Row]:
             "craftc online, 1 thread": ours(n_threads=1),
             "craftc batch, 1 thread": ours(update="batch", n_threads=1),
             "craftc batch, 2 threads": ours(update="batch", n_threads=2),
-            "craftc online from a frame, 1 thread": lambda: KPrototypes(8, init=start, n_init=1, n_threads=1).fit(columns),
+            "craftc online from a frame, 1 thread": lambda: KPrototypes(
+                8, init=start, n_init=1, n_threads=1
+            ).fit(columns),
         },
-        lambda: Theirs(8, init=[part.copy() for part in start], n_init=1, random_state=0).fit(values, categorical=positions),
+        lambda: Theirs(8, init=[part.copy() for part in start], n_init=1, random_state=0).fit(
+            values, categorical=positions
+        ),
         rounds,
     )
 
 
 def soybean(rounds: int) -> list[_Row]:
-    """683 x 35 categories, K = 19, ten starts of Huang, five seeds: all seconds, passes and cost of the seed of median cost."""
+    """683 x 35 categories, K = 19, ten starts of Huang, five seeds: all seconds, passes and cost of the seed
+    of median cost.
+    """
     from kmodes.kmodes import KModes as Theirs
 
     from craftc import KModes
@@ -85,10 +95,14 @@ def soybean(rounds: int) -> list[_Row]:
     rng = np.random.default_rng(0)
     levels = rng.integers(2, 8, 35)
     groups = rng.integers(0, levels, (19, 35))
-    X = np.where(rng.random((683, 35)) < 0.8, groups[rng.integers(0, 19, 683)], rng.integers(0, levels, (683, 35)))
+    X = np.where(
+        rng.random((683, 35)) < 0.8, groups[rng.integers(0, 19, 683)], rng.integers(0, levels, (683, 35))
+    )
 
     def ours(**options: Any) -> Callable[[], Any]:
-        return lambda: median(KModes(19, init="Huang", n_init=10, random_state=seed, **options).fit(X) for seed in range(5))
+        return lambda: median(
+            KModes(19, init="Huang", n_init=10, random_state=seed, **options).fit(X) for seed in range(5)
+        )
 
     def median(models: Iterable[Any]) -> Any:
         return sorted(models, key=lambda model: model.cost_)[2]
@@ -105,7 +119,9 @@ def soybean(rounds: int) -> list[_Row]:
 
 
 def batch_pass(rounds: int) -> list[_Row]:
-    """A batch pass over 1 000 000 x (8 + 8), K = 16, and the floor: the difference of two fits of 2 and of 12 passes, divided by 10."""
+    """A batch pass over 1 000 000 x (8 + 8), K = 16, and the floor: the difference of two fits of 2 and of 12
+    passes, divided by 10.
+    """
     from craftc import KPrototypes
 
     table, _ = million_rows()
@@ -115,20 +131,31 @@ def batch_pass(rounds: int) -> list[_Row]:
 
     def fit(passes: int, threads: int) -> Callable[[], None]:
         def work() -> None:
-            model = KPrototypes(K, gamma=1.0, init=start, update="batch", max_iter=passes, n_init=1, n_threads=threads).fit(table)
+            model = KPrototypes(
+                K, gamma=1.0, init=start, update="batch", max_iter=passes, n_init=1, n_threads=threads
+            ).fit(table)
             if model.n_iter_ != passes:
                 raise RuntimeError(f"the fit ended after {model.n_iter_} passes, not {passes}")
 
         return work
 
     warnings.filterwarnings("ignore", "KPrototypes stopped after")
-    times = interleaved({f"{passes} {threads}": fit(passes, threads) for passes in (2, 12) for threads in (1, 2)}, rounds)
+    times = interleaved(
+        {f"{passes} {threads}": fit(passes, threads) for passes in (2, 12) for threads in (1, 2)}, rounds
+    )
     rows = []
     for threads in (1, 2):
         read, peak = machine_limits(threads)
         floor = max(n * (p * 8 + q + 4) / read, n * K * (4 * p + q) / peak)
         seconds = (times[f"12 {threads}"] - times[f"2 {threads}"]) / 10
-        rows.append({"": f"{threads} threads", "pass (ms)": 1e3 * seconds, "floor (ms)": 1e3 * floor, "pass / floor": seconds / floor})
+        rows.append(
+            {
+                "": f"{threads} threads",
+                "pass (ms)": 1e3 * seconds,
+                "floor (ms)": 1e3 * floor,
+                "pass / floor": seconds / floor,
+            }
+        )
     return rows
 
 
@@ -136,14 +163,24 @@ def show(title: str, rows: list[_Row]) -> None:
     names = list(rows[0])
     print(f"\n### {title}\n\n| " + " | ".join(names) + " |\n|" + "---|" * len(names))
     for row in rows:
-        print("| " + " | ".join(f"{value:.4g}" if isinstance(value, float) else str(value) for value in row.values()) + " |")
+        print(
+            "| "
+            + " | ".join(f"{value:.4g}" if isinstance(value, float) else str(value) for value in row.values())
+            + " |"
+        )
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", type=Path, default=Path(os.environ.get("CRAFTC_DATA", ROOT.parent / "shared" / "data")))
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--data", type=Path, default=Path(os.environ.get("CRAFTC_DATA", ROOT.parent / "shared" / "data"))
+    )
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--only", nargs="+", choices=("adult", "soybean", "pass"), default=["adult", "soybean", "pass"])
+    parser.add_argument(
+        "--only", nargs="+", choices=("adult", "soybean", "pass"), default=["adult", "soybean", "pass"]
+    )
     arguments = parser.parse_args()
     if "pass" in arguments.only:
         show("One batch pass over 1 000 000 x (8 + 8), K = 16", batch_pass(arguments.rounds))

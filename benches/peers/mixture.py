@@ -1,16 +1,19 @@
-"""FeatureSelectionMixture compared with scikit-learn's variational DP mixture and the machine's floor: seconds, bounds, clusters, memory.
+"""FeatureSelectionMixture compared with scikit-learn's variational DP mixture and the machine's floor:
+seconds, bounds, clusters, memory.
 
-    python benches/peers/mixture.py [--data DIR] [--tables chart usps long] [--threads 1 2] [--repeat 5] [--out FILE.json]
+    python benches/peers/mixture.py [--data DIR] [--tables chart usps long] [--threads 1 2] [--repeat 5]
+    [--out FILE.json]
 
-chart (600 x 60, `synthetic_control.csv.gz`): whole fits from 20 components and 3 starts, to the same tolerance in total nats. usps
-(11 000 x 256, `usps.csv.gz`) and a made table of 1 000 000 x 20: a sweep of 30 components, which is a tenth of the difference of a fit
-of 12 sweeps and one of 2, same seed, merges off; scikit-learn's iterations likewise, its start from drawn rows. Both see float64
-columns in the same units, centred and divided by one number.
+chart (600 x 60, `synthetic_control.csv.gz`): whole fits from 20 components and 3 starts, to the same
+tolerance in total nats. usps (11 000 x 256, `usps.csv.gz`) and a made table of 1 000 000 x 20: a sweep of 30
+components, which is a tenth of the difference of a fit of 12 sweeps and one of 2, same seed, merges off;
+scikit-learn's iterations likewise, its start from drawn rows. Both see float64 columns in the same units,
+centred and divided by one number.
 
-Times are medians of interleaved runs. A sweep is at least 8 D K + 20 K flops per row - two products to say how likely a row is, two to
-add it up, and the exponentials - over the multiply-add peak measured in this run; or one reading of the table. Memory is the peak
-beyond what the process held before the fit, in one more process each. Bounds of the two are of different models and leave out
-different constants.
+Times are medians of interleaved runs. A sweep is at least 8 D K + 20 K flops per row - two products to say
+how likely a row is, two to add it up, and the exponentials - over the multiply-add peak measured in this run;
+or one reading of the table. Memory is the peak beyond what the process held before the fit, in one more
+process each. Bounds of the two are of different models and leave out different constants.
 """
 
 from __future__ import annotations
@@ -66,14 +69,21 @@ def table(name: str, folder: Path) -> np.ndarray:
 
 
 Outcome = tuple[float, int, int]  # bound, clusters, sweeps of the best start
-Peer = Callable[[np.ndarray, Work, "int | None", int], Outcome]  # rows, work, sweeps (None: to the end), threads
+Peer = Callable[
+    [np.ndarray, Work, "int | None", int], Outcome
+]  # rows, work, sweeps (None: to the end), threads
 
 
 def ours(X: np.ndarray, work: Work, sweeps: int | None, threads: int) -> Outcome:
     from craftc import FeatureSelectionMixture
 
     few = {} if sweeps is None else {"max_iter": sweeps, "tol": 0.0, "merge": False}
-    parameters: dict[str, Any] = {"tol": TOLERANCE, "n_init": work.n_init, "random_state": 0, "n_threads": threads} | few
+    parameters: dict[str, Any] = {
+        "tol": TOLERANCE,
+        "n_init": work.n_init,
+        "random_state": 0,
+        "n_threads": threads,
+    } | few
     model = FeatureSelectionMixture(work.n_components, **parameters).fit(X)
     return model.elbo_, model.n_clusters_, model.n_iter_
 
@@ -81,7 +91,11 @@ def ours(X: np.ndarray, work: Work, sweeps: int | None, threads: int) -> Outcome
 def sklearns(X: np.ndarray, work: Work, sweeps: int | None, threads: int) -> Outcome:
     from sklearn.mixture import BayesianGaussianMixture
 
-    few = {"max_iter": 1000} if sweeps is None else {"max_iter": sweeps, "tol": 0.0, "init_params": "random_from_data"}
+    few = (
+        {"max_iter": 1000}
+        if sweeps is None
+        else {"max_iter": sweeps, "tol": 0.0, "init_params": "random_from_data"}
+    )
     parameters: dict[str, Any] = {"tol": TOLERANCE * len(X), "n_init": work.n_init, "random_state": 0} | few
     model = BayesianGaussianMixture(n_components=work.n_components, covariance_type="diag", **parameters)
     with threadpool_limits(threads):
@@ -117,7 +131,9 @@ def measured(X: np.ndarray, work: Work, thread_counts: list[int], repeat: int, w
                 times.append(timed(lambda job=job, sweeps=sweeps: job(sweeps)))
     for row in rows.values():
         times = row["times"]
-        row["seconds"] = float(np.median(times[0] if whole else np.subtract(times[1], times[0]) / (LONG - SHORT)))
+        row["seconds"] = float(
+            np.median(times[0] if whole else np.subtract(times[1], times[0]) / (LONG - SHORT))
+        )
     return rows
 
 
@@ -132,7 +148,10 @@ def memory_of(peer: str, name: str, folder: Path) -> None:
 
 
 def memories(name: str, folder: Path) -> dict[str, int]:
-    returned = {"MALLOC_MMAP_THRESHOLD_": "65536", "MALLOC_TRIM_THRESHOLD_": "0"}  # freed memory goes back at once
+    returned = {
+        "MALLOC_MMAP_THRESHOLD_": "65536",
+        "MALLOC_TRIM_THRESHOLD_": "0",
+    }  # freed memory goes back at once
     out = {}
     for peer in PEERS:
         command = [sys.executable, __file__, "--memory-of", peer, name, "--data", str(folder)]
@@ -142,7 +161,9 @@ def memories(name: str, folder: Path) -> dict[str, int]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--data", type=Path, default=Path(os.environ.get("CRAFTC_DATA", "../shared/data")))
     parser.add_argument("--tables", nargs="+", choices=TABLES, default=list(TABLES))
     parser.add_argument("--threads", nargs="+", type=int, default=[1, 2])
@@ -155,7 +176,12 @@ def main() -> None:
         memory_of(*arguments.memory_of, arguments.data)
         return
     limits = {threads: machine_limits(threads) for threads in arguments.threads}
-    results: dict[str, Any] = {"date": f"{datetime.date.today()}", "machine": machine_line(), "limits": limits, "tables": {}}
+    results: dict[str, Any] = {
+        "date": f"{datetime.date.today()}",
+        "machine": machine_line(),
+        "limits": limits,
+        "tables": {},
+    }
     print(f"{results['date']}  {results['machine']}")
     for threads, (read, flops) in limits.items():
         print(f"threads {threads}: {read / 1e9:.1f} GB/s read, {flops / 1e9:.0f} GFLOP/s in float64")
@@ -167,7 +193,10 @@ def main() -> None:
         extra = memories(name, arguments.data)
         settings = f"{work.n_components} components, {work.n_init} start{'s'[: work.n_init - 1]}"
         print(f"\n{name}: {len(X)} x {X.shape[1]}, {settings}; input {X.nbytes / 1e6:.1f} MB")
-        print(f"  {'':<30}{'ms per fit' if whole else 'ms per sweep':>13}{'/floor':>8}{'bound':>15}{'K':>5}{'sweeps':>8}{'extra MB':>10}")
+        print(
+            "  "
+            f"{'':<30}{'ms per fit' if whole else 'ms per sweep':>13}{'/floor':>8}{'bound':>15}{'K':>5}{'sweeps':>8}{'extra MB':>10}"
+        )
         rows = measured(X, work, arguments.threads, arguments.repeat, whole)
         for title, row in rows.items():
             peer, threads = title.split(", ")[0], int(title.split(", ")[1].split()[0])

@@ -1,24 +1,29 @@
-"""GraphSpectralFeatures compared with a plain NumPy program and the machine's floor: value and gradient, whole fits, memory.
+"""GraphSpectralFeatures compared with a plain NumPy program and the machine's floor: value and gradient,
+whole fits, memory.
 
-    python benches/peers/spectral.py [--data DIR] [--parts evaluation fits memory] [--threads 1 2] [--repeat 5] [--out FILE.json]
+    python benches/peers/spectral.py [--data DIR] [--parts evaluation fits memory] [--threads 1 2] [--repeat
+    5] [--out FILE.json]
 
-No other package has this likelihood. The peer is it in NumPy, dense as its formulas are: for every row the similarities of all nodes of
-the grid to all p columns, (rows, M, p), which the numeric nodes share; products of matrices for pairs of indicators. It stores them once
-and for all ("stored"), or makes them anew for blocks of 256 rows in every evaluation ("blocks"). Holes have no term in either. Both see
-the codes of the levels that our fit found; values and gradients are compared, and must agree to 1e-9.
+No other package has this likelihood. The peer is it in NumPy, dense as its formulas are: for every row the
+similarities of all nodes of the grid to all p columns, (rows, M, p), which the numeric nodes share; products
+of matrices for pairs of indicators. It stores them once and for all ("stored"), or makes them anew for blocks
+of 256 rows in every evaluation ("blocks"). Holes have no term in either. Both see the codes of the levels
+that our fit found; values and gradients are compared, and must agree to 1e-9.
 
-evaluation: one value and gradient at the weights that two steps reach, heart, adult (2000 rows drawn with seed 0), and all 48 842 rows
-of adult, where the peer works in blocks and runs once. fits: from the table to the graph, gradient 1e-4 in both; the peer is given the
-codes and steps by SciPy's L-BFGS as it stands, at most 3000 times. memory: the peak beyond what the process held before, in one more
-process each: of a fit of 5 steps, of an evaluation of the peer and what it stores.
+evaluation: one value and gradient at the weights that two steps reach, heart, adult (2000 rows drawn with
+seed 0), and all 48 842 rows of adult, where the peer works in blocks and runs once. fits: from the table to
+the graph, gradient 1e-4 in both; the peer is given the codes and steps by SciPy's L-BFGS as it stands, at
+most 3000 times. memory: the peak beyond what the process held before, in one more process each: of a fit of 5
+steps, of an evaluation of the peer and what it stores.
 
-The floor of an evaluation is its flops over the multiply-add peak measured in this run. Flops per row, with p1 numbers, p2 indicators of
-P variables and a grid of M nodes, exp = 20:
+The floor of an evaluation is its flops over the multiply-add peak measured in this run. Flops per row, with
+p1 numbers, p2 indicators of P variables and a grid of M nodes, exp = 20:
     p1 M (4 + 4 (p1 - 1) + 2 P + 24) + p2 (13 p1 + 2 P + 24).
-At every node of the grid: a similarity (two products, a minimum, a sign), shared by all nodes; a multiply-add per other number and an
-addition per variable for the energy, and as many for the gradient; exp, less the largest, the sum, the share, the visit. For every
-indicator: two similarities and their difference per number, a multiply-add for the energy and one for the gradient; two additions per
-variable; exp and the like. Variables that share a table need fewer additions than these.
+At every node of the grid: a similarity (two products, a minimum, a sign), shared by all nodes; a multiply-add
+per other number and an addition per variable for the energy, and as many for the gradient; exp, less the
+largest, the sum, the share, the visit. For every indicator: two similarities and their difference per number,
+a multiply-add for the energy and one for the gradient; two additions per variable; exp and the like.
+Variables that share a table need fewer additions than these.
 
 Seconds of one thread are CPU seconds, of two wall; medians of interleaved runs.
 """
@@ -71,10 +76,14 @@ def table(name: str, folder: Path) -> Any:
 
 
 def few_steps(X: Any, steps: int = 2, threads: int = 1) -> GraphSpectralFeatures:
-    return GraphSpectralFeatures(unary=True, grid_size=16, max_iter=steps, random_state=0, n_threads=threads).fit(X)
+    return GraphSpectralFeatures(
+        unary=True, grid_size=16, max_iter=steps, random_state=0, n_threads=threads
+    ).fit(X)
 
 
-def our_likelihood(model: GraphSpectralFeatures, X: Any, threads: int) -> Callable[[Parameters], tuple[float, Parameters]]:
+def our_likelihood(
+    model: GraphSpectralFeatures, X: Any, threads: int
+) -> Callable[[Parameters], tuple[float, Parameters]]:
     model.set_params(n_threads=threads)
     return model._likelihood(model._encoding, MixedTable.from_data(X), None)
 
@@ -101,7 +110,10 @@ class Dense:
         half = np.log(model.beta / self.eps) / 2.0
         u = np.exp(np.log(self.eps) + half * (1.0 + z))
         side = half * w * u
-        self.u, self.log_w = np.concatenate([-u[::-1], [0.0], u]), np.log(np.concatenate([side[::-1], [2.0 * self.eps], side]))
+        self.u, self.log_w = (
+            np.concatenate([-u[::-1], [0.0], u]),
+            np.log(np.concatenate([side[::-1], [2.0 * self.eps], side])),
+        )
         self.x, self.codes = encoded(X, model), model.codes_[self.p1 :]
         self.known = X.notna().to_numpy()[:, model.encoded_columns_]
         self.x[~self.known] = 0.0
@@ -116,12 +128,16 @@ class Dense:
         return (slice(start, start + BLOCK) for start in range(0, self.n, BLOCK))
 
     def similarities(self, rows: slice) -> tuple[Table, Table, Table]:
-        """(m, M, p) of the nodes of the grid, (m, p1, p) of the own numbers, (m, p2, p1) what switching an indicator on adds."""
+        """(m, M, p) of the nodes of the grid, (m, p1, p) of the own numbers, (m, p2, p1) what switching an
+        indicator on adds.
+        """
         x, known, p1 = self.x[rows], self.known[rows], self.p1
         grid = similarity(self.u[:, None], self.seen[rows, None, :], self.eps) * known[:, None, :]
         own = similarity(x[:, :p1, None], self.seen[rows, None, :], self.eps) * known[:, None, :]
         number = x[:, None, :p1]
-        lift = similarity(number, self.codes[:, 1:], self.eps) - similarity(number, self.codes[:, :1], self.eps)
+        lift = similarity(number, self.codes[:, 1:], self.eps) - similarity(
+            number, self.codes[:, :1], self.eps
+        )
         return grid, own, lift * known[:, None, :p1]
 
     def __call__(self, theta: Table, b: Table, c: Table) -> tuple[float, Table, Table, Table]:
@@ -139,7 +155,11 @@ class Dense:
                 value += float((own[:, s] @ theta[s] + powers @ c[s] - log_z) @ here)
                 R[s] += here @ own[:, s] - q.ravel() @ grid.reshape(-1, self.p)
                 dc[s] += here @ powers - q.sum(axis=0) @ np.stack([u, u**2], axis=1)
-            F = b + 2.0 * x[:, p1:] @ theta[p1:, p1:] + np.einsum("ilt,lt->il", lift, theta[p1:, :p1], optimize=True)
+            F = (
+                b
+                + 2.0 * x[:, p1:] @ theta[p1:, p1:]
+                + np.einsum("ilt,lt->il", lift, theta[p1:, :p1], optimize=True)
+            )
             left = np.empty_like(F)
             for group in self.groups:
                 here, hit, f = known[:, p1 + group[0]], x[:, p1 + group] > 0.0, F[:, group]
@@ -160,7 +180,9 @@ class Dense:
         edges, p2 = len(self.free[0]), self.p - self.p1
         theta = np.zeros((self.p, self.p))
         theta[self.free] = vector[:edges]
-        value, G, db, dc = self(theta + theta.T, vector[edges : edges + p2], vector[edges + p2 :].reshape(-1, 2))
+        value, G, db, dc = self(
+            theta + theta.T, vector[edges : edges + p2], vector[edges + p2 :].reshape(-1, 2)
+        )
         ridge = np.append(np.full(edges, self.l2), np.full(len(vector) - edges, UNARY))
         gradient = ridge * vector - np.concatenate([G[self.free], db, dc.ravel()])
         return float(ridge @ vector**2) / 2.0 - value, gradient
@@ -177,7 +199,12 @@ def difference(model: GraphSpectralFeatures, X: Any, dense: Dense) -> float:
     value, gradient = our_likelihood(model, X, 1)(at)
     theirs, G, db, dc = dense(*at)
     free = dense.free
-    parts = [np.array([value - theirs]), (gradient.theta - G)[free], gradient.b - db, (gradient.c - dc).ravel()]
+    parts = [
+        np.array([value - theirs]),
+        (gradient.theta - G)[free],
+        gradient.b - db,
+        (gradient.c - dc).ravel(),
+    ]
     return float(np.abs(np.concatenate(parts)).max())
 
 
@@ -193,7 +220,10 @@ def flops(model: GraphSpectralFeatures) -> float:
 
 def evaluation(folder: Path, thread_counts: list[int], repeat: int) -> dict[str, Any]:
     limits = {threads: machine_limits(threads)[1] for threads in thread_counts}
-    print("\nevaluation: peaks " + ", ".join(f"{peak / 1e9:.0f} GFLOP/s on {t} thread{'s'[: t - 1]}" for t, peak in limits.items()))
+    print(
+        "\nevaluation: peaks "
+        + ", ".join(f"{peak / 1e9:.0f} GFLOP/s on {t} thread{'s'[: t - 1]}" for t, peak in limits.items())
+    )
     out: dict[str, Any] = {"flops per second": limits}
     for name in SIZES:
         X = table(name, folder)
@@ -205,12 +235,17 @@ def evaluation(folder: Path, thread_counts: list[int], repeat: int) -> dict[str,
         peer = Dense(model, X, stored=not whole)
         far = difference(model, X, peer)
         assert far < 1e-9, far
-        print(f"  {name}: {len(X)} rows, p = {peer.p}, {flops(model):.0f} flops per row; value and gradient agree to {far:.0e}")
+        print(
+            f"  {name}: {len(X)} rows, p = {peer.p}, {flops(model):.0f} flops per row; value and gradient "
+            f"agree to {far:.0e}"
+        )
         for threads in thread_counts:
             like = our_likelihood(model, X, threads)
             works: dict[str, Callable[[], Any]] = {"craftc": lambda like=like, at=at: like(at)}
             once: dict[str, Callable[[], Any]] = {}
-            (once if whole else works)[f"NumPy, {'blocks' if whole else 'stored'}"] = lambda peer=peer, at=at: peer(*at)
+            (once if whole else works)[f"NumPy, {'blocks' if whole else 'stored'}"] = (
+                lambda peer=peer, at=at: peer(*at)
+            )
             if not whole:
                 plain = Dense(model, X, stored=False)
                 works["NumPy, blocks"] = lambda plain=plain, at=at: plain(*at)
@@ -219,10 +254,15 @@ def evaluation(folder: Path, thread_counts: list[int], repeat: int) -> dict[str,
             floor = len(X) * flops(model) / limits[threads]
             for label, each in took.items():
                 print(
-                    f"    {label:<16}{threads} thread{'s'[: threads - 1]:<2}{1e3 * each:10.2f} ms {each / floor:8.1f} times the floor of "
+                    f"    {label:<16}{threads} thread{'s'[: threads - 1]:<2}{1e3 * each:10.2f} ms "
+                    f"{each / floor:8.1f} times the floor of "
                     f"{1e3 * floor:.2f} ms{each / took['craftc']:9.1f} times craftc"
                 )
-                out[f"{name}, {label}, {threads}"] = {"seconds": each, "floor": floor, "over ours": each / took["craftc"]}
+                out[f"{name}, {label}, {threads}"] = {
+                    "seconds": each,
+                    "floor": floor,
+                    "over ours": each / took["craftc"],
+                }
     return out
 
 
@@ -248,16 +288,31 @@ def fits(folder: Path, thread_counts: list[int], repeat: int) -> dict[str, Any]:
             model = found["craftc"]
             line = f"    craftc          {threads} thread{'s'[: threads - 1]:<2}{took['craftc']:10.3f} s  {model.n_iter_:5d} steps"
             print(f"{line}  objective {model.objective_:.8f}")
-            out[f"{name}, craftc, {threads}"] = {"seconds": took["craftc"], "objective": model.objective_, "steps": model.n_iter_}
+            out[f"{name}, craftc, {threads}"] = {
+                "seconds": took["craftc"],
+                "objective": model.objective_,
+                "steps": model.n_iter_,
+            }
         if name == "adult":
             continue
-        found, took = medians({"peer": lambda X=X, model=model: Dense(model, X, stored=True).fit()}, 1, repeat if name == "heart" else 1)
+        found, took = medians(
+            {"peer": lambda X=X, model=model: Dense(model, X, stored=True).fit()},
+            1,
+            repeat if name == "heart" else 1,
+        )
         done = found["peer"]
         print(
-            f"    NumPy, stored   1 thread  {took['peer']:10.3f} s  {done.nit:5d} steps  objective {done.fun:.8f}, "
-            f"{1e3 * took['peer'] / done.nfev:.2f} ms per evaluation, largest gradient {np.abs(done.jac).max():.0e}"
+            f"    NumPy, stored   1 thread  {took['peer']:10.3f} s  {done.nit:5d} steps  objective "
+            f"{done.fun:.8f}, "
+            f"{1e3 * took['peer'] / done.nfev:.2f} ms per evaluation, largest gradient "
+            f"{np.abs(done.jac).max():.0e}"
         )
-        out[f"{name}, NumPy"] = {"seconds": took["peer"], "objective": done.fun, "steps": done.nit, "evaluations": done.nfev}
+        out[f"{name}, NumPy"] = {
+            "seconds": took["peer"],
+            "objective": done.fun,
+            "steps": done.nit,
+            "evaluations": done.nfev,
+        }
     return out
 
 
@@ -278,7 +333,10 @@ def memory_of(who: str, name: str, folder: Path) -> None:
 
 
 def memory(folder: Path, *_: Any) -> dict[str, Any]:
-    returned = {"MALLOC_MMAP_THRESHOLD_": "65536", "MALLOC_TRIM_THRESHOLD_": "0"}  # freed memory goes back at once
+    returned = {
+        "MALLOC_MMAP_THRESHOLD_": "65536",
+        "MALLOC_TRIM_THRESHOLD_": "0",
+    }  # freed memory goes back at once
     out = {}
     print("\nmemory: MB beyond the input")
     for name in SIZES:
@@ -287,7 +345,9 @@ def memory(folder: Path, *_: Any) -> dict[str, Any]:
             continue
         for who in ("craftc", "NumPy, blocks", "NumPy, stored")[: 2 if name == "adult" else 3]:
             command = [sys.executable, __file__, "--memory-of", who, name, "--data", str(folder)]
-            done = subprocess.run(command, env=os.environ | returned, capture_output=True, text=True, check=True)
+            done = subprocess.run(
+                command, env=os.environ | returned, capture_output=True, text=True, check=True
+            )
             extra, source = (int(word) / 1e6 for word in done.stdout.split()[-2:])
             print(f"  {name:<20}{who:<16}{extra:9.1f} of {source:.2f}")
             out[f"{name}, {who}"] = {"MB": extra, "input MB": source}
@@ -295,7 +355,9 @@ def memory(folder: Path, *_: Any) -> dict[str, Any]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--data", type=Path, default=Path(os.environ.get("CRAFTC_DATA", "../shared/data")))
     parser.add_argument("--parts", nargs="+", choices=PARTS, default=list(PARTS))
     parser.add_argument("--threads", nargs="+", type=int, default=[1, 2])

@@ -2,16 +2,17 @@
 
     python benches/replication/automatic.py [--data DIR] [--quick] [--seeds N] [--out FILE]
 
-Four questions about the defaults of `CRAFT`: how often are independent columns split, are made clusters found,
-how many clusters do real tables have, and how much does the result depend on the seed. `automatic_bars.py` measures
-the defaults on further recipes. The real tables (`NAME.csv.gz` and `schema.json`) come from a folder: `--data`, else
-the environment variable CRAFTC_DATA, else ../shared/data next to the checkout. Missing files are named and skipped.
-Needs pandas; k-modes and k-prototypes only where kmodes is installed.
+Four questions about the defaults of `CRAFT`: how often are independent columns split, are made clusters
+found, how many clusters do real tables have, and how much does the result depend on the seed.
+`automatic_bars.py` measures the defaults on further recipes. The real tables (`NAME.csv.gz` and
+`schema.json`) come from a folder: `--data`, else the environment variable CRAFTC_DATA, else ../shared/data
+next to the checkout. Missing files are named and skipped. Needs pandas; k-modes and k-prototypes only where
+kmodes is installed.
 
-"reference 0.1" is a plain NumPy program, written independently of this package, of the search of version 0.1: the
-background is the whole table, columns are independent inside clusters, and the price has no factor for long tables.
-It used draws of its own; of its made tables only the recipe is known, not the numbers drawn. It shows what the
-present defaults change, and is no figure that they should reproduce.
+"reference 0.1" is a plain NumPy program, written independently of this package, of the search of version 0.1:
+the background is the whole table, columns are independent inside clusters, and the price has no factor for
+long tables. It used draws of its own; of its made tables only the recipe is known, not the numbers drawn. It
+shows what the present defaults change, and is no figure that they should reproduce.
 """
 
 from __future__ import annotations
@@ -97,9 +98,7 @@ def craft(table: Table, seed: int = 0, **parameters: Any) -> tuple[CRAFT, float]
 
 def mixture(table: Table, seed: int = 0) -> NDArray[Any]:
     """Labels of a Bayesian Gaussian mixture of at most 20 parts with diagonal covariances."""
-    model = BayesianGaussianMixture(
-        n_components=20, covariance_type="diag", max_iter=200, random_state=seed
-    )
+    model = BayesianGaussianMixture(n_components=20, covariance_type="diag", max_iter=200, random_state=seed)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return np.asarray(model.fit_predict(table.numbers()))
@@ -189,8 +188,10 @@ def noise(report: Report, n_seeds: int, n_peers: int) -> None:
     widths = (24, 4, 8, 6, 8, 9, 8, 16)
     report.heading(
         "Noise: how often are independent columns cut?",
-        f"300 rows, {n_seeds} tables per row. K > 1: tables that CRAFT cut, of all. BGM: scikit-learn's Bayesian "
-        f"Gaussian mixture, 20 parts, diagonal, on standardised numbers and indicators, {n_peers} tables. Reference 0.1: 0 "
+        f"300 rows, {n_seeds} tables per row. K > 1: tables that CRAFT cut, of all. BGM: scikit-learn's "
+        "Bayesian "
+        f"Gaussian mixture, 20 parts, diagonal, on standardised numbers and indicators, {n_peers} tables. "
+        "Reference 0.1: 0 "
         "of 288 for CRAFT over all of these kinds; its mixture in the last column.",
     )
     report.say(row(("columns", "D", "K > 1", "max K", "ms/fit", "BGM > 1", "BGM K", "ref. BGM"), widths))
@@ -252,7 +253,9 @@ def made(kind: str, k: int, seed: int) -> tuple[Table, NDArray[Any]]:
                 T = bunch.n_levels[d - n_numeric]
                 favourite = np.bincount(code[rows], minlength=T).argmax()
                 weight = np.exp(2.5)
-                cost[:, cluster] -= np.where(code == favourite, np.log(weight), 0.0) - np.log((weight + T - 1) / T)
+                cost[:, cluster] -= np.where(code == favourite, np.log(weight), 0.0) - np.log(
+                    (weight + T - 1) / T
+                )
     return table, cost.argmin(axis=1)
 
 
@@ -265,14 +268,23 @@ def recovery(report: Report, n_sets: int) -> None:
     widths = (12, 3, 9, 7, 7, 9, 8, 1, 9, 9, 9)
     report.heading(
         "Made clusters: are K and the clusters found?",
-        f"Mean K and ARI over {n_sets} tables of 1000 rows per line: 16 columns that clusters may own and 8 of "
-        "noise; 6 own columns per cluster, N(2.5, 1) or N(-2.5, 1) against N(0, 1), or one of 4 levels e^2.5 = 12 "
-        "times as likely as each other one against all alike. Bayes: the rule that knows all this, the ceiling. BGM as "
-        "above. true K: k-means, k-modes or k-prototypes given K. Reference 0.1 drew tables of its own: how it drew "
+        f"Mean K and ARI over {n_sets} tables of 1000 rows per line: 16 columns that clusters may own and 8 "
+        "of "
+        "noise; 6 own columns per cluster, N(2.5, 1) or N(-2.5, 1) against N(0, 1), or one of 4 levels "
+        "e^2.5 = 12 "
+        "times as likely as each other one against all alike. Bayes: the rule that knows all this, the "
+        "ceiling. BGM as "
+        "above. true K: k-means, k-modes or k-prototypes given K. Reference 0.1 drew tables of its own: how "
+        "it drew "
         "categories is not known, nor are its numbers.",
     )
     report.say(row((*[""] * 7, "|", "reference 0.1"), (*widths[:8], 13)))
-    report.say(row(("columns", "K*", "CRAFT", "Bayes", "ms/fit", "BGM", "true K", "|", "CRAFT", "BGM", "true K"), widths))
+    report.say(
+        row(
+            ("columns", "K*", "CRAFT", "Bayes", "ms/fit", "BGM", "true K", "|", "CRAFT", "BGM", "true K"),
+            widths,
+        )
+    )
     for kind in KINDS:
         for k in (3, 5, 10):
             scores: dict[str, list[float]] = {"craft": [], "bayes": [], "bgm": [], "given K": []}
@@ -285,7 +297,12 @@ def recovery(report: Report, n_sets: int) -> None:
                 found.append(model.n_clusters_)
                 theirs.append(count(labels))
                 seconds.append(took)
-                for name, guess in (("craft", model.labels_), ("bayes", rule), ("bgm", labels), ("given K", informed)):
+                for name, guess in (
+                    ("craft", model.labels_),
+                    ("bayes", rule),
+                    ("bgm", labels),
+                    ("given K", informed),
+                ):
                     if guess is not None:
                         scores[name].append(adjusted_rand_score(table.truth, guess))
             given_k = short(float(np.mean(scores["given K"]))) if scores["given K"] else "-"
@@ -359,12 +376,28 @@ def real_tables(report: Report, folder: Path | None, n_seeds: int) -> list[Exces
     stable_seeds = min(STABLE_SEEDS, n_seeds)
     report.heading(
         "Real tables: how many clusters, and are they the classes?",
-        f"Seed 0; the K* classes were never shown. Scores: ARI, NMI, purity. Columns: selected by a cluster on average. "
-        f"same: mean ARI between {stable_seeds} seeds, and their K. s: mean of {n_seeds} fits. spambase, splice and adult are cut to a "
+        "Seed 0; the K* classes were never shown. Scores: ARI, NMI, purity. Columns: selected by a cluster "
+        "on average. "
+        f"same: mean ARI between {stable_seeds} seeds, and their K. s: mean of {n_seeds} fits. spambase, "
+        "splice and adult are cut to a "
         "draw of rows, another one than that of reference 0.1.",
     )
     report.say(row((*[""] * 8, "|", "reference 0.1"), (*widths[:9], 13)))
-    titles = ("table", "rows", "K*", "K", "scores", "columns", "s", "same (K)", "|", "K", "scores", "cols", "same")
+    titles = (
+        "table",
+        "rows",
+        "K*",
+        "K",
+        "scores",
+        "columns",
+        "s",
+        "same (K)",
+        "|",
+        "K",
+        "scores",
+        "cols",
+        "same",
+    )
     report.say(row(titles, widths))
     out = []
     for name in here:
@@ -374,10 +407,19 @@ def real_tables(report: Report, folder: Path | None, n_seeds: int) -> list[Exces
         pairs = combinations([model.labels_ for model in models[:stable_seeds]], 2)
         same = float(np.mean([adjusted_rand_score(a, b) for a, b in pairs]))
         labels = models[0].labels_
-        scores = adjusted_rand_score(table.truth, labels), nmi(table.truth, labels), purity(table.truth, labels)
+        scores = (
+            adjusted_rand_score(table.truth, labels),
+            nmi(table.truth, labels),
+            purity(table.truth, labels),
+        )
         used = f"{models[0].feature_mask_.sum(axis=1).mean():.0f}/{table.frame.shape[1]}"
         found = [model.n_clusters_ for model in models]
-        cells = found[0], " ".join(short(float(score)) for score in scores), used, f"{np.mean([s for _, s in fits]):.2f}"
+        cells = (
+            found[0],
+            " ".join(short(float(score)) for score in scores),
+            used,
+            f"{np.mean([s for _, s in fits]):.2f}",
+        )
         stable = f"{short(same)} ({span(found[:stable_seeds])})"
         theirs = known.k, known.scores, known.columns, known.stable
         report.say(row((name, len(table.frame), count(table.truth), *cells, stable, "|", *theirs), widths))
@@ -392,8 +434,10 @@ def search(report: Report, results: Sequence[Excess], n_sets: int, n_seeds: int)
     widths = (24, 6, 7, 8, 8, 10)
     report.heading(
         "Search: how much does the seed cost?",
-        f"J above the best of {n_seeds} seeds, nats per 100 rows: mean and largest over the seeds (and the {n_sets} tables of "
-        "a made kind). at best: fits that reached it. truth: the mean J that passes, merges and splits reach from the "
+        f"J above the best of {n_seeds} seeds, nats per 100 rows: mean and largest over the seeds (and the "
+        f"{n_sets} tables of "
+        "a made kind). at best: fits that reached it. truth: the mean J that passes, merges and splits "
+        "reach from the "
         "true labels, above that best; below 0 all seeds missed something. Reference 0.1, on other tables "
         "and against the best J of all its variants: made .02, real .72, worst 3.1.",
     )
@@ -404,7 +448,12 @@ def search(report: Report, results: Sequence[Excess], n_sets: int, n_seeds: int)
         found = [k for each in these for k in each.found]
         share = f"{(excess <= 1e-6).sum()}/{len(excess)}"
         truth = [each.truth for each in these if each.truth is not None]
-        cells = f"{excess.mean():.2f}", f"{excess.max():.2f}", share, f"{np.mean(truth):+.2f}" if truth else ""
+        cells = (
+            f"{excess.mean():.2f}",
+            f"{excess.max():.2f}",
+            share,
+            f"{np.mean(truth):+.2f}" if truth else "",
+        )
         report.say(row((name, span(found), *cells), widths))
 
     synthetic = []

@@ -1,15 +1,19 @@
-"""The defaults of CRAFT on many kinds of tables: what they find, what version 0.1 found, and a bar for each measure.
+"""The defaults of CRAFT on many kinds of tables: what they find, what version 0.1 found, and a bar for each
+measure.
 
     python benches/replication/automatic_bars.py [--only NAME ...] [--quick] [--data DIR] [--out FILE]
-                                                 [--background table|pooled] [--covariance ...] [--price-factor ...] [--numeric ...]
+                                                 [--background table|pooled] [--covariance ...]
+                                                 [--price-factor ...] [--numeric ...]
 
-Every line gives the measure, the result, that of version 0.1 where it is known, the bar with "yes" or "no", and other packages, measured
-earlier on tables of the same recipes (on the first 1 to 3 seeds where marked *). Parameters of CRAFT are its defaults unless the command
-line names them. `--only` runs some items, `--quick` a few tables of each; no item needs another one. Real tables come from `--data`, else
-from CRAFTC_DATA, else from ../shared/data next to the checkout; missing files are named and skipped. The items "speed" and "adult" measure
-time on all threads (OMP_NUM_THREADS), so nothing else should run.
+Every line gives the measure, the result, that of version 0.1 where it is known, the bar with "yes" or "no",
+and other packages, measured earlier on tables of the same recipes (on the first 1 to 3 seeds where marked *).
+Parameters of CRAFT are its defaults unless the command line names them. `--only` runs some items, `--quick` a
+few tables of each; no item needs another one. Real tables come from `--data`, else from CRAFTC_DATA, else
+from ../shared/data next to the checkout; missing files are named and skipped. The items "speed" and "adult"
+measure time on all threads (OMP_NUM_THREADS), so nothing else should run.
 
-Clusters are matched with the true ones so that most rows agree; a true cluster without a partner has Jaccard coefficient 0.
+Clusters are matched with the true ones so that most rows agree; a true cluster without a partner has Jaccard
+coefficient 0.
 """
 
 from __future__ import annotations
@@ -68,7 +72,9 @@ class Line:
 
 @dataclass(frozen=True)
 class Options:
-    """Parameters of CRAFT from the command line, the folder of the real tables, and whether a few tables are enough."""
+    """Parameters of CRAFT from the command line, the folder of the real tables, and whether a few tables are
+    enough.
+    """
 
     parameters: dict[str, Any]
     folder: Path | None = None
@@ -105,7 +111,9 @@ def partners(truth: NDArray[Any], labels: NDArray[Any]) -> list[tuple[int, int]]
     return list(zip(*(side.tolist() for side in linear_sum_assignment(-counts)), strict=True))
 
 
-def mask_jaccard(truth: NDArray[np.bool_], found: NDArray[np.bool_], pairs: Sequence[tuple[int, int]]) -> float:
+def mask_jaccard(
+    truth: NDArray[np.bool_], found: NDArray[np.bool_], pairs: Sequence[tuple[int, int]]
+) -> float:
     """Mean over the true clusters of the common columns divided by the columns that either mask has."""
     shares = [(truth[k] & found[j]).sum() / max(1, (truth[k] | found[j]).sum()) for k, j in pairs]
     return float(sum(shares)) / len(truth)
@@ -145,41 +153,72 @@ def figures(options: Options) -> Iterator[Line]:
 def weak(options: Options) -> Iterator[Line]:
     """Weak categories, 10 seeds: mean ARI."""
     for k, before, least in ((3, ".48", 0.72), (5, ".00-.22", 0.63)):
-        models = [(table, fit(table.frame, options)) for table in (weak_categories(k, seed) for seed in options.seeds(10))]
+        models = [
+            (table, fit(table.frame, options))
+            for table in (weak_categories(k, seed) for seed in options.seeds(10))
+        ]
         score = mean([ari(table, model) for table, model in models])
         found = listed([model.n_clusters_ for _, model in models])
-        yield Line(f"weak categories, K* {k}: ARI (K)", f"{short(score)} ({found})", before, short(least), score >= least)
+        yield Line(
+            f"weak categories, K* {k}: ARI (K)",
+            f"{short(score)} ({found})",
+            before,
+            short(least),
+            score >= least,
+        )
 
 
 # ---- recipes ----
 
 #: Mean K and ARI of 5 seeds; * fewer seeds. "given K": the true number of clusters is an input.
 PEERS = {
-    "skewed": "FAMD + k-means 3.6 .82, KAMILA* given K .86, AutoClass* 8 .64, VarSelLCM* 7 .71, GMM BIC 9.2 .41",
-    "correlated": "FAMD + k-means 3.0 .93, KAMILA* given K .93, VarSelLCM* 10 .36, GMM BIC 9.2 .32, AutoClass* 20 .23",
-    "depcat": "KAMILA* given K .80, VarSelLCM* 6.5 .69, FAMD + k-means 4.0 .68, AutoClass* 13 .41, GMM BIC 10 .24",
-    "missing": "VarSelLCM* 7 .58, KAMILA* given K .53, FAMD + k-means 4.6 .44, AutoClass* 9 .38, GMM BIC 9.4 .10",
-    "unbalanced": "FAMD + k-means 2.6 .92, KAMILA* given K .62, AutoClass* 8 .22, GMM BIC 9.6 .21, VarSelLCM* 9 .18",
-    "manynoise": "FAMD + k-means 3.0 .84, KAMILA* given K .79, AutoClass* 3.5 .59, VarSelLCM* 5.5 .58, GMM BIC 10 .16",
+    "skewed": "FAMD + k-means 3.6 .82, KAMILA* given K .86, AutoClass* 8 .64, VarSelLCM* 7 .71, GMM BIC 9.2 "
+    ".41",
+    "correlated": "FAMD + k-means 3.0 .93, KAMILA* given K .93, VarSelLCM* 10 .36, GMM BIC 9.2 .32, "
+    "AutoClass* 20 .23",
+    "depcat": "KAMILA* given K .80, VarSelLCM* 6.5 .69, FAMD + k-means 4.0 .68, AutoClass* 13 .41, GMM BIC "
+    "10 .24",
+    "missing": "VarSelLCM* 7 .58, KAMILA* given K .53, FAMD + k-means 4.6 .44, AutoClass* 9 .38, GMM BIC "
+    "9.4 .10",
+    "unbalanced": "FAMD + k-means 2.6 .92, KAMILA* given K .62, AutoClass* 8 .22, GMM BIC 9.6 .21, "
+    "VarSelLCM* 9 .18",
+    "manynoise": "FAMD + k-means 3.0 .84, KAMILA* given K .79, AutoClass* 3.5 .59, VarSelLCM* 5.5 .58, GMM "
+    "BIC 10 .16",
     "skew": "VarSelLCM* 1.5, FAMD + k-means 6.4, GMM BIC 9.8, AutoClass* 13",
     "bounded": "AutoClass* 4.5, FAMD + k-means 5.4, VarSelLCM* 6, GMM BIC 9.8",
     "elongated": "FAMD + k-means 2.0, GMM BIC 9.8, VarSelLCM* 10, AutoClass* 17",
     "factor": "FAMD + k-means 2.0, VarSelLCM* 4.5, AutoClass* 5.5, GMM BIC 9.6",
 }
-BEFORE = {"skewed": "4.2 .98", "missing": "5.8 .75", "unbalanced": "5.8 .94", "manynoise": "3.0 .93", "skew": "1.0", "bounded": "6.2"}
+BEFORE = {
+    "skewed": "4.2 .98",
+    "missing": "5.8 .75",
+    "unbalanced": "5.8 .94",
+    "manynoise": "3.0 .93",
+    "skew": "1.0",
+    "bounded": "6.2",
+}
 
 
 def of_recipe(name: str, options: Options, n_seeds: int) -> tuple[list[int], list[float]]:
     """K and ARI of some seeds."""
     tables = [made_by(name, seed) for seed in options.seeds(n_seeds)]
     models = [fit(table.frame, options) for table in tables]
-    return [model.n_clusters_ for model in models], [ari(table, model) for table, model in zip(tables, models, strict=True)]
+    return [model.n_clusters_ for model in models], [
+        ari(table, model) for table, model in zip(tables, models, strict=True)
+    ]
 
 
 def dependent(options: Options) -> Iterator[Line]:
     """Dependent categories, 5 seeds: mean K and ARI."""
     found, scores = of_recipe("depcat", options, 5)
-    yield Line("dependent categories, K* 4: K, ARI", k_and_ari(found, scores), "7.0 .64", ".80", mean(scores) >= 0.80, PEERS["depcat"])
+    yield Line(
+        "dependent categories, K* 4: K, ARI",
+        k_and_ari(found, scores),
+        "7.0 .64",
+        ".80",
+        mean(scores) >= 0.80,
+        PEERS["depcat"],
+    )
 
 
 def correlated(options: Options) -> Iterator[Line]:
@@ -188,40 +227,66 @@ def correlated(options: Options) -> Iterator[Line]:
     right = sum(k == 3 for k in found)
     met = right >= 0.9 * len(found) and mean(scores) >= 0.95
     ours = f"{right} of {len(found)}, {short(mean(scores))} ({listed(found)})"
-    yield Line("correlated clusters, K* 3: K right, ARI", ours, "0 of 10, .32", "9 of 10, .95", met, PEERS["correlated"])
+    yield Line(
+        "correlated clusters, K* 3: K right, ARI",
+        ours,
+        "0 of 10, .32",
+        "9 of 10, .95",
+        met,
+        PEERS["correlated"],
+    )
 
 
 def recipes(options: Options) -> Iterator[Line]:
     """The other recipes, 5 seeds: mean K and ARI; mean K of clouds."""
     for name in ("skewed", "missing", "unbalanced", "manynoise"):
         found, scores = of_recipe(name, options, 5)
-        yield Line(f"{name}, K* {RECIPES[name].clusters}: K, ARI", k_and_ari(found, scores), BEFORE[name], peers=PEERS[name])
+        yield Line(
+            f"{name}, K* {RECIPES[name].clusters}: K, ARI",
+            k_and_ari(found, scores),
+            BEFORE[name],
+            peers=PEERS[name],
+        )
     for name in ("skew", "bounded"):
         found = [fit(noise(name, seed).frame, options).n_clusters_ for seed in options.seeds(5)]
         yield Line(f"noise, {name}: K", f"{mean(found):.1f}", BEFORE[name], peers=PEERS[name])
 
 
 def categorical(options: Options) -> Iterator[Line]:
-    """The made categorical tables of automatic.py, 4 seeds: mean ARI. Other packages: a program of its own draws."""
+    """The made categorical tables of automatic.py, 4 seeds: mean ARI.
+
+    Other packages: a program of its own draws.
+    """
     known = ((3, ".89", 0.89, ".34"), (5, ".83", 0.84, ".29"), (10, ".71", 0.75, ".20"))
     for k, before, least, k_modes in known:
         tables = [made("categorical", k, seed)[0] for seed in options.seeds(4)]
         models = [fit(table.frame, options) for table in tables]
         score = mean([ari(table, model) for table, model in zip(tables, models, strict=True)])
         ours = f"{short(score)} ({listed([model.n_clusters_ for model in models])})"
-        yield Line(f"categorical, K* {k}: ARI (K)", ours, before, short(least), score >= least, f"k-modes given K {k_modes}")
+        yield Line(
+            f"categorical, K* {k}: ARI (K)",
+            ours,
+            before,
+            short(least),
+            score >= least,
+            f"k-modes given K {k_modes}",
+        )
 
 
 # ---- one cloud ----
 
 
 def independent(options: Options) -> Iterator[Line]:
-    """The independent columns of automatic.py: 6 kinds, 12 or 60 columns, 48 seeds each, 300 rows: 576 tables."""
+    """The independent columns of automatic.py: 6 kinds, 12 or 60 columns, 48 seeds each, 300 rows: 576
+    tables.
+    """
     cut = {f"{kind.name}, {d}": 0 for kind in NOISE for d in (12, 60)}
     seeds = options.seeds(48)
     for kind in NOISE:
         for d in (12, 60):
-            cut[f"{kind.name}, {d}"] = sum(fit(kind.table(300, d, seed).frame, options).n_clusters_ > 1 for seed in seeds)
+            cut[f"{kind.name}, {d}"] = sum(
+                fit(kind.table(300, d, seed).frame, options).n_clusters_ > 1 for seed in seeds
+            )
     total, fits = sum(cut.values()), len(cut) * len(seeds)
     bound = beta.ppf(0.95, total + 1, fits - total) if total < fits else 1.0
     for name, number in cut.items():
@@ -229,19 +294,38 @@ def independent(options: Options) -> Iterator[Line]:
             yield Line(f"independent, {name} columns: K > 1", f"{number} of {len(seeds)}")
     ours = f"{total} of {fits} (below {100 * bound:.1f} %)"
     peers = "Bayesian mixture: 0 of 15 normal, 60 of 60 others"
-    yield Line("independent columns: K > 1 (95 % bound)", ours, "0 of 576", "3 of 576", total <= 3 * fits / 576, peers)
+    yield Line(
+        "independent columns: K > 1 (95 % bound)",
+        ours,
+        "0 of 576",
+        "3 of 576",
+        total <= 3 * fits / 576,
+        peers,
+    )
 
 
 def clouds(options: Options) -> Iterator[Line]:
-    """40 single clouds: 10 elongated, 10 of one skewed factor, 20 of 10 equally correlated columns (.6, .9; 300, 3000 rows; 5 seeds)."""
-    kinds: dict[str, list[Table]] = {name: [noise(name, seed) for seed in options.seeds(10)] for name in ("elongated", "factor")}
+    """40 single clouds: 10 elongated, 10 of one skewed factor, 20 of 10 equally correlated columns (.6, .9;
+    300, 3000 rows; 5 seeds).
+    """
+    kinds: dict[str, list[Table]] = {
+        name: [noise(name, seed) for seed in options.seeds(10)] for name in ("elongated", "factor")
+    }
     for correlation in (0.6, 0.9):
         rows_and_seeds = ((n, seed) for n in (300, 3000) for seed in options.seeds(5))
-        kinds[f"correlation {short(correlation)}"] = [equally_correlated(correlation, *each) for each in rows_and_seeds]
-    found = {name: [fit(table.frame, options).n_clusters_ for table in tables] for name, tables in kinds.items()}
+        kinds[f"correlation {short(correlation)}"] = [
+            equally_correlated(correlation, *each) for each in rows_and_seeds
+        ]
+    found = {
+        name: [fit(table.frame, options).n_clusters_ for table in tables] for name, tables in kinds.items()
+    }
     for name, these in found.items():
         cut = sum(k > 1 for k in these)
-        yield Line(f"one cloud, {name}: K > 1 (mean K)", f"{cut} of {len(these)} ({mean(these):.1f})", peers=PEERS.get(name, ""))
+        yield Line(
+            f"one cloud, {name}: K > 1 (mean K)",
+            f"{cut} of {len(these)} ({mean(these):.1f})",
+            peers=PEERS.get(name, ""),
+        )
     every = [k for these in found.values() for k in these]
     cut = sum(k > 1 for k in every)
     yield Line("all clouds: K > 1", f"{cut} of {len(every)}", "40 of 40", "4 of 40", cut <= 0.1 * len(every))
@@ -275,7 +359,9 @@ BLOBS_BEFORE = {
 
 
 def blobs(options: Options) -> Iterator[Line]:
-    """24 tables of round clusters: clusters that version 0.1 found, and this one does not; superfluous clusters do not count."""
+    """24 tables of round clusters: clusters that version 0.1 found, and this one does not; superfluous
+    clusters do not count.
+    """
     lost, tables, where = 0, 0, []
     for p, by_k in BLOBS_BEFORE.items():
         for k, before in by_k.items():
@@ -284,7 +370,14 @@ def blobs(options: Options) -> Iterator[Line]:
                 fewer = max(0, min(k, before[seed]) - found)
                 lost, tables = lost + fewer, tables + 1
                 where += [f"p {p}, K* {k}: {before[seed]} -> {found}"] if found != before[seed] else []
-    yield Line(f"round blobs, {tables} tables: clusters lost", str(lost), "-", "0", lost == 0, "changes: " + ("; ".join(where) or "none"))
+    yield Line(
+        f"round blobs, {tables} tables: clusters lost",
+        str(lost),
+        "-",
+        "0",
+        lost == 0,
+        "changes: " + ("; ".join(where) or "none"),
+    )
 
 
 # ---- real tables ----
@@ -293,7 +386,9 @@ def blobs(options: Options) -> Iterator[Line]:
 def real(folder: Path, name: str, n_rows: int | None = None) -> Table:
     """A real table, or some of its rows, drawn with a fixed seed."""
     frame, numeric, categories = read_table(folder, name)
-    truth = pd.read_csv(folder / f"{name}.csv.gz", usecols=["class"], dtype=str, keep_default_na=False)["class"].to_numpy(str)
+    truth = pd.read_csv(folder / f"{name}.csv.gz", usecols=["class"], dtype=str, keep_default_na=False)[
+        "class"
+    ].to_numpy(str)
     if n_rows is not None and n_rows < len(frame):
         rows = np.sort(np.random.default_rng(0).permutation(len(frame))[:n_rows])
         frame, truth = frame.iloc[rows].reset_index(drop=True), truth[rows]
@@ -303,8 +398,18 @@ def real(folder: Path, name: str, n_rows: int | None = None) -> Table:
 #: Name, K and ARI of version 0.1, least ARI, other packages' K and ARI.
 REAL = (
     ("splice", "5 .58", 0.85, "AutoClass 8 .42, GMM BIC 9 .27, FAMD + k-means given K .10 (2000 rows)"),
-    ("wine", "4 .92", 0.90, "FAMD + k-means 3 .90, AutoClass 3 .90, k-means given K .90, GMM BIC 4 .81, VarSelLCM 4 .68"),
-    ("heart", "2 .33", 0.30, "PAM 2 .43, VarSelLCM 2 .38, KAMILA given K .37, FAMD + k-means 3 .30, AutoClass 7 .13"),
+    (
+        "wine",
+        "4 .92",
+        0.90,
+        "FAMD + k-means 3 .90, AutoClass 3 .90, k-means given K .90, GMM BIC 4 .81, VarSelLCM 4 .68",
+    ),
+    (
+        "heart",
+        "2 .33",
+        0.30,
+        "PAM 2 .43, VarSelLCM 2 .38, KAMILA given K .37, FAMD + k-means 3 .30, AutoClass 7 .13",
+    ),
     ("synthetic_control", "11 .58", 0.62, "GMM BIC 10 .61, FAMD + k-means 4 .60, AutoClass 18 .51"),
 )
 
@@ -322,11 +427,20 @@ def classes(options: Options) -> Iterator[Line]:
         table = real(options.folder, name, 300 if options.quick else None)
         model = fit(table.frame, options)
         score = ari(table, model)
-        yield Line(f"{name}: K, ARI", f"{model.n_clusters_} {short(score)}", before, short(least), score >= least, peers)
+        yield Line(
+            f"{name}: K, ARI",
+            f"{model.n_clusters_} {short(score)}",
+            before,
+            short(least),
+            score >= least,
+            peers,
+        )
 
 
 def adult(options: Options) -> Iterator[Line]:
-    """Adult at 1, 3, 10 and 48.8 thousand rows: K; seconds of all rows, the best of 3 fits, without reading the frame."""
+    """Adult at 1, 3, 10 and 48.8 thousand rows: K; seconds of all rows, the best of 3 fits, without reading
+    the frame.
+    """
     if not available(options, "adult"):
         yield Line("adult", "no file; see --data")
         return
@@ -338,7 +452,14 @@ def adult(options: Options) -> Iterator[Line]:
         found.append(model.n_clusters_)
     met = max(found) <= 2 * min(found) and max(found) <= 12
     shown = " ".join(f"{n / 1000:.3g}" for n in sizes)
-    yield Line(f"adult, {shown} thousand rows: K", listed(found), "9 13 24 42", "factor 2, <= 12", met, "FAMD + k-means 6 (2000 rows)")
+    yield Line(
+        f"adult, {shown} thousand rows: K",
+        listed(found),
+        "9 13 24 42",
+        "factor 2, <= 12",
+        met,
+        "FAMD + k-means 6 (2000 rows)",
+    )
     if not options.quick:
         yield Line("adult, all rows: seconds", f"{seconds:.2f}", "1.4-2.5", "1.5", seconds <= 1.5)
 
@@ -347,7 +468,9 @@ def adult(options: Options) -> Iterator[Line]:
 
 
 def rare(options: Options) -> Iterator[Line]:
-    """12 clusters in 8 numbers and 8 categories, one of them .25 % of the rows: found if a cluster shares half of the rows of both."""
+    """12 clusters in 8 numbers and 8 categories, one of them .25 % of the rows: found if a cluster shares
+    half of the rows of both.
+    """
     n, k = (20_000, 4) if options.quick else (1_000_000, 12)
     sizes = [0.0025, *[0.9975 / (k - 1)] * (k - 1)]
     for shift in (2.5, 4.0):
@@ -358,22 +481,39 @@ def rare(options: Options) -> Iterator[Line]:
         found = (counts / union).max(axis=1)
         met = bool((found > 0.5).all())
         ours = f"{(found > 0.5).sum()} of {k} (K {model.n_clusters_}, the rare one {short(float(found[0]))})"
-        yield Line(f"{n} rows, one cluster of {n // 400}, shift {shift}: found", ours, "-", f"{k} of {k}", met)
+        yield Line(
+            f"{n} rows, one cluster of {n // 400}, shift {shift}: found", ours, "-", f"{k} of {k}", met
+        )
 
 
 def speed(options: Options) -> Iterator[Line]:
-    """1 000 000 rows of 8 numbers and 8 categories, K* = 16: seconds of a fit; peak memory beyond the input, in a process of its own."""
+    """1 000 000 rows of 8 numbers and 8 categories, K* = 16: seconds of a fit; peak memory beyond the input,
+    in a process of its own.
+    """
     n = 50_000 if options.quick else 1_000_000
     table, _ = million_rows(n)
     model, seconds = seconds_of(table, options)
-    yield Line(f"{n} x (8 + 8): seconds (K)", f"{seconds:.2f} ({model.n_clusters_})", "1.9", "3", seconds <= 3.0)
+    yield Line(
+        f"{n} x (8 + 8): seconds (K)", f"{seconds:.2f} ({model.n_clusters_})", "1.9", "3", seconds <= 3.0
+    )
     if sys.platform == "linux":
-        given = [text for name, value in options.parameters.items() for text in (f"--{name.replace('_', '-')}", str(value))]
+        given = [
+            text
+            for name, value in options.parameters.items()
+            for text in (f"--{name.replace('_', '-')}", str(value))
+        ]
         command = [sys.executable, __file__, "--memory-of-rows", str(n), *given]
-        at_once = {"MALLOC_MMAP_THRESHOLD_": "65536", "MALLOC_TRIM_THRESHOLD_": "0"}  # freed memory goes back at once
-        done = subprocess.run(command, capture_output=True, text=True, check=True, env={**os.environ, **at_once})
+        at_once = {
+            "MALLOC_MMAP_THRESHOLD_": "65536",
+            "MALLOC_TRIM_THRESHOLD_": "0",
+        }  # freed memory goes back at once
+        done = subprocess.run(
+            command, capture_output=True, text=True, check=True, env={**os.environ, **at_once}
+        )
         share = float(done.stdout)
-        yield Line(f"{n} x (8 + 8): memory beyond the input", f"{100 * share:.0f} %", "21 %", "25 %", share <= 0.25)
+        yield Line(
+            f"{n} x (8 + 8): memory beyond the input", f"{100 * share:.0f} %", "21 %", "25 %", share <= 0.25
+        )
 
 
 def print_memory(n: int, options: Options) -> None:
@@ -387,7 +527,9 @@ def print_memory(n: int, options: Options) -> None:
 
 
 def wide(options: Options) -> Iterator[Line]:
-    """50 rows of 3000 normal columns: noise, and three clusters that differ in a tenth of the columns: seconds."""
+    """50 rows of 3000 normal columns: noise, and three clusters that differ in a tenth of the columns:
+    seconds.
+    """
     D = 300 if options.quick else 3000
     rng = np.random.default_rng(0)
     X, z = rng.normal(size=(50, D)), rng.integers(3, size=50)
@@ -395,7 +537,13 @@ def wide(options: Options) -> Iterator[Line]:
     clusters[:, : D // 10] += 2.5 * rng.choice([-1, 1], (3, D // 10))[z]
     for name, values in (("noise", X), ("3 clusters", clusters)):
         model, seconds = seconds_of(values, options)
-        yield Line(f"50 x {D}, {name}: seconds (K)", f"{seconds:.2f} ({model.n_clusters_})", "> 100", "3", seconds <= 3.0)
+        yield Line(
+            f"50 x {D}, {name}: seconds (K)",
+            f"{seconds:.2f} ({model.n_clusters_})",
+            "> 100",
+            "3",
+            seconds <= 3.0,
+        )
 
 
 ITEMS: dict[str, Callable[[Options], Iterator[Line]]] = {
@@ -428,8 +576,17 @@ def number_or_name(text: str) -> float | str:
 
 def parser() -> argparse.ArgumentParser:
     commands = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
-    commands.add_argument("--only", nargs="+", metavar="NAME", choices=ITEMS, default=list(ITEMS), help=f"some of: {', '.join(ITEMS)}")
-    commands.add_argument("--quick", action="store_true", help="a few tables of each kind, or short ones, and no verdict")
+    commands.add_argument(
+        "--only",
+        nargs="+",
+        metavar="NAME",
+        choices=ITEMS,
+        default=list(ITEMS),
+        help=f"some of: {', '.join(ITEMS)}",
+    )
+    commands.add_argument(
+        "--quick", action="store_true", help="a few tables of each kind, or short ones, and no verdict"
+    )
     commands.add_argument("--data", metavar="DIR", help="folder of the real tables")
     commands.add_argument("--out", metavar="FILE", help="write the same text to a file")
     commands.add_argument("--memory-of-rows", metavar="N", type=int, help=argparse.SUPPRESS)
@@ -455,7 +612,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0
     report, begin = Report(), time.perf_counter()
     shown = ", ".join(f"{name}={value!r}" for name, value in parameters.items())
-    report.heading(f"CRAFT({shown})", "Other packages: measured earlier on the same recipes; K and ARI, K alone for one cloud.")
+    report.heading(
+        f"CRAFT({shown})",
+        "Other packages: measured earlier on the same recipes; K and ARI, K alone for one cloud.",
+    )
     report.say(row(("measure", "ours", "version 0.1", "bar", "met", "other packages"), WIDTHS))
     verdicts = []
     for name in asked.only:

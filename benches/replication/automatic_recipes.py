@@ -1,7 +1,8 @@
-"""Tables for `automatic_bars.py`: made clusters of several recipes, single clouds and independent noise, weak and correlated clusters.
+"""Tables for `automatic_bars.py`: made clusters of several recipes, single clouds and independent noise, weak
+and correlated clusters.
 
-Every table is a function of its name and seed alone. `made` and `noise` repeat, draw by draw, the recipes with which other packages
-were measured, so that their figures are for the same tables.
+Every table is a function of its name and seed alone. `made` and `noise` repeat, draw by draw, the recipes
+with which other packages were measured, so that their figures are for the same tables.
 """
 
 from __future__ import annotations
@@ -41,7 +42,9 @@ def common_categories(rng: Generator, n: int, most_levels: int) -> Column:
 
 
 def common_numbers(rng: Generator, n: int, j: int) -> Column:
-    """A number with the same distribution in all rows: lognormal, gamma, t of 4 degrees of freedom, normal, in turn."""
+    """A number with the same distribution in all rows: lognormal, gamma, t of 4 degrees of freedom, normal,
+    in turn.
+    """
     draws: tuple[Callable[[], Column], ...] = (
         lambda: np.exp(rng.normal(0, 0.8, n)),
         lambda: rng.gamma(2, 1, n),
@@ -82,7 +85,9 @@ def shifted(rng: Generator, z: Column, k: int, p: int, recipe: Recipe) -> list[C
 
 @dataclass(frozen=True)
 class Recipe:
-    """Clusters in some numbers and categories, with pairs of a number and a category that do not depend on the cluster."""
+    """Clusters in some numbers and categories, with pairs of a number and a category that do not depend on
+    the cluster.
+    """
 
     rows: int
     clusters: int
@@ -102,7 +107,14 @@ RECIPES = {
     "depcat": Recipe(1500, 4, 3, 10, shifted, spread=1.6),
     "missing": Recipe(1000, 5, 6, 6, shifted, spread=1.5, error=lambda rng, n: rng.standard_t(5, n)),
     "unbalanced": Recipe(
-        2500, 4, 6, 5, shifted, spread=2.0, error=lambda rng, n: np.sinh(0.6 * rng.normal(size=n) + 0.4), weights=(100.0, 20.0, 5.0, 1.0)
+        2500,
+        4,
+        6,
+        5,
+        shifted,
+        spread=2.0,
+        error=lambda rng, n: np.sinh(0.6 * rng.normal(size=n) + 0.4),
+        weights=(100.0, 20.0, 5.0, 1.0),
     ),
     "manynoise": Recipe(500, 3, 5, 5, shifted, spread=1.5, noise_pairs=20),
 }
@@ -119,9 +131,9 @@ def categories(rng: Generator, z: Column, k: int, n_levels: int) -> Column:
 def made(name: str, seed: int) -> Table:
     """Clusters of the recipe `name`; seed 4 has twice the rows.
 
-    skewed: gamma and lognormal. correlated: numbers correlated inside clusters. depcat: every second category follows the one before it
-    in 65 % of the rows. missing: 1 % outliers, and 10 to 50 % missing at random. unbalanced: sizes 100:20:5:1, skewed. manynoise: 10
-    informative columns of 50.
+    skewed: gamma and lognormal. correlated: numbers correlated inside clusters. depcat: every second category
+    follows the one before it in 65 % of the rows. missing: 1 % outliers, and 10 to 50 % missing at random.
+    unbalanced: sizes 100:20:5:1, skewed. manynoise: 10 informative columns of 50.
     """
     recipe = RECIPES[name]
     rng = np.random.default_rng([7, list(RECIPES).index(name), seed])
@@ -170,8 +182,9 @@ NOISE_RECIPES = ("skew", "bounded", "elongated", "factor")  # their order is par
 def noise(name: str, seed: int) -> Table:
     """One cloud of numbers, and independent categories.
 
-    skew: independent and skewed, a third of the columns half zeros. bounded: independent, uniform and beta. elongated: one normal cloud of
-    6 columns with axes of very different length. factor: one skewed factor in 5 numbers and 3 ordered categories.
+    skew: independent and skewed, a third of the columns half zeros. bounded: independent, uniform and beta.
+    elongated: one normal cloud of 6 columns with axes of very different length. factor: one skewed factor in
+    5 numbers and 3 ordered categories.
     """
     rng = np.random.default_rng([11, NOISE_RECIPES.index(name), seed])
     n = ROWS_OF_NOISE[seed % len(ROWS_OF_NOISE)]
@@ -242,6 +255,8 @@ def subspaces(layout: str, seed: int) -> tuple[Table, NDArray[np.bool_]]:
 
 
 def weak_categories(k: int, seed: int) -> Table:
-    """600 rows of 3 clusters or 800 of more; 24 categories of 4 levels, 6 own columns per cluster, one level with odds of 7 there."""
+    """600 rows of 3 clusters or 800 of more; 24 categories of 4 levels, 6 own columns per cluster, one level
+    with odds of 7 there.
+    """
     bunch = make_mixed(600 if k == 3 else 800, k, 0, 24, 0, n_own=6, shift=np.log(7), random_state=seed)
     return table_of(bunch.numeric, bunch.codes, bunch.target)

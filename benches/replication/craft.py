@@ -1,6 +1,7 @@
 """The CRAFT paper's figures and tables, and ours.
 
-    python benches/replication/craft.py [--data DIR] [--runs N] [--quick] [--only PART ...] [--plots DIR] [--out FILE]
+    python benches/replication/craft.py [--data DIR] [--runs N] [--quick] [--only PART ...] [--plots DIR]
+    [--out FILE]
 
 Garg, Rudin & Jaakkola, "CRAFT: ClusteR-specific Assorted Feature selecTion", AISTATS 2016:
 recovery of made subspaces (figures 2-4), classes found in real tables with half and with four
@@ -179,13 +180,16 @@ def as_numbers(table: MixedTable) -> NDArray[np.float64]:
 
 
 def squared_distance(table: MixedTable, truth: NDArray[Any], k: int, n_runs: int, m: float) -> Runs:
-    """DP-means that starts at a random row, with selection of the share m of the features; m = 1 is DP-means(R) of the paper.
+    """DP-means that starts at a random row, with selection of the share m of the features; m = 1 is
+    DP-means(R) of the paper.
 
     All standard deviations 1 and all columns numbers: the model "paper-fixed".
     """
     X, runs = MixedTable.from_data(as_numbers(table)), Runs(truth)
     for run in range(n_runs):
-        model, seconds = by_price(X, k, model="paper-fixed", feature_fraction=m, **start_of("paper-fixed", run))
+        model, seconds = by_price(
+            X, k, model="paper-fixed", feature_fraction=m, **start_of("paper-fixed", run)
+        )
         runs.add(model.labels_, model.objective_ - model.cluster_price_ * model.n_clusters_, seconds)
     return runs
 
@@ -198,11 +202,16 @@ def tables_1_and_2(report: Report, folder: Path | None, n_runs: int) -> None:
     for number, m in ((1, 0.5), (2, 0.8)):
         report.heading(
             f"Table {number}: classes of real tables, m = {short(m)}",
-            f"Mean (sd) of {n_runs} runs of one start each (DP-means: one run, nothing is random), raw columns, K forced to the number of "
-            "classes by a cap or by searching the price (8 trials, the closest K). paper: its purity/NMI. best J = purity/NMI of the run "
-            "with the lowest objective, prices left out. F1: macro-F1 where every cluster votes for its majority class; the paper's (Wine "
-            ".55, Spam .65 at m = .5) cannot be the same measure. Splice: A, C -> 0 and G, T -> 1, ambiguity letters missing. DP-means: "
-            "first centre the mean; (R): a random row; categories as numbers. paper-fixed differs from paper in numeric columns only.",
+            f"Mean (sd) of {n_runs} runs of one start each (DP-means: one run, nothing is random), raw "
+            "columns, K forced to the number of "
+            "classes by a cap or by searching the price (8 trials, the closest K). paper: its purity/NMI. "
+            "best J = purity/NMI of the run "
+            "with the lowest objective, prices left out. F1: macro-F1 where every cluster votes for its "
+            "majority class; the paper's (Wine "
+            ".55, Spam .65 at m = .5) cannot be the same measure. Splice: A, C -> 0 and G, T -> 1, "
+            "ambiguity letters missing. DP-means: "
+            "first centre the mean; (R): a random row; categories as numbers. paper-fixed differs from "
+            "paper in numeric columns only.",
         )
         widths = (3, 12, 6, 8, 10, 10, 4, 9, 4, 7, 24)
         titles = ("", "model", "forced", "paper", "purity", "NMI", "F1", "best J", "K", "ms/fit")
@@ -217,7 +226,10 @@ def tables_1_and_2(report: Report, folder: Path | None, n_runs: int) -> None:
                     theirs = f"{known.reference['likelihood']} best J {known.reference_best}"
                 table_row(report, widths, procedure[:2], known.paper, runs, theirs)
             if real.name not in baselines:
-                baselines[real.name] = squared_distance(table, truth, k, n_runs, 1.0), mean_start(table, truth, k)
+                baselines[real.name] = (
+                    squared_distance(table, truth, k, n_runs, 1.0),
+                    mean_start(table, truth, k),
+                )
             random_row, mean = baselines[real.name]
             table_row(report, widths, ("DP-means(R)", "price"), known.dp_means_r, random_row, "-")
             table_row(report, widths, ("DP-means", "price"), known.dp_means, mean, "-")
@@ -231,7 +243,9 @@ def mean_start(table: MixedTable, truth: NDArray[Any], k: int) -> Runs:
     return runs
 
 
-def table_row(report: Report, widths: Sequence[int], procedure: tuple[str, str], paper: str, runs: Runs, theirs: str) -> None:
+def table_row(
+    report: Report, widths: Sequence[int], procedure: tuple[str, str], paper: str, runs: Runs, theirs: str
+) -> None:
     f1 = short(float(np.mean(runs.column(2))))
     cells = (spread(runs.column(0)), spread(runs.column(1)), f1, runs.best, runs.k, runs.time, theirs)
     report.say(row(("", *procedure, paper, *cells), widths))
@@ -245,15 +259,20 @@ def figure_5(report: Report, folder: Path | None, n_runs: int) -> None:
     table, truth = present[0][1]
     report.heading(
         "Figure 5: Splice (3 classes), CRAFT (entropy) against DP-RF (squared distance)",
-        "DP-RF is DP-means from a random row with the same selection of features; the columns are numbers. The paper shows CRAFT above "
-        f"it at every K and m. Mean purity/NMI of {n_runs} runs; K forced by a cap (likelihood) or the price (the others). ref.: the "
+        "DP-RF is DP-means from a random row with the same selection of features; the columns are numbers. "
+        "The paper shows CRAFT above "
+        f"it at every K and m. Mean purity/NMI of {n_runs} runs; K forced by a cap (likelihood) or the "
+        "price (the others). ref.: the "
         "reference program, 2 runs.",
     )
     widths = (5, 4, 12, 12, 12, 11, 11, 22)
     titles = ("m", "K", "likelihood", "paper", "DP-RF", "ref. CRAFT", "ref. DP-RF", "ms/fit")
     report.say(row(titles, widths))
     for (m, k), theirs in SPLICE_CURVES.items():
-        ours = [repeat(table, truth, k, procedure, n_runs, feature_fraction=m) for procedure in (LIKELIHOOD, PRINTED)]
+        ours = [
+            repeat(table, truth, k, procedure, n_runs, feature_fraction=m)
+            for procedure in (LIKELIHOOD, PRINTED)
+        ]
         ours.append(squared_distance(table, truth, k, n_runs, m))
         times = " / ".join(runs.time for runs in ours)
         report.say(row((short(m), k, *(runs.mean for runs in ours), *theirs, times), widths))
@@ -266,12 +285,15 @@ def speed(report: Report, folder: Path | None) -> None:
         return
     report.heading(
         "Speed: Spam and Adult in full",
-        "Paper: .4 s for Spam; on Adult (48 842 rows, 14 columns) it converges. One thread. The paper's models: m = .5, one start, K "
+        "Paper: .4 s for Spam; on Adult (48 842 rows, 14 columns) it converges. One thread. The paper's "
+        "models: m = .5, one start, K "
         "forced to 2 as in the tables, seconds of one fit. CRAFT(): all defaults, 8 starts.",
     )
     adult = MixedTable.from_data(pd.DataFrame({name: typed(column) for name, *column in cells[:, :-1].T}))
     widths = (6, 12, 7, 6, 4, 7, 10, 8, 10)
-    report.say(row(("table", "model", "forced", "rows", "K", "passes", "converged", "seconds", "purity/NMI"), widths))
+    report.say(
+        row(("table", "model", "forced", "rows", "K", "passes", "converged", "seconds", "purity/NMI"), widths)
+    )
     for name, (table, truth) in (("Spam", spam), ("Adult", (adult, cells[1:, -1]))):
         for model, how, force in (*PROCEDURES[1:], ("CRAFT()", "-", defaults)):
             fitted, seconds = force(table, 2, model=model, n_init=1, random_state=0)
@@ -290,7 +312,9 @@ def defaults(table: MixedTable, *_: Any, **__: Any) -> tuple[CRAFT, float]:
 
 
 def typed(column: list[Any]) -> Any:
-    """A column of text as numbers where all of its cells are numbers, else as categories; empty cells are missing."""
+    """A column of text as numbers where all of its cells are numbers, else as categories; empty cells are
+    missing.
+    """
     cells = pd.Series(column, dtype=object).where(np.array(column) != "")
     try:
         return cells.astype(np.float64)
@@ -319,8 +343,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--data", metavar="DIR", help="folder of the real tables")
     parser.add_argument("--runs", metavar="N", type=int, default=10, help="runs per row (10)")
     parser.add_argument("--quick", action="store_true", help="2 runs and 2 made tables per cell")
-    parser.add_argument("--only", metavar="PART", nargs="+", choices=parts, default=parts, help=f"some of: {', '.join(parts)}")
-    parser.add_argument("--plots", metavar="DIR", type=Path, help="draw recovery against noise into this folder (needs matplotlib)")
+    parser.add_argument(
+        "--only", metavar="PART", nargs="+", choices=parts, default=parts, help=f"some of: {', '.join(parts)}"
+    )
+    parser.add_argument(
+        "--plots",
+        metavar="DIR",
+        type=Path,
+        help="draw recovery against noise into this folder (needs matplotlib)",
+    )
     parser.add_argument("--out", metavar="FILE", help="write the same text to a file")
     options = parser.parse_args(arguments)
     if options.runs < 1:

@@ -118,7 +118,11 @@ def by_price(table: MixedTable, k: int, **parameters: Any) -> tuple[CRAFT, float
     parameters["max_clusters"] = 5 * k  # a larger K needs no distinction
 
     def at(price: float | None) -> tuple[CRAFT, float, float]:
-        rule = {"cluster_price": price} if price is not None else {"n_clusters": k, "cluster_price": "farthest-first"}
+        rule = (
+            {"cluster_price": price}
+            if price is not None
+            else {"n_clusters": k, "cluster_price": "farthest-first"}
+        )
         model, seconds = fit(table, **rule, **parameters)
         return model, model.cluster_price_, seconds
 
@@ -126,7 +130,9 @@ def by_price(table: MixedTable, k: int, **parameters: Any) -> tuple[CRAFT, float
 
 
 def dp_means(X: NDArray[np.float64], k: int) -> tuple[DPMeans, float]:
-    """DP-means, K forced by searching lambda^2; all rows start in one cluster, so that there is nothing random."""
+    """DP-means, K forced by searching lambda^2; all rows start in one cluster, so that there is nothing
+    random.
+    """
 
     def at(penalty: float | None) -> tuple[DPMeans, float, float]:
         begin = time.perf_counter()
@@ -140,7 +146,8 @@ def dp_means(X: NDArray[np.float64], k: int) -> tuple[DPMeans, float]:
 def search(at: Callable[[float | None], tuple[Model, float, float]], k: int) -> tuple[Model, float]:
     """The model with K closest to k among 8 prices (ties: the earlier), and the mean seconds of a fit.
 
-    `at(None)` fits at the heuristic's price, the others halve the bracket on the log scale. It returns model, price and seconds.
+    `at(None)` fits at the heuristic's price, the others halve the bracket on the log scale. It returns model,
+    price and seconds.
     """
     model, price, took = at(None)
     low, high, seconds, closest = 0.0, math.inf, [took], model

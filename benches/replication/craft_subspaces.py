@@ -1,4 +1,6 @@
-"""Figures 2 to 4 of the CRAFT paper, and recovery against noise and m: made tables whose clusters have columns of their own."""
+"""Figures 2 to 4 of the CRAFT paper, and recovery against noise and m: made tables whose clusters have
+columns of their own.
+"""
 
 from __future__ import annotations
 
@@ -7,14 +9,27 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from replication.craft_runs import LIKELIHOOD, PRINTED, UNIT, Procedure, Report, fit, procedures, row, short, starts, triple
+from replication.craft_runs import (
+    LIKELIHOOD,
+    PRINTED,
+    UNIT,
+    Procedure,
+    Report,
+    fit,
+    procedures,
+    row,
+    short,
+    starts,
+    triple,
+)
 from scipy.optimize import linear_sum_assignment
 
 from craftc import CRAFT, MixedTable
 from craftc.datasets import make_subspaces
 from craftc.metrics import contingency, purity
 
-# purity/exact/Jaccard with K = 3 of the reference program; (printed, coherent). The paper's figures show every mask recovered.
+# purity/exact/Jaccard with K = 3 of the reference program; (printed, coherent). The paper's figures show
+# every mask recovered.
 SUBSPACES = {
     "2a": ("1.00/1.00/1.00", "1.00/1.00/1.00"),
     "2c": ("1.00/.79/.95", "1.00/.79/.95"),
@@ -56,7 +71,9 @@ def recovery(made: Any, model: CRAFT) -> tuple[float, float, float]:
 
 def overlap(made: Any, model: CRAFT) -> tuple[float, float]:
     """Purity, and the features found as a share of the smaller of both sets: 1 where one contains the other."""
-    shares = [(true & found).sum() / max(min(true.sum(), found.sum()), 1) for true, found in masks_of(made, model)]
+    shares = [
+        (true & found).sum() / max(min(true.sum(), found.sum()), 1) for true, found in masks_of(made, model)
+    ]
     return purity(made.target, model.labels_), float(np.mean(shares))
 
 
@@ -71,10 +88,14 @@ def made_tables(layout: str, n: int, noise: float | None = None) -> list[tuple[i
 def figures_2_and_3(report: Report, n_sets: int) -> None:
     report.heading(
         "Figures 2 and 3: three clusters with features of their own, m = 1/3",
-        f"Means over {n_sets} made tables of 300 rows; the paper shows one of each and recovers the masks. likelihood: the best of 8 "
-        "starts, paper: one. K heur. = K found at the price of the paper's farthest-first traversal that expects 3. K forced to 3 by a "
-        "cap or by searching the price. exact = share of clusters whose mask is right, J = mean Jaccard index of the masks. In 3a at most "
-        ".67 can be exact (13 own columns, 12 selected). Positions in 2c and 3c are ours. reference: a NumPy program, positions its own.",
+        f"Means over {n_sets} made tables of 300 rows; the paper shows one of each and recovers the masks. "
+        "likelihood: the best of 8 "
+        "starts, paper: one. K heur. = K found at the price of the paper's farthest-first traversal that "
+        "expects 3. K forced to 3 by a "
+        "cap or by searching the price. exact = share of clusters whose mask is right, J = mean Jaccard "
+        "index of the masks. In 3a at most "
+        ".67 can be exact (13 own columns, 12 selected). Positions in 2c and 3c are ours. reference: a "
+        "NumPy program, positions its own.",
     )
     widths = (7, 12, 8, 7, 18, 9, 16)
     titles = ("figure", "model", "K heur.", "forced", "purity/exact/J", "ms/fit", "reference")
@@ -100,8 +121,10 @@ def figures_2_and_3(report: Report, n_sets: int) -> None:
 def figure_4(report: Report, n_sets: int) -> None:
     report.heading(
         "Figure 4: masks of 9, 16 and 8 features by thresholds (approximate budget), K = 3",
-        f"Purity/exact masks, means over {n_sets} made tables; the paper recovers the masks whatever m. 4a: categorical, eps is eps_c; "
-        '"likelihood" compares entropies, "paper" G_d - G_kd. 4c: numeric, eps is the paper\'s absolute eps_v. K forced by a cap '
+        f"Purity/exact masks, means over {n_sets} made tables; the paper recovers the masks whatever m. 4a: "
+        "categorical, eps is eps_c; "
+        '"likelihood" compares entropies, "paper" G_d - G_kd. 4c: numeric, eps is the paper\'s absolute '
+        "eps_v. K forced by a cap "
         "(likelihood) or by the price (the others).",
     )
     widths = (7, 12, 6, 10, 10, 10, 8, 26)
@@ -121,12 +144,16 @@ def figure_4(report: Report, n_sets: int) -> None:
         report.say("")
 
 
-def threshold_fits(procedure: Procedure, tables: Sequence[tuple[int, Any, MixedTable]], eps: float, m: float) -> tuple[str, float]:
+def threshold_fits(
+    procedure: Procedure, tables: Sequence[tuple[int, Any, MixedTable]], eps: float, m: float
+) -> tuple[str, float]:
     """Mean purity/exact of one procedure over some tables, and the mean seconds."""
     name, _, force = procedure
     scores, seconds = [], []
     for seed, made, table in tables:
-        threshold = {"categorical_threshold": eps} if made.categorical else {"numeric_threshold": ("absolute", eps)}
+        threshold = (
+            {"categorical_threshold": eps} if made.categorical else {"numeric_threshold": ("absolute", eps)}
+        )
         common = {"model": name, "n_init": starts(name), "random_state": seed}
         common |= {"selection": "threshold", "feature_fraction": m}
         model, took = force(table, 3, **common, **threshold)
@@ -135,14 +162,18 @@ def threshold_fits(procedure: Procedure, tables: Sequence[tuple[int, Any, MixedT
     return triple(scores), float(np.mean(seconds))
 
 
-Curves = dict[tuple[str, str, float], list[tuple[float, float]]]  # by table, model and m: purity and overlap at every noise
+Curves = dict[
+    tuple[str, str, float], list[tuple[float, float]]
+]  # by table, model and m: purity and overlap at every noise
 
 
 def noise_and_budget(report: Report, n_sets: int) -> Curves:
     report.heading(
         "Recovery against noise and m (the paper's first future direction; no figure of the paper)",
-        f"Purity/overlap of the masks, means over {n_sets} made tables, K forced to 3 as above. A third of the columns are own. noise: "
-        "probability of a 1 outside the own columns of 2a, standard deviation there in 3a. overlap: own columns that are selected, as a "
+        f"Purity/overlap of the masks, means over {n_sets} made tables, K forced to 3 as above. A third of "
+        "the columns are own. noise: "
+        "probability of a 1 outside the own columns of 2a, standard deviation there in 3a. overlap: own "
+        "columns that are selected, as a "
         "share of the smaller of both numbers, so that 1 is possible at every m.",
     )
     widths = (7, 6, 12, 10, 10, 10, 10)
@@ -156,17 +187,26 @@ def noise_and_budget(report: Report, n_sets: int) -> Curves:
                 for m in FRACTIONS:
                     scores = []
                     for seed, made, table in tables:
-                        common = {"model": name, "n_init": starts(name), "random_state": seed, "feature_fraction": m}
+                        common = {
+                            "model": name,
+                            "n_init": starts(name),
+                            "random_state": seed,
+                            "feature_fraction": m,
+                        }
                         scores.append(overlap(made, force(table, 3, **common)[0]))
                     cells.append(triple(scores))
                     purities, overlaps = zip(*scores, strict=True)
-                    curves.setdefault((layout, name, m), []).append((float(np.mean(purities)), float(np.mean(overlaps))))
+                    curves.setdefault((layout, name, m), []).append(
+                        (float(np.mean(purities)), float(np.mean(overlaps)))
+                    )
                 report.say(row((layout, short(noise), name, *cells), widths))
     return curves
 
 
 def draw_recovery(curves: Curves, folder: Path) -> Path:
-    """The same as a picture: noise to the right, one colour for each m, the default model solid and "paper" dashed."""
+    """The same as a picture: noise to the right, one colour for each m, the default model solid and "paper"
+    dashed.
+    """
     import matplotlib
 
     matplotlib.use("Agg")
@@ -180,7 +220,14 @@ def draw_recovery(curves: Curves, folder: Path) -> Path:
             for colour, m in enumerate(FRACTIONS):
                 for name, style in (("likelihood", "-"), ("paper", "--")):
                     heights = [scores[line] for scores in curves[layout, name, m]]
-                    axes.plot(levels, heights, style, marker="o", color=f"C{colour}", label=f"{name}, m = {short(m)}")
+                    axes.plot(
+                        levels,
+                        heights,
+                        style,
+                        marker="o",
+                        color=f"C{colour}",
+                        label=f"{name}, m = {short(m)}",
+                    )
             axes.set(title=f"figure {layout}: {title}", xlabel=f"noise ({unit})", ylim=(0, 1.05))
     panels[1, 0].legend(fontsize=7, handlelength=4)
     path = folder / "craft-recovery.png"

@@ -1,8 +1,10 @@
-"""A collapsed Gibbs sampler of the Indian buffet process with normal features: the baseline of the MAD-Bayes paper.
+"""A collapsed Gibbs sampler of the Indian buffet process with normal features: the baseline of the MAD-Bayes
+paper.
 
-Griffiths & Ghahramani, "The Indian Buffet Process", JMLR 12 (2011): X = Z A + noise, Z an Indian buffet process of strength
-alpha, A normal with variance a2 and integrated out, noise of variance s2. Given the other rows, a row of
-memberships z has the normal predictive density with mean z B and variance s2 (1 + z M z'), M = inv(Z'Z + s2 / a2), B = M Z'X.
+Griffiths & Ghahramani, "The Indian Buffet Process", JMLR 12 (2011): X = Z A + noise, Z an Indian buffet
+process of strength alpha, A normal with variance a2 and integrated out, noise of variance s2. Given the other
+rows, a row of memberships z has the normal predictive density with mean z B and variance s2 (1 + z M z'), M =
+inv(Z'Z + s2 / a2), B = M Z'X.
 """
 
 from __future__ import annotations
@@ -34,7 +36,12 @@ def log_evidence(X: NDArray[np.float64], Z: NDArray[np.float64], s2: float, a2: 
 
 
 def _log_density(
-    x: NDArray[np.float64], z: NDArray[np.float64], M: NDArray[np.float64], B: NDArray[np.float64], s2: float, extra: float
+    x: NDArray[np.float64],
+    z: NDArray[np.float64],
+    M: NDArray[np.float64],
+    B: NDArray[np.float64],
+    s2: float,
+    extra: float,
 ) -> float:
     """Log p(x | z, the other rows); extra: variance of new features, in units of s2."""
     variance = s2 * (1.0 + float(z @ M @ z) + extra)
@@ -43,11 +50,15 @@ def _log_density(
 
 
 def sample(X: NDArray[np.float64], n_sweeps: int, seed: int, alpha: float = 1.0) -> list[Sample]:
-    """Sweeps from one feature of every row; s2 and a2 start at half the variance of the table and follow a random walk."""
+    """Sweeps from one feature of every row; s2 and a2 start at half the variance of the table and follow a
+    random walk.
+    """
     rng = np.random.default_rng(seed)
     n = len(X)
     Z, s2, a2 = np.ones((n, 1)), 0.5 * X.var(), 0.5 * X.var()
-    new_prior = np.array([k * np.log(alpha / n) - sum(np.log(np.arange(1, k + 1))) for k in range(_MOST_NEW + 1)])
+    new_prior = np.array(
+        [k * np.log(alpha / n) - sum(np.log(np.arange(1, k + 1))) for k in range(_MOST_NEW + 1)]
+    )
     found = []
     for _ in range(n_sweeps):
         for i in range(n):
@@ -61,7 +72,9 @@ def sample(X: NDArray[np.float64], n_sweeps: int, seed: int, alpha: float = 1.0)
                 pair = []
                 for value in (0.0, 1.0):
                     z[k] = value
-                    pair.append(_log_density(X[i], z, M, B, s2, 0.0) + np.log(count[k] if value else n - count[k]))
+                    pair.append(
+                        _log_density(X[i], z, M, B, s2, 0.0) + np.log(count[k] if value else n - count[k])
+                    )
                 z[k] = float(np.log(rng.random()) < pair[1] - np.logaddexp(*pair))
             costs = new_prior + [_log_density(X[i], z, M, B, s2, k * a2 / s2) for k in range(_MOST_NEW + 1)]
             new = int(rng.choice(_MOST_NEW + 1, p=np.exp(costs - np.logaddexp.reduce(costs))))

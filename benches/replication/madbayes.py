@@ -46,7 +46,10 @@ from replication.craft import Report, data_folder
 from craftc import BPMeans, DPMeans, KFeatures
 
 AUTHORS = (615.9, 423.2, 295.3, 205.8, 161.2, 156.1, 150.9, 143.5)
-PENALTIES = (12.0, 20.0)  # five features are best between 11.4 and 44.6; 20 is lambda^2 of the authors' example
+PENALTIES = (
+    12.0,
+    20.0,
+)  # five features are best between 11.4 and 44.6; 20 is lambda^2 of the authors' example
 
 # features, seconds per run, seconds in all
 PAPER = {
@@ -76,8 +79,12 @@ def machine() -> str:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
         names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
     name = names[0] if names else platform.processor() or platform.machine()
-    versions = f"Python {platform.python_version()}, numpy {np.__version__}, scikit-learn {sklearn.__version__}"
-    return f"{name}, {os.cpu_count()} cores, one thread used, CPU seconds, {versions}, {datetime.date.today()}"
+    versions = (
+        f"Python {platform.python_version()}, numpy {np.__version__}, scikit-learn {sklearn.__version__}"
+    )
+    return (
+        f"{name}, {os.cpu_count()} cores, one thread used, CPU seconds, {versions}, {datetime.date.today()}"
+    )
 
 
 def timed(fit: Callable[[], Any]) -> tuple[Any, float]:
@@ -100,8 +107,10 @@ def best_objectives(report: Report, X: Table, n_init: int) -> None:
     heading(
         report,
         f"Tabletop: lowest squared error of {n_init} starts",
-        "Median of seeds 0 to 4, and the range where they differ; seconds of one seed, all K. Ours ends with exchanges: in the best three "
-        "ends, feature after feature gives way to a drawn residual. base and assignment as in KFeatures; the paper's are mean and sweep.",
+        "Median of seeds 0 to 4, and the range where they differ; seconds of one seed, all K. Ours ends "
+        "with exchanges: in the best three "
+        "ends, feature after feature gives way to a drawn residual. base and assignment as in KFeatures; "
+        "the paper's are mean and sweep.",
     )
     ways = [(base, assignment) for assignment in ("auto", "sweep") for base in ("mean", "none", "mixed")]
     lines: list[list[Any]] = [["authors, 1000 starts", *AUTHORS, "-"]]
@@ -111,7 +120,9 @@ def best_objectives(report: Report, X: Table, n_init: int) -> None:
             ends = []
             for seed in range(5):
                 parameters = {"base": base, "assignment": assignment, "n_init": n_init, "random_state": seed}
-                model, took = timed(lambda K=K, parameters=parameters: KFeatures(K, n_threads=1, **parameters).fit(X))
+                model, took = timed(
+                    lambda K=K, parameters=parameters: KFeatures(K, n_threads=1, **parameters).fit(X)
+                )
                 ends.append(model.objective_)
                 seconds += took / 5
             low, middle, high = (f"{value:.1f}" for value in (min(ends), statistics.median(ends), max(ends)))
@@ -126,13 +137,18 @@ def gibbs(report: Report, X: Table, n_sweeps: int) -> list[str]:
     heading(
         report,
         f"Figure 1: the number of features under a Gibbs sampler, {n_sweeps} sweeps",
-        "Collapsed sampler of the linear Gaussian model, alpha = 1, variances sampled; the second half of the sweeps. The paper's sampler "
+        "Collapsed sampler of the linear Gaussian model, alpha = 1, variances sampled; the second half of "
+        "the sweeps. The paper's sampler "
         "found 10 features in 8.5e3 s.",
     )
     chain, seconds = timed(lambda: ibp.sample(X, n_sweeps, 0))
     later = [one.n_features for one in chain[n_sweeps // 2 :]]
     values, counts = np.unique(later, return_counts=True)
-    markdown(report, ["features", "share of the sweeps"], [[k, f"{c / len(later):.2f}"] for k, c in zip(values, counts, strict=True)])
+    markdown(
+        report,
+        ["features", "share of the sweeps"],
+        [[k, f"{c / len(later):.2f}"] for k, c in zip(values, counts, strict=True)],
+    )
     return [str(values[counts.argmax()]), f"{chain[-1].error:.1f}", f"{1e6 * seconds:.0f}", f"{seconds:.3f}"]
 
 
@@ -141,26 +157,45 @@ def algorithms(report: Report, X: Table, penalty: float, sampled: list[str], qui
     heading(
         report,
         f"Figure 1 and the table of algorithms, lambda^2 = {penalty:g}",
-        f"Medians of {repeats} interleaved fits. J = squared error + {penalty:g} K (Gibbs: squared error). A run is one start: {n_bp} of "
-        f"BP-means, {n_step} for each K of the stepwise search, which ends one K beyond the best; exchanges count as part of the runs. "
-        "As printed: exchanges=False, one draw per feature, sweeps. The paper's lambda^2 = 1 is in other units.",
+        f"Medians of {repeats} interleaved fits. J = squared error + {penalty:g} K (Gibbs: squared error). "
+        f"A run is one start: {n_bp} of "
+        f"BP-means, {n_step} for each K of the stepwise search, which ends one K beyond the best; exchanges "
+        "count as part of the runs. "
+        "As printed: exchanges=False, one draw per feature, sweeps. The paper's lambda^2 = 1 is in other "
+        "units.",
     )
     common: dict[str, Any] = {"random_state": 0, "n_threads": 1}
     printed: dict[str, Any] = {"exchanges": False, "assignment": "sweep", **common}
     ours: dict[str, tuple[str, Callable[[], Any], int]] = {
         "collapsed BP-means, as printed": (
-            "collapsed BP-means", lambda: BPMeans(penalty, collapsed=True, n_init=n_bp, **printed), n_bp,
+            "collapsed BP-means",
+            lambda: BPMeans(penalty, collapsed=True, n_init=n_bp, **printed),
+            n_bp,
         ),
         "BP-means, as printed": ("BP-means", lambda: BPMeans(penalty, n_init=n_bp, **printed), n_bp),
         "stepwise K-features, as printed": (
-            "stepwise K-features", lambda: KFeatures(feature_penalty=penalty, n_init=n_step, **printed), 0,
+            "stepwise K-features",
+            lambda: KFeatures(feature_penalty=penalty, n_init=n_step, **printed),
+            0,
         ),
-        "collapsed BP-means": ("collapsed BP-means", lambda: BPMeans(penalty, collapsed=True, n_init=n_bp, **common), n_bp),
+        "collapsed BP-means": (
+            "collapsed BP-means",
+            lambda: BPMeans(penalty, collapsed=True, n_init=n_bp, **common),
+            n_bp,
+        ),
         "BP-means": ("BP-means", lambda: BPMeans(penalty, n_init=n_bp, **common), n_bp),
         "BP-means, exact z": ("-", lambda: BPMeans(penalty, n_init=n_bp, assignment="exact", **common), n_bp),
-        'BP-means, init="kfeatures"': ("-", lambda: BPMeans(penalty, init="kfeatures", n_init=n_step, **common), 0),
-        "stepwise K-features": ("stepwise K-features", lambda: KFeatures(feature_penalty=penalty, n_init=n_step, **common), 0),
-    }  # fmt: skip
+        'BP-means, init="kfeatures"': (
+            "-",
+            lambda: BPMeans(penalty, init="kfeatures", n_init=n_step, **common),
+            0,
+        ),
+        "stepwise K-features": (
+            "stepwise K-features",
+            lambda: KFeatures(feature_penalty=penalty, n_init=n_step, **common),
+            0,
+        ),
+    }
     seconds: dict[str, list[float]] = {name: [] for name in ours}
     models = {}
     for _ in range(repeats):
@@ -173,7 +208,9 @@ def algorithms(report: Report, X: Table, penalty: float, sampled: list[str], qui
         runs = runs or (model.n_features_ + 1) * n_step
         known = PAPER.get(theirs, ("-", "-", "-"))
         J = model.inertia_ + penalty * model.n_features_
-        lines.append([name, *known, str(model.n_features_), f"{J:.2f}", f"{1e6 * total / runs:.0f}", f"{total:.3f}"])
+        lines.append(
+            [name, *known, str(model.n_features_), f"{J:.2f}", f"{1e6 * total / runs:.0f}", f"{total:.3f}"]
+        )
     titles = ["", "paper: features", "s per run", "s in all", "ours: features", "J", "µs per run", "s in all"]
     markdown(report, titles, lines)
 
@@ -182,13 +219,19 @@ def counts(report: Report, X: Table, n_seeds: int) -> None:
     heading(
         report,
         "Figure 1: numbers of features as printed, by lambda^2",
-        f"Seeds 0 to {n_seeds - 1}; 1000 starts of BP-means, 300 for each K; exchanges=False, sweeps. The paper: 5, 6 and 5.",
+        f"Seeds 0 to {n_seeds - 1}; 1000 starts of BP-means, 300 for each K; exchanges=False, sweeps. The "
+        "paper: 5, 6 and 5.",
     )
     lines = []
     for penalty in (12.0, 15.0, 20.0, 25.0):
         cells: list[list[int]] = [[], [], []]
         for seed in range(n_seeds):
-            printed: dict[str, Any] = {"exchanges": False, "assignment": "sweep", "random_state": seed, "n_threads": 1}
+            printed: dict[str, Any] = {
+                "exchanges": False,
+                "assignment": "sweep",
+                "random_state": seed,
+                "n_threads": 1,
+            }
             cells[0].append(BPMeans(penalty, collapsed=True, n_init=1000, **printed).fit(X).n_features_)
             cells[1].append(BPMeans(penalty, n_init=1000, **printed).fit(X).n_features_)
             cells[2].append(KFeatures(feature_penalty=penalty, n_init=300, **printed).fit(X).n_features_)
@@ -201,13 +244,20 @@ def more_starts(report: Report, X: Table) -> None:
     heading(
         report,
         "Tabletop: more starts never end higher",
-        "Objective by the number of starts, seed 0: K-features with K = 5, stepwise K-features and BP-means at lambda^2 = 20.",
+        "Objective by the number of starts, seed 0: K-features with K = 5, stepwise K-features and BP-means "
+        "at lambda^2 = 20.",
     )
     makers: dict[str, Callable[[int], Any]] = {
         "KFeatures(5)": lambda n: KFeatures(5, n_init=n, random_state=0, n_threads=1),
-        "KFeatures(5, exchanges=False)": lambda n: KFeatures(5, n_init=n, exchanges=False, random_state=0, n_threads=1),
-        "KFeatures(feature_penalty=20)": lambda n: KFeatures(feature_penalty=20, n_init=n, random_state=0, n_threads=1),
-        'BPMeans(20, init="kfeatures")': lambda n: BPMeans(20.0, init="kfeatures", n_init=n, random_state=0, n_threads=1),
+        "KFeatures(5, exchanges=False)": lambda n: KFeatures(
+            5, n_init=n, exchanges=False, random_state=0, n_threads=1
+        ),
+        "KFeatures(feature_penalty=20)": lambda n: KFeatures(
+            feature_penalty=20, n_init=n, random_state=0, n_threads=1
+        ),
+        'BPMeans(20, init="kfeatures")': lambda n: BPMeans(
+            20.0, init="kfeatures", n_init=n, random_state=0, n_threads=1
+        ),
         "BPMeans(20)": lambda n: BPMeans(20.0, n_init=n, random_state=0, n_threads=1),
     }
     lines = [[name, *(f"{make(n).fit(X).objective_:.2f}" for n in counts)] for name, make in makers.items()]
@@ -224,8 +274,10 @@ def faces(report: Report, folder: Path | None, quick: bool) -> None:
     heading(
         report,
         "Figure 3, faces: squared error per picture, K-features and k-means",
-        f"{len(X)} pictures of olivetti, grey levels from 0 to 1 (the paper has 400 pictures of FEI; it prints pictures of "
-        "the features and no errors). K features make 2^K sums of features, k-means has K centres. Ten starts each.",
+        f"{len(X)} pictures of olivetti, grey levels from 0 to 1 (the paper has 400 pictures of FEI; it "
+        "prints pictures of "
+        "the features and no errors). K features make 2^K sums of features, k-means has K centres. Ten "
+        "starts each.",
     )
     lines = []
     for K in (2, 3, 4):
@@ -243,7 +295,8 @@ def covariances(report: Report) -> None:
     heading(
         report,
         "Appendix E: clusters with covariances, Wine (178 x 13, standardised), three classes",
-        "The paper prints no figures. ARI: adjusted Rand index with the classes. Known Sigma: the mean covariance within the classes; "
+        "The paper prints no figures. ARI: adjusted Rand index with the classes. Known Sigma: the mean "
+        "covariance within the classes; "
         "a row opens a cluster where its squared Mahalanobis distance exceeds lambda^2.",
     )
     data = load_wine()
@@ -251,7 +304,9 @@ def covariances(report: Report) -> None:
     within = np.mean([np.cov(X[kinds == k].T, bias=True) for k in range(3)], axis=0)
     makers: dict[str, Any] = {
         "n_clusters=3": DPMeans(n_clusters=3),
-        '0, max_clusters=3, n_init=20, init="random-row"': DPMeans(0, max_clusters=3, n_init=20, init="random-row"),
+        '0, max_clusters=3, n_init=20, init="random-row"': DPMeans(
+            0, max_clusters=3, n_init=20, init="random-row"
+        ),
         '20, init="random-row"': DPMeans(20.0, init="random-row"),
         'n_clusters=3, covariance="full"': DPMeans(n_clusters=3, covariance="full"),
         'n_clusters=3, covariance="full-sized"': DPMeans(n_clusters=3, covariance="full-sized"),
@@ -264,7 +319,14 @@ def covariances(report: Report) -> None:
     for name, model in makers.items():
         model.set_params(random_state=0, n_threads=1).fit(X)
         sizes = " ".join(f"{size:.0f}" for size in model.cluster_sizes_)
-        lines.append([f"`DPMeans({name})`", model.n_clusters_, sizes, f"{adjusted_rand_score(kinds, model.labels_):.2f}"])
+        lines.append(
+            [
+                f"`DPMeans({name})`",
+                model.n_clusters_,
+                sizes,
+                f"{adjusted_rand_score(kinds, model.labels_):.2f}",
+            ]
+        )
     markdown(report, ["", "K", "rows", "ARI"], lines)
 
 
@@ -293,16 +355,21 @@ def blobs(D: int, seed: int, n: int = 500) -> tuple[Table, NDArray[np.int64]]:
 def truth(X: Table, labels: NDArray[np.int64], penalty: float) -> float:
     """J of a partition."""
     kinds = np.unique(labels)
-    return float(sum(((X[labels == k] - X[labels == k].mean(axis=0)) ** 2).sum() for k in kinds)) + penalty * (len(kinds) - 1)
+    return float(
+        sum(((X[labels == k] - X[labels == k].mean(axis=0)) ** 2).sum() for k in kinds)
+    ) + penalty * (len(kinds) - 1)
 
 
 def dp_means(report: Report, n_sets: int) -> None:
     heading(
         report,
         "DP-means: J relative to the partition that was made (K found)",
-        f"Means of {n_sets} sets of 500 rows: D = 2 around 6 centres, D = 16 and 64 around 10; centres 4, 2 and 1 times standard normal, "
-        "noise 1. lambda^2: farthest-first, asked for the true K; noise, D + 4 sqrt(2 D), above which hardly any row is from its mean. "
-        "In brackets below: a plain NumPy reference on sets of its own of the same kind (400 to 600 rows, other centres), so that rows "
+        f"Means of {n_sets} sets of 500 rows: D = 2 around 6 centres, D = 16 and 64 around 10; centres 4, 2 "
+        "and 1 times standard normal, "
+        "noise 1. lambda^2: farthest-first, asked for the true K; noise, D + 4 sqrt(2 D), above which "
+        "hardly any row is from its mean. "
+        "In brackets below: a plain NumPy reference on sets of its own of the same kind (400 to 600 rows, "
+        "other centres), so that rows "
         "of the two compare in kind and not in digits.",
     )
     modes: dict[str, dict[str, Any]] = {
@@ -317,7 +384,11 @@ def dp_means(report: Report, n_sets: int) -> None:
         for seed in range(n_sets):
             X, labels = blobs(D, seed)
             K = BLOBS[D][0]
-            penalty = float(DPMeans().penalty_path(X, K, scale="radius")[-1]) if kind == "farthest-first" else D + 4 * (2 * D) ** 0.5
+            penalty = (
+                float(DPMeans().penalty_path(X, K, scale="radius")[-1])
+                if kind == "farthest-first"
+                else D + 4 * (2 * D) ** 0.5
+            )
             for name, parameters in modes.items():
                 model = DPMeans(penalty, n_threads=1, **parameters).fit(X)
                 found[name].append((model.objective_ / truth(X, labels, penalty), model.n_clusters_))
@@ -330,8 +401,12 @@ def dp_means(report: Report, n_sets: int) -> None:
 # ---- how many features ----
 
 
-def sums(n: int, D: int, K: int, seed: int, share: float = 0.4, size: float = 2.0, offset: float = 0.0) -> Table:
-    """Rows that are sums of K normal features with unit noise; every row has a feature with the probability `share`."""
+def sums(
+    n: int, D: int, K: int, seed: int, share: float = 0.4, size: float = 2.0, offset: float = 0.0
+) -> Table:
+    """Rows that are sums of K normal features with unit noise; every row has a feature with the probability
+    `share`.
+    """
     rng = np.random.default_rng(seed)
     return (rng.random((n, K)) < share) @ (size * rng.normal(size=(K, D))) + rng.normal(size=(n, D)) + offset
 
@@ -340,7 +415,8 @@ def automatic(report: Report, n_sets: int) -> None:
     heading(
         report,
         "How many features: those found with nothing given, of those that were made",
-        f"{n_sets} sets per line: rows are sums of normal features plus unit noise, each feature in 40 % of the rows. An offset of 5 in "
+        f"{n_sets} sets per line: rows are sums of normal features plus unit noise, each feature in 40 % of "
+        "the rows. An offset of 5 in "
         "all columns is a feature more. Numbers found, and how often.",
     )
     kinds: list[tuple[str, int, dict[str, Any]]] = [
@@ -360,7 +436,9 @@ def automatic(report: Report, n_sets: int) -> None:
             tables = [sums(seed=seed, **recipe) for seed in range(n_sets)]
             pairs = [timed(lambda kind=kind, X=X: kind(random_state=0, n_threads=1).fit(X)) for X in tables]
             values, counts = np.unique([model.n_features_ for model, _ in pairs], return_counts=True)
-            cells.append(", ".join(f"{value} ({count}x)" for value, count in zip(values, counts, strict=True)))
+            cells.append(
+                ", ".join(f"{value} ({count}x)" for value, count in zip(values, counts, strict=True))
+            )
             cells.append(f"{statistics.median(took for _, took in pairs):.3f}")
         lines.append([name, true, *cells])
     markdown(report, ["data", "made", "KFeatures()", "s", "BPMeans()", "s"], lines)

@@ -2,14 +2,15 @@
 
     python benches/replication/mixture.py [--data DIR] [--seeds N] [--quick] [--figures FOLDER] [--out FILE]
 
-Guan, Dy & Jordan, "A Unified Probabilistic Model for Global and Local Unsupervised Feature Selection", ICML 2011. The synthetic tables
-have the paper's layout; it gives no means, which are N(0, 1) here. The others read `NAME.csv.gz` (header, class last) from `--data`, else
-the environment variable CRAFTC_DATA, else ../shared/data next to the checkout; what is not there is named and skipped. One thread
-throughout, CPU seconds. Starts are chosen by the bound, never by the classes, which only the NMI sees.
+Guan, Dy & Jordan, "A Unified Probabilistic Model for Global and Local Unsupervised Feature Selection", ICML
+2011. The synthetic tables have the paper's layout; it gives no means, which are N(0, 1) here. The others read
+`NAME.csv.gz` (header, class last) from `--data`, else the environment variable CRAFTC_DATA, else
+../shared/data next to the checkout; what is not there is named and skipped. One thread throughout, CPU
+seconds. Starts are chosen by the bound, never by the classes, which only the NMI sees.
 
-"paper's" settings are those of its text: full covariances, columns standardised, m learned, rho = .01 for HFS(G) and .2 for HFS(L). The
-rows "diagonal" have the same settings but independent columns. Under its own prior rho works the other way round, hence our "local" (rho =
-.01) and "global" (.2), both at m = 1/2.
+"paper's" settings are those of its text: full covariances, columns standardised, m learned, rho = .01 for
+HFS(G) and .2 for HFS(L). The rows "diagonal" have the same settings but independent columns. Under its own
+prior rho works the other way round, hence our "local" (rho = .01) and "global" (.2), both at m = 1/2.
 """
 
 from __future__ import annotations
@@ -51,16 +52,24 @@ DEAREST_ROWS = 5000  # rows of CRAFT
 PAPER_G: dict[str, Any] = {"feature_variance": 0.01, "learn_fraction": True, "scale": "standard"}
 PAPER_L: dict[str, Any] = {"feature_variance": 0.2, "learn_fraction": True, "scale": "standard"}
 
-# NMI (clusters) of the paper's Table 1: HFS(G), HFS(L), its plain DP mixture, Law et al.'s selection, co-clustering; "-": not at hand
+# NMI (clusters) of the paper's Table 1: HFS(G), HFS(L), its plain DP mixture, Law et al.'s selection,
+# co-clustering; "-": not at hand
 PAPER = {
     "glass": (".730 (7)", ".731 (8)", ".413 (9)", "-", "-"),
     "chart": (".615 (8)", ".681 (7)", ".331 (7)", "-", "-"),
-    "newsgroups, 100 posts of each (not the paper's miniNG)": (".361 (21) on miniNG", ".582 (24) on miniNG", "-", "-", "-"),
+    "newsgroups, 100 posts of each (not the paper's miniNG)": (
+        ".361 (21) on miniNG",
+        ".582 (24) on miniNG",
+        "-",
+        "-",
+        "-",
+    ),
     "digits (usps)": (".258 (13)", ".354 (11)", ".176 (5)", ".254", ".364"),
 }
 
-# A post's header: up to the first empty line, which is two tabs in the half of the file where tabs stand for newlines. There a folded
-# field looks the same, hence the first one after "Lines:" if that is there, mostly among the last fields.
+# A post's header: up to the first empty line, which is two tabs in the half of the file where tabs stand for
+# newlines. There a folded field looks the same, hence the first one after "Lines:" if that is there, mostly
+# among the last fields.
 HEADER = re.compile(r"\A(.*?[\n\t]Lines:)?.*?(\n\n|\t[\t\n])", re.DOTALL)
 
 
@@ -138,7 +147,9 @@ def ours(n_components: int = COMPONENTS, **parameters: Any) -> Procedure:
     parameters = {"n_init": 5, "n_threads": 1} | parameters
 
     def fit(X: Table, seed: int) -> Fit:
-        model, took = timed(lambda: FeatureSelectionMixture(n_components, random_state=seed, **parameters).fit(X))
+        model, took = timed(
+            lambda: FeatureSelectionMixture(n_components, random_state=seed, **parameters).fit(X)
+        )
         return Fit(model.labels_, took, model.elbo_, model.feature_mask_, model.feature_fraction_)
 
     return fit
@@ -149,7 +160,12 @@ def sklearns(covariance: str, n_init: int = 5) -> Procedure:
 
     def fit(X: Table, seed: int) -> Fit:
         model = BayesianGaussianMixture(
-            n_components=COMPONENTS, covariance_type=covariance, n_init=n_init, tol=1e-6 * len(X), max_iter=1000, random_state=seed
+            n_components=COMPONENTS,
+            covariance_type=covariance,
+            n_init=n_init,
+            tol=1e-6 * len(X),
+            max_iter=1000,
+            random_state=seed,
         )
         labels, took = timed(lambda: model.fit_predict(standardised(X)))
         return Fit(labels, took)
@@ -212,9 +228,12 @@ def synthetic(report: Report, n_seeds: int, n_full: int) -> None:
     heading(
         report,
         "Synthetic 1 (local) and 2 (global)",
-        "The paper's layout: 300 rows, 30 columns, 3 clusters; local: own columns 0-9, 15-29, 4-24, global: 0-14 for all, N(mean, 1) with "
-        f"means N(0, 1); noise N(0, 10). Means over {n_seeds} seeds ({n_full} with a full covariance, of 1 or 2 starts); best "
-        "bound of 5 starts of 20 components, merges on. mask: share of right entries, each true cluster against its largest component. The "
+        "The paper's layout: 300 rows, 30 columns, 3 clusters; local: own columns 0-9, 15-29, 4-24, global: "
+        "0-14 for all, N(mean, 1) with "
+        f"means N(0, 1); noise N(0, 10). Means over {n_seeds} seeds ({n_full} with a full covariance, of 1 "
+        "or 2 starts); best "
+        "bound of 5 starts of 20 components, merges on. mask: share of right entries, each true cluster "
+        "against its largest component. The "
         "paper: labels and masks recovered in both.",
     )
     lines = []
@@ -222,14 +241,21 @@ def synthetic(report: Report, n_seeds: int, n_full: int) -> None:
     procedures['"local", merge=False'] = ours(merge=False)
     procedures['"local", noise="feature"'] = ours(noise="feature")
     procedures |= {name: ours(**parameters) for name, parameters in FULL.items()}
-    procedures |= {"CRAFT()": craft, "BayesianGaussianMixture diag": sklearns("diag"), "BayesianGaussianMixture full": sklearns("full")}
+    procedures |= {
+        "CRAFT()": craft,
+        "BayesianGaussianMixture diag": sklearns("diag"),
+        "BayesianGaussianMixture full": sklearns("full"),
+    }
     for name, procedure in procedures.items():
         line: list[str] = [name]
         for kind in OWN:
             tables = [made(kind, seed) for seed in range(n_full if name in FULL else n_seeds)]
             fits = [procedure(table.X, seed) for seed, table in enumerate(tables)]
             scores = [nmi(table.classes, fit.labels) for table, fit in zip(tables, fits, strict=True)]
-            masks = [mask_share(table, fit) if fit.mask is not None else np.nan for table, fit in zip(tables, fits, strict=True)]
+            masks = [
+                mask_share(table, fit) if fit.mask is not None else np.nan
+                for table, fit in zip(tables, fits, strict=True)
+            ]
             line += [mean_of(scores), k_of(fits), mean_of(masks), mean_of([fit.bound for fit in fits], ".1f")]
             line += [mean_of([1e3 * fit.seconds for fit in fits], ".0f")]
         lines.append(line)
@@ -241,7 +267,8 @@ def correlation(report: Report, n_draws: int = 1_000_000) -> None:
     heading(
         report,
         "What rho does: the correlation of two clusters' masks",
-        f"rho / (m (1 - m)), and the correlation of {n_draws:,} draws of lambda and of two masks. A large rho ties masks together, a small "
+        f"rho / (m (1 - m)), and the correlation of {n_draws:,} draws of lambda and of two masks. A large "
+        "rho ties masks together, a small "
         "one frees them.",
     )
     rng, lines = np.random.default_rng(0), []
@@ -257,8 +284,10 @@ def fractions(report: Report, tables: dict[str, Any], n_seeds: int) -> None:
     heading(
         report,
         "rho and m: fixed and learned",
-        f"Best bound of 5 starts of 20 components, means over {n_seeds} seeds (synthetic: tables); glass and chart standardised. "
-        "selected: share of cells of the mask; vary: share of columns that some clusters select and others do not.",
+        f"Best bound of 5 starts of 20 components, means over {n_seeds} seeds (synthetic: tables); glass "
+        "and chart standardised. "
+        "selected: share of cells of the mask; vary: share of columns that some clusters select and others "
+        "do not.",
     )
     lines = []
     for name, table in tables.items():
@@ -268,10 +297,20 @@ def fractions(report: Report, tables: dict[str, Any], n_seeds: int) -> None:
                 fit = ours(feature_variance=rho, learn_fraction=learn, scale=scale)
                 pairs = [(classes, fit(X, seed)) for seed in range(n_seeds) for X, classes in [table(seed)]]
                 masks = [np.asarray(done.mask) for _, done in pairs]
-                line = [name, f"{rho:g}", "learned" if learn else ".5", mean_of([done.bound for _, done in pairs], ".1f")]
-                line += [mean_of([nmi(classes, done.labels) for classes, done in pairs]), k_of([done for _, done in pairs])]
+                line = [
+                    name,
+                    f"{rho:g}",
+                    "learned" if learn else ".5",
+                    mean_of([done.bound for _, done in pairs], ".1f"),
+                ]
+                line += [
+                    mean_of([nmi(classes, done.labels) for classes, done in pairs]),
+                    k_of([done for _, done in pairs]),
+                ]
                 line += [mean_of([mask.mean() for mask in masks], ".2f")]
-                line += [mean_of([float((mask.any(axis=0) & ~mask.all(axis=0)).mean()) for mask in masks], ".2f")]
+                line += [
+                    mean_of([float((mask.any(axis=0) & ~mask.all(axis=0)).mean()) for mask in masks], ".2f")
+                ]
                 lines.append([*line, mean_of([done.fraction for _, done in pairs])])
     markdown(report, ["data", "rho", "m", "bound", "NMI", "K", "selected", "vary", "m found"], lines)
 
@@ -281,7 +320,8 @@ def numbers_of_clusters(report: Report, tables: dict[str, Any], n_seeds: int) ->
     heading(
         report,
         "How many clusters: K found for as many components as the starts had",
-        f'selection="local", 2 starts, means over {n_seeds} seeds; without merges / with. bound: the number of components '
+        f'selection="local", 2 starts, means over {n_seeds} seeds; without merges / with. bound: the number '
+        "of components "
         "where it is highest (with merges).",
     )
     lines = []
@@ -306,10 +346,12 @@ def real(report: Report, name: str, X: Table, classes: Labels, n_seeds: int, cou
     heading(
         report,
         f"{name}: {len(X)} x {X.shape[1]}, {len(np.unique(classes))} classes",
-        f"Best bound of {n_init} starts of {COMPONENTS} components (full covariance: of 1); means over {n_seeds} seeds, lowest and highest "
+        f"Best bound of {n_init} starts of {COMPONENTS} components (full covariance: of 1); means over "
+        f"{n_seeds} seeds, lowest and highest "
         "NMI in brackets. Ours and scikit-learn's see standardised columns."
         * (not counts)
-        + "Counts, Poisson components; scikit-learn's and k-means see standardised shares of the words." * counts,
+        + "Counts, Poisson components; scikit-learn's and k-means see standardised shares of the words."
+        * counts,
     )
     theirs = PAPER.get(name, ("-",) * 5)
     units = {"component": "poisson"} if counts else {"scale": "standard"}
@@ -318,7 +360,11 @@ def real(report: Report, name: str, X: Table, classes: Labels, n_seeds: int, cou
         procedures[label] = ours(**{"n_init": n_init} | parameters | units)
     wide = X.shape[1] > DEAREST or counts
     if not wide:
-        procedures |= {label: ours(**parameters | units) for label, parameters in FULL.items() if not big or parameters["n_init"] == 1}
+        procedures |= {
+            label: ours(**parameters | units)
+            for label, parameters in FULL.items()
+            if not big or parameters["n_init"] == 1
+        }
     if not big and not counts:
         procedures["CRAFT()"] = craft
     procedures["BayesianGaussianMixture diag"] = sklearns("diag", n_init)
@@ -327,15 +373,32 @@ def real(report: Report, name: str, X: Table, classes: Labels, n_seeds: int, cou
     procedures["k-means, true number of classes"] = true_k(classes)
     shares = X / np.maximum(X.sum(axis=1, keepdims=True), 1.0) if counts else X
     quoted = ("HFS(G)", "HFS(L)", "DP mixture without selection", "Law et al.", "co-clustering")
-    lines: list[list[Any]] = [[f"paper, {label}", paper, *["-"] * 5] for label, paper in zip(quoted, theirs, strict=True) if paper != "-"]
+    lines: list[list[Any]] = [
+        [f"paper, {label}", paper, *["-"] * 5]
+        for label, paper in zip(quoted, theirs, strict=True)
+        if paper != "-"
+    ]
     for label, procedure in procedures.items():
         own = label in SETTINGS or label in FULL
-        fits = [procedure(X if own else shares, seed) for seed in range(min(n_seeds, FULL_SEEDS) if label in FULL else n_seeds)]
+        fits = [
+            procedure(X if own else shares, seed)
+            for seed in range(min(n_seeds, FULL_SEEDS) if label in FULL else n_seeds)
+        ]
         scores = [nmi(classes, fit.labels) for fit in fits]
         selected = mean_of([fit.mask.mean() if fit.mask is not None else np.nan for fit in fits], ".2f")
         around = f" ({min(scores):.3f}-{max(scores):.3f})" if len(scores) > 1 else ""
         seconds = mean_of([fit.seconds for fit in fits], ".2f")
-        lines.append([label, "-", mean_of(scores) + around, k_of(fits), mean_of([fit.bound for fit in fits], ".1f"), selected, seconds])
+        lines.append(
+            [
+                label,
+                "-",
+                mean_of(scores) + around,
+                k_of(fits),
+                mean_of([fit.bound for fit in fits], ".1f"),
+                selected,
+                seconds,
+            ]
+        )
     markdown(report, ["", "paper: NMI (K)", "NMI", "K", "bound", "selected", "s"], lines)
 
 
@@ -366,17 +429,26 @@ def figures(folder: Path, tables: dict[str, Any]) -> None:
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
     parser.add_argument("--data", metavar="DIR", help="folder of the real tables")
-    parser.add_argument("--seeds", metavar="N", type=int, default=10, help="seeds of made and small tables (10)")
+    parser.add_argument(
+        "--seeds", metavar="N", type=int, default=10, help="seeds of made and small tables (10)"
+    )
     parser.add_argument("--quick", action="store_true", help="2 seeds, small tables only")
-    parser.add_argument("--figures", metavar="FOLDER", type=Path, help="write figure 2, and figure 4 for every table")
+    parser.add_argument(
+        "--figures", metavar="FOLDER", type=Path, help="write figure 2, and figure 4 for every table"
+    )
     parser.add_argument("--out", metavar="FILE", help="write the same text to a file")
     options = parser.parse_args(arguments)
     n_seeds = 2 if options.quick else options.seeds
     folder, report, begin = data_folder(options.data), Report(), time.perf_counter()
-    warnings.simplefilter("ignore")  # unfinished sweeps, columns without variance, skewed columns: the tables say so
+    warnings.simplefilter(
+        "ignore"
+    )  # unfinished sweeps, columns without variance, skewed columns: the tables say so
     report.say("# Global and local feature selection with a DP mixture", "", machine())
 
-    found = {name: read(folder, file) if folder else None for name, file in (("glass", "glass"), ("chart", "synthetic_control"))}
+    found = {
+        name: read(folder, file) if folder else None
+        for name, file in (("glass", "glass"), ("chart", "synthetic_control"))
+    }
     small: dict[str, Any] = {kind: lambda seed, kind=kind: made(kind, seed)[:2] for kind in OWN}
     small |= {name: lambda seed, table=table: table for name, table in found.items() if table is not None}
     synthetic(report, n_seeds, min(n_seeds, 3))
@@ -401,7 +473,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if texts is None:
             skipped.append("newsgroups")
         else:
-            real(report, "newsgroups, 100 posts of each (not the paper's miniNG)", *texts, min(n_seeds, 5), counts=True)
+            real(
+                report,
+                "newsgroups, 100 posts of each (not the paper's miniNG)",
+                *texts,
+                min(n_seeds, 5),
+                counts=True,
+            )
     if skipped:
         report.say("", f"Skipped, not in the data folder (see --data): {', '.join(skipped)}.")
     report.say("", "Not attempted: Hrct, faces, webKB, yeast, Reuters, and miniNG as the paper has it.")

@@ -1,24 +1,28 @@
-"""Graph spectral features of mixed data: the paper's tables and figures and ours, known graphs, and permuted tables.
+"""Graph spectral features of mixed data: the paper's tables and figures and ours, known graphs, and permuted
+tables.
 
-    python benches/replication/spectral.py [--data DIR] [--seeds N] [--sets heart tae ...] [--quick] [--plots FOLDER] [--out FILE]
+    python benches/replication/spectral.py [--data DIR] [--seeds N] [--sets heart tae ...] [--quick] [--plots
+    FOLDER] [--out FILE]
 
-Sahoo & Chakraborty, "Graph Spectral Feature Learning for Mixed Data of Categorical and Numerical Type", arXiv 2005.02817. The tables
-heart, tae, adult and crx are `NAME.csv.gz` with their columns in `schema.json`, from `--data`, else the environment variable
-CRAFTC_DATA, else ../shared/data next to the checkout; what is not there is named and skipped.
-One thread throughout, CPU seconds.
+Sahoo & Chakraborty, "Graph Spectral Feature Learning for Mixed Data of Categorical and Numerical Type", arXiv
+2005.02817. The tables heart, tae, adult and crx are `NAME.csv.gz` with their columns in `schema.json`, from
+`--data`, else the environment variable CRAFTC_DATA, else ../shared/data next to the checkout; what is not
+there is named and skipped. One thread throughout, CPU seconds.
 
-Settings. Rows: all of heart (270), tae (151), crx (690) and adult (48 842), but 3000 rows of adult drawn with seed 0 for k-prototypes,
-K-medoids, alpha and J. Features: `GraphSpectralFeatures(random_state=seed)`, nothing else, so l = 5. k-means: 5 starts. Seeds 0, 1 and 2,
-which are the model's and k-means'; means over them. Encoded rows x are the estimator's: numbers times 2 / max|x - mean|, +-1 indicators,
-the mean where a cell is missing. k-prototypes: standardised numbers, missing categories a level, missing numbers the mean, gamma = .5,
-5 starts. K-medoids: PAM on Gower distances, which has no seed. Random graphs: 100 seeds, 5 on adult, N(0, 1) on every edge the learned
-graph may have; the Laplacian, its eigenvectors and l are as in the learned one. Correlations of x likewise. The classes are seen by R and
-E alone.
+Settings. Rows: all of heart (270), tae (151), crx (690) and adult (48 842), but 3000 rows of adult drawn with
+seed 0 for k-prototypes, K-medoids, alpha and J. Features: `GraphSpectralFeatures(random_state=seed)`, nothing
+else, so l = 5. k-means: 5 starts. Seeds 0, 1 and 2, which are the model's and k-means'; means over them.
+Encoded rows x are the estimator's: numbers times 2 / max|x - mean|, +-1 indicators, the mean where a cell is
+missing. k-prototypes: standardised numbers, missing categories a level, missing numbers the mean, gamma = .5,
+5 starts. K-medoids: PAM on Gower distances, which has no seed. Random graphs: 100 seeds, 5 on adult, N(0, 1)
+on every edge the learned graph may have; the Laplacian, its eigenvectors and l are as in the learned one.
+Correlations of x likewise. The classes are seen by R and E alone.
 
-Unknown of the paper: l of its tables, the encoding of missing cells and of two levels, scaling, eps, the rank of the factorisation, steps
-and rate, k-means' starts and seeds, rows of adult, and which columns of tae are numbers. So its tables cannot be replicated strictly.
-Selection warning: the defaults were chosen after looking at label-based results of about 180 configurations on heart and 80 on crx (36
-others each on tae and adult had been seen too), so the rows of heart and crx are not held-out estimates.
+Unknown of the paper: l of its tables, the encoding of missing cells and of two levels, scaling, eps, the rank
+of the factorisation, steps and rate, k-means' starts and seeds, rows of adult, and which columns of tae are
+numbers. So its tables cannot be replicated strictly. Selection warning: the defaults were chosen after
+looking at label-based results of about 180 configurations on heart and 80 on crx (36 others each on tae and
+adult had been seen too), so the rows of heart and crx are not held-out estimates.
 """
 
 from __future__ import annotations
@@ -63,7 +67,13 @@ from replication.spectral_common import (
 from replication.spectral_graphs import permuted, recovery, shapes, similarity, stability
 
 from craftc import GraphSpectralFeatures
-from craftc.metrics import chance_rand_index, eigen_diffusion, rand_index, separability, total_cluster_label_entropy
+from craftc.metrics import (
+    chance_rand_index,
+    eigen_diffusion,
+    rand_index,
+    separability,
+    total_cluster_label_entropy,
+)
 
 KS = {"heart": (2, 5, 10), "tae": (2, 5, 10), "adult": (5, 10, 20), "crx": (5, 10, 20)}
 # R, E of the paper's Tables I to IV: its features (SE), principal components, k-prototypes, K-medoids
@@ -99,7 +109,11 @@ class Score(NamedTuple):
 
 
 def score(classes: Labels, labels: Labels) -> Score:
-    return Score(rand_index(classes, labels), chance_rand_index(classes, labels), total_cluster_label_entropy(classes, labels))
+    return Score(
+        rand_index(classes, labels),
+        chance_rand_index(classes, labels),
+        total_cluster_label_entropy(classes, labels),
+    )
 
 
 def mean_score(scores: Sequence[Score]) -> Score:
@@ -121,7 +135,10 @@ def shown(result: Score) -> str:
 def tables(report: Report, name: str, data: Data, n_seeds: int, quick: bool) -> None:
     """One of the paper's tables."""
     seeds = range(n_seeds)
-    fits = [timed(lambda seed=seed: GraphSpectralFeatures(random_state=seed, n_threads=1).fit(data.X)) for seed in seeds]
+    fits = [
+        timed(lambda seed=seed: GraphSpectralFeatures(random_state=seed, n_threads=1).fit(data.X))
+        for seed in seeds
+    ]
     models = [model for model, _ in fits]
     x, p = encoded(data.X, models[0]), len(models[0].encoded_names_)
     allowed = apart(models[0])
@@ -129,9 +146,12 @@ def tables(report: Report, name: str, data: Data, n_seeds: int, quick: bool) -> 
     base = float(-(shares * np.log(shares)).sum())
     heading(
         report,
-        f"{name}: {len(data.X)} rows, p = {p} encoded columns, {int(np.triu(allowed).sum())} edges, {len(shares)} classes",
-        f"R (R of the same sizes by chance) / E in nats, means of {n_seeds} seeds. Clusters that say nothing about the classes have E = "
-        f"K times {short(base)}. The fit: {', '.join(f'{model.n_iter_} steps, {took:.2f} s' for model, took in fits[:1])} at seed 0.",
+        f"{name}: {len(data.X)} rows, p = {p} encoded columns, {int(np.triu(allowed).sum())} edges, "
+        f"{len(shares)} classes",
+        f"R (R of the same sizes by chance) / E in nats, means of {n_seeds} seeds. Clusters that say "
+        "nothing about the classes have E = "
+        f"K times {short(base)}. The fit: "
+        f"{', '.join(f'{model.n_iter_} steps, {took:.2f} s' for model, took in fits[:1])} at seed 0.",
     )
     methods: dict[str, tuple[int | None, Callable[[int, int], Labels]]] = {}
 
@@ -148,7 +168,9 @@ def tables(report: Report, name: str, data: Data, n_seeds: int, quick: bool) -> 
     add("all principal components", PC, [pca.transform(x)])
     add(f"correlation graph, l = {L}", None, [x @ smoothest(correlations(x, allowed), L)])
     for label, options in OBSERVED.items():
-        observed = [GraphSpectralFeatures(random_state=seed, n_threads=1, **options).fit(data.X) for seed in seeds]
+        observed = [
+            GraphSpectralFeatures(random_state=seed, n_threads=1, **options).fit(data.X) for seed in seeds
+        ]
         add(label, None, [model.transform(data.X) for model in observed])
     few = data.some(FEW_ROWS)
     where = f" of {len(few.X)} rows" if len(few.X) < len(data.X) else ""
@@ -169,7 +191,11 @@ def tables(report: Report, name: str, data: Data, n_seeds: int, quick: bool) -> 
         lines.append(line)
     n_graphs = FEW_GRAPHS if quick or len(x) > FEW_ROWS else MANY_GRAPHS
     graphs = [x @ smoothest(random_graph(allowed, seed), L) for seed in range(n_graphs)]
-    middle, best, many = [f"random graphs, l = {L}: mean"], [f"best R of the first {FEW_GRAPHS}"], ["how many reach the R of ours"]
+    middle, best, many = (
+        [f"random graphs, l = {L}: mean"],
+        [f"best R of the first {FEW_GRAPHS}"],
+        ["how many reach the R of ours"],
+    )
     for K, mine in zip(Ks, results[f"ours, l = {L}"], strict=True):
         each = [score(data.classes, kmeans(features, K, seed)) for seed, features in enumerate(graphs)]
         middle += ["-", shown(mean_score(each))]
@@ -201,8 +227,10 @@ def rotation(x: Table, rotated: Table, model: GraphSpectralFeatures, K: int) -> 
     ends = [KMeans(K, init=mixtures @ features, n_init=1).fit(features) for features in (x, rotated)]
     same = float((ends[0].labels_ == ends[1].labels_).mean())
     return (
-        f"All p components are a rotation: their products differ from the identity by {away:.0e} at most, turned back they differ from x "
-        f"by {back:.0e}. k-means from the same {K} centres: the inertia differs by {ends[1].inertia_ / ends[0].inertia_ - 1:.0e}, "
+        f"All p components are a rotation: their products differ from the identity by {away:.0e} at most, "
+        "turned back they differ from x "
+        f"by {back:.0e}. k-means from the same {K} centres: the inertia differs by "
+        f"{ends[1].inertia_ / ends[0].inertia_ - 1:.0e}, "
         f"{100 * same:.4g} % of the labels equal."
     )
 
@@ -230,9 +258,12 @@ def diffusion(report: Report, found: dict[str, Data], quick: bool) -> None:
     sizes, few = ((3, 5), (5,)) if quick else (SIZES, J_SIZES)
     heading(
         report,
-        "alpha and J compared with principal components of as many features (sections IV-A1 and IV-A2, figures 2 and 3)",
-        "The paper: alpha = (sum lambda)^2 / (l sum lambda^2) always falls, J = Tr S_B / Tr S_T always rises. In how many runs they do so "
-        f"here: alpha for l in {sizes}, J for l in {few} and each K of the tables, of the clusters that k-means (2 starts) finds in the "
+        "alpha and J compared with principal components of as many features (sections IV-A1 and IV-A2, "
+        "figures 2 and 3)",
+        "The paper: alpha = (sum lambda)^2 / (l sum lambda^2) always falls, J = Tr S_B / Tr S_T always "
+        "rises. In how many runs they do so "
+        f"here: alpha for l in {sizes}, J for l in {few} and each K of the tables, of the clusters that "
+        "k-means (2 starts) finds in the "
         f"features. Three random graphs. {FEW_ROWS} rows of adult.",
     )
     lines = []
@@ -266,7 +297,9 @@ def cells(counts: NDArray[np.int64]) -> list[str]:
 
 
 def figures(folder: Path, found: dict[str, Data]) -> None:
-    """The paper's figures 1 (the similarity g), 2 (alpha against l) and 3 (J against the number of clusters), the graphs and spectra."""
+    """The paper's figures 1 (the similarity g), 2 (alpha against l) and 3 (J against the number of clusters),
+    the graphs and spectra.
+    """
     import matplotlib
 
     matplotlib.use("agg")
@@ -291,12 +324,22 @@ def figures(folder: Path, found: dict[str, Data]) -> None:
     kept = {name: variants(data.some(FEW_ROWS))[1] for name, data in found.items()}
     for stem, values, title, label, measure in (
         ("figure2", range(2, 21), "alpha", "features l", lambda features, l: eigen_diffusion(features(l))),  # noqa: E741
-        ("figure3", range(2, 21, 2), f"J, l = {L}", "clusters", lambda features, K: clustered(features(L), K)),
+        (
+            "figure3",
+            range(2, 21, 2),
+            f"J, l = {L}",
+            "clusters",
+            lambda features, K: clustered(features(L), K),
+        ),
     ):
-        figure, axes = plt.subplots(1, len(kept), figsize=(4 * len(kept), 3.5), layout="constrained", squeeze=False)
+        figure, axes = plt.subplots(
+            1, len(kept), figsize=(4 * len(kept), 3.5), layout="constrained", squeeze=False
+        )
         for axis, (name, features) in zip(axes[0], kept.items(), strict=True):
             for key, legend in shown.items():
-                axis.plot(values, [measure(features[key], value) for value in values], marker=".", label=legend)
+                axis.plot(
+                    values, [measure(features[key], value) for value in values], marker=".", label=legend
+                )
             axis.set(title=f"{name}: {title}", xlabel=label)
         axes[0, 0].legend(frameon=False)
         figure.savefig(folder / f"{stem}.png", dpi=150)
@@ -310,10 +353,16 @@ def figures(folder: Path, found: dict[str, Data]) -> None:
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
     parser.add_argument("--data", metavar="DIR", help="folder of the real tables")
-    parser.add_argument("--seeds", metavar="N", type=int, default=3, help="seeds of the features and of k-means (3)")
+    parser.add_argument(
+        "--seeds", metavar="N", type=int, default=3, help="seeds of the features and of k-means (3)"
+    )
     parser.add_argument("--sets", nargs="+", choices=list(KS), default=list(KS), help="which tables")
-    parser.add_argument("--quick", action="store_true", help="heart and tae, the smallest K, 2 seeds, few graphs")
-    parser.add_argument("--plots", metavar="FOLDER", type=Path, help="write pictures: see figures 2 and 3 at the end")
+    parser.add_argument(
+        "--quick", action="store_true", help="heart and tae, the smallest K, 2 seeds, few graphs"
+    )
+    parser.add_argument(
+        "--plots", metavar="FOLDER", type=Path, help="write pictures: see figures 2 and 3 at the end"
+    )
     parser.add_argument("--out", metavar="FILE", help="write the same text to a file")
     options = parser.parse_args(arguments)
     if options.seeds < 1:
@@ -332,7 +381,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         diffusion(report, found, options.quick)
         if options.plots:
             figures(options.plots, found)
-            report.say("", f"Pictures in {options.plots}: figures 1, 2 and 3 of the paper, the graphs and their spectra.")
+            report.say(
+                "",
+                f"Pictures in {options.plots}: figures 1, 2 and 3 of the paper, the graphs and their "
+                "spectra.",
+            )
         stability(report, found, options.quick)
         permuted(report, found, options.quick)
     if skipped := [name for name in names if name not in found]:

@@ -1,7 +1,7 @@
 """Baselines of the paper that need no other package: K-medoids (PAM) on Gower distances, and k-prototypes.
 
-PAM: Kaufman & Rousseeuw, "Finding Groups in Data", 1990, chapter 2. k-prototypes: Huang, "Extensions to the k-Means Algorithm for
-Clustering Large Data Sets with Categorical Values", 1998.
+PAM: Kaufman & Rousseeuw, "Finding Groups in Data", 1990, chapter 2. k-prototypes: Huang, "Extensions to the
+k-Means Algorithm for Clustering Large Data Sets with Categorical Values", 1998.
 """
 
 from __future__ import annotations
@@ -30,7 +30,9 @@ def gower(data: Data) -> Table:
 
 
 def medoids(distances: Table, K: int) -> Labels:
-    """PAM: greedy BUILD, then the best exchange of a medoid and another row until none lowers the sum of the distances to the medoids."""
+    """PAM: greedy BUILD, then the best exchange of a medoid and another row until none lowers the sum of the
+    distances to the medoids.
+    """
     chosen = [int(distances.sum(axis=1).argmin())]
     while len(chosen) < K:
         nearest = distances[:, chosen].min(axis=1)
@@ -42,7 +44,8 @@ def medoids(distances: Table, K: int) -> Labels:
         others = to_medoids.copy()
         others[np.arange(len(own)), own] = np.inf
         second = others.min(axis=1)
-        # change by row c as a medoid: of rows that gain in any case, and of the rows of the medoid that it replaces
+        # change by row c as a medoid: of rows that gain in any case, and of the rows of the medoid that it
+        # replaces
         gain = np.minimum(distances - first[:, None], 0.0)
         lost = np.minimum(distances, second[:, None]) - first[:, None] - gain
         change = gain.sum(axis=0) + np.stack([lost[own == k].sum(axis=0) for k in range(K)])
@@ -53,13 +56,17 @@ def medoids(distances: Table, K: int) -> Labels:
 
 
 def prototypes(data: Data, K: int, seed: int, n_init: int) -> Labels:
-    """k-prototypes, the best of some starts from random rows: squared distance of standardised numbers plus .5 per category that differs.
+    """k-prototypes, the best of some starts from random rows: squared distance of standardised numbers plus
+    .5 per category that differs.
 
-    .5 is Huang's proposal, half of the mean standard deviation. A missing category is a level, a missing number the mean.
+    .5 is Huang's proposal, half of the mean standard deviation. A missing category is a level, a missing
+    number the mean.
     """
     numbers = data.X[data.numeric].astype(float)
     x = ((numbers - numbers.mean()) / numbers.std(ddof=0)).fillna(0.0).to_numpy()
-    codes = np.column_stack([pd.factorize(data.X[name], use_na_sentinel=False)[0] for name in data.categorical])
+    codes = np.column_stack(
+        [pd.factorize(data.X[name], use_na_sentinel=False)[0] for name in data.categorical]
+    )
     best, labels = np.inf, np.zeros(len(x), np.intp)
     rng = np.random.default_rng(seed)
     for _ in range(n_init):

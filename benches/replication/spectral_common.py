@@ -89,4 +89,8 @@ def short(value: float) -> str:
 
 def mean_error(values: Any) -> str:
     """Mean and standard error."""
-    return f"{short(float(np.mean(values)))} +- {short(float(np.std(values, ddof=1) / np.sqrt(len(values))))}" if len(values) > 1 else "-"
+    return (
+        f"{short(float(np.mean(values)))} +- {short(float(np.std(values, ddof=1) / np.sqrt(len(values))))}"
+        if len(values) > 1
+        else "-"
+    )

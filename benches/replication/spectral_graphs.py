@@ -53,7 +53,9 @@ def similarity(u: Any, a: Any, eps: float = 0.1) -> Table:
 
 
 def drawn(hard: bool, seed: int, sweeps: int = 100) -> tuple[pd.DataFrame, Table]:
-    """(rows, weights): Gibbs draws of 6 numeric and 6 binary columns from a random graph of 14 edges, by the model with codes +-1/2."""
+    """(rows, weights): Gibbs draws of 6 numeric and 6 binary columns from a random graph of 14 edges, by the
+    model with codes +-1/2.
+    """
     n, low, high = (250, 0.15, 0.5) if hard else (1000, 0.5, 1.0)
     rng, half, p = np.random.default_rng(seed), 6, 12
     s, t = np.triu_indices(p, 1)
@@ -71,7 +73,10 @@ def drawn(hard: bool, seed: int, sweeps: int = 100) -> tuple[pd.DataFrame, Table
                 if j >= half and k >= half:
                     energy += theta[j, k] * np.outer(x[:, k], values)
                 else:  # a numeric column sees the code of a binary one
-                    seen, own = (x[:, k] / 2.0 if k >= half else x[:, k]), (values / 2.0 if j >= half else values)
+                    seen, own = (
+                        (x[:, k] / 2.0 if k >= half else x[:, k]),
+                        (values / 2.0 if j >= half else values),
+                    )
                     energy += theta[j, k] * similarity(own, seen[:, None])
             x[:, j] = values[(energy + rng.gumbel(size=energy.shape)).argmax(axis=1)]
     frame = pd.DataFrame({f"number {j}": x[:, j] for j in range(half)})
@@ -92,9 +97,12 @@ def recovery(report: Report, n_hard: int, n_easy: int) -> None:
     heading(
         report,
         "Known graphs found again",
-        "Gibbs draws of 6 numeric and 6 binary columns, 14 edges of 66; area under the curve of |weight|, mean +- standard error. hard: "
-        f"250 rows, weights .15 to .5, {n_hard} seeds; easy: 1000 rows, .5 to 1, {n_easy} seeds. The draws are from the model with codes "
-        "itself, which favours it. reference: a plain NumPy program on its own draws. paired: how far `pseudo, l2 = .3` is above, hard.",
+        "Gibbs draws of 6 numeric and 6 binary columns, 14 edges of 66; area under the curve of |weight|, "
+        "mean +- standard error. hard: "
+        f"250 rows, weights .15 to .5, {n_hard} seeds; easy: 1000 rows, .5 to 1, {n_easy} seeds. The draws "
+        "are from the model with codes "
+        "itself, which favours it. reference: a plain NumPy program on its own draws. paired: how far "
+        "`pseudo, l2 = .3` is above, hard.",
     )
     options: dict[str, dict[str, Any]] = {
         "pseudo, l2 = .3": {"l2": 0.3},
@@ -103,7 +111,11 @@ def recovery(report: Report, n_hard: int, n_easy: int) -> None:
         "pseudo, l2 = .03": {"l2": 0.03},
         "pseudo, dense, l2 = .3": {"l2": 0.3, "conditionals": "dense"},
         "observed, as printed": {"objective": "observed"},
-        "observed, as printed, theta0 = .001, 10 steps": {"objective": "observed", "theta0": 1e-3, "n_steps": 10},
+        "observed, as printed, theta0 = .001, 10 steps": {
+            "objective": "observed",
+            "theta0": 1e-3,
+            "n_steps": 10,
+        },
         "observed, uphill, 50 steps": {"objective": "observed", "sign": 1},
         "observed, uphill, 2000 steps": {"objective": "observed", "sign": 1, "n_steps": 2000},
     }
@@ -129,7 +141,9 @@ def recovery(report: Report, n_hard: int, n_easy: int) -> None:
         cells = [mean_error(areas_of) for areas_of in both]
         ahead = best - np.array(both[0])
         reference = REFERENCE_RECOVERY.get(label, ("-", "-"))
-        wins = "-" if not ahead.any() else f"{ahead.mean():+.3f}, {int((ahead > 0).sum())} of {len(ahead)} seeds"
+        wins = (
+            "-" if not ahead.any() else f"{ahead.mean():+.3f}, {int((ahead > 0).sum())} of {len(ahead)} seeds"
+        )
         lines.append([label, cells[0], reference[0], cells[1], reference[1], wins])
     markdown(report, ["", "hard", "reference", "easy", "reference", "paired"], lines)
 
@@ -141,7 +155,8 @@ def stability(report: Report, found: dict[str, Data], quick: bool) -> None:
     heading(
         report,
         "Graphs of two halves of a table",
-        "The rows cut into two halves at random, a graph learned from each: the correlation of their weights (of edges that both have), "
+        "The rows cut into two halves at random, a graph learned from each: the correlation of their "
+        "weights (of edges that both have), "
         "mean (lowest to highest), and how many of the ten strongest edges are the same.",
     )
     lines = []
@@ -152,7 +167,10 @@ def stability(report: Report, found: dict[str, Data], quick: bool) -> None:
             for seed in range(cuts):
                 order = np.random.default_rng(seed).permutation(len(data.X))
                 halves = order[: len(order) // 2], order[len(order) // 2 :]
-                one, other = (GraphSpectralFeatures(random_state=0, l2=l2, n_threads=1).fit(data.X.iloc[rows]).edges() for rows in halves)
+                one, other = (
+                    GraphSpectralFeatures(random_state=0, l2=l2, n_threads=1).fit(data.X.iloc[rows]).edges()
+                    for rows in halves
+                )
                 shared = one.merge(other, on=["source", "target"])
                 alike.append(shared.weight_x.corr(shared.weight_y))
                 same.append(len(one.head(10).merge(other.head(10), on=["source", "target"])))
@@ -167,8 +185,9 @@ def stability(report: Report, found: dict[str, Data], quick: bool) -> None:
 def copula(odd: bool, n: int, seed: int) -> tuple[pd.DataFrame, Table]:
     """(rows, precision): 10 numbers and 6 binary columns, cut from normal columns with 18 edges of 120.
 
-    odd: four columns with 85 % of the rows at one value, two lognormal ones, two with two modes and two of counts, all of them monotone
-    functions of the normal columns. The edges of columns that are cut are those of the normal ones, which is approximate.
+    odd: four columns with 85 % of the rows at one value, two lognormal ones, two with two modes and two of
+    counts, all of them monotone functions of the normal columns. The edges of columns that are cut are those
+    of the normal ones, which is approximate.
     """
     rng, p = np.random.default_rng(seed), 16
     s, t = np.triu_indices(p, 1)
@@ -194,8 +213,10 @@ def shapes(report: Report, n_seeds: int, sizes: tuple[int, ...]) -> None:
     heading(
         report,
         "Known graphs of columns of odd shapes",
-        "10 numbers and 6 binary columns from a Gaussian copula with 18 edges of 120; odd: four columns with a spike of 85 % of the "
-        "rows, two lognormal, two with two modes, two of counts. Area under the curve of |weight|, mean +- standard error of "
+        "10 numbers and 6 binary columns from a Gaussian copula with 18 edges of 120; odd: four columns "
+        "with a spike of 85 % of the "
+        "rows, two lognormal, two with two modes, two of counts. Area under the curve of |weight|, mean +- "
+        "standard error of "
         f"{n_seeds} seeds; in brackets the mean number of absent edges with a weight above .3.",
     )
     lines = []
@@ -213,11 +234,15 @@ def shapes(report: Report, n_seeds: int, sizes: tuple[int, ...]) -> None:
                 there = truth[pairs] != 0.0
                 for label, weight in weights.items():
                     size = np.abs(weight[pairs])
-                    areas.setdefault(label, []).append((float(roc_auc_score(there, size)), int((size[~there] > 0.3).sum())))
-            cells = [f"{mean_error([area for area, _ in each])} ({np.mean([false for _, false in each]):.1f})" for each in areas.values()]
+                    areas.setdefault(label, []).append(
+                        (float(roc_auc_score(there, size)), int((size[~there] > 0.3).sum()))
+                    )
+            cells = [
+                f"{mean_error([area for area, _ in each])} ({np.mean([false for _, false in each]):.1f})"
+                for each in areas.values()
+            ]
             lines.append(["odd" if odd else "normal", n, *cells])
     markdown(report, ["", "rows", *areas], lines)
-
 
 
 # ---- columns permuted ----
@@ -227,9 +252,12 @@ def permuted(report: Report, found: dict[str, Data], quick: bool) -> None:
     heading(
         report,
         "Edges of tables whose columns are permuted",
-        "Every column is permuted on its own, so that no two depend on each other. What is left is the shape of single columns: spikes, "
-        "skewness, few values, rare levels; and chance. Largest |weight| of the table; means over the permutations of the largest |weight| "
-        "and of the number above .1, .2 and .3; how many edges of the table are stronger than all edges of all permutations; steps of the "
+        "Every column is permuted on its own, so that no two depend on each other. What is left is the "
+        "shape of single columns: spikes, "
+        "skewness, few values, rare levels; and chance. Largest |weight| of the table; means over the "
+        "permutations of the largest |weight| "
+        "and of the number above .1, .2 and .3; how many edges of the table are stronger than all edges of "
+        "all permutations; steps of the "
         f"fit. {PERMUTED_ROWS} rows of adult.",
     )
     lines = []
@@ -242,13 +270,32 @@ def permuted(report: Report, found: dict[str, Data], quick: bool) -> None:
             null = []
             for seed in range(draws):
                 rng = np.random.default_rng(seed)
-                table = pd.DataFrame({column: rng.permutation(cells.to_numpy(object)) for column, cells in data.X.items()})
+                table = pd.DataFrame(
+                    {column: rng.permutation(cells.to_numpy(object)) for column, cells in data.X.items()}
+                )
                 table[data.numeric] = table[data.numeric].astype(float)
-                null.append(np.abs(GraphSpectralFeatures(random_state=0, n_threads=1, **parameters).fit(table).graph_[upper]))
+                null.append(
+                    np.abs(
+                        GraphSpectralFeatures(random_state=0, n_threads=1, **parameters)
+                        .fit(table)
+                        .graph_[upper]
+                    )
+                )
             own, false = np.abs(model.graph_[upper]), np.array(null)
             counts = " / ".join(f"{(false > least).sum() / draws:.1f}" for least in (0.1, 0.2, 0.3))
             beyond = int((own > false.max()).sum())
             strongest = float(false.max(axis=1).mean())
-            lines.append([name, draws, label, short(own.max()), short(strongest), counts, beyond, model.n_iter_])
-    titles = ["", "permutations", "options", "largest", "permuted", "above .1 / .2 / .3", "beyond all permuted", "steps"]
+            lines.append(
+                [name, draws, label, short(own.max()), short(strongest), counts, beyond, model.n_iter_]
+            )
+    titles = [
+        "",
+        "permutations",
+        "options",
+        "largest",
+        "permuted",
+        "above .1 / .2 / .3",
+        "beyond all permuted",
+        "steps",
+    ]
     markdown(report, titles, lines)

@@ -63,7 +63,9 @@ class Search:
 
     def setup(self, choice: str) -> None:
         self.X = tabletop_like()
-        self.model = KFeatures(feature_penalty=2.0 if choice == "stepwise" else None, n_init=30, random_state=0, n_threads=1)
+        self.model = KFeatures(
+            feature_penalty=2.0 if choice == "stepwise" else None, n_init=30, random_state=0, n_threads=1
+        )
 
     def time_fit(self, choice: str) -> None:
         self.model.fit(self.X)
@@ -81,9 +83,14 @@ class Search:
 
 
 class Automatic:
-    """How many features by description length: noise, the wide values of one column, and many rows, of which a sample decides."""
+    """How many features by description length: noise, the wide values of one column, and many rows, of which
+    a sample decides.
+    """
 
-    params: Any = (["200 x 5 noise", "2000 x 3 noise", "200 x 3 one wide column", "50000 x 64"], ["KFeatures", "BPMeans"])
+    params: Any = (
+        ["200 x 5 noise", "2000 x 3 noise", "200 x 3 one wide column", "50000 x 64"],
+        ["KFeatures", "BPMeans"],
+    )
     param_names = ("table", "model")
 
     def setup(self, table: str, name: str) -> None:
@@ -122,14 +129,18 @@ class Sweep:
         X, Z, penalty = *long_table(20_000, 64, 8, dtype), 2000.0
         data = restarts.FeatureData(X, 1)
         self.run = restarts.run_for(data, BPMeans(penalty)._config(penalty, 0, 64), 1)
-        self.run.start(restarts.pack(Z ^ (rng.random(Z.shape) < 0.1)), 8)  # a tenth of the memberships is wrong
+        self.run.start(
+            restarts.pack(Z ^ (rng.random(Z.shape) < 0.1)), 8
+        )  # a tenth of the memberships is wrong
 
     def time_sweep(self, *_: Any) -> None:
         self.run.advance(1)
 
 
 class Rows:
-    """20 000 x 64, features given: memberships by sweeps and by all combinations, what they leave over, inner products."""
+    """20 000 x 64, features given: memberships by sweeps and by all combinations, what they leave over, inner
+    products.
+    """
 
     params: Any = (["float32", "float64"],)
     param_names = ("dtype",)

@@ -1,4 +1,5 @@
-"""ConvexCovariateClustering and ConvexClustering: passes over edges, whole paths, fits of rows, and guards on what they reach.
+"""ConvexCovariateClustering and ConvexClustering: passes over edges, whole paths, fits of rows, and guards on
+what they reach.
 
 Small versions of benches/peers/covariates.py.
 """
@@ -36,7 +37,9 @@ def graph(name: str) -> tuple[int, Any]:
 
 
 def classes(shape: str) -> tuple[Any, Any, Any]:
-    """(X, y, S): ten groups of covariates that speak for one of four classes each; similar in ten blocks that straddle these groups."""
+    """(X, y, S): ten groups of covariates that speak for one of four classes each; similar in ten blocks that
+    straddle these groups.
+    """
     d, n = SHAPES[shape]
     rng = np.random.default_rng(0)
     group, y = np.arange(d) * 10 // d, np.arange(n) % 4
@@ -62,7 +65,18 @@ class EdgePass:
         count, q = len(edge), 3
         step, lam, fused = np.full(count, 0.3), np.zeros((count, q)), np.zeros(count, np.uint8)
         sums, work = np.zeros((nodes, q)), np.zeros((BLOCKS, nodes, q))
-        self.arguments = rng.normal(size=(nodes, q)), edge, rng.random(count), step, 1.0, lam, fused, sums, work, 1
+        self.arguments = (
+            rng.normal(size=(nodes, q)),
+            edge,
+            rng.random(count),
+            step,
+            1.0,
+            lam,
+            fused,
+            sums,
+            work,
+            1,
+        )
 
     def time_passes(self, name: str) -> None:
         for _ in range(10):
@@ -70,9 +84,14 @@ class EdgePass:
 
 
 class Steps:
-    """What a certified path calls, once more: terms of Newton's steps, components of fused edges, flows of the merge test."""
+    """What a certified path calls, once more: terms of Newton's steps, components of fused edges, flows of
+    the merge test.
+    """
 
-    params: Any = (["covariates.newton_terms", "covariates.components", "covariates.flows"], ["120 x 200", "300 x 2"])
+    params: Any = (
+        ["covariates.newton_terms", "covariates.components", "covariates.flows"],
+        ["120 x 200", "300 x 2"],
+    )
     param_names = ("kernel", "shape")
     number = 1
 
@@ -98,9 +117,16 @@ def path_of(shape: str, solver: str) -> tuple[Any, Any, Any]:
 
 
 class SparseLoss:
-    """What an ADMM on sparse texts of twenty classes calls, once more: loss, gradients, products with the Hessian, Gram matrices."""
+    """What an ADMM on sparse texts of twenty classes calls, once more: loss, gradients, products with the
+    Hessian, Gram matrices.
+    """
 
-    params: Any = ([f"multinomial.{name}" for name in ("evaluate", "gradient", "hessian_product", "class_curvature", "weighted_gram")],)
+    params: Any = (
+        [
+            f"multinomial.{name}"
+            for name in ("evaluate", "gradient", "hessian_product", "class_curvature", "weighted_gram")
+        ],
+    )
     param_names = ("kernel",)
     number = 1
 
@@ -115,8 +141,12 @@ class SparseLoss:
 def of_texts(kernel: str) -> Replay:
     rng = np.random.default_rng(0)
     y = np.arange(4000) % 20
-    X = csr_array(np.where(rng.random((4000, 200)) < 0.1 + 0.1 * (np.arange(200) % 20 == y[:, None]), 1.0, 0.0))
-    model = ConvexCovariateClustering(4.0, similarity=knn_similarity(rng.normal(size=(200, 5))), solver="admm", n_threads=1)
+    X = csr_array(
+        np.where(rng.random((4000, 200)) < 0.1 + 0.1 * (np.arange(200) % 20 == y[:, None]), 1.0, 0.0)
+    )
+    model = ConvexCovariateClustering(
+        4.0, similarity=knn_similarity(rng.normal(size=(200, 5))), solver="admm", n_threads=1
+    )
     return Replay(kernel, lambda: quietly(model, X, y))
 
 

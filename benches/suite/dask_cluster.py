@@ -22,7 +22,9 @@ setup = new.setup
 
 
 class Dask:
-    """A fit of Parquet files by worker processes of one thread: as many rows for each worker ("weak"), or the same rows ("strong")."""
+    """A fit of Parquet files by worker processes of one thread: as many rows for each worker ("weak"), or the
+    same rows ("strong").
+    """
 
     params: Any = (["weak", "strong"], [1, 2], [20_000, 1_000_000])
     param_names = ("scaling", "workers", "rows")
@@ -35,7 +37,9 @@ class Dask:
         whole = pa.Table.from_pandas(frame(n * n_files // 2, COLUMNS, COLUMNS), preserve_index=False)
         for i in range(n_files):
             pq.write_table(whole.slice(i * n // 2, n // 2), Path(self.folder) / f"{i}.parquet")
-        self.cluster = LocalCluster(n_workers=n_workers, threads_per_worker=1, processes=True, dashboard_address=":0")
+        self.cluster = LocalCluster(
+            n_workers=n_workers, threads_per_worker=1, processes=True, dashboard_address=":0"
+        )
         self.client = Client(self.cluster)
         self.fit()  # workers import craftc
 

@@ -1,4 +1,7 @@
-"""DP-means: one sweep, whole fits, and guards on what they reach. Shapes are small versions of those in benches/peers/dpmeans.py."""
+"""DP-means: one sweep, whole fits, and guards on what they reach.
+
+Shapes are small versions of those in benches/peers/dpmeans.py.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,10 @@ with new:
     from craftc.dpmeans.descent import Descent
 setup = new.setup
 
-SHAPES = {"16 columns": (20_000, 16, 10, 2.0, 80.0), "256 columns": (3_000, 256, 30, 1.0, 450.0)}  # rows, columns, K, spread, lambda^2
+SHAPES = {
+    "16 columns": (20_000, 16, 10, 2.0, 80.0),
+    "256 columns": (3_000, 256, 30, 1.0, 450.0),
+}  # rows, columns, K, spread, lambda^2
 
 
 def blobs(shape: str, dtype: str) -> Any:
@@ -70,7 +76,21 @@ class Distances:
     def time_two_means(self, *_: Any) -> None:
         self.sums.clear()
         data, (origins, directions) = self.data, np.array((self.mu, self.mu))
-        cuts.two_means(self.X, self.labels, origins, directions, self.sides, self.sums, data.middle, data.step, True, 2, 7, 0.0, 1)
+        cuts.two_means(
+            self.X,
+            self.labels,
+            origins,
+            directions,
+            self.sides,
+            self.sums,
+            data.middle,
+            data.step,
+            True,
+            2,
+            7,
+            0.0,
+            1,
+        )
 
     def time_update_nearest(self, *_: Any) -> None:
         for centre in self.mu:
@@ -113,7 +133,9 @@ class Fit(_Fit):
 
 
 class Asked(_Fit):
-    """5000 rows of 8 columns: the number of clusters by description length and given, lambda^2 given; the lowest J; full covariances."""
+    """5000 rows of 8 columns: the number of clusters by description length and given, lambda^2 given; the
+    lowest J; full covariances.
+    """
 
     params: Any = (["no arguments", "six clusters", "lowest", "serial", "full covariances"],)
     param_names = ("fit",)

@@ -1,4 +1,6 @@
-"""The C surface that other packages' compiled code calls: nearest centres and cheapest clusters of rows, by the table of functions."""
+"""The C surface that other packages' compiled code calls: nearest centres and cheapest clusters of rows, by
+the table of functions.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,18 @@ class Functions(ctypes.Structure):
         (
             "nearest",
             ctypes.CFUNCTYPE(
-                ctypes.c_int, _ADDRESS, ctypes.c_int, _SIZE, _SIZE, _SIZE, _ADDRESS, _SIZE, _SIZE, _ADDRESS, _ADDRESS, _ADDRESS
+                ctypes.c_int,
+                _ADDRESS,
+                ctypes.c_int,
+                _SIZE,
+                _SIZE,
+                _SIZE,
+                _ADDRESS,
+                _SIZE,
+                _SIZE,
+                _ADDRESS,
+                _ADDRESS,
+                _ADDRESS,
             ),
         ),
         ("craft_shape", _ADDRESS),
@@ -42,11 +55,23 @@ class Functions(ctypes.Structure):
         (
             "craft_assign",
             ctypes.CFUNCTYPE(
-                ctypes.c_int, _ADDRESS, _ADDRESS, ctypes.c_int, _SIZE, _ADDRESS, ctypes.c_int, _SIZE, _SIZE,
-                _ADDRESS, _ADDRESS, _ADDRESS, _SIZE, _ADDRESS,
+                ctypes.c_int,
+                _ADDRESS,
+                _ADDRESS,
+                ctypes.c_int,
+                _SIZE,
+                _ADDRESS,
+                ctypes.c_int,
+                _SIZE,
+                _SIZE,
+                _ADDRESS,
+                _ADDRESS,
+                _ADDRESS,
+                _SIZE,
+                _ADDRESS,
             ),
         ),
-    )  # fmt: skip
+    )
 
 
 def pointer(capsule: object, name: bytes) -> int:
@@ -68,14 +93,25 @@ class Nearest:
     def setup(self, dtype: str) -> None:
         rng = np.random.default_rng(0)
         self.api = functions()
-        self.X, self.centres = rng.normal(size=(ROWS, COLUMNS)).astype(dtype), rng.normal(size=(CENTRES, COLUMNS))
+        self.X, self.centres = (
+            rng.normal(size=(ROWS, COLUMNS)).astype(dtype),
+            rng.normal(size=(CENTRES, COLUMNS)),
+        )
         self.labels, self.squared = np.empty(ROWS, np.int32), np.empty(ROWS)
         self.scratch = np.empty(self.api.nearest_scratch_size(COLUMNS, CENTRES))
 
     def time_nearest(self, dtype: str) -> None:
         x, centres, outputs = self.X, self.centres, (self.labels, self.squared, self.scratch)
         status = self.api.nearest(
-            x.ctypes.data, x.itemsize, ROWS, COLUMNS, COLUMNS, centres.ctypes.data, CENTRES, COLUMNS, *(out.ctypes.data for out in outputs)
+            x.ctypes.data,
+            x.itemsize,
+            ROWS,
+            COLUMNS,
+            COLUMNS,
+            centres.ctypes.data,
+            CENTRES,
+            COLUMNS,
+            *(out.ctypes.data for out in outputs),
         )
         if status:
             raise RuntimeError(f"nearest() returned {status}; see craftc/craftc.h.")
@@ -86,7 +122,11 @@ class CraftAssign:
 
     def setup(self) -> None:
         self.api, X = functions(), mixed_table(ROWS, 8, 8)
-        self.costs = CraftCosts(CRAFT(n_clusters=5, cluster_price=0.0, n_init=1, random_state=0, n_threads=1).fit(mixed_table(1_000, 8, 8)))
+        self.costs = CraftCosts(
+            CRAFT(n_clusters=5, cluster_price=0.0, n_init=1, random_state=0, n_threads=1).fit(
+                mixed_table(1_000, 8, 8)
+            )
+        )
         self.model, self.table = pointer(self.costs.capsule, b"craftc.craft_costs.v1"), self.costs.encode(X)
         self.labels, self.least = np.empty(ROWS, np.int32), np.empty(ROWS)
         self.scratch = np.empty(self.api.craft_scratch_size(self.model))
@@ -94,8 +134,19 @@ class CraftAssign:
     def time_assign(self) -> None:
         x, codes = self.table.numeric, self.table.codes
         status = self.api.craft_assign(
-            self.model, x.ctypes.data, x.itemsize, x.shape[1], codes.ctypes.data, codes.itemsize, codes.shape[1], ROWS,
-            self.labels.ctypes.data, self.least.ctypes.data, None, 0, self.scratch.ctypes.data,
-        )  # fmt: skip
+            self.model,
+            x.ctypes.data,
+            x.itemsize,
+            x.shape[1],
+            codes.ctypes.data,
+            codes.itemsize,
+            codes.shape[1],
+            ROWS,
+            self.labels.ctypes.data,
+            self.least.ctypes.data,
+            None,
+            0,
+            self.scratch.ctypes.data,
+        )
         if status:
             raise RuntimeError(f"craft_assign() returned {status}; see craftc/craftc.h.")

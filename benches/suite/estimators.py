@@ -60,7 +60,9 @@ class Mixed(_Fit):
 
 
 class Price(_Fit):
-    """The same table: the automatic price, a numeric one, and the paper's heuristic; features that pay their price."""
+    """The same table: the automatic price, a numeric one, and the paper's heuristic; features that pay their
+    price.
+    """
 
     params: Any = ([1_000, 10_000], ["auto", 50.0, "farthest-first"])
     param_names = ("rows", "price")

@@ -1,4 +1,6 @@
-"""CRAFT step by step: the pass over all rows, exact sums, gains and cost tables, and what the automatic search calls."""
+"""CRAFT step by step: the pass over all rows, exact sums, gains and cost tables, and what the automatic
+search calls.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +43,9 @@ class _OnRows:
 
 
 class Assign(_OnRows):
-    """The pass over all rows: cheapest cluster, moments of the rows that move; and the pass against one new cluster."""
+    """The pass over all rows: cheapest cluster, moments of the rows that move; and the pass against one new
+    cluster.
+    """
 
     def setup(self, columns: str, k: int) -> None:
         super().setup(columns, k)
@@ -60,9 +64,17 @@ class Assign(_OnRows):
     def assign(self) -> int:
         table = self.given.table
         return craft_kernel.assign(
-            table.numeric, table.codes, self.given.weight, self.tables, self.labels, self.best,
-            self.scratch, self.partial, self.groups, 1,
-        )  # fmt: skip
+            table.numeric,
+            table.codes,
+            self.given.weight,
+            self.tables,
+            self.labels,
+            self.best,
+            self.scratch,
+            self.partial,
+            self.groups,
+            1,
+        )
 
     def time_nothing_moves(self, *_: Any) -> None:
         self.assign()
@@ -75,9 +87,19 @@ class Assign(_OnRows):
         """By the last cluster, which wins nothing more."""
         table = self.given.table
         craft_kernel.reassign_if_cheaper(
-            table.numeric, table.codes, self.given.weight, self.tables, len(self.groups) - 1, 0, self.labels, self.best,
-            self.scratch, self.partial, self.groups, 1,
-        )  # fmt: skip
+            table.numeric,
+            table.codes,
+            self.given.weight,
+            self.tables,
+            len(self.groups) - 1,
+            0,
+            self.labels,
+            self.best,
+            self.scratch,
+            self.partial,
+            self.groups,
+            1,
+        )
 
 
 class Accumulate(_OnRows):
@@ -92,13 +114,22 @@ class Accumulate(_OnRows):
         given = self.given
         self.groups.fill(0)
         moments_kernel.accumulate(
-            given.table.numeric, given.table.codes, given.weight, given.labels, given.grid,
-            self.partial, self.groups, 1,
-        )  # fmt: skip
+            given.table.numeric,
+            given.table.codes,
+            given.weight,
+            given.labels,
+            given.grid,
+            self.partial,
+            self.groups,
+            1,
+        )
 
 
 class Refit:
-    """What a pass costs per cluster and feature: gains, and the cost tables of the next pass. Fifty times each."""
+    """What a pass costs per cluster and feature: gains, and the cost tables of the next pass.
+
+    Fifty times each.
+    """
 
     params: Any = (["8 + 8", "100 + 100"], [4, 64])
     param_names = ("columns", "clusters")
@@ -115,9 +146,17 @@ class Refit:
         background, clusters = given.background, given.clusters
         for _time in range(50):
             price_kernel.gains(
-                given.moments.groups, given.grid, given.unit, background.frequency, background.variance,
-                background.usable, clusters.shift, clusters.deviations, 1.0, self.gain,
-            )  # fmt: skip
+                given.moments.groups,
+                given.grid,
+                given.unit,
+                background.frequency,
+                background.variance,
+                background.usable,
+                clusters.shift,
+                clusters.deviations,
+                1.0,
+                self.gain,
+            )
 
     def time_cost_tables(self, *_: Any) -> None:
         for _time in range(50):
@@ -125,7 +164,9 @@ class Refit:
 
 
 class Automatic:
-    """What the search for the number of clusters calls, once more: passes at a price, prices of groups, merges, splits."""
+    """What the search for the number of clusters calls, once more: passes at a price, prices of groups,
+    merges, splits.
+    """
 
     params: Any = (
         [
@@ -155,7 +196,9 @@ class Automatic:
 
 
 class Covariances:
-    """What the last step of that search calls, once more: products of columns, columns of covariances, rows under covariances."""
+    """What the last step of that search calls, once more: products of columns, columns of covariances, rows
+    under covariances.
+    """
 
     params: Any = (
         [
@@ -195,7 +238,11 @@ class Wide:
 def slanted(kernel: str) -> Replay:
     rng = np.random.default_rng(0)
     factors, group = rng.normal(size=(3, 3, 12)), rng.integers(0, 3, 20_000)
-    X = 4.0 * group[:, None] + np.einsum("na,nab->nb", rng.normal(size=(20_000, 3)), factors[group]) + rng.normal(size=(20_000, 12))
+    X = (
+        4.0 * group[:, None]
+        + np.einsum("na,nab->nb", rng.normal(size=(20_000, 3)), factors[group])
+        + rng.normal(size=(20_000, 12))
+    )
     return Replay(kernel, lambda: CRAFT(n_init=2, random_state=0, n_threads=1).fit(X))
 
 

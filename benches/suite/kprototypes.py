@@ -19,7 +19,10 @@ with new:
     from .common import made, mixed_table
 setup = new.setup
 
-SHAPES = {"20 000 x (8 + 8)": (20_000, 8, 8, 16), "2 000 x (0 + 35)": (2_000, 0, 35, 19)}  # rows, numbers, levels, K
+SHAPES = {
+    "20 000 x (8 + 8)": (20_000, 8, 8, 16),
+    "2 000 x (0 + 35)": (2_000, 0, 35, 19),
+}  # rows, numbers, levels, K
 
 
 def table_of(shape: str) -> MixedTable:
@@ -27,7 +30,9 @@ def table_of(shape: str) -> MixedTable:
     if p:
         return mixed_table(n, p, q)
     bunch = made(n, 1, q)
-    return MixedTable.from_data(np.where(bunch.codes == 4, np.nan, bunch.codes.astype(float)), categorical=[True] * q)
+    return MixedTable.from_data(
+        np.where(bunch.codes == 4, np.nan, bunch.codes.astype(float)), categorical=[True] * q
+    )
 
 
 class Pass:

@@ -1,4 +1,7 @@
-"""Peak memory of default fits beyond the table, per row. The smallest table has the shape of Adult, the others 8 numbers and 8 levels."""
+"""Peak memory of default fits beyond the table, per row.
+
+The smallest table has the shape of Adult, the others 8 numbers and 8 levels.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +35,11 @@ def blobs(n: int, D: int) -> Any:
 
 
 def table(n: int) -> MixedTable:
-    return mixed_table(n, 6, 8) if n < BLOCK else MixedTable.from_data(levelled(n), categorical=list(range(8, 16)))
+    return (
+        mixed_table(n, 6, 8)
+        if n < BLOCK
+        else MixedTable.from_data(levelled(n), categorical=list(range(8, 16)))
+    )
 
 
 def levelled(n: int) -> Any:
@@ -54,9 +61,13 @@ class Fit:
         map_arrays()
         make = table if name == "CRAFT" else partial(blobs, D=16)
         self.X = make(n)
-        self.model = CRAFT(random_state=0, n_threads=1) if name == "CRAFT" else DPMeans(random_state=0, n_threads=1)
+        self.model = (
+            CRAFT(random_state=0, n_threads=1) if name == "CRAFT" else DPMeans(random_state=0, n_threads=1)
+        )
         first = slice(min(n, WARM))
-        quietly(self.model, self.X.take(first) if name == "CRAFT" else self.X[first])  # loads the code that long tables need
+        quietly(
+            self.model, self.X.take(first) if name == "CRAFT" else self.X[first]
+        )  # loads the code that long tables need
 
     def track_bytes_per_row(self, name: str, n: int) -> float:
         return peak_beyond(lambda: quietly(self.model, self.X)) / n

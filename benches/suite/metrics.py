@@ -14,8 +14,15 @@ with new:
 setup = new.setup
 
 AGREEMENT = [
-    "purity", "nmi", "rand_index", "chance_rand_index", "cluster_label_entropy", "total_cluster_label_entropy", "macro_f1", "contingency",
-]  # fmt: skip
+    "purity",
+    "nmi",
+    "rand_index",
+    "chance_rand_index",
+    "cluster_label_entropy",
+    "total_cluster_label_entropy",
+    "macro_f1",
+    "contingency",
+]
 
 
 def score(name: str) -> Any:

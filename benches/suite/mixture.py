@@ -1,4 +1,7 @@
-"""FeatureSelectionMixture: one sweep, whole fits, new rows, and guards on what they reach. Small versions of benches/peers/mixture.py."""
+"""FeatureSelectionMixture: one sweep, whole fits, new rows, and guards on what they reach.
+
+Small versions of benches/peers/mixture.py.
+"""
 
 from __future__ import annotations
 
@@ -21,11 +24,17 @@ seeding = Imports()
 with seeding:
     from craftc._kernels import mixture_start
 
-SHAPES = {"60 columns": (600, 60, 6), "20 columns": (20_000, 20, 10), "256 columns": (2_000, 256, 10)}  # rows, columns, clusters
+SHAPES = {
+    "60 columns": (600, 60, 6),
+    "20 columns": (20_000, 20, 10),
+    "256 columns": (2_000, 256, 10),
+}  # rows, columns, clusters
 
 
 def clusters(shape: str, dtype: str = "float64", missing: float = 0.0) -> Any:
-    """Every cluster has a distribution of its own in half of the columns, drawn, and the common noise in the others."""
+    """Every cluster has a distribution of its own in half of the columns, drawn, and the common noise in the
+    others.
+    """
     n, D, K = SHAPES[shape]
     rng = np.random.default_rng(0)
     z, own, means = rng.integers(0, K, n), rng.random((K, D)) < 0.5, rng.normal(0, 3, (K, D))
@@ -40,7 +49,12 @@ def counts(n: int = 1_000, D: int = 200, K: int = 8) -> Any:
     """Documents of lengths 20 to 200 from K mixtures of words."""
     rng = np.random.default_rng(0)
     words = rng.dirichlet(np.full(D, 0.1), K)
-    return np.array([rng.multinomial(length, words[k]) for length, k in zip(rng.integers(20, 200, n), rng.integers(0, K, n), strict=True)])
+    return np.array(
+        [
+            rng.multinomial(length, words[k])
+            for length, k in zip(rng.integers(20, 200, n), rng.integers(0, K, n), strict=True)
+        ]
+    )
 
 
 class Sweep:
@@ -72,7 +86,10 @@ class Switches:
 
 @lru_cache(maxsize=1)
 def switches() -> Replay:
-    X, model = clusters("60 columns"), FeatureSelectionMixture(20, covariance="full", n_init=1, random_state=0, n_threads=1)
+    X, model = (
+        clusters("60 columns"),
+        FeatureSelectionMixture(20, covariance="full", n_init=1, random_state=0, n_threads=1),
+    )
     return Replay("mixture_full.switch_columns", lambda: quietly(model, X))
 
 
@@ -84,7 +101,16 @@ class Moves:
         K, D = 40, 60
         rng, ones = np.random.default_rng(0), np.ones(D)
         try:
-            q = Mixture(K, D, (0.1, 1.0, 0.5 * ones), (0.1, 1.0, ones), 5.0, kind="gaussian", own_noise=False, tied=False)
+            q = Mixture(
+                K,
+                D,
+                (0.1, 1.0, 0.5 * ones),
+                (0.1, 1.0, ones),
+                5.0,
+                kind="gaussian",
+                own_noise=False,
+                tied=False,
+            )
         except TypeError as error:
             raise NotImplementedError("This commit has no kinds of columns.") from error
         q.size[:] = rng.uniform(1.0, 50.0, K)
@@ -107,7 +133,10 @@ class Seeds:
     def setup(self, K: int) -> None:
         seeding.setup()
         rng = np.random.default_rng(0)
-        self.cells, self.draws = np.ascontiguousarray(clusters("60 columns").T), rng.random(1 + 3 * (K - 1) + K)
+        self.cells, self.draws = (
+            np.ascontiguousarray(clusters("60 columns").T),
+            rng.random(1 + 3 * (K - 1) + K),
+        )
 
     def time_seed_rows(self, K: int) -> None:
         mixture_start.seed_rows(self.cells, np.ones(self.cells.shape[1]), self.draws, K, 3, K, True)

@@ -1,4 +1,6 @@
-"""Tables larger than memory: decoding Parquet files into scratch files, passes over mapped blocks, and whole fits."""
+"""Tables larger than memory: decoding Parquet files into scratch files, passes over mapped blocks, and whole
+fits.
+"""
 
 from __future__ import annotations
 

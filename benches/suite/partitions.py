@@ -11,7 +11,7 @@ new = Imports()
 with new:
     from craftc import CRAFT
     from craftc.distributed import Partitions as Parts
-    from craftc.distributed import engines
+    from craftc.distributed import engine as engines
 
     from .common import frame
 setup = new.setup

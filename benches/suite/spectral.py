@@ -1,4 +1,5 @@
-"""GraphSpectralFeatures: the likelihood and the factorisation, whole fits, features of rows, and guards on what a fit reaches.
+"""GraphSpectralFeatures: the likelihood and the factorisation, whole fits, features of rows, and guards on
+what a fit reaches.
 
 Small versions of benches/peers/spectral.py.
 """
@@ -34,7 +35,10 @@ def table(name: str) -> MixedTable:
     kind = rng.integers(8, size=n)
     numbers = rng.normal(size=(8, NUMERIC))[kind] + rng.normal(size=(n, NUMERIC))
     levels = np.column_stack(
-        [np.where(rng.random(n) < 0.4, (kind * 3 + d) % many, many * rng.random(n) ** 2) for d, many in enumerate(LEVELS)]
+        [
+            np.where(rng.random(n) < 0.4, (kind * 3 + d) % many, many * rng.random(n) ** 2)
+            for d, many in enumerate(LEVELS)
+        ]
     )
     X = np.concatenate([numbers, np.floor(levels)], axis=1)
     X[rng.random(X.shape) < 0.02] = np.nan
@@ -100,7 +104,10 @@ class HalsSweeps:
 
 @lru_cache(maxsize=1)
 def hals_sweeps(name: str) -> Replay:
-    return Replay("spectral_factor.hals", lambda: quietly(GraphSpectralFeatures(random_state=0, n_threads=1), table(name)))
+    return Replay(
+        "spectral_factor.hals",
+        lambda: quietly(GraphSpectralFeatures(random_state=0, n_threads=1), table(name)),
+    )
 
 
 class Fit:

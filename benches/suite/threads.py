@@ -1,4 +1,7 @@
-"""Whole fits on one thread and on two: what the second thread saves. Left out of pull requests, whose machines are shared."""
+"""Whole fits on one thread and on two: what the second thread saves.
+
+Left out of pull requests, whose machines are shared.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,9 @@ setup = new.setup
 
 
 def craft() -> tuple[Any, Any]:
-    return craftc.CRAFT(n_clusters=5, cluster_price=0.0, n_init=1, max_iter=20, random_state=0), mixed_table(50_000, 8, 8)
+    return craftc.CRAFT(n_clusters=5, cluster_price=0.0, n_init=1, max_iter=20, random_state=0), mixed_table(
+        50_000, 8, 8
+    )
 
 
 def dpmeans() -> tuple[Any, Any]:
@@ -28,7 +33,9 @@ def dpmeans() -> tuple[Any, Any]:
 
 
 def k_prototypes() -> tuple[Any, Any]:
-    return craftc.KPrototypes(16, update="batch", init="random", n_init=1, max_iter=20, random_state=0), mixed_table(50_000, 8, 8)
+    return craftc.KPrototypes(
+        16, update="batch", init="random", n_init=1, max_iter=20, random_state=0
+    ), mixed_table(50_000, 8, 8)
 
 
 def k_features() -> tuple[Any, Any]:

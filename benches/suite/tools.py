@@ -1,4 +1,6 @@
-"""What the benchmarks share: imports that a past commit may lack, quiet fits, peak memory, kernels called again as a fit called them."""
+"""What the benchmarks share: imports that a past commit may lack, quiet fits, peak memory, kernels called
+again as a fit called them.
+"""
 
 from __future__ import annotations
 
@@ -16,10 +18,12 @@ from sklearn.exceptions import ConvergenceWarning
 
 
 class Imports:
-    """Imports of a module of benchmarks. Where one fails, on a commit before it, all benchmarks of the module are skipped.
+    """Imports of a module of benchmarks. Where one fails, on a commit before it, all benchmarks of the module
+    are skipped.
 
-    ``with new: from craftc import ...``, then ``setup = new.setup``, which asv calls before that of a class. It is defined on every commit:
-    asv counts it as part of a benchmark, and compares commits only where it is the same.
+    ``with new: from craftc import ...``, then ``setup = new.setup``, which asv calls before that of a class.
+    It is defined on every commit: asv counts it as part of a benchmark, and compares commits only where it is
+    the same.
     """
 
     lacking: BaseException | None = None
@@ -27,7 +31,9 @@ class Imports:
     def __enter__(self) -> Imports:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> bool:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool:
         self.lacking = error
         return isinstance(error, ImportError)
 
@@ -39,8 +45,8 @@ class Imports:
 class Replay:
     """All calls of a kernel during a fit, to be made again one after the other with what they were given.
 
-    One call of many kernels takes microseconds, and a made-up call may be easier than a true one. A benchmark takes `ready()` in its setup
-    and sets ``number = 1``: calls leave other arrays behind.
+    One call of many kernels takes microseconds, and a made-up call may be easier than a true one. A benchmark
+    takes `ready()` in its setup and sets ``number = 1``: calls leave other arrays behind.
 
     Parameters
     ----------
@@ -69,7 +75,11 @@ class Replay:
     def _record(self, *given: Any, **named: Any) -> Any:
         before = [self._keep(value) if isinstance(value, np.ndarray) else value for value in given]
         result = self.kernel(*given, **named)
-        written = {at for at, value in enumerate(given) if isinstance(value, np.ndarray) and not _same(value, before[at])}
+        written = {
+            at
+            for at, value in enumerate(given)
+            if isinstance(value, np.ndarray) and not _same(value, before[at])
+        }
         self._calls.append((before, named, written))
         return result
 
@@ -95,7 +105,9 @@ class Replay:
 
 
 def aligned(shape: tuple[int, ...], dtype: Any = np.float64) -> NDArray[Any]:
-    """An empty array that starts on a cache line, as fits allocate what their kernels write: elsewhere times depend on where."""
+    """An empty array that starts on a cache line, as fits allocate what their kernels write: elsewhere times
+    depend on where.
+    """
     count, size = int(np.prod(shape)), np.dtype(dtype).itemsize
     room = np.empty(count * size + 64, np.uint8)
     start = -room.ctypes.data % 64
@@ -121,9 +133,11 @@ def quietly(model: Any, *given: Any, **named: Any) -> Any:
 
 
 def map_arrays() -> None:
-    """From now on the allocator maps arrays from 64 kB on and unmaps them at once: resident memory is memory in use.
+    """From now on the allocator maps arrays from 64 kB on and unmaps them at once: resident memory is memory
+    in use.
 
-    It is best called before anything large is allocated: freed parts of the heap are used again, whatever their size, and stay resident.
+    It is best called before anything large is allocated: freed parts of the heap are used again, whatever
+    their size, and stay resident.
     """
     allocator = ctypes.CDLL(None)
     if hasattr(allocator, "mallopt"):

@@ -46,14 +46,20 @@ def replacing(path: str | os.PathLike[str], mode: str = "w") -> Iterator[IO[Any]
         return
     temporary = target.with_name(_TEMPORARY.format(_short(target.name), secrets.token_hex(8)))
     try:
-        with open(temporary, mode.replace("w", "x"), **text) as file:  # never an existing file, nor what a link names
+        with open(
+            temporary, mode.replace("w", "x"), **text
+        ) as file:  # never an existing file, nor what a link names
             yield file
             file.flush()
             os.fsync(file.fileno())
         os.replace(temporary, target)
     except BaseException as error:
         temporary.unlink(missing_ok=True)
-        if isinstance(error, OSError) and error.errno is not None and error.filename in (None, str(temporary)):
+        if (
+            isinstance(error, OSError)
+            and error.errno is not None
+            and error.filename in (None, str(temporary))
+        ):
             error.filename = os.fspath(path)  # of a full disk, for example
         raise
     _sync_folder(target.parent)
@@ -91,14 +97,15 @@ def replacing_together(
 ) -> Iterator[Path]:
     """A new folder for files that replace those of `folder` together when the block ends without an error.
 
-    One process at a time writes into a folder; others wait for it. After an error all old files are as they were. A process that is killed
-    while files are exchanged leaves files of one run only; the others of this run are missing, and the next process to write removes what
-    was left.
+    One process at a time writes into a folder; others wait for it. After an error all old files are as they
+    were. A process that is killed while files are exchanged leaves files of one run only; the others of this
+    run are missing, and the next process to write removes what was left.
 
     Parameters
     ----------
     folder : path
-        Created where it does not exist. Its other files stay; links among those that are replaced become files.
+        Created where it does not exist. Its other files stay; links among those that are replaced become
+        files.
     former : collection of str
         Files of former runs, which are removed where the block writes no new ones.
     waiting : callable, optional
@@ -135,16 +142,24 @@ def replacing_together(
             shutil.rmtree(stage, ignore_errors=True)
 
 
-def _exchange(folder: Path, new: Path, old: Path, written: Collection[str], replaced: Collection[str]) -> None:
-    """Move the files `replaced` from `folder` to `old`, and then those `written` from `new` to `folder`; an error moves all back.
+def _exchange(
+    folder: Path, new: Path, old: Path, written: Collection[str], replaced: Collection[str]
+) -> None:
+    """Move the files `replaced` from `folder` to `old`, and then those `written` from `new` to `folder`; an
+    error moves all back.
 
     The old files go first: no moment has files of two runs.
     """
     present = [name for name in sorted(replaced) if os.path.lexists(folder / name)]
     for name in present:
         if not (folder / name).is_symlink() and not (folder / name).is_file():
-            raise FileExistsError(f"{os.fspath(folder / name)!r} is no file and cannot be replaced; rename it, or pass another folder.")
-    moves = [(folder / name, old / name) for name in present] + [(new / name, folder / name) for name in written]
+            raise FileExistsError(
+                f"{os.fspath(folder / name)!r} is no file and cannot be replaced; rename it, or pass "
+                "another folder."
+            )
+    moves = [(folder / name, old / name) for name in present] + [
+        (new / name, folder / name) for name in written
+    ]
     done = []
     try:
         for source, target in moves:
@@ -212,7 +227,10 @@ def _is_current(descriptor: int, path: Path) -> bool:
 
 
 def _lock(descriptor: int) -> bool:
-    """Lock a file without waiting; False if another process has it. File systems without locks have no other processes."""
+    """Lock a file without waiting; False if another process has it.
+
+    File systems without locks have no other processes.
+    """
     if sys.platform == "win32":
         import msvcrt
 

@@ -33,13 +33,20 @@ class ClusterMoments:
 
     @classmethod
     def of(
-        cls, X: NDArray[Any], labels: Labels, n_clusters: int, weight: Floats | None = None, means: Floats | None = None
+        cls,
+        X: NDArray[Any],
+        labels: Labels,
+        n_clusters: int,
+        weight: Floats | None = None,
+        means: Floats | None = None,
     ) -> ClusterMoments:
         """The moments of a partition (n,) of rows (n, D); `means`, if they are known."""
         sizes = np.bincount(labels, weight, n_clusters).astype(np.float64)
         share = 1.0 / np.where(sizes > 0, sizes, 1.0)[:, None]
         if means is None:
-            start = np.broadcast_to(X[0].astype(np.float64), (n_clusters, X.shape[1]))  # so that a constant column has its value as mean
+            start = np.broadcast_to(
+                X[0].astype(np.float64), (n_clusters, X.shape[1])
+            )  # so that a constant column has its value as mean
             means = start + share * _sums(X, labels, start, weight, 1)
         return cls(sizes, means, share * _sums(X, labels, means, weight, 2))
 
@@ -58,13 +65,16 @@ class ClusterMoments:
         sizes = before.sizes + more.sizes
         share = (more.sizes / np.where(sizes > 0, sizes, 1.0))[:, None]
         step = more.means - before.means
-        variances = before.variances + share * (more.variances - before.variances) + share * (1.0 - share) * step**2
+        variances = (
+            before.variances + share * (more.variances - before.variances) + share * (1.0 - share) * step**2
+        )
         return ClusterMoments(sizes, before.means + share * step, variances)
 
 
 @dataclass
 class ExactMoments:
-    """Weight, means and scatter of every cluster from exact integer sums: the order of the rows does not change a bit of them.
+    """Weight, means and scatter of every cluster from exact integer sums: the order of the rows does not
+    change a bit of them.
 
     Parameters
     ----------
@@ -84,7 +94,9 @@ class ExactMoments:
     scatters: Floats
 
     def inertia(self, centers: Floats | None = None) -> float:
-        """Weighted sum of squared distances of the rows to the mean of their cluster, or to given centres (K, D)."""
+        """Weighted sum of squared distances of the rows to the mean of their cluster, or to given centres (K,
+        D).
+        """
         inside = math.fsum(self.scatters.sum(axis=1))  # the order of a BLAS sum depends on the processor
         if centers is None:
             return inside
@@ -93,7 +105,9 @@ class ExactMoments:
 
     def around(self, means: Floats) -> ClusterMoments:
         """Sizes and variances, with the means (K, D) of the model."""
-        return ClusterMoments(self.sizes, means, self.scatters / np.where(self.sizes > 0, self.sizes, 1.0)[:, None])
+        return ClusterMoments(
+            self.sizes, means, self.scatters / np.where(self.sizes > 0, self.sizes, 1.0)[:, None]
+        )
 
 
 def _sums(X: NDArray[Any], labels: Labels, centres: Floats, weight: Floats | None, power: int) -> Floats:

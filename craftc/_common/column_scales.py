@@ -1,4 +1,6 @@
-"""A warning where the columns of a table differ so much in scale that some of them decide the distances between rows."""
+"""A warning where the columns of a table differ so much in scale that some of them decide the distances
+between rows.
+"""
 
 from __future__ import annotations
 
@@ -11,25 +13,32 @@ from craftc._common.random import spread
 from craftc._common.typing import Floats
 from craftc._common.warn import warn_user
 
-COMMENSURATE = 10.0  # ratio of standard deviations from which on a column hardly counts: it has a hundredth of the squared distances
-_NARROW = 0.1  # quantile of the deviations: a few unusually narrow columns among many are no sign of different units
+# ratio of standard deviations from which on a column hardly counts: it has a hundredth of the squared
+# distances
+COMMENSURATE = 10.0
+# quantile of the deviations: a few unusually narrow columns among many are no sign of different units
+_NARROW = 0.1
 _FEWEST = 20  # rows: deviations of fewer are too uncertain
 ROWS_COMPARED = 10_000  # at most, spread evenly over the table, are looked at
 _COLUMNS_AT_ONCE = 32  # of which float64 copies exist at a time
 _ROWS_AT_FIRST = 256  # which show that most columns have more than two values
-_CENTRED = 0.25  # standard deviations by which the means of centred columns differ from 0, at most (root of the mean square)
+# standard deviations by which the means of centred columns differ from 0, at most (root of the mean square)
+_CENTRED = 0.25
 
 
 def warn_of_unscaled_columns(estimator: Any, X: NDArray[Any], known: Floats | None = None) -> None:
-    """Warn if the standard deviations of columns differ by more than a factor of 10, as those of different units do.
+    """Warn if the standard deviations of columns differ by more than a factor of 10, as those of different
+    units do.
 
-    The widest column is compared with the 10 % quantile of the deviations, interpolated on a logarithmic scale. Units are not known, so
-    some tables are taken for tables of one unit, whatever their deviations are. These are columns with a common minimum (pixels, counts),
-    and columns that are all centred at 0 (scores of a principal component analysis, whose variances fall; standardised columns). Columns
-    of one or two values (indicators) are not compared, nor are tables of fewer than 20 rows, whose deviations are uncertain. At most
-    10 000 rows are looked at.
+    The widest column is compared with the 10 % quantile of the deviations, interpolated on a logarithmic
+    scale. Units are not known, so some tables are taken for tables of one unit, whatever their deviations
+    are. These are columns with a common minimum (pixels, counts), and columns that are all centred at 0
+    (scores of a principal component analysis, whose variances fall; standardised columns). Columns of one or
+    two values (indicators) are not compared, nor are tables of fewer than 20 rows, whose deviations are
+    uncertain. At most 10 000 rows are looked at.
 
-    ``warnings.filterwarnings("ignore", "Columns differ in scale")`` silences the warning for columns that share a unit all the same.
+    ``warnings.filterwarnings("ignore", "Columns differ in scale")`` silences the warning for columns that
+    share a unit all the same.
 
     Parameters
     ----------
@@ -38,7 +47,8 @@ def warn_of_unscaled_columns(estimator: Any, X: NDArray[Any], known: Floats | No
     X : ndarray (n, D)
         Finite.
     known : ndarray (4, D), optional
-        Smallest and largest value, standard deviation and mean of every column, where all rows have been summed already.
+        Smallest and largest value, standard deviation and mean of every column, where all rows have been
+        summed already.
     """
     if len(X) < _FEWEST:
         return
@@ -48,7 +58,9 @@ def warn_of_unscaled_columns(estimator: Any, X: NDArray[Any], known: Floats | No
     blocks = [slice(first, first + _COLUMNS_AT_ONCE) for first in range(0, X.shape[1], _COLUMNS_AT_ONCE)]
     if known is None:
         known = np.concatenate([_scales(X[rows, block].astype(np.float64)) for block in blocks], axis=1)
-    compared = np.flatnonzero(np.concatenate([_varied(X[:, block], rows, known[:, block]) for block in blocks]))
+    compared = np.flatnonzero(
+        np.concatenate([_varied(X[:, block], rows, known[:, block]) for block in blocks])
+    )
     if len(compared) < 2:
         return
     low, _, deviation, mean = known[:, compared]
@@ -56,15 +68,24 @@ def warn_of_unscaled_columns(estimator: Any, X: NDArray[Any], known: Floats | No
         return
     narrow, wide = int(deviation.argmin()), int(deviation.argmax())
     least = np.exp(np.quantile(np.log(deviation), _NARROW))
-    commensurate = deviation[wide] <= COMMENSURATE * least or (low == low[0]).all() or (np.mean((mean / deviation) ** 2) <= _CENTRED**2)
+    commensurate = (
+        deviation[wide] <= COMMENSURATE * least
+        or (low == low[0]).all()
+        or (np.mean((mean / deviation) ** 2) <= _CENTRED**2)
+    )
     if commensurate:
         return
     names = getattr(estimator, "feature_names_in_", None)
-    (wide_name, narrow_name) = (repr(str(names[j])) if names is not None else f"column {j}" for j in compared[[wide, narrow]])
+    (wide_name, narrow_name) = (
+        repr(str(names[j])) if names is not None else f"column {j}" for j in compared[[wide, narrow]]
+    )
     warn_user(
-        f"Columns differ in scale: the standard deviation of {wide_name} is {deviation[wide]:.4g}, that of {narrow_name} "
-        f"{deviation[narrow]:.4g}. {type(estimator).__name__} compares them in their own units, so that {narrow_name} has hardly any "
-        "influence. Scale the columns, for example with sklearn.preprocessing.StandardScaler, or use CRAFT, which needs no scaling.",
+        f"Columns differ in scale: the standard deviation of {wide_name} is {deviation[wide]:.4g}, that of "
+        f"{narrow_name} "
+        f"{deviation[narrow]:.4g}. {type(estimator).__name__} compares them in their own units, so that "
+        f"{narrow_name} has hardly any "
+        "influence. Scale the columns, for example with sklearn.preprocessing.StandardScaler, or use CRAFT, "
+        "which needs no scaling.",
     )
 
 

@@ -1,8 +1,9 @@
-"""Passes until convergence, and the serial part of a pass: the rows that may open a cluster, visited in order.
+"""Passes until convergence, and the serial part of a pass: the rows that may open a cluster, visited in
+order.
 
-A pass of CRAFT or DP-means equals the papers' sequential loop. First all rows are compared with the clusters that existed before the pass,
-in parallel; then the few rows whose cost exceeds their threshold are visited in order. Each may open a cluster, and later rows are
-compared with it.
+A pass of CRAFT or DP-means equals the papers' sequential loop. First all rows are compared with the clusters
+that existed before the pass, in parallel; then the few rows whose cost exceeds their threshold are visited in
+order. Each may open a cluster, and later rows are compared with it.
 """
 
 from __future__ import annotations
@@ -17,7 +18,10 @@ State = Literal["moving", "converged", "cycling"]
 
 
 class RowVisitor(Protocol):
-    """What :func:`visit_in_order` needs of a pass. A row is named by its position in the order of the visits."""
+    """What :func:`visit_in_order` needs of a pass.
+
+    A row is named by its position in the order of the visits.
+    """
 
     def may_open(self) -> bool:
         """Whether the maximal number of clusters leaves room for one more."""
@@ -35,8 +39,8 @@ class RowVisitor(Protocol):
 def visit_in_order(visitor: RowVisitor, n: int, window: int) -> None:
     """Let each row whose cost exceeds its threshold open a cluster, in order.
 
-    Rows are taken by windows that double as long as no cluster opens. A new cluster is compared at once with the rest of its window,
-    and with later windows together with the other new clusters.
+    Rows are taken by windows that double as long as no cluster opens. A new cluster is compared at once with
+    the rest of its window, and with later windows together with the other new clusters.
 
     Parameters
     ----------
@@ -78,7 +82,8 @@ def iterate_until_converged(
         The objective after every pass is appended.
     max_iter : int
     slack : callable, optional
-        What rounding may add to an objective; None: the objective may rise. A debug build asserts that it does not.
+        What rounding may add to an objective; None: the objective may rise. A debug build asserts that it
+        does not.
     callback : callable, optional
         Called with (pass, objective) after every pass.
     stop : Event, optional

@@ -24,11 +24,14 @@ def cpu_limit(root: Path = Path("/")) -> int | None:
 
     Notes
     -----
-    The limit of a group holds for the groups inside it, so the lowest counts. Inside a container the path of the own group may be that
-    of the host, which does not exist here; the parents of that path end at the group of the container. The file is ``cpu.max`` in version
-    2, ``cpu.cfs_quota_us`` and ``cpu.cfs_period_us`` in version 1.
+    The limit of a group holds for the groups inside it, so the lowest counts. Inside a container the path of
+    the own group may be that of the host, which does not exist here; the parents of that path end at the
+    group of the container. The file is ``cpu.max`` in version 2, ``cpu.cfs_quota_us`` and
+    ``cpu.cfs_period_us`` in version 1.
     """
-    limits = [max(1, math.ceil(quota / period)) for quota, period in _quotas(root) if quota > 0 and period > 0]
+    limits = [
+        max(1, math.ceil(quota / period)) for quota, period in _quotas(root) if quota > 0 and period > 0
+    ]
     return min(limits, default=None)
 
 
@@ -46,7 +49,10 @@ def _quotas(root: Path) -> Iterator[tuple[int, int]]:
             elif "cpu" in controllers.split(","):
                 for mount in dict.fromkeys(("cpu", controllers)):
                     folder = mounts / mount / group
-                    yield _whole(_text(folder / "cpu.cfs_quota_us")), _whole(_text(folder / "cpu.cfs_period_us"))
+                    yield (
+                        _whole(_text(folder / "cpu.cfs_quota_us")),
+                        _whole(_text(folder / "cpu.cfs_period_us")),
+                    )
 
 
 def _text(path: Path) -> str:

@@ -1,4 +1,6 @@
-"""A table of numbers as DP-means and the feature models see it: exact sums of rows on an integer grid, and orders of visits."""
+"""A table of numbers as DP-means and the feature models see it: exact sums of rows on an integer grid, and
+orders of visits.
+"""
 
 from __future__ import annotations
 
@@ -64,7 +66,8 @@ class Geometry:
 
 
 class NumberTable:
-    """What every start shares, wherever the rows are: the integer grid of the sums, a reference point amid the rows, their weights.
+    """What every start shares, wherever the rows are: the integer grid of the sums, a reference point amid
+    the rows, their weights.
 
     Parameters
     ----------
@@ -85,7 +88,9 @@ class NumberTable:
     _share: Floats = _NONE
     n_threads = 1
 
-    def __init__(self, n: int, low: Floats, high: Floats, total: float, unit: float, largest: float, single: bool) -> None:
+    def __init__(
+        self, n: int, low: Floats, high: Floats, total: float, unit: float, largest: float, single: bool
+    ) -> None:
         self._n, self.total, self.unit, self.single = n, total, unit, single
         self._low, self._high = low, high
         half = high / 2 - low / 2
@@ -105,15 +110,25 @@ class NumberTable:
         return len(self.middle)
 
     def check_ranges(self, names: Sequence[Any]) -> None:
-        """Raise where squared distances would overflow or underflow, or their sum overflow; `names` are those of the columns."""
-        check_ranges(self._low, self._high, names, narrowest=0.0)  # a narrow column among others only adds little
+        """Raise where squared distances would overflow or underflow, or their sum overflow; `names` are those
+        of the columns.
+        """
+        check_ranges(
+            self._low, self._high, names, narrowest=0.0
+        )  # a narrow column among others only adds little
         if self.reach == 0:
             return
         spread = 2 * math.log2(self.reach)
         if spread + math.log2(max(self.total, 1.0) * self.n_columns) > 1020:
-            raise ValueError(f"The table spreads over {2 * self.reach:.3g}, and squared distances would overflow: scale it down.")
+            raise ValueError(
+                f"The table spreads over {2 * self.reach:.3g}, and squared distances would overflow: scale "
+                "it down."
+            )
         if spread < -1010:
-            raise ValueError(f"The table spreads over {2 * self.reach:.3g}, and squared distances would underflow: scale it up.")
+            raise ValueError(
+                f"The table spreads over {2 * self.reach:.3g}, and squared distances would underflow: scale "
+                "it up."
+            )
 
     @cached_property
     def resolution(self) -> float:
@@ -129,7 +144,9 @@ class NumberTable:
 
     def no_sums(self, capacity: int) -> _kernel.Sums:
         """Sums of no rows."""
-        return _kernel.Sums(self.middle, self.grid, self.weight, self._share, self.unit_weight, capacity, self.n_threads)
+        return _kernel.Sums(
+            self.middle, self.grid, self.weight, self._share, self.unit_weight, capacity, self.n_threads
+        )
 
     @cached_property
     def step(self) -> Floats:
@@ -137,7 +154,9 @@ class NumberTable:
         return np.asarray(1.0 / (self.grid * self.unit) if len(self._share) else 1.0 / self.grid)
 
     def means(self, sums: _kernel.Sums, K: int) -> Floats:
-        """(K, D) means of the first K clusters, of one the grand mean; the middle of the table where one is empty."""
+        """(K, D) means of the first K clusters, of one the grand mean; the middle of the table where one is
+        empty.
+        """
         if K == 1:
             return self.mean[None]
         means = np.empty((K, self.n_columns))
@@ -153,7 +172,13 @@ class NumberTable:
     def geometry(self) -> Geometry:
         """What the kernels need; the scan is centred on the grand mean, a float32 where the table is."""
         single = np.float32 if self.single else np.float64
-        return Geometry(self.middle, self.grid, np.asarray(self.mean.astype(single), dtype=np.float64), self.reach, self.single)
+        return Geometry(
+            self.middle,
+            self.grid,
+            np.asarray(self.mean.astype(single), dtype=np.float64),
+            self.reach,
+            self.single,
+        )
 
     # ---- moments ----
 
@@ -170,7 +195,9 @@ class NumberTable:
     def columns(self) -> Floats:
         """(4, D) smallest and largest number, standard deviation and mean of every column."""
         of = self._of_columns
-        least = (self._high / 2 - self._low / 2) / math.sqrt(len(self) / 2)  # for columns whose squares underflow
+        least = (self._high / 2 - self._low / 2) / math.sqrt(
+            len(self) / 2
+        )  # for columns whose squares underflow
         deviation = np.where(of.scatters[0] > 0, np.sqrt(of.scatters[0] / self.total), least)
         return np.array([self._low, self._high, deviation, of.origin + of.offsets[0]])
 
@@ -179,7 +206,9 @@ class NumberTable:
         raise NotImplementedError
 
     def moments(self, labels: Any, K: int) -> ExactMoments:
-        """Exact moments of every cluster of a partition; cells have as many bits as the weights leave to the sums of squares."""
+        """Exact moments of every cluster of a partition; cells have as many bits as the weights leave to the
+        sums of squares.
+        """
         bits = min(_CELL_BITS, (_SQUARE_BITS - math.ceil(math.log2(self.total / self.unit))) // 2)
         scale = np.where(self._varies, _power_of_two(bits - self._exponent), 1.0)
         grid = _moments.Grid(self.middle, scale, np.empty(0, np.intp), 0)
@@ -207,16 +236,21 @@ class DenseData(NumberTable):
     weight : ndarray (n,) of float64 or None
     n_threads : int
     ranges : ndarray (2, D), optional
-        Smallest and largest numbers of the columns, if they are known; not used with weights, which may leave rows out.
+        Smallest and largest numbers of the columns, if they are known; not used with weights, which may leave
+        rows out.
     """
 
-    def __init__(self, X: NDArray[Any], weight: Floats | None, n_threads: int, ranges: Floats | None = None) -> None:
+    def __init__(
+        self, X: NDArray[Any], weight: Floats | None, n_threads: int, ranges: Floats | None = None
+    ) -> None:
         self.X, self.n_threads = X, n_threads
         self.weight, unit = integer_weights(weight)
         self._given = weight
         whole = weight is None or unit == 1.0
         self._share = np.empty(0) if whole or weight is None else _comparable(weight)
-        self.unit_weight = np.minimum(weight, 1.0) if weight is not None and bool((weight < 1).any()) else np.empty(0)
+        self.unit_weight = (
+            np.minimum(weight, 1.0) if weight is not None and bool((weight < 1).any()) else np.empty(0)
+        )
         if ranges is None or weight is not None:
             ranges = np.empty((2, X.shape[1]))
             _moments.column_ranges(X, self.weight, ranges[0], ranges[1], threads_for(n_threads, 2 * X.size))
@@ -231,7 +265,9 @@ class DenseData(NumberTable):
 
     def of_rows(self, rows: NDArray[np.intp]) -> DenseData:
         """Some of the rows."""
-        return DenseData(self.X.take(rows, axis=0), None if self._given is None else self._given[rows], self.n_threads)
+        return DenseData(
+            self.X.take(rows, axis=0), None if self._given is None else self._given[rows], self.n_threads
+        )
 
     def one_cluster(self) -> Labels:
         return np.zeros(len(self), np.int32)
@@ -243,7 +279,15 @@ class DenseData(NumberTable):
         return sums
 
     def _groups(self, labels: Labels, some: slice, whole: bool, grid: _moments.Grid) -> Integers:
-        return groups_of(self.X, self.weight, labels, None if whole else some, some.stop - some.start, grid, self.threads(2))
+        return groups_of(
+            self.X,
+            self.weight,
+            labels,
+            None if whole else some,
+            some.stop - some.start,
+            grid,
+            self.threads(2),
+        )
 
     @property
     def threads_of_pass(self) -> int:
@@ -255,10 +299,14 @@ class DenseData(NumberTable):
         return threads_for(self.n_threads, len(self) * self.X.shape[1] * (2 + K / 8))
 
     def order(self, seed: int, start: int) -> NDArray[np.int32]:
-        """The order in which a start visits the rows: as they stand for the first, a permutation by (seed, start) for the others."""
+        """The order in which a start visits the rows: as they stand for the first, a permutation by (seed,
+        start) for the others.
+        """
         if start == 0:
             return _ANY_ORDER
-        return np.argsort(uniform(seed, DPMeansStream.ORDER, start, np.arange(len(self))), kind="stable").astype(np.int32)
+        return np.argsort(
+            uniform(seed, DPMeansStream.ORDER, start, np.arange(len(self))), kind="stable"
+        ).astype(np.int32)
 
 
 def _comparable(weight: Floats) -> Floats:
@@ -266,7 +314,8 @@ def _comparable(weight: Floats) -> Floats:
     least, most = float(weight[weight > 0].min()), float(weight.max())
     if least < max(most * _LIGHTEST, float(weight.sum()) * 2.0**-46):
         raise ValueError(
-            f"sample_weight ranges from {least:.3g} to {most:.3g}, too far for exact sums; set weights below {_LIGHTEST:.1g} of the "
+            f"sample_weight ranges from {least:.3g} to {most:.3g}, too far for exact sums; set weights "
+            f"below {_LIGHTEST:.1g} of the "
             "largest to 0, or raise them. (Whole numbers may differ by any factor.)"
         )
     return weight
@@ -278,11 +327,19 @@ def _power_of_two(exponent: NDArray[np.int32]) -> Floats:
 
 
 def groups_of(
-    X: NDArray[Any], weight: Integers, labels: Labels, some: slice | None, K: int, grid: _moments.Grid, n_threads: int
+    X: NDArray[Any],
+    weight: Integers,
+    labels: Labels,
+    some: slice | None,
+    K: int,
+    grid: _moments.Grid,
+    n_threads: int,
 ) -> Integers:
     """(K, width) integers of the clusters in `some`, or of all K; src/_moments.h defines the layout."""
     if some is not None:
-        labels = np.where((labels >= some.start) & (labels < some.stop), labels - np.int32(some.start), np.int32(-1))
+        labels = np.where(
+            (labels >= some.start) & (labels < some.stop), labels - np.int32(some.start), np.int32(-1)
+        )
     groups = np.zeros((K, grid.width), np.int64)
     # with some groups to spare, the sums of two threads have no pair of cache lines in common
     partial = np.zeros((n_threads, K + 3, grid.width) if n_threads > 1 else (0, K, grid.width), np.int64)

@@ -17,16 +17,20 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def all_or_nothing(fit: F) -> F:
-    """A method that fits an estimator: where it raises or is interrupted, the estimator is left as it was before the call.
+    """A method that fits an estimator: where it raises or is interrupted, the estimator is left as it was
+    before the call.
 
-    It also raises where a fitted attribute is not finite, except for those that the class lists as `_not_always_finite`.
+    It also raises where a fitted attribute is not finite, except for those that the class lists as
+    `_not_always_finite`.
     """
 
     @wraps(fit)
     def fit_or_restore(self: Any, *args: Any, **options: Any) -> Any:
         before = dict(vars(self))
         try:
-            with np.errstate(over="ignore"):  # what overflows is infinite, compares as such, and is not returned
+            with np.errstate(
+                over="ignore"
+            ):  # what overflows is infinite, compares as such, and is not returned
                 fitted = fit(self, *args, **options)
             _check_finite(self)
         except BaseException:
@@ -46,7 +50,8 @@ def _check_finite(model: Any) -> None:
         numbers = isinstance(value, float) or (isinstance(value, np.ndarray) and value.dtype.kind == "f")
         if fitted and numbers and not np.isfinite(value).all():
             raise ValueError(
-                f"{type(model).__name__} has no finite result for this input: {name} would contain {_first_not_finite(value)}. Numbers, "
+                f"{type(model).__name__} has no finite result for this input: {name} would contain "
+                f"{_first_not_finite(value)}. Numbers, "
                 "weights or parameters are too large or too small for float64; scale them."
             )
 

@@ -23,7 +23,10 @@ def rows_in_cluster(labels: Labels, k: int) -> NDArray[np.int32]:
     """The rows of cluster k, ascending."""
     if len(labels) <= CHUNK:
         return np.asarray((labels == k).nonzero()[0], np.int32)
-    found = [np.flatnonzero(labels[rows] == k).astype(np.int32) + np.int32(rows.start) for rows in chunks(len(labels))]
+    found = [
+        np.flatnonzero(labels[rows] == k).astype(np.int32) + np.int32(rows.start)
+        for rows in chunks(len(labels))
+    ]
     return np.concatenate(found)
 
 
@@ -79,7 +82,9 @@ def first_rows(labels: Labels, n_clusters: int) -> dict[int, int]:
 
 
 def by_first_row(found: Iterable[dict[int, int]]) -> NDArray[np.intp]:
-    """The clusters (K,) in the order of their first row, from the first rows in parts of a table, whose rows follow each other."""
+    """The clusters (K,) in the order of their first row, from the first rows in parts of a table, whose rows
+    follow each other.
+    """
     first: dict[int, int] = {}
     for of_part in found:
         first = of_part | first

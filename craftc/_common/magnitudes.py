@@ -1,4 +1,6 @@
-"""The numbers that a method can use: their squares, and sums of these, must neither overflow nor underflow in float64."""
+"""The numbers that a method can use: their squares, and sums of these, must neither overflow nor underflow in
+float64.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,8 @@ NARROWEST = 1e-150  # range of a column that varies
 def check_ranges(
     low: Floats, high: Floats, names: Sequence[Any], *, largest: float = LARGEST, narrowest: float = NARROWEST
 ) -> None:
-    """Raise ValueError where the smallest and largest numbers of a column show that its squares overflow or underflow.
+    """Raise ValueError where the smallest and largest numbers of a column show that its squares overflow or
+    underflow.
 
     Parameters
     ----------
@@ -34,13 +37,16 @@ def check_ranges(
     if unusable.any():
         d = int(unusable.argmax())
         raise ValueError(
-            f"Column {str(names[d])!r} ranges from {low[d]:.3g} to {high[d]:.3g}; squares of its values overflow or underflow, so "
+            f"Column {str(names[d])!r} ranges from {low[d]:.3g} to {high[d]:.3g}; squares of its values "
+            "overflow or underflow, so "
             f"scale it {'down' if size[d] > 1 else 'up'}."
         )
 
 
 def column_ranges(X: Any) -> tuple[Floats, Floats]:
-    """(D,) smallest and largest number of every column of an array or sparse array, NaN left out; inf and -inf where a column has none."""
+    """(D,) smallest and largest number of every column of an array or sparse array, NaN left out; inf and
+    -inf where a column has none.
+    """
     if issparse(X):
         return X.min(axis=0).toarray().ravel(), X.max(axis=0).toarray().ravel()
     low = np.fmin.reduce(X, axis=0, initial=np.inf).astype(np.float64)

@@ -9,7 +9,8 @@ _GROUPS = Path("/sys/fs/cgroup")
 
 
 def available_memory() -> int | None:
-    """Bytes of memory that are free or can be freed, within the limit of a container; half of all, where the system does not say.
+    """Bytes of memory that are free or can be freed, within the limit of a container; half of all, where the
+    system does not say.
 
     Returns
     -------
@@ -29,9 +30,14 @@ def available_memory() -> int | None:
 
 
 def _left_in_group() -> int | None:
-    """Bytes that the control group of this process (cgroup v2) leaves; its cache of files can be freed. None without a limit."""
+    """Bytes that the control group of this process (cgroup v2) leaves; its cache of files can be freed.
+
+    None without a limit.
+    """
     try:
-        own = next(line[4:] for line in Path("/proc/self/cgroup").read_text().splitlines() if line.startswith("0::/"))
+        own = next(
+            line[4:] for line in Path("/proc/self/cgroup").read_text().splitlines() if line.startswith("0::/")
+        )
         group = _GROUPS / own
         most = int((group / "memory.max").read_text())  # "max" without a limit
         used = int((group / "memory.current").read_text())

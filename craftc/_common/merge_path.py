@@ -25,12 +25,14 @@ class _Step(NamedTuple):
 
 
 class MergeStep(_Step):
-    """One partition of the merge path: a tuple ``(n_clusters, objective, labels)`` with two further attributes.
+    """One partition of the merge path: a tuple ``(n_clusters, objective, labels)`` with two further
+    attributes.
 
     Attributes
     ----------
     merged : (int, int) or None
-        The clusters of the step before that were merged; passes may move rows afterwards. None for the first step.
+        The clusters of the step before that were merged; passes may move rows afterwards. None for the first
+        step.
     heirs : ndarray of int32 or None
         The cluster as which each cluster of the step before continues; None for the first step.
     """
@@ -72,18 +74,22 @@ def saving_of(objectives: Sequence[tuple[int, float]]) -> float:
 
 
 def suggested_n_clusters(objectives: Sequence[tuple[int, float]]) -> int:
-    """The fewest clusters of a path that keep 90 % of J(1) - J(best); 1 if no partition has a lower J than one cluster."""
+    """The fewest clusters of a path that keep 90 % of J(1) - J(best); 1 if no partition has a lower J than
+    one cluster.
+    """
     enough = objectives[-1][1] - SHARE_KEPT * saving_of(objectives)
     return min(n_clusters for n_clusters, objective in objectives if objective <= enough)
 
 
 class MergePath(Sequence[MergeStep]):
-    """Partitions down to one cluster, stored as differences; the labels of a step are rebuilt when it is read.
+    """Partitions down to one cluster, stored as differences; the labels of a step are rebuilt when it is
+    read.
 
     Parameters
     ----------
     labels : ndarray (n,) of integers or None
-        Labels of the first step, which are kept; None: the path does not know the rows, and the labels of its steps cannot be read.
+        Labels of the first step, which are kept; None: the path does not know the rows, and the labels of its
+        steps cannot be read.
     n_clusters : int
     objective : float
     """
@@ -94,17 +100,27 @@ class MergePath(Sequence[MergeStep]):
         self._changes: list[Change] = []
 
     def append(
-        self, n_clusters: int, objective: float, before: NDArray[Any], after: NDArray[Any], merged: tuple[int, int] | None = None
+        self,
+        n_clusters: int,
+        objective: float,
+        before: NDArray[Any],
+        after: NDArray[Any],
+        merged: tuple[int, int] | None = None,
     ) -> None:
-        """Add a step: the partition `before`, numbered as the last step, becomes `after`, numbered by first appearance.
+        """Add a step: the partition `before`, numbered as the last step, becomes `after`, numbered by first
+        appearance.
 
         `merged` is the pair of clusters that were merged; None: the first two that continue as one.
         """
         change = change_by(shared_rows(before, after, self._steps[-1][0], n_clusters), merged)
         place = change.place
-        moved = np.concatenate([rows.start + np.flatnonzero(place[before[rows]] != after[rows]) for rows in chunks(len(before))])
+        moved = np.concatenate(
+            [rows.start + np.flatnonzero(place[before[rows]] != after[rows]) for rows in chunks(len(before))]
+        )
         self._steps.append((n_clusters, objective))
-        self._changes.append(change._replace(moved=moved.astype(np.int32), where=after[moved].astype(np.int32)))
+        self._changes.append(
+            change._replace(moved=moved.astype(np.int32), where=after[moved].astype(np.int32))
+        )
 
     def append_change(self, n_clusters: int, objective: float, change: Change) -> None:
         """Add a step by its change."""
@@ -112,7 +128,9 @@ class MergePath(Sequence[MergeStep]):
         self._changes.append(change)
 
     def append_merge(self, objective: float, i: int, j: int) -> None:
-        """Add a step in which cluster j joins cluster i < j and no other row moves; later clusters shift down."""
+        """Add a step in which cluster j joins cluster i < j and no other row moves; later clusters shift
+        down.
+        """
         n_clusters = self._steps[-1][0]
         place = np.arange(n_clusters, dtype=np.int32)
         join(place, i, j)
@@ -138,7 +156,10 @@ class MergePath(Sequence[MergeStep]):
 
     def after(self, start: int) -> MergePath:
         """The path from one of its steps on."""
-        path = MergePath(None if self._labels is None else self._renumbered(self._labels.copy(), start), *self._steps[start])
+        path = MergePath(
+            None if self._labels is None else self._renumbered(self._labels.copy(), start),
+            *self._steps[start],
+        )
         path._steps, path._changes = self._steps[start:], self._changes[start:]
         return path
 
@@ -160,7 +181,8 @@ class MergePath(Sequence[MergeStep]):
         """Labels of a step."""
         if self._labels is None:
             raise AttributeError(
-                "The labels of the steps lie where the table of the fit was; at(k).predict(X) assigns the rows of a table to k clusters."
+                "The labels of the steps lie where the table of the fit was; at(k).predict(X) assigns the "
+                "rows of a table to k clusters."
             )
         return self._renumbered(self._labels.astype(np.int32), i)
 
@@ -186,7 +208,9 @@ def shared_rows(before: NDArray[Any], after: NDArray[Any], n_before: int, n_afte
 
 
 def change_by(pairs: NDArray[np.int64], merged: tuple[int, int] | None) -> Change:
-    """The change between two partitions by the rows that their clusters share, without the rows that moved by themselves."""
+    """The change between two partitions by the rows that their clusters share, without the rows that moved by
+    themselves.
+    """
     heirs = _heirs(pairs, merged)
     if merged is None:
         merged = next((i, j) for j in range(len(heirs)) for i in range(j) if heirs[i] == heirs[j])
@@ -194,14 +218,18 @@ def change_by(pairs: NDArray[np.int64], merged: tuple[int, int] | None) -> Chang
 
 
 def _heirs(pairs: NDArray[np.int64], merged: tuple[int, int] | None) -> Labels:
-    """The cluster as which each cluster continues, from the rows that two partitions share: the merged pair as one.
+    """The cluster as which each cluster continues, from the rows that two partitions share: the merged pair
+    as one.
 
-    The others are matched one to one with the clusters of the next step; one that is left over joins the cluster of most of its rows.
+    The others are matched one to one with the clusters of the next step; one that is left over joins the
+    cluster of most of its rows.
     """
     place = np.arange(len(pairs), dtype=np.int32)
     if merged is not None:
         join(place, *merged)
-        pairs = np.add.reduceat(pairs[np.argsort(place, kind="stable")], np.flatnonzero(np.diff(np.sort(place), prepend=-1)))
+        pairs = np.add.reduceat(
+            pairs[np.argsort(place, kind="stable")], np.flatnonzero(np.diff(np.sort(place), prepend=-1))
+        )
     heir = pairs.argmax(axis=1)
     if len(set(heir.tolist())) < pairs.shape[1]:
         from scipy.optimize import linear_sum_assignment  # rarely needed, and slow to import

@@ -11,9 +11,11 @@ from craftc._common.typing import Floats
 
 
 def nearest_rows(rows: Floats, queries: Floats | None, k: int) -> tuple[Floats, NDArray[np.intp]]:
-    """The k rows nearest to every query: (n, k) distances and positions; without queries, to every row, itself left out.
+    """The k rows nearest to every query: (n, k) distances and positions; without queries, to every row,
+    itself left out.
 
-    One thread: the OpenMP runtime of scikit-learn, too, cannot continue in a child that was forked after a parallel region.
+    One thread: the OpenMP runtime of scikit-learn, too, cannot continue in a child that was forked after a
+    parallel region.
     """
     with threadpool_limits(1, "openmp"):
         found: tuple[Floats, NDArray[np.intp]] = NearestNeighbors(n_neighbors=k).fit(rows).kneighbors(queries)

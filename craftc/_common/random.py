@@ -1,8 +1,9 @@
 """Random numbers keyed by what they are for, and the registry of their streams.
 
-A draw is a hash of (seed, key, ...): the value for (start 3, row 17) does not depend on the thread that computes it or on earlier draws.
-SplitMix64 (Steele, Lea & Flood 2014) is the mixer. The keys of every draw contain a number of the streams below, so that two purposes of
-one method never share numbers. A number that is in use never changes: results depend on it.
+A draw is a hash of (seed, key, ...): the value for (start 3, row 17) does not depend on the thread that
+computes it or on earlier draws. SplitMix64 (Steele, Lea & Flood 2014) is the mixer. The keys of every draw
+contain a number of the streams below, so that two purposes of one method never share numbers. A number that
+is in use never changes: results depend on it.
 """
 
 from __future__ import annotations
@@ -112,18 +113,24 @@ def uniform(seed: int, *key: Any) -> Any:
 
 
 def spread(n: int, m: int, seed: int, *key: Any) -> Any:
-    """(m,) numbers below n in ascending order, one drawn from each of m equal parts; they belong to ``(seed, *key)``."""
+    """(m,) numbers below n in ascending order, one drawn from each of m equal parts; they belong to ``(seed,
+    *key)``.
+    """
     return ((np.arange(m) + uniform(seed, *key, np.arange(m))) * (n / m)).astype(np.intp)
 
 
 def drawn(running: Any, draw: float) -> int:
     """The index whose share of a running sum of chances contains the uniform number."""
     beyond = int(np.searchsorted(running, draw * running[-1], side="right"))
-    return min(beyond, int(np.searchsorted(running, running[-1])))  # a product that is rounded up to the sum draws the last chance
+    return min(
+        beyond, int(np.searchsorted(running, running[-1]))
+    )  # a product that is rounded up to the sum draws the last chance
 
 
 def seed_of(random_state: Any) -> int:
-    """One integer seed from ``random_state``: None, int, numpy.random.Generator or RandomState; one number of the latter two is drawn."""
+    """One integer seed from ``random_state``: None, int, numpy.random.Generator or RandomState; one number of
+    the latter two is drawn.
+    """
     RandomState().check("random_state", random_state)
     if isinstance(random_state, (int, np.integer)):
         return int(random_state)
@@ -133,7 +140,9 @@ def seed_of(random_state: Any) -> int:
 
 
 def rng_of(random_state: Any) -> np.random.RandomState:
-    """NumPy's generator of ``random_state``, which has the same values as in `seed_of`; a RandomState itself is drawn from."""
+    """NumPy's generator of ``random_state``, which has the same values as in `seed_of`; a RandomState itself
+    is drawn from.
+    """
     RandomState().check("random_state", random_state)
     if not isinstance(random_state, (int, np.integer, np.random.Generator)):
         generator: np.random.RandomState = check_random_state(random_state)

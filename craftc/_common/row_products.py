@@ -1,4 +1,6 @@
-"""Products of rows whose bits depend on the row alone, not on the rows that are computed with it, as those of BLAS do."""
+"""Products of rows whose bits depend on the row alone, not on the rows that are computed with it, as those of
+BLAS do.
+"""
 
 from __future__ import annotations
 

@@ -19,7 +19,9 @@ def shown(value: Any) -> str:
 
 
 def array_of(name: str, value: Any, wanted: str) -> NDArray[Any]:
-    """A parameter as an array; raise ValueError, which says that it must be `wanted`, if its rows differ in length."""
+    """A parameter as an array; raise ValueError, which says that it must be `wanted`, if its rows differ in
+    length.
+    """
     try:
         return np.asarray(value)
     except (TypeError, ValueError, OverflowError) as error:
@@ -27,7 +29,9 @@ def array_of(name: str, value: Any, wanted: str) -> NDArray[Any]:
 
 
 def numbers_of(name: str, value: Any, wanted: str) -> NDArray[np.float64]:
-    """A parameter as an array of float64; raise ValueError, which says that it must be `wanted`, unless it has numbers."""
+    """A parameter as an array of float64; raise ValueError, which says that it must be `wanted`, unless it
+    has numbers.
+    """
     array = array_of(name, value, wanted)
     if array.dtype.kind not in "fiub":
         raise ValueError(f"{name} must be {wanted}, got {shown(value)} of type {array.dtype}.")

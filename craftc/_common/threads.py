@@ -24,7 +24,8 @@ from craftc._kernels import parallel as _kernel
 T = TypeVar("T")
 S = TypeVar("S")
 
-#: Cell visits below which a parallel region costs more than it saves (waking a thread takes 20 to 100 microseconds).
+#: Cell visits below which a parallel region costs more than it saves (waking a thread takes 20 to 100
+#: microseconds).
 SMALL_WORK = 1_000_000
 
 _state = {"parallel": False, "forked": False, "warned": False}
@@ -40,7 +41,8 @@ if hasattr(os, "register_at_fork"):
 
 @cache
 def _libraries() -> ThreadpoolController:
-    # the search for loaded libraries takes milliseconds, as long as a small fit; those of NumPy and SciPy are loaded by the imports
+    # the search for loaded libraries takes milliseconds, as long as a small fit; those of NumPy and SciPy are
+    # loaded by the imports
     return ThreadpoolController()
 
 
@@ -56,27 +58,32 @@ def effective_n_threads(n_threads: int | None = None) -> int:
     Parameters
     ----------
     n_threads : int or None
-        None: OMP_NUM_THREADS if set, else the number of processors available to this process by its affinity and the CPU limit of its
-        control group (container). Negative: counted from the number of processors (-1 = all). 0 raises ValueError. The number is capped at
-        `max_useful_threads()`.
+        None: OMP_NUM_THREADS if set, else the number of processors available to this process by its affinity
+        and the CPU limit of its control group (container). Negative: counted from the number of processors
+        (-1 = all). 0 raises ValueError. The number is capped at `max_useful_threads()`.
 
     Returns
     -------
     int
         At least 1; exactly 1 in a child forked after a parallel region, where the OpenMP runtime would hang.
     """
-    whole = isinstance(n_threads, numbers.Integral) or (isinstance(n_threads, numbers.Real) and float(n_threads).is_integer())
+    whole = isinstance(n_threads, numbers.Integral) or (
+        isinstance(n_threads, numbers.Real) and float(n_threads).is_integer()
+    )
     if n_threads is not None and (isinstance(n_threads, bool) or not whole):
         raise ValueError(f"n_threads must be None or a whole number, got {shown(n_threads)}.")
     if n_threads == 0:
-        raise ValueError("n_threads=0 is not a number of threads; pass None for all processors or a number >= 1.")
+        raise ValueError(
+            "n_threads=0 is not a number of threads; pass None for all processors or a number >= 1."
+        )
     if not _kernel.openmp():
         return 1
     if _state["forked"]:
         if not _state["warned"]:
             _state["warned"] = True
             warn_user(
-                "craftc uses one thread: this process was forked after a parallel fit, and OpenMP cannot continue in the child. "
+                "craftc uses one thread: this process was forked after a parallel fit, and OpenMP cannot "
+                "continue in the child. "
                 "Start workers with 'spawn' or 'forkserver' to use more.",
                 RuntimeWarning,
             )
@@ -90,7 +97,10 @@ def effective_n_threads(n_threads: int | None = None) -> int:
 
 
 def max_useful_threads() -> int:
-    """Upper limit of `n_threads`: four per processor, at least 16. More cost memory, and thousands crash the OpenMP runtime."""
+    """Upper limit of `n_threads`: four per processor, at least 16.
+
+    More cost memory, and thousands crash the OpenMP runtime.
+    """
     return min(max(16, 4 * _processors()), _kernel.MOST_THREADS)
 
 
@@ -109,10 +119,13 @@ def threads_for(n_threads: int, work: float) -> int:
     return n_threads
 
 
-def parallel_map(function: Callable[[S], T], items: Iterable[S], n_threads: int, stop: Event | None = None) -> list[T]:
+def parallel_map(
+    function: Callable[[S], T], items: Iterable[S], n_threads: int, stop: Event | None = None
+) -> list[T]:
     """``[function(item) for item in items]`` on up to `n_threads` Python threads; kernels release the GIL.
 
-    If a call fails or is interrupted, `stop` is set so that the others can end early; the pool waits for them.
+    If a call fails or is interrupted, `stop` is set so that the others can end early; the pool waits for
+    them.
     """
     items = list(items)
     if n_threads == 1 or len(items) < 2:

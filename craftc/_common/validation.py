@@ -1,4 +1,7 @@
-"""Checks of parameters and input shared by the estimators. An error names the parameter, what is allowed, and the value received."""
+"""Checks of parameters and input shared by the estimators.
+
+An error names the parameter, what is allowed, and the value received.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,10 @@ from numpy.typing import NDArray
 from craftc._common.shown import array_of, shown
 from craftc._common.typing import Labels
 
-_LEAST_WEIGHT, _MOST_WEIGHT = 1e-140, 1e140  # of all rows: products with squared deviations stay in the range of float64
+_LEAST_WEIGHT, _MOST_WEIGHT = (
+    1e-140,
+    1e140,
+)  # of all rows: products with squared deviations stay in the range of float64
 _COUNTABLE = 2.0**53
 _MOST_WHOLE = 2**31 - 1
 _MOST_PENALTY = 1e100
@@ -23,7 +29,9 @@ def check_choice(name: str, value: Any, choices: Sequence[str], otherwise: str =
     """Raise ValueError unless the value is one of the choices."""
     if not isinstance(value, str) or value not in choices:
         allowed = ", ".join(repr(choice) for choice in choices)
-        raise ValueError(f"{name} must be one of {allowed}{' ' + otherwise if otherwise else ''}, got {shown(value)}.")
+        raise ValueError(
+            f"{name} must be one of {allowed}{' ' + otherwise if otherwise else ''}, got {shown(value)}."
+        )
 
 
 def check_number(
@@ -37,7 +45,10 @@ def check_number(
     whole: bool = False,
     hint: str = "",
 ) -> float:
-    """The value as a float; raise unless it is a finite (whole) number within the bounds. Whole numbers fit into 32 bits."""
+    """The value as a float; raise unless it is a finite (whole) number within the bounds.
+
+    Whole numbers fit into 32 bits.
+    """
 
     def wanted() -> str:
         bounds = [
@@ -99,9 +110,19 @@ class Number:
     optional: bool = False
 
     def check(self, name: str, value: Any) -> None:
-        if (value is None and self.optional) or (self.infinite and isinstance(value, numbers.Real) and value == np.inf):
+        if (value is None and self.optional) or (
+            self.infinite and isinstance(value, numbers.Real) and value == np.inf
+        ):
             return
-        check_number(name, value, least=self.least, above=self.above, most=self.most, below=self.below, whole=self.whole)
+        check_number(
+            name,
+            value,
+            least=self.least,
+            above=self.above,
+            most=self.most,
+            below=self.below,
+            whole=self.whole,
+        )
 
 
 @dataclass(frozen=True)
@@ -132,12 +153,17 @@ class RandomState:
     """What `craftc._common.random.seed_of` takes."""
 
     def check(self, name: str, value: Any) -> None:
-        if value is None or value is np.random or isinstance(value, (np.random.RandomState, np.random.Generator)):
+        if (
+            value is None
+            or value is np.random
+            or isinstance(value, (np.random.RandomState, np.random.Generator))
+        ):
             return
         whole = isinstance(value, numbers.Integral) and not isinstance(value, (bool, np.bool_))
         if not whole or not 0 <= value < 1 << 64:
             raise ValueError(
-                f"{name} must be None, a whole number >= 0 and < 2**64, or a numpy.random.Generator or RandomState, got {shown(value)}."
+                f"{name} must be None, a whole number >= 0 and < 2**64, or a numpy.random.Generator or "
+                f"RandomState, got {shown(value)}."
             )
 
 
@@ -150,7 +176,9 @@ _COMMON: Mapping[str, Constraint] = {
 
 
 def check_parameters(estimator: Any) -> None:
-    """Check the parameters of an estimator by the table of its class, `_constraints`, in the order of the table, and those of all."""
+    """Check the parameters of an estimator by the table of its class, `_constraints`, in the order of the
+    table, and those of all.
+    """
     constraints: dict[str, Constraint] = dict(estimator._constraints)
     common = {name: constraint for name, constraint in _COMMON.items() if hasattr(estimator, name)}
     for name, constraint in (constraints | common).items():
@@ -158,11 +186,14 @@ def check_parameters(estimator: Any) -> None:
 
 
 def check_labels(labels: Any, n: int) -> Labels:
-    """Start labels given as `init`: contiguous int32, clusters renumbered 0..K-1 in order of value; raise unless they are labels."""
+    """Start labels given as `init`: contiguous int32, clusters renumbered 0..K-1 in order of value; raise
+    unless they are labels.
+    """
     array = array_of("init", labels, f"integer labels of shape ({n},)")
     if array.shape != (n,) or array.dtype.kind not in "iu":
         raise ValueError(
-            f"init must be integer labels of shape ({n},), one label for each row, got {array.dtype} of shape {array.shape}."
+            f"init must be integer labels of shape ({n},), one label for each row, got {array.dtype} of "
+            f"shape {array.shape}."
         )
     if array.min() < 0:
         raise ValueError(f"init must contain non-negative cluster labels; got {array.min()}.")
@@ -176,7 +207,10 @@ def check_weight(sample_weight: Any, n: int) -> NDArray[np.float64] | None:
         return None
     weight = np.asarray(sample_weight)
     if weight.dtype.kind not in "fiub" or weight.ndim > 1:
-        raise ValueError(f"Sample weights must be 1D array or scalar of numbers, got shape {weight.shape} of {weight.dtype}.")
+        raise ValueError(
+            f"Sample weights must be 1D array or scalar of numbers, got shape {weight.shape} of "
+            f"{weight.dtype}."
+        )
     weight = np.full(n, weight, np.float64) if weight.ndim == 0 else weight.astype(np.float64)
     if len(weight) != n:
         raise ValueError(f"sample_weight.shape == {weight.shape}, expected ({n},): one weight for every row.")
@@ -188,7 +222,8 @@ def check_weight(sample_weight: Any, n: int) -> NDArray[np.float64] | None:
         total = float(weight.sum())
     if not _LEAST_WEIGHT <= total <= _MOST_WEIGHT:
         raise ValueError(
-            f"sample_weight sums to {total:.3g}, outside {_LEAST_WEIGHT:g} to {_MOST_WEIGHT:g}; scale the weights "
+            f"sample_weight sums to {total:.3g}, outside {_LEAST_WEIGHT:g} to {_MOST_WEIGHT:g}; scale the "
+            "weights "
             f"{'up' if total < 1 else 'down'}."
         )
     return weight
@@ -199,7 +234,8 @@ def check_countable(weight: NDArray[np.float64] | None) -> None:
     total = 0.0 if weight is None else float(weight.sum())
     if total > _COUNTABLE:
         raise ValueError(
-            f"sample_weight sums to {total:.3g}, but a weight is a number of rows, and more than 2**53 = {_COUNTABLE:.3g} rows cannot be "
+            f"sample_weight sums to {total:.3g}, but a weight is a number of rows, and more than 2**53 = "
+            f"{_COUNTABLE:.3g} rows cannot be "
             "counted exactly; scale the weights down."
         )
 
@@ -212,10 +248,13 @@ def check_penalties(value: Any, name: str = "fusion_penalty") -> NDArray[np.floa
         raise ValueError(f"{name} must be a finite number >= 0 or an array of them, got {shown(value)}.")
     penalties = penalties.astype(np.float64)
     if (penalties > _MOST_PENALTY).any():
-        raise ValueError(f"{name} must be at most {_MOST_PENALTY:g}, whose square is a float64, got {shown(value)}.")
+        raise ValueError(
+            f"{name} must be at most {_MOST_PENALTY:g}, whose square is a float64, got {shown(value)}."
+        )
     if (np.diff(penalties) >= 0).any():
         raise ValueError(
-            f"{name} must decrease along a path, because each optimum is the start of the next; got values that rise or repeat. "
+            f"{name} must decrease along a path, because each optimum is the start of the next; got values "
+            "that rise or repeat. "
             "Sort them, the largest first."
         )
     return penalties

@@ -17,7 +17,8 @@ _NO_WEIGHT = np.empty(0, np.int64)
 def integer_weights(weight: NDArray[Any] | None) -> tuple[Integers, float]:
     """Weights as integers and the weight of one count.
 
-    Integers are unchanged, so that weight 2 is bit-identical to two rows; other weights are rounded to 2^-46 of their sum.
+    Integers are unchanged, so that weight 2 is bit-identical to two rows; other weights are rounded to 2^-46
+    of their sum.
     """
     if weight is None:
         return _NO_WEIGHT, 1.0

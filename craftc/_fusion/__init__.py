@@ -1,1 +1,3 @@
-"""The engine of convex clustering, of rows and of covariates: data fits, graph, regularization path and solvers."""
+"""The engine of convex clustering, of rows and of covariates: data fits, graph, regularization path and
+solvers.
+"""

@@ -1,4 +1,6 @@
-"""Aggregates of nearby nodes inside large clusters, by which flows reach distant parts of a cluster in few steps."""
+"""Aggregates of nearby nodes inside large clusters, by which flows reach distant parts of a cluster in few
+steps.
+"""
 
 from __future__ import annotations
 
@@ -56,7 +58,10 @@ class Aggregates(NamedTuple):
         place[order] = np.arange(len(owner)) - first[owner[order]]
         parts = np.where(size >= MIN_NODES, count, 0).astype(np.intp)
         weight = _weights(edge, radius, d)
-        inverse = [_inverse(edge, weight, place[group], cluster, int(c), int(parts[c])) for c in np.flatnonzero(parts)]
+        inverse = [
+            _inverse(edge, weight, place[group], cluster, int(c), int(parts[c]))
+            for c in np.flatnonzero(parts)
+        ]
         return Aggregates(place[group], parts, np.concatenate(inverse) if inverse else np.empty(0))
 
 
@@ -89,7 +94,9 @@ def _inverse(edge: Edges, weight: Floats, group: Labels, cluster: Labels, own: i
     laplacian = np.zeros((parts, parts))
     np.add.at(laplacian, (a[apart], b[apart]), -weight[apart])
     laplacian += laplacian.T
-    diagonal = np.bincount(a, weight * (apart | to_zero_node), minlength=parts) + np.bincount(b, weight * apart, minlength=parts)
+    diagonal = np.bincount(a, weight * (apart | to_zero_node), minlength=parts) + np.bincount(
+        b, weight * apart, minlength=parts
+    )
     laplacian[np.diag_indices(parts)] = (1.0 + _SHIFT) * diagonal + 1e-300
     if not to_zero_node.any():
         laplacian += diagonal.mean() / parts  # its null space are the constants

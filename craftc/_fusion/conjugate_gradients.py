@@ -12,15 +12,19 @@ from scipy.linalg import lapack
 from craftc._common.typing import Floats
 from craftc._fusion.datafits import Datafit, Evaluation
 
-_MANY_NUMBERS = 4  # per node, from which products with the Hessian cost more than solutions with a factor of one matrix for all of them
+# per node, from which products with the Hessian cost more than solutions with a factor of one matrix for all
+# of them
+_MANY_NUMBERS = 4
 _FACTORED = 1000  # nodes up to which such a factor pays
 _SHIFTS = 30  # of the diagonal, each ten times the last
 
 
 class Preconditioner:
-    """An approximation of the Hessian at a point: its diagonal or, with many numbers at a node, its mean over the classes.
+    """An approximation of the Hessian at a point: its diagonal or, with many numbers at a node, its mean over
+    the classes.
 
-    The mean is scaled to the diagonal of every class, whose curvatures differ by orders of magnitude where a column belongs to few classes.
+    The mean is scaled to the diagonal of every class, whose curvatures differ by orders of magnitude where a
+    column belongs to few classes.
 
     Parameters
     ----------
@@ -37,7 +41,9 @@ class Preconditioner:
     def scale(self, weight: Floats) -> Callable[[Floats], Floats]:
         """Multiplication by the inverse of the approximation + diag(weight)."""
         if self.mean is None:
-            inverse = 1.0 / np.maximum(self.diagonal + weight, np.finfo(np.float64).tiny)  # columns whose squares underflow
+            inverse = 1.0 / np.maximum(
+                self.diagonal + weight, np.finfo(np.float64).tiny
+            )  # columns whose squares underflow
             return lambda residual: inverse * residual
         tiny = np.finfo(np.float64).tiny
         system, basis = self.mean.mean.copy(), self.mean.basis
@@ -63,7 +69,8 @@ def newton_direction(
     tolerance: float,
     max_products: int,
 ) -> Floats:
-    """-(H + diag(weight))^-1 gradient by preconditioned conjugate gradients, until the norm of the residual is below the tolerance.
+    """-(H + diag(weight))^-1 gradient by preconditioned conjugate gradients, until the norm of the residual
+    is below the tolerance.
 
     `scale` multiplies by an approximate inverse of H + diag(weight).
     """
@@ -73,7 +80,9 @@ def newton_direction(
     for _ in range(max_products if 0 < product < math.inf else 0):
         image = datafit.hessian_product(X, point, direction) + weight * direction
         curvature = float(np.vdot(direction, image))
-        if not 0 < curvature < math.inf:  # underflow: nothing is left to gain; overflow: columns of very different scales
+        if (
+            not 0 < curvature < math.inf
+        ):  # underflow: nothing is left to gain; overflow: columns of very different scales
             break
         alpha = product / curvature
         if not alpha * float(np.abs(direction).max()) < math.inf:
@@ -91,10 +100,11 @@ def newton_direction(
 
 
 def cholesky(matrix: Floats, max_curvature: float) -> Floats:
-    """Lower Cholesky factor of a Hessian; one that is not positive definite in rounding gets a larger diagonal.
+    """Lower Cholesky factor of a Hessian; one that is not positive definite in rounding gets a larger
+    diagonal.
 
-    `max_curvature` bounds the curvature of the data fit. Where the fitted probabilities are all 0 or 1 the Hessian itself is 0, and
-    the diagonal is enlarged by a share of that bound.
+    `max_curvature` bounds the curvature of the data fit. Where the fitted probabilities are all 0 or 1 the
+    Hessian itself is 0, and the diagonal is enlarged by a share of that bound.
 
     Raises
     ------

@@ -1,4 +1,6 @@
-"""Data fits of convex clustering, on columns that may be sums over clusters: the multinomial loss, and squares."""
+"""Data fits of convex clustering, on columns that may be sums over clusters: the multinomial loss, and
+squares.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,8 @@ from craftc._common.typing import Floats, Labels
 from craftc._kernels import multinomial as _kernel
 
 _DENSE = 0.25  # density from which sums are kept as a dense array
-_SMALL_CHANGE = 1e-3  # of a logit: a coefficient that changes a logit by this is the scale of coefficients that are all zero
+# of a logit: a coefficient that changes a logit by this is the scale of coefficients that are all zero
+_SMALL_CHANGE = 1e-3
 _PARTS, _PART_WIDTH = 2, 64  # of the columns, for the blocks of a Hessian
 _CACHED = 20_000  # numbers of a block of rows, whose arrays stay in the cache
 _MAX_BLOCKS = 8  # of the rows of a sparse table, each with its own sums
@@ -28,7 +31,9 @@ class Evaluation(NamedTuple):
     """A data fit at some coefficients."""
 
     value: float
-    entropy: float  # its negative convex conjugate at the residual; of the multinomial loss the entropy of the fitted probabilities
+    # its negative convex conjugate at the residual; of the multinomial loss the entropy of the fitted
+    # probabilities
+    entropy: float
     proba: Floats  # (n, c)
 
 
@@ -41,7 +46,9 @@ class MeanHessian(NamedTuple):
 
 
 class Datafit(Protocol):
-    """A smooth convex function of X theta, for X (n, m + 1) with the intercept's column last and theta (m + 1, q)."""
+    """A smooth convex function of X theta, for X (n, m + 1) with the intercept's column last and theta (m +
+    1, q).
+    """
 
     q: int  # numbers per covariate
     objective_floor: float  # smallest objective that a relative accuracy refers to
@@ -81,7 +88,8 @@ class Datafit(Protocol):
 
 
 class Multinomial:
-    """sum_s lse(B x_s + beta0) - (B x_s + beta0)_{y_s} for B = V theta, V an orthonormal basis of the vectors whose sum is zero.
+    """sum_s lse(B x_s + beta0) - (B x_s + beta0)_{y_s} for B = V theta, V an orthonormal basis of the vectors
+    whose sum is zero.
 
     Parameters
     ----------
@@ -93,7 +101,9 @@ class Multinomial:
         Of passes over a sparse table.
     """
 
-    def __init__(self, y: NDArray[np.intp], c: int, objective_floor: float = 1e-12, n_threads: int = 1) -> None:
+    def __init__(
+        self, y: NDArray[np.intp], c: int, objective_floor: float = 1e-12, n_threads: int = 1
+    ) -> None:
         self.y, self.c, self.q, self.basis = y, c, c - 1, centred_basis(c)
         self.objective_floor, self.n_threads = objective_floor, n_threads
         self.codes, self.width = np.asarray(y, np.int32), -(-c // _kernel.TILE) * _kernel.TILE
@@ -123,9 +133,13 @@ class Multinomial:
     def at(self, X: Any, theta: Floats) -> Evaluation:
         if self._in_kernel(X):
             proba = np.empty((len(self.y), self.c))
-            value, entropy = _kernel.evaluate(*_entries(X), self._of_classes(theta), self.codes, proba, *self._passes(X, 2))
+            value, entropy = _kernel.evaluate(
+                *_entries(X), self._of_classes(theta), self.codes, proba, *self._passes(X, 2)
+            )
             return Evaluation(value, entropy, proba)
-        logits = (self.basis @ (X @ theta).T).T  # transposed, so that sums over the few classes are sums of long rows
+        logits = (
+            self.basis @ (X @ theta).T
+        ).T  # transposed, so that sums over the few classes are sums of long rows
         logits -= logits.max(axis=1, keepdims=True)
         proba = np.exp(logits)
         total = proba.sum(axis=1)
@@ -178,7 +192,8 @@ class Multinomial:
             for k, (a, b) in enumerate(zip(*self.pairs, strict=True)):
                 out[:, a, :, b] = out[:, b, :, a] = gram(X, weight[:, k])
             return out.reshape(width * q, width * q)
-        # blocks are symmetric: columns of the first part against all, then those of each part against the columns from there on
+        # blocks are symmetric: columns of the first part against all, then those of each part against the
+        # columns from there on
         bounds = np.linspace(0, width, 1 + min(_PARTS, 1 + width // _PART_WIDTH), dtype=int)
         for start, stop in pairwise(bounds.tolist()):
             blocks = X[:, start:].T @ (X[:, None, start:stop] * weight[:, :, None]).reshape(len(X), -1)
@@ -189,7 +204,9 @@ class Multinomial:
         return out.reshape(width * q, width * q)
 
     def _hessian_by_classes(self, X: Any, point: Evaluation) -> Floats:
-        """sum_s x x' * (V' diag(p) V - V'p p'V): as many products of columns as classes, not as pairs of them."""
+        """sum_s x x' * (V' diag(p) V - V'p p'V): as many products of columns as classes, not as pairs of
+        them.
+        """
         width, mean = X.shape[1], point.proba @ self.basis
         own, both = np.zeros((width, self.c * width)), np.zeros((width * self.q, width * self.q))
         for start in range(0, X.shape[0], _ROWS):
@@ -199,7 +216,9 @@ class Multinomial:
             products = (rows[:, :, None] * mean[some][:, None, :]).reshape(len(rows), -1)
             both += products.T @ products
         squares_of_basis = self.basis[:, :, None] * self.basis[:, None, :]
-        classes = np.tensordot(own.reshape(width, self.c, width), squares_of_basis, axes=(1, 0)).transpose(0, 2, 1, 3)
+        classes = np.tensordot(own.reshape(width, self.c, width), squares_of_basis, axes=(1, 0)).transpose(
+            0, 2, 1, 3
+        )
         return np.asarray(classes.reshape(both.shape) - both)
 
     def _curvature(self, point: Evaluation) -> Floats:
@@ -226,7 +245,9 @@ class Multinomial:
     def hessian_product(self, X: Any, point: Evaluation, direction: Floats) -> Floats:
         if self._in_kernel(X):
             out = aligned((X.shape[1], self.width))
-            _kernel.hessian_product(*_entries(X), point.proba, self._of_classes(direction), out, *self._passes(X, X.shape[1] + 2))
+            _kernel.hessian_product(
+                *_entries(X), point.proba, self._of_classes(direction), out, *self._passes(X, X.shape[1] + 2)
+            )
             return np.asarray(out[:, : self.c] @ self.basis)
         change = X @ direction
         rows = max(_CACHED // self.c, 1)
@@ -251,7 +272,9 @@ class Multinomial:
 
     def _passes(self, X: Any, rows: int) -> tuple[Floats, int]:
         """Work of a pass over a sparse table, with these rows for each of its blocks, and its threads."""
-        blocks = min(max(X.nnz // (X.shape[1] * self.width), 1), _MAX_BLOCKS)  # their sums take no more memory than the table
+        blocks = min(
+            max(X.nnz // (X.shape[1] * self.width), 1), _MAX_BLOCKS
+        )  # their sums take no more memory than the table
         if self._work.size < blocks * rows * self.width:
             self._work = aligned((blocks * rows * self.width,))
         work = self._work[: blocks * rows * self.width]
@@ -259,7 +282,8 @@ class Multinomial:
 
 
 class Squares:
-    """1/2 |P|^2 - <P, U>: with a ridge of 1/2 on U, the data fit 1/2 |P - U|^2 of convex clustering. It has no intercept.
+    """1/2 |P|^2 - <P, U>: with a ridge of 1/2 on U, the data fit 1/2 |P - U|^2 of convex clustering. It has
+    no intercept.
 
     Parameters
     ----------
@@ -269,7 +293,9 @@ class Squares:
 
     def __init__(self, P: Floats) -> None:
         self.q, self.half_squares = P.shape[1], 0.5 * float((P**2).sum())
-        self.objective_floor = max(1e-9 * self.half_squares, 1e-300)  # objectives are differences of numbers of this size
+        self.objective_floor = max(
+            1e-9 * self.half_squares, 1e-300
+        )  # objectives are differences of numbers of this size
 
     def columns(self, X: Any, label: Labels, m: int) -> Any:
         return column_sums(X, label, m, 0.0)
@@ -317,10 +343,14 @@ def centred_basis(c: int) -> Floats:
 
 
 def column_sums(X: Any, label: Labels, m: int, last: float = 1.0) -> Any:
-    """(n, m + 1) sums of the covariates of every cluster, and a constant column; sparse if X and the sums are."""
+    """(n, m + 1) sums of the covariates of every cluster, and a constant column; sparse if X and the sums
+    are.
+    """
     if sparse.issparse(X):
         own = label < m
-        member = sparse.csr_array((np.ones(int(own.sum())), (np.flatnonzero(own).astype(np.int32), label[own])), (X.shape[1], m))
+        member = sparse.csr_array(
+            (np.ones(int(own.sum())), (np.flatnonzero(own).astype(np.int32), label[own])), (X.shape[1], m)
+        )
         sums = sparse.hstack([X @ member, np.full((X.shape[0], 1), last)], format="csr")
         return sums.toarray() if sums.nnz > _DENSE * sums.shape[0] * sums.shape[1] else sums
     out = np.zeros((len(X), m + 1))

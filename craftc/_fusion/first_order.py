@@ -1,4 +1,6 @@
-"""Large subproblems: the paper's ADMM with one vector per edge, and accelerated dual ascent (AMA) for convex clustering."""
+"""Large subproblems: the paper's ADMM with one vector per edge, and accelerated dual ascent (AMA) for convex
+clustering.
+"""
 
 from __future__ import annotations
 
@@ -43,8 +45,18 @@ class EdgeDuals:
         Returns the node sums (m, q) of the projections, and the sum of |change|^2 / step.
         """
         sums = np.empty((len(b) + 1, b.shape[1]))
-        moved = _kernel.edge_pass(with_zero_node(b), self.subproblem.coarsening.edge, self.subproblem.radius, step, relax, self.lam,
-                                  self.fused, sums, self.work, self.n_threads)
+        moved = _kernel.edge_pass(
+            with_zero_node(b),
+            self.subproblem.coarsening.edge,
+            self.subproblem.radius,
+            step,
+            relax,
+            self.lam,
+            self.fused,
+            sums,
+            self.work,
+            self.n_threads,
+        )
         return sums[:-1], moved
 
     def node_sums(self) -> Floats:
@@ -59,7 +71,8 @@ class EdgeAdmm:
     """The paper's ADMM (Section 3), exactly, reduced to one vector per edge, with penalties rho_e.
 
         lam_e <- Proj(lam_e + rho_e / 2 (b_i - b_j))
-        B     <- argmin data fit + ridge |B|^2 + <2 G_new - G_old, B> + 1/2 sum_i D_i |b_i - b_i_old|^2,   D_i = sum_e rho_e
+        B     <- argmin data fit + ridge |B|^2 + <2 G_new - G_old, B> + 1/2 sum_i D_i |b_i - b_i_old|^2,   D_i
+        = sum_e rho_e
 
     G are the node sums of lam.
 
@@ -72,7 +85,11 @@ class EdgeAdmm:
     """
 
     def __init__(self, subproblem: Subproblem, theta: Floats, dual: Floats, rho: Floats) -> None:
-        self.subproblem, self.X, self.datafit = subproblem, subproblem.coarsening.X, subproblem.coarsening.datafit
+        self.subproblem, self.X, self.datafit = (
+            subproblem,
+            subproblem.coarsening.X,
+            subproblem.coarsening.datafit,
+        )
         self.edges = EdgeDuals(subproblem, dual)
         self.relaxed = theta.copy()
         self.sums = self.edges.node_sums()
@@ -89,7 +106,9 @@ class EdgeAdmm:
         self.scale = self.preconditioner.scale(self.subproblem.weight + self.damping)
 
     def iterate(self, relax: float, inner: float) -> tuple[float, float]:
-        """One iteration, whose step in B may leave a gradient of norm `inner`; the distances B and lam moved, each in its own metric."""
+        """One iteration, whose step in B may leave a gradient of norm `inner`; the distances B and lam moved,
+        each in its own metric.
+        """
         m, relaxed = self.subproblem.coarsening.m, self.relaxed
         sums, moved = self.edges.edge_pass(relaxed[:m], 0.5 * self.rho, relax)
         linear = with_zero_node(2.0 * sums - self.sums) - self.damping * relaxed
@@ -103,14 +122,18 @@ class EdgeAdmm:
         return float(np.sqrt((self.damping * change**2).sum())), float(np.sqrt(2.0 * moved))
 
     def _minimise(self, linear: Floats, tolerance: float) -> None:
-        """theta <- argmin data fit + 1/2 sum_i (weight_i + D_i) |theta_i|^2 + <linear, theta>, by Newton steps of conjugate gradients."""
+        """theta <- argmin data fit + 1/2 sum_i (weight_i + D_i) |theta_i|^2 + <linear, theta>, by Newton
+        steps of conjugate gradients.
+        """
         X, datafit, weight = self.X, self.datafit, self.subproblem.weight + self.damping
         theta, point, data_gradient = self.theta, self.point, self.gradient
         value = point.value + float((0.5 * weight * theta**2 + linear * theta).sum())
         for step in range(_NEWTON_STEPS):
             gradient = data_gradient + weight * theta + linear
             size = float(np.sqrt((gradient**2).sum()))
-            if step and size <= tolerance:  # always one step: if B did not move, the balance of the penalty would be misled
+            if (
+                step and size <= tolerance
+            ):  # always one step: if B did not move, the balance of the penalty would be misled
                 break
             goal = max(0.5 * tolerance, 1e-3 * size)
             direction = newton_direction(datafit, X, point, weight, self.scale, gradient, goal, _PRODUCTS)
@@ -132,11 +155,14 @@ class EdgeAdmm:
         self.gradient = self.datafit.gradient(self.X, self.point)
         residual = (self.gradient + subproblem.weight * self.theta)[:m] + self.projected_sums
         size, scale = subproblem.coarsening.size, subproblem.coefficient_scale
-        return subproblem.edge_gap(self.theta, self.edges.lam) + node_gap(residual, self.theta[:m], subproblem.ridge, size, scale)
+        return subproblem.edge_gap(self.theta, self.edges.lam) + node_gap(
+            residual, self.theta[:m], subproblem.ridge, size, scale
+        )
 
 
 class Admm:
-    """Over-relaxed ADMM until the duality gap is small; its penalties rho_e = stiffness * radius_e are balanced as it proceeds.
+    """Over-relaxed ADMM until the duality gap is small; its penalties rho_e = stiffness * radius_e are
+    balanced as it proceeds.
 
     Parameters
     ----------
@@ -164,14 +190,24 @@ class Admm:
             if not check:
                 continue
             gap = admm.gap()
-            value = admm.point.value + 0.5 * float((subproblem.weight * admm.theta**2).sum()) + subproblem.penalty(admm.theta)
-            if gap <= subproblem.accuracy * max(abs(value), subproblem.objective_floor) or value - gap > subproblem.limit:
+            value = (
+                admm.point.value
+                + 0.5 * float((subproblem.weight * admm.theta**2).sum())
+                + subproblem.penalty(admm.theta)
+            )
+            if (
+                gap <= subproblem.accuracy * max(abs(value), subproblem.objective_floor)
+                or value - gap > subproblem.limit
+            ):
                 break
             if moved.min() > 0:
-                # towards the penalty at which B and lam move equally far, by ever smaller changes, so that the iteration converges
+                # towards the penalty at which B and lam move equally far, by ever smaller changes, so that
+                # the iteration converges
                 change = np.clip((moved[1] / moved[0]) ** 0.25, 1 / _MAX_CHANGE, _MAX_CHANGE)
                 natural = 1.0 / subproblem.scale(admm.theta)
-                stiffness = float(np.clip(stiffness * change ** min(1.0, _DAMPED / k), natural / _RANGE, natural * _RANGE))
+                stiffness = float(
+                    np.clip(stiffness * change ** min(1.0, _DAMPED / k), natural / _RANGE, natural * _RANGE)
+                )
                 admm.set_rho(stiffness * subproblem.radius)
             moved[:] = 0.0
         self.stiffness = stiffness
@@ -202,7 +238,8 @@ class Ama:
             raise TypeError("The dual of this data fit has no gradient in closed form.")
         m, edge, weight = coarsening.m, coarsening.edge, subproblem.weight[:-1]
         linear = coarsening.X[:, :m].T
-        # steps r_e / (R_i / w_i + R_j / w_j), R_i the sum of radii at a node: below the inverse of the dual's curvature
+        # steps r_e / (R_i / w_i + R_j / w_j), R_i the sum of radii at a node: below the inverse of the dual's
+        # curvature
         load = degrees(edge, subproblem.radius, m) / weight[:, 0]
         step = subproblem.radius / (load[edge[:, 0]] + load[edge[:, 1]])
         edges = EdgeDuals(subproblem, dual)
@@ -213,12 +250,20 @@ class Ama:
             new, _ = edges.edge_pass((linear - extrapolated) / weight, step, 1.0)
             if k % _CHECK_EVERY == 0 or k == self.max_iter:
                 b = (linear - new) / weight
-                value = float((0.5 * weight * b**2 - linear * b).sum()) + datafit.half_squares + subproblem.penalty(b)
-                if subproblem.edge_gap(b, edges.lam) <= subproblem.accuracy * max(abs(value), subproblem.objective_floor):
+                value = (
+                    float((0.5 * weight * b**2 - linear * b).sum())
+                    + datafit.half_squares
+                    + subproblem.penalty(b)
+                )
+                if subproblem.edge_gap(b, edges.lam) <= subproblem.accuracy * max(
+                    abs(value), subproblem.objective_floor
+                ):
                     break
             next_t = 0.5 * (1.0 + np.sqrt(1.0 + 4.0 * t * t))
             momentum, t = (t - 1.0) / next_t, next_t
-            if float(((before - edges.lam) * (edges.lam - lam)).sum()) > 0:  # the step goes against the momentum: restart
+            if (
+                float(((before - edges.lam) * (edges.lam - lam)).sum()) > 0
+            ):  # the step goes against the momentum: restart
                 momentum, t = 0.0, 1.0
             change, change_of_sums = edges.lam - lam, new - sums
             lam, sums = edges.lam.copy(), new
@@ -226,7 +271,9 @@ class Ama:
             extrapolated = new + momentum * change_of_sums
         theta = with_zero_node((linear - new) / weight)
         self.n_iter += k
-        return SolverResult(theta, datafit.at(coarsening.X, theta), edges.lam, edges.fused, k, k >= self.max_iter)
+        return SolverResult(
+            theta, datafit.at(coarsening.X, theta), edges.lam, edges.fused, k, k >= self.max_iter
+        )
 
 
 def degrees(edge: NDArray[np.int32], weight: Floats, m: int) -> Floats:

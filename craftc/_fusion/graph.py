@@ -45,10 +45,14 @@ class Graph:
 
 
 def edges_of(matrix: Any, d: int, name: str, node: str) -> tuple[NDArray[np.intp], Floats]:
-    """Pairs i < j with S_ij > 0, sorted, and their S_ij; raise unless the matrix is symmetric but for rounding, finite and >= 0."""
+    """Pairs i < j with S_ij > 0, sorted, and their S_ij; raise unless the matrix is symmetric but for
+    rounding, finite and >= 0.
+    """
     matrix = matrix if sparse.issparse(matrix) else array_of(name, matrix, "a square array of numbers >= 0")
     if matrix.shape != (d, d):
-        raise ValueError(f"{name} must have shape ({d}, {d}), one row and column for every {node}, got {matrix.shape}.")
+        raise ValueError(
+            f"{name} must have shape ({d}, {d}), one row and column for every {node}, got {matrix.shape}."
+        )
     if matrix.dtype.kind not in "fiub":
         raise ValueError(f"{name} must hold numbers, got {matrix.dtype}.")
     if sparse.issparse(matrix):
@@ -61,12 +65,18 @@ def edges_of(matrix: Any, d: int, name: str, node: str) -> tuple[NDArray[np.intp
     if len(wrong):
         raise ValueError(f"{name} must be finite and >= 0 (0: no edge), got {wrong[0]}.")
     if values.size and values.max() > _LARGEST:
-        raise ValueError(f"{name} must be at most {_LARGEST:g}, or their sums overflow, got {values.max():.3g}; scale them down.")
+        raise ValueError(
+            f"{name} must be at most {_LARGEST:g}, or their sums overflow, got {values.max():.3g}; scale "
+            "them down."
+        )
     difference = float(abs(matrix - matrix.T).max()) if d else 0.0
     if 0 < difference <= _ROUNDING * float(values.max()):
         matrix = (matrix + matrix.T) / 2
     elif difference > 0:
-        raise ValueError(f"{name} must be symmetric, got a difference of {difference:.3g} to its transpose; pass (S + S.T) / 2.")
+        raise ValueError(
+            f"{name} must be symmetric, got a difference of {difference:.3g} to its transpose; pass (S + "
+            "S.T) / 2."
+        )
     if not sparse.issparse(matrix):
         row, column = np.nonzero(np.triu(matrix, 1))
         return np.stack([row, column], axis=1), matrix[row, column]
@@ -79,12 +89,16 @@ def edges_of(matrix: Any, d: int, name: str, node: str) -> tuple[NDArray[np.intp
 
 def components(graph: Graph, joined: NDArray[np.uint8] | None = None) -> Labels:
     """(d + 1,) connected components over the joined edges (None: all); that of the zero node is the last."""
-    label, _ = _kernel.components(graph.d + 1, graph.edge, np.ones(len(graph.edge), np.uint8) if joined is None else joined)
+    label, _ = _kernel.components(
+        graph.d + 1, graph.edge, np.ones(len(graph.edge), np.uint8) if joined is None else joined
+    )
     return zero_node_last(label)
 
 
 def zero_node_last(label: Labels) -> Labels:
-    """Labels by first appearance, except that the cluster of the zero node, the last one, gets the largest number."""
+    """Labels by first appearance, except that the cluster of the zero node, the last one, gets the largest
+    number.
+    """
     last = label[-1]
     out = label - (label > last)
     out[label == last] = label.max()

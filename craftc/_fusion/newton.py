@@ -19,15 +19,25 @@ MAX_UNKNOWNS = 800
 MAX_UNKNOWNS_SPARSE = 150  # of a sparse X, whose products are cheap compared with a factorisation
 MAX_WIDTH = 64  # numbers of a node
 _NEWTON_STEPS = 60  # of one minimisation, at most
-_MIN_DECREASE = 0.4  # an old factor is replaced if the predicted decrease is more than this share of the last one
+_MIN_DECREASE = (
+    0.4  # an old factor is replaced if the predicted decrease is more than this share of the last one
+)
 _NEAR = 1e-2  # of the objective: up to this predicted decrease the first step may use an old factor
 _GROW_SIGMA = 5.0  # sigma grows by this where the dual lags
-_SHRINK_SIGMA = 100.0  # and shrinks by this where every step ends at the next kink, as happens far from the optimum
+_SHRINK_SIGMA = (
+    100.0  # and shrinks by this where every step ends at the next kink, as happens far from the optimum
+)
 _LAST_STEP = 0.05  # of the goal: the minimisation ends at this predicted decrease
-_INEXACT, _PRODUCTS = 0.3, 300  # without edges: share of the gradient that conjugate gradients leave at most, and their products
+_INEXACT, _PRODUCTS = (
+    0.3,
+    300,
+)  # without edges: share of the gradient that conjugate gradients leave at most, and their products
 _MAX_SIGMA_SCALE = 1e4  # beyond, sigma would drown the data fit in rounding
 _MIN_SIGMA_SCALE = 1e-12  # below, the dual variables no longer move
-_SHORT_STEP, _SHORTEST_STEP = 1e-3, 1e-10  # of a line search: below the first, the objective must fall; below the second, it ends
+_SHORT_STEP, _SHORTEST_STEP = (
+    1e-3,
+    1e-10,
+)  # of a line search: below the first, the objective must fall; below the second, it ends
 _MULTIPLIER_UPDATES = 40
 _SIGMA = 1e4  # sigma at the start, in radii per scale of the coefficients
 
@@ -65,18 +75,31 @@ class Newton:
         if not len(dual):
             return self._without_edges(subproblem, theta, dual)
         coarsening, datafit = subproblem.coarsening, subproblem.coarsening.datafit
-        X, m, edge, r, weight = coarsening.X, coarsening.m, coarsening.edge, subproblem.radius, subproblem.weight
+        X, m, edge, r, weight = (
+            coarsening.X,
+            coarsening.m,
+            coarsening.edge,
+            subproblem.radius,
+            subproblem.weight,
+        )
         project_onto_balls(dual, r)
         sigma = r * (coarsening.sigma_scale * _SIGMA / subproblem.scale(theta))
         projected, fused = np.empty_like(dual), np.zeros(len(edge), np.uint8)
         no_hessian = np.empty((1, 1))
-        hessian, factor, steps, max_steps = coarsening.hessian, coarsening.factor, 0, self.max_iter - self.n_iter
+        hessian, factor, steps, max_steps = (
+            coarsening.hessian,
+            coarsening.factor,
+            0,
+            self.max_iter - self.n_iter,
+        )
 
         def lagrangian(theta: Floats) -> tuple[float, Floats, Evaluation]:
             point = datafit.at(X, theta)
             gradient = datafit.gradient(X, point) + weight * theta
             value = point.value + 0.5 * float((weight * theta * theta).sum())
-            value += _kernel.newton_terms(theta[:m], edge, r, sigma, dual, projected, fused, gradient, no_hessian)
+            value += _kernel.newton_terms(
+                theta[:m], edge, r, sigma, dual, projected, fused, gradient, no_hessian
+            )
             return value, gradient, point
 
         for _ in range(_MULTIPLIER_UPDATES):
@@ -88,26 +111,40 @@ class Newton:
                         hessian = datafit.hessian(X, point)
                     system = hessian.copy()
                     system[np.diag_indices(len(system))] += np.repeat(weight[:, 0], datafit.q)
-                    _kernel.newton_terms(theta[:m], edge, r, sigma, dual, projected, fused, np.zeros_like(gradient), system)
+                    _kernel.newton_terms(
+                        theta[:m], edge, r, sigma, dual, projected, fused, np.zeros_like(gradient), system
+                    )
                     factor = cholesky(system, datafit.max_curvature(X))
                     steps += 1
                 direction = -lapack.dpotrs(factor, gradient.ravel(), lower=1)[0].reshape(gradient.shape)
                 decrease = -float((gradient * direction).sum())
                 goal = subproblem.accuracy * max(abs(value), subproblem.objective_floor)
-                # where sigma is large, a small decrease says little about the residuals: continue until they no longer fall
-                gap = node_gap(gradient[:m], theta[:m], subproblem.ridge, coarsening.size, subproblem.coefficient_scale)
-                converged = decrease <= _LAST_STEP * goal and (gap <= goal or (decrease <= 1e-4 * goal and gap > 0.5 * last_gap))
+                # where sigma is large, a small decrease says little about the residuals: continue until they
+                # no longer fall
+                gap = node_gap(
+                    gradient[:m], theta[:m], subproblem.ridge, coarsening.size, subproblem.coefficient_scale
+                )
+                converged = decrease <= _LAST_STEP * goal and (
+                    gap <= goal or (decrease <= 1e-4 * goal and gap > 0.5 * last_gap)
+                )
                 if converged or steps >= max_steps:
                     break
                 last_gap = gap
-                t, _, trial, (new, new_gradient, new_point) = line_search(lagrangian, theta, direction, value, decrease)
-                if t < _SHORT_STEP and not new < value:  # columns of very different scales: the rest is rounding
+                t, _, trial, (new, new_gradient, new_point) = line_search(
+                    lagrangian, theta, direction, value, decrease
+                )
+                if (
+                    t < _SHORT_STEP and not new < value
+                ):  # columns of very different scales: the rest is rounding
                     lagrangian(theta)  # `projected` and `fused`, which are those of the trial
                     factor = hessian = None
                     break
                 theta, value, gradient, point = trial, new, new_gradient, new_point
-                # keep the old factor while steps converge fast with it, and the Hessian of the data fit for the next penalty
-                if t < 1.0 or decrease > (_MIN_DECREASE * last_decrease if last_decrease else _NEAR * abs(value)):
+                # keep the old factor while steps converge fast with it, and the Hessian of the data fit for
+                # the next penalty
+                if t < 1.0 or decrease > (
+                    _MIN_DECREASE * last_decrease if last_decrease else _NEAR * abs(value)
+                ):
                     factor = hessian = None
                 last_decrease = decrease
             dual[:] = projected
@@ -129,7 +166,9 @@ class Newton:
         return SolverResult(theta, point, dual, fused, steps, self.exhausted)
 
     def _without_edges(self, subproblem: Subproblem, theta: Floats, dual: Floats) -> SolverResult:
-        """The smooth problem that remains, by Newton steps of conjugate gradients, which are inexact far from the optimum."""
+        """The smooth problem that remains, by Newton steps of conjugate gradients, which are inexact far from
+        the optimum.
+        """
         coarsening, datafit, weight = subproblem.coarsening, subproblem.coarsening.datafit, subproblem.weight
         X, m, steps, start = coarsening.X, coarsening.m, 0, 0.0
 
@@ -138,14 +177,18 @@ class Newton:
             return point.value + 0.5 * float((weight * theta * theta).sum()), point
 
         def gap_of(theta: Floats, gradient: Floats) -> float:
-            return node_gap(gradient[:m], theta[:m], subproblem.ridge, coarsening.size, subproblem.coefficient_scale)
+            return node_gap(
+                gradient[:m], theta[:m], subproblem.ridge, coarsening.size, subproblem.coefficient_scale
+            )
 
         value, point = objective(theta)
         while steps < self.max_iter - self.n_iter:
             gradient = datafit.gradient(X, point) + weight * theta
             goal = subproblem.accuracy * max(abs(value), subproblem.objective_floor)
             gap = gap_of(theta, gradient)
-            if gap <= goal and subproblem.ridge > 0:  # the dual bound needs the best intercept, which changes the other gradients
+            if (
+                gap <= goal and subproblem.ridge > 0
+            ):  # the dual bound needs the best intercept, which changes the other gradients
                 best, best_point = datafit.with_best_intercept(X, theta, point)
                 gap = gap_of(best, datafit.gradient(X, best_point) + weight * best)
                 if gap <= goal:

@@ -1,4 +1,6 @@
-"""The paper's own ADMM, with copies of both ends of every edge, and its stopping rule: the reference implementation."""
+"""The paper's own ADMM, with copies of both ends of every edge, and its stopping rule: the reference
+implementation.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,10 @@ class PaperAdmm:
         return not self.exhausted
 
     def solve(self, subproblem: Subproblem, theta: Floats, dual: Floats) -> SolverResult:
-        """Iterate until |z - b| and rho |z - z_old| are at most sqrt(c (d + 2 l)) eps. The copies replace the start `dual`."""
+        """Iterate until |z - b| and rho |z - z_old| are at most sqrt(c (d + 2 l)) eps.
+
+        The copies replace the start `dual`.
+        """
         coarsening, datafit = subproblem.coarsening, subproblem.coarsening.datafit
         d, edge, q = coarsening.m, coarsening.edge, datafit.q
         group_lasso = edge[:, 1] == d
@@ -62,20 +67,27 @@ class PaperAdmm:
             share = np.where(group_lasso, 1.0, 0.5)[:, None]
             z = np.where(zero_end, 0.0, np.stack([m[0] - share * change, m[1] + share * change]))
             self.u = np.where(zero_end, 0.0, self.u + z - b)
-            primal_residual, dual_residual = np.sqrt(((z - b) ** 2).sum()), np.sqrt(RHO * ((z - self.z) ** 2).sum())
+            primal_residual, dual_residual = (
+                np.sqrt(((z - b) ** 2).sum()),
+                np.sqrt(RHO * ((z - self.z) ** 2).sum()),
+            )
             self.z = z
             if k >= _MIN_ITER and max(primal_residual, dual_residual) <= threshold:
                 break
         else:
             self.exhausted = True
-        theta, point = datafit.with_best_intercept(coarsening.X, self.theta, datafit.at(coarsening.X, self.theta))
+        theta, point = datafit.with_best_intercept(
+            coarsening.X, self.theta, datafit.at(coarsening.X, self.theta)
+        )
         dual = -RHO * self.u[0]
         project_onto_balls(dual, subproblem.radius)
         self.n_iter += k
         return SolverResult(theta, point, dual, fused.astype(np.uint8), k, True)
 
     def _minimise(self, subproblem: Subproblem, target: Floats, degree: Floats) -> Floats:
-        """argmin data fit + ridge |B|^2 + rho / 2 sum over copies |z + u - b|^2, by L-BFGS from the current B."""
+        """argmin data fit + ridge |B|^2 + rho / 2 sum over copies |z + u - b|^2, by L-BFGS from the current
+        B.
+        """
         X, datafit = subproblem.coarsening.X, subproblem.coarsening.datafit
         weight = subproblem.weight + RHO * degree
 

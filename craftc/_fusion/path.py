@@ -1,4 +1,7 @@
-"""Certified optima along a decreasing fusion penalty: the regularization path. Coarsen, solve small, certify, split."""
+"""Certified optima along a decreasing fusion penalty: the regularization path.
+
+Coarsen, solve small, certify, split.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +33,9 @@ _SHARE = 0.1  # of the tolerance that a subproblem may use
 
 
 class Optimum(NamedTuple):
-    """An optimum at one penalty: theta (m + 1, q) with the intercept last, on a partition; objective and dual bound."""
+    """An optimum at one penalty: theta (m + 1, q) with the intercept last, on a partition; objective and dual
+    bound.
+    """
 
     nu: float
     label: Labels  # (d + 1,)
@@ -132,9 +137,14 @@ class RegularizationPath:
         self.dual = np.zeros((edges, self.datafit.q))
         self.theta = self.datafit.start(int(self.label[-1]) + 1)
         self.coarsening = Coarsening(self.X, self.datafit, self.graph, self.label)
-        self.coefficient_scale, self.objective_floor = self.datafit.coefficient_scale(self.X), self.datafit.objective_floor
+        self.coefficient_scale, self.objective_floor = (
+            self.datafit.coefficient_scale(self.X),
+            self.datafit.objective_floor,
+        )
         self.nu = np.inf
-        self._previous: tuple[float, Floats, Labels] | None = None  # penalty, coefficients and partition of the optimum before the last
+        self._previous: tuple[float, Floats, Labels] | None = (
+            None  # penalty, coefficients and partition of the optimum before the last
+        )
 
     @property
     def n_iter(self) -> int:
@@ -143,7 +153,9 @@ class RegularizationPath:
         return self._certified.n_iter + (self._solver.n_iter if separate else 0)
 
     def converged(self, optima: list[Optimum]) -> bool:
-        """Whether these optima of the path were reached: by the duality gap, or by the stopping rule of the solver."""
+        """Whether these optima of the path were reached: by the duality gap, or by the stopping rule of the
+        solver.
+        """
         return self._solver.converged(max(optimum.relative_gap for optimum in optima), self.tol)
 
     def step(self, nu: float) -> Optimum:
@@ -154,7 +166,8 @@ class RegularizationPath:
         if not self._solver.on_clusters:
             self._refine(np.arange(self.graph.d + 1, dtype=np.int32))
         if np.isfinite(self.nu):
-            # between clusters duals lie on the spheres, which shrink; inside, those that fit remain flows that hold the cluster together
+            # between clusters duals lie on the spheres, which shrink; inside, those that fit remain flows
+            # that hold the cluster together
             between = self.coarsening.between[~self.graph.group_lasso_edges[self.coarsening.between]]
             self.dual[between] *= nu / self.nu if self.nu > 0 else 0.0
             project_onto_balls(self.dual, radius)
@@ -167,7 +180,11 @@ class RegularizationPath:
             bound, split = self._certify(found.point, radius, objective, share)
             if split is not None:
                 self._refine(split)
-            elif objective - bound <= self.tol * max(abs(bound), self.objective_floor) or share < _SHARE * 1e-6 or found.final:
+            elif (
+                objective - bound <= self.tol * max(abs(bound), self.objective_floor)
+                or share < _SHARE * 1e-6
+                or found.final
+            ):
                 break
             else:
                 share *= 1e-2
@@ -189,7 +206,9 @@ class RegularizationPath:
         self._refine(components(self.graph, zero.astype(np.uint8)))
 
     def _extrapolate(self, nu: float) -> None:
-        """On an unchanged partition the optimum moves smoothly: start from the linear extrapolation of the last two."""
+        """On an unchanged partition the optimum moves smoothly: start from the linear extrapolation of the
+        last two.
+        """
         last = self.nu, self.theta, self.label
         if self._previous is not None and np.array_equal(self._previous[2], self.label):
             before, theta, _ = self._previous
@@ -197,22 +216,32 @@ class RegularizationPath:
         self._previous = last
 
     def _flagged(self, fused: Flags, radius: Floats, bound: float) -> Optimum:
-        """The mean coefficients of the components of fused edges, and their objective; `bound`: of the iterate on all nodes."""
+        """The mean coefficients of the components of fused edges, and their objective; `bound`: of the
+        iterate on all nodes.
+        """
         group, _ = _kernel.components(self.coarsening.m + 1, self.coarsening.edge, fused)
         self._coarsen(zero_node_last(group))
         point = self.datafit.at(self.coarsening.X, self.theta)
         self.theta, point = self.datafit.with_best_intercept(self.coarsening.X, self.theta, point)
         subproblem = self._subproblem(radius, _SHARE)
-        return Optimum(self.nu, self.label, self.theta, self._objective(point, subproblem), bound, self.objective_floor)
+        return Optimum(
+            self.nu, self.label, self.theta, self._objective(point, subproblem), bound, self.objective_floor
+        )
 
     def _merge_test(self, fused: Flags, radius: Floats, optimum: Optimum) -> tuple[Optimum, Flags] | None:
-        """Merge clusters that are close, or whose edges stayed fused, if the optimum on fewer columns is as good."""
+        """Merge clusters that are close, or whose edges stayed fused, if the optimum on fewer columns is as
+        good.
+        """
         coarsening = self.coarsening
         apart = lengths(differences(self.theta[: coarsening.m], coarsening.edge))
         size = max(float(np.abs(self.theta[: coarsening.m]).max(initial=0.0)), self.coefficient_scale)
         gap = max(optimum.objective - optimum.dual_bound, 0.0)
         # J - J* >= ridge |B - B*|^2: columns farther apart than this are not one at the optimum
-        squared = 2.0 * gap / self.ridge if self.ridge > 0 else size**2 * gap / max(optimum.objective, self.objective_floor)
+        squared = (
+            2.0 * gap / self.ridge
+            if self.ridge > 0
+            else size**2 * gap / max(optimum.objective, self.objective_floor)
+        )
         possible = float(np.sqrt(squared))
         near = (apart <= _CLOSE * size) | (fused > 0)
         if self._solver.on_clusters:  # few clusters are in doubt, and a wrong merge is rejected at once
@@ -230,20 +259,27 @@ class RegularizationPath:
         return None
 
     def _merged(self, group: Labels, radius: Floats, optimum: Optimum) -> tuple[Optimum, Flags] | None:
-        """The optimum on groups of clusters, or on the parts of them that flows hold together, if it is as good."""
+        """The optimum on groups of clusters, or on the parts of them that flows hold together, if it is as
+        good.
+        """
         floor, n_clusters = self.objective_floor, int(self.label[-1])
         slack = 2.0 * _EXACT * _SHARE * self.tol * max(abs(optimum.objective), floor)
         gap = max(optimum.objective - optimum.dual_bound, 0.0)
         bounded = self._solver.on_clusters and self.ridge > 0
-        # J - J* >= ridge |B - B*|^2, for the optimum as for one on groups that is as good: they are at most this far apart
+        # J - J* >= ridge |B - B*|^2, for the optimum as for one on groups that is as good: they are at most
+        # this far apart
         if bounded and self._distance(group) > 2.0 * np.sqrt((gap + slack) / self.ridge):
             return None
         kept = self.label, self.theta, self.coarsening, self.dual.copy()
         self._coarsen(group)
-        # a wrong merge shows long before its optimum is exact, which costs a first-order method most of its iterations; without a ridge
-        # nothing bounds that optimum
+        # a wrong merge shows long before its optimum is exact, which costs a first-order method most of its
+        # iterations; without a ridge nothing bounds that optimum
         limit = optimum.objective + slack if bounded else np.inf
-        share = _SHARE if bounded and not self._certified.newton.fits(self._subproblem(radius, _SHARE)) else _EXACT * _SHARE
+        share = (
+            _SHARE
+            if bounded and not self._certified.newton.fits(self._subproblem(radius, _SHARE))
+            else _EXACT * _SHARE
+        )
         for _ in range(1 if self._solver.on_clusters and not bounded else _ROUNDS):
             merged, subproblem = self._solve(self._certified, radius, share, limit)
             objective = self._objective(merged.point, subproblem)
@@ -265,7 +301,9 @@ class RegularizationPath:
         return None
 
     def _means(self, group: Labels) -> Floats:
-        """(groups, q) mean coefficients of the nodes in groups of clusters; the last group, that of the zero node, has zeros."""
+        """(groups, q) mean coefficients of the nodes in groups of clusters; the last group, that of the zero
+        node, has zeros.
+        """
         size = self.coarsening.size[:, None]
         means = np.zeros((int(group[-1]) + 1, self.theta.shape[1]))
         np.add.at(means, group[:-1], size * self.theta[:-1])
@@ -289,7 +327,9 @@ class RegularizationPath:
 
     # ---- the subproblem ----
 
-    def _solve(self, solver: Solver, radius: Floats, share: float, limit: float = np.inf) -> tuple[SolverResult, Subproblem]:
+    def _solve(
+        self, solver: Solver, radius: Floats, share: float, limit: float = np.inf
+    ) -> tuple[SolverResult, Subproblem]:
         """theta becomes the optimum on the partition, and `dual` that of its edges."""
         coarsening, subproblem = self.coarsening, self._subproblem(radius, share, limit)
         found = solver.solve(subproblem, self.theta, coarsening.gather(self.dual))
@@ -299,11 +339,23 @@ class RegularizationPath:
 
     def _subproblem(self, radius: Floats, share: float, limit: float = np.inf) -> Subproblem:
         accuracy = max(share * self.tol, _ROUNDING)
-        return Subproblem(self.coarsening, self.coarsening.radius(radius), self.ridge, self.coefficient_scale, accuracy,
-                          self.objective_floor, self.n_threads, limit)  # fmt: skip
+        return Subproblem(
+            self.coarsening,
+            self.coarsening.radius(radius),
+            self.ridge,
+            self.coefficient_scale,
+            accuracy,
+            self.objective_floor,
+            self.n_threads,
+            limit,
+        )
 
     def _objective(self, point: Evaluation, subproblem: Subproblem) -> float:
-        return point.value + 0.5 * float((subproblem.weight * self.theta**2).sum()) + subproblem.penalty(self.theta)
+        return (
+            point.value
+            + 0.5 * float((subproblem.weight * self.theta**2).sum())
+            + subproblem.penalty(self.theta)
+        )
 
     # ---- the certificate ----
 
@@ -320,11 +372,15 @@ class RegularizationPath:
         ends = self.graph.edge[coarsening.between]
         np.add.at(whole, ends[:, 0], self.dual[coarsening.between])
         np.subtract.at(whole, ends[:, 1], self.dual[coarsening.between])
-        inner, flows = self._flows(np.ascontiguousarray(whole[:-1]), radius, self._flow_tolerance(columns, objective, share))
+        inner, flows = self._flows(
+            np.ascontiguousarray(whole[:-1]), radius, self._flow_tolerance(columns, objective, share)
+        )
         self.dual[coarsening.inside] = inner
         nodes = flows.residual[:-1]
         if self.ridge > 0:
-            bound = point.entropy - float(((nodes - 2.0 * self.ridge * columns) ** 2).sum()) / (4.0 * self.ridge)
+            bound = point.entropy - float(((nodes - 2.0 * self.ridge * columns) ** 2).sum()) / (
+                4.0 * self.ridge
+            )
         else:
             apart = differences(columns, self.graph.edge)
             edge_gap = float((radius * lengths(apart)).sum() - (self.dual * apart).sum())
@@ -337,11 +393,27 @@ class RegularizationPath:
         coarsening = self.coarsening
         inside = radius[coarsening.inside]
         inner = np.ascontiguousarray(self.dual[coarsening.inside])
-        flows = Flows(np.zeros(len(inner), np.uint8), with_zero_node(load), with_zero_node(load), np.zeros(coarsening.m + 1, np.int32))
+        flows = Flows(
+            np.zeros(len(inner), np.uint8),
+            with_zero_node(load),
+            with_zero_node(load),
+            np.zeros(coarsening.m + 1, np.int32),
+        )
         graph = coarsening.inner_edge, inside, coarsening.first_edge, coarsening.node, coarsening.first_node
         work = np.empty((2, *inner.shape)), np.empty(len(inner)), np.empty(len(load) + 1)
-        _kernel.flows(load, *graph, tolerance, _FLOW_STEPS, inner, flows.saturated, flows.residual, flows.status, *work,
-                      *coarsening.aggregates(inside), flows.potential)  # fmt: skip
+        _kernel.flows(
+            load,
+            *graph,
+            tolerance,
+            _FLOW_STEPS,
+            inner,
+            flows.saturated,
+            flows.residual,
+            flows.status,
+            *work,
+            *coarsening.aggregates(inside),
+            flows.potential,
+        )
         return inner, flows
 
     def _flow_tolerance(self, columns: Floats, objective: float, share: float) -> Floats:
@@ -355,15 +427,19 @@ class RegularizationPath:
         return np.asarray(sizes * ((0.5 * goal / length) ** 2 / d))
 
     def _split(self, torn: Any, saturated: Any, residual: Floats) -> Labels | None:
-        """A finer partition, without the saturated edges of the torn clusters; None where that splits nothing."""
+        """A finer partition, without the saturated edges of the torn clusters; None where that splits
+        nothing.
+        """
         coarsening, clusters = self.coarsening, self.coarsening.m + 1
         edge = coarsening.inner_edge
         cluster = coarsening.label[edge[:, 0]]
         cut = torn[cluster]
         if not cut.any():
             return None
-        # at the least residual, an edge that could carry more leaves no difference between its ends; a saturated one need not leave any.
-        # Where the flow is not that exact yet, cut all edges with a large difference; the merge test joins again what belongs together
+        # at the least residual, an edge that could carry more leaves no difference between its ends; a
+        # saturated one need not leave any. Where the flow is not that exact yet, cut all edges with a large
+        # difference; the merge test joins again what belongs together
+        # again what belongs together
         apart = np.sqrt(((residual[edge[:, 0]] - residual[edge[:, 1]]) ** 2).sum(axis=1))
         largest = np.zeros(clusters)
         np.maximum.at(largest, cluster, apart)
@@ -395,7 +471,9 @@ def follow(
     estimator: Any,
     name: str = "penalty",
 ) -> list[Optimum]:
-    """Optima along penalties, until `ends` accepts their numbers of clusters; warn if any optimum was not reached."""
+    """Optima along penalties, until `ends` accepts their numbers of clusters; warn if any optimum was not
+    reached.
+    """
     optima: list[Optimum] = []
     counts: list[int] = []
     for nu in penalties:
@@ -403,7 +481,10 @@ def follow(
         optima.append(optimum)
         counts.append(optimum.n_clusters)
         if verbose:
-            print(f"{name} {nu:.6g}: {counts[-1]} clusters, J {optimum.objective:.6g}, relative gap {optimum.relative_gap:.1e}")
+            print(
+                f"{name} {nu:.6g}: {counts[-1]} clusters, J {optimum.objective:.6g}, relative gap "
+                f"{optimum.relative_gap:.1e}"
+            )
         if ends(counts):
             break
     if not path.converged(optima):

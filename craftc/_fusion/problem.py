@@ -49,7 +49,8 @@ class Coarsening:
         self.first_edge = np.searchsorted(np.sort(cluster), np.arange(m + 2)).astype(np.intp)
         self.node, self.first_node = order.astype(np.int32), np.append(first, graph.d).astype(np.intp)
         self.inner_edge = np.ascontiguousarray(graph.edge[self.inside])
-        # state that Newton's method keeps from one penalty to the next: Hessian of the data fit, factor of the system, scale of sigma
+        # state that Newton's method keeps from one penalty to the next: Hessian of the data fit, factor of
+        # the system, scale of sigma
         self.hessian: Floats | None = None
         self.factor: Floats | None = None
         self.sigma_scale = 1.0
@@ -57,16 +58,22 @@ class Coarsening:
 
     def aggregates(self, radius: Floats) -> Aggregates:
         """Aggregates of the nodes inside large clusters, for edges inside clusters of these radii."""
-        if self._aggregates is None or self.graph.group_lasso_edges.any():  # otherwise radii change by a common factor only
+        if (
+            self._aggregates is None or self.graph.group_lasso_edges.any()
+        ):  # otherwise radii change by a common factor only
             self._aggregates = Aggregates.of(self.inner_edge, radius, self.label, self.first_node)
         return self._aggregates
 
     def merged_hessian(self, group: Labels) -> Floats | None:
-        """The Hessian of the data fit for groups of the clusters, if that of the clusters is known: sums of its blocks."""
+        """The Hessian of the data fit for groups of the clusters, if that of the clusters is known: sums of
+        its blocks.
+        """
         if self.hessian is None:
             return None
         q, m = self.datafit.q, int(group[-1])
-        place = np.append(group[:-1], m)  # the last column is the intercept's; clusters joined to the zero node have none
+        place = np.append(
+            group[:-1], m
+        )  # the last column is the intercept's; clusters joined to the zero node have none
         _, first = np.unique(np.append(group[:-1], m + 1), return_index=True)
         first = np.append(first[:m], self.m)
         entries = np.arange(q)
@@ -82,7 +89,9 @@ class Coarsening:
 
     def radius(self, radius: Floats) -> Floats:
         """Radii of the edges between clusters: sums of the radii of the graph's edges that they merge."""
-        return np.asarray(np.bincount(self.merged, radius[self.between], minlength=len(self.edge)), dtype=np.float64)
+        return np.asarray(
+            np.bincount(self.merged, radius[self.between], minlength=len(self.edge)), dtype=np.float64
+        )
 
     def gather(self, dual: Floats) -> Floats:
         """Dual variables of the edges between clusters: sums of those of the graph's edges (l, q)."""
@@ -123,7 +132,9 @@ class Subproblem:
 
     def penalty(self, theta: Floats) -> float:
         """sum_e radius_e |theta_i - theta_j|."""
-        return float((self.radius * lengths(differences(theta[: self.coarsening.m], self.coarsening.edge))).sum())
+        return float(
+            (self.radius * lengths(differences(theta[: self.coarsening.m], self.coarsening.edge))).sum()
+        )
 
     def edge_gap(self, theta: Floats, dual: Floats) -> float:
         """The edges' part of the duality gap: penalty less the inner product with the dual variables."""
@@ -134,7 +145,8 @@ class Subproblem:
 def node_gap(residual: Floats, theta: Floats, ridge: float, size: Floats, coefficient_scale: float) -> float:
     """The nodes' part of the duality gap, from the residuals (m, q) of the stationarity conditions.
 
-    Without a ridge no bound is known. The result then estimates how far the objective can fall if the optimum is no larger than `theta`.
+    Without a ridge no bound is known. The result then estimates how far the objective can fall if the optimum
+    is no larger than `theta`.
     """
     if ridge > 0:
         return float((residual**2 / size[:, None]).sum()) / (4.0 * ridge)
@@ -161,9 +173,13 @@ class SolverResult(NamedTuple):
 
 
 class Solver(Protocol):
-    """Solves the subproblems of a path; each start is the solution of the one before. A solver may keep state from one to the next."""
+    """Solves the subproblems of a path; each start is the solution of the one before.
 
-    on_clusters: bool  # whether the path gives it clusters of nodes; otherwise all nodes, and the merge test finds the clusters
+    A solver may keep state from one to the next.
+    """
+
+    # whether the path gives it clusters of nodes; otherwise all nodes, and the merge test finds the clusters
+    on_clusters: bool
 
     @property
     def n_iter(self) -> int:

@@ -30,7 +30,9 @@ def newton_terms(
     gradient: _Floats,
     hessian: _Floats,
 ) -> float: ...
-def components(n: int, edge: NDArray[np.int32], joined: NDArray[np.uint8]) -> tuple[NDArray[np.int32], int]: ...
+def components(
+    n: int, edge: NDArray[np.int32], joined: NDArray[np.uint8]
+) -> tuple[NDArray[np.int32], int]: ...
 def flows(
     load: _Floats,
     edge: NDArray[np.int32],

@@ -22,8 +22,13 @@ def choose_blocks(
     n_threads: int,
 ) -> None: ...
 def block_savings(
-    matrix: NDArray[np.float64], block: NDArray[np.uint8], weight: NDArray[np.float64], h: float, saving: NDArray[np.float64]
+    matrix: NDArray[np.float64],
+    block: NDArray[np.uint8],
+    weight: NDArray[np.float64],
+    h: float,
+    saving: NDArray[np.float64],
 ) -> None: ...
+
 @disjoint_base
 class Blocks:
     columns: NDArray[np.intp]

@@ -32,7 +32,11 @@ class MergeSpace:
     def __new__(cls, pricing: Pricing, capacity: int, n_threads: int) -> Self: ...
 
 def best_merge(
-    groups: NDArray[np.int64], mask: NDArray[np.uint8], pairs: NDArray[np.intp], pricing: Pricing, space: MergeSpace
+    groups: NDArray[np.int64],
+    mask: NDArray[np.uint8],
+    pairs: NDArray[np.intp],
+    pricing: Pricing,
+    space: MergeSpace,
 ) -> tuple[int, int, float]: ...
 def merge_while_cheaper(
     groups: NDArray[np.int64],

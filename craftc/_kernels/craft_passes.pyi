@@ -60,7 +60,9 @@ def pass_tables(
     mask: NDArray[np.uint8],
     slab: NDArray[np.float64],
 ) -> CostTables: ...
-def drop_empty(groups: NDArray[np.int64], mask: NDArray[np.uint8], K: int) -> tuple[int, NDArray[np.int32]]: ...
+def drop_empty(
+    groups: NDArray[np.int64], mask: NDArray[np.uint8], K: int
+) -> tuple[int, NDArray[np.int32]]: ...
 def price(
     pricing: Pricing,
     selection: int,

@@ -75,7 +75,11 @@ def choose_features(
     cost: NDArray[np.float64],
 ) -> None: ...
 def best_features(
-    gain: NDArray[np.float64], pricing: Pricing, count: int, work: NDArray[np.float64], mask: NDArray[np.uint8]
+    gain: NDArray[np.float64],
+    pricing: Pricing,
+    count: int,
+    work: NDArray[np.float64],
+    mask: NDArray[np.uint8],
 ) -> None: ...
 def price_groups(
     groups: NDArray[np.int64],

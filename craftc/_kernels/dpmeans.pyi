@@ -13,7 +13,9 @@ WORTH_COLUMNS: int
 @disjoint_base
 class Centres:
     mu: NDArray[np.float64]
-    def __init__(self, mu: NDArray[np.float64], ref: NDArray[np.float64], reach: float, limit: float, single: bool) -> None: ...
+    def __init__(
+        self, mu: NDArray[np.float64], ref: NDArray[np.float64], reach: float, limit: float, single: bool
+    ) -> None: ...
     @property
     def scale(self) -> float: ...
 

@@ -19,14 +19,20 @@ from craftc._common.typing import Bits, Floats
 from craftc._common.validation import Choice, Constraint, Flag, Number, check_choice, check_parameters
 from craftc._kernels import bpmeans as bpmeans_kernel
 from craftc.bpmeans.restarts import FeatureData, FeatureFit, FitConfig, choose, run_for, unpack
+from craftc.describe.frames import LEADING, number
 from craftc.distributed.collections import feature_names_out, rowwise
-from craftc.table.cluster_summary import LEADING, number
 from craftc.table.dense_input import DenseInput
 from craftc.table.frame_output import output_frame
 from craftc.table.numbers import read_numbers
 
-EXACT = {"auto": 10, "exact": bpmeans_kernel.EXACT, "sweep": 0}  # features up to which all combinations of a row are compared
-COUNT = Number(least=1, most=bpmeans_kernel.MOST, whole=True, optional=True)  # of features: the memberships of a row are the bits of a word
+EXACT = {
+    "auto": 10,
+    "exact": bpmeans_kernel.EXACT,
+    "sweep": 0,
+}  # features up to which all combinations of a row are compared
+COUNT = Number(
+    least=1, most=bpmeans_kernel.MOST, whole=True, optional=True
+)  # of features: the memberships of a row are the bits of a word
 
 
 class FeatureModel(DenseInput, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
@@ -67,25 +73,39 @@ class FeatureModel(DenseInput, ClassNamePrefixFeaturesOutMixin, TransformerMixin
     # ---- fitting ----
 
     def _check_parameters(self, count: str) -> None:
-        """Raise unless the parameters can be used; `count` names the parameter that limits the number of features."""
+        """Raise unless the parameters can be used; `count` names the parameter that limits the number of
+        features.
+        """
         check_parameters(self)
         value = getattr(self, count)
         if self.assignment == "exact" and value is not None and value > bpmeans_kernel.EXACT:
             raise ValueError(
-                f"assignment='exact' compares all 2^K combinations of a row and allows at most {bpmeans_kernel.EXACT} features, got "
+                "assignment='exact' compares all 2^K combinations of a row and allows at most "
+                f"{bpmeans_kernel.EXACT} features, got "
                 f"{count}={value}; use assignment='sweep' or 'auto', or fewer features."
             )
 
-    def _config(self, penalty: float, n_features: int, cap: int, exact: int | None = None, **options: Any) -> FitConfig:
+    def _config(
+        self, penalty: float, n_features: int, cap: int, exact: int | None = None, **options: Any
+    ) -> FitConfig:
         def callback(line: str) -> None:
             if self.verbose:
                 print(line)
 
         return FitConfig(
-            penalty=penalty, n_features=n_features, cap=cap, exact=EXACT[self.assignment] if exact is None else exact, base=self.base,
-            n_trials=int(self.n_trials or (0 if self.exchanges else 1)), max_iter=int(self.max_iter), n_init=int(self.n_init),
-            seed=seed_of(self.random_state), exchanges=bool(self.exchanges), callback=callback, **options,
-        )  # fmt: skip
+            penalty=penalty,
+            n_features=n_features,
+            cap=cap,
+            exact=EXACT[self.assignment] if exact is None else exact,
+            base=self.base,
+            n_trials=int(self.n_trials or (0 if self.exchanges else 1)),
+            max_iter=int(self.max_iter),
+            n_init=int(self.n_init),
+            seed=seed_of(self.random_state),
+            exchanges=bool(self.exchanges),
+            callback=callback,
+            **options,
+        )
 
     def _given_memberships(self, n: int, *inits: str) -> Bits | None:
         """Z given as `init`, (n, K)."""
@@ -95,12 +115,23 @@ class FeatureModel(DenseInput, ClassNamePrefixFeaturesOutMixin, TransformerMixin
         Z = array_of("init", self.init, "memberships (n, K) of 0 and 1")
         most = bpmeans_kernel.MOST
         if Z.ndim != 2 or Z.shape[0] != n or not 1 <= Z.shape[1] <= most:
-            raise ValueError(f"init must be memberships of shape ({n}, K), K from 1 to {most}, of 0 and 1, got shape {Z.shape}.")
+            raise ValueError(
+                f"init must be memberships of shape ({n}, K), K from 1 to {most}, of 0 and 1, got shape "
+                f"{Z.shape}."
+            )
         if Z.dtype.kind not in "biuf" or not np.isin(Z, (0, 1)).all():
-            raise ValueError(f"init must be memberships of 0 and 1 (or False and True), got {Z.dtype} with other values.")
+            raise ValueError(
+                f"init must be memberships of 0 and 1 (or False and True), got {Z.dtype} with other values."
+            )
         return Z.astype(bool)
 
-    def _set_state(self, data: FeatureData, config: FitConfig, fit: FeatureFit | None, interval: tuple[float, float] | None) -> None:
+    def _set_state(
+        self,
+        data: FeatureData,
+        config: FitConfig,
+        fit: FeatureFit | None,
+        interval: tuple[float, float] | None,
+    ) -> None:
         """The fitted attributes: memberships, their least squares features, and J summed row by row."""
         n, D = data.X.shape
         masks, K = np.zeros(n, np.uint64), 0
@@ -109,11 +140,19 @@ class FeatureModel(DenseInput, ClassNamePrefixFeaturesOutMixin, TransformerMixin
         if fit is not None and fit.n_features:
             run = run_for(data, config, threads_for(data.n_threads, data.X.size), gram=False)
             run.start(fit.masks, fit.n_features)
-            masks, K, features, removal_costs = run.masks.copy(), run.n_features, run.features.copy(), run.removal_costs()
+            masks, K, features, removal_costs = (
+                run.masks.copy(),
+                run.n_features,
+                run.features.copy(),
+                run.removal_costs(),
+            )
         residuals = data.left_over(features, masks)
         self.features_, self.assignments_, self.n_features_ = features, unpack(masks, K), K
         self.inertia_ = float(np.add.reduce(residuals))
-        self.penalty_interval_ = interval or (float(residuals.max()), float(removal_costs.min(initial=np.inf)))
+        self.penalty_interval_ = interval or (
+            float(residuals.max()),
+            float(removal_costs.min(initial=np.inf)),
+        )
         objective = self.inertia_ + K * config.penalty
         set_convergence(self, fit or FitResult(objective, [objective], 0, True))
         self.objective_ = objective
@@ -130,9 +169,10 @@ class FeatureModel(DenseInput, ClassNamePrefixFeaturesOutMixin, TransformerMixin
     def predict(self, X: ArrayLike) -> Bits:
         """The memberships of every row in the fitted features: those whose sum is nearest to the row.
 
-        Up to ten features all combinations are compared (sixteen with ``assignment="exact"``). With more features, single memberships are
-        switched, starting from none, until no switch lowers the error. The fit may have stopped in a local optimum of a row, so that
-        `assignments_` can differ from the prediction for the training rows.
+        Up to ten features all combinations are compared (sixteen with ``assignment="exact"``). With more
+        features, single memberships are switched, starting from none, until no switch lowers the error. The
+        fit may have stopped in a local optimum of a row, so that `assignments_` can differ from the
+        prediction for the training rows.
 
         Parameters
         ----------
@@ -177,7 +217,9 @@ class FeatureModel(DenseInput, ClassNamePrefixFeaturesOutMixin, TransformerMixin
         check_is_fitted(self)
         Z = np.asarray(read_numbers(self, X, reset=None, ensure_min_features=0))
         if Z.shape[1] != self.n_features_:
-            raise ValueError(f"inverse_transform needs one column per feature, {self.n_features_}, got {Z.shape[1]}.")
+            raise ValueError(
+                f"inverse_transform needs one column per feature, {self.n_features_}, got {Z.shape[1]}."
+            )
         return np.asarray(Z @ self.features_)
 
     def reconstruct(self, X: ArrayLike) -> Floats:
@@ -199,9 +241,10 @@ class FeatureModel(DenseInput, ClassNamePrefixFeaturesOutMixin, TransformerMixin
         Returns
         -------
         pandas.DataFrame, or polars.DataFrame where `fit` received one
-            "rows" and "share": the rows that have the feature, and their share of all rows. "norm": length of the feature. "alone": share
-            of its rows that have no other feature. "overlaps with": the feature of largest overlap, and "overlap": the rows of both
-            features divided by the rows of either. "largest values": the columns in which the feature is largest, with its values there.
+            "rows" and "share": the rows that have the feature, and their share of all rows. "norm": length of
+            the feature. "alone": share of its rows that have no other feature. "overlaps with": the feature
+            of largest overlap, and "overlap": the rows of both features divided by the rows of either.
+            "largest values": the columns in which the feature is largest, with its values there.
         """
         check_is_fitted(self)
         columns = column_names(self)
@@ -230,7 +273,9 @@ class FeatureModel(DenseInput, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 
 
 def _largest_values(feature: Floats, columns: list[Any]) -> str:
-    """The leading columns of a feature and its values there, as ``"age 41.2, chol -3.01"``, but none below a hundredth of the largest."""
+    """The leading columns of a feature and its values there, as ``"age 41.2, chol -3.01"``, but none below a
+    hundredth of the largest.
+    """
     size = np.abs(feature)
     leading = np.argsort(-size, kind="stable")[:LEADING]
     return ", ".join(f"{columns[d]} {number(feature[d])}" for d in leading if size[d] > 0.01 * size.max())

@@ -17,42 +17,53 @@ from craftc._common.warn import warn_user
 from craftc._kernels import bpmeans as bpmeans_kernel
 from craftc.bpmeans.base import COUNT, EXACT, FeatureModel
 from craftc.bpmeans.model_order import shortest_description, stepwise
-from craftc.bpmeans.restarts import FeatureData, FeatureFit, best_restarts, from_memberships, improved_alone, pack
+from craftc.bpmeans.restarts import (
+    FeatureData,
+    FeatureFit,
+    best_restarts,
+    from_memberships,
+    improved_alone,
+    pack,
+)
 
 _WORTH = 1e-12  # share of the sum of squares by which a start must be better to replace another
 
 
 class KFeatures(FeatureModel):
-    """K-features: each row is approximated by the sum of some of K features, as k-means with several clusters per row.
+    """K-features: each row is approximated by the sum of some of K features, as k-means with several clusters
+    per row.
 
-    Minimises ``|X - Z A|^2`` over memberships Z of 0 and 1 and K features A (Eq. 14). Columns are not scaled. Features are added, not
-    averaged: where the rows have an offset in common, one feature of every row (the `base`) represents it.
+    Minimises ``|X - Z A|^2`` over memberships Z of 0 and 1 and K features A (Eq. 14). Columns are not scaled.
+    Features are added, not averaged: where the rows have an offset in common, one feature of every row (the
+    `base`) represents it.
 
     Parameters
     ----------
     n_features : int, optional
-        K, up to 64. None: stepwise search, K = 1, 2, ... until SSE + K `feature_penalty` no longer falls; K = 0 is a candidate as well.
+        K, up to 64. None: stepwise search, K = 1, 2, ... until SSE + K `feature_penalty` no longer falls; K =
+        0 is a candidate as well.
     feature_penalty : float, optional
-        lambda^2 of the stepwise search: the reduction of the squared error that a feature must achieve. None (and no `n_features`): the K
-        of least description length, which is the sum of the nats for residuals, features and memberships. Tables of more than 4 096
-        rows choose K from a sample of 4 096 rows.
+        lambda^2 of the stepwise search: the reduction of the squared error that a feature must achieve. None
+        (and no `n_features`): the K of least description length, which is the sum of the nats for residuals,
+        features and memberships. Tables of more than 4 096 rows choose K from a sample of 4 096 rows.
     assignment : {"auto", "sweep", "exact"}, default="auto"
-        "exact": each row compares all 2^K combinations (K up to 16). "sweep": each row switches one feature after the other (the
-        paper). "auto": exact up to 10 features.
+        "exact": each row compares all 2^K combinations (K up to 16). "sweep": each row switches one feature
+        after the other (the paper). "auto": exact up to 10 features.
     base : {"mean", "none", "mixed"}, default="mean"
-        Initial feature of every row: the mean of the table (the paper; no feature if the table is centred and K = 1), or none. "mixed":
-        starts with odd numbers have none, which helps if there are many starts.
+        Initial feature of every row: the mean of the table (the paper; no feature if the table is centred and
+        K = 1), or none. "mixed": starts with odd numbers have none, which helps if there are many starts.
     init : {"greedy"} or array (n, K), default="greedy"
-        "greedy": residuals of rows, drawn in proportion to their squares, become features (section 5 of the paper). An array gives the
-        initial memberships, 0 and 1.
+        "greedy": residuals of rows, drawn in proportion to their squares, become features (section 5 of the
+        paper). An array gives the initial memberships, 0 and 1.
     n_init : int, default=10
-        Number of starts (for each K in a stepwise search); the solution of lowest error is kept. More starts with the same seed never
-        end with a higher error, or a higher sum of error and penalties where `feature_penalty` is given.
+        Number of starts (for each K in a stepwise search); the solution of lowest error is kept. More starts
+        with the same seed never end with a higher error, or a higher sum of error and penalties where
+        `feature_penalty` is given.
     exchanges : bool, default=True
-        Improve the solutions that are the lowest so far when their start ends (not in the paper): each feature in turn is replaced by the
-        residual of a drawn row, or by random memberships, where that lowers the error, and a search over K also adds a feature to
-        solutions for K - 1.
-        False: the best start as it ends; with ``assignment="sweep"`` this is the algorithm of the paper.
+        Improve the solutions that are the lowest so far when their start ends (not in the paper): each
+        feature in turn is replaced by the residual of a drawn row, or by random memberships, where that
+        lowers the error, and a search over K also adds a feature to solutions for K - 1. False: the best
+        start as it ends; with ``assignment="sweep"`` this is the algorithm of the paper.
     max_iter : int, default=1000
         Maximum number of sweeps.
     random_state : int, Generator, RandomState or None, default=None
@@ -62,8 +73,8 @@ class KFeatures(FeatureModel):
     verbose : int, default=0
         1: print a line per start.
     n_trials : int, optional
-        Rows drawn for each feature of a start, up to 8, of which the best is taken; 1 as in the paper. None: starts alternate between
-        2 + log K and 1 (1 if `exchanges` is False).
+        Rows drawn for each feature of a start, up to 8, of which the best is taken; 1 as in the paper. None:
+        starts alternate between 2 + log K and 1 (1 if `exchanges` is False).
     empty : {"drop", "reseed"}, default="drop"
         A feature that no row has any more is dropped, or gets the row of largest residual.
 
@@ -74,8 +85,8 @@ class KFeatures(FeatureModel):
     assignments_ : ndarray (n, K) of bool
         Z.
     n_features_ : int
-        K; smaller than `n_features` if fewer features already reconstruct X to a relative error of 1e-14 (subtract large offsets
-        first), or if a feature lost all its rows.
+        K; smaller than `n_features` if fewer features already reconstruct X to a relative error of 1e-14
+        (subtract large offsets first), or if a feature lost all its rows.
     objective_ : float
         The squared error, plus ``K * feature_penalty`` if a `feature_penalty` is given; summed row by row.
     inertia_ : float
@@ -83,8 +94,9 @@ class KFeatures(FeatureModel):
     objective_path_ : ndarray of float64
         Squared error after every sweep of the best start, then after every accepted exchange of a feature.
     penalty_interval_ : (float, float)
-        Values of lambda^2 between which K features are better than K + 1 and K - 1: from the stepwise search, otherwise estimated without
-        another fit (the row of largest residual as a feature; the feature of least removal cost dropped).
+        Values of lambda^2 between which K features are better than K + 1 and K - 1: from the stepwise search,
+        otherwise estimated without another fit (the row of largest residual as a feature; the feature of
+        least removal cost dropped).
     n_iter_ : int
         Sweeps of the best start and of the accepted exchanges.
     converged_ : bool
@@ -173,7 +185,9 @@ class KFeatures(FeatureModel):
         K = self.n_features if given is None else given.shape[1]
         config = self._config(0.0, int(K or 0), int(K or bpmeans_kernel.MOST), reseed=self.empty == "reseed")
         if given is not None and self.n_features not in (None, given.shape[1]):
-            raise ValueError(f"init has {given.shape[1]} features, but n_features={self.n_features}; omit n_features.")
+            raise ValueError(
+                f"init has {given.shape[1]} features, but n_features={self.n_features}; omit n_features."
+            )
         interval = None
         fit: FeatureFit | None
         if given is not None:
@@ -196,38 +210,42 @@ class KFeatures(FeatureModel):
 class BPMeans(FeatureModel):
     """BP-means: each row is approximated by the sum of some features, whose number follows from the data.
 
-    The method is to K-features what DP-means is to k-means. It minimises ``|X - Z A|^2 + K lambda^2`` over memberships Z of 0 and 1,
-    features A and K (Eq. 6). The residual of a row that is further than lambda from the sum of its features becomes a new feature.
+    The method is to K-features what DP-means is to k-means. It minimises ``|X - Z A|^2 + K lambda^2`` over
+    memberships Z of 0 and 1, features A and K (Eq. 6). The residual of a row that is further than lambda from
+    the sum of its features becomes a new feature.
 
     Parameters
     ----------
     feature_penalty : float or "auto", default="auto"
-        lambda^2, the reduction of the squared error that a feature must achieve. "auto": K is the number of features of least description
-        length along the stepwise K-features path (see :class:`KFeatures`), lambda^2 a value for which this K is the best of the path;
-        the solution of the path is a start as well.
+        lambda^2, the reduction of the squared error that a feature must achieve. "auto": K is the number of
+        features of least description length along the stepwise K-features path (see :class:`KFeatures`),
+        lambda^2 a value for which this K is the best of the path; the solution of the path is a start as
+        well.
     max_features : int, optional
         Largest number of features (Eq. 15), at most 64. None: 64.
     collapsed : bool, default=False
-        Compare each row with the features fitted to all other rows (Eq. 10). The optima are the same, the search is different; starts run
-        in parallel, each on one thread.
+        Compare each row with the features fitted to all other rows (Eq. 10). The optima are the same, the
+        search is different; starts run in parallel, each on one thread.
     assignment : {"sweep", "exact", "auto"}, default="sweep"
-        "sweep": each row switches one feature after the other (the paper). "exact": each row compares all combinations while there are
-        at most 16 features (10 with "auto"), and sweeps if there are more.
+        "sweep": each row switches one feature after the other (the paper). "exact": each row compares all
+        combinations while there are at most 16 features (10 with "auto"), and sweeps if there are more.
     base : {"mean", "none", "mixed"}, default="mean"
-        Initial feature of every row: the mean of the table (the paper; no feature if the table is centred), or none. "mixed": starts
-        with odd numbers have none.
+        Initial feature of every row: the mean of the table (the paper; no feature if the table is centred),
+        or none. "mixed": starts with odd numbers have none.
     init : {"greedy", "kfeatures"} or array (n, K), default="greedy"
-        "greedy": residuals of rows, drawn in proportion to their squares, become features as long as J falls (section 5 of the paper).
-        "kfeatures": the solution of the stepwise K-features search at lambda^2, with `n_init` starts for each K. An array gives the
-        initial memberships, 0 and 1.
+        "greedy": residuals of rows, drawn in proportion to their squares, become features as long as J falls
+        (section 5 of the paper). "kfeatures": the solution of the stepwise K-features search at lambda^2,
+        with `n_init` starts for each K. An array gives the initial memberships, 0 and 1.
     n_init : int, default=10
-        Number of starts; the solution of lowest J is kept. K = 0 is a candidate as well. More starts with the same seed never end with a
-        higher J at a given `feature_penalty`.
+        Number of starts; the solution of lowest J is kept. K = 0 is a candidate as well. More starts with the
+        same seed never end with a higher J at a given `feature_penalty`.
     exchanges : bool, default=True
-        Improve the solutions that are the lowest so far when their start ends (not in the paper): each feature in turn is replaced by the
-        residual of a drawn row, or by random memberships, where that lowers J. With "auto" this is done for the best solution alone.
-        Features that depend linearly on others are dropped. False: the best start as it ends, and only unused and equal features are
-        dropped (the algorithm of the paper; `collapsed` needs independent features and drops the others in either case).
+        Improve the solutions that are the lowest so far when their start ends (not in the paper): each
+        feature in turn is replaced by the residual of a drawn row, or by random memberships, where that
+        lowers J. With "auto" this is done for the best solution alone. Features that depend linearly on
+        others are dropped. False: the best start as it ends, and only unused and equal features are dropped
+        (the algorithm of the paper; `collapsed` needs independent features and drops the others in either
+        case).
     max_iter : int, default=1000
         Maximum number of sweeps.
     random_state : int, Generator, RandomState or None, default=None
@@ -237,8 +255,8 @@ class BPMeans(FeatureModel):
     verbose : int, default=0
         1: print a line per start.
     n_trials : int, optional
-        Rows drawn for each feature of a start, up to 8, of which the best is taken; 1 as in the paper. None: starts alternate between
-        2 + log K and 1 (1 if `exchanges` is False).
+        Rows drawn for each feature of a start, up to 8, of which the best is taken; 1 as in the paper. None:
+        starts alternate between 2 + log K and 1 (1 if `exchanges` is False).
     shuffle : bool, default=False
         Visit the rows in a random order from the second start on. False: in the order of the table.
 
@@ -259,8 +277,9 @@ class BPMeans(FeatureModel):
     objective_path_ : ndarray of float64
         J after every sweep of the best start, then after every accepted exchange of a feature.
     penalty_interval_ : (float, float)
-        Values of lambda^2 between which K features are better than K + 1 and K - 1: from the stepwise path if there is one, otherwise
-        estimated without another fit (the row of largest residual as a feature; the feature of least removal cost dropped).
+        Values of lambda^2 between which K features are better than K + 1 and K - 1: from the stepwise path if
+        there is one, otherwise estimated without another fit (the row of largest residual as a feature; the
+        feature of least removal cost dropped).
     n_iter_ : int
         Sweeps of the best start and of the accepted exchanges.
     converged_ : bool
@@ -363,30 +382,42 @@ class BPMeans(FeatureModel):
             if isinstance(self.init, str) and self.init == "kfeatures":
                 path, of_starts = stepwise(data, fixed, penalty)
                 # with fewer starts the descent would have begun at these, and might have ended lower
-                starts, K = [path.best_of_first(n, int(k)) for n, k in enumerate(of_starts, 1)], int(of_starts[-1])
+                starts, K = (
+                    [path.best_of_first(n, int(k)) for n, k in enumerate(of_starts, 1)],
+                    int(of_starts[-1]),
+                )
         config = self._config(penalty, 0, cap, collapsed=bool(self.collapsed), shuffle=bool(self.shuffle))
         fits: list[FeatureFit] = []
         if given is not None:
             fits.append(from_memberships(data, config, pack(given), given.shape[1]))
         else:
             distinct = {id(start): start for start in reversed(starts) if start is not None}
-            fits += [from_memberships(data, config, start.masks, start.n_features) for start in distinct.values()]
+            fits += [
+                from_memberships(data, config, start.masks, start.n_features) for start in distinct.values()
+            ]
             if isinstance(self.init, str) and self.init == "greedy":
                 fits.append(best_restarts(data, config, improve=not automatic)[-1].fit)
         best: FeatureFit | None = None
         for fit in fits:
             if best is None or fit.objective < best.objective - _WORTH * data.scatter:
                 best = fit
-        if automatic and given is None and best is not None:  # the path has had exchanges of its own: one search is enough
-            best = improved_alone(data, config, best, (FeatureStream.EXCHANGE, 0)) if config.exchanges else best
+        if (
+            automatic and given is None and best is not None
+        ):  # the path has had exchanges of its own: one search is enough
+            best = (
+                improved_alone(data, config, best, (FeatureStream.EXCHANGE, 0)) if config.exchanges else best
+            )
         if given is None and (best is None or data.scatter < best.objective - _WORTH * data.scatter):
             best = None
-        interval = path.interval(K) if path is not None and best is not None and best.n_features == K else None
+        interval = (
+            path.interval(K) if path is not None and best is not None and best.n_features == K else None
+        )
         self.feature_penalty_ = penalty
         self._set_state(data, config, best, interval)
         if self.n_features_ == bpmeans_kernel.MOST and cap == bpmeans_kernel.MOST:
             warn_user(
-                f"BPMeans found {bpmeans_kernel.MOST} features, its maximum: feature_penalty = {penalty:.4g} is of the order of the noise. "
+                f"BPMeans found {bpmeans_kernel.MOST} features, its maximum: feature_penalty = "
+                f"{penalty:.4g} is of the order of the noise. "
                 "Raise feature_penalty, or set max_features.",
             )
         return self

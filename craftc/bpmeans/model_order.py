@@ -1,4 +1,6 @@
-"""The number of features: the path of K-features solutions for K = 1, 2, ..., and the K of least cost or least description length."""
+"""The number of features: the path of K-features solutions for K = 1, 2, ..., and the K of least cost or
+least description length.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +42,8 @@ _PATIENCE = 2  # numbers of features tried without a shorter description
 
 
 class ModelPath:
-    """The best K-features solutions for K = 0, 1, ..., of all starts and of the first 1, 2, ... of them; K = 0 has no record.
+    """The best K-features solutions for K = 0, 1, ..., of all starts and of the first 1, 2, ... of them; K =
+    0 has no record.
 
     errors[K] (n_init,): the squared error that the first 1, 2, ... starts reach with at most K features.
     """
@@ -83,8 +86,9 @@ class ModelPath:
 def stepwise(data: FeatureData, config: FitConfig, penalty: float) -> tuple[ModelPath, NDArray[np.intp]]:
     """K-features for K = 1, 2, ... until SSE + K lambda^2 no longer falls.
 
-    Returns the path and the best K, which may be 0, of the first 1, 2, ... starts. The path of n starts goes on as long as the path of
-    any number of starts up to n does: with more starts the search is never shorter, and never ends with a higher cost.
+    Returns the path and the best K, which may be 0, of the first 1, 2, ... starts. The path of n starts goes
+    on as long as the path of any number of starts up to n does: with more starts the search is never shorter,
+    and never ends with a higher cost.
     """
     path = ModelPath(data, config.n_init)
     costs, falls = [path.errors[0]], np.ones(config.n_init, bool)
@@ -104,9 +108,10 @@ def stepwise(data: FeatureData, config: FitConfig, penalty: float) -> tuple[Mode
 def shortest_description(data: FeatureData, config: FitConfig) -> tuple[ModelPath, int]:
     """K-features for K = 1, 2, ..., and the K of least description length.
 
-    One solution for each K, the leading start or the solution for K - 1 with one more feature, shows about which K that is. For this K
-    and K - 1 more starts are then improved, and longer, as long as this changes which K is best. A large table chooses K from a sample of
-    its rows; the features found there are then fitted to all rows.
+    One solution for each K, the leading start or the solution for K - 1 with one more feature, shows about
+    which K that is. For this K and K - 1 more starts are then improved, and longer, as long as this changes
+    which K is best. A large table chooses K from a sample of its rows; the features found there are then
+    fitted to all rows.
     """
     if len(data) > _CHOICE_ROWS:
         return _shortest_of_sample(data, config)
@@ -142,7 +147,11 @@ def _leading(path: ModelPath, data: FeatureData, config: FitConfig, restart: int
     """The better of a restart and of the solution with one feature less and a new one, improved by exchanges."""
     K = config.n_features
     run = run_alone(data, config, K)
-    fit, fewer, key = run_restart(data, config, restart, run), path.best(K - 1), (FeatureStream.EXCHANGE, restart)
+    fit, fewer, key = (
+        run_restart(data, config, restart, run),
+        path.best(K - 1),
+        (FeatureStream.EXCHANGE, restart),
+    )
     if not config.exchanges:
         return fit
     if fewer is not None and fewer.n_features == K - 1:
@@ -186,7 +195,9 @@ def _extend(path: ModelPath, data: FeatureData, config: FitConfig, K: int) -> No
     config = config.with_features(K)
     found = best_restarts(data, config)
     if config.exchanges:
-        found += [_grown(record, data, config, K) for record in path.records[-1] if record.fit.n_features == K - 1]
+        found += [
+            _grown(record, data, config, K) for record in path.records[-1] if record.fit.n_features == K - 1
+        ]
     path.append(running_best(data, found))
     config.callback(f"K = {K}: {path.records[-1][-1].fit.objective:.6g}")
 
@@ -203,22 +214,27 @@ def _grown(record: Record, data: FeatureData, config: FitConfig, K: int) -> Reco
 
 
 def _improve_from_above(path: ModelPath, data: FeatureData, config: FitConfig, K: int) -> None:
-    """Replace the solution for K by that for K + 1 without the feature of least removal cost where that is better."""
+    """Replace the solution for K by that for K + 1 without the feature of least removal cost where that is
+    better.
+    """
     config, now, more = config.with_features(K), path.best(K), path.best(K + 1)
     if now is None or more is None or more.n_features != K + 1:
         return
     run = run_for(data, config.with_features(K + 1), threads_within(data, config))
     run.start(more.masks, K + 1)
     least = int(np.argmin(run.removal_costs()))
-    fewer = from_memberships(data, config, pack(np.delete(unpack(more.masks, K + 1), least, 1)), K, now.objective)
+    fewer = from_memberships(
+        data, config, pack(np.delete(unpack(more.masks, K + 1), least, 1)), K, now.objective
+    )
     path.improve(K, fewer)
 
 
 def description_length(data: FeatureData, fit: FeatureFit | None, error: float) -> float:
     """Description length in nats: N D / 2 log V + K D / 2 log(N S / V) + the entropy of the memberships.
 
-    V = SSE / (N D) is the residual variance and S that of the table: the D values of a feature are coded within S at the precision to
-    which N rows of variance V determine them (with S = V this is the (K D / 2) log N of BIC).
+    V = SSE / (N D) is the residual variance and S that of the table: the D values of a feature are coded
+    within S at the precision to which N rows of variance V determine them (with S = V this is the (K D / 2)
+    log N of BIC).
     """
     n, D = data.X.shape
     least = max(1e-14 * data.scatter, np.finfo(float).tiny)
@@ -232,9 +248,11 @@ def description_length(data: FeatureData, fit: FeatureFit | None, error: float) 
 
 
 def membership_entropy(Z: Bits) -> float:
-    """Nats of Z column by column, each coded alone or conditionally on the earlier column that predicts it best.
+    """Nats of Z column by column, each coded alone or conditionally on the earlier column that predicts it
+    best.
 
-    A feature and its complement therefore cost no more than the feature and one of every row, which give the same sums.
+    A feature and its complement therefore cost no more than the feature and one of every row, which give the
+    same sums.
     """
     bits = Z.astype(np.float64)
     n, K = bits.shape

@@ -1,4 +1,6 @@
-"""Restarts of the feature models: the table they share, one restart, and the exchange of features that improves the best of them."""
+"""Restarts of the feature models: the table they share, one restart, and the exchange of features that
+improves the best of them.
+"""
 
 from __future__ import annotations
 
@@ -29,17 +31,26 @@ _VISITS = 200_000_000  # cells and combinations that the exchanges from a soluti
 _HEAT = 10  # sweeps of every start that show which starts lead
 _WORTHWHILE = 1e-4  # share of J that an exchange must save for all features to be tried again
 _ROUNDING = 1e-12  # of the sum of squares: solutions whose J differs by less are equally good
-_SMALL = 20_000_000  # products of a sweep up to which a restart uses one thread and several restarts run in parallel
+# products of a sweep up to which a restart uses one thread and several restarts run in parallel
+_SMALL = 20_000_000
 _GRAM_ROWS = 8192  # largest number of rows whose inner products are all kept
 _SECONDS = 0.1  # of restarts between two checks for an interrupt
-_SHORT, _LONG, _TYPICAL = 2e8, 100, 20  # visits of a short restart of so many sweeps, and features where none are given
-_CENTRED = {np.dtype(np.float64): 1e-20, np.dtype(np.float32): 1e-12}  # a mean below this share of the squares is rounding error
+_SHORT, _LONG, _TYPICAL = (
+    2e8,
+    100,
+    20,
+)  # visits of a short restart of so many sweeps, and features where none are given
+_CENTRED = {
+    np.dtype(np.float64): 1e-20,
+    np.dtype(np.float32): 1e-12,
+}  # a mean below this share of the squares is rounding error
 _TABLE_ORDER = np.empty(0, np.int32)
 NONE, MEAN, ZERO = 0, 1, 2  # the feature that a start gives to every row
 
 
 class FeatureData:
-    """A table and what all restarts share: norms, the mean, and (where there are no more rows than columns) all inner products.
+    """A table and what all restarts share: norms, the mean, and (where there are no more rows than columns)
+    all inner products.
 
     Parameters
     ----------
@@ -57,7 +68,9 @@ class FeatureData:
         n, D = X.shape
         largest = float(np.abs(self.points.middle).max()) + self.points.reach
         if largest > 0 and 2 * math.log2(largest) + math.log2(n * D) > 1000:
-            raise ValueError(f"The table has values up to {largest:.3g}, and their squares would overflow: scale it down.")
+            raise ValueError(
+                f"The table has values up to {largest:.3g}, and their squares would overflow: scale it down."
+            )
         self.mean = self.points.mean
         self.products = self._inner_products() if n <= min(D, _GRAM_ROWS) else None
         self.norm = np.empty(n)
@@ -106,9 +119,10 @@ class FeatureData:
 class FitConfig:
     """What a restart minimises, and how.
 
-    penalty 0: the number of features is fixed. n_features 0: features are added as long as J falls. exact: number of features up to
-    which a row compares all combinations. base: "mean", "none" or "mixed" (odd restarts none). n_trials 0: 2 + log K and 1 in turn.
-    exchanges False: the best restart as it ends, and features that depend linearly on others stay.
+    penalty 0: the number of features is fixed. n_features 0: features are added as long as J falls. exact:
+    number of features up to which a row compares all combinations. base: "mean", "none" or "mixed" (odd
+    restarts none). n_trials 0: 2 + log K and 1 in turn. exchanges False: the best restart as it ends, and
+    features that depend linearly on others stay.
     """
 
     penalty: float
@@ -129,7 +143,9 @@ class FitConfig:
 
     def with_features(self, K: int) -> FitConfig:
         """K-features with this number of features and random numbers of its own."""
-        return replace(self, penalty=0.0, n_features=K, cap=K, seed=self.seed + K, collapsed=False, shuffle=False)
+        return replace(
+            self, penalty=0.0, n_features=K, cap=K, seed=self.seed + K, collapsed=False, shuffle=False
+        )
 
 
 @dataclass
@@ -149,22 +165,41 @@ class Record:
 
 
 def run_for(
-    data: FeatureData, config: FitConfig, n_threads: int, order: NDArray[np.int32] = _TABLE_ORDER, gram: bool = True
+    data: FeatureData,
+    config: FitConfig,
+    n_threads: int,
+    order: NDArray[np.int32] = _TABLE_ORDER,
+    gram: bool = True,
 ) -> bpmeans_kernel.Run:
     """Memory for restarts with these settings."""
     points = data.points
     return bpmeans_kernel.Run(
-        data.X, data.products if gram else None, data.norm, data.mean, data.mean_products, points.middle, points.grid, points.step,
-        config.penalty, config.cap, config.collapsed, config.reseed, not config.exchanges,
-        config.exact if config.penalty else min(config.exact, config.cap), config.max_iter, order, n_threads,
-    )  # fmt: skip
+        data.X,
+        data.products if gram else None,
+        data.norm,
+        data.mean,
+        data.mean_products,
+        points.middle,
+        points.grid,
+        points.step,
+        config.penalty,
+        config.cap,
+        config.collapsed,
+        config.reseed,
+        not config.exchanges,
+        config.exact if config.penalty else min(config.exact, config.cap),
+        config.max_iter,
+        order,
+        n_threads,
+    )
 
 
 def best_restarts(data: FeatureData, config: FitConfig, improve: bool = True) -> list[Record]:
-    """The solutions that were the lowest when their start ended, after exchanges of single features; the last is the best of all.
+    """The solutions that were the lowest when their start ended, after exchanges of single features; the last
+    is the best of all.
 
-    Neither the result of a restart, nor whether it is improved, nor how, depends on later restarts or on the number of threads. More
-    restarts therefore never end with a higher J.
+    Neither the result of a restart, nor whether it is improved, nor how, depends on later restarts or on the
+    number of threads. More restarts therefore never end with a higher J.
     """
     side_by_side = _restarts_in_parallel(data, config)
     run = None if side_by_side or config.shuffle else run_for(data, config, threads_within(data, config))
@@ -174,7 +209,9 @@ def best_restarts(data: FeatureData, config: FitConfig, improve: bool = True) ->
         objectives, sweeps = _side_by_side(data, config)
     else:
         n_threads = data.n_threads if side_by_side else 1
-        found = parallel_map(lambda r: run_restart(data, config, r, run), range(config.n_init), n_threads, config.stop)
+        found = parallel_map(
+            lambda r: run_restart(data, config, r, run), range(config.n_init), n_threads, config.stop
+        )
         fits = dict(enumerate(found))
         objectives = np.array([fit.objective for fit in found])
         sweeps = np.array([fit.n_iter for fit in found])
@@ -185,12 +222,16 @@ def best_restarts(data: FeatureData, config: FitConfig, improve: bool = True) ->
         fit = fits.get(r) or run_restart(data, config, r, own, report=False)
         if improve:
             budget = exchange_budget(data, config, fit.n_features, int(spent[r]))
-            fit = exchange_features(data, config, fit, (FeatureStream.EXCHANGE, r), own, ROUNDS if small else 1, budget)
+            fit = exchange_features(
+                data, config, fit, (FeatureStream.EXCHANGE, r), own, ROUNDS if small else 1, budget
+            )
         return Record(r + 1, fit)
 
     chosen = _promising(objectives, _IMPROVED if small and improve else 1, _ROUNDING * data.scatter)
     # Python threads pay for long searches only
-    worth = side_by_side and (config.collapsed or data.X.size * (config.n_features or config.cap) > _SMALL / 100)
+    worth = side_by_side and (
+        config.collapsed or data.X.size * (config.n_features or config.cap) > _SMALL / 100
+    )
     return running_best(data, parallel_map(improved, chosen, data.n_threads if worth else 1, config.stop))
 
 
@@ -230,7 +271,11 @@ def is_small(data: FeatureData, config: FitConfig) -> bool:
 
 def _restarts_in_parallel(data: FeatureData, config: FitConfig) -> bool:
     """Whether a restart uses one thread and several restarts run in parallel."""
-    return data.products is not None or config.collapsed or _products(data, config) < (_SMALL if config.n_init > 1 else _SMALL / 8)
+    return (
+        data.products is not None
+        or config.collapsed
+        or _products(data, config) < (_SMALL if config.n_init > 1 else _SMALL / 8)
+    )
 
 
 def threads_within(data: FeatureData, config: FitConfig) -> int:
@@ -241,16 +286,29 @@ def threads_within(data: FeatureData, config: FitConfig) -> int:
 def parallel_restarts(data: FeatureData, config: FitConfig) -> tuple[Floats, NDArray[np.int64]]:
     """J and sweeps of every restart, one per thread at a time."""
     steps = config.n_features or config.cap
-    runs = [run_for(data, config, 1) for _ in range(threads_for(data.n_threads, _SMALL) if config.n_init > 1 else 1)]
-    objectives, sweeps, first, batch = np.empty(config.n_init), np.empty(config.n_init, np.int64), 0, len(runs)
+    runs = [
+        run_for(data, config, 1)
+        for _ in range(threads_for(data.n_threads, _SMALL) if config.n_init > 1 else 1)
+    ]
+    objectives, sweeps, first, batch = (
+        np.empty(config.n_init),
+        np.empty(config.n_init, np.int64),
+        0,
+        len(runs),
+    )
     while first < config.n_init:
         some = np.arange(first, min(first + batch, config.n_init))
         states = np.empty((len(some), 3), np.int64)
         started = time.perf_counter()
         bpmeans_kernel.restarts(
-            runs, _bases(data, config, some), config.n_features, random_draws(config, some, steps), _trials(config, some),
-            objectives[first:], states,
-        )  # fmt: skip
+            runs,
+            _bases(data, config, some),
+            config.n_features,
+            random_draws(config, some, steps),
+            _trials(config, some),
+            objectives[first:],
+            states,
+        )
         for r, (K, n_iter, _) in zip(some, states, strict=True):
             config.callback(f"start {r}: {K} features after {n_iter} sweeps, J {objectives[r]:.6g}")
         sweeps[some] = states[:, 1]
@@ -261,11 +319,14 @@ def parallel_restarts(data: FeatureData, config: FitConfig) -> tuple[Floats, NDA
 
 
 def _side_by_side(data: FeatureData, config: FitConfig) -> tuple[Floats, NDArray[np.int64]]:
-    """J and sweeps of every restart, one per thread at a time: sweep by sweep, unless whole restarts take a fraction of a second.
+    """J and sweeps of every restart, one per thread at a time: sweep by sweep, unless whole restarts take a
+    fraction of a second.
 
     A kernel call that makes whole restarts does not look for an interrupt.
     """
-    visits = _visits(data, config, config.n_features or min(config.cap, _TYPICAL)) * min(config.max_iter, _LONG)
+    visits = _visits(data, config, config.n_features or min(config.cap, _TYPICAL)) * min(
+        config.max_iter, _LONG
+    )
     if visits < _SHORT:
         return parallel_restarts(data, config)
 
@@ -282,13 +343,17 @@ def _promising(objectives: Floats, most: int, tolerance: float) -> list[int]:
     chosen: list[int] = []
     lowest: list[float] = []
     for r, objective in enumerate(objectives):
-        if (len(lowest) < most or objective < lowest[-1]) and all(abs(objective - other) > tolerance for other in lowest):
+        if (len(lowest) < most or objective < lowest[-1]) and all(
+            abs(objective - other) > tolerance for other in lowest
+        ):
             lowest = sorted([*lowest, float(objective)])[:most]
             chosen.append(r)
     return chosen
 
 
-def run_restart(data: FeatureData, config: FitConfig, r: int, run: bpmeans_kernel.Run | None, report: bool = True) -> FeatureFit:
+def run_restart(
+    data: FeatureData, config: FitConfig, r: int, run: bpmeans_kernel.Run | None, report: bool = True
+) -> FeatureFit:
     """One restart, sweep by sweep."""
     if run is None:
         order = data.points.order(config.seed, r) if config.shuffle else _TABLE_ORDER
@@ -300,26 +365,42 @@ def run_restart(data: FeatureData, config: FitConfig, r: int, run: bpmeans_kerne
 
 
 def exchange_features(
-    data: FeatureData, config: FitConfig, fit: FeatureFit, key: tuple[FeatureStream, int], run: bpmeans_kernel.Run, rounds: int, sweeps: int
+    data: FeatureData,
+    config: FitConfig,
+    fit: FeatureFit,
+    key: tuple[FeatureStream, int],
+    run: bpmeans_kernel.Run,
+    rounds: int,
+    sweeps: int,
 ) -> FeatureFit:
-    """Replace feature after feature where J falls, until `rounds` rounds over all features yield no substantial gain.
+    """Replace feature after feature where J falls, until `rounds` rounds over all features yield no
+    substantial gain.
 
-    The features of a round are replaced by residuals of drawn rows (the best of several; in later rounds single ones) and by random
-    memberships in turn. key: of the random numbers; sweeps: approximate budget for all exchanges. A larger budget continues the same
-    search, so that it never ends higher.
+    The features of a round are replaced by residuals of drawn rows (the best of several; in later rounds
+    single ones) and by random memberships in turn. key: of the random numbers; sweeps: approximate budget for
+    all exchanges. A larger budget continues the same search, so that it never ends higher.
     """
     slack, turn, since = 1e-10 * data.scatter, 0, 0  # since: turns after the last substantial gain
     while since < rounds * fit.n_features and sweeps > 0 and config.max_iter > 1 and not config.stop.is_set():
         k, (pairs, shuffled) = turn % fit.n_features, divmod(since // fit.n_features, 2)
         if shuffled:
-            run.start(redrawn(fit.masks, k, uniform(config.seed, *key, turn, np.arange(len(data)))), fit.n_features)
+            run.start(
+                redrawn(fit.masks, k, uniform(config.seed, *key, turn, np.arange(len(data)))), fit.n_features
+            )
         else:
-            run.exchange(fit.masks, fit.n_features, k, exchange_draws(config, key, turn, 1 if pairs else bpmeans_kernel.TRIALS))
+            run.exchange(
+                fit.masks,
+                fit.n_features,
+                k,
+                exchange_draws(config, key, turn, 1 if pairs else bpmeans_kernel.TRIALS),
+            )
         other = run_to_convergence(run, config, None, fit.objective)
         sweeps -= other.n_iter
         turn, since = turn + 1, since + 1
         if other.objective < fit.objective - slack:
-            config.callback(f"start {key[1]}, feature {k} exchanged: {other.n_features} features, J {other.objective:.6g}")
+            config.callback(
+                f"start {key[1]}, feature {k} exchanged: {other.n_features} features, J {other.objective:.6g}"
+            )
             if other.objective < (1.0 - _WORTHWHILE) * fit.objective:
                 since = 0
             other.path = [*fit.path, other.objective]
@@ -336,13 +417,21 @@ def redrawn(masks: Masks, k: int, draws: Floats) -> Masks:
 
 def run_alone(data: FeatureData, config: FitConfig, K: int) -> bpmeans_kernel.Run:
     """Memory for a search of about K features that runs alone, with all threads."""
-    return run_for(data, config, threads_for(data.n_threads, _visits(data, config, K) / 4))  # a sweep has about four parallel regions
+    return run_for(
+        data, config, threads_for(data.n_threads, _visits(data, config, K) / 4)
+    )  # a sweep has about four parallel regions
 
 
 def improved_alone(
-    data: FeatureData, config: FitConfig, fit: FeatureFit, key: tuple[FeatureStream, int], rounds: int = ROUNDS
+    data: FeatureData,
+    config: FitConfig,
+    fit: FeatureFit,
+    key: tuple[FeatureStream, int],
+    rounds: int = ROUNDS,
 ) -> FeatureFit:
-    """One solution improved by exchanges that visit a limited number of cells, whatever the size of the table."""
+    """One solution improved by exchanges that visit a limited number of cells, whatever the size of the
+    table.
+    """
     K = fit.n_features
     budget = min(_SWEEPS * K, 1 + _VISITS // _visits(data, config, K))
     return exchange_features(data, config, fit, key, run_alone(data, config, K), rounds, budget)
@@ -357,11 +446,15 @@ def _visits(data: FeatureData, config: FitConfig, K: int) -> int:
 
 
 def exchange_budget(data: FeatureData, config: FitConfig, n_features: int, sweeps: int) -> int:
-    """Sweeps for the exchanges from one solution: where they are expensive, no more than the `sweeps` that led to it."""
+    """Sweeps for the exchanges from one solution: where they are expensive, no more than the `sweeps` that
+    led to it.
+    """
     return _SWEEPS * n_features if is_small(data, config) and not config.collapsed else sweeps
 
 
-def from_memberships(data: FeatureData, config: FitConfig, masks: Masks, n_features: int, target: float = math.inf) -> FeatureFit:
+def from_memberships(
+    data: FeatureData, config: FitConfig, masks: Masks, n_features: int, target: float = math.inf
+) -> FeatureFit:
     """The descent from given memberships, given up if J would not reach `target` soon."""
     order = data.points.order(config.seed, 1) if config.shuffle else _TABLE_ORDER
     run = run_for(data, config, threads_within(data, replace(config, n_features=n_features)), order)
@@ -369,16 +462,26 @@ def from_memberships(data: FeatureData, config: FitConfig, masks: Masks, n_featu
     return run_to_convergence(run, config, "given start", target)
 
 
-def run_to_convergence(run: bpmeans_kernel.Run, config: FitConfig, name: str | None, target: float = math.inf) -> FeatureFit:
-    """Sweeps until convergence or max_iter, fewer if J would not reach `target` soon; `name`: of the start, for the callback."""
+def run_to_convergence(
+    run: bpmeans_kernel.Run, config: FitConfig, name: str | None, target: float = math.inf
+) -> FeatureFit:
+    """Sweeps until convergence or max_iter, fewer if J would not reach `target` soon; `name`: of the start,
+    for the callback.
+    """
     before = math.inf
-    while not run.advance(1, config.stop) and not config.stop.is_set() and run.objective - target <= _HORIZON * (before - run.objective):
+    while (
+        not run.advance(1, config.stop)
+        and not config.stop.is_set()
+        and run.objective - target <= _HORIZON * (before - run.objective)
+    ):
         before = run.objective
     if build.debug() and (np.diff(run.path) > 1e-12 * (run.path[:-1] + run.scatter)).any():
         raise AssertionError(f"the objective rose: {run.path!r}")
     if name:
         config.callback(f"{name}: {run.n_features} features after {run.n_iter} sweeps, J {run.objective:.6g}")
-    return FeatureFit(run.objective, run.path.tolist(), run.n_iter, run.converged, run.masks.copy(), run.n_features)
+    return FeatureFit(
+        run.objective, run.path.tolist(), run.n_iter, run.converged, run.masks.copy(), run.n_features
+    )
 
 
 def _bases(data: FeatureData, config: FitConfig, restarts: NDArray[np.intp]) -> NDArray[np.int32]:
@@ -402,7 +505,10 @@ def exchange_draws(config: FitConfig, key: tuple[FeatureStream, int], turn: int,
 
 
 def _trials(config: FitConfig, restarts: NDArray[np.intp]) -> NDArray[np.int32]:
-    """Rows drawn for every feature of a start; 0: 2 + log K. Every other start of a base draws one, which finds what greedy starts miss."""
+    """Rows drawn for every feature of a start; 0: 2 + log K.
+
+    Every other start of a base draws one, which finds what greedy starts miss.
+    """
     trials = np.full(len(restarts), config.n_trials, np.int32)
     if config.n_trials == 0:
         trials[restarts // (2 if config.base == "mixed" else 1) % 2 == 1] = 1
@@ -413,13 +519,17 @@ def _trials(config: FitConfig, restarts: NDArray[np.intp]) -> NDArray[np.int32]:
 
 
 def choose(X: NDArray[Any], features: Floats, most_exact: int, n_threads: int) -> Masks:
-    """(n,) memberships of rows in given features: the best of all combinations of up to `most_exact` features, else bit after bit."""
+    """(n,) memberships of rows in given features: the best of all combinations of up to `most_exact`
+    features, else bit after bit.
+    """
     n, K = len(X), len(features)
     masks, left = np.zeros(n, np.uint64), np.empty(n)
     exact = K if most_exact >= K else 0
     if K:
         work = X.size * K + n * 2.0**exact
-        rows_kernel.assign(X, np.ascontiguousarray(features), exact, masks, left, threads_for(n_threads, work))
+        rows_kernel.assign(
+            X, np.ascontiguousarray(features), exact, masks, left, threads_for(n_threads, work)
+        )
     return masks
 
 

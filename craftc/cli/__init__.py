@@ -37,9 +37,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     Returns
     -------
     int
-        Exit code: 0; 2 after an error in the input, and 3 after a defect of craftc, each with a message on stderr; 130 after Ctrl-C; 143
-        after SIGTERM; 141 if the reader of the output closed the pipe. With the environment variable CRAFTC_TRACEBACK, tracebacks are
-        printed above the messages.
+        Exit code: 0; 2 after an error in the input, and 3 after a defect of craftc, each with a message on
+        stderr; 130 after Ctrl-C; 143 after SIGTERM; 141 if the reader of the output closed the pipe. With the
+        environment variable CRAFTC_TRACEBACK, tracebacks are printed above the messages.
     """
     _prepare_streams()
     with _caught_signals() as signals:
@@ -52,7 +52,9 @@ def main(argv: Sequence[str] | None = None) -> int:
             _drop_output()
             return 141
         except Exception as error:
-            if signals:  # compiled modules turn the KeyboardInterrupt into another error while they are imported
+            if (
+                signals
+            ):  # compiled modules turn the KeyboardInterrupt into another error while they are imported
                 return 128 + signals[0]
             return _report(error)
         finally:
@@ -72,12 +74,17 @@ def _prepare_streams() -> None:
 
 
 class _Interrupted(KeyboardInterrupt):
-    """Ctrl-C or SIGTERM. After a plain KeyboardInterrupt that has passed through `exec`, the interpreter changes the exit code."""
+    """Ctrl-C or SIGTERM.
+
+    After a plain KeyboardInterrupt that has passed through `exec`, the interpreter changes the exit code.
+    """
 
 
 @contextmanager
 def _caught_signals() -> Iterator[list[int]]:
-    """Ctrl-C and SIGTERM raise KeyboardInterrupt, so that unfinished files are removed; yields those that have arrived."""
+    """Ctrl-C and SIGTERM raise KeyboardInterrupt, so that unfinished files are removed; yields those that
+    have arrived.
+    """
     arrived: list[int] = []
 
     def interrupt(number: int, frame: FrameType | None) -> None:
@@ -87,7 +94,11 @@ def _caught_signals() -> Iterator[list[int]]:
     before: dict[int, Any] = {}
     if threading.current_thread() is threading.main_thread():
         before = {number: signal.getsignal(number) for number in _SIGNALS}
-    standard = {number: handler for number, handler in before.items() if handler in (signal.SIG_DFL, signal.default_int_handler)}
+    standard = {
+        number: handler
+        for number, handler in before.items()
+        if handler in (signal.SIG_DFL, signal.default_int_handler)
+    }
     try:
         for number in standard:
             signal.signal(number, interrupt)
@@ -119,7 +130,9 @@ def _run(argv: Sequence[str]) -> None:
 def _problem(error: Any) -> str:
     """What is wrong with an argument, after the name of its option."""
     name = error.param.opts[0] if getattr(error, "param", None) is not None else ""
-    return f"{name}: {error.message}" if name.startswith("-") and error.message else str(error.format_message())
+    return (
+        f"{name}: {error.message}" if name.startswith("-") and error.message else str(error.format_message())
+    )
 
 
 # ---- errors ----
@@ -138,9 +151,15 @@ def _report(error: Exception) -> int:
     if expected:
         text = _message(error)
     else:
-        how = "see the traceback above" if os.environ.get(_TRACEBACK) else f"{_TRACEBACK}=1 prints the traceback"
+        how = (
+            "see the traceback above"
+            if os.environ.get(_TRACEBACK)
+            else f"{_TRACEBACK}=1 prints the traceback"
+        )
         text = f"this is a defect of craftc, please report it ({how}): {type(error).__name__}: {error}"
-    with suppress(OSError):  # a closed pipe or a full disk behind stderr: the exit code is all that can be said
+    with suppress(
+        OSError
+    ):  # a closed pipe or a full disk behind stderr: the exit code is all that can be said
         print(f"craftc: {clean(text)}", file=sys.stderr)
     if isinstance(error, OSError):
         _drop_unwritable_output()
@@ -148,7 +167,9 @@ def _report(error: Exception) -> int:
 
 
 def _is_raised_here(error: Exception) -> bool:
-    """Whether an error was raised by a statement of craftc, here or on a worker, and not by an operation or by another package."""
+    """Whether an error was raised by a statement of craftc, here or on a worker, and not by an operation or
+    by another package.
+    """
     trace = error.__traceback__
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next
@@ -159,14 +180,20 @@ def _is_raised_here(error: Exception) -> bool:
     from importlib.util import find_spec
 
     spec = find_spec(name)  # a worker may have the file in another place
-    return spec is not None and spec.origin is not None and linecache.getline(spec.origin, trace.tb_lineno).lstrip().startswith("raise ")
+    return (
+        spec is not None
+        and spec.origin is not None
+        and linecache.getline(spec.origin, trace.tb_lineno).lstrip().startswith("raise ")
+    )
 
 
 def _message(error: BaseException) -> str:
     """An error as one line of text."""
     if isinstance(error, OSError) and error.strerror:
         return f"{error.strerror}: {error.filename!r}." if error.filename else f"{error.strerror}."
-    if isinstance(error, MemoryError) and not (type(error) is MemoryError and error.args):  # NumPy and pyarrow have classes of their own
+    if isinstance(error, MemoryError) and not (
+        type(error) is MemoryError and error.args
+    ):  # NumPy and pyarrow have classes of their own
         return _NO_MEMORY
     from craftc.cli.words import in_options
 

@@ -1,4 +1,6 @@
-"""What the command line says about a fitted model: clusters numbered by size, with the features that define each."""
+"""What the command line says about a fitted model: clusters numbered by size, with the features that define
+each.
+"""
 
 from __future__ import annotations
 
@@ -13,8 +15,8 @@ from numpy.typing import NDArray
 from craftc._common.typing import Floats
 from craftc.cli.text import Parts, after, name_of
 from craftc.craft.summary import differing_features
-from craftc.table.cluster_summary import LEADING, short_number
-from craftc.table.column_statistics import CategoricalColumn, NumericColumn, column_statistics
+from craftc.describe.frames import LEADING, short_number
+from craftc.describe.statistics import CategoricalColumn, NumericColumn, column_statistics
 
 _NEARLY_ALL = 0.995  # share of the cells from which only the leading level is shown
 
@@ -41,7 +43,11 @@ class Quantity:
 
     def parts(self) -> Parts:
         """The cell "54.4 ± 9.1"."""
-        return [] if self.mean is None or self.deviation is None else [(typical(self.mean, self.deviation, self.unit), "")]
+        return (
+            []
+            if self.mean is None or self.deviation is None
+            else [(typical(self.mean, self.deviation, self.unit), "")]
+        )
 
     def values(self) -> dict[str, Any]:
         """For JSON."""
@@ -103,18 +109,34 @@ class Answer:
     def __post_init__(self) -> None:
         model = self.model
         sizes, whole = model.cluster_sizes_, float(model.cluster_sizes_.sum())
-        differs, columns = differing_features(model), column_statistics(model._moments_original_units, model.schema_)
+        differs, columns = (
+            differing_features(model),
+            column_statistics(model._moments_original_units, model.schema_),
+        )
         gains = np.where(differs, model.feature_gains_, 0.0)
         self.clusters = []
         for number_, k in enumerate(order_by_size(sizes).tolist(), 1):
             listed = np.flatnonzero(differs[k])
             features = [
-                Feature(str(model.schema_.columns[d]), float(gains[k, d]), bool(model.feature_mask_[k, d]), *_typical_values(columns[d], k))
+                Feature(
+                    str(model.schema_.columns[d]),
+                    float(gains[k, d]),
+                    bool(model.feature_mask_[k, d]),
+                    *_typical_values(columns[d], k),
+                )
                 for d in listed[np.argsort(-gains[k, listed], kind="stable")]
             ]
             margin = float(model.cluster_margins_[k])
             self.clusters.append(
-                Cluster(number_, k, model.cluster_names_[k], sizes[k].item(), float(sizes[k]) / whole, margin, features)
+                Cluster(
+                    number_,
+                    k,
+                    model.cluster_names_[k],
+                    sizes[k].item(),
+                    float(sizes[k]) / whole,
+                    margin,
+                    features,
+                )
             )
 
     @cached_property
@@ -123,8 +145,12 @@ class Answer:
         return numbers_by_size(self.model.cluster_sizes_)
 
 
-def _typical_values(column: NumericColumn | CategoricalColumn, k: int) -> tuple[Quantity | Shares, Quantity | Shares]:
-    """Typical values of a column in cluster k, and in the whole table: of a categorical one the leading levels of the cluster in both."""
+def _typical_values(
+    column: NumericColumn | CategoricalColumn, k: int
+) -> tuple[Quantity | Shares, Quantity | Shares]:
+    """Typical values of a column in cluster k, and in the whole table: of a categorical one the leading
+    levels of the cluster in both.
+    """
     if isinstance(column, NumericColumn):
         everywhere = Quantity(column.mean, column.deviation, column.deviation)
         if np.isnan(column.means[k]):
@@ -136,7 +162,9 @@ def _typical_values(column: NumericColumn | CategoricalColumn, k: int) -> tuple[
     order = order[:1] if leading[order[0]] >= _NEARLY_ALL else order
 
     def of(share: Floats) -> Shares:
-        return Shares([] if np.isnan(share).any() else [(str(column.levels[t]), float(share[t])) for t in order])
+        return Shares(
+            [] if np.isnan(share).any() else [(str(column.levels[t]), float(share[t])) for t in order]
+        )
 
     return of(own), of(whole)
 

@@ -14,7 +14,19 @@ from craftc.cli.answer import numbers_by_size
 from craftc.table import MixedTable
 
 _ROWS_AT_ONCE = 1 << 16
-_FORMULAS = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")  # first characters; spreadsheets normalise the wide ones
+_FORMULAS = (
+    "=",
+    "+",
+    "-",
+    "@",
+    "\t",
+    "\r",
+    "\n",
+    "＝",
+    "＋",
+    "－",
+    "＠",
+)  # first characters; spreadsheets normalise the wide ones
 _CRLF = "\r\n"
 _DIGITS = 6  # after the point of margins (nats) and probabilities
 
@@ -34,8 +46,9 @@ def assignments(model: Any, table: MixedTable, labels: Labels | None = None) -> 
     Yields
     ------
     pandas.DataFrame
-        `cluster` and `next`, the cheapest of the other clusters, are numbers by size from 1. `cost` in nats, `margin` by how many nats the
-        next cluster costs more. Missing: margin and next with one cluster, probability of a model that defines none.
+        `cluster` and `next`, the cheapest of the other clusters, are numbers by size from 1. `cost` in nats,
+        `margin` by how many nats the next cluster costs more. Missing: margin and next with one cluster,
+        probability of a model that defines none.
     """
     pd, number_of = need_pandas(), numbers_by_size(model.cluster_sizes_)
     several = len(number_of) > 1
@@ -46,7 +59,9 @@ def assignments(model: Any, table: MixedTable, labels: Labels | None = None) -> 
         own = model.predict(part) if labels is None else labels[first : first + n]
         at = np.arange(n)
         cost = costs[at, own]
-        probability = softmax(-costs, axis=1)[at, own] if hasattr(model, "predict_proba") else np.full(n, np.nan)
+        probability = (
+            softmax(-costs, axis=1)[at, own] if hasattr(model, "predict_proba") else np.full(n, np.nan)
+        )
         others = costs.copy()
         others[at, own] = np.inf
         following = others.argmin(axis=1)
@@ -63,7 +78,9 @@ def assignments(model: Any, table: MixedTable, labels: Labels | None = None) -> 
 
 
 def without_formulas(frame: Any) -> Any:
-    """A frame with an apostrophe before the names and texts that a spreadsheet would take as formulas; numbers stay as they are."""
+    """A frame with an apostrophe before the names and texts that a spreadsheet would take as formulas;
+    numbers stay as they are.
+    """
     is_numeric = need_pandas().api.types.is_numeric_dtype
     columns = {
         _no_formula(name): column if is_numeric(column.dtype) else column.map(_no_formula, na_action="ignore")
@@ -83,14 +100,18 @@ def _no_formula(cell: Any) -> Any:
 
 
 def write_csv(frames: Iterable[Any], file: IO[Any]) -> None:
-    """Write frames with the same columns one after the other as CSV, in the form of numbers that reads back to the same bits."""
+    """Write frames with the same columns one after the other as CSV, in the form of numbers that reads back
+    to the same bits.
+    """
     lines: Any = _Lines(file)
     for i, frame in enumerate(frames):
         frame.to_csv(lines, index=False, header=i == 0, lineterminator="\r\n")
 
 
 class _Lines:
-    """Writes lines that end with CR LF with LF: the module csv quotes only cells with characters of its own line ends."""
+    """Writes lines that end with CR LF with LF: the module csv quotes only cells with characters of its own
+    line ends.
+    """
 
     def __init__(self, file: IO[Any]) -> None:
         self._file = file

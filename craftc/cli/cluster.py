@@ -24,7 +24,7 @@ from craftc.cli.progress_bar import ProgressBar
 from craftc.cli.text import clean
 from craftc.cli.words import in_options
 from craftc.craft import CRAFT
-from craftc.table.read import open_table
+from craftc.reading.read_table import open_table
 
 HEADERS = {"infer": "infer", "yes": True, "no": False}
 
@@ -65,11 +65,21 @@ def run(
         raise ValueError(f"--out {out!r} is a file; pass the name of a folder.")
     if scheduler is not None and in_batches is False:
         raise ValueError("--scheduler reads files in batches; leave out --in-memory.")
-    with ProgressBar(on=not quiet) as bar, warnings.catch_warnings(record=True) as caught, ExitStack() as stack:
+    with (
+        ProgressBar(on=not quiet) as bar,
+        warnings.catch_warnings(record=True) as caught,
+        ExitStack() as stack,
+    ):
         warnings.simplefilter("always")
         client = None if scheduler is None else stack.enter_context(connected(scheduler))
         bar.stage(f"reading {table}")
-        chosen: dict[str, Any] = {"target": target, "ignore": ignore, "categorical": categorical, "numeric": numeric, "na_values": na}
+        chosen: dict[str, Any] = {
+            "target": target,
+            "ignore": ignore,
+            "categorical": categorical,
+            "numeric": numeric,
+            "na_values": na,
+        }
         chosen["split_dates"] = dates == "parts"
         raw = None
         if is_read_in_batches(table, True if scheduler is not None else in_batches):
@@ -77,7 +87,10 @@ def run(
                 raise ValueError("--stability needs a table in memory; pass --in-memory, or leave it out.")
             roles = read_roles(table, missing=missing, scratch=scratch, client=client, **chosen)
             if out is not None:
-                roles.notes.append(f"report.html {'and --keep need' if keep else 'needs'} a table in memory, and was left out.")
+                roles.notes.append(
+                    f"report.html {'and --keep need' if keep else 'needs'} a table in memory, and was left "
+                    "out."
+                )
         else:
             raw = open_table(table, header=HEADERS[header], skip=skip)
             roles = assign_roles(raw, **chosen)
@@ -106,23 +119,35 @@ def run(
         result = Result(table, roles, clusters, n_found, answer, warned, stability=stable)
         if roles.target is not None:
             positions = answer.numbers[np.asarray(model.labels_)] - 1
-            result.target = targets.compare(str(roles.target.name), roles.target, positions, model.n_clusters_)
+            result.target = targets.compare(
+                str(roles.target.name), roles.target, positions, model.n_clusters_
+            )
         if out is not None:
-            from craftc.cli.result_files import in_report, write_far_files, write_files  # the report takes time to import
+            from craftc.cli.result_files import (
+                in_report,
+                write_far_files,
+                write_files,
+            )  # the report takes time to import
 
             title = "" if table == "-" else Path(table).name
             own = raw.frame if keep and raw is not None else None
             result.folder = out
             how: dict[str, Any] = {"escape_formulas": escape_formulas, "waiting": None if quiet else _note}
             if client is None:
-                result.files = write_files(Path(out), answer, roles, own_columns=own, stability=stable, title=title, **how)
+                result.files = write_files(
+                    Path(out), answer, roles, own_columns=own, stability=stable, title=title, **how
+                )
             else:
                 result.files = write_far_files(Path(out), answer, table, client, str(scheduler), **how)
             result.n_reported = model.n_clusters_ if roles.in_batches else in_report(model).n_clusters_
     if as_json:
         print(document(result))
     elif not quiet:
-        print("\n".join(page(Layout(sys.stdout), result, details=details or all_features, all_features=all_features)))
+        print(
+            "\n".join(
+                page(Layout(sys.stdout), result, details=details or all_features, all_features=all_features)
+            )
+        )
 
 
 def _note(text: str) -> None:

@@ -1,8 +1,8 @@
 """The roles of a table's columns on the command line, and the columns that a model expects.
 
-The role of a column is decided in three steps, each with its own rule: in `craftc.table.read`, by the cells of a file or frame; in
-`craftc.table.frames`, by the dtype of a frame's column; and in `craftc.table.numeric_encoding`, which converts numeric columns within the
-model.
+The role of a column is decided in three steps, each with its own rule: in `craftc.reading.read_table`, by the
+cells of a file or frame; in `craftc.table.frames`, by the dtype of a frame's column; and in
+`craftc.table.numeric_encoding`, which converts numeric columns within the model.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from typing import Any
 import numpy as np
 
 from craftc._common.optional import need_pandas
-from craftc.distributed.dask_files import DaskFiles
+from craftc.distributed.dask.files import DaskFiles
+from craftc.reading.cells import NA_VALUES, NUMERIC_NA_VALUES, as_text, listed, quoted
+from craftc.reading.files import RawTable
+from craftc.reading.input_file import TableError, did_you_mean
+from craftc.reading.read_table import PARTS, Roles, part_name, prepare
 from craftc.table import MixedTable, Schema
-from craftc.table.cells import NA_VALUES, NUMERIC_NA_VALUES, as_text, listed, quoted
-from craftc.table.files import RawTable
 from craftc.table.frames import MISSING_LEVEL
-from craftc.table.input_file import TableError, did_you_mean
-from craftc.table.read import PARTS, Roles, part_name, prepare
 
 _ROWS = 1 << 16  # in which missing cells are counted at a time
 _MOST = 12  # names that an error lists
@@ -53,9 +53,15 @@ class ColumnRoles:
             return table.n_missing
         if not self.in_batches:
             return int(table.isna().to_numpy().sum())
-        code = [len(levels) - (levels[-1:] == (MISSING_LEVEL,) and table.schema.missing == "category") for levels in table.levels]
+        code = [
+            len(levels) - (levels[-1:] == (MISSING_LEVEL,) and table.schema.missing == "category")
+            for levels in table.levels
+        ]
         slices = (slice(start, start + _ROWS) for start in range(0, len(table), _ROWS))
-        return sum(int(np.isnan(table.numeric[rows]).sum()) + int((table.codes[rows] == code).sum()) for rows in slices)
+        return sum(
+            int(np.isnan(table.numeric[rows]).sum()) + int((table.codes[rows] == code).sum())
+            for rows in slices
+        )
 
 
 def assign_roles(
@@ -74,7 +80,8 @@ def assign_roles(
     ----------
     raw : RawTable
     target, ignore, categorical, numeric : names given by the user
-        The column of known classes; columns to exclude; columns to treat as categorical; columns to treat as numeric.
+        The column of known classes; columns to exclude; columns to treat as categorical; columns to treat as
+        numeric.
     na_values : sequence of str
         Further missing cells.
     split_dates : bool
@@ -104,7 +111,11 @@ def assign_roles(
 
 
 def check_named(
-    names: Sequence[str], target: str | None, ignore: Sequence[str], categorical: Sequence[str], numeric: Sequence[str]
+    names: Sequence[str],
+    target: str | None,
+    ignore: Sequence[str],
+    categorical: Sequence[str],
+    numeric: Sequence[str],
 ) -> None:
     """Raise TableError unless the columns that options name exist and have one role."""
     known_names = set(names)
@@ -116,14 +127,19 @@ def check_named(
                 raise TableError(f"{option}: the table has no column {quoted(name)}.{known}")
     for name in categorical:
         if name in numeric:
-            raise TableError(f"Column {quoted(name)} is named by both --categorical and --numeric; keep one of them.")
+            raise TableError(
+                f"Column {quoted(name)} is named by both --categorical and --numeric; keep one of them."
+            )
 
 
 # ---- new rows for a model ----
 
 
-def match_columns(raw: RawTable, schema: Schema, path: str, na_values: Sequence[str] = ()) -> tuple[Any, list[str]]:
-    """Select and convert the columns that a model expects; the model's columns decide their roles, not the cells.
+def match_columns(
+    raw: RawTable, schema: Schema, path: str, na_values: Sequence[str] = ()
+) -> tuple[Any, list[str]]:
+    """Select and convert the columns that a model expects; the model's columns decide their roles, not the
+    cells.
 
     Parameters
     ----------
@@ -144,12 +160,15 @@ def match_columns(raw: RawTable, schema: Schema, path: str, na_values: Sequence[
     if not schema.named:  # the model was fitted on an array
         if frame.shape[1] != schema.n_columns:
             raise TableError(
-                f"{path!r} has {frame.shape[1]} columns, but the model was fitted on {schema.n_columns} columns without names; "
+                f"{path!r} has {frame.shape[1]} columns, but the model was fitted on {schema.n_columns} "
+                "columns without names; "
                 "pass a table with the same columns in the same order."
             )
         frame = frame.set_axis(list(schema.columns), axis=1)
     names, wanted = list(frame.columns), set(schema.columns)
-    parts = {name: {part_name(name, part, frame.columns) for part in PARTS} for name in names if name not in wanted}
+    parts = {
+        name: {part_name(name, part, frame.columns) for part in PARTS} for name in names if name not in wanted
+    }
     dates = {name for name, columns in parts.items() if not columns.isdisjoint(wanted)}
     found = {*names, *(part for name in dates for part in parts[name])}
     absent = [name for name in schema.columns if name not in found]
@@ -157,14 +176,24 @@ def match_columns(raw: RawTable, schema: Schema, path: str, na_values: Sequence[
     if absent:
         hint = did_you_mean(absent[0], unused)
         raise TableError(f"{path!r} lacks column(s) of the model: {listed(absent, _MOST)}.{hint}")
-    roles = Roles(schema.categorical_names, schema.numeric_names, dates, numeric_problem="the model expects numbers")
-    table = prepare(RawTable(frame.drop(columns=unused), raw.notes, raw.semicolons), roles, na_values=na_values, drop=False)
+    roles = Roles(
+        schema.categorical_names, schema.numeric_names, dates, numeric_problem="the model expects numbers"
+    )
+    table = prepare(
+        RawTable(frame.drop(columns=unused), raw.notes, raw.semicolons),
+        roles,
+        na_values=na_values,
+        drop=False,
+    )
     notes = list(table.notes)
     if unused:
         notes.append(f"columns that are not in the model are ignored: {listed(unused, _MOST)}.")
     absent = [name for name in schema.columns if name not in table.frame.columns]
     if absent:
-        raise TableError(f"{path!r} lacks column(s) of the model: {listed(absent, _MOST)}, because a column holds no dates.")
+        raise TableError(
+            f"{path!r} lacks column(s) of the model: {listed(absent, _MOST)}, because a column holds no "
+            "dates."
+        )
     columns: dict[str, Any] = dict.fromkeys(schema.columns)
     for name in schema.numeric_names:
         columns[name] = table.frame[name].astype(np.float64)
@@ -183,7 +212,10 @@ def _levels(column: Any, known: set[str], notes: list[str]) -> Any:
             level_of[cell] = None
     unseen = sorted(level for level in level_of.values() if level is not None and level not in known)
     if unseen:
-        notes.append(f"{quoted(column.name)}: levels that did not occur in fit are treated as missing: {listed(unseen)}.")
+        notes.append(
+            f"{quoted(column.name)}: levels that did not occur in fit are treated as missing: "
+            f"{listed(unseen)}."
+        )
     return column.astype(object).map(level_of).astype("category")
 
 

@@ -13,7 +13,7 @@ from typing import Any
 from craftc._common.atomic_write import remove_unfinished
 from craftc.cli.out_of_core import write_assignments
 from craftc.distributed.collections import without_rows
-from craftc.distributed.dask_engine import active_workers
+from craftc.distributed.dask.engine import active_workers
 
 _PATIENCE = 30  # seconds to connect, and to be without any worker that runs tasks
 
@@ -37,7 +37,8 @@ def write_on_cluster(fitted: Any, results: Mapping[str, Path], address: str) -> 
     Raises
     ------
     OSError
-        The scheduler or all workers are lost, or a worker cannot read or write a file. Complete files of results remain, no parts of files.
+        The scheduler or all workers are lost, or a worker cannot read or write a file. Complete files of
+        results remain, no parts of files.
     """
     with connected(address) as client:
         return write_by(client, fitted, results, address)
@@ -50,7 +51,9 @@ def write_by(client: Any, fitted: Any, results: Mapping[str, Path], address: str
 
     model = delayed(without_rows(fitted), traverse=False)
     write = delayed(write_assignments, pure=False)
-    futures = client.compute([write(model, os.path.abspath(file), os.path.abspath(result)) for file, result in results.items()])
+    futures = client.compute(
+        [write(model, os.path.abspath(file), os.path.abspath(result)) for file, result in results.items()]
+    )
     file_of = dict(zip(futures, results, strict=True))
     notes: dict[str, dict[str, None]] = {}
     try:
@@ -59,11 +62,15 @@ def write_by(client: Any, fitted: Any, results: Mapping[str, Path], address: str
                 notes[file_of[future]] = future.result()
             except OSError as error:
                 raise OSError(
-                    f"{file_of[future]!r}: a worker of {address} failed ({error}); the files, and the folder of the results, must be "
+                    f"{file_of[future]!r}: a worker of {address} failed ({error}); the files, and the "
+                    "folder of the results, must be "
                     "visible to all workers."
                 ) from error
             except KilledWorker as error:
-                raise OSError(f"{file_of[future]!r}: several workers of {address} were lost while they predicted its rows.") from error
+                raise OSError(
+                    f"{file_of[future]!r}: several workers of {address} were lost while they predicted its "
+                    "rows."
+                ) from error
     except CancelledError as error:
         raise OSError(f"The scheduler {address} was lost before all files were predicted.") from error
     finally:
@@ -84,7 +91,8 @@ def _finished(client: Any, futures: list[Any], address: str) -> Iterator[Any]:
         except TimeoutError as error:
             if not active_workers(client):
                 raise OSError(
-                    f"The scheduler {address} has had no workers for {_PATIENCE} seconds, or only paused ones, whose memory is full; "
+                    f"The scheduler {address} has had no workers for {_PATIENCE} seconds, or only paused "
+                    "ones, whose memory is full; "
                     "start dask workers, or give them more memory."
                 ) from error
             continue
@@ -106,11 +114,16 @@ def connected(address: str) -> Iterator[Any]:
     try:
         try:
             scheme, location = parse_address(address)
-            if scheme in ("tcp", "tls"):  # a client that finds the address wrong waits for a minute when it is deleted
+            if scheme in (
+                "tcp",
+                "tls",
+            ):  # a client that finds the address wrong waits for a minute when it is deleted
                 parse_host_port(location)
             client = Client(address, timeout=_PATIENCE, set_as_default=False)
         except (OSError, ValueError) as error:
-            raise OSError(f"No Dask scheduler answers at {address!r} ({error}); pass an address as tcp://HOST:8786.") from error
+            raise OSError(
+                f"No Dask scheduler answers at {address!r} ({error}); pass an address as tcp://HOST:8786."
+            ) from error
         with client, client.as_current():
             yield client
     finally:

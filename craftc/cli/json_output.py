@@ -17,7 +17,8 @@ from craftc.cli.page import Result
 def document(result: Result) -> str:
     """One JSON document in ASCII: numbers that are not finite are null.
 
-    `clusters` are in the order of their numbers, by size; `label` is the cluster in the model, as its `predict` returns it in Python.
+    `clusters` are in the order of their numbers, by size; `label` is the cluster in the model, as its
+    `predict` returns it in Python.
     """
     roles, model = result.roles, result.answer.model
     content: dict[str, Any] = {
@@ -36,14 +37,23 @@ def document(result: Result) -> str:
         "n_clusters_found": result.n_found,
         "suggested_n_clusters": model.suggested_n_clusters_,
         "objective": model.objective_,
-        "objectives": [{"n_clusters": n_clusters, "objective": objective} for n_clusters, objective in objectives_of(model.merge_path_)],
+        "objectives": [
+            {"n_clusters": n_clusters, "objective": objective}
+            for n_clusters, objective in objectives_of(model.merge_path_)
+        ],
         "price_factor": model.price_factor_,
         "dependence_ratio": model.dependence_ratio_,
         "column_links": [{"columns": [str(a), str(b)], "nats": saved} for a, b, saved in model.column_links_],
-        "clusters": [_cluster(result, position, cluster) for position, cluster in enumerate(result.answer.clusters)],
+        "clusters": [
+            _cluster(result, position, cluster) for position, cluster in enumerate(result.answer.clusters)
+        ],
     }
     if (target := result.target) is not None:
-        content["target"] = {"column": target.name, "rows_without_value": target.n_missing, **target.measures()}
+        content["target"] = {
+            "column": target.name,
+            "rows_without_value": target.n_missing,
+            **target.measures(),
+        }
     if (stability := result.stability) is not None:
         content["stability"] = {"n_clusters": stability.n_clusters, "agreement": stability.agreement}
     if result.files:
@@ -73,7 +83,9 @@ def _cluster(result: Result, position: int, cluster: Cluster) -> dict[str, Any]:
     if result.target is not None:
         content["target"] = result.target.values(position)
     if (stability := result.stability) is not None:
-        content["stability"] = {name: getattr(stability, name)[cluster.label] for name in ("mean", "lowest", "found")}
+        content["stability"] = {
+            name: getattr(stability, name)[cluster.label] for name in ("mean", "lowest", "found")
+        }
     return content
 
 

@@ -33,7 +33,9 @@ class Layout:
         columns = max(shutil.get_terminal_size((WIDEST, 0)).columns, NARROWEST)
         self._room = min(columns, WIDEST)
         self.width = columns if file.isatty() else self._room
-        self._console = Console(file=file, width=self.width, markup=False, emoji=False, highlight=False, legacy_windows=False)
+        self._console = Console(
+            file=file, width=self.width, markup=False, emoji=False, highlight=False, legacy_windows=False
+        )
         self.blocks = _blocks(file)
 
     def lines(self, part: RenderableType, **how: Any) -> list[str]:
@@ -68,7 +70,9 @@ class Layout:
         room = self._room - cell_len(label) - 1
         if room < self._room // 2:  # a long label has its own line
             return [label, *self.names(" " * 5, names, most=most)]
-        words = [shortened(name_of(name), room - 2) for name in (names if most is None else names[: most * room])]
+        words = [
+            shortened(name_of(name), room - 2) for name in (names if most is None else names[: most * room])
+        ]
 
         def first(n: int) -> list[str]:
             more = f" and {len(names) - n:,} more" if n < len(names) else ""

@@ -35,14 +35,22 @@ How a table is read (as craftc.read_table reads it in Python):
 
 
 class _Command(click.Command):
-    """A command whose options of several values take all words up to the next option: ``--ignore a b`` is ``--ignore a --ignore b``."""
+    """A command whose options of several values take all words up to the next option: ``--ignore a b`` is
+    ``--ignore a --ignore b``.
+    """
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         return super().parse_args(ctx, self._one_value_each(ctx, args))
 
     def _one_value_each(self, ctx: click.Context, args: Sequence[str]) -> list[str]:
-        options = {name: option for option in self.params if isinstance(option, click.Option) for name in option.opts}
-        arguments = [parameter.human_readable_name for parameter in self.params if isinstance(parameter, click.Argument)]
+        options = {
+            name: option for option in self.params if isinstance(option, click.Option) for name in option.opts
+        }
+        arguments = [
+            parameter.human_readable_name
+            for parameter in self.params
+            if isinstance(parameter, click.Argument)
+        ]
         out: list[str] = []
         last: tuple[str, list[str]] = ("", [])  # the latest option of several values, and these
         n_arguments = i = 0
@@ -72,7 +80,8 @@ class _Command(click.Command):
             rest = values[-len(missing) :]
             if not all(value == "-" or os.path.exists(value) for value in rest):
                 raise click.UsageError(
-                    f"{' '.join(missing)} is missing: {option_name} takes all words after it ({', '.join(map(repr, values))}). Put "
+                    f"{' '.join(missing)} is missing: {option_name} takes all words after it "
+                    f"({', '.join(map(repr, values))}). Put "
                     f"{' '.join(missing)} before the options.",
                     ctx,
                 )
@@ -93,10 +102,16 @@ class _Group(click.Group):
         try:
             return super().parse_args(ctx, args)
         except click.NoSuchOption as error:
-            owners = [name for name, each in self.commands.items() if any(error.option_name in option.opts for option in each.params)]
+            owners = [
+                name
+                for name, each in self.commands.items()
+                if any(error.option_name in option.opts for option in each.params)
+            ]
             if not owners:
                 raise
-            raise click.UsageError(f"{error.option_name} is an option of craftc {owners[0]}; name the command first.", ctx) from error
+            raise click.UsageError(
+                f"{error.option_name} is an option of craftc {owners[0]}; name the command first.", ctx
+            ) from error
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
         name = args[0]
@@ -123,7 +138,11 @@ class _Word(click.ParamType):  # type: ignore[type-arg]  # generic from click 8.
             self.fail(f"must be {self._word} or {self._kind}, got {value!r}", param, ctx)
 
 
-@click.group(cls=_Group, invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.group(
+    cls=_Group,
+    invoke_without_command=True,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
 @click.version_option(_about.version(), message="craftc %(version)s")
 @click.pass_context
 def craftc(ctx: click.Context) -> None:
@@ -140,17 +159,23 @@ def _reading(command: Any) -> Any:
     """The options of reading a table."""
     for option in (
         click.option(
-            "--out-of-core/--in-memory", "in_batches", default=None,
-            help="Whether Parquet and Arrow files are read in batches (default: folders, and files that are large for the memory).",
+            "--out-of-core/--in-memory",
+            "in_batches",
+            default=None,
+            help="Whether Parquet and Arrow files are read in batches (default: folders, and files that are "
+            "large for the memory).",
         ),
         click.option("--threads", type=int, metavar="N", help="Number of threads (default: all processors)."),
         click.option(
-            "--header", type=click.Choice(("infer", "yes", "no")), default="infer", show_default=True,
+            "--header",
+            type=click.Choice(("infer", "yes", "no")),
+            default="infer",
+            show_default=True,
             help="Whether the first line holds the column names.",
         ),
         click.option("--skip", type=int, default=0, metavar="N", help="Number of lines before the table."),
         click.option("--na", multiple=True, metavar="TEXT ...", help="Further cells that are missing."),
-    ):  # fmt: skip
+    ):
         command = option(command)
     return command
 
@@ -159,7 +184,7 @@ class _ClusterCommand(_Command):
     """`cluster`, whose help ends with how a table is read."""
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        from craftc.table.cells import MAX_INTEGER_CODES
+        from craftc.reading.cells import MAX_INTEGER_CODES
         from craftc.table.numeric_encoding import MAX_DISCRETE_VALUES
 
         formatter.write(_HOW_TABLES_ARE_READ.format(codes=MAX_INTEGER_CODES, discrete=MAX_DISCRETE_VALUES))
@@ -168,52 +193,97 @@ class _ClusterCommand(_Command):
 @craftc.command(cls=_ClusterCommand)
 @click.argument("table")
 @click.option(
-    "--clusters", type=_Word("suggested", int, "a whole number"), metavar="K",
-    help="Number of clusters (default: chosen automatically); suggested: the fewest that keep 90 % of what the best partition saves.",
-)  # fmt: skip
-@click.option("--target", metavar="COL", help="Column of known classes or numbers: not used for clustering, compared with the clusters.")
+    "--clusters",
+    type=_Word("suggested", int, "a whole number"),
+    metavar="K",
+    help="Number of clusters (default: chosen automatically); suggested: the fewest that keep 90 % of what "
+    "the best partition saves.",
+)
+@click.option(
+    "--target",
+    metavar="COL",
+    help="Column of known classes or numbers: not used for clustering, compared with the clusters.",
+)
 @_columns("--ignore", "Columns to exclude.")
 @_columns("--categorical", "Columns to treat as categorical.")
 @_columns("--numeric", "Columns to treat as numeric.")
 @click.option(
-    "--dates", type=click.Choice(("parts", "drop")), default="parts", show_default=True,
+    "--dates",
+    type=click.Choice(("parts", "drop")),
+    default="parts",
+    show_default=True,
     help="Dates become year, month, weekday and day number (parts), or are excluded (drop).",
-)  # fmt: skip
+)
 @click.option(
-    "--missing", type=click.Choice(("ignore", "category", "error")), default="ignore", show_default=True,
+    "--missing",
+    type=click.Choice(("ignore", "category", "error")),
+    default="ignore",
+    show_default=True,
     help="Missing values have no cost (ignore), are a level of their own (category), or are an error.",
-)  # fmt: skip
+)
 @click.option(
-    "--price-factor", type=_Word("auto", float, "a number > 0"), default="auto", metavar="F",
-    help="Factor of the price of clusters and parameters; larger values give fewer clusters (default: 1 up to 1,000 rows, otherwise "
+    "--price-factor",
+    type=_Word("auto", float, "a number > 0"),
+    default="auto",
+    metavar="F",
+    help="Factor of the price of clusters and parameters; larger values give fewer clusters (default: 1 up "
+    "to 1,000 rows, otherwise "
     "rows / 1000).",
-)  # fmt: skip
-@click.option("--seed", type=click.IntRange(0, 2**32 - 1), default=0, show_default=True, metavar="S", help="Random seed.")
+)
 @click.option(
-    "--stability", type=click.IntRange(1, 10_000), metavar="N",
+    "--seed",
+    type=click.IntRange(0, 2**32 - 1),
+    default=0,
+    show_default=True,
+    metavar="S",
+    help="Random seed.",
+)
+@click.option(
+    "--stability",
+    type=click.IntRange(1, 10_000),
+    metavar="N",
     help="Refit N times on 80 % of the rows, and report how far the clusters agree.",
-)  # fmt: skip
-@click.option("--details", is_flag=True, help="Print everything: all clusters with their features, all columns and notes.")
-@click.option("--all-features", is_flag=True, help="As --details, with all features of a cluster, not only the 8 with the largest gains.")
+)
+@click.option(
+    "--details",
+    is_flag=True,
+    help="Print everything: all clusters with their features, all columns and notes.",
+)
+@click.option(
+    "--all-features",
+    is_flag=True,
+    help="As --details, with all features of a cluster, not only the 8 with the largest gains.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead of a page.")
 @click.option("--quiet", is_flag=True, help="Print nothing but errors (and the JSON document).")
-@click.option("--out", metavar="DIR", help="Folder for labels.csv, summary.csv, model.craftc and report.html.")
-@click.option("--scratch", metavar="DIR", help="Folder for the scratch files of --out-of-core (default: that for temporary files).")
 @click.option(
-    "--scheduler", metavar="ADDRESS",
-    help="Scheduler of a Dask cluster, as tcp://HOST:8786, whose workers read the Parquet or Arrow files. In the folder of --out, labels/ "
+    "--out", metavar="DIR", help="Folder for labels.csv, summary.csv, model.craftc and report.html."
+)
+@click.option(
+    "--scratch",
+    metavar="DIR",
+    help="Folder for the scratch files of --out-of-core (default: that for temporary files).",
+)
+@click.option(
+    "--scheduler",
+    metavar="ADDRESS",
+    help="Scheduler of a Dask cluster, as tcp://HOST:8786, whose workers read the Parquet or Arrow files. "
+    "In the folder of --out, labels/ "
     "holds one file of labels for each file.",
-)  # fmt: skip
+)
 @click.option(
-    "--escape-formulas", is_flag=True,
-    help="Put an apostrophe before texts in labels.csv and summary.csv that a spreadsheet would take as formulas (=, +, -, @).",
-)  # fmt: skip
+    "--escape-formulas",
+    is_flag=True,
+    help="Put an apostrophe before texts in labels.csv and summary.csv that a spreadsheet would take as "
+    "formulas (=, +, -, @).",
+)
 @click.option("--keep", is_flag=True, help="labels.csv repeats all columns of the table.")
 @_reading
 def cluster(**options: Any) -> None:
     """Find the clusters of a table and the columns that define each.
 
-    Clusters are numbered by size: 1 is the largest, on the screen and in all files. TABLE has one observation per row.
+    Clusters are numbered by size: 1 is the largest, on the screen and in all files. TABLE has one observation
+    per row.
     """
     with quick_imports():
         from craftc.cli.cluster import run
@@ -223,18 +293,25 @@ def cluster(**options: Any) -> None:
 @craftc.command(cls=_Command)
 @click.argument("model")
 @click.argument("table")
-@click.option("--out", metavar="FILE", help="CSV file to write (default: standard output); for a folder of tables, the folder of results.")
+@click.option(
+    "--out",
+    metavar="FILE",
+    help="CSV file to write (default: standard output); for a folder of tables, the folder of results.",
+)
 @click.option("--quiet", is_flag=True, help="Print no notes.")
 @click.option(
-    "--scheduler", metavar="ADDRESS",
-    help="Scheduler of a Dask cluster, as tcp://HOST:8786, whose workers read the Parquet or Arrow files and write the results.",
-)  # fmt: skip
+    "--scheduler",
+    metavar="ADDRESS",
+    help="Scheduler of a Dask cluster, as tcp://HOST:8786, whose workers read the Parquet or Arrow files "
+    "and write the results.",
+)
 @_reading
 def predict(**options: Any) -> None:
     """Assign the rows of a table to the clusters of a model.
 
-    MODEL is a model.craftc, or the folder that craftc cluster --out wrote; TABLE has the columns of the model. Writes CSV: cluster
-    (numbered as by craftc cluster), cost in nats (lower is better), margin to the next cluster, probability, next cluster.
+    MODEL is a model.craftc, or the folder that craftc cluster --out wrote; TABLE has the columns of the
+    model. Writes CSV: cluster (numbered as by craftc cluster), cost in nats (lower is better), margin to the
+    next cluster, probability, next cluster.
     """
     with quick_imports():
         from craftc.cli.predict import run

@@ -15,20 +15,21 @@ from craftc._common.memory import available_memory
 from craftc._common.optional import need_pandas
 from craftc.cli.assignments import assignments, write_csv
 from craftc.cli.columns import ColumnRoles, check_named, match_columns
-from craftc.distributed.dask_files import DaskFiles
+from craftc.distributed.dask.files import DaskFiles
+from craftc.reading.files import RawTable, plain_frame
+from craftc.reading.input_file import TableError
+from craftc.reading.read_table import Roles, prepare
+from craftc.reading.unusable import DATES
 from craftc.table import MixedTable
-from craftc.table.files import RawTable, plain_frame
-from craftc.table.input_file import TableError
 from craftc.table.out_of_core import Batches, column_types, decoded_size, files_of, tables_of
-from craftc.table.read import Roles, prepare
-from craftc.table.unusable import DATES
 
 _SHARE = 8  # a data frame takes several times the size of the decoded file, and the fit as much again
 _SUFFIXES = (".parquet", ".pq", ".feather", ".arrow", ".ipc")
 _TIMES = ("date", "timestamp", "time", "duration")
 _INDEX = "the index of a data frame"
 _LEFT_OUT = (
-    "The table was read in batches (--in-memory reads it whole): numeric ids and row counters are not recognised (--ignore), integers are "
+    "The table was read in batches (--in-memory reads it whole): numeric ids and row counters are not "
+    "recognised (--ignore), integers are "
     "numbers (--categorical), and texts are not read as numbers or dates."
 )
 
@@ -41,7 +42,8 @@ def is_read_in_batches(table: str, wanted: bool | None) -> bool:
     table : str
         File, folder or pattern.
     wanted : bool or None
-        What an option says; None: folders and patterns, and Parquet or Arrow files above an eighth of the memory that is available.
+        What an option says; None: folders and patterns, and Parquet or Arrow files above an eighth of the
+        memory that is available.
     """
     several = table != "-" and (os.path.isdir(table) or (glob.has_magic(table) and not os.path.exists(table)))
     if several and wanted is False:
@@ -75,7 +77,8 @@ def read_roles(
     scratch: str | None,
     client: Any = None,
 ) -> ColumnRoles:
-    """The columns of a table in scratch files, or of files that the workers of a cluster read; the types of its columns decide their roles.
+    """The columns of a table in scratch files, or of files that the workers of a cluster read; the types of
+    its columns decide their roles.
 
     Parameters
     ----------
@@ -100,10 +103,19 @@ def read_roles(
     check_named(list(types), target, ignore, categorical, numeric)
     for name in numeric:
         if types[name][0] not in ("number", "empty"):
-            raise TableError(f"--numeric: {name!r} is {types[name][1]}, which batches do not convert; pass --in-memory, or write numbers.")
+            raise TableError(
+                f"--numeric: {name!r} is {types[name][1]}, which batches do not convert; pass --in-memory, "
+                "or write numbers."
+            )
     excluded = {name: _INDEX for name in types if re.fullmatch(r"__index_level_\d+__", name)}
-    excluded |= {name: "the target" if name == target else "--ignore" for name in types if name == target or name in ignore}
-    others = {name: of_type for name, (kind, of_type) in types.items() if kind == "other" and name not in excluded}
+    excluded |= {
+        name: "the target" if name == target else "--ignore"
+        for name in types
+        if name == target or name in ignore
+    }
+    others = {
+        name: of_type for name, (kind, of_type) in types.items() if kind == "other" and name not in excluded
+    }
     if not split_dates:
         excluded |= {name: DATES for name, of_type in others.items() if of_type.startswith(_TIMES)}
     refused = [name for name in others if name not in excluded]
@@ -116,13 +128,21 @@ def read_roles(
         )
     names = [name for name in types if name not in excluded]
     if not names:
-        raise TableError("No column is left to cluster: all of them are named by --target or --ignore, or are dates.")
+        raise TableError(
+            "No column is left to cluster: all of them are named by --target or --ignore, or are dates."
+        )
     levels: Any = "auto"
     if categorical or numeric:
-        levels = [name for name in names if name in categorical or (types[name][0] in ("level", "text") and name not in numeric)]
+        levels = [
+            name
+            for name in names
+            if name in categorical or (types[name][0] in ("level", "text") and name not in numeric)
+        ]
     if client is None:
         with column_errors():
-            features: Any = MixedTable.from_parquet(table, columns=names, categorical=levels, missing=missing, scratch=scratch)
+            features: Any = MixedTable.from_parquet(
+                table, columns=names, categorical=levels, missing=missing, scratch=scratch
+            )
         own = list(features.categorical_names)
     else:
         features = DaskFiles(table, client, names)
@@ -156,8 +176,14 @@ def _one_column(table: str, name: str) -> Any:
 
 
 def result_names(table: str, files: Sequence[str]) -> list[str]:
-    """The file of the results of every file, relative to the folder of results: sales/may.parquet gives sales/may.csv."""
-    folder = table if os.path.isdir(table) else os.path.commonpath([os.path.dirname(os.path.abspath(file)) for file in files])
+    """The file of the results of every file, relative to the folder of results: sales/may.parquet gives
+    sales/may.csv.
+    """
+    folder = (
+        table
+        if os.path.isdir(table)
+        else os.path.commonpath([os.path.dirname(os.path.abspath(file)) for file in files])
+    )
     inside = [os.path.relpath(os.path.abspath(file), os.path.abspath(folder)) for file in files]
     short = [str(Path(name).with_suffix(".csv")) for name in inside]
     return [own if short.count(own) == 1 else f"{name}.csv" for own, name in zip(short, inside, strict=True)]
@@ -172,12 +198,16 @@ def write_assignments(fitted: Any, file: str, result: str | os.PathLike[str]) ->
 
 
 def streamed_assignments(fitted: Any, file: str, notes: dict[str, None]) -> Iterator[Any]:
-    """The assignments of the rows of a file, some at a time; what was noted about its columns is added to `notes`."""
+    """The assignments of the rows of a file, some at a time; what was noted about its columns is added to
+    `notes`.
+    """
     first = 0
     for part in tables_of(file):
         rows, noted = match_columns(RawTable(plain_frame(part.to_pandas())), fitted.schema_, file)
         notes |= dict.fromkeys(noted)
-        for frame in assignments(fitted, fitted.schema_.encode(rows, unknown=fitted.unknown, estimator_name="the model")):
+        for frame in assignments(
+            fitted, fitted.schema_.encode(rows, unknown=fitted.unknown, estimator_name="the model")
+        ):
             yield frame.assign(row=frame["row"] + first)
         first += len(part)
     if not first:  # the names of the columns

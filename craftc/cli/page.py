@@ -1,4 +1,6 @@
-"""The page that ``craftc cluster`` prints: the table, an overview of the clusters, and the details of the largest."""
+"""The page that ``craftc cluster`` prints: the table, an overview of the clusters, and the details of the
+largest.
+"""
 
 from __future__ import annotations
 
@@ -18,12 +20,15 @@ from craftc.cli.layout import NARROWEST, Layout, fitting, shortened
 from craftc.cli.target import Amounts, Classes
 from craftc.cli.text import bar_of, name_of, nats, percent, plural
 from craftc.craft.dependence import dependence_sentence
-from craftc.table.cells import MAX_INTEGER_CODES
+from craftc.reading.cells import MAX_INTEGER_CODES
 
 MOST_LINES = 60  # of a page without --details
 MANY_CLUSTERS = 15  # above, the page points to --clusters
 _MOST_NOTE_LINES, _MOST_NAME_LINES, _MOST_REASONS = 9, 2, 4
-_FEWEST_LISTED, _MOST_LISTED = 5, 20  # clusters of the overview, however long the notes are, and however short
+_FEWEST_LISTED, _MOST_LISTED = (
+    5,
+    20,
+)  # clusters of the overview, however long the notes are, and however short
 _MOST_FEATURES, _SOME_FEATURES = 8, 5  # per cluster, if the details of all clusters fit, and otherwise
 _SHORTEST_BLOCK = 3  # lines of the details of a cluster at least: a blank line, a title and one more
 _MOST_LINKS = 3
@@ -33,8 +38,10 @@ _BAR = 10  # columns of the longest bar
 _WIDEST_CLASS = 30  # columns of the most frequent class with its share
 _MOST_CLASSES = 50  # of the contingency table
 _GAIN = (
-    "Gain: nats of description length that the cluster's own distribution of a feature saves over that of the whole table. Margin: nats by "
-    "which a row prefers its cluster to the next best one, on average; at 5 its cluster is 150 times as likely, near 0 the row lies "
+    "Gain: nats of description length that the cluster's own distribution of a feature saves over that of "
+    "the whole table. Margin: nats by "
+    "which a row prefers its cluster to the next best one, on average; at 5 its cluster is 150 times as "
+    "likely, near 0 the row lies "
     "between two clusters."
 )
 
@@ -57,7 +64,9 @@ class Result:
 
 
 def page(layout: Layout, result: Result, *, details: bool, all_features: bool) -> list[str]:
-    """The lines of the page: at most 60 unless `details`, of which the overview and the largest clusters take what is left."""
+    """The lines of the page: at most 60 unless `details`, of which the overview and the largest clusters take
+    what is left.
+    """
     answer, most = result.answer, None if details else MOST_LINES
     top = [*_opening(layout, result, brief=not details), "", *_headline(layout, result)]
     top += _notes(layout, result.warnings, None if details else _MOST_NOTE_LINES)
@@ -66,7 +75,12 @@ def page(layout: Layout, result: Result, *, details: bool, all_features: bool) -
         return top + _agreement(layout, result) + bottom
     about = _agreement(layout, result)
     room = None if most is None else most - len(top) - len(about) - len(bottom)
-    overview = ["", *_overview(layout, result, None if room is None else min(max(room - 4, _FEWEST_LISTED), _MOST_LISTED))]
+    overview = [
+        "",
+        *_overview(
+            layout, result, None if room is None else min(max(room - 4, _FEWEST_LISTED), _MOST_LISTED)
+        ),
+    ]
     room = None if room is None else room - len(overview)
     features = _details(layout, result, room, all_features)
     if isinstance(result.target, Classes) and len(result.target.classes) <= _MOST_CLASSES:
@@ -85,7 +99,8 @@ def _opening(layout: Layout, result: Result, brief: bool) -> list[str]:
     missing = roles.n_missing
     counts = (
         f"{plural(len(roles.features), 'row')}; {plural(len(roles.numeric), 'numeric column')}, "
-        f"{plural(len(roles.categorical), 'categorical column')}, " + (plural(missing, "missing value") if missing else "no missing values")
+        f"{plural(len(roles.categorical), 'categorical column')}, "
+        + (plural(missing, "missing value") if missing else "no missing values")
     )
     most = _MOST_NAME_LINES if brief else None
     table = "standard input" if result.table == "-" else result.table
@@ -97,7 +112,9 @@ def _opening(layout: Layout, result: Result, brief: bool) -> list[str]:
         if names:
             lines += layout.names(label, names, most=most)
     if roles.codes:
-        lines += layout.names(f"  of these, integers with at most {MAX_INTEGER_CODES} values:", roles.codes, most=most)
+        lines += layout.names(
+            f"  of these, integers with at most {MAX_INTEGER_CODES} values:", roles.codes, most=most
+        )
         lines.append("  (--numeric COL and --categorical COL change this)")
     reasons = list(dict.fromkeys(roles.excluded.values()))
     for reason in reasons[: _MOST_REASONS if brief else None]:
@@ -130,11 +147,17 @@ def _headline(layout: Layout, result: Result) -> list[str]:
     if K == 1:
         alone = "1 cluster, as requested." if requested == 1 else "No cluster structure found: 1 cluster."
         return layout.text(alone, style="bold") + _dependence(layout, model)
-    remark = f" (the table cannot be split into {requested})" if isinstance(requested, int) and requested != K else ""
+    remark = (
+        f" (the table cannot be split into {requested})"
+        if isinstance(requested, int) and requested != K
+        else ""
+    )
     if requested == "suggested":
         remark = f", the suggested number ({result.n_found:,} were found)"
     lines = layout.text(f"{plural(K, 'cluster')}{remark}, largest first.", style="bold")
-    for text in filter(None, [fewer(objectives_of(model.merge_path_)), "" if requested == "suggested" else suggestion(model)]):
+    for text in filter(
+        None, [fewer(objectives_of(model.merge_path_)), "" if requested == "suggested" else suggestion(model)]
+    ):
         lines += layout.text(text)
     return lines + _dependence(layout, model)
 
@@ -158,12 +181,15 @@ def fewer(objectives: Sequence[tuple[int, float]]) -> str:
 
 
 def suggestion(model: Any) -> str:
-    """How to see fewer clusters: always above 15 of them, otherwise if fewer keep most of what the best partition saves."""
+    """How to see fewer clusters: always above 15 of them, otherwise if fewer keep most of what the best
+    partition saves.
+    """
     K, fewest = model.n_clusters_, model.suggested_n_clusters_
     if fewest is not None and fewest < K:
         keep = "keeps" if fewest == 1 else "keep"
         return (
-            f"{plural(fewest, 'cluster')} {keep} {percent(SHARE_KEPT)} of what the best partition saves: --clusters suggested shows "
+            f"{plural(fewest, 'cluster')} {keep} {percent(SHARE_KEPT)} of what the best partition saves: "
+            "--clusters suggested shows "
             f"{'it' if fewest == 1 else 'these'}."
         )
     return "For fewer clusters, pass --clusters K." if K > MANY_CLUSTERS else ""
@@ -174,7 +200,9 @@ def _dependence(layout: Layout, model: Any) -> list[str]:
     if not (sentence := dependence_sentence(model)):
         return []
     strongest = [f"{name_of(a)} - {name_of(b)}" for a, b, _ in model.column_links_[:_MOST_LINKS]]
-    return layout.text(sentence) + (layout.names("  strongest links:", strongest, most=_MOST_NAME_LINES) if strongest else [])
+    return layout.text(sentence) + (
+        layout.names("  strongest links:", strongest, most=_MOST_NAME_LINES) if strongest else []
+    )
 
 
 def _written(layout: Layout, result: Result) -> list[str]:
@@ -182,7 +210,9 @@ def _written(layout: Layout, result: Result) -> list[str]:
         return []
     lines = ["", *layout.unbroken(f"Wrote {', '.join(result.files)} in {result.folder}")]
     if result.n_reported != len(result.answer.clusters):
-        lines += layout.text(f"report.html shows the {result.n_reported} suggested clusters: column report of labels.csv.")
+        lines += layout.text(
+            f"report.html shows the {result.n_reported} suggested clusters: column report of labels.csv."
+        )
     return lines
 
 
@@ -197,10 +227,19 @@ def _overview(layout: Layout, result: Result, most: int | None) -> list[str]:
     if stability is not None:
         heads.append("stability")
     if target is not None:
-        heads.append(f"{shortened(name_of(target.name), 20)} {'mostly' if isinstance(target, Classes) else 'mean ± sd'}")
+        heads.append(
+            f"{shortened(name_of(target.name), 20)} "
+            f"{'mostly' if isinstance(target, Classes) else 'mean ± sd'}"
+        )
     rows = []
     for position, cluster in enumerate(shown):
-        cells = [str(cluster.number), name_of(cluster.name), f"{cluster.rows:,.0f}", percent(cluster.share), _margin(cluster)]
+        cells = [
+            str(cluster.number),
+            name_of(cluster.name),
+            f"{cluster.rows:,.0f}",
+            percent(cluster.share),
+            _margin(cluster),
+        ]
         if stability is not None:
             mean = stability.mean[cluster.label]
             cells.append("-" if np.isnan(mean) else f"{mean:.2f}")
@@ -211,14 +250,19 @@ def _overview(layout: Layout, result: Result, most: int | None) -> list[str]:
     room = layout.width - sum(widths) + widths[1] - 2 * (len(heads) - 1)  # for names
     table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="bold")
     for i, head in enumerate(heads):
-        table.add_column(Text(head), justify="left" if i in (1, 5 + (stability is not None)) else "right", no_wrap=True)
+        table.add_column(
+            Text(head), justify="left" if i in (1, 5 + (stability is not None)) else "right", no_wrap=True
+        )
     for cells in rows:
         table.add_row(*(Text(shortened(cell, room) if i == 1 else cell) for i, cell in enumerate(cells)))
     lines = layout.lines(table)
     if len(shown) < len(clusters):
         rest = clusters[len(shown) :]
         others, share = sum(cluster.rows for cluster in rest), sum(cluster.share for cluster in rest)
-        lines.append(f"and {plural(len(rest), 'more cluster')} with {others:,.0f} rows ({percent(share)}): --details shows all.")
+        lines.append(
+            f"and {plural(len(rest), 'more cluster')} with {others:,.0f} rows ({percent(share)}): --details "
+            "shows all."
+        )
     return lines
 
 
@@ -231,7 +275,9 @@ def _agreement(layout: Layout, result: Result) -> list[str]:
     lines = []
     if (target := result.target) is not None:
         without = f" ({plural(target.n_missing, 'row')} without a value excluded)" if target.n_missing else ""
-        text = f"{shortened(name_of(target.name), 40)} (not used for clustering): {target.agreement()}{without}."
+        text = (
+            f"{shortened(name_of(target.name), 40)} (not used for clustering): {target.agreement()}{without}."
+        )
         if isinstance(target, Classes) and len(target.classes) > _MOST_CLASSES:
             text += f" {len(target.classes):,} distinct values: too many for a table."
         lines += ["", *layout.text(text)]
@@ -243,8 +289,10 @@ def _agreement(layout: Layout, result: Result) -> list[str]:
 def _stability(stability: Any) -> str:
     """The meaning of the overview's column, and how often refits and other seeds agree."""
     text = (
-        f"Stability: overlap (Jaccard) of a cluster with its best match in {plural(len(stability.n_clusters), 'refit')} on 80 % of the "
-        f"rows, on average; from 0.75 a cluster is found again. The refits have {_range(stability.n_clusters)} clusters."
+        "Stability: overlap (Jaccard) of a cluster with its best match in "
+        f"{plural(len(stability.n_clusters), 'refit')} on 80 % of the "
+        "rows, on average; from 0.75 a cluster is found again. The refits have "
+        f"{_range(stability.n_clusters)} clusters."
     )
     if len(stability.agreement):
         text += f" Agreement (ARI) with {plural(len(stability.agreement), 'other seed')}: {float(np.mean(stability.agreement)):.2f}."
@@ -290,7 +338,11 @@ def _details(layout: Layout, result: Result, room: int | None, all_features: boo
     lines: list[str] = []
     for cluster in answer.clusters:
         left = room - len(head) - len(lines) - len(pointer)
-        block = ["", *table.lines(cluster, min(_SOME_FEATURES, left - _SHORTEST_BLOCK - 1))] if left > _SHORTEST_BLOCK + 1 else []
+        block = (
+            ["", *table.lines(cluster, min(_SOME_FEATURES, left - _SHORTEST_BLOCK - 1))]
+            if left > _SHORTEST_BLOCK + 1
+            else []
+        )
         if not block or len(block) > left:
             break
         lines += block
@@ -311,15 +363,25 @@ class _FeatureTables:
     def lines(self, cluster: Cluster, most: int | None) -> list[str]:
         """Title, head, and one line per feature: of gains of at least 1 nat the `most` largest, or all."""
         layout = self._layout
-        title = f"Cluster {cluster.number}: {name_of(cluster.name)}" if cluster.name else f"Cluster {cluster.number}"
+        title = (
+            f"Cluster {cluster.number}: {name_of(cluster.name)}"
+            if cluster.name
+            else f"Cluster {cluster.number}"
+        )
         facts = f" - {cluster.rows:,.0f} {'row' if cluster.rows == 1 else 'rows'} ({percent(cluster.share)})"
         facts += f", margin {_margin(cluster)} nats" if np.isfinite(cluster.margin) else ""
         lines = layout.unbroken(shortened(title, layout.width - cell_len(facts)) + facts, style="bold")
-        listed = cluster.features if most is None else [feature for feature in cluster.features[:most] if feature.gain >= 1.0]
+        listed = (
+            cluster.features
+            if most is None
+            else [feature for feature in cluster.features[:most] if feature.gain >= 1.0]
+        )
         if not listed:
             return [*lines, "  distributed like the whole table"]
         table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")
-        here, whole = ("in the cluster", "in the whole table") if self._cell >= 18 else ("in cluster", "whole table")
+        here, whole = (
+            ("in the cluster", "in the whole table") if self._cell >= 18 else ("in cluster", "whole table")
+        )
         table.add_column("  feature", width=self._first + 2, no_wrap=True)
         table.add_column(here, width=self._cell, no_wrap=True)
         table.add_column(whole, width=self._cell, no_wrap=True)
@@ -333,7 +395,9 @@ class _FeatureTables:
 
     def _cells(self, feature: Feature, largest: float) -> list[str]:
         own, whole = feature.cluster.parts(), feature.table.parts()
-        n = min(fitting(parts, self._cell) for parts in (own, whole) if parts)  # the same levels in both columns
+        n = min(
+            fitting(parts, self._cell) for parts in (own, whole) if parts
+        )  # the same levels in both columns
         cells = [self._layout.levels(parts[:n], self._cell) for parts in (own, whole)]
         bar = bar_of(self._bars * feature.gain / max(largest, 1e-300), self._layout.blocks)
         return ["  " + shortened(name_of(feature.name), self._first), *cells, nats(feature.gain), bar]

@@ -26,7 +26,11 @@ class ProgressBar:
         self._bars: Any = None
         self._stage = ""  # of the fit
         if on and sys.stderr.isatty():
-            columns = (TextColumn("{task.description}", markup=False), BarColumn(), TextColumn("{task.fields[left]}", markup=False))
+            columns = (
+                TextColumn("{task.description}", markup=False),
+                BarColumn(),
+                TextColumn("{task.fields[left]}", markup=False),
+            )
             console = Console(file=sys.stderr, markup=False, emoji=False, highlight=False)
             self._bars = Bars(*columns, console=console, transient=True)
             self._task = self._bars.add_task("", total=None, left="")
@@ -36,7 +40,9 @@ class ProgressBar:
             self._bars.start()
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         if self._bars is not None:
             self._bars.stop()
 
@@ -51,10 +57,17 @@ class ProgressBar:
         return None if self._bars is None else self._show
 
     def _show(self, progress: Progress) -> None:
-        left = f"{100 * progress.share:.0f} %" + ("" if progress.remaining_s is None else f", {duration(progress.remaining_s)} left")
+        left = f"{100 * progress.share:.0f} %" + (
+            "" if progress.remaining_s is None else f", {duration(progress.remaining_s)} left"
+        )
         text = f"{progress.stage}: {plural(progress.n_clusters, 'cluster')}"
-        new, self._stage = progress.stage != self._stage, progress.stage  # however short a stage is, it is seen
-        self._bars.update(self._task, description=text, total=1.0, completed=progress.share, left=left, refresh=new)
+        new, self._stage = (
+            progress.stage != self._stage,
+            progress.stage,
+        )  # however short a stage is, it is seen
+        self._bars.update(
+            self._task, description=text, total=1.0, completed=progress.share, left=left, refresh=new
+        )
 
 
 def duration(seconds: float) -> str:

@@ -14,8 +14,8 @@ from craftc.cli.assignments import assignments, without_formulas, write_csv
 from craftc.cli.columns import ColumnRoles
 from craftc.cli.dask_cluster import write_by
 from craftc.cli.out_of_core import result_names
-from craftc.model_file import save_model
 from craftc.report.write import shown_model
+from craftc.saved.save_and_load import save_model
 from craftc.table.out_of_core import files_of
 
 NAMES = ("labels.csv", "summary.csv", "model.craftc", "report.html")
@@ -81,7 +81,8 @@ def write_far_files(
     escape_formulas: bool = False,
     waiting: Callable[[str], None] | None = None,
 ) -> list[str]:
-    """Write the files of a fit on a cluster and return their names; its workers write the labels, one file for each file of the table.
+    """Write the files of a fit on a cluster and return their names; its workers write the labels, one file
+    for each file of the table.
 
     Parameters
     ----------
@@ -98,7 +99,9 @@ def write_far_files(
     """
     files = files_of(table)
     with replacing_together(folder, NAMES, waiting) as new:
-        results = {file: new / "labels" / name for file, name in zip(files, result_names(table, files), strict=True)}
+        results = {
+            file: new / "labels" / name for file, name in zip(files, result_names(table, files), strict=True)
+        }
         for result in results.values():
             result.parent.mkdir(parents=True, exist_ok=True)
         write_by(client, answer.model, results, address)
@@ -124,12 +127,17 @@ def in_report(model: Any) -> Any:
 
 
 def _labelled(model: Any, shown: Any, roles: ColumnRoles, own_columns: Any | None) -> Iterator[Any]:
-    """The assignments of all rows with the columns of the table, whose names are changed where they are taken.
+    """The assignments of all rows with the columns of the table, whose names are changed where they are
+    taken.
 
     If report.html shows other clusters, their numbers are the column `report`.
     """
     if own_columns is None:
-        own_columns = need_pandas().DataFrame(index=range(len(roles.features))) if roles.target is None else roles.target.to_frame()
+        own_columns = (
+            need_pandas().DataFrame(index=range(len(roles.features)))
+            if roles.target is None
+            else roles.target.to_frame()
+        )
     table = roles.features
     if not roles.in_batches:
         table = model.schema_.encode(table, unknown=model.unknown, estimator_name="the model")

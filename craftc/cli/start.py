@@ -24,9 +24,11 @@ class _Deferred(ModuleType):
 
 @contextmanager
 def quick_imports() -> Iterator[None]:
-    """Slow modules are imported when they are used, and the garbage collector does not visit what is imported.
+    """Slow modules are imported when they are used, and the garbage collector does not visit what is
+    imported.
 
-    It would do so again and again while there is more and more of it, and once more when the process ends, and find next to no garbage.
+    It would do so again and again while there is more and more of it, and once more when the process ends,
+    and find next to no garbage.
     """
     for name in _SLOW:
         sys.modules.setdefault(name, _Deferred(name))

@@ -61,11 +61,21 @@ class Classes:
         """Shares of the classes in a cluster, for JSON."""
         counts = self.counts[position]
         shares = counts / max(counts.sum(), 1)
-        return {"shares": {name: float(share) for name, share in zip(self.classes, shares, strict=True) if share > 0}}
+        return {
+            "shares": {
+                name: float(share) for name, share in zip(self.classes, shares, strict=True) if share > 0
+            }
+        }
 
     def measures(self) -> dict[str, Any]:
         """Agreement, for JSON."""
-        return {"kind": "classes", "classes": self.classes, "purity": self.purity, "nmi": self.nmi, "ari": self.ari}
+        return {
+            "kind": "classes",
+            "classes": self.classes,
+            "purity": self.purity,
+            "nmi": self.nmi,
+            "ari": self.ari,
+        }
 
 
 @dataclass(frozen=True)
@@ -109,7 +119,12 @@ class Amounts:
 
     def measures(self) -> dict[str, Any]:
         """Agreement, for JSON."""
-        return {"kind": "numbers", "mean": self.mean, "deviation": self.deviation, "explained_variance": self.explained}
+        return {
+            "kind": "numbers",
+            "mean": self.mean,
+            "deviation": self.deviation,
+            "explained_variance": self.explained,
+        }
 
 
 def without_infinities(target: Any, notes: list[str]) -> Any:
@@ -118,7 +133,10 @@ def without_infinities(target: Any, notes: list[str]) -> Any:
         return target
     infinite = np.isinf(target.to_numpy(np.float64, na_value=np.nan))
     if infinite.any():
-        notes.append(f"{str(target.name)!r} is infinite in {int(infinite.sum())} row(s), which are taken as rows without a value.")
+        notes.append(
+            f"{str(target.name)!r} is infinite in {int(infinite.sum())} row(s), which are taken as rows "
+            "without a value."
+        )
     return target.mask(infinite)
 
 
@@ -138,12 +156,18 @@ def compare(name: str, target: Any, positions: NDArray[np.int32], n_clusters: in
     n_missing = int((~present).sum())
     target, positions = target[present], positions[present]
     types = need_pandas().api.types
-    if types.is_numeric_dtype(target.dtype) and not types.is_bool_dtype(target.dtype) and target.nunique() > _MOST_NUMBERED_CLASSES:
+    if (
+        types.is_numeric_dtype(target.dtype)
+        and not types.is_bool_dtype(target.dtype)
+        and target.nunique() > _MOST_NUMBERED_CLASSES
+    ):
         return _amounts(name, n_missing, target.to_numpy(np.float64), positions, n_clusters)
     codes, names = need_pandas().factorize(target.map(str), sort=True)
     if not len(names):
         return Classes(name, n_missing, [], np.zeros((n_clusters, 0), np.int64), None, None, None)
-    counts = np.bincount(positions * len(names) + codes, minlength=n_clusters * len(names)).reshape(n_clusters, -1)
+    counts = np.bincount(positions * len(names) + codes, minlength=n_clusters * len(names)).reshape(
+        n_clusters, -1
+    )
     order = np.argsort(-counts.sum(axis=0), kind="stable")
     from sklearn.metrics import adjusted_rand_score  # slow to import
 
@@ -161,7 +185,9 @@ def compare(name: str, target: Any, positions: NDArray[np.int32], n_clusters: in
     )
 
 
-def _amounts(name: str, n_missing: int, values: Floats, positions: NDArray[np.int32], n_clusters: int) -> Amounts:
+def _amounts(
+    name: str, n_missing: int, values: Floats, positions: NDArray[np.int32], n_clusters: int
+) -> Amounts:
     count = np.bincount(positions, minlength=n_clusters)
     exponent = int(np.frexp(np.abs(values).max())[1])
     values = np.ldexp(values, -exponent)  # squares neither overflow nor vanish
@@ -172,4 +198,12 @@ def _amounts(name: str, n_missing: int, values: Floats, positions: NDArray[np.in
     between = float(np.nansum(count * (means - mean) ** 2)) / len(values)
     explained = between / deviation**2 if deviation > 0 else 0.0
     means, deviations = np.ldexp(means, exponent), np.ldexp(deviations, exponent)
-    return Amounts(name, n_missing, means, deviations, float(np.ldexp(mean, exponent)), float(np.ldexp(deviation, exponent)), explained)
+    return Amounts(
+        name,
+        n_missing,
+        means,
+        deviations,
+        float(np.ldexp(mean, exponent)),
+        float(np.ldexp(deviation, exponent)),
+        explained,
+    )

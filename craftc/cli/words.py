@@ -12,5 +12,7 @@ def in_options(message: str) -> str:
     text = text.replace("--price-factor=", "--price-factor ").replace("--clusters=", "--clusters ")
     text = re.sub(r"na_values=\[(.*)\] makes", lambda found: f"--na {found[1].replace(',', '')} makes", text)
     text = text.replace("header=True", "--header yes").replace(" left after skip=", " left after --skip ")
-    text = text.replace("on_unusable='keep' keeps such columns", "name columns in --numeric or --categorical to include them")
+    text = text.replace(
+        "on_unusable='keep' keeps such columns", "name columns in --numeric or --categorical to include them"
+    )
     return text.replace("cut(k)", "--clusters K").removeprefix("CRAFT found ")

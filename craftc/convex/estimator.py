@@ -23,18 +23,27 @@ from craftc._common.neighbours import nearest_rows
 from craftc._common.optional import need_pandas
 from craftc._common.threads import effective_n_threads, one_blas_thread
 from craftc._common.typing import Floats, Labels
-from craftc._common.validation import Choice, Constraint, Number, check_choice, check_parameters, check_penalties
+from craftc._common.validation import (
+    Choice,
+    Constraint,
+    Number,
+    check_choice,
+    check_parameters,
+    check_penalties,
+)
 from craftc._fusion.datafits import Squares
 from craftc._fusion.graph import N_NEIGHBORS, Graph, edges_of
 from craftc._fusion.path import RegularizationPath, follow
 from craftc.convex.fusing import fusing_penalty
-from craftc.table.cluster_summary import MomentsSummary
+from craftc.describe.frames import MomentsSummary
 from craftc.table.numbers import read_numbers
 
 SOLVERS = ("certified", "ama", "admm")
 GRID = 150  # penalties of the default path at most
 _RATIO = 2.0**-0.2  # of a penalty to the one before
-_MIN_WEIGHT = 0.01  # as at three times the median distance, so that rows far from all others are fused in the end
+_MIN_WEIGHT = (
+    0.01  # as at three times the median distance, so that rows far from all others are fused in the end
+)
 _REFINED = 15  # penalties between two of the path, if it skips the requested number of clusters
 
 
@@ -51,26 +60,30 @@ class RowsPoint(NamedTuple):
 class ConvexClustering(MomentsSummary, ClusterMixin, BaseEstimator):
     """Convex clustering: every row has its own centre, and a penalty fuses the centres of similar rows.
 
-    Minimises over U (n, D), with a row u_i for every row p_i, ``1/2 sum_i |p_i - u_i|^2 + g sum_{i<j} w_ij |u_i - u_j|``; rows with
-    equal u_i form a cluster. The optimum is unique, needs no initialisation, and is certified by a duality gap.
+    Minimises over U (n, D), with a row u_i for every row p_i, ``1/2 sum_i |p_i - u_i|^2 + g sum_{i<j} w_ij
+    |u_i - u_j|``; rows with equal u_i form a cluster. The optimum is unique, needs no initialisation, and is
+    certified by a duality gap.
 
     Parameters
     ----------
     fusion_penalty : float or array, optional
-        g. A number: one fit. A decreasing array: a path. None: a path that starts at a penalty that fuses all rows the weights connect,
-        and ends when the choice of the clustering needs no smaller penalties.
+        g. A number: one fit. A decreasing array: a path. None: a path that starts at a penalty that fuses all
+        rows the weights connect, and ends when the choice of the clustering needs no smaller penalties.
     n_clusters : int, optional
-        The point of the path with the most clusters, but at most this number, is chosen. None: the point with the smallest description
-        length (BIC of a spherical Gaussian classification likelihood with equal variances), with at most one cluster per five rows.
+        The point of the path with the most clusters, but at most this number, is chosen. None: the point with
+        the smallest description length (BIC of a spherical Gaussian classification likelihood with equal
+        variances), with at most one cluster per five rows.
     weights : {"gaussian-knn"}, array or sparse array (n, n), or callable, default="gaussian-knn"
-        w, symmetric, >= 0; 0 is no edge, and rows that no path of edges connects are never fused. "gaussian-knn":
-        ``exp(-|p_i - p_j|^2 / (2 s^2))``, at least .01, if one row is among the nearest neighbours of the other; s is the median distance
-        to the last neighbour. Connected components are joined by an edge between their nearest rows. A callable receives X.
+        w, symmetric, >= 0; 0 is no edge, and rows that no path of edges connects are never fused.
+        "gaussian-knn": ``exp(-|p_i - p_j|^2 / (2 s^2))``, at least .01, if one row is among the nearest
+        neighbours of the other; s is the median distance to the last neighbour. Connected components are
+        joined by an edge between their nearest rows. A callable receives X.
     n_neighbors : int, default=8
         Nearest neighbours of "gaussian-knn".
     solver : {"certified", "ama", "admm"}, default="certified"
-        "certified": coarsen, solve, certify, split, as for covariates. "ama": accelerated projected gradients on the dual of all rows.
-        "admm": alternating direction method of multipliers on all rows. All end with a test that merges clusters which are close.
+        "certified": coarsen, solve, certify, split, as for covariates. "ama": accelerated projected gradients
+        on the dual of all rows. "admm": alternating direction method of multipliers on all rows. All end with
+        a test that merges clusters which are close.
     tol : float, default=1e-6
         Relative duality gap.
     max_iter : int, default=10000
@@ -167,32 +180,49 @@ class ConvexClustering(MomentsSummary, ClusterMixin, BaseEstimator):
         path = self._new_path(spread, graph)
         with one_blas_thread():
             penalties = self._penalties(graph, spread)
-            optima = follow(path, penalties, partial(self._ends, len(rows)), verbose=self.verbose, estimator=self)
+            optima = follow(
+                path, penalties, partial(self._ends, len(rows)), verbose=self.verbose, estimator=self
+            )
             n_iter = path.n_iter
             if self.fusion_penalty is None and self.n_clusters is not None and len(optima) > 1:
                 before, last = optima[-2:]
                 if before.n_clusters < self.n_clusters < last.n_clusters:
                     # the path skips this number of clusters: again between the two, in small steps
                     refined = self._new_path(spread, graph)
-                    optima[-1:-1] = [refined.step(float(nu)) for nu in np.geomspace(before.nu, last.nu, _REFINED + 2)[1:-1]]
+                    optima[-1:-1] = [
+                        refined.step(float(nu)) for nu in np.geomspace(before.nu, last.nu, _REFINED + 2)[1:-1]
+                    ]
                     n_iter += refined.n_iter
         labels = [canonical(optimum.label[:-1]) for optimum in optima]
         self._points = [
-            RowsPoint(o.nu, int(label.max()) + 1, label, o.objective, o.relative_gap) for o, label in zip(optima, labels, strict=True)
+            RowsPoint(o.nu, int(label.max()) + 1, label, o.objective, o.relative_gap)
+            for o, label in zip(optima, labels, strict=True)
         ]
         self.n_iter_ = max(1, n_iter)
         chosen = self._choice(spread)
         point = self._points[chosen]
         self.labels_, self.n_clusters_ = point.labels, point.n_clusters
-        self.fusion_penalty_, self.objective_, self.duality_gap_ = point.fusion_penalty, point.objective, point.gap
+        self.fusion_penalty_, self.objective_, self.duality_gap_ = (
+            point.fusion_penalty,
+            point.objective,
+            point.gap,
+        )
         first = np.unique(point.labels, return_index=True)[1]
         self.cluster_centers_ = optima[chosen].columns()[first] + mean
         self._moments = ClusterMoments.of(rows, self.labels_, self.n_clusters_)
         return self
 
     def _new_path(self, spread: Floats, graph: Graph) -> RegularizationPath:
-        return RegularizationPath(np.ascontiguousarray(spread.T), Squares(spread), graph, 0.5, float(self.tol), int(self.max_iter),
-                                  self.solver, effective_n_threads(self.n_threads))  # fmt: skip
+        return RegularizationPath(
+            np.ascontiguousarray(spread.T),
+            Squares(spread),
+            graph,
+            0.5,
+            float(self.tol),
+            int(self.max_iter),
+            self.solver,
+            effective_n_threads(self.n_threads),
+        )
 
     def _graph(self, rows: Floats) -> Graph:
         weights = self.weights
@@ -206,7 +236,9 @@ class ConvexClustering(MomentsSummary, ClusterMixin, BaseEstimator):
 
     def _ends(self, n: int, counts: list[int]) -> bool:
         """Whether a path with these numbers of clusters reaches all that may be chosen."""
-        enough = min(self.n_clusters if self.n_clusters is not None else max(1, n // ROWS_PER_CLUSTER), n - 1) + 1
+        enough = (
+            min(self.n_clusters if self.n_clusters is not None else max(1, n // ROWS_PER_CLUSTER), n - 1) + 1
+        )
         return self.fusion_penalty is None and counts[-1] >= enough
 
     def _penalties(self, graph: Graph, spread: Floats) -> Iterator[float]:
@@ -219,11 +251,16 @@ class ConvexClustering(MomentsSummary, ClusterMixin, BaseEstimator):
 
     def _choice(self, spread: Floats) -> int:
         if self.n_clusters is not None:
-            allowed = [point.n_clusters if point.n_clusters <= self.n_clusters else 0 for point in self._points]
+            allowed = [
+                point.n_clusters if point.n_clusters <= self.n_clusters else 0 for point in self._points
+            ]
             return len(allowed) - 1 - int(np.argmax(allowed[::-1]))  # the smallest penalty of those that tie
         scatter = float((spread**2).sum())
         most = max(1, len(spread) // ROWS_PER_CLUSTER)
-        nats = [row_description_length(spread, p.labels, scatter) if p.n_clusters <= most else np.inf for p in self._points]
+        nats = [
+            row_description_length(spread, p.labels, scatter) if p.n_clusters <= most else np.inf
+            for p in self._points
+        ]
         return int(np.argmin(nats))
 
     @property
@@ -257,7 +294,11 @@ def gaussian_weights(rows: Floats, n_neighbors: int) -> coo_array:
             own, other = np.flatnonzero(label == group), np.flatnonzero(label != group)
             reach, nearest = nearest_rows(rows[other], rows[own], 1)
             best = int(reach.argmin())
-            i, j, d = np.append(i, own[best]), np.append(j, other[nearest[best, 0]]), np.append(d, reach[best, 0])
+            i, j, d = (
+                np.append(i, own[best]),
+                np.append(j, other[nearest[best, 0]]),
+                np.append(d, reach[best, 0]),
+            )
     weight = np.maximum(np.exp(-0.5 * (d / size) ** 2), _MIN_WEIGHT)
     near = coo_array((weight, (i, j)), (n, n)).tocsr()
     near.data = np.minimum(near.data, 1.0)  # pairs found twice were added up
@@ -268,4 +309,6 @@ def row_description_length(spread: Floats, label: Labels, scatter: float) -> flo
     """Description length of the rows, in nats, under clusters around their means."""
     sizes = np.bincount(label).astype(np.float64)
     sums = np.stack([np.bincount(label, column) for column in spread.T], axis=1)
-    return description_length(sizes, spread.shape[1], scatter - float((sums**2 / sizes[:, None]).sum()), scatter)
+    return description_length(
+        sizes, spread.shape[1], scatter - float((sums**2 / sizes[:, None]).sum()), scatter
+    )

@@ -20,9 +20,9 @@ _TOLERANCE, _MOST_STEPS = 1e-9, 1000  # of conjugate gradients: what they leave 
 def fusing_penalty(graph: Graph, spread: Floats) -> float:
     """A penalty at which every connected component is fused.
 
-    Flows f along the edges that move every row to the mean of its component show that all rows of a component are equal at the optimum,
-    if no |f_ij| is above the penalty times w_ij. Nearly all of the flow is w_ij (phi_i - phi_j) with L phi = the rows less the mean, where
-    L is the Laplacian of the graph.
+    Flows f along the edges that move every row to the mean of its component show that all rows of a component
+    are equal at the optimum, if no |f_ij| is above the penalty times w_ij. Nearly all of the flow is w_ij
+    (phi_i - phi_j) with L phi = the rows less the mean, where L is the Laplacian of the graph.
 
     Parameters
     ----------
@@ -34,7 +34,9 @@ def fusing_penalty(graph: Graph, spread: Floats) -> float:
     if not len(graph.edge):
         return 1.0
     label = components(graph)[:-1]
-    means = np.stack([np.bincount(label, column) for column in spread.T], axis=1) / np.bincount(label)[:, None]
+    means = (
+        np.stack([np.bincount(label, column) for column in spread.T], axis=1) / np.bincount(label)[:, None]
+    )
     load = spread - means[label]
     i, j = graph.edge.T
     places = np.append(i, j), np.append(j, i)
@@ -62,17 +64,20 @@ def factorised(adjacency: Any, label: Labels, load: Floats) -> Floats:
     """Potentials phi (d, p) with L phi = load."""
     degree = np.asarray(adjacency.sum(axis=1)).ravel()
     held = np.zeros(len(label))
-    held[np.unique(label, return_index=True)[1]] = 1.0  # one row of every component has potential 0, which makes the system regular
+    held[np.unique(label, return_index=True)[1]] = (
+        1.0  # one row of every component has potential 0, which makes the system regular
+    )
     held *= np.where(degree > 0, degree, 1.0)
     potential: Floats = splu(csc_array(diags_array(degree + held) - adjacency)).solve(load)
     return potential
 
 
 def conjugate_gradients(adjacency: Any, load: Floats) -> tuple[Floats, Floats]:
-    """Potentials phi (d, p) with L phi near the load, and what is left of the load; the system is scaled by the degrees.
+    """Potentials phi (d, p) with L phi near the load, and what is left of the load; the system is scaled by
+    the degrees.
 
-    A factorisation takes half a minute for the nearest neighbours of 8 000 rows in 6 columns, and no interrupt ends it. The sums are not
-    those of BLAS, whose bits may depend on the number of threads.
+    A factorisation takes half a minute for the nearest neighbours of 8 000 rows in 6 columns, and no
+    interrupt ends it. The sums are not those of BLAS, whose bits may depend on the number of threads.
     """
     degree = np.asarray(adjacency.sum(axis=1)).reshape(-1, 1)
     scale = np.where(degree > 0, degree, 1.0)
@@ -96,7 +101,9 @@ def conjugate_gradients(adjacency: Any, load: Floats) -> tuple[Floats, Floats]:
 
 
 def tree_flow(adjacency: Any, label: Labels, load: Floats) -> tuple[NDArray[np.int64], Floats]:
-    """The next row on the way to the root of a spanning tree of its component, -1 for a root, and what every row sends there (d, p)."""
+    """The next row on the way to the root of a spanning tree of its component, -1 for a root, and what every
+    row sends there (d, p).
+    """
     parent, flow = np.full(len(label), -1), load.copy()
     for root in np.unique(label, return_index=True)[1]:
         order, before = breadth_first_order(adjacency, root, directed=False)

@@ -35,7 +35,10 @@ SOLVERS = ("certified", "admm", "paper")
 SELECTIONS = ("evidence", "evidence-full", "evidence-accuracy")
 GRID = 300  # penalties of the default path, n 2^(-0.1 a)
 _SEPARATED = 1e-3  # of the loss of guessing: a model with a smaller loss separates the classes
-_LARGE, _SPARSE = 10**6, 0.1  # a dense table of more entries, of which a smaller share is not zero, is converted to a sparse one
+_LARGE, _SPARSE = (
+    10**6,
+    0.1,
+)  # a dense table of more entries, of which a smaller share is not zero, is converted to a sparse one
 _ALONE = 3  # consecutive penalties with every covariate alone that end the default path
 _FOLD_CLUSTERS = 200  # clusters at most of the partition on which sigma is chosen
 _LARGEST = 1e45  # in absolute value: the products of Newton steps have sixth powers
@@ -63,49 +66,57 @@ class SelectionPoint(NamedTuple):
     evidence: float  # ln evidence of these covariates, each with a coefficient of its own
 
 
-class ConvexCovariateClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClassifierMixin, BaseEstimator):
-    """Convex clustering of covariates: a multinomial classifier in which similar covariates share exactly equal coefficients.
+class ConvexCovariateClustering(
+    ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClassifierMixin, BaseEstimator
+):
+    """Convex clustering of covariates: a multinomial classifier in which similar covariates share exactly
+    equal coefficients.
 
-    Minimises, over B (c, d) with columns b_i and a free intercept, the multinomial loss + ``ridge |B|^2 + nu sum_{i<j} S_ij |b_i - b_j|
-    + gamma sum_i |b_i|``. The problem is convex, and a duality gap certifies the optimum. Along a regularization path of penalties nu, the
-    clustering with the largest evidence is chosen.
+    Minimises, over B (c, d) with columns b_i and a free intercept, the multinomial loss + ``ridge |B|^2 + nu
+    sum_{i<j} S_ij |b_i - b_j| + gamma sum_i |b_i|``. The problem is convex, and a duality gap certifies the
+    optimum. Along a regularization path of penalties nu, the clustering with the largest evidence is chosen.
 
     Parameters
     ----------
     fusion_penalty : float or array, optional
-        nu. A number: one fit. A decreasing array: a path. None: the path n 2^(-0.1 a), a = 0, 1, ..., 299, which ends when every
-        covariate is a cluster of its own at three consecutive penalties.
+        nu. A number: one fit. A decreasing array: a path. None: the path n 2^(-0.1 a), a = 0, 1, ..., 299,
+        which ends when every covariate is a cluster of its own at three consecutive penalties.
     similarity : {"correlation", "knn"}, array or sparse array (d, d), or callable, optional
-        S, symmetric, >= 0; 0 is no edge, and the diagonal is ignored. "correlation" (the default): the positive correlations of each
-        covariate with its eight nearest neighbours. "knn": a Gaussian similarity of each standardised column and its eight nearest
-        neighbours. A callable receives X. For vectors that describe covariates see :func:`~craftc.covariates.knn_similarity`.
+        S, symmetric, >= 0; 0 is no edge, and the diagonal is ignored. "correlation" (the default): the
+        positive correlations of each covariate with its eight nearest neighbours. "knn": a Gaussian
+        similarity of each standardised column and its eight nearest neighbours. A callable receives X. For
+        vectors that describe covariates see :func:`~craftc.covariates.knn_similarity`.
     ridge : float, default=0.1
-        Weight of ``|B|^2``. 0 is the paper's own problem. It has no certificate, and no optimum if the fused model separates the
-        classes (as in the paper's experiment); a warning reports that. The gap is then an estimate: how far the objective can fall if
-        the optimum is no larger than the solution, relative to at least a thousandth of the loss of guessing, n log c. The descent ends
-        there, at coefficients that are finite.
+        Weight of ``|B|^2``. 0 is the paper's own problem. It has no certificate, and no optimum if the fused
+        model separates the classes (as in the paper's experiment); a warning reports that. The gap is then an
+        estimate: how far the objective can fall if the optimum is no larger than the solution, relative to at
+        least a thousandth of the loss of guessing, n log c. The descent ends there, at coefficients that are
+        finite.
     sparsity : float or array, default=0.0
-        gamma, the weight of a group lasso: irrelevant covariates get coefficients of exactly zero and form one cluster. A decreasing
-        array, such as the paper's ``2.0 ** -np.arange(30)``: selection before clustering. The optima without fusion are found for all
-        values, the covariates of the value of largest evidence are selected, and only these are clustered, without a group lasso.
+        gamma, the weight of a group lasso: irrelevant covariates get coefficients of exactly zero and form
+        one cluster. A decreasing array, such as the paper's ``2.0 ** -np.arange(30)``: selection before
+        clustering. The optima without fusion are found for all values, the covariates of the value of largest
+        evidence are selected, and only these are clustered, without a group lasso.
     solver : {"certified", "admm", "paper"}, default="certified"
-        "certified": coarsen, solve, certify, split. It finds the optimum on clusters, and flows inside them that prove they are fused.
-        "admm": the paper's ADMM on all covariates with one vector per edge, over-relaxed, with penalties weighted by S and balanced, until
-        the duality gap is small. Both end with a merge test: covariates whose edges stayed fused become one cluster if the objective does
-        not increase. "paper": the paper's ADMM with its own stopping rule, which does not bound the gap, and its own flags: covariates
-        are one cluster where z_ij = z_ji, and get the mean of their coefficients.
+        "certified": coarsen, solve, certify, split. It finds the optimum on clusters, and flows inside them
+        that prove they are fused. "admm": the paper's ADMM on all covariates with one vector per edge,
+        over-relaxed, with penalties weighted by S and balanced, until the duality gap is small. Both end with
+        a merge test: covariates whose edges stayed fused become one cluster if the objective does not
+        increase. "paper": the paper's ADMM with its own stopping rule, which does not bound the gap, and its
+        own flags: covariates are one cluster where z_ij = z_ji, and get the mean of their coefficients.
     selection : {"evidence", "evidence-full", "evidence-accuracy"}, default="evidence"
-        Criterion that selects a point of the path: Laplace's approximation of the evidence with the diagonal of the Hessian, or with the
-        full Hessian. "evidence-accuracy" chooses the prior's sigma by cross-validated accuracy, as in the paper, instead of
-        log-probability. Sigma is chosen on the finest clustering of the path with at most 200 clusters; the paper takes the model without
-        clusters.
+        Criterion that selects a point of the path: Laplace's approximation of the evidence with the diagonal
+        of the Hessian, or with the full Hessian. "evidence-accuracy" chooses the prior's sigma by
+        cross-validated accuracy, as in the paper, instead of log-probability. Sigma is chosen on the finest
+        clustering of the path with at most 200 clusters; the paper takes the model without clusters.
     tol : float, default=1e-6
         Relative duality gap.
     max_iter : int, default=10000
-        Maximum number of Newton steps of the whole path; of "admm" and "paper", of iterations at every penalty.
+        Maximum number of Newton steps of the whole path; of "admm" and "paper", of iterations at every
+        penalty.
     n_threads : int, optional
-        Threads of the passes over edges, from hundreds of thousands of edges on, of those over sparse tables of five and more classes, and
-        of the folds that choose sigma. The result does not depend on it.
+        Threads of the passes over edges, from hundreds of thousands of edges on, of those over sparse tables
+        of five and more classes, and of the folds that choose sigma. The result does not depend on it.
     verbose : int, default=0
         1: print a line per penalty.
 
@@ -116,8 +127,8 @@ class ConvexCovariateClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixi
     n_clusters_ : int
     coef_ : ndarray (c, d) of float64
     intercept_ : ndarray (c,) of float64
-        Both sum to zero over the classes; columns of one cluster are bit-identical. One penalty: the optimum. A path: the MAP estimate on
-        the chosen clustering.
+        Both sum to zero over the classes; columns of one cluster are bit-identical. One penalty: the optimum.
+        A path: the MAP estimate on the chosen clustering.
     fusion_penalty_ : float
         nu of the solution.
     objective_, duality_gap_ : float
@@ -131,7 +142,8 @@ class ConvexCovariateClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixi
     best_ : PathPoint
         The chosen point of the path, a named tuple with the columns of `path_`.
     path_ : pandas.DataFrame
-        Per nu: fusion_penalty, n_clusters, labels (d,), objective, gap, evidence, coefficients (n_clusters, c).
+        Per nu: fusion_penalty, n_clusters, labels (d,), objective, gap, evidence, coefficients (n_clusters,
+        c).
     classes_ : ndarray (c,)
     n_iter_ : int
         Newton steps and iterations of the whole path.
@@ -196,7 +208,8 @@ class ConvexCovariateClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixi
         Parameters
         ----------
         X : array, data frame or sparse array (n, d) of finite numbers
-            Used without scaling: scale covariates whose units differ. Sparse input (word counts) stays sparse.
+            Used without scaling: scale covariates whose units differ. Sparse input (word counts) stays
+            sparse.
         y : array (n,)
             Classes, at least two.
 
@@ -212,14 +225,18 @@ class ConvexCovariateClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixi
         classes, codes = np.unique(target, return_inverse=True)
         c = len(classes)
         if c < 2:
-            raise ValueError(f"y must hold at least two classes, got one class: {classes.tolist()[0]!r}; a classifier needs two.")
+            raise ValueError(
+                f"y must hold at least two classes, got one class: {classes.tolist()[0]!r}; a classifier "
+                "needs two."
+            )
         penalties = self._penalties(rows.shape[0])
         gammas = check_penalties(self.sparsity, "sparsity")
         least = 1e-12 if self.ridge > 0 else _SEPARATED * len(codes) * float(np.log(c))
         datafit = Multinomial(codes, c, least, effective_n_threads(self.n_threads))
         gamma, selected, n_iter = float(gammas[0]), np.ones(rows.shape[1], bool), 0
         self._selection_points: list[SelectionPoint] = []
-        # products of small matrices: more BLAS threads would cost more than they save, and change the last bits
+        # products of small matrices: more BLAS threads would cost more than they save, and change the last
+        # bits
         with one_blas_thread():
             if len(gammas) > 1:
                 gamma, selected, n_iter = self._select(Covariates.of(rows, self.solver), datafit, gammas)
@@ -229,7 +246,9 @@ class ConvexCovariateClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixi
             path = self._regularization_path(covariates.centred, datafit, graph)
             if self.ridge == 0:
                 self._warn_of_separation(covariates.centred, datafit, graph)
-            optima = follow(path, penalties, partial(self._ends, graph.d), verbose=self.verbose, estimator=self)
+            optima = follow(
+                path, penalties, partial(self._ends, graph.d), verbose=self.verbose, estimator=self
+            )
             # clusters of every optimum by first appearance, that of zero coefficients (of the zero node) last
             parts = [zero_node_last(canonical(optimum.label)) for optimum in optima]
             scores, fit = np.full(1, np.nan), None
@@ -241,12 +260,22 @@ class ConvexCovariateClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixi
         self.classes_, self.n_iter_ = classes, max(1, n_iter + path.n_iter)
         labels = [canonical(part[:-1]) for part in parts]
         self._points = [
-            PathPoint(o.nu, int(label.max()) + 1, label, o.objective, o.relative_gap, float(score), _coefficients(o, label, datafit))
+            PathPoint(
+                o.nu,
+                int(label.max()) + 1,
+                label,
+                o.objective,
+                o.relative_gap,
+                float(score),
+                _coefficients(o, label, datafit),
+            )
             for o, label, score in zip(optima, labels, scores, strict=True)
         ]
         chosen = 0 if fit is None else int(np.argmax(scores))
         self._set_state(datafit, optima[chosen], parts[chosen], self._points[chosen], fit)
-        self.intercept_ -= np.einsum("cd,d->c", self.coef_[:, selected], covariates.centre)  # no BLAS: bits do not depend on its threads
+        self.intercept_ -= np.einsum(
+            "cd,d->c", self.coef_[:, selected], covariates.centre
+        )  # no BLAS: bits do not depend on its threads
         return self
 
     def _ends(self, d: int, counts: list[int]) -> bool:
@@ -254,17 +283,34 @@ class ConvexCovariateClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixi
         return self.fusion_penalty is None and counts[-_ALONE:] == [d] * _ALONE
 
     def _regularization_path(self, X: Any, datafit: Multinomial, graph: Graph) -> RegularizationPath:
-        return RegularizationPath(X, datafit, graph, float(self.ridge), float(self.tol), int(self.max_iter), self.solver,
-                                  effective_n_threads(self.n_threads))  # fmt: skip
+        return RegularizationPath(
+            X,
+            datafit,
+            graph,
+            float(self.ridge),
+            float(self.tol),
+            int(self.max_iter),
+            self.solver,
+            effective_n_threads(self.n_threads),
+        )
 
-    def _select(self, covariates: Covariates, datafit: Multinomial, gammas: Floats) -> tuple[float, NDArray[np.bool_], int]:
-        """The gamma of largest evidence of those that select a covariate, the covariates (d,) that it selects, and the iterations."""
+    def _select(
+        self, covariates: Covariates, datafit: Multinomial, gammas: Floats
+    ) -> tuple[float, NDArray[np.bool_], int]:
+        """The gamma of largest evidence of those that select a covariate, the covariates (d,) that it
+        selects, and the iterations.
+        """
         path = self._regularization_path(covariates.centred, datafit, zero_graph(len(covariates.centre)))
-        optima = follow(path, gammas, lambda counts: False, verbose=self.verbose, estimator=self, name="sparsity")
+        optima = follow(
+            path, gammas, lambda counts: False, verbose=self.verbose, estimator=self, name="sparsity"
+        )
         parts = [zero_node_last(canonical(optimum.label)) for optimum in optima]
         counts = np.array([int(part[-1]) for part in parts])
         if not counts.any():
-            raise ValueError(f"No covariate has a coefficient at sparsity={gammas[-1]:.6g}, the smallest value; continue to smaller ones.")
+            raise ValueError(
+                f"No covariate has a coefficient at sparsity={gammas[-1]:.6g}, the smallest value; continue "
+                "to smaller ones."
+            )
         scores = self._scores(covariates, datafit, parts)[0]
         self._selection_points = [
             SelectionPoint(o.nu, int(count), o.objective, o.relative_gap, float(score))
@@ -280,32 +326,55 @@ class ConvexCovariateClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixi
         fused = map_fit(column_sums(X, label[:-1], int(label[-1])), datafit, np.inf)
         if fused.value < _SEPARATED * len(datafit.y) * np.log(datafit.c):
             warn_user(
-                "The classes are linearly separable even after fusing all covariates, so with ridge=0 the optimum may not exist; set "
+                "The classes are linearly separable even after fusing all covariates, so with ridge=0 the "
+                "optimum may not exist; set "
                 "ridge > 0.",
             )
 
-    def _scores(self, covariates: Covariates, datafit: Multinomial, parts: list[Labels]) -> tuple[Floats, MapFit]:
-        """ln evidence of every clustering, each distinct one scored once, and the MAP fit of the best. Zero coefficients stay zero."""
+    def _scores(
+        self, covariates: Covariates, datafit: Multinomial, parts: list[Labels]
+    ) -> tuple[Floats, MapFit]:
+        """ln evidence of every clustering, each distinct one scored once, and the MAP fit of the best.
+
+        Zero coefficients stay zero.
+        """
         sizes = [int(part[-1]) for part in parts]
         fine = max((m for m in sizes if m <= _FOLD_CLUSTERS), default=min(sizes))
         finest = column_sums(covariates.centred, parts[sizes.index(fine)][:-1], fine)
-        self.sigma_ = sigma_by_folds(finest, datafit.y, datafit.c, self.selection == "evidence-accuracy", datafit.n_threads)
+        self.sigma_ = sigma_by_folds(
+            finest, datafit.y, datafit.c, self.selection == "evidence-accuracy", datafit.n_threads
+        )
         known: dict[bytes, tuple[float, MapFit]] = {}
         start, before = None, parts[0]
         for part, m in zip(parts, sizes, strict=True):
             if part.tobytes() not in known:
                 columns = column_sums(covariates.centred, part[:-1], m)
-                fit = map_fit(columns, datafit, self.sigma_, None if start is None else carried(start, before, part))
+                fit = map_fit(
+                    columns, datafit, self.sigma_, None if start is None else carried(start, before, part)
+                )
                 start, before = fit.theta, part
-                columns = columns if covariates.given is covariates.centred else column_sums(covariates.given, part[:-1], m)
-                known[part.tobytes()] = log_evidence(columns, datafit, fit, self.sigma_, self.selection == "evidence-full"), fit
+                columns = (
+                    columns
+                    if covariates.given is covariates.centred
+                    else column_sums(covariates.given, part[:-1], m)
+                )
+                known[part.tobytes()] = (
+                    log_evidence(columns, datafit, fit, self.sigma_, self.selection == "evidence-full"),
+                    fit,
+                )
         scores = np.array([known[part.tobytes()][0] for part in parts])
         return scores, known[parts[int(np.argmax(scores))].tobytes()][1]
 
-    def _set_state(self, datafit: Multinomial, optimum: Optimum, part: Labels, point: PathPoint, fit: MapFit | None) -> None:
+    def _set_state(
+        self, datafit: Multinomial, optimum: Optimum, part: Labels, point: PathPoint, fit: MapFit | None
+    ) -> None:
         self.best_ = point
         self.covariate_labels_, self.n_clusters_ = point.labels, point.n_clusters
-        self.fusion_penalty_, self.objective_, self.duality_gap_ = point.fusion_penalty, point.objective, point.gap
+        self.fusion_penalty_, self.objective_, self.duality_gap_ = (
+            point.fusion_penalty,
+            point.objective,
+            point.gap,
+        )
         theta = optimum.theta if fit is None else fit.theta
         columns = optimum.columns() if fit is None else with_zero_node(theta[:-1])[part[:-1]]
         # one product per cluster, then copies: BLAS does not guarantee equal bits for equal columns
@@ -402,7 +471,10 @@ class ConvexCovariateClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixi
         """The path of the selection as a frame."""
         check_is_fitted(self, "_points")
         if not self._selection_points:
-            raise AttributeError("sparsity_path_ exists only where sparsity is an array, which selects covariates before clustering.")
+            raise AttributeError(
+                "sparsity_path_ exists only where sparsity is an array, which selects covariates before "
+                "clustering."
+            )
         return need_pandas().DataFrame(self._selection_points)
 
     # ---- parameters ----
@@ -420,8 +492,9 @@ class ConvexCovariateClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixi
 class Covariates(NamedTuple):
     """The covariates (n, d) as given and less their means `centre` (d,).
 
-    A free intercept makes up for the means: the optimum has the same coefficients, and steps towards it suffer less from rounding where
-    columns are far from the origin. Evidence is defined by the covariates as given.
+    A free intercept makes up for the means: the optimum has the same coefficients, and steps towards it
+    suffer less from rounding where columns are far from the origin. Evidence is defined by the covariates as
+    given.
     """
 
     given: Any
@@ -443,7 +516,9 @@ class Covariates(NamedTuple):
 
 
 def _among_all(label: Labels, selected: NDArray[np.bool_]) -> Labels:
-    """(d + 1,) labels of the selected covariates and the zero node as labels of all; the others are in the cluster of the zero node."""
+    """(d + 1,) labels of the selected covariates and the zero node as labels of all; the others are in the
+    cluster of the zero node.
+    """
     out = np.full(len(selected) + 1, label[-1], label.dtype)
     out[:-1][selected] = label[:-1]
     return out

@@ -20,20 +20,26 @@ _FOLDS = 5
 _STEPS = 100
 _LARGE = 200  # coefficients beyond which Newton steps use conjugate gradients
 _INNER, _PRODUCTS = 0.03, 300  # share of the gradient that these leave, and products with the Hessian at most
-_MIN_DECREASE = 0.3  # an old factor is replaced if the predicted decrease is more than this share of the last one
+_MIN_DECREASE = (
+    0.3  # an old factor is replaced if the predicted decrease is more than this share of the last one
+)
 _FOLD_TOL = 1e-8  # likewise of the fits to folds, which choose between values of sigma far apart
 _TOL = 1e-11  # of the objective: predicted decrease of the last Newton step
 
 
 class MapFit(NamedTuple):
-    """MAP coefficients (m + 1, c - 1) in the basis, the intercept last, of sums of covariates under a Gaussian prior."""
+    """MAP coefficients (m + 1, c - 1) in the basis, the intercept last, of sums of covariates under a
+    Gaussian prior.
+    """
 
     theta: Floats
     proba: Floats
     value: float  # -ln p(y | B)
 
 
-def map_fit(X: Any, datafit: Multinomial, sigma: float, theta: Floats | None = None, tol: float = _TOL) -> MapFit:
+def map_fit(
+    X: Any, datafit: Multinomial, sigma: float, theta: Floats | None = None, tol: float = _TOL
+) -> MapFit:
     """min -ln p(y | B) + |B|^2 / (2 sigma^2), the intercept free; X (n, m + 1) with ones last."""
     q = datafit.c - 1
     weight = np.append(np.full(X.shape[1] - 1, sigma**-2), 0.0)[:, None]
@@ -50,7 +56,9 @@ def map_fit(X: Any, datafit: Multinomial, sigma: float, theta: Floats | None = N
             direction = newton_direction(datafit, X, point, weight, scale, gradient, _INNER * size, _PRODUCTS)
         elif factor is None:
             hessian = datafit.hessian(X, point)
-            hessian[np.diag_indices(len(hessian))] += np.repeat(weight[:, 0], q) + 1e-12 * hessian.diagonal().max()
+            hessian[np.diag_indices(len(hessian))] += (
+                np.repeat(weight[:, 0], q) + 1e-12 * hessian.diagonal().max()
+            )
             factor = cholesky(hessian, datafit.max_curvature(X))
         if factor is not None:
             direction = -cho_solve((factor, True), gradient.ravel()).reshape(theta.shape)
@@ -76,7 +84,9 @@ def map_fit(X: Any, datafit: Multinomial, sigma: float, theta: Floats | None = N
 
 
 def carried(theta: Floats, before: Labels, now: Labels) -> Floats:
-    """Coefficients (m + 1, c - 1) as a start on other clusters: every new cluster gets the mean of its covariates."""
+    """Coefficients (m + 1, c - 1) as a start on other clusters: every new cluster gets the mean of its
+    covariates.
+    """
     columns = with_zero_node(theta[:-1])[before[:-1]]
     m, own = int(now[-1]), now[:-1] < now[-1]
     out = np.zeros((m + 1, theta.shape[1]))
@@ -87,7 +97,9 @@ def carried(theta: Floats, before: Labels, now: Labels) -> Floats:
 
 
 def log_evidence(X: Any, datafit: Multinomial, fit: MapFit, sigma: float, full: bool) -> float:
-    """ln p(y | X, clustering, beta0) by Laplace's approximation around the MAP, over all c rows of B; `full`: with all covariances."""
+    """ln p(y | X, clustering, beta0) by Laplace's approximation around the MAP, over all c rows of B; `full`:
+    with all covariances.
+    """
     c, m = datafit.c, X.shape[1] - 1
     columns, proba = X[:, :m], fit.proba
     length = float((fit.theta[:-1] ** 2).sum())
@@ -107,7 +119,9 @@ def log_evidence(X: Any, datafit: Multinomial, fit: MapFit, sigma: float, full: 
 
 
 def sigma_by_folds(X: Any, y: NDArray[np.intp], c: int, accuracy: bool, n_threads: int = 1) -> float:
-    """Sigma of the prior by cross-validated log-probability (or accuracy, as in the paper); the smallest of those that tie."""
+    """Sigma of the prior by cross-validated log-probability (or accuracy, as in the paper); the smallest of
+    those that tie.
+    """
     folds = _FOLDS if len(y) / (_FOLDS * c) >= 2 else 2
     if np.bincount(y, minlength=c).min() < folds:
         return 1.0  # a class has too few rows to leave any out
@@ -121,8 +135,12 @@ def sigma_by_folds(X: Any, y: NDArray[np.intp], c: int, accuracy: bool, n_thread
             theta = map_fit(X[training], datafit, sigma, theta, _FOLD_TOL).theta
             proba = left_out.at(X[test], theta).proba
             own = proba[left_out.row, left_out.y]
-            out[k] = float((own >= proba.max(axis=1)).sum() if accuracy else np.log(np.maximum(own, 1e-300)).sum())
+            out[k] = float(
+                (own >= proba.max(axis=1)).sum() if accuracy else np.log(np.maximum(own, 1e-300)).sum()
+            )
         return out
 
-    score = np.sum(parallel_map(scores, parts, threads_for(n_threads, 1.0 * X.shape[0] * X.shape[1] * c)), axis=0)
+    score = np.sum(
+        parallel_map(scores, parts, threads_for(n_threads, 1.0 * X.shape[0] * X.shape[1] * c)), axis=0
+    )
     return float(SIGMAS[int(np.argmax(score))])

@@ -31,7 +31,8 @@ def knn_similarity(embedding: ArrayLike, n_neighbors: int = N_NEIGHBORS) -> Any:
     Returns
     -------
     scipy.sparse array (d, d)
-        ``exp(-|v_i - v_j|^2 / (2 s^2))``, s the median distance to the last neighbour; symmetric, with an empty diagonal.
+        ``exp(-|v_i - v_j|^2 / (2 s^2))``, s the median distance to the last neighbour; symmetric, with an
+        empty diagonal.
 
     Examples
     --------
@@ -41,18 +42,23 @@ def knn_similarity(embedding: ArrayLike, n_neighbors: int = N_NEIGHBORS) -> Any:
     """
     vectors = np.asarray(embedding, np.float64)
     if vectors.ndim != 2 or not np.isfinite(vectors).all():
-        raise ValueError(f"embedding must be finite, with a row for every covariate, got shape {vectors.shape}.")
+        raise ValueError(
+            f"embedding must be finite, with a row for every covariate, got shape {vectors.shape}."
+        )
     d, k = len(vectors), min(n_neighbors, len(vectors) - 1)
     if k < 1:
         return sparse.csr_array((d, d))
     distance, place = nearest_rows(vectors, None, k)
     size = np.median(distance[:, -1]) or 1.0
-    near = sparse.csr_array((np.exp(-0.5 * (distance / size) ** 2).ravel(), (np.repeat(np.arange(d), k), place.ravel())), (d, d))
+    near = sparse.csr_array(
+        (np.exp(-0.5 * (distance / size) ** 2).ravel(), (np.repeat(np.arange(d), k), place.ravel())), (d, d)
+    )
     return near.maximum(near.T)
 
 
 def correlation_similarity(X: Any, n_neighbors: int = N_NEIGHBORS) -> Any:
-    """A sparse similarity of the columns: the positive correlations of each with those it correlates with most.
+    """A sparse similarity of the columns: the positive correlations of each with those it correlates with
+    most.
 
     Parameters
     ----------
@@ -78,7 +84,11 @@ def correlation_similarity(X: Any, n_neighbors: int = N_NEIGHBORS) -> Any:
     inverse = np.divide(1.0, norm, where=norm > 0, out=np.zeros(d))
     rows, columns, values = [], [], []
     for i in range(d):
-        product = (X.T @ X[:, [i]].toarray())[:, 0] - n * mean * mean[i] if sparse.issparse(X) else spread.T @ spread[:, i]
+        product = (
+            (X.T @ X[:, [i]].toarray())[:, 0] - n * mean * mean[i]
+            if sparse.issparse(X)
+            else spread.T @ spread[:, i]
+        )
         correlation = product * inverse * inverse[i]
         correlation[i] = -np.inf
         best = np.argsort(-correlation, kind="stable")[:k]
@@ -94,7 +104,8 @@ def _standardised(X: Any) -> Floats:
     """Columns as vectors for "knn"."""
     if sparse.issparse(X):
         raise ValueError(
-            "similarity='knn' takes columns as vectors and needs a dense X, got a sparse one; pass similarity='correlation', or "
+            "similarity='knn' takes columns as vectors and needs a dense X, got a sparse one; pass "
+            "similarity='correlation', or "
             "knn_similarity(...) of vectors that describe the covariates."
         )
     spread = X.std(axis=0)
@@ -102,16 +113,19 @@ def _standardised(X: Any) -> Floats:
 
 
 def zero_graph(d: int) -> Graph:
-    """An edge from every covariate to the zero node: along its path the group lasso takes the place of the fusion penalty."""
+    """An edge from every covariate to the zero node: along its path the group lasso takes the place of the
+    fusion penalty.
+    """
     edge = np.stack([np.arange(d), np.full(d, d)], axis=1)
     return Graph(d, np.ascontiguousarray(edge, np.int32), np.ones(d), np.zeros(d, bool))
 
 
 def graph_of(similarity: Any, X: Any, sparsity: float, selected: NDArray[np.bool_] | None = None) -> Graph:
-    """The edges of a similarity (None: "correlation"), and the edges to the zero node that the group lasso adds.
+    """The edges of a similarity (None: "correlation"), and the edges to the zero node that the group lasso
+    adds.
 
-    X has the selected covariates only (None: all), and the graph a node for each of them; a similarity that is given has a row for every
-    covariate.
+    X has the selected covariates only (None: all), and the graph a node for each of them; a similarity that
+    is given has a row for every covariate.
     """
     d = X.shape[1]
     if similarity is None or isinstance(similarity, str):
@@ -132,5 +146,8 @@ def graph_of(similarity: Any, X: Any, sparsity: float, selected: NDArray[np.bool
     group_lasso = np.zeros(len(edge), bool)
     if sparsity > 0:
         edge = np.concatenate([edge, np.stack([np.arange(d), np.full(d, d)], axis=1)])
-        weight, group_lasso = np.append(weight, np.full(d, sparsity)), np.append(group_lasso, np.ones(d, bool))
+        weight, group_lasso = (
+            np.append(weight, np.full(d, sparsity)),
+            np.append(group_lasso, np.ones(d, bool)),
+        )
     return Graph(d, np.ascontiguousarray(edge, np.int32), weight, group_lasso)

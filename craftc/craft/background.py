@@ -1,4 +1,6 @@
-"""The background of CRAFT: the distribution of the whole table, under which a cluster models the features it does not select."""
+"""The background of CRAFT: the distribution of the whole table, under which a cluster models the features it
+does not select.
+"""
 
 from __future__ import annotations
 
@@ -59,7 +61,11 @@ class Background:
     @cached_property
     def n_parameters(self) -> Floats:
         """(D,) free parameters of the distribution of every feature."""
-        occurring = np.add.reduceat(self.frequency > 0, self.grid.level_start, dtype=np.intp) if self.grid.q else np.empty(0)
+        occurring = (
+            np.add.reduceat(self.frequency > 0, self.grid.level_start, dtype=np.intp)
+            if self.grid.q
+            else np.empty(0)
+        )
         return np.concatenate([np.full(self.grid.p, 2.0), np.maximum(occurring - 1.0, 0.0)])
 
     @cached_property
@@ -75,13 +81,17 @@ class Background:
         return self.variance / self.grid.scale**2
 
     def budget(self, fraction: float) -> tuple[int, int]:
-        """Numbers of numeric and of categorical features under a fixed budget (round half up, at least one of each kind)."""
+        """Numbers of numeric and of categorical features under a fixed budget (round half up, at least one of
+        each kind).
+        """
         p = self.grid.p
         numeric, categorical = int(self.usable[:p].sum()), int(self.usable[p:].sum())
         return tuple(min(c, max(1, math.floor(fraction * c + 0.5 + 1e-9))) for c in (numeric, categorical))  # type: ignore[return-value]
 
     def column_entropy(self, counts: Floats) -> Floats:
-        """(K, q) entropy in nats of raw level counts (K, n_levels), missing cells left out; 0 where nothing is present."""
+        """(K, q) entropy in nats of raw level counts (K, n_levels), missing cells left out; 0 where nothing
+        is present.
+        """
         if not self.grid.q:
             return np.zeros((len(counts), 0))
         counts = counts * (self.frequency > 0)

@@ -1,7 +1,8 @@
 """Clusters of CRAFT: what each saves over the background, feature by feature, and its cost tables.
 
-Paper: V. K. Garg, C. Rudin and T. Jaakkola, "CRAFT: ClusteR-specific Assorted Feature selecTion", AISTATS 2016. The default model
-("likelihood") is the coherent form of its objective, a penalised likelihood that every step minimises exactly in one block of variables:
+Paper: V. K. Garg, C. Rudin and T. Jaakkola, "CRAFT: ClusteR-specific Assorted Feature selecTion", AISTATS
+2016. The default model ("likelihood") is the coherent form of its objective, a penalised likelihood that
+every step minimises exactly in one block of variables:
 
     J = sum_n sum_d l0_d(x_n) + Lambda K + sum_k [ F_Delta |v_k| - sum_{d in v_k} gain_kd ]        (nats)
 
@@ -58,8 +59,9 @@ class Clusters:
     mask : ndarray (K, D) of uint8
         Selected features.
     costs : ndarray (K,)
-        Cost of every cluster, nats: what it adds to the objective beyond the background. Under the pooled background, whose distributions
-        depend on the masks, they are relative to these distributions and do not sum to the objective.
+        Cost of every cluster, nats: what it adds to the objective beyond the background. Under the pooled
+        background, whose distributions depend on the masks, they are relative to these distributions and do
+        not sum to the objective.
     excess : float
         Objective less that of the distribution of the whole table, nats.
     diagonal_mask : ndarray (K, D) of uint8
@@ -81,21 +83,32 @@ class Clusters:
     ) -> None:
         self.moments, self.background, self.spec = moments, background, spec
         K = moments.n_clusters
-        self.pricing = pricing_of(background, spec, room=K) if prices is None else same_prices(prices.pricing, K)
+        self.pricing = (
+            pricing_of(background, spec, room=K) if prices is None else same_prices(prices.pricing, K)
+        )
         mean, self.deviations = moments.means()
         self.shift: Floats = (mean - background.mean) / np.sqrt(background.variance)
         if spec.pooled:
-            self.mask, self.costs, self.excess = _pooled(self, mask, "thorough" if mask is None else "continue")
+            self.mask, self.costs, self.excess = _pooled(
+                self, mask, "thorough" if mask is None else "continue"
+            )
         else:
-            self.mask, self.costs = _priced_by_length(self) if spec.features_by_length else _at_fixed_price(self)
+            self.mask, self.costs = (
+                _priced_by_length(self) if spec.features_by_length else _at_fixed_price(self)
+            )
             self.excess = float(self.costs.sum())
         self.diagonal_mask = self.tabled_mask = self.mask
         self.covariances: ClusterCovariances | None = None
         if cross is not None:
-            self._hold_covariances(cross, BlockPricing(self.pricing, background, spec, cross.columns) if prices is None else prices)
+            self._hold_covariances(
+                cross,
+                BlockPricing(self.pricing, background, spec, cross.columns) if prices is None else prices,
+            )
 
     def _hold_covariances(self, cross: CrossProducts, prices: BlockPricing) -> None:
-        """Give covariances to the clusters that they make shorter; features that a covariance adds are selected."""
+        """Give covariances to the clusters that they make shorter; features that a covariance adds are
+        selected.
+        """
         gains = _relative_gains(self) if self.spec.pooled else self.gains
         held = ClusterCovariances.choose(prices, self.moments, self.shift, gains, self.mask, cross)
         of_blocks = held.features(self.mask.shape[1])
@@ -118,9 +131,17 @@ class Clusters:
         moments, background = self.moments, self.background
         gains = np.empty((moments.n_clusters, moments.grid.p + moments.grid.q))
         price_kernel.gains(
-            moments.groups, moments.grid, moments.unit, background.frequency, background.variance, background.usable,
-            self.shift, self.deviations, 1.0, gains,
-        )  # fmt: skip
+            moments.groups,
+            moments.grid,
+            moments.unit,
+            background.frequency,
+            background.variance,
+            background.usable,
+            self.shift,
+            self.deviations,
+            1.0,
+            gains,
+        )
         return gains
 
     @cached_property
@@ -158,28 +179,48 @@ class Clusters:
         return eta * (background.frequency > 0)
 
     def tables(self) -> craft_kernel.CostTables:
-        """Cost tables for a pass, without the features in blocks; the cost of every row contains the mixing cost, where it is priced."""
+        """Cost tables for a pass, without the features in blocks; the cost of every row contains the mixing
+        cost, where it is priced.
+        """
         extra, groups = np.empty(len(self.mask)), self.moments.groups
         price_kernel.mixing_costs(groups, self.pricing, extra)
         if not self.spec.coherent:  # the paper charges the mask to every row
             extra += self.spec.f_delta * self.mask.sum(axis=1)
         unit, shared = self.moments.unit, self.pricing.shared
-        return cost_tables(groups, unit, self.background, self.spec, self.shift, self.precision, self.tabled_mask, extra, shared)
+        return cost_tables(
+            groups,
+            unit,
+            self.background,
+            self.spec,
+            self.shift,
+            self.precision,
+            self.tabled_mask,
+            extra,
+            shared,
+        )
 
     def background_costs(self, table: MixedTable) -> Floats:
         """(n,) cost of every row under the background, nats without (1/2) log 2 pi."""
         return self._background_costs(table, self._shared_tables())
 
     def _shared_tables(self) -> craft_kernel.CostTables | None:
-        """Cost tables of the shared distributions, relative to that of the whole table; None: the clusters share the latter."""
+        """Cost tables of the shared distributions, relative to that of the whole table; None: the clusters
+        share the latter.
+        """
         shared = self.pricing.shared
         if shared is None:
             return None
         lone = np.ascontiguousarray(self.background.usable[None])
         return cost_tables(
-            shared.group[None], self.moments.unit, self.background, self.spec, shared.shift[None], shared.precision[None], lone,
+            shared.group[None],
+            self.moments.unit,
+            self.background,
+            self.spec,
+            shared.shift[None],
+            shared.precision[None],
+            lone,
             np.zeros(1),
-        )  # fmt: skip
+        )
 
     def _background_costs(self, table: MixedTable, shared: craft_kernel.CostTables | None) -> Floats:
         if not self.spec.coherent:
@@ -192,7 +233,9 @@ class Clusters:
         return out
 
     def assign(self, table: MixedTable, weight: Integers, labels: Labels, n_threads: int) -> int:
-        """Assign every row to its cheapest cluster; returns the number of rows of weight > 0 that moved, 0 without covariances."""
+        """Assign every row to its cheapest cluster; returns the number of rows of weight > 0 that moved, 0
+        without covariances.
+        """
         tables = self.tables()
         if self.covariances is None:
             assign_only(table, tables, labels, n_threads)
@@ -213,15 +256,26 @@ class Clusters:
             np.add(costs, background[:, None], out=out[rows])
         return out
 
-    def costs_in_chunks(self, table: MixedTable, full: bool = False) -> Iterator[tuple[slice, Floats, Floats]]:
-        """Slices of rows, their (m, K) costs relative to the background, and with `full` their (m,) costs under the background.
+    def costs_in_chunks(
+        self, table: MixedTable, full: bool = False
+    ) -> Iterator[tuple[slice, Floats, Floats]]:
+        """Slices of rows, their (m, K) costs relative to the background, and with `full` their (m,) costs
+        under the background.
 
         The next slice overwrites the former costs.
         """
         tables, shared = self.tables(), self._shared_tables() if full else None
         blocks = None if self.covariances is None else self.covariances.blocks()
-        size = craft_kernel.scratch_size(tables) if blocks is None else covariance_kernel.scratch_size(tables, blocks)
-        scratch, room, nothing = aligned((1, size)), np.empty((min(CHUNK, len(table)), len(self.mask))), np.empty(0)
+        size = (
+            craft_kernel.scratch_size(tables)
+            if blocks is None
+            else covariance_kernel.scratch_size(tables, blocks)
+        )
+        scratch, room, nothing = (
+            aligned((1, size)),
+            np.empty((min(CHUNK, len(table)), len(self.mask))),
+            np.empty(0),
+        )
 
         def costs_of(part: MixedTable) -> tuple[Floats, Floats]:
             costs = room[: len(part)]
@@ -250,14 +304,18 @@ def _priced_by_length(clusters: Clusters) -> tuple[Mask, Floats]:
     pricing, groups = clusters.pricing, clusters.moments.groups
     mask, cost = np.zeros(clusters.gains.shape, np.uint8), np.empty(len(groups))
     work = np.empty((len(groups), price_kernel.parts_size(pricing)))
-    price_kernel.price_groups(groups, pricing, price_kernel.SELECTIONS[clusters.spec.selection], True, work, mask, cost)
+    price_kernel.price_groups(
+        groups, pricing, price_kernel.SELECTIONS[clusters.spec.selection], True, work, mask, cost
+    )
     return mask, cost
 
 
 def _pooled(clusters: Clusters, mask: Mask | None, effort: str) -> tuple[Mask, Floats, float]:
     """Masks, costs against the shared distributions, and J - J_0 under the pooled background."""
     pricing, groups = clusters.pricing, clusters.moments.groups
-    chosen = np.zeros((len(groups), pricing.D), np.uint8) if mask is None else np.array(mask, np.uint8, order="C")
+    chosen = (
+        np.zeros((len(groups), pricing.D), np.uint8) if mask is None else np.array(mask, np.uint8, order="C")
+    )
     cost, work = np.empty(len(groups)), np.empty((len(groups), price_kernel.parts_size(pricing)))
     excess = pooled_kernel.price_partition(groups, pricing, pooled_kernel.EFFORTS[effort], work, chosen, cost)
     return chosen, cost, excess
@@ -288,7 +346,9 @@ def _at_fixed_price(clusters: Clusters) -> tuple[Mask, Floats]:
     if spec.coherent:
         selected = clusters.price + spec.f_delta * mask.sum(axis=1)
         return mask, np.asarray(selected - np.where(mask, gains, 0.0).sum(axis=1))
-    empty = np.flatnonzero(~mask.any(axis=1))  # without features a cluster would be at distance 0 from every row
+    empty = np.flatnonzero(
+        ~mask.any(axis=1)
+    )  # without features a cluster would be at distance 0 from every row
     best = np.zeros((len(empty), mask.shape[1]), np.uint8)
     price_kernel.best_features(gains[empty], pricing, 1, np.empty(price_kernel.parts_size(pricing)), best)
     mask[empty] = best
@@ -311,7 +371,9 @@ def _paper_costs(clusters: Clusters, mask: NDArray[np.bool_]) -> Floats:
 
 
 def _paper_scores(clusters: Clusters) -> Floats:
-    """(K, D) scores of the paper's fixed budget: the lowest sigma_kd ("paper-relative": over sigma_0), and G_d - G_kd."""
+    """(K, D) scores of the paper's fixed budget: the lowest sigma_kd ("paper-relative": over sigma_0), and
+    G_d - G_kd.
+    """
     moments, background = clusters.moments, clusters.background
     present = moments.present
     scale = background.variance if clusters.spec.model == "paper-relative" else moments.grid.scale**2
@@ -324,7 +386,8 @@ def _paper_scores(clusters: Clusters) -> Floats:
 
 
 def _entropies(clusters: Clusters) -> tuple[Floats, Floats]:
-    """(K, q) G_d and G_kd of the paper: cost of a cluster's cells under the table's and under its own distribution, from raw counts.
+    """(K, q) G_d and G_kd of the paper: cost of a cluster's cells under the table's and under its own
+    distribution, from raw counts.
 
     G_d - G_kd = S KL(eta_k || eta_0) >= 0.
     """
@@ -346,26 +409,57 @@ def cost_tables(
     extra: Floats,
     shared: Shared | None = None,
 ) -> craft_kernel.CostTables:
-    """Allocate and fill the cost tables of K clusters, relative to the shared distributions or to that of the whole table."""
+    """Allocate and fill the cost tables of K clusters, relative to the shared distributions or to that of the
+    whole table.
+    """
     grid: Grid = background.grid
     lanes = _vectors(len(groups)) * craft_kernel.PAD
     return craft_kernel.cost_tables(
-        groups, grid, count_weight, background.centre, background.scale, background.frequency, shift, precision, mask, extra, spec.prior,
-        spec.coherent, shared, aligned((2 + 3 * grid.p + grid.n_levels, lanes)),
-    )  # fmt: skip
+        groups,
+        grid,
+        count_weight,
+        background.centre,
+        background.scale,
+        background.frequency,
+        shift,
+        precision,
+        mask,
+        extra,
+        spec.prior,
+        spec.coherent,
+        shared,
+        aligned((2 + 3 * grid.p + grid.n_levels, lanes)),
+    )
 
 
 def assign_only(table: MixedTable, tables: craft_kernel.CostTables, labels: Labels, n_threads: int) -> None:
     """Assign every row to its cheapest cluster and compute no moments."""
     scratch = aligned((n_threads, craft_kernel.scratch_size(tables)))
     craft_kernel.assign(
-        table.numeric, table.codes, np.empty(0, np.int64), tables, labels, np.empty(0), scratch, *NO_MOMENTS, n_threads
+        table.numeric,
+        table.codes,
+        np.empty(0, np.int64),
+        tables,
+        labels,
+        np.empty(0),
+        scratch,
+        *NO_MOMENTS,
+        n_threads,
     )
 
 
 def assign_with_blocks(
-    table: MixedTable, weight: Integers, tables: craft_kernel.CostTables, blocks: covariance_kernel.Blocks, labels: Labels, n_threads: int
+    table: MixedTable,
+    weight: Integers,
+    tables: craft_kernel.CostTables,
+    blocks: covariance_kernel.Blocks,
+    labels: Labels,
+    n_threads: int,
 ) -> int:
-    """As `assign_only`, with the covariances of clusters; returns the number of rows of weight > 0 that moved."""
+    """As `assign_only`, with the covariances of clusters; returns the number of rows of weight > 0 that
+    moved.
+    """
     scratch = aligned((n_threads, covariance_kernel.scratch_size(tables, blocks)))
-    return covariance_kernel.assign(table.numeric, table.codes, weight, tables, blocks, labels, scratch, n_threads)
+    return covariance_kernel.assign(
+        table.numeric, table.codes, weight, tables, blocks, labels, scratch, n_threads
+    )

@@ -16,7 +16,7 @@ from craftc._common.validation import check_weight
 from craftc.craft.clusters import Clusters
 from craftc.craft.estimator import CRAFT
 from craftc.craft.probabilities import is_a_density
-from craftc.craft.rows import labels_of
+from craftc.craft.rows.scores import labels_of
 from craftc.craft.similarity import distributions_of
 from craftc.table import MixedTable
 from craftc.table.frame_output import output_frame
@@ -35,8 +35,9 @@ class Comparison:
     columns : list of D str
         Input columns.
     feature_drift : ndarray (D,) of float64
-        Nats per row by which the cells of a column differ, inside the clusters, from the distributions of the model, beyond what chance
-        gives; and by which the share of its missing cells has changed, among them levels that the fit has not seen.
+        Nats per row by which the cells of a column differ, inside the clusters, from the distributions of the
+        model, beyond what chance gives; and by which the share of its missing cells has changed, among them
+        levels that the fit has not seen.
     labels : ndarray (n,) of int32
         Clusters of the new rows.
     """
@@ -61,19 +62,29 @@ class Comparison:
         return self.cluster_drift + float(self.feature_drift.sum())
 
     def clusters(self) -> Any:
-        """Data frame of the clusters, largest in the fit first: cluster, name, share then and now, and the change."""
+        """Data frame of the clusters, largest in the fit first: cluster, name, share then and now, and the
+        change.
+        """
         order = np.argsort(-self.then, kind="stable")
-        table = {"cluster": order, "name": [self.names[k] for k in order], "then": self.then[order], "now": self.now[order]}
+        table = {
+            "cluster": order,
+            "name": [self.names[k] for k in order],
+            "then": self.then[order],
+            "now": self.now[order],
+        }
         return output_frame(table | {"change": (self.now - self.then)[order]}, self._library)
 
     def features(self) -> Any:
         """Data frame of the columns, largest drift first: feature, drift in nats per row."""
         order = np.argsort(-self.feature_drift, kind="stable")
-        return output_frame({"feature": [self.columns[d] for d in order], "drift": self.feature_drift[order]}, self._library)
+        return output_frame(
+            {"feature": [self.columns[d] for d in order], "drift": self.feature_drift[order]}, self._library
+        )
 
 
 def compare(model: CRAFT, table: Any, *, sample_weight: ArrayLike | None = None) -> Comparison:
-    """Compare another table with the one on which a CRAFT was fitted: cluster sizes then and now, and columns that have changed.
+    """Compare another table with the one on which a CRAFT was fitted: cluster sizes then and now, and columns
+    that have changed.
 
     Parameters
     ----------
@@ -82,7 +93,8 @@ def compare(model: CRAFT, table: Any, *, sample_weight: ArrayLike | None = None)
     table : data frame, array (n, D) or MixedTable
         New rows, with the columns of the model: customers of another quarter, say.
     sample_weight : array (n,), optional
-        Weights of the new rows in the shares of the clusters; the drift of the columns counts every row of weight > 0 once.
+        Weights of the new rows in the shares of the clusters; the drift of the columns counts every row of
+        weight > 0 once.
 
     Returns
     -------
@@ -120,21 +132,26 @@ def compare(model: CRAFT, table: Any, *, sample_weight: ArrayLike | None = None)
     now = np.bincount(labels, weight, minlength=len(sizes))
     now = now / now.sum()
     names = list(model.schema_.columns)
-    return Comparison(model.cluster_names_, sizes / sizes.sum(), now, names, drift, labels, model._frame_library)
+    return Comparison(
+        model.cluster_names_, sizes / sizes.sum(), now, names, drift, labels, model._frame_library
+    )
 
 
 def _drift(clusters: Clusters, table: MixedTable, labels: NDArray[np.int32]) -> Floats:
-    """(D,) nats per row by which new cells differ from the distributions of their clusters; constant columns of the fit count nothing.
+    """(D,) nats per row by which new cells differ from the distributions of their clusters; constant columns
+    of the fit count nothing.
 
-    Twice the log likelihood ratio of a distribution that is fitted to the new cells exceeds that of the model by one per parameter, by
-    chance; this is subtracted.
+    Twice the log likelihood ratio of a distribution that is fitted to the new cells exceeds that of the model
+    by one per parameter, by chance; this is subtracted.
     """
     mean, variance, probability = distributions_of(clusters)
     grid, background, K = clusters.moments.grid, clusters.background, len(clusters.mask)
     count, total, squares = np.zeros((3, K, grid.p))
     levels = np.zeros((K, grid.n_levels))
     for rows in chunks(len(table)):
-        z = (table.numeric[rows].astype(np.float64) - background.centre[: grid.p]) * background.scale[: grid.p]
+        z = (table.numeric[rows].astype(np.float64) - background.centre[: grid.p]) * background.scale[
+            : grid.p
+        ]
         for k in np.unique(labels[rows]):
             of_k = labels[rows] == k
             own = z[of_k] - mean[k]
@@ -148,7 +165,9 @@ def _drift(clusters: Clusters, table: MixedTable, labels: NDArray[np.int32]) -> 
                 levels[k, start : start + len(at)] += at
     out = np.zeros(grid.p + grid.q)
     n = np.maximum(count, 1.0)
-    spread = (squares - total**2 / n + variance) / (count + 1.0) / variance  # one row of the model's variance, as in the fit
+    spread = (
+        (squares - total**2 / n + variance) / (count + 1.0) / variance
+    )  # one row of the model's variance, as in the fit
     ratio = 0.5 * count * (spread + (total / n) ** 2 / variance - 1.0 - np.log(spread))
     out[: grid.p] = (ratio - np.where(count > 0, 1.0, 0.0)).sum(axis=0)
     ends = np.append(grid.level_start, grid.n_levels)
@@ -160,12 +179,16 @@ def _drift(clusters: Clusters, table: MixedTable, labels: NDArray[np.int32]) -> 
         free = np.maximum((expected > 0).sum(axis=1) - 1, 0) * (size[:, 0] > 0)
         out[grid.p + c] = (counts * np.log(share)).sum() - 0.5 * free.sum()
     present = np.concatenate([count.sum(axis=0), [levels[:, a : b - 1].sum() for a, b in pairwise(ends)]])
-    out = np.where(background.usable > 0, np.maximum(out, 0.0), 0.0) + _drift_of_presence(clusters, present, len(table))
+    out = np.where(background.usable > 0, np.maximum(out, 0.0), 0.0) + _drift_of_presence(
+        clusters, present, len(table)
+    )
     return np.asarray(out / len(table))
 
 
 def _drift_of_presence(clusters: Clusters, present: Floats, n: int) -> Floats:
-    """(D,) nats by which the numbers of cells with a value differ from the share of such cells in the fit, beyond what chance gives."""
+    """(D,) nats by which the numbers of cells with a value differ from the share of such cells in the fit,
+    beyond what chance gives.
+    """
     total, background = clusters.moments.total(), clusters.background
     size = total.sizes[0]
     then = np.concatenate([total.present[0], background.level_present(total.counts)[0]])

@@ -1,14 +1,18 @@
-"""Covariances inside clusters: a cluster may hold one full covariance of some of its numeric columns where that is shorter.
+"""Covariances inside clusters: a cluster may hold one full covariance of some of its numeric columns where
+that is shorter.
 
-A slanted cloud is cut into slices by a model whose features are independent inside clusters. With m columns in one block, a cluster costs
+A slanted cloud is cut into slices by a model whose features are independent inside clusters. With m columns
+in one block, a cluster costs
 
     m (m - 1) / 2 * h  -  (S + 1) / 2 * (sum_d log Sigma_dd - log det Sigma)
 
-more than under independence, with h = price_factor * (1/2) log N and Sigma = (SS + I) / (S + 1) in units of the table: SS are the cross
-products of deviations over the S rows of the cluster, and I is the one row of prior that the variances have, too. The diagonal of Sigma is
-therefore the variances of the diagonal form, and the block saves over it whatever the background of the columns is.
+more than under independence, with h = price_factor * (1/2) log N and Sigma = (SS + I) / (S + 1) in units of
+the table: SS are the cross products of deviations over the S rows of the cluster, and I is the one row of
+prior that the variances have, too. The diagonal of Sigma is therefore the variances of the diagonal form, and
+the block saves over it whatever the background of the columns is.
 
-A block holds columns without missing cells in the fitted table. A new row with missing cells costs the marginal of its observed columns.
+A block holds columns without missing cells in the fitted table. A new row with missing cells costs the
+marginal of its observed columns.
 """
 
 from __future__ import annotations
@@ -46,8 +50,8 @@ class Covariance(NamedTuple):
     columns : ndarray (m,) of intp
         Positions of its columns among the input columns, ascending in the order of the numeric columns.
     matrix : ndarray (m, m)
-        The smoothed covariance, in the units of the columns as encoded by `numeric` (the original units, unless a column is replaced by
-        ranks).
+        The smoothed covariance, in the units of the columns as encoded by `numeric` (the original units,
+        unless a column is replaced by ranks).
     """
 
     columns: NDArray[np.intp]
@@ -71,7 +75,14 @@ class CrossProducts:
 
     @classmethod
     def of_partition(
-        cls, columns: NDArray[np.intp], grid: Grid, table: MixedTable, weight: Integers, labels: Labels, n_clusters: int, n_threads: int
+        cls,
+        columns: NDArray[np.intp],
+        grid: Grid,
+        table: MixedTable,
+        weight: Integers,
+        labels: Labels,
+        n_clusters: int,
+        n_threads: int,
     ) -> CrossProducts:
         """The sums of every cluster of a partition."""
         P = len(columns)
@@ -79,7 +90,9 @@ class CrossProducts:
         cross = cls(columns, np.zeros((n_clusters, cross_kernel.cross_width(P)), np.int64))
         partial = np.zeros((threads, *cross.sums.shape), np.int64)
         cells = np.empty((threads, P + 8), np.int64)
-        cross_kernel.cross_products(table.numeric, weight, labels, grid, columns, partial, cross.sums, cells, threads)
+        cross_kernel.cross_products(
+            table.numeric, weight, labels, grid, columns, partial, cross.sums, cells, threads
+        )
         return cross
 
     def select(self, clusters: NDArray[np.intp]) -> CrossProducts:
@@ -113,37 +126,73 @@ class BlockPricing:
         Numeric columns that blocks may hold.
     """
 
-    def __init__(self, pricing: price_kernel.Pricing, background: Background, spec: ModelSpec, columns: NDArray[np.intp]) -> None:
+    def __init__(
+        self,
+        pricing: price_kernel.Pricing,
+        background: Background,
+        spec: ModelSpec,
+        columns: NDArray[np.intp],
+    ) -> None:
         self.pricing, self.columns = pricing, columns
         self.full, self.h = spec.covariance == "full", half_log(background, spec)
         prices, log_choose = feature_prices(background, spec)
         self.prices = prices[columns]
         self.units = background.centre[columns], background.scale[columns]  # z = (x - centre) * scale
-        self.scale: Floats = (1.0 / np.sqrt(background.variance))[columns]  # of a step of the grid, in the same units
+        self.scale: Floats = (1.0 / np.sqrt(background.variance))[
+            columns
+        ]  # of a step of the grid, in the same units
         # what naming 0, 1, ... P more features adds to the code of a mask of q features
         q = np.arange(len(log_choose))[:, None]
-        self._code: Floats = log_choose[np.minimum(q + np.arange(len(columns) + 1), len(log_choose) - 1)] - log_choose[q]
+        self._code: Floats = (
+            log_choose[np.minimum(q + np.arange(len(columns) + 1), len(log_choose) - 1)] - log_choose[q]
+        )
 
-    def deviations(self, groups: Integers, cross: Integers, first: NDArray[np.intp], second: NDArray[np.intp]) -> Floats:
-        """(m, P, P) cross products of deviations from the mean, units of the table, of unions of two groups (second -1: of one group)."""
+    def deviations(
+        self, groups: Integers, cross: Integers, first: NDArray[np.intp], second: NDArray[np.intp]
+    ) -> Floats:
+        """(m, P, P) cross products of deviations from the mean, units of the table, of unions of two groups
+        (second -1: of one group).
+        """
         P = len(self.columns)
         out = np.empty((len(first), P, P))
         cross_kernel.deviations(
-            groups, cross, self.pricing.grid, self.columns, self.scale, self.pricing.count_weight, first, second, out
+            groups,
+            cross,
+            self.pricing.grid,
+            self.columns,
+            self.scale,
+            self.pricing.count_weight,
+            first,
+            second,
+            out,
         )
         return out
 
-    def choose(self, deviations: Floats, weight: Floats, gains: Floats, mask: Mask, n_threads: int = 1) -> tuple[Mask, Mask, Floats]:
-        """(m, P) blocks and columns that repeat others, and (m,) nats by which the blocks shorten the description."""
+    def choose(
+        self, deviations: Floats, weight: Floats, gains: Floats, mask: Mask, n_threads: int = 1
+    ) -> tuple[Mask, Mask, Floats]:
+        """(m, P) blocks and columns that repeat others, and (m,) nats by which the blocks shorten the
+        description.
+        """
         m, P = deviations.shape[:2]
         rise = self.prices - gains.take(self.columns, axis=1)  # what selecting another column alone adds to J
         code = self._code[mask.sum(axis=1, dtype=np.intp)]
         block, repeated, saving = np.empty((m, P), np.uint8), np.empty((m, P), np.uint8), np.empty(m)
         threads = threads_for(n_threads, m * P**3)
         kernel.choose_blocks(
-            deviations, weight, mask.take(self.columns, axis=1), rise, code, self.h, self.full,
-            np.empty((threads, kernel.choice_work_size(P))), repeated, block, saving, threads,
-        )  # fmt: skip
+            deviations,
+            weight,
+            mask.take(self.columns, axis=1),
+            rise,
+            code,
+            self.h,
+            self.full,
+            np.empty((threads, kernel.choice_work_size(P))),
+            repeated,
+            block,
+            saving,
+            threads,
+        )
         return block, repeated, saving
 
     def union_costs(
@@ -155,24 +204,35 @@ class BlockPricing:
         second: NDArray[np.intp],
         n_threads: int,
     ) -> tuple[Floats, Floats]:
-        """(m,) costs of unions of two clusters, with and without a block, under the prices of their partition."""
+        """(m,) costs of unions of two clusters, with and without a block, under the prices of their
+        partition.
+        """
         P, D = len(self.columns), pricing.D
         with_block, diagonal = np.empty(len(first)), np.empty(len(first))
         at_once = max(1, _DOUBLES_AT_ONCE // max(P * P, pricing.grid.width))
         for start in range(0, len(first), at_once):
             part = slice(start, start + at_once)
             union = unions(groups, first[part], second[part], pricing.grid.first_numeric)
-            work, mask = np.empty((len(union), price_kernel.parts_size(pricing))), np.zeros((len(union), D), np.uint8)
+            work, mask = (
+                np.empty((len(union), price_kernel.parts_size(pricing))),
+                np.zeros((len(union), D), np.uint8),
+            )
             cost = np.empty(len(union))
-            price_kernel.price_groups(union, pricing, price_kernel.SELECTIONS["priced"], False, work, mask, cost)
+            price_kernel.price_groups(
+                union, pricing, price_kernel.SELECTIONS["priced"], False, work, mask, cost
+            )
             deviations = self.deviations(groups, cross, first[part], second[part])
             weight = np.asarray(union[:, 0] * self.pricing.count_weight, dtype=np.float64)
-            saving = self.choose(deviations, weight, price_kernel.gains_of_parts(pricing, work), mask, n_threads)[2]
+            saving = self.choose(
+                deviations, weight, price_kernel.gains_of_parts(pricing, work), mask, n_threads
+            )[2]
             with_block[part], diagonal[part] = cost - saving, cost
         return with_block, diagonal
 
 
-def unions(groups: Integers, first: NDArray[np.intp], second: NDArray[np.intp], first_numeric: int) -> Integers:
+def unions(
+    groups: Integers, first: NDArray[np.intp], second: NDArray[np.intp], first_numeric: int
+) -> Integers:
     """(m, width) moments of unions of two groups."""
     out = groups[first]
     for union, other in zip(out, second, strict=True):
@@ -188,7 +248,8 @@ class ClusterCovariances:
     ----------
     cross : CrossProducts
     block : ndarray (K, P) of uint8
-        Columns of the block of every cluster, as positions in ``cross.columns``; none: the cluster has the diagonal form.
+        Columns of the block of every cluster, as positions in ``cross.columns``; none: the cluster has the
+        diagonal form.
     repeated : ndarray (K, P) of uint8
         Columns that repeat others in the cluster, so that no block holds them.
     saving : ndarray (K,)
@@ -218,7 +279,13 @@ class ClusterCovariances:
 
     @classmethod
     def choose(
-        cls, pricing: BlockPricing, moments: Moments, mean: Floats, gains: Floats, mask: Mask, cross: CrossProducts
+        cls,
+        pricing: BlockPricing,
+        moments: Moments,
+        mean: Floats,
+        gains: Floats,
+        mask: Mask,
+        cross: CrossProducts,
     ) -> ClusterCovariances:
         """The blocks that shorten the description of the clusters most.
 
@@ -238,7 +305,9 @@ class ClusterCovariances:
         block, repeated, saving = pricing.choose(deviations, weight, gains, mask)
         matrix = (deviations + np.eye(len(columns))) / (weight + 1.0)[:, None, None]
         place = mean.take(columns, axis=1), matrix, *pricing.units
-        return cls(cross, block, repeated, saving, weight, *place, np.zeros(len(columns)), np.ones(len(columns)))
+        return cls(
+            cross, block, repeated, saving, weight, *place, np.zeros(len(columns)), np.ones(len(columns))
+        )
 
     @property
     def any(self) -> bool:
@@ -261,12 +330,20 @@ class ClusterCovariances:
         """The blocks for the costs of rows."""
         cluster = np.bitwise_or.reduce(self.block, axis=1).nonzero()[0]
         return kernel.Blocks(
-            self.cross.columns, self.centre, self.scale, self.shift, self.precision, cluster, self.block[cluster], self.mean[cluster],
+            self.cross.columns,
+            self.centre,
+            self.scale,
+            self.shift,
+            self.precision,
+            cluster,
+            self.block[cluster],
+            self.mean[cluster],
             self.matrix[cluster],
-        )  # fmt: skip
+        )
 
     def conditional_costs(self, z: Floats, k: int) -> Floats:
-        """(n, P) cost of every cell given the earlier observed columns of the block of cluster k, less its cost under the background.
+        """(n, P) cost of every cell given the earlier observed columns of the block of cluster k, less its
+        cost under the background.
 
         The costs of a row sum to that of the block. Cells of other columns and missing cells cost 0.
 
@@ -286,11 +363,15 @@ class ClusterCovariances:
             factor = np.linalg.cholesky(self.matrix[k][np.ix_(observed, observed)])
             white = solve_triangular(factor, (cells - self.mean[k, observed]).T, lower=True).T
             own = np.log(np.diag(factor)) + 0.5 * white * white
-            out[np.ix_(rows, observed)] = own - 0.5 * precision * (cells - self.shift[observed]) ** 2 + 0.5 * np.log(precision)
+            out[np.ix_(rows, observed)] = (
+                own - 0.5 * precision * (cells - self.shift[observed]) ** 2 + 0.5 * np.log(precision)
+            )
         return out
 
     def in_units(self, source: NDArray[np.intp]) -> list[Covariance | None]:
-        """The covariance of every cluster, or None, for users; `source`: the input column of every encoded column, numeric ones first."""
+        """The covariance of every cluster, or None, for users; `source`: the input column of every encoded
+        column, numeric ones first.
+        """
         inputs, unit = source[self.cross.columns], np.outer(1.0 / self.scale, 1.0 / self.scale)
         return [
             Covariance(inputs[block], (matrix * unit)[np.ix_(block, block)]) if block.any() else None
@@ -304,7 +385,8 @@ class ClusterCovariances:
             columns = [repr(names[d]) for d in self.cross.columns[repeated]]
             if columns and sizes[k] > len(repeated):
                 notes.append(
-                    f"In cluster {k} other columns determine {', '.join(columns)}, so that the covariance does not hold "
+                    f"In cluster {k} other columns determine {', '.join(columns)}, so that the covariance "
+                    "does not hold "
                     f"{'it' if len(columns) == 1 else 'them'}."
                 )
         return notes
@@ -315,4 +397,7 @@ def too_many_columns(background: Background, total: Moments, spec: ModelSpec) ->
     n = len(covariance_columns(background, total)) if spec.with_covariances else 0
     if n <= MOST_COLUMNS:
         return []
-    return [f"{n} numeric columns could be in a covariance, which holds at most {MOST_COLUMNS}: the clusters have the diagonal form."]
+    return [
+        f"{n} numeric columns could be in a covariance, which holds at most {MOST_COLUMNS}: the clusters "
+        "have the diagonal form."
+    ]

@@ -1,17 +1,20 @@
 """Dependence between the columns of a table, as an alternative to its clusters.
 
-Columns that depend on each other are covered by clusters although there are no groups. The table without clusters but with links between
-columns is the other description: what links save over independent columns, each at its price, is compared with what clusters save.
+Columns that depend on each other are covered by clusters although there are no groups. The table without
+clusters but with links between columns is the other description: what links save over independent columns,
+each at its price, is compared with what clusters save.
 
-With h the price of one parameter, a link of two columns saves, over the rows with a value in both (n of them),
+With h the price of one parameter, a link of two columns saves, over the rows with a value in both (n of
+them),
 
-    two categorical columns           n MI - (T_d - 1)(T_e - 1) h               MI: mutual information of the pair table
-    a categorical and a numeric one   (n / 2) log(SS / SS_within) - (T_d - 1) h    SS: squares around the mean, and around those of levels
-    two numeric columns               -(n / 2) log(1 - r^2) - h
+    two categorical columns           n MI - (T_d - 1)(T_e - 1) h               MI: mutual information of the
+    pair table a categorical and a numeric one   (n / 2) log(SS / SS_within) - (T_d - 1) h    SS: squares
+    around the mean, and around those of levels two numeric columns               -(n / 2) log(1 - r^2) - h
 
-less log(P + 1) nats, which name one of the P pairs. The links that save most together and form no cycle are a maximum spanning forest
-(Chow & Liu 1968). Alternatively all numeric columns have one full covariance, at p(p - 1)/2 parameters, and the forest joins it to the
-categorical columns. Sums of squares contain one row of the table's variance, as those of clusters do.
+less log(P + 1) nats, which name one of the P pairs. The links that save most together and form no cycle are a
+maximum spanning forest (Chow & Liu 1968). Alternatively all numeric columns have one full covariance, at p(p
+- 1)/2 parameters, and the forest joins it to the categorical columns. Sums of squares contain one row of the
+table's variance, as those of clusters do.
 """
 
 from __future__ import annotations
@@ -27,13 +30,20 @@ from numpy.typing import NDArray
 from craftc._common.random import CraftStream, spread
 from craftc._common.typing import Floats
 from craftc.craft.description_length import half_log
-from craftc.craft.fitting import LARGE, FitConfig
+from craftc.craft.search.config import LARGE, FitConfig
 
 MOST_WIDTH, MOST_LEVELS = 1024, 256  # cells of a row of the design, and levels of a column that takes part
-_STEPS, _FARTHEST, _HEAVIEST = 2.0**8, 2.0**14, 2.0**24  # integers: to a standard deviation, of the largest cell, of all weights
+_STEPS, _FARTHEST, _HEAVIEST = (
+    2.0**8,
+    2.0**14,
+    2.0**24,
+)  # integers: to a standard deviation, of the largest cell, of all weights
 _ROWS = 1 << 11  # of the design at a time
 _FEW_PRODUCTS = 1 << 22  # up to which BLAS is not used: its threads spin for longer than a small table takes
-_ALIKE, _BANDS = 0.5, 8  # share of the information of two columns; levels as which a numeric column counts there
+_ALIKE, _BANDS = (
+    0.5,
+    8,
+)  # share of the information of two columns; levels as which a numeric column counts there
 _NO_COLUMNS = np.empty(0, np.intp)
 _IMPLIED, _LEADING = 0.9, 30  # share of the rows with a level; columns of which levels are compared
 
@@ -47,12 +57,14 @@ class ColumnLinks:
     saving : float
         Nats.
     pairs : list of (int, int, float)
-        Positions of two input columns, the earlier first, and the nats that their links save; the largest first.
+        Positions of two input columns, the earlier first, and the nats that their links save; the largest
+        first.
     alike : list of (int, int, float)
-        Positions of two input columns, the earlier first, that share at least half of the information of the simpler one, and this share.
+        Positions of two input columns, the earlier first, that share at least half of the information of the
+        simpler one, and this share.
     implied : list of (int, int, int, int)
-        Column, level, other column, its level: nine of ten rows of the table with the first level have the second. Categorical input
-        columns, at most the 30 in which the clusters save most.
+        Column, level, other column, its level: nine of ten rows of the table with the first level have the
+        second. Categorical input columns, at most the 30 in which the clusters save most.
     """
 
     saving: float = 0.0
@@ -61,7 +73,9 @@ class ColumnLinks:
     implied: list[tuple[int, int, int, int]] = field(default_factory=list)
 
     def ratio(self, clusters_save: float) -> float:
-        """The saving over that of the clusters; where these save nothing, infinity, or NaN if links save nothing either."""
+        """The saving over that of the clusters; where these save nothing, infinity, or NaN if links save
+        nothing either.
+        """
         if clusters_save > 0.0:
             return self.saving / clusters_save
         return math.inf if self.saving > 0.0 else math.nan
@@ -79,21 +93,25 @@ def dependence_sentence(model: Any) -> str:
 
 
 def column_links(
-    config: FitConfig, source: NDArray[np.intp], selected_gains: Floats, categorical: NDArray[np.intp] = _NO_COLUMNS
+    config: FitConfig,
+    source: NDArray[np.intp],
+    selected_gains: Floats,
+    categorical: NDArray[np.intp] = _NO_COLUMNS,
 ) -> ColumnLinks:
     """Links between the columns of a table without clusters.
 
     Parameters
     ----------
     config : FitConfig
-        A table of more than 16 384 rows is represented by the sample that is searched first. A link must then pay for itself in the sample
-        alone, too, because the mutual information of independent columns grows with the rows that one row of a sample stands for.
+        A table of more than 16 384 rows is represented by the sample that is searched first. A link must then
+        pay for itself in the sample alone, too, because the mutual information of independent columns grows
+        with the rows that one row of a sample stands for.
     source : ndarray (D,)
         Input column of every column of the table, in kernel order; parts of one column are not linked.
     selected_gains : ndarray (D,)
-        What the clusters save in every column. Of a wide table the columns take part in which they save most, as far as a row has at most
-        `MOST_WIDTH` cells, three for a numeric and one for each level of a categorical column; a column of more than `MOST_LEVELS` levels
-        is left out.
+        What the clusters save in every column. Of a wide table the columns take part in which they save most,
+        as far as a row has at most `MOST_WIDTH` cells, three for a numeric and one for each level of a
+        categorical column; a column of more than `MOST_LEVELS` levels is left out.
     categorical : ndarray of intp
         Categorical input columns, of which levels that imply each other are listed.
 
@@ -162,7 +180,9 @@ def _forest(saves: Floats) -> list[tuple[int, int]]:
     return edges
 
 
-def _by_column(edges: list[tuple[int, int]], saves: Floats, source: NDArray[np.intp]) -> list[tuple[int, int, float]]:
+def _by_column(
+    edges: list[tuple[int, int]], saves: Floats, source: NDArray[np.intp]
+) -> list[tuple[int, int, float]]:
     """The links of pairs of input columns, summed over the parts of the columns."""
     nats: dict[tuple[int, int], float] = {}
     for i, j in sorted(edges):
@@ -172,7 +192,9 @@ def _by_column(edges: list[tuple[int, int]], saves: Floats, source: NDArray[np.i
 
 
 def _alike(design: _Design, gains: Floats, source: NDArray[np.intp]) -> list[tuple[int, int, float]]:
-    """Pairs of input columns with a mutual information of at least half the smaller entropy; a numeric column has that of 8 levels."""
+    """Pairs of input columns with a mutual information of at least half the smaller entropy; a numeric column
+    has that of 8 levels.
+    """
     p, q = design.p, len(design.start)
     entropy = np.full(p + q, math.log(_BANDS))
     if q:
@@ -188,8 +210,12 @@ def _alike(design: _Design, gains: Floats, source: NDArray[np.intp]) -> list[tup
     return sorted((a, b, value) for (a, b), value in found.items())
 
 
-def _implied(design: _Design, source: NDArray[np.intp], selected_gains: Floats) -> list[tuple[int, int, int, int]]:
-    """Pairs of levels of which the first nearly always occurs with the second, although the second is not nearly everywhere."""
+def _implied(
+    design: _Design, source: NDArray[np.intp], selected_gains: Floats
+) -> list[tuple[int, int, int, int]]:
+    """Pairs of levels of which the first nearly always occurs with the second, although the second is not
+    nearly everywhere.
+    """
     p, start, tables = design.p, design.start, design.tables
     order = np.argsort(-selected_gains[p:], kind="stable")
     leading = [int(c) for c in order[:_LEADING] if np.isfinite(selected_gains[p + c])]
@@ -208,10 +234,12 @@ def _implied(design: _Design, source: NDArray[np.intp], selected_gains: Floats) 
 
 
 class _Design:
-    """Exact sums of products over pairs of columns, from integers that float64 represents in any order of addition.
+    """Exact sums of products over pairs of columns, from integers that float64 represents in any order of
+    addition.
 
-    A row holds, for every numeric column, its presence, its value in steps of 2^-8 standard deviations of the table, and the square of
-    these; for every categorical column, one cell per level and one for a missing value.
+    A row holds, for every numeric column, its presence, its value in steps of 2^-8 standard deviations of the
+    table, and the square of these; for every categorical column, one cell per level and one for a missing
+    value.
     """
 
     def __init__(self, config: FitConfig, numeric: NDArray[np.intp], categorical: NDArray[np.intp]) -> None:
@@ -227,14 +255,25 @@ class _Design:
         products = np.zeros((3 * self.p + int(widths.sum()),) * 2)
         for first in range(0, len(table), _ROWS):
             part = slice(first, first + _ROWS)
-            z = (table.numeric[part][:, numeric].astype(np.float64) - background.centre[numeric]) * background.scale[numeric]
+            z = (
+                table.numeric[part][:, numeric].astype(np.float64) - background.centre[numeric]
+            ) * background.scale[numeric]
             z = np.clip(np.rint(z * _STEPS), -_FARTHEST, _FARTHEST)
             cells = np.zeros((len(z), len(products)))
             missing = np.isnan(z)
             z[missing] = 0.0
-            cells[:, : self.p], cells[:, self.p : 2 * self.p], cells[:, 2 * self.p : 3 * self.p] = ~missing, z, z * z
+            cells[:, : self.p], cells[:, self.p : 2 * self.p], cells[:, 2 * self.p : 3 * self.p] = (
+                ~missing,
+                z,
+                z * z,
+            )
             if len(categorical):
-                np.put_along_axis(cells, 3 * self.p + self.start + table.codes[part][:, categorical].astype(np.intp), 1.0, axis=1)
+                np.put_along_axis(
+                    cells,
+                    3 * self.p + self.start + table.codes[part][:, categorical].astype(np.intp),
+                    1.0,
+                    axis=1,
+                )
             products += _products(cells * weight[part, None] if len(config.weight) else cells, cells)
         products[:, 3 * self.p + ends - 1] = products[3 * self.p + ends - 1] = 0.0  # missing values
         products *= self.weight / weight.sum()
@@ -262,18 +301,28 @@ class _Design:
             count, total = self._by_level(self.level_counts, (0,)), self._by_level(self.level_sums, (0,))
             squares = self._by_level(self.level_squares, (0,))
             explained = self._by_level(_over(self.level_sums**2, self.level_counts), (0,))
-            mixed = 0.5 * count * np.log((squares - _over(total**2, count) + 1.0) / (np.maximum(squares - explained, 0.0) + 1.0))
+            mixed = (
+                0.5
+                * count
+                * np.log(
+                    (squares - _over(total**2, count) + 1.0) / (np.maximum(squares - explained, 0.0) + 1.0)
+                )
+            )
             gain[p:, :p], gain[:p, p:] = mixed, mixed.T
         return gain, parameters
 
     def covariance_gain(self) -> float:
-        """What one covariance of all numeric columns saves over their variances; 0 if pairs of columns contradict each other."""
+        """What one covariance of all numeric columns saves over their variances; 0 if pairs of columns
+        contradict each other.
+        """
         eigenvalues = np.linalg.eigvalsh(self._correlation + np.eye(self.p))
         return -0.5 * float(self.both.min() * np.log(eigenvalues).sum()) if eigenvalues[0] > 0 else 0.0
 
     @cached_property
     def _correlation(self) -> Floats:
-        """(p, p) correlations over the rows with both values, 0 on the diagonal; squares around the mean contain one row of variance 1."""
+        """(p, p) correlations over the rows with both values, 0 on the diagonal; squares around the mean
+        contain one row of variance 1.
+        """
         variance = np.maximum(self.squares - _over(self.sums**2, self.both), 0.0) + 1.0
         r = (self.products - _over(self.sums * self.sums.T, self.both)) / np.sqrt(variance * variance.T)
         np.fill_diagonal(r, 0.0)

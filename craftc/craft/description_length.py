@@ -1,10 +1,11 @@
 """The description-length price of CRAFT: what a cluster and its features must save to exist.
 
-    cost_k = h + log(D + 1) + log C(D, q_k) + sum_{d in v_k} (p_d h - gain_kd) - S_k log(S_k / N),   h = factor * (1/2) log N
+    cost_k = h + log(D + 1) + log C(D, q_k) + sum_{d in v_k} (p_d h - gain_kd) - S_k log(S_k / N),   h =
+    factor * (1/2) log N
 
-This is the integrated classification likelihood (ICL) with a price for every part of the description: the cluster itself, the features
-it selects, their parameters, and the labels of its rows. Without the mixing cost -S log(S / N) every split of a column at its mean would
-lower the objective, even in noise.
+This is the integrated classification likelihood (ICL) with a price for every part of the description: the
+cluster itself, the features it selects, their parameters, and the labels of its rows. Without the mixing cost
+-S log(S / N) every split of a column at its mean would lower the objective, even in noise.
 """
 
 from __future__ import annotations
@@ -33,7 +34,11 @@ def half_log(background: Background, spec: ModelSpec) -> float:
 
 
 def pricing_of(
-    background: Background, spec: ModelSpec, scale_up: float = 1.0, total_weight: float | None = None, room: int = 0
+    background: Background,
+    spec: ModelSpec,
+    scale_up: float = 1.0,
+    total_weight: float | None = None,
+    room: int = 0,
 ) -> price_kernel.Pricing:
     """Prices of clusters and features, and selection of features, for the kernels.
 
@@ -69,7 +74,10 @@ def pricing_of(
         log_choose,
         background.entropy,
         *background.budget(spec.fraction),
-        (spec.categorical_threshold, spec.numeric_threshold * (background.grid.scale**2 if spec.absolute else background.variance)),
+        (
+            spec.categorical_threshold,
+            spec.numeric_threshold * (background.grid.scale**2 if spec.absolute else background.variance),
+        ),
     )
     if spec.pooled:
         pricing.shared = Shared(background.grid, room)
@@ -77,7 +85,9 @@ def pricing_of(
 
 
 def same_prices(pricing: price_kernel.Pricing, room: int) -> price_kernel.Pricing:
-    """The same prices, with shared distributions of their own for `room` clusters under the pooled background."""
+    """The same prices, with shared distributions of their own for `room` clusters under the pooled
+    background.
+    """
     own = price_kernel.Pricing(*pricing.arguments)
     if pricing.shared is not None:
         own.shared = Shared(own.grid, room)
@@ -85,7 +95,11 @@ def same_prices(pricing: price_kernel.Pricing, room: int) -> price_kernel.Pricin
 
 
 def choose_features(
-    pricing: price_kernel.Pricing, selection: str, gains: Floats, groups: Integers = NO_GROUPS, shared: Mask | None = None
+    pricing: price_kernel.Pricing,
+    selection: str,
+    gains: Floats,
+    groups: Integers = NO_GROUPS,
+    shared: Mask | None = None,
 ) -> tuple[Mask, Floats]:
     """Features that groups of rows select.
 

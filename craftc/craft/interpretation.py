@@ -1,4 +1,6 @@
-"""What a fitted CRAFT says about its clusters: contributions of features, other numbers of clusters, and the summary."""
+"""What a fitted CRAFT says about its clusters: contributions of features, other numbers of clusters, and the
+summary.
+"""
 
 from __future__ import annotations
 
@@ -16,13 +18,13 @@ from craftc.craft.diagnostics import contribution_columns
 from craftc.craft.levels import check_rows_of_fit, weights_of_fit
 from craftc.craft.naming import cluster_names
 from craftc.craft.probabilities import is_a_density
-from craftc.craft.rows import MOST_TYPICAL, MOST_UNUSUAL, extremes_of
+from craftc.craft.rows.scores import MOST_TYPICAL, MOST_UNUSUAL, extremes_of
 from craftc.craft.similarity import bhattacharyya
 from craftc.craft.stability import Stability, refits
 from craftc.craft.summary import cluster_summary, differing_features, distributions
-from craftc.table.cluster_summary import typical_values
+from craftc.describe.frames import typical_values
+from craftc.describe.overview import HtmlOverview, Overview
 from craftc.table.frame_output import output_frame
-from craftc.table.html_overview import HtmlOverview, Overview
 
 
 class Interpretation(HtmlOverview):
@@ -36,7 +38,9 @@ class Interpretation(HtmlOverview):
 
     @property
     def feature_importances_(self: Any) -> Floats:
-        """(D,) share of every input column in the gains of the features in which clusters differ from the whole table."""
+        """(D,) share of every input column in the gains of the features in which clusters differ from the
+        whole table.
+        """
         check_is_fitted(self)
         gains = np.where(differing_features(self), self.feature_gains_, 0.0).sum(axis=0)
         return np.asarray(gains / max(gains.sum(), 1e-300))
@@ -51,15 +55,21 @@ class Interpretation(HtmlOverview):
         Returns
         -------
         pandas.DataFrame or polars.DataFrame
-            One row per row of X: `cluster`, the second best cluster `next` (-1 with one cluster), `size` (contribution of the sizes of the
-            two clusters) and one column per feature ("NAME (feature)" if it has one of these names). The contributions sum to the margin.
-            Where a cluster holds a covariance, a cell counts as it does given the row's observed cells in the earlier columns of that
-            covariance. A polars frame for a polars frame, otherwise pandas, with the index of X; there ``frame.attrs["distribution"]``
-            says whose distribution every cluster has of every feature, as `summary` does.
+            One row per row of X: `cluster`, the second best cluster `next` (-1 with one cluster), `size`
+            (contribution of the sizes of the two clusters) and one column per feature ("NAME (feature)" if it
+            has one of these names). The contributions sum to the margin. Where a cluster holds a covariance,
+            a cell counts as it does given the row's observed cells in the earlier columns of that covariance.
+            A polars frame for a polars frame, otherwise pandas, with the index of X; there
+            ``frame.attrs["distribution"]`` says whose distribution every cluster has of every feature, as
+            `summary` does.
         """
         table, library = self._read_new(X), frame_library(X)
-        columns = contribution_columns(self._clusters, table, list(self.schema_.columns), self._encoding.source)
-        attrs = {"distribution": [dict(zip(self.schema_.columns, row, strict=True)) for row in distributions(self)]}
+        columns = contribution_columns(
+            self._clusters, table, list(self.schema_.columns), self._encoding.source
+        )
+        attrs = {
+            "distribution": [dict(zip(self.schema_.columns, row, strict=True)) for row in distributions(self)]
+        }
         return output_frame(columns, library, attrs, X.index if library == "pandas" else None)
 
     def summary(self: Any) -> Any:
@@ -68,12 +78,14 @@ class Interpretation(HtmlOverview):
         Returns
         -------
         pandas.DataFrame or polars.DataFrame
-            One row per cluster and feature in which it differs from the whole table, largest gain first: cluster, rows, share, feature,
-            gain in nats, distribution ("own", or "shared with n clusters"), typical values in the cluster and in the whole table. A
-            polars frame if the model was fitted on one, otherwise pandas (``pip install craftc[app]``). The pandas frame has attributes:
-            ``frame.attrs["merges"]`` lists (K, objective) along the merge path, which shows how close other numbers of clusters are; the
-            attrs "price_factor", "suggested_n_clusters", "dependence_ratio" and "column_links" are the fitted attributes. "dependence" is
-            a sentence if `dependence_ratio_` exceeds 1, otherwise empty.
+            One row per cluster and feature in which it differs from the whole table, largest gain first:
+            cluster, rows, share, feature, gain in nats, distribution ("own", or "shared with n clusters"),
+            typical values in the cluster and in the whole table. A polars frame if the model was fitted on
+            one, otherwise pandas (``pip install craftc[app]``). The pandas frame has attributes:
+            ``frame.attrs["merges"]`` lists (K, objective) along the merge path, which shows how close other
+            numbers of clusters are; the attrs "price_factor", "suggested_n_clusters", "dependence_ratio" and
+            "column_links" are the fitted attributes. "dependence" is a sentence if `dependence_ratio_`
+            exceeds 1, otherwise empty.
         """
         check_is_fitted(self)
         return cluster_summary(self)
@@ -81,9 +93,20 @@ class Interpretation(HtmlOverview):
     def _overview(self: Any) -> Overview:
         values = typical_values(self._moments_original_units, self.schema_)
         suggested = self.suggested_n_clusters_
-        notes = [] if suggested in (None, self.n_clusters_) else [f'suggested: {suggested} clusters, at("suggested")']
+        notes = (
+            []
+            if suggested in (None, self.n_clusters_)
+            else [f'suggested: {suggested} clusters, at("suggested")']
+        )
         notes += filter(None, [dependence_sentence(self)])
-        return Overview(self.cluster_names_, self.schema_.columns, values, differing_features(self), self.feature_gains_, notes)
+        return Overview(
+            self.cluster_names_,
+            self.schema_.columns,
+            values,
+            differing_features(self),
+            self.feature_gains_,
+            notes,
+        )
 
     def representatives(self: Any, n: int = 3, X: Any = None) -> list[NDArray[np.intp]]:
         """Typical rows of every cluster: those of the highest log density that belong clearly to it.
@@ -98,9 +121,9 @@ class Interpretation(HtmlOverview):
         Returns
         -------
         list of K arrays of int
-            Positions of rows, most typical first, for every cluster. A row belongs clearly to its cluster if its margin is at least log 9
-            nats, and rows with missing cells are listed only if no others are. Of equal rows the first is listed, so that there may be
-            fewer than `n`.
+            Positions of rows, most typical first, for every cluster. A row belongs clearly to its cluster if
+            its margin is at least log 9 nats, and rows with missing cells are listed only if no others are.
+            Of equal rows the first is listed, so that there may be fewer than `n`.
 
         Raises
         ------
@@ -143,24 +166,32 @@ class Interpretation(HtmlOverview):
         Returns
         -------
         ndarray (K, K) of float64
-            Between 0 and 1; 1 on the diagonal. The share of rows that any rule confuses between two clusters of equal size is at most half
-            of it. Not with the paper's models, which define no distributions.
+            Between 0 and 1; 1 on the diagonal. The share of rows that any rule confuses between two clusters
+            of equal size is at most half of it. Not with the paper's models, which define no distributions.
         """
         check_is_fitted(self)
         is_a_density(self)
         return bhattacharyya(self._clusters)
 
     def stability(
-        self: Any, X: Any, n: int = 20, *, n_seeds: int = 5, random_state: int = 0, sample_weight: ArrayLike | None = None
+        self: Any,
+        X: Any,
+        n: int = 20,
+        *,
+        n_seeds: int = 5,
+        random_state: int = 0,
+        sample_weight: ArrayLike | None = None,
     ) -> Stability:
-        """How firm the clusters are: whether refits on parts of the rows, and with other seeds, find them again.
+        """How firm the clusters are: whether refits on parts of the rows, and with other seeds, find them
+        again.
 
         Parameters
         ----------
         X : data frame, array (n, D) or MixedTable
             The table of `fit`.
         n : int, default=20
-            Refits, each on 80 % of the rows, drawn without replacement. (With replacement, repeated rows look like structure.)
+            Refits, each on 80 % of the rows, drawn without replacement. (With replacement, repeated rows look
+            like structure.)
         n_seeds : int, default=5
             Refits on all rows with other seeds.
         random_state : int, default=0
@@ -171,18 +202,20 @@ class Interpretation(HtmlOverview):
         Returns
         -------
         Stability
-            `overlap` (n, K): the Jaccard coefficient of every cluster with the most similar cluster of every refit, over the rows of the
-            refit. Its `mean` reads as in clusterboot of R's fpc: .85 and more is stable, less than .6 is not. A high value may also mean
-            that the method is inflexible.
+            `overlap` (n, K): the Jaccard coefficient of every cluster with the most similar cluster of every
+            refit, over the rows of the refit. Its `mean` reads as in clusterboot of R's fpc: .85 and more is
+            stable, less than .6 is not. A high value may also mean that the method is inflexible.
 
         Raises
         ------
         ValueError
-            A parameter or the table is invalid, or the model was fitted on a Dask collection, where the labels of its rows are lazy.
+            A parameter or the table is invalid, or the model was fitted on a Dask collection, where the
+            labels of its rows are lazy.
 
         References
         ----------
-        .. [1] C. Hennig, "Cluster-wise assessment of cluster stability", Computational Statistics & Data Analysis 52 (2007).
+        .. [1] C. Hennig, "Cluster-wise assessment of cluster stability", Computational Statistics & Data
+           Analysis 52 (2007).
 
         Examples
         --------
@@ -199,7 +232,10 @@ class Interpretation(HtmlOverview):
         check_number("random_state", random_state, least=0, whole=True)
         table = self._read_columns(X)
         if not isinstance(getattr(self, "labels_", None), np.ndarray):
-            raise ValueError("This model holds no labels of its rows, which lie in a Dask collection; fit a sample of the rows.")
+            raise ValueError(
+                "This model holds no labels of its rows, which lie in a Dask collection; fit a sample of "
+                "the rows."
+            )
         weights = weights_of_fit(self, len(table), sample_weight)
         check_rows_of_fit(self, self._encoding.apply(table), weights)
         return refits(self, table, weights, int(n), int(n_seeds), int(random_state))
@@ -210,8 +246,11 @@ def _kept(model: Any, rows: Any, n: int, most: int) -> Any:
     check_is_fitted(model)
     is_a_density(model)
     if rows is None:
-        raise ValueError("This model was made from another one and does not know the rows of fit; pass them as X.")
+        raise ValueError(
+            "This model was made from another one and does not know the rows of fit; pass them as X."
+        )
     if n > most:
-        raise ValueError(f"A fitted model keeps {most} of these rows, fewer than n={n}; pass the table as X for more.")
+        raise ValueError(
+            f"A fitted model keeps {most} of these rows, fewer than n={n}; pass the table as X for more."
+        )
     return rows
-

@@ -10,19 +10,46 @@ from typing import Any
 import numpy as np
 
 from craftc.craft.summary import differing_features
-from craftc.table.cluster_summary import short_number
-from craftc.table.column_statistics import in_units, level_shares
+from craftc.describe.frames import short_number
+from craftc.describe.statistics import in_units, level_shares
 from craftc.table.frames import MISSING_LEVEL
 
 MOST_FACTS, _FEWEST_FACTS = 3, 2
 _LEAST_GAIN = 0.04  # nats per row
-_APART, _EXACT, _NARROW = 0.45, 1e-6, 0.5  # deviations of the table: of a mean that is high or low; within equal values; within close ones
+_APART, _EXACT, _NARROW = (
+    0.45,
+    1e-6,
+    0.5,
+)  # deviations of the table: of a mean that is high or low; within equal values; within close ones
 _ROUNDED = 1e-9  # deviations of the table
-_MOST, _OFTEN, _LIFT = 0.6, 0.4, 1.5  # shares of the rows with a level, and the latter over the share in the table
+_MOST, _OFTEN, _LIFT = (
+    0.6,
+    0.4,
+    1.5,
+)  # shares of the rows with a level, and the latter over the share in the table
 _SECOND, _SECOND_LIFT = 0.15, 1.25  # the same of a second level
-_ALIKE, _SAME, _HALF = 0.5, 0.9, 0.5  # shares of information: one of the columns is named; a category is, if it holds for half the rows
+_ALIKE, _SAME, _HALF = (
+    0.5,
+    0.9,
+    0.5,
+)  # shares of information: one of the columns is named; a category is, if it holds for half the rows
 _LONGEST = 30  # characters of a level or column
-_NOT_WORDS = frozenset(("true", "false", "yes", "no", "none", "other", "others", "unknown", "nan", "null", "missing", MISSING_LEVEL))
+_NOT_WORDS = frozenset(
+    (
+        "true",
+        "false",
+        "yes",
+        "no",
+        "none",
+        "other",
+        "others",
+        "unknown",
+        "nan",
+        "null",
+        "missing",
+        MISSING_LEVEL,
+    )
+)
 
 
 @dataclass
@@ -47,10 +74,12 @@ class Fact:
 
 
 def cluster_names(model: Any) -> list[str]:
-    """Names of the clusters of a fitted CRAFT, by falling gains of the features in which they differ from the whole table.
+    """Names of the clusters of a fitted CRAFT, by falling gains of the features in which they differ from the
+    whole table.
 
-    A fact is skipped if its column repeats half of the information of one already named, or if a level already named implies it in nine of
-    ten rows of the table. A category is preferred to a number that says the same. Equal names are numbered.
+    A fact is skipped if its column repeats half of the information of one already named, or if a level
+    already named implies it in nine of ten rows of the table. A category is preferred to a number that says
+    the same. Equal names are numbered.
     """
     facts, listed = _Facts(model), differing_features(model)
     names: list[str] = []
@@ -67,16 +96,24 @@ def cluster_names(model: Any) -> list[str]:
 
 
 def _chosen(facts: _Facts, k: int, order: list[int]) -> list[Fact]:
-    """The facts of a name. If repeated information leaves fewer than two, columns that do not say nearly the same are accepted."""
+    """The facts of a name.
+
+    If repeated information leaves fewer than two, columns that do not say nearly the same are accepted.
+    """
     usable = [fact for d in order if (fact := facts.fact(k, d)) is not None]
     for i, fact in enumerate(usable):
         if not fact.levels:  # a category that says the same reads better than its number
             same = (other for other in usable if other.levels and other.share >= _HALF)
-            usable[i] = next((other for other in same if facts.alike(fact.column, other.column) >= _SAME), fact)
+            usable[i] = next(
+                (other for other in same if facts.alike(fact.column, other.column) >= _SAME), fact
+            )
     chosen: list[Fact] = []
     for most_alike, most_facts in ((_ALIKE, MOST_FACTS), (_SAME, _FEWEST_FACTS)):
         for fact in usable:
-            repeats = any(facts.alike(fact.column, other.column) >= most_alike or facts.implies(other, fact) for other in chosen)
+            repeats = any(
+                facts.alike(fact.column, other.column) >= most_alike or facts.implies(other, fact)
+                for other in chosen
+            )
             if not repeats and len(chosen) < most_facts:
                 chosen.append(fact)
     return chosen
@@ -91,14 +128,19 @@ class _Facts:
         self._gain_per_row = model.feature_gains_ / moments.sizes[:, None]
         self._means, self._deviations = in_units(moments)
         self._mean, self._deviation = (values[0] for values in in_units(total))
-        starts = [slice(start, start + len(levels)) for start, levels in zip(grid.level_start, self._schema.levels, strict=True)]
+        starts = [
+            slice(start, start + len(levels))
+            for start, levels in zip(grid.level_start, self._schema.levels, strict=True)
+        ]
         self._shares = [level_shares(moments.counts[:, at]) for at in starts]
         self._share = [level_shares(total.counts[:, at])[0] for at in starts]
         self._numeric = {int(d): j for j, d in enumerate(self._schema.numeric_index)}
         self._categorical = {int(d): j for j, d in enumerate(self._schema.categorical_index)}
         self._alike: dict[tuple[int, int], float] = {(a, b): share for a, b, share in model._links.alike}
         self._implied = set(model._links.implied)
-        self._columns_of_level = Counter(str(level).strip().casefold() for levels in self._schema.levels for level in set(levels))
+        self._columns_of_level = Counter(
+            str(level).strip().casefold() for levels in self._schema.levels for level in set(levels)
+        )
 
     def alike(self, a: int, b: int) -> float:
         """Share of the information of the simpler of two columns that the other has; 0 if it is below a half."""
@@ -132,13 +174,17 @@ class _Facts:
         if not np.isfinite(mean) or not unit > 0:
             return None
         if self._deviations[k, j] < _EXACT * unit:
-            exact = 0.0 if abs(mean) < _ROUNDED * unit else mean  # the mean of equal values is exact up to the grid of the sums
+            exact = (
+                0.0 if abs(mean) < _ROUNDED * unit else mean
+            )  # the mean of equal values is exact up to the grid of the sums
             return Fact(d, f"{name} {short_number(exact)}")
         apart = (mean - self._mean[j]) / unit
         return Fact(d, f"{'high' if apart > 0 else 'low'} {name}") if abs(apart) >= _APART else None
 
     def _of_levels(self, k: int, d: int) -> Fact | None:
-        """The level with the largest part of the divergence from the table, or two levels that hold for most rows together."""
+        """The level with the largest part of the divergence from the table, or two levels that hold for most
+        rows together.
+        """
         j = self._categorical[d]
         own, of, levels = self._shares[j][k], self._share[j], self._schema.levels[j]
         if np.isnan(own).any():  # all cells are missing
@@ -162,7 +208,12 @@ class _Facts:
     def _is_word(self, level: str) -> bool:
         """Whether a level is understood without its column: a word, and a level of this column alone."""
         text = level.casefold()
-        return len(text) >= 3 and any(c.isalpha() for c in text) and text not in _NOT_WORDS and self._columns_of_level[text] == 1
+        return (
+            len(text) >= 3
+            and any(c.isalpha() for c in text)
+            and text not in _NOT_WORDS
+            and self._columns_of_level[text] == 1
+        )
 
 
 def _shortened(text: str) -> str:

@@ -13,10 +13,10 @@ from craftc._common.validation import check_weight
 from craftc.craft.clusters import pass_work
 from craftc.craft.probabilities import Probabilities
 from craftc.distributed.collections import rowwise
+from craftc.reading.unusable import known_columns
 from craftc.table import MixedTable
 from craftc.table.fit_input import read_input
 from craftc.table.out_of_core import is_out_of_core
-from craftc.table.unusable import known_columns
 
 
 class NewRows(Probabilities):

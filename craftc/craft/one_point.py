@@ -1,4 +1,6 @@
-"""Gains and costs of one-point clusters: one for every row, with its cells as mean and the deviations of the table."""
+"""Gains and costs of one-point clusters: one for every row, with its cells as mean and the deviations of the
+table.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,9 @@ from craftc.table import MixedTable
 
 
 def one_point_gains(background: Background, table: MixedTable, rows: slice, weight: Floats) -> Floats:
-    """(rows, D) gains of the one-point clusters of some rows, of the given weights (rows,); 0 for missing cells."""
+    """(rows, D) gains of the one-point clusters of some rows, of the given weights (rows,); 0 for missing
+    cells.
+    """
     p = background.grid.p
     numeric, codes = table.numeric[rows], table.codes[rows]
     gains = np.zeros((len(numeric), p + len(background.grid.level_start)))

@@ -54,7 +54,9 @@ class ModelSpec:
     @property
     def with_covariances(self) -> bool:
         """Whether clusters may hold covariances: only under the default prices of the likelihood model."""
-        return self.covariance != "diagonal" and self.coherent and self.by_length and self.selection == "priced"
+        return (
+            self.covariance != "diagonal" and self.coherent and self.by_length and self.selection == "priced"
+        )
 
     @property
     def coherent(self) -> bool:
@@ -69,24 +71,33 @@ class ModelSpec:
     def monotone(self, n_features: int) -> bool:
         """Whether the objective provably never rises: masks are exact, and no empty cluster would lower it."""
         price = self.price if self.price is not None else 0.0
-        return self.coherent and self.selection != "threshold" and price + min(self.f_delta, 0.0) * n_features >= 0.0
+        return (
+            self.coherent
+            and self.selection != "threshold"
+            and price + min(self.f_delta, 0.0) * n_features >= 0.0
+        )
 
     def comparable(self, numeric: bool) -> ModelSpec:
         """The model whose objective compares several starts.
 
-        In "paper" and "paper-relative" the numeric part of J is S_k / 2 for every selected column, whatever the clusters (the normaliser
-        counts once per cluster), so that J of a table with numeric columns would always prefer the start with the fewest clusters. The
-        partitions are compared by the description length of the default model instead: Lambda is in the units of the columns, not in
-        nats.
+        In "paper" and "paper-relative" the numeric part of J is S_k / 2 for every selected column, whatever
+        the clusters (the normaliser counts once per cluster), so that J of a table with numeric columns would
+        always prefer the start with the fewest clusters. The partitions are compared by the description
+        length of the default model instead: Lambda is in the units of the columns, not in nats.
         """
-        return replace(self, model="likelihood", selection="priced", price=None) if self.fits_variance and numeric else self
+        return (
+            replace(self, model="likelihood", selection="priced", price=None)
+            if self.fits_variance and numeric
+            else self
+        )
 
     def with_price_factor(self, price_factor: float | str, weight: float) -> ModelSpec:
         """The model with the price factor of a table of this weight.
 
-        "auto" is max(1, N / 1000) where clusters are priced by description length. At that price the evidence of N rows counts as that of
-        1000 (coarsening: Miller & Dunson 2019), because the number of clusters of a model that is not exactly true grows with the rows
-        without limit (Cai, Campbell & Broderick 2021). It is 1 under other prices, which are in nats.
+        "auto" is max(1, N / 1000) where clusters are priced by description length. At that price the evidence
+        of N rows counts as that of 1000 (coarsening: Miller & Dunson 2019), because the number of clusters of
+        a model that is not exactly true grows with the rows without limit (Cai, Campbell & Broderick 2021).
+        It is 1 under other prices, which are in nats.
         """
         if price_factor != "auto" or not self.by_length:
             return self
@@ -103,11 +114,18 @@ class ModelSpec:
         return price_terms(self.fraction, self.variance)[2]
 
 
-def cluster_price(paper_lambda: float, n_features: int, *, feature_fraction: float = 0.5, feature_variance: float | None = None) -> float:
+def cluster_price(
+    paper_lambda: float,
+    n_features: int,
+    *,
+    feature_fraction: float = 0.5,
+    feature_variance: float | None = None,
+) -> float:
     """The `cluster_price` of `CRAFT` that corresponds to a lambda of the paper: Lambda = lambda + D F_0.
 
-    The paper charges every cluster lambda, F_0 for each feature that it does not select, and F_1 for each that it selects. `CRAFT`
-    charges Lambda for the cluster and F_Delta = F_1 - F_0 for each selected feature, which is the same sum.
+    The paper charges every cluster lambda, F_0 for each feature that it does not select, and F_1 for each
+    that it selects. `CRAFT` charges Lambda for the cluster and F_Delta = F_1 - F_0 for each selected feature,
+    which is the same sum.
 
     Parameters
     ----------
@@ -130,7 +148,8 @@ def cluster_price(paper_lambda: float, n_features: int, *, feature_fraction: flo
 
     References
     ----------
-    .. [1] V. K. Garg, C. Rudin, T. Jaakkola, "CRAFT: ClusteR-specific Assorted Feature selecTion", AISTATS 2016, equation (5).
+    .. [1] V. K. Garg, C. Rudin, T. Jaakkola, "CRAFT: ClusteR-specific Assorted Feature selecTion", AISTATS
+       2016, equation (5).
 
     Examples
     --------
@@ -150,11 +169,13 @@ def cluster_price(paper_lambda: float, n_features: int, *, feature_fraction: flo
     return float(paper_lambda) + n_features * price_terms(feature_fraction, feature_variance)[0]
 
 
-def price_terms(feature_fraction: float = 0.5, feature_variance: float | None = None) -> tuple[float, float, float]:
+def price_terms(
+    feature_fraction: float = 0.5, feature_variance: float | None = None
+) -> tuple[float, float, float]:
     """F_0, F_1 and F_Delta = F_1 - F_0 of the paper's prior on feature selection, in nats.
 
-    F_0 is the price of a feature that a cluster does not select, F_1 of one that it selects (section 2 of the paper, computed from
-    s = m(1 - m) / rho without its cancellation).
+    F_0 is the price of a feature that a cluster does not select, F_1 of one that it selects (section 2 of the
+    paper, computed from s = m(1 - m) / rho without its cancellation).
 
     Parameters
     ----------
@@ -200,7 +221,8 @@ def check_selection_prior(m: float, variance: float | None) -> None:
 def selection_odds(fraction: float, variance: float | None = None) -> tuple[float, float, float]:
     """nu_0, nu_1 and s = m(1 - m) / rho of the prior on feature selection.
 
-    nu_0 and nu_1 are the probabilities that a new cluster selects a feature that another cluster did not select, or selected.
+    nu_0 and nu_1 are the probabilities that a new cluster selects a feature that another cluster did not
+    select, or selected.
     """
     m, most = fraction, fraction * (1 - fraction)
     if m == 1.0:
@@ -217,7 +239,9 @@ def model_spec(estimator: Any) -> ModelSpec:
     """The model that the parameters of an estimator specify; raises if parameters contradict each other."""
     m = float(estimator.feature_fraction)
     if estimator.cluster_price == "farthest-first" and estimator.n_clusters is None:
-        raise ValueError("cluster_price='farthest-first' needs a guess of the number of clusters: give n_clusters.")
+        raise ValueError(
+            "cluster_price='farthest-first' needs a guess of the number of clusters: give n_clusters."
+        )
     check_selection_prior(m, estimator.feature_variance)
     absolute, numeric_threshold = _numeric_threshold(estimator.numeric_threshold)
     coherent = estimator.model == "likelihood"
@@ -226,7 +250,9 @@ def model_spec(estimator: Any) -> ModelSpec:
         estimator.model,
         "fixed" if estimator.selection == "priced" and not coherent else estimator.selection,
         None if automatic else 0.0,
-        1.0 if estimator.price_factor == "auto" else float(estimator.price_factor),  # see `ModelSpec.with_price_factor`
+        1.0
+        if estimator.price_factor == "auto"
+        else float(estimator.price_factor),  # see `ModelSpec.with_price_factor`
         m,
         estimator.feature_variance,
         float(estimator.categorical_threshold),
@@ -256,23 +282,34 @@ def warn_ignored(estimator: Any, spec: ModelSpec, n_given: int | None) -> None:
         Number of start partitions that are given as `init`.
     """
     rule = estimator.cluster_price
-    heuristic = rule == "farthest-first" or (rule == "auto" and not spec.coherent and estimator.n_clusters is None)
+    heuristic = rule == "farthest-first" or (
+        rule == "auto" and not spec.coherent and estimator.n_clusters is None
+    )
     single = spec.coherent and isinstance(estimator.init, str) and estimator.init == "single"
     effective = {
         "covariance": (
             spec.with_covariances or spec.covariance == "diagonal",
             "use cluster_price='auto', selection='priced' and model='likelihood'",
         ),
-        "price_factor": (spec.features_by_length or heuristic, "use cluster_price='auto' or 'farthest-first'"),
+        "price_factor": (
+            spec.features_by_length or heuristic,
+            "use cluster_price='auto' or 'farthest-first'",
+        ),
         "feature_fraction": (
             spec.selection in ("fixed", "global") or not spec.features_by_length or heuristic,
             "use selection='fixed' or 'global'",
         ),
-        "feature_variance": (not spec.features_by_length, "use a number as cluster_price and a selection other than 'priced'"),
+        "feature_variance": (
+            not spec.features_by_length,
+            "use a number as cluster_price and a selection other than 'priced'",
+        ),
         "categorical_threshold": (spec.selection == "threshold", "use selection='threshold'"),
         "numeric_threshold": (spec.selection == "threshold", "use selection='threshold'"),
         "n_init": (n_given in (None, estimator.n_init) and not single, "init determines the starts"),
-        "max_iter": (not spec.by_length, "the automatic search needs no limit; use a number as cluster_price"),
+        "max_iter": (
+            not spec.by_length,
+            "the automatic search needs no limit; use a number as cluster_price",
+        ),
     }
     defaults = _parameters(cast(Hashable, type(estimator)))
     ignored = [
@@ -294,7 +331,8 @@ _ROOM = 100  # for clusters of a start, of short tables
 
 
 def cluster_limit(estimator: Any, spec: ModelSpec, n_rows: int) -> int:
-    """Largest number of clusters; under the description-length price `n_clusters` is a target and may exceed `max_clusters`.
+    """Largest number of clusters; under the description-length price `n_clusters` is a target and may exceed
+    `max_clusters`.
 
     Partitions never have more clusters than rows. Buffers have room for this number.
     """
@@ -308,7 +346,10 @@ def cluster_limit(estimator: Any, spec: ModelSpec, n_rows: int) -> int:
 def target_n_clusters(n_clusters: int | str | None, spec: ModelSpec) -> int | None:
     """The number of clusters that the search is given; None if it chooses the number."""
     if n_clusters == "suggested" and not spec.by_length:
-        raise ValueError("n_clusters='suggested' needs the merge path of cluster_price='auto' and model='likelihood'; give a number.")
+        raise ValueError(
+            "n_clusters='suggested' needs the merge path of cluster_price='auto' and model='likelihood'; "
+            "give a number."
+        )
     return None if n_clusters is None or isinstance(n_clusters, str) else int(n_clusters)
 
 
@@ -317,9 +358,14 @@ def check_n_clusters(n_clusters: int | None, rows: Any, spec: ModelSpec) -> None
     if n_clusters is None:
         return
     if n_clusters > len(rows):
-        raise ValueError(f"n_clusters={n_clusters} is more than the {len(rows)} rows of the table; ask for fewer clusters.")
+        raise ValueError(
+            f"n_clusters={n_clusters} is more than the {len(rows)} rows of the table; ask for fewer clusters."
+        )
     if spec.by_length and (found := rows.n_distinct(int(n_clusters))) < n_clusters:
-        raise ValueError(f"n_clusters={n_clusters} is more than the {found} distinct rows of the table; ask for fewer clusters.")
+        raise ValueError(
+            f"n_clusters={n_clusters} is more than the {found} distinct rows of the table; ask for fewer "
+            "clusters."
+        )
 
 
 def distinct_rows(table: MixedTable, enough: int) -> set[bytes]:
@@ -342,7 +388,10 @@ def given_starts(init: Any, n: int, limit: int) -> list[Labels] | None:
     starts = [check_labels(labels, n) for labels in (init if several else [init])]
     for labels in starts:
         if labels.max() >= limit:
-            raise ValueError(f"init has {labels.max() + 1} clusters but at most {limit} are allowed; raise n_clusters or max_clusters.")
+            raise ValueError(
+                f"init has {labels.max() + 1} clusters but at most {limit} are allowed; raise n_clusters or "
+                "max_clusters."
+            )
     return starts
 
 

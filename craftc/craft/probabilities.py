@@ -1,4 +1,6 @@
-"""The fitted CRAFT as a mixture: probabilities of clusters, log densities of rows, and margins between clusters."""
+"""The fitted CRAFT as a mixture: probabilities of clusters, log densities of rows, and margins between
+clusters.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,7 @@ from scipy.special import softmax
 from sklearn.utils.metaestimators import available_if
 
 from craftc._common.typing import Floats
-from craftc.craft.rows import densities_of, margins_of
+from craftc.craft.rows.scores import densities_of, margins_of
 from craftc.distributed.collections import rowwise
 
 
@@ -24,14 +26,16 @@ def is_a_density(model: Any) -> bool:
 class Probabilities:
     """Methods of `CRAFT` for rows as draws from a mixture with one component for each cluster.
 
-    The weight of a component is its cluster's share of the rows; clusters at a numeric price, which does not include the labels, have
-    equal weights. A cell of a selected feature has the cluster's distribution, any other cell that of the background.
+    The weight of a component is its cluster's share of the rows; clusters at a numeric price, which does not
+    include the labels, have equal weights. A cell of a selected feature has the cluster's distribution, any
+    other cell that of the background.
     """
 
     @available_if(is_a_density)  # type: ignore[untyped-decorator]
     @rowwise(lambda model: range(model.n_clusters_), "float64")
     def predict_proba(self: Any, X: Any) -> Floats:
-        """Probability of every cluster for every row: softmax of minus `transform`. Not with the paper's models.
+        """Probability of every cluster for every row: softmax of minus `transform`. Not with the paper's
+        models.
 
         Parameters
         ----------
@@ -44,7 +48,8 @@ class Probabilities:
 
         Notes
         -----
-        The search assigns rows to clusters, so that dependence between columns inside clusters makes these probabilities too certain.
+        The search assigns rows to clusters, so that dependence between columns inside clusters makes these
+        probabilities too certain.
 
         Examples
         --------
@@ -70,14 +75,17 @@ class Probabilities:
         Returns
         -------
         ndarray (n,) of float64
-            A missing cell is integrated out, as is a level that `fit` has not seen. A column that was constant in `fit` counts nothing.
+            A missing cell is integrated out, as is a level that `fit` has not seen. A column that was
+            constant in `fit` counts nothing.
 
         Notes
         -----
-        The density is that of the encoded row. A numeric column has a density in its own units where `numeric` leaves it unchanged, a
-        probability for each value where it is categorical, and both where frequent values are separated (probabilities of these values, and
-        a density of the others). A column replaced by ranks has the density of its normal scores, whose values end at the extremes of the
-        fitted table. ``numeric="raw"`` gives densities in the units of all numeric columns, which compare with those of other packages.
+        The density is that of the encoded row. A numeric column has a density in its own units where
+        `numeric` leaves it unchanged, a probability for each value where it is categorical, and both where
+        frequent values are separated (probabilities of these values, and a density of the others). A column
+        replaced by ranks has the density of its normal scores, whose values end at the extremes of the fitted
+        table. ``numeric="raw"`` gives densities in the units of all numeric columns, which compare with those
+        of other packages.
 
         Examples
         --------
@@ -103,6 +111,7 @@ class Probabilities:
         Returns
         -------
         ndarray (n,) of float64
-            Near 0: the row lies between two clusters. 5: the row is e^5 = 150 times as likely in its own cluster.
+            Near 0: the row lies between two clusters. 5: the row is e^5 = 150 times as likely in its own
+            cluster.
         """
         return margins_of(self._clusters, self._read_new(X))

@@ -59,8 +59,8 @@ class ProgressMeter:
     Parameters
     ----------
     callback : callable, optional
-        Called with a `Progress` at most ten times a second, and first and last. Calls from several threads come one at a time. What it
-        raises ends the fit.
+        Called with a `Progress` at most ten times a second, and first and last. Calls from several threads
+        come one at a time. What it raises ends the fit.
     verbose : int
         1: print a line per start and stage; 2: also one per pass.
     """
@@ -103,7 +103,9 @@ class ProgressMeter:
         self._report()
 
     def of_part(self, part: int) -> Callable[[int, int, float], None] | None:
-        """What a search calls with (passes, number of clusters, objective) after its passes; None if nobody looks."""
+        """What a search calls with (passes, number of clusters, objective) after its passes; None if nobody
+        looks.
+        """
         return partial(self._passes_made, part) if self._callback is not None or self._verbose > 1 else None
 
     def _passes_made(self, part: int, n_passes: int, n_clusters: int, objective: float) -> None:
@@ -111,8 +113,14 @@ class ProgressMeter:
             self._passes[part] += n_passes
             self._n_clusters, self._objective = n_clusters, objective
             if self._verbose > 1:
-                start = f"start {part + 1}" if self._n_parts > 1 and self._stage == "starts" else self._stage.replace("_", " ")
-                print(f"  {start}, pass {self._passes[part]}: {n_clusters} clusters, objective {objective:.6g}")
+                start = (
+                    f"start {part + 1}"
+                    if self._n_parts > 1 and self._stage == "starts"
+                    else self._stage.replace("_", " ")
+                )
+                print(
+                    f"  {start}, pass {self._passes[part]}: {n_clusters} clusters, objective {objective:.6g}"
+                )
         self._report()
 
     def part_done(self, part: int, n_clusters: int, objective: float, n_passes: int | None = None) -> None:
@@ -123,7 +131,10 @@ class ProgressMeter:
             self._n_clusters, self._objective = n_clusters, objective
             if self._verbose and n_passes is not None and self._stage == "starts":
                 number = f"{part + 1}/{self._n_parts}"
-                print(f"CRAFT start {number}: {n_clusters} clusters, objective {objective:.6g}, {n_passes} passes")
+                print(
+                    f"CRAFT start {number}: {n_clusters} clusters, objective {objective:.6g}, {n_passes} "
+                    "passes"
+                )
         self._report()
 
     def stage_done(self, n_clusters: int, objective: float) -> None:
@@ -132,12 +143,19 @@ class ProgressMeter:
             self._done = self._n_parts
             self._n_clusters, self._objective = n_clusters, objective
             if self._verbose:
-                print(f"CRAFT {self._stage.replace('_', ' ')}: {n_clusters} clusters, objective {objective:.6g}")
+                print(
+                    f"CRAFT {self._stage.replace('_', ' ')}: {n_clusters} clusters, objective {objective:.6g}"
+                )
         self._report()
 
     def finish(self, model: Any) -> None:
         """The fit is done: share 1."""
-        self._stage, self._n_clusters, self._objective, self._share = "done", model.n_clusters_, model.objective_, 1.0
+        self._stage, self._n_clusters, self._objective, self._share = (
+            "done",
+            model.n_clusters_,
+            model.objective_,
+            1.0,
+        )
         self._report(always=True)
 
     def _fraction(self) -> float:

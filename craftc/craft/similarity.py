@@ -11,11 +11,14 @@ from craftc.craft.clusters import Clusters
 def bhattacharyya(clusters: Clusters) -> Floats:
     """(K, K) integral of sqrt(f_i f_j) over rows, with f_k the distribution of cluster k as the model has it.
 
-    Columns are independent except in a covariance, so that the coefficient is a product over columns: of two normal densities
+    Columns are independent except in a covariance, so that the coefficient is a product over columns: of two
+    normal densities
 
-        log BC = -(m_i - m_j)' S^-1 (m_i - m_j) / 8 - (log |S| - (log |S_i| + log |S_j|) / 2) / 2,   S = (S_i + S_j) / 2,
+        log BC = -(m_i - m_j)' S^-1 (m_i - m_j) / 8 - (log |S| - (log |S_i| + log |S_j|) / 2) / 2,   S = (S_i
+        + S_j) / 2,
 
-    and of two categorical distributions sum_t sqrt(p_it p_jt). The parts of a column that the encoding separates count as columns.
+    and of two categorical distributions sum_t sqrt(p_it p_jt). The parts of a column that the encoding
+    separates count as columns.
     """
     mean, variance, probability = distributions_of(clusters)
     usable, grid, K = clusters.background.usable.astype(bool), clusters.moments.grid, len(clusters.mask)
@@ -35,16 +38,23 @@ def bhattacharyya(clusters: Clusters) -> Floats:
         for j in range(i):
             between = 0.5 * (variance[i, single] + variance[j, single])
             apart = mean[i, single] - mean[j, single]
-            log = -(apart**2 / between).sum() / 8 - 0.5 * (np.log(between) - 0.5 * np.log(variance[i, single] * variance[j, single])).sum()
+            log = (
+                -(apart**2 / between).sum() / 8
+                - 0.5 * (np.log(between) - 0.5 * np.log(variance[i, single] * variance[j, single])).sum()
+            )
             middle, apart = 0.5 * (matrices[i] + matrices[j]), mean[i, blocks] - mean[j, blocks]
-            log -= apart @ np.linalg.solve(middle, apart) / 8 + 0.5 * (np.linalg.slogdet(middle)[1] - 0.5 * (log_det[i] + log_det[j]))
+            log -= apart @ np.linalg.solve(middle, apart) / 8 + 0.5 * (
+                np.linalg.slogdet(middle)[1] - 0.5 * (log_det[i] + log_det[j])
+            )
             shared = [np.sqrt(probability[i, at] * probability[j, at]).sum() for at in categorical]
             out[i, j] = out[j, i] = min(np.exp(log) * np.prod(shared), 1.0)
     return out
 
 
 def distributions_of(clusters: Clusters) -> tuple[Floats, Floats, Floats]:
-    """(K, p) means and variances in units of the table, and (K, n_levels) level probabilities; where not selected, those shared."""
+    """(K, p) means and variances in units of the table, and (K, n_levels) level probabilities; where not
+    selected, those shared.
+    """
     moments, background, shared = clusters.moments, clusters.background, clusters.pricing.shared
     p, selected = moments.grid.p, clusters.mask.astype(bool)
     probability = clusters.level_probabilities()

@@ -25,8 +25,8 @@ class Stability:
     Attributes
     ----------
     overlap : ndarray (n, K) of float64
-        Jaccard coefficient of every cluster with the most similar cluster of every refit on a part of the rows; NaN if none of its rows
-        is in the part.
+        Jaccard coefficient of every cluster with the most similar cluster of every refit on a part of the
+        rows; NaN if none of its rows is in the part.
     n_clusters : ndarray (n,) of int
         Clusters of these refits.
     agreement : ndarray (n_seeds,) of float64
@@ -49,8 +49,12 @@ class Stability:
 
     @property
     def found(self) -> Floats:
-        """(K,) share of the refits whose overlap with the cluster is at least .75; NaN for one without rows in any part."""
-        return self._known(lambda overlap, axis: (overlap >= _FOUND).sum(axis=axis) / (~np.isnan(overlap)).sum(axis=axis))
+        """(K,) share of the refits whose overlap with the cluster is at least .75; NaN for one without rows
+        in any part.
+        """
+        return self._known(
+            lambda overlap, axis: (overlap >= _FOUND).sum(axis=axis) / (~np.isnan(overlap)).sum(axis=axis)
+        )
 
     def _known(self, statistic: Any) -> Floats:
         """A statistic of the overlaps of every cluster that has any."""
@@ -59,8 +63,12 @@ class Stability:
         return out
 
 
-def refits(model: Any, table: MixedTable, weight: Floats | None, n: int, n_seeds: int, seed: int) -> Stability:
-    """The stability of a fitted model by n refits on parts of the rows and n_seeds refits on all rows of weight > 0."""
+def refits(
+    model: Any, table: MixedTable, weight: Floats | None, n: int, n_seeds: int, seed: int
+) -> Stability:
+    """The stability of a fitted model by n refits on parts of the rows and n_seeds refits on all rows of
+    weight > 0.
+    """
     from sklearn.metrics import adjusted_rand_score  # slow to import
 
     own = model.labels_
@@ -70,7 +78,9 @@ def refits(model: Any, table: MixedTable, weight: Floats | None, n: int, n_seeds
     rows_of_part = max(int(_SHARE * len(table)), 1)
     overlap, n_clusters = np.empty((n, model.n_clusters_)), np.empty(n, np.intp)
     for i in range(n):
-        order = np.argsort(uniform(seed, CraftStream.STABILITY_SAMPLE, i, np.arange(len(table))), kind="stable")
+        order = np.argsort(
+            uniform(seed, CraftStream.STABILITY_SAMPLE, i, np.arange(len(table))), kind="stable"
+        )
         rows = np.sort(order[:rows_of_part])
         labels = _refit(model, table.take(rows), None if weight is None else weight[rows], seed + i)
         n_clusters[i] = labels.max() + 1
@@ -81,7 +91,9 @@ def refits(model: Any, table: MixedTable, weight: Floats | None, n: int, n_seeds
 
 
 def _refit(model: Any, table: MixedTable, weight: Floats | None, seed: int) -> Labels:
-    """Labels of a fit with the parameters of the model, and another seed; its start partition, if one was given, is not used."""
+    """Labels of a fit with the parameters of the model, and another seed; its start partition, if one was
+    given, is not used.
+    """
     other = clone(model).set_params(random_state=seed, categorical="auto", unusable="error", verbose=0)
     if not isinstance(model.init, str):
         other.set_params(init="auto")
@@ -92,9 +104,13 @@ def _refit(model: Any, table: MixedTable, weight: Floats | None, seed: int) -> L
 
 
 def jaccard(labels: Labels, others: Labels, n_clusters: int) -> Floats:
-    """(K,) the largest Jaccard coefficient of every cluster with a cluster of another partition of the same rows; NaN without rows."""
+    """(K,) the largest Jaccard coefficient of every cluster with a cluster of another partition of the same
+    rows; NaN without rows.
+    """
     n_others = int(others.max()) + 1
-    both = np.bincount(labels.astype(np.intp) * n_others + others, minlength=n_clusters * n_others).reshape(n_clusters, n_others)
+    both = np.bincount(labels.astype(np.intp) * n_others + others, minlength=n_clusters * n_others).reshape(
+        n_clusters, n_others
+    )
     sizes, other_sizes = both.sum(axis=1), both.sum(axis=0)
     union = sizes[:, None] + other_sizes - both
     return np.where(sizes > 0, (both / np.maximum(union, 1)).max(axis=1), np.nan)

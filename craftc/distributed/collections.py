@@ -1,7 +1,7 @@
 """Methods that map rows to rows, extended to Dask collections and to files.
 
-A collection is mapped partition by partition, when Dask computes the result. The graph holds one copy of the model, without what belongs to
-the rows of its fit.
+A collection is mapped partition by partition, when Dask computes the result. The graph holds one copy of the
+model, without what belongs to the rows of its fit.
 """
 
 from __future__ import annotations
@@ -30,18 +30,25 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 def is_collection(X: Any) -> bool:
     """Whether an input is a collection of Dask; Dask is not imported."""
-    return hasattr(X, "__dask_graph__") and any(each.__module__.partition(".")[0] == "dask" for each in type(X).__mro__)
+    return hasattr(X, "__dask_graph__") and any(
+        each.__module__.partition(".")[0] == "dask" for each in type(X).__mro__
+    )
 
 
-def rowwise(names: str | Callable[[Any], Sequence[Any]], values: str | Callable[[Any], Any]) -> Callable[[F], F]:
-    """A method of a fitted estimator that maps rows to rows, extended to Dask collections, and to files that are read in batches.
+def rowwise(
+    names: str | Callable[[Any], Sequence[Any]], values: str | Callable[[Any], Any]
+) -> Callable[[F], F]:
+    """A method of a fitted estimator that maps rows to rows, extended to Dask collections, and to files that
+    are read in batches.
 
     Parameters
     ----------
     names : str, or function of the estimator
-        The name of the Series for a data frame, where the result has one value per row; otherwise a function that returns the columns.
+        The name of the Series for a data frame, where the result has one value per row; otherwise a function
+        that returns the columns.
     values : str, or function of the estimator
-        The dtype of the result, or a function that returns it or an array of all the values that a row may have.
+        The dtype of the result, or a function that returns it or an array of all the values that a row may
+        have.
     """
 
     def extended(method: F) -> F:
@@ -73,7 +80,9 @@ def feature_names_out(model: Any) -> list[Any]:
 
 
 def without_rows(model: Any) -> Any:
-    """A copy of a fitted estimator for new rows, without the attributes and parameters that it lists as `_of_fit`."""
+    """A copy of a fitted estimator for new rows, without the attributes and parameters that it lists as
+    `_of_fit`.
+    """
     light = copy(model)
     parameters = inspect.signature(type(model).__init__).parameters
     for name in getattr(model, "_of_fit", ()):
@@ -85,7 +94,9 @@ def without_rows(model: Any) -> Any:
 
 
 class WithoutCollections:
-    """Estimators whose copies and pickles do not hold collections: labels of the fit, which lie on a cluster, are left behind."""
+    """Estimators whose copies and pickles do not hold collections: labels of the fit, which lie on a cluster,
+    are left behind.
+    """
 
     def __getstate__(self) -> Any:
         state: Any = super().__getstate__()
@@ -145,10 +156,16 @@ def _of_array(part: NDArray[Any], call: _Call, block_id: Any = None) -> NDArray[
 def _labelled(values: NDArray[Any], columns: Any, index: Any) -> Any:
     """Values as a Series of this name, or as a data frame of these columns."""
     pd = need_pandas()
-    return pd.Series(values, index, name=columns) if isinstance(columns, str) else pd.DataFrame(values, index, columns)
+    return (
+        pd.Series(values, index, name=columns)
+        if isinstance(columns, str)
+        else pd.DataFrame(values, index, columns)
+    )
 
 
-def _lazy(model: Any, method: str, options: dict[str, Any], X: Any, columns: Any, example: NDArray[Any]) -> Any:
+def _lazy(
+    model: Any, method: str, options: dict[str, Any], X: Any, columns: Any, example: NDArray[Any]
+) -> Any:
     """The collection of the results of a method; `example` has the values or the dtype of the results."""
     import dask.array as da
 
@@ -162,12 +179,15 @@ def _lazy(model: Any, method: str, options: dict[str, Any], X: Any, columns: Any
         of_rows = X.rechunk({1: -1})
         chunks = (of_rows.chunks[0], *((each,) for each in width))
         shape: dict[str, Any] = {"chunks": chunks} if width else {"chunks": chunks, "drop_axis": 1}
-        return of_rows.map_blocks(_of_array, call=call, dtype=empty.dtype, meta=empty, name=f"{method}-{call.key}", **shape)
+        return of_rows.map_blocks(
+            _of_array, call=call, dtype=empty.dtype, meta=empty, name=f"{method}-{call.key}", **shape
+        )
     import dask.dataframe as dd
 
     if not isinstance(X, dd.DataFrame):
         raise TypeError(
-            f"{method} takes a Dask DataFrame or a Dask Array of two dimensions, got a Dask {type(X).__name__}; convert it, for example by "
+            f"{method} takes a Dask DataFrame or a Dask Array of two dimensions, got a Dask "
+            f"{type(X).__name__}; convert it, for example by "
             "to_frame() or dask.dataframe.from_delayed()."
         )
     _check_columns(model, X)
@@ -188,20 +208,28 @@ def _check_output(model: Any) -> None:
     wanted = getattr(model, "_sklearn_output_config", {}).get("transform") or get_config()["transform_output"]
     if wanted != "default":
         raise ValueError(
-            f"transform of a Dask collection gives a Dask collection, but scikit-learn's transform output is set to {wanted!r}, a table in "
-            "memory; call set_output(transform='default'), or use sklearn.config_context(transform_output='default')."
+            "transform of a Dask collection gives a Dask collection, but scikit-learn's transform output "
+            f"is set to {wanted!r}, a table in "
+            "memory; call set_output(transform='default'), or use "
+            "sklearn.config_context(transform_output='default')."
         )
 
 
 def _check_array(model: Any, X: Any) -> None:
     """Raise ValueError unless a Dask Array has rows and the columns of the model."""
     if X.ndim != 2:
-        raise ValueError(f"Expected 2D array, got a Dask Array of {X.ndim} dimension(s); reshape it to (n, {model.n_features_in_}).")
+        raise ValueError(
+            f"Expected 2D array, got a Dask Array of {X.ndim} dimension(s); reshape it to (n, "
+            f"{model.n_features_in_})."
+        )
     if math.isnan(X.shape[1]):
-        raise ValueError("The number of columns of the Dask Array is unknown; call X.compute_chunk_sizes() first.")
+        raise ValueError(
+            "The number of columns of the Dask Array is unknown; call X.compute_chunk_sizes() first."
+        )
     if X.shape[1] != model.n_features_in_:
         raise ValueError(
-            f"X has {X.shape[1]} features, but {type(model).__name__} is expecting {model.n_features_in_} features as input."
+            f"X has {X.shape[1]} features, but {type(model).__name__} is expecting {model.n_features_in_} "
+            "features as input."
         )
 
 

@@ -13,17 +13,25 @@ from craftc._common.labels import first_rows
 from craftc._common.threads import threads_for
 from craftc._common.typing import Floats, Labels
 from craftc._kernels import moments as moments_kernel
-from craftc.distributed.engines import Engine, Node, read_again, read_part, rebuilt
+from craftc.distributed.engine import Engine, Node, read_again, read_part, rebuilt
 from craftc.distributed.partitions import Call, Message, Part, Reading
 from craftc.table.mixed_table import MixedTable, Schema
-from craftc.table.numeric_encoding import SAMPLED_ABOVE, NumericEncoding, Recipe, decide, recipe_of, sampled_rows
+from craftc.table.numeric_encoding import (
+    SAMPLED_ABOVE,
+    NumericEncoding,
+    Recipe,
+    decide,
+    recipe_of,
+    sampled_rows,
+)
 from craftc.table.tally import few_values, joined_tally, may_be_few, tally
 
 _COLUMNS_AT_ONCE = 8  # whose samples of 2^20 cells are gathered at once
 
 
 class PartitionedTable:
-    """A table whose rows lie in partitions, which an engine asks. It stands for a `MixedTable` where rows are not read one by one.
+    """A table whose rows lie in partitions, which an engine asks. It stands for a `MixedTable` where rows are
+    not read one by one.
 
     Parameters
     ----------
@@ -45,9 +53,20 @@ class PartitionedTable:
     grid: Any = None
 
     def __init__(
-        self, schema: Schema, engine: Engine, starts: NDArray[np.int64], collection: Any, source: PartitionedTable | None = None
+        self,
+        schema: Schema,
+        engine: Engine,
+        starts: NDArray[np.int64],
+        collection: Any,
+        source: PartitionedTable | None = None,
     ) -> None:
-        self.schema, self.engine, self.starts, self.collection, self.source = schema, engine, starts, collection, source
+        self.schema, self.engine, self.starts, self.collection, self.source = (
+            schema,
+            engine,
+            starts,
+            collection,
+            source,
+        )
 
     @property
     def stage(self) -> str:
@@ -90,7 +109,9 @@ class PartitionedTable:
         if mode == "raw":
             return NumericEncoding(self.schema, tuple(Recipe() for _ in range(p)))
         if n <= SAMPLED_ABOVE:
-            return NumericEncoding(self.schema, tuple(recipe_of(self._cells_of([j], None)[:, 0], None, mode) for j in range(p)))
+            return NumericEncoding(
+                self.schema, tuple(recipe_of(self._cells_of([j], None)[:, 0], None, mode) for j in range(p))
+            )
         recipes: list[Recipe] = []
         rows = self.by_partition(sampled_rows(n))
         for first in range(0, p, _COLUMNS_AT_ONCE):
@@ -100,7 +121,10 @@ class PartitionedTable:
             exact: dict[int, Any] = dict.fromkeys(columns)
             if short:
                 found = self.engine.ask(_few_values, (), short)
-                exact |= {j: joined_tally(of_column) for j, of_column in zip(short, zip(*found, strict=True), strict=True)}
+                exact |= {
+                    j: joined_tally(of_column)
+                    for j, of_column in zip(short, zip(*found, strict=True), strict=True)
+                }
             for j, sample in zip(columns, samples, strict=True):
                 values, counts = exact[j] or sample
                 recipes.append(decide(values, counts, mode))
@@ -108,7 +132,11 @@ class PartitionedTable:
 
     def _cells_of(self, columns: list[int], rows: Any) -> NDArray[Any]:
         """Numeric columns, of all rows or of some rows of every partition."""
-        return np.concatenate(self.engine.ask(_numbers, (), columns, each=[None] * self.engine.n_partitions if rows is None else rows))
+        return np.concatenate(
+            self.engine.ask(
+                _numbers, (), columns, each=[None] * self.engine.n_partitions if rows is None else rows
+            )
+        )
 
     def encoded(self, encoding: NumericEncoding) -> PartitionedTable:
         """The table as the model sees it."""
@@ -176,7 +204,9 @@ class Output:
 
     def of_partition(self, index: int, content: Any, entries: list[Any]) -> Labels:
         """Labels of one partition."""
-        return self._labels(read_again(f"Partition {index}", self.reading, self.digests[index], content), index, entries)
+        return self._labels(
+            read_again(f"Partition {index}", self.reading, self.digests[index], content), index, entries
+        )
 
     def of_rows(self, content: Any, entries: list[Any]) -> Labels:
         """Labels of any rows of the input, by recipes that depend on the cells of a row alone."""
@@ -211,7 +241,9 @@ def _cells(part: Part, stage: str, rows: NDArray[np.int64]) -> tuple[NDArray[Any
 def _ranges(part: Part, stage: str) -> tuple[Floats, Floats]:
     table = _table(part, stage)
     low, high = np.empty((2, table.numeric.shape[1]))
-    moments_kernel.column_ranges(table.numeric, np.empty(0, np.int64), low, high, threads_for(part.n_threads, 2 * table.numeric.size))
+    moments_kernel.column_ranges(
+        table.numeric, np.empty(0, np.int64), low, high, threads_for(part.n_threads, 2 * table.numeric.size)
+    )
     return low, high
 
 

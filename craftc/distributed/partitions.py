@@ -1,8 +1,9 @@
 """Partitions of a table, each with its encoded rows and labels, as a worker holds them.
 
-A worker holds no state that cannot be made again. The rows of a partition follow from its source, and its labels from recipes: "all rows in
-one cluster", "every row in its cheapest cluster of these cost tables", "renumbered by this array". A worker that meets a partition for the
-first time, because the one that held it was lost, reads the source and follows the recipes, and arrives at the same bits.
+A worker holds no state that cannot be made again. The rows of a partition follow from its source, and its
+labels from recipes: "all rows in one cluster", "every row in its cheapest cluster of these cost tables",
+"renumbered by this array". A worker that meets a partition for the first time, because the one that held it
+was lost, reads the source and follows the recipes, and arrives at the same bits.
 """
 
 from __future__ import annotations
@@ -53,12 +54,25 @@ class Reading:
             absent = [name for name in self.names if name not in source.names]
             extra = [name for name in source.names if name not in self.names]
             if absent or extra:
-                problem = f"lacks column {absent[0]!r}, which" if absent else f"has column {extra[0]!r}, which"
-                raise ValueError(f"it {problem} the collection {'has' if absent else 'lacks'}; its columns are {list(source.names)}.")
+                problem = (
+                    f"lacks column {absent[0]!r}, which" if absent else f"has column {extra[0]!r}, which"
+                )
+                raise ValueError(
+                    f"it {problem} the collection {'has' if absent else 'lacks'}; its columns are "
+                    f"{list(source.names)}."
+                )
             return np.array([source.names.index(name) for name in self.names], np.intp)
         if source.named != self.named or len(source.names) != len(self.names):
-            own = f"the columns {list(source.names)}" if source.named else f"{len(source.names)} columns without names"
-            all_ = f"the columns {list(self.names)}" if self.named else f"{len(self.names)} columns without names"
+            own = (
+                f"the columns {list(source.names)}"
+                if source.named
+                else f"{len(source.names)} columns without names"
+            )
+            all_ = (
+                f"the columns {list(self.names)}"
+                if self.named
+                else f"{len(self.names)} columns without names"
+            )
             raise ValueError(f"it has {own}, but the collection has {all_}.")
         return np.arange(len(self.names))
 
@@ -66,7 +80,10 @@ class Reading:
         """Raise ValueError if the dtype of the collection cannot represent the numbers of a partition."""
         wide = [source.names[j] for j in numeric if not source.narrow[j] and source.kinds[j] != "empty"]
         if self.dtype == "float32" and wide:
-            raise ValueError(f"column {wide[0]!r} has more digits than the float32 of the collection; convert it, or the collection.")
+            raise ValueError(
+                f"column {wide[0]!r} has more digits than the float32 of the collection; convert it, or the "
+                "collection."
+            )
 
 
 @dataclass
@@ -79,7 +96,8 @@ class Summary:
     n_missing : ndarray (D,) of intp
         Missing values of every column.
     values : list of (values, used, declared)
-        Of every categorical column: the distinct values, which of them occur, and whether their order is that of the codes.
+        Of every categorical column: the distinct values, which of them occur, and whether their order is that
+        of the codes.
     digest : int
         Checksum of the content.
     """
@@ -128,7 +146,10 @@ class Part:
         numeric_index, dtype = np.array(reading.numeric, np.intp), np.dtype(reading.dtype)
         n_missing = np.zeros(len(reading.names), np.intp)
         if content is None or not n_rows_of(content):
-            numbers, columns = np.empty((0, len(numeric_index)), dtype), [_no_cells(reading.names[j]) for j in reading.categorical]
+            numbers, columns = (
+                np.empty((0, len(numeric_index)), dtype),
+                [_no_cells(reading.names[j]) for j in reading.categorical],
+            )
         else:
             source = open_source(content)
             place = reading.positions(source)
@@ -138,7 +159,9 @@ class Part:
             columns = [source.column(int(place[j])) for j in reading.categorical]
             n_missing[list(reading.categorical)] = [column.n_missing for column in columns]
         self._numbers = self._stored(numbers)
-        codes = np.empty((len(numbers), len(columns)), np.result_type(np.int8, *(column.codes.dtype for column in columns)))
+        codes = np.empty(
+            (len(numbers), len(columns)), np.result_type(np.int8, *(column.codes.dtype for column in columns))
+        )
         for d, column in enumerate(columns):
             codes[:, d] = column.codes
         codes = self._stored(codes)
@@ -160,23 +183,31 @@ class Part:
         return kept
 
     def release_pages(self) -> None:
-        """Let the system drop the pages of the scratch files from the memory of the process, which Dask limits."""
+        """Let the system drop the pages of the scratch files from the memory of the process, which Dask
+        limits.
+        """
         tables = [vars(self)[name] for name in ("source", "table") if name in vars(self)]
         for block in (self._numbers, *(block for table in tables for block in (table.numeric, table.codes))):
             release_pages(block)
 
     def own(self, rows: NDArray[np.int64]) -> tuple[slice, NDArray[np.int64]]:
-        """Which of some rows, ascending positions in the whole table, are in the partition, and their positions in it."""
+        """Which of some rows, ascending positions in the whole table, are in the partition, and their
+        positions in it.
+        """
         here = slice(*(int(at) for at in np.searchsorted(rows, (self.first, self.first + len(self)))))
         return here, rows[here] - self.first
 
     def encode(self, schema: Schema, first: int) -> None:
-        """Translate the categories to the codes of the whole table, in which the partition begins at row `first`."""
+        """Translate the categories to the codes of the whole table, in which the partition begins at row
+        `first`.
+        """
         if "source" in vars(self):  # a message that is answered twice
             return
         self.first = first
         encoded = schema._table(self._numbers, self._columns, "ignore")
-        self.source = self.table = MixedTable._trusted(self._numbers, self._stored(encoded.codes), schema, self._scratch)
+        self.source = self.table = MixedTable._trusted(
+            self._numbers, self._stored(encoded.codes), schema, self._scratch
+        )
         self._columns = []
 
 
@@ -231,13 +262,17 @@ class Message:
     def for_partitions(self, indices: list[int]) -> Message:
         """The message with the arguments of some partitions only."""
         calls = [
-            call if call.each is None else replace(call, each={index: call.each[index] for index in indices}) for call in self.calls
+            call if call.each is None else replace(call, each={index: call.each[index] for index in indices})
+            for call in self.calls
         ]
         return replace(self, calls=calls)
 
     def for_partition(self, index: int) -> Message:
         """The message with the arguments of one partition only."""
-        calls = [call if call.each is None else Call(call.function, (*call.args, call.each[index]), call.labels) for call in self.calls]
+        calls = [
+            call if call.each is None else Call(call.function, (*call.args, call.each[index]), call.labels)
+            for call in self.calls
+        ]
         return Message(self.recipes, calls, self.dropped)
 
 
@@ -246,7 +281,10 @@ class Absent(Exception):
 
 
 def answer(part: Part, message: Message) -> list[Any]:
-    """The results of the calls of a message for one partition. A message that is answered twice has the same answers."""
+    """The results of the calls of a message for one partition.
+
+    A message that is answered twice has the same answers.
+    """
     known, last = part.known, _last_uses(message)
     for number, recipe, parents in message.recipes:
         if number not in known:
@@ -258,7 +296,9 @@ def answer(part: Part, message: Message) -> list[Any]:
                 known.pop(parent, None)
     if any(number not in known for call in message.calls for number in call.labels):
         raise Absent
-    results = [call.function(part, *(known[number] for number in call.labels), *call.args) for call in message.calls]
+    results = [
+        call.function(part, *(known[number] for number in call.labels), *call.args) for call in message.calls
+    ]
     for number in message.dropped:
         known.pop(number, None)
     return results
@@ -272,7 +312,9 @@ def n_rows_of(content: Any) -> int:
 
 
 def _last_uses(message: Message) -> dict[int, int]:
-    """For dropped labels that only recipes use, the last of these; long chains of recipes then take little memory."""
+    """For dropped labels that only recipes use, the last of these; long chains of recipes then take little
+    memory.
+    """
     last = {parent: number for number, _, parents in message.recipes for parent in parents}
     asked = {number for call in message.calls for number in call.labels}
     return {number: last[number] for number in message.dropped if number in last and number not in asked}

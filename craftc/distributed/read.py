@@ -10,7 +10,7 @@ import numpy as np
 
 from craftc._common.typing import Array
 from craftc.distributed.collections import is_collection
-from craftc.distributed.engines import Engine, SerialEngine
+from craftc.distributed.engine import Engine, SerialEngine
 from craftc.distributed.partitioned_table import Output, PartitionedInput, PartitionedTable
 from craftc.distributed.partitions import Part, Reading, Summary, n_rows_of
 from craftc.table.frames import Column, column_mask, open_source, refuse_id
@@ -54,20 +54,31 @@ class Partitions(PartitionedInput):
 
     def labels(self, output: Output, entries: list[Any]) -> Array:
         """Labels of all rows as one array."""
-        return np.concatenate([output.of_partition(i, content, entries) for i, content in enumerate(self.contents)])
+        return np.concatenate(
+            [output.of_partition(i, content, entries) for i, content in enumerate(self.contents)]
+        )
 
     def margins(self, model: Any) -> Array:
         """The margins of all rows under a model as one array."""
         margins = np.concatenate([model.margins(content) for content in self.contents if len(content)])
-        capped: Array = np.minimum(margins, np.finfo(np.float32).max if model.n_clusters_ > 1 else np.inf).astype(np.float32)
+        capped: Array = np.minimum(
+            margins, np.finfo(np.float32).max if model.n_clusters_ > 1 else np.inf
+        ).astype(np.float32)
         return capped
 
 
 def is_partitioned(X: Any, client: Any = None) -> bool:
-    """Whether an input consists of partitions: `Partitions`, a Dask data frame or array, or files that a client's workers read."""
-    partitioned = isinstance(X, PartitionedInput) or is_collection(X) or (client is not None and is_out_of_core(X))
+    """Whether an input consists of partitions: `Partitions`, a Dask data frame or array, or files that a
+    client's workers read.
+    """
+    partitioned = (
+        isinstance(X, PartitionedInput) or is_collection(X) or (client is not None and is_out_of_core(X))
+    )
     if client is not None and not partitioned:
-        raise ValueError(f"client= belongs to Dask collections and files that workers read, but X is a {type(X).__name__}; leave it out.")
+        raise ValueError(
+            "client= belongs to Dask collections and files that workers read, but X is a "
+            f"{type(X).__name__}; leave it out."
+        )
     return partitioned
 
 
@@ -76,10 +87,10 @@ def partitions_of(X: Any, client: Any) -> PartitionedInput:
     if isinstance(X, PartitionedInput):
         return X
     if is_out_of_core(X):
-        from craftc.distributed.dask_files import DaskFiles
+        from craftc.distributed.dask.files import DaskFiles
 
         return DaskFiles(X, client)
-    from craftc.distributed.dask_partitions import DaskPartitions
+    from craftc.distributed.dask.partitions import DaskPartitions
 
     return DaskPartitions(X, client)
 
@@ -106,18 +117,26 @@ def read_partitions(X: Any, client: Any, categorical: Any, missing: str, n_threa
         mask = source.categorical_mask
     numeric, categorical_index = np.flatnonzero(~mask), np.flatnonzero(mask)
     dtype = np.dtype(np.float32 if len(numeric) and source.narrow[numeric].all() else np.float64)
-    reading = Reading(source.names, source.named, tuple(numeric.tolist()), tuple(categorical_index.tolist()), dtype.name)
+    reading = Reading(
+        source.names, source.named, tuple(numeric.tolist()), tuple(categorical_index.tolist()), dtype.name
+    )
     engine = collection.engine(n_threads)
     try:
         summaries = engine.load(reading)
         starts = np.concatenate([[0], np.cumsum([summary.n_rows for summary in summaries])]).astype(np.int64)
         n = int(starts[-1])
         if not n:
-            raise ValueError(f"Found array with 0 sample(s) (shape=(0, {len(source.names)})) while a minimum of 1 is required.")
+            raise ValueError(
+                f"Found array with 0 sample(s) (shape=(0, {len(source.names)})) while a minimum of 1 is "
+                "required."
+            )
         if n >= 2**31:
             raise ValueError(f"The collection has {n} rows, but at most {2**31 - 1} are supported.")
         n_missing = np.sum([summary.n_missing for summary in summaries], axis=0)
-        columns = [_column(source.names[j], d, int(n_missing[j]), summaries) for d, j in enumerate(categorical_index.tolist())]
+        columns = [
+            _column(source.names[j], d, int(n_missing[j]), summaries)
+            for d, j in enumerate(categorical_index.tolist())
+        ]
         for j, column in zip(categorical_index.tolist(), columns, strict=True):
             if auto and source.is_text[j]:
                 refuse_id(column.name, len(column.present()), n - int(n_missing[j]))
@@ -165,7 +184,9 @@ class _Columns:
                     self.narrow = np.ones(len(self.names), bool)
                 place = Reading(self.names, self.named, (), (), "float64").positions(source)
                 self.categorical_mask |= source.categorical_mask()[place]
-                source.numbers(np.array([j for j in place if source.kinds[j] == "other"], np.intp), np.dtype(np.float64))  # refuses them
+                source.numbers(
+                    np.array([j for j in place if source.kinds[j] == "other"], np.intp), np.dtype(np.float64)
+                )  # refuses them
             except (TypeError, ValueError) as error:
                 raise located(error, where) from error
             self.is_text |= [source.kinds[j] == "text" for j in place]
@@ -173,30 +194,40 @@ class _Columns:
 
 
 def _families(values: list[Any]) -> set[str]:
-    """What the values of a categorical column are: 1, "1" and True in different partitions are not the same level."""
+    """What the values of a categorical column are: 1, "1" and True in different partitions are not the same
+    level.
+    """
     name_of = {str: "text", bool: "booleans"}
     return {name_of.get(type(value), "numbers") for value in values if value is not None}
 
 
 def _check_families(name: str, d: int, summaries: Sequence[Summary]) -> None:
     """Raise TypeError if the values of a categorical column are of other types in some partitions."""
-    found = [(i, families) for i, summary in enumerate(summaries) if (families := _families(summary.values[d][0]))]
+    found = [
+        (i, families) for i, summary in enumerate(summaries) if (families := _families(summary.values[d][0]))
+    ]
     for i, families in found[1:]:
         first, expected = found[0]
         if families != expected:
             own, other = (" and ".join(sorted(each)) for each in (families, expected))
-            raise TypeError(f"Partition {i}: column {name!r} holds {own}, but {other} in partition {first}; convert it.")
+            raise TypeError(
+                f"Partition {i}: column {name!r} holds {own}, but {other} in partition {first}; convert it."
+            )
 
 
 def _column(name: str, d: int, n_missing: int, summaries: Sequence[Summary]) -> Column:
-    """A categorical column of the whole table, each value once; the order of its values is declared if all partitions declare the same."""
+    """A categorical column of the whole table, each value once; the order of its values is declared if all
+    partitions declare the same.
+    """
     _check_families(name, d, summaries)
     filled = [summary.values[d] for summary in summaries if summary.n_rows]
     values, used, declared = filled[0]
     if declared and all(is_declared and of_part == values for of_part, _, is_declared in filled):
         used = np.any([is_used for _, is_used, _ in filled], axis=0)
     else:
-        values = list(dict.fromkeys(value for of_part, is_used, _ in filled for value in compress(of_part, is_used)))
+        values = list(
+            dict.fromkeys(value for of_part, is_used, _ in filled for value in compress(of_part, is_used))
+        )
         used, declared = np.ones(len(values), bool), False
     codes = np.append(np.flatnonzero(used), np.full(int(n_missing > 0), -1))
     return Column(name, codes, values, declared=declared, strict=True)

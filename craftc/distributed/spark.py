@@ -20,7 +20,8 @@ def spark_predict(
     Parameters
     ----------
     model : estimator
-        Fitted, with one label for each row: `CRAFT`, `DPMeans`, `FeatureSelectionMixture` or `ConvexCovariateClustering`.
+        Fitted, with one label for each row: `CRAFT`, `DPMeans`, `FeatureSelectionMixture` or
+        `ConvexCovariateClustering`.
     output : str, default="cluster"
         Column of the labels, which is added as the last one.
     columns : sequence of str, optional
@@ -29,8 +30,9 @@ def spark_predict(
     Returns
     -------
     function
-        From an iterator of pandas frames to an iterator of pandas frames, one for each. It can be pickled, and holds the model without the
-        rows of its fit. A model that was fitted on named columns takes these and ignores others; any other model takes all columns.
+        From an iterator of pandas frames to an iterator of pandas frames, one for each. It can be pickled,
+        and holds the model without the rows of its fit. A model that was fitted on named columns takes these
+        and ignores others; any other model takes all columns.
 
     Raises
     ------
@@ -39,8 +41,9 @@ def spark_predict(
 
     Notes
     -----
-    ``mapInPandas`` needs the types of the result: those of the kept columns and of the labels, int for clusters. The workers need craftc,
-    pandas and pyarrow. Spark needs no other part of craftc, and this function does not import Spark.
+    ``mapInPandas`` needs the types of the result: those of the kept columns and of the labels, int for
+    clusters. The workers need craftc, pandas and pyarrow. Spark needs no other part of craftc, and this
+    function does not import Spark.
 
     Examples
     --------
@@ -58,20 +61,34 @@ def spark_predict(
     """
     check_is_fitted(model)
     if not hasattr(model, "predict") or not (hasattr(model, "labels_") or hasattr(model, "classes_")):
-        raise TypeError(f"spark_predict needs a model with one label for each row, got {type(model).__name__}; pass a CRAFT, for example.")
+        raise TypeError(
+            f"spark_predict needs a model with one label for each row, got {type(model).__name__}; pass a "
+            "CRAFT, for example."
+        )
     if isinstance(columns, str):
         raise TypeError(f"columns must be a sequence of names, got {columns!r}; pass [{columns!r}].")
     dtype = model.classes_.dtype if hasattr(model, "classes_") else np.dtype(np.int32)
-    return partial(_with_labels, model=without_rows(model), dtype=dtype, output=output, columns=None if columns is None else list(columns))
+    return partial(
+        _with_labels,
+        model=without_rows(model),
+        dtype=dtype,
+        output=output,
+        columns=None if columns is None else list(columns),
+    )
 
 
-def _with_labels(batches: Iterator[Any], *, model: Any, dtype: Any, output: str, columns: list[str] | None) -> Iterator[Any]:
+def _with_labels(
+    batches: Iterator[Any], *, model: Any, dtype: Any, output: str, columns: list[str] | None
+) -> Iterator[Any]:
     """The batches with their labels."""
     known = set(getattr(model, "feature_names_in_", ()))
     for batch in batches:
         kept = batch if columns is None else batch[columns]
         if output in kept.columns:
-            raise ValueError(f"The input has a column {output!r}; pass another name as output, or the columns to keep as columns.")
+            raise ValueError(
+                f"The input has a column {output!r}; pass another name as output, or the columns to keep as "
+                "columns."
+            )
         rows = batch[[name for name in batch.columns if name in known]] if known else batch
         labels = model.predict(rows) if len(batch) else np.empty(0, dtype)
         yield kept.assign(**{output: labels})

@@ -14,7 +14,9 @@ from craftc._common.typing import Floats, Labels
 from craftc._kernels import dpmeans as _kernel
 from craftc._kernels import dpmeans_cuts as _cuts
 
-_AT_THE_MEAN = 2  # sweeps whose threshold is the mean of the cluster, which turn the direction towards the widest one
+_AT_THE_MEAN = (
+    2  # sweeps whose threshold is the mean of the cluster, which turn the direction towards the widest one
+)
 _SWEEPS = 7  # all of them
 _FEW = 0.01  # share of the weight; a sweep that moves fewer ends the search
 
@@ -38,9 +40,11 @@ class Cuts:
 
 
 def best_cuts(data: DenseData, labels: Labels, mu: Floats) -> Cuts:
-    """Cuts of all clusters, by sweeps of 2-means from the direction of the row that is furthest from the mean.
+    """Cuts of all clusters, by sweeps of 2-means from the direction of the row that is furthest from the
+    mean.
 
-    Where that row alone, with those that are equal to it, gains more, a second search starts with it on one side.
+    Where that row alone, with those that are equal to it, gains more, a second search starts with it on one
+    side.
 
     Parameters
     ----------
@@ -53,7 +57,9 @@ def best_cuts(data: DenseData, labels: Labels, mu: Floats) -> Cuts:
     """
     K, rows = len(mu), np.flatnonzero(labels >= 0)
     squared = np.empty(len(data))
-    _kernel.own_distances(data.X, mu, labels, squared, threads_for(data.n_threads, len(rows) * data.n_columns / 2))
+    _kernel.own_distances(
+        data.X, mu, labels, squared, threads_for(data.n_threads, len(rows) * data.n_columns / 2)
+    )
     far, equal = _furthest(data.X, squared, labels, rows, K)
     total, own = _weights(data, labels, K, rows), _weights(data, labels, K, equal)
     halves = _Halves(data, labels, K, len(rows), float(total.sum()))
@@ -71,10 +77,15 @@ class _Halves:
 
     def __init__(self, data: DenseData, labels: Labels, K: int, n: int, total: float) -> None:
         self.data, self.labels, self.n, self.total = data, labels, n, total
-        self.sums, self.sides = data.no_sums(2 * K), np.zeros(len(data), np.bool_)  # side 1 of cluster k is 2 k + 1
+        self.sums, self.sides = (
+            data.no_sums(2 * K),
+            np.zeros(len(data), np.bool_),
+        )  # side 1 of cluster k is 2 k + 1
 
     def from_planes(self, origins: Floats, directions: Floats) -> Cuts:
-        """The cuts from these planes (K, D) on, the first of which keep their origins; both arrays are overwritten."""
+        """The cuts from these planes (K, D) on, the first of which keep their origins; both arrays are
+        overwritten.
+        """
         return self._swept(origins, directions, given=True)
 
     def from_rows(self, rows: NDArray[np.intp]) -> Cuts:
@@ -89,10 +100,20 @@ class _Halves:
         """The cuts after sweeps of 2-means, from planes that are given or from the present sides."""
         data = self.data
         _cuts.two_means(
-            data.X, self.labels, origins, directions, self.sides.view(np.uint8), self.sums, data.middle, data.step,
-            given, _AT_THE_MEAN if given else 0, _SWEEPS, _FEW * self.total / data.unit,
+            data.X,
+            self.labels,
+            origins,
+            directions,
+            self.sides.view(np.uint8),
+            self.sums,
+            data.middle,
+            data.step,
+            given,
+            _AT_THE_MEAN if given else 0,
+            _SWEEPS,
+            _FEW * self.total / data.unit,
             threads_for(data.n_threads, 2 * self.n * data.n_columns * _SWEEPS),
-        )  # fmt: skip
+        )
         return Cuts(self._gains(), self.sides)
 
     def _gains(self) -> Floats:
@@ -100,13 +121,18 @@ class _Halves:
         weights = self.sums.counts.reshape(-1, 2) * self.data.unit
         means = self.data.means(self.sums, len(self.sums.counts)).reshape(len(weights), 2, -1)
         squared = ((means[:, 1] - means[:, 0]) ** 2).sum(axis=1)
-        return np.asarray(np.where((weights > 0).all(axis=1), weights[:, 0] * weights[:, 1] / weights.sum(axis=1), 0.0) * squared)
+        return np.asarray(
+            np.where((weights > 0).all(axis=1), weights[:, 0] * weights[:, 1] / weights.sum(axis=1), 0.0)
+            * squared
+        )
 
 
 def _furthest(
     X: NDArray[Any], squared: Floats, labels: Labels, rows: NDArray[np.intp], K: int
 ) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """(K,) the row of every cluster with the largest squared distance (ties: the first), and all rows that are equal to these."""
+    """(K,) the row of every cluster with the largest squared distance (ties: the first), and all rows that
+    are equal to these.
+    """
     most = np.zeros(K)
     np.maximum.at(most, labels[rows], squared[rows])
     candidates = rows[squared[rows] == most[labels[rows]]]

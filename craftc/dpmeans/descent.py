@@ -17,8 +17,8 @@ from craftc._common.dense_data import DenseData, NumberTable
 from craftc._common.estimator import FitResult
 from craftc._common.typing import Floats, Labels
 from craftc._kernels import dpmeans as _kernel
-from craftc.dpmeans.assignment import Assignment, LocalAssignment
-from craftc.dpmeans.bounded_rows import nearest
+from craftc.dpmeans.rows.assignment import Assignment, LocalAssignment
+from craftc.dpmeans.rows.bounded import nearest
 
 Callback = Callable[[int, float], None]
 
@@ -41,7 +41,9 @@ class SphericalFit(FitResult):
 
 
 def limit_of(table: NumberTable, penalty: float) -> float:
-    """Squared distance beyond which a row opens a cluster: lambda^2, but not less than the grid of the sums can tell."""
+    """Squared distance beyond which a row opens a cluster: lambda^2, but not less than the grid of the sums
+    can tell.
+    """
     return max(penalty, table.resolution)
 
 
@@ -68,7 +70,9 @@ class Sweeps:
 
     @property
     def inertia(self) -> float:
-        """Scatter within the clusters, from the exact sums: that about the grand mean minus that between the clusters."""
+        """Scatter within the clusters, from the exact sums: that about the grand mean minus that between the
+        clusters.
+        """
         table, rows = self.table, self.rows
         between = _kernel.scatter_between(rows.mu, rows.sums.counts, table.mean) * table.unit
         return max(table.scatter - between, 0.0)
@@ -97,10 +101,12 @@ class Sweeps:
         tolerance: float = 0.0,
         ahead: bool = False,
     ) -> tuple[int, bool]:
-        """Sweeps until no row moves, or K stays and J falls by less than a share of it; returns (sweeps, whether they converged).
+        """Sweeps until no row moves, or K stays and J falls by less than a share of it; returns (sweeps,
+        whether they converged).
 
-        `ahead`: or until it would in the next sweep, if its falls went on as a geometric series; not after a sweep that changed K, which
-        later ones may do again. A first sweep, whose J before is not known, counts what the means lower.
+        `ahead`: or until it would in the next sweep, if its falls went on as a geometric series; not after a
+        sweep that changed K, which later ones may do again. A first sweep, whose J before is not known,
+        counts what the means lower.
         """
         falls: list[float] = []
 
@@ -138,14 +144,18 @@ class Sweeps:
         return self.rows.assign()[0]
 
     def serial(self) -> int:
-        """The paper's sweep: every row to its nearest centre or, if all are further than lambda, to a new one at the row."""
+        """The paper's sweep: every row to its nearest centre or, if all are further than lambda, to a new one
+        at the row.
+        """
         moved, beyond = self.rows.assign()
         if beyond:
             moved += self.rows.open_in_order()
         return moved
 
     def delayed(self) -> int:
-        """Every row to its nearest centre; then one new centre at the furthest row, if that is further than lambda."""
+        """Every row to its nearest centre; then one new centre at the furthest row, if that is further than
+        lambda.
+        """
         moved, beyond = self.rows.assign()
         if beyond:
             self.rows.open_farthest()
@@ -166,9 +176,17 @@ class Sweeps:
         objective = inertia + self.price(rows.K)
         last = rows.compared_centers()
         return SphericalFit(
-            objective, [*path[:-1], objective], n_iter, converged, rows.labels, centers, sizes, inertia, moments,
+            objective,
+            [*path[:-1], objective],
+            n_iter,
+            converged,
+            rows.labels,
+            centers,
+            sizes,
+            inertia,
+            moments,
             None if last is None else np.ascontiguousarray(last[order]),
-        )  # fmt: skip
+        )
 
 
 class Descent(Sweeps):
@@ -189,7 +207,9 @@ class Descent(Sweeps):
 
     rows: LocalAssignment
 
-    def __init__(self, data: DenseData, penalty: float, cap: int, labels: Labels | None, order: NDArray[np.int32]) -> None:
+    def __init__(
+        self, data: DenseData, penalty: float, cap: int, labels: Labels | None, order: NDArray[np.int32]
+    ) -> None:
         super().__init__(LocalAssignment(data, limit_of(data, penalty), cap, labels, order), penalty)
 
     def sweep(self, mode: str) -> Callable[[], int]:

@@ -32,16 +32,16 @@ from craftc._common.validation import (
     check_weight,
 )
 from craftc._common.warn import warn_user
+from craftc.describe.frames import MomentsSummary
 from craftc.distributed.collections import WithoutCollections
 from craftc.distributed.read import is_partitioned, read_partitions
 from craftc.dpmeans import gaussian
 from craftc.dpmeans.descent import Descent, SphericalFit
 from craftc.dpmeans.new_rows import NewRows, whitened
 from craftc.dpmeans.penalty import farthest_first, price_path
-from craftc.dpmeans.row_store import LocalRows
+from craftc.dpmeans.rows.local import LocalRows
 from craftc.dpmeans.seeding import k_means_labels
 from craftc.dpmeans.starts import INITS, NO_CAP, Starts, check_partitioned
-from craftc.table.cluster_summary import MomentsSummary
 from craftc.table.dense_input import DenseInput
 from craftc.table.fit_input import set_input_attributes
 from craftc.table.frames import open_source
@@ -57,51 +57,58 @@ _MANY = 100  # clusters from which on a warning asks whether lambda^2 is too sma
 class DPMeans(WithoutCollections, MomentsSummary, DenseInput, NewRows, ClusterMixin, BaseEstimator):
     """k-means that finds the number of clusters.
 
-    Minimises ``J = sum_n |x_n - mu_{z_n}|^2 + (K - 1) lambda^2`` over labels, means and K. ``DPMeans()`` chooses K from the table, and
-    ``DPMeans(n_clusters=K)`` finds K clusters, both by a search that cuts and merges clusters. ``DPMeans(lambda2)`` is the algorithm of the
-    paper: a row further than lambda from every centre opens a cluster. Columns are not scaled: scale them first if their units differ.
-    For categories or missing values use :class:`CRAFT`.
+    Minimises ``J = sum_n |x_n - mu_{z_n}|^2 + (K - 1) lambda^2`` over labels, means and K. ``DPMeans()``
+    chooses K from the table, and ``DPMeans(n_clusters=K)`` finds K clusters, both by a search that cuts and
+    merges clusters. ``DPMeans(lambda2)`` is the algorithm of the paper: a row further than lambda from every
+    centre opens a cluster. Columns are not scaled: scale them first if their units differ. For categories or
+    missing values use :class:`CRAFT`.
 
     Parameters
     ----------
     cluster_penalty : float or "auto", default="auto"
-        lambda^2, in squared units of the table, 0 to inf. For the paper's algorithm it is the square of a radius, about twice D variances
-        of a cluster; for a search it is the price of a cluster in J, and a cut of a round cluster of n rows gains about n variances.
-        "auto": the K whose partition has the smallest description length (BIC of a spherical Gaussian classification likelihood), up to
-        128, and up to 1024 where the clusters are clear; lambda^2 is then the price at which J has no more and no fewer clusters. Tables
-        above 16 384 rows are searched in a sample.
-        In the modes of the paper "auto" is a value of the farthest-first path (one traversal gives a lambda^2 for every K).
+        lambda^2, in squared units of the table, 0 to inf. For the paper's algorithm it is the square of a
+        radius, about twice D variances of a cluster; for a search it is the price of a cluster in J, and a
+        cut of a round cluster of n rows gains about n variances. "auto": the K whose partition has the
+        smallest description length (BIC of a spherical Gaussian classification likelihood), up to 128, and up
+        to 1024 where the clusters are clear; lambda^2 is then the price at which J has no more and no fewer
+        clusters. Tables above 16 384 rows are searched in a sample. In the modes of the paper "auto" is a
+        value of the farthest-first path (one traversal gives a lambda^2 for every K).
     n_clusters : int, optional
-        Number of clusters. Excludes a `cluster_penalty`. In the modes of the paper lambda^2 is the farthest-first heuristic's value for it.
+        Number of clusters. Excludes a `cluster_penalty`. In the modes of the paper lambda^2 is the
+        farthest-first heuristic's value for it.
     max_clusters : int, optional
         Maximal number of clusters; no further cluster opens (Eq. 12).
     mode : {"auto", "serial", "delayed", "collapsed", "lowest"}, default="auto"
-        "auto": the search, unless a number as `cluster_penalty` without `max_clusters`, or a start as `init`, asks for the paper's
-        algorithm; then serial or delayed sweeps, as suits lambda^2. After delayed sweeps, clusters that are clearly two are cut, and sweeps
-        follow. With more than 16 384 rows, sweeps start from the centres of sweeps over a sample and end where J falls by less than 1e-4
-        of itself or, as long as no cluster has opened or closed, is expected to in the next one, as the last falls tell.
-        "serial": rows are visited in order, and a row beyond lambda opens a cluster immediately (the paper). "delayed": one new cluster
-        per sweep, at the furthest row; slower, but does not shatter clusters where D < lambda^2 / variance < 2 D. "collapsed": each row
-        in turn moves to the cluster where J is smallest, with the change of the means included (Eq. 8). "lowest": the search for the
-        lowest J, on all rows and with moves of single rows. Where lambda^2 is a radius, that J has many more clusters than the table:
-        a cluster of n rows is cut where lambda^2 is below about n variances. The time grows with K.
+        "auto": the search, unless a number as `cluster_penalty` without `max_clusters`, or a start as `init`,
+        asks for the paper's algorithm; then serial or delayed sweeps, as suits lambda^2. After delayed
+        sweeps, clusters that are clearly two are cut, and sweeps follow. With more than 16 384 rows, sweeps
+        start from the centres of sweeps over a sample and end where J falls by less than 1e-4 of itself or,
+        as long as no cluster has opened or closed, is expected to in the next one, as the last falls tell.
+        "serial": rows are visited in order, and a row beyond lambda opens a cluster immediately (the paper).
+        "delayed": one new cluster per sweep, at the furthest row; slower, but does not shatter clusters where
+        D < lambda^2 / variance < 2 D. "collapsed": each row in turn moves to the cluster where J is smallest,
+        with the change of the means included (Eq. 8). "lowest": the search for the lowest J, on all rows and
+        with moves of single rows. Where lambda^2 is a radius, that J has many more clusters than the table: a
+        cluster of n rows is cut where lambda^2 is below about n variances. The time grows with K.
     polish : bool or "auto", default="auto"
         Collapsed moves at the end; they never raise J. "auto": in the mode "lowest" alone.
     covariance : {"spherical", "full", "full-sized"} or ndarray (D, D) or (K, D, D), default="spherical"
-        "full": a covariance for every cluster (Appendix E), fitted from labels of spherical clusters. A local method: the global minimum is
-        usually degenerate (clusters of a few rows; a warning reports clusters of at most D rows), K is that of the start unless
-        `covariance_price` is given, and lambda^2 no longer changes the labels at a given K. "full-sized" counts log|Sigma_k| once per row
-        (classification EM; not in the paper), which is well posed. An array (D, D): one known covariance of all clusters; a row opens a
-        cluster where its squared Mahalanobis distance to every centre exceeds lambda^2. An array (K, D, D): known covariances of
-        clusters whose number is that of the start.
+        "full": a covariance for every cluster (Appendix E), fitted from labels of spherical clusters. A local
+        method: the global minimum is usually degenerate (clusters of a few rows; a warning reports clusters
+        of at most D rows), K is that of the start unless `covariance_price` is given, and lambda^2 no longer
+        changes the labels at a given K. "full-sized" counts log|Sigma_k| once per row (classification EM; not
+        in the paper), which is well posed. An array (D, D): one known covariance of all clusters; a row opens
+        a cluster where its squared Mahalanobis distance to every centre exceeds lambda^2. An array (K, D, D):
+        known covariances of clusters whose number is that of the start.
     init : {"auto", "single", "random-row", "random", "farthest"} or ndarray (n,), default="auto"
-        Start: all rows in one cluster, whose centre is their mean ("single") or a random row (the DP-means(R) of the CRAFT paper), random
-        labels, the nearest of farthest-first seeds, or given labels. Starts of several clusters have n_clusters, else max_clusters, else
-        8 of them. "auto" is "single"; with the covariances "full" and "full-sized" their start is then not the labels of the spherical
-        fit but those of k-means with n_clusters, else as many clusters as that fit has.
+        Start: all rows in one cluster, whose centre is their mean ("single") or a random row (the DP-means(R)
+        of the CRAFT paper), random labels, the nearest of farthest-first seeds, or given labels. Starts of
+        several clusters have n_clusters, else max_clusters, else 8 of them. "auto" is "single"; with the
+        covariances "full" and "full-sized" their start is then not the labels of the spherical fit but those
+        of k-means with n_clusters, else as many clusters as that fit has.
     n_init : int, default=1
-        Number of starts; the one with the lowest J is kept. The first visits the rows as they are, the others in random orders. A search
-        has one start.
+        Number of starts; the one with the lowest J is kept. The first visits the rows as they are, the others
+        in random orders. A search has one start.
     max_iter : int, default=300
         Maximal number of sweeps, the polish and sweeps over a sample not included.
     random_state : int, Generator, RandomState or None, default=None
@@ -111,17 +118,20 @@ class DPMeans(WithoutCollections, MomentsSummary, DenseInput, NewRows, ClusterMi
     verbose : int, default=0
         1: print a line per start; 2: also a line per sweep.
     covariance_prior : float, optional
-        phi of Appendix E, in squared units; without it a cluster of at most D rows has a singular covariance and J is unbounded below.
-        None: 0.001 of the mean variance of the columns.
+        phi of Appendix E, in squared units; without it a cluster of at most D rows has a singular covariance
+        and J is unbounded below. None: 0.001 of the mean variance of the columns.
     covariance_price : float, optional
-        Appendix E with K varying: clusters are removed and split as long as the objective + ``covariance_price * (K - 1)`` falls, K at most
-        `max_clusters`. None: K is that of the start. For "full" the price must exceed what log|Sigma_k| of a small cluster saves, up to
-        ``lambda^2 D log(variance / covariance_prior)``; for "full-sized" what half a normal cluster saves, about lambda^2 per row.
+        Appendix E with K varying: clusters are removed and split as long as the objective +
+        ``covariance_price * (K - 1)`` falls, K at most `max_clusters`. None: K is that of the start. For
+        "full" the price must exceed what log|Sigma_k| of a small cluster saves, up to ``lambda^2 D
+        log(variance / covariance_prior)``; for "full-sized" what half a normal cluster saves, about lambda^2
+        per row.
 
     Attributes
     ----------
     labels_ : ndarray (n,) of int32
-        Cluster of every row, numbered by first appearance (after `partial_fit`: of the last batch, numbered as the centres).
+        Cluster of every row, numbered by first appearance (after `partial_fit`: of the last batch, numbered
+        as the centres).
     n_clusters_ : int
         Number of clusters, K.
     cluster_centers_ : ndarray (K, D) of float64
@@ -131,23 +141,25 @@ class DPMeans(WithoutCollections, MomentsSummary, DenseInput, NewRows, ClusterMi
     cluster_penalty_ : float
         lambda^2 of the fit.
     radius_ : float
-        Distance beyond which a row opens a cluster in `partial_fit` and `predict(open_cluster=True)`: lambda of the paper's algorithm;
-        after a search the largest distance of a row of the table to its nearest centre.
+        Distance beyond which a row opens a cluster in `partial_fit` and `predict(open_cluster=True)`: lambda
+        of the paper's algorithm; after a search the largest distance of a row of the table to its nearest
+        centre.
     objective_ : float
-        J of the returned partition, from exact sums of the rows (full covariances: the objective of Appendix E, in which clusters that have
-        lost all their rows keep their terms, with a `covariance_price` that of all clusters but one; one known covariance: squared
-        Mahalanobis distances in place of Euclidean ones).
+        J of the returned partition, from exact sums of the rows (full covariances: the objective of Appendix
+        E, in which clusters that have lost all their rows keep their terms, with a `covariance_price` that of
+        all clusters but one; one known covariance: squared Mahalanobis distances in place of Euclidean ones).
     objective_path_ : ndarray of float64
         J after every sweep.
     inertia_ : float
-        Weighted sum of squared distances of the rows to the mean of their cluster (one known covariance: of squared Mahalanobis
-        distances).
+        Weighted sum of squared distances of the rows to the mean of their cluster (one known covariance: of
+        squared Mahalanobis distances).
     covariances_ : ndarray (K, D, D)
         Only with a covariance per cluster.
     n_iter_ : int
         Sweeps of the best start, the polish included.
     converged_ : bool
-        Whether its last sweep moved no row or, in mode "auto" with more than 16 384 rows, J falls by less than 1e-4 of itself.
+        Whether its last sweep moved no row or, in mode "auto" with more than 16 384 rows, J falls by less
+        than 1e-4 of itself.
     n_features_in_ : int
     feature_names_in_ : ndarray of str
         Only if the input has column names.
@@ -226,25 +238,29 @@ class DPMeans(WithoutCollections, MomentsSummary, DenseInput, NewRows, ClusterMi
     # ---- fitting ----
 
     @all_or_nothing
-    def fit(self, X: Any, y: Any = None, sample_weight: ArrayLike | None = None, *, client: Any = None) -> DPMeans:
+    def fit(
+        self, X: Any, y: Any = None, sample_weight: ArrayLike | None = None, *, client: Any = None
+    ) -> DPMeans:
         """Find the clusters.
 
         Parameters
         ----------
         X : array or data frame (n, D) of numbers, path, dataset, stream of record batches, or Dask collection
-            float32 stays float32; missing values and infinities raise an error. Parquet or Arrow files are read into scratch files, or by
-            the workers of `client`. The rows of a Dask data frame or array stay on the workers, as do those of such files, and `labels_`
-            is a lazy collection then. The parts of a `craftc.distributed.Partitions` are not joined. The result is that of the table in
-            memory to the last bit; for parts, the modes "serial" and "delayed" are defined, with spherical clusters.
+            float32 stays float32; missing values and infinities raise an error. Parquet or Arrow files are
+            read into scratch files, or by the workers of `client`. The rows of a Dask data frame or array
+            stay on the workers, as do those of such files, and `labels_` is a lazy collection then. The parts
+            of a `craftc.distributed.Partitions` are not joined. The result is that of the table in memory to
+            the last bit; for parts, the modes "serial" and "delayed" are defined, with spherical clusters.
         y : ignored
         sample_weight : array (n,), optional
-            Finite, >= 0; weights that are not whole differ by a factor of at most 2^30. In the mode "serial", weight 2 gives the same bits
-            as the row twice. "delayed", "collapsed" and `polish` move a row with its whole weight where they would move two rows one after
-            the other, and may end in another partition. A row of weight below 1 opens a cluster only if its weight times the squared
-            distance exceeds lambda^2. Not for collections.
+            Finite, >= 0; weights that are not whole differ by a factor of at most 2^30. In the mode "serial",
+            weight 2 gives the same bits as the row twice. "delayed", "collapsed" and `polish` move a row with
+            its whole weight where they would move two rows one after the other, and may end in another
+            partition. A row of weight below 1 opens a cluster only if its weight times the squared distance
+            exceeds lambda^2. Not for collections.
         client : distributed.Client, optional
-            The Dask cluster on which a collection lies, or whose workers read files; None: the current one for a collection, and files are
-            read by this process.
+            The Dask cluster on which a collection lies, or whose workers read files; None: the current one
+            for a collection, and files are read by this process.
 
         Returns
         -------
@@ -259,7 +275,9 @@ class DPMeans(WithoutCollections, MomentsSummary, DenseInput, NewRows, ClusterMi
         self._check_parameters()
         n_threads, seed = effective_n_threads(self.n_threads), seed_of(self.random_state)
         if is_partitioned(X, client):
-            partitions, starts, penalty, best, compared = self._search_partitions(X, sample_weight, client, n_threads, seed)
+            partitions, starts, penalty, best, compared = self._search_partitions(
+                X, sample_weight, client, n_threads, seed
+            )
             set_input_attributes(self, X, partitions)
             warn_of_unscaled_columns(self, *compared)
             self._set_spherical_state(penalty, starts.limit, None, best)
@@ -283,7 +301,8 @@ class DPMeans(WithoutCollections, MomentsSummary, DenseInput, NewRows, ClusterMi
         self._warn_of_the_result(best, len(table))
         if self.covariance_price is not None and spherical:
             warn_user(
-                f"covariance_price={self.covariance_price!r} is ignored: it belongs to covariance='full' and 'full-sized'; the price of "
+                f"covariance_price={self.covariance_price!r} is ignored: it belongs to covariance='full' "
+                "and 'full-sized'; the price of "
                 "other clusters is cluster_penalty.",
             )
         moments = best.moments
@@ -302,13 +321,19 @@ class DPMeans(WithoutCollections, MomentsSummary, DenseInput, NewRows, ClusterMi
     @property
     def _not_always_finite(self) -> tuple[str, ...]:
         """With an infinite lambda^2, more than one cluster has an infinite price."""
-        return () if np.isfinite(self.cluster_penalty_) else ("cluster_penalty_", "objective_", "objective_path_")
+        return (
+            ()
+            if np.isfinite(self.cluster_penalty_)
+            else ("cluster_penalty_", "objective_", "objective_path_")
+        )
 
     def _search_partitions(
         self, X: Any, sample_weight: Any, client: Any, n_threads: int, seed: int
     ) -> tuple[Any, Starts, float, SphericalFit, tuple[NDArray[Any], Floats]]:
-        """The table of a collection, the starts, lambda^2, the partition with labels in the form of the collection, and some rows."""
-        from craftc.dpmeans.partitioned_rows import PartitionedRows  # which ordinary tables do not need
+        """The table of a collection, the starts, lambda^2, the partition with labels in the form of the
+        collection, and some rows.
+        """
+        from craftc.dpmeans.rows.partitioned import PartitionedRows  # which ordinary tables do not need
 
         check_partitioned(self, sample_weight)
         partitions = read_partitions(X, client, [], "error", n_threads)
@@ -326,18 +351,25 @@ class DPMeans(WithoutCollections, MomentsSummary, DenseInput, NewRows, ClusterMi
             warn_not_converged(self, int(self.max_iter), "sweeps", "raise max_iter")
         if self.cluster_penalty_ > 0 and self.n_clusters_ > max(_MANY, n / 10):
             warn_user(
-                f"DPMeans opened {self.n_clusters_} clusters for {n} rows: lambda^2 = {self.cluster_penalty_:.4g} is not larger than "
-                "typical squared distances within clusters. Try a larger cluster_penalty, or n_clusters or max_clusters.",
+                f"DPMeans opened {self.n_clusters_} clusters for {n} rows: lambda^2 = "
+                f"{self.cluster_penalty_:.4g} is not larger than "
+                "typical squared distances within clusters. Try a larger cluster_penalty, or n_clusters or "
+                "max_clusters.",
             )
 
     @available_if(  # type: ignore[untyped-decorator]
-        lambda self: not self.covariance.startswith("full") if isinstance(self.covariance, str) else np.ndim(self.covariance) == 2
+        lambda self: (
+            not self.covariance.startswith("full")
+            if isinstance(self.covariance, str)
+            else np.ndim(self.covariance) == 2
+        )
     )
     @all_or_nothing
     def partial_fit(self, X: ArrayLike, y: Any = None, sample_weight: ArrayLike | None = None) -> DPMeans:
         """Update the clusters with more rows: one serial sweep over the new rows, then the means follow.
 
-        The first call is a `fit`. A centre is the mean of all rows it ever received. Not for a covariance per cluster.
+        The first call is a `fit`. A centre is the mean of all rows it ever received. Not for a covariance per
+        cluster.
 
         Parameters
         ----------
@@ -353,7 +385,10 @@ class DPMeans(WithoutCollections, MomentsSummary, DenseInput, NewRows, ClusterMi
         if not hasattr(self, "cluster_centers_"):
             return self.fit(X, sample_weight=sample_weight)
         if hasattr(self, "covariances_"):
-            raise ValueError("partial_fit updates spherical clusters only; this model was fitted with full covariances. Use fit.")
+            raise ValueError(
+                "partial_fit updates spherical clusters only; this model was fitted with full covariances. "
+                "Use fit."
+            )
         self._check_parameters()
         given = self._read_rows(X, reset=False)
         table, weight = whitened(given, self._shape), check_weight(sample_weight, len(given))
@@ -368,7 +403,9 @@ class DPMeans(WithoutCollections, MomentsSummary, DenseInput, NewRows, ClusterMi
         before = np.zeros(rows.K)
         before[: self.n_clusters_] = self.cluster_sizes_
         self.cluster_sizes_ = before + batch
-        share = np.divide(batch, self.cluster_sizes_, out=np.zeros(rows.K), where=self.cluster_sizes_ > 0)[:, None]
+        share = np.divide(batch, self.cluster_sizes_, out=np.zeros(rows.K), where=self.cluster_sizes_ > 0)[
+            :, None
+        ]
         centers = rows.mu.copy()
         changed = batch > 0
         centers[changed] += share[changed] * (data.means(rows.sums, rows.K)[changed] - centers[changed])
@@ -386,7 +423,12 @@ class DPMeans(WithoutCollections, MomentsSummary, DenseInput, NewRows, ClusterMi
         return self
 
     def penalty_path(
-        self, X: ArrayLike, n_clusters: int | None = None, sample_weight: ArrayLike | None = None, *, scale: str = "price"
+        self,
+        X: ArrayLike,
+        n_clusters: int | None = None,
+        sample_weight: ArrayLike | None = None,
+        *,
+        scale: str = "price",
     ) -> Floats:
         """lambda^2 for every number of clusters.
 
@@ -398,9 +440,9 @@ class DPMeans(WithoutCollections, MomentsSummary, DenseInput, NewRows, ClusterMi
         sample_weight : array (n,), optional
             Rows of weight 0 are left out.
         scale : {"price", "radius"}, default="price"
-            "price": the gain of the next cut of the search, at and above which k clusters are enough in J (for ``mode="lowest"`` and
-            `max_clusters`). "radius": squared distances of a farthest-first traversal, at which the paper's algorithm finds about k
-            clusters.
+            "price": the gain of the next cut of the search, at and above which k clusters are enough in J
+            (for ``mode="lowest"`` and `max_clusters`). "radius": squared distances of a farthest-first
+            traversal, at which the paper's algorithm finds about k clusters.
 
         Returns
         -------
@@ -420,11 +462,21 @@ class DPMeans(WithoutCollections, MomentsSummary, DenseInput, NewRows, ClusterMi
         names = open_source(X).names
         table = whitened(table, self._known_shape(table.shape[1]))
         most = len(table) + 1  # all later values are 0, too
-        wanted = check_number("n_clusters", min(len(table), 100) if n_clusters is None else n_clusters, least=1, most=_MOST, whole=True)
+        wanted = check_number(
+            "n_clusters",
+            min(len(table), 100) if n_clusters is None else n_clusters,
+            least=1,
+            most=_MOST,
+            whole=True,
+        )
         data = DenseData(table, check_weight(sample_weight, len(table)), effective_n_threads(self.n_threads))
         data.check_ranges(names)
         K = min(int(wanted), most)
-        path = price_path(LocalRows(data), K, seed_of(self.random_state)) if scale == "price" else farthest_first(data, K)[1]
+        path = (
+            price_path(LocalRows(data), K, seed_of(self.random_state))
+            if scale == "price"
+            else farthest_first(data, K)[1]
+        )
         return np.concatenate([path, np.zeros(int(wanted) - len(path))])
 
     def _given_labels(self, n: int) -> Labels | None:
@@ -448,12 +500,19 @@ class DPMeans(WithoutCollections, MomentsSummary, DenseInput, NewRows, ClusterMi
         D, labels, max_iter = data.X.shape[1], start.labels.copy(), int(self.max_iter)
         if 0 < penalty < _SMALLEST_PENALTY * data.scatter / data.total:
             raise ValueError(
-                f"cluster_penalty={penalty!r} is less than {_SMALLEST_PENALTY:g} of the variance of the table; covariances are divided by "
+                f"cluster_penalty={penalty!r} is less than {_SMALLEST_PENALTY:g} of the variance of the "
+                "table; covariances are divided by "
                 "it and overflow. Raise it."
             )
         if isinstance(self.covariance, str) and isinstance(self.init, str) and self.init == "auto":
-            labels = k_means_labels(data, min(int(self.n_clusters or len(start.sizes)), len(data)), seed, max_iter)
-        prior = 1e-3 * data.scatter / (data.total * D) if self.covariance_prior is None else float(self.covariance_prior)
+            labels = k_means_labels(
+                data, min(int(self.n_clusters or len(start.sizes)), len(data)), seed, max_iter
+            )
+        prior = (
+            1e-3 * data.scatter / (data.total * D)
+            if self.covariance_prior is None
+            else float(self.covariance_prior)
+        )
         model = gaussian.model_of(self.covariance, penalty, prior, int(labels.max()) + 1, D)
         fit = gaussian.descend(data.X, weight, labels, model, max_iter)
         if self.covariance_price is not None and model.known is None:
@@ -475,13 +534,17 @@ class DPMeans(WithoutCollections, MomentsSummary, DenseInput, NewRows, ClusterMi
         few = rows[rows <= D]
         if model.known is None and not model.sized and len(few):
             warn_user(
-                f"{len(few)} of {len(rows)} clusters have at most D = {D} rows ({', '.join(map(str, few[:10]))}): their covariances "
-                "are singular up to covariance_prior. Give labels as init, fewer clusters, a larger covariance_prior, or "
+                f"{len(few)} of {len(rows)} clusters have at most D = {D} rows "
+                f"({', '.join(map(str, few[:10]))}): their covariances "
+                "are singular up to covariance_prior. Give labels as init, fewer clusters, a larger "
+                "covariance_prior, or "
                 "covariance='full-sized'.",
             )
         return moments
 
-    def _set_spherical_state(self, penalty: float, limit: float, shape: tuple[Floats, Floats] | None, fit: SphericalFit) -> None:
+    def _set_spherical_state(
+        self, penalty: float, limit: float, shape: tuple[Floats, Floats] | None, fit: SphericalFit
+    ) -> None:
         self.cluster_penalty_, self._limit, self._shape, self.labels_ = penalty, limit, shape, fit.labels
         self.cluster_centers_, self.cluster_sizes_ = _restored(fit.centers, shape), fit.sizes
         self.n_clusters_, self.inertia_ = len(fit.sizes), fit.inertia
@@ -494,10 +557,14 @@ class DPMeans(WithoutCollections, MomentsSummary, DenseInput, NewRows, ClusterMi
         if isinstance(self.covariance, str):
             check_choice("covariance", self.covariance, COVARIANCES, "or an array of known covariances")
         if self.mode == "lowest" and not (isinstance(self.init, str) and self.init == "auto"):
-            raise ValueError(f"mode='lowest' searches for its start, got init={shown(self.init)}; pass init='auto', or mode='collapsed'.")
+            raise ValueError(
+                f"mode='lowest' searches for its start, got init={shown(self.init)}; pass init='auto', or "
+                "mode='collapsed'."
+            )
         if self.n_clusters is not None and not isinstance(self.cluster_penalty, str):
             raise ValueError(
-                f"cluster_penalty={self.cluster_penalty!r} and n_clusters={self.n_clusters!r} both determine the number of clusters; leave "
+                f"cluster_penalty={self.cluster_penalty!r} and n_clusters={self.n_clusters!r} both "
+                "determine the number of clusters; leave "
                 "one out (max_clusters bounds the number for a given penalty)."
             )
 

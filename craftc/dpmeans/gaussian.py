@@ -1,8 +1,10 @@
-"""DP-means with a covariance for every cluster (MAD-Bayes, Appendix E): a local method that starts from labels.
+"""DP-means with a covariance for every cluster (MAD-Bayes, Appendix E): a local method that starts from
+labels.
 
     sum_k [ sum_n (x_n - mu_k)' Sigma_k^-1 (x_n - mu_k) + lambda^2 log|Sigma_k| + phi tr Sigma_k^-1 ]
 
-Without the phi term of an inverse Wishart prior the objective has no minimum: a cluster of at most D rows has log|Sigma_k| = -inf.
+Without the phi term of an inverse Wishart prior the objective has no minimum: a cluster of at most D rows has
+log|Sigma_k| = -inf.
 """
 
 from __future__ import annotations
@@ -37,7 +39,8 @@ class Gaussian:
     phi : float
         Prior scatter, squared units of the table.
     sized : bool
-        Count n_k log|Sigma_k| instead of log|Sigma_k|: every row pays (classification EM), so that small clusters have no advantage.
+        Count n_k log|Sigma_k| instead of log|Sigma_k|: every row pays (classification EM), so that small
+        clusters have no advantage.
     known : ndarray (K, D, D) or None
         Given covariances, which are not fitted.
     """
@@ -69,21 +72,32 @@ class GaussianFit(FitResult):
 
 
 def model_of(covariance: str | NDArray[np.float64], penalty: float, prior: float, K: int, D: int) -> Gaussian:
-    """The model for the parameter `covariance` of DPMeans and K clusters in D columns; raise unless they fit together."""
+    """The model for the parameter `covariance` of DPMeans and K clusters in D columns; raise unless they fit
+    together.
+    """
     known = None
     if not isinstance(covariance, str):
         known = numbers_of("covariance", covariance, f"of shape ({D}, {D}) or ({K}, {D}, {D})")
-        if known.shape != (K, D, D) or not np.isfinite(known).all() or not np.allclose(known, known.swapaxes(1, 2)):
+        if (
+            known.shape != (K, D, D)
+            or not np.isfinite(known).all()
+            or not np.allclose(known, known.swapaxes(1, 2))
+        ):
             raise ValueError(
-                f"covariance must be finite and symmetric, of shape ({D}, {D}) or (K, {D}, {D}) with K = {K}, the clusters of the "
+                f"covariance must be finite and symmetric, of shape ({D}, {D}) or (K, {D}, {D}) with K = "
+                f"{K}, the clusters of the "
                 f"spherical fit; got shape {known.shape}. Pass labels as init to fix K."
             )
     if not 0 < penalty < np.inf:
-        raise ValueError(f"Full covariances need 0 < cluster_penalty < inf (Sigma = scatter / lambda^2), got {penalty}.")
+        raise ValueError(
+            f"Full covariances need 0 < cluster_penalty < inf (Sigma = scatter / lambda^2), got {penalty}."
+        )
     return Gaussian(penalty, prior, known is None and covariance == "full-sized", known)
 
 
-def descend(X: NDArray[Any], weight: Floats | None, labels: Labels, model: Gaussian, max_iter: int) -> GaussianFit:
+def descend(
+    X: NDArray[Any], weight: Floats | None, labels: Labels, model: Gaussian, max_iter: int
+) -> GaussianFit:
     """Alternate shapes and labels until no row moves. `labels` (0..K-1, none empty) are updated in place."""
     w = np.ones(len(X)) if weight is None else weight
     K = int(labels.max()) + 1
@@ -98,14 +112,20 @@ def descend(X: NDArray[Any], weight: Floats | None, labels: Labels, model: Gauss
         return "moving" if moved else "converged", objective(w, distance, shapes, model)
 
     path: list[float] = []
-    n_iter, converged = iterate_until_converged(step, path, max_iter, slack=lambda J: 1e-9 * (1.0 + abs(J) + float(w @ distance)))
+    n_iter, converged = iterate_until_converged(
+        step, path, max_iter, slack=lambda J: 1e-9 * (1.0 + abs(J) + float(w @ distance))
+    )
     return GaussianFit(path[-1], path, n_iter, converged, labels, shapes, model)
 
 
-def vary(X: NDArray[Any], weight: Floats | None, fit: GaussianFit, price: float, most: int, max_iter: int) -> GaussianFit:
-    """Remove and split clusters as long as the objective + price (K - 1) falls; the best of all single moves at a time, K at most `most`.
+def vary(
+    X: NDArray[Any], weight: Floats | None, fit: GaussianFit, price: float, most: int, max_iter: int
+) -> GaussianFit:
+    """Remove and split clusters as long as the objective + price (K - 1) falls; the best of all single moves
+    at a time, K at most `most`.
 
-    A removed cluster leaves its rows to the nearest others; a split one is cut at its mean, across its longest axis. The descent follows.
+    A removed cluster leaves its rows to the nearest others; a split one is cut at its mean, across its
+    longest axis. The descent follows.
     """
 
     def total(one: GaussianFit) -> float:
@@ -156,8 +176,12 @@ def _trace_of_inverse(factor: Floats) -> float:
     return float((inverse**2).sum())
 
 
-def _shapes(X: NDArray[Any], w: Floats, labels: Labels, K: int, model: Gaussian, before: Shapes | None) -> Shapes:
-    """Exact minimisers given the labels; an empty cluster keeps its mean and the prior's covariance (sized: it is removed)."""
+def _shapes(
+    X: NDArray[Any], w: Floats, labels: Labels, K: int, model: Gaussian, before: Shapes | None
+) -> Shapes:
+    """Exact minimisers given the labels; an empty cluster keeps its mean and the prior's covariance (sized:
+    it is removed).
+    """
     D = X.shape[1]
     sizes = np.bincount(labels, w, K).astype(np.float64)
     means = np.zeros((K, D)) if before is None else before.means.copy()
@@ -177,7 +201,8 @@ def _shapes(X: NDArray[Any], w: Floats, labels: Labels, K: int, model: Gaussian,
         covariances[k] /= model.penalty * (max(sizes[k], _LIGHTEST) if model.sized else 1.0)
         if model.phi == 0 and 0 < np.count_nonzero(w[rows]) <= D:
             raise ValueError(
-                f"Cluster {k} has {len(rows)} rows in {D} dimensions: with covariance_prior=0 its covariance is singular (no determinant). "
+                f"Cluster {k} has {len(rows)} rows in {D} dimensions: with covariance_prior=0 its "
+                "covariance is singular (no determinant). "
                 "Set covariance_prior > 0, or raise cluster_penalty for fewer clusters."
             )
     factors, log_det = np.zeros_like(covariances), np.full(K, np.inf)
@@ -191,7 +216,10 @@ def _shapes(X: NDArray[Any], w: Floats, labels: Labels, K: int, model: Gaussian,
 
 def _cholesky(covariance: Floats, k: int, model: Gaussian) -> Floats:
     if not np.isfinite(covariance).all():
-        raise ValueError(f"The covariance of cluster {k} overflows float64; raise cluster_penalty or lower covariance_prior.")
+        raise ValueError(
+            f"The covariance of cluster {k} overflows float64; raise cluster_penalty or lower "
+            "covariance_prior."
+        )
     try:
         factor: Floats = cho_factor(covariance, lower=True)[0]
     except np.linalg.LinAlgError:
@@ -201,7 +229,9 @@ def _cholesky(covariance: Floats, k: int, model: Gaussian) -> Floats:
 
 
 def mahalanobis(X: NDArray[Any], shapes: Shapes, k: int) -> Floats:
-    """(n,) squared Mahalanobis distance of every row to cluster k; the bits of a row depend on that row alone."""
+    """(n,) squared Mahalanobis distance of every row to cluster k; the bits of a row depend on that row
+    alone.
+    """
     factor, out = shapes.factors[k], np.zeros(len(X))
     for first in range(0, len(X), _CHUNK):
         rows = slice(first, first + _CHUNK)
@@ -246,18 +276,29 @@ def _assign(X: NDArray[Any], w: Floats, labels: Labels, shapes: Shapes, model: G
 
 def known_shape(covariance: NDArray[np.float64], D: int) -> tuple[Floats, Floats]:
     """The Cholesky factor L of one known covariance and its inverse; raise unless there is one."""
-    if not np.isfinite(covariance).all() or not np.allclose(covariance, covariance.T) or covariance.shape != (D, D):
-        raise ValueError(f"covariance must be finite and symmetric, of shape ({D}, {D}) or (K, {D}, {D}), got {covariance!r}.")
+    if (
+        not np.isfinite(covariance).all()
+        or not np.allclose(covariance, covariance.T)
+        or covariance.shape != (D, D)
+    ):
+        raise ValueError(
+            f"covariance must be finite and symmetric, of shape ({D}, {D}) or (K, {D}, {D}), got "
+            f"{covariance!r}."
+        )
     try:
         factor: Floats = np.linalg.cholesky(covariance).astype(np.float64, copy=False)
     except np.linalg.LinAlgError:
-        raise ValueError("The known covariance is not positive definite; pass a positive definite one.") from None
+        raise ValueError(
+            "The known covariance is not positive definite; pass a positive definite one."
+        ) from None
     inverse: Floats = np.tril(solve_triangular(factor, np.eye(D), lower=True))
     return factor, inverse
 
 
 def multiplied(X: NDArray[Any], factor: Floats) -> NDArray[Any]:
-    """Rows times the transpose of a lower triangle, column by column: the bits of a row depend on that row alone."""
+    """Rows times the transpose of a lower triangle, column by column: the bits of a row depend on that row
+    alone.
+    """
     out = np.zeros(X.shape)
     for first in range(0, len(X), _CHUNK):
         rows = slice(first, first + _CHUNK)
@@ -269,5 +310,9 @@ def multiplied(X: NDArray[Any], factor: Floats) -> NDArray[Any]:
 def select(shapes: Shapes, clusters: NDArray[np.intp]) -> Shapes:
     """Some clusters, in the given order."""
     return replace(
-        shapes, **{name: getattr(shapes, name)[clusters] for name in ("sizes", "means", "covariances", "factors", "log_det")}
+        shapes,
+        **{
+            name: getattr(shapes, name)[clusters]
+            for name in ("sizes", "means", "covariances", "factors", "log_det")
+        },
     )

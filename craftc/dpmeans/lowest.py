@@ -1,12 +1,14 @@
-"""The partition with the lowest J that cuts, merges and moves of single rows find, whatever its number of clusters."""
+"""The partition with the lowest J that cuts, merges and moves of single rows find, whatever its number of
+clusters.
+"""
 
 from __future__ import annotations
 
 from craftc._common.dense_data import DenseData
 from craftc._common.labels import compact
 from craftc._common.typing import Floats, Labels
-from craftc.dpmeans.bounded_rows import nearest
 from craftc.dpmeans.descent import Descent
+from craftc.dpmeans.rows.bounded import nearest
 from craftc.dpmeans.split_search import SplitSearch
 
 _CYCLES = 8
@@ -30,7 +32,10 @@ def lowest(data: DenseData, price: float, cap: int, centers: Floats, free: bool)
     free : bool
         Whether the number of clusters may change.
     """
-    search, before = SplitSearch(data, labels=compact(nearest(data.X, centers, data.n_threads)[0])), float("inf")
+    search, before = (
+        SplitSearch(data, labels=compact(nearest(data.X, centers, data.n_threads)[0])),
+        float("inf"),
+    )
     for _ in range(_CYCLES):
         if free:
             while len(search.grow(cap, price)):

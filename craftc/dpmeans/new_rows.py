@@ -14,7 +14,7 @@ from craftc._common.typing import Floats, Labels
 from craftc._kernels import dpmeans as _kernel
 from craftc.distributed.collections import feature_names_out, rowwise
 from craftc.dpmeans import gaussian
-from craftc.dpmeans.bounded_rows import nearest
+from craftc.dpmeans.rows.bounded import nearest
 
 _FAR = 520  # binary exponent of the unit of distances whose squares overflow
 
@@ -43,7 +43,8 @@ class NewRows(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         ----------
         X : array, data frame (n, D) or Dask collection, whose result is lazy
         open_cluster : bool, default=False
-            Label rows further than lambda from every centre, which would open a cluster, -1 (not for a covariance per cluster).
+            Label rows further than lambda from every centre, which would open a cluster, -1 (not for a
+            covariance per cluster).
 
         Returns
         -------
@@ -53,8 +54,12 @@ class NewRows(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         table = self._read_rows(X, reset=False)
         if hasattr(self, "covariances_"):
             if open_cluster:
-                raise ValueError("open_cluster=True is not defined for full covariances; pass open_cluster=False.")
-            labels: Labels = gaussian.costs(table, self._shapes, self._gaussian).argmin(axis=1).astype(np.int32)
+                raise ValueError(
+                    "open_cluster=True is not defined for full covariances; pass open_cluster=False."
+                )
+            labels: Labels = (
+                gaussian.costs(table, self._shapes, self._gaussian).argmin(axis=1).astype(np.int32)
+            )
             return labels
         centers = whitened(self.cluster_centers_, self._shape)
         labels, squared = nearest(whitened(table, self._shape), centers, effective_n_threads(self.n_threads))
@@ -87,7 +92,9 @@ class NewRows(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
             far = np.flatnonzero(np.isinf(out).any(axis=1))
             if len(far):  # squares overflow: in units in which they do not
                 scaled = np.empty((len(far), self.n_clusters_))
-                _kernel.distances(np.ldexp(rows[far].astype(np.float64), -_FAR), np.ldexp(centers, -_FAR), scaled, threads)
+                _kernel.distances(
+                    np.ldexp(rows[far].astype(np.float64), -_FAR), np.ldexp(centers, -_FAR), scaled, threads
+                )
                 np.sqrt(out, out=out)
                 out[far] = np.ldexp(np.sqrt(scaled), _FAR)
                 return out

@@ -1,4 +1,6 @@
-"""lambda^2 of DP-means from the table: as a price by the search, as a radius by farthest-first traversal and the choice along it."""
+"""lambda^2 of DP-means from the table: as a price by the search, as a radius by farthest-first traversal and
+the choice along it.
+"""
 
 from __future__ import annotations
 
@@ -33,9 +35,11 @@ _HALVINGS = 5
 
 
 def farthest_first(data: DenseData, n_clusters: int) -> tuple[NDArray[np.intp], Floats]:
-    """Rows of a farthest-first traversal from the grand mean, and their squared distances when they were added (Kulis & Jordan 2012).
+    """Rows of a farthest-first traversal from the grand mean, and their squared distances when they were
+    added (Kulis & Jordan 2012).
 
-    The k-th distance is the lambda^2 at which serial DP-means opens about k clusters. The first row wins a tie.
+    The k-th distance is the lambda^2 at which serial DP-means opens about k clusters. The first row wins a
+    tie.
     """
     X, n = data.X, len(data)
     rows, found = np.zeros(n_clusters, np.intp), np.zeros(n_clusters)
@@ -51,8 +55,11 @@ def farthest_first(data: DenseData, n_clusters: int) -> tuple[NDArray[np.intp], 
     return rows, found
 
 
-def choose_penalty(rows: DenseData, fit: Callable[[float], SphericalFit], cap: int) -> tuple[float, SphericalFit]:
-    """The lambda^2 along the farthest-first path whose partition has the smallest description length; one cluster is a candidate.
+def choose_penalty(
+    rows: DenseData, fit: Callable[[float], SphericalFit], cap: int
+) -> tuple[float, SphericalFit]:
+    """The lambda^2 along the farthest-first path whose partition has the smallest description length; one
+    cluster is a candidate.
 
     Parameters
     ----------
@@ -65,8 +72,8 @@ def choose_penalty(rows: DenseData, fit: Callable[[float], SphericalFit], cap: i
     Returns
     -------
     float
-        lambda^2, about the largest that gives this partition; the first of the path (no row is further from the mean) if one
-        cluster is best.
+        lambda^2, about the largest that gives this partition; the first of the path (no row is further from
+        the mean) if one cluster is best.
     SphericalFit
         The partition.
     """
@@ -83,7 +90,8 @@ def choose_penalty(rows: DenseData, fit: Callable[[float], SphericalFit], cap: i
             break
         if length(found) < length(best) - 1e-9:
             chosen, best, k_best = penalty, found, k
-    # values up to the previous one may give the same clusters; the largest that does is the most robust to outliers
+    # values up to the previous one may give the same clusters; the largest that does is the most robust to
+    # outliers
     too_large = path[max(k_best - 1, 0)]
     for _ in range(_HALVINGS if k_best else 0):
         penalty = math.sqrt(chosen) * math.sqrt(too_large)
@@ -95,8 +103,11 @@ def choose_penalty(rows: DenseData, fit: Callable[[float], SphericalFit], cap: i
     return chosen, best
 
 
-def choose_by_sample(rows: Any, fit: Callable[[DenseData, float], SphericalFit], cap: int, seed: int) -> tuple[float, Any]:
-    """The lambda^2 of :func:`choose_penalty`; for a large table that of a sample, and the partition of all rows by its centres.
+def choose_by_sample(
+    rows: Any, fit: Callable[[DenseData, float], SphericalFit], cap: int, seed: int
+) -> tuple[float, Any]:
+    """The lambda^2 of :func:`choose_penalty`; for a large table that of a sample, and the partition of all
+    rows by its centres.
 
     `rows` is a LocalRows or PartitionedRows.
     """
@@ -105,11 +116,14 @@ def choose_by_sample(rows: Any, fit: Callable[[DenseData, float], SphericalFit],
         return choose_penalty(data, partial(fit, data), cap)[0], None
     sample = sample_of(rows, ROWS_SEARCHED, seed)
     penalty, best = choose_penalty(sample, partial(fit, sample), cap)
-    # rows outside the sample may be further out; neither they nor small moves of the means should open clusters
+    # rows outside the sample may be further out; neither they nor small moves of the means should open
+    # clusters
     return max(penalty, _MARGIN * rows.farthest(best.centers)[0]), rows.nearest_labels(best.centers)
 
 
-def searched_centers(rows: Any, penalty: Any, n_clusters: int | None, cap: int, seed: int, whole: bool) -> tuple[float, Floats]:
+def searched_centers(
+    rows: Any, penalty: Any, n_clusters: int | None, cap: int, seed: int, whole: bool
+) -> tuple[float, Floats]:
     """lambda^2 as the price of a cluster, and the centres (K, D) of the search.
 
     Parameters
@@ -118,7 +132,8 @@ def searched_centers(rows: Any, penalty: Any, n_clusters: int | None, cap: int, 
     penalty : float or "auto"
         "auto": the middle of the prices at which neither a cut nor a merge pays.
     n_clusters : int, optional
-        Number of clusters; None: those that pay at the price or, at the price "auto", give the smallest description length.
+        Number of clusters; None: those that pay at the price or, at the price "auto", give the smallest
+        description length.
     cap : int
         Maximal number of clusters.
     seed : int
@@ -144,7 +159,9 @@ def searched_centers(rows: Any, penalty: Any, n_clusters: int | None, cap: int, 
 
 
 def _of_any_number(rows: Any, cap: int, seed: int, whole: bool) -> SplitSearch:
-    """The search for the shortest description; once more, in more rows of a large table, where it finds many clusters."""
+    """The search for the shortest description; once more, in more rows of a large table, where it finds many
+    clusters.
+    """
     few, more = (rows.n_counted if whole else _rows_searched(rows, n) for n in (1, None))
     search = _shortest(_some(rows, few, seed), cap)
     return _shortest(_some(rows, more, seed), cap) if few < min(more, _MOST * search.K) else search
@@ -164,7 +181,9 @@ def sample_of(rows: Any, n: int, seed: int) -> DenseData:
 
 
 def some_rows(rows: Any, seed: int, n_clusters: int | None = None) -> DenseData:
-    """The rows of weight > 0, or of a large table as many as are searched for a number of clusters that is given or not."""
+    """The rows of weight > 0, or of a large table as many as are searched for a number of clusters that is
+    given or not.
+    """
     return _some(rows, _rows_searched(rows, n_clusters), seed)
 
 
@@ -176,13 +195,19 @@ def _some(rows: Any, n: int, seed: int) -> DenseData:
 def _rows_searched(rows: Any, n_clusters: int | None) -> int:
     """Rows in which a number of clusters is searched for, or any number."""
     n, fitting = rows.n_counted, _CELLS_SEARCHED // rows.table.n_columns
-    most = min(fitting, ROWS_SEARCHED) if n_clusters is None else min(max(fitting, _LEAST * n_clusters), _MOST * n_clusters)
+    most = (
+        min(fitting, ROWS_SEARCHED)
+        if n_clusters is None
+        else min(max(fitting, _LEAST * n_clusters), _MOST * n_clusters)
+    )
     most = max(most, _FEWEST_SEARCHED)
     return int(n if n <= max(most, ROWS_SEARCHED) else most)
 
 
 def price_path(rows: Any, n_clusters: int, seed: int) -> Floats:
-    """(n_clusters,) for every number of clusters from 1 on, the price of a cluster above which no further cut pays."""
+    """(n_clusters,) for every number of clusters from 1 on, the price of a cluster above which no further cut
+    pays.
+    """
     sample = some_rows(rows, seed)
     search, found, path = SplitSearch(sample), np.empty(0), np.zeros(n_clusters)
     while len(found) < n_clusters and len(gains := search.grow(n_clusters + 1)):
@@ -197,14 +222,19 @@ def _length(data: DenseData, sizes: Floats, inertia: float) -> float:
 
 
 def paper_mode(rows: Any, penalty: float, seed: int) -> str:
-    """The mode of the paper's algorithm: "serial" where lambda^2 is above typical squared distances of two rows of a cluster.
+    """The mode of the paper's algorithm: "serial" where lambda^2 is above typical squared distances of two
+    rows of a cluster.
 
-    Below them serial sweeps open clusters at rows within clusters. The squared distance of two rows is twice that of a row and its mean,
-    which delayed sweeps of a sample give; they only lower it, and end where lambda^2 is above it. Where they open too many clusters for
-    that, nearest rows decide.
+    Below them serial sweeps open clusters at rows within clusters. The squared distance of two rows is twice
+    that of a row and its mean, which delayed sweeps of a sample give; they only lower it, and end where
+    lambda^2 is above it. Where they open too many clusters for that, nearest rows decide.
     """
     n = rows.n_counted
-    sample = rows.counted() if n <= _MODE_ROWS else rows.gathered(spread(n, _MODE_ROWS, seed, DPMeansStream.MODE_SAMPLE))
+    sample = (
+        rows.counted()
+        if n <= _MODE_ROWS
+        else rows.gathered(spread(n, _MODE_ROWS, seed, DPMeansStream.MODE_SAMPLE))
+    )
     most = len(sample) // _ROWS_PER_RADIUS
     descent = Descent(sample, penalty, most + 1, None, sample.order(0, 0))
 

@@ -10,8 +10,8 @@ from craftc._common.random import DPMeansStream, drawn, uniform
 from craftc._common.threads import threads_for
 from craftc._common.typing import Floats, Labels
 from craftc._kernels import dpmeans as _kernel
-from craftc.dpmeans.bounded_rows import nearest
 from craftc.dpmeans.descent import Descent, SphericalFit
+from craftc.dpmeans.rows.bounded import nearest
 
 _STARTS = 10
 _NO_ORDER = np.empty(0, np.int32)
@@ -39,7 +39,9 @@ def random_row(data: DenseData, seed: int, start: int) -> Floats:
 
 
 def _seeds(data: DenseData, K: int, seed: int, start: int) -> Floats:
-    """(at most K, D) different rows, each drawn in proportion to its squared distance to the nearest one before."""
+    """(at most K, D) different rows, each drawn in proportion to its squared distance to the nearest one
+    before.
+    """
     draws = uniform(seed, DPMeansStream.SEED, start, np.arange(K))
     squared, weights = np.full(len(data), np.inf), _weights(data)
     rows = [drawn(np.cumsum(weights), draws[0])]
@@ -55,4 +57,3 @@ def _seeds(data: DenseData, K: int, seed: int, start: int) -> Floats:
 
 def _weights(data: DenseData) -> Floats:
     return data.weight.astype(np.float64) if len(data.weight) else np.ones(len(data))
-

@@ -1,4 +1,6 @@
-"""The search for a partition with few clusters of low scatter: best-first cuts, sweeps, cheapest merges, exchanges of the two."""
+"""The search for a partition with few clusters of low scatter: best-first cuts, sweeps, cheapest merges,
+exchanges of the two.
+"""
 
 from __future__ import annotations
 
@@ -21,9 +23,13 @@ _ROUNDS = 32  # of exchanges
 _PAYS = 1.0 + 1e-9  # what rounding may feign
 _MAY_PAY = 0.2  # share of the cost of a merge above which a cut may still pay after the sweeps
 _TRIALS = 12  # of these, one by one
-_PATIENCE = 16  # clusters beyond twice the best number that are tried though the description does not become shorter
+_PATIENCE = (
+    16  # clusters beyond twice the best number that are tried though the description does not become shorter
+)
 _UNCERTAIN = 64  # clusters up to which the cuts of very many clusters may gain as little as those of noise
-_CLEAR = 8.0  # cheapest merge over best cut above which clusters are clear: the ratio of equal pieces of a line
+_CLEAR = (
+    8.0  # cheapest merge over best cut above which clusters are clear: the ratio of equal pieces of a line
+)
 _FEWEST = 4  # rows, or weight, of a cluster that is clear
 #: Clusters up to which all pairs are compared.
 MOST_PAIRED = 1024
@@ -170,7 +176,9 @@ class SplitSearch:
         return self._gains
 
     def grow(self, most: int, least: float = 0.0) -> Floats:
-        """Cut the clusters that gain more than `least` and nearly as much as the best, up to `most` clusters; returns the gains."""
+        """Cut the clusters that gain more than `least` and nearly as much as the best, up to `most` clusters;
+        returns the gains.
+        """
         gains = self.gains()
         chosen = np.flatnonzero((gains > least * _PAYS) & (gains >= self._schedule.share * gains.max()))
         chosen = chosen[np.argsort(-gains[chosen], kind="stable")][: max(most - self.K, 0)]
@@ -196,7 +204,9 @@ class SplitSearch:
         self._moved[clusters] = np.inf
 
     def cut_clear(self, most: int, price: float) -> None:
-        """Cut clusters that are clearly two, up to `most` clusters: the cut gains more than the price, and much more than further cuts."""
+        """Cut clusters that are clearly two, up to `most` clusters: the cut gains more than the price, and
+        much more than further cuts.
+        """
         for _ in range(_ROUNDS):
             gains, before, K = self.gains(), self._present(), self.K
             chosen = np.flatnonzero(gains > price * _PAYS)
@@ -204,7 +214,9 @@ class SplitSearch:
             if K + len(chosen) > self.K:  # rows have moved since the cuts were sought, and left one side
                 return self._return_to(before)
             sides = np.stack([chosen, np.arange(K, self.K)])
-            clear = (gains[chosen] >= _CLEAR * self.gains()[sides].max(axis=0)) & (self.sizes[sides].min(axis=0) >= _FEWEST)
+            clear = (gains[chosen] >= _CLEAR * self.gains()[sides].max(axis=0)) & (
+                self.sizes[sides].min(axis=0) >= _FEWEST
+            )
             self._return_to(before)
             chosen = chosen[clear][np.argsort(-gains[chosen][clear], kind="stable")][: max(most - K, 0)]
             if not len(chosen):
@@ -248,7 +260,9 @@ class SplitSearch:
         self.sweep(_SWEEPS)
 
     def shrink(self, n_clusters: int, price: float) -> None:
-        """Merge the cheapest pairs while there are more than `n_clusters` clusters, or a merge costs less than the price of one."""
+        """Merge the cheapest pairs while there are more than `n_clusters` clusters, or a merge costs less
+        than the price of one.
+        """
         if self.K <= MOST_PAIRED:
             steps = self.merges(None if price > 0.0 else self.K - n_clusters)
             last = sum(len(step.sizes) >= n_clusters or step.cost * _PAYS < price for step in steps)
@@ -258,17 +272,24 @@ class SplitSearch:
     # ---- exchanges ----
 
     def exchange(self) -> None:
-        """Cut a cluster and merge two others where that lowers the inertia, as often as it does; the number of clusters stays."""
+        """Cut a cluster and merge two others where that lowers the inertia, as often as it does; the number
+        of clusters stays.
+        """
         if not 2 < self.K <= MOST_PAIRED:
             return
         for _ in range(_ROUNDS):
             together = self._exchanges(_PAYS)
             halves = [together[: len(together) >> i] for i in range(len(together).bit_length())]
-            if not any(self._lowers(triples) for triples in halves + [[one] for one in self._exchanges(_MAY_PAY)[:_TRIALS]]):
+            if not any(
+                self._lowers(triples)
+                for triples in halves + [[one] for one in self._exchanges(_MAY_PAY)[:_TRIALS]]
+            ):
                 return
 
     def _exchanges(self, least: float) -> list[tuple[int, int, int]]:
-        """Disjoint triples (cut, merged, merged) whose cut gains more than a share of what the merge costs, cheapest merges first."""
+        """Disjoint triples (cut, merged, merged) whose cut gains more than a share of what the merge costs,
+        cheapest merges first.
+        """
         gains, costs = self.gains(), np.triu(merge_costs(self.centers, self.sizes))
         first, second = np.nonzero((costs > 0.0) & (least * costs < gains.max()))
         found: list[tuple[int, int, int]] = []
@@ -340,14 +361,18 @@ class SplitSearch:
         while self._improve(few, length):
             shortest, before = length(self.sizes, self.inertia), self._present()
             self.exchange()
-            if length(self.sizes, self.inertia) > shortest:  # it lowers the inertia, not always the description length: no circles
+            if (
+                length(self.sizes, self.inertia) > shortest
+            ):  # it lowers the inertia, not always the description length: no circles
                 self._return_to(before)
 
     def _find_many(self, most: int, best: float, length: Callable[[Floats, float], float]) -> bool:
-        """Go on cutting while that shortens the description; returns whether that finds clear clusters, and a shorter one than `best`.
+        """Go on cutting while that shortens the description; returns whether that finds clear clusters, and a
+        shorter one than `best`.
 
-        Where clusters are many, the first cuts lengthen the description as those of noise do, but later ones shorten it. A continuum
-        and heavy tails have shorter descriptions by many clusters, too, whose cuts gain nearly what their merges cost.
+        Where clusters are many, the first cuts lengthen the description as those of noise do, but later ones
+        shorten it. A continuum and heavy tails have shorter descriptions by many clusters, too, whose cuts
+        gain nearly what their merges cost.
         """
         before, here = np.inf, length(self.sizes, self.inertia)
         while (self.K < _UNCERTAIN or here < before) and len(self.grow(most)):
@@ -363,7 +388,9 @@ class SplitSearch:
         return length(self.sizes, self.inertia) < best
 
     def _merge_to_shortest(self, best: float, length: Callable[[Floats, float], float]) -> bool:
-        """The step of the merges with the shortest description, if that is shorter than `best`; returns whether it is."""
+        """The step of the merges with the shortest description, if that is shorter than `best`; returns
+        whether it is.
+        """
         inertia, chosen = self.inertia, None
         for step in self.merges():
             inertia += step.cost
@@ -399,5 +426,9 @@ class SplitSearch:
 
     def price_range(self) -> tuple[float, float]:
         """The prices of a cluster at which neither the best cut nor the cheapest merge pays."""
-        cheapest = float(merge_costs(self.centers, self.sizes).min()) if 1 < self.K <= MOST_PAIRED else self.data.scatter
+        cheapest = (
+            float(merge_costs(self.centers, self.sizes).min())
+            if 1 < self.K <= MOST_PAIRED
+            else self.data.scatter
+        )
         return float(self.gains().max()), cheapest

@@ -1,7 +1,8 @@
-"""The starts of a fit of DP-means: lambda^2, start partitions, and the best of the descents, wherever the rows are.
+"""The starts of a fit of DP-means: lambda^2, start partitions, and the best of the descents, wherever the
+rows are.
 
-Without a start that the user names, mode "auto" searches for the partition (`split_search`) where the number of clusters is given,
-bounded or open. With lambda^2 alone it is the paper's algorithm.
+Without a start that the user names, mode "auto" searches for the partition (`split_search`) where the number
+of clusters is given, bounded or open. With lambda^2 alone it is the paper's algorithm.
 """
 
 from __future__ import annotations
@@ -17,12 +18,20 @@ from craftc._common.typing import Floats, Labels
 from craftc._common.validation import check_choice
 from craftc.dpmeans.descent import Descent, SphericalFit, Sweeps, limit_of
 from craftc.dpmeans.lowest import lowest
-from craftc.dpmeans.penalty import ROWS_SEARCHED, choose_by_sample, paper_mode, sample_of, searched_centers, some_rows
+from craftc.dpmeans.penalty import (
+    ROWS_SEARCHED,
+    choose_by_sample,
+    paper_mode,
+    sample_of,
+    searched_centers,
+    some_rows,
+)
 from craftc.dpmeans.split_search import MOST_CHOSEN, MOST_PAIRED, SplitSearch, merge_costs
 
 INITS = ("auto", "single", "random", "random-row", "farthest")
 NO_CAP = np.iinfo(np.int32).max
-_TOLERANCE = 1e-4  # relative fall of J, the last or the expected next one, that ends the sweeps of a large table in mode "auto"
+# relative fall of J, the last or the expected next one, that ends the sweeps of a large table in mode "auto"
+_TOLERANCE = 1e-4
 _START_CLUSTERS = 8  # of a random or farthest start when no parameter gives a number
 
 
@@ -38,7 +47,8 @@ class Starts:
     Attributes
     ----------
     limit : float
-        Squared distance beyond which new rows open clusters: lambda^2 of the paper's algorithm, or the largest of the search's partition.
+        Squared distance beyond which new rows open clusters: lambda^2 of the paper's algorithm, or the
+        largest of the search's partition.
     """
 
     def __init__(self, model: Any, rows: Any, seed: int) -> None:
@@ -59,11 +69,15 @@ class Starts:
         """lambda^2 as the price of a cluster, and the partition of the search after sweeps over all rows."""
         model, rows = self.model, self.rows
         whole = model.mode == "lowest"
-        penalty, centers = searched_centers(rows, model.cluster_penalty, model.n_clusters, self.cap, self.seed, whole)
+        penalty, centers = searched_centers(
+            rows, model.cluster_penalty, model.n_clusters, self.cap, self.seed, whole
+        )
         if whole:
             self.mode, free = "collapsed", model.n_clusters is None
             self.cap = self.cap if free else len(centers)
-            fit = self.descend(penalty, rows.labels_of_all(lowest(rows.counted(), penalty, self.cap, centers, free)), 0)
+            fit = self.descend(
+                penalty, rows.labels_of_all(lowest(rows.counted(), penalty, self.cap, centers, free)), 0
+            )
             self.limit = rows.farthest(fit.centers, fit.labels)[0]
         else:
             self.mode, self.cap = "nearest", 0  # clusters open in the search alone
@@ -71,7 +85,9 @@ class Starts:
         return penalty, fit
 
     def exchanged(self, penalty: float, fit: SphericalFit) -> SphericalFit:
-        """Exchange the cheapest merge for a cluster at the farthest row, which a sample may lack, as long as that lowers the inertia."""
+        """Exchange the cheapest merge for a cluster at the farthest row, which a sample may lack, as long as
+        that lowers the inertia.
+        """
         self.limit, cells = self.rows.farthest(fit.centers, fit.labels)
         while 2 < len(fit.sizes) <= MOST_PAIRED:
             costs = merge_costs(fit.centers, fit.sizes)
@@ -79,7 +95,9 @@ class Starts:
             if self.limit <= costs[k, j]:
                 break
             merged = fit.sizes[[k, j]] @ fit.centers[[k, j]] / fit.sizes[[k, j]].sum()
-            centers = np.concatenate([np.delete(fit.centers, [k, j], axis=0), merged[None], cells[None].astype(np.float64)])
+            centers = np.concatenate(
+                [np.delete(fit.centers, [k, j], axis=0), merged[None], cells[None].astype(np.float64)]
+            )
             found = self.descend(penalty, self.rows.one_cluster(), 0, centers)
             if found.inertia >= fit.inertia:
                 break
@@ -93,12 +111,16 @@ class Starts:
             return self.searched()
         penalty, chosen = self.penalty()
         self.limit = penalty
-        self.mode = paper_mode(self.rows, penalty, self.seed) if self.model.mode == "auto" else self.model.mode
+        self.mode = (
+            paper_mode(self.rows, penalty, self.seed) if self.model.mode == "auto" else self.model.mode
+        )
         centers, path = self.first_centers(penalty) if given is None and chosen is None else (None, [])
         scatter = self.rows.table.scatter
         best: SphericalFit | None = None
         for start in range(int(self.model.n_init) if given is None else 1):
-            labels = given if given is not None else copy(chosen) if chosen is not None else self.labels(start)
+            labels = (
+                given if given is not None else copy(chosen) if chosen is not None else self.labels(start)
+            )
             fit = self.descend(penalty, labels, start, *((centers, path) if start == 0 else ()))
             if best is None or fit.objective < best.objective - 1e-12 * scatter:
                 best = fit
@@ -106,15 +128,20 @@ class Starts:
         return penalty, best
 
     def first_centers(self, penalty: float) -> tuple[Floats | None, list[float]]:
-        """In mode "auto", the centres from which the sweeps over all rows start, and J after every sweep over all rows before.
+        """In mode "auto", the centres from which the sweeps over all rows start, and J after every sweep over
+        all rows before.
 
-        Delayed sweeps open a cluster each, most of them in a sample of a large table. Two clusters may stay together, with all rows within
-        lambda of their mean: clear cuts part them. The first clusters of serial sweeps of a large table open at its rows, and sweeps over
-        a sample move their centres.
+        Delayed sweeps open a cluster each, most of them in a sample of a large table. Two clusters may stay
+        together, with all rows within lambda of their mean: clear cuts part them. The first clusters of
+        serial sweeps of a large table open at its rows, and sweeps over a sample move their centres.
         """
         model, rows = self.model, self.rows
         large, most = rows.n_counted > ROWS_SEARCHED, int(model.max_iter)
-        if model.mode != "auto" or model.init not in ("auto", "single") or not (large or (self.mode == "delayed" and most > 1)):
+        if (
+            model.mode != "auto"
+            or model.init not in ("auto", "single")
+            or not (large or (self.mode == "delayed" and most > 1))
+        ):
             return None, []
         leaders: Floats | None = None
         if self.mode == "delayed":
@@ -128,7 +155,9 @@ class Starts:
         if leaders is not None:
             descent.rows.replace_centers(leaders)
         path: list[float] = []
-        converged = descent.run(descent.sweep(self.mode), path, most if large else most - 1, tolerance=_TOLERANCE)[1]
+        converged = descent.run(
+            descent.sweep(self.mode), path, most if large else most - 1, tolerance=_TOLERANCE
+        )[1]
         if large:  # these are sweeps over a sample
             path = []
         if self.mode == "serial" or not converged:
@@ -164,10 +193,18 @@ class Starts:
         seeds, cells, _ = rows.farthest_first(K)
         return rows.nearest_labels(cells[np.unique(seeds, return_index=True)[1]])
 
-    def descend(self, penalty: float, labels: Any, start: int, centers: Floats | None = None, path: Sequence[float] = ()) -> SphericalFit:
+    def descend(
+        self,
+        penalty: float,
+        labels: Any,
+        start: int,
+        centers: Floats | None = None,
+        path: Sequence[float] = (),
+    ) -> SphericalFit:
         """One start until convergence.
 
-        With `centers`, the first sweep compares the rows with these; `path` has J after the sweeps over all rows that led to them.
+        With `centers`, the first sweep compares the rows with these; `path` has J after the sweeps over all
+        rows that led to them.
         """
         model = self.model
         descent: Sweeps = self.rows.sweeps(penalty, self.cap, labels, self.seed, start)

@@ -23,10 +23,15 @@ def centroid_columns(prototypes: Prototypes, schema: Schema) -> list[Array]:
 
 
 def centroid_array(prototypes: Prototypes, schema: Schema) -> Array:
-    """(K, D) numeric columns first, then categorical ones, as kmodes has them; of objects unless all are numbers, or all are text."""
+    """(K, D) numeric columns first, then categorical ones, as kmodes has them; of objects unless all are
+    numbers, or all are text.
+    """
     columns = centroid_columns(prototypes, schema)
     ordered = [columns[d] for d in [*schema.numeric_index, *schema.categorical_index]]
-    kinds = {"text" if column.dtype.kind == "U" else "objects" if column.dtype == object else "numbers" for column in ordered}
+    kinds = {
+        "text" if column.dtype.kind == "U" else "objects" if column.dtype == object else "numbers"
+        for column in ordered
+    }
     return np.column_stack(ordered if len(kinds) == 1 else [column.astype(object) for column in ordered])
 
 

@@ -61,7 +61,12 @@ class Plan:
 
 
 def descend(
-    problem: Problem, plan: Plan, seed: int, n_threads: int, stop: Event, callback: Callable[[int, float], None] | None = None
+    problem: Problem,
+    plan: Plan,
+    seed: int,
+    n_threads: int,
+    stop: Event,
+    callback: Callable[[int, float], None] | None = None,
 ) -> Descent:
     """One start.
 
@@ -98,7 +103,9 @@ def descend(
             members = work.groups.copy()
             moved, new_cost = work.assign(prototypes)
         converged = moved == 0 or new_cost >= cost
-        if plan.online or new_cost <= cost:  # kmodes keeps the prototypes of a pass in order that raised the cost
+        if (
+            plan.online or new_cost <= cost
+        ):  # kmodes keeps the prototypes of a pass in order that raised the cost
             best = prototypes.means, prototypes.modes, members
         else:
             labels, new_cost = work.nearest(problem.prototypes(*best))
@@ -134,19 +141,28 @@ def _first_prototypes(problem: Problem, plan: Plan, draws: Draws, work: Workplac
     return prototypes
 
 
-def _start(problem: Problem, plan: Plan, init: str | tuple[Floats, Modes], draws: Draws, distinct: bool) -> _kernel.Prototypes:
+def _start(
+    problem: Problem, plan: Plan, init: str | tuple[Floats, Modes], draws: Draws, distinct: bool
+) -> _kernel.Prototypes:
     """Prototypes before any row is assigned: distinct rows, or as `init` says."""
     if distinct:
         rows = problem.distinct_rows(plan.n_clusters, draws.rng.permutation(len(problem)))
         return problem.prototypes(problem.numbers_of(rows), problem.codes_of(rows))
     if not isinstance(init, str):
         return problem.prototypes(*init)
-    modes = plan.cao if plan.cao is not None and init == "Cao" else initial_modes(init, problem, plan.n_clusters, draws)
+    modes = (
+        plan.cao
+        if plan.cao is not None and init == "Cao"
+        else initial_modes(init, problem, plan.n_clusters, draws)
+    )
     return problem.prototypes(draws.means(plan.n_clusters), modes)
 
 
 def _pass_in_order(prototypes: _kernel.Prototypes, draws: Draws, work: Workplace) -> int:
-    """All rows in turn; returns the number that moved. A cluster that a row leaves empty receives a row of the largest one."""
+    """All rows in turn; returns the number that moved.
+
+    A cluster that a row leaves empty receives a row of the largest one.
+    """
     row, moved = 0, 0
     while row < len(work.labels):
         row, more, emptied = work.move_in_order(prototypes, row, False)

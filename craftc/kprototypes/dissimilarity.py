@@ -30,7 +30,9 @@ class Dissimilarity:
         """Raise ValueError unless the parameter is one of the options."""
         if name_of(value) not in self.options:
             allowed = ", ".join(repr(option) for option in self.options)
-            raise ValueError(f"{name} must be one of {allowed} or the function of kmodes of this name, got {shown(value)}.")
+            raise ValueError(
+                f"{name} must be one of {allowed} or the function of kmodes of this name, got {shown(value)}."
+            )
 
 
 def name_of(value: Any) -> str:
@@ -46,6 +48,7 @@ def check_binary(table: MixedTable) -> None:
     for name, levels in zip(table.categorical_names, table.levels, strict=True):
         if len(levels) > 2:
             raise ValueError(
-                f"cat_dissim='jaccard' needs columns of two levels, but column {name!r} has {len(levels)}; encode its levels as "
+                f"cat_dissim='jaccard' needs columns of two levels, but column {name!r} has {len(levels)}; "
+                "encode its levels as "
                 "indicators, or pass cat_dissim='matching'."
             )

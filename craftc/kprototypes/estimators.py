@@ -16,7 +16,14 @@ from craftc._common.random import rng_of
 from craftc._common.shown import shown
 from craftc._common.threads import effective_n_threads, parallel_map
 from craftc._common.typing import Labels
-from craftc._common.validation import Choice, Constraint, Number, check_countable, check_parameters, check_weight
+from craftc._common.validation import (
+    Choice,
+    Constraint,
+    Number,
+    check_countable,
+    check_parameters,
+    check_weight,
+)
 from craftc._common.weights import integer_weights
 from craftc.kprototypes.centroids import centroid_array, centroid_columns
 from craftc.kprototypes.descent import Descent, Plan, descend
@@ -32,7 +39,8 @@ from craftc.table.frames import column_mask, open_source
 from craftc.table.moments import integer_grid
 
 _UPDATES = ("online", "batch")
-_LONG_START = 2_000_000  # cells times clusters from which on starts run in parallel: those of shorter tables are mostly Python code
+# cells times clusters from which on starts run in parallel: those of shorter tables are mostly Python code
+_LONG_START = 2_000_000
 
 
 class PrototypeClustering(MixedInput, ClusterMixin, BaseEstimator):
@@ -72,13 +80,16 @@ class PrototypeClustering(MixedInput, ClusterMixin, BaseEstimator):
     _of_fit = ("init", "random_state", "labels_", "epoch_costs_")
 
     @all_or_nothing
-    def fit(self, X: Any, y: Any = None, categorical: Any = None, sample_weight: ArrayLike | None = None) -> Any:
+    def fit(
+        self, X: Any, y: Any = None, categorical: Any = None, sample_weight: ArrayLike | None = None
+    ) -> Any:
         """Find the clusters.
 
         Parameters
         ----------
         X : data frame, dict of columns, array (n, D) or MixedTable
-            pandas, polars or pyarrow frame, dict of columns, array of numbers, of text or of objects, or MixedTable.
+            pandas, polars or pyarrow frame, dict of columns, array of numbers, of text or of objects, or
+            MixedTable.
         y : ignored
         categorical : int, or list of names or positions, optional
             As the parameter of this name, in place of it.
@@ -109,7 +120,12 @@ class PrototypeClustering(MixedInput, ClusterMixin, BaseEstimator):
         best = self._best(problem, self._plan(problem))
         set_input_attributes(self, X, table)
         self.schema_ = table.schema
-        self.labels_, self.cost_, self.n_iter_, self.epoch_costs_ = best.labels, best.cost, best.n_iter, best.epoch_costs
+        self.labels_, self.cost_, self.n_iter_, self.epoch_costs_ = (
+            best.labels,
+            best.cost,
+            best.n_iter,
+            best.epoch_costs,
+        )
         self.converged_ = best.converged
         self._set_prototypes(Prototypes.of(problem, best))
         if not best.converged:
@@ -129,12 +145,17 @@ class PrototypeClustering(MixedInput, ClusterMixin, BaseEstimator):
         return [int(given)] if isinstance(given, int | np.integer) and not isinstance(given, bool) else given
 
     def _plan(self, problem: Problem) -> Plan:
-        """The starts of a fit; where the table has no more distinct rows than `n_clusters`, these are the prototypes."""
+        """The starts of a fit; where the table has no more distinct rows than `n_clusters`, these are the
+        prototypes.
+        """
         K, online = int(self.n_clusters), self.update == "online"
         if isinstance(self.init, str):
             init: Any = {name.lower(): name for name in INITS}.get(self.init.lower())
             if init is None:
-                raise ValueError(f"init must be one of {', '.join(map(repr, INITS))} or initial centroids, got {shown(self.init)}.")
+                raise ValueError(
+                    f"init must be one of {', '.join(map(repr, INITS))} or initial centroids, got "
+                    f"{shown(self.init)}."
+                )
         else:
             init = given_prototypes(self.init, problem, K, self._mixed)
         rows = problem.distinct_rows(K + 1)
@@ -196,7 +217,8 @@ class PrototypeClustering(MixedInput, ClusterMixin, BaseEstimator):
         mask = column_mask(PrototypeClustering._categorical(self, None, categorical), self.schema_.columns)
         if mask is not None and list(np.flatnonzero(mask)) != list(self.schema_.categorical_index):
             raise ValueError(
-                f"categorical must name the categorical columns of fit, {list(self.schema_.categorical_names)}, got {categorical!r}; leave "
+                "categorical must name the categorical columns of fit, "
+                f"{list(self.schema_.categorical_names)}, got {categorical!r}; leave "
                 "it out."
             )
 
@@ -218,10 +240,10 @@ class PrototypeClustering(MixedInput, ClusterMixin, BaseEstimator):
         Returns
         -------
         pandas.DataFrame, or polars.DataFrame where `fit` received one
-            One row per cluster and column, the largest difference first: ``cluster``, ``rows`` (sum of their weights), ``share``,
-            ``feature``, ``difference`` from the whole table (categorical columns: share of the rows whose level would have to change, 0
-            to 1; numeric columns: of the means, in standard deviations of the whole table), and typical values in the cluster and in the
-            whole table.
+            One row per cluster and column, the largest difference first: ``cluster``, ``rows`` (sum of their
+            weights), ``share``, ``feature``, ``difference`` from the whole table (categorical columns: share
+            of the rows whose level would have to change, 0 to 1; numeric columns: of the means, in standard
+            deviations of the whole table), and typical values in the cluster and in the whole table.
         """
         check_is_fitted(self)
         return prototype_summary(self)
@@ -230,29 +252,32 @@ class PrototypeClustering(MixedInput, ClusterMixin, BaseEstimator):
 class KModes(PrototypeClustering):
     """k-modes: k-means for categorical columns.
 
-    Minimises the sum over all rows of the number of cells that differ from the mode of their cluster. The interface, and with
-    ``update="online"`` the results from equal initial centroids, are those of the package kmodes 0.12.
+    Minimises the sum over all rows of the number of cells that differ from the mode of their cluster. The
+    interface, and with ``update="online"`` the results from equal initial centroids, are those of the package
+    kmodes 0.12.
 
     Parameters
     ----------
     n_clusters : int, default=8
         Number of clusters K. A table of fewer distinct rows has one cluster for each of them.
     init : {"Cao", "Huang", "random"} or array (K, D), default="Cao"
-        "Cao": dense rows far from each other, without random numbers. "Huang": random levels in proportion to their frequencies, replaced
-        by the nearest row. "random": random rows. Array: initial modes, as codes (positions among the sorted levels of the column) or as
-        levels (text).
+        "Cao": dense rows far from each other, without random numbers. "Huang": random levels in proportion to
+        their frequencies, replaced by the nearest row. "random": random rows. Array: initial modes, as codes
+        (positions among the sorted levels of the column) or as levels (text).
     n_init : int, default=10
-        Number of starts; the lowest cost is kept (ties: the earlier start). One start, if `init` is "Cao" or an array.
+        Number of starts; the lowest cost is kept (ties: the earlier start). One start, if `init` is "Cao" or
+        an array.
     max_iter : int, default=100
         Largest number of passes per start.
     cat_dissim : {"matching", "ng", "jaccard", "jaccard-label"} or function of kmodes, default="matching"
-        "matching": number of differing cells. "ng": a cell that equals the mode costs 1 less its share in the cluster (Ng et al. 2007).
-        "jaccard": columns of two levels, as the set of those with the second level; "jaccard-label": rows as sets of codes. Both are 1 less
-        the share of common elements among all of a row and a mode.
+        "matching": number of differing cells. "ng": a cell that equals the mode costs 1 less its share in the
+        cluster (Ng et al. 2007). "jaccard": columns of two levels, as the set of those with the second level;
+        "jaccard-label": rows as sets of codes. Both are 1 less the share of common elements among all of a
+        row and a mode.
     update : {"online", "batch"}, default="online"
-        "online": rows are visited in order, and a row that moves changes its two modes at once (Huang 1998); starts run in parallel. As in
-        kmodes, a pass that does not lower the cost is the last one, and its modes are kept. "batch": Lloyd's algorithm, parallel over rows;
-        the cost never rises.
+        "online": rows are visited in order, and a row that moves changes its two modes at once (Huang 1998);
+        starts run in parallel. As in kmodes, a pass that does not lower the cost is the last one, and its
+        modes are kept. "batch": Lloyd's algorithm, parallel over rows; the cost never rises.
     categorical : "auto", list of names or positions, or boolean mask, default="auto"
         All columns are categorical; a list must name all of them.
     missing : {"ignore", "category", "error"}, default="ignore"
@@ -293,12 +318,12 @@ class KModes(PrototypeClustering):
 
     References
     ----------
-    .. [1] Z. Huang, "Extensions to the k-means algorithm for clustering large data sets with categorical values", Data Mining and Knowledge
-       Discovery 2, 1998.
-    .. [2] F. Cao, J. Liang, L. Bai, "A new initialization method for categorical data clustering", Expert Systems with Applications 36,
-       2009.
-    .. [3] M. K. Ng, M. J. Li, J. Z. Huang, Z. He, "On the impact of dissimilarity measure in k-modes clustering algorithm", IEEE TPAMI 29,
-       2007.
+    .. [1] Z. Huang, "Extensions to the k-means algorithm for clustering large data sets with categorical
+       values", Data Mining and Knowledge Discovery 2, 1998.
+    .. [2] F. Cao, J. Liang, L. Bai, "A new initialization method for categorical data clustering", Expert
+       Systems with Applications 36, 2009.
+    .. [3] M. K. Ng, M. J. Li, J. Z. Huang, Z. He, "On the impact of dissimilarity measure in k-modes
+       clustering algorithm", IEEE TPAMI 29, 2007.
 
     Examples
     --------
@@ -354,7 +379,8 @@ class KModes(PrototypeClustering):
         mask = column_mask(given, names)
         if mask is not None and not mask.all():
             raise ValueError(
-                f"KModes treats all columns as categorical, but categorical={given!r} leaves out {names[int(mask.argmin())]!r}; pass these "
+                f"KModes treats all columns as categorical, but categorical={given!r} leaves out "
+                f"{names[int(mask.argmin())]!r}; pass these "
                 "columns alone, or use KPrototypes."
             )
         return np.ones(len(names), bool)
@@ -363,23 +389,25 @@ class KModes(PrototypeClustering):
 class KPrototypes(PrototypeClustering):
     """k-prototypes: k-means for numeric and categorical columns.
 
-    Minimises the sum over all rows of the squared distances of the numbers to the mean of their cluster, plus gamma times the number of
-    cells that differ from its mode. The interface, and with ``update="online"`` the results from equal initial centroids, are those of the
-    package kmodes 0.12. Numeric columns are not scaled. :class:`CRAFT` needs neither scaling, nor gamma, nor the number of clusters.
+    Minimises the sum over all rows of the squared distances of the numbers to the mean of their cluster, plus
+    gamma times the number of cells that differ from its mode. The interface, and with ``update="online"`` the
+    results from equal initial centroids, are those of the package kmodes 0.12. Numeric columns are not
+    scaled. :class:`CRAFT` needs neither scaling, nor gamma, nor the number of clusters.
 
     Parameters
     ----------
     n_clusters : int, default=8
         Number of clusters K. A table of fewer distinct rows has one cluster for each of them.
     gamma : float, optional
-        Weight of the categories. None: half the mean standard deviation of the numeric columns (Huang 1997), 1 if none of them varies.
-        The value used is `gamma_`; kmodes overwrites the parameter.
+        Weight of the categories. None: half the mean standard deviation of the numeric columns (Huang 1997),
+        1 if none of them varies. The value used is `gamma_`; kmodes overwrites the parameter.
     num_dissim : "euclidean" or function of kmodes, default="euclidean"
         The squared Euclidean distance.
     init : {"Huang", "Cao", "random"} or list of two arrays, default="Huang"
-        Initial modes as in :class:`KModes`; initial means are drawn from the normal distributions of the columns. A start that leaves a
-        cluster empty is drawn again. List: initial means (K, p), and modes (K, q) as codes (positions among the sorted levels of the
-        column) or as levels (text); columns in the order of the table.
+        Initial modes as in :class:`KModes`; initial means are drawn from the normal distributions of the
+        columns. A start that leaves a cluster empty is drawn again. List: initial means (K, p), and modes (K,
+        q) as codes (positions among the sorted levels of the column) or as levels (text); columns in the
+        order of the table.
     n_init : int, default=10
         Number of starts; the lowest cost is kept (ties: the earlier start). One start, if `init` is given.
     max_iter : int, default=100
@@ -387,13 +415,15 @@ class KPrototypes(PrototypeClustering):
     cat_dissim : {"matching", "ng", "jaccard", "jaccard-label"} or function of kmodes, default="matching"
         As in :class:`KModes`.
     update : {"online", "batch"}, default="online"
-        "online": rows are visited in order, and a row that moves changes its two prototypes at once (Huang 1998); starts run in parallel.
-        As in kmodes, a pass that does not lower the cost is the last one, and its prototypes are kept. "batch": Lloyd's algorithm, parallel
-        over rows; the cost never rises.
+        "online": rows are visited in order, and a row that moves changes its two prototypes at once (Huang
+        1998); starts run in parallel. As in kmodes, a pass that does not lower the cost is the last one, and
+        its prototypes are kept. "batch": Lloyd's algorithm, parallel over rows; the cost never rises.
     categorical : "auto", list of names or positions, or boolean mask, default="auto"
-        Categorical columns. "auto": strings, categories, enums and booleans of a data frame; none of an array.
+        Categorical columns. "auto": strings, categories, enums and booleans of a data frame; none of an
+        array.
     missing : {"ignore", "category", "error"}, default="ignore"
-        Missing cells: they cost and count nothing; they are a level of their own (categorical columns); or they are an error.
+        Missing cells: they cost and count nothing; they are a level of their own (categorical columns); or
+        they are an error.
     unknown : {"ignore", "error"}, default="ignore"
         A level that `fit` has not seen differs from all modes and changes no label, or it is an error.
     random_state : int, Generator, RandomState or None, default=None
@@ -412,7 +442,8 @@ class KPrototypes(PrototypeClustering):
     gamma_ : float
         Weight of the categories.
     labels_ : ndarray (n,) of int32
-        Cluster of every row: its nearest prototype, of equally near ones the lowest number. Numbered as the prototypes.
+        Cluster of every row: its nearest prototype, of equally near ones the lowest number. Numbered as the
+        prototypes.
     cost_ : float
         Weighted sum of the dissimilarities of the rows and the prototypes of their clusters.
     epoch_costs_ : list of float
@@ -432,8 +463,8 @@ class KPrototypes(PrototypeClustering):
 
     References
     ----------
-    .. [1] Z. Huang, "Extensions to the k-means algorithm for clustering large data sets with categorical values", Data Mining and Knowledge
-       Discovery 2, 1998.
+    .. [1] Z. Huang, "Extensions to the k-means algorithm for clustering large data sets with categorical
+       values", Data Mining and Knowledge Discovery 2, 1998.
 
     Examples
     --------

@@ -32,7 +32,8 @@ class Prototypes:
     moments : Moments
         Of the rows by their labels.
     members : ndarray (K, width) of int64, optional
-        Moments of the clusters from which the shares of Ng's dissimilarity follow; None with other dissimilarities.
+        Moments of the clusters from which the shares of Ng's dissimilarity follow; None with other
+        dissimilarities.
     """
 
     kind: int
@@ -56,11 +57,21 @@ class Prototypes:
         moments = moments_of(problem, best.labels, len(best.means))
         members = best.groups if problem.kind == NG else None
         return cls(
-            problem.kind, problem.gamma, best.means, best.modes, problem.mean, problem.mode, problem.n_levels, moments, members
-        )  # fmt: skip
+            problem.kind,
+            problem.gamma,
+            best.means,
+            best.modes,
+            problem.mean,
+            problem.mode,
+            problem.n_levels,
+            moments,
+            members,
+        )
 
     def nearest(self, table: MixedTable, n_threads: int) -> Labels:
         """(n,) the nearest prototype of every row."""
         prototypes = prototypes_of(self, self.means, self.modes, self.members)
-        threads = threads_for(n_threads, len(table) * (table.numeric.shape[1] + table.codes.shape[1]) * len(self.means))
+        threads = threads_for(
+            n_threads, len(table) * (table.numeric.shape[1] + table.codes.shape[1]) * len(self.means)
+        )
         return nearest(table.numeric, table.codes, NO_WEIGHT, prototypes, threads)[0]

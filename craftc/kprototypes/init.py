@@ -1,7 +1,7 @@
 """Starts: initial modes by Huang, by Cao, or of random rows, and initial means.
 
-The draws are those of kmodes 0.12 from the same `random_state`. Where several rows are equally good kmodes takes one that depends on an
-unstable sort; here it is the first.
+The draws are those of kmodes 0.12 from the same `random_state`. Where several rows are equally good kmodes
+takes one that depends on an unstable sort; here it is the first.
 """
 
 from __future__ import annotations
@@ -46,9 +46,13 @@ class Draws:
         """(size, q) levels of the columns, drawn in proportion to their weights."""
         problem = self.problem
         each = [self.rng.randint(0, max(total, 1), size) for total in problem.totals.tolist()]
-        draws = np.array(each, np.int64).reshape(-1, size) + (np.cumsum(problem.totals) - problem.totals)[:, None]
+        draws = (
+            np.array(each, np.int64).reshape(-1, size) + (np.cumsum(problem.totals) - problem.totals)[:, None]
+        )
         codes = np.searchsorted(problem.running, draws, side="right") - problem.grid.level_start[:, None]
-        return np.ascontiguousarray(np.minimum(codes.T, problem.n_levels - 1), np.int32)  # a column without weight has no level to draw
+        return np.ascontiguousarray(
+            np.minimum(codes.T, problem.n_levels - 1), np.int32
+        )  # a column without weight has no level to draw
 
     def means(self, n_clusters: int) -> Floats:
         """Normal numbers with the means and deviations of the columns."""
@@ -129,10 +133,13 @@ def given_prototypes(init: Any, problem: Problem, n_clusters: int, numeric: bool
         return np.empty((n_clusters, 0)), _given_modes("init", init, problem, n_clusters, q)
     if not isinstance(init, list | tuple) or len(init) != 2:
         raise ValueError(
-            f"init must be one of {', '.join(map(repr, INITS))} or a list of two arrays, means ({n_clusters}, {p}) and modes "
+            f"init must be one of {', '.join(map(repr, INITS))} or a list of two arrays, means "
+            f"({n_clusters}, {p}) and modes "
             f"({n_clusters}, {q}), got {shown(init)}."
         )
-    return _given_means("init[0]", init[0], n_clusters, p), _given_modes("init[1]", init[1], problem, n_clusters, q)
+    return _given_means("init[0]", init[0], n_clusters, p), _given_modes(
+        "init[1]", init[1], problem, n_clusters, q
+    )
 
 
 def _given_means(name: str, init: Any, n_clusters: int, p: int) -> Floats:
@@ -149,7 +156,9 @@ def _numbers_in(name: str, array: NDArray[Any]) -> Floats:
     try:
         return array.astype(np.float64)
     except (TypeError, ValueError, OverflowError) as error:
-        raise ValueError(f"{name} must be finite numbers, the initial means, got {shown(array.tolist())}.") from error
+        raise ValueError(
+            f"{name} must be finite numbers, the initial means, got {shown(array.tolist())}."
+        ) from error
 
 
 def _given_modes(name: str, init: Any, problem: Problem, n_clusters: int, q: int) -> Modes:
@@ -158,7 +167,8 @@ def _given_modes(name: str, init: Any, problem: Problem, n_clusters: int, q: int
         return _codes(name, given, problem)
     if not ((given >= 0) & (given < problem.n_levels) & (given == np.floor(given))).all():
         raise ValueError(
-            f"{name} must be codes, which are positions among the sorted levels of a column, or levels as text; these columns have "
+            f"{name} must be codes, which are positions among the sorted levels of a column, or levels as "
+            "text; these columns have "
             f"{problem.n_levels.tolist()} levels, got {shown(init)}."
         )
     return np.ascontiguousarray(given, np.int32)
@@ -172,7 +182,10 @@ def _codes(name: str, given: NDArray[Any], problem: Problem) -> Modes:
         for k, value in enumerate(given[:, d]):
             if str(value) not in code:
                 column = problem.table.categorical_names[d]
-                raise ValueError(f"{name} must have levels of the columns, but column {column!r} has no level {shown(value)}.")
+                raise ValueError(
+                    f"{name} must have levels of the columns, but column {column!r} has no level "
+                    f"{shown(value)}."
+                )
             modes[k, d] = code[str(value)]
     return modes
 
@@ -184,7 +197,8 @@ def _array(name: str, value: Any, n_clusters: int, width: int) -> NDArray[Any]:
         array = array[:, None]
     if array.shape != (n_clusters, width) or array.dtype.kind not in "fiubOUS":
         raise ValueError(
-            f"{name} must have shape ({n_clusters}, {width}), one line for each of n_clusters={n_clusters} clusters, got {array.dtype} of "
+            f"{name} must have shape ({n_clusters}, {width}), one line for each of n_clusters={n_clusters} "
+            f"clusters, got {array.dtype} of "
             f"shape {array.shape}."
         )
     return array

@@ -37,7 +37,8 @@ class Problem:
     kind : int
         Position of the dissimilarity of categories in KINDS of the kernel.
     gamma : float or None
-        Factor of the dissimilarity of categories; None: half the mean standard deviation of the numeric columns (1 if none varies).
+        Factor of the dissimilarity of categories; None: half the mean standard deviation of the numeric
+        columns (1 if none varies).
     n_threads : int
     """
 
@@ -54,7 +55,9 @@ class Problem:
     counts: Integers = field(init=False)  # (n_levels,) of the whole table
     mode: NDArray[np.int32] = field(init=False)  # (q,)
     totals: Integers = field(init=False)  # (q,) weights of the present cells
-    running: Integers = field(init=False)  # sums of the weights of the first levels, all columns one after the other
+    running: Integers = field(
+        init=False
+    )  # sums of the weights of the first levels, all columns one after the other
 
     def __post_init__(self) -> None:
         table = self.table
@@ -82,8 +85,12 @@ class Problem:
         start = self.grid.level_start[d]
         return self.counts[start : start + self.n_levels[d]]
 
-    def prototypes(self, means: Floats, modes: NDArray[np.int32], groups: Integers | None = None) -> _kernel.Prototypes:
-        """Prototypes with these means (K, p) and modes (K, q); `groups`: the moments of their clusters, under Ng's dissimilarity."""
+    def prototypes(
+        self, means: Floats, modes: NDArray[np.int32], groups: Integers | None = None
+    ) -> _kernel.Prototypes:
+        """Prototypes with these means (K, p) and modes (K, q); `groups`: the moments of their clusters, under
+        Ng's dissimilarity.
+        """
         return prototypes_of(self, means, modes, groups)
 
     def codes_of(self, rows: Any) -> NDArray[np.int32]:
@@ -102,10 +109,20 @@ class Problem:
             return self.mismatches(mode).astype(np.float64)
         grid = Grid(np.empty(0), np.empty(0), self.grid.level_start, self.grid.n_levels)
         one = _kernel.Prototypes(
-            grid, self.n_levels, kind, 1.0, np.empty((1, 0)), mode[None], np.empty(0), self.mode, np.zeros((1, grid.width), np.int64)
+            grid,
+            self.n_levels,
+            kind,
+            1.0,
+            np.empty((1, 0)),
+            mode[None],
+            np.empty(0),
+            self.mode,
+            np.zeros((1, grid.width), np.int64),
         )
         codes, out = self.table.codes, np.empty(len(self))
-        nearest(np.empty((len(self), 0)), codes, NO_WEIGHT, one, threads_for(self.n_threads, codes.size), best=out)
+        nearest(
+            np.empty((len(self), 0)), codes, NO_WEIGHT, one, threads_for(self.n_threads, codes.size), best=out
+        )
         return out
 
     def mismatches(self, mode: NDArray[np.int32]) -> NDArray[np.int32]:
@@ -117,7 +134,9 @@ class Problem:
         return out
 
     def distinct_rows(self, most: int, order: Ints | None = None) -> Ints:
-        """Positions of the first rows of weight > 0 that differ, at most `most`, in the given order of the rows."""
+        """Positions of the first rows of weight > 0 that differ, at most `most`, in the given order of the
+        rows.
+        """
         seen: dict[bytes, int] = {}
         numeric, codes, weight, n = self.table.numeric, self.table.codes, self.weight, len(self)
         largest = max(1, _CELLS_AT_ONCE // (numeric.shape[1] + codes.shape[1]))
@@ -129,9 +148,14 @@ class Problem:
                 rows = rows[weight[rows] > 0]
             if not len(rows):
                 continue
-            cells = [(numeric[rows] + 0.0).view(np.uint8).reshape(len(rows), -1), codes[rows].view(np.uint8).reshape(len(rows), -1)]
+            cells = [
+                (numeric[rows] + 0.0).view(np.uint8).reshape(len(rows), -1),
+                codes[rows].view(np.uint8).reshape(len(rows), -1),
+            ]
             joined = np.ascontiguousarray(np.concatenate(cells, axis=1))
-            _, positions = np.unique(joined.view(np.dtype((np.void, joined.shape[1]))).ravel(), return_index=True)
+            _, positions = np.unique(
+                joined.view(np.dtype((np.void, joined.shape[1]))).ravel(), return_index=True
+            )
             for i in np.sort(positions):
                 seen.setdefault(joined[i].tobytes(), int(rows[i]))
                 if len(seen) == most:
@@ -152,7 +176,9 @@ class Workplace:
 
     def __init__(self, problem: Problem, n_clusters: int, n_threads: int) -> None:
         self.problem, table = problem, problem.table
-        self.threads = threads_for(n_threads, len(table) * (table.numeric.shape[1] + table.codes.shape[1]) * n_clusters)
+        self.threads = threads_for(
+            n_threads, len(table) * (table.numeric.shape[1] + table.codes.shape[1]) * n_clusters
+        )
         self.labels: Labels = np.full(len(table), -1, np.int32)
         self.groups: Integers = np.zeros((n_clusters, problem.grid.width), np.int64)
         self.partial = np.zeros((self.threads, *self.groups.shape), np.int64)
@@ -172,29 +198,60 @@ class Workplace:
         """Assign all rows to their nearest prototypes; returns (rows that moved, cost)."""
         problem, cost = self.problem, block_costs(len(self.labels))
         moved = _kernel.assign(
-            problem.table.numeric, problem.table.codes, problem.weight, prototypes, self.labels, _NO_COST, cost, self._scratch(prototypes),
-            self.partial, self.groups, self.threads,
-        )  # fmt: skip
+            problem.table.numeric,
+            problem.table.codes,
+            problem.weight,
+            prototypes,
+            self.labels,
+            _NO_COST,
+            cost,
+            self._scratch(prototypes),
+            self.partial,
+            self.groups,
+            self.threads,
+        )
         return moved, math.fsum(cost.flat) * problem.unit
 
     def nearest(self, prototypes: _kernel.Prototypes) -> tuple[Labels, float]:
         """The nearest prototype of every row, and the cost; the partition stays as it is."""
         table, scratch = self.problem.table, self._scratch(prototypes)
-        labels, cost = nearest(table.numeric, table.codes, self.problem.weight, prototypes, self.threads, scratch)
+        labels, cost = nearest(
+            table.numeric, table.codes, self.problem.weight, prototypes, self.threads, scratch
+        )
         return labels, cost * self.problem.unit
 
-    def move_in_order(self, prototypes: _kernel.Prototypes, first_row: int, fixed: bool) -> tuple[int, int, int]:
-        """Rows from `first_row` on in turn; returns (next row, rows that moved, cluster that became empty or -1)."""
+    def move_in_order(
+        self, prototypes: _kernel.Prototypes, first_row: int, fixed: bool
+    ) -> tuple[int, int, int]:
+        """Rows from `first_row` on in turn; returns (next row, rows that moved, cluster that became empty or
+        -1).
+        """
         table = self.problem.table
         return _kernel.move_in_order(
-            table.numeric, table.codes, self.problem.weight, prototypes, first_row, fixed, self.labels, self._scratch(prototypes),
+            table.numeric,
+            table.codes,
+            self.problem.weight,
+            prototypes,
+            first_row,
+            fixed,
+            self.labels,
+            self._scratch(prototypes),
             self.groups,
-        )  # fmt: skip
+        )
 
     def move_one(self, prototypes: _kernel.Prototypes, row: int, cluster: int) -> None:
         """Move one row."""
         table = self.problem.table
-        _kernel.move_one(table.numeric, table.codes, self.problem.weight, prototypes, row, cluster, self.labels, self.groups)
+        _kernel.move_one(
+            table.numeric,
+            table.codes,
+            self.problem.weight,
+            prototypes,
+            row,
+            cluster,
+            self.labels,
+            self.groups,
+        )
 
 
 def nearest(
@@ -206,11 +263,15 @@ def nearest(
     scratch: Floats | None = None,
     best: Floats = _NO_COST,
 ) -> tuple[Labels, float]:
-    """The nearest prototype of every row, and the sum of weight times cost; `best` (n,), if given, receives the costs of the rows."""
+    """The nearest prototype of every row, and the sum of weight times cost; `best` (n,), if given, receives
+    the costs of the rows.
+    """
     labels: Labels = np.zeros(len(codes), np.int32)
     cost = block_costs(len(codes))
     scratch = aligned((n_threads, prototypes.scratch_size())) if scratch is None else scratch
-    _kernel.assign(X, codes, weight, prototypes, labels, best, cost, scratch, _NO_PARTIAL, _NO_GROUPS, n_threads)
+    _kernel.assign(
+        X, codes, weight, prototypes, labels, best, cost, scratch, _NO_PARTIAL, _NO_GROUPS, n_threads
+    )
     return labels, math.fsum(cost.flat)
 
 
@@ -225,7 +286,9 @@ def prototypes_of(
     """Prototypes from the grid, n_levels, kind, gamma, mean and mode of a problem or a fitted model."""
     if groups is None:
         groups = np.zeros((len(means), parts.grid.width), np.int64)
-    return _kernel.Prototypes(parts.grid, parts.n_levels, parts.kind, parts.gamma, means, modes, parts.mean, parts.mode, groups)
+    return _kernel.Prototypes(
+        parts.grid, parts.n_levels, parts.kind, parts.gamma, means, modes, parts.mean, parts.mode, groups
+    )
 
 
 def moments_of(problem: Problem, labels: Labels, n_clusters: int) -> Moments:
@@ -234,4 +297,3 @@ def moments_of(problem: Problem, labels: Labels, n_clusters: int) -> Moments:
         problem.grid, problem.unit, problem.table, problem.weight, labels, n_clusters, problem.n_threads
     )
     return moments.select(np.arange(n_clusters))
-

@@ -8,8 +8,8 @@ import numpy as np
 
 from craftc._common.estimator import column_names
 from craftc._common.typing import Floats
-from craftc.table.cluster_summary import difference_frame, typical_values
-from craftc.table.column_statistics import NumericColumn, column_statistics
+from craftc.describe.frames import difference_frame, typical_values
+from craftc.describe.statistics import NumericColumn, column_statistics
 
 
 def prototype_summary(model: Any) -> Any:
@@ -17,7 +17,9 @@ def prototype_summary(model: Any) -> Any:
     moments, schema, columns = model._prototypes.moments, model.schema_, column_names(model)
     inside, everywhere = typical_values(moments, schema), typical_values(moments.total(), schema)[0]
     difference = np.column_stack([_difference(column) for column in column_statistics(moments, schema)])
-    return difference_frame(columns, model.cluster_sizes_, difference, inside, everywhere, model._frame_library)
+    return difference_frame(
+        columns, model.cluster_sizes_, difference, inside, everywhere, model._frame_library
+    )
 
 
 def _difference(column: Any) -> Floats:

@@ -1,7 +1,8 @@
 """Agreement of clusters with known classes, and the spectrum and separation of feature tables.
 
-Measures of agreement take the true labels first and the clusters second. Labels are strings or integers; a permutation of the cluster
-numbers does not change the value. `eigen_diffusion` and `separability` take a table of features.
+Measures of agreement take the true labels first and the clusters second. Labels are strings or integers; a
+permutation of the cluster numbers does not change the value. `eigen_diffusion` and `separability` take a
+table of features.
 """
 
 from craftc.metrics.agreement import (

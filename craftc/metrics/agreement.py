@@ -15,7 +15,10 @@ def _pair(labels_true: Any, labels_pred: Any) -> tuple[NDArray[Any], NDArray[Any
     """Both label arrays, checked to have equal length."""
     true, pred = check_labels(labels_true, "labels_true"), check_labels(labels_pred, "labels_pred")
     if len(true) != len(pred):
-        raise ValueError(f"labels_true has {len(true)} labels and labels_pred has {len(pred)}; both need one label per row.")
+        raise ValueError(
+            f"labels_true has {len(true)} labels and labels_pred has {len(pred)}; both need one label per "
+            "row."
+        )
     return true, pred
 
 
@@ -75,7 +78,8 @@ def purity(labels_true: Any, labels_pred: Any) -> float:
     Returns
     -------
     float
-        In (0, 1]. Splitting a cluster never decreases it: compare only clusterings with the same number of clusters.
+        In (0, 1]. Splitting a cluster never decreases it: compare only clusterings with the same number of
+        clusters.
 
     References
     ----------
@@ -135,8 +139,9 @@ def rand_index(labels_true: Any, labels_pred: Any) -> float:
     Returns
     -------
     float
-        R in [0, 1]: 1 for identical partitions (up to the names of the labels). Its level depends on the sizes of clusters and classes, so
-        compare it with `chance_rand_index`. A single row has no pairs and gives 1.0.
+        R in [0, 1]: 1 for identical partitions (up to the names of the labels). Its level depends on the
+        sizes of clusters and classes, so compare it with `chance_rand_index`. A single row has no pairs and
+        gives 1.0.
 
     Raises
     ------
@@ -172,9 +177,10 @@ def chance_rand_index(labels_true: Any, labels_pred: Any) -> float:
     Returns
     -------
     float
-        1 - a - b + 2 a b in [0, 1], where a is the share of the pairs of rows within a cluster and b the share within a class. It depends
-        only on the sizes of clusters and classes. It puts a Rand index into perspective: many small clusters have a high Rand index
-        whatever rows they contain. A single row has no pairs and gives 1.0, as in `rand_index`.
+        1 - a - b + 2 a b in [0, 1], where a is the share of the pairs of rows within a cluster and b the
+        share within a class. It depends only on the sizes of clusters and classes. It puts a Rand index into
+        perspective: many small clusters have a high Rand index whatever rows they contain. A single row has
+        no pairs and gives 1.0, as in `rand_index`.
 
     Raises
     ------
@@ -199,7 +205,10 @@ def chance_rand_index(labels_true: Any, labels_pred: Any) -> float:
     n = int(matrix.sum())
     if n == 1:
         return 1.0
-    a, b = (float((sizes * (sizes - 1)).sum()) / (n * (n - 1)) for sizes in (matrix.sum(axis=0), matrix.sum(axis=1)))
+    a, b = (
+        float((sizes * (sizes - 1)).sum()) / (n * (n - 1))
+        for sizes in (matrix.sum(axis=0), matrix.sum(axis=1))
+    )
     return 1.0 - a - b + 2.0 * a * b
 
 
@@ -216,7 +225,8 @@ def cluster_label_entropy(labels_true: Any, labels_pred: Any) -> float:
     Returns
     -------
     float
-        The conditional entropy H(class | cluster) in nats: 0 if every cluster contains a single class, at most the entropy of the classes.
+        The conditional entropy H(class | cluster) in nats: 0 if every cluster contains a single class, at
+        most the entropy of the classes.
 
     References
     ----------
@@ -249,9 +259,10 @@ def total_cluster_label_entropy(labels_true: Any, labels_pred: Any) -> float:
     Returns
     -------
     float
-        E of the paper in nats: 0 if every cluster contains a single class, at most K ln C for K clusters and C classes. It grows with K,
-        and a cluster of two rows counts as much as one of a thousand: compare only clusterings with the same number of clusters.
-        `cluster_label_entropy` is the mean weighted by size.
+        E of the paper in nats: 0 if every cluster contains a single class, at most K ln C for K clusters and
+        C classes. It grows with K, and a cluster of two rows counts as much as one of a thousand: compare
+        only clusterings with the same number of clusters. `cluster_label_entropy` is the mean weighted by
+        size.
 
     Raises
     ------

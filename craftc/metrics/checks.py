@@ -23,7 +23,9 @@ def check_labels(values: Any, name: str) -> NDArray[Any]:
     # lists are converted through objects, because NumPy converts a NaN among strings to "nan"
     labels = np.asarray(values, dtype=None if hasattr(values, "dtype") else object)
     if labels.ndim != 1:
-        raise ValueError(f"{name} must be one-dimensional, got an array of shape {labels.shape}; pass one label per row.")
+        raise ValueError(
+            f"{name} must be one-dimensional, got an array of shape {labels.shape}; pass one label per row."
+        )
     if labels.size == 0:
         raise ValueError(f"{name} is empty; pass one label per row.")
     kind = labels.dtype.kind
@@ -39,7 +41,10 @@ def check_labels(values: Any, name: str) -> NDArray[Any]:
         if not np.all(np.isfinite(labels)):
             raise ValueError(f"{name} contains NaN or infinite values; drop these rows or give them a label.")
         if np.any(labels != np.floor(labels)):
-            raise ValueError(f"{name} contains fractions such as {labels[labels % 1 != 0][0]}; labels must be strings or integers.")
+            raise ValueError(
+                f"{name} contains fractions such as {labels[labels % 1 != 0][0]}; labels must be strings or "
+                "integers."
+            )
     elif kind not in "iubUST":
         raise ValueError(f"{name} has dtype {labels.dtype}; labels must be strings or integers.")
     return labels
@@ -53,23 +58,38 @@ def check_features(features: Any) -> NDArray[np.float64]:
     except ValueError:
         raise ValueError(f"features has rows of different lengths; {rows_and_columns}.") from None
     if values.ndim != 2:
-        raise ValueError(f"features must be two-dimensional, got an array of shape {values.shape}; {rows_and_columns}.")
+        raise ValueError(
+            f"features must be two-dimensional, got an array of shape {values.shape}; {rows_and_columns}."
+        )
     if values.shape[0] < 2 or values.shape[1] < 1:
-        raise ValueError(f"features needs at least two rows and one column, got shape {values.shape}; {rows_and_columns}.")
+        raise ValueError(
+            f"features needs at least two rows and one column, got shape {values.shape}; {rows_and_columns}."
+        )
     kind = values.dtype.kind
     if kind == "O":
         if any(_is_missing(cell) for cell in values.flat):
-            raise ValueError("features contains NaN or other missing values; drop these rows or impute the values.")
-        strange = {type(cell).__name__ for cell in values.flat if not isinstance(cell, (Real, Decimal, np.bool_))}
+            raise ValueError(
+                "features contains NaN or other missing values; drop these rows or impute the values."
+            )
+        strange = {
+            type(cell).__name__ for cell in values.flat if not isinstance(cell, (Real, Decimal, np.bool_))
+        }
         if strange:
-            raise ValueError(f"features contains non-numeric values ({', '.join(sorted(strange))}); encode these columns first.")
+            raise ValueError(
+                f"features contains non-numeric values ({', '.join(sorted(strange))}); encode these columns "
+                "first."
+            )
     elif kind not in "fiub":
-        raise ValueError(f"features has dtype {values.dtype} but must contain real numbers; encode other columns first.")
+        raise ValueError(
+            f"features has dtype {values.dtype} but must contain real numbers; encode other columns first."
+        )
     try:
         with np.errstate(over="ignore"):  # long doubles may overflow to inf, which is rejected below
             numbers = values.astype(np.float64)
     except OverflowError:
-        raise ValueError("features contains integers beyond the range of float64; scale these columns down.") from None
+        raise ValueError(
+            "features contains integers beyond the range of float64; scale these columns down."
+        ) from None
     if not np.isfinite(numbers).all():
         raise ValueError("features contains NaN or infinite values; drop these rows or impute the values.")
     return numbers

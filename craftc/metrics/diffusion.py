@@ -11,9 +11,11 @@ from craftc.metrics.checks import check_features, check_labels
 
 
 def eigen_diffusion(features: Any) -> float:
-    """How evenly variance is spread over the eigenvectors of the covariance: alpha = (sum lambda)^2 / (l sum lambda^2).
+    """How evenly variance is spread over the eigenvectors of the covariance: alpha = (sum lambda)^2 / (l sum
+    lambda^2).
 
-    lambda are the l eigenvalues of the covariance of l features. alpha l is the effective number of directions (the participation ratio).
+    lambda are the l eigenvalues of the covariance of l features. alpha l is the effective number of
+    directions (the participation ratio).
 
     Parameters
     ----------
@@ -23,18 +25,19 @@ def eigen_diffusion(features: Any) -> float:
     Returns
     -------
     float
-        alpha in [1/l, 1]. At 1 all eigenvalues are equal; at 1/l a single direction has all variance. It is invariant to translation,
-        rotation and a common scale of all features.
+        alpha in [1/l, 1]. At 1 all eigenvalues are equal; at 1/l a single direction has all variance. It is
+        invariant to translation, rotation and a common scale of all features.
 
     Raises
     ------
     ValueError
-        If `features` is not two-dimensional, has fewer than two rows, or contains anything but finite numbers; or if no feature varies.
+        If `features` is not two-dimensional, has fewer than two rows, or contains anything but finite
+        numbers; or if no feature varies.
 
     Notes
     -----
-    Compare alpha only at equal numbers of features. An alpha below that of principal components is no evidence for a learned graph, because
-    random graphs often give it too (docs/spectral.md).
+    Compare alpha only at equal numbers of features. An alpha below that of principal components is no
+    evidence for a learned graph, because random graphs often give it too (docs/spectral.md).
 
     References
     ----------
@@ -59,7 +62,8 @@ def eigen_diffusion(features: Any) -> float:
 def separability(features: Any, labels: Any) -> float:
     """Share of the scatter that lies between clusters: J = Tr S_B / Tr S_T.
 
-    S_T is the total scatter of the rows around their mean, S_B that of the cluster means, every cluster with its number of rows.
+    S_T is the total scatter of the rows around their mean, S_B that of the cluster means, every cluster with
+    its number of rows.
 
     Parameters
     ----------
@@ -71,20 +75,21 @@ def separability(features: Any, labels: Any) -> float:
     Returns
     -------
     float
-        J in [0, 1]; 0 if all clusters have the same mean, 1 if the rows of every cluster are equal; larger is better separated. It is
-        invariant to translation, rotation and a common scale of all features.
+        J in [0, 1]; 0 if all clusters have the same mean, 1 if the rows of every cluster are equal; larger is
+        better separated. It is invariant to translation, rotation and a common scale of all features.
 
     Raises
     ------
     ValueError
-        If `features` is not two-dimensional, has fewer than two rows, or contains anything but finite numbers; if no feature varies; if
-        labels are missing or neither strings nor integers; if the two lengths differ.
+        If `features` is not two-dimensional, has fewer than two rows, or contains anything but finite
+        numbers; if no feature varies; if labels are missing or neither strings nor integers; if the two
+        lengths differ.
 
     Notes
     -----
-    J is dominated by the features of largest variance, and rises with the number of clusters: compare equal numbers of clusters, and of
-    features on a common scale. A J above that of principal components is frequent but not universal for learned graphs, and less frequent
-    for random ones (docs/spectral.md).
+    J is dominated by the features of largest variance, and rises with the number of clusters: compare equal
+    numbers of clusters, and of features on a common scale. A J above that of principal components is frequent
+    but not universal for learned graphs, and less frequent for random ones (docs/spectral.md).
 
     References
     ----------
@@ -103,7 +108,9 @@ def separability(features: Any, labels: Any) -> float:
     """
     values, names = check_features(features), check_labels(labels, "labels")
     if len(values) != len(names):
-        raise ValueError(f"features has {len(values)} rows and labels has {len(names)} labels; pass one label per row.")
+        raise ValueError(
+            f"features has {len(values)} rows and labels has {len(names)} labels; pass one label per row."
+        )
     centred = _centred(values, "separability")
     _, codes, sizes = np.unique(names, return_inverse=True, return_counts=True)
     means = np.column_stack([np.bincount(codes, column) for column in centred.T]) / sizes[:, None]
@@ -111,13 +118,18 @@ def separability(features: Any, labels: Any) -> float:
 
 
 def _centred(values: NDArray[np.float64], measure: str) -> NDArray[np.float64]:
-    """Centred rows, scaled by a power of two that brings the largest value near 1, so that no square overflows or underflows.
+    """Centred rows, scaled by a power of two that brings the largest value near 1, so that no square
+    overflows or underflows.
 
-    The first row is subtracted before the mean, so that a constant column becomes exactly 0; halving keeps the difference finite.
+    The first row is subtracted before the mean, so that a constant column becomes exactly 0; halving keeps
+    the difference finite.
     """
     away = values / 2.0 - values[0] / 2.0
     if not away.any():
-        raise ValueError(f"{measure} needs at least one feature that varies, got equal rows of {values.shape[1]} feature(s); pass others.")
+        raise ValueError(
+            f"{measure} needs at least one feature that varies, got equal rows of {values.shape[1]} "
+            "feature(s); pass others."
+        )
     away = np.ldexp(away, -int(np.frexp(np.abs(away).max())[1]))
     centred: NDArray[np.float64] = away - away.mean(axis=0)
     return centred

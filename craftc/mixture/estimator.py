@@ -32,6 +32,7 @@ from craftc._common.validation import (
 )
 from craftc._common.warn import warn_user
 from craftc._kernels.team import Team
+from craftc.describe.overview import HtmlOverview, Overview
 from craftc.distributed.collections import rowwise
 from craftc.mixture.full_covariance import FullModel, FullPosterior
 from craftc.mixture.posterior import Posterior
@@ -41,74 +42,86 @@ from craftc.mixture.scaling import ColumnScaling, ScaledData, has_missing
 from craftc.mixture.summary import mixture_overview, mixture_summary
 from craftc.mixture.variational import LLOYD, Ascent, ComponentModel, DiagonalModel, FitConfig, MixtureResult
 from craftc.table.dense_input import DenseInput
-from craftc.table.html_overview import HtmlOverview, Overview
 
 INITS = ("kmeans", "random")
-_PARALLEL_STARTS = 8  # times SMALL_WORK: for larger tables starts run one after the other, each on all threads
+_PARALLEL_STARTS = (
+    8  # times SMALL_WORK: for larger tables starts run one after the other, each on all threads
+)
 _FEW_ROWS = 100  # tables may have fewer rows than components up to so many
 _NAMED = 5  # columns in a message
 
 
 class FeatureSelectionMixture(HtmlOverview, DenseInput, DensityMixin, ClusterMixin, BaseEstimator):
-    """A mixture model that estimates cluster probabilities for every row and selects features for every cluster.
+    """A mixture model that estimates cluster probabilities for every row and selects features for every
+    cluster.
 
-    A Dirichlet process mixture in which each component decides for every column whether it has its own distribution or shares the noise
-    distribution of the whole table. It is fitted by variational inference; every update increases the evidence lower bound (ELBO).
-    Missing cells (NaN) are marginalised. Use it in place of :class:`CRAFT` when probabilities are needed and the table holds only numbers,
-    counts, or indicators.
+    A Dirichlet process mixture in which each component decides for every column whether it has its own
+    distribution or shares the noise distribution of the whole table. It is fitted by variational inference;
+    every update increases the evidence lower bound (ELBO). Missing cells (NaN) are marginalised. Use it in
+    place of :class:`CRAFT` when probabilities are needed and the table holds only numbers, counts, or
+    indicators.
 
     Parameters
     ----------
     n_components : int, default=20
-        Maximum number of components. Starts use all of them, so choose more than the expected number of clusters.
+        Maximum number of components. Starts use all of them, so choose more than the expected number of
+        clusters.
     selection : {"local", "global", "shared"}, default="local"
-        "local": each cluster selects features nearly independently (rho = 0.01). "global": the selections are coupled (rho = 0.2), but may
-        differ. "shared": all clusters select the same features; a feature is selected if it matters to any of them. (The text of the paper
-        states the effect of rho the other way round.)
+        "local": each cluster selects features nearly independently (rho = 0.01). "global": the selections are
+        coupled (rho = 0.2), but may differ. "shared": all clusters select the same features; a feature is
+        selected if it matters to any of them. (The text of the paper states the effect of rho the other way
+        round.)
     component : {"gaussian", "poisson", "bernoulli"}, default="gaussian"
-        "poisson": columns are counts. The rates of a row are those of its cluster times the total of the row, so documents of different
-        lengths are comparable. "bernoulli": columns are indicators, 0 or 1, with probabilities of their own in every cluster that selects
-        them (uniform priors).
+        "poisson": columns are counts. The rates of a row are those of its cluster times the total of the row,
+        so documents of different lengths are comparable. "bernoulli": columns are indicators, 0 or 1, with
+        probabilities of their own in every cluster that selects them (uniform priors).
     covariance : {"diagonal", "full"}, default="diagonal"
-        "full": a full covariance over the selected features of each cluster. Starts from the result of the diagonal model and selects or
-        deselects one feature at a time, which is slow; it improves some tables and not others. Requires a table without missing cells.
+        "full": a full covariance over the selected features of each cluster. Starts from the result of the
+        diagonal model and selects or deselects one feature at a time, which is slow; it improves some tables
+        and not others. Requires a table without missing cells.
     noise : {"isotropic", "feature"}, default="isotropic"
-        "isotropic": one noise variance for all columns, which must be in commensurate units. "feature": one for each column; it is not
-        identifiable where all clusters but one select a column.
+        "isotropic": one noise variance for all columns, which must be in commensurate units. "feature": one
+        for each column; it is not identifiable where all clusters but one select a column.
     feature_fraction : float, default=0.5
         m, the expected fraction of features that a cluster selects; m (1 - m) > rho.
     feature_variance : float, optional
-        rho, the variance of that fraction between columns, 0 < rho < 0.25. The selections of two clusters have correlation
-        rho / (m (1 - m)). None: set by `selection`.
+        rho, the variance of that fraction between columns, 0 < rho < 0.25. The selections of two clusters
+        have correlation rho / (m (1 - m)). None: set by `selection`.
     learn_fraction : bool, "shared" or "component", default=False
-        "shared" or True: also fit m, within m (1 - m) >= 1.05 rho. The prior may then dominate and select all features or none.
-        "component": every cluster has its own fraction, y_kd ~ Bernoulli(m_k), and selects independently of the others;
-        `feature_variance` has no role. Not with ``selection="shared"`` or full covariances.
+        "shared" or True: also fit m, within m (1 - m) >= 1.05 rho. The prior may then dominate and select all
+        features or none. "component": every cluster has its own fraction, y_kd ~ Bernoulli(m_k), and selects
+        independently of the others; `feature_variance` has no role. Not with ``selection="shared"`` or full
+        covariances.
     fraction_prior : (float, float), default=(1.0, 1.0)
-        Shapes gamma, beta > 0 of the Beta prior of m or m_k where they are fitted (equation (8)); (1, 1) is uniform. Shapes below 1 favour
-        fractions near 0 and 1.
+        Shapes gamma, beta > 0 of the Beta prior of m or m_k where they are fitted (equation (8)); (1, 1) is
+        uniform. Shapes below 1 favour fractions near 0 and 1.
     concentration : float, default=5.0
         alpha of the Dirichlet process; larger values give more clusters.
     scale : {"auto", "scalar", "standard", "none"}, default="auto"
-        Scaling of Gaussian columns, which are always centred. "scalar": one factor for all columns, so that their mean variance is 1;
-        "standard": one factor for each column; "none": no scaling. "auto": "scalar" if the 10 % and 90 % quantiles of the standard
-        deviations lie within a factor of 10, otherwise "standard". The priors are fixed in the scaled units.
+        Scaling of Gaussian columns, which are always centred. "scalar": one factor for all columns, so that
+        their mean variance is 1; "standard": one factor for each column; "none": no scaling. "auto": "scalar"
+        if the 10 % and 90 % quantiles of the standard deviations lie within a factor of 10, otherwise
+        "standard". The priors are fixed in the scaled units.
     merge : bool, default=True
-        Try three kinds of moves after the updates and keep those that increase the ELBO. Two components are merged. A feature selected by
-        every component is deselected in one of them; the updates alone never do this, because the noise model has no data for it. In the
-        best start, a component is split where merges left another one empty (not with full covariances). Without these moves the number
-        of clusters stays near `n_components`.
+        Try three kinds of moves after the updates and keep those that increase the ELBO. Two components are
+        merged. A feature selected by every component is deselected in one of them; the updates alone never do
+        this, because the noise model has no data for it. In the best start, a component is split where merges
+        left another one empty (not with full covariances). Without these moves the number of clusters stays
+        near `n_components`.
     init : {"kmeans", "random"} or array (n, K), default="kmeans"
-        Start: k-means (a few passes) with `n_components` centres, from rows drawn by k-means++, the best of three for each centre, and
-        improved by exchanges; random rows as centres, each row assigned to the nearest; or responsibilities, whose rows sum to 1 (with full
-        covariances no column is selected at first, otherwise the start selects those of the diagonal model).
+        Start: k-means (a few passes) with `n_components` centres, from rows drawn by k-means++, the best of
+        three for each centre, and improved by exchanges; random rows as centres, each row assigned to the
+        nearest; or responsibilities, whose rows sum to 1 (with full covariances no column is selected at
+        first, otherwise the start selects those of the diagonal model).
     n_init : int, default=3
-        Number of starts. Each runs until a sweep increases the ELBO by at most 0.003 nats per row and no move increases it. The one with
-        the highest ELBO then splits components while that increases the ELBO, and is continued until it converges.
+        Number of starts. Each runs until a sweep increases the ELBO by at most 0.003 nats per row and no move
+        increases it. The one with the highest ELBO then splits components while that increases the ELBO, and
+        is continued until it converges.
     max_iter : int, default=500
         Maximum number of sweeps of a start, before and after the comparison together.
     tol : float, default=1e-6
-        The best start converges when a sweep increases the ELBO by at most this many nats per row, and no move increases it.
+        The best start converges when a sweep increases the ELBO by at most this many nats per row, and no
+        move increases it.
     random_state : int, Generator, RandomState or None, default=None
         Seed of the starts. The same seed gives bit-identical results for any number of threads.
     n_threads : int, optional
@@ -125,14 +138,15 @@ class FeatureSelectionMixture(HtmlOverview, DenseInput, DensityMixin, ClusterMix
     weights_ : ndarray (K,)
         Expected mixing weights.
     feature_mask_ : ndarray (K, D) of bool
-        Features that a cluster selects with probability above 0.5. A column without variance is never selected.
+        Features that a cluster selects with probability above 0.5. A column without variance is never
+        selected.
     feature_probabilities_ : ndarray (K, D) of float64
         Probability that a cluster selects a feature.
     feature_gains_ : ndarray (K, D) of float64
         Log Bayes factor of the cluster's own distribution against the noise, nats.
     means_, variances_ : ndarray (K, D) of float64
-        Of each cluster in the units of the table; where a feature is not selected, those of the noise. Counts: rates and their variance at
-        the mean exposure.
+        Of each cluster in the units of the table; where a feature is not selected, those of the noise.
+        Counts: rates and their variance at the mean exposure.
     covariances_ : ndarray (K, D, D) of float64
         With ``covariance="full"``: expected covariances in the units of the table.
     cluster_sizes_ : ndarray (K,) of float64
@@ -157,7 +171,8 @@ class FeatureSelectionMixture(HtmlOverview, DenseInput, DensityMixin, ClusterMix
 
     References
     ----------
-    Y. Guan, J. G. Dy, M. I. Jordan: A Unified Probabilistic Model for Global and Local Unsupervised Feature Selection. ICML 2011.
+    Y. Guan, J. G. Dy, M. I. Jordan: A Unified Probabilistic Model for Global and Local Unsupervised Feature
+    Selection. ICML 2011.
 
     Examples
     --------
@@ -178,7 +193,9 @@ class FeatureSelectionMixture(HtmlOverview, DenseInput, DensityMixin, ClusterMix
         "covariance": Choice(("diagonal", "full")),
         "noise": Choice(("isotropic", "feature")),
         "feature_fraction": Number(above=0, below=1),
-        "feature_variance": Number(least=1e-6, below=0.25, optional=True),  # the Beta functions of smaller ones are rounded away
+        "feature_variance": Number(
+            least=1e-6, below=0.25, optional=True
+        ),  # the Beta functions of smaller ones are rounded away
         "concentration": Number(least=1e-9, most=1e9),
         "scale": Choice(("auto", "scalar", "standard", "none")),
         "merge": Flag(),
@@ -231,17 +248,21 @@ class FeatureSelectionMixture(HtmlOverview, DenseInput, DensityMixin, ClusterMix
         self.verbose = verbose
 
     @all_or_nothing
-    def fit(self, X: ArrayLike, y: Any = None, sample_weight: ArrayLike | None = None) -> FeatureSelectionMixture:
+    def fit(
+        self, X: ArrayLike, y: Any = None, sample_weight: ArrayLike | None = None
+    ) -> FeatureSelectionMixture:
         """Find the clusters of a table and their features.
 
         Parameters
         ----------
         X : array or data frame (n, D) of numbers, n >= 2
-            NaN is a missing cell (not with full covariances). Counts: whole numbers >= 0. Indicators: 0 and 1.
+            NaN is a missing cell (not with full covariances). Counts: whole numbers >= 0. Indicators: 0 and
+            1.
         y : ignored
         sample_weight : array (n,), optional
-            Finite, >= 0. Weight 2 counts as two equal rows, weight 0 as none; such a row only gets a label. Random starts draw other rows
-            than for repeated rows; from responsibilities given as `init` the result is the same up to rounding.
+            Finite, >= 0. Weight 2 counts as two equal rows, weight 0 as none; such a row only gets a label.
+            Random starts draw other rows than for repeated rows; from responsibilities given as `init` the
+            result is the same up to rounding.
 
         Returns
         -------
@@ -254,8 +275,13 @@ class FeatureSelectionMixture(HtmlOverview, DenseInput, DensityMixin, ClusterMix
         check_countable(weight)
         present = np.ones(len(rows), bool) if weight is None else weight > 0
         if max(len(rows), _FEW_ROWS) < priors.K:
-            raise ValueError(f"n_components={priors.K} is more than the {len(rows)} rows of the table; ask for fewer components.")
-        data = self._scaled_data(rows[present] if not present.all() else rows, None if weight is None else weight[present])
+            raise ValueError(
+                f"n_components={priors.K} is more than the {len(rows)} rows of the table; ask for fewer "
+                "components."
+            )
+        data = self._scaled_data(
+            rows[present] if not present.all() else rows, None if weight is None else weight[present]
+        )
         given = self._given_responsibilities(len(rows), priors.K)
         best = self._best_start(data, priors, None if given is None else given[present])
         self._set_state(best, rows, present)
@@ -266,12 +292,17 @@ class FeatureSelectionMixture(HtmlOverview, DenseInput, DensityMixin, ClusterMix
     def _best_start(self, data: ScaledData, priors: Priors, given: Floats | None) -> MixtureResult:
         """The start that is ahead once all have roughly converged, continued to the end.
 
-        Starts run in parallel if a sweep is too short to wake threads for it. The one that is ahead has all threads for itself.
+        Starts run in parallel if a sweep is too short to wake threads for it. The one that is ahead has all
+        threads for itself.
         """
         seed = seed_of(self.random_state)
         starts = range(1 if given is not None else int(self.n_init))
         small = data.X.size * priors.K <= _PARALLEL_STARTS * SMALL_WORK
-        side = threads_for(data.n_threads, data.X.size * priors.K * len(starts)) if small and len(starts) > 1 else 1
+        side = (
+            threads_for(data.n_threads, data.X.size * priors.K * len(starts))
+            if small and len(starts) > 1
+            else 1
+        )
         config = FitConfig(int(self.max_iter), float(self.tol), bool(self.merge), Event())
         race = Race(side, Team(1 if priors.full else side), config.stop)
 
@@ -282,19 +313,25 @@ class FeatureSelectionMixture(HtmlOverview, DenseInput, DensityMixin, ClusterMix
                 model.start_from(given)
             else:
                 model.start_by_kmeans(seed, start, config, LLOYD if self.init == "kmeans" else 1)
-            ascent = Ascent(model, config, partial(self._report_sweep, start, model) if self.verbose > 1 else None)
+            ascent = Ascent(
+                model, config, partial(self._report_sweep, start, model) if self.verbose > 1 else None
+            )
             yield
             yield from race.follow(start, ascent)
             self._report_start(start, ascent)
 
-        # one BLAS thread for the small products of covariances, so that their bits do not depend on the number of threads
+        # one BLAS thread for the small products of covariances, so that their bits do not depend on the
+        # number of threads
         with one_blas_thread() if priors.full else nullcontext():
             result = race.run(run(start) for start in starts)
         self._report_start(race.ahead, race.ascents[race.ahead])
         return result
 
     def _report_sweep(self, start: int, model: ComponentModel, n_iter: int, elbo: float) -> None:
-        print(f"start {start}, sweep {n_iter}: ELBO {elbo:.6f}, {int((model.factors.mixture.size > 0).sum())} components")
+        print(
+            f"start {start}, sweep {n_iter}: ELBO {elbo:.6f}, {int((model.factors.mixture.size > 0).sum())} "
+            "components"
+        )
 
     def _report_start(self, start: int, ascent: Ascent) -> None:
         if self.verbose > 0:
@@ -307,7 +344,9 @@ class FeatureSelectionMixture(HtmlOverview, DenseInput, DensityMixin, ClusterMix
         labels = np.empty(len(rows), np.int32)
         labels[present] = result.label
         if not present.all():  # rows of weight 0 get labels, and count for the order of the clusters
-            labels[~present] = posterior.labels(posterior.scaling.clipped(rows[~present]), factors.data.n_threads)
+            labels[~present] = posterior.labels(
+                posterior.scaling.clipped(rows[~present]), factors.data.n_threads
+            )
             found = found[number_by_appearance(labels)]
             posterior = result.model.posterior(found)
         self.labels_, self.n_clusters_ = labels, len(found)
@@ -325,7 +364,10 @@ class FeatureSelectionMixture(HtmlOverview, DenseInput, DensityMixin, ClusterMix
         self.feature_mask_ = self.feature_probabilities_ > 0.5
         self.feature_gains_ = self._all_columns(posterior.gains)
         means, variances = posterior.moments()
-        self.means_, self.variances_ = self._all_columns(means, scaling.mean), self._all_columns(variances, scaling.variance)
+        self.means_, self.variances_ = (
+            self._all_columns(means, scaling.mean),
+            self._all_columns(variances, scaling.variance),
+        )
         if isinstance(posterior, FullPosterior):
             self.covariances_ = posterior.covariances()
         elif hasattr(self, "covariances_"):
@@ -374,12 +416,14 @@ class FeatureSelectionMixture(HtmlOverview, DenseInput, DensityMixin, ClusterMix
 
     @rowwise("score", "float64")
     def score_samples(self, X: ArrayLike) -> Floats:
-        """The log predictive density of every row (Student's t, negative binomial, Bernoulli), in the units of the table.
+        """The log predictive density of every row (Student's t, negative binomial, Bernoulli), in the units
+        of the table.
 
         Parameters
         ----------
         X : array, data frame (n, D) or Dask collection, whose result is lazy
-            Missing cells and columns without variance in `fit` are left out. Counts: given the totals of the rows.
+            Missing cells and columns without variance in `fit` are left out. Counts: given the totals of the
+            rows.
 
         Returns
         -------
@@ -431,8 +475,8 @@ class FeatureSelectionMixture(HtmlOverview, DenseInput, DensityMixin, ClusterMix
         Returns
         -------
         pandas.DataFrame
-            ``cluster``, ``rows``, ``share``, ``feature``, ``gain`` (nats), ``probability``, and typical values in the cluster and in the
-            whole table.
+            ``cluster``, ``rows``, ``share``, ``feature``, ``gain`` (nats), ``probability``, and typical
+            values in the cluster and in the whole table.
         """
         check_is_fitted(self)
         return mixture_summary(self)
@@ -463,16 +507,24 @@ class FeatureSelectionMixture(HtmlOverview, DenseInput, DensityMixin, ClusterMix
             check_ranges(*column_ranges(rows), column_names(self))
         if self.covariance == "full" and np.isnan(rows).any():
             raise ValueError(
-                'covariance="full" does not accept missing cells, got NaN; use covariance="diagonal", which marginalises them, or impute '
+                'covariance="full" does not accept missing cells, got NaN; use covariance="diagonal", which '
+                "marginalises them, or impute "
                 "them first."
             )
         if self.component != "gaussian":
-            wrong, wanted = (not_counts, "counts, whole numbers >= 0") if self.component == "poisson" else (not_binary, "0 and 1")
-            bad = np.flatnonzero(np.any([wrong(rows[some]).any(axis=0) for some in chunks(len(rows))], axis=0))
+            wrong, wanted = (
+                (not_counts, "counts, whole numbers >= 0")
+                if self.component == "poisson"
+                else (not_binary, "0 and 1")
+            )
+            bad = np.flatnonzero(
+                np.any([wrong(rows[some]).any(axis=0) for some in chunks(len(rows))], axis=0)
+            )
             if len(bad):
                 first = rows[:, bad[0]]
                 raise ValueError(
-                    f'component="{self.component}" needs {wanted}; other values in {self._named(bad)} (the first: '
+                    f'component="{self.component}" needs {wanted}; other values in {self._named(bad)} (the '
+                    "first: "
                     f'{first[wrong(first)][0]:g}). Leave these columns out, or use component="gaussian".'
                 )
         return rows
@@ -482,7 +534,11 @@ class FeatureSelectionMixture(HtmlOverview, DenseInput, DensityMixin, ClusterMix
         names = getattr(self, "feature_names_in_", None)
         words = [repr(str(names[d])) if names is not None else str(d) for d in columns[:_NAMED]]
         more = len(columns) - len(words)
-        return ("column " if len(columns) == 1 else "columns ") + ", ".join(words) + (f" and {more} more" if more else "")
+        return (
+            ("column " if len(columns) == 1 else "columns ")
+            + ", ".join(words)
+            + (f" and {more} more" if more else "")
+        )
 
     def _given_responsibilities(self, n: int, K: int) -> Floats | None:
         """The responsibilities given as `init`, padded with columns of zeros to K; None if it is a name."""
@@ -490,13 +546,23 @@ class FeatureSelectionMixture(HtmlOverview, DenseInput, DensityMixin, ClusterMix
             check_choice("init", self.init, INITS, "or responsibilities (n, K)")
             return None
         given = array_of("init", self.init, f"responsibilities of shape ({n}, K)")
-        if given.dtype.kind not in "fiub" or given.ndim != 2 or len(given) != n or not 1 <= given.shape[1] <= K:
+        if (
+            given.dtype.kind not in "fiub"
+            or given.ndim != 2
+            or len(given) != n
+            or not 1 <= given.shape[1] <= K
+        ):
             raise ValueError(
-                f"init must be responsibilities of shape ({n}, K) with K between 1 and n_components = {K}, got shape {given.shape} of "
+                f"init must be responsibilities of shape ({n}, K) with K between 1 and n_components = {K}, "
+                f"got shape {given.shape} of "
                 f"{given.dtype}."
             )
         given = given.astype(np.float64)
-        if not np.isfinite(given).all() or given.min() < 0 or not np.allclose(given.sum(axis=1), 1.0, atol=1e-6):
+        if (
+            not np.isfinite(given).all()
+            or given.min() < 0
+            or not np.allclose(given.sum(axis=1), 1.0, atol=1e-6)
+        ):
             raise ValueError("init must be responsibilities: finite, >= 0, with rows that sum to 1.")
         full = np.zeros((n, K))
         full[:, : given.shape[1]] = given

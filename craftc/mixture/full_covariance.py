@@ -1,8 +1,8 @@
 """Components with a full covariance over the columns they select.
 
-q(y) is a point mass: a column is selected or not. Sigma ~ IW(nu0 + q - 1, s0 I) on the q selected columns, so that a single column has the
-prior of the diagonal model. The noise, lambda, m and the sticks are those of the diagonal model; their ELBO contains everything except the
-components, which are added here.
+q(y) is a point mass: a column is selected or not. Sigma ~ IW(nu0 + q - 1, s0 I) on the q selected columns, so
+that a single column has the prior of the diagonal model. The noise, lambda, m and the sticks are those of the
+diagonal model; their ELBO contains everything except the components, which are added here.
 """
 
 from __future__ import annotations
@@ -53,7 +53,9 @@ class NormalWishart:
     evidence: float
 
     @classmethod
-    def fitted(cls, column: Any, size: float, s1: Floats, s2: Floats, factor: Floats | None = None) -> NormalWishart:
+    def fitted(
+        cls, column: Any, size: float, s1: Floats, s2: Floats, factor: Floats | None = None
+    ) -> NormalWishart:
         """From N, sum x (D,) and sum x x' (D, D); `factor`: upper Cholesky factor of Psi_S, if known."""
         q, kappa = len(column), K0 + size
         freedom, mean = NU0 + q - 1 + size, s1[column] / kappa
@@ -74,8 +76,12 @@ class NormalWishart:
     def expected(self, size: float, s1: Floats, s2: Floats) -> float:
         """E ln p of rows with these sums."""
         s, m = s1[self.column], self.mean
-        scatter = s2[np.ix_(self.column, self.column)] - np.outer(s, m) - np.outer(m, s) + size * np.outer(m, m)
-        return size * self.constant - 0.5 * self.freedom * float(np.einsum("ij,jk,ik->", self.inverse, scatter, self.inverse))
+        scatter = (
+            s2[np.ix_(self.column, self.column)] - np.outer(s, m) - np.outer(m, s) + size * np.outer(m, m)
+        )
+        return size * self.constant - 0.5 * self.freedom * float(
+            np.einsum("ij,jk,ik->", self.inverse, scatter, self.inverse)
+        )
 
     def squares(self, x: Floats) -> Floats:
         """(n,) (x - m)' Psi^-1 (x - m)."""
@@ -85,7 +91,11 @@ class NormalWishart:
         """(n,) ln of the predictive density: multivariate Student's t."""
         q, df = len(self.column), self.freedom - len(self.column) + 1
         away = self.squares(x) / (1.0 + 1.0 / self.kappa)
-        size = gammaln((df + q) / 2) - gammaln(df / 2) - 0.5 * (q * np.log(np.pi * (1.0 + 1.0 / self.kappa)) + self.log_det)
+        size = (
+            gammaln((df + q) / 2)
+            - gammaln(df / 2)
+            - 0.5 * (q * np.log(np.pi * (1.0 + 1.0 / self.kappa)) + self.log_det)
+        )
         return np.asarray(size - 0.5 * (df + q) * np.log1p(away))
 
     def draw(self, rng: np.random.RandomState, n: int) -> Floats:
@@ -94,7 +104,10 @@ class NormalWishart:
         if q == 0:
             return np.empty((n, 0))
         normal = rng.standard_normal((n, q)) / np.sqrt(rng.chisquare(df, (n, 1)))
-        return np.asarray(self.mean + np.sqrt(1.0 + 1.0 / self.kappa) * solve_triangular(self.inverse, normal.T, lower=True).T)
+        return np.asarray(
+            self.mean
+            + np.sqrt(1.0 + 1.0 / self.kappa) * solve_triangular(self.inverse, normal.T, lower=True).T
+        )
 
 
 def scatter_matrix(size: Any, s1: Floats, s2: Floats) -> Floats:
@@ -104,7 +117,8 @@ def scatter_matrix(size: Any, s1: Floats, s2: Floats) -> Floats:
 
 
 class FullModel:
-    """Components with full covariances. Starts from responsibilities with no column selected, or from the result of the diagonal model.
+    """Components with full covariances. Starts from responsibilities with no column selected, or from the
+    result of the diagonal model.
 
     Parameters
     ----------
@@ -127,7 +141,9 @@ class FullModel:
         self._initialise(lambda rows: responsibilities[rows])
 
     def start_by_kmeans(self, seed: int, start: int, config: FitConfig, passes: int) -> None:
-        """The labels and masks of the diagonal model: switches of single columns rarely find them from no column or from all."""
+        """The labels and masks of the diagonal model: switches of single columns rarely find them from no
+        column or from all.
+        """
         diagonal = DiagonalModel(self.data, self.priors, self.n_threads)
         diagonal.start_by_kmeans(seed, start, config, passes)
         label = Ascent(diagonal, config).run().label
@@ -160,7 +176,10 @@ class FullModel:
         return np.array(path)
 
     def elbo(self) -> float:
-        own = sum(component.expected(*self._sums(k)) - self.divergence[k] for k, component in enumerate(self.components))
+        own = sum(
+            component.expected(*self._sums(k)) - self.divergence[k]
+            for k, component in enumerate(self.components)
+        )
         return self.factors.elbo() + float(own)
 
     def _sums(self, k: int) -> tuple[float, Floats, Floats]:
@@ -170,14 +189,22 @@ class FullModel:
         """q(mu, Sigma) of all components, and its divergence from the prior."""
         K = len(self.mixture.size)
         if factors is None:
-            self.components = [NormalWishart.fitted(np.flatnonzero(self.mixture.p[k]), *self._sums(k)) for k in range(K)]
+            self.components = [
+                NormalWishart.fitted(np.flatnonzero(self.mixture.p[k]), *self._sums(k)) for k in range(K)
+            ]
         else:
             U, column, count = factors
             self.components = [
-                NormalWishart.fitted(column[k, : count[k]].copy(), *self._sums(k), U[k, : count[k], : count[k]]) for k in range(K)
+                NormalWishart.fitted(
+                    column[k, : count[k]].copy(), *self._sums(k), U[k, : count[k], : count[k]]
+                )
+                for k in range(K)
             ]
         self.divergence = np.array(
-            [component.expected(*self._sums(k)) - component.evidence for k, component in enumerate(self.components)]
+            [
+                component.expected(*self._sums(k)) - component.evidence
+                for k, component in enumerate(self.components)
+            ]
         )
 
     def _update(self) -> None:
@@ -196,11 +223,15 @@ class FullModel:
         against = noise - odds if not self.priors.tied else noise - odds / K
         factors = np.zeros((K, D, D)), np.empty((K, D), np.int32), np.empty(K, np.int32)
         psi = scatter_matrix(q.size, q.s1, self.products)
-        mixture_full.switch_columns(psi, column_steps(q.size, D), NU0 - 1 + q.size, against, margin, self.priors.tied, q.p, *factors)
+        mixture_full.switch_columns(
+            psi, column_steps(q.size, D), NU0 - 1 + q.size, against, margin, self.priors.tied, q.p, *factors
+        )
         self._fit_components(factors)
 
     def _e_step(self, label: Labels | None = None) -> None:
-        """Responsibilities and their sums; `label` (n,): OUT the best component, its index among those not empty."""
+        """Responsibilities and their sums; `label` (n,): OUT the best component, its index among those not
+        empty.
+        """
         alive = np.flatnonzero(self.mixture.size > 0)
         components, weight = [self.components[k] for k in alive], self.mixture.weight[alive]
 
@@ -264,7 +295,11 @@ class FullModel:
         def gain(p: Floats, size: float, s1: Floats, s2: Floats) -> float:
             noise = size * q.noise[0] + s1 * q.noise[1] + np.diag(s2) * q.noise[2]
             prior = 0.0 if self.priors.tied else float(np.where(p > 0, rich, poor).sum())
-            return NormalWishart.fitted(np.flatnonzero(p), size, s1, s2).evidence - float(noise[p > 0].sum()) + prior
+            return (
+                NormalWishart.fitted(np.flatnonzero(p), size, s1, s2).evidence
+                - float(noise[p > 0].sum())
+                + prior
+            )
 
         empty = 0.0 if self.priors.tied else float(np.maximum(rich, poor).sum())
         alone = [gain(q.p[k], *self._sums(k)) for k in range(K)]
@@ -338,7 +373,9 @@ class FullPosterior(Posterior):
         return replace(fitted, gains=gains)
 
     def covariances(self) -> Floats:
-        """(K, D, D) expected covariances in units of the input; columns that are not selected have the noise's variance."""
+        """(K, D, D) expected covariances in units of the input; columns that are not selected have the
+        noise's variance.
+        """
         out = np.zeros_like(self.psi)
         for k, component in enumerate(self.components):
             np.fill_diagonal(out[k], self.background.variance)
@@ -356,7 +393,10 @@ class FullPosterior(Posterior):
     def scores(self, X: NDArray[Any]) -> Floats:
         """(n, K) scores of rows under the clusters."""
         return np.concatenate(
-            [row_scores(self.components, self.weight, self.noise, self.scaling.cells(X[rows])) for rows in chunks(len(X))]
+            [
+                row_scores(self.components, self.weight, self.noise, self.scaling.cells(X[rows]))
+                for rows in chunks(len(X))
+            ]
         )
 
     def labels(self, X: NDArray[Any], n_threads: int) -> Labels:
@@ -383,5 +423,7 @@ def _column_evidence(component: NormalWishart, psi: Floats, size: float) -> Floa
     left[S] = 1.0 / np.einsum("ij,ij->j", component.inverse, component.inverse)
     log_left = np.log(np.maximum(left, 1e-300))
     evidence = steps[q] - 0.5 * component.log_det - 0.5 * (component.freedom + 1) * log_left
-    evidence[S] = steps[max(q - 1, 0)] - 0.5 * (component.log_det - log_left[S]) - 0.5 * component.freedom * log_left[S]
+    evidence[S] = (
+        steps[max(q - 1, 0)] - 0.5 * (component.log_det - log_left[S]) - 0.5 * component.freedom * log_left[S]
+    )
     return np.asarray(evidence)

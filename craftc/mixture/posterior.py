@@ -34,7 +34,9 @@ class Columns:
 
     @classmethod
     def fitted(cls, prior: Any, kind: str, sums: Floats, common: bool = False) -> Columns:
-        """From the prior (k0, a0, b0) and sums over cells: their reach, x and x^2; `common`: one precision for all columns."""
+        """From the prior (k0, a0, b0) and sums over cells: their reach, x and x^2; `common`: one precision
+        for all columns.
+        """
         (k0, a0, b0), (reach, s1, s2) = prior, sums
         kappa = k0 + reach
         if kind == "bernoulli":
@@ -52,17 +54,31 @@ class Columns:
         return Columns(self.kind, self.mean[k], self.kappa[k], self.a[k], self.b[k])
 
     def log_density(self, x: Floats, exposure: Floats | None) -> Floats:
-        """(n, D) ln of the predictive density of cells: Student's t, negative binomial, or Bernoulli. Missing cells give 0."""
+        """(n, D) ln of the predictive density of cells: Student's t, negative binomial, or Bernoulli.
+
+        Missing cells give 0.
+        """
         if self.kind == "bernoulli":
             cells = np.where(x > 0, np.log(self.mean), np.log1p(-self.mean))
         elif exposure is not None:
             e = exposure[:, None]
             rest = np.where(x > 0, x * np.log(np.maximum(e, 1e-300) / (self.b + e)), 0.0)
-            cells = gammaln(self.a + x) - gammaln(self.a) - gammaln(x + 1.0) + self.a * np.log(self.b / (self.b + e)) + rest
+            cells = (
+                gammaln(self.a + x)
+                - gammaln(self.a)
+                - gammaln(x + 1.0)
+                + self.a * np.log(self.b / (self.b + e))
+                + rest
+            )
         else:
             spread = 2.0 * self.b * (1.0 + 1.0 / self.kappa)  # 2 a times the squared scale
             away = (x - self.mean) ** 2 / spread
-            cells = gammaln(self.a + 0.5) - gammaln(self.a) - 0.5 * np.log(np.pi * spread) - (self.a + 0.5) * np.log1p(away)
+            cells = (
+                gammaln(self.a + 0.5)
+                - gammaln(self.a)
+                - 0.5 * np.log(np.pi * spread)
+                - (self.a + 0.5) * np.log1p(away)
+            )
         return np.asarray(np.where(np.isnan(x), 0.0, cells))
 
     def draw(self, rng: np.random.RandomState, n: int) -> Floats:
@@ -72,7 +88,9 @@ class Columns:
         rate = rng.standard_gamma(self.a, (n, len(self.a))) / self.b
         if self.kind == "poisson":
             return rng.poisson(rate).astype(np.float64)
-        return np.asarray(self.mean + rng.standard_normal(rate.shape) * np.sqrt((1.0 + 1.0 / self.kappa) / rate))
+        return np.asarray(
+            self.mean + rng.standard_normal(rate.shape) * np.sqrt((1.0 + 1.0 / self.kappa) / rate)
+        )
 
     @property
     def variance(self) -> Floats:
@@ -117,9 +135,17 @@ class Posterior:
     background: Columns
 
     @classmethod
-    def fitted(cls, scaling: ColumnScaling, priors: Priors, mixture: Mixture, found: NDArray[np.intp], **more: Any) -> Self:
-        """From a mixture after its last update and the components (K,) that have rows; `more` are fields of a subclass."""
-        fractions = (mixture.share[0] / (mixture.share[0] + mixture.share[1]))[found] if priors.own_fractions else None
+    def fitted(
+        cls, scaling: ColumnScaling, priors: Priors, mixture: Mixture, found: NDArray[np.intp], **more: Any
+    ) -> Self:
+        """From a mixture after its last update and the components (K,) that have rows; `more` are fields of a
+        subclass.
+        """
+        fractions = (
+            (mixture.share[0] / (mixture.share[0] + mixture.share[1]))[found]
+            if priors.own_fractions
+            else None
+        )
         broken = mixture.stick[0, :-1] / (mixture.stick[0, :-1] + mixture.stick[1, :-1])  # E v
         share = (np.append(broken, 1.0) * np.append(1.0, np.cumprod(1.0 - broken)))[found]
         sums = np.stack([mixture.reach, mixture.s1, mixture.s2])
@@ -140,14 +166,23 @@ class Posterior:
             **more,
         )
 
-    def e_step(self, X: NDArray[Any], n_threads: int, *, label: Labels | None = None, proba: Floats | None = None) -> None:
+    def e_step(
+        self, X: NDArray[Any], n_threads: int, *, label: Labels | None = None, proba: Floats | None = None
+    ) -> None:
         """Labels (n,) or probabilities (n, K) of rows."""
         data = ScaledData(X, has_missing(X), self.scaling, n_threads)
         mixture = self.scaling.mixture(self.priors)
-        mixture.own[...], mixture.noise[...], mixture.p[...], mixture.weight[...] = self.own, self.noise, self.p, self.weight
+        mixture.own[...], mixture.noise[...], mixture.p[...], mixture.weight[...] = (
+            self.own,
+            self.noise,
+            self.p,
+            self.weight,
+        )
         mixture.size[...] = 1.0
         threads = threads_for(n_threads, data.visits(self.priors.K))
-        data.rows(self.priors.K).e_step(mixture, threads, gather=False, linear=self.scaling.linear, label=label, proba=proba)
+        data.rows(self.priors.K).e_step(
+            mixture, threads, gather=False, linear=self.scaling.linear, label=label, proba=proba
+        )
 
     def labels(self, X: NDArray[Any], n_threads: int) -> Labels:
         """(n,) most probable clusters."""
@@ -162,7 +197,9 @@ class Posterior:
         return proba
 
     def moments(self) -> tuple[Floats, Floats]:
-        """(K, D) means and variances of the clusters in units of the input; those of the noise where a column is not selected."""
+        """(K, D) means and variances of the clusters in units of the input; those of the noise where a column
+        is not selected.
+        """
         parts = []
         for part in ("mean", "variance"):
             parts.append(np.where(self.p > 0.5, getattr(self.clusters, part), getattr(self.background, part)))
@@ -178,12 +215,19 @@ class Posterior:
             x = self.scaling.cells(rows)
             exposure = self.scaling.exposures(rows) if self.scaling.counts else None
             common = self.background.log_density(x, exposure)
-            parts = np.stack([self._component_log_density(k, x, exposure, common) for k in range(len(self.weights))], axis=1)
-            out[first : first + _CHUNK] = logsumexp(parts, axis=1, b=self.weights) - row_sums(np.where(np.isnan(x), 0.0, size))
+            parts = np.stack(
+                [self._component_log_density(k, x, exposure, common) for k in range(len(self.weights))],
+                axis=1,
+            )
+            out[first : first + _CHUNK] = logsumexp(parts, axis=1, b=self.weights) - row_sums(
+                np.where(np.isnan(x), 0.0, size)
+            )
         return out
 
     def _component_log_density(self, k: int, x: Floats, exposure: Floats | None, common: Floats) -> Floats:
-        """(n,) log density of rows under one cluster: in every column a mixture, weighted by the probability that it is selected."""
+        """(n,) log density of rows under one cluster: in every column a mixture, weighted by the probability
+        that it is selected.
+        """
         own, p = self.clusters[k].log_density(x, exposure), self.p[k]
         with np.errstate(divide="ignore"):
             return np.asarray(row_sums(np.logaddexp(np.log(p) + own, np.log1p(-p) + common)))

@@ -18,7 +18,8 @@ NOISE = (0.1, 1.0, 1.0)
 BINARY = 1.0  # a0 and b0 of a probability: uniform
 COUNT = 1.0  # a0 of a rate; b0 = a0 / mean rate: the prior mean of every column is that of the whole table
 SELECTIONS = {"local": 0.01, "global": 0.2, "shared": 0.2}  # and the default rho of each
-LEAST_KAPPA = 0.05  # if the feature fraction is fitted: with a smaller kappa the prior's log-odds reach hundreds of nats
+# if the feature fraction is fitted: with a smaller kappa the prior's log-odds reach hundreds of nats
+LEAST_KAPPA = 0.05
 
 
 @dataclass(frozen=True)
@@ -62,7 +63,9 @@ class Priors:
     concentration: float
 
     def share_shapes(self, fraction: float) -> tuple[float, float]:
-        """Shapes of the Beta prior of lambda_d, m kappa and (1 - m) kappa, kappa = m (1 - m) / rho - 1; with own fractions, of m_k."""
+        """Shapes of the Beta prior of lambda_d, m kappa and (1 - m) kappa, kappa = m (1 - m) / rho - 1; with
+        own fractions, of m_k.
+        """
         if self.own_fractions:
             return self.fraction_prior
         kappa = fraction * (1.0 - fraction) / self.variance - 1.0
@@ -71,7 +74,11 @@ class Priors:
     def log_fraction_prior(self, fraction: float) -> float:
         """ln p(m) of a common m that is fitted, equation (8); 0 where it is fixed."""
         a, b = self.fraction_prior
-        return float((a - 1.0) * math.log(fraction) + (b - 1.0) * math.log1p(-fraction) - betaln(a, b)) if self.learn else 0.0
+        return (
+            float((a - 1.0) * math.log(fraction) + (b - 1.0) * math.log1p(-fraction) - betaln(a, b))
+            if self.learn
+            else 0.0
+        )
 
 
 def fraction_interval(variance: float, kappa: float = 0.0) -> tuple[float, float]:
@@ -84,19 +91,27 @@ def checked_priors(model: Any) -> Priors:
     """The priors of the parameters of an estimator; raise unless they can be used."""
     check_parameters(model)
     if model.component != "gaussian" and model.covariance == "full":
-        raise ValueError('covariance="full" requires component="gaussian"; use covariance="diagonal" for counts and indicators.')
+        raise ValueError(
+            'covariance="full" requires component="gaussian"; use covariance="diagonal" for counts and '
+            "indicators."
+        )
     fractions, prior = _checked_fractions(model)
     fraction = float(model.feature_fraction)
-    variance = float(SELECTIONS[model.selection] if model.feature_variance is None else model.feature_variance)
+    variance = float(
+        SELECTIONS[model.selection] if model.feature_variance is None else model.feature_variance
+    )
     low, high = fraction_interval(variance)
     if not low < fraction < high:
         raise ValueError(
-            f"feature_fraction must lie between {low:.6g} and {high:.6g} for feature_variance {variance:g} (a fraction m with variance "
-            f"rho needs m (1 - m) > rho), got {fraction!r}. Lower feature_variance or move feature_fraction towards 0.5."
+            f"feature_fraction must lie between {low:.6g} and {high:.6g} for feature_variance {variance:g} "
+            "(a fraction m with variance "
+            f"rho needs m (1 - m) > rho), got {fraction!r}. Lower feature_variance or move feature_fraction "
+            "towards 0.5."
         )
     if fractions == "shared" and (1.0 + LEAST_KAPPA) * variance >= 0.25:
         raise ValueError(
-            f"learn_fraction needs feature_variance < {0.25 / (1.0 + LEAST_KAPPA):.4g}, so that m can vary, got {variance!r}."
+            f"learn_fraction needs feature_variance < {0.25 / (1.0 + LEAST_KAPPA):.4g}, so that m can vary, "
+            f"got {variance!r}."
         )
     return Priors(
         int(model.n_components),
@@ -114,7 +129,9 @@ def checked_priors(model: Any) -> Priors:
 
 
 def _checked_fractions(model: Any) -> tuple[str | None, tuple[float, float]]:
-    """Which fractions are fitted, "shared", "component" or None, and their prior; warns about parameters without a role."""
+    """Which fractions are fitted, "shared", "component" or None, and their prior; warns about parameters
+    without a role.
+    """
     learn, prior = model.learn_fraction, model.fraction_prior
     if isinstance(learn, (bool, np.bool_)):
         fractions = "shared" if learn else None
@@ -123,12 +140,17 @@ def _checked_fractions(model: Any) -> tuple[str | None, tuple[float, float]]:
     else:
         raise TypeError(f"learn_fraction must be True, False, 'shared' or 'component', got {shown(learn)}.")
     if not isinstance(prior, (tuple, list, np.ndarray)) or getattr(prior, "ndim", 1) != 1 or len(prior) != 2:
-        raise ValueError(f"fraction_prior must be two numbers > 0, the shapes of a Beta distribution, got {shown(prior)}.")
+        raise ValueError(
+            f"fraction_prior must be two numbers > 0, the shapes of a Beta distribution, got {shown(prior)}."
+        )
     a, b = (check_number(f"fraction_prior[{i}]", prior[i], least=1e-6, most=1e6) for i in (0, 1))
     shapes = a, b
     if fractions == "component" and (model.selection == "shared" or model.covariance == "full"):
         other = 'selection="shared"' if model.selection == "shared" else 'covariance="full"'
-        raise ValueError(f'learn_fraction="component" needs selections of every component, got {other}; use learn_fraction="shared".')
+        raise ValueError(
+            f'learn_fraction="component" needs selections of every component, got {other}; use '
+            'learn_fraction="shared".'
+        )
     unused = ["fraction_prior"] * (fractions is None and shapes != (1.0, 1.0))
     unused += ["feature_variance"] * (fractions == "component" and model.feature_variance is not None)
     if unused:

@@ -1,4 +1,6 @@
-"""The race of several starts: all are followed until they have roughly converged, the one that is then ahead to the end."""
+"""The race of several starts: all are followed until they have roughly converged, the one that is then ahead
+to the end.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,8 @@ from craftc.mixture.variational import Ascent, MixtureResult
 
 
 class Race:
-    """Starts that take turns on some threads. A thread without a start helps the kernels of the last one, then those of the end.
+    """Starts that take turns on some threads. A thread without a start helps the kernels of the last one,
+    then those of the end.
 
     Parameters
     ----------
@@ -65,7 +68,10 @@ class Race:
         return self._results[0]
 
     def _work(self) -> None:
-        """Turns of starts while any waits. The last thread to leave continues the start that is ahead; the others help."""
+        """Turns of starts while any waits.
+
+        The last thread to leave continues the start that is ahead; the others help.
+        """
         try:
             while (turns := self._next()) is not None:
                 for _ in turns:
@@ -93,7 +99,9 @@ class Race:
             return self._waiting.popleft() if self._waiting and not self._over.is_set() else None
 
     def _wait(self, turns: Iterator[None]) -> None:
-        """Several threads take turns, so that they finish together; one goes on with the start whose rows are in its caches."""
+        """Several threads take turns, so that they finish together; one goes on with the start whose rows are
+        in its caches.
+        """
         if self.n_threads > 1:
             self._waiting.append(turns)
         else:

@@ -24,7 +24,8 @@ _COMMENSURATE = 10.0  # columns whose standard deviations lie within this factor
 
 @dataclass(frozen=True)
 class ColumnScaling:
-    """The columns of the model and their units: Gaussian columns are centred and scaled, others are used as they are.
+    """The columns of the model and their units: Gaussian columns are centred and scaled, others are used as
+    they are.
 
     Columns without variance carry no information and are left out.
     """
@@ -38,9 +39,17 @@ class ColumnScaling:
 
     @classmethod
     def fitted(
-        cls, X: NDArray[Any], missing: bool, kind: str, scale: str, n_threads: int, weight: Floats | None = None
+        cls,
+        X: NDArray[Any],
+        missing: bool,
+        kind: str,
+        scale: str,
+        n_threads: int,
+        weight: Floats | None = None,
     ) -> ColumnScaling:
-        """The scaling of a table (n, width) with missing cells or without; `scale` is "auto", "scalar", "standard" or "none"."""
+        """The scaling of a table (n, width) with missing cells or without; `scale` is "auto", "scalar",
+        "standard" or "none".
+        """
         n_present, mean, scatter = _moments(X, missing, n_threads, weight)
         variance = scatter / np.where(n_present > 0.0, n_present, 1.0)
         column = np.flatnonzero(variance > 0).astype(np.int32)
@@ -71,11 +80,15 @@ class ColumnScaling:
         return cells
 
     def clipped(self, X: NDArray[Any]) -> NDArray[Any]:
-        """Rows with cells clipped to _FARTHEST units from the centre, so that squared distances do not overflow."""
+        """Rows with cells clipped to _FARTHEST units from the centre, so that squared distances do not
+        overflow.
+        """
         reach = _FARTHEST / self.scale
         low, high = np.full(X.shape[1], -np.inf), np.full(X.shape[1], np.inf)
         low[self.column], high[self.column] = self.centre - reach, self.centre + reach
-        if X.dtype == np.float32 or not any(bool(((X[rows] < low) | (X[rows] > high)).any()) for rows in chunks(len(X))):
+        if X.dtype == np.float32 or not any(
+            bool(((X[rows] < low) | (X[rows] > high)).any()) for rows in chunks(len(X))
+        ):
             return X
         return np.asarray(np.clip(X, low, high))
 
@@ -83,7 +96,9 @@ class ColumnScaling:
         """(n,) e_n: the total of a row divided by the total of the mean rates of its present cells."""
         cells = X[:, self.column].astype(np.float64, copy=False)
         expected = (~np.isnan(cells) * self.rate).sum(axis=1)
-        return np.asarray(np.divide(np.nansum(cells, axis=1), expected, out=np.zeros(len(X)), where=expected > 0))
+        return np.asarray(
+            np.divide(np.nansum(cells, axis=1), expected, out=np.zeros(len(X)), where=expected > 0)
+        )
 
     def mixture(self, priors: Priors) -> Mixture:
         """An empty mixture with its priors in these units."""
@@ -95,9 +110,16 @@ class ColumnScaling:
         else:
             own, noise = ((k0, a0, np.full(D, b0)) for k0, a0, b0 in (NORMAL, NOISE))
         return Mixture(
-            priors.K, D, own, noise, priors.concentration,
-            kind=self.kind, own_noise=priors.own_noise, tied=priors.tied, own_fractions=priors.own_fractions,
-        )  # fmt: skip
+            priors.K,
+            D,
+            own,
+            noise,
+            priors.concentration,
+            kind=self.kind,
+            own_noise=priors.own_noise,
+            tied=priors.tied,
+            own_fractions=priors.own_fractions,
+        )
 
 
 class ScaledData:
@@ -124,9 +146,20 @@ class ScaledData:
     """
 
     def __init__(
-        self, X: NDArray[Any], missing: bool, scaling: ColumnScaling, n_threads: int, weight: Floats | None = None
+        self,
+        X: NDArray[Any],
+        missing: bool,
+        scaling: ColumnScaling,
+        n_threads: int,
+        weight: Floats | None = None,
     ) -> None:
-        self.X, self.missing, self.scaling, self.n_threads, self.weight = X, missing, scaling, n_threads, weight
+        self.X, self.missing, self.scaling, self.n_threads, self.weight = (
+            X,
+            missing,
+            scaling,
+            n_threads,
+            weight,
+        )
         self.total = float(len(X)) if weight is None else math.fsum(weight)
         self.exposure = np.empty(len(X)) if scaling.counts else None
         parts = []
@@ -156,7 +189,9 @@ class ScaledData:
     def rows(self, K: int) -> Rows:
         """The rows for a mixture of K components."""
         scaling = self.scaling
-        return Rows(self.X, scaling.column, scaling.centre, scaling.scale, self.exposure, self.missing, K, self.weight)
+        return Rows(
+            self.X, scaling.column, scaling.centre, scaling.scale, self.exposure, self.missing, K, self.weight
+        )
 
 
 def has_missing(X: NDArray[Any]) -> bool:
@@ -164,15 +199,22 @@ def has_missing(X: NDArray[Any]) -> bool:
     return any(bool(np.isnan(X[rows]).any()) for rows in chunks(len(X)))
 
 
-def _moments(X: NDArray[Any], missing: bool, n_threads: int, weight: Floats | None) -> tuple[Floats, Floats, Floats]:
-    """Present cells, mean and scatter of every column. The first pass is centred on a cell of the column, so that constants give 0."""
+def _moments(
+    X: NDArray[Any], missing: bool, n_threads: int, weight: Floats | None
+) -> tuple[Floats, Floats, Floats]:
+    """Present cells, mean and scatter of every column.
+
+    The first pass is centred on a cell of the column, so that constants give 0.
+    """
     width = X.shape[1]
     columns, ones = np.arange(width, dtype=np.int32), np.ones(width)
     reference = X[0].astype(np.float64)
     for d in np.flatnonzero(np.isnan(reference)):
         present = ~np.isnan(X[:, d])
         reference[d] = X[present.argmax(), d] if present.any() else 0.0
-    whole = Mixture(1, width, (1.0, 1.0, ones), (1.0, 1.0, ones), 1.0, kind="gaussian", own_noise=False, tied=False)
+    whole = Mixture(
+        1, width, (1.0, 1.0, ones), (1.0, 1.0, ones), 1.0, kind="gaussian", own_noise=False, tied=False
+    )
     threads = threads_for(n_threads, X.size)
 
     def sums(centre: Floats) -> tuple[Floats, Floats, Floats]:
@@ -182,7 +224,9 @@ def _moments(X: NDArray[Any], missing: bool, n_threads: int, weight: Floats | No
 
     n_present, s1, s2 = sums(reference)
     if not np.isfinite(s2).all():
-        raise ValueError("The spread of the table is so large that squared distances overflow: scale it down.")
+        raise ValueError(
+            "The spread of the table is so large that squared distances overflow: scale it down."
+        )
     constant = s2 == 0
     divisor = np.where(n_present > 0.0, n_present, 1.0)
     mean = reference + s1 / divisor
@@ -198,4 +242,6 @@ def _scale(scale: str, variance: Floats) -> Floats:
         scale = "scalar" if high <= _COMMENSURATE * low else "standard"
     if scale == "none":
         return np.ones_like(variance)
-    return np.asarray(1.0 / np.sqrt(variance if scale == "standard" else np.full_like(variance, variance.mean())))
+    return np.asarray(
+        1.0 / np.sqrt(variance if scale == "standard" else np.full_like(variance, variance.mean()))
+    )

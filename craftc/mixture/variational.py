@@ -1,7 +1,9 @@
-"""Variational inference of the mixture: starts, sweeps of updates, merges, deselections and splits, until the ELBO converges.
+"""Variational inference of the mixture: starts, sweeps of updates, merges, deselections and splits, until the
+ELBO converges.
 
-:class:`Ascent` holds the schedule. What depends on the covariance of the components is behind :class:`ComponentModel`, of which
-:class:`DiagonalModel` is here and ``FullModel`` in ``full_covariance``; :class:`Factors` is what both share.
+:class:`Ascent` holds the schedule. What depends on the covariance of the components is behind
+:class:`ComponentModel`, of which :class:`DiagonalModel` is here and ``FullModel`` in ``full_covariance``;
+:class:`Factors` is what both share.
 """
 
 from __future__ import annotations
@@ -40,7 +42,9 @@ LLOYD = 6  # passes of k-means: it only has to give a start
 
 
 class FitConfig(NamedTuple):
-    """When a start ends: the most sweeps, the least gain of a sweep in nats per row, whether to try moves, and a flag to give up."""
+    """When a start ends: the most sweeps, the least gain of a sweep in nats per row, whether to try moves,
+    and a flag to give up.
+    """
 
     max_iter: int
     tol: float
@@ -73,7 +77,9 @@ class ComponentModel(Protocol):
         """Component i takes the rows of component j."""
 
     def deselect(self, margin: float) -> bool:
-        """Deselect columns that all components select where the ELBO gains more than `margin`; whether there were any."""
+        """Deselect columns that all components select where the ELBO gains more than `margin`; whether there
+        were any.
+        """
 
     def halves(self) -> Halves | None:
         """The two halves of every component, where one component is empty; None: components are not split."""
@@ -91,14 +97,18 @@ class ComponentModel(Protocol):
         """Free what only the next sweep needs, which makes it again."""
 
     def finish(self) -> Labels:
-        """Fit all factors to the last responsibilities; labels (numbers of components) under these parameters."""
+        """Fit all factors to the last responsibilities; labels (numbers of components) under these
+        parameters.
+        """
 
     def posterior(self, found: NDArray[np.intp]) -> Posterior:
         """The part of q that predictions need, of the components `found`."""
 
 
 class Halves(NamedTuple):
-    """Every component cut in two: estimated gain of the ELBO (K,), sizes (K, 2), and reach, sums and sums of squares (K, 3, 2, D)."""
+    """Every component cut in two: estimated gain of the ELBO (K,), sizes (K, 2), and reach, sums and sums of
+    squares (K, 3, 2, D).
+    """
 
     gain: Floats
     size: Floats
@@ -107,14 +117,17 @@ class Halves(NamedTuple):
 
 @dataclass
 class MixtureResult(FitResult):
-    """Result of one start: its parameters are those of its last labels, its ELBO (minus the objective) is that of both."""
+    """Result of one start: its parameters are those of its last labels, its ELBO (minus the objective) is
+    that of both.
+    """
 
     label: Labels  # components
     model: ComponentModel
 
 
 class Factors:
-    """The factors of q that do not depend on the covariance of the components: noise, lambda, v, and the feature fraction m.
+    """The factors of q that do not depend on the covariance of the components: noise, lambda, v, and the
+    feature fraction m.
 
     Parameters
     ----------
@@ -144,7 +157,9 @@ class Factors:
         self.mixture.update_sticks()
 
     def update_fraction(self) -> None:
-        """m that maximises the ELBO given E ln lambda (bounded Brent, equation (8) as prior), if it is better than the present one."""
+        """m that maximises the ELBO given E ln lambda (bounded Brent, equation (8) as prior), if it is better
+        than the present one.
+        """
         rich, poor = self.mixture.share[2].sum(), self.mixture.share[3].sum()
         columns = self.mixture.share.shape[1]
 
@@ -207,10 +222,14 @@ class DiagonalModel:
         self._initialise()
 
     def start_by_kmeans(self, seed: int, start: int, config: FitConfig, passes: int) -> None:
-        """k-means from rows drawn by their squared distances; counts: each row belongs to the rates with the highest likelihood."""
+        """k-means from rows drawn by their squared distances; counts: each row belongs to the rates with the
+        highest likelihood.
+        """
         self.rows.start(self.mixture, self._seeds(seed, start, passes > 1))
         most, (label, second) = self.data.passes(self.priors.K), np.empty((2, len(self.data)), np.int32)
-        while passes > 0 and self.rows.kmeans(self.mixture, some := min(passes, most), self._threads(some), label, second):
+        while passes > 0 and self.rows.kmeans(
+            self.mixture, some := min(passes, most), self._threads(some), label, second
+        ):
             passes -= some
         self.order = self._order(label, second)
         self.rows.visit(self.order)
@@ -223,7 +242,9 @@ class DiagonalModel:
         centres = np.zeros((q.s1.shape[1], self.priors.K))
         centres[:, found] = (q.s1[alive] / np.maximum(q.reach[alive], 1e-300)).T
         row = max(1, X.shape[1] * X.itemsize)
-        return mixture_start.visiting_order(label, second, centres, max(_SORTED_BYTES // row, _SORTED_ROWS * self.priors.K))
+        return mixture_start.visiting_order(
+            label, second, centres, max(_SORTED_BYTES // row, _SORTED_ROWS * self.priors.K)
+        )
 
     def _seeds(self, seed: int, start: int, spread_out: bool) -> NDArray[np.intp]:
         """Distinct rows of a sample: by k-means++ with trials and exchanges, or at random."""
@@ -247,7 +268,9 @@ class DiagonalModel:
         q, m = self.mixture, self.priors.fraction
         q.share_prior = self.priors.share_shapes(m)
         q.p[:] = m
-        q.mask_entropy[: 1 if self.priors.tied else None] = -(m * np.log(m) + (1 - m) * np.log(1 - m)) * q.p.shape[1]
+        q.mask_entropy[: 1 if self.priors.tied else None] = (
+            -(m * np.log(m) + (1 - m) * np.log(1 - m)) * q.p.shape[1]
+        )
         q.update_components()
         q.update_noise()
         q.update_shares()
@@ -258,7 +281,14 @@ class DiagonalModel:
 
     def sweeps(self, before: float, least: float, most: int) -> Floats:
         elbo = np.empty(1 if self.priors.learn else most)
-        made = self.rows.sweep(self.mixture, before - self.factors.constant, least, elbo, self.scaling.linear, self._threads(len(elbo)))
+        made = self.rows.sweep(
+            self.mixture,
+            before - self.factors.constant,
+            least,
+            elbo,
+            self.scaling.linear,
+            self._threads(len(elbo)),
+        )
         if self.priors.learn:
             # q(v) and q(z) do not depend on lambda and m, so m may be updated after them
             self.factors.update_fraction()
@@ -278,7 +308,9 @@ class DiagonalModel:
         q = self.mixture
         q.update_components()
         q.update_sticks()
-        label = self._labels(gather=False).astype(np.min_scalar_type(self.priors.K))  # short integers are sorted in linear time
+        label = self._labels(gather=False).astype(
+            np.min_scalar_type(self.priors.K)
+        )  # short integers are sorted in linear time
         order = np.argsort(label, kind="stable")
         first = np.append(0, np.cumsum(np.bincount(label, minlength=self.priors.K)))
         return Halves(*mixture_split.split_gains(q, self.rows, order, first, self._threads(2)))
@@ -300,7 +332,9 @@ class DiagonalModel:
     def _labels(self, gather: bool = True) -> Labels:
         """The best component of every row under the present parameters."""
         label, alive = np.empty(len(self.data), np.int32), np.flatnonzero(self.mixture.size > 0)
-        self.rows.e_step(self.mixture, self._threads(), gather=gather, linear=self.scaling.linear, label=label)
+        self.rows.e_step(
+            self.mixture, self._threads(), gather=gather, linear=self.scaling.linear, label=label
+        )
         renumber(label, alive.astype(np.int32))
         return label
 
@@ -312,7 +346,8 @@ class DiagonalModel:
 
 
 class Ascent:
-    """The schedule of one start: sweeps, merges and deselections until the ELBO converges roughly; splits; then to the tolerance.
+    """The schedule of one start: sweeps, merges and deselections until the ELBO converges roughly; splits;
+    then to the tolerance.
 
     Parameters
     ----------
@@ -328,7 +363,9 @@ class Ascent:
         The present ELBO.
     """
 
-    def __init__(self, model: ComponentModel, config: FitConfig, callback: Callable[[int, float], None] | None = None) -> None:
+    def __init__(
+        self, model: ComponentModel, config: FitConfig, callback: Callable[[int, float], None] | None = None
+    ) -> None:
         self.model, self.config, self.callback = model, config, callback
         self.path, self.converged = [model.elbo()], False
 
@@ -341,7 +378,9 @@ class Ascent:
         return len(self.path) - 1
 
     def rough(self) -> Iterator[None]:
-        """Sweeps and moves while they raise the ELBO by more than the rough tolerance, a few sweeps at a time."""
+        """Sweeps and moves while they raise the ELBO by more than the rough tolerance, a few sweeps at a
+        time.
+        """
         yield from self._ascend(max(_ROUGH, self.config.tol))
 
     def ending(self) -> Iterator[None]:
@@ -353,7 +392,14 @@ class Ascent:
     def result(self) -> MixtureResult:
         """The parameters for the last labels."""
         label = self.model.finish()
-        return MixtureResult(-self.model.elbo(), [-elbo for elbo in self.path[1:]], self.n_iter, self.converged, label, self.model)
+        return MixtureResult(
+            -self.model.elbo(),
+            [-elbo for elbo in self.path[1:]],
+            self.n_iter,
+            self.converged,
+            label,
+            self.model,
+        )
 
     def finish(self) -> MixtureResult:
         """All of `ending`, and its result."""
@@ -368,7 +414,9 @@ class Ascent:
         return self.finish()
 
     def _ascend(self, tol: float) -> Iterator[None]:
-        """Sweeps until one gains no more than `tol` nats per row, then moves; again until neither raises the ELBO."""
+        """Sweeps until one gains no more than `tol` nats per row, then moves; again until neither raises the
+        ELBO.
+        """
         max_iter, merge, path = self.config.max_iter, self.config.merge, self.path
         least = tol * self.model.factors.data.total
         self.converged = False
@@ -381,7 +429,9 @@ class Ascent:
                 self.converged = not (merge and self._move())
             if self.callback is not None:
                 self.callback(self.n_iter, self.elbo)
-            if parallel.debug() and any(later < sooner - _SLACK * max(1.0, abs(sooner)) for sooner, later in pairwise(path)):
+            if parallel.debug() and any(
+                later < sooner - _SLACK * max(1.0, abs(sooner)) for sooner, later in pairwise(path)
+            ):
                 raise AssertionError(f"the ELBO decreased: {path}")
             yield
 
@@ -402,7 +452,8 @@ class Ascent:
         return False
 
     def _merge(self) -> bool:
-        """Merge all promising pairs if that raises the ELBO, otherwise the first one that does; whether there was one.
+        """Merge all promising pairs if that raises the ELBO, otherwise the first one that does; whether there
+        was one.
 
         Pairs are taken in order of their estimated gain, each component once.
         """
@@ -418,12 +469,16 @@ class Ascent:
             if taken.isdisjoint(pair):
                 apart.append(pair)
                 taken.update(pair)
-        return self._first_that_gains([apart] * (len(apart) > 1) + [[pair] for pair in pairs], self.model.merge)
+        return self._first_that_gains(
+            [apart] * (len(apart) > 1) + [[pair] for pair in pairs], self.model.merge
+        )
 
     def _split(self) -> bool:
-        """Split all promising components if that raises the ELBO, otherwise the first one that does; whether there was one.
+        """Split all promising components if that raises the ELBO, otherwise the first one that does; whether
+        there was one.
 
-        Components are taken in order of their estimated gain while there are empty ones to take their second halves.
+        Components are taken in order of their estimated gain while there are empty ones to take their second
+        halves.
         """
         q = self.model.factors.mixture
         empty = np.flatnonzero(q.size == 0).tolist()
@@ -439,8 +494,12 @@ class Ascent:
 
         return self._first_that_gains([together] * (len(together) > 1) + singly, split)
 
-    def _first_that_gains(self, attempts: Iterable[Iterable[tuple[int, int]]], move: Callable[[int, int], None]) -> bool:
-        """Make the first of several lists of moves of pairs after which a sweep raises the ELBO; whether there was one."""
+    def _first_that_gains(
+        self, attempts: Iterable[Iterable[tuple[int, int]]], move: Callable[[int, int], None]
+    ) -> bool:
+        """Make the first of several lists of moves of pairs after which a sweep raises the ELBO; whether
+        there was one.
+        """
         for attempt in attempts:
             before = self.model.state()
             for pair in attempt:

@@ -8,4 +8,14 @@ from craftc.plot.pictures import features
 from craftc.plot.tile_table import tiles
 from craftc.plot.tree import fusion_tree
 
-__all__ = ["dependence_graph", "distribution", "features", "fusion_tree", "heatmap", "merge_tree", "sizes", "spectrum", "tiles"]
+__all__ = [
+    "dependence_graph",
+    "distribution",
+    "features",
+    "fusion_tree",
+    "heatmap",
+    "merge_tree",
+    "sizes",
+    "spectrum",
+    "tiles",
+]

@@ -1,4 +1,6 @@
-"""What the plots of clusters show of a fitted model: clusters by size, their labels, and statistics of every column."""
+"""What the plots of clusters show of a fitted model: clusters by size, their labels, and statistics of every
+column.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +14,8 @@ from craftc._common.estimator import column_names
 from craftc._common.typing import Bits, Floats, Ints
 from craftc.craft.estimator import CRAFT
 from craftc.craft.summary import differing_features
+from craftc.describe.statistics import CategoricalColumn, NumericColumn, column_statistics
 from craftc.mixture.estimator import FeatureSelectionMixture
-from craftc.table.column_statistics import CategoricalColumn, NumericColumn, column_statistics
 
 #: Colour of a cluster, and of the whole table.
 CLUSTER, TABLE, TABLE_LINE = "#0B7A75", "#C9CED6", "#7C8590"
@@ -49,7 +51,10 @@ class ClusterView:
 
     def __init__(self, model: Any, function: str) -> None:
         if not isinstance(model, CRAFT | FeatureSelectionMixture):
-            raise TypeError(f"plot.{function} draws the clusters of CRAFT and FeatureSelectionMixture, got {type(model).__name__}.")
+            raise TypeError(
+                f"plot.{function} draws the clusters of CRAFT and FeatureSelectionMixture, got "
+                f"{type(model).__name__}."
+            )
         check_is_fitted(model)
         self.sizes: Floats = np.asarray(model.cluster_sizes_, np.float64)
         self.order: Ints = np.argsort(-self.sizes, kind="stable")
@@ -63,14 +68,25 @@ class ClusterView:
         else:
             self.columns = [str(name) for name in column_names(model)]
             scaling = model._posterior.scaling
-            own = zip(model.means_.T, np.sqrt(model.variances_.T), scaling.mean, np.sqrt(scaling.variance), strict=True)
-            self.statistics = [NumericColumn(means, deviations, float(mean), float(sd)) for means, deviations, mean, sd in own]
+            own = zip(
+                model.means_.T,
+                np.sqrt(model.variances_.T),
+                scaling.mean,
+                np.sqrt(scaling.variance),
+                strict=True,
+            )
+            self.statistics = [
+                NumericColumn(means, deviations, float(mean), float(sd))
+                for means, deviations, mean, sd in own
+            ]
             self.differs = model.feature_mask_
         selected = np.asarray(model.feature_mask_)
         self.shared: Bits = ~selected & ((~selected).sum(axis=0) > 1)
         self.importances: Floats = np.where(self.differs, self.gains, 0.0).sum(axis=0)
         names = getattr(model, "cluster_names_", None)  # the mixture has none
-        self.labels = [f"cluster {k}" if names is None else shortened(f"{k}: {names[k]}") for k in range(len(self.sizes))]
+        self.labels = [
+            f"cluster {k}" if names is None else shortened(f"{k}: {names[k]}") for k in range(len(self.sizes))
+        ]
 
     @property
     def shares(self) -> Floats:
@@ -84,7 +100,10 @@ class ClusterView:
                 return int(feature)
         elif str(feature) in self.columns:
             return self.columns.index(str(feature))
-        raise ValueError(f"feature must be a column of the model or its position, got {feature!r}; the columns are {self._listed()}.")
+        raise ValueError(
+            f"feature must be a column of the model or its position, got {feature!r}; the columns are "
+            f"{self._listed()}."
+        )
 
     def _listed(self) -> str:
         shown = ", ".join(map(repr, self.columns[:12]))
@@ -96,7 +115,13 @@ class ClusterView:
             return self.order
         wanted = np.atleast_1d(np.asarray(clusters))
         K = len(self.sizes)
-        if wanted.ndim != 1 or not wanted.size or wanted.dtype.kind not in "iu" or wanted.min() < 0 or wanted.max() >= K:
+        if (
+            wanted.ndim != 1
+            or not wanted.size
+            or wanted.dtype.kind not in "iu"
+            or wanted.min() < 0
+            or wanted.max() >= K
+        ):
             raise ValueError(f"clusters must be numbers of clusters from 0 to {K - 1}, got {clusters!r}.")
         return np.asarray(wanted, np.intp)
 

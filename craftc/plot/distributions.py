@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from craftc._common.typing import Array, Floats, Ints, Labels
+from craftc.describe.statistics import CategoricalColumn, NumericColumn
 from craftc.plot.cluster_view import CLUSTER, TABLE, TABLE_LINE, ClusterView, inches, percent, shortened
 from craftc.plot.figures import new_figure
 from craftc.plot.rows import read_rows
-from craftc.table.column_statistics import CategoricalColumn, NumericColumn
 
 _WIDTH, _ROW, _AROUND = 5.6, 0.24, 1.1  # inches: width of the axes, height of a cluster, height around them
 _TALL = 0.42  # inches of a cluster with a histogram
@@ -58,21 +58,26 @@ def sizes(model: Any, *, axes: Any = None) -> Any:
     axes.barh(range(len(shown)), shown, height=0.7, color=CLUSTER)
     for row, k in enumerate(view.order):
         text = f"{round(view.sizes[k], 1):,.12g} ({percent(view.shares[k])})"
-        axes.annotate(text, (view.sizes[k], row), xytext=(3, 0), textcoords="offset points", va="center", fontsize=_FONT)
+        axes.annotate(
+            text, (view.sizes[k], row), xytext=(3, 0), textcoords="offset points", va="center", fontsize=_FONT
+        )
     axes.set_xlim(0, 1.16 * shown.max())  # room for the figures
     axes.set_xlabel("rows", fontsize=_FONT, loc="left")
     axes.xaxis.set_major_formatter("{x:,.12g}")
     return axes
 
 
-def distribution(model: Any, feature: Any, X: Any = None, *, clusters: Iterable[int] | int | None = None, axes: Any = None) -> Any:
+def distribution(
+    model: Any, feature: Any, X: Any = None, *, clusters: Iterable[int] | int | None = None, axes: Any = None
+) -> Any:
     """Draw a feature in every cluster, compared with the whole table on the same axes.
 
-    Every cluster is a line of the plot, the largest first. Of a number, the line shows the mean of the cluster and a standard deviation on
-    both sides of it; the grey band is the same of the whole table. With `X`, the line is the histogram of the cluster, in front of that of
-    the whole table in grey. Both have the same area, every line has its own scale, and the outer bins contain the values beyond the axis.
-    Of a categorical feature, the bars are the shares of its levels in the cluster, in front of their shares in the whole table in grey.
-    Missing cells do not count.
+    Every cluster is a line of the plot, the largest first. Of a number, the line shows the mean of the
+    cluster and a standard deviation on both sides of it; the grey band is the same of the whole table. With
+    `X`, the line is the histogram of the cluster, in front of that of the whole table in grey. Both have the
+    same area, every line has its own scale, and the outer bins contain the values beyond the axis. Of a
+    categorical feature, the bars are the shares of its levels in the cluster, in front of their shares in the
+    whole table in grey. Missing cells do not count.
 
     Parameters
     ----------
@@ -81,7 +86,8 @@ def distribution(model: Any, feature: Any, X: Any = None, *, clusters: Iterable[
     feature : str or int
         Name of a column, or its position among the columns of the table.
     X : frame, dict of columns or array (n, D), optional
-        Rows with the columns of `fit`; their clusters are predicted. None: the statistics of the rows of `fit`.
+        Rows with the columns of `fit`; their clusters are predicted. None: the statistics of the rows of
+        `fit`.
     clusters : int or sequence of int, optional
         Clusters to draw, in this order; None: all.
     axes : matplotlib Axes, optional
@@ -148,15 +154,28 @@ def _axes(axes: Any, chosen: Ints, view: ClusterView, height: float) -> Any:
 
 def _intervals(axes: Any, column: NumericColumn, chosen: Ints) -> None:
     """Means and standard deviations; those of the whole table as a line and a band."""
-    axes.axvspan(column.mean - column.deviation, column.mean + column.deviation, color=TABLE, alpha=0.6, linewidth=0)
+    axes.axvspan(
+        column.mean - column.deviation, column.mean + column.deviation, color=TABLE, alpha=0.6, linewidth=0
+    )
     axes.axvline(column.mean, color=TABLE_LINE, linewidth=1.2)
     means, deviations = column.means[chosen], column.deviations[chosen]
     rows = np.flatnonzero(~np.isnan(means))
-    axes.errorbar(means[rows], rows, xerr=deviations[rows], fmt="o", color=CLUSTER, markersize=4, linewidth=1.6, capsize=2)
+    axes.errorbar(
+        means[rows],
+        rows,
+        xerr=deviations[rows],
+        fmt="o",
+        color=CLUSTER,
+        markersize=4,
+        linewidth=1.6,
+        capsize=2,
+    )
 
 
 def _histograms(axes: Any, values: Array, labels: Labels, chosen: Ints) -> None:
-    """A histogram per cluster, in front of that of the whole table; every line is scaled to the higher of the two."""
+    """A histogram per cluster, in front of that of the whole table; every line is scaled to the higher of the
+    two.
+    """
     present = ~np.isnan(values)
     values, labels = values[present], labels[present]
     edges = bin_edges(values)
@@ -177,7 +196,9 @@ def _histograms(axes: Any, values: Array, labels: Labels, chosen: Ints) -> None:
 
 
 def bin_edges(values: Array) -> Floats:
-    """At most 25 edges of bins from the 0.5 % to the 99.5 % quantile; bins of whole numbers hold equally many of them."""
+    """At most 25 edges of bins from the 0.5 % to the 99.5 % quantile; bins of whole numbers hold equally many
+    of them.
+    """
     if not len(values):
         return np.linspace(0.0, 1.0, _BINS + 1)
     low, high = np.quantile(values, [_ENDS, 1.0 - _ENDS])
@@ -197,7 +218,9 @@ def _counted(column: CategoricalColumn, codes: Array, labels: Labels, n_clusters
     present = codes < T
     cells = np.bincount(labels[present] * T + codes[present], minlength=n_clusters * T).reshape(n_clusters, T)
     with np.errstate(invalid="ignore"):
-        return CategoricalColumn(column.levels, cells / cells.sum(axis=1, keepdims=True), cells.sum(axis=0) / cells.sum())
+        return CategoricalColumn(
+            column.levels, cells / cells.sum(axis=1, keepdims=True), cells.sum(axis=0) / cells.sum()
+        )
 
 
 def _levels(axes: Any, column: CategoricalColumn, chosen: Ints) -> None:
@@ -208,7 +231,10 @@ def _levels(axes: Any, column: CategoricalColumn, chosen: Ints) -> None:
     own, whole = column.shares[:, shown], column.share[shown]
     names = [shortened(str(column.levels[t]), _LINE // (len(shown) + bool(len(rest)))) for t in shown]
     if len(rest):
-        own, whole = np.column_stack([own, column.shares[:, rest].sum(axis=1)]), np.append(whole, column.share[rest].sum())
+        own, whole = (
+            np.column_stack([own, column.shares[:, rest].sum(axis=1)]),
+            np.append(whole, column.share[rest].sum()),
+        )
         names.append(f"{len(rest)} others")
     for place, (of_clusters, of_table) in enumerate(zip(own[chosen].T, whole, strict=True)):
         rows = np.flatnonzero(~np.isnan(of_clusters))
@@ -217,7 +243,9 @@ def _levels(axes: Any, column: CategoricalColumn, chosen: Ints) -> None:
         for row in rows:
             end = place + _BAR * max(float(of_clusters[row]), float(of_table))
             text = percent(float(of_clusters[row]))
-            axes.annotate(text, (end, row), xytext=(2, 0), textcoords="offset points", va="center", fontsize=_FONT - 1.5)
+            axes.annotate(
+                text, (end, row), xytext=(2, 0), textcoords="offset points", va="center", fontsize=_FONT - 1.5
+            )
         axes.axvline(place, color="0.8", linewidth=0.8)
     axes.set_xlim(0, len(names))
     axes.set_xticks(np.arange(len(names)) + 0.02, names, fontsize=_FONT, ha="left")
@@ -235,6 +263,12 @@ def _legend(axes: Any, column: NumericColumn | CategoricalColumn, without_rows: 
     mark: Any = Line2D([], [], color=CLUSTER, marker="o", markersize=4) if intervals else Patch(color=CLUSTER)
     labels = ["cluster: mean ± sd", "whole table: mean ± sd"] if intervals else ["cluster", "whole table"]
     axes.legend(
-        [mark, Patch(color=TABLE)], labels, ncols=2, loc="lower right" if above else "upper right", bbox_to_anchor=(1, 1 if above else 0),
-        frameon=False, fontsize=_FONT, borderaxespad=0.2,
-    )  # fmt: skip
+        [mark, Patch(color=TABLE)],
+        labels,
+        ncols=2,
+        loc="lower right" if above else "upper right",
+        bbox_to_anchor=(1, 1 if above else 0),
+        frameon=False,
+        fontsize=_FONT,
+        borderaxespad=0.2,
+    )

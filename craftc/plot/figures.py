@@ -6,7 +6,9 @@ from typing import Any
 
 
 def new_figure(size: tuple[float, float]) -> Any:
-    """Create a pyplot figure of this size in inches, or raise ImportError with the command that installs matplotlib."""
+    """Create a pyplot figure of this size in inches, or raise ImportError with the command that installs
+    matplotlib.
+    """
     try:
         import matplotlib.pyplot as plt
     except ImportError as error:

@@ -16,36 +16,58 @@ from craftc._common.typing import Floats, Ints
 from craftc._common.validation import check_number
 from craftc.plot.figures import new_figure
 
-_POSITIVE, _NEGATIVE = "#0072B2", "#D55E00"  # distinguishable for colour-blind readers; dashes distinguish them without colour
+_POSITIVE, _NEGATIVE = (
+    "#0072B2",
+    "#D55E00",
+)  # distinguishable for colour-blind readers; dashes distinguish them without colour
 _DASHED = (0, (2.2, 0.8))
 _THIN, _THICK = 0.8, 5.0  # line width in points at weight 0 and at the largest weight
-_TINTS = ("#CFE8D5", "#E3D3EA", "#FBE9A9", "#CDE3E8", "#F3D0DC", "#DAD7C8", "#D5E8A8")  # of the indicators of one variable
+_TINTS = (
+    "#CFE8D5",
+    "#E3D3EA",
+    "#FBE9A9",
+    "#CDE3E8",
+    "#F3D0DC",
+    "#DAD7C8",
+    "#D5E8A8",
+)  # of the indicators of one variable
 _SINGLE = "#E8E8E8"  # of a variable with one indicator in the plot
 _BAND = 15.0  # width in points of the band between the indicators of one variable
 _FONT, _SMALLEST = 8.0, 4.0  # points
 _SHRINK = 0.85  # factor of the font size while the labels overlap
 _PAD = 0.4  # between a label and its frame, in units of the font size
-_GAP, _SEEN = 8.0, 16.0  # points between two labels, and additional points where a line between them must stay visible
+_GAP, _SEEN = (
+    8.0,
+    16.0,
+)  # points between two labels, and additional points where a line between them must stay visible
 _SHORT = 11  # characters up to which "variable=level" stays on one line
 _LONG = 22  # characters of a line
 _SAME_VARIABLE = 0.75  # length between two indicators of one variable; the length of an edge is 1
 _STEPS = 400  # iterations that move labels apart
 _PUSH = 0.25  # share of the overlap with a line that one step removes
 _DAMPED = 0.6
-_FIGURE = 3.2, 1.15, 0.7  # width in inches without columns, growth with the root of their number, height relative to the width
+_FIGURE = (
+    3.2,
+    1.15,
+    0.7,
+)  # width in inches without columns, growth with the root of their number, height relative to the width
 _SPECTRUM = (6.4, 3.8)  # inches
 
 
-def dependence_graph(model: Any, *, top: int = 30, names: Sequence[str] | None = None, axes: Any = None) -> Any:
+def dependence_graph(
+    model: Any, *, top: int = 30, names: Sequence[str] | None = None, axes: Any = None
+) -> Any:
     """Draw the strongest edges of the learned graph between the columns of a mixed table.
 
-    Every label is an encoded column: a numeric column has a round frame, a level of a categorical column a square one. A variable with two
-    levels has one column; the other level is its opposite. Levels of the same variable share a colour and are joined by a pale band, which
-    is not an edge. Columns without a drawn edge are omitted.
+    Every label is an encoded column: a numeric column has a round frame, a level of a categorical column a
+    square one. A variable with two levels has one column; the other level is its opposite. Levels of the same
+    variable share a colour and are joined by a pale band, which is not an edge. Columns without a drawn edge
+    are omitted.
 
-    A solid blue line is a positive edge: given all other columns, both are high or low together, or the levels occur together. A dashed
-    orange line is a negative edge: one is high or present where the other is low or absent. The line width is proportional to the weight.
-    Columns with few edges between them are close to each other; positions have no other meaning. The layout is deterministic.
+    A solid blue line is a positive edge: given all other columns, both are high or low together, or the
+    levels occur together. A dashed orange line is a negative edge: one is high or present where the other is
+    low or absent. The line width is proportional to the weight. Columns with few edges between them are close
+    to each other; positions have no other meaning. The layout is deterministic.
 
     Parameters
     ----------
@@ -56,7 +78,8 @@ def dependence_graph(model: Any, *, top: int = 30, names: Sequence[str] | None =
     names : sequence of str (p,), optional
         A name for every encoded column; None: `encoded_names_`. Long names are shortened.
     axes : matplotlib Axes, optional
-        Where to draw; None: a new figure whose size grows with the number of columns. The font shrinks until the labels fit.
+        Where to draw; None: a new figure whose size grows with the number of columns. The font shrinks until
+        the labels fit.
 
     Returns
     -------
@@ -86,7 +109,10 @@ def dependence_graph(model: Any, *, top: int = 30, names: Sequence[str] | None =
     """
     check_is_fitted(model)
     if not hasattr(model, "graph_") or not hasattr(model, "encoded_names_"):
-        raise TypeError(f"plot.dependence_graph draws the graph_ of GraphSpectralFeatures; {type(model).__name__} has none.")
+        raise TypeError(
+            f"plot.dependence_graph draws the graph_ of GraphSpectralFeatures; {type(model).__name__} has "
+            "none."
+        )
     check_number("top", top, least=1, whole=True)
     shown = _strongest_edges(model, top, names)
     networkx = _need_networkx()
@@ -99,9 +125,10 @@ def dependence_graph(model: Any, *, top: int = 30, names: Sequence[str] | None =
 def spectrum(model: Any, *, axes: Any = None) -> Any:
     """Draw the eigenvalues of the graph's Laplacian, and which components the model keeps.
 
-    A component with a small eigenvalue is smooth: columns joined by a strong edge have similar entries. Components are numbered from 1, the
-    smoothest. A large gap after the last kept component supports the number of components. Without a gap the components on both sides are
-    hardly distinguishable, and a slightly different table may exchange them. ``axes.set(xlim=(0, 20), ylim=(0, 1))`` zooms in on the first
+    A component with a small eigenvalue is smooth: columns joined by a strong edge have similar entries.
+    Components are numbered from 1, the smoothest. A large gap after the last kept component supports the
+    number of components. Without a gap the components on both sides are hardly distinguishable, and a
+    slightly different table may exchange them. ``axes.set(xlim=(0, 20), ylim=(0, 1))`` zooms in on the first
     eigenvalues.
 
     Parameters
@@ -132,11 +159,15 @@ def spectrum(model: Any, *, axes: Any = None) -> Any:
     """
     check_is_fitted(model)
     if not hasattr(model, "spectrum_") or not hasattr(model, "eigenvalues_"):
-        raise TypeError(f"plot.spectrum draws the spectrum_ of GraphSpectralFeatures; {type(model).__name__} has none.")
+        raise TypeError(
+            f"plot.spectrum draws the spectrum_ of GraphSpectralFeatures; {type(model).__name__} has none."
+        )
     first = int(model.skip_first)
     if axes is None:
         axes = new_figure(_SPECTRUM).add_subplot()
-    _draw_spectrum(axes, np.asarray(model.spectrum_, np.float64), slice(first, first + len(model.eigenvalues_)))
+    _draw_spectrum(
+        axes, np.asarray(model.spectrum_, np.float64), slice(first, first + len(model.eigenvalues_))
+    )
     return axes
 
 
@@ -161,7 +192,8 @@ def _strongest_edges(model: Any, top: int, names: Sequence[str] | None) -> _Subg
     total = int(np.count_nonzero(weights))
     if total == 0:
         raise ValueError(
-            "The graph has no edge: all its weights are 0. Fit the model with a smaller penalty, or to other columns."
+            "The graph has no edge: all its weights are 0. Fit the model with a smaller penalty, or to "
+            "other columns."
         )
     strongest = np.argsort(-np.abs(weights), kind="stable")[: min(top, total)]
     shown, places = np.unique(np.stack([s[strongest], t[strongest]], axis=1), return_inverse=True)
@@ -181,7 +213,9 @@ def _labels(model: Any, names: Sequence[str] | None) -> list[str]:
     if names is not None:
         words = [str(name) for name in names]
         if len(words) != p:
-            raise ValueError(f"names must have one name per encoded column ({p}, see encoded_names_), got {len(words)}.")
+            raise ValueError(
+                f"names must have one name per encoded column ({p}, see encoded_names_), got {len(words)}."
+            )
         return [_wrapped(word) for word in words]
     inputs = getattr(model, "feature_names_in_", None)
     labels = []
@@ -192,7 +226,11 @@ def _labels(model: Any, names: Sequence[str] | None) -> list[str]:
         # the name of the variable may contain "="
         variable = word.partition("=")[0] if inputs is None else str(inputs[model.encoded_columns_[i]])
         is_level = word.startswith(f"{variable}=")
-        labels.append(f"{_shortened(variable)}\n= {_shortened(word[len(variable) + 1 :])}" if is_level else _wrapped(word))
+        labels.append(
+            f"{_shortened(variable)}\n= {_shortened(word[len(variable) + 1 :])}"
+            if is_level
+            else _wrapped(word)
+        )
     return labels
 
 
@@ -220,7 +258,9 @@ def _need_networkx() -> Any:
 
 
 def _layout(networkx: Any, shown: _Subgraph) -> Floats:
-    """Positions (m, 2) whose distances follow the edges, with indicators of one variable close together; wider than high."""
+    """Positions (m, 2) whose distances follow the edges, with indicators of one variable close together;
+    wider than high.
+    """
     m = len(shown.labels)
     graph = networkx.Graph()
     graph.add_nodes_from(range(m))
@@ -228,7 +268,9 @@ def _layout(networkx: Any, shown: _Subgraph) -> Floats:
     graph.add_edges_from(np.argwhere(np.triu(same_variable, 1)).tolist(), length=_SAME_VARIABLE)
     graph.add_edges_from(shown.pairs.tolist(), length=1.0)
     paths = dict(networkx.all_pairs_dijkstra_path_length(graph, weight="length"))
-    far = max(2.0, max(max(path.values()) for path in paths.values()))  # for columns without a path between them
+    far = max(
+        2.0, max(max(path.values()) for path in paths.values())
+    )  # for columns without a path between them
     distances = {i: {j: paths[i].get(j, far) for j in range(m)} for i in range(m)}
     found = networkx.kamada_kawai_layout(graph, dist=distances)
     places: Floats = np.array([found[i] for i in range(m)], np.float64)
@@ -238,9 +280,11 @@ def _layout(networkx: Any, shown: _Subgraph) -> Floats:
 
 
 def spread(places: Floats, sizes: Floats, room: Floats, pairs: Ints) -> tuple[Floats, bool]:
-    """Positions (m, 2) within an area (2,) at which labels of these sizes (m, 2) do not overlap, and whether they were found.
+    """Positions (m, 2) within an area (2,) at which labels of these sizes (m, 2) do not overlap, and whether
+    they were found.
 
-    The first half of the steps also moves labels off the lines of other edges and keeps lines long enough to be visible, where possible.
+    The first half of the steps also moves labels off the lines of other edges and keeps lines long enough to
+    be visible, where possible.
     """
     half = (sizes + _GAP) / 2
     more = np.zeros((len(places), len(places)))
@@ -261,7 +305,9 @@ def spread(places: Floats, sizes: Floats, room: Floats, pairs: Ints) -> tuple[Fl
 
 
 def _apart(places: Floats, half: Floats, more: Floats | None = None) -> Floats:
-    """Moves that separate overlapping labels, or labels closer than `more` (m, m), along the axis of the smaller overlap."""
+    """Moves that separate overlapping labels, or labels closer than `more` (m, m), along the axis of the
+    smaller overlap.
+    """
     away = places[:, None] - places
     depth = half[:, None] + half - np.abs(away)
     if more is not None:
@@ -311,7 +357,8 @@ def _draw(axes: Any, networkx: Any, shown: _Subgraph) -> None:
     variables, counts = np.unique(shown.variables, return_counts=True)
     tints = {int(v): _TINTS[k % len(_TINTS)] for k, v in enumerate(variables[counts > 1])}
     scale = 72 / axes.figure.dpi
-    # layout engines position the axes when they draw; axes.figure may be a subfigure, canvas.figure is the whole figure
+    # layout engines position the axes when they draw; axes.figure may be a subfigure, canvas.figure is the
+    # whole figure
     axes.figure.canvas.figure.draw_without_rendering()
     below = _legend(axes, shown, bool(tints))
     room = np.array([axes.bbox.width * scale, max(axes.bbox.height * scale - below, 1.0)])
@@ -344,7 +391,11 @@ def _draw(axes: Any, networkx: Any, shown: _Subgraph) -> None:
         fits, font = fits or font * _SHRINK < _SMALLEST, font * _SHRINK
     for text, place in zip(texts, places, strict=True):
         text.set_position(place)
-    bands = [(edge, tint) for v, tint in tints.items() for edge in _tree(networkx, np.flatnonzero(shown.variables == v), places)]
+    bands = [
+        (edge, tint)
+        for v, tint in tints.items()
+        for edge in _tree(networkx, np.flatnonzero(shown.variables == v), places)
+    ]
     axes.add_collection(
         LineCollection(
             [places[edge] for edge, _ in bands],
@@ -377,7 +428,9 @@ def _tree(networkx: Any, members: Ints, places: Floats) -> list[list[int]]:
     """The edges of the minimum spanning tree of some columns."""
     graph = networkx.Graph()
     for k, i in enumerate(members.tolist()):
-        graph.add_weighted_edges_from((i, j, float(np.hypot(*(places[i] - places[j])))) for j in members[:k].tolist())
+        graph.add_weighted_edges_from(
+            (i, j, float(np.hypot(*(places[i] - places[j])))) for j in members[:k].tolist()
+        )
     return [list(edge) for edge in networkx.minimum_spanning_edges(graph, data=False)]
 
 
@@ -402,12 +455,26 @@ def _legend(axes: Any, shown: _Subgraph, bands: bool) -> float:
     for occurs, marker, face, edge, label in kinds:
         if occurs.any():
             handles.append(
-                Line2D([], [], linestyle="", marker=marker, markerfacecolor=face, markeredgecolor=edge, markersize=8, label=label)
+                Line2D(
+                    [],
+                    [],
+                    linestyle="",
+                    marker=marker,
+                    markerfacecolor=face,
+                    markeredgecolor=edge,
+                    markersize=8,
+                    label=label,
+                )
             )
     if bands:
-        handles.append(Line2D([], [], color=_TINTS[0], linewidth=8, solid_capstyle="butt", label="same variable"))
+        handles.append(
+            Line2D([], [], color=_TINTS[0], linewidth=8, solid_capstyle="butt", label="same variable")
+        )
     edges, total = len(shown.weights), shown.total
-    title = [f"The {edges} strongest of {total} edges" if edges < total else f"All {total} edges", "line width: |weight|"]
+    title = [
+        f"The {edges} strongest of {total} edges" if edges < total else f"All {total} edges",
+        "line width: |weight|",
+    ]
     if edges == 1:
         title = ["The only edge" if total == 1 else f"The strongest of {total} edges"]
     extent = axes.bbox
@@ -441,10 +508,21 @@ def _draw_spectrum(axes: Any, spectrum: Floats, kept: slice) -> None:
     if kept.stop < len(spectrum):
         low, high = spectrum[kept.stop - 1], spectrum[kept.stop]
         gap = max(round(float(high - low), 10), 0.0)  # equal eigenvalues differ by rounding errors
-        axes.axhspan(low, high, color=_TINTS[2], linewidth=0, zorder=0, label=f"gap after the last kept: {gap:.2g}")
+        axes.axhspan(
+            low, high, color=_TINTS[2], linewidth=0, zorder=0, label=f"gap after the last kept: {gap:.2g}"
+        )
         axes.axvline(kept.stop + 0.5, color="0.45", linewidth=1, linestyle=(0, (4, 3)), zorder=0)
     if not inside.all():
-        axes.plot(number[~inside], spectrum[~inside], "o", markersize=4, markerfacecolor="white", color="0.5", zorder=2, label="not kept")
+        axes.plot(
+            number[~inside],
+            spectrum[~inside],
+            "o",
+            markersize=4,
+            markerfacecolor="white",
+            color="0.5",
+            zorder=2,
+            label="not kept",
+        )
     label = f"kept: {inside.sum()} of {len(inside)}"
     axes.plot(number[inside], spectrum[inside], "o", markersize=5, color=_POSITIVE, zorder=3, label=label)
     axes.set_xlabel("component, smoothest first")

@@ -8,9 +8,9 @@ import numpy as np
 
 from craftc._common.typing import Bits, Floats, Ints
 from craftc._common.validation import check_number
+from craftc.describe.statistics import NumericColumn
 from craftc.plot.cluster_view import ClusterView, inches, shortened
 from craftc.plot.figures import new_figure
-from craftc.table.column_statistics import NumericColumn
 
 _STEPS = (0.03, 0.1, 0.3, 0.8)  # nats per row from which a cell is darker
 _APART = 0.2  # standard deviations of the table by which a mean is higher or lower
@@ -38,11 +38,13 @@ _LONG = 24  # characters of the name of a column
 def heatmap(model: Any, *, n_features: int = 30, axes: Any = None) -> Any:
     """Draw which features make which cluster: one row per cluster, one column per feature.
 
-    A cell is coloured where the cluster differs from the whole table in the feature, as in ``summary()``. Orange with a triangle that
-    points up: the values are higher, by at least 0.2 standard deviations of the table. Blue with a triangle that points down: lower. Violet
-    with a dot: other levels of a categorical feature; with a diamond: a number with another spread around a similar mean. The symbol is an
-    outline where the cluster shares the distribution of the feature with other clusters. The colour is the darker the more the feature
-    gains per row of the cluster, in steps at 0.03, 0.1, 0.3 and 0.8 nats. Clusters are ordered by size, features by their summed gains.
+    A cell is coloured where the cluster differs from the whole table in the feature, as in ``summary()``.
+    Orange with a triangle that points up: the values are higher, by at least 0.2 standard deviations of the
+    table. Blue with a triangle that points down: lower. Violet with a dot: other levels of a categorical
+    feature; with a diamond: a number with another spread around a similar mean. The symbol is an outline
+    where the cluster shares the distribution of the feature with other clusters. The colour is the darker the
+    more the feature gains per row of the cluster, in steps at 0.03, 0.1, 0.3 and 0.8 nats. Clusters are
+    ordered by size, features by their summed gains.
 
     Parameters
     ----------
@@ -127,14 +129,26 @@ def _colours(way: Ints, depth: Ints) -> Floats:
 
 
 def _mark(axes: Any, way: Ints, depth: Ints, shared: Bits) -> None:
-    """A symbol in every coloured cell, so that no meaning depends on colour alone; an outline where other clusters share it."""
+    """A symbol in every coloured cell, so that no meaning depends on colour alone; an outline where other
+    clusters share it.
+    """
     for kind, marker in enumerate(_MARKERS):
         for dark, colour in ((False, _ON_PALE[kind]), (True, _ON_DARK)):
             for outline in (False, True):
-                rows, columns = np.nonzero((way == kind) & ((depth == len(_STEPS)) == dark) & (shared == outline))
+                rows, columns = np.nonzero(
+                    (way == kind) & ((depth == len(_STEPS)) == dark) & (shared == outline)
+                )
                 if len(rows):
                     face = "none" if outline else colour
-                    axes.scatter(columns, rows, s=_MARKER, marker=marker, facecolor=face, edgecolor=colour, linewidths=0.8)
+                    axes.scatter(
+                        columns,
+                        rows,
+                        s=_MARKER,
+                        marker=marker,
+                        facecolor=face,
+                        edgecolor=colour,
+                        linewidths=0.8,
+                    )
 
 
 def _legend(axes: Any, outlines: bool, n_shown: int, n_columns: int) -> None:
@@ -143,9 +157,12 @@ def _legend(axes: Any, outlines: bool, n_shown: int, n_columns: int) -> None:
     from matplotlib.patches import Patch
 
     kinds = [
-        Line2D([], [], color=_ON_PALE[kind], marker=_MARKERS[kind], linestyle="", markersize=5, label=way) for kind, way in enumerate(_WAYS)
+        Line2D([], [], color=_ON_PALE[kind], marker=_MARKERS[kind], linestyle="", markersize=5, label=way)
+        for kind, way in enumerate(_WAYS)
     ]
-    shades = [Patch(facecolor=_GREYS[i + 1], edgecolor="0.7", label=f"≥ {step:g}") for i, step in enumerate(_STEPS)]
+    shades = [
+        Patch(facecolor=_GREYS[i + 1], edgecolor="0.7", label=f"≥ {step:g}") for i, step in enumerate(_STEPS)
+    ]
     shades[-1].set_label(f"{shades[-1].get_label()} nats per row")
     note = "Compared with the whole table"
     if n_shown < n_columns:
@@ -153,7 +170,17 @@ def _legend(axes: Any, outlines: bool, n_shown: int, n_columns: int) -> None:
     if outlines:
         note += "\nOutlined symbol: shared with other clusters"
     axes.legend(
-        handles=[handle for pair in zip(kinds, shades, strict=True) for handle in pair], ncols=4, loc="lower left", bbox_to_anchor=(0, 1.0),
-        frameon=False, fontsize=_FONT, title=note, title_fontsize=_FONT, alignment="left",
-        columnspacing=1.0, handlelength=1.0, handletextpad=0.4, borderaxespad=0.2,
-    )  # fmt: skip
+        handles=[handle for pair in zip(kinds, shades, strict=True) for handle in pair],
+        ncols=4,
+        loc="lower left",
+        bbox_to_anchor=(0, 1.0),
+        frameon=False,
+        fontsize=_FONT,
+        title=note,
+        title_fontsize=_FONT,
+        alignment="left",
+        columnspacing=1.0,
+        handlelength=1.0,
+        handletextpad=0.4,
+        borderaxespad=0.2,
+    )

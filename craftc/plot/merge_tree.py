@@ -25,7 +25,10 @@ _CUT = "#8A4B00"
 
 
 class Merge(NamedTuple):
-    """A node of the tree with two or more parts. Nodes 0 to K - 1 are the clusters of the model, then come the merges in their order."""
+    """A node of the tree with two or more parts.
+
+    Nodes 0 to K - 1 are the clusters of the model, then come the merges in their order.
+    """
 
     parts: tuple[int, ...]  # nodes
     step: int  # of the path, counted from 0
@@ -34,21 +37,23 @@ class Merge(NamedTuple):
 def merge_tree(model: Any, *, n_clusters: int | str | None = "suggested", axes: Any = None) -> Any:
     """Draw the merges from the clusters of a model down to one cluster, with heights in nats.
 
-    The leaves are the clusters of the model, larger branches first. Two branches meet where the merge path merges their clusters: at the
-    nats by which J then exceeds J of all clusters of the model. The horizontal distance between two merges is what the second costs; where
-    J falls along the path, the branches meet at the largest value so far. If `n_clusters` of the fit exceeds the best number, the first
-    merges lower J: these are left of 0, at equal distances. A merge also moves single rows between clusters; the tree follows whole
-    clusters.
+    The leaves are the clusters of the model, larger branches first. Two branches meet where the merge path
+    merges their clusters: at the nats by which J then exceeds J of all clusters of the model. The horizontal
+    distance between two merges is what the second costs; where J falls along the path, the branches meet at
+    the largest value so far. If `n_clusters` of the fit exceeds the best number, the first merges lower J:
+    these are left of 0, at equal distances. A merge also moves single rows between clusters; the tree follows
+    whole clusters.
 
-    The dashed line is a cut: the branches that it crosses are the clusters of ``model.at(n_clusters)``. Merges beyond it are thick.
+    The dashed line is a cut: the branches that it crosses are the clusters of ``model.at(n_clusters)``.
+    Merges beyond it are thick.
 
     Parameters
     ----------
     model : CRAFT
         Fitted under the automatic price, with at least two clusters.
     n_clusters : int, "suggested" or None, default="suggested"
-        Where to cut: from 1 to `n_clusters_`, or `suggested_n_clusters_`; None: no cut. If the path skips that number, the cut is at the
-        next smaller one.
+        Where to cut: from 1 to `n_clusters_`, or `suggested_n_clusters_`; None: no cut. If the path skips
+        that number, the cut is at the next smaller one.
     axes : matplotlib Axes, optional
         Where to draw; None: a new figure.
 
@@ -92,7 +97,12 @@ def merge_tree(model: Any, *, n_clusters: int | str | None = "suggested", axes: 
     places, end = places_of(heights, n_free)
     _draw(axes, merges, places, leaves, None if n_clusters is None else cut)
     if n_clusters is not None:
-        _mark_cut(axes, (places[cut] + np.append(places, end)[cut + 1]) / 2, path.objectives()[cut][0], isinstance(n_clusters, str))
+        _mark_cut(
+            axes,
+            (places[cut] + np.append(places, end)[cut + 1]) / 2,
+            path.objectives()[cut][0],
+            isinstance(n_clusters, str),
+        )
     axes.set_yticks(range(len(leaves)), labels, fontsize=_FONT)
     axes.set(xlim=(places[0], end), ylim=(len(leaves) - 0.4, -0.6))
     axes.xaxis.set_major_formatter("{x:,.12g}")
@@ -180,6 +190,12 @@ def _mark_cut(axes: Any, place: float, n_clusters: int, suggested: bool) -> None
     axes.axvline(place, color=_CUT, linewidth=1.0, linestyle="--")
     text = f"{n_clusters} cluster{'' if n_clusters == 1 else 's'}{' (suggested)' if suggested else ''}"
     axes.annotate(
-        text, (place, 1), xycoords=("data", "axes fraction"), xytext=(0, 2), textcoords="offset points", ha="center", fontsize=_FONT,
+        text,
+        (place, 1),
+        xycoords=("data", "axes fraction"),
+        xytext=(0, 2),
+        textcoords="offset points",
+        ha="center",
+        fontsize=_FONT,
         color=_CUT,
-    )  # fmt: skip
+    )

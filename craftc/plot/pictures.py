@@ -14,7 +14,9 @@ from craftc.plot.figures import new_figure
 
 _COLUMNS = 5  # images per line
 _SIDE = 2.1  # inches of the longer side of an image
-_BRIGHTEST = 0.995  # quantile of the pixels at the end of the scale; the few beyond (glints, dead pixels) are clipped
+_BRIGHTEST = (
+    0.995  # quantile of the pixels at the end of the scale; the few beyond (glints, dead pixels) are clipped
+)
 _NEGATIVE = 0.1  # of the scale: a feature with values further below 0 is drawn as a difference
 
 
@@ -30,27 +32,30 @@ def features(
 ) -> Any:
     """Draw the features of a model fitted to images, each as an image.
 
-    A feature without clearly negative values is drawn with black at 0. Any other is a difference: 0 is white in the middle of a red-blue
-    scale (red adds, blue subtracts), or grey in a colour image. Each image has its own scale.
+    A feature without clearly negative values is drawn with black at 0. Any other is a difference: 0 is white
+    in the middle of a red-blue scale (red adds, blue subtracts), or grey in a colour image. Each image has
+    its own scale.
 
     Parameters
     ----------
     model : BPMeans or KFeatures
         Fitted.
     shape : (height, width) or (height, width, 3)
-        Shape of an image. A row of the table contains the image line by line, with the three colours of a pixel adjacent.
+        Shape of an image. A row of the table contains the image line by line, with the three colours of a
+        pixel adjacent.
     names : sequence of str, optional
         A name for every feature, in place of its number.
     columns : int, optional
         Images per line; None: 5.
     difference : bool, optional
-        True: draw all features as differences. False: draw none as a difference, with black at 0 and below. None: decide for each feature
-        from its values.
+        True: draw all features as differences. False: draw none as a difference, with black at 0 and below.
+        None: decide for each feature from its values.
     figure : matplotlib Figure or SubFigure, optional
         Where to draw; None: a new figure.
     to_pixels : callable, array (D, pixels) or pair (array, mean), optional
-        Map from features to pixels, for a model fitted to scores: a callable receives `features_`; an array is multiplied from the right
-        (``pca.components_``); the mean (pixels,) is added to every image, which then shows its feature in an average scene.
+        Map from features to pixels, for a model fitted to scores: a callable receives `features_`; an array
+        is multiplied from the right (``pca.components_``); the mean (pixels,) is added to every image, which
+        then shows its feature in an average scene.
 
     Returns
     -------
@@ -77,7 +82,9 @@ def features(
     """
     check_is_fitted(model)
     if not hasattr(model, "features_"):
-        raise TypeError(f"plot.features draws the features_ of BPMeans and KFeatures; {type(model).__name__} has none.")
+        raise TypeError(
+            f"plot.features draws the features_ of BPMeans and KFeatures; {type(model).__name__} has none."
+        )
     size = _shape(shape)
     K = len(model.features_)
     if names is not None and len(names) != K:
@@ -90,8 +97,10 @@ def features(
     if pictures.shape != (K, int(np.prod(size))):
         found = " x ".join(map(str, pictures.shape[1:]))
         raise ValueError(
-            f"shape {size} has {int(np.prod(size))} pixels, but {'a feature has' if to_pixels is None else 'to_pixels returns'} {found}; "
-            "pass (height, width) or (height, width, 3) of an image, and to_pixels for a model fitted to scores."
+            f"shape {size} has {int(np.prod(size))} pixels, but "
+            f"{'a feature has' if to_pixels is None else 'to_pixels returns'} {found}; "
+            "pass (height, width) or (height, width, 3) of an image, and to_pixels for a model fitted to "
+            "scores."
         )
     across = min(columns or _COLUMNS, K)
     down = -(-K // across)
@@ -129,7 +138,10 @@ def _pixels(table: Floats, to_pixels: Any) -> Floats:
         matrix, mean = to_pixels if isinstance(to_pixels, tuple) else (to_pixels, 0.0)
         matrix = np.asarray(matrix, np.float64)
         if matrix.ndim != 2 or len(matrix) != table.shape[1]:
-            raise ValueError(f"to_pixels must have one row for each of the model's {table.shape[1]} columns, got shape {matrix.shape}.")
+            raise ValueError(
+                f"to_pixels must have one row for each of the model's {table.shape[1]} columns, got shape "
+                f"{matrix.shape}."
+            )
         pictures = table @ matrix + np.asarray(mean, np.float64)
     pictures = np.asarray(pictures, np.float64)
     return pictures.reshape(len(pictures), -1) if pictures.ndim > 2 else pictures
@@ -137,9 +149,17 @@ def _pixels(table: Floats, to_pixels: Any) -> Floats:
 
 def _shades(picture: Floats, difference: bool | None) -> tuple[Floats, dict[str, Any]]:
     """Values of an image and the keyword arguments of `imshow` that scale them."""
-    scale = float(np.quantile(np.abs(picture), _BRIGHTEST, method="higher")) or float(np.abs(picture).max()) or 1.0
+    scale = (
+        float(np.quantile(np.abs(picture), _BRIGHTEST, method="higher"))
+        or float(np.abs(picture).max())
+        or 1.0
+    )
     if difference is None:
         difference = bool(picture.min() < -_NEGATIVE * scale)
     if picture.ndim == 3:
         return np.clip(0.5 + 0.5 * picture / scale if difference else picture / scale, 0.0, 1.0), {}
-    return picture, {"cmap": "RdBu_r" if difference else "gray", "vmin": -scale if difference else 0.0, "vmax": scale}
+    return picture, {
+        "cmap": "RdBu_r" if difference else "gray",
+        "vmin": -scale if difference else 0.0,
+        "vmax": scale,
+    }

@@ -8,8 +8,8 @@ import numpy as np
 
 from craftc._common.typing import Array, Labels
 from craftc.craft.estimator import CRAFT
+from craftc.reading.unusable import known_columns
 from craftc.table.frames import open_source
-from craftc.table.unusable import known_columns
 
 
 class Cells(NamedTuple):
@@ -29,7 +29,9 @@ def read_rows(model: Any, X: Any) -> tuple[list[Cells], Labels]:
     if model.unusable == "drop":
         X = known_columns(X, schema.columns)
     table = schema.encode(X, unknown=model.unknown, estimator_name="CRAFT")
-    columns = dict(zip(schema.numeric_index.tolist(), (Cells(column, 0) for column in table.numeric.T), strict=True))
+    columns = dict(
+        zip(schema.numeric_index.tolist(), (Cells(column, 0) for column in table.numeric.T), strict=True)
+    )
     codes = zip(schema.categorical_index.tolist(), table.codes.T, schema.n_levels.tolist(), strict=True)
     columns |= {d: Cells(column, n_levels) for d, column, n_levels in codes}
     return [columns[d] for d in range(schema.n_columns)], model.predict(table)

@@ -30,7 +30,8 @@ _FINE = "#7C8590"
 
 
 class RowsPath:
-    """The path of a fitted `ConvexClustering` as nested partitions, cut off where it has more clusters than leaves.
+    """The path of a fitted `ConvexClustering` as nested partitions, cut off where it has more clusters than
+    leaves.
 
     Parameters
     ----------
@@ -46,7 +47,9 @@ class RowsPath:
         penalties: Floats = np.array([point.fusion_penalty for point in points])
         self.chosen = int(np.argmin(np.abs(penalties - model.fusion_penalty_)))
         levels = nested(np.array([point.labels for point in points]), self.chosen)
-        inside = np.flatnonzero(np.ones(levels.shape[1], bool) if requested is None else subtree(levels, requested, self.chosen))
+        inside = np.flatnonzero(
+            np.ones(levels.shape[1], bool) if requested is None else subtree(levels, requested, self.chosen)
+        )
         if len(inside) > most:
             counts = np.array([len(np.unique(level[inside])) for level in levels])
             last = max(int(np.flatnonzero(counts <= most).max(initial=0)), self.chosen)
@@ -98,24 +101,46 @@ def _draw(axes: Any, path: RowsPath, names: Sequence[str]) -> None:
         if (parent is None or parent.point < path.chosen) and path.chosen <= node.point:
             text = f"{sum(size[row] for row in node.members.tolist()):,}"
             axes.annotate(
-                text, (place[path.chosen], node.height), xytext=(3, 0.8), textcoords="offset points", va="bottom", fontsize=font - 1,
-                color=CLUSTER, path_effects=[withStroke(linewidth=2, foreground="white")], zorder=4,
-            )  # fmt: skip
+                text,
+                (place[path.chosen], node.height),
+                xytext=(3, 0.8),
+                textcoords="offset points",
+                va="bottom",
+                fontsize=font - 1,
+                color=CLUSTER,
+                path_effects=[withStroke(linewidth=2, foreground="white")],
+                zorder=4,
+            )
     widths, colours = np.where(thick, _THICK, _THIN), [CLUSTER if wide else _FINE for wide in thick]
     axes.add_collection(LineCollection(lines, colors=colours, linewidths=widths, zorder=2))
     axes.axvline(place[path.chosen], color="0.45", linewidth=1.0, linestyle=DASHED, zorder=1)
     axes.set(xscale="log", xlim=(low, high))
     axes.set_xlabel("fusion penalty ν at which rows merge", fontsize=FONT)
     order = [int(node.members[0]) for node in nodes if len(node.members) == 1]
-    name_leaves(axes, [names[row] if size[row] == 1 else f"{names[row]} and {size[row] - 1:,} more" for row in order], font)
+    name_leaves(
+        axes,
+        [names[row] if size[row] == 1 else f"{names[row]} and {size[row] - 1:,} more" for row in order],
+        font,
+    )
     if path.penalties[-1] == 0:
         mark_zero(axes, place, high)
     axes.tick_params(axis="x", labelsize=FONT)
     axes.spines[["left", "top", "right"]].set_visible(False)
     K = int(path.levels[path.chosen].max()) + 1
     label = f"chosen: ν = {path.penalties[path.chosen]:.3g}, {K} cluster{'' if K == 1 else 's'}; numbers at the line: their rows"
-    title = None if len(path.shown) == path.n_groups else f"The {len(path.shown)} largest of {path.n_groups} clusters"
+    title = (
+        None
+        if len(path.shown) == path.n_groups
+        else f"The {len(path.shown)} largest of {path.n_groups} clusters"
+    )
     axes.legend(
-        handles=[Line2D([], [], color="0.45", linewidth=1, linestyle=DASHED, label=label)], loc="lower left", bbox_to_anchor=(0, 1),
-        frameon=False, fontsize=FONT, title=title, title_fontsize=FONT, alignment="left", borderaxespad=0.2,
-    )  # fmt: skip
+        handles=[Line2D([], [], color="0.45", linewidth=1, linestyle=DASHED, label=label)],
+        loc="lower left",
+        bbox_to_anchor=(0, 1),
+        frameon=False,
+        fontsize=FONT,
+        title=title,
+        title_fontsize=FONT,
+        alignment="left",
+        borderaxespad=0.2,
+    )

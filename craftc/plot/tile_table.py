@@ -26,25 +26,29 @@ _NAMED = 0.03  # share of the rows below which a cluster has no label, for lack 
 _CLIPPED = 0.02  # share of a column's values at either end of the colour scale
 _FADED = 0.3  # darkness of a cell that is not selected, relative to a selected one
 _PALEST = 222  # grey of a cell that is not selected, to distinguish it from a missing one
-#: Colours of levels, the most frequent first; the last is that of all further levels. No colour of the scale of numbers is red.
+#: Colours of levels, the most frequent first; the last is that of all further levels. No colour of the scale
+#: of numbers is red.
 _OF_LEVELS = ("#7A0F22", "#B3122C", "#DC3B47", "#E8707A", "#E892A0", "#D9A7B5")
 
 
 def tiles(model: Any, X: Any, *, order: str = "given", axes: Any = None) -> Any:
     """Draw the table as an image: rows sorted by cluster, with the features that a cluster selects in colour.
 
-    Every value is a tile: a number from dark blue (low in its column) to yellow (high), a category from dark red (the most frequent level
-    of its column) to pink (the sixth level and all further ones). Values of features that the cluster of the row does not select are
-    faded to grey, so a cluster appears as a coloured block. With `CRAFT`, features in which a cluster differs from the whole table are in
-    colour: of two clusters only one selects them. Missing values, and levels that `fit` has not seen, are white. Clusters of less than 3 %
-    of the rows have no label. Of more than 2000 rows, 2000 are drawn, evenly spaced among the sorted rows.
+    Every value is a tile: a number from dark blue (low in its column) to yellow (high), a category from dark
+    red (the most frequent level of its column) to pink (the sixth level and all further ones). Values of
+    features that the cluster of the row does not select are faded to grey, so a cluster appears as a coloured
+    block. With `CRAFT`, features in which a cluster differs from the whole table are in colour: of two
+    clusters only one selects them. Missing values, and levels that `fit` has not seen, are white. Clusters of
+    less than 3 % of the rows have no label. Of more than 2000 rows, 2000 are drawn, evenly spaced among the
+    sorted rows.
 
     Parameters
     ----------
     model : FeatureSelectionMixture or CRAFT
         Fitted.
     X : data frame, dict of columns, array (n, D) or MixedTable
-        The table, or other rows with the same columns; their clusters are predicted. The mixture takes data frames and arrays.
+        The table, or other rows with the same columns; their clusters are predicted. The mixture takes data
+        frames and arrays.
     order : {"given", "selection"}, default="given"
         "given": columns in input order. "selection": columns selected by the same clusters are adjacent.
     axes : matplotlib Axes, optional
@@ -76,7 +80,10 @@ def tiles(model: Any, X: Any, *, order: str = "given", axes: Any = None) -> Any:
     """
     check_is_fitted(model)
     if not hasattr(model, "feature_mask_"):
-        raise TypeError(f"plot.tiles draws the feature_mask_ of FeatureSelectionMixture and CRAFT; {type(model).__name__} has none.")
+        raise TypeError(
+            "plot.tiles draws the feature_mask_ of FeatureSelectionMixture and CRAFT; "
+            f"{type(model).__name__} has none."
+        )
     if order not in ("given", "selection"):
         raise ValueError(f'order must be "given" or "selection", got {order!r}.')
     mask = differing_features(model) if isinstance(model, CRAFT) else np.asarray(model.feature_mask_)
@@ -106,7 +113,9 @@ def tiles(model: Any, X: Any, *, order: str = "given", axes: Any = None) -> Any:
     axes.set_xticks(ticks, names, rotation=90 if sum(map(len, names)) > _LINE else 0)
     if own_figure:  # on other axes there may be a title
         kinds = {column.n_levels > 0 for column in cells}
-        _legend(axes, False in kinds, True in kinds, not mask.all(), bool((picture == 255).all(axis=-1).any()))
+        _legend(
+            axes, False in kinds, True in kinds, not mask.all(), bool((picture == 255).all(axis=-1).any())
+        )
     return axes
 
 
@@ -119,7 +128,11 @@ def _tiles(cells: Sequence[Cells], rows: Ints, selected: Bits) -> NDArray[np.uin
     of_levels = np.rint(255 * np.array([to_rgb(colour) for colour in _OF_LEVELS]))
     picture = np.empty((len(rows), len(cells), 3), np.uint8)
     for d, (values, n_levels) in enumerate(cells):
-        shades, place = (of_levels, _level_places(values, n_levels, rows)) if n_levels else (of_numbers, _number_places(values[rows]))
+        shades, place = (
+            (of_levels, _level_places(values, n_levels, rows))
+            if n_levels
+            else (of_numbers, _number_places(values[rows]))
+        )
         greys = np.minimum(255 - _FADED * (255 - shades.mean(axis=1, keepdims=True)), _PALEST)
         white = np.full((1, 3), 255)
         # the last colour is indexed by -1, a missing cell
@@ -160,6 +173,14 @@ def _legend(axes: Any, numbers: bool, levels: bool, faded: bool, missing: bool) 
     shown += [("as in the whole table", "0.8", faded), ("missing", "white", missing)]
     handles = [Patch(facecolor=colour, edgecolor="0.7", label=label) for label, colour, used in shown if used]
     axes.legend(
-        handles=handles, ncols=len(handles), loc="lower left", bbox_to_anchor=(0, 1), frameon=False, fontsize=_FONT, borderaxespad=0.2,
-        columnspacing=1.0, handlelength=1.0, handletextpad=0.4,
-    )  # fmt: skip
+        handles=handles,
+        ncols=len(handles),
+        loc="lower left",
+        bbox_to_anchor=(0, 1),
+        frameon=False,
+        fontsize=_FONT,
+        borderaxespad=0.2,
+        columnspacing=1.0,
+        handlelength=1.0,
+        handletextpad=0.4,
+    )

@@ -31,7 +31,15 @@ from craftc.plot.tree_axes import (
 )
 from craftc.plot.tree_layout import Node, build_tree, nested, subtree
 
-_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")  # a palette for colour-blind readers
+_COLOURS = (
+    "#0072B2",
+    "#D55E00",
+    "#009E73",
+    "#CC79A7",
+    "#E69F00",
+    "#56B4E9",
+    "#000000",
+)  # a palette for colour-blind readers
 _STYLES: tuple[Literal["-", "--", ":"], ...] = ("-", "--", ":")  # for more classes than colours
 _NO_CLASS = "0.6"  # colour of clusters whose coefficients are zero
 _FEW = 12  # number of leaves up to which every cluster has its odds ratio
@@ -50,22 +58,24 @@ def fusion_tree(
 ) -> Any:
     """Draw the tree of a regularization path: the fusion penalty at which covariates, or rows, merge.
 
-    The leaves are covariates. Two branches meet at the smallest penalty at which their covariates form one cluster; they meet at the left
-    edge if they are one cluster on the whole path. Branches that never meet are not connected by similarities. The colour of a branch is
-    the class with the largest coefficient of its cluster (grey: all coefficients are zero); the colour of a name is that of its chosen
-    cluster.
+    The leaves are covariates. Two branches meet at the smallest penalty at which their covariates form one
+    cluster; they meet at the left edge if they are one cluster on the whole path. Branches that never meet
+    are not connected by similarities. The colour of a branch is the class with the largest coefficient of its
+    cluster (grey: all coefficients are zero); the colour of a name is that of its chosen cluster.
 
-    The vertical line is the chosen penalty. The numbers at the line are the odds ratios of the chosen clusters for one unit of a covariate,
-    computed from `coef_`: exp(b_1 - b_0) for two classes; for more, the class of the cluster against the mean of the others. Choose units
-    that are meaningful. In trees of up to twelve leaves the other clusters have odds ratios in italics, from the coefficients on the path,
-    which the penalty shrinks.
+    The vertical line is the chosen penalty. The numbers at the line are the odds ratios of the chosen
+    clusters for one unit of a covariate, computed from `coef_`: exp(b_1 - b_0) for two classes; for more, the
+    class of the cluster against the mean of the others. Choose units that are meaningful. In trees of up to
+    twelve leaves the other clusters have odds ratios in italics, from the coefficients on the path, which the
+    penalty shrinks.
 
-    On a path, separated covariates may merge again at a smaller penalty. A tree cannot represent this, so they stay separate. The chosen
-    clusters are exact: at larger penalties each is kept together, in the cluster that contains most of its members.
+    On a path, separated covariates may merge again at a smaller penalty. A tree cannot represent this, so
+    they stay separate. The chosen clusters are exact: at larger penalties each is kept together, in the
+    cluster that contains most of its members.
 
-    The tree of `ConvexClustering` has rows as leaves. A table of more than `leaves` rows has clusters as leaves: those at the smallest
-    penalty with so few, or the largest of the chosen ones. Numbers at the line are the rows of the chosen clusters, and branches beyond it
-    are thick.
+    The tree of `ConvexClustering` has rows as leaves. A table of more than `leaves` rows has clusters as
+    leaves: those at the smallest penalty with so few, or the largest of the chosen ones. Numbers at the line
+    are the rows of the chosen clusters, and branches beyond it are thick.
 
     Parameters
     ----------
@@ -78,7 +88,8 @@ def fusion_tree(
     of_class : a class, optional
         Draw only covariates whose chosen cluster has its largest coefficient for this class.
     leaves : int, default=60
-        Maximum number of leaves. Covariates in `only` come first, then the largest in `coef_`, then those at the smallest penalty.
+        Maximum number of leaves. Covariates in `only` come first, then the largest in `coef_`, then those at
+        the smallest penalty.
     axes : matplotlib Axes, optional
         Where to draw; None: a new figure.
 
@@ -113,20 +124,31 @@ def fusion_tree(
         kinds = "ConvexCovariateClustering and ConvexClustering"
         raise TypeError(f"plot.fusion_tree draws the path of {kinds}; {type(model).__name__} has none.")
     if len(model._points) < 2:
-        raise ValueError("plot.fusion_tree needs a path, but the model has one penalty; fit it with a decreasing array as fusion_penalty.")
+        raise ValueError(
+            "plot.fusion_tree needs a path, but the model has one penalty; fit it with a decreasing array "
+            "as fusion_penalty."
+        )
     check_number("leaves", leaves, least=1, whole=True)
     if rows:
         if of_class is not None:
-            raise ValueError(f"of_class is for ConvexCovariateClustering; the rows of ConvexClustering have no class, got {of_class!r}.")
+            raise ValueError(
+                "of_class is for ConvexCovariateClustering; the rows of ConvexClustering have no class, "
+                f"got {of_class!r}."
+            )
         return rows_tree(model, names, only, leaves, axes)
     d, classes = model.coef_.shape[1], [str(name) for name in model.classes_]
-    labels = names_of(getattr(model, "feature_names_in_", range(d)) if names is None else names, d, "covariate")
+    labels = names_of(
+        getattr(model, "feature_names_in_", range(d)) if names is None else names, d, "covariate"
+    )
     path = FusionPath(model)
     requested = None if only is None else positions_in(only, labels, "covariate")
     shown, total = path.leaves(requested, _class_index(model.classes_, of_class), leaves)
     if total == 0:
         where = " of this subtree" if only is not None else ""
-        raise ValueError(f"No chosen cluster{where} has its largest coefficient for of_class={of_class!r}; pass another class or None.")
+        raise ValueError(
+            f"No chosen cluster{where} has its largest coefficient for of_class={of_class!r}; pass another "
+            "class or None."
+        )
     if axes is None:
         axes = new_figure((WIDTH, AROUND + ROW * max(len(shown), 4))).add_subplot()
     _draw(axes, path, shown, total, labels, classes)
@@ -134,7 +156,9 @@ def fusion_tree(
 
 
 class FusionPath:
-    """The path of a fitted model as nested partitions, with the coefficients and the class of every covariate."""
+    """The path of a fitted model as nested partitions, with the coefficients and the class of every
+    covariate.
+    """
 
     def __init__(self, model: Any) -> None:
         self.points = model._points
@@ -160,7 +184,11 @@ class FusionPath:
 
     def leaves(self, requested: Ints | None, class_index: int | None, most: int) -> tuple[Ints, int]:
         """Covariates to draw, at most `most` of the strongest, and the number of candidates."""
-        candidate = np.ones(self.levels.shape[1], bool) if requested is None else subtree(self.levels, requested, self.chosen)
+        candidate = (
+            np.ones(self.levels.shape[1], bool)
+            if requested is None
+            else subtree(self.levels, requested, self.chosen)
+        )
         if class_index is not None:
             candidate &= self.of_class == class_index
         candidates = np.flatnonzero(candidate)
@@ -189,7 +217,9 @@ def odds_ratio(b: Floats) -> str:
     return f"{digit}·10{str(power).translate(_RAISED)}"
 
 
-def _draw(axes: Any, path: FusionPath, shown: Ints, total: int, names: Sequence[str], classes: Sequence[str]) -> None:
+def _draw(
+    axes: Any, path: FusionPath, shown: Ints, total: int, names: Sequence[str], classes: Sequence[str]
+) -> None:
     """Draw the tree: leaves on the left, larger penalties on the right."""
     from matplotlib.collections import LineCollection
     from matplotlib.patheffects import withStroke
@@ -227,7 +257,13 @@ def _draw(axes: Any, path: FusionPath, shown: Ints, total: int, names: Sequence[
                 zorder=4,
             )
     axes.add_collection(
-        LineCollection(lines, colors=[_colour(k) for k in of_line], linestyles=[_style(k) for k in of_line], linewidths=1.3, zorder=2)
+        LineCollection(
+            lines,
+            colors=[_colour(k) for k in of_line],
+            linestyles=[_style(k) for k in of_line],
+            linewidths=1.3,
+            zorder=2,
+        )
     )
     axes.axvline(place[path.chosen], color="0.45", linewidth=1.0, linestyle=DASHED, zorder=1)
     order = [int(node.members[0]) for node in nodes if len(node.members) == 1]
@@ -251,18 +287,28 @@ def _style(k: int) -> Literal["-", "--", ":"]:
     return _STYLES[max(k, 0) // len(_COLOURS) % len(_STYLES)]
 
 
-def _legend(axes: Any, classes: Sequence[str], used: set[int], path: FusionPath, shown: int, total: int) -> None:
+def _legend(
+    axes: Any, classes: Sequence[str], used: set[int], path: FusionPath, shown: int, total: int
+) -> None:
     """Explain the classes, the line and the numbers above the tree."""
     from matplotlib.lines import Line2D
 
-    handles = [Line2D([], [], color=_colour(k), linestyle=_style(k), linewidth=2, label=classes[k]) for k in sorted(used - {-1})]
+    handles = [
+        Line2D([], [], color=_colour(k), linestyle=_style(k), linewidth=2, label=classes[k])
+        for k in sorted(used - {-1})
+    ]
     if -1 in used:
         handles.append(Line2D([], [], color=_NO_CLASS, linewidth=2, label="no class: coefficients 0"))
     K = int(path.levels[path.chosen].max()) + 1
     label = f"chosen: ν = {path.penalties[path.chosen]:.3g}, {K} cluster{'' if K == 1 else 's'}"
     handles.append(Line2D([], [], color="0.45", linewidth=1, linestyle=DASHED, label=label))
-    against = f", {classes[1]} against {classes[0]}" if len(classes) == 2 else " of the class against the others"
-    notes = [f"Numbers at the line: odds ratios{against}" + ("; in italics: from shrunk coefficients" if shown <= _FEW else "")]
+    against = (
+        f", {classes[1]} against {classes[0]}" if len(classes) == 2 else " of the class against the others"
+    )
+    notes = [
+        f"Numbers at the line: odds ratios{against}"
+        + ("; in italics: from shrunk coefficients" if shown <= _FEW else "")
+    ]
     if shown < total:
         notes.insert(0, f"The {shown} strongest of {total} covariates")
     long = [len(str(handle.get_label())) + 9 for handle in handles]  # 9: the line in front of the label
@@ -289,5 +335,8 @@ def _class_index(classes: NDArray[Any], of_class: Any) -> int | None:
         return None
     known: list[Any] = classes.tolist()
     if of_class not in known:
-        raise ValueError(f"of_class must be a class of the model, got {of_class!r}; the classes are {', '.join(map(repr, known))}.")
+        raise ValueError(
+            f"of_class must be a class of the model, got {of_class!r}; the classes are "
+            f"{', '.join(map(repr, known))}."
+        )
     return known.index(of_class)

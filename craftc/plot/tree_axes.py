@@ -11,7 +11,11 @@ import numpy as np
 from craftc._common.typing import Floats, Ints
 from craftc.plot.tree_layout import Node
 
-WIDTH, ROW, AROUND = 7.5, 0.175, 1.4  # inches: width of the figure, height of a leaf, height above and below the tree
+WIDTH, ROW, AROUND = (
+    7.5,
+    0.175,
+    1.4,
+)  # inches: width of the figure, height of a leaf, height above and below the tree
 FONT = 8.0  # points
 DASHED = (0, (4, 3))
 _FILL = 0.75  # height of the letters relative to a row
@@ -29,7 +33,8 @@ class Path(Protocol):
 
 
 def positions_of_penalties(path: Path, nodes: Sequence[Node]) -> tuple[Floats, float, float]:
-    """Positions of the penalties on the logarithmic axis, and its limits; nu = 0 is one step left of the others.
+    """Positions of the penalties on the logarithmic axis, and its limits; nu = 0 is one step left of the
+    others.
 
     The axis ends where a single root starts, or at the chosen penalty if that is larger.
     """
@@ -62,7 +67,9 @@ def mark_zero(axes: Any, place: Floats, high: float) -> None:
     ticks = [tick for tick in LogLocator().tick_values(place[-2], high) if place[-2] / 1.01 <= tick <= high]
     axes.xaxis.set_major_locator(FixedLocator([place[-1], *ticks]))
     axes.xaxis.set_minor_locator(NullLocator())
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda x, _: "0" if x < place[-2] / 1.01 else f"$10^{{{round(math.log10(x))}}}$"))
+    axes.xaxis.set_major_formatter(
+        FuncFormatter(lambda x, _: "0" if x < place[-2] / 1.01 else f"$10^{{{round(math.log10(x))}}}$")
+    )
 
 
 def names_of(names: Sequence[Any], d: int, leaf: str) -> list[str]:
@@ -87,6 +94,9 @@ def positions_in(only: int | str | Sequence[int | str], names: Sequence[str], le
         else:
             raise TypeError(f"only must contain names or numbers of {leaf}s, got {one!r}.")
         if not places:
-            raise ValueError(f"only contains the unknown {leaf} {one!r}; the model has {len(names)}, the first is {names[0]!r}.")
+            raise ValueError(
+                f"only contains the unknown {leaf} {one!r}; the model has {len(names)}, the first is "
+                f"{names[0]!r}."
+            )
         found += places
     return np.unique(found)

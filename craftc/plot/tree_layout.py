@@ -1,4 +1,7 @@
-"""The tree of a regularization path: which covariates form one cluster, down to which fusion penalty. NumPy only, no drawing."""
+"""The tree of a regularization path: which covariates form one cluster, down to which fusion penalty.
+
+NumPy only, no drawing.
+"""
 
 from __future__ import annotations
 
@@ -15,15 +18,17 @@ class Node(NamedTuple):
 
     members: Ints  # covariates
     parent: int  # node that contains it; -1: a root
-    point: int  # point of the path with the smallest penalty at which it is one cluster; its children merge there
+    # point of the path with the smallest penalty at which it is one cluster; its children merge there
+    point: int
     height: float  # vertical position of its branch; that of a leaf is its row
 
 
 def nested(path: NDArray[np.integer], chosen: int) -> Ints:
     """Nested partitions from those of a path, on which separated covariates may merge again.
 
-    Covariates that have separated stay separate towards smaller penalties. The chosen point keeps its clusters: at larger penalties each of
-    them is kept together, in the cluster that contains most of its members.
+    Covariates that have separated stay separate towards smaller penalties. The chosen point keeps its
+    clusters: at larger penalties each of them is kept together, in the cluster that contains most of its
+    members.
 
     Parameters
     ----------
@@ -50,9 +55,11 @@ def nested(path: NDArray[np.integer], chosen: int) -> Ints:
 
 
 def subtree(levels: Ints, named: Ints, chosen: int) -> NDArray[np.bool_]:
-    """Mask of the covariates in the smallest cluster of the tree that contains the chosen clusters of the named covariates.
+    """Mask of the covariates in the smallest cluster of the tree that contains the chosen clusters of the
+    named covariates.
 
-    The cluster has at least two covariates. If no single root contains all named covariates, the mask covers all roots that contain one.
+    The cluster has at least two covariates. If no single root contains all named covariates, the mask covers
+    all roots that contain one.
     """
     for t in range(chosen, -1, -1):
         inside = np.isin(levels[t], levels[t, named])

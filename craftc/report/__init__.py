@@ -1,4 +1,7 @@
-"""The report of a fitted model, one page of HTML for the people who use its clusters. It needs Jinja2: ``pip install 'craftc[app]'``."""
+"""The report of a fitted model, one page of HTML for the people who use its clusters.
+
+It needs Jinja2: ``pip install 'craftc[app]'``.
+"""
 
 from craftc.report.write import write
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from craftc.report.words import NBSP, number, percent, plural, some
+from craftc.describe.words import NBSP, number, percent, plural, some
 
 _MOST = 6
 _SOFT = 0.7  # share of clearly placed rows below which a border is soft
@@ -39,14 +39,19 @@ def _important(page: Any) -> list[Caution]:
             Caution(
                 True,
                 f"{page.K} groups are an overview, not the number found",
-                f"{page.found_k} groups pay for themselves; {keep}. In a long table this number grows with the rows, so take it as a level "
+                f"{page.found_k} groups pay for themselves; {keep}. In a long table this number grows with "
+                "the rows, so take it as a level "
                 "of detail, not as a fact about the world.",
                 "number",
             )
         )
     best = page.best
     if best and best != page.K == page.found_k and page.found.n_clusters is not None:
-        better = f"{best} groups describe the table in fewer nats" if best > 1 else "One description of all rows takes fewer nats"
+        better = (
+            f"{best} groups describe the table in fewer nats"
+            if best > 1
+            else "One description of all rows takes fewer nats"
+        )
         out.append(
             Caution(
                 True,
@@ -56,12 +61,17 @@ def _important(page: Any) -> list[Caution]:
             )
         )
     if page.ratio > 1 and page.K > 1:
-        times = "" if math.isinf(page.ratio) else f" {number(page.ratio, 1.0)} times as much description as the groups"
+        times = (
+            ""
+            if math.isinf(page.ratio)
+            else f" {number(page.ratio, 1.0)} times as much description as the groups"
+        )
         out.append(
             Caution(
                 True,
                 "Columns that hang together explain more than groups do",
-                f"Links between single pairs of columns save{times or ' description, the groups none'}. Use the groups as a summary of a "
+                f"Links between single pairs of columns save{times or ' description, the groups none'}. Use "
+                "the groups as a summary of a "
                 "gradual pattern; do not take them for separate populations.",
                 "links",
             )
@@ -72,7 +82,8 @@ def _important(page: Any) -> list[Caution]:
                 Caution(
                     True,
                     f"{link.first} and {link.second} say the same",
-                    "Each counts in full, so groups along them look twice as clear as they are. Leave one of the two out and run again.",
+                    "Each counts in full, so groups along them look twice as clear as they are. Leave one "
+                    "of the two out and run again.",
                     "links",
                 )
             )
@@ -97,7 +108,8 @@ def _notes(page: Any) -> list[Caution]:
             Caution(
                 False,
                 "Some borders are soft",
-                f"In {clusters} fewer than {percent(_SOFT)} of the rows are placed with at least 90{NBSP}% probability. Read the "
+                f"In {clusters} fewer than {percent(_SOFT)} of the rows are placed with at least 90{NBSP}% "
+                "probability. Read the "
                 "certainty of a row before acting on it.",
                 "sure",
             )
@@ -105,17 +117,23 @@ def _notes(page: Any) -> list[Caution]:
     weak = [card.k for card in page.cards if card.overlap is not None and card.overlap.mean < _WEAK]
     if weak:
         one = len(weak) == 1
-        clusters = f"Cluster {weak[0]} overlaps" if one else f"Clusters {some(list(map(str, weak)), 8)} overlap"
+        clusters = (
+            f"Cluster {weak[0]} overlaps" if one else f"Clusters {some(list(map(str, weak)), 8)} overlap"
+        )
         out.append(
             Caution(
                 False,
                 "Some groups change when rows are left out",
-                f"{clusters} by less than {percent(_WEAK)}, on average, with the most similar group of a fit that leaves a fifth of the "
+                f"{clusters} by less than {percent(_WEAK)}, on average, with the most similar group of a "
+                "fit that leaves a fifth of the "
                 "rows out.",
                 "sure",
             )
         )
-    gaps = sorted(((float(column.missing[-1]), column.name) for column in page.columns if column.missing[-1] > 0), reverse=True)
+    gaps = sorted(
+        ((float(column.missing[-1]), column.name) for column in page.columns if column.missing[-1] > 0),
+        reverse=True,
+    )
     if gaps:
         absent = np.zeros(page.N, bool)
         for column in page.columns:
@@ -125,7 +143,8 @@ def _notes(page: Any) -> list[Caution]:
             Caution(
                 False,
                 f"{plural(rows, 'row')} {'has' if rows == 1 else 'have'} missing cells",
-                f"In {some([f'{name} ({percent(share)})' for share, name in gaps], 4)}. A missing cell counts neither for nor against a "
+                f"In {some([f'{name} ({percent(share)})' for share, name in gaps], 4)}. A missing cell "
+                "counts neither for nor against a "
                 "group; whether a cell is missing is not used.",
                 "repeat",
             )
@@ -140,12 +159,19 @@ def _notes(page: Any) -> list[Caution]:
             )
         )
     if page.target is not None and page.K > 1:
-        missing = f" {percent(page.target.missing)} of its cells are missing and do not count." if page.target.missing > 0 else ""
+        missing = (
+            f" {percent(page.target.missing)} of its cells are missing and do not count."
+            if page.target.missing > 0
+            else ""
+        )
         out.append(
             Caution(
                 False,
-                "The target took no part" if page.target.name == "target" else f"The target, {page.target.name}, took no part",
-                f"It was set aside before the fit and is shown for comparison only. Groups need not follow it.{missing}",
+                "The target took no part"
+                if page.target.name == "target"
+                else f"The target, {page.target.name}, took no part",
+                "It was set aside before the fit and is shown for comparison only. Groups need not follow "
+                f"it.{missing}",
                 "overview",
             )
         )

@@ -1,4 +1,6 @@
-"""The columns of a table as a report counts and draws them: one pass over the rows of each column gives all its counts."""
+"""The columns of a table as a report counts and draws them: one pass over the rows of each column gives all
+its counts.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from craftc._common.typing import Floats, Labels
-from craftc.report.words import clean, number
+from craftc.describe.words import clean, number
 from craftc.table import MixedTable
 
 FEW = 12  # distinct values up to which a column of numbers is shown value by value
@@ -31,17 +33,20 @@ class Column:
     name : str
     numeric : bool
     style : {"levels", "values", "bands", "curve"}
-        How the column is drawn: bars of levels, of distinct numbers, or of a frequent value and bands of the others; or a histogram.
+        How the column is drawn: bars of levels, of distinct numbers, or of a frequent value and bands of the
+        others; or a histogram.
     labels : list of str
         Of the codes; a histogram has none.
     codes : ndarray (n,) of uint8
-        Level, value or band of every row, one of eight bands for a histogram; `n_codes` where the cell is missing.
+        Level, value or band of every row, one of eight bands for a histogram; `n_codes` where the cell is
+        missing.
     counts : ndarray (K, n_codes + 1)
         Rows of every cluster by code.
     bins : ndarray (K, BINS), edges : ndarray (BINS + 1,)
         Rows of every cluster in the bins of a histogram, which cover 99 % of the table.
     mean, deviation, rank : ndarray (K + 1,)
-        Mean, standard deviation and mean rank (0 to 1) of a column of numbers in every cluster and, last, in the table.
+        Mean, standard deviation and mean rank (0 to 1) of a column of numbers in every cluster and, last, in
+        the table.
     place : int
         Position of the column in the numeric or the categorical block of the table.
     n_parameters : int
@@ -110,10 +115,14 @@ def read_columns(table: MixedTable, labels: Labels, n_clusters: int) -> list[Col
     categorical = {int(d): place for place, d in enumerate(schema.categorical_index)}
     for d, name in enumerate(schema.columns):
         if d in numeric:
-            columns.append(_numbers(clean(name), numeric[d], table.numeric[:, numeric[d]], labels, n_clusters))
+            columns.append(
+                _numbers(clean(name), numeric[d], table.numeric[:, numeric[d]], labels, n_clusters)
+            )
         else:
             place = categorical[d]
-            columns.append(_levels(clean(name), place, table.codes[:, place], schema.levels[place], labels, n_clusters))
+            columns.append(
+                _levels(clean(name), place, table.codes[:, place], schema.levels[place], labels, n_clusters)
+            )
     return columns
 
 
@@ -123,7 +132,9 @@ def by_cluster(codes: NDArray[Any], labels: Labels, n_codes: int, n_clusters: in
     return np.bincount(cells, minlength=n_clusters * n_codes).reshape(n_clusters, n_codes)
 
 
-def _levels(name: str, place: int, codes: NDArray[Any], levels: tuple[Any, ...], labels: Labels, n_clusters: int) -> Column:
+def _levels(
+    name: str, place: int, codes: NDArray[Any], levels: tuple[Any, ...], labels: Labels, n_clusters: int
+) -> Column:
     total = np.bincount(codes, minlength=len(levels) + 1)[: len(levels)]
     texts = [level_text(level) for level in levels]
     code_of = np.arange(len(levels) + 1)
@@ -132,7 +143,16 @@ def _levels(name: str, place: int, codes: NDArray[Any], levels: tuple[Any, ...],
         code_of[:-1] = _MOST_LEVELS - 1
         code_of[kept], code_of[-1] = np.arange(len(kept)), _MOST_LEVELS
         texts = [*(texts[t] for t in kept), f"{len(levels) - len(kept)} rare levels"]
-    column = Column(name, False, place, "levels", texts, code_of.astype(np.uint8)[codes], max(1, int((total > 0).sum()) - 1), merged=merged)
+    column = Column(
+        name,
+        False,
+        place,
+        "levels",
+        texts,
+        code_of.astype(np.uint8)[codes],
+        max(1, int((total > 0).sum()) - 1),
+        merged=merged,
+    )
     column.counts = by_cluster(column.codes, labels, len(texts) + 1, n_clusters)
     return column
 
@@ -231,7 +251,10 @@ class Pairs:
             return self.joint(b, a).T
         if (a, b) not in self._joint:
             one, two = self._columns[a], self._columns[b]
-            counts = np.bincount(one.codes.astype(np.intp) * (two.n_codes + 1) + two.codes, minlength=(one.n_codes + 1) * (two.n_codes + 1))
+            counts = np.bincount(
+                one.codes.astype(np.intp) * (two.n_codes + 1) + two.codes,
+                minlength=(one.n_codes + 1) * (two.n_codes + 1),
+            )
             inner = counts.reshape(one.n_codes + 1, two.n_codes + 1)[:-1, :-1]
             self._joint[a, b] = inner / max(int(inner.sum()), 1)
         return self._joint[a, b]

@@ -1,4 +1,7 @@
-"""Geometry of the figures: histograms and bars of one column, of a cluster or of the whole table. All text of a figure is HTML."""
+"""Geometry of the figures: histograms and bars of one column, of a cluster or of the whole table.
+
+All text of a figure is HTML.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from craftc._common.typing import Floats
+from craftc.describe.words import number, percent
 from craftc.report.columns import Column
-from craftc.report.words import number, percent
 
 HEIGHT = 40  # of a histogram, in its own units; the width is 100
 _MOST_BARS = 6
@@ -47,14 +50,22 @@ def figure(column: Column, k: int | None) -> Figure:
         return Figure(column.name, bars=_bars(column, -1 if k is None else k))
     shares = _bin_shares(column)
     most = max(float(shares.max()), 1e-12)  # one scale for a column in all clusters
-    out = Figure(column.name, table=_outline(shares[-1] / most), mean_table=_position(column, float(column.mean[-1])))
+    out = Figure(
+        column.name, table=_outline(shares[-1] / most), mean_table=_position(column, float(column.mean[-1]))
+    )
     if k is not None:
         out.inside = _outline(shares[k] / most)
         if np.isfinite(column.mean[k]):
             out.mean = _position(column, float(column.mean[k]))
     low, high = float(column.edges[0]), float(column.edges[-1])
-    out.low = _end(column, max(column.least, math.ceil(low) if column.whole else low), "≤ " if column.least < low else "")
-    out.high = _end(column, min(column.most, math.floor(high) if column.whole else high), "≥ " if column.most > high else "")
+    out.low = _end(
+        column, max(column.least, math.ceil(low) if column.whole else low), "≤ " if column.least < low else ""
+    )
+    out.high = _end(
+        column,
+        min(column.most, math.floor(high) if column.whole else high),
+        "≥ " if column.most > high else "",
+    )
     return out
 
 

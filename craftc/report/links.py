@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from craftc.describe.words import clean, number, percent
 from craftc.report.columns import Column, Pairs
-from craftc.report.words import clean, number, percent
 from craftc.table import MixedTable
 
 _MOST = 30
@@ -17,7 +17,9 @@ _LEAST_SHARE, _LEAST_ROWS = 0.01, 5  # of the rows of a level whose mean is name
 
 @dataclass
 class Link:
-    """Two columns, the nats that linking them saves, and the share of the simpler column's information that the other repeats."""
+    """Two columns, the nats that linking them saves, and the share of the simpler column's information that
+    the other repeats.
+    """
 
     first: str
     second: str
@@ -54,7 +56,8 @@ def _words(a: int, b: int, columns: list[Column], pairs: Pairs, table: MixedTabl
     s, t = np.unravel_index(int(part.argmax()), joint.shape)
     one, two = columns[a], columns[b]
     return (
-        f"where {one.name} is {one.labels[s]}, {two.name} is {two.labels[t]} in {percent(float(joint[s, t] / max(p[s, 0], 1e-12)))} of "
+        f"where {one.name} is {one.labels[s]}, {two.name} is {two.labels[t]} in "
+        f"{percent(float(joint[s, t] / max(p[s, 0], 1e-12)))} of "
         f"rows (table {percent(float(q[0, t]))})"
     )
 
@@ -81,6 +84,7 @@ def _means(curve: Column, other: Column, table: MixedTable) -> str:
         return f"the mean of {curve.name} depends on {other.name}"
     high, low = levels[mean[levels].argmax()], levels[mean[levels].argmin()]
     return (
-        f"mean {curve.name} is {number(float(mean[high]), curve.spread)} where {other.name} is {other.labels[high]}, "
+        f"mean {curve.name} is {number(float(mean[high]), curve.spread)} where {other.name} is "
+        f"{other.labels[high]}, "
         f"{number(float(mean[low]), curve.spread)} where it is {other.labels[low]}"
     )

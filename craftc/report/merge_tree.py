@@ -10,7 +10,7 @@ import numpy as np
 
 from craftc._common.merge_path import objectives_of, saving_of
 from craftc._common.typing import Labels
-from craftc.report.words import listing, percent
+from craftc.describe.words import listing, percent
 
 _TICKS = (1, 2, 3, 5, 8, 12, 17, 25, 42, 60, 100)
 _LEAF, _MARGIN = 8.0, 14.0  # pixels between finer clusters, and around those of a cluster shown
@@ -28,7 +28,9 @@ class Branch:
 
 @dataclass
 class Curve:
-    """Share of the saving kept by number of clusters: points, ticks and marks in per cent of the axes, and a sentence."""
+    """Share of the saving kept by number of clusters: points, ticks and marks in per cent of the axes, and a
+    sentence.
+    """
 
     points: str
     ticks: list[tuple[int, float]]
@@ -65,7 +67,8 @@ class MergeTree:
 def merge_tree(path: Any, labels: Labels, n_clusters: int, suggested: int) -> MergeTree | None:
     """The tree of a merge path whose partition into `n_clusters` has these labels, in the order of the page.
 
-    Heights are shares of the saving lost, (J(k) - J(finest)) / (J(1) - J(finest)). None if the finest clusters save nothing.
+    Heights are shares of the saving lost, (J(k) - J(finest)) / (J(1) - J(finest)). None if the finest
+    clusters save nothing.
     """
     objectives = objectives_of(path)
     if len(objectives) < 2 or not objectives[-1][1] > objectives[0][1]:
@@ -129,9 +132,10 @@ def _draw(tree: MergeTree, path: Any, lost: list[float], labels: Labels, n_clust
         tree.lines += f"{stems}M{px:.2f} {ends[0][1]:.1f}V{ends[-1][1]:.1f}"
         where[node] = px, (ends[0][1] + ends[-1][1]) / 2
     tree.words = "; ".join(
-        f"{' joins '.join(listing(sorted({cluster_of[leaf] + 1 for leaf in leaves(n)})) for n in nodes)} at {percent(x)}"
+        f"{' joins '.join(listing(sorted({cluster_of[leaf] + 1 for leaf in leaves(n)})) for n in nodes)} at "
+        f"{percent(x)}"
         for nodes, x in merges[:30]
-    )  # fmt: skip
+    )
 
 
 def _shown(step_labels: Labels, labels: Labels, node_of: list[int]) -> dict[int, int]:

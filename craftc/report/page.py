@@ -1,4 +1,6 @@
-"""The content of a report: everything that the templates print, computed from the public attributes of a model and its table."""
+"""The content of a report: everything that the templates print, computed from the public attributes of a
+model and its table.
+"""
 
 from __future__ import annotations
 
@@ -10,16 +12,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from craftc._common.merge_path import objectives_of
+from craftc.describe.facts import REPEATS, Fact, Facts, whole_table
+from craftc.describe.words import clean, count, listing, number, percent, plural
 from craftc.report import reproduce
 from craftc.report.cautions import Caution, cautions
 from craftc.report.columns import read_columns
-from craftc.report.facts import REPEATS, Fact, Facts, whole_table
 from craftc.report.figures import Figure, figure
 from craftc.report.links import Link, column_links
 from craftc.report.merge_tree import MergeTree, merge_tree
 from craftc.report.rows import BETWEEN, CLEAR, Row, certainty, typical, unusual
 from craftc.report.target import Target
-from craftc.report.words import clean, count, listing, number, percent, plural
 from craftc.table import MixedTable
 
 FIGURES = 6  # of a card
@@ -31,7 +33,9 @@ _STABLE = ((0.85, "stable"), (0.75, "fairly stable"), (0.6, "doubtful"))  # mean
 
 @dataclass
 class Overlap:
-    """How far a cluster comes back in refits: Jaccard mean and lowest, share of refits in which it is found, and a reading."""
+    """How far a cluster comes back in refits: Jaccard mean and lowest, share of refits in which it is found,
+    and a reading.
+    """
 
     mean: float
     lowest: float
@@ -74,7 +78,9 @@ class Card:
         """Further features in which it differs."""
         rest = [fact for fact in self.facts[len(self.figures) :] if fact.state != "background"]
         named = [fact.long for fact in rest[:_MORE]]
-        return "; ".join([*named, *([plural(len(rest) - _MORE, "other feature")] if len(rest) > _MORE else [])])
+        return "; ".join(
+            [*named, *([plural(len(rest) - _MORE, "other feature")] if len(rest) > _MORE else [])]
+        )
 
 
 class Page:
@@ -94,15 +100,26 @@ class Page:
     title : str
     """
 
-    def __init__(self, model: Any, found: Any, table: MixedTable, target: Target | None, stability: Any, title: str) -> None:
-        self.model, self.found, self.table, self.target, self.stability, self.title = model, found, table, target, stability, title
+    def __init__(
+        self, model: Any, found: Any, table: MixedTable, target: Target | None, stability: Any, title: str
+    ) -> None:
+        self.model, self.found, self.table, self.target, self.stability, self.title = (
+            model,
+            found,
+            table,
+            target,
+            stability,
+            title,
+        )
         self.K, self.N, self.D = int(model.n_clusters_), len(table), table.schema.n_columns
         self.order, self.labels = display_order(model)
         self.sizes = np.bincount(self.labels, minlength=self.K)
         self.columns = read_columns(table, self.labels, self.K)
         weight = np.asarray(model.cluster_sizes_, dtype=np.float64)[self.order]
         self.weighted = bool((weight != self.sizes).any())
-        self.facts = Facts(self.columns, np.asarray(model.feature_gains_)[self.order], np.maximum(weight, 1e-300))
+        self.facts = Facts(
+            self.columns, np.asarray(model.feature_gains_)[self.order], np.maximum(weight, 1e-300)
+        )
         importance = np.nan_to_num(np.asarray(model.feature_importances_, dtype=np.float64))
         self.importance = importance / max(float(importance.max(initial=0.0)), 1e-300)
         self.ranked = np.argsort(-importance, kind="stable").tolist()
@@ -113,7 +130,9 @@ class Page:
         self.ratio = float(found.dependence_ratio_)
         self.links: list[Link] = column_links(found, self.columns, self.facts.pairs, table)
         self.suggested = int(found.suggested_n_clusters_ or self.K)
-        self.tree: MergeTree | None = merge_tree(found.merge_path_, self.labels, self.K, self.suggested) if found.merge_path_ else None
+        self.tree: MergeTree | None = (
+            merge_tree(found.merge_path_, self.labels, self.K, self.suggested) if found.merge_path_ else None
+        )
         self.found_k = int(found.n_clusters_)
         self.members = np.split(np.argsort(self.labels, kind="stable"), np.cumsum(self.sizes)[:-1])
         self.cards = [self._card(k) for k in range(self.K)]
@@ -145,7 +164,11 @@ class Page:
             k < _OPEN_CARDS,
         )
         if self.target is not None:
-            card.mix, card.target, card.order = self.target.mix[k].tolist(), self.target.words[k], self.target.order[k]
+            card.mix, card.target, card.order = (
+                self.target.mix[k].tolist(),
+                self.target.words[k],
+                self.target.order[k],
+            )
         return card
 
     @cached_property
@@ -187,7 +210,9 @@ class Page:
                 break
         by = f", which differ mainly in {listing(self._spoken(d) for d in named)}" if named else ""
         largest = self.cards[0]
-        return f"{rows} fall into {self.K} groups{by}; the largest ({percent(largest.share)}) is {largest.name}."
+        return (
+            f"{rows} fall into {self.K} groups{by}; the largest ({percent(largest.share)}) is {largest.name}."
+        )
 
     def _spoken(self, d: int) -> str:
         """A column, or the category that says the same as a number: education rather than education_num."""
@@ -208,9 +233,12 @@ class Page:
             return f"The groups are {clearly}: {placed}. Whether they come back without some of the rows has not been computed."
         mean = float(np.average([overlap.mean for overlap in overlaps], weights=sizes))
         firm = mean >= _STABLE[0][0] and min(overlap.mean for overlap in overlaps) >= _STABLE[1][0]
-        back = "come back" if firm else "mostly come back" if mean >= _STABLE[1][0] else "come back only in part"
+        back = (
+            "come back" if firm else "mostly come back" if mean >= _STABLE[1][0] else "come back only in part"
+        )
         return (
-            f"The groups are {clearly} and {back} when a fifth of the rows is left out: {placed}, and the groups of "
+            f"The groups are {clearly} and {back} when a fifth of the rows is left out: {placed}, and the "
+            "groups of "
             f"{self.n_refits} such refits overlap with these by {percent(mean)} on average."
         )
 
@@ -228,8 +256,10 @@ class Page:
         seeds = ""
         if len(agreement):
             seeds = (
-                f" {plural(len(agreement), 'fit')} of all rows from other seeds: adjusted Rand index with these clusters "
-                f"{number(float(agreement.mean()), 0.1)} on average, {number(float(agreement.min()), 0.1)} at least."
+                f" {plural(len(agreement), 'fit')} of all rows from other seeds: adjusted Rand index with "
+                "these clusters "
+                f"{number(float(agreement.mean()), 0.1)} on average, {number(float(agreement.min()), 0.1)} "
+                "at least."
             )
         return f"Number of clusters in the refits: {found}.{seeds}"
 
@@ -245,17 +275,35 @@ class Page:
             return f"of {self.found_k} found"
         asked = self.found.n_clusters
         if asked is not None:
-            return "the suggested number" if isinstance(asked, str) else "as asked for" if asked == self.K else f"{asked} were asked for"
+            return (
+                "the suggested number"
+                if isinstance(asked, str)
+                else "as asked for"
+                if asked == self.K
+                else f"{asked} were asked for"
+            )
         return "all that pay for themselves" if self.found.merge_path_ else "at the price given"
 
     @property
     def sections(self) -> list[tuple[str, str]]:
         """Anchor and name of every section."""
-        groups = [("overview", "Overview"), ("number", "How many"), ("map", "Map"), ("clusters", "Each cluster")]
+        groups = [
+            ("overview", "Overview"),
+            ("number", "How many"),
+            ("map", "Map"),
+            ("clusters", "Each cluster"),
+        ]
         first = [("cautions", "Before you use this")] if self.cautions else []
         middle = groups if self.K > 1 else [("columns", "Columns")]
         last = [("sure", "How sure")] if self.K > 1 else []
-        return [*first, *middle, ("links", "Linked columns"), *last, ("repeat", "Reproduce"), ("method", "Method")]
+        return [
+            *first,
+            *middle,
+            ("links", "Linked columns"),
+            *last,
+            ("repeat", "Reproduce"),
+            ("method", "Method"),
+        ]
 
     @property
     def one_cluster(self) -> float:
@@ -273,7 +321,12 @@ class Page:
     def map_rows(self) -> list[tuple[str, float, str, list[Fact]]]:
         """Name, importance, the table's value, and the facts of the most important columns."""
         return [
-            (self.columns[d].name, float(self.importance[d]), whole_table(self.columns[d]), [self.facts.of(k, d) for k in range(self.K)])
+            (
+                self.columns[d].name,
+                float(self.importance[d]),
+                whole_table(self.columns[d]),
+                [self.facts.of(k, d) for k in range(self.K)],
+            )
             for d in self.ranked[:_MAP_ROWS]
         ]
 
@@ -286,7 +339,12 @@ class Page:
     def column_figures(self) -> list[tuple[str, str, Figure, str]]:
         """Name, value, figure and missing cells of the columns of the whole table, for a page without groups."""
         return [
-            (column.name, whole_table(column), figure(column, None), percent(float(column.missing[-1])) if column.missing[-1] > 0 else "")
+            (
+                column.name,
+                whole_table(column),
+                figure(column, None),
+                percent(float(column.missing[-1])) if column.missing[-1] > 0 else "",
+            )
             for column in self.columns[:_MAP_ROWS]
         ]
 

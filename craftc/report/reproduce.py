@@ -1,4 +1,6 @@
-"""How to compute the clusters of a report again: Python, shell, versions, seed, and a fingerprint of the cells."""
+"""How to compute the clusters of a report again: Python, shell, versions, seed, and a fingerprint of the
+cells.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,12 @@ from craftc import _about
 from craftc.table import MixedTable
 
 _MOST_COLUMNS = 40  # named in a shell command
-_IN_SHELL = {"n_clusters": "--clusters", "price_factor": "--price-factor", "missing": "--missing", "random_state": "--seed"}
+_IN_SHELL = {
+    "n_clusters": "--clusters",
+    "price_factor": "--price-factor",
+    "missing": "--missing",
+    "random_state": "--seed",
+}
 
 
 def python(page: Any) -> str:
@@ -30,10 +37,14 @@ def python(page: Any) -> str:
 
 
 def command(page: Any) -> str:
-    """``craftc cluster`` with the role of every column; empty where the shell has no option for a parameter of the model."""
+    """``craftc cluster`` with the role of every column; empty where the shell has no option for a parameter
+    of the model.
+    """
     parameters = changed(page.found)
     names = [*page.table.schema.columns, *([] if page.target is None else [page.target.name])]
-    odd = any(not name.isprintable() or "\ufffd" in name or name.startswith("-") or len(name) > 60 for name in names)
+    odd = any(
+        not name.isprintable() or "\ufffd" in name or name.startswith("-") or len(name) > 60 for name in names
+    )
     seeded = isinstance(page.found.random_state, numbers.Integral)
     has_options = set(parameters) <= {*_IN_SHELL, "unusable", "n_threads", "verbose"}
     if page.weighted or odd or not seeded or not has_options or len(names) > _MOST_COLUMNS:
@@ -43,8 +54,15 @@ def command(page: Any) -> str:
     words = ["craftc cluster TABLE.csv"]
     if page.target is not None:
         words.append(f"--target {shlex.quote(page.target.name)}")
-    words += [f"{option} {shlex.quote(str(parameters[name]))}" for name, option in _IN_SHELL.items() if parameters.get(name) is not None]
-    for option, columns in (("--numeric", page.table.numeric_names), ("--categorical", page.table.categorical_names)):
+    words += [
+        f"{option} {shlex.quote(str(parameters[name]))}"
+        for name, option in _IN_SHELL.items()
+        if parameters.get(name) is not None
+    ]
+    for option, columns in (
+        ("--numeric", page.table.numeric_names),
+        ("--categorical", page.table.categorical_names),
+    ):
         if columns:
             words.append(" ".join([option, *map(shlex.quote, columns)]))
     return " \\\n  ".join([*words, "--out FOLDER"])
@@ -52,14 +70,25 @@ def command(page: Any) -> str:
 
 def changed(model: Any) -> dict[str, Any]:
     """The parameters of a model that differ from their defaults."""
-    defaults = {name: parameter.default for name, parameter in inspect.signature(type(model).__init__).parameters.items()}
+    defaults = {
+        name: parameter.default
+        for name, parameter in inspect.signature(type(model).__init__).parameters.items()
+    }
     given = model.get_params(deep=False)
-    return {name: value for name, value in given.items() if not (type(value) is type(defaults[name]) and value == defaults[name])}
+    return {
+        name: value
+        for name, value in given.items()
+        if not (type(value) is type(defaults[name]) and value == defaults[name])
+    }
 
 
 def _source(value: Any) -> str:
     """A parameter as Python; objects that have no short form as an ellipsis."""
-    plain = value is None or isinstance(value, str | bool | numbers.Number) or (isinstance(value, tuple | list) and len(value) <= 8)
+    plain = (
+        value is None
+        or isinstance(value, str | bool | numbers.Number)
+        or (isinstance(value, tuple | list) and len(value) <= 8)
+    )
     text = repr(value.item() if hasattr(value, "item") else value) if plain else "..."
     return text if len(text) <= 200 and " at 0x" not in text else "..."
 
@@ -76,7 +105,10 @@ def seed(model: Any) -> str:
 
 def versions() -> str:
     """Versions of craftc, Python and what computes."""
-    packages = ", ".join(f"{title} {metadata.version(name)}" for title, name in (("NumPy", "numpy"), ("scikit-learn", "scikit-learn")))
+    packages = ", ".join(
+        f"{title} {metadata.version(name)}"
+        for title, name in (("NumPy", "numpy"), ("scikit-learn", "scikit-learn"))
+    )
     return f"craftc {_about.version()}, Python {platform.python_version()}, {packages}"
 
 

@@ -9,11 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from craftc._common.typing import Floats, Labels
+from craftc.describe.words import percent
 from craftc.report.columns import Column
-from craftc.report.words import percent
 from craftc.table import MixedTable
 
-CLEAR, BETWEEN = 0.9, 0.6  # probabilities from which on a row is clearly placed, and below which it lies between clusters
+CLEAR, BETWEEN = (
+    0.9,
+    0.6,
+)  # probabilities from which on a row is clearly placed, and below which it lies between clusters
 _ROWS = 1 << 15
 _SHOWN = 3
 _CANDIDATES = 30  # typical rows of which those that differ are shown
@@ -22,7 +25,9 @@ _APART = 2  # cells in which two typical rows differ
 
 @dataclass
 class Certainty:
-    """Cost under its own cluster, probability of it, and the next cluster of every row; clusters in the order of the page."""
+    """Cost under its own cluster, probability of it, and the next cluster of every row; clusters in the order
+    of the page.
+    """
 
     cost: Floats
     probability: Floats
@@ -55,8 +60,12 @@ class Row:
     target: str = ""
 
 
-def typical(candidates: NDArray[np.intp], columns: list[Column], table: MixedTable, sure: Certainty, target: Any) -> list[Row]:
-    """Of the rows that a cluster describes best, the first that differ from each other in two of these columns, or else in one."""
+def typical(
+    candidates: NDArray[np.intp], columns: list[Column], table: MixedTable, sure: Certainty, target: Any
+) -> list[Row]:
+    """Of the rows that a cluster describes best, the first that differ from each other in two of these
+    columns, or else in one.
+    """
     cells = {int(i): [column.cell(table, int(i)) for column in columns] for i in candidates[:_CANDIDATES]}
     chosen: list[int] = []
     for apart in range(min(_APART, len(columns)), 0, -1):
@@ -64,10 +73,15 @@ def typical(candidates: NDArray[np.intp], columns: list[Column], table: MixedTab
             differs = all(sum(a != b for a, b in zip(row, cells[j], strict=True)) >= apart for j in chosen)
             if len(chosen) < _SHOWN and i not in chosen and differs:
                 chosen.append(i)
-    return [Row(i + 1, cells[i], percent(float(sure.probability[i])), "" if target is None else target.cell(i)) for i in chosen]
+    return [
+        Row(i + 1, cells[i], percent(float(sure.probability[i])), "" if target is None else target.cell(i))
+        for i in chosen
+    ]
 
 
-def unusual(members: NDArray[np.intp], columns: list[Column], table: MixedTable, sure: Certainty, target: Any) -> list[Row]:
+def unusual(
+    members: NDArray[np.intp], columns: list[Column], table: MixedTable, sure: Certainty, target: Any
+) -> list[Row]:
     """The rows that their cluster describes worst, with the cells that are rarest in it."""
     worst = members[np.argsort(-sure.cost[members], kind="stable")[:_SHOWN]]
     rare: list[list[tuple[float, str, str]]] = [[] for _ in worst]
@@ -80,7 +94,9 @@ def unusual(members: NDArray[np.intp], columns: list[Column], table: MixedTable,
                 present = max(int((~np.isnan(inside)).sum()), 1)
                 above, below = int((inside >= value).sum()) / present, int((inside <= value).sum()) / present
                 tail, words = min(above, below), "top" if above < below else "bottom"
-                found.append((tail, f"{column.name} {column.cell(table, int(i))}", f"{words} {percent(tail)}"))
+                found.append(
+                    (tail, f"{column.name} {column.cell(table, int(i))}", f"{words} {percent(tail)}")
+                )
             elif not column.numeric and value < len(table.levels[column.place]):
                 share = float((inside == value).mean())
                 found.append((share, f"{column.name} {column.cell(table, int(i))}", f"in {percent(share)}"))

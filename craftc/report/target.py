@@ -12,12 +12,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from craftc._common.typing import Floats, Labels
+from craftc.describe.words import clean, number, percent, with_share
 from craftc.report.columns import by_cluster, level_text
-from craftc.report.words import clean, number, percent, with_share
 from craftc.table import MixedTable
 from craftc.table.frames import open_source
 
-_MOST_CLASSES = 8  # numbers with more distinct values are shown as mean and deviation, more classes by the commonest
+_MOST_CLASSES = (
+    8  # numbers with more distinct values are shown as mean and deviation, more classes by the commonest
+)
 _COMMONEST = 3
 
 
@@ -73,21 +75,41 @@ def take_target(table: Any, target: Any) -> tuple[Any, str, Any]:
     if not isinstance(target, str):
         name = getattr(target, "name", None)
         frame = nw.from_native(target, allow_series=True, pass_through=True)
-        values = frame.alias("target").to_frame().to_native() if isinstance(frame, nw.Series) else {"target": target}
+        values = (
+            frame.alias("target").to_frame().to_native()
+            if isinstance(frame, nw.Series)
+            else {"target": target}
+        )
         return table, clean(name) if isinstance(name, str) and name else "target", values
     if isinstance(table, Mapping) and target in table:
-        return {name: column for name, column in table.items() if name != target}, clean(target), {"target": table[target]}
-    frame = nw.from_native(table, eager_only=True, pass_through=True) if not isinstance(table, MixedTable) else table
+        return (
+            {name: column for name, column in table.items() if name != target},
+            clean(target),
+            {"target": table[target]},
+        )
+    frame = (
+        nw.from_native(table, eager_only=True, pass_through=True)
+        if not isinstance(table, MixedTable)
+        else table
+    )
     if isinstance(frame, nw.DataFrame) and target in frame.columns:
         return frame.drop(target).to_native(), clean(target), frame.select(target).to_native()
-    raise ValueError(f"The table has no column {target!r}; pass the name of one of its columns, or an array with one value per row.")
+    raise ValueError(
+        f"The table has no column {target!r}; pass the name of one of its columns, or an array with one "
+        "value per row."
+    )
 
 
 def read_target(name: str, values: Any, labels: Labels, n_clusters: int) -> Target:
-    """The target by cluster: classes, or a number with more than eight distinct values; infinite values are errors."""
+    """The target by cluster: classes, or a number with more than eight distinct values; infinite values are
+    errors.
+    """
     source = open_source(values)
     if source.n_rows != len(labels) or len(source.names) != 1:
-        raise ValueError(f"target must hold one value for each of the {len(labels)} rows of the table, got {source.n_rows}.")
+        raise ValueError(
+            f"target must hold one value for each of the {len(labels)} rows of the table, got "
+            f"{source.n_rows}."
+        )
     if source.kinds[0] == "number":
         x = source.numbers(np.array([0]), np.dtype(np.float64))[:, 0]
         if len(np.unique(x[~np.isnan(x)])) > _MOST_CLASSES:
@@ -107,7 +129,10 @@ def _classes(name: str, codes: NDArray[Any], texts: list[str], labels: Labels, n
     by_size = np.argsort(-shares[-1], kind="stable")
     lift = shares[:-1] - shares[-1]
     most = lift.argmax(axis=1)
-    words = [(with_share(texts[c], float(shares[k, c])), f"table {percent(float(shares[-1, c]))}") for k, c in enumerate(most)]
+    words = [
+        (with_share(texts[c], float(shares[k, c])), f"table {percent(float(shares[-1, c]))}")
+        for k, c in enumerate(most)
+    ]
     order = shares[:-1, by_size[0]].tolist()
     if n > _MOST_CLASSES:
         kept, rest = by_size[:_COMMONEST], by_size[_COMMONEST:]
@@ -133,7 +158,9 @@ def _numbers(name: str, x: Floats, labels: Labels, n_clusters: int) -> Target:
             means[k], deviations[k] = here.mean(), here.std()
     spread = float(deviations[-1])
     texts = [
-        f"mean {number(float(mean), spread)} ± {number(float(deviation), spread)}" if np.isfinite(mean) else "missing in all rows"
+        f"mean {number(float(mean), spread)} ± {number(float(deviation), spread)}"
+        if np.isfinite(mean)
+        else "missing in all rows"
         for mean, deviation in zip(means, deviations, strict=True)
     ]
     low, *inner, high = (number(float(v), spread) for v in (x[seen].min(), *cuts, x[seen].max()))

@@ -13,40 +13,48 @@ from sklearn.utils.validation import check_is_fitted
 from craftc._common.atomic_write import replacing
 from craftc.craft import CRAFT
 from craftc.craft.levels import check_rows_of_fit
-from craftc.report import words
+from craftc.describe import words
+from craftc.reading.unusable import known_columns
 from craftc.report.page import Page, display_order
 from craftc.report.rows import CLEAR
 from craftc.report.target import read_target, take_target
 from craftc.table import MixedTable
-from craftc.table.unusable import known_columns
 
 _MANY = 15  # clusters above which the page shows the suggested number
 
 
 def write(
-    model: Any, table: Any, path: str | os.PathLike[str], *, target: Any = None, stability: Any = None, title: str | None = None
+    model: Any,
+    table: Any,
+    path: str | os.PathLike[str],
+    *,
+    target: Any = None,
+    stability: Any = None,
+    title: str | None = None,
 ) -> None:
     """Write a page that explains the clusters of a model to the people who use them.
 
-    The page is one file of HTML: it needs no network and no JavaScript, and fits a phone, a large screen and paper. It shows the groups and
-    their sizes, what sets each apart from the whole table, which groups are close, typical and unusual rows, linked columns, how sure all
-    of this is, and how to compute it again. The same model and table give the same bytes. Needs Jinja2 (``pip install 'craftc[app]'``).
+    The page is one file of HTML: it needs no network and no JavaScript, and fits a phone, a large screen and
+    paper. It shows the groups and their sizes, what sets each apart from the whole table, which groups are
+    close, typical and unusual rows, linked columns, how sure all of this is, and how to compute it again. The
+    same model and table give the same bytes. Needs Jinja2 (``pip install 'craftc[app]'``).
 
     Parameters
     ----------
     model : CRAFT
-        A fitted model with ``model="likelihood"``, the default. Of more than 15 clusters that a fit has found by itself, the page shows
-        ``model.at("suggested")``; clusters that were asked for (``CRAFT(60)``, ``model.at(40)``) are all shown.
+        A fitted model with ``model="likelihood"``, the default. Of more than 15 clusters that a fit has found
+        by itself, the page shows ``model.at("suggested")``; clusters that were asked for (``CRAFT(60)``,
+        ``model.at(40)``) are all shown.
     table : data frame, dict of columns, array (n, D) or MixedTable
         The table of `fit`, its rows in the same order.
     path : path
         The file to write; an existing file is replaced.
     target : str or array-like (n,), optional
-        A column that took no part in the fit and is compared with the clusters: classes, or numbers. The name of a column of `table`, which
-        is then taken out of it, or its values.
+        A column that took no part in the fit and is compared with the clusters: classes, or numbers. The name
+        of a column of `table`, which is then taken out of it, or its values.
     stability : object, optional
-        The result of ``model.stability(table)``, of the clusters that are shown. Refits take time, so the page does without by default and
-        says how to get it.
+        The result of ``model.stability(table)``, of the clusters that are shown. Refits take time, so the
+        page does without by default and says how to get it.
     title : str, optional
         Shown above the headline and in the title of the window, for example the name of the table.
 
@@ -55,8 +63,9 @@ def write(
     ImportError
         Jinja2 is not installed.
     NotFittedError, ValueError, TypeError
-        The model is no CRAFT, is not fitted or defines no probabilities; the table is not that of `fit`; the target has no values, or not
-        one for each row, or is a column of the model; the stability is of other clusters.
+        The model is no CRAFT, is not fitted or defines no probabilities; the table is not that of `fit`; the
+        target has no values, or not one for each row, or is a column of the model; the stability is of other
+        clusters.
 
     Examples
     --------
@@ -74,22 +83,32 @@ def write(
         raise TypeError(f"A report describes the clusters of a CRAFT, got {type(model).__name__}.")
     check_is_fitted(model)
     if not hasattr(model, "predict_proba"):
-        raise ValueError(f"A report needs probabilities, which model={model.model!r} does not define; fit with model='likelihood'.")
+        raise ValueError(
+            f"A report needs probabilities, which model={model.model!r} does not define; fit with "
+            "model='likelihood'."
+        )
     name = None
     if target is not None:
         if isinstance(target, str) and target in model.schema_.columns:
-            raise ValueError(f"The target {target!r} is a column of the model; name a column that took no part in the fit.")
+            raise ValueError(
+                f"The target {target!r} is a column of the model; name a column that took no part in the fit."
+            )
         table, name, target = take_target(table, target)
     cells = _cells(model, table)
     shown = shown_model(model)
     if stability is not None and not hasattr(stability, "overlap"):
-        raise TypeError(f"stability must be the result of model.stability(table), got {type(stability).__name__}.")
+        raise TypeError(
+            f"stability must be the result of model.stability(table), got {type(stability).__name__}."
+        )
     if stability is not None and np.shape(stability.overlap)[1:] != (shown.n_clusters_,):
         raise ValueError(
-            f"The page shows {shown.n_clusters_} clusters, stability is of {np.shape(stability.overlap)[1]}; pass the stability of "
+            f"The page shows {shown.n_clusters_} clusters, stability is of "
+            f"{np.shape(stability.overlap)[1]}; pass the stability of "
             f"model.at({shown.n_clusters_})."
         )
-    read = None if name is None else read_target(name, target, display_order(shown)[1], int(shown.n_clusters_))
+    read = (
+        None if name is None else read_target(name, target, display_order(shown)[1], int(shown.n_clusters_))
+    )
     page = Page(shown, model, cells, read, stability, "" if title is None else words.clean(title))
     html = environment.get_template("report.html.j2").render(r=page, clear=CLEAR)
     with replacing(path) as file:
@@ -97,7 +116,9 @@ def write(
 
 
 def shown_model(model: Any) -> Any:
-    """The model whose clusters the page shows: of more than 15 that nobody has asked for, the suggested number."""
+    """The model whose clusters the page shows: of more than 15 that nobody has asked for, the suggested
+    number.
+    """
     many = model.n_clusters_ > _MANY and model.n_clusters is None and len(model.merge_path_) > 0
     return model.at("suggested") if many else model
 
@@ -108,10 +129,18 @@ def _cells(model: Any, table: Any) -> MixedTable:
         table = known_columns(table, model.schema_.columns)
     cells: MixedTable = model.schema_.encode(table, estimator_name=type(model).__name__)
     if not isinstance(getattr(model, "labels_", None), np.ndarray):
-        raise ValueError("This model holds no labels of its rows, which lie in a Dask collection; fit a sample of the rows for a report.")
+        raise ValueError(
+            "This model holds no labels of its rows, which lie in a Dask collection; fit a sample of the "
+            "rows for a report."
+        )
     if len(cells) != len(model.labels_):
-        raise ValueError(f"The table has {len(cells)} rows, but the model was fitted on {len(model.labels_)}; pass the table of fit.")
-    if math.isclose(float(model.cluster_sizes_.sum()), len(cells), rel_tol=1e-9):  # sums of rows with weights cannot be compared
+        raise ValueError(
+            f"The table has {len(cells)} rows, but the model was fitted on {len(model.labels_)}; pass the "
+            "table of fit."
+        )
+    if math.isclose(
+        float(model.cluster_sizes_.sum()), len(cells), rel_tol=1e-9
+    ):  # sums of rows with weights cannot be compared
         check_rows_of_fit(model, model._encoding.apply(cells), None)
     return cells
 
@@ -129,7 +158,9 @@ def _environment() -> Any:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {name: getattr(words, name) for name in ("percent", "count", "nats", "number", "plural", "shortened")}
+    environment.filters |= {
+        name: getattr(words, name) for name in ("percent", "count", "nats", "number", "plural", "shortened")
+    }
     environment.globals["float_inf"] = math.inf
     environment.filters["breakable"] = _breakable
     return environment

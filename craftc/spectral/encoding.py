@@ -25,8 +25,9 @@ _NAMED = 5  # columns in a message
 class Encoding:
     """The p encoded columns of a table: the p1 numeric ones, then the indicators, variable by variable.
 
-    A variable of two levels has one indicator, of the second; others have one per level. The states of a variable are its levels and, after
-    them, the missing state, as in `level_starts`. Constant columns are left out.
+    A variable of two levels has one indicator, of the second; others have one per level. The states of a
+    variable are its levels and, after them, the missing state, as in `level_starts`. Constant columns are
+    left out.
     """
 
     schema: Schema
@@ -36,11 +37,15 @@ class Encoding:
     largest: Floats  # (p1,) of |x - mean|
     low: Floats  # (p1,)
     high: Floats  # (p1,)
-    values: tuple[Floats, ...]  # (p1) distinct numbers of the columns with few of them, ascending; empty for the others
+    values: tuple[
+        Floats, ...
+    ]  # (p1) distinct numbers of the columns with few of them, ascending; empty for the others
     variable: Ints  # (P,) columns of the codes
     first_state: Ints  # (P,)
     first: Ints  # (P + 1,) first indicators
-    indicator_of_state: Ints  # (C,) the indicator that a state switches on; -1: none, MISSING: missing or never seen
+    indicator_of_state: (
+        Ints  # (C,) the indicator that a state switches on; -1: none, MISSING: missing or never seen
+    )
     counts: NDArray[np.int64]  # (C,) rows
     names: tuple[str, ...]  # (p,)
     source: Ints  # (p,) columns of the input
@@ -60,30 +65,49 @@ class Encoding:
                 with np.errstate(over="ignore", divide="ignore"):
                     centre[j], low[j], high[j] = seen.mean(), seen.min(), seen.max()
                     reach = high[j] - low[j]
-                    fits = np.isfinite([centre[j], reach, 8.0 * max(beta, 1.0) / reach if reach else 0.0]).all()
+                    fits = np.isfinite(
+                        [centre[j], reach, 8.0 * max(beta, 1.0) / reach if reach else 0.0]
+                    ).all()
                 if not fits:
                     raise ValueError(
-                        f"Column {schema.numeric_names[j]!r} must have a mean and a scale within the range of float64, got numbers from "
+                        f"Column {schema.numeric_names[j]!r} must have a mean and a scale within the range "
+                        "of float64, got numbers from "
                         f"{low[j]:g} to {high[j]:g}; scale it."
                     )
         fill = schema.missing == "category"
-        values = [_few_values(block[:, j], float(centre[j]) if fill else None, few) for j in np.flatnonzero(low < high)]
-        counts = [np.bincount(table.codes[:, d], minlength=len(levels) + 1) for d, levels in enumerate(table.levels)]
+        values = [
+            _few_values(block[:, j], float(centre[j]) if fill else None, few)
+            for j in np.flatnonzero(low < high)
+        ]
+        counts = [
+            np.bincount(table.codes[:, d], minlength=len(levels) + 1) for d, levels in enumerate(table.levels)
+        ]
         encoding = cls.from_statistics(schema, beta, centre, low, high, values, counts)
         _report_constant([schema.columns[j] for j in sorted(encoding.constants)])
         return encoding
 
     @classmethod
     def from_statistics(
-        cls, schema: Schema, beta: float, centre: Floats, low: Floats, high: Floats, values: Sequence[Floats], counts: Sequence[Ints]
+        cls,
+        schema: Schema,
+        beta: float,
+        centre: Floats,
+        low: Floats,
+        high: Floats,
+        values: Sequence[Floats],
+        counts: Sequence[Ints],
     ) -> Encoding:
-        """The encoding of a table with these means and ranges of all numeric columns, and rows per level of all categorical ones.
+        """The encoding of a table with these means and ranges of all numeric columns, and rows per level of
+        all categorical ones.
 
-        `values` belong to the columns that vary. The last count of a categorical column is that of missing cells.
+        `values` belong to the columns that vary. The last count of a categorical column is that of missing
+        cells.
         """
         column = np.flatnonzero(low < high)
         names, source = [schema.numeric_names[j] for j in column], list(schema.numeric_index[column])
-        constants: dict[int, Any] = {int(schema.numeric_index[j]): centre[j] for j in range(len(low)) if not low[j] < high[j]}
+        constants: dict[int, Any] = {
+            int(schema.numeric_index[j]): centre[j] for j in range(len(low)) if not low[j] < high[j]
+        }
         variable, first, indicator_of_state, kept = [], [0], [], []
         for d, (levels, count) in enumerate(zip(schema.levels, counts, strict=True)):
             present = np.flatnonzero(count[:-1])
@@ -112,7 +136,9 @@ class Encoding:
             variable=np.array(variable, np.intp),
             first_state=level_starts(schema.n_levels[variable]) if variable else np.empty(0, np.intp),
             first=np.array(first, np.intp),
-            indicator_of_state=np.concatenate(indicator_of_state) if indicator_of_state else np.empty(0, np.intp),
+            indicator_of_state=np.concatenate(indicator_of_state)
+            if indicator_of_state
+            else np.empty(0, np.intp),
             counts=np.concatenate(kept) if kept else np.empty(0, np.int64),
             names=tuple(names),
             source=np.array(source, np.intp),
@@ -152,7 +178,9 @@ class Encoding:
     @cached_property
     def state_owner(self) -> Ints:
         """(C,) variable of a state."""
-        return np.repeat(np.arange(len(self.variable)), np.diff(np.append(self.first_state, len(self.indicator_of_state))))
+        return np.repeat(
+            np.arange(len(self.variable)), np.diff(np.append(self.first_state, len(self.indicator_of_state)))
+        )
 
     @cached_property
     def state_of(self) -> Ints:
@@ -192,7 +220,9 @@ class Encoding:
         return self._changed(table, lambda block: np.where(np.isnan(block), self.centre, block))
 
     def in_range(self, table: MixedTable) -> MixedTable:
-        """The table with numbers clipped to the range of their columns; where these have few values, moved to the nearest one."""
+        """The table with numbers clipped to the range of their columns; where these have few values, moved to
+        the nearest one.
+        """
 
         def nearest(block: Floats) -> Floats:
             out = np.clip(block, self.low, self.high)
@@ -220,26 +250,37 @@ class Encoding:
         return value
 
     def project(self, table: MixedTable, components: Floats) -> NDArray[Any]:
-        """(n, l) encoded rows times (l, p) components, in the dtype of the table; a missing cell counts as the mean of its column."""
+        """(n, l) encoded rows times (l, p) components, in the dtype of the table; a missing cell counts as
+        the mean of its column.
+        """
         out = np.empty((table.n_rows, len(components)), table.schema.dtype)
         by_state = self.indicators() @ components[:, self.p1 :].T
         for rows in chunks(table.n_rows):
-            part = row_products(np.nan_to_num(self.scaled(table.take(rows)), nan=0.0), components[:, : self.p1].T)
+            part = row_products(
+                np.nan_to_num(self.scaled(table.take(rows)), nan=0.0), components[:, : self.p1].T
+            )
             for d, first in zip(self.variable, self.first_state, strict=True):
                 part += by_state[first + table.codes[rows, d].astype(np.intp)]
             out[rows] = part
         return out
 
     def decode(self, x: Floats) -> list[Any]:
-        """Columns of the input, in its order, from (n, p) encoded rows: numbers, and the level whose indicator is largest."""
+        """Columns of the input, in its order, from (n, p) encoded rows: numbers, and the level whose
+        indicator is largest.
+        """
         out: list[Any] = [None] * self.schema.n_columns
         for j, value in self.constants.items():
-            out[j] = np.full(len(x), value, object if j in self.schema.categorical_index else self.schema.dtype)
+            out[j] = np.full(
+                len(x), value, object if j in self.schema.categorical_index else self.schema.dtype
+            )
         for s, j in enumerate(self.source[: self.p1]):
             out[j] = (x[:, s] / self.scale[s] + self.centre[s]).astype(self.schema.dtype)
         for v, d in enumerate(self.variable):
             mine = x[:, self.p1 + self.first[v] : self.p1 + self.first[v + 1]]
-            known = np.flatnonzero((self.state_owner == v) & (self.indicator_of_state != MISSING)) - self.first_state[v]
+            known = (
+                np.flatnonzero((self.state_owner == v) & (self.indicator_of_state != MISSING))
+                - self.first_state[v]
+            )
             code = (mine[:, 0] > 0.0).astype(np.intp) if mine.shape[1] == 1 else mine.argmax(axis=1)
             levels = np.array([self.schema.levels[d][c] for c in known], dtype=object)
             out[self.schema.categorical_index[d]] = levels[code]
@@ -247,7 +288,9 @@ class Encoding:
 
 
 def _few_values(cells: NDArray[Any], fill: float | None, few: int) -> Floats:
-    """The distinct numbers of a column, ascending, with `fill` if it replaces missing ones; empty if there are more than `few`."""
+    """The distinct numbers of a column, ascending, with `fill` if it replaces missing ones; empty if there
+    are more than `few`.
+    """
     missing = np.isnan(cells)
     values = np.unique(cells[~missing])
     if fill is not None and missing.any():
@@ -258,19 +301,23 @@ def _few_values(cells: NDArray[Any], fill: float | None, few: int) -> Floats:
 def _report_constant(names: list[str]) -> None:
     """Warn about columns that are left out."""
     if names:
-        shown = ", ".join(map(repr, names[:_NAMED])) + (f" and {len(names) - _NAMED} more" if len(names) > _NAMED else "")
+        shown = ", ".join(map(repr, names[:_NAMED])) + (
+            f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+        )
         warn_user(f"Constant columns carry no information about dependence and are left out: {shown}.")
 
 
 def check_rows(table: MixedTable) -> None:
     """Raise if there are too few rows, or if a column has a different level in every row."""
     if table.n_rows < 2:
-        raise ValueError(f"A graph needs at least two rows, got {table.n_rows} sample (n_samples = {table.n_rows}).")
+        raise ValueError(
+            f"A graph needs at least two rows, got {table.n_rows} sample (n_samples = {table.n_rows})."
+        )
     for d, name in enumerate(table.categorical_names):
         n_levels = int((np.unique(table.codes[:, d]) < table.n_levels[d]).sum())
         if n_levels == table.n_rows > 2:
             raise ValueError(
-                f"Column {name!r} must have fewer levels than rows, got {n_levels} levels in {table.n_rows} rows, which carry no "
+                f"Column {name!r} must have fewer levels than rows, got {n_levels} levels in {table.n_rows} "
+                "rows, which carry no "
                 "information about dependence; drop it or merge its levels."
             )
-

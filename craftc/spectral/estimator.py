@@ -43,7 +43,10 @@ FACTORIZATIONS = ("hals", "svd")
 UNKNOWN = ("ignore", "error")
 N_COMPONENTS = 5  # the default; reduced if the table has fewer encoded columns
 EPS = 0.1  # times beta
-SAMPLED, SHARE = 16_384, 16  # rows from which a fit starts on a sample, and how many rows one row of the sample represents
+SAMPLED, SHARE = (
+    16_384,
+    16,
+)  # rows from which a fit starts on a sample, and how many rows one row of the sample represents
 
 
 def _sample_of(table: MixedTable) -> Ints | None:
@@ -55,72 +58,85 @@ def _scores(model: GraphSpectralFeatures) -> bool:
     if model.objective != "pseudo" or model.conditionals != "codes":
         raise AttributeError('score needs objective="pseudo" and conditionals="codes".')
     return True
+
+
 _SMALLEST_EPS = 1e-100  # of beta
 
 
 class GraphSpectralFeatures(MixedInput, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
-    """Learns a graph of dependences between the columns of a mixed table, and projects rows onto its smoothest eigenvectors.
+    """Learns a graph of dependences between the columns of a mixed table, and projects rows onto its
+    smoothest eigenvectors.
 
-    Numbers are scaled, categories become +-1 indicators, and each of these p encoded columns is modelled given all others. The edge
-    weights maximise the penalised pseudo-likelihood. The features are the smoothest eigenvectors of the graph's Laplacian: positively
-    related columns are averaged, negatively related ones (signed Laplacian) subtracted.
+    Numbers are scaled, categories become +-1 indicators, and each of these p encoded columns is modelled
+    given all others. The edge weights maximise the penalised pseudo-likelihood. The features are the
+    smoothest eigenvectors of the graph's Laplacian: positively related columns are averaged, negatively
+    related ones (signed Laplacian) subtracted.
 
-    Its main use is the graph itself (`edges`, `plot.dependence_graph`). Before k-means or a classifier, all p components are a rotation
-    of the encoded columns and change nothing for k-means; a few components are a summary that may or may not help.
+    Its main use is the graph itself (`edges`, `plot.dependence_graph`). Before k-means or a classifier, all p
+    components are a rotation of the encoded columns and change nothing for k-means; a few components are a
+    summary that may or may not help.
 
     Parameters
     ----------
     n_components : int, default=5
         Number of features l, at most p. The default is reduced to p if there are fewer encoded columns.
     objective : {"pseudo", "observed"}, default="pseudo"
-        "observed": the paper's equations (5) to (7), for comparison only. Their likelihood is largest at weights of zero, so the result
-        depends on when the steps stop and is not an estimate.
+        "observed": the paper's equations (5) to (7), for comparison only. Their likelihood is largest at
+        weights of zero, so the result depends on when the steps stop and is not an estimate.
     laplacian : {"signed", "abs"}, default="signed"
-        "abs", the paper's, drops the signs of the weights: negatively related columns are averaged and cancel.
+        "abs", the paper's, drops the signs of the weights: negatively related columns are averaged and
+        cancel.
     l2 : float, default=0.1
-        Ridge penalty: l2 / 2 times the sum of squared weights is added to the negative pseudo-likelihood per row.
+        Ridge penalty: l2 / 2 times the sum of squared weights is added to the negative pseudo-likelihood per
+        row.
     categorical : "auto", or list of names, of positions, or boolean mask
         Categorical columns; "auto": by dtype.
     l1 : float, default=0
-        Lasso penalty of the edge weights, which sets weak ones to exactly 0. It is added to that of `l2` (0 for the lasso alone), and
-        unary terms are left out if `unary=True`.
+        Lasso penalty of the edge weights, which sets weak ones to exactly 0. It is added to that of `l2` (0
+        for the lasso alone), and unary terms are left out if `unary=True`.
     normalized : bool, default=True
         Use D^-1/2 L D^-1/2. Otherwise the first features are rare, weakly connected indicators.
     skip_first : bool, default=False
         Leave out the first eigenvector; for "abs" without `normalized` it is the plain sum of all columns.
     conditionals : {"codes", "dense"}, default="codes"
-        How numeric and categorical columns enter each other's conditionals: by a code for every level, or by the low-rank approximation
-        of the row. "dense" has no joint density and recovers known graphs less often.
+        How numeric and categorical columns enter each other's conditionals: by a code for every level, or by
+        the low-rank approximation of the row. "dense" has no joint density and recovers known graphs less
+        often.
     groups : {"softmax", "logistic"}, default="softmax"
         Levels of a variable are mutually exclusive, or modelled one by one (the paper's +-1 columns).
     unary : bool or "free", default="free"
-        Every column has unary terms, so that edges need not explain the frequency of a level, or the shape of a numeric column. "free":
-        linear splines, which fit a numeric column of any shape, and one term per value for a column with few values: at most `grid_size`
-        and at most sqrt(n). True: c1 x + c2 x^2; spikes, long tails, counts and several modes are then partly explained by edges. Not in
-        the paper.
+        Every column has unary terms, so that edges need not explain the frequency of a level, or the shape of
+        a numeric column. "free": linear splines, which fit a numeric column of any shape, and one term per
+        value for a column with few values: at most `grid_size` and at most sqrt(n). True: c1 x + c2 x^2;
+        spikes, long tails, counts and several modes are then partly explained by edges. Not in the paper.
     scaling : {"range", "normal"}, default="range"
-        Numbers are used as they are, or replaced by the normal scores of their ranks (interpolated for new rows), so that a long tail
-        does not compress the other rows of its column into a few nodes. Then they are scaled to [-beta, beta].
+        Numbers are used as they are, or replaced by the normal scores of their ranks (interpolated for new
+        rows), so that a long tail does not compress the other rows of its column into a few nodes. Then they
+        are scaled to [-beta, beta].
     beta : float, default=2.0
-        Numeric columns are scaled to [-beta, beta], which sets their weight relative to the +-1 indicators in the features. The graph
-        depends on it only through the small ridge penalty of the `unary` terms.
+        Numeric columns are scaled to [-beta, beta], which sets their weight relative to the +-1 indicators in
+        the features. The graph depends on it only through the small ridge penalty of the `unary` terms.
     eps : float, optional
-        0 < eps < beta; scaled numbers within eps of the mean are treated as equal. None: 0.1 beta. The graph depends on it.
+        0 < eps < beta; scaled numbers within eps of the mean are treated as equal. None: 0.1 beta. The graph
+        depends on it.
     grid_size : int, default=32
         Nodes on either side of 0 of the grid on which the density of a numeric column is normalised.
     factorization : {"hals", "svd"}, default="hals"
-        Source of the codes of the levels: a nonnegative factorisation of numbers and indicators together (HALS; of 16 384 rows or more
-        by way of a sixteenth of them), or singular vectors, which need no `random_state`.
+        Source of the codes of the levels: a nonnegative factorisation of numbers and indicators together
+        (HALS; of 16 384 rows or more by way of a sixteenth of them), or singular vectors, which need no
+        `random_state`.
     n_factors : int, optional
         Rank of the factorisation; None: min(20, max(2, p // 2)).
     indicator_weight : float, default=1.0
         Weight of squared errors in the indicators.
     sign, theta0, rate, n_steps : int, float, float or None, int or None
-        For objective="observed" only: -1 steps downhill, as printed, +1 uphill; initial value of all weights; step size relative to the
-        gradient per row (None: 1.0 downhill, 0.5 uphill); number of steps (None: 20 and 50).
+        For objective="observed" only: -1 steps downhill, as printed, +1 uphill; initial value of all weights;
+        step size relative to the gradient per row (None: 1.0 downhill, 0.5 uphill); number of steps (None: 20
+        and 50).
     missing : {"ignore", "category", "error"}, default="ignore"
-        "ignore": a missing cell has no conditional, and enters no other. "category": missing categories are a level, and missing numbers
-        are replaced by the mean of their column. "error": raise. In the features a missing cell is replaced by the mean of its column.
+        "ignore": a missing cell has no conditional, and enters no other. "category": missing categories are a
+        level, and missing numbers are replaced by the mean of their column. "error": raise. In the features a
+        missing cell is replaced by the mean of its column.
     unknown : {"ignore", "error"}, default="ignore"
         Treat levels not seen in `fit` as missing, or raise.
     tol : float, default=1e-4
@@ -139,7 +155,8 @@ class GraphSpectralFeatures(MixedInput, ClassNamePrefixFeaturesOutMixin, Transfo
     graph_ : ndarray (p, p)
         Weights of the edges, symmetric; positive: positively related. 0 between indicators of one variable.
     encoded_names_ : ndarray (p,) of str
-        Numeric columns, then "variable=level"; a variable of two levels has one encoded column, of the second.
+        Numeric columns, then "variable=level"; a variable of two levels has one encoded column, of the
+        second.
     encoded_columns_ : ndarray (p,) of intp
         Input column of every encoded column.
     n_numeric_ : int
@@ -147,14 +164,16 @@ class GraphSpectralFeatures(MixedInput, ClassNamePrefixFeaturesOutMixin, Transfo
     eigenvalues_ : ndarray (l,)
         Eigenvalues of the components, ascending: their roughness on the graph.
     components_ : ndarray (l, p)
-        Eigenvectors of the Laplacian, with a positive entry of largest magnitude (the first of those that tie).
+        Eigenvectors of the Laplacian, with a positive entry of largest magnitude (the first of those that
+        tie).
     spectrum_ : ndarray (p,)
         All eigenvalues.
     codes_ : ndarray (p, 2)
         Numbers by which numeric columns see an indicator that is off, and on; NaN for numeric columns.
     objective_, objective_path_ : float, ndarray
-        Negative pseudo-likelihood per row, in nats, plus penalties, at the end and after every step. "observed": -(log L / n + log n) of
-        the returned weights, and of the weights after every step, before they are rescaled.
+        Negative pseudo-likelihood per row, in nats, plus penalties, at the end and after every step.
+        "observed": -(log L / n + log n) of the returned weights, and of the weights after every step, before
+        they are rescaled.
     n_iter_ : int
         Steps over all rows. A fit to 16 384 rows or more starts on a sixteenth of the rows.
     converged_ : bool
@@ -164,8 +183,9 @@ class GraphSpectralFeatures(MixedInput, ClassNamePrefixFeaturesOutMixin, Transfo
 
     References
     ----------
-    S. Sahoo, S. Chakraborty: Graph Spectral Feature Learning for Mixed Data of Categorical and Numerical Type. arXiv 2005.02817.
-    J. Besag: Statistical Analysis of Non-Lattice Data. The Statistician 24, 1975 (pseudo-likelihood).
+    S. Sahoo, S. Chakraborty: Graph Spectral Feature Learning for Mixed Data of Categorical and Numerical
+    Type. arXiv 2005.02817. J. Besag: Statistical Analysis of Non-Lattice Data. The Statistician 24, 1975
+    (pseudo-likelihood).
 
     Examples
     --------
@@ -301,7 +321,11 @@ class GraphSpectralFeatures(MixedInput, ClassNamePrefixFeaturesOutMixin, Transfo
         # small products: one BLAS thread, so that the bits do not depend on their number
         with one_blas_thread():
             low_rank = self._approximation(encoding, table)
-            graph = self._pseudo(encoding, table, low_rank) if self.objective == "pseudo" else self._observed(encoding, table, low_rank)
+            graph = (
+                self._pseudo(encoding, table, low_rank)
+                if self.objective == "pseudo"
+                else self._observed(encoding, table, low_rank)
+            )
             self.spectrum_, vectors = basis(laplacian(graph, self.laplacian, self.normalized))
         kept = slice(int(self.skip_first), int(self.skip_first) + n_components)
         self._encoding, self._scores, self.graph_ = encoding, scores, graph
@@ -316,7 +340,9 @@ class GraphSpectralFeatures(MixedInput, ClassNamePrefixFeaturesOutMixin, Transfo
 
     def _approximation(self, encoding: Encoding, table: MixedTable) -> Approximation:
         """The low-rank approximation of the table, centred and scaled."""
-        factoriser = Factoriser(encoding, table, float(self.indicator_weight), effective_n_threads(self.n_threads))
+        factoriser = Factoriser(
+            encoding, table, float(self.indicator_weight), effective_n_threads(self.n_threads)
+        )
         k = default_factors(encoding.p) if self.n_factors is None else int(self.n_factors)
         rows = _sample_of(table)
         if self.factorization == "svd":
@@ -335,9 +361,17 @@ class GraphSpectralFeatures(MixedInput, ClassNamePrefixFeaturesOutMixin, Transfo
         objective = self._penalised(encoding, table, seen)
         preconditioner = Preconditioner(objective, table, self._eps(), self.groups == "softmax")
         rows = _sample_of(table)
-        sample = None if rows is None else self._penalised(encoding, table.take(rows), seen and seen.take(rows))
+        sample = (
+            None if rows is None else self._penalised(encoding, table.take(rows), seen and seen.take(rows))
+        )
         found = fit_weights(
-            objective, preconditioner, sample, float(self.l1), tol=float(self.tol), max_iter=int(self.max_iter), callback=self._print_step
+            objective,
+            preconditioner,
+            sample,
+            float(self.l1),
+            tol=float(self.tol),
+            max_iter=int(self.max_iter),
+            callback=self._print_step,
         )
         self._set_fit(found)
         self._parameters = found.parameters
@@ -370,7 +404,9 @@ class GraphSpectralFeatures(MixedInput, ClassNamePrefixFeaturesOutMixin, Transfo
             print(f"{self.n_iter_} steps: objective {found.objective:.6f}, gradient {found.gradient:.2e}")
         if not found.converged:
             limit = self.n_iter_ >= self.max_iter
-            remedy = "raise max_iter, tol or l2" if limit else "rounding allows no better step, so raise tol or l2"
+            remedy = (
+                "raise max_iter, tol or l2" if limit else "rounding allows no better step, so raise tol or l2"
+            )
             gradient = f"the largest entry of the gradient is {found.gradient:.1e} with tol={self.tol:g}"
             warn_not_converged(self, self.n_iter_, "steps", f"{gradient}: {remedy}")
 
@@ -404,8 +440,8 @@ class GraphSpectralFeatures(MixedInput, ClassNamePrefixFeaturesOutMixin, Transfo
         Returns
         -------
         pandas DataFrame
-            `source` and `target`, names of encoded columns (as networkx.from_pandas_edgelist reads them); `weight`; `sign`, 1: positively
-            related, -1: negatively.
+            `source` and `target`, names of encoded columns (as networkx.from_pandas_edgelist reads them);
+            `weight`; `sign`, 1: positively related, -1: negatively.
         """
         check_is_fitted(self)
         if top is not None:
@@ -422,14 +458,15 @@ class GraphSpectralFeatures(MixedInput, ClassNamePrefixFeaturesOutMixin, Transfo
     def score(self, X: Any, y: Any = None) -> float:
         """Mean pseudo-likelihood of rows, in nats: the sum over their columns of ln p(column | the others).
 
-        p is the density of a scaled number, which integrates to 1 over [-beta, beta], or the probability of a level, and under
-        `unary="free"` of a number in a column with few values. Larger is better; cross-validate it to choose `l2`.
+        p is the density of a scaled number, which integrates to 1 over [-beta, beta], or the probability of a
+        level, and under `unary="free"` of a number in a column with few values. Larger is better;
+        cross-validate it to choose `l2`.
 
         Parameters
         ----------
         X : data frame, array or MixedTable (n, D)
-            Numbers outside the range seen in `fit` are clipped to it. In a column with few values under `unary="free"`, other numbers
-            count as the nearest of the values.
+            Numbers outside the range seen in `fit` are clipped to it. In a column with few values under
+            `unary="free"`, other numbers count as the nearest of the values.
         y : ignored
 
         Returns
@@ -438,7 +475,9 @@ class GraphSpectralFeatures(MixedInput, ClassNamePrefixFeaturesOutMixin, Transfo
         """
         table, encoding = self._new_rows(X), self._encoding
         if not hasattr(self, "_parameters"):
-            raise NotFittedError('score needs a fit with objective="pseudo", got one with objective="observed"; fit again.')
+            raise NotFittedError(
+                'score needs a fit with objective="pseudo", got one with objective="observed"; fit again.'
+            )
         if encoding.schema.missing == "category":
             table = encoding.filled(table)
         return self._likelihood(encoding, encoding.in_range(table), None, refine=True)(self._parameters)[0]
@@ -457,7 +496,8 @@ class GraphSpectralFeatures(MixedInput, ClassNamePrefixFeaturesOutMixin, Transfo
         Returns
         -------
         ndarray (n, l), of the dtype of the numbers in `fit`
-            Encoded rows times `components_`. A missing cell or a level not seen in `fit` is replaced by the mean of its column.
+            Encoded rows times `components_`. A missing cell or a level not seen in `fit` is replaced by the
+            mean of its column.
         """
         check_is_fitted(self)
         return self._encoding.project(self._new_rows(X), self.components_)
@@ -465,7 +505,8 @@ class GraphSpectralFeatures(MixedInput, ClassNamePrefixFeaturesOutMixin, Transfo
     def inverse_transform(self, X: ArrayLike) -> Any:
         """Rows with these features: with all p components the table itself, with fewer its smoothest part.
 
-        Directions outside the components are set to their means. A category is the level with the largest indicator.
+        Directions outside the components are set to their means. A category is the level with the largest
+        indicator.
 
         Parameters
         ----------
@@ -478,9 +519,14 @@ class GraphSpectralFeatures(MixedInput, ClassNamePrefixFeaturesOutMixin, Transfo
         check_is_fitted(self)
         features = np.asarray(read_numbers(self, X, reset=None))
         if features.shape[1] != len(self.components_):
-            raise ValueError(f"inverse_transform needs {len(self.components_)} features for every row, got shape {features.shape}.")
+            raise ValueError(
+                f"inverse_transform needs {len(self.components_)} features for every row, got shape "
+                f"{features.shape}."
+            )
         encoding = self._encoding
-        columns = encoding.decode(encoding.mean + (features - encoding.mean @ self.components_.T) @ self.components_)
+        columns = encoding.decode(
+            encoding.mean + (features - encoding.mean @ self.components_.T) @ self.components_
+        )
         if self._scores is not None:
             for j, recipe in zip(encoding.schema.numeric_index, self._scores.recipes, strict=True):
                 columns[j] = recipe.undo(columns[j]).astype(encoding.schema.dtype)
@@ -503,28 +549,41 @@ class GraphSpectralFeatures(MixedInput, ClassNamePrefixFeaturesOutMixin, Transfo
         if self.eps is not None:
             check_number("eps", self.eps, above=0, below=float(self.beta), hint="beta")
             if float(self.eps) < _SMALLEST_EPS * float(self.beta):
-                raise ValueError(f"eps={self.eps!r} is less than {_SMALLEST_EPS:g} of beta={self.beta!r}; their ratio overflows.")
-        if not isinstance(self.unary, (bool, np.bool_)) and not (isinstance(self.unary, str) and self.unary == "free"):
+                raise ValueError(
+                    f"eps={self.eps!r} is less than {_SMALLEST_EPS:g} of beta={self.beta!r}; their ratio "
+                    "overflows."
+                )
+        if not isinstance(self.unary, (bool, np.bool_)) and not (
+            isinstance(self.unary, str) and self.unary == "free"
+        ):
             raise TypeError(f"unary must be True, False or 'free', got {shown(self.unary)}.")
         if not isinstance(self.sign, Real) or isinstance(self.sign, bool) or self.sign not in (-1, 1):
             raise ValueError(f"sign must be -1 (as printed) or 1 (uphill), got {shown(self.sign)}.")
         if self.theta0 == 0:
-            raise ValueError('theta0 must not be 0, got 0: the gradient of objective="observed" is 0 there; pass another number.')
+            raise ValueError(
+                'theta0 must not be 0, got 0: the gradient of objective="observed" is 0 there; pass another '
+                "number."
+            )
 
     def _check_sizes(self, encoding: Encoding) -> int:
         """The number of components; raise if the table has too few columns for the parameters."""
         usable = len(np.unique(encoding.source))
         if usable < 2:
             raise ValueError(
-                f"A graph needs at least two columns that vary, got {usable} among {encoding.schema.n_columns} feature(s) "
-                f"(n_features = {encoding.schema.n_columns}); constant columns do not count. Pass more columns."
+                f"A graph needs at least two columns that vary, got {usable} among "
+                f"{encoding.schema.n_columns} feature(s) "
+                f"(n_features = {encoding.schema.n_columns}); constant columns do not count. Pass more "
+                "columns."
             )
         p, room = encoding.p, encoding.p - int(self.skip_first)
         if self.n_components > room and self.n_components != N_COMPONENTS:
             raise ValueError(
-                f"n_components must be at most {room}, got {self.n_components}: the table has p = {p} encoded columns"
+                f"n_components must be at most {room}, got {self.n_components}: the table has p = {p} "
+                "encoded columns"
                 f"{', and skip_first leaves one out' if self.skip_first else ''}."
             )
         if self.n_factors is not None and self.n_factors > p:
-            raise ValueError(f"n_factors must be at most p = {p}, the number of encoded columns, got {self.n_factors}.")
+            raise ValueError(
+                f"n_factors must be at most p = {p}, the number of encoded columns, got {self.n_factors}."
+            )
         return min(int(self.n_components), room)

@@ -1,4 +1,6 @@
-"""Codes of the levels from a low-rank approximation of the table: a nonnegative factorisation, or singular vectors."""
+"""Codes of the levels from a low-rank approximation of the table: a nonnegative factorisation, or singular
+vectors.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,9 @@ def default_factors(p: int) -> int:
 
 @dataclass(frozen=True, eq=False)
 class Factors:
-    """scores (n, k) and loadings (p, k), whose product approximates columns in [0, 1] (indicators times the root of their weight)."""
+    """scores (n, k) and loadings (p, k), whose product approximates columns in [0, 1] (indicators times the
+    root of their weight).
+    """
 
     scores: Floats
     loadings: Floats
@@ -51,7 +55,9 @@ class Factors:
         reaches, sizes = zip(*parallel_map(reach, chunks(len(self.scores)), n_threads), strict=True)
         largest = np.max(reaches, axis=0)
         noise = np.abs(self.loadings).sum(axis=1) * max(sizes) * 1e-14
-        return Approximation(self, mean, np.where(largest > noise, beta / np.where(largest > noise, largest, 1.0), 0.0))
+        return Approximation(
+            self, mean, np.where(largest > noise, beta / np.where(largest > noise, largest, 1.0), 0.0)
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,14 +81,21 @@ class Approximation:
         e, f = encoding, self.factors
         mine = slice(e.p1, None)
         level_sums = np.where((e.indicator_of_state == MISSING)[:, None], 0.0, f.by_state)
-        rest = np.add.reduceat(level_sums, e.first_state, axis=0)[e.owner] - f.by_state[e.state_of] if e.p2 else f.by_state[:0]
+        rest = (
+            np.add.reduceat(level_sums, e.first_state, axis=0)[e.owner] - f.by_state[e.state_of]
+            if e.p2
+            else f.by_state[:0]
+        )
         on, count = f.by_state[e.state_of], e.counts[e.state_of]
         means = np.stack([rest / (e.known[e.owner] - count)[:, None], on / count[:, None]], axis=1)
-        return np.asarray(((means * f.loadings[mine, None]).sum(axis=2) - self.mean[mine, None]) * self.scale[mine, None])
+        return np.asarray(
+            ((means * f.loadings[mine, None]).sum(axis=2) - self.mean[mine, None]) * self.scale[mine, None]
+        )
 
 
 class Factoriser:
-    """Factorises a table of numbers in [0, 1] and indicators of 0 and sqrt(weight), with missing cells replaced by the means.
+    """Factorises a table of numbers in [0, 1] and indicators of 0 and sqrt(weight), with missing cells
+    replaced by the means.
 
     Parameters
     ----------
@@ -115,13 +128,20 @@ class Factoriser:
         return out
 
     def hals_by_sample(self, k: int, seed: int, rows: Ints) -> Factors:
-        """The nonnegative factors of some rows, and from their loadings and mean scores those of all rows in a few sweeps."""
-        sample = Factoriser(self.encoding, self.table.take(rows), self.weight, self.n_threads).hals(k, seed, sweeps=_SAMPLE_SWEEPS)
+        """The nonnegative factors of some rows, and from their loadings and mean scores those of all rows in
+        a few sweeps.
+        """
+        sample = Factoriser(self.encoding, self.table.take(rows), self.weight, self.n_threads).hals(
+            k, seed, sweeps=_SAMPLE_SWEEPS
+        )
         scores = np.broadcast_to(sample.scores.mean(axis=0), (self.table.n_rows, k))
         return self.hals(k, seed, (scores, sample.loadings), _LAST_SWEEPS)
 
-    def hals(self, k: int, seed: int, start: tuple[Floats, Floats] | None = None, sweeps: int = SWEEPS) -> Factors:
-        """Nonnegative factors by hierarchical alternating least squares; every sweep lowers the squared error.
+    def hals(
+        self, k: int, seed: int, start: tuple[Floats, Floats] | None = None, sweeps: int = SWEEPS
+    ) -> Factors:
+        """Nonnegative factors by hierarchical alternating least squares; every sweep lowers the squared
+        error.
 
         Parameters
         ----------
@@ -147,9 +167,26 @@ class Factoriser:
         threads, at_once = threads_for(self.n_threads, work), max(1, _UNINTERRUPTED // work)
         for done in range(0, sweeps, at_once):
             _kernel.hals(
-                self.table.numeric, e.column, e.low, self.scale, self.fill, self.table.codes, e.variable, e.first_state, e.first,
-                e.state_of, e.missing_state, e.shares, self.root, scores, loadings, sums, errors[done : done + at_once], runs, threads,
-            )  # fmt: skip
+                self.table.numeric,
+                e.column,
+                e.low,
+                self.scale,
+                self.fill,
+                self.table.codes,
+                e.variable,
+                e.first_state,
+                e.first,
+                e.state_of,
+                e.missing_state,
+                e.shares,
+                self.root,
+                scores,
+                loadings,
+                sums,
+                errors[done : done + at_once],
+                runs,
+                threads,
+            )
         return Factors(scores, loadings, sums[k + e.p1 :].copy(), 1.0 + errors / self._sum_of_squares())
 
     def svd(self, k: int) -> Factors:

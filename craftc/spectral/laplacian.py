@@ -24,7 +24,9 @@ def laplacian(graph: Floats, kind: str, normalized: bool) -> Floats:
 
 
 def basis(L: Floats) -> tuple[Floats, Floats]:
-    """Eigenvalues of a Laplacian, ascending, and eigenvectors as rows; the first of the largest entries of each is positive."""
+    """Eigenvalues of a Laplacian, ascending, and eigenvectors as rows; the first of the largest entries of
+    each is positive.
+    """
     values, vectors = np.linalg.eigh(L)
     rows = np.ascontiguousarray(vectors.T)
     leading = np.abs(rows).round(_ROUNDED).argmax(axis=1)

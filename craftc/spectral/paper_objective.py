@@ -17,10 +17,11 @@ _ROWS = 512  # of a block
 
 
 class Observed:
-    """f = log L / n + log n of equation (5), a function of the weights of the edges. Its maximum is 0, at weights of zero.
+    """f = log L / n + log n of equation (5), a function of the weights of the edges. Its maximum is 0, at
+    weights of zero.
 
-    Similarities are g(x_s, x_t) of two numeric columns, x_s x_t of two indicators, g(x_hat_s, x_hat_t) of a numeric column and an
-    indicator, and 0 if a cell is missing.
+    Similarities are g(x_s, x_t) of two numeric columns, x_s x_t of two indicators, g(x_hat_s, x_hat_t) of a
+    numeric column and an indicator, and 0 if a cell is missing.
 
     Parameters
     ----------
@@ -48,17 +49,25 @@ class Observed:
             signs = self._signs[self._states[rows]].sum(axis=1)
             known = ~np.isnan(x)
             x = np.where(known, x, 0.0)
-            numeric = similarity(x[:, :, None], x[:, None, :], self.eps) * (known[:, :, None] & known[:, None, :])
-            mixed = similarity(low_rank[:, :p1, None], low_rank[:, None, p1:], self.eps) * (known[:, :, None] & (signs != 0.0)[:, None, :])
+            numeric = similarity(x[:, :, None], x[:, None, :], self.eps) * (
+                known[:, :, None] & known[:, None, :]
+            )
+            mixed = similarity(low_rank[:, :p1, None], low_rank[:, None, p1:], self.eps) * (
+                known[:, :, None] & (signs != 0.0)[:, None, :]
+            )
             yield rows, numeric, mixed, signs
 
     def __call__(self, theta: Floats) -> tuple[float, Floats]:
-        """f and its gradient, mean(h) - sum_i softmax_i h_i, for symmetric weights (p, p) with zeros between columns without an edge."""
+        """f and its gradient, mean(h) - sum_i softmax_i h_i, for symmetric weights (p, p) with zeros between
+        columns without an edge.
+        """
         p1 = self.encoding.p1
         energy = np.empty(self.n)
         numeric_weight, mixed_weight, indicator_weight = theta[:p1, :p1], theta[:p1, p1:], theta[p1:, p1:]
         for rows, numeric, mixed, signs in self._blocks():
-            pairs = (numeric * numeric_weight).sum(axis=(1, 2)) + ((signs @ indicator_weight) * signs).sum(axis=1)
+            pairs = (numeric * numeric_weight).sum(axis=(1, 2)) + ((signs @ indicator_weight) * signs).sum(
+                axis=1
+            )
             energy[rows] = pairs / 2.0 + (mixed * mixed_weight).sum(axis=(1, 2))
         log_sum = float(logsumexp(energy))
         weight = 1.0 / self.n - np.exp(energy - log_sum)
@@ -76,7 +85,9 @@ class Observed:
         return out + out.T
 
     def gradient_path(self, sign: int, theta0: float, rate: float, n_steps: int) -> tuple[Floats, Floats]:
-        """Steps theta += sign * rate * gradient from a constant; the last theta, rescaled to the start's norm, and f along the path."""
+        """Steps theta += sign * rate * gradient from a constant; the last theta, rescaled to the start's
+        norm, and f along the path.
+        """
         start = theta = self.symmetric(np.full(len(self.edges[0]), theta0))
         path = np.empty(n_steps + 1)
         for step in range(n_steps + 1):

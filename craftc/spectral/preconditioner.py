@@ -17,10 +17,12 @@ _PARTNERS = 50  # rows of the sample that represent a numeric neighbour
 class Preconditioner:
     """Preconditioner: diagonal Hessian scaling and centring, estimated from marginals.
 
-    A linear map from z to the vector of an objective. Unary terms are centred at the means of the neighbours: rare indicators, nearly
-    constant, would otherwise be collinear with them. A constant added to b of a softmax, or to free unary terms of a column, changes only
-    the ridge penalty; it is removed, so that these sum to zero. x^2 is centred at its regression on x, free terms at the histogram of the
-    column. Then every coordinate is scaled by its second derivative. On the Adult data L-BFGS needs a tenth of the steps it needs without.
+    A linear map from z to the vector of an objective. Unary terms are centred at the means of the neighbours:
+    rare indicators, nearly constant, would otherwise be collinear with them. A constant added to b of a
+    softmax, or to free unary terms of a column, changes only the ridge penalty; it is removed, so that these
+    sum to zero. x^2 is centred at its regression on x, free terms at the histogram of the column. Then every
+    coordinate is scaled by its second derivative. On the Adult data L-BFGS needs a tenth of the steps it
+    needs without.
     """
 
     def __init__(self, objective: Objective, table: MixedTable, eps: float, softmax: bool) -> None:
@@ -43,7 +45,8 @@ class Preconditioner:
         self._mean = mean * unary
         curvature = np.zeros((e.p, e.p))
         curvature[e.p1 :] = (q * (1.0 - q))[:, None] * (square - self._mean**2)
-        # regression on the unary basis of what a neighbour adds to a numeric column's energy, a function of the column's own number
+        # regression on the unary basis of what a neighbour adds to a numeric column's energy, a function of
+        # the column's own number
         basis = like.unary_basis
         self._free = isinstance(basis, HatBasis)
         self._slope, n_terms = np.zeros((e.p1, e.p, basis.size)), like.n_terms()
@@ -56,7 +59,10 @@ class Preconditioner:
             if self._free:
                 support, counts = like.support(s), like.basis_sums(s, sample[:, s]) + _PSEUDO_COUNT
                 at, weight = support.nodes, counts / counts.sum()
-                origin[s, terms_of], spread[s, terms_of] = np.log(weight / support.weights), weight * (1.0 - weight)
+                origin[s, terms_of], spread[s, terms_of] = (
+                    np.log(weight / support.weights),
+                    weight * (1.0 - weight),
+                )
                 design = np.eye(len(at))
             else:
                 values = basis(at)
@@ -66,19 +72,27 @@ class Preconditioner:
                 design = np.column_stack([np.ones(len(at)), values])
             terms = [similarity(at[:, None], partners[:, t], eps) for t in range(e.p1)]
             sides = similarity(at[:, None], off, eps), similarity(at[:, None], on, eps)
-            average = np.column_stack([term.mean(axis=1) for term in terms] + [sides[0] + q * (sides[1] - sides[0])])
+            average = np.column_stack(
+                [term.mean(axis=1) for term in terms] + [sides[0] + q * (sides[1] - sides[0])]
+            )
             if unary:
                 fit = np.linalg.lstsq(design, average, rcond=None)[0]
                 self._slope[s, :, terms_of], smooth = fit[-n_terms[s] :].T, design @ fit
             else:
                 smooth = np.broadcast_to(weight @ average, average.shape)
-            curvature[s, : e.p1] = [(weight @ (term - smooth[:, t, None]) ** 2).mean() for t, term in enumerate(terms)]
+            curvature[s, : e.p1] = [
+                (weight @ (term - smooth[:, t, None]) ** 2).mean() for t, term in enumerate(terms)
+            ]
             curvature[s, e.p1 :] = (1.0 - q) * (weight @ (sides[0] - smooth[:, e.p1 :]) ** 2)
             curvature[s, e.p1 :] += q * (weight @ (sides[1] - smooth[:, e.p1 :]) ** 2)
         curvature = curvature + curvature.T
         unaries = [q * (1.0 - q), spread.ravel()] if unary else []
         self._origin = self._level(origin)
-        self.scale = np.sqrt(np.maximum(np.concatenate([curvature[objective.edges], *unaries]) + objective.ridge, _MIN_CURVATURE))
+        self.scale = np.sqrt(
+            np.maximum(
+                np.concatenate([curvature[objective.edges], *unaries]) + objective.ridge, _MIN_CURVATURE
+            )
+        )
 
     def vector(self, z: Floats) -> Floats:
         """The vector of the objective that z maps to."""

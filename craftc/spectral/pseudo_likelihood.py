@@ -23,7 +23,9 @@ _PER_INTERVAL = 4  # nodes of the refined grid between two nodes of the grid
 
 
 class Parameters(NamedTuple):
-    """Weights of the edges (p, p), symmetric, and unary terms: b (p2,) of indicators, c (p1, B) in the unary basis of numeric columns."""
+    """Weights of the edges (p, p), symmetric, and unary terms: b (p2,) of indicators, c (p1, B) in the unary
+    basis of numeric columns.
+    """
 
     theta: Floats
     b: Floats
@@ -40,7 +42,9 @@ class ExpectedStatistics(NamedTuple):
     bias: Floats  # (L,) residuals y - q of the indicators
     bias_table: Floats  # (R, L) residuals by combination
     cross: Floats  # (p1, L) residuals times the change of similarity to the numeric columns
-    mixed: Floats | None = None  # (p1, p2) expected similarities of the indicators to the numeric columns, unless "dense"
+    mixed: Floats | None = (
+        None  # (p1, p2) expected similarities of the indicators to the numeric columns, unless "dense"
+    )
 
 
 class Grid(NamedTuple):
@@ -55,17 +59,24 @@ def log_grid(beta: float, eps: float, m: int) -> Grid:
     z, w = np.polynomial.legendre.leggauss(m)
     half = np.log(beta / eps) / 2.0
     u = np.exp(np.log(eps) + half * (1.0 + z))
-    return Grid(np.concatenate([-u[::-1], [0.0], u]), np.concatenate([(half * w * u)[::-1], [2.0 * eps], half * w * u]))
+    return Grid(
+        np.concatenate([-u[::-1], [0.0], u]),
+        np.concatenate([(half * w * u)[::-1], [2.0 * eps], half * w * u]),
+    )
 
 
 def refined(grid: Grid, beta: float, eps: float) -> Grid:
-    """The grid for integrals of functions that are linear in ln|u| between its nodes: Gauss-Legendre on every interval between nodes."""
+    """The grid for integrals of functions that are linear in ln|u| between its nodes: Gauss-Legendre on every
+    interval between nodes.
+    """
     z, w = np.polynomial.legendre.leggauss(_PER_INTERVAL)
     ends = np.log(np.concatenate([[eps], grid.nodes[grid.nodes > 0.0], [beta]]))
     half = np.diff(ends)[:, None] / 2.0
     u = np.exp(ends[:-1, None] + half * (1.0 + z))
     side, weights = u.ravel(), (half * w * u).ravel()
-    return Grid(np.concatenate([-side[::-1], [0.0], side]), np.concatenate([weights[::-1], [2.0 * eps], weights]))
+    return Grid(
+        np.concatenate([-side[::-1], [0.0], side]), np.concatenate([weights[::-1], [2.0 * eps], weights])
+    )
 
 
 class QuadraticBasis:
@@ -83,7 +94,8 @@ class QuadraticBasis:
 
 
 class HatBasis:
-    """Linear splines: one hat function per node of the grid, 1 at the node and 0 at its neighbours, for a log density of any shape.
+    """Linear splines: one hat function per node of the grid, 1 at the node and 0 at its neighbours, for a log
+    density of any shape.
 
     They are linear in ln|x|; all numbers from -eps to eps count as the node at 0.
     """
@@ -97,7 +109,9 @@ class HatBasis:
         return np.asarray(np.sign(x) * np.log(np.maximum(np.abs(x), eps) / eps))
 
     def _hats(self, x: Floats) -> tuple[Ints, Floats]:
-        """The node on the right of every x (n,), and the value of its hat function; that of the node on the left is the rest of 1."""
+        """The node on the right of every x (n,), and the value of its hat function; that of the node on the
+        left is the rest of 1.
+        """
         places = self._places
         at = np.clip(self._place(x, self._eps), places[0], places[-1])
         right = np.clip(np.searchsorted(places, at), 1, len(places) - 1)
@@ -114,11 +128,15 @@ class HatBasis:
     def sums(self, x: Floats) -> Floats:
         """(M,) sums of the values at x (n,)."""
         right, share = self._hats(x)
-        return np.asarray(np.bincount(right, share, self.size) + np.bincount(right - 1, 1.0 - share, self.size), np.float64)
+        return np.asarray(
+            np.bincount(right, share, self.size) + np.bincount(right - 1, 1.0 - share, self.size), np.float64
+        )
 
 
 def similarity(u: Floats, a: Floats, eps: float) -> Floats:
-    """g(u, a) = sign min(U, A) / max(U, A), U = max(|u|, eps), A = max(|a|, eps); the sign of u a where both are beyond eps, else +."""
+    """g(u, a) = sign min(U, A) / max(U, A), U = max(|u|, eps), A = max(|a|, eps); the sign of u a where both
+    are beyond eps, else +.
+    """
     U, A = np.maximum(np.abs(u), eps), np.maximum(np.abs(a), eps)
     opposite = (np.abs(u) > eps) & (np.abs(a) > eps) & ((u > 0.0) != (a > 0.0))
     return np.asarray(np.where(opposite, -1.0, 1.0) * np.minimum(U / A, A / U))
@@ -129,7 +147,8 @@ def _padded(n: int, lanes: int) -> int:
 
 
 def _scale(values: Floats, eps: float, width: int) -> Floats:
-    """A row of numbers as the kernel compares with: sizes, inverses, and signs towards numbers below -eps, near 0, above eps.
+    """A row of numbers as the kernel compares with: sizes, inverses, and signs towards numbers below -eps,
+    near 0, above eps.
 
     The padding, and numbers that are NaN, become columns of zeros.
     """
@@ -137,13 +156,20 @@ def _scale(values: Floats, eps: float, width: int) -> Floats:
     out[:] = 0.0
     size = np.maximum(np.abs(values), eps)
     beyond = np.abs(values) > eps
-    rows = size, 1.0 / size, np.where(beyond & (values > 0), -1.0, 1.0), np.ones(len(values)), np.where(beyond & (values < 0), -1.0, 1.0)
+    rows = (
+        size,
+        1.0 / size,
+        np.where(beyond & (values > 0), -1.0, 1.0),
+        np.ones(len(values)),
+        np.where(beyond & (values < 0), -1.0, 1.0),
+    )
     out[:, : len(values)] = np.where(np.isnan(values), 0.0, rows)
     return out
 
 
 class Joints:
-    """Variables of few states share a table: its rows are the combinations of their states, so that a row of data reads fewer tables.
+    """Variables of few states share a table: its rows are the combinations of their states, so that a row of
+    data reads fewer tables.
 
     `terms` are those of the combinations, as `Conditionals.combine` reads them.
 
@@ -174,13 +200,17 @@ class Joints:
         rows, states = (np.concatenate(row), np.concatenate(state)) if sizes else (np.empty(0, np.intp),) * 2
         indicator = e.indicator_of_state[states]
         known, on = indicator != _kernel.MISSING, indicator >= 0
-        rows, terms = np.concatenate([rows[known], rows[on]]), np.concatenate([e.state_owner[states[known]], len(sizes) + indicator[on]])
+        rows, terms = (
+            np.concatenate([rows[known], rows[on]]),
+            np.concatenate([e.state_owner[states[known]], len(sizes) + indicator[on]]),
+        )
         start = np.searchsorted(np.sort(rows), np.arange(self.first_row[-1] + 1))
         self.terms = start, terms[np.argsort(rows, kind="stable")]
 
 
 class PseudoLikelihood:
-    """Sum over the columns of ln p(column | the others), per row; a missing cell has no conditional, and enters no other.
+    """Sum over the columns of ln p(column | the others), per row; a missing cell has no conditional, and
+    enters no other.
 
     Parameters
     ----------
@@ -195,11 +225,13 @@ class PseudoLikelihood:
     softmax : bool
         Normalise the indicators of a variable together.
     low_rank : Approximation or None
-        "dense": a numeric column sees the approximations of the others, and an indicator those of the numeric columns.
+        "dense": a numeric column sees the approximations of the others, and an indicator those of the numeric
+        columns.
     n_threads : int
     free : bool
-        Unary terms of numeric columns are in the `HatBasis`, otherwise in the `QuadraticBasis`. A column with few values has one term per
-        value, and its conditional is a probability of these values instead of a density.
+        Unary terms of numeric columns are in the `HatBasis`, otherwise in the `QuadraticBasis`. A column with
+        few values has one term per value, and its conditional is a probability of these values instead of a
+        density.
     refine : bool
         Normalise the interpolated log density on the refined grid, so that it integrates to 1.
     """
@@ -227,10 +259,17 @@ class PseudoLikelihood:
         if refine:
             self.grid = refined(self.grid, beta, eps)
         self._basis_at_nodes = self.unary_basis(self.grid.nodes)
-        self._values = [(values - centre) * scale for values, centre, scale in zip(e.values, e.centre, e.scale, strict=True)]
-        self._spread = np.array([not len(values) for values in self._values], dtype=bool)  # columns that are normalised on the grid
+        self._values = [
+            (values - centre) * scale
+            for values, centre, scale in zip(e.values, e.centre, e.scale, strict=True)
+        ]
+        self._spread = np.array(
+            [not len(values) for values in self._values], dtype=bool
+        )  # columns that are normalised on the grid
         self._few = np.flatnonzero(~self._spread)
-        n_nodes = np.array([_padded(len(values) or len(self.grid.nodes), _kernel.LANES) for values in self._values], np.intp)
+        n_nodes = np.array(
+            [_padded(len(values) or len(self.grid.nodes), _kernel.LANES) for values in self._values], np.intp
+        )
         shared = _padded(len(self.grid.nodes), _kernel.LANES)
         first_node = np.zeros(e.p1, np.intp)
         first_node[self._few] = shared + np.cumsum(n_nodes[self._few]) - n_nodes[self._few]
@@ -244,12 +283,31 @@ class PseudoLikelihood:
         runs = 1 << (runs.bit_length() - 1)  # a power of two, of which two or four threads get equal parts
         joints = self._joints
         self._conditionals = _kernel.Conditionals(
-            table.numeric, e.column, e.centre, e.scale, table.codes, e.variable, e.first_state, e.first,
-            joints.joint, joints.stride, joints.first_row, e.indicator_of_state, None if low_rank is None else low_rank.table(),
-            first_node, n_nodes, _scale(nodes, eps, len(nodes)), _scale(codes[:, 0], eps, self._L), _scale(codes[:, 1], eps, self._L),
-            eps, softmax, runs,
-        )  # fmt: skip
-        per_row = e.p1 * self._M * (6 + len(e.variable) + self._conditionals.seen) + self._L * (6 + len(e.variable) + 3 * e.p1)
+            table.numeric,
+            e.column,
+            e.centre,
+            e.scale,
+            table.codes,
+            e.variable,
+            e.first_state,
+            e.first,
+            joints.joint,
+            joints.stride,
+            joints.first_row,
+            e.indicator_of_state,
+            None if low_rank is None else low_rank.table(),
+            first_node,
+            n_nodes,
+            _scale(nodes, eps, len(nodes)),
+            _scale(codes[:, 0], eps, self._L),
+            _scale(codes[:, 1], eps, self._L),
+            eps,
+            softmax,
+            runs,
+        )
+        per_row = e.p1 * self._M * (6 + len(e.variable) + self._conditionals.seen) + self._L * (
+            6 + len(e.variable) + 3 * e.p1
+        )
         self.n_threads = threads_for(n_threads, self.n * per_row / _kernel.LANES)
         self._dense = low_rank is not None
         off, on = (np.nan_to_num(similarity(nodes, code[:, None], eps), nan=0.0) for code in codes.T)
@@ -263,18 +321,26 @@ class PseudoLikelihood:
         self._basis_sums = powers[:, 1:] if sums is None else sums
         self._unary = aligned((e.p1, self._M))
         self._node_table = aligned((R, e.p1, self._M))
-        self._bias, self._bias_table, self._cross = aligned((self._L,)), aligned((R, self._L)), aligned((e.p1, self._L))
+        self._bias, self._bias_table, self._cross = (
+            aligned((self._L,)),
+            aligned((R, self._L)),
+            aligned((e.p1, self._L)),
+        )
         for room in (self._node_table, self._bias, self._bias_table, self._cross):
             room[:] = 0.0
         self._unary[:] = -np.inf
 
     def __call__(self, at: Parameters) -> tuple[float, Parameters]:
-        """The value per row, and its gradient: R + R' for theta, where row s of R is the gradient of the conditional of column s."""
+        """The value per row, and its gradient: R + R' for theta, where row s of R is the gradient of the
+        conditional of column s.
+        """
         e, p1, n = self.encoding, self.encoding.p1, self.n
         theta, b, c = at
         u = self.grid.nodes
         if self._spread.any():
-            self._unary[self._spread, : len(u)] = np.log(self.grid.weights) + c[self._spread] @ self._basis_at_nodes.T
+            self._unary[self._spread, : len(u)] = (
+                np.log(self.grid.weights) + c[self._spread] @ self._basis_at_nodes.T
+            )
         for s in self._few:
             self._unary[s, : len(self._values[s])] = c[s, : len(self._values[s])]
         mixed = np.ascontiguousarray(theta[:p1, p1:])
@@ -285,9 +351,22 @@ class PseudoLikelihood:
             self._conditionals.spread(*self._joints.terms, by_term, self._bias_table)
         self._cross[:, : e.p2] = mixed
         pair = np.ascontiguousarray(theta[:p1] if self._dense else theta[:p1, :p1])
-        node_table, terms = (None, None) if self._dense else (self._node_table, (*self._joints.terms, self._off, self._rise, mixed))
+        node_table, terms = (
+            (None, None)
+            if self._dense
+            else (self._node_table, (*self._joints.terms, self._off, self._rise, mixed))
+        )
         expected = ExpectedStatistics(
-            *self._conditionals.sums(self._unary, pair, node_table, self._bias, self._bias_table, self._cross, self.n_threads, terms)
+            *self._conditionals.sums(
+                self._unary,
+                pair,
+                node_table,
+                self._bias,
+                self._bias_table,
+                self._cross,
+                self.n_threads,
+                terms,
+            )
         )
         value = float((self._own * theta[:p1]).sum() + (c * self._basis_sums).sum() - expected.log_z[0])
         R = np.zeros_like(theta)
@@ -296,7 +375,9 @@ class PseudoLikelihood:
         if expected.mixed is not None:
             R[:p1, p1:] -= expected.mixed
         R[p1:, :p1] = expected.cross[:, : e.p2].T
-        known, on = np.split(self._conditionals.collect(*self._joints.terms, expected.bias_table)[:, : e.p2], [len(e.variable)])
+        known, on = np.split(
+            self._conditionals.collect(*self._joints.terms, expected.bias_table)[:, : e.p2], [len(e.variable)]
+        )
         R[p1:, p1:] = (4.0 * on - 2.0 * known[e.owner]).T
         dc = self._basis_sums.copy()
         if self._spread.any():
@@ -306,7 +387,9 @@ class PseudoLikelihood:
         return value / n, Parameters((R + R.T) / n, expected.bias[: e.p2] / n, dc / n)
 
     def support(self, s: int) -> Grid:
-        """The nodes and weights with which a numeric column is normalised: the grid, or its values with weight 1."""
+        """The nodes and weights with which a numeric column is normalised: the grid, or its values with
+        weight 1.
+        """
         values = self._values[s]
         return Grid(values, np.ones(len(values))) if len(values) else self.grid
 
@@ -331,7 +414,8 @@ class PseudoLikelihood:
 
 
 class Objective:
-    """-PL / n + l2 / 2 sum of squared weights of the edges + 1e-4 / 2 sum of squared unary terms, as a function of one vector.
+    """-PL / n + l2 / 2 sum of squared weights of the edges + 1e-4 / 2 sum of squared unary terms, as a
+    function of one vector.
 
     The vector contains the weights of the edges s < t and, with unary terms, b and c.
     """
@@ -341,12 +425,16 @@ class Objective:
         e = likelihood.encoding
         self.edges = e.edges()
         self._flat = np.ravel_multi_index(self.edges, (e.p, e.p))
-        self._number = np.full((e.p, e.p), len(self._flat))  # of the edge between two columns; behind all edges: none
+        self._number = np.full(
+            (e.p, e.p), len(self._flat)
+        )  # of the edge between two columns; behind all edges: none
         self._number[self.edges] = self._number.T[self.edges] = np.arange(len(self._flat))
         self.n_basis = likelihood.unary_basis.size
         self.n_edges, self.n_b, self.n_c = len(self.edges[0]), e.p2 * unary, self.n_basis * e.p1 * unary
         self.ridge = np.concatenate([np.full(self.n_edges, l2), np.full(self.n_b + self.n_c, UNARY_RIDGE)])
-        self._last: tuple[Floats, float, Floats] | None = None  # a vector, its value and gradient: a solver asks for its result again
+        self._last: tuple[Floats, float, Floats] | None = (
+            None  # a vector, its value and gradient: a solver asks for its result again
+        )
 
     def __len__(self) -> int:
         return len(self.ridge)

@@ -1,4 +1,6 @@
-"""The solver of the weights of a graph: L-BFGS, with bounds for an l1 penalty, optionally by way of a sample of the rows."""
+"""The solver of the weights of a graph: L-BFGS, with bounds for an l1 penalty, optionally by way of a sample
+of the rows.
+"""
 
 from __future__ import annotations
 
@@ -16,14 +18,22 @@ from craftc.spectral.preconditioner import Preconditioner
 from craftc.spectral.pseudo_likelihood import Objective, Parameters
 
 MEMORY = 10
-_PAIRS = 30  # of L-BFGS over the sample, where an evaluation takes much longer than a product with all of them
+_PAIRS = (
+    30  # of L-BFGS over the sample, where an evaluation takes much longer than a product with all of them
+)
 _SHARE = 0.1  # of the gradient over all rows, at which a minimisation over the sample ends
-_ARMIJO, _HALVINGS, _SLOW = 1e-4, 5, 0.7  # sufficient decrease; halvings of a step; reduction of the gradient below which a round is slow
+_ARMIJO, _HALVINGS, _SLOW = (
+    1e-4,
+    5,
+    0.7,
+)  # sufficient decrease; halvings of a step; reduction of the gradient below which a round is slow
 _TRIALS = 20  # of a step over the sample
 
 Callback = Callable[[int, float, float], None]
 Pairs = deque[tuple[Floats, Floats, float]]  # steps, changes of the gradient, and their products
-Value = Callable[[Floats], tuple[float, Floats, float]]  # value, gradient, and the size of the gradient that decides convergence
+Value = Callable[
+    [Floats], tuple[float, Floats, float]
+]  # value, gradient, and the size of the gradient that decides convergence
 
 
 @dataclass
@@ -51,11 +61,12 @@ def fit_weights(
     max_iter: int,
     callback: Callback,
 ) -> SpectralFit:
-    """L-BFGS from 0 on the objective + l1 sum over edges of |theta|, until no entry of the smallest subgradient exceeds tol.
+    """L-BFGS from 0 on the objective + l1 sum over edges of |theta|, until no entry of the smallest
+    subgradient exceeds tol.
 
-    With l1, every weight is the difference of two parts >= 0, whose sum l1 multiplies: a smooth problem with bounds, on which weak edges
-    end at exact zeros. The values on the path, those of this problem, are upper bounds of the penalised objective, and equal it where one
-    of two parts is 0.
+    With l1, every weight is the difference of two parts >= 0, whose sum l1 multiplies: a smooth problem with
+    bounds, on which weak edges end at exact zeros. The values on the path, those of this problem, are upper
+    bounds of the penalised objective, and equal it where one of two parts is 0.
 
     Parameters
     ----------
@@ -69,7 +80,8 @@ def fit_weights(
     max_iter : int
         Maximum number of steps.
     callback : callable
-        Called after every step over all rows with its number, the objective, and the largest entry of the gradient.
+        Called after every step over all rows with its number, the objective, and the largest entry of the
+        gradient.
     """
     path: list[float] = []
     n, size, split = objective.n_edges, len(objective), l1 > 0.0
@@ -114,7 +126,9 @@ def fit_weights(
 
 
 def _smallest_subgradient(at: Floats, gradient: Floats, l1: float, n: int) -> Floats:
-    """Of the penalised objective: its gradient where the n edges are not 0; at 0, what the penalty leaves of it."""
+    """Of the penalised objective: its gradient where the n edges are not 0; at 0, what the penalty leaves of
+    it.
+    """
     if l1 == 0.0:
         return gradient
     edges, g = at[:n], gradient[:n]
@@ -132,12 +146,14 @@ def _by_sample(
     max_iter: int,
     step: Callable[[float, float], None],
 ) -> tuple[Floats, float]:
-    """Minimise the objective of a sample plus a linear term that corrects its gradient to that of all rows; repeat (DANE).
+    """Minimise the objective of a sample plus a linear term that corrects its gradient to that of all rows;
+    repeat (DANE).
 
-    The Hessian of the sample is close to that of all rows, so that each round leaves a fraction of the gradient for one pass over all rows
-    (Shamir, Srebro & Zhang, ICML 2014). The first minimisation, without the term, ends at the standard error of the sample's gradient,
-    about 1 / sqrt(rows) in the coordinates of the preconditioner. Ends at tol, or when a round gains too little; returns the point and the
-    size of its gradient.
+    The Hessian of the sample is close to that of all rows, so that each round leaves a fraction of the
+    gradient for one pass over all rows (Shamir, Srebro & Zhang, ICML 2014). The first minimisation, without
+    the term, ends at the standard error of the sample's gradient, about 1 / sqrt(rows) in the coordinates of
+    the preconditioner. Ends at tol, or when a round gains too little; returns the point and the size of its
+    gradient.
     """
 
     def corrected(linear: Floats) -> Value:
@@ -184,7 +200,12 @@ def _feasible(x: Floats, g: Floats, least: Floats) -> Floats:
 
 
 def _lbfgs(
-    value: Value, x: Floats, least: Floats, tol: float, max_iter: int, step: Callable[[float, float], None] | None = None
+    value: Value,
+    x: Floats,
+    least: Floats,
+    tol: float,
+    max_iter: int,
+    step: Callable[[float, float], None] | None = None,
 ) -> Floats:
     """L-BFGS over x >= least until the size of the gradient is at most tol."""
     last: list[float] = []
@@ -201,12 +222,17 @@ def _lbfgs(
             raise StopIteration
 
     options = {"maxcor": MEMORY, "gtol": 0.0, "ftol": 0.0, "maxiter": max_iter, "maxfun": 20 * max_iter}
-    bounds = Bounds(least, np.inf) if np.isfinite(least).any() else None  # SciPy converts bounds in a loop over variables
-    return np.asarray(minimize(plain, x, jac=True, method="L-BFGS-B", bounds=bounds, callback=stop, options=options).x)
+    bounds = (
+        Bounds(least, np.inf) if np.isfinite(least).any() else None
+    )  # SciPy converts bounds in a loop over variables
+    return np.asarray(
+        minimize(plain, x, jac=True, method="L-BFGS-B", bounds=bounds, callback=stop, options=options).x
+    )
 
 
 def _from_pairs(value: Value, x: Floats, pairs: Pairs, tol: float, max_iter: int) -> Floats:
-    """L-BFGS that starts with the pairs (step, change of the gradient) of former minimisations, and adds its own.
+    """L-BFGS that starts with the pairs (step, change of the gradient) of former minimisations, and adds its
+    own.
 
     A linear term changes no pair, and SciPy's routine starts with none.
     """

@@ -1,7 +1,7 @@
 """Arrays in scratch files: the blocks of tables that do not fit into memory.
 
-A scratch file has no name in the file system (on POSIX systems), or is deleted when it is closed (on Windows). Nothing is left behind,
-however the process ends.
+A scratch file has no name in the file system (on POSIX systems), or is deleted when it is closed (on
+Windows). Nothing is left behind, however the process ends.
 """
 
 from __future__ import annotations
@@ -61,14 +61,20 @@ class Scratch:
             raise self._named(error) from error
 
     def _reserve(self, file: Any, size: int) -> None:
-        """Extend a file to this size; a disk that is full must be reported here, not by a signal when the array is written."""
+        """Extend a file to this size; a disk that is full must be reported here, not by a signal when the
+        array is written.
+        """
         try:
             if size and hasattr(os, "posix_fallocate"):
                 try:
                     os.posix_fallocate(file.fileno(), 0, size)
                     return
                 except OSError as error:
-                    if error.errno not in (errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP):  # not by this file system
+                    if error.errno not in (
+                        errno.EINVAL,
+                        errno.ENOTSUP,
+                        errno.EOPNOTSUPP,
+                    ):  # not by this file system
                         raise
             for start in range(0, size, _ZEROS):
                 zeros = memoryview(bytes(min(_ZEROS, size - start)))
@@ -79,13 +85,23 @@ class Scratch:
 
     def _named(self, error: OSError) -> OSError:
         """The error with the scratch folder in its message."""
-        full = error.errno in (errno.ENOSPC, errno.EDQUOT) if hasattr(errno, "EDQUOT") else error.errno == errno.ENOSPC
-        advice = "is full; pass another folder as scratch, or set TMPDIR" if full else f"cannot be written to ({error.strerror})"
+        full = (
+            error.errno in (errno.ENOSPC, errno.EDQUOT)
+            if hasattr(errno, "EDQUOT")
+            else error.errno == errno.ENOSPC
+        )
+        advice = (
+            "is full; pass another folder as scratch, or set TMPDIR"
+            if full
+            else f"cannot be written to ({error.strerror})"
+        )
         return OSError(error.errno, f"The scratch folder {advice}", self.folder)
 
 
 def release_pages(block: NDArray[Any]) -> None:
-    """Drop the pages of an array in a scratch file from the memory of the process; they are read again when they are used."""
+    """Drop the pages of an array in a scratch file from the memory of the process; they are read again when
+    they are used.
+    """
     base: Any = block
     while isinstance(base, np.ndarray):
         base = base.base

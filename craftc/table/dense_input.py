@@ -16,7 +16,9 @@ _BY_COLUMN = {"cluster_centers_": "n_clusters_", "features_": "n_features_"}
 
 
 def check_fitted_arrays(model: Any) -> None:
-    """Raise ValueError if somebody has replaced a fitted array by one that kernels cannot read; they check no index."""
+    """Raise ValueError if somebody has replaced a fitted array by one that kernels cannot read; they check no
+    index.
+    """
     for name, length in _BY_COLUMN.items():
         array = getattr(model, name, None)
         if array is None:
@@ -24,9 +26,14 @@ def check_fitted_arrays(model: Any) -> None:
         shape = (getattr(model, length), model.n_features_in_)
         whole = isinstance(array, np.ndarray) and array.dtype == np.float64 and array.flags.c_contiguous
         if not whole or array.shape != shape:
-            found = f"{array.dtype} of shape {array.shape}" if isinstance(array, np.ndarray) else type(array).__name__
+            found = (
+                f"{array.dtype} of shape {array.shape}"
+                if isinstance(array, np.ndarray)
+                else type(array).__name__
+            )
             raise ValueError(
-                f"{name} must be a C-contiguous array of float64 of shape {shape}, {length} and n_features_in_, as fit has set it, got "
+                f"{name} must be a C-contiguous array of float64 of shape {shape}, {length} and "
+                "n_features_in_, as fit has set it, got "
                 f"{found}; fit again."
             )
 
@@ -37,7 +44,9 @@ class DenseInput:
     feature_names_in_: NDArray[Any]
 
     def _read_rows(self, X: Any, reset: bool, **checks: Any) -> NDArray[Any]:
-        """The rows as a C-contiguous array; `reset` sets n_features_in_ and feature_names_in_, otherwise they are compared."""
+        """The rows as a C-contiguous array; `reset` sets n_features_in_ and feature_names_in_, otherwise they
+        are compared.
+        """
         checks |= {"dtype": [np.float64, np.float32]}
         if not reset:
             check_fitted_arrays(self)
@@ -49,7 +58,9 @@ class DenseInput:
         return rows
 
     def _read_batches(self, X: Any, reset: bool, checks: dict[str, Any]) -> NDArray[Any]:
-        """The rows of files, a dataset or a stream, in a scratch file; new rows may have columns that the model does not use."""
+        """The rows of files, a dataset or a stream, in a scratch file; new rows may have columns that the
+        model does not use.
+        """
         known = None if reset else getattr(self, "feature_names_in_", None)
         read = read_blocks(X, [], None, None if known is None else known.tolist(), None)
         names = np.array(read.names, dtype=object)

@@ -1,8 +1,8 @@
 """Readers of frames, dicts of columns and arrays, column by column.
 
-A :class:`Source` wraps the input and classifies its columns by dtype (`kinds`, and from these `categorical_mask`). It returns numeric
-columns as one block, and a categorical column as a :class:`Column`: codes into its distinct values. The schema of a table assigns the final
-codes.
+A :class:`Source` wraps the input and classifies its columns by dtype (`kinds`, and from these
+`categorical_mask`). It returns numeric columns as one block, and a categorical column as a :class:`Column`:
+codes into its distinct values. The schema of a table assigns the final codes.
 """
 
 from __future__ import annotations
@@ -31,24 +31,29 @@ MAX_LEVELS = 65535  # one code of uint16 stays free for a missing cell
 _NOT_NUMBERS = "Column {!r} contains {} values where numbers are expected; convert it to numbers, or name it in `categorical` when fitting."
 _NOT_LEVELS = "Column {!r} contains objects ({}) that are neither text nor numbers; convert them to text or numbers, or drop the column."
 _NOT_EITHER = (
-    "Column {!r} has dtype {}, which is neither numeric nor categorical; convert it (a date to days or a month, a list to several "
+    "Column {!r} has dtype {}, which is neither numeric nor categorical; convert it (a date to days or a "
+    "month, a list to several "
     "columns), or drop it."
 )
 _INFINITE = (
-    "Input X contains infinity: column {!r} contains inf, -inf or a value too large for {}; replace it by a number, or by NaN if it is "
+    "Input X contains infinity: column {!r} contains inf, -inf or a value too large for {}; replace it by a "
+    "number, or by NaN if it is "
     "unknown."
 )
 _DUPLICATES = "Column names must be unique, got {}; rename the columns."
 
 
 class Column:
-    """A categorical column as codes into its distinct values; the code -1, which indexes the last value, is missing.
+    """A categorical column as codes into its distinct values; the code -1, which indexes the last value, is
+    missing.
 
-    With `declared` the order of the values is that of the codes. With `strict` values that are neither text nor numbers raise TypeError;
-    otherwise they (for example intervals) are converted to text.
+    With `declared` the order of the values is that of the codes. With `strict` values that are neither text
+    nor numbers raise TypeError; otherwise they (for example intervals) are converted to text.
     """
 
-    def __init__(self, name: str, codes: Array, values: Sequence[Any], *, declared: bool, strict: bool) -> None:
+    def __init__(
+        self, name: str, codes: Array, values: Sequence[Any], *, declared: bool, strict: bool
+    ) -> None:
         self.name = name
         self.codes = codes.astype(np.min_scalar_type(-len(values) - 1), copy=False)
         self.declared = declared
@@ -78,7 +83,8 @@ class Column:
             levels = [level for level in levels if level != MISSING_LEVEL] + [MISSING_LEVEL]
         if len(levels) > MAX_LEVELS:
             raise ValueError(
-                f"Column {self.name!r} has {len(levels)} levels, but at most {MAX_LEVELS} are supported; merge rare levels, or convert the "
+                f"Column {self.name!r} has {len(levels)} levels, but at most {MAX_LEVELS} are supported; "
+                "merge rare levels, or convert the "
                 "column to numbers."
             )
         return tuple(levels)
@@ -115,15 +121,17 @@ def refuse_id(name: str, n_different: int, n_present: int) -> None:
     """Raise ValueError if all cells of a column of text are distinct."""
     if all_different(n_different, n_present):
         raise ValueError(
-            f"Column {name!r} has a different text in every row, so it cannot define clusters; drop it or pass it as Categorical."
+            f"Column {name!r} has a different text in every row, so it cannot define clusters; drop it or "
+            "pass it as Categorical."
         )
 
 
 class Source(ABC):
     """An input, read column by column.
 
-    `kinds` classifies the columns: "number", "level" (categories, booleans), "text", "empty" (no value), "mixed" (objects), "other" (dates,
-    lists; never read). `narrow` marks the columns that float32 represents exactly.
+    `kinds` classifies the columns: "number", "level" (categories, booleans), "text", "empty" (no value),
+    "mixed" (objects), "other" (dates, lists; never read). `narrow` marks the columns that float32 represents
+    exactly.
     """
 
     names: tuple[str, ...]
@@ -133,7 +141,9 @@ class Source(ABC):
     narrow: list[bool]
 
     def categorical_mask(self) -> Array:
-        """Return which columns are categorical by their dtype; `craftc.table.read` and `numeric_encoding` use further rules."""
+        """Return which columns are categorical by their dtype; `craftc.reading.read_table` and
+        `numeric_encoding` use further rules.
+        """
         return np.array([kind in ("level", "text") for kind in self.kinds])
 
     def float_type(self, positions: Array) -> type[np.floating[Any]]:
@@ -148,7 +158,9 @@ class Source(ABC):
             for d, j in enumerate(positions):
                 cells = self._number(j)
                 if dtype == np.float32 and getattr(cells, "dtype", dtype).kind in "iu":
-                    cells = cells.astype(np.float64)  # as in a column with missing values; direct conversion may round differently
+                    cells = cells.astype(
+                        np.float64
+                    )  # as in a column with missing values; direct conversion may round differently
                 block[:, d] = cells
         return block
 
@@ -174,7 +186,10 @@ class _Frame(Source):
         self.n_rows = len(frame)
         self.names = _checked_names(frame.columns, self.n_rows)
         self._are_objects = [_is_object(series) for series in self._series]
-        self.kinds = [_kind(series, is_object) for series, is_object in zip(self._series, self._are_objects, strict=True)]
+        self.kinds = [
+            _kind(series, is_object)
+            for series, is_object in zip(self._series, self._are_objects, strict=True)
+        ]
         self.narrow = [str(series.dtype) in ("Float16", "Float32") for series in self._series]
 
     def _number(self, j: int) -> Any:
@@ -183,7 +198,8 @@ class _Frame(Source):
             return np.nan
         if kind == "mixed":
             raise TypeError(
-                f"Column {name!r} mixes values of different types; convert it to numbers or text, or name it in `categorical`."
+                f"Column {name!r} mixes values of different types; convert it to numbers or text, or name "
+                "it in `categorical`."
             )
         if kind == "other":
             raise _refusal(series, name)
@@ -217,7 +233,10 @@ def _checked_names(names: Sequence[Any], n_rows: int) -> tuple[str, ...]:
         raise ValueError(_DUPLICATES.format(list(texts)))
     for size, unit in ((n_rows, "sample"), (len(texts), "feature")):
         if size == 0:  # the message of scikit-learn
-            raise ValueError(f"Found array with 0 {unit}(s) (shape={(n_rows, len(texts))}) while a minimum of 1 is required.")
+            raise ValueError(
+                f"Found array with 0 {unit}(s) (shape={(n_rows, len(texts))}) while a minimum of 1 is "
+                "required."
+            )
     return texts
 
 
@@ -253,7 +272,9 @@ def _refusal(series: nw.Series[Any], name: str) -> Exception:
     native = series.to_native()
     dtype = str(series.dtype if series.dtype != nw.Unknown else getattr(native, "dtype", "unknown"))
     if "complex" in dtype:
-        return ValueError(f"Complex data not supported: column {name!r}; pass real and imaginary parts as two columns.")
+        return ValueError(
+            f"Complex data not supported: column {name!r}; pass real and imaginary parts as two columns."
+        )
     return TypeError(_NOT_EITHER.format(name, dtype))
 
 
@@ -300,7 +321,9 @@ class _Array(Source):
             raise TypeError("A masked array was passed; call .filled(np.nan) to mark missing values.")
         if isinstance(X, list | tuple) and _as_array(X).dtype.kind in "US":
             X = np.asarray(X, dtype=object)  # otherwise NumPy converts numbers in mixed lists to text
-        if not (type(X) is np.ndarray and X.dtype.kind in "biuf" and X.ndim == 2 and X.size):  # which check_array returns as it is
+        if not (
+            type(X) is np.ndarray and X.dtype.kind in "biuf" and X.ndim == 2 and X.size
+        ):  # which check_array returns as it is
             X = check_array(X, dtype=None, ensure_all_finite=False)
         kinds = {"b": "level", "i": "number", "u": "number", "f": "number", "O": "mixed"}
         self._is_text = X.dtype.kind in "US"
@@ -314,7 +337,9 @@ class _Array(Source):
 
     def categorical_mask(self) -> Array:
         if self._is_text:
-            raise TypeError("The array contains text; pass a DataFrame, or name its categorical columns in `categorical`.")
+            raise TypeError(
+                "The array contains text; pass a DataFrame, or name its categorical columns in `categorical`."
+            )
         return super().categorical_mask()
 
     def numbers(self, positions: Array, dtype: np.dtype[Any]) -> Array:
@@ -341,7 +366,8 @@ def _as_array(rows: Sequence[Any]) -> Array:
         lengths = [len(row) if hasattr(row, "__len__") else 1 for row in rows]
         other = next((i for i, length in enumerate(lengths) if length != lengths[0]), 0)
         raise ValueError(
-            f"The rows of X must be of equal length, got {lengths[0]} cell(s) in row 0 and {lengths[other]} in row {other}; a cell is one "
+            f"The rows of X must be of equal length, got {lengths[0]} cell(s) in row 0 and {lengths[other]} "
+            f"in row {other}; a cell is one "
             "number or text."
         ) from error
 
@@ -352,7 +378,9 @@ def _array_column(cells: Array, name: str) -> Column:
         distinct, codes = np.unique(cells, return_inverse=True)
         return Column(name, codes, distinct.tolist(), declared=False, strict=True)
     index: defaultdict[Any, int] = defaultdict()
-    index.default_factory = index.__len__  # a new value has the next number; `map` needs no Python code for a cell
+    index.default_factory = (
+        index.__len__
+    )  # a new value has the next number; `map` needs no Python code for a cell
     try:
         codes = np.fromiter(map(index.__getitem__, cells.tolist()), dtype=np.intp, count=len(cells))
     except TypeError as error:
@@ -361,7 +389,9 @@ def _array_column(cells: Array, name: str) -> Column:
 
 
 class _Columns(Source):
-    """A dict of columns, each an array or a sequence; the type of its cells decides the role of a column, as in a frame."""
+    """A dict of columns, each an array or a sequence; the type of its cells decides the role of a column, as
+    in a frame.
+    """
 
     named = True
 
@@ -372,7 +402,8 @@ class _Columns(Source):
         for name, cells in zip(self.names, self._cells, strict=True):
             if len(cells) != self.n_rows:
                 raise ValueError(
-                    f"All columns must have the same length, but {self.names[0]!r} has {self.n_rows} cells and {name!r} has {len(cells)}."
+                    f"All columns must have the same length, but {self.names[0]!r} has {self.n_rows} cells "
+                    f"and {name!r} has {len(cells)}."
                 )
         self.kinds = [_kind_of_cells(cells) for cells in self._cells]
         self.narrow = [cells.dtype.kind == "f" and cells.dtype.itemsize <= 4 for cells in self._cells]
@@ -397,7 +428,11 @@ def _cells(column: Any, name: str) -> Array:
         raise TypeError(f"Column {name!r} is a masked array; call .filled(np.nan) to mark missing values.")
     cells = np.asarray(column)
     if cells.dtype.kind in "US":  # NumPy converts numbers in mixed lists to text
-        cells = cells.astype(str).astype(object) if isinstance(column, np.ndarray) else np.array(column, dtype=object)
+        cells = (
+            cells.astype(str).astype(object)
+            if isinstance(column, np.ndarray)
+            else np.array(column, dtype=object)
+        )
     if cells.ndim != 1:
         raise ValueError(f"Column {name!r} must be a sequence of cells, got an array of shape {cells.shape}.")
     return cells
@@ -407,7 +442,11 @@ def _kind_of_cells(cells: Array) -> str:
     """Kind of a column of a dict, as `_kind` of a column of a frame."""
     if cells.dtype != object:
         return {"b": "level", "i": "number", "u": "number", "f": "number"}.get(cells.dtype.kind, "other")
-    present = {type(cell) for cell in cells if not (cell is None or type(cell).__name__ in ("NAType", "NaTType") or cell != cell)}
+    present = {
+        type(cell)
+        for cell in cells
+        if not (cell is None or type(cell).__name__ in ("NAType", "NaTType") or cell != cell)
+    }
     if not present:
         return "empty"
     if all(issubclass(each, str) for each in present):
@@ -423,12 +462,17 @@ def open_source(X: Any) -> Source:
     """Wrap an accepted input, or raise TypeError."""
     if issparse(X):
         raise TypeError(
-            "Sparse data was passed, but craftc needs dense data. Call .toarray(), or merge indicator columns into one categorical column."
+            "Sparse data was passed, but craftc needs dense data. Call .toarray(), or merge indicator "
+            "columns into one categorical column."
         )
     if isinstance(X, str | os.PathLike):
-        raise TypeError(f"The name of a file was passed; pass the table craftc.read_table({os.fspath(X)[:200]!r}).")
+        raise TypeError(
+            f"The name of a file was passed; pass the table craftc.read_table({os.fspath(X)[:200]!r})."
+        )
     if hasattr(X, "__dask_graph__"):
-        raise TypeError("A Dask collection was passed where rows are read in this process; call .compute() on it first.")
+        raise TypeError(
+            "A Dask collection was passed where rows are read in this process; call .compute() on it first."
+        )
     if isinstance(X, Mapping):
         return _Columns(X)
     frame = None if isinstance(X, np.ndarray) else as_frame(X)
@@ -436,7 +480,9 @@ def open_source(X: Any) -> Source:
 
 
 def as_frame(X: Any) -> Any:
-    """A data frame for narwhals, or X itself if it is none; raise if it is a lazy frame, or has two columns of one name."""
+    """A data frame for narwhals, or X itself if it is none; raise if it is a lazy frame, or has two columns
+    of one name.
+    """
     try:
         frame = nw.from_native(X, pass_through=True)
     except nw.exceptions.DuplicateError as error:
@@ -472,7 +518,8 @@ def _object_numbers(cells: Array, name: str) -> Array:
             numbers[i] = np.nan if type(cell).__name__ in ("NAType", "NaTType") else cell
         except (TypeError, ValueError, OverflowError) as error:
             raise TypeError(
-                f"Column {name!r} cannot be read as numbers: every argument must be a string or a number that fits float64, "
+                f"Column {name!r} cannot be read as numbers: every argument must be a string or a number "
+                "that fits float64, "
                 f"got {repr(cell)[:60]}; pass a DataFrame, or name the column in `categorical`."
             ) from error
     return numbers
@@ -482,22 +529,31 @@ def column_mask(categorical: Any, names: tuple[str, ...]) -> Array | None:
     """Return the mask of the columns named by `categorical` (names, positions or a mask), or None for "auto"."""
     if isinstance(categorical, str) and categorical == "auto":
         return None
-    if isinstance(categorical, str) or not hasattr(categorical, "__iter__") or getattr(categorical, "ndim", 1) == 0:
+    if (
+        isinstance(categorical, str)
+        or not hasattr(categorical, "__iter__")
+        or getattr(categorical, "ndim", 1) == 0
+    ):
         raise ValueError(
-            f"categorical must be 'auto' or a list of column names, of positions, or of booleans, got {shown(categorical)}."
+            "categorical must be 'auto' or a list of column names, of positions, or of booleans, got "
+            f"{shown(categorical)}."
         )
     items = list(categorical)
     if items and all(isinstance(item, bool | np.bool_) for item in items):
         if len(items) != len(names):
             raise ValueError(
-                f"categorical is a mask of length {len(items)}, but X has {len(names)} columns; pass one boolean per column."
+                f"categorical is a mask of length {len(items)}, but X has {len(names)} columns; pass one "
+                "boolean per column."
             )
         return np.array(items, dtype=bool)
     mask = np.zeros(len(names), dtype=bool)
     for item in items:
         if isinstance(item, int | np.integer):
             if not 0 <= item < len(names):
-                raise ValueError(f"categorical names position {item}, but X has {len(names)} columns; positions start at 0.")
+                raise ValueError(
+                    f"categorical names position {item}, but X has {len(names)} columns; positions start at "
+                    "0."
+                )
             mask[item] = True
         elif str(item) in names:
             mask[names.index(str(item))] = True

@@ -116,8 +116,8 @@ class Schema:
         Parameters
         ----------
         X : frame, dict of columns, array or MixedTable
-            Columns are matched by name, in any order, if both sides have names, and by position otherwise. A table with an equal schema is
-            returned unchanged.
+            Columns are matched by name, in any order, if both sides have names, and by position otherwise. A
+            table with an equal schema is returned unchanged.
         unknown : {"ignore", "error"}
             A level that did not occur in `fit` becomes a missing value, or raises ValueError.
         estimator_name : str
@@ -133,7 +133,8 @@ class Schema:
             if X.schema == self:
                 return X
             raise ValueError(
-                "This MixedTable has another schema than the model, so its codes have other meanings; pass the data it was built from."
+                "This MixedTable has another schema than the model, so its codes have other meanings; pass "
+                "the data it was built from."
             )
         source = open_source(X)
         order = self._match(source, estimator_name)
@@ -159,7 +160,8 @@ class Schema:
             return np.array([position[name] for name in self.columns], dtype=np.intp)
         if len(source.names) != self.n_columns:
             raise ValueError(
-                f"X has {len(source.names)} features, but {estimator_name} is expecting {self.n_columns} features as input."
+                f"X has {len(source.names)} features, but {estimator_name} is expecting {self.n_columns} "
+                "features as input."
             )
         return np.arange(self.n_columns)
 
@@ -172,7 +174,8 @@ class Schema:
         return n_missing
 
     def check_missing(self, n_missing: Array, n_rows: int | None = None) -> None:
-        """Raise ValueError on missing values if `missing="error"`, and on columns without any value, given the number of missing values.
+        """Raise ValueError on missing values if `missing="error"`, and on columns without any value, given
+        the number of missing values.
 
         Parameters
         ----------
@@ -183,12 +186,15 @@ class Schema:
         if self.missing == "error" and n_missing.any():
             j = int((n_missing > 0).argmax())
             raise ValueError(
-                f"Column {self.columns[j]!r} has {n_missing[j]} missing value(s) (NaN or null); impute them, or pass missing='ignore' "
+                f"Column {self.columns[j]!r} has {n_missing[j]} missing value(s) (NaN or null); impute "
+                "them, or pass missing='ignore' "
                 "or missing='category'."
             )
         empty = np.flatnonzero(n_missing == n_rows) if n_rows is not None else np.empty(0, np.intp)
         if len(empty):
-            raise ValueError(f"Column {self.columns[empty[0]]!r} has no value in any of its {n_rows} row(s); drop it.")
+            raise ValueError(
+                f"Column {self.columns[empty[0]]!r} has no value in any of its {n_rows} row(s); drop it."
+            )
 
     def _table(self, numeric: Array, columns: list[Column], unknown: str) -> MixedTable:
         """Encode the categorical columns with the levels of this schema and build the table."""
@@ -199,7 +205,8 @@ class Schema:
             if unseen and unknown == "error":
                 first = ", ".join(map(repr, unseen[:5])) + (", ..." if len(unseen) > 5 else "")
                 raise ValueError(
-                    f"Column {self.categorical_names[d]!r} contains {len(unseen)} level(s) that did not occur in fit: {first}; remove the "
+                    f"Column {self.categorical_names[d]!r} contains {len(unseen)} level(s) that did not "
+                    f"occur in fit: {first}; remove the "
                     "rows, or pass unknown='ignore' to treat them as missing."
                 )
             codes[:, d] = code_of.astype(dtype)[column.codes]
@@ -210,7 +217,8 @@ class Schema:
 class MixedTable:
     """A table as a block of numbers and a block of category codes.
 
-    Build it with :meth:`from_data`. The estimators for mixed tables accept it as `X`, which avoids repeated conversion in many fits.
+    Build it with :meth:`from_data`. The estimators for mixed tables accept it as `X`, which avoids repeated
+    conversion in many fits.
 
     Parameters
     ----------
@@ -224,8 +232,8 @@ class MixedTable:
     Raises
     ------
     TypeError, ValueError
-        A block does not have the dtype, shape or memory layout of the schema, or contains an infinite number or a code beyond the levels of
-        its column.
+        A block does not have the dtype, shape or memory layout of the schema, or contains an infinite number
+        or a code beyond the levels of its column.
 
     Examples
     --------
@@ -248,9 +256,15 @@ class MixedTable:
 
     def __post_init__(self) -> None:
         if not isinstance(self.schema, Schema):
-            raise TypeError(f"schema must be a Schema, got {type(self.schema).__name__}; MixedTable.from_data(X) builds one.")
+            raise TypeError(
+                f"schema must be a Schema, got {type(self.schema).__name__}; MixedTable.from_data(X) builds "
+                "one."
+            )
         schema = self.schema
-        dtypes: dict[str, list[np.dtype[Any]]] = {"numeric": [schema.dtype], "codes": [np.dtype(np.uint8), np.dtype(np.uint16)]}
+        dtypes: dict[str, list[np.dtype[Any]]] = {
+            "numeric": [schema.dtype],
+            "codes": [np.dtype(np.uint8), np.dtype(np.uint16)],
+        }
         widths = {"numeric": len(schema.numeric_index), "codes": len(schema.categorical_index)}
         for name, block in (("numeric", self.numeric), ("codes", self.codes)):
             if not isinstance(block, np.ndarray) or block.dtype not in dtypes[name]:
@@ -258,24 +272,43 @@ class MixedTable:
                 wanted = " or ".join(dtype.name for dtype in dtypes[name])
                 raise TypeError(f"{name} must be an array of {wanted}, got {found}.")
             if block.ndim != 2 or block.shape[1] != widths[name]:
-                raise ValueError(f"{name} must have shape (n_rows, {widths[name]}) for this schema, got {block.shape}.")
+                raise ValueError(
+                    f"{name} must have shape (n_rows, {widths[name]}) for this schema, got {block.shape}."
+                )
             if not block.flags.c_contiguous or not block.flags.aligned:
-                raise ValueError(f"{name} must be C-contiguous and aligned; pass np.ascontiguousarray({name}).")
+                raise ValueError(
+                    f"{name} must be C-contiguous and aligned; pass np.ascontiguousarray({name})."
+                )
         if len(self.numeric) != len(self.codes):
-            raise ValueError(f"numeric has {len(self.numeric)} rows and codes has {len(self.codes)}; both must have one for each row.")
+            raise ValueError(
+                f"numeric has {len(self.numeric)} rows and codes has {len(self.codes)}; both must have one "
+                "for each row."
+            )
         count_missing(self.numeric, schema.numeric_names)  # raises on infinite values
-        for d, (largest, n_levels) in enumerate(zip(self.codes.max(axis=0, initial=0), schema.n_levels, strict=True)):
+        for d, (largest, n_levels) in enumerate(
+            zip(self.codes.max(axis=0, initial=0), schema.n_levels, strict=True)
+        ):
             if largest > n_levels:
                 raise ValueError(
-                    f"Column {schema.categorical_names[d]!r} has {n_levels} levels, so its codes are 0 to {n_levels} "
+                    f"Column {schema.categorical_names[d]!r} has {n_levels} levels, so its codes are 0 to "
+                    f"{n_levels} "
                     f"({n_levels} = missing), but codes contains {largest}."
                 )
 
     @classmethod
-    def _trusted(cls, numeric: Array, codes: Array, schema: Schema, scratch: Scratch | None = None) -> MixedTable:
-        """A table of blocks built by this package, without validation; `scratch`: where the blocks are kept, if not in memory."""
+    def _trusted(
+        cls, numeric: Array, codes: Array, schema: Schema, scratch: Scratch | None = None
+    ) -> MixedTable:
+        """A table of blocks built by this package, without validation; `scratch`: where the blocks are kept,
+        if not in memory.
+        """
         table = object.__new__(cls)
-        for name, value in (("numeric", numeric), ("codes", codes), ("schema", schema), ("_scratch", scratch)):
+        for name, value in (
+            ("numeric", numeric),
+            ("codes", codes),
+            ("schema", schema),
+            ("_scratch", scratch),
+        ):
             object.__setattr__(table, name, value)
         return table
 
@@ -284,21 +317,27 @@ class MixedTable:
         return np.empty(shape, dtype) if self._scratch is None else self._scratch.empty(shape, dtype)
 
     @classmethod
-    def from_data(cls, X: Any, *, categorical: Any = "auto", missing: str = "ignore", dtype: Any = None) -> MixedTable:
-        """Build a table from a frame, a dict of columns or an array, without a copy where the layout allows it.
+    def from_data(
+        cls, X: Any, *, categorical: Any = "auto", missing: str = "ignore", dtype: Any = None
+    ) -> MixedTable:
+        """Build a table from a frame, a dict of columns or an array, without a copy where the layout allows
+        it.
 
         Parameters
         ----------
-        X : frame supported by narwhals, dict of columns, array-like of shape (n_rows, n_columns), or MixedTable
+        X : frame supported by narwhals, dict of columns, array-like of shape (n_rows, n_columns), or
+        MixedTable
             A MixedTable is returned unchanged.
         categorical : "auto", list of names, list of positions, or boolean mask
-            "auto": strings, categories and booleans are categorical, numbers are numeric. Otherwise exactly the given columns are
-            categorical.
+            "auto": strings, categories and booleans are categorical, numbers are numeric. Otherwise exactly
+            the given columns are categorical.
         missing : {"ignore", "category", "error"}
-            "ignore": a missing value has no cost and enters no statistic. "category": in categorical columns missing values form an
-            additional last level, "(missing)". "error": missing values raise ValueError.
+            "ignore": a missing value has no cost and enters no statistic. "category": in categorical columns
+            missing values form an additional last level, "(missing)". "error": missing values raise
+            ValueError.
         dtype : float32, float64 or None
-            dtype of the numeric block. None: float32 if all numeric columns are float16 or float32, else float64.
+            dtype of the numeric block. None: float32 if all numeric columns are float16 or float32, else
+            float64.
 
         Returns
         -------
@@ -343,7 +382,8 @@ class MixedTable:
         dtype: Any = None,
         scratch: str | os.PathLike[str] | None = None,
     ) -> MixedTable:
-        """Read a table of any length in batches; its blocks are kept in scratch files, which disappear with the table.
+        """Read a table of any length in batches; its blocks are kept in scratch files, which disappear with
+        the table.
 
         Parameters
         ----------
@@ -354,8 +394,8 @@ class MixedTable:
         categorical, missing, dtype
             As in `from_data`.
         scratch : path, optional
-            Folder of the scratch files; None: the folder for temporary files (the variable TMPDIR). They need as much space as the table
-            would in memory, and the same again where numeric columns are encoded.
+            Folder of the scratch files; None: the folder for temporary files (the variable TMPDIR). They need
+            as much space as the table would in memory, and the same again where numeric columns are encoded.
 
         Returns
         -------
@@ -365,8 +405,8 @@ class MixedTable:
         Raises
         ------
         FileNotFoundError, OSError, TypeError, ValueError
-            No file matches, a file cannot be read, the scratch folder is full, or the files do not have the same columns; the message
-            names the file.
+            No file matches, a file cannot be read, the scratch folder is full, or the files do not have the
+            same columns; the message names the file.
         """
         check_reading(missing, dtype)
         read = read_blocks(path, categorical, dtype, columns, scratch)
@@ -380,7 +420,10 @@ class MixedTable:
             missing=missing,
         )
         schema.check_missing(read.n_missing, len(read.numeric))
-        final = [column.translate(levels, missing)[0] for column, levels in zip(read.columns, schema.levels, strict=True)]
+        final = [
+            column.translate(levels, missing)[0]
+            for column, levels in zip(read.columns, schema.levels, strict=True)
+        ]
         return cls._trusted(read.numeric, read.codes(final, schema.n_levels), schema, read.scratch)
 
     def _check_arguments(self, categorical: Any, missing: str, dtype: Any) -> MixedTable:
@@ -396,7 +439,8 @@ class MixedTable:
         else:
             return self
         raise ValueError(
-            f"This MixedTable was built with {differs}, which differs from the parameters passed now; pass the same, or the data it was "
+            f"This MixedTable was built with {differs}, which differs from the parameters passed now; pass "
+            "the same, or the data it was "
             "built from."
         )
 

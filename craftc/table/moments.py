@@ -1,8 +1,8 @@
 """Exact moments of clusters: weights, level counts, sums and sums of squares.
 
-Counts are integers. A numeric column is centred, scaled by a power of two and quantised to 2^-40 of its range, so that sum x and sum x^2
-are 128-bit integers. Integer sums do not depend on the order of the additions: adding and removing rows by any thread in any order gives
-the same bits.
+Counts are integers. A numeric column is centred, scaled by a power of two and quantised to 2^-40 of its
+range, so that sum x and sum x^2 are 128-bit integers. Integer sums do not depend on the order of the
+additions: adding and removing rows by any thread in any order gives the same bits.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ NUMERIC_CELLS = 5  # CRAFTCNUMERIC_CELLS of src/_moments.h
 
 
 def integer_grid(table: MixedTable, weight: Integers) -> _kernel.Grid:
-    """The integer grid of a table: numeric columns centred on mid-range, with 2^40 steps over the next power of two of the range.
+    """The integer grid of a table: numeric columns centred on mid-range, with 2^40 steps over the next power
+    of two of the range.
 
     Raises
     ------
@@ -38,17 +39,23 @@ def integer_grid(table: MixedTable, weight: Integers) -> _kernel.Grid:
 
 
 def grid_of_ranges(table: Any, low: Floats, high: Floats) -> _kernel.Grid:
-    """The integer grid of a table with these (p,) smallest and largest numbers; inf and -inf where a column has none."""
+    """The integer grid of a table with these (p,) smallest and largest numbers; inf and -inf where a column
+    has none.
+    """
     check_ranges(low, high, table.numeric_names, largest=_LARGEST, narrowest=_NARROWEST)
     seen = low <= high
     low, high = np.where(seen, low, 0.0), np.where(seen, high, 0.0)
     half = high / 2 - low / 2
     scale = np.where(half > 0, np.ldexp(1.0, _GRID_BITS - 1 - np.frexp(half)[1]), 1.0)
-    return _kernel.Grid(low / 2 + high / 2, scale, level_starts(table.n_levels), _total_levels(table.n_levels))
+    return _kernel.Grid(
+        low / 2 + high / 2, scale, level_starts(table.n_levels), _total_levels(table.n_levels)
+    )
 
 
 def level_starts(n_levels: NDArray[np.intp]) -> NDArray[np.intp]:
-    """First position of each categorical column in the list of all levels, in which a missing level follows each column."""
+    """First position of each categorical column in the list of all levels, in which a missing level follows
+    each column.
+    """
     return np.concatenate([[0], np.cumsum(n_levels + 1)[:-1]]).astype(np.intp)[: len(n_levels)]
 
 
@@ -108,7 +115,9 @@ class Moments:
         return self._groups[: self.n_clusters]
 
     def workplace(self, n_threads: int) -> tuple[Integers, NDArray[np.int64]]:
-        """Storage of the groups, and one zeroed array of the same shape per thread, for kernels that move rows."""
+        """Storage of the groups, and one zeroed array of the same shape per thread, for kernels that move
+        rows.
+        """
         return self._groups, self._partial[:n_threads]
 
     def open(self) -> int:
@@ -150,10 +159,14 @@ class Moments:
     @property
     def present(self) -> Floats:
         """(K, p) weight of the observed numeric values."""
-        return np.asarray(self.groups[:, self.grid.first_numeric :: NUMERIC_CELLS] * self.unit, dtype=np.float64)
+        return np.asarray(
+            self.groups[:, self.grid.first_numeric :: NUMERIC_CELLS] * self.unit, dtype=np.float64
+        )
 
     def means(self) -> tuple[Floats, Floats]:
-        """Means and weighted sums of squared deviations, (K, p) each, in grid steps; 0 without observed values."""
+        """Means and weighted sums of squared deviations, (K, p) each, in grid steps; 0 without observed
+        values.
+        """
         mean, deviations = np.empty((2, self.n_clusters, self.grid.p))
         _kernel.means(self.groups, self.grid.first_numeric, mean, deviations)
         return mean, deviations * self.unit

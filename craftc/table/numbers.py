@@ -1,6 +1,7 @@
 """Tables of numbers as scikit-learn reads them, with errors that name the column and the cell.
 
-scikit-learn's `validate_data` reads the table. Only where it fails are the columns looked at one by one, to say which cell is no number.
+scikit-learn's `validate_data` reads the table. Only where it fails are the columns looked at one by one, to
+say which cell is no number.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ from craftc.table.frames import as_frame, open_source
 
 _NO_TARGET = "no_validation"  # of scikit-learn
 _NO_NUMBER = (
-    "Column {!r} cannot be read as numbers: every argument must be a string or a number that fits float64, got {}; {} takes numbers only: "
+    "Column {!r} cannot be read as numbers: every argument must be a string or a number that fits float64, "
+    "got {}; {} takes numbers only: "
     "convert or drop the column, or use CRAFT, which reads categories."
 )
 
@@ -48,7 +50,8 @@ def read_numbers(
     y : array or None, optional
         Checked together with X where it is passed; the result is a pair then.
     reset : bool or None
-        Whether the columns are those of a fit, which sets n_features_in_ and feature_names_in_, or are compared with them; None: neither.
+        Whether the columns are those of a fit, which sets n_features_in_ and feature_names_in_, or are
+        compared with them; None: neither.
     dtype : dtype or sequence of these
         Types that stay as they are; others become the first of them.
     allow_nan : bool
@@ -68,7 +71,10 @@ def read_numbers(
         The table has too few rows, other columns than in `fit`, or a number that is not finite.
     """
     if isinstance(X, Mapping) and not issparse(X):  # a sparse array in DOK format is a mapping, too
-        raise TypeError(f"{type(estimator).__name__} takes an array or a data frame, got {type(X).__name__}; pass pandas.DataFrame(X).")
+        raise TypeError(
+            f"{type(estimator).__name__} takes an array or a data frame, got {type(X).__name__}; pass "
+            "pandas.DataFrame(X)."
+        )
     if not checks and y is _NO_TARGET and _is_read(X, dtype) and len(X) >= min_rows:
         if reset:
             vars(estimator).pop("feature_names_in_", None)
@@ -78,7 +84,13 @@ def read_numbers(
         if finite:
             _check_finite(X, estimator, allow_nan)
         return X
-    options = {**checks, "dtype": dtype, "order": "C", "ensure_all_finite": False, "ensure_min_samples": min_rows}
+    options = {
+        **checks,
+        "dtype": dtype,
+        "order": "C",
+        "ensure_all_finite": False,
+        "ensure_min_samples": min_rows,
+    }
     _refuse_dates(X, type(estimator).__name__)
     try:
         with np.errstate(over="ignore"):  # numbers that do not fit the dtype become infinite
@@ -90,7 +102,10 @@ def read_numbers(
         _explain(X, type(estimator).__name__)
         if not _has_nulls(X):
             raise error
-        numbers, options = _with_nan(X), {**checks, "dtype": dtype, "allow_nan": allow_nan, "finite": finite, "min_rows": min_rows}
+        numbers, options = (
+            _with_nan(X),
+            {**checks, "dtype": dtype, "allow_nan": allow_nan, "finite": finite, "min_rows": min_rows},
+        )
         return read_numbers(estimator, numbers, y, reset=reset, **options)
     if finite:
         _check_finite(read[0] if isinstance(read, tuple) else read, estimator, allow_nan)
@@ -106,7 +121,8 @@ def _is_read(X: Any, dtype: Any) -> bool:
 
 
 def finite_ranges(X: NDArray[Any], estimator: Any, n_threads: int) -> Floats:
-    """(2, D) the smallest and the largest number of every column of a C-contiguous array (n, D) of floats, in one pass.
+    """(2, D) the smallest and the largest number of every column of a C-contiguous array (n, D) of floats, in
+    one pass.
 
     Raises
     ------
@@ -114,7 +130,9 @@ def finite_ranges(X: NDArray[Any], estimator: Any, n_threads: int) -> Floats:
         A number is not finite.
     """
     ranges = np.empty((2, X.shape[1]))
-    missing = _kernel.column_ranges(X, np.empty(0, np.int64), ranges[0], ranges[1], threads_for(n_threads, 2 * X.size))
+    missing = _kernel.column_ranges(
+        X, np.empty(0, np.int64), ranges[0], ranges[1], threads_for(n_threads, 2 * X.size)
+    )
     if missing or not np.isfinite(ranges).all():
         with np.errstate(over="ignore", invalid="ignore"):
             assert_all_finite(X, estimator_name=type(estimator).__name__, input_name="X")
@@ -124,7 +142,8 @@ def finite_ranges(X: NDArray[Any], estimator: Any, n_threads: int) -> Floats:
 def _check_finite(X: Any, estimator: Any, allow_nan: bool) -> None:
     """Raise ValueError unless the cells are finite; one sum shows it, unless it overflows.
 
-    A product of vectors would wake the threads of BLAS, which wait for more work on the other processors for milliseconds.
+    A product of vectors would wake the threads of BLAS, which wait for more work on the other processors for
+    milliseconds.
     """
     cells = X.data if issparse(X) else X.reshape(-1)
     with np.errstate(over="ignore", invalid="ignore"):
@@ -144,7 +163,9 @@ def _refuse_dates(X: Any, estimator_name: str) -> None:
 
 
 def _explain(X: Any, estimator_name: str) -> None:
-    """Raise an error that names the column of a table that cannot be read; return if the columns are not the reason."""
+    """Raise an error that names the column of a table that cannot be read; return if the columns are not the
+    reason.
+    """
     if issparse(X):
         return
     source = open_source(X)
@@ -157,8 +178,15 @@ def _explain(X: Any, estimator_name: str) -> None:
 
 
 def _has_nulls(X: Any) -> bool:
-    """Whether columns of objects or of nullable types are the only reason why a data frame of pandas cannot be converted."""
-    return hasattr(X, "isna") and hasattr(X, "columns") and bool((X.dtypes != np.float64).any()) and bool(X.isna().any(axis=None))
+    """Whether columns of objects or of nullable types are the only reason why a data frame of pandas cannot
+    be converted.
+    """
+    return (
+        hasattr(X, "isna")
+        and hasattr(X, "columns")
+        and bool((X.dtypes != np.float64).any())
+        and bool(X.isna().any(axis=None))
+    )
 
 
 def _with_nan(X: Any) -> Any:

@@ -1,23 +1,27 @@
 """Encoding of numeric columns: unchanged, as categories, with indicators of frequent values, or as ranks.
 
-A normal density is a poor model of most real columns: ties let a cluster's variance collapse, and skewness or heavy tails look like
-clusters. ``numeric="auto"`` therefore converts each numeric column by its distribution:
+A normal density is a poor model of most real columns: ties let a cluster's variance collapse, and skewness or
+heavy tails look like clusters. ``numeric="auto"`` therefore converts each numeric column by its distribution:
 
 1. A column with at most 10 distinct values becomes categorical.
-2. Up to three times, the most frequent value (of ties, the lowest) becomes an indicator column if it has at least 20 % of the remaining
-   cells (a spike). These cells are missing in later indicators and in the rest. The likelihood factorises exactly,
-   P(x) = P(x = v1) P(x = v2 | x != v1) ... P(x | x is not a spike), so no further model is needed.
-   The column has at least 11 distinct values before this step, so the rest has at least 8.
-3. A rest with at most 10 distinct values becomes categorical. A rest with an absolute skewness above 1, or an excess kurtosis above 2
-   (population moments), is replaced by normal scores of ranks, Phi^-1((midrank - 1/2) / n). Any other rest stays unchanged.
+2. Up to three times, the most frequent value (of ties, the lowest) becomes an indicator column if it has at
+   least 20 % of the remaining cells (a spike). These cells are missing in later indicators and in the rest.
+   The likelihood factorises exactly, P(x) = P(x = v1) P(x = v2 | x != v1) ... P(x | x is not a spike), so no
+   further model is needed. The column has at least 11 distinct values before this step, so the rest has at
+   least 8.
+3. A rest with at most 10 distinct values becomes categorical. A rest with an absolute skewness above 1, or an
+   excess kurtosis above 2 (population moments), is replaced by normal scores of ranks, Phi^-1((midrank - 1/2)
+   / n). Any other rest stays unchanged.
 
 ``"rank"`` always uses ranks in step 3; ``"raw"`` leaves every column unchanged.
 
-A table of more than 2^20 rows is represented by a sample of that size, except in columns of few distinct values.
+A table of more than 2^20 rows is represented by a sample of that size, except in columns of few distinct
+values.
 
-Only observed values of rows with weight > 0 take part. All decisions use the integer weights of the sorted distinct values (those of the
-exact sums), so the result does not depend on the order of the rows, and weight 2 is bit-identical to a repeated row. With weights the
-midrank is the weight below plus half of (weight of the ties + 1), hence (midrank - 1/2) / n = (below + ties / 2) / n.
+Only observed values of rows with weight > 0 take part. All decisions use the integer weights of the sorted
+distinct values (those of the exact sums), so the result does not depend on the order of the rows, and weight
+2 is bit-identical to a repeated row. With weights the midrank is the weight below plus half of (weight of the
+ties + 1), hence (midrank - 1/2) / n = (below + ties / 2) / n.
 """
 
 from __future__ import annotations
@@ -39,8 +43,9 @@ from craftc._kernels.moments import Columns
 from craftc.table.mixed_table import MixedTable, Schema
 from craftc.table.tally import few_values, may_be_few, tally
 
-#: A numeric column, or its rest, with at most this many distinct values becomes categorical. Not to be confused with `MAX_INTEGER_CODES` of
-#: `craftc.table.cells`, up to which `read_table` reads integers as codes of categories.
+#: A numeric column, or its rest, with at most this many distinct values becomes categorical. Not to be
+#: confused with `MAX_INTEGER_CODES` of `craftc.reading.cells`, up to which `read_table` reads integers as
+#: codes of categories.
 MAX_DISCRETE_VALUES = 10
 MAX_SPIKES = 3
 SPIKE_SHARE_INVERSE = 5  # a spike has at least one fifth of the cells
@@ -148,9 +153,10 @@ class Recipe:
 class NumericEncoding:
     """The encoding of all numeric columns of a table; it is fitted once and applied to any rows.
 
-    The derived table has, for each input column in order: a categorical column unchanged (same levels and codes), or up to four columns for
-    a numeric one. Without spikes this is a single column ``"x"``; otherwise there is an indicator ``"x = 0"`` per spike, followed by
-    ``"x (rest)"``. These names are for display only and may coincide with those of other columns.
+    The derived table has, for each input column in order: a categorical column unchanged (same levels and
+    codes), or up to four columns for a numeric one. Without spikes this is a single column ``"x"``; otherwise
+    there is an indicator ``"x = 0"`` per spike, followed by ``"x (rest)"``. These names are for display only
+    and may coincide with those of other columns.
 
     Parameters
     ----------
@@ -176,7 +182,9 @@ class NumericEncoding:
     recipes: tuple[Recipe, ...]
 
     @classmethod
-    def fit(cls, table: MixedTable, weight: NDArray[np.float64] | None, mode: str, n_threads: int = 1) -> NumericEncoding:
+    def fit(
+        cls, table: MixedTable, weight: NDArray[np.float64] | None, mode: str, n_threads: int = 1
+    ) -> NumericEncoding:
         """Choose the encoding of every numeric column of a table.
 
         Parameters
@@ -196,7 +204,9 @@ class NumericEncoding:
         whole = None if weight is None else integer_weights(weight)[0]
         cells = table.numeric.T
         threads = threads_for(n_threads, table.numeric.size)
-        return cls(table.schema, tuple(parallel_map(lambda j: recipe_of(cells[j], whole, mode), columns, threads)))
+        return cls(
+            table.schema, tuple(parallel_map(lambda j: recipe_of(cells[j], whole, mode), columns, threads))
+        )
 
     @classmethod
     def normal(cls, table: MixedTable) -> NumericEncoding:
@@ -262,34 +272,45 @@ class NumericEncoding:
     def apply(self, table: MixedTable, *, shared: bool = False) -> MixedTable:
         """Return the derived table; each row is encoded independently of the others.
 
-        A value that is not one of the known categories becomes missing. The score of a number is interpolated between the knots, and is
-        that of the nearest knot outside their range; the rows of the fit are encoded with the same knots.
+        A value that is not one of the known categories becomes missing. The score of a number is interpolated
+        between the knots, and is that of the nearest knot outside their range; the rows of the fit are
+        encoded with the same knots.
 
         Parameters
         ----------
         table : MixedTable
         shared : bool, default=False
-            Where at most half of the numeric columns change, the others stay in the block of `table`, and ``numeric`` of the result is
-            `craftc._kernels.moments.Columns`, which can be read by rows. It saves a copy of a long table.
+            Where at most half of the numeric columns change, the others stay in the block of `table`, and
+            ``numeric`` of the result is `craftc._kernels.moments.Columns`, which can be read by rows. It
+            saves a copy of a long table.
         """
         given = self.input_schema
         if table.schema is not given and table.schema != given:
             raise ValueError(
-                "This table has another schema than the table that the encoding was fitted on; build it with `schema.encode`."
+                "This table has another schema than the table that the encoding was fitted on; build it "
+                "with `schema.encode`."
             )
         if self.identity:
             return table
         schema, source = self._derived
         n, first = len(table), np.searchsorted(source, np.arange(given.n_columns))
         numbers = schema.numeric_index.tolist()
-        left = {first[j]: d for d, j in enumerate(given.numeric_index) if self.recipes[d].untouched} if shared else {}
+        left = (
+            {first[j]: d for d, j in enumerate(given.numeric_index) if self.recipes[d].untouched}
+            if shared
+            else {}
+        )
         if 2 * len(left) < len(numbers):
             left = {}
         written = [k for k in numbers if k not in left]
         numeric = table._empty_block((n, len(written)), table.numeric.dtype)
-        kept = len(schema.categorical_index) == len(given.categorical_index)  # no column becomes a category: the table's own codes
+        kept = len(schema.categorical_index) == len(
+            given.categorical_index
+        )  # no column becomes a category: the table's own codes
         # a derived column has at most 10 levels, so the dtype of the codes suffices
-        codes = table.codes if kept else table._empty_block((n, len(schema.categorical_index)), table.codes.dtype)
+        codes = (
+            table.codes if kept else table._empty_block((n, len(schema.categorical_index)), table.codes.dtype)
+        )
         place = {k: (numeric, d) for d, k in enumerate(written)}
         place |= {k: (codes, d) for d, k in enumerate(schema.categorical_index.tolist())}
         for start in range(0, n, _ROWS):
@@ -328,33 +349,47 @@ class NumericEncoding:
         recipes = tuple(map(Recipe.from_dict, state["recipes"]))
         if len(recipes) != len(schema.numeric_index):
             raise ValueError(
-                f"The encoding has {len(recipes)} numeric column(s) and the schema {len(schema.numeric_index)}; restore both from the same "
+                f"The encoding has {len(recipes)} numeric column(s) and the schema "
+                f"{len(schema.numeric_index)}; restore both from the same "
                 "model."
             )
         return cls(schema, recipes)
 
 
 def recipe_of(cells: NDArray[Any], weight: Integers | None, mode: str) -> Recipe:
-    """The encoding of a column with these cells, by the rules of "auto" or "rank"; `weight`: integers of the rows."""
+    """The encoding of a column with these cells, by the rules of "auto" or "rank"; `weight`: integers of the
+    rows.
+    """
     if len(cells) > SAMPLED_ABOVE:
         values, counts = _sampled_tally(cells, weight)
         exact = few_values(cells, weight) if may_be_few(values) else None
         return decide(*(exact or (values, counts)), mode)
-    if mode == "auto" and weight is None and _clearly_continuous(cells) and not _far_from_normal(_present(cells), *_range(cells)):
+    if (
+        mode == "auto"
+        and weight is None
+        and _clearly_continuous(cells)
+        and not _far_from_normal(_present(cells), *_range(cells))
+    ):
         return Recipe()
     return decide(*tally(cells, weight), mode)
 
 
 def _clearly_continuous(cells: NDArray[Any]) -> bool:
-    """Whether a sample of a long column shows more distinct values than a category may have, and none near the share of a spike.
+    """Whether a sample of a long column shows more distinct values than a category may have, and none near
+    the share of a spike.
 
-    It saves the sort of the column. A value of a fifth of the cells would have to be in less than a tenth of the sample.
+    It saves the sort of the column. A value of a fifth of the cells would have to be in less than a tenth of
+    the sample.
     """
     if len(cells) <= 16 * _SAMPLE:
         return False
     sample = cells[spread(len(cells), _SAMPLE, 0, TableStream.TALLY_SAMPLE)]
     counts = np.unique(sample[sample == sample], return_counts=True)[1]
-    return bool(len(counts) > MAX_DISCRETE_VALUES and counts.sum() > _SAMPLE // 4 and 2 * SPIKE_SHARE_INVERSE * counts.max() < counts.sum())
+    return bool(
+        len(counts) > MAX_DISCRETE_VALUES
+        and counts.sum() > _SAMPLE // 4
+        and 2 * SPIKE_SHARE_INVERSE * counts.max() < counts.sum()
+    )
 
 
 def _present(cells: NDArray[Any]) -> Callable[[], Iterator[tuple[Floats, Any]]]:
@@ -374,7 +409,9 @@ def _range(cells: NDArray[Any]) -> tuple[float, float]:
 
 
 def sampled_rows(n: int) -> NDArray[np.intp]:
-    """The rows by which a column of n > 2^20 rows is represented: they show shares to about .001, and ranks to less than a knot."""
+    """The rows by which a column of n > 2^20 rows is represented: they show shares to about .001, and ranks
+    to less than a knot.
+    """
     rows: NDArray[np.intp] = spread(n, min(n, SAMPLED_ABOVE), 0, TableStream.QUANTILE_SAMPLE)
     return rows
 
@@ -389,7 +426,8 @@ def _sampled_tally(cells: NDArray[Any], weight: Integers | None) -> tuple[NDArra
 
 
 def decide(values: NDArray[Any], counts: NDArray[Any], mode: str) -> Recipe:
-    """Apply the rules of "auto" or "rank", see the module's docstring, to a column with these distinct values and weights.
+    """Apply the rules of "auto" or "rank", see the module's docstring, to a column with these distinct values
+    and weights.
 
     `counts`, the weights, may be overwritten.
     """
@@ -428,7 +466,10 @@ def _far_from_normal(slices: Callable[[], Iterator[tuple[Floats, Any]]], low: fl
     def scaled(values: Floats) -> Floats:
         return np.asarray((values - middle) / half)
 
-    n = sum(counts * len(values) if isinstance(counts, int) else int(counts.sum(dtype=np.int64)) for values, counts in slices())
+    n = sum(
+        counts * len(values) if isinstance(counts, int) else int(counts.sum(dtype=np.int64))
+        for values, counts in slices()
+    )
     second = third = fourth = 0.0
     with np.errstate(over="ignore"):  # NumPy 1.26 reports an overflow when it divides subnormal numbers
         mean = sum(float((counts * scaled(values)).sum()) for values, counts in slices()) / n
@@ -443,11 +484,13 @@ def _far_from_normal(slices: Callable[[], Iterator[tuple[Floats, Any]]], low: fl
 
 
 def _knots(values: NDArray[Any], counts: NDArray[Any]) -> tuple[Floats, Floats]:
-    """At most 4096 of distinct values in ascending order, including both ends, and their normal scores Phi^-1((midrank - 1/2) / n).
+    """At most 4096 of distinct values in ascending order, including both ends, and their normal scores
+    Phi^-1((midrank - 1/2) / n).
 
-    The knots are the values nearest to evenly spaced scores. Evenly spaced shares would leave two knots for the tails. The error of a score
-    is at most a few steps of (range of the scores) / 4095, about .002. The counts are overwritten with their cumulative sums, and scores
-    are computed only where a knot is searched: a long column has a million of them.
+    The knots are the values nearest to evenly spaced scores. Evenly spaced shares would leave two knots for
+    the tails. The error of a score is at most a few steps of (range of the scores) / 4095, about .002. The
+    counts are overwritten with their cumulative sums, and scores are computed only where a knot is searched:
+    a long column has a million of them.
     """
     ends = np.cumsum(counts, dtype=counts.dtype, out=counts)  # whole numbers below 2^53
 

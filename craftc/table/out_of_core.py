@@ -1,7 +1,9 @@
-"""Tables that are read in batches and kept in scratch files: Parquet and Arrow files, datasets, and streams of record batches.
+"""Tables that are read in batches and kept in scratch files: Parquet and Arrow files, datasets, and streams
+of record batches.
 
-The batches are decoded once. Numbers go to their final block. Categories go to a block of provisional codes, numbered by first appearance,
-and are translated when all levels are known. The result equals that of `MixedTable.from_data` for the whole table in memory.
+The batches are decoded once. Numbers go to their final block. Categories go to a block of provisional codes,
+numbered by first appearance, and are translated when all levels are known. The result equals that of
+`MixedTable.from_data` for the whole table in memory.
 """
 
 from __future__ import annotations
@@ -26,7 +28,9 @@ _NEEDS = "Reading {} needs pyarrow: pip install 'craftc[app]'."
 
 
 def is_out_of_core(X: Any) -> bool:
-    """Whether an input is a path of Parquet or Arrow files (or a list of paths), a dataset, or a stream of record batches."""
+    """Whether an input is a path of Parquet or Arrow files (or a list of paths), a dataset, or a stream of
+    record batches.
+    """
     if isinstance(X, str | os.PathLike):
         return True
     if isinstance(X, list | tuple) and X and all(isinstance(path, str | os.PathLike) for path in X):
@@ -38,7 +42,9 @@ def is_out_of_core(X: Any) -> bool:
 
 
 def files_of(paths: Any) -> list[str]:
-    """The Parquet or Arrow files that a path, a pattern, a folder or a list of these names, in the order in which they are read."""
+    """The Parquet or Arrow files that a path, a pattern, a folder or a list of these names, in the order in
+    which they are read.
+    """
     return list(_dataset(paths).files)
 
 
@@ -74,7 +80,11 @@ def decoded_size(paths: Any) -> int:
     size = 0
     for fragment in _dataset(paths).get_fragments():
         groups = getattr(fragment, "row_groups", None)
-        size += os.path.getsize(fragment.path) if groups is None else sum(group.total_byte_size for group in groups)
+        size += (
+            os.path.getsize(fragment.path)
+            if groups is None
+            else sum(group.total_byte_size for group in groups)
+        )
     return size
 
 
@@ -107,7 +117,9 @@ class Blocks:
     _provisional: Array
 
     def codes(self, final: Sequence[Array], n_levels: Array) -> Array:
-        """(n, q) codes in a scratch file, from the final code of every value of every column, the missing value last."""
+        """(n, q) codes in a scratch file, from the final code of every value of every column, the missing
+        value last.
+        """
         dtype = np.uint8 if max(n_levels, default=0) < 256 else np.uint16
         codes = self.scratch.empty(self._provisional.shape, dtype)
         code_of = np.zeros((len(final), _NO_CODE + 1), dtype)
@@ -120,7 +132,13 @@ class Blocks:
         return codes
 
 
-def read_blocks(X: Any, categorical: Any, dtype: Any, columns: Sequence[str] | None, scratch: str | os.PathLike[str] | None) -> Blocks:
+def read_blocks(
+    X: Any,
+    categorical: Any,
+    dtype: Any,
+    columns: Sequence[str] | None,
+    scratch: str | os.PathLike[str] | None,
+) -> Blocks:
     """Decode all batches once; the parameters are those of `MixedTable.from_parquet`."""
     batches = Batches(X, columns)
     mask = column_mask(categorical, batches.names)
@@ -150,12 +168,24 @@ def read_blocks(X: Any, categorical: Any, dtype: Any, columns: Sequence[str] | N
             place.write(provisional, codes)
             n += len(block)
         if not n:
-            raise ValueError(f"Found array with 0 sample(s) (shape=(0, {len(batches.names)})) while a minimum of 1 is required.")
+            raise ValueError(
+                f"Found array with 0 sample(s) (shape=(0, {len(batches.names)})) while a minimum of 1 is "
+                "required."
+            )
         numeric = mapped(numbers, (n, len(numeric_index)), numeric_type)
         provisional_codes = mapped(provisional, (n, len(levels)), np.uint16)
     n_missing[categorical_index] = [each.n_missing for each in levels]
     columns_of_levels = [each.column(n) for each in levels]
-    return Blocks(batches.names, numeric_index, categorical_index, numeric, columns_of_levels, n_missing, place, provisional_codes)
+    return Blocks(
+        batches.names,
+        numeric_index,
+        categorical_index,
+        numeric,
+        columns_of_levels,
+        n_missing,
+        place,
+        provisional_codes,
+    )
 
 
 def located(error: TypeError | ValueError, where: str) -> TypeError | ValueError:
@@ -209,9 +239,14 @@ class _Levels:
     def _number_of(self, value: Level) -> int:
         number = self.number.setdefault(value, len(self.number))
         if number >= MAX_LEVELS:
-            different = ", a different text in nearly every row" if self.may_be_id and self.n_present < 2 * MAX_LEVELS else ""
+            different = (
+                ", a different text in nearly every row"
+                if self.may_be_id and self.n_present < 2 * MAX_LEVELS
+                else ""
+            )
             raise ValueError(
-                f"Column {self.name!r} has more than {MAX_LEVELS} levels{different}, but at most {MAX_LEVELS} are supported; drop it, "
+                f"Column {self.name!r} has more than {MAX_LEVELS} levels{different}, but at most "
+                f"{MAX_LEVELS} are supported; drop it, "
                 "merge rare levels, or convert the column to numbers."
             )
         return number
@@ -227,7 +262,8 @@ class _Levels:
 class Batches:
     """Record batches of files, a dataset or a stream, in order, and the columns that all of them have.
 
-    Iteration yields the name of the file (empty for a stream) and a pyarrow table of its columns in a fixed order.
+    Iteration yields the name of the file (empty for a stream) and a pyarrow table of its columns in a fixed
+    order.
 
     Attributes
     ----------
@@ -250,7 +286,9 @@ class Batches:
         except ImportError as error:
             raise ImportError(_NEEDS.format("Parquet files")) from error
         self._reader = X if isinstance(X, pa.RecordBatchReader) else None
-        self.fragments: list[tuple[str, Any, dict[str, Any]]] = []  # path, fragment, columns that the names of its folders give
+        self.fragments: list[
+            tuple[str, Any, dict[str, Any]]
+        ] = []  # path, fragment, columns that the names of its folders give
         if self._reader is not None:
             schemas = [("", self._reader.schema)]
         else:
@@ -262,7 +300,11 @@ class Batches:
                 path = getattr(fragment, "path", "")
                 schema = _physical_schema(path, fragment)
                 keys = ds.get_partition_keys(fragment.partition_expression)
-                constant = {name: pa.scalar(keys[name], dataset.schema.field(name).type) for name in keys if name not in schema.names}
+                constant = {
+                    name: pa.scalar(keys[name], dataset.schema.field(name).type)
+                    for name in keys
+                    if name not in schema.names
+                }
                 for name in constant:
                     schema = schema.append(dataset.schema.field(name))
                 self.fragments.append((path, fragment, constant))
@@ -271,9 +313,14 @@ class Batches:
             raise ValueError("The dataset has no files.")
         self.names = _common_names(schemas, columns)
         described = [[_describe(path, schema.field(name)) for name in self.names] for path, schema in schemas]
-        self.kinds = [_common_kind(name, each, schemas) for name, each in zip(self.names, zip(*described, strict=True), strict=True)]
+        self.kinds = [
+            _common_kind(name, each, schemas)
+            for name, each in zip(self.names, zip(*described, strict=True), strict=True)
+        ]
         self.is_text = [any(kind == "text" for kind, _ in each) for each in zip(*described, strict=True)]
-        self.narrow = [all(narrow for kind, narrow in each if kind != "empty") for each in zip(*described, strict=True)]
+        self.narrow = [
+            all(narrow for kind, narrow in each if kind != "empty") for each in zip(*described, strict=True)
+        ]
 
     def __iter__(self) -> Iterator[tuple[str, Any]]:
         import pyarrow as pa
@@ -288,7 +335,10 @@ class Batches:
             try:
                 for batch in _batches_of(fragment, inside):
                     if len(batch):
-                        yield path, _completed(pa.Table.from_batches([batch]).select(inside), constant, self.names)
+                        yield (
+                            path,
+                            _completed(pa.Table.from_batches([batch]).select(inside), constant, self.names),
+                        )
             except (OSError, pa.ArrowInvalid) as error:
                 raise OSError(f"{path!r} cannot be read: {error}") from error
             pa.default_memory_pool().release_unused()  # which pyarrow would keep
@@ -344,7 +394,16 @@ def file_parts(batches: Batches, most_rows: int) -> list[FilePart]:
     for path, fragment, constant in batches.fragments:
         path = os.path.abspath(path)
         if not isinstance(fragment, ds.ParquetFileFragment):
-            parts.append(FilePart(path, fragment.format.default_extname, None, batches.names, constant, fragment.count_rows()))
+            parts.append(
+                FilePart(
+                    path,
+                    fragment.format.default_extname,
+                    None,
+                    batches.names,
+                    constant,
+                    fragment.count_rows(),
+                )
+            )
             continue
         groups: list[int] = []
         n_rows = 0
@@ -374,7 +433,9 @@ def _batches_of(fragment: Any, names: list[str]) -> Iterator[Any]:
     import pyarrow.parquet as pq
 
     if not isinstance(fragment, ds.ParquetFileFragment):
-        yield from fragment.to_batches(columns=names, batch_size=_ROWS, batch_readahead=2, fragment_readahead=1)
+        yield from fragment.to_batches(
+            columns=names, batch_size=_ROWS, batch_readahead=2, fragment_readahead=1
+        )
         return
     groups = [group.id for group in fragment.row_groups]
     with fragment.open() as file, pq.ParquetFile(file, buffer_size=_BUFFER, pre_buffer=False) as content:
@@ -393,8 +454,13 @@ def _dataset(paths: Any) -> Any:
         raise ValueError("An empty list of paths was passed; pass at least one path.")
     for path in [paths] if isinstance(paths, str | os.PathLike) else paths:
         text = os.fspath(path)
-        if os.path.splitext(text)[1] and not (_format_of(text) or glob.has_magic(text) or os.path.isdir(text)):
-            raise TypeError(f"A file that is not Parquet or Arrow was passed; pass the table craftc.read_table({text[:200]!r}).")
+        if os.path.splitext(text)[1] and not (
+            _format_of(text) or glob.has_magic(text) or os.path.isdir(text)
+        ):
+            raise TypeError(
+                "A file that is not Parquet or Arrow was passed; pass the table "
+                f"craftc.read_table({text[:200]!r})."
+            )
         if os.path.isdir(text):
             found = _files_in(text)
         elif os.path.isfile(text):
@@ -402,29 +468,47 @@ def _dataset(paths: Any) -> Any:
         else:
             matches = glob.glob(text, recursive=True)
             found = [each for each in matches if os.path.isfile(each)]
-            for folder in matches:  # as Spark writes a table; those that the pattern enters itself are not read twice
+            for (
+                folder
+            ) in matches:  # as Spark writes a table; those that the pattern enters itself are not read twice
                 if os.path.isdir(folder) and _format_of(folder):
                     found += [each for each in _files_in(folder) if each not in found]
         if not found:
-            raise FileNotFoundError(f"No Parquet, Feather or Arrow file matches {text!r}; pass the path of a file or folder, or a pattern.")
+            raise FileNotFoundError(
+                f"No Parquet, Feather or Arrow file matches {text!r}; pass the path of a file or folder, or "
+                "a pattern."
+            )
         files += sorted(found)
     formats = {_format_of(file) for file in files}
     if None in formats or len(formats) > 1:
         other = next((file for file in files if not _format_of(file)), None)
-        problem = f"{other!r} is of another kind" if other else f"several kinds were found ({', '.join(sorted(map(str, formats)))})"
+        problem = (
+            f"{other!r} is of another kind"
+            if other
+            else f"several kinds were found ({', '.join(sorted(map(str, formats)))})"
+        )
         raise ValueError(
-            f"Files are read in batches if all are Parquet (.parquet) or all Arrow (.arrow, .feather), but {problem}; craftc.read_table "
+            "Files are read in batches if all are Parquet (.parquet) or all Arrow (.arrow, .feather), but "
+            f"{problem}; craftc.read_table "
             "reads other files."
         )
-    return ds.dataset(files, schema=pa.schema([]), format=formats.pop())  # the schema of each file is read by itself
+    return ds.dataset(
+        files, schema=pa.schema([]), format=formats.pop()
+    )  # the schema of each file is read by itself
 
 
 def _files_in(folder: str) -> list[str]:
-    """The files of a folder and of those in it; as elsewhere, names that begin with an underscore or a dot are no part of a table."""
+    """The files of a folder and of those in it; as elsewhere, names that begin with an underscore or a dot
+    are no part of a table.
+    """
     found = []
     for parent, folders, names in os.walk(folder):
         folders[:] = [name for name in folders if not name.startswith(("_", "."))]
-        found += [os.path.join(parent, name) for name in names if _format_of(name) and not name.startswith(("_", "."))]
+        found += [
+            os.path.join(parent, name)
+            for name in names
+            if _format_of(name) and not name.startswith(("_", "."))
+        ]
     return found
 
 
@@ -442,7 +526,9 @@ def _physical_schema(path: str, fragment: Any) -> Any:
 
 
 def _common_names(schemas: Sequence[tuple[str, Any]], columns: Sequence[str] | None) -> tuple[str, ...]:
-    """The columns of the first file, or those that were asked for; every file must have them, and no others unless some were chosen."""
+    """The columns of the first file, or those that were asked for; every file must have them, and no others
+    unless some were chosen.
+    """
     first, schema = schemas[0]
     if isinstance(columns, str):
         raise TypeError(f"columns must be a sequence of names, got {columns!r}; pass [{columns!r}].")
@@ -452,20 +538,35 @@ def _common_names(schemas: Sequence[tuple[str, Any]], columns: Sequence[str] | N
         raise ValueError(f"Column names must be unique, got {list(names)}; rename the columns.")
     for path, each in schemas:
         absent = [name for name in names if name not in each.names]
-        extra = [name for name in each.names if name not in names and name not in index] if columns is None else []
+        extra = (
+            [name for name in each.names if name not in names and name not in index]
+            if columns is None
+            else []
+        )
         if len(set(each.names)) < len(each.names):
-            raise ValueError(f"{path or 'The stream'}: column names must be unique, got {list(each.names)}; rename the columns.")
+            raise ValueError(
+                f"{path or 'The stream'}: column names must be unique, got {list(each.names)}; rename the "
+                "columns."
+            )
         if absent:
-            raise ValueError(f"{path or 'The stream'} lacks column {absent[0]!r}" + (f", which {first} has." if columns is None else "."))
+            raise ValueError(
+                f"{path or 'The stream'} lacks column {absent[0]!r}"
+                + (f", which {first} has." if columns is None else ".")
+            )
         if extra:
-            raise ValueError(f"{path} has column {extra[0]!r}, which {first} lacks; name the columns to use, or rewrite the file.")
+            raise ValueError(
+                f"{path} has column {extra[0]!r}, which {first} lacks; name the columns to use, or rewrite "
+                "the file."
+            )
     if not names:
         raise ValueError("Found array with 0 feature(s) (shape=(0, 0)) while a minimum of 1 is required.")
     return names
 
 
 def _stored_index(schema: Any) -> set[str]:
-    """The columns that hold the index of a data frame, which pandas has written; it is no column of the table."""
+    """The columns that hold the index of a data frame, which pandas has written; it is no column of the
+    table.
+    """
     return {name for name in (schema.pandas_metadata or {}).get("index_columns", ()) if isinstance(name, str)}
 
 
@@ -478,14 +579,17 @@ def _describe(path: str, field: Any) -> tuple[str, bool]:
         return "level", False
     if types.is_boolean(kind):
         return "level", False
-    if types.is_string(kind) or types.is_large_string(kind) or str(kind) == "string_view":  # pyarrow 15 has no test for views
+    if (
+        types.is_string(kind) or types.is_large_string(kind) or str(kind) == "string_view"
+    ):  # pyarrow 15 has no test for views
         return "text", False
     if types.is_null(kind):
         return "empty", False
     if types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind):
         return "number", types.is_float16(kind) or types.is_float32(kind)
     raise TypeError(
-        f"Column {field.name!r} of {path or 'the stream'} has dtype {kind}, which is neither numeric nor categorical; convert it (a date "
+        f"Column {field.name!r} of {path or 'the stream'} has dtype {kind}, which is neither numeric nor "
+        "categorical; convert it (a date "
         "to days or a month, a list to several columns), or choose other columns."
     )
 
@@ -497,16 +601,26 @@ def _family(kind: Any) -> str:
     values = kind.value_type if types.is_dictionary(kind) else kind
     if types.is_boolean(values):
         return "boolean"
-    return "level of numbers" if types.is_integer(values) or types.is_floating(values) or types.is_decimal(values) else "level"
+    return (
+        "level of numbers"
+        if types.is_integer(values) or types.is_floating(values) or types.is_decimal(values)
+        else "level"
+    )
 
 
 def _common_kind(name: str, found: Sequence[tuple[str, bool]], schemas: Sequence[tuple[str, Any]]) -> str:
     """The kind of a column in all files."""
     kinds = ["level" if kind == "text" else kind for kind, _ in found]
-    families = [kind if kind != "level" else _family(schema.field(name).type) for kind, (_, schema) in zip(kinds, schemas, strict=True)]
+    families = [
+        kind if kind != "level" else _family(schema.field(name).type)
+        for kind, (_, schema) in zip(kinds, schemas, strict=True)
+    ]
     decided = next((kind for kind in kinds if kind != "empty"), "number")
     family = next((family for family in families if family != "empty"), "number")
     for own, (path, schema) in zip(families, schemas, strict=True):
         if own not in (family, "empty"):
-            raise TypeError(f"Column {name!r} holds {schema.field(name).type} in {path}, but other types in other files; convert it.")
+            raise TypeError(
+                f"Column {name!r} holds {schema.field(name).type} in {path}, but other types in other "
+                "files; convert it."
+            )
     return decided

@@ -1,4 +1,6 @@
-"""Distinct values of numeric columns and their weights, in little memory: a long column has as many as it has rows."""
+"""Distinct values of numeric columns and their weights, in little memory: a long column has as many as it has
+rows.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,8 @@ _ROWS = 1 << 15  # rows of a slice
 def tally(cells: NDArray[Any], weight: Integers | None) -> tuple[NDArray[Any], NDArray[Any]]:
     """Distinct observed values of rows with weight > 0, ascending, and the integer weight of each.
 
-    Values keep the type of the cells, and counts of rows are 32-bit integers where these suffice: a long column has a million of them.
+    Values keep the type of the cells, and counts of rows are 32-bit integers where these suffice: a long
+    column has a million of them.
     """
     present = cells == cells
     if weight is not None:
@@ -40,7 +43,9 @@ def _runs(cells: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
     n, m = len(cells), 0
     if not n:
         return np.empty(0), np.empty(0, np.int64)
-    first: NDArray[np.signedinteger[Any]] = np.empty(n + 1, np.int32 if n <= np.iinfo(np.int32).max else np.int64)
+    first: NDArray[np.signedinteger[Any]] = np.empty(
+        n + 1, np.int32 if n <= np.iinfo(np.int32).max else np.int64
+    )
     last = np.nan
     for start in range(0, n, _ROWS):
         part = cells[start : start + _ROWS]
@@ -59,7 +64,9 @@ def _runs(cells: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
 
 
 def may_be_few(values: NDArray[Any]) -> bool:
-    """Whether a sample shows so few distinct values that the column is tallied exactly: the categories of a column must all be known."""
+    """Whether a sample shows so few distinct values that the column is tallied exactly: the categories of a
+    column must all be known.
+    """
     return len(values) <= _FEW_VALUES
 
 
@@ -69,8 +76,12 @@ def few_values(cells: NDArray[Any], weight: Integers | None) -> tuple[NDArray[An
     return joined_tally(tally(cells[part], None if weight is None else weight[part]) for part in slices)
 
 
-def joined_tally(tallies: Iterable[tuple[NDArray[Any], NDArray[Any]] | None]) -> tuple[NDArray[Any], NDArray[Any]] | None:
-    """The tally of several parts of a column; None if there are many distinct values in all, or already in one part (None)."""
+def joined_tally(
+    tallies: Iterable[tuple[NDArray[Any], NDArray[Any]] | None],
+) -> tuple[NDArray[Any], NDArray[Any]] | None:
+    """The tally of several parts of a column; None if there are many distinct values in all, or already in
+    one part (None).
+    """
     total: dict[float, int] = {}
     for part in tallies:
         if part is None:

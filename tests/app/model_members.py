@@ -1,4 +1,6 @@
-"""Members of model files, written anew for tests: with the checksum of their contents, or with that of the contents before a change."""
+"""Members of model files, written anew for tests: with the checksum of their contents, or with that of the
+contents before a change.
+"""
 
 from __future__ import annotations
 
@@ -25,12 +27,16 @@ def members_of(path):
 
 def arrays_of(path):
     """The arrays of a model file without its checksum."""
-    return {name: np.load(io.BytesIO(member)) for name, member in members_of(path).items() if name != "checksum"}
+    return {
+        name: np.load(io.BytesIO(member)) for name, member in members_of(path).items() if name != "checksum"
+    }
 
 
 def checksum_of(members):
     """The checksum of members, as a member."""
-    return checksum_of_digests({name: hashlib.sha256(member).hexdigest() for name, member in members.items() if name != "checksum"})
+    return checksum_of_digests(
+        {name: hashlib.sha256(member).hexdigest() for name, member in members.items() if name != "checksum"}
+    )
 
 
 def checksum_of_digests(digests):

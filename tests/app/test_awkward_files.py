@@ -1,4 +1,6 @@
-"""Files as people have them, one case each: what `craftc cluster` says, and that the same rows give the same clusters."""
+"""Files as people have them, one case each: what `craftc cluster` says, and that the same rows give the same
+clusters.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,14 @@ def people(n=120):
     rows = []
     for i in range(n):
         g = i % 2
-        rows.append([["male", "female"][g], f"{rng.gauss(30 + 25 * g, 4):.1f}", f"{rng.gauss(20 + 60 * g, 5):.2f}", ["A", "B", "C"][i % 3]])
+        rows.append(
+            [
+                ["male", "female"][g],
+                f"{rng.gauss(30 + 25 * g, 4):.1f}",
+                f"{rng.gauss(20 + 60 * g, 5):.2f}",
+                ["A", "B", "C"][i % 3],
+            ]
+        )
     return rows
 
 
@@ -94,11 +103,23 @@ ODD = {
         with_column("paid", lambda i: f'"${1200 + 37 * (i * i % 50):,}"'),
         "'paid' was read as numbers: '$' removed; thousands separators removed.",
     ),
-    "euro behind": (with_column("paid", lambda i: f'"{3 + i % 40},50 €"'), "'paid' was read as numbers: '€' removed; decimal commas."),
-    "per cent": (with_column("rate", lambda i: f"{1 + i % 40}.{i % 7}%"), "'rate' was read as numbers: '%' removed."),
+    "euro behind": (
+        with_column("paid", lambda i: f'"{3 + i % 40},50 €"'),
+        "'paid' was read as numbers: '€' removed; decimal commas.",
+    ),
+    "per cent": (
+        with_column("rate", lambda i: f"{1 + i % 40}.{i % 7}%"),
+        "'rate' was read as numbers: '%' removed.",
+    ),
     "units": (with_column("way", lambda i: f"{1 + i % 40} km"), "'way' was read as numbers: 'km' removed."),
-    "parentheses": (with_column("net", lambda i: f"({3 + i % 40}.20)"), "numbers in parentheses are negative"),
-    "bounds": (with_column("lab", lambda i: "<5" if i % 9 == 0 else f"{5 + i % 40}.5"), "bounds such as '<5' taken as their number"),
+    "parentheses": (
+        with_column("net", lambda i: f"({3 + i % 40}.20)"),
+        "numbers in parentheses are negative",
+    ),
+    "bounds": (
+        with_column("lab", lambda i: "<5" if i % 9 == 0 else f"{5 + i % 40}.5"),
+        "bounds such as '<5' taken as their number",
+    ),
     "a few words": (
         with_column("years", lambda i: ["thirty", "40 years"][i] if i < 2 else f"{20 + i % 40}"),
         "2 cells that cannot be read became missing: 'thirty', '40 years'",
@@ -119,13 +140,22 @@ ODD = {
         "'serial' has a different whole number in every row; leave it out if it is an id.",
     ),
     "named ids": (with_column("customer_id", lambda i: str(10_000 + (i * 7919) % 65_537)), "customer_id"),
-    "zip codes": (with_column("zip", lambda i: f"{501 + i % 30:05d}"), "'zip' holds codes with leading zeros and is categorical."),
-    "yyyymmdd": (with_column("day", lambda i: f"2024{1 + i % 12:02d}{1 + i % 28:02d}"), "'day' holds dates and was replaced by"),
+    "zip codes": (
+        with_column("zip", lambda i: f"{501 + i % 30:05d}"),
+        "'zip' holds codes with leading zeros and is categorical.",
+    ),
+    "yyyymmdd": (
+        with_column("day", lambda i: f"2024{1 + i % 12:02d}{1 + i % 28:02d}"),
+        "'day' holds dates and was replaced by",
+    ),
     "epoch": (
         with_column("created_at", lambda i: str(1_700_000_000 + 86_400 * (i % 90) + 17 * i)),
         "'created_at' holds dates and was replaced by",
     ),
-    "ISO dates": (with_column("day", lambda i: f"2024-{1 + i % 12:02d}-{1 + i % 28:02d}"), "'day' holds dates and was replaced by"),
+    "ISO dates": (
+        with_column("day", lambda i: f"2024-{1 + i % 12:02d}-{1 + i % 28:02d}"),
+        "'day' holds dates and was replaced by",
+    ),
     "ISO dates and n/a": (
         with_column("day", lambda i: "n/a" if i % 9 == 0 else f"2024-{1 + i % 12:02d}-{1 + i % 28:02d}"),
         "'day' holds dates and was replaced by",
@@ -134,9 +164,15 @@ ODD = {
         with_column("day", lambda i: f'"{["Jan", "Feb", "Mar"][i % 3]} {1 + i % 28:02d}, 2024"'),
         "'day' holds dates and was replaced by",
     ),
-    "months": (with_column("month", lambda i: f"2024-{1 + i % 12:02d}"), "'month' holds dates and was replaced by"),
+    "months": (
+        with_column("month", lambda i: f"2024-{1 + i % 12:02d}"),
+        "'month' holds dates and was replaced by",
+    ),
     "times": (with_column("at", lambda i: f"{i % 24:02d}:{i % 60:02d}"), "'at' holds times of day"),
-    "free text": (with_column("remark", lambda i: f"remark number {i} of many"), "not used (a different text in every row): remark"),
+    "free text": (
+        with_column("remark", lambda i: f"remark number {i} of many"),
+        "not used (a different text in every row): remark",
+    ),
     "sentinel": (
         with_column("income", lambda i: "-999" if i % 9 == 0 else str(20 + i % 40)),
         "'income' has -999 in 14 rows, far from its other numbers; --na '-999' makes it missing.",
@@ -149,8 +185,14 @@ NONE = {
     "names only": (text([]), "has no rows below its column names; add at least one"),
     "blank lines only": ("\n\n\n", "is empty"),
     "binary": (bytes(range(256)) * 9, "is not a text file"),
-    "ragged line": (text([*ROWS[:5], [*ROWS[5], "x"], *ROWS[6:]]), "line 7 has 5 cells, the lines before have 4"),
-    "unclosed quote": (text([*ROWS[:5], ['"male', *ROWS[5][1:]], *ROWS[6:]]), "a quote that opens in line 7 is not closed"),
+    "ragged line": (
+        text([*ROWS[:5], [*ROWS[5], "x"], *ROWS[6:]]),
+        "line 7 has 5 cells, the lines before have 4",
+    ),
+    "unclosed quote": (
+        text([*ROWS[:5], ['"male', *ROWS[5][1:]], *ROWS[6:]]),
+        "a quote that opens in line 7 is not closed",
+    ),
     "pickle": (b"\x80\x04\x95\x10\x00\x00\x00\x00\x00\x00\x00}\x94.", "is not a text file"),
     "old Excel": (b"\xd0\xcf\x11\xe0" + bytes(600), "save the table as .xlsx or .csv"),
 }

@@ -49,9 +49,7 @@ def fails(run):
 def strange(tmp_path):
     """A TSV of strange column names, missing values, an id, dates and an empty column."""
     rng = random.Random(3)
-    rows = [
-        ["Kunden Nr.", "=SUM(A1)", 'say "hi", ok', "größe in €", "日本語", "visit", "blank", "n"]
-    ]
+    rows = [["Kunden Nr.", "=SUM(A1)", 'say "hi", ok', "größe in €", "日本語", "visit", "blank", "n"]]
     for i in range(90):
         g = i % 3
         rows.append(
@@ -60,9 +58,7 @@ def strange(tmp_path):
                 ["low", "mid", "NA"][g],
                 f"{rng.gauss(3 * g, 1):.2f}" if rng.random() > 0.2 else "NA",
                 f"{rng.gauss(170 + 9 * g, 3):.0f}",
-                ["東京", "大阪", "名古屋の非常に長い名前のレベル" * 3][g]
-                if rng.random() > 0.1
-                else "?",
+                ["東京", "大阪", "名古屋の非常に長い名前のレベル" * 3][g] if rng.random() > 0.1 else "?",
                 f"2024-{1 + i % 12:02d}-{1 + i % 28:02d}",
                 "",
                 ["", "?", "1", "2", "3"][i % 5],
@@ -104,7 +100,8 @@ def test_heart(run, tmp_path):
         "not used (the target): class",
         "2 clusters, largest first",
         "Fewer clusters: 1 costs 1",
-        "Columns that depend on each other describe this table better than groups of rows: links between columns save 1",
+        "Columns that depend on each other describe this table better than groups of rows: links between "
+        "columns save 1",
         "strongest links: oldpeak - slope, max_hr - ",
         "purity 0.8",
         "NMI 0.",
@@ -143,7 +140,12 @@ def test_same_command_same_output(run, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("factor", "message"), [("much", "--price-factor: must be auto or a number > 0, got 'much'"), ("0", "got 0.0"), ("nan", "got nan")]
+    ("factor", "message"),
+    [
+        ("much", "--price-factor: must be auto or a number > 0, got 'much'"),
+        ("0", "got 0.0"),
+        ("nan", "got nan"),
+    ],
 )
 def test_price_factors_that_make_no_sense(run, factor, message):
     code, said, err = run("cluster", HEART, "--price-factor", factor)
@@ -165,7 +167,10 @@ def test_given_number_of_clusters(run):
     ]
     listed = said[said.index("Fewer clusters: ") : said.index(" cluster name ")].replace(" nats", "")
     assert listed.startswith(f"Fewer clusters: {', '.join(words)}, …".replace(" nats", ""))
-    assert " Fewer clusters describe the table better. 2 clusters keep 90 % of what the best partition saves: " in listed
+    assert (
+        " Fewer clusters describe the table better. 2 clusters keep 90 % of what the best partition saves: "
+        in listed
+    )
     assert model.suggested_n_clusters_ == 2
     assert "1 cluster, as requested." in run(*command, "--clusters", 1)[1]
 
@@ -203,9 +208,9 @@ def test_warnings_are_notes(run, tmp_path):
 
 
 def test_warnings_in_the_words_of_the_command():
-    assert in_options(
-        "CRAFT found 17 clusters. Try price_factor=2 to 4, or cut(k) for fewer."
-    ) == ("17 clusters. Try --price-factor 2 to 4, or --clusters K for fewer.")
+    assert in_options("CRAFT found 17 clusters. Try price_factor=2 to 4, or cut(k) for fewer.") == (
+        "17 clusters. Try --price-factor 2 to 4, or --clusters K for fewer."
+    )
 
 
 def test_numbers_in_parts_show_their_own_units(run, tmp_path):
@@ -226,8 +231,7 @@ def test_numbers_in_parts_show_their_own_units(run, tmp_path):
     for k in range(2):
         here = paid[model.labels_ == k]
         ours, everywhere = (
-            typical(cells.mean(), cells.std(ddof=0), paid.std(ddof=0))
-            for cells in (here, paid)
+            typical(cells.mean(), cells.std(ddof=0), paid.std(ddof=0)) for cells in (here, paid)
         )
         assert f"\n  paid     {ours} " in said
         assert f" {everywhere} " in said
@@ -284,7 +288,10 @@ def test_strange_table(run, strange, tmp_path, monkeypatch, columns):
     assert "not used (a different text in every row): Kunden Nr." in words
     assert "not used (dates): visit" in words
     assert "not used (no value in any row): blank" in words
-    assert "'=SUM(A1)': in text columns the cells 'NA' are levels, not missing values; --na 'NA' makes them missing." in words
+    assert (
+        "'=SUM(A1)': in text columns the cells 'NA' are levels, not missing values; --na 'NA' makes them "
+        "missing." in words
+    )
     assert "NA 100 %" in said
     assert "…" in said
     with open(tmp_path / "o" / "summary.csv", encoding="utf-8", newline="") as file:
@@ -294,9 +301,7 @@ def test_strange_table(run, strange, tmp_path, monkeypatch, columns):
 
 def test_control_characters_do_not_reach_the_terminal(run, tmp_path):
     rows = "\n".join(f"\x1b[31m{i % 2},{i % 7}.5" for i in range(40))
-    code, said, _ = run(
-        "cluster", write(tmp_path / "t.csv", f"a\x07b,c\n{rows}\n"), "--clusters", 2
-    )
+    code, said, _ = run("cluster", write(tmp_path / "t.csv", f"a\x07b,c\n{rows}\n"), "--clusters", 2)
     assert code == 0
     assert all(c.isprintable() or c == "\n" for c in said)
 
@@ -305,12 +310,24 @@ def test_control_characters_do_not_reach_the_terminal(run, tmp_path):
 def test_long_cells_are_cheap(run, tmp_path, monkeypatch):
     """Of a name, level or class of 10 MB only the first characters are cleaned and measured."""
     cleaned = []
-    monkeypatch.setattr(words_of_the_shell, "clean", lambda words, of=words_of_the_shell.clean: cleaned.append(len(words)) or of(words))
+    monkeypatch.setattr(
+        words_of_the_shell,
+        "clean",
+        lambda words, of=words_of_the_shell.clean: cleaned.append(len(words)) or of(words),
+    )
     long = {letter: letter * 10_000_000 for letter in "nab"}
-    frame = pd.DataFrame({"size": [i % 3 * 9 + i / 60 for i in range(60)], long["n"]: ["x", "y", "z"] * 20, "known": ["x", "y", "z"] * 20})
+    frame = pd.DataFrame(
+        {
+            "size": [i % 3 * 9 + i / 60 for i in range(60)],
+            long["n"]: ["x", "y", "z"] * 20,
+            "known": ["x", "y", "z"] * 20,
+        }
+    )
     frame.iloc[:2, 1], frame.iloc[2, 2] = [long["a"], long["b"]], long["a"]
     frame.to_parquet(tmp_path / "t.parquet")
-    code, said, err = run("cluster", tmp_path / "t.parquet", "--clusters", 3, "--target", "known", "--details")
+    code, said, err = run(
+        "cluster", tmp_path / "t.parquet", "--clusters", 3, "--target", "known", "--details"
+    )
     assert (code, err) == (0, "")
     assert "…" in said
     assert len(said) < 20_000
@@ -347,7 +364,9 @@ def test_parquet_types(run, tmp_path):
         index=pd.Index([f"id{i}" for i in range(40)], name="key"),
     )
     frame.to_parquet(tmp_path / "t.parquet")
-    code, said, err = run("cluster", tmp_path / "t.parquet", "--clusters", 2, "--dates", "drop", "--out", tmp_path)
+    code, said, err = run(
+        "cluster", tmp_path / "t.parquet", "--clusters", 2, "--dates", "drop", "--out", tmp_path
+    )
     assert (code, err) == (0, "")
     assert "numeric:     size\n" in said
     assert "categorical: flag, kind, count\n" in said
@@ -371,7 +390,7 @@ def test_european_csv(run, tmp_path):
 
 
 SALES = "".join(
-    f"{i},A-{i},\"${i % 2 * 900 + i % 13 * 7 + 1000:,}\",2024-{1 + i % 12:02d}-{1 + i % 28:02d},0{i % 3}5,"
+    f'{i},A-{i},"${i % 2 * 900 + i % 13 * 7 + 1000:,}",2024-{1 + i % 12:02d}-{1 + i % 28:02d},0{i % 3}5,'
     f"{['north', 'south'][i % 2]},{i * i % 37 if i % 30 else 'none of these'}\n"
     for i in range(90)
 )
@@ -386,20 +405,30 @@ def test_shell_and_python_cluster_the_same_table(run, tmp_path):
     assert "categorical: day month, day weekday, code, region" in words
     assert "not used (row counter): Nr" in words
     assert "Note: 'paid' was read as numbers: '$' removed; thousands separators removed." in words
-    assert "Note: 'score' was read as numbers: 3 cells that cannot be read became missing: 'none of these'." in words
+    assert (
+        "Note: 'score' was read as numbers: 3 cells that cannot be read became missing: 'none of these'."
+        in words
+    )
     table = craftc.read_table(path)
     model = craftc.CRAFT(3, random_state=0)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
         model.fit(table)
     fitted = craftc.load_model(tmp_path / "model.craftc")
-    assert (fitted.schema_, fitted.objective_, fitted.labels_.tolist()) == (model.schema_, model.objective_, model.labels_.tolist())
+    assert (fitted.schema_, fitted.objective_, fitted.labels_.tolist()) == (
+        model.schema_,
+        model.objective_,
+        model.labels_.tolist(),
+    )
     assert predictions(run("predict", tmp_path / "model.craftc", path)[1])[0] == numbered(model)
 
 
 def test_the_model_decides_how_new_rows_are_read(run, tmp_path):
     """A few rows alone would be read otherwise: a day that may be a number, one price, one code."""
-    path = write(tmp_path / "sales.txt", "Nr,order,paid,day,code,region,score\n" + re.sub(r"2024-(\d\d)-", r"2024\1", SALES))
+    path = write(
+        tmp_path / "sales.txt",
+        "Nr,order,paid,day,code,region,score\n" + re.sub(r"2024-(\d\d)-", r"2024\1", SALES),
+    )
     run("cluster", path, "--clusters", 3, "--out", tmp_path)
     lines = path.read_text().splitlines()
     labels = pd.read_csv(tmp_path / "labels.csv")["cluster"].tolist()
@@ -411,14 +440,18 @@ def test_the_model_decides_how_new_rows_are_read(run, tmp_path):
 
 
 def test_options_of_reading(run, fails, tmp_path):
-    rows = "".join(f"{['NA', 'x', 'y'][i % 3]};{i / 7 + i % 2 * 9:.2f};2024-01-{1 + i % 28:02d}\n" for i in range(60))
+    rows = "".join(
+        f"{['NA', 'x', 'y'][i % 3]};{i / 7 + i % 2 * 9:.2f};2024-01-{1 + i % 28:02d}\n" for i in range(60)
+    )
     path = write(tmp_path / "t.csv", f"made by hand\n{rows}")
     command = ("cluster", path, "--clusters", 2, "--skip", 1, "--header", "no", "--dates", "drop")
     said = " ".join(run(*command)[1].split())
     assert "60 rows; 1 numeric column, 1 categorical column, no missing values" in said
     assert "not used (dates): column 3" in said
     assert "20 missing values" in run(*command, "--na", "NA", "none")[1]
-    assert "59 rows" in " ".join(run("cluster", path, "--clusters", 2, "--skip", 1, "--header", "yes")[1].split())
+    assert "59 rows" in " ".join(
+        run("cluster", path, "--clusters", 2, "--skip", 1, "--header", "yes")[1].split()
+    )
     assert "No line is left after --skip 99" in fails("cluster", path, "--skip", 99)
     assert "skip must be a number of lines >= 0, got -1" in fails("cluster", path, "--skip", -1)
 
@@ -428,7 +461,9 @@ def test_numbers_by_request(run, tmp_path):
     path = write(tmp_path / "t.csv", f"a,b\n{rows}")
     assert "categorical: a\n" in run("cluster", path, "--clusters", 2)[1]
     said = run("cluster", path, "--clusters", 2, "--numeric", "a")[1]
-    assert "Note: 'a' was read as numbers: 20 cells that cannot be read became missing: 'many'." in " ".join(said.split())
+    assert "Note: 'a' was read as numbers: 20 cells that cannot be read became missing: 'many'." in " ".join(
+        said.split()
+    )
 
 
 def test_repeated_and_missing_names(run, tmp_path):
@@ -446,8 +481,7 @@ def test_missing_policies(run, fails, strange):
 
 def test_targets(run, tmp_path):
     rows = "\n".join(
-        f"{i % 2 * 5 + i / 100},{'x' if i % 2 else ''},{i / 3:.3f},c{i % 30},{i % 2 * 3}"
-        for i in range(120)
+        f"{i % 2 * 5 + i / 100},{'x' if i % 2 else ''},{i / 3:.3f},c{i % 30},{i % 2 * 3}" for i in range(120)
     )
     path = write(tmp_path / "t.csv", f"a,half,value,cluster,two\n{rows}\n")
     command = ("cluster", path, "--clusters", 2, "--ignore", "half", "value", "cluster", "two")
@@ -455,12 +489,19 @@ def test_targets(run, tmp_path):
     assert "60 rows without a value excluded" in said
     assert "NMI" not in said
     said = " ".join(run(*command, "--target", "value")[1].split())
-    assert "value (not used for clustering): 19.8 ± 11.5 in the whole table; clusters explain <1 % of the variance." in said
+    assert (
+        "value (not used for clustering): 19.8 ± 11.5 in the whole table; clusters explain <1 % of the "
+        "variance." in said
+    )
     assert "value mean ± sd" in said
     said = run(*command, "--target", "cluster", "--out", tmp_path)[1]
     assert "others" in said
     assert max(map(len, said.replace(str(tmp_path), "").splitlines())) <= 100
-    assert (tmp_path / "labels.csv").read_text(encoding="utf-8").startswith("row,cluster,margin,probability,next,cluster.table\n")
+    assert (
+        (tmp_path / "labels.csv")
+        .read_text(encoding="utf-8")
+        .startswith("row,cluster,margin,probability,next,cluster.table\n")
+    )
     said = run(*command, "--target", "two")[1]
     assert "purity 1.000, NMI 1.000, ARI 1.000" in said
     assert re.search(r"\n +1 .* 0: 100 %\n +2 .* 3: 100 %\n", said)
@@ -679,9 +720,16 @@ def test_program_with_an_ascii_terminal():
 @pytest.mark.slow
 def test_program_with_standard_input(model, tmp_path):
     out = write(tmp_path / "p.csv", "old")
-    for command, first in ((("cluster", "-"), b"standard input: 270 rows"), (("predict", str(model), "-", "--out", str(out)), b"")):
+    for command, first in (
+        (("cluster", "-"), b"standard input: 270 rows"),
+        (("predict", str(model), "-", "--out", str(out)), b""),
+    ):
         process = subprocess.run(
-            [sys.executable, "-m", "craftc", *command], input=Path(HEART).read_bytes(), capture_output=True, cwd=ROOT, timeout=120
+            [sys.executable, "-m", "craftc", *command],
+            input=Path(HEART).read_bytes(),
+            capture_output=True,
+            cwd=ROOT,
+            timeout=120,
         )
         assert process.returncode == 0
         assert process.stdout.startswith(first)

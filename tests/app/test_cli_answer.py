@@ -24,7 +24,18 @@ from craftc.cli.layout import Layout
 from tests.common import ROOT
 
 HEART = str(ROOT / "examples" / "heart.csv")
-HOSTILE = ["[bold red]x[/]", "[/]", "<script>alert(1)</script>", "\x1b[2J", "\u202eevil", "a\nb\tc", ":smile:", "=1+1", "%s {0}", "\x9b31m"]
+HOSTILE = [
+    "[bold red]x[/]",
+    "[/]",
+    "<script>alert(1)</script>",
+    "\x1b[2J",
+    "\u202eevil",
+    "a\nb\tc",
+    ":smile:",
+    "=1+1",
+    "%s {0}",
+    "\x9b31m",
+]
 
 
 def write(path, frame):
@@ -38,7 +49,9 @@ def groups(n_groups, rows_each=40, columns=4, seed=0):
     sizes = rows_each + 3 * np.arange(n_groups)
     group = rng.permutation(np.repeat(np.arange(n_groups), sizes))
     centres = rng.normal(size=(n_groups, columns)) * 30
-    frame = pd.DataFrame(centres[group] + rng.normal(size=(len(group), columns)), columns=[f"x{j}" for j in range(columns)]).round(3)
+    frame = pd.DataFrame(
+        centres[group] + rng.normal(size=(len(group), columns)), columns=[f"x{j}" for j in range(columns)]
+    ).round(3)
     return frame.assign(word=[f"w{g % 7}" for g in group]), group
 
 
@@ -50,7 +63,15 @@ def groups(n_groups, rows_each=40, columns=4, seed=0):
 def test_at_most_60_lines_of_many_clusters(run, tmp_path, target):
     frame, group = groups(45)
     path = write(tmp_path / "t.csv", frame.assign(known=[f"c{g}" for g in group]))
-    command = ("cluster", path, "--price-factor", 1, "--clusters", 45, *(("--target", "known") if target else ("--ignore", "known")))
+    command = (
+        "cluster",
+        path,
+        "--price-factor",
+        1,
+        "--clusters",
+        45,
+        *(("--target", "known") if target else ("--ignore", "known")),
+    )
     code, short, err = run(*command)
     assert (code, err) == (0, "")
     lines = short.splitlines()
@@ -72,9 +93,16 @@ def test_at_most_60_lines_of_many_clusters(run, tmp_path, target):
 @pytest.mark.slow
 def test_at_most_60_lines_of_many_columns_and_notes(run, tmp_path):
     rng = random.Random(0)
-    columns = {f"a column with a long name, number {j}": [rng.gauss(3 * (i % 2), 1) for i in range(80)] for j in range(120)}
-    columns |= {f"price {j}": [f"${1000 + (i * 7919 * (j + 1)) % 997:,}" for i in range(80)] for j in range(40)}
-    columns |= {f"constant {j}": ["x"] * 80 for j in range(30)} | {f"id {j}": [f"K{j}-{i}" for i in range(80)] for j in range(30)}
+    columns = {
+        f"a column with a long name, number {j}": [rng.gauss(3 * (i % 2), 1) for i in range(80)]
+        for j in range(120)
+    }
+    columns |= {
+        f"price {j}": [f"${1000 + (i * 7919 * (j + 1)) % 997:,}" for i in range(80)] for j in range(40)
+    }
+    columns |= {f"constant {j}": ["x"] * 80 for j in range(30)} | {
+        f"id {j}": [f"K{j}-{i}" for i in range(80)] for j in range(30)
+    }
     path = write(tmp_path / "t.csv", pd.DataFrame(columns))
     code, short, _ = run("cluster", path, "--clusters", 2)
     assert code == 0
@@ -88,18 +116,31 @@ def test_at_most_60_lines_of_many_columns_and_notes(run, tmp_path):
 
 @pytest.mark.slow
 def test_at_most_60_lines_of_everything_at_once(run, tmp_path):
-    """Notes about reading and about the fit, columns that are not used for many reasons, many clusters, a target, refits and files."""
+    """Notes about reading and about the fit, columns that are not used for many reasons, many clusters, a
+    target, refits and files.
+    """
     frame, group = groups(20, rows_each=30)
     n = len(group)
     for j in range(12):
-        frame[f"price of a rather long name {j}"] = [f"${1000 + (i * 7919 * (j + 1)) % 997:,}" for i in range(n)]
+        frame[f"price of a rather long name {j}"] = [
+            f"${1000 + (i * 7919 * (j + 1)) % 997:,}" for i in range(n)
+        ]
         frame[f"a constant of a rather long name {j}"] = "x"
         frame[f"an id {j}"] = [f"K{j}-{i}" for i in range(n)]
         frame[f"code {j}"] = group % 3
     frame["nothing"], frame["Nr"], frame["known"] = "", range(1, n + 1), [f"c{g}" for g in group]
     folder = tmp_path / ("a folder of a long name " * 5)
     code, said, _ = run(
-        "cluster", write(tmp_path / "t.csv", frame), "--target", "known", "--clusters", 20, "--stability", 1, "--out", folder
+        "cluster",
+        write(tmp_path / "t.csv", frame),
+        "--target",
+        "known",
+        "--clusters",
+        20,
+        "--stability",
+        1,
+        "--out",
+        folder,
     )
     assert code == 0
     assert len(said.splitlines()) <= 60
@@ -154,7 +195,9 @@ def test_texts_are_cut_on_a_terminal_too(monkeypatch):
 
 
 def test_numbers_are_those_of_sizes_everywhere(run, tmp_path):
-    """On the screen, in labels.csv, summary.csv, the JSON document and predict: 1 is the largest; JSON and summary have the labels."""
+    """On the screen, in labels.csv, summary.csv, the JSON document and predict: 1 is the largest; JSON and
+    summary have the labels.
+    """
     frame, _ = groups(4, seed=2)
     path, out = write(tmp_path / "t.csv", frame[::-1]), tmp_path / "o"
     page = run("cluster", path, "--out", out)[1]
@@ -187,12 +230,16 @@ def test_numbers_are_those_of_sizes_everywhere(run, tmp_path):
         assert predicted["cluster"].tolist() == labels["cluster"].tolist()
         assert predicted["next"].tolist() == labels["next"].tolist() == next_best.tolist()
         assert np.allclose(predicted["margin"], np.sort(costs, axis=1)[:, 1] - costs.min(axis=1), atol=1e-6)
-        assert np.allclose(predicted["probability"], model.predict_proba(craftc.read_table(path)).max(axis=1), atol=1e-6)
+        assert np.allclose(
+            predicted["probability"], model.predict_proba(craftc.read_table(path)).max(axis=1), atol=1e-6
+        )
 
 
 @pytest.mark.slow
 def test_the_report_has_the_same_numbers(run, tmp_path):
-    """It names the file and has the clusters of the page in the same order; of many that nobody asked for, labels.csv has both numbers."""
+    """It names the file and has the clusters of the page in the same order; of many that nobody asked for,
+    labels.csv has both numbers.
+    """
     said = run("cluster", HEART, "--target", "class", "--stability", 2, "--out", tmp_path / "few")[1]
     assert f"Wrote labels.csv, summary.csv, model.craftc, report.html in {tmp_path / 'few'}\n" in said
     html = (tmp_path / "few" / "report.html").read_text(encoding="utf-8")
@@ -208,7 +255,10 @@ def test_the_report_has_the_same_numbers(run, tmp_path):
     labels, model = pd.read_csv(out / "labels.csv"), craftc.load_model(out / "model.craftc")
     shown = model.at("suggested")
     assert model.n_clusters_ > 15 >= shown.n_clusters_ > 1
-    assert f"report.html shows the {shown.n_clusters_} suggested clusters: column report of labels.csv.\n" in said
+    assert (
+        f"report.html shows the {shown.n_clusters_} suggested clusters: column report of labels.csv.\n"
+        in said
+    )
     assert (labels["report"] == numbers_by_size(shown.cluster_sizes_)[shown.labels_]).all()
     html = (out / "report.html").read_text(encoding="utf-8")
     assert f"fall into {shown.n_clusters_} groups" in html
@@ -233,7 +283,10 @@ def test_models_of_python(run, tmp_path):
     model = craftc.CRAFT(5, random_state=0).fit(heart)
     craftc.save_model(model.at(3), tmp_path / "three")
     three = pd.read_csv(io.StringIO(run("predict", tmp_path / "three", HEART)[1]))
-    assert three["cluster"].tolist() == numbers_by_size(model.at(3).cluster_sizes_)[model.at(3).predict(heart)].tolist()
+    assert (
+        three["cluster"].tolist()
+        == numbers_by_size(model.at(3).cluster_sizes_)[model.at(3).predict(heart)].tolist()
+    )
     craftc.save_model(craftc.CRAFT(3, model="paper", random_state=0).fit(heart), tmp_path / "paper")
     paper = pd.read_csv(io.StringIO(run("predict", tmp_path / "paper", HEART)[1]))
     assert paper["probability"].isna().all()
@@ -245,11 +298,28 @@ def test_models_of_python(run, tmp_path):
 
 
 def test_own_columns(run, tmp_path):
-    frame = pd.DataFrame({"cluster": list("abcd") * 10, "id": [f"k{i}" for i in range(40)], "x": [i % 2 * 9 + i / 40 for i in range(40)]})
+    frame = pd.DataFrame(
+        {
+            "cluster": list("abcd") * 10,
+            "id": [f"k{i}" for i in range(40)],
+            "x": [i % 2 * 9 + i / 40 for i in range(40)],
+        }
+    )
     path = write(tmp_path / "t.csv", frame)
-    assert run("cluster", path, "--clusters", 2, "--ignore", "cluster", "--keep", "--out", tmp_path, "--quiet") == (0, "", "")
+    assert run(
+        "cluster", path, "--clusters", 2, "--ignore", "cluster", "--keep", "--out", tmp_path, "--quiet"
+    ) == (0, "", "")
     labels = pd.read_csv(tmp_path / "labels.csv")
-    assert list(labels.columns) == ["row", "cluster", "margin", "probability", "next", "cluster.table", "id", "x"]
+    assert list(labels.columns) == [
+        "row",
+        "cluster",
+        "margin",
+        "probability",
+        "next",
+        "cluster.table",
+        "id",
+        "x",
+    ]
     assert (labels["cluster.table"] == frame["cluster"]).all()
     assert (labels["id"] == frame["id"]).all()
     assert np.allclose(labels["x"], frame["x"])
@@ -264,8 +334,13 @@ def test_suggested_number(run, tmp_path):
     found = json.loads(run("cluster", path, "--clusters", 14, "--json")[1])
     assert found["suggested_n_clusters"] < 14
     said = run("cluster", path, "--clusters", "suggested")[1]
-    content = json.loads(run("cluster", path, "--clusters", "suggested", "--json", "--out", tmp_path / "o")[1])
-    assert f"{content['n_clusters']} clusters, the suggested number ({content['n_clusters_found']} were found)" in said
+    content = json.loads(
+        run("cluster", path, "--clusters", "suggested", "--json", "--out", tmp_path / "o")[1]
+    )
+    assert (
+        f"{content['n_clusters']} clusters, the suggested number ({content['n_clusters_found']} were found)"
+        in said
+    )
     assert craftc.load_model(tmp_path / "o" / "model.craftc").n_clusters_ == content["n_clusters"]
     model = craftc.CRAFT(random_state=0).fit(craftc.read_table(path))
     assert content["n_clusters"] == model.suggested_n_clusters_
@@ -283,7 +358,10 @@ def test_json_has_what_the_page_says(run, tmp_path):
     target = content["target"]
     for name in ("purity", "nmi", "ari"):
         assert f"{name if name == 'purity' else name.upper()} {target[name]:.3f}" in page
-    heart, model = pd.read_csv(HEART), craftc.CRAFT(random_state=0).fit(craftc.read_table(HEART).drop(columns="class"))
+    heart, model = (
+        pd.read_csv(HEART),
+        craftc.CRAFT(random_state=0).fit(craftc.read_table(HEART).drop(columns="class")),
+    )
     assert target["ari"] == pytest.approx(adjusted_rand_score(heart["class"], model.labels_))
     assert content["objective"] == model.objective_
     for row in content["clusters"]:
@@ -346,8 +424,12 @@ def test_stability(run):
 
 @pytest.mark.parametrize("where", ["name", "level", "class", "file"])
 def test_hostile_text_is_text(run, tmp_path, where):
-    """Markup, escapes and line breaks in names, levels, classes and file names are shown as characters, and never reach a terminal."""
-    frame = pd.DataFrame({"x": [i % 2 * 9 + i / 200 for i in range(200)], "c": ["u", "v"] * 100, "known": ["p", "q"] * 100})
+    """Markup, escapes and line breaks in names, levels, classes and file names are shown as characters, and
+    never reach a terminal.
+    """
+    frame = pd.DataFrame(
+        {"x": [i % 2 * 9 + i / 200 for i in range(200)], "c": ["u", "v"] * 100, "known": ["p", "q"] * 100}
+    )
     if where == "name":
         frame = frame[["x"]].assign(**{name: ["u", "v"] * 100 for name in HOSTILE}, known=frame["known"])
     elif where == "level":
@@ -383,8 +465,16 @@ def test_colour_only_on_a_terminal(run, monkeypatch):
 
 
 def test_several_values(run, tmp_path):
-    """Options of several values take all words up to the next option, numbers below 0 too; repeated options add up."""
-    frame = pd.DataFrame({"a": [i % 7 - 3 for i in range(60)], "b": [i % 2 * 9 + i / 60 for i in range(60)], "c": list("xyz") * 20})
+    """Options of several values take all words up to the next option, numbers below 0 too; repeated options
+    add up.
+    """
+    frame = pd.DataFrame(
+        {
+            "a": [i % 7 - 3 for i in range(60)],
+            "b": [i % 2 * 9 + i / 60 for i in range(60)],
+            "c": list("xyz") * 20,
+        }
+    )
     path = write(tmp_path / "t.csv", frame)
     notes = json.loads(run("cluster", path, "--na", "-3", "x", "-", "--clusters", 2, "--json")[1])
     assert notes["missing_values"] == 8 + 20 + 1
@@ -393,11 +483,16 @@ def test_several_values(run, tmp_path):
         for command in ((path, *words), (*words, "--seed", "0", path), (*words, "--", path)):
             content = json.loads(run("cluster", "--json", "--clusters", 2, *command)[1])
             assert content["columns"]["not_used"] == ignored
-    content = json.loads(run("cluster", "--json", "--ignore", "a", "c", path)[1])  # the table is the last of the words
+    content = json.loads(
+        run("cluster", "--json", "--ignore", "a", "c", path)[1]
+    )  # the table is the last of the words
     assert content["columns"]["not_used"] == ignored
     code, said, err = run("cluster", "--json", "--ignore", "a", "c", "none.csv")
     assert (code, said) == (2, "")
-    assert "TABLE is missing: --ignore takes all words after it ('a', 'c', 'none.csv'). Put TABLE before the options" in err
+    assert (
+        "TABLE is missing: --ignore takes all words after it ('a', 'c', 'none.csv'). Put TABLE before the "
+        "options" in err
+    )
     assert "--ignore needs at least one value" in run("cluster", path, "--ignore", "--json")[2]
 
 
@@ -411,8 +506,14 @@ def test_several_values(run, tmp_path):
         (["--colour"], "No such option"),
         (["cluster"], "Missing argument 'TABLE' (see craftc cluster --help)"),
         (["cluster", HEART, "--targt", "class"], "--target"),
-        (["cluster", HEART, "--clusters", "few"], "--clusters: must be suggested or a whole number, got 'few'"),
-        (["cluster", HEART, "--clusters", "2.5"], "--clusters: must be suggested or a whole number, got '2.5'"),
+        (
+            ["cluster", HEART, "--clusters", "few"],
+            "--clusters: must be suggested or a whole number, got 'few'",
+        ),
+        (
+            ["cluster", HEART, "--clusters", "2.5"],
+            "--clusters: must be suggested or a whole number, got '2.5'",
+        ),
         (["cluster", HEART, "--stability", "0"], "--stability: "),
         (["cluster", HEART, HEART], "unexpected extra argument"),
         (["predict", HEART], "Missing argument 'TABLE' (see craftc predict --help)"),
@@ -430,10 +531,14 @@ def test_without_the_packages_of_the_command_line(tmp_path):
     """One line names the extra; --version and the library need only what is there."""
     for package in ("click", "rich"):
         (tmp_path / f"no-{package}" / package).mkdir(parents=True)
-        (tmp_path / f"no-{package}" / package / "__init__.py").write_text(f"raise ModuleNotFoundError(name={package!r})")
+        (tmp_path / f"no-{package}" / package / "__init__.py").write_text(
+            f"raise ModuleNotFoundError(name={package!r})"
+        )
         code = f"import sys; sys.path.insert(0, {str(tmp_path / f'no-{package}')!r}); "
         code += f"from craftc.cli import main; sys.exit(main(['cluster', {HEART!r}]))"
-        process = subprocess.run([sys.executable, "-c", code], capture_output=True, cwd=ROOT, timeout=120, text=True)
+        process = subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, cwd=ROOT, timeout=120, text=True
+        )
         assert (process.returncode, process.stdout) == (2, "")
         assert process.stderr == "craftc: the command line needs click and rich: pip install 'craftc[app]'.\n"
 
@@ -442,21 +547,28 @@ def test_starting_is_light():
     """Neither help nor version nor a wrong option loads what only a fit needs."""
     heavy = "{'pandas', 'sklearn', 'scipy', 'rich.console', 'matplotlib'}"
     code = f"import sys; from craftc.cli import main; main(['--version']); main(['predict', '--help']); print({heavy} & set(sys.modules))"
-    process = subprocess.run([sys.executable, "-c", code], capture_output=True, cwd=ROOT, timeout=120, text=True)
+    process = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, cwd=ROOT, timeout=120, text=True
+    )
     assert process.stdout.splitlines()[-1] == "set()"
 
 
 def test_a_run_imports_slow_modules_only_where_they_are_used():
-    """They are there for whoever reads one of their attributes, by whatever form of import; garbage is collected again."""
+    """They are there for whoever reads one of their attributes, by whatever form of import; garbage is
+    collected again.
+    """
     code = (
         f"import gc, sys; from craftc.cli import main; main(['cluster', {HEART!r}, '--quiet'])\n"
         "print(gc.isenabled(), gc.get_freeze_count())\n"
         "print('scipy.stats._stats_py' in sys.modules, 'sklearn.metrics' in sys.modules)\n"
         "held = sys.modules['scipy.stats']\n"
         "import scipy.stats, scipy.stats.distributions\nfrom scipy.stats import rankdata\n"
-        "print(held.rankdata is rankdata is scipy.stats.rankdata, scipy.stats is sys.modules['scipy.stats'] is not held)\n"
+        "print(held.rankdata is rankdata is scipy.stats.rankdata, scipy.stats is sys.modules['scipy.stats'] "
+        "is not held)\n"
     )
-    process = subprocess.run([sys.executable, "-c", code], capture_output=True, cwd=ROOT, timeout=120, text=True)
+    process = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, cwd=ROOT, timeout=120, text=True
+    )
     assert process.stdout.splitlines() == ["True 0", "False False", "True True"], process.stderr
 
 
@@ -484,7 +596,10 @@ def test_targets_of_unusual_numbers(tmp_path, capsys, cells):
 def test_refusals_before_the_fit(capsys):
     for arguments, message in (
         (["--out", ""], "--out needs the name of a folder, got an empty one."),
-        (["--seed", "99999999999999999999"], "--seed: 99999999999999999999 is not in the range 0<=x<=4294967295"),
+        (
+            ["--seed", "99999999999999999999"],
+            "--seed: 99999999999999999999 is not in the range 0<=x<=4294967295",
+        ),
     ):
         assert main(["cluster", "examples/heart.csv", *arguments]) == 2
         assert message in capsys.readouterr().err
@@ -493,6 +608,8 @@ def test_refusals_before_the_fit(capsys):
 def test_kept_columns_have_names_of_their_own(tmp_path):
     lines = [f"{i % 2 * 9 + i % 3},{i % 5},{'uv'[i % 2]}" for i in range(60)]
     (tmp_path / "t.csv").write_text("\n".join(["cluster,cluster.table,b", *lines]) + "\n")
-    assert main(["cluster", str(tmp_path / "t.csv"), "--quiet", "--keep", "--out", str(tmp_path / "out")]) == 0
+    assert (
+        main(["cluster", str(tmp_path / "t.csv"), "--quiet", "--keep", "--out", str(tmp_path / "out")]) == 0
+    )
     head = (tmp_path / "out" / "labels.csv").read_text().splitlines()[0].split(",")
     assert head[-3:] == ["cluster.table", "cluster.table.table", "b"]

@@ -1,4 +1,6 @@
-"""The command line with tables that are read in batches: the results of tables in memory, and what is left out."""
+"""The command line with tables that are read in batches: the results of tables in memory, and what is left
+out.
+"""
 
 from __future__ import annotations
 
@@ -63,7 +65,9 @@ def test_the_same_results_as_in_memory(run, tmp_path, folder, whole, missing, mo
     monkeypatch.setattr(cluster, "open_table", refused)
     for i, table in enumerate((folder, folder / "*" / "*.parquet", one)):
         out = tmp_path / f"out{i}"
-        code, said, err = run("cluster", table, "--out-of-core", "--scratch", tmp_path, "--out", out, *options)
+        code, said, err = run(
+            "cluster", table, "--out-of-core", "--scratch", tmp_path, "--out", out, *options
+        )
         assert (code, err) == (0, "")
         found = json.loads(said)
         assert any("read in batches" in note for note in found["notes"])
@@ -89,7 +93,13 @@ def test_the_size_decides(folder, tmp_path, whole, monkeypatch):
     size = batches.decoded_size(one)
     content = pq.ParquetFile(one).metadata
     assert size == sum(content.row_group(i).total_byte_size for i in range(content.num_row_groups))
-    cases = [(8 * size, None, False), (8 * size - 1, None, True), (None, None, False), (1, False, False), (10**12, True, True)]
+    cases = [
+        (8 * size, None, False),
+        (8 * size - 1, None, True),
+        (None, None, False),
+        (1, False, False),
+        (10**12, True, True),
+    ]
     for available, wanted, expected in cases:
         monkeypatch.setattr(out_of_core, "available_memory", lambda available=available: available)
         assert out_of_core.is_read_in_batches(one, wanted) is expected
@@ -111,7 +121,9 @@ def test_predict_writes_a_file_for_each_file(run, tmp_path, folder, whole):
     code, said, err = run("predict", tmp_path / "model", folder, "--out", tmp_path / "results")
     assert (code, said) == (0, "")
     assert err == "craftc: note: columns that are not in the model are ignored: 'class'.\n"
-    results = sorted(str(path.relative_to(tmp_path / "results")) for path in (tmp_path / "results").rglob("*.csv"))
+    results = sorted(
+        str(path.relative_to(tmp_path / "results")) for path in (tmp_path / "results").rglob("*.csv")
+    )
     assert results == [os.path.join(str(year), "may.csv") for year in (2024, 2025, 2026)]
     found = [rows_of(tmp_path / "results" / name) for name in results]
     assert list(map(len, found)) == [100, 0, 200]
@@ -132,7 +144,11 @@ def test_predict_writes_a_file_for_each_file(run, tmp_path, folder, whole):
 
 def test_files_of_equal_names():
     files = [os.path.join("a", "x.parquet"), os.path.join("a", "x.pq"), os.path.join("a", "b", "y.parquet")]
-    assert out_of_core.result_names(os.path.join("a", "*"), files) == ["x.parquet.csv", "x.pq.csv", os.path.join("b", "y.csv")]
+    assert out_of_core.result_names(os.path.join("a", "*"), files) == [
+        "x.parquet.csv",
+        "x.pq.csv",
+        os.path.join("b", "y.csv"),
+    ]
 
 
 @pytest.mark.parametrize(
@@ -147,7 +163,7 @@ def test_files_of_equal_names():
         (["--scratch", "nowhere"], "scratch folder does not exist: 'nowhere'"),
         (["--in-memory"], "--in-memory reads one file, but .* is a folder"),
     ],
-)  # fmt: skip
+)
 def test_refusals(run, folder, options, message):
     code, said, err = run("cluster", folder, *options)
     assert (code, said) == (2, "")
@@ -157,7 +173,9 @@ def test_refusals(run, folder, options, message):
 
 def test_dates_and_ids(run, tmp_path, whole):
     days = [datetime.date(2026, 1, 1 + i % 28) for i in range(300)]
-    more = whole.append_column("the day", pa.array(days)).append_column("id", pa.array([f"row {i}" for i in range(300)]))
+    more = whole.append_column("the day", pa.array(days)).append_column(
+        "id", pa.array([f"row {i}" for i in range(300)])
+    )
     pq.write_table(more, tmp_path / "more.parquet")
     code, _, err = run("cluster", tmp_path / "more.parquet", "--out-of-core")
     assert code == 2
@@ -166,13 +184,25 @@ def test_dates_and_ids(run, tmp_path, whole):
     assert code == 2
     assert "'id' has a different text in every row" in err
     assert "--ignore COL excludes a column" in err
-    code, said, _ = run("cluster", tmp_path / "more.parquet", "--out-of-core", "--dates", "drop", "--ignore", "id")
+    code, said, _ = run(
+        "cluster", tmp_path / "more.parquet", "--out-of-core", "--dates", "drop", "--ignore", "id"
+    )
     assert code == 0
     assert "not used (dates): the day" in said
 
 
 def test_a_target_of_numbers_and_roles(run, tmp_path, folder, whole):
-    options = ["--target", "spent", "--categorical", "class", "--json", "--quiet", "--keep", "--out", tmp_path / "out"]
+    options = [
+        "--target",
+        "spent",
+        "--categorical",
+        "class",
+        "--json",
+        "--quiet",
+        "--keep",
+        "--out",
+        tmp_path / "out",
+    ]
     code, said, _ = run("cluster", folder, *options)
     assert code == 0
     found = json.loads(said)

@@ -1,4 +1,6 @@
-"""The picture of a graph between columns and that of its spectrum: what is drawn, where, and how bad input is rejected."""
+"""The picture of a graph between columns and that of its spectrum: what is drawn, where, and how bad input is
+rejected.
+"""
 
 from __future__ import annotations
 
@@ -30,10 +32,14 @@ def model_of(graph, levels=(), *, names=None, n_numeric=None):
     """A model with this graph (p, p): numbers n0, n1, ... and variables with so many encoded columns each."""
     graph = np.asarray(graph, float)
     n_numeric = len(graph) - sum(levels) if n_numeric is None else n_numeric
-    columns = np.concatenate([np.arange(n_numeric), n_numeric + np.repeat(np.arange(len(levels)), levels)]).astype(np.intp)
+    columns = np.concatenate(
+        [np.arange(n_numeric), n_numeric + np.repeat(np.arange(len(levels)), levels)]
+    ).astype(np.intp)
     model = GraphSpectralFeatures()
     model.graph_, model.n_numeric_, model.encoded_columns_ = graph, n_numeric, columns
-    own = [f"n{i}" for i in range(n_numeric)] + [f"v{k}={level}" for k, size in enumerate(levels) for level in range(size)]
+    own = [f"n{i}" for i in range(n_numeric)] + [
+        f"v{k}={level}" for k, size in enumerate(levels) for level in range(size)
+    ]
     model.encoded_names_ = np.array(own if names is None else names, object)
     return model
 
@@ -60,7 +66,11 @@ def parts(axes, gid):
     (collection,) = [one for one in axes.collections if one.get_gid() == gid]
     places = {text.get_position(): text.get_text().replace("\n= ", "=") for text in axes.texts}
     lines = collection.get_segments()
-    colours, widths, styles = collection.get_colors(), collection.get_linewidths(), collection.get_linestyles()
+    colours, widths, styles = (
+        collection.get_colors(),
+        collection.get_linewidths(),
+        collection.get_linestyles(),
+    )
     widths, styles = np.resize(widths, len(lines)), [styles[k % len(styles)][1] for k in range(len(lines))]
     return [
         (frozenset(places[tuple(end)] for end in line), to_hex(colour), width, style is not None)
@@ -71,7 +81,9 @@ def parts(axes, gid):
 def frames(axes):
     """Boxes of the framed labels and of the legend, in pixels."""
     axes.figure.canvas.draw()
-    return [text.get_bbox_patch().get_window_extent() for text in axes.texts] + [axes.get_legend().get_window_extent()]
+    return [text.get_bbox_patch().get_window_extent() for text in axes.texts] + [
+        axes.get_legend().get_window_extent()
+    ]
 
 
 def words(axes):
@@ -86,14 +98,17 @@ def legend(axes):
 
 
 @pytest.mark.parametrize(
-    ("n_numeric", "levels", "top"), [(6, (4, 3, 1), 1), (6, (4, 3, 1), 9), (0, (3, 3), 4), (5, (), 99), (2, (2, 5, 1, 7), 30)]
+    ("n_numeric", "levels", "top"),
+    [(6, (4, 3, 1), 1), (6, (4, 3, 1), 9), (0, (3, 3), 4), (5, (), 99), (2, (2, 5, 1, 7), 30)],
 )
 def test_the_strongest_edges_and_the_columns_that_have_one(n_numeric, levels, top):
     model = model_of(random_graph(n_numeric, levels), levels)
     expected = strongest(model, top)
     axes = plot.dependence_graph(model, top=top)
     drawn = {pair: (colour, dashed) for pair, colour, _, dashed in parts(axes, "edges")}
-    assert drawn == {pair: (BLUE, False) if weight > 0 else (ORANGE, True) for pair, weight in expected.items()}
+    assert drawn == {
+        pair: (BLUE, False) if weight > 0 else (ORANGE, True) for pair, weight in expected.items()
+    }
     touched = frozenset().union(*expected)
     assert words(axes) == [name for name in model.encoded_names_ if name in touched]
     axes.figure.canvas.draw()
@@ -107,7 +122,9 @@ def test_strong_edges_are_wide_and_on_top():
     widths = np.array([width for _, _, width, _ in lines])
     assert (np.diff(weights) >= 0).all()
     assert (np.diff(widths) > 0).all()
-    np.testing.assert_allclose((widths - widths[0]) / (widths[-1] - widths[0]), (weights - weights[0]) / (weights[-1] - weights[0]))
+    np.testing.assert_allclose(
+        (widths - widths[0]) / (widths[-1] - widths[0]), (weights - weights[0]) / (weights[-1] - weights[0])
+    )
 
 
 def test_equal_weights_come_in_order_of_the_columns():
@@ -130,8 +147,14 @@ def test_the_legend_says_what_occurs():
     assert legend(axes) == ["positive weight", "negative weight", "numeric", "level", "same variable"]
     assert axes.get_legend().get_title().get_text().startswith("The 12 strongest of 18 edges")
     assert plot.dependence_graph(model).get_legend().get_title().get_text().startswith("All 18 edges")
-    assert legend(plot.dependence_graph(model_of(np.abs(random_graph(3, ()))))) == ["positive weight", "numeric"]
-    assert legend(plot.dependence_graph(model_of(-np.abs(random_graph(0, (1, 1, 1))), (1, 1, 1)))) == ["negative weight", "level"]
+    assert legend(plot.dependence_graph(model_of(np.abs(random_graph(3, ()))))) == [
+        "positive weight",
+        "numeric",
+    ]
+    assert legend(plot.dependence_graph(model_of(-np.abs(random_graph(0, (1, 1, 1))), (1, 1, 1)))) == [
+        "negative weight",
+        "level",
+    ]
 
 
 def test_numbers_are_round_and_levels_of_a_variable_have_its_colour():
@@ -160,14 +183,17 @@ def test_more_variables_than_colours():
 
 @pytest.mark.slow_except(3)
 @pytest.mark.parametrize(
-    ("n_numeric", "levels", "top"), [(6, (4, 3, 3, 3, 1, 1, 1), 30), (6, (8, 16, 7, 14, 6, 5, 1, 41), 60), (2, (1,), 3), (1, (1,), 1)]
+    ("n_numeric", "levels", "top"),
+    [(6, (4, 3, 3, 3, 1, 1, 1), 30), (6, (8, 16, 7, 14, 6, 5, 1, 41), 60), (2, (1,), 3), (1, (1,), 1)],
 )
 @pytest.mark.parametrize("seed", range(3))
 def test_no_label_lies_on_another_or_on_the_legend_or_outside(n_numeric, levels, top, seed):
     axes = plot.dependence_graph(model_of(random_graph(n_numeric, levels, seed), levels), top=top)
     boxes = frames(axes)
     for one, other in combinations(boxes, 2):
-        assert min(one.x1, other.x1) <= max(one.x0, other.x0) or min(one.y1, other.y1) <= max(one.y0, other.y0)
+        assert min(one.x1, other.x1) <= max(one.x0, other.x0) or min(one.y1, other.y1) <= max(
+            one.y0, other.y0
+        )
     for box in boxes:
         assert axes.bbox.x0 <= box.x0 <= box.x1 <= axes.bbox.x1
         assert axes.bbox.y0 <= box.y0 <= box.y1 <= axes.bbox.y1
@@ -197,7 +223,9 @@ def test_a_label_moves_out_from_under_the_line_of_others():
 
     # the third of four on a line is under the line from the second to the fourth
     places = np.array([[0.0, 0.0], [1.0, 0.0], [2.0, 0.0], [3.0, 0.0]])
-    moved, fits = spread(places, np.full((4, 2), [40.0, 15.0]), np.array([400.0, 300.0]), np.array([[0, 1], [1, 3]]))
+    moved, fits = spread(
+        places, np.full((4, 2), [40.0, 15.0]), np.array([400.0, 300.0]), np.array([[0, 1], [1, 3]])
+    )
     line, middle = moved[3] - moved[1], moved[2] - moved[1]
     assert fits
     assert abs(line[0] * middle[1] - line[1] * middle[0]) / np.hypot(*line) > 15 / 2
@@ -265,11 +293,23 @@ def test_long_names_are_shortened_to_two_lines():
 
 
 def test_a_variable_whose_name_holds_an_equals_sign():
-    model = model_of(random_graph(0, (2, 2)), (2, 2), names=["ratio=a/b=low", "ratio=a/b=high", "short=1", "other=a=b=c=d"])
+    model = model_of(
+        random_graph(0, (2, 2)), (2, 2), names=["ratio=a/b=low", "ratio=a/b=high", "short=1", "other=a=b=c=d"]
+    )
     model.feature_names_in_ = np.array(["ratio=a/b", "short"], object)
-    assert words(plot.dependence_graph(model)) == ["ratio=a/b\n= low", "ratio=a/b\n= high", "short=1", "other=a=b=c=d"]
+    assert words(plot.dependence_graph(model)) == [
+        "ratio=a/b\n= low",
+        "ratio=a/b\n= high",
+        "short=1",
+        "other=a=b=c=d",
+    ]
     del model.feature_names_in_
-    assert words(plot.dependence_graph(model)) == ["ratio\n= a/b=low", "ratio\n= a/b=high", "short=1", "other\n= a=b=c=d"]
+    assert words(plot.dependence_graph(model)) == [
+        "ratio\n= a/b=low",
+        "ratio\n= a/b=high",
+        "short=1",
+        "other\n= a=b=c=d",
+    ]
 
 
 # ---- a fitted model ----
@@ -286,7 +326,10 @@ def test_a_fitted_model_shows_its_edges(heart, top):
     table = heart.edges(top)
     axes = plot.dependence_graph(heart, top=top)
     drawn = {pair: colour for pair, colour, *_ in parts(axes, "edges")}
-    assert drawn == {frozenset((row.source, row.target)): BLUE if row.sign > 0 else ORANGE for row in table.itertuples(index=False)}
+    assert drawn == {
+        frozenset((row.source, row.target)): BLUE if row.sign > 0 else ORANGE
+        for row in table.itertuples(index=False)
+    }
     axes.figure.canvas.draw()
 
 
@@ -366,9 +409,13 @@ def test_wrong_types_are_rejected():
     with pytest.raises(TypeError, match="top must be a whole number"):
         plot.dependence_graph(model_of(random_graph(5, ())), top=2.5)
     fitted = BPMeans(1.0).fit(np.random.default_rng(0).normal(size=(20, 3)))
-    with pytest.raises(TypeError, match=r"plot\.dependence_graph draws the graph_ of GraphSpectralFeatures; BPMeans has none"):
+    with pytest.raises(
+        TypeError, match=r"plot\.dependence_graph draws the graph_ of GraphSpectralFeatures; BPMeans has none"
+    ):
         plot.dependence_graph(fitted)
-    with pytest.raises(TypeError, match=r"plot\.spectrum draws the spectrum_ of GraphSpectralFeatures; BPMeans has none"):
+    with pytest.raises(
+        TypeError, match=r"plot\.spectrum draws the spectrum_ of GraphSpectralFeatures; BPMeans has none"
+    ):
         plot.spectrum(fitted)
 
 
@@ -388,5 +435,7 @@ def test_without_networkx_or_matplotlib(monkeypatch):
 
 def test_the_module_is_light():
     script = "import sys, craftc; craftc.plot; print('networkx' in sys.modules, 'matplotlib' in sys.modules)"
-    done = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True
+    )
     assert done.stdout.strip() == "False False"

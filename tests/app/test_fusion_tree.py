@@ -1,4 +1,6 @@
-"""The tree of a path of covariate clusterings: its structure on paths made by hand, and what the picture shows of it."""
+"""The tree of a path of covariate clusterings: its structure on paths made by hand, and what the picture
+shows of it.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,9 @@ def _close():
 
 
 def model_of(penalties, labels, chosen, coefficients, classes=("a", "b")):
-    """A model with this path; `coefficients` (d, c) are the refit, and, averaged over clusters, those of the path."""
+    """A model with this path; `coefficients` (d, c) are the refit, and, averaged over clusters, those of the
+    path.
+    """
     labels, coefficients = np.asarray(labels, np.int32), np.asarray(coefficients, float)
     points = []
     for nu, label in zip(penalties, labels, strict=True):
@@ -44,7 +48,9 @@ def two_class(b):
 
 
 def model_six(chosen=1, **more):
-    """Covariates 0 to 3, of which 0 1 | 2 3 part first and then 2 | 3, and 4 5, which share no edge with them."""
+    """Covariates 0 to 3, of which 0 1 | 2 3 part first and then 2 | 3, and 4 5, which share no edge with
+    them.
+    """
     path = [[0, 0, 0, 0, 1, 1], [0, 0, 1, 1, 2, 2], [0, 0, 1, 2, 3, 3]]
     return model_of([10.0, 1.0, 0.1], path, chosen, two_class([-2, -2, 1, 1, 3, 3]), **more)
 
@@ -81,7 +87,13 @@ def test_nodes_join_at_the_last_penalty_at_which_they_are_one():
 def test_parts_come_by_rank_and_hidden_covariates_leave_no_trace():
     levels = np.array([[0, 0, 0, 0], [0, 0, 1, 2], [0, 1, 2, 3]])
     nodes = build_tree(levels, np.array([0, 1, 3]), np.array([5.0, 4.0, 0.0, 1.0]))
-    assert [(node.members.tolist(), node.point) for node in nodes] == [([0, 1, 3], 0), ([3], 2), ([0, 1], 1), ([1], 2), ([0], 2)]
+    assert [(node.members.tolist(), node.point) for node in nodes] == [
+        ([0, 1, 3], 0),
+        ([3], 2),
+        ([0, 1], 1),
+        ([1], 2),
+        ([0], 2),
+    ]
 
 
 def test_a_path_that_is_a_tree_stays_as_it_is():
@@ -92,16 +104,22 @@ def test_a_path_that_is_a_tree_stays_as_it_is():
 
 def test_covariates_that_meet_again_stay_parted_but_chosen_clusters_are_kept():
     path = np.array([[0, 0, 0, 0, 0], [0, 0, 0, 1, 1], [0, 0, 1, 0, 1], [0, 0, 0, 1, 1]])
-    np.testing.assert_array_equal(nested(path, 1), [[0, 0, 0, 0, 0], [0, 0, 0, 1, 1], [0, 0, 1, 2, 3], [0, 0, 1, 2, 3]])
+    np.testing.assert_array_equal(
+        nested(path, 1), [[0, 0, 0, 0, 0], [0, 0, 0, 1, 1], [0, 0, 1, 2, 3], [0, 0, 1, 2, 3]]
+    )
     # 0 1 3 is where 0 and 1 are; of 2 4, in two places, the first
-    np.testing.assert_array_equal(nested(path, 2), [[0, 0, 0, 0, 0], [0, 0, 0, 0, 0], [0, 0, 1, 0, 1], [0, 0, 2, 1, 3]])
+    np.testing.assert_array_equal(
+        nested(path, 2), [[0, 0, 0, 0, 0], [0, 0, 0, 0, 0], [0, 0, 1, 0, 1], [0, 0, 2, 1, 3]]
+    )
 
 
 @pytest.mark.parametrize("seed", range(20))
 def test_any_path_becomes_nested_with_the_chosen_clusters(seed):
     rng = np.random.default_rng(seed)
     d = int(rng.integers(1, 12))
-    path = np.array([np.unique(rng.integers(0, k, d), return_inverse=True)[1] for k in rng.integers(1, d + 1, 6)])
+    path = np.array(
+        [np.unique(rng.integers(0, k, d), return_inverse=True)[1] for k in rng.integers(1, d + 1, 6)]
+    )
     chosen = int(rng.integers(6))
     levels = nested(path, chosen)
     for coarse, fine in pairwise(levels):
@@ -113,7 +131,9 @@ def test_any_path_becomes_nested_with_the_chosen_clusters(seed):
     assert [node.height for node in leaves] == list(range(d))
     for k, node in enumerate(nodes):
         parts = [other for other in nodes if other.parent == k]
-        assert sorted(np.concatenate([part.members for part in parts]).tolist() if parts else node.members) == sorted(node.members)
+        assert sorted(
+            np.concatenate([part.members for part in parts]).tolist() if parts else node.members
+        ) == sorted(node.members)
         assert all(part.point >= node.point + (len(part.members) > 1 and node.point < 5) for part in parts)
 
 
@@ -136,10 +156,18 @@ def test_joins_colours_and_odds_ratios():
     upright = [text.get_text() for text in axes.texts if text.get_style() == "normal"]
     assert upright == ["0.14", "2.7", "20"]
     assert [text.get_text() for text in axes.texts if text.get_style() == "italic"] == ["0.61"]
-    joins = {(line[0, 0], line[0, 1], line[1, 1]) for line in axes.collections[0].get_segments() if line[0, 0] == line[1, 0]}
+    joins = {
+        (line[0, 0], line[0, 1], line[1, 1])
+        for line in axes.collections[0].get_segments()
+        if line[0, 0] == line[1, 0]
+    }
     assert joins == {(10.0, 0.5, 2.5), (0.1, 0.0, 1.0), (1.0, 2.0, 3.0), (0.1, 4.0, 5.0)}
     assert axes.lines[0].get_xdata()[0] == 1.0
-    assert [text.get_text() for text in axes.get_legend().get_texts()] == ["a", "b", "chosen: ν = 1, 3 clusters"]
+    assert [text.get_text() for text in axes.get_legend().get_texts()] == [
+        "a",
+        "b",
+        "chosen: ν = 1, 3 clusters",
+    ]
     assert "b against a" in axes.get_legend().get_title().get_text()
 
 
@@ -258,7 +286,10 @@ def test_a_fitted_model():
         ({"only": -1}, "unknown covariate -1"),
         ({"only": []}, "only must name at least one covariate"),
         ({"of_class": "c"}, "must be a class of the model, got 'c'; the classes are 'a', 'b'"),
-        ({"of_class": "a", "only": 5}, "No chosen cluster of this subtree has its largest coefficient for of_class='a'"),
+        (
+            {"of_class": "a", "only": 5},
+            "No chosen cluster of this subtree has its largest coefficient for of_class='a'",
+        ),
         ({"leaves": 0}, "leaves must be a whole number >= 1, got 0"),
     ],
 )
@@ -297,8 +328,15 @@ def model_of_rows(chosen=1):
     """Rows 0 to 3, of which 0 1 | 2 3 part first and then 2 | 3, and 4 5, which share no edge with them."""
     path = np.array([[0, 0, 0, 0, 1, 1], [0, 0, 1, 1, 2, 2], [0, 0, 1, 2, 3, 3]], np.int32)
     model = ConvexClustering()
-    model._points = [RowsPoint(nu, int(label.max()) + 1, label, 0.0, 0.0) for nu, label in zip([10.0, 1.0, 0.1], path, strict=True)]
-    model.labels_, model.fusion_penalty_, model.n_clusters_ = path[chosen], model._points[chosen].fusion_penalty, 3
+    model._points = [
+        RowsPoint(nu, int(label.max()) + 1, label, 0.0, 0.0)
+        for nu, label in zip([10.0, 1.0, 0.1], path, strict=True)
+    ]
+    model.labels_, model.fusion_penalty_, model.n_clusters_ = (
+        path[chosen],
+        model._points[chosen].fusion_penalty,
+        3,
+    )
     return model
 
 
@@ -306,7 +344,11 @@ def branches(axes):
     """Where each vertical line is, its rows, and its width."""
     (group,) = axes.collections
     pairs = zip(group.get_segments(), group.get_linewidths(), strict=True)
-    return {(round(float(line[0, 0]), 9), *sorted(line[:, 1].tolist())): width for line, width in pairs if line[0, 0] == line[1, 0]}
+    return {
+        (round(float(line[0, 0]), 9), *sorted(line[:, 1].tolist())): width
+        for line, width in pairs
+        if line[0, 0] == line[1, 0]
+    }
 
 
 def test_rows_merge_at_their_penalties():

@@ -1,4 +1,6 @@
-"""Files and options that are made to break the command line: long texts, wide tables, endless files, control characters, defects."""
+"""Files and options that are made to break the command line: long texts, wide tables, endless files, control
+characters, defects.
+"""
 
 from __future__ import annotations
 
@@ -15,8 +17,8 @@ import pytest
 
 import craftc
 from craftc import cli
-from craftc.table import input_file
-from craftc.table.files import read_file
+from craftc.reading import input_file
+from craftc.reading.files import read_file
 from tests.common import ROOT
 
 HEART = str(ROOT / "examples" / "heart.csv")
@@ -93,11 +95,15 @@ def test_many_columns_of_one_name(tmp_path):
     raw = read_file(write(tmp_path / "t.csv", wide(["a"] * 20_000, 3)))
     assert time.process_time() - start < 20  # cubic: hours
     assert list(raw.frame.columns) == ["a", *(f"a.{i}" for i in range(2, 20_001))]
-    assert raw.notes == ["19,999 columns have the name of another one and became 'a.2', 'a.3', 'a.4', 'a.5', 'a.6', …."]
+    assert raw.notes == [
+        "19,999 columns have the name of another one and became 'a.2', 'a.3', 'a.4', 'a.5', 'a.6', …."
+    ]
 
 
 def test_names_that_numbers_would_repeat(tmp_path):
-    read = craftc.read_table(write(tmp_path / "t.csv", wide(["a", "a.2", "a", "a", "", "column 5", "a.2"], 6)), on_unusable="keep")
+    read = craftc.read_table(
+        write(tmp_path / "t.csv", wide(["a", "a.2", "a", "a", "", "column 5", "a.2"], 6)), on_unusable="keep"
+    )
     assert list(read.columns) == ["a", "a.2", "a.3", "a.4", "column 5", "column 5.2", "a.2.2"]
 
 
@@ -113,14 +119,19 @@ def test_100_000_columns(tmp_path):
 
 def test_lines_that_differ_in_length(run, tmp_path):
     code, _, err = run("cluster", write(tmp_path / "t.csv", "a,b\n" + "1,2,3\n" * 9))
-    assert (code, err.endswith("there are 2 column names, but the lines below have more cells.\n")) == (2, True)
+    assert (code, err.endswith("there are 2 column names, but the lines below have more cells.\n")) == (
+        2,
+        True,
+    )
 
 
 def test_no_line_ends(tmp_path, monkeypatch):
-    from craftc.table import files
+    from craftc.reading import files
 
     monkeypatch.setattr(files, "_LONGEST_HEAD", 1 << 18)
-    with pytest.raises(ValueError, match="its first 10 rows have more than 0 MiB; check line ends and quotes"):
+    with pytest.raises(
+        ValueError, match="its first 10 rows have more than 0 MiB; check line ends and quotes"
+    ):
         craftc.read_table(write(tmp_path / "t.csv", "1,2," * 200_000))
 
 
@@ -157,12 +168,17 @@ def test_content_that_does_not_fit_into_memory(run, tmp_path, monkeypatch):
 def test_endless_files(run, tmp_path, monkeypatch):
     (tmp_path / "t.csv").symlink_to("/dev/zero")
     for path in ("/dev/zero", tmp_path / "t.csv"):
-        assert run("cluster", path)[::2] == (2, f"craftc: {str(path)!r} is not a text file; save the table as .csv, for example.\n")
+        assert run("cluster", path)[::2] == (
+            2,
+            f"craftc: {str(path)!r} is not a text file; save the table as .csv, for example.\n",
+        )
 
 
 def test_an_endless_stream(monkeypatch):
     monkeypatch.setattr(input_file, "available_memory", lambda: 40 << 20)
-    process = subprocess.Popen([sys.executable, "-c", "while True: print('a,b\\n1,2\\n' * 10000)"], stdout=subprocess.PIPE)
+    process = subprocess.Popen(
+        [sys.executable, "-c", "while True: print('a,b\\n1,2\\n' * 10000)"], stdout=subprocess.PIPE
+    )
     try:
         with pytest.raises(MemoryError, match="standard input does not fit into memory"):
             input_file._whole(process.stdout, "standard input")
@@ -176,7 +192,13 @@ def test_an_endless_stream(monkeypatch):
 def test_a_limit_of_memory_is_named(tmp_path):
     path = write(tmp_path / "t.csv", "a,b\n" + "1,2\n" * 30_000_000)
     limited = f"ulimit -v 2500000; exec {sys.executable} -m craftc cluster {path}"
-    done = subprocess.run(["bash", "-c", limited], cwd=ROOT, capture_output=True, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"})
+    done = subprocess.run(
+        ["bash", "-c", limited],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+    )
     assert done.returncode == 2
     assert "memory" in done.stderr
     assert "Traceback" not in done.stderr
@@ -199,17 +221,28 @@ def indexing(*_, **__):
 def test_a_defect_is_named_as_such(run, monkeypatch):
     monkeypatch.setattr(craftc.CRAFT, "fit", indexing)
     how = "CRAFTC_TRACEBACK=1 prints the traceback"
-    defect = f"craftc: this is a defect of craftc, please report it ({how}): IndexError: list index out of range\n"
+    defect = (
+        f"craftc: this is a defect of craftc, please report it ({how}): IndexError: list index out of range\n"
+    )
     assert run("cluster", HEART) == (3, "", defect)
     monkeypatch.setenv("CRAFTC_TRACEBACK", "1")
     code, said, err = run("cluster", HEART)
     assert (code, said) == (3, "")
     assert err.startswith("Traceback (most recent call last):\n")
-    assert err.endswith("defect of craftc, please report it (see the traceback above): IndexError: list index out of range\n")
+    assert err.endswith(
+        "defect of craftc, please report it (see the traceback above): IndexError: list index out of range\n"
+    )
 
 
 @pytest.mark.parametrize(
-    "error", [ValueError("of another package"), TypeError("unhashable"), KeyError("k"), RecursionError("deep"), AssertionError()]
+    "error",
+    [
+        ValueError("of another package"),
+        TypeError("unhashable"),
+        KeyError("k"),
+        RecursionError("deep"),
+        AssertionError(),
+    ],
 )
 def test_errors_that_craftc_did_not_raise_are_defects(run, monkeypatch, error):
     monkeypatch.setattr(craftc.CRAFT, "fit", raising(error))
@@ -277,7 +310,9 @@ def test_integers_beyond_64_bits(run, tmp_path, scale, form):
     if form == "csv":
         path = write(tmp_path / "t.csv", "a,b\n" + "".join(f"{scale + i},{i % 3}.5\n" for i in range(60)))
     else:
-        path = write(tmp_path / "t.jsonl", "".join(f'{{"a": {scale + i}, "b": {i % 3}.5}}\n' for i in range(60)))
+        path = write(
+            tmp_path / "t.jsonl", "".join(f'{{"a": {scale + i}, "b": {i % 3}.5}}\n' for i in range(60))
+        )
     code, said, err = run("cluster", path)
     assert (code, err) == (0, "")
     assert "not used (" in said
@@ -293,7 +328,12 @@ def test_control_characters(run, tmp_path):
     with open(path, "w", newline="", encoding="utf-8") as file:
         rows = [[f"{'ab'[i % 2]}{HOSTILE}", i % 2 * 9 + i / 7, HOSTILE] for i in range(60)]
         csv.writer(file).writerows([[f"k{HOSTILE}", f"v{HOSTILE}", f"w{HOSTILE}"], *rows])
-    for options in ([], ["--details", "--out", tmp_path / f"o{HOSTILE}"], ["--target", f"k{HOSTILE}"], ["--target", HOSTILE]):
+    for options in (
+        [],
+        ["--details", "--out", tmp_path / f"o{HOSTILE}"],
+        ["--target", f"k{HOSTILE}"],
+        ["--target", HOSTILE],
+    ):
         code, said, err = run("cluster", path, *options)
         assert code == (2 if options == ["--target", HOSTILE] else 0)
         assert not CONTROL.search(said + err)
@@ -309,7 +349,12 @@ def test_the_progress_line(tmp_path):
     path = folder / "t.csv"
     path.write_bytes((ROOT / "examples" / "heart.csv").read_bytes())
     primary, secondary = pty.openpty()
-    process = subprocess.Popen([sys.executable, "-m", "craftc", "cluster", str(path)], cwd=ROOT, stderr=secondary, stdout=subprocess.PIPE)
+    process = subprocess.Popen(
+        [sys.executable, "-m", "craftc", "cluster", str(path)],
+        cwd=ROOT,
+        stderr=secondary,
+        stdout=subprocess.PIPE,
+    )
     os.close(secondary)
     shown = b""
     try:

@@ -11,7 +11,7 @@ import sklearn
 
 from craftc import CRAFT, FeatureSelectionMixture
 from craftc.datasets import load_heart, make_mixed
-from craftc.table.cluster_summary import typical_values
+from craftc.describe.frames import typical_values
 
 
 class Table(HTMLParser):
@@ -59,7 +59,12 @@ def test_one_row_per_cluster_by_size(heart):
     assert found.rows[0] == ["cluster", "name", "rows", "share", "leading features"]
     order = np.argsort(-heart.cluster_sizes_)
     for row, k in zip(found.rows[1:], order, strict=True):
-        assert row[:4] == [str(k), heart.cluster_names_[k], f"{heart.cluster_sizes_[k]}", f"{heart.cluster_sizes_[k] / 2.7:.0f} %"]
+        assert row[:4] == [
+            str(k),
+            heart.cluster_names_[k],
+            f"{heart.cluster_sizes_[k]}",
+            f"{heart.cluster_sizes_[k] / 2.7:.0f} %",
+        ]
         values = typical_values(heart._moments_original_units, heart.schema_)[k]
         leading = np.argsort(-heart.feature_gains_[k])[:3]
         assert row[4] == "; ".join(f"{heart.schema_.columns[d]} {values[d]}" for d in leading)
@@ -96,14 +101,26 @@ def test_names_and_levels_are_text():
     half = np.arange(80) % 2
     script = "<script>alert('a')</script>"
     table = {
-        '<img src=x onerror="b()">': np.where(half == 0, script, '"\'&<b>'),
+        '<img src=x onerror="b()">': np.where(half == 0, script, "\"'&<b>"),
         "</div>" + "long" * 100: rng.normal(9.0 * half),
     }
     page = CRAFT(2, random_state=0).fit(table)._repr_html_()
     assert "&lt;script&gt;" in page
     overview = page[: page.index("</table>")]
     found = Table(overview)
-    assert {tag for tag, _ in found.tags} == {"div", "style", "table", "caption", "thead", "tbody", "tr", "th", "td", "bdi", "b"}
+    assert {tag for tag, _ in found.tags} == {
+        "div",
+        "style",
+        "table",
+        "caption",
+        "thead",
+        "tbody",
+        "tr",
+        "th",
+        "td",
+        "bdi",
+        "b",
+    }
     assert all(set(attrs) <= {"class"} for _, attrs in found.tags)
     assert script in found.rows[1][4] + found.rows[2][4]
     assert len(overview) < 4000

@@ -1,4 +1,6 @@
-"""The tree of a merge path: its structure on paths made by hand, and what the picture shows of a fitted model."""
+"""The tree of a merge path: its structure on paths made by hand, and what the picture shows of a fitted
+model.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +47,11 @@ def test_merges_and_their_parts():
 
 
 def test_a_step_may_lose_two_clusters():
-    assert merges_of([np.array([0, 0, 1, 1]), np.array([0, 0])]) == [Merge((0, 1), 1), Merge((2, 3), 1), Merge((4, 5), 2)]
+    assert merges_of([np.array([0, 0, 1, 1]), np.array([0, 0])]) == [
+        Merge((0, 1), 1),
+        Merge((2, 3), 1),
+        Merge((4, 5), 2),
+    ]
     assert merges_of([np.array([0, 0, 0])]) == [Merge((0, 1, 2), 1)]
 
 
@@ -147,7 +153,9 @@ def test_a_level_of_a_model_is_a_smaller_tree(four):
 
 @pytest.mark.slow
 def test_sixty_clusters_fit_in_the_picture():
-    table = make_mixed(3000, 60, n_numeric=10, n_categorical=8, n_irrelevant=0, shift=6.0, random_state=0).data
+    table = make_mixed(
+        3000, 60, n_numeric=10, n_categorical=8, n_irrelevant=0, shift=6.0, random_state=0
+    ).data
     model = CRAFT(60, price_factor=1, random_state=0, n_init=1).fit(table)
     axes = plot.merge_tree(model)
     axes.figure.canvas.draw()

@@ -288,7 +288,9 @@ def test_newer_format(saved):
 
 def test_an_estimator_of_a_newer_craftc(saved):
     rewrite(saved, estimator="Quantum")
-    with pytest.raises(ValueError, match=r"holds a fitted 'Quantum', which this craftc does not know; update craftc\."):
+    with pytest.raises(
+        ValueError, match=r"holds a fitted 'Quantum', which this craftc does not know; update craftc\."
+    ):
         load_model(saved)
 
 
@@ -407,10 +409,15 @@ def test_rules_that_make_no_sense(saved, change):
 
 def test_a_file_with_the_former_names(tmp_path):
     path, heart = tmp_path / "m", load_heart().data
-    model = CRAFT(3, cluster_price=9.0, selection="free", feature_fraction=0.3, feature_variance=0.1, random_state=0).fit(heart)
+    model = CRAFT(
+        3, cluster_price=9.0, selection="free", feature_fraction=0.3, feature_variance=0.1, random_state=0
+    ).fit(heart)
     save_model(model, path)
     rules, parameters = asdict(model._spec), model.get_params()
-    rules["sharing"], parameters["feature_sharing"] = rules.pop("variance"), parameters.pop("feature_variance")
+    rules["sharing"], parameters["feature_sharing"] = (
+        rules.pop("variance"),
+        parameters.pop("feature_variance"),
+    )
     del rules["absolute"]
     rewrite(path, rules=rules, parameters=parameters, links=None)
     again = load_model(path)
@@ -461,10 +468,14 @@ def test_members_that_contradict_their_size(saved, name, member):
 
 
 def claim(path, name, n_bytes, header):
-    """Replace a member by a header; header and directory agree that data of so many bytes follow, which are not there."""
+    """Replace a member by a header; header and directory agree that data of so many bytes follow, which are
+    not there.
+    """
     replace_member(path, name, header)
     content = bytearray(path.read_bytes())
-    entry = content.rindex(b"PK\x01\x02", 0, content.index(f"{name}.npy".encode(), content.index(b"PK\x01\x02")))
+    entry = content.rindex(
+        b"PK\x01\x02", 0, content.index(f"{name}.npy".encode(), content.index(b"PK\x01\x02"))
+    )
     content[entry + 24 : entry + 28] = (len(header) + n_bytes).to_bytes(4, "little")
     path.write_bytes(bytes(content))
 
@@ -491,8 +502,8 @@ def test_a_model_that_compresses_too_well_is_stored_as_it_is(heart, tmp_path, mo
     model = craftc.DPMeans(n_clusters=2, random_state=0).fit(X)
     save_model(model, tmp_path / "m")
     short = (tmp_path / "m").stat().st_size
-    monkeypatch.setattr("craftc._common.model_archive._SMALL", 0)
-    monkeypatch.setattr("craftc._common.model_archive._MOST_EXPANDED", 4)
+    monkeypatch.setattr("craftc.saved.archive._SMALL", 0)
+    monkeypatch.setattr("craftc.saved.archive._MOST_EXPANDED", 4)
     with pytest.raises(ValueError, match="its members are too large for its length"):
         load_model(tmp_path / "m")
     save_model(model, tmp_path / "m")
@@ -505,7 +516,10 @@ def test_a_change_without_its_checksum_is_refused(saved):
     arrays = {name: np.load(io.BytesIO(member)) for name, member in members.items()}
     swapped = members | {"labels": npy(arrays["labels"][::-1]), "margins": npy(arrays["margins"] * 2)}
     head = members | {"model": members["model"].replace(b'"n_iter": ', b'"n_iter":  ')}
-    extra, fewer = members | {"more": members["labels"]}, {name: members[name] for name in members if name != "typical"}
+    extra, fewer = (
+        members | {"more": members["labels"]},
+        {name: members[name] for name in members if name != "typical"},
+    )
     none = {name: members[name] for name in members if name != "checksum"}
     wrong = members | {"checksum": npy(arrays["checksum"][:-1])}
     older = none | {"model": members["model"].replace(b'"format_version": 4', b'"format_version": 3')}
@@ -543,14 +557,18 @@ def test_memory_that_does_not_suffice(saved, monkeypatch):
         raise MemoryError
 
     monkeypatch.setattr(np.lib.format, "read_array", fail)
-    with pytest.raises(MemoryError, match=r"m\.craftc' needs 0 MB of memory, more than this process can have"):
+    with pytest.raises(
+        MemoryError, match=r"m\.craftc' needs 0 MB of memory, more than this process can have"
+    ):
         load_model(saved)
 
 
 def test_a_value_that_cannot_be_stored_is_refused_before_anything_is_written(heart, tmp_path):
     model = CRAFT(n_clusters=2, random_state=0).fit(heart)
     model._links.saving = np.inf
-    with pytest.raises(ValueError, match=r"holds a value that a model file cannot store: Out of range float values"):
+    with pytest.raises(
+        ValueError, match=r"holds a value that a model file cannot store: Out of range float values"
+    ):
         save_model(model, tmp_path / "m")
     model.set_params(categorical=object())
     with pytest.raises(TypeError, match=r"The parameter categorical=<object .* cannot be written to a file"):
@@ -560,7 +578,9 @@ def test_a_value_that_cannot_be_stored_is_refused_before_anything_is_written(hea
 
 def test_array_likes_among_the_parameters(heart, tmp_path):
     X = heart[["age", "sex", "chol"]]
-    model = CRAFT(n_clusters=2, categorical=pd.Index(["sex"]), random_state=0, cluster_price=Fraction(9, 2)).fit(X)
+    model = CRAFT(
+        n_clusters=2, categorical=pd.Index(["sex"]), random_state=0, cluster_price=Fraction(9, 2)
+    ).fit(X)
     again = round_trip(model, tmp_path)
     assert (again.categorical, again.cluster_price) == (["sex"], 4.5)
     check_equal(model, again, X)

@@ -1,4 +1,6 @@
-"""Every estimator can be saved and loaded with the same bits, and a file whose contents do not fit is refused."""
+"""Every estimator can be saved and loaded with the same bits, and a file whose contents do not fit is
+refused.
+"""
 
 from __future__ import annotations
 
@@ -82,8 +84,12 @@ CASES = {
     "covariates, selection": lambda: covariates(sparsity=[1.0, 0.5, 0.25]),
     "covariates, numbers": lambda: covariates(np.repeat([0, 1, 5], 40), fusion_penalty=2.0),
     "covariates, objects": lambda: covariates(NAMES.astype(object), fusion_penalty=2.0),
-    "covariates, texts that end with NUL": lambda: covariates(np.array(["a", "a\0", "b"], object)[np.arange(120) % 3], fusion_penalty=2.0),
-    "covariates, dates": lambda: covariates(np.array(["2020-01-01", "2021-01-01"], "M8[D]")[np.arange(120) % 2], fusion_penalty=2.0),
+    "covariates, texts that end with NUL": lambda: covariates(
+        np.array(["a", "a\0", "b"], object)[np.arange(120) % 3], fusion_penalty=2.0
+    ),
+    "covariates, dates": lambda: covariates(
+        np.array(["2020-01-01", "2021-01-01"], "M8[D]")[np.arange(120) % 2], fusion_penalty=2.0
+    ),
     "covariates, booleans": lambda: covariates(NAMES == "a", fusion_penalty=2.0),
     "mixture": mixture,
     "mixture, full": lambda: mixture(covariance="full"),
@@ -167,9 +173,15 @@ def test_the_same_bits(fitted, tmp_path):
 @pytest.mark.parametrize(
     ("model", "stored"),
     [
-        (craftc.DPMeans(init=np.arange(120) % 3, random_state=np.random.RandomState(0)), {"init": "auto", "random_state": None}),
+        (
+            craftc.DPMeans(init=np.arange(120) % 3, random_state=np.random.RandomState(0)),
+            {"init": "auto", "random_state": None},
+        ),
         (craftc.KFeatures(init=np.arange(240).reshape(120, 2) % 2), {"init": "greedy"}),
-        (craftc.ConvexClustering(weights=lambda rows: np.ones((len(rows), len(rows)))), {"weights": "gaussian-knn"}),
+        (
+            craftc.ConvexClustering(weights=lambda rows: np.ones((len(rows), len(rows)))),
+            {"weights": "gaussian-knn"},
+        ),
         (craftc.FeatureSelectionMixture(3, init=np.eye(3)[np.arange(120) % 3]), {"init": "kmeans"}),
     ],
 )
@@ -207,7 +219,11 @@ def spoilt(array):
 
 OPTIONAL = {"factor", "covariances", "unary_numbers"}
 LENGTH_IS_FREE = {"objective_path", "labels", "assignments", "components", "classes", "features"}
-POSSIBLE = {("infinity", "penalty_interval"), ("numbers that are too large", "classes"), ("numbers that are too large", "counts")}
+POSSIBLE = {
+    ("infinity", "penalty_interval"),
+    ("numbers that are too large", "classes"),
+    ("numbers that are too large", "counts"),
+}
 
 
 @pytest.mark.slow_except(10)
@@ -268,7 +284,14 @@ def test_a_file_of_one_estimator_is_none_of_another(tmp_path):
     save_model(dp_means()[0], path)
     arrays = arrays_of(path)
     head = json.loads(arrays["model"].tobytes())
-    for name in ("CRAFT", "KFeatures", "ConvexClustering", "FeatureSelectionMixture", "GraphSpectralFeatures", "ConvexCovariateClustering"):
+    for name in (
+        "CRAFT",
+        "KFeatures",
+        "ConvexClustering",
+        "FeatureSelectionMixture",
+        "GraphSpectralFeatures",
+        "ConvexCovariateClustering",
+    ):
         write_arrays(path, arrays, head | {"estimator": name, "format_version": 1})
         assert refused(path)
 
@@ -284,4 +307,6 @@ def test_the_command_line_predicts_with_a_craft(tmp_path, capsys):
     save_model(dp_means()[0], tmp_path / "m")
     (tmp_path / "t.csv").write_text("a,b\n1,2\n")
     assert main(["predict", str(tmp_path / "m"), str(tmp_path / "t.csv")]) == 2
-    assert "holds a fitted DPMeans; craftc predict needs a CRAFT." in " ".join(capsys.readouterr().err.split())
+    assert "holds a fitted DPMeans; craftc predict needs a CRAFT." in " ".join(
+        capsys.readouterr().err.split()
+    )

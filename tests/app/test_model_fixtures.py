@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from craftc import load_model
-from craftc.model_file import _PACKAGES
+from craftc.saved.save_and_load import _PACKAGES
 from tests.app.write_model_fixtures import FOLDER, MODELS, results, table_of
 
 FILES = sorted(path.stem for path in FOLDER.glob("*.craftc"))
@@ -22,7 +22,9 @@ def test_the_file_gives_its_results(name):
         expected, actual = np.array(values), np.array(found[what])
         assert (actual.shape, actual.dtype) == (expected.shape, expected.dtype), what
         if expected.dtype.kind == "f":
-            np.testing.assert_allclose(actual, expected, rtol=1e-12, atol=1e-13 * np.nanmax(np.abs(expected)), err_msg=what)
+            np.testing.assert_allclose(
+                actual, expected, rtol=1e-12, atol=1e-13 * np.nanmax(np.abs(expected)), err_msg=what
+            )
         else:
             assert (actual == expected).all(), what
 

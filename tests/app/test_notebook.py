@@ -24,7 +24,9 @@ def outputs_of(notebook):
 def texts_of(notebook):
     """Printed text and plain results of every cell; of figures, that there is one."""
     return [
-        output["text"] if output.output_type == "stream" else "image/png" in output.data or output.data["text/plain"]
+        output["text"]
+        if output.output_type == "stream"
+        else "image/png" in output.data or output.data["text/plain"]
         for output in outputs_of(notebook)
     ]
 
@@ -35,9 +37,17 @@ def test_the_notebook_is_stored_with_its_outputs(notebook):
     runs = [cell.execution_count for cell in notebook.cells if cell.cell_type == "code"]
     assert runs == list(range(1, len(runs) + 1))
     assert sum(text is True for text in texts_of(notebook)) == 7  # figures
-    assert {output.output_type for output in outputs_of(notebook)} <= {"execute_result", "display_data", "stream"}
+    assert {output.output_type for output in outputs_of(notebook)} <= {
+        "execute_result",
+        "display_data",
+        "stream",
+    }
     assert all(output.get("name", "stdout") == "stdout" for output in outputs_of(notebook))  # no warnings
-    overview = next(output.data["text/html"] for output in outputs_of(notebook) if "CRAFT(" in output.get("data", {}).get("text/plain", ""))
+    overview = next(
+        output.data["text/html"]
+        for output in outputs_of(notebook)
+        if "CRAFT(" in output.get("data", {}).get("text/plain", "")
+    )
     assert "craftc-overview" in overview
 
 

@@ -35,7 +35,9 @@ def model_of(pictures, n=40, seed=0):
 def test_one_picture_per_feature_and_its_rows():
     model = model_of(np.random.default_rng(1).random((7, 3, 4)))
     figure = plot.features(model, (3, 4), columns=3)
-    assert [axes.get_title() for axes in figure.axes] == [f"feature {k}: {n} rows" for k, n in enumerate(model.assignments_.sum(axis=0))]
+    assert [axes.get_title() for axes in figure.axes] == [
+        f"feature {k}: {n} rows" for k, n in enumerate(model.assignments_.sum(axis=0))
+    ]
     assert figure.axes[0].get_gridspec().get_geometry() == (3, 3)
     np.testing.assert_array_equal(figure.axes[2].images[0].get_array(), model.features_[2].reshape(3, 4))
     figure.canvas.draw()
@@ -44,7 +46,9 @@ def test_one_picture_per_feature_and_its_rows():
 def test_names_and_a_figure_of_the_caller():
     mine = pyplot.figure()
     left, _ = mine.subfigures(1, 2)
-    assert plot.features(model_of(np.eye(4).reshape(4, 2, 2)), (2, 2), names=list("abcd"), figure=left) is left
+    assert (
+        plot.features(model_of(np.eye(4).reshape(4, 2, 2)), (2, 2), names=list("abcd"), figure=left) is left
+    )
     assert left.axes[3].get_title().startswith("d: ")
 
 
@@ -56,13 +60,17 @@ def test_differences_are_symmetric_and_pictures_are_not():
     assert difference.get_cmap().name == "RdBu_r"
     np.testing.assert_allclose(difference.get_clim(), (-4, 4))
     for wanted, cmap in ((True, "RdBu_r"), (False, "gray")):
-        assert {axes.images[0].get_cmap().name for axes in plot.features(model, (2, 2), difference=wanted).axes} == {cmap}
+        assert {
+            axes.images[0].get_cmap().name for axes in plot.features(model, (2, 2), difference=wanted).axes
+        } == {cmap}
 
 
 def test_colours():
     picture, difference = np.zeros((2, 2, 2, 3))
     picture[0, 0], difference[1, 1] = (4, 2, 0), (-1, 0, 0.5)
-    shown = [axes.images[0].get_array() for axes in plot.features(model_of([picture, difference]), (2, 2, 3)).axes]
+    shown = [
+        axes.images[0].get_array() for axes in plot.features(model_of([picture, difference]), (2, 2, 3)).axes
+    ]
     np.testing.assert_allclose(shown[0][0, 0], (1, 0.5, 0), atol=1e-12)
     np.testing.assert_allclose(shown[1][1, 1], (0, 0.5, 0.75), atol=1e-12)
     np.testing.assert_allclose(shown[1][0], 0.5, atol=1e-12)
@@ -72,9 +80,15 @@ def test_scores_become_pixels():
     scores = np.random.default_rng(2).normal(size=(3, 5))
     model, matrix = model_of(scores), np.random.default_rng(3).normal(size=(5, 6))
     expected = model.features_ @ matrix
-    for to_pixels, more in ((matrix, 0), ((matrix, np.arange(6.0)), np.arange(6.0)), (lambda table: (table @ matrix).reshape(3, 2, 3), 0)):
+    for to_pixels, more in (
+        (matrix, 0),
+        ((matrix, np.arange(6.0)), np.arange(6.0)),
+        (lambda table: (table @ matrix).reshape(3, 2, 3), 0),
+    ):
         figure = plot.features(model, (2, 3), to_pixels=to_pixels)
-        np.testing.assert_allclose([axes.images[0].get_array().ravel() for axes in figure.axes], expected + more)
+        np.testing.assert_allclose(
+            [axes.images[0].get_array().ravel() for axes in figure.axes], expected + more
+        )
 
 
 def test_a_feature_of_zeros_can_be_drawn():
@@ -118,7 +132,9 @@ def test_without_matplotlib(monkeypatch):
 @pytest.mark.slow
 def test_the_module_is_light():
     script = "import sys, craftc; craftc.plot; print('matplotlib' in sys.modules)"
-    done = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True
+    )
     assert done.stdout.strip() == "False"
 
 
@@ -135,7 +151,9 @@ def blocks(n=60, missing=False):
     return X
 
 
-@pytest.mark.parametrize(("kind", "missing"), [(FeatureSelectionMixture, False), (FeatureSelectionMixture, True), (CRAFT, False)])
+@pytest.mark.parametrize(
+    ("kind", "missing"), [(FeatureSelectionMixture, False), (FeatureSelectionMixture, True), (CRAFT, False)]
+)
 def test_tiles_are_coloured_where_a_cluster_selects(kind, missing):
     X = blocks(missing=missing)
     model = kind(random_state=0).fit(X)
@@ -146,7 +164,10 @@ def test_tiles_are_coloured_where_a_cluster_selects(kind, missing):
     grey = (picture[..., 0] == picture[..., 1]) & (picture[..., 1] == picture[..., 2])
     np.testing.assert_array_equal(grey, ~selected | np.isnan(X[np.argsort(model.labels_, kind="stable")]))
     assert (picture[np.isnan(X[np.argsort(model.labels_, kind="stable")])] == 255).all()
-    assert [word.get_text() for word in axes.get_yticklabels()] == ["cluster 0: 60 rows", "cluster 1: 60 rows"]
+    assert [word.get_text() for word in axes.get_yticklabels()] == [
+        "cluster 0: 60 rows",
+        "cluster 1: 60 rows",
+    ]
     assert [line.get_ydata()[0] for line in axes.lines] == [59.5]
     legend = [text.get_text() for text in axes.get_legend().get_texts()]
     assert legend == ["low", "high", "as in the whole table"] + ["missing"] * missing
@@ -159,7 +180,9 @@ def test_columns_of_the_same_clusters_come_together():
     expected = [4, 2, 0, 1, 3, 5, 6, 7, 8, 9]  # of both, of the first, of the second, of none
     axes = plot.tiles(model, X, order="selection")
     assert [int(word.get_text()) for word in axes.get_xticklabels()] == expected
-    np.testing.assert_array_equal(axes.images[0].get_array(), plot.tiles(model, X).images[0].get_array()[:, expected])
+    np.testing.assert_array_equal(
+        axes.images[0].get_array(), plot.tiles(model, X).images[0].get_array()[:, expected]
+    )
 
 
 def test_new_rows_names_and_axes_of_the_caller():
@@ -204,7 +227,9 @@ def test_tiles_rejects_bad_input():
 
 
 def mixed_rows(n=60):
-    """Two clusters of one numeric, one text and one boolean column, and a text column that is nobody's; every seventh text is missing."""
+    """Two clusters of one numeric, one text and one boolean column, and a text column that is nobody's; every
+    seventh text is missing.
+    """
     half = np.arange(2 * n) % 2
     rng = np.random.default_rng(0)
     colour = np.where(half == 0, np.where(np.arange(2 * n) % 10 < 8, "red", "blue"), "green").astype(object)

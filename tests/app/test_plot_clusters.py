@@ -25,7 +25,9 @@ def _close():
 
 
 def three_groups():
-    """Groups of 20, 40 and 30 rows: a number, a level, a spread, noise, and a number that two share; some cells are missing."""
+    """Groups of 20, 40 and 30 rows: a number, a level, a spread, noise, and a number that two share; some
+    cells are missing.
+    """
     rng = np.random.default_rng(0)
     group = np.repeat([0, 1, 2], [20, 40, 30])
     table = {
@@ -63,9 +65,15 @@ def texts(labels):
 def test_rows_by_size_and_columns_by_gain(fitted):
     model, _ = fitted
     axes = plot.heatmap(model)
-    assert [int(text.split(":")[0].removeprefix("cluster ")) for text in texts(axes.get_yticklabels())] == [1, 2, 0]
+    assert [int(text.split(":")[0].removeprefix("cluster ")) for text in texts(axes.get_yticklabels())] == [
+        1,
+        2,
+        0,
+    ]
     gains = np.where(differing_features(model), model.feature_gains_, 0).sum(axis=0)
-    assert texts(axes.get_xticklabels()) == [model.schema_.columns[d] for d in np.argsort(-gains, kind="stable")]
+    assert texts(axes.get_xticklabels()) == [
+        model.schema_.columns[d] for d in np.argsort(-gains, kind="stable")
+    ]
     assert texts(plot.heatmap(model, n_features=2).get_xticklabels()) == texts(axes.get_xticklabels())[:2]
 
 
@@ -123,8 +131,15 @@ def test_the_legend_explains_what_is_drawn(heart):
     legend = axes.get_legend()
     assert legend.get_title().get_text() == "Compared with the whole table; 4 of 13 features"
     assert texts(legend.get_texts()) == [
-        "higher", "≥ 0.03", "lower", "≥ 0.1", "other levels", "≥ 0.3", "other spread", "≥ 0.8 nats per row",
-    ]  # fmt: skip
+        "higher",
+        "≥ 0.03",
+        "lower",
+        "≥ 0.1",
+        "other levels",
+        "≥ 0.3",
+        "other spread",
+        "≥ 0.8 nats per row",
+    ]
 
 
 def test_the_mixture_is_drawn_by_its_mask():
@@ -134,13 +149,23 @@ def test_the_mixture_is_drawn_by_its_mask():
     axes = plot.heatmap(model)
     symbols = sum(len(group.get_offsets()) for group in axes.collections)
     assert symbols == model.feature_mask_.sum()
-    assert texts(axes.get_yticklabels()) == [f"cluster {k}" for k in np.argsort(-model.cluster_sizes_, kind="stable")]
+    assert texts(axes.get_yticklabels()) == [
+        f"cluster {k}" for k in np.argsort(-model.cluster_sizes_, kind="stable")
+    ]
 
 
 def test_one_cluster_and_hostile_names():
-    X = {"$\\frac{a}$": np.random.default_rng(0).normal(size=40), "b" * 200: np.random.default_rng(1).normal(size=40)}
+    X = {
+        "$\\frac{a}$": np.random.default_rng(0).normal(size=40),
+        "b" * 200: np.random.default_rng(1).normal(size=40),
+    }
     model = CRAFT(1, random_state=0).fit(X)
-    for axes in (plot.heatmap(model), plot.sizes(model), plot.distribution(model, 0), plot.distribution(model, 1, X)):
+    for axes in (
+        plot.heatmap(model),
+        plot.sizes(model),
+        plot.distribution(model, 0),
+        plot.distribution(model, 1, X),
+    ):
         axes.figure.canvas.draw()
     assert max(map(len, texts(plot.heatmap(model).get_xticklabels()))) <= 26
 
@@ -179,9 +204,13 @@ def test_means_and_deviations_of_a_number(fitted):
         (left, _), (right, _) = bars.lines[2][0].get_segments()[row]
         np.testing.assert_allclose((right - left) / 2, np.nanstd(own), rtol=1e-9)
     centre = np.nanmean(table["height"])
-    assert [line.get_xdata()[0] for line in axes.lines if len(set(line.get_xdata())) == 1] == [pytest.approx(centre)]
+    assert [line.get_xdata()[0] for line in axes.lines if len(set(line.get_xdata())) == 1] == [
+        pytest.approx(centre)
+    ]
     band = axes.patches[0].get_extents().transformed(axes.transData.inverted())
-    np.testing.assert_allclose([band.x0, band.x1], centre + np.nanstd(table["height"]) * np.array([-1, 1]), rtol=1e-6)
+    np.testing.assert_allclose(
+        [band.x0, band.x1], centre + np.nanstd(table["height"]) * np.array([-1, 1]), rtol=1e-6
+    )
 
 
 def test_histograms_have_the_area_of_one(fitted):
@@ -189,9 +218,14 @@ def test_histograms_have_the_area_of_one(fitted):
     axes = plot.distribution(model, "height", table)
     steps = [patch.get_data() for patch in axes.patches]
     assert len(steps) == 3 * 3  # the table, and the cluster filled and outlined
-    whole = np.histogram(table["height"][~np.isnan(table["height"])].clip(steps[0].edges[0], steps[0].edges[-1]), steps[0].edges)[0]
+    whole = np.histogram(
+        table["height"][~np.isnan(table["height"])].clip(steps[0].edges[0], steps[0].edges[-1]),
+        steps[0].edges,
+    )[0]
     for row, k in enumerate([1, 2, 0]):
-        own = table["height"][(model.labels_ == k) & ~np.isnan(table["height"])].clip(steps[0].edges[0], steps[0].edges[-1])
+        own = table["height"][(model.labels_ == k) & ~np.isnan(table["height"])].clip(
+            steps[0].edges[0], steps[0].edges[-1]
+        )
         counts = np.histogram(own, steps[0].edges)[0]
         of_table, filled, line = (each.baseline - each.values for each in steps[3 * row : 3 * row + 3])
         np.testing.assert_allclose(filled, line)
@@ -211,27 +245,40 @@ def test_shares_of_levels(fitted):
     scale = widths[0, 0] / (colours.count(names[0]) / len(colours))
     for place, name in enumerate(names):
         np.testing.assert_allclose(widths[2 * place], scale * colours.count(name) / len(colours))
-        own = [[v for v, k in zip(table["colour"], model.labels_, strict=True) if k == cluster and v is not None] for cluster in (1, 2, 0)]
-        np.testing.assert_allclose(widths[2 * place + 1], [scale * each.count(name) / len(each) for each in own])
+        own = [
+            [v for v, k in zip(table["colour"], model.labels_, strict=True) if k == cluster and v is not None]
+            for cluster in (1, 2, 0)
+        ]
+        np.testing.assert_allclose(
+            widths[2 * place + 1], [scale * each.count(name) / len(each) for each in own]
+        )
     with_rows = plot.distribution(model, "colour", table)
     np.testing.assert_allclose([[bar.get_width() for bar in group] for group in with_rows.containers], widths)
 
 
 def test_rare_levels_share_a_bar():
     rng = np.random.default_rng(0)
-    table = {"city": np.array([f"c{i}" for i in range(20)])[np.minimum(rng.geometric(0.2, 300) - 1, 19)], "x": rng.normal(size=300)}
+    table = {
+        "city": np.array([f"c{i}" for i in range(20)])[np.minimum(rng.geometric(0.2, 300) - 1, 19)],
+        "x": rng.normal(size=300),
+    }
     axes = plot.distribution(CRAFT(2, random_state=0).fit(table), "city")
     shown = texts(axes.get_xticklabels())
     assert len(shown) == 8
     assert shown[-1].endswith(" others")
     bars = np.array([[bar.get_width() for bar in group] for group in axes.containers])
-    np.testing.assert_allclose(bars[1::2].sum(axis=0), bars[1::2].sum(axis=0)[0])  # shares of every cluster sum to 1
+    np.testing.assert_allclose(
+        bars[1::2].sum(axis=0), bars[1::2].sum(axis=0)[0]
+    )  # shares of every cluster sum to 1
 
 
 def test_chosen_clusters_and_positions(fitted):
     model, _ = fitted
     axes = plot.distribution(model, 0, clusters=[2, 0])
-    assert [text.split(":")[0].removeprefix("cluster ") for text in texts(axes.get_yticklabels())] == ["2", "0"]
+    assert [text.split(":")[0].removeprefix("cluster ") for text in texts(axes.get_yticklabels())] == [
+        "2",
+        "0",
+    ]
     assert axes.get_xlabel() == "height"
     assert len(plot.distribution(model, 0, clusters=1).get_yticklabels()) == 1
 
@@ -246,7 +293,11 @@ def test_a_cluster_without_values_has_no_mark():
     assert model.cluster_sizes_.tolist() == [20, 40, 30]
     assert np.isnan(model.centers_[0, 0])
     assert len(plot.distribution(model, "height").containers[0].lines[0].get_xdata()) == 2
-    for axes in (plot.distribution(model, "colour"), plot.distribution(model, "colour", table), plot.distribution(model, "height", table)):
+    for axes in (
+        plot.distribution(model, "colour"),
+        plot.distribution(model, "colour", table),
+        plot.distribution(model, "height", table),
+    ):
         axes.figure.canvas.draw()
     assert [len(group) for group in plot.distribution(model, "colour").containers] == [2] * 4
 
@@ -266,7 +317,9 @@ def test_unknown_clusters_are_rejected(fitted, clusters):
 def test_other_models_are_rejected(monkeypatch, heart):
     other = DPMeans(500.0).fit(np.eye(4))
     for draw in (plot.heatmap, plot.sizes, lambda model: plot.distribution(model, 0)):
-        with pytest.raises(TypeError, match="draws the clusters of CRAFT and FeatureSelectionMixture, got DPMeans"):
+        with pytest.raises(
+            TypeError, match="draws the clusters of CRAFT and FeatureSelectionMixture, got DPMeans"
+        ):
             draw(other)
     with pytest.raises(ValueError, match="n_features must be a whole number >= 1, got 0"):
         plot.heatmap(heart, n_features=0)
@@ -284,7 +337,9 @@ def test_a_saved_model_and_a_level_can_be_drawn(fitted, tmp_path):
         axes, other = plot.distribution(model, feature), plot.distribution(again, feature)
         assert texts(axes.get_yticklabels()) == texts(other.get_yticklabels())
         assert texts(axes.texts) == texts(other.texts)
-    np.testing.assert_array_equal(plot.heatmap(model).images[0].get_array(), plot.heatmap(again).images[0].get_array())
+    np.testing.assert_array_equal(
+        plot.heatmap(model).images[0].get_array(), plot.heatmap(again).images[0].get_array()
+    )
     two = model.at(2)
     assert [bar.get_width() for bar in plot.sizes(two).patches] == sorted(two.cluster_sizes_, reverse=True)
     assert plot.heatmap(two).images[0].get_array().shape[0] == 2

@@ -31,8 +31,14 @@ def every_pass(monkeypatch):
 
 
 FITS = [
-    {}, {"n_clusters": 1}, {"n_clusters": 5}, {"cluster_price": 20.0}, {"model": "paper"}, {"covariance": "diagonal"}, {"init": "single"},
-]  # fmt: skip
+    {},
+    {"n_clusters": 1},
+    {"n_clusters": 5},
+    {"cluster_price": 20.0},
+    {"model": "paper"},
+    {"covariance": "diagonal"},
+    {"init": "single"},
+]
 
 
 @pytest.mark.parametrize("parameters", FITS, ids=str)
@@ -50,7 +56,16 @@ def test_shares_rise_from_0_to_1(heart, monkeypatch, parameters):
     assert len(seen) > 10
     if not parameters:
         stages = list(dict.fromkeys(each.stage for each in seen))
-        assert stages == ["reading", "starts", "crossing", "forced merges", "covariances", "merge path", "diagnostics", "done"]
+        assert stages == [
+            "reading",
+            "starts",
+            "crossing",
+            "forced merges",
+            "covariances",
+            "merge path",
+            "diagnostics",
+            "done",
+        ]
         assert len({share for share in shares if 0 < share < 1}) > 20
 
 
@@ -77,7 +92,17 @@ def test_large_tables(monkeypatch, capsys):
     assert sorted(printed[:2]) == ["start 1/2", "start 2/2"]  # side by side
     assert printed[2:] == ["crossing", "forced merges", "all rows"]
     stages = list(dict.fromkeys(each.stage for each in seen))
-    assert stages == ["reading", "starts", "crossing", "forced merges", "all rows", "covariances", "merge path", "diagnostics", "done"]
+    assert stages == [
+        "reading",
+        "starts",
+        "crossing",
+        "forced merges",
+        "all rows",
+        "covariances",
+        "merge path",
+        "diagnostics",
+        "done",
+    ]
     shares = [each.share for each in seen]
     assert shares == sorted(shares)
 
@@ -101,7 +126,9 @@ def test_calls_are_rare_and_one_at_a_time(heart):
 @pytest.mark.parametrize("when", [0, 1, 5, -1])
 @pytest.mark.parametrize("n_threads", [1, 4])
 def test_an_exception_ends_the_fit(heart, monkeypatch, when, n_threads):
-    """In the fitting thread and in workers, at the beginning, in a start, at the end; a fitted model stays as it was."""
+    """In the fitting thread and in workers, at the beginning, in a start, at the end; a fitted model stays as
+    it was.
+    """
     every_pass(monkeypatch)
     model = CRAFT(3, random_state=0, n_threads=n_threads).fit(heart)
     before, calls = dict(vars(model)), []
@@ -132,19 +159,27 @@ def test_a_callback_is_a_function(heart):
 
 
 def test_verbose(heart, capsys):
-    """One line per start and stage under the automatic price too; with 2 also one per pass, which names its start."""
+    """One line per start and stage under the automatic price too; with 2 also one per pass, which names its
+    start.
+    """
     model = CRAFT(random_state=0, n_init=3, n_threads=1, verbose=1).fit(heart)
     lines = capsys.readouterr().out.splitlines()
     assert [line.split(":")[0] for line in lines] == [
-        *(f"CRAFT start {i}/3" for i in (1, 2, 3)), "CRAFT crossing", "CRAFT forced merges", "CRAFT covariances",
-    ]  # fmt: skip
+        *(f"CRAFT start {i}/3" for i in (1, 2, 3)),
+        "CRAFT crossing",
+        "CRAFT forced merges",
+        "CRAFT covariances",
+    ]
     assert lines[-1].startswith(f"CRAFT covariances: {model.n_clusters_} clusters, objective ")
     CRAFT(random_state=0, n_init=3, n_threads=1, verbose=2).fit(heart)
     more = capsys.readouterr().out.splitlines()
     assert [line for line in more if not line.startswith("  ")] == lines
     assert any(line.startswith("  start 3, pass ") for line in more)
     CRAFT(random_state=0, cluster_price=20.0, n_init=2, verbose=1).fit(heart)
-    assert [line.split(":")[0] for line in capsys.readouterr().out.splitlines()] == ["CRAFT start 1/2", "CRAFT start 2/2"]
+    assert [line.split(":")[0] for line in capsys.readouterr().out.splitlines()] == [
+        "CRAFT start 1/2",
+        "CRAFT start 2/2",
+    ]
 
 
 # ---- in the shell ----
@@ -175,5 +210,10 @@ def test_no_bar_elsewhere(capsys):
 
 def test_durations():
     assert [duration(seconds) for seconds in (0.2, 59.4, 60.0, 61.0, 3600.0, 4000.0)] == [
-        "0 s", "59 s", "1 min", "1 min 1 s", "1 h", "1 h 6 min",
-    ]  # fmt: skip
+        "0 s",
+        "59 s",
+        "1 min",
+        "1 min 1 s",
+        "1 h",
+        "1 h 6 min",
+    ]

@@ -19,7 +19,7 @@ import numpy as np
 import pytest
 
 import craftc
-from craftc.table.cells import as_number
+from craftc.reading.cells import as_number
 from tests.common import ROOT
 
 pd = pytest.importorskip("pandas", reason="files are read with pandas")
@@ -187,7 +187,9 @@ def test_bad_arguments(read, options, message):
 
 
 def test_a_table_without_header(read):
-    rows = "".join(f"{20 + i % 40}.5,{i % 2},{['male', 'female'][i % 2]},{['S', 'C', 'Q'][i % 3]}\n" for i in range(60))
+    rows = "".join(
+        f"{20 + i % 40}.5,{i % 2},{['male', 'female'][i % 2]},{['S', 'C', 'Q'][i % 3]}\n" for i in range(60)
+    )
     table, notes = read(rows)
     assert table.shape == (60, 4)
     assert list(table.columns) == ["column 1", "column 2", "column 3", "column 4"]
@@ -231,7 +233,11 @@ def test_skip_of_many_lines(read, n):
         (["1,234", "12,345,678", "5"], [1234, 12345678, 5], "thousands separators removed"),
         (["1 234", "12\u202f345", "5.5"], [1234, 12345, 5.5], "thousands separators removed"),
         (["1'234.5", "12'345", "5"], [1234.5, 12345, 5], "thousands separators removed"),
-        (["1.234,5", "12.345,75", "5"], [1234.5, 12345.75, 5], "thousands separators removed; decimal commas"),
+        (
+            ["1.234,5", "12.345,75", "5"],
+            [1234.5, 12345.75, 5],
+            "thousands separators removed; decimal commas",
+        ),
         (["$(3.20)", "($1.50)", "4"], [-3.2, -1.5, 4], "'$' removed; numbers in parentheses are negative"),
         (["3.5-", "−2.5", "+1.5"], [-3.5, -2.5, 1.5], ""),
         (["$5.5", "7", "$9"], [5.5, 7, 9], "'$' removed"),
@@ -258,7 +264,10 @@ def test_units(read):
 def test_a_comma_is_a_decimal_comma_between_semicolons_only(read):
     cells = cycle(["1,234", "7,500"], 8)
     assert read(column(cells))[0]["x"].tolist()[:2] == [1.234, 7.5]
-    assert read(column([f'"{cell}"' for cell in cells]).replace(";", ","))[0]["x"].tolist()[:2] == [1234, 7500]
+    assert read(column([f'"{cell}"' for cell in cells]).replace(";", ","))[0]["x"].tolist()[:2] == [
+        1234,
+        7500,
+    ]
 
 
 def test_bounds(read):
@@ -273,7 +282,10 @@ def test_a_few_bad_cells(read):
     cells = [str(20 + i % 17) for i in range(712)] + ["thirty", "40 years"]
     table, notes = read(column(cells, "age"))
     assert table["age"].isna().sum() == 2
-    assert notes == "'age' was read as numbers: 2 cells that cannot be read became missing: 'thirty', '40 years'."
+    assert (
+        notes
+        == "'age' was read as numbers: 2 cells that cannot be read became missing: 'thirty', '40 years'."
+    )
     table, notes = read(column([*cells[:20], *["thirty"] * 10]))
     assert isinstance(table["x"].dtype, pd.CategoricalDtype)
     table, _ = read(column(cycle(["4", "6", "8", "rotary"], 100)))
@@ -287,7 +299,24 @@ def test_numbers_are_exact(read):
 
 
 @pytest.mark.parametrize(
-    "text", ["", "x", "1.2.3", "1,23,4", "--5", "(5", "5)", "1_000", "0x1f", "$", "%", "2024-01-05", "5 5", "1e", "a" * 99]
+    "text",
+    [
+        "",
+        "x",
+        "1.2.3",
+        "1,23,4",
+        "--5",
+        "(5",
+        "5)",
+        "1_000",
+        "0x1f",
+        "$",
+        "%",
+        "2024-01-05",
+        "5 5",
+        "1e",
+        "a" * 99,
+    ],
 )
 def test_texts_that_are_no_numbers(text):
     assert as_number(text) is None
@@ -304,7 +333,8 @@ def test_missing_values(read):
     assert table["deck"].isna().sum() == 24
     assert table["size"].notna().sum() == 12
     assert notes == (
-        "'deck', 'cabin': in text columns the cells 'NA' are levels, not missing values; na_values=['NA'] makes them missing."
+        "'deck', 'cabin': in text columns the cells 'NA' are levels, not missing values; na_values=['NA'] "
+        "makes them missing."
     )
     table, notes = read("deck,size,cabin\n" + rows, na_values=["NA"])
     assert (table["deck"].isna().sum(), table["cabin"].isna().sum(), notes) == (36, 20, "")
@@ -326,7 +356,10 @@ def test_numbers_that_stand_for_missing(read, na):
 
 
 def test_codes(read):
-    rows = "".join(f"{['00501', '10001', '94105'][i % 3]},00{i % 8},{i % 3},{i % 40},{10**17 + i % 7}\n" for i in range(120))
+    rows = "".join(
+        f"{['00501', '10001', '94105'][i % 3]},00{i % 8},{i % 3},{i % 40},{10**17 + i % 7}\n"
+        for i in range(120)
+    )
     table, notes = read("zip,dept,kind,size,card\n" + rows)
     assert list(table["zip"].cat.categories) == ["00501", "10001", "94105"]
     assert table["dept"].cat.categories[7] == "007"
@@ -339,7 +372,8 @@ def test_codes(read):
 def test_ids_and_columns_without_information(read):
     rng = random.Random(4)
     rows = "".join(
-        f"{i + 5},{rng.randrange(10**6)},{rng.randrange(10**6)},K{i},,same,NA,{i % 9}.5,{1000 - 3 * i}\n" for i in range(40)
+        f"{i + 5},{rng.randrange(10**6)},{rng.randrange(10**6)},K{i},,same,NA,{i % 9}.5,{1000 - 3 * i}\n"
+        for i in range(40)
     )
     head = "Nr,order_id,pay,key,blank,country,none,x,job\n"
     table, notes = read(head + rows)
@@ -356,7 +390,9 @@ def test_ids_and_columns_without_information(read):
     assert "Not used (no value in any row): 'blank', 'none'." in notes
     kept, _ = read(head + rows, on_unusable="keep")
     assert kept.shape == (40, 9)
-    with pytest.raises(ValueError, match=r"'Nr': row counter; 'order_id': .*; drop these columns, or pass on_unusable="):
+    with pytest.raises(
+        ValueError, match=r"'Nr': row counter; 'order_id': .*; drop these columns, or pass on_unusable="
+    ):
         read(head + rows, on_unusable="error")
     with pytest.raises(ValueError, match="No column is left to cluster"):
         read("a\nx\ny\nz\n")
@@ -370,7 +406,10 @@ def test_one_row_and_equal_rows(read):
 def test_levels_that_differ_in_case_or_blanks(read):
     table, notes = read(column(cycle(["male", "MALE", " male ", "fe male", "female"])))
     assert list(table["x"].cat.categories) == ["MALE", "fe male", "female", "male"]
-    assert notes == "'x' has levels that differ only in case or blanks: 'male', 'MALE' and 1 more; they stay apart."
+    assert (
+        notes
+        == "'x' has levels that differ only in case or blanks: 'male', 'MALE' and 1 more; they stay apart."
+    )
 
 
 # ---- dates ----
@@ -378,9 +417,22 @@ def test_levels_that_differ_in_case_or_blanks(read):
 
 @pytest.mark.parametrize(
     "form",
-    ["%Y-%m-%d", "%Y/%m/%d", "%d.%m.%Y", "%m/%d/%Y", "%d-%m-%Y", "%m/%d/%y", "%b %d, %Y", "%d %B %Y", "%d-%b-%y", "%Y%m%d",
-     "%Y-%m-%dT%H:%M:%SZ", "%Y-%m-%d %H:%M:%S.000+02:00", "%m/%d/%Y %I:%M %p"],
-)  # fmt: skip
+    [
+        "%Y-%m-%d",
+        "%Y/%m/%d",
+        "%d.%m.%Y",
+        "%m/%d/%Y",
+        "%d-%m-%Y",
+        "%m/%d/%y",
+        "%b %d, %Y",
+        "%d %B %Y",
+        "%d-%b-%y",
+        "%Y%m%d",
+        "%Y-%m-%dT%H:%M:%SZ",
+        "%Y-%m-%d %H:%M:%S.000+02:00",
+        "%m/%d/%Y %I:%M %p",
+    ],
+)
 def test_dates(read, form):
     first = datetime.datetime(2023, 11, 20)
     days = [first + datetime.timedelta(days=5 * i % 97) for i in range(60)]
@@ -388,7 +440,9 @@ def test_dates(read, form):
     cells[7] = "n/a"
     table, notes = read(column(cells, "visit"))
     assert list(table.columns) == ["visit year", "visit month", "visit weekday", "visit day number", "y"]
-    assert table["visit day number"].tolist()[:2] == [(day - datetime.datetime(1970, 1, 1)).days for day in days[:2]]
+    assert table["visit day number"].tolist()[:2] == [
+        (day - datetime.datetime(1970, 1, 1)).days for day in days[:2]
+    ]
     assert table["visit weekday"].astype(object).tolist()[:7] == [f"{day:%a}" for day in days[:7]]
     assert table["visit month"].astype(object).tolist()[8:] == [f"{day:%b}" for day in days[8:]]
     assert set(table["visit year"].dropna()) == {2023, 2024}
@@ -408,9 +462,13 @@ def test_dates_of_one_year_and_ambiguous_dates(read):
     assert table.attrs["unusable"] == {"day year": "one value in every row"}
     assert "month before day, which no cell contradicts" in notes
     table, _ = read(column([f"2024-01-{1 + i % 28:02d}" if i % 9 else "n/a" for i in range(40)], "day"))
-    assert table.attrs["unusable"] == dict.fromkeys(["day year", "day month"], "one value in every row with a date")
+    assert table.attrs["unusable"] == dict.fromkeys(
+        ["day year", "day month"], "one value in every row with a date"
+    )
     table, _ = read(column([f"{1 + i % 28}/0{1 + i % 8}/2024 10:30" for i in range(40)], "day"))
-    assert table["day day number"][1] == (datetime.date(2024, 2, 2) - datetime.date(1970, 1, 1)).days + 10.5 / 24
+    assert (
+        table["day day number"][1] == (datetime.date(2024, 2, 2) - datetime.date(1970, 1, 1)).days + 10.5 / 24
+    )
 
 
 def test_months_times_and_seconds(read):
@@ -483,7 +541,9 @@ def test_frames_of_other_libraries(read):
 
 def test_integers_beyond_the_floats():
     ids = [2**60 + i for i in range(30)]
-    table = craftc.read_table(pd.DataFrame({"account": ids, "x": np.arange(30) / 7, "group": [2**60 + i % 3 for i in range(30)]}))
+    table = craftc.read_table(
+        pd.DataFrame({"account": ids, "x": np.arange(30) / 7, "group": [2**60 + i % 3 for i in range(30)]})
+    )
     assert list(table.columns) == ["x", "group"]
     assert table["group"].nunique() == 3
 
@@ -491,7 +551,9 @@ def test_integers_beyond_the_floats():
 def test_without_pandas():
     call = "try:\n    craftc.read_table('t')\nexcept ImportError as error:\n    print(error)"
     script = f"import sys; sys.modules['pandas'] = None; import craftc\n{call}"
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, cwd=ROOT)
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True, cwd=ROOT
+    )
     assert done.stdout == "This needs pandas: pip install 'craftc[app]'.\n"
 
 
@@ -499,7 +561,16 @@ def test_without_pandas():
 
 
 def test_hostile_text_is_text(read):
-    cells = cycle(["=cmd|'/C calc'!A0", "<script>alert(1)</script>", "{{7*7}}", "__import__('os').system('x')", "\x1b[31m"], 60)
+    cells = cycle(
+        [
+            "=cmd|'/C calc'!A0",
+            "<script>alert(1)</script>",
+            "{{7*7}}",
+            "__import__('os').system('x')",
+            "\x1b[31m",
+        ],
+        60,
+    )
     table, _ = read("x,y\n" + "".join(f'"{cell}",{i / 7}\n' for i, cell in enumerate(cells)))
     assert table["x"].astype(object).tolist() == [cell.strip() for cell in cells]
 
@@ -515,6 +586,8 @@ def seconds(read, length):
 
 @pytest.mark.slow
 def test_long_cells_are_linear(read):
-    """Ten times as long cells may take at most some 20 times as long, where a quadratic step would take 100 times."""
+    """Ten times as long cells may take at most some 20 times as long, where a quadratic step would take 100
+    times.
+    """
     short = min(seconds(read, 100_000) for _ in range(3))
     assert seconds(read, 1_000_000) < 40 * max(short, 0.02)

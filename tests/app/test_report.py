@@ -1,4 +1,6 @@
-"""The report of a model: counts and facts by hand, every kind of table and target, text that looks like HTML, size, same bytes."""
+"""The report of a model: counts and facts by hand, every kind of table and target, text that looks like HTML,
+size, same bytes.
+"""
 
 from __future__ import annotations
 
@@ -13,9 +15,9 @@ import pytest
 import craftc
 from craftc import CRAFT, DPMeans, MixedTable, report
 from craftc.datasets import load_heart
-from craftc.report import words
+from craftc.describe import words
+from craftc.describe.facts import Facts
 from craftc.report.columns import Pairs, read_columns
-from craftc.report.facts import Facts
 from craftc.report.figures import figure
 from craftc.report.merge_tree import merge_tree
 
@@ -67,7 +69,14 @@ def groups():
     x = rng.normal(size=600) + np.array([0.0, 6.0, 6.0])[truth]
     x[::10] = np.nan
     level = np.where(rng.random(600) < 0.9, np.array(["red", "blue", "green"])[truth], "grey")
-    frame = pd.DataFrame({"x": x, "colour": level, "shape": np.array(["round", "round", "square"])[truth], "noise": rng.normal(size=600)})
+    frame = pd.DataFrame(
+        {
+            "x": x,
+            "colour": level,
+            "shape": np.array(["round", "round", "square"])[truth],
+            "noise": rng.normal(size=600),
+        }
+    )
     return frame, truth, CRAFT(random_state=0).fit(frame)
 
 
@@ -82,7 +91,15 @@ def page(tmp_path, model, table, **options):
 
 @pytest.mark.parametrize(
     ("share", "text"),
-    [(0.0, "0 %"), (0.001, "< 1 %"), (0.005, "< 1 %"), (0.5, "50 %"), (0.994, "99 %"), (0.999, "> 99 %"), (1.0, "100 %")],
+    [
+        (0.0, "0 %"),
+        (0.001, "< 1 %"),
+        (0.005, "< 1 %"),
+        (0.5, "50 %"),
+        (0.994, "99 %"),
+        (0.999, "> 99 %"),
+        (1.0, "100 %"),
+    ],
 )
 def test_percent(share, text):
     assert words.percent(share).replace("\u00a0", " ") == text
@@ -90,7 +107,14 @@ def test_percent(share, text):
 
 @pytest.mark.parametrize(
     ("x", "deviation", "text"),
-    [(12345.6, 50.0, "12,346"), (2019.0, None, "2019"), (-0.04, 0.5, "−0.04"), (-0.001, 0.5, "0"), (2.5, None, "2.5"), (np.nan, 1.0, "–")],
+    [
+        (12345.6, 50.0, "12,346"),
+        (2019.0, None, "2019"),
+        (-0.04, 0.5, "−0.04"),
+        (-0.001, 0.5, "0"),
+        (2.5, None, "2.5"),
+        (np.nan, 1.0, "–"),
+    ],
 )
 def test_number(x, deviation, text):
     assert words.number(x, deviation) == text
@@ -124,7 +148,9 @@ def test_counts_of_a_column_of_few_numbers():
 
 def test_a_frequent_value_is_a_bar_of_its_own():
     x = np.concatenate([np.zeros(60), np.arange(1, 41)])
-    column = read_columns(MixedTable.from_data({"x": x, "y": x * 2}), np.repeat([0, 1], 50).astype(np.int32), 2)[0]
+    column = read_columns(
+        MixedTable.from_data({"x": x, "y": x * 2}), np.repeat([0, 1], 50).astype(np.int32), 2
+    )[0]
     assert (column.style, column.labels) == ("bands", ["0", "1 – 13", "14 – 26", "27 – 40"])
     np.testing.assert_array_equal(column.counts, [[50, 0, 0, 0, 0], [10, 13, 13, 14, 0]])
 
@@ -172,7 +198,11 @@ def facts_of(frame, labels, gains):
 def test_own_and_shared():
     labels = np.repeat([0, 1, 2, 3], 25).astype(np.int32)
     x = np.linspace(0, 1, 100) + np.array([5.0, 5, 0, -5])[labels]
-    facts = facts_of({"x": x, "c": np.array(["a", "b", "b", "z"], dtype=object)[labels]}, labels, [[50, 50], [50, 50], [1, 50], [50, 1]])
+    facts = facts_of(
+        {"x": x, "c": np.array(["a", "b", "b", "z"], dtype=object)[labels]},
+        labels,
+        [[50, 50], [50, 50], [1, 50], [50, 1]],
+    )
     assert [facts.of(k, 0).way for k in range(4)] == ["higher", "higher", "lower", "lower"]
     assert [facts.of(k, 0).state for k in range(4)] == ["shared", "shared", "background", "own"]
     assert [facts.of(k, 1).state for k in range(4)] == ["own", "shared", "shared", "background"]
@@ -184,7 +214,9 @@ def test_the_price_of_a_feature_grows_with_a_long_table():
     for n, factor in ((1000, 1.0), (20000, 10.0)):
         labels = np.repeat([0, 1], n // 2).astype(np.int32)
         price = 2 * 0.5 * np.log(n) * factor
-        facts = facts_of({"x": np.random.default_rng(0).normal(size=n)}, labels, [[0.99 * price], [1.01 * price]])
+        facts = facts_of(
+            {"x": np.random.default_rng(0).normal(size=n)}, labels, [[0.99 * price], [1.01 * price]]
+        )
         np.testing.assert_array_equal(facts.differs, [[False], [True]])
 
 
@@ -196,7 +228,9 @@ def test_facts_in_words():
         "y": np.concatenate([np.linspace(4.9, 5.1, 40), np.linspace(0, 10, 60)]),
     }
     facts = facts_of(frame, labels, np.full((2, 3), 99.0))
-    assert facts.of(0, 0).long.replace("\u00a0", " ") == "level is b or c in 60 % of rows, in 24 % of the table"
+    assert (
+        facts.of(0, 0).long.replace("\u00a0", " ") == "level is b or c in 60 % of rows, in 24 % of the table"
+    )
     assert facts.of(1, 0).cell.replace("\u00a0", " ") == "d: 83 %"
     assert facts.of(0, 1).long == "x is 7 in all rows (table mean 3.7)"
     assert facts.of(1, 1).long == "x is lower: 1.5 on average, 3.7 in the table"
@@ -207,14 +241,20 @@ def test_facts_in_words():
 def test_leading_facts_do_not_repeat_each_other():
     labels = np.repeat([0, 1], 50).astype(np.int32)
     number = np.repeat([1.0, 2.0], 50)
-    frame = {"number": number, "word": np.array(["one", "two"], dtype=object)[labels], "x": np.linspace(0, 1, 100) + 3 * (labels == 0)}
+    frame = {
+        "number": number,
+        "word": np.array(["one", "two"], dtype=object)[labels],
+        "x": np.linspace(0, 1, 100) + 3 * (labels == 0),
+    }
     leading = facts_of(frame, labels, [[90, 80, 70], [90, 80, 70]]).leading(0)
     assert [fact.name for fact in leading] == ["word"]
 
 
 def test_bars_show_six_levels_at_most():
     levels = np.array([f"l{i}" for i in range(9)] * 10 + ["l0"] * 10, dtype=object)
-    column = read_columns(MixedTable.from_data({"a": levels, "b": levels}), np.repeat([0, 1], 50).astype(np.int32), 2)[0]
+    column = read_columns(
+        MixedTable.from_data({"a": levels, "b": levels}), np.repeat([0, 1], 50).astype(np.int32), 2
+    )[0]
     bars = figure(column, 0).bars
     assert [bar.label for bar in bars] == ["l0", "l1", "l2", "l3", "l4", "4 others"]
     assert sum(bar.table for bar in bars) == pytest.approx(1.0)
@@ -230,9 +270,16 @@ def test_sections_of_a_page(heart, tmp_path):
     assert f"The 270 rows fall into {model.n_clusters_} groups" in text
     assert text.count(f"{sizes[0]} ({words.percent(sizes[0] / 270)}".replace("\u00a0", " ")) >= 2
     for heading in (
-        "Before you use this", "Overview", "How many groups, and which are close", "Which features make which cluster", "Each cluster",
-        "Columns that hang together", "How sure", "Reproduce", "Method, in short",
-    ):  # fmt: skip
+        "Before you use this",
+        "Overview",
+        "How many groups, and which are close",
+        "Which features make which cluster",
+        "Each cluster",
+        "Columns that hang together",
+        "How sure",
+        "Reproduce",
+        "Method, in short",
+    ):
         assert heading in text
     for name in [*model.cluster_names_, *model.schema_.columns]:
         assert name in text
@@ -251,7 +298,15 @@ def test_same_bytes_from_every_kind_of_table(heart, tmp_path):
     assert page(tmp_path, model, model.schema_.encode(frame), target=target) == first
     for library in ("polars", "pyarrow"):
         other = pytest.importorskip(library)
-        assert page(tmp_path, model, other.table(dict(frame)) if library == "pyarrow" else other.from_pandas(frame), target=target) == first
+        assert (
+            page(
+                tmp_path,
+                model,
+                other.table(dict(frame)) if library == "pyarrow" else other.from_pandas(frame),
+                target=target,
+            )
+            == first
+        )
 
 
 def test_the_target_may_be_a_column_of_the_table(groups, tmp_path):
@@ -259,7 +314,15 @@ def test_the_target_may_be_a_column_of_the_table(groups, tmp_path):
     kinds = np.array(["first", "second", "third"])[truth]
     expected = page(tmp_path, model, frame, target=pd.Series(kinds, name="kind"))
     assert page(tmp_path, model, frame.assign(kind=kinds), target="kind") == expected
-    assert page(tmp_path, model, {**{name: frame[name].to_numpy() for name in frame}, "kind": kinds}, target="kind") == expected
+    assert (
+        page(
+            tmp_path,
+            model,
+            {**{name: frame[name].to_numpy() for name in frame}, "kind": kinds},
+            target="kind",
+        )
+        == expected
+    )
     assert "The target, kind, took no part" in expected
     assert page(tmp_path, model, frame, target=kinds) != expected  # an array has no name
 
@@ -276,7 +339,10 @@ def test_targets_of_classes_numbers_and_many_classes(groups, tmp_path):
     text = Text(page(tmp_path, model, frame, target=[f"class {i % 12}" for i in range(600)])).text
     assert "9 others (75 % of the table)" in text
     half = np.where(np.arange(600) % 2, "seen", None)
-    assert "50 % of its cells are missing and do not count" in Text(page(tmp_path, model, frame, target=half)).text
+    assert (
+        "50 % of its cells are missing and do not count"
+        in Text(page(tmp_path, model, frame, target=half)).text
+    )
 
 
 def test_missing_cells_are_said(groups, tmp_path):
@@ -307,7 +373,9 @@ def test_unusual_rows_are_those_of_most_cost(groups, tmp_path):
 
 def test_one_cluster(tmp_path):
     rng = np.random.default_rng(0)
-    frame = pd.DataFrame({"x": rng.normal(size=200), "y": rng.normal(size=200), "c": rng.choice(["red", "blue"], 200)})
+    frame = pd.DataFrame(
+        {"x": rng.normal(size=200), "y": rng.normal(size=200), "c": rng.choice(["red", "blue"], 200)}
+    )
     text = Text(page(tmp_path, CRAFT(random_state=0).fit(frame), frame, target=frame["x"] > 0)).text
     assert "The 200 rows do not fall into groups" in text
     assert "The columns" in text
@@ -322,7 +390,11 @@ def many_groups(n_clusters, n_columns=10, size=60):
     truth = np.repeat(np.arange(n_clusters), size)
     frame = {}
     for d in range(n_columns):
-        level = np.where(rng.random(len(truth)) < 0.9, rng.integers(0, 6, n_clusters)[truth], rng.integers(0, 6, len(truth)))
+        level = np.where(
+            rng.random(len(truth)) < 0.9,
+            rng.integers(0, 6, n_clusters)[truth],
+            rng.integers(0, 6, len(truth)),
+        )
         frame[f"column_{d}"] = np.array([f"level {v}" for v in range(6)], dtype=object)[level]
     return pd.DataFrame(frame), truth
 
@@ -357,9 +429,13 @@ def test_merge_tree_of_a_path():
     assert tree.kept[3] == pytest.approx((one - path[3].objective) / (one - best))
     assert tree.cut == 0.0
     three = merge_tree(path, path[3].labels, 3, 3)
-    assert sorted(branch.finer for branch in three.branches) == sorted(np.bincount(merged_leaves(path, 3)).tolist())
+    assert sorted(branch.finer for branch in three.branches) == sorted(
+        np.bincount(merged_leaves(path, 3)).tolist()
+    )
     assert three.words.count(" joins ") == 2
-    assert three.cut == pytest.approx(100 * (path[3].objective - path[0].objective) / (one - path[0].objective), abs=0.01)
+    assert three.cut == pytest.approx(
+        100 * (path[3].objective - path[0].objective) / (one - path[0].objective), abs=0.01
+    )
     alone = CRAFT(1).fit(frame)
     assert merge_tree(alone.merge_path_, alone.labels_, 1, 1) is None
 
@@ -396,7 +472,9 @@ def test_stability_in_figures(heart, tmp_path):
     label = int(np.bincount(model.labels_).argmax())
     overlap = np.tile([0.5, 0.5], (4, 1))
     overlap[:, label] = [1.0, 0.9, 0.8, 0.7]
-    stability = SimpleNamespace(overlap=overlap, n_clusters=np.array([2, 2, 2, 3]), agreement=np.array([0.8, 1.0]))
+    stability = SimpleNamespace(
+        overlap=overlap, n_clusters=np.array([2, 2, 2, 3]), agreement=np.array([0.8, 1.0])
+    )
     text = Text(page(tmp_path, model, table, stability=stability)).text
     assert "4 fits, each on 80 % of the rows" in text
     assert "85 % 70 % 75 % stable" in text
@@ -431,14 +509,26 @@ def test_weights_arrays_and_prices(tmp_path):
 def test_text_that_looks_like_html_is_text(tmp_path):
     rng = np.random.default_rng(0)
     truth = np.repeat([0, 1, 2], 60)
-    evil = ["<script>alert(1)</script>", "\"'><img src=x onerror=alert(1)>", "</style></title>{{ 7*7 }}{% raw %}"]
-    frame = pd.DataFrame({
-        "<script>alert(2)</script>": np.array(evil, dtype=object)[truth],
-        "' onmouseover='alert(3)": rng.normal(size=180) + 5 * truth,
-        "a_very_" * 40: rng.normal(size=180),
-    })  # fmt: skip
+    evil = [
+        "<script>alert(1)</script>",
+        "\"'><img src=x onerror=alert(1)>",
+        "</style></title>{{ 7*7 }}{% raw %}",
+    ]
+    frame = pd.DataFrame(
+        {
+            "<script>alert(2)</script>": np.array(evil, dtype=object)[truth],
+            "' onmouseover='alert(3)": rng.normal(size=180) + 5 * truth,
+            "a_very_" * 40: rng.normal(size=180),
+        }
+    )
     model = CRAFT(random_state=0).fit(frame)
-    html = page(tmp_path, model, frame, target=np.array(evil, dtype=object)[truth], title="</title><script>alert(4)</script>")
+    html = page(
+        tmp_path,
+        model,
+        frame,
+        target=np.array(evil, dtype=object)[truth],
+        title="</title><script>alert(4)</script>",
+    )
     plain = page(tmp_path, *plain_model(frame, truth))
     hostile, harmless = Text(html), Text(plain)
     assert set(hostile.elements) == set(harmless.elements)
@@ -450,7 +540,9 @@ def test_text_that_looks_like_html_is_text(tmp_path):
 
 def plain_model(frame, truth):
     """The same table with harmless names and levels."""
-    other = frame.set_axis(["a_level", "number", "noise"], axis=1).assign(a_level=np.array(["one", "two", "three"])[truth])
+    other = frame.set_axis(["a_level", "number", "noise"], axis=1).assign(
+        a_level=np.array(["one", "two", "three"])[truth]
+    )
     return CRAFT(random_state=0).fit(other), other
 
 
@@ -463,8 +555,12 @@ def test_fifty_clusters_and_two_hundred_columns_stay_small(tmp_path, more):
     for d in range(100):
         frame[f"number_of_things_{d}{more}"] = rng.normal(size=1500) + 3 * rng.normal(size=50)[truth]
         level = np.where(rng.random(1500) < 0.7, rng.integers(0, 8, 50)[truth], rng.integers(0, 8, 1500))
-        frame[f"category_of_things_{d}{more}"] = np.array([f"a level of name {v}{more}" for v in range(8)], dtype=object)[level]
-    model = CRAFT(50, cluster_price=0.0, init=[truth]).fit(pd.DataFrame(frame))  # without a merge path, which takes most of the time
+        frame[f"category_of_things_{d}{more}"] = np.array(
+            [f"a level of name {v}{more}" for v in range(8)], dtype=object
+        )[level]
+    model = CRAFT(50, cluster_price=0.0, init=[truth]).fit(
+        pd.DataFrame(frame)
+    )  # without a merge path, which takes most of the time
     assert model.n_clusters_ == 50
     html = page(tmp_path, model, pd.DataFrame(frame), target=truth)
     assert len(html.encode()) < 1_500_000
@@ -477,7 +573,12 @@ def test_bad_input(heart, tmp_path, monkeypatch):
     for arguments, options, error, message in [
         ((CRAFT(), table), {}, ValueError, "not fitted"),
         ((model, table[:100]), {}, ValueError, "has 100 rows, but the model was fitted on 270"),
-        ((model, table), {"target": target[:5]}, ValueError, "one value for each of the 270 rows of the table, got 5"),
+        (
+            (model, table),
+            {"target": target[:5]},
+            ValueError,
+            "one value for each of the 270 rows of the table, got 5",
+        ),
         ((model, table), {"target": "no such column"}, ValueError, "no column 'no such column'"),
         ((model, table), {"target": [None] * 270}, ValueError, "has no value"),
     ]:

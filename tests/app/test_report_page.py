@@ -1,4 +1,6 @@
-"""The page of a report in a browser: fits every width and paper, contrast of text, nothing is fetched, readable without scripts."""
+"""The page of a report in a browser: fits every width and paper, contrast of text, nothing is fetched,
+readable without scripts.
+"""
 
 from __future__ import annotations
 
@@ -14,11 +16,14 @@ from craftc.datasets import load_heart
 
 pytest.importorskip("jinja2")
 pd = pytest.importorskip("pandas")
-sync_api = pytest.importorskip("playwright.sync_api", reason="pages are opened by Playwright: pip install playwright")
+sync_api = pytest.importorskip(
+    "playwright.sync_api", reason="pages are opened by Playwright: pip install playwright"
+)
 
 WIDTHS = [390, 768, 1280]
 
-#: Elements that reach beyond the right edge of the window, other than in parts that scroll; cut-off text in them is cut on purpose.
+#: Elements that reach beyond the right edge of the window, other than in parts that scroll; cut-off text in
+#: them is cut on purpose.
 OVERFLOW = """() => {
     const wide = document.documentElement.scrollWidth > innerWidth ? ['page ' + document.documentElement.scrollWidth] : [];
     for (const e of document.querySelectorAll('body *')) {
@@ -72,10 +77,18 @@ def groups_frame(n_clusters, n_columns, rng):
     frame = {}
     for d in range(n_columns):
         if d % 2:
-            frame[f"a_long_name_of_a_number_{d}"] = rng.normal(size=len(truth)) + 4 * rng.normal(size=n_clusters)[truth]
+            frame[f"a_long_name_of_a_number_{d}"] = (
+                rng.normal(size=len(truth)) + 4 * rng.normal(size=n_clusters)[truth]
+            )
         else:
-            level = np.where(rng.random(len(truth)) < 0.9, rng.integers(0, 8, n_clusters)[truth], rng.integers(0, 8, len(truth)))
-            frame[f"level {d}"] = np.array([f"alevelwithoutanyblank{v}" * 3 for v in range(8)], dtype=object)[level]
+            level = np.where(
+                rng.random(len(truth)) < 0.9,
+                rng.integers(0, 8, n_clusters)[truth],
+                rng.integers(0, 8, len(truth)),
+            )
+            frame[f"level {d}"] = np.array([f"alevelwithoutanyblank{v}" * 3 for v in range(8)], dtype=object)[
+                level
+            ]
     return pd.DataFrame(frame), truth
 
 
@@ -85,8 +98,12 @@ def pages(tmp_path_factory):
     folder, rng = tmp_path_factory.mktemp("pages"), np.random.default_rng(0)
     data = load_heart()
     model = CRAFT(random_state=0).fit(data.data)
-    stability = SimpleNamespace(overlap=np.full((5, model.n_clusters_), 0.7), n_clusters=np.full(5, 2), agreement=np.array([0.9]))
-    report.write(model, data.data, folder / "two.html", target=data.target, stability=stability, title="heart")
+    stability = SimpleNamespace(
+        overlap=np.full((5, model.n_clusters_), 0.7), n_clusters=np.full(5, 2), agreement=np.array([0.9])
+    )
+    report.write(
+        model, data.data, folder / "two.html", target=data.target, stability=stability, title="heart"
+    )
     frame, truth = groups_frame(8, 8, rng)
     frame.iloc[::9, 1] = np.nan
     eight = CRAFT(8, cluster_price=0.0, init=[truth]).fit(frame)
@@ -94,9 +111,17 @@ def pages(tmp_path_factory):
     frame, truth = groups_frame(40, 40, rng)
     forty = CRAFT(40, cluster_price=0.0, init=[truth]).fit(frame)
     report.write(forty, frame, folder / "forty.html", target=[f"class {k}" for k in truth])
-    evil = {"<script>document.title='evil'</script>" * 9: rng.choice(["<b onclick=x>", "c" * 500], 200), "x": rng.normal(size=200)}
+    evil = {
+        "<script>document.title='evil'</script>" * 9: rng.choice(["<b onclick=x>", "c" * 500], 200),
+        "x": rng.normal(size=200),
+    }
     evil = pd.DataFrame(evil)
-    report.write(CRAFT(random_state=0).fit(evil), evil, folder / "one.html", target="x" * 300 + pd.Series(rng.choice(["y", "n"], 200)))
+    report.write(
+        CRAFT(random_state=0).fit(evil),
+        evil,
+        folder / "one.html",
+        target="x" * 300 + pd.Series(rng.choice(["y", "n"], 200)),
+    )
     return {path.stem: path.as_uri() for path in folder.iterdir()}
 
 
@@ -162,7 +187,14 @@ def test_print(opened, name):
 @pytest.mark.slow
 def test_everything_can_be_read_without_scripts(opened):
     page = opened("two", java_script_enabled=False)
-    for heading in ("Overview", "Merge tree", "Which features make which cluster", "Each cluster", "How sure", "Reproduce"):
+    for heading in (
+        "Overview",
+        "Merge tree",
+        "Which features make which cluster",
+        "Each cluster",
+        "How sure",
+        "Reproduce",
+    ):
         assert page.get_by_role("heading", name=heading, exact=True).is_visible()
     assert page.get_by_text("Unusual: rows that the cluster describes worst").first.is_visible()
     assert page.locator("[data-open]").first.is_hidden()
@@ -191,7 +223,10 @@ def test_links_and_labels(opened):
     assert len(targets) > 100
     assert set(targets) <= {f"#{identifier}" for identifier in identifiers}
     assert len(identifiers) == len(set(identifiers))
-    assert page.evaluate("[...document.querySelectorAll('svg:not([aria-label]):not([aria-hidden])')].length") == 0
+    assert (
+        page.evaluate("[...document.querySelectorAll('svg:not([aria-label]):not([aria-hidden])')].length")
+        == 0
+    )
     assert page.title() == "40 clusters of 1,200 rows"
 
 

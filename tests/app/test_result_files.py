@@ -33,7 +33,9 @@ def write(folder, text, names="abc"):
 
 
 def contents(folder):
-    return {str(path.relative_to(folder)): path.read_text() for path in Path(folder).rglob("*") if path.is_file()}
+    return {
+        str(path.relative_to(folder)): path.read_text() for path in Path(folder).rglob("*") if path.is_file()
+    }
 
 
 @contextlib.contextmanager
@@ -204,7 +206,9 @@ for step in range(1, 1000):
 @posix
 def test_a_killed_process_leaves_files_of_one_run(tmp_path):
     """Killed before each of its system calls; the next process is not blocked, and removes what was left."""
-    done = subprocess.run([sys.executable, "-c", KILLED, str(tmp_path)], cwd=ROOT, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(
+        [sys.executable, "-c", KILLED, str(tmp_path)], cwd=ROOT, capture_output=True, text=True, timeout=120
+    )
     assert (done.returncode, done.stderr) == (0, "")
     lines = done.stdout.splitlines()
     assert lines[-1].endswith("0 [('a', 'new'), ('b', 'new'), ('c', 'new')]")
@@ -222,7 +226,9 @@ for i in range(40):
 
 
 def test_two_writers_take_turns(tmp_path):
-    processes = [subprocess.Popen([sys.executable, "-c", RACE, str(tmp_path), name], cwd=ROOT) for name in "xy"]
+    processes = [
+        subprocess.Popen([sys.executable, "-c", RACE, str(tmp_path), name], cwd=ROOT) for name in "xy"
+    ]
     assert [process.wait(120) for process in processes] == [0, 0]
     found = contents(tmp_path)
     assert sorted(found) == ["a", "b", "c"]
@@ -243,7 +249,10 @@ def test_a_second_writer_says_who_is_writing(tmp_path, monkeypatch):
     assert ready.wait(60)
     with monkeypatch.context() as patch:
         patch.setattr(atomic_write, "_PATIENCE", 0.0)
-        with pytest.raises(BlockingIOError, match=r"is writing to .* and does not end; pass another folder"), replacing_together(tmp_path):
+        with (
+            pytest.raises(BlockingIOError, match=r"is writing to .* and does not end; pass another folder"),
+            replacing_together(tmp_path),
+        ):
             pass
     timer = threading.Timer(0.3, done.set)
     timer.start()
@@ -291,35 +300,89 @@ def test_a_report_of_a_former_fit_is_removed(run, tmp_path):
     assert (out / "report.html").exists()
     (out / "mine.txt").write_text("mine")
     assert run("cluster", table, "--clusters", 3, "--out", out, "--quiet", "--out-of-core")[0] == 0
-    assert sorted(path.name for path in out.iterdir()) == ["labels.csv", "mine.txt", "model.craftc", "summary.csv"]
+    assert sorted(path.name for path in out.iterdir()) == [
+        "labels.csv",
+        "mine.txt",
+        "model.craftc",
+        "summary.csv",
+    ]
 
 
 @pytest.mark.slow
 @posix
 def test_two_fits_into_one_folder(tmp_path):
     def fit(k):
-        command = [sys.executable, "-m", "craftc", "cluster", HEART, "--clusters", str(k), "--out", str(tmp_path), "--quiet"]
+        command = [
+            sys.executable,
+            "-m",
+            "craftc",
+            "cluster",
+            HEART,
+            "--clusters",
+            str(k),
+            "--out",
+            str(tmp_path),
+            "--quiet",
+        ]
         return subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE)
 
     for _ in range(2):
         processes = [fit(k) for k in (2, 3, 4)]
-        assert [(process.communicate(timeout=120)[1], process.returncode) for process in processes] == [(b"", 0)] * 3
+        assert [(process.communicate(timeout=120)[1], process.returncode) for process in processes] == [
+            (b"", 0)
+        ] * 3
         fitted = craftc.load_model(tmp_path / "model.craftc")
-        assert pd.read_csv(tmp_path / "labels.csv")["cluster"].tolist() == numbers_by_size(fitted.cluster_sizes_)[fitted.labels_].tolist()
+        assert (
+            pd.read_csv(tmp_path / "labels.csv")["cluster"].tolist()
+            == numbers_by_size(fitted.cluster_sizes_)[fitted.labels_].tolist()
+        )
         assert set(pd.read_csv(tmp_path / "summary.csv")["cluster"]) == set(range(1, fitted.n_clusters_ + 1))
-        assert sorted(path.name for path in tmp_path.iterdir()) == ["labels.csv", "model.craftc", "report.html", "summary.csv"]
+        assert sorted(path.name for path in tmp_path.iterdir()) == [
+            "labels.csv",
+            "model.craftc",
+            "report.html",
+            "summary.csv",
+        ]
 
 
 @pytest.mark.slow
 @posix
 def test_killed_fits_leave_files_of_one_run(tmp_path):
     """Killed at some moment of writing."""
-    assert subprocess.run(
-        [sys.executable, "-m", "craftc", "cluster", HEART, "--clusters", "2", "--out", str(tmp_path), "--quiet"], cwd=ROOT, timeout=120
-    ).returncode == 0
+    assert (
+        subprocess.run(
+            [
+                sys.executable,
+                "-m",
+                "craftc",
+                "cluster",
+                HEART,
+                "--clusters",
+                "2",
+                "--out",
+                str(tmp_path),
+                "--quiet",
+            ],
+            cwd=ROOT,
+            timeout=120,
+        ).returncode
+        == 0
+    )
     for delay in (0.0, 0.005, 0.01, 0.02, 0.04, 0.08):
         process = subprocess.Popen(
-            [sys.executable, "-m", "craftc", "cluster", HEART, "--clusters", "3", "--out", str(tmp_path), "--quiet"], cwd=ROOT
+            [
+                sys.executable,
+                "-m",
+                "craftc",
+                "cluster",
+                HEART,
+                "--clusters",
+                "3",
+                "--out",
+                str(tmp_path),
+                "--quiet",
+            ],
+            cwd=ROOT,
         )
         while process.poll() is None and not list(tmp_path.glob(".craftc-*")):
             time.sleep(0.001)
@@ -330,7 +393,28 @@ def test_killed_fits_leave_files_of_one_run(tmp_path):
             fitted = craftc.load_model(tmp_path / "model.craftc")
             labels = pd.read_csv(tmp_path / "labels.csv")["cluster"].tolist()
             assert labels == numbers_by_size(fitted.cluster_sizes_)[fitted.labels_].tolist()
-    assert subprocess.run(
-        [sys.executable, "-m", "craftc", "cluster", HEART, "--clusters", "4", "--out", str(tmp_path), "--quiet"], cwd=ROOT, timeout=120
-    ).returncode == 0
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["labels.csv", "model.craftc", "report.html", "summary.csv"]
+    assert (
+        subprocess.run(
+            [
+                sys.executable,
+                "-m",
+                "craftc",
+                "cluster",
+                HEART,
+                "--clusters",
+                "4",
+                "--out",
+                str(tmp_path),
+                "--quiet",
+            ],
+            cwd=ROOT,
+            timeout=120,
+        ).returncode
+        == 0
+    )
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "labels.csv",
+        "model.craftc",
+        "report.html",
+        "summary.csv",
+    ]

@@ -1,4 +1,6 @@
-"""Ctrl-C and SIGTERM: an exit code without a traceback, at every moment from the first import on, and no unfinished files."""
+"""Ctrl-C and SIGTERM: an exit code without a traceback, at every moment from the first import on, and no
+unfinished files.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +47,11 @@ def test_signals_that_are_ignored_stay_ignored(run, monkeypatch):
     """As under nohup, or in the background of a script."""
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
-        monkeypatch.setattr(craftc.CRAFT, "fit", lambda *_, **__: os.kill(os.getpid(), signal.SIGINT) or pytest.skip("reached"))
+        monkeypatch.setattr(
+            craftc.CRAFT,
+            "fit",
+            lambda *_, **__: os.kill(os.getpid(), signal.SIGINT) or pytest.skip("reached"),
+        )
         with pytest.raises(pytest.skip.Exception):
             main(["cluster", HEART])
     finally:
@@ -83,8 +89,26 @@ def test_a_signal_while_modules_are_imported(number, delay):
 def test_a_signal_while_files_are_written(tmp_path, number):
     rng = np.random.default_rng(0)
     table, out = tmp_path / "t.csv", tmp_path / "out"
-    np.savetxt(table, rng.normal(size=(60_000, 4)) + 6 * rng.integers(0, 3, (60_000, 1)), "%.3f", ",", header="a,b,c,d", comments="")
-    command = [sys.executable, "-m", "craftc", "cluster", str(table), "--clusters", "3", "--out", str(out), "--quiet"]
+    np.savetxt(
+        table,
+        rng.normal(size=(60_000, 4)) + 6 * rng.integers(0, 3, (60_000, 1)),
+        "%.3f",
+        ",",
+        header="a,b,c,d",
+        comments="",
+    )
+    command = [
+        sys.executable,
+        "-m",
+        "craftc",
+        "cluster",
+        str(table),
+        "--clusters",
+        "3",
+        "--out",
+        str(out),
+        "--quiet",
+    ]
     process = subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE)
     while process.poll() is None and not list(out.glob(".craftc-*")):
         time.sleep(0.005)

@@ -1,4 +1,7 @@
-"""Hashes of fits of every estimator: equal hashes are equal bits. As a program: prints the instruction set that ran, then the hashes."""
+"""Hashes of fits of every estimator: equal hashes are equal bits.
+
+As a program: prints the instruction set that ran, then the hashes.
+"""
 
 from __future__ import annotations
 
@@ -39,8 +42,16 @@ NARROW = ROWS[:80].astype(np.float32)
 #: Every estimator and what is worth a kernel of its own: an unfitted model, its rows, its classes.
 MODELS = {
     "craft": (CRAFT(random_state=0, n_init=2), TABLE, None),
-    "craft, priced": (CRAFT(cluster_price=5.0, selection="fixed", n_init=2, max_clusters=12, random_state=0), TABLE, None),
-    "craft, covariances": (CRAFT(covariance="full", numeric="raw", n_init=2, random_state=0), ROWS[:, :5], None),
+    "craft, priced": (
+        CRAFT(cluster_price=5.0, selection="fixed", n_init=2, max_clusters=12, random_state=0),
+        TABLE,
+        None,
+    ),
+    "craft, covariances": (
+        CRAFT(covariance="full", numeric="raw", n_init=2, random_state=0),
+        ROWS[:, :5],
+        None,
+    ),
     "dp-means": (DPMeans(60.0, n_init=2, polish=True, random_state=0), ROWS, None),
     "dp-means, delayed": (DPMeans(60.0, mode="delayed", random_state=0), ROWS.astype(np.float32), None),
     "dp-means, collapsed": (DPMeans(60.0, mode="collapsed", random_state=0), ROWS, None),
@@ -49,9 +60,15 @@ MODELS = {
     "bp-means, collapsed": (BPMeans(60.0, collapsed=True, max_features=6, random_state=0), SUMS, None),
     "k-features": (KFeatures(4, n_init=3, random_state=0), SUMS.astype(np.float32), None),
     "mixture": (FeatureSelectionMixture(5, n_init=2, max_iter=30, random_state=0), HOLES, None),
-    "mixture, full": (FeatureSelectionMixture(3, covariance="full", max_iter=20, random_state=0), ROWS[:, :4], None),
+    "mixture, full": (
+        FeatureSelectionMixture(3, covariance="full", max_iter=20, random_state=0),
+        ROWS[:, :4],
+        None,
+    ),
     "mixture, indicators": (
-        FeatureSelectionMixture(5, component="bernoulli", learn_fraction="component", max_iter=20, random_state=0),
+        FeatureSelectionMixture(
+            5, component="bernoulli", learn_fraction="component", max_iter=20, random_state=0
+        ),
         (ROWS > 1.0).astype(np.float64),
         None,
     ),
@@ -59,11 +76,19 @@ MODELS = {
     "k-modes, Ng": (KModes(9, cat_dissim="ng", random_state=0), LEVELS, None),
     "k-prototypes": (KPrototypes(5, n_init=3, random_state=0), TABLE, None),
     "k-prototypes, batch": (KPrototypes(17, update="batch", n_init=1, random_state=0), TABLE, None),
-    "k-prototypes, labels": (KPrototypes(9, cat_dissim="jaccard-label", n_init=2, random_state=0), TABLE, None),
+    "k-prototypes, labels": (
+        KPrototypes(9, cat_dissim="jaccard-label", n_init=2, random_state=0),
+        TABLE,
+        None,
+    ),
     "covariates": (ConvexCovariateClustering(1.0, sparsity=0.1), ROWS[:80], CLASSES),
     "convex": (ConvexClustering(n_clusters=4), NARROW, None),
     "spectral": (GraphSpectralFeatures(3, random_state=0), TABLE, None),
-    "spectral, few values": (GraphSpectralFeatures(3, scaling="normal", random_state=0), np.column_stack([ROWS, GROUPS, GROUPS % 3]), None),
+    "spectral, few values": (
+        GraphSpectralFeatures(3, scaling="normal", random_state=0),
+        np.column_stack([ROWS, GROUPS, GROUPS % 3]),
+        None,
+    ),
     "spectral, observed": (GraphSpectralFeatures(3, objective="observed", random_state=0), TABLE, None),
 }
 
@@ -95,8 +120,14 @@ def digest(values):
 
 def fitted_numbers(fitted):
     """Fitted attributes that are numbers."""
-    public = {name: value for name, value in vars(fitted).items() if name.endswith("_") and not name.startswith("_")}
-    return {name: value for name, value in public.items() if isinstance(value, (int, float, np.ndarray)) and "threads" not in name}
+    public = {
+        name: value for name, value in vars(fitted).items() if name.endswith("_") and not name.startswith("_")
+    }
+    return {
+        name: value
+        for name, value in public.items()
+        if isinstance(value, (int, float, np.ndarray)) and "threads" not in name
+    }
 
 
 def main():

@@ -1,4 +1,6 @@
-"""Absurd parameters are refused with a clear error, or bounded where the result cannot depend on them; none costs memory or time."""
+"""Absurd parameters are refused with a clear error, or bounded where the result cannot depend on them; none
+costs memory or time.
+"""
 
 from __future__ import annotations
 
@@ -31,40 +33,61 @@ def fitted(name, **parameters):
     return model.fit(X, np.arange(12) % 2) if name == "ConvexCovariateClustering" else model.fit(X)
 
 
-@pytest.mark.parametrize(("name", "parameter"), [(name, each) for name, parameters in COUNTS.items() for each in parameters])
+@pytest.mark.parametrize(
+    ("name", "parameter"), [(name, each) for name, parameters in COUNTS.items() for each in parameters]
+)
 def test_whole_numbers(name, parameter):
     for value in HUGE:
-        with pytest.raises(ValueError, match=rf"^{parameter} must be a whole number .*got (\d+|an integer of \d+ bits)\.$"):
+        with pytest.raises(
+            ValueError, match=rf"^{parameter} must be a whole number .*got (\d+|an integer of \d+ bits)\.$"
+        ):
             fitted(name, **{parameter: value})
     for value in (True, 1.5, "7", [3], pd.NA, 1j, object()):
         with pytest.raises((TypeError, ValueError), match=rf"^{parameter} must be "):
             fitted(name, **{parameter: value})
 
 
-@pytest.mark.parametrize("name", [name for name in COUNTS if hasattr(getattr(craftc, name)(), "random_state")])
+@pytest.mark.parametrize(
+    "name", [name for name in COUNTS if hasattr(getattr(craftc, name)(), "random_state")]
+)
 def test_random_state(name):
     for value in (-1, 2**64, 10**20, 10**5000, True, 1.5, np.nan, "7", [3], pd.NA, object()):
-        with pytest.raises(ValueError, match=r"^random_state must be None, a whole number >= 0 and < 2\*\*64, or a numpy.random.Generator"):
+        with pytest.raises(
+            ValueError,
+            match=r"^random_state must be None, a whole number >= 0 and < 2\*\*64, or a "
+            r"numpy.random.Generator",
+        ):
             fitted(name, random_state=value)
 
 
 def test_seeds():
     assert seed_of(2**64 - 1) == 2**64 - 1
     assert seed_of(np.uint64(2**64 - 1)) == 2**64 - 1
-    assert seed_of(np.random.default_rng(3)) == seed_of(np.random.default_rng(3)) != seed_of(np.random.default_rng(4))
+    assert (
+        seed_of(np.random.default_rng(3))
+        == seed_of(np.random.default_rng(3))
+        != seed_of(np.random.default_rng(4))
+    )
     assert rng_of(7).random_sample() == np.random.RandomState(7).random_sample()
     assert rng_of(2**32).random_sample() != rng_of(0).random_sample()
-    assert rng_of(np.random.default_rng(3)).random_sample() == rng_of(np.random.default_rng(3)).random_sample()
+    assert (
+        rng_of(np.random.default_rng(3)).random_sample() == rng_of(np.random.default_rng(3)).random_sample()
+    )
     own = np.random.RandomState(3)
     assert rng_of(own) is own
     first, again = (craftc.DPMeans(n_init=3, random_state=np.random.default_rng(5)).fit(X) for _ in range(2))
     np.testing.assert_array_equal(first.labels_, again.labels_)
-    assert fitted("FeatureSelectionMixture", random_state=0).sample(3, random_state=2**64 - 1)[0].shape == (3, 3)
+    assert fitted("FeatureSelectionMixture", random_state=0).sample(3, random_state=2**64 - 1)[0].shape == (
+        3,
+        3,
+    )
 
 
 def test_limits_that_no_table_reaches_change_nothing():
     for name, parameters in {"CRAFT": {"cluster_price": 1.0, "n_init": 2}, "DPMeans": {}}.items():
-        one, other = (fitted(name, max_clusters=most, random_state=0, **parameters) for most in (100, 2**31 - 1))
+        one, other = (
+            fitted(name, max_clusters=most, random_state=0, **parameters) for most in (100, 2**31 - 1)
+        )
         np.testing.assert_array_equal(one.labels_, other.labels_)
         assert one.objective_ == other.objective_
     one, other = (fitted("DPMeans", n_clusters=K) for K in (13, 2**31 - 1))
@@ -78,7 +101,10 @@ def test_limits_that_no_table_reaches_change_nothing():
 
 def test_more_components_than_rows():
     assert fitted("FeatureSelectionMixture", n_components=100).n_clusters_ <= 12
-    with pytest.raises(ValueError, match=r"n_components=101 is more than the 12 rows of the table; ask for fewer components\."):
+    with pytest.raises(
+        ValueError,
+        match=r"n_components=101 is more than the 12 rows of the table; ask for fewer components\.",
+    ):
         fitted("FeatureSelectionMixture", n_components=101)
 
 
@@ -110,8 +136,20 @@ def test_more_components_than_rows():
     ],
 )
 def test_arrays(name, parameter):
-    for value in (RAGGED, pd.NA, object(), np.array(["a", "b"]), np.full(12, "x"), {"a": 1}, np.full(12, pd.NA), {3}, [10**400]):
-        with pytest.raises((TypeError, ValueError), match=rf"^(Every value of )?{parameter}(\[0\])? must ") as caught:
+    for value in (
+        RAGGED,
+        pd.NA,
+        object(),
+        np.array(["a", "b"]),
+        np.full(12, "x"),
+        {"a": 1},
+        np.full(12, pd.NA),
+        {3},
+        [10**400],
+    ):
+        with pytest.raises(
+            (TypeError, ValueError), match=rf"^(Every value of )?{parameter}(\[0\])? must "
+        ) as caught:
             fitted(name, **{parameter: value})
         assert len(str(caught.value)) < 600
 

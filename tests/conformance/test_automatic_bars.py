@@ -1,4 +1,6 @@
-"""The tables and the measures of benches/replication/automatic_bars.py are what they claim to be; its items run."""
+"""The tables and the measures of benches/replication/automatic_bars.py are what they claim to be; its items
+run.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,8 @@ pd = pytest.importorskip("pandas", reason="the tables are pandas frames")
 recipes = importlib.import_module("benches.replication.automatic_recipes")
 bars = importlib.import_module("benches.replication.automatic_bars")
 
-# shape, sum of the numbers, sum of the codes of seed 0, from the recipes with which other packages were measured
+# shape, sum of the numbers, sum of the codes of seed 0, from the recipes with which other packages were
+# measured
 DRAWN = {
     "skewed": ((1000, 16), 34503.37511447656, 9086),
     "correlated": ((1500, 18), 3298.5741430322946, 12238),
@@ -39,7 +42,9 @@ class TestTables:
         assert table.frame.shape == shape
         if total is not None:
             assert np.nansum(table.frame[table.numeric]) == pytest.approx(total, rel=1e-9)
-        assert sum(int(level[1:]) for name in table.categorical for level in table.frame[name].dropna()) == codes
+        assert (
+            sum(int(level[1:]) for name in table.categorical for level in table.frame[name].dropna()) == codes
+        )
 
     def test_every_recipe_is_pinned(self):
         assert set(DRAWN) == {*recipes.RECIPES, *recipes.NOISE_RECIPES}
@@ -65,7 +70,12 @@ class TestTables:
         table = recipes.weak_categories(3, 0)
         assert table.frame.shape == (600, 24)
         assert recipes.weak_categories(5, 0).frame.shape == (800, 24)
-        shares = np.array([[(table.frame[c][table.truth == k].value_counts(normalize=True)).max() for c in table.frame] for k in range(3)])
+        shares = np.array(
+            [
+                [(table.frame[c][table.truth == k].value_counts(normalize=True)).max() for c in table.frame]
+                for k in range(3)
+            ]
+        )
         np.testing.assert_array_equal((shares > 0.5).sum(axis=1), 6)  # 7 / 10 in own columns, 1 / 4 elsewhere
 
     def test_figures_come_with_their_masks(self):
@@ -80,7 +90,9 @@ class TestTables:
         np.testing.assert_allclose(within.std(), 1.0, atol=0.1)
         table = recipes.random_covariances(4, 2, 0)
         assert table.frame.shape == (1200, 4)
-        correlations = [table.frame[table.truth == k].corr().to_numpy()[np.triu_indices(4, 1)] for k in range(2)]
+        correlations = [
+            table.frame[table.truth == k].corr().to_numpy()[np.triu_indices(4, 1)] for k in range(2)
+        ]
         assert all(np.abs(own).max() > 0.3 for own in correlations)
         assert np.abs(np.subtract(*correlations)).max() > 0.3
 
@@ -96,7 +108,9 @@ class TestMeasures:
         truth = np.array([[1, 1, 0, 0], [0, 0, 1, 0]], bool)
         found = np.array([[0, 0, 1, 0], [1, 1, 1, 1]], bool)
         assert bars.mask_jaccard(truth, found, [(0, 1), (1, 0)]) == pytest.approx((0.5 + 1.0) / 2)
-        assert bars.mask_jaccard(truth, found, [(0, 1)]) == pytest.approx(0.25)  # a true cluster without a partner
+        assert bars.mask_jaccard(truth, found, [(0, 1)]) == pytest.approx(
+            0.25
+        )  # a true cluster without a partner
         assert bars.mask_jaccard(truth, np.zeros((2, 4), bool), [(0, 0), (1, 1)]) == 0.0
 
     def test_numbers_and_names(self):
@@ -107,7 +121,24 @@ class TestMeasures:
 class TestCommand:
     def test_items_run(self, capsys, tmp_path):
         out = tmp_path / "bars.txt"
-        assert bars.main(["--quick", "--only", "figures", "weak", "wide", "--n-init", "1", "--n-threads", "1", "--out", str(out)]) == 0
+        assert (
+            bars.main(
+                [
+                    "--quick",
+                    "--only",
+                    "figures",
+                    "weak",
+                    "wide",
+                    "--n-init",
+                    "1",
+                    "--n-threads",
+                    "1",
+                    "--out",
+                    str(out),
+                ]
+            )
+            == 0
+        )
         text = capsys.readouterr().out
         assert text == out.read_text(encoding="utf-8")
         assert "CRAFT(n_init=1, n_threads=1)" in text
@@ -115,7 +146,9 @@ class TestCommand:
         assert "0 of 0 bars met" in text  # --quick gives no verdict
 
     @pytest.mark.slow
-    @pytest.mark.parametrize("item", sorted(set(bars.ITEMS) - {"figures", "weak", "wide", "speed", "real", "adult"}))
+    @pytest.mark.parametrize(
+        "item", sorted(set(bars.ITEMS) - {"figures", "weak", "wide", "speed", "real", "adult"})
+    )
     def test_item_runs(self, item):
         options = bars.Options({"n_init": 1, "n_threads": 1}, None, quick=True)
         assert all(isinstance(line, bars.Line) for line in bars.ITEMS[item](options))

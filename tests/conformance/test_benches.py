@@ -1,4 +1,6 @@
-"""Benchmarks never rot: each one of benches/suite runs once, at its smallest parameters; none is missing; the gate decides as it says."""
+"""Benchmarks never rot: each one of benches/suite runs once, at its smallest parameters; none is missing; the
+gate decides as it says.
+"""
 
 from __future__ import annotations
 
@@ -74,7 +76,11 @@ KERNELS = {  # where the hot steps of a kernel module are timed alone
     "spectral_factor": ["spectral.Factorisation", "spectral.HalsSweeps"],
     "team": ["mixture.Fit"],
 }
-NOTHING_HOT = {"craft_shared", "parallel", "random"}  # holds arrays; answers questions about the build; draws few numbers
+NOTHING_HOT = {
+    "craft_shared",
+    "parallel",
+    "random",
+}  # holds arrays; answers questions about the build; draws few numbers
 
 
 def module_of(stem):
@@ -101,7 +107,9 @@ NAMES = [each.id for each in FOUND]
 
 @pytest.fixture(scope="module")
 def prepare():
-    """A benchmark of a class and its smallest parameters, set up once for the methods that follow each other: clusters start slowly."""
+    """A benchmark of a class and its smallest parameters, set up once for the methods that follow each other:
+    clusters start slowly.
+    """
     held = []
 
     def end():
@@ -115,7 +123,9 @@ def prepare():
             params = getattr(cls, "params", ())
             assert len(getattr(cls, "param_names", ())) == len(params)
             benchmark, smallest = cls(), [values[0] for values in params]
-            importlib.import_module(cls.__module__).setup(*smallest)  # skips where the commit lacks something: this one lacks nothing
+            importlib.import_module(cls.__module__).setup(
+                *smallest
+            )  # skips where the commit lacks something: this one lacks nothing
             benchmark.setup(*smallest)
             held.append((benchmark, smallest))
         return held[0]
@@ -139,7 +149,9 @@ def test_names_are_found_once():
     assert len(set(NAMES)) == len(NAMES) > 100
 
 
-@pytest.mark.parametrize("name", sorted(name for name in craftc.__all__ if isinstance(getattr(craftc, name), type)))
+@pytest.mark.parametrize(
+    "name", sorted(name for name in craftc.__all__ if isinstance(getattr(craftc, name), type))
+)
 def test_estimator_is_measured(name):
     if not issubclass(getattr(craftc, name), BaseEstimator):
         assert name not in ESTIMATORS
@@ -224,7 +236,9 @@ class TestGate:
 
     def verdict(self, name, base, head):
         """Of values, or of (median, lower quartile, upper quartile)."""
-        old, new = (self.gate.Measured(*(value if isinstance(value, tuple) else (value,))) for value in (base, head))
+        old, new = (
+            self.gate.Measured(*(value if isinstance(value, tuple) else (value,))) for value in (base, head)
+        )
         return self.gate.verdict(name, old, new, self.limits)
 
     @pytest.mark.parametrize(
@@ -253,13 +267,21 @@ class TestGate:
 
     @pytest.mark.parametrize(
         ("base", "head", "expected"),
-        [(100e6, 104.9e6, ""), (100e6, 112e6, "higher"), (20e6, 24e6, ""), (20e6, 26e6, "higher"), (112e6, 100e6, "lower")],
+        [
+            (100e6, 104.9e6, ""),
+            (100e6, 112e6, "higher"),
+            (20e6, 24e6, ""),
+            (20e6, 26e6, "higher"),
+            (112e6, 100e6, "lower"),
+        ],
     )
     def test_memory(self, base, head, expected):
         assert self.verdict("mixture.Fit.peakmem_fit", base, head) == expected
 
     @pytest.mark.parametrize("sign", [1.0, -1.0])
-    @pytest.mark.parametrize("name", ["dpmeans.Fit.track_objective('16 columns', False)", "spectral.Factorisation.track_residual"])
+    @pytest.mark.parametrize(
+        "name", ["dpmeans.Fit.track_objective('16 columns', False)", "spectral.Factorisation.track_residual"]
+    )
     def test_objectives(self, name, sign):
         base = sign * 1234.5
         assert self.verdict(name, base, base) == ""
@@ -279,8 +301,19 @@ class TestGate:
 
     def test_a_table_of_two_commits(self):
         at = self.gate.Measured
-        base = {"a.time_x('p|q')": at(1e-3), "a.time_y": at(2.0), "a.track_objective": at(-7.0), "a.time_old": at(1.0), "b.time_z": at(1.0)}
-        head = {"a.time_x('p|q')": at(2e-3), "a.time_y": at(1.0), "a.track_objective": at(-6.0), "a.time_old": at(None)}
+        base = {
+            "a.time_x('p|q')": at(1e-3),
+            "a.time_y": at(2.0),
+            "a.track_objective": at(-7.0),
+            "a.time_old": at(1.0),
+            "b.time_z": at(1.0),
+        }
+        head = {
+            "a.time_x('p|q')": at(2e-3),
+            "a.time_y": at(1.0),
+            "a.track_objective": at(-6.0),
+            "a.time_old": at(None),
+        }
         head |= {"b.time_z": at(1.0), "c.time_new": at(9.0)}
         base["c.time_part"] = at(9.0)
         lines = self.gate.compare(base, head, self.limits)
@@ -291,7 +324,9 @@ class TestGate:
         assert "| failed | `a.time_old` | 1 s | failed |  |" in text
         assert text.index("time_old") < text.index("time_y")
         assert "time_z" not in text
-        assert [re.search(pattern, "a.time_x('p|q')") is not None for pattern in self.gate.patterns(lines)] == [False, True, False]
+        assert [
+            re.search(pattern, "a.time_x('p|q')") is not None for pattern in self.gate.patterns(lines)
+        ] == [False, True, False]
         assert "None of 1 benchmarks is worse" in self.gate.table(lines[-1:], self.limits)
 
     def test_without_results(self, monkeypatch, tmp_path):

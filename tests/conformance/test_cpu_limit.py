@@ -33,10 +33,26 @@ CASES = {
     "own group": ("0::/a/b\n", {"a/b/cpu.max": "200000 100000\n", "a/cpu.max": "max 100000\n"}, 2),
     "group around it": ("0::/a/b\n", {"a/b/cpu.max": "400000 100000\n", "a/cpu.max": "100000 100000\n"}, 1),
     "path of the host": ("0::/kubepods/pod/x\n", {"cpu.max": "200000 100000\n"}, 2),
-    "version 1": (V1, {"cpu/docker/a/cpu.cfs_quota_us": "250000\n", "cpu/docker/a/cpu.cfs_period_us": "100000\n"}, 3),
-    "version 1, no limit": (V1, {"cpu/docker/a/cpu.cfs_quota_us": "-1\n", "cpu/docker/a/cpu.cfs_period_us": "100000\n"}, None),
-    "version 1, path of the host": (V1, {"cpu,cpuacct/cpu.cfs_quota_us": "50000\n", "cpu,cpuacct/cpu.cfs_period_us": "50000\n"}, 1),
-    "both versions": ("4:cpu:/\n0::/\n", {"cpu/cpu.cfs_quota_us": "200000\n", "cpu/cpu.cfs_period_us": "100000\n"}, 2),
+    "version 1": (
+        V1,
+        {"cpu/docker/a/cpu.cfs_quota_us": "250000\n", "cpu/docker/a/cpu.cfs_period_us": "100000\n"},
+        3,
+    ),
+    "version 1, no limit": (
+        V1,
+        {"cpu/docker/a/cpu.cfs_quota_us": "-1\n", "cpu/docker/a/cpu.cfs_period_us": "100000\n"},
+        None,
+    ),
+    "version 1, path of the host": (
+        V1,
+        {"cpu,cpuacct/cpu.cfs_quota_us": "50000\n", "cpu,cpuacct/cpu.cfs_period_us": "50000\n"},
+        1,
+    ),
+    "both versions": (
+        "4:cpu:/\n0::/\n",
+        {"cpu/cpu.cfs_quota_us": "200000\n", "cpu/cpu.cfs_period_us": "100000\n"},
+        2,
+    ),
 }
 
 

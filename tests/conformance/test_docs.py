@@ -1,4 +1,7 @@
-"""Names, links, pictures and tables of the documentation exist, and its examples run. Sphinx is not needed."""
+"""Names, links, pictures and tables of the documentation exist, and its examples run.
+
+Sphinx is not needed.
+"""
 
 from __future__ import annotations
 
@@ -60,8 +63,15 @@ def test_growth_page_draws_the_tables_with_slopes(performance, tmp_path):
 """
     page = growth.page("# Growth\n\n" + text, tmp_path)
     table = performance.sections_of("# Growth\n\n" + text)[1].parts[0]
-    assert growth.curves(table) == [("CRAFT()", [(1000, 0.1), (10000, 1.2)], "1.08"), ("DPMeans()", [(1000, 0.01)], "-")]
-    assert re.findall(r"/generated/growth/(\S+)", page) == ["growth-rows.svg"] == [path.name for path in tmp_path.iterdir()]
+    assert growth.curves(table) == [
+        ("CRAFT()", [(1000, 0.1), (10000, 1.2)], "1.08"),
+        ("DPMeans()", [(1000, 0.01)], "-"),
+    ]
+    assert (
+        re.findall(r"/generated/growth/(\S+)", page)
+        == ["growth-rows.svg"]
+        == [path.name for path in tmp_path.iterdir()]
+    )
     assert all(line in page for line in text.splitlines())
 
 
@@ -73,7 +83,9 @@ def test_every_public_name_is_in_the_reference():
         wanted |= {f"{module}.{name}" for name in getattr(craftc, module).__all__}
     for package in ("covariates", "craft"):
         wanted |= {f"{package}.{name}" for name in importlib.import_module(f"craftc.{package}").__all__}
-    at_the_top = {f"{package}.{name}" for package in ("table", "covariates", "craft") for name in craftc.__all__}
+    at_the_top = {
+        f"{package}.{name}" for package in ("table", "covariates", "craft") for name in craftc.__all__
+    }
     assert listed == wanted - at_the_top
     for module in ("datasets", "metrics", "plot", "report", "table", "cli"):
         assert f".. automodule:: craftc.{module}\n" in reference
@@ -88,7 +100,9 @@ def test_examples_run(example, monkeypatch):
     pyplot.switch_backend("Agg")
     pyplot.close("all")  # of other tests
     shown = []
-    monkeypatch.setattr(pyplot, "show", lambda: shown.append(len(pyplot.get_fignums())) or pyplot.close("all"))
+    monkeypatch.setattr(
+        pyplot, "show", lambda: shown.append(len(pyplot.get_fignums())) or pyplot.close("all")
+    )
     try:
         runpy.run_path(str(example), run_name="__main__")
     finally:
@@ -143,7 +157,10 @@ def test_every_example_is_linked_from_a_page_and_names_its_page():
 
 
 def test_terms_are_in_the_glossary():
-    glossary = {term.lower() for term in re.findall(r"^(\S.*)\n  \S", text_of(DOCS / "glossary.md"), flags=re.MULTILINE)}
+    glossary = {
+        term.lower()
+        for term in re.findall(r"^(\S.*)\n  \S", text_of(DOCS / "glossary.md"), flags=re.MULTILINE)
+    }
     used = set()
     for page in PAGES:
         for words in re.findall(r"\{term\}`([^`]+)`", text_of(page)):
@@ -164,7 +181,9 @@ def test_performance_has_every_table_and_a_picture_of_every_table_of_times(perfo
             if isinstance(part, performance.Table):
                 tables.append(part)
                 timed += bool(performance.times(part, before if isinstance(before, str) else ""))
-    assert sum(line.startswith("|") for line in source.splitlines()) == sum(2 + len(table.rows) for table in tables)
+    assert sum(line.startswith("|") for line in source.splitlines()) == sum(
+        2 + len(table.rows) for table in tables
+    )
     for table in tables:
         for row in (table.header, *table.rows):
             assert "| " + " | ".join(row) + " |" in page
@@ -173,7 +192,9 @@ def test_performance_has_every_table_and_a_picture_of_every_table_of_times(perfo
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted(pictures)
     captions = re.findall(r":width: 100%\n\n(.+)\n:::", page)
     assert len(captions) == len(pictures)
-    assert all(re.search(r"\d{4}-\d\d-\d\d.*: the times of the table below\. .+\.", caption) for caption in captions)
+    assert all(
+        re.search(r"\d{4}-\d\d-\d\d.*: the times of the table below\. .+\.", caption) for caption in captions
+    )
 
 
 @pytest.mark.parametrize(
@@ -196,7 +217,9 @@ def test_cells_of_times(performance, cell, value, ends, unit):
 
 def test_cells_without_a_time_are_left_out(performance):
     assert all(np.isnan(performance.value_of(cell)[0]) for cell in ("-", "not run", ""))
-    table = performance.Table(["size", "craftc", "steps", "NumPy"], [["small", "2 ms", "7", "30"], ["large", "1.5 s", "9", "-"]])
+    table = performance.Table(
+        ["size", "craftc", "steps", "NumPy"], [["small", "2 ms", "7", "30"], ["large", "1.5 s", "9", "-"]]
+    )
     ours, theirs = performance.times(table, "")
     assert (ours.name, theirs.name) == ("craftc", "NumPy")
     np.testing.assert_allclose(ours.seconds, [0.002, 1.5])

@@ -1,4 +1,6 @@
-"""Ctrl-C ends a fit within a second, wherever it is: in restarts, in long sweeps, before the first step of a path."""
+"""Ctrl-C ends a fit within a second, wherever it is: in restarts, in long sweeps, before the first step of a
+path.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,8 @@ def test_ctrl_c_ends_a_long_fit(fit):
         "warnings.simplefilter('ignore')\n"
         "X, Y = (np.random.default_rng(0).normal(size=shape) for shape in ((150_000, 12), (60_000, 20)))\n"
         "at = []\n"
-        "threading.Timer(1.0, lambda: (at.append(time.monotonic()), os.kill(os.getpid(), signal.SIGINT))).start()\n"
+        "threading.Timer(1.0, lambda: (at.append(time.monotonic()), os.kill(os.getpid(), "
+        "signal.SIGINT))).start()\n"
         "try:\n"
         f"    {fit}\n"
         "except KeyboardInterrupt:\n"

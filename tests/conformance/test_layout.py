@@ -1,4 +1,6 @@
-"""The import graph of craftc: imports point down the layers of the package, never in a circle, and no module is long."""
+"""The import graph of craftc: imports point down the layers of the package, never in a circle, and no module
+is long.
+"""
 
 from __future__ import annotations
 
@@ -8,15 +10,16 @@ import pytest
 
 from tests.common import ROOT
 
-#: From the top down. Units of one layer do not import each other; a unit is a package or a module directly under craftc.
+#: From the top down. Units of one layer do not import each other; a unit is a package or a module directly
+#: under craftc.
 LAYERS = [
     {"__main__"},
     {"cli"},
     {"report"},
-    {"embed", "model_file", "plot"},
+    {"embed", "plot", "saved"},
     {"bpmeans", "convex", "covariates", "craft", "dpmeans", "kprototypes", "mixture", "spectral"},
     {"_fusion"},
-    {"distributed"},
+    {"describe", "distributed", "reading"},
     {"table"},
     {"_about", "datasets", "metrics"},
     {"_common"},
@@ -24,7 +27,7 @@ LAYERS = [
     {"_kernels"},
 ]
 RANK = {unit: -rank for rank, layer in enumerate(LAYERS) for unit in layer}
-MOST_LINES = 550  # about 500, some slack
+MOST_LINES = 700
 
 
 def modules(root):
@@ -39,7 +42,10 @@ def modules(root):
 def import_graph(root):
     """Modules that each module imports anywhere: at the top, in functions, for type checking."""
     paths = modules(root)
-    known = {*paths, *(f"craftc._kernels.{path.stem}" for path in (root / "craftc" / "_kernels").glob("*.pyi"))}
+    known = {
+        *paths,
+        *(f"craftc._kernels.{path.stem}" for path in (root / "craftc" / "_kernels").glob("*.pyi")),
+    }
     graph = {}
     for name, path in paths.items():
         package = name.split(".") if path.stem == "__init__" else name.split(".")[:-1]
@@ -48,9 +54,15 @@ def import_graph(root):
             if isinstance(node, ast.Import):
                 wanted = [alias.name for alias in node.names]
             elif isinstance(node, ast.ImportFrom):
-                parts = [*(package[: len(package) - node.level + 1] if node.level else []), *filter(None, [node.module])]
+                parts = [
+                    *(package[: len(package) - node.level + 1] if node.level else []),
+                    *filter(None, [node.module]),
+                ]
                 base = ".".join(parts)
-                wanted = [f"{base}.{alias.name}" if f"{base}.{alias.name}" in known else base for alias in node.names]
+                wanted = [
+                    f"{base}.{alias.name}" if f"{base}.{alias.name}" in known else base
+                    for alias in node.names
+                ]
             else:
                 continue
             graph[name].update(each for each in wanted if each.split(".")[0] == "craftc")
@@ -64,12 +76,17 @@ def unit(name):
 
 
 def upward(graph):
-    """Imports between units that do not go to a lower layer. Nothing may import craftc/__init__.py, which imports everything."""
+    """Imports between units that do not go to a lower layer.
+
+    Nothing may import craftc/__init__.py, which imports everything.
+    """
     return sorted(
         f"{name} -> {target}"
         for name, targets in graph.items()
         for target in targets
-        if name != "craftc" and unit(name) != unit(target) and (not unit(target) or RANK[unit(name)] <= RANK[unit(target)])
+        if name != "craftc"
+        and unit(name) != unit(target)
+        and (not unit(target) or RANK[unit(name)] <= RANK[unit(target)])
     )
 
 
@@ -113,13 +130,20 @@ def test_no_module_is_long():
     [
         ("from craftc.craft import CRAFT", "craftc.table.frames -> craftc.craft"),
         ("def read():\n    import craftc.craft.estimator", "craftc.table.frames -> craftc.craft.estimator"),
-        ("if TYPE_CHECKING:\n    from craftc.craft.estimator import CRAFT", "craftc.table.frames -> craftc.craft.estimator"),
+        (
+            "if TYPE_CHECKING:\n    from craftc.craft.estimator import CRAFT",
+            "craftc.table.frames -> craftc.craft.estimator",
+        ),
         ("from ..craft import estimator", "craftc.table.frames -> craftc.craft.estimator"),
         ("from craftc import CRAFT", "craftc.table.frames -> craftc"),
     ],
 )
 def test_an_import_that_points_up_is_found(source, arrow, tmp_path):
-    for name, text in {"table/frames.py": source, "craft/__init__.py": "", "craft/estimator.py": "from craftc.table import frames"}.items():
+    for name, text in {
+        "table/frames.py": source,
+        "craft/__init__.py": "",
+        "craft/estimator.py": "from craftc.table import frames",
+    }.items():
         path = tmp_path / "craftc" / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")

@@ -1,4 +1,5 @@
-"""Small fits of every estimator, in every mode and on tables of odd shapes, for the job that runs them under memory sanitizers.
+"""Small fits of every estimator, in every mode and on tables of odd shapes, for the job that runs them under
+memory sanitizers.
 
 Without a sanitizer they show that no fit ends the process and that every result is finite.
 """
@@ -42,14 +43,20 @@ MIXED = {
     "craft, free": CRAFT(2, selection="free", cluster_price=2.0, n_init=2, random_state=0),
     "craft, global": CRAFT(selection="global", n_init=2, random_state=0),
     "craft, threshold": CRAFT(selection="threshold", n_init=2, random_state=0),
-    "craft, paper": CRAFT(model="paper", cluster_price=2.0, selection="fixed", n_init=2, max_clusters=6, random_state=0),
-    "craft, paper-fixed": CRAFT(model="paper-fixed", cluster_price=2.0, selection="fixed", n_init=2, max_clusters=6, random_state=0),
+    "craft, paper": CRAFT(
+        model="paper", cluster_price=2.0, selection="fixed", n_init=2, max_clusters=6, random_state=0
+    ),
+    "craft, paper-fixed": CRAFT(
+        model="paper-fixed", cluster_price=2.0, selection="fixed", n_init=2, max_clusters=6, random_state=0
+    ),
     "craft, raw": CRAFT(numeric="raw", n_init=2, random_state=0),
     "craft, rank": CRAFT(numeric="rank", n_init=2, random_state=0),
     "kprototypes": KPrototypes(3, n_init=2, random_state=0),
     "kprototypes, batch": KPrototypes(3, update="batch", n_init=2, random_state=0),
     "kprototypes, Cao, Ng": KPrototypes(3, init="Cao", cat_dissim="ng", n_init=2, random_state=0),
-    "kprototypes, labels": KPrototypes(3, init="random", cat_dissim="jaccard-label", n_init=2, random_state=0),
+    "kprototypes, labels": KPrototypes(
+        3, init="random", cat_dissim="jaccard-label", n_init=2, random_state=0
+    ),
     "spectral": GraphSpectralFeatures(2, random_state=0),
     "spectral, dense": GraphSpectralFeatures(2, conditionals="dense", random_state=0),
     "spectral, logistic": GraphSpectralFeatures(2, groups="logistic", unary=False, random_state=0),
@@ -79,8 +86,12 @@ ROWS = {
 MIXTURES = {
     "mixture": FeatureSelectionMixture(4, n_init=2, max_iter=30, random_state=0),
     "mixture, global": FeatureSelectionMixture(4, selection="global", n_init=1, max_iter=30, random_state=0),
-    "mixture, shared": FeatureSelectionMixture(4, selection="shared", noise="feature", max_iter=30, n_init=1, random_state=0),
-    "mixture, learnt": FeatureSelectionMixture(4, learn_fraction=True, merge=False, max_iter=30, n_init=1, random_state=0),
+    "mixture, shared": FeatureSelectionMixture(
+        4, selection="shared", noise="feature", max_iter=30, n_init=1, random_state=0
+    ),
+    "mixture, learnt": FeatureSelectionMixture(
+        4, learn_fraction=True, merge=False, max_iter=30, n_init=1, random_state=0
+    ),
     "mixture, counts": FeatureSelectionMixture(4, component="poisson", n_init=1, max_iter=30, random_state=0),
     "mixture, full": FeatureSelectionMixture(3, covariance="full", n_init=1, max_iter=30, random_state=0),
 }
@@ -95,8 +106,18 @@ SHAPES = [(2, 1), (3, 2), (9, 1), (17, 3), (33, 8), (41, 9)]
 
 
 def check_answers(model, X):
-    """Every method that maps rows to numbers, for all rows and for one: no NaN. The margin over a cluster that is missing is inf."""
-    for name in ("predict", "transform", "predict_proba", "score_samples", "decision_function", "reconstruct"):
+    """Every method that maps rows to numbers, for all rows and for one: no NaN.
+
+    The margin over a cluster that is missing is inf.
+    """
+    for name in (
+        "predict",
+        "transform",
+        "predict_proba",
+        "score_samples",
+        "decision_function",
+        "reconstruct",
+    ):
         if hasattr(model, name):
             for some in (X, X.take([0]) if isinstance(X, MixedTable) else X[:1]):
                 values = np.asarray(getattr(model, name)(some))
@@ -142,7 +163,9 @@ def test_mixtures(name, n, D, dtype, missing):
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
-@pytest.mark.parametrize(("n", "p", "q"), [(2, 2, 0), (5, 0, 2), (12, 1, 1), (17, 3, 2), (40, 8, 9), (61, 9, 1)])
+@pytest.mark.parametrize(
+    ("n", "p", "q"), [(2, 2, 0), (5, 0, 2), (12, 1, 1), (17, 3, 2), (40, 8, 9), (61, 9, 1)]
+)
 @pytest.mark.parametrize("name", MIXED)
 def test_mixed_tables(name, n, p, q, dtype):
     table = random_table(n, n, p, q, missing=0.1, dtype=dtype)
@@ -191,11 +214,16 @@ def test_dpmeans_and_mixture_of_many_clusters(separate, K):
         model = DPMeans(1.0, max_clusters=K, mode=mode, random_state=0).fit(separate)
         assert model.n_clusters_ == K
         check_answers(model, separate)
-    check_answers(FeatureSelectionMixture(K, n_init=1, max_iter=3, merge=False, random_state=0).fit(separate), separate)
+    check_answers(
+        FeatureSelectionMixture(K, n_init=1, max_iter=3, merge=False, random_state=0).fit(separate), separate
+    )
 
 
 @pytest.mark.parametrize("K", [1, 2, 8, 9, 17, 20, 63, 64])
 def test_many_features(K):
     X, _ = rows(80, 7)
-    for model in (KFeatures(K, n_init=1, max_iter=1, random_state=0), BPMeans(1e-3, max_features=K, n_init=1, max_iter=1, random_state=0)):
+    for model in (
+        KFeatures(K, n_init=1, max_iter=1, random_state=0),
+        BPMeans(1e-3, max_features=K, n_init=1, max_iter=1, random_state=0),
+    ):
         check_answers(model.fit(X), X)

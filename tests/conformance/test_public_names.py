@@ -1,4 +1,6 @@
-"""Public names, signatures, methods and fitted attributes, written out: a change here is a change for every user."""
+"""Public names, signatures, methods and fitted attributes, written out: a change here is a change for every
+user.
+"""
 
 from __future__ import annotations
 
@@ -15,57 +17,76 @@ pd = pytest.importorskip("pandas", reason="names of columns come from frames")
 
 SIGNATURES = {
     "BPMeans": (
-        "(feature_penalty='auto', *, max_features=None, collapsed=False, assignment='sweep', base='mean', init='greedy', n_init=10, "
-        "exchanges=True, max_iter=1000, random_state=None, n_threads=None, verbose=0, n_trials=None, shuffle=False)"
+        "(feature_penalty='auto', *, max_features=None, collapsed=False, assignment='sweep', base='mean', "
+        "init='greedy', n_init=10, "
+        "exchanges=True, max_iter=1000, random_state=None, n_threads=None, verbose=0, n_trials=None, "
+        "shuffle=False)"
     ),
     "CRAFT": (
-        "(n_clusters=None, *, background='pooled', covariance='auto', cluster_price='auto', price_factor='auto', selection='priced', "
-        "feature_fraction=0.5, feature_variance=None, categorical_threshold=0.95, numeric_threshold=0.5, model='likelihood', "
-        "numeric='auto', categorical='auto', missing='ignore', unknown='ignore', unusable='error', max_clusters=100, init='auto', "
+        "(n_clusters=None, *, background='pooled', covariance='auto', cluster_price='auto', "
+        "price_factor='auto', selection='priced', "
+        "feature_fraction=0.5, feature_variance=None, categorical_threshold=0.95, numeric_threshold=0.5, "
+        "model='likelihood', "
+        "numeric='auto', categorical='auto', missing='ignore', unknown='ignore', unusable='error', "
+        "max_clusters=100, init='auto', "
         "n_init=8, max_iter=100, random_state=None, n_threads=None, verbose=0)"
     ),
     "ConvexClustering": (
-        "(fusion_penalty=None, *, n_clusters=None, weights='gaussian-knn', n_neighbors=8, solver='certified', tol=1e-06, "
+        "(fusion_penalty=None, *, n_clusters=None, weights='gaussian-knn', n_neighbors=8, "
+        "solver='certified', tol=1e-06, "
         "max_iter=10000, n_threads=None, verbose=0)"
     ),
     "ConvexCovariateClustering": (
-        "(fusion_penalty=None, *, similarity=None, ridge=0.1, sparsity=0.0, solver='certified', selection='evidence', tol=1e-06, "
+        "(fusion_penalty=None, *, similarity=None, ridge=0.1, sparsity=0.0, solver='certified', "
+        "selection='evidence', tol=1e-06, "
         "max_iter=10000, n_threads=None, verbose=0)"
     ),
     "DPMeans": (
-        "(cluster_penalty='auto', *, n_clusters=None, max_clusters=None, mode='auto', polish='auto', covariance='spherical', "
-        "init='auto', n_init=1, max_iter=300, random_state=None, n_threads=None, verbose=0, covariance_prior=None, "
+        "(cluster_penalty='auto', *, n_clusters=None, max_clusters=None, mode='auto', polish='auto', "
+        "covariance='spherical', "
+        "init='auto', n_init=1, max_iter=300, random_state=None, n_threads=None, verbose=0, "
+        "covariance_prior=None, "
         "covariance_price=None)"
     ),
     "FeatureSelectionMixture": (
-        "(n_components=20, *, selection='local', component='gaussian', covariance='diagonal', noise='isotropic', feature_fraction=0.5, "
-        "feature_variance=None, learn_fraction=False, fraction_prior=(1.0, 1.0), concentration=5.0, scale='auto', merge=True, "
+        "(n_components=20, *, selection='local', component='gaussian', covariance='diagonal', "
+        "noise='isotropic', feature_fraction=0.5, "
+        "feature_variance=None, learn_fraction=False, fraction_prior=(1.0, 1.0), concentration=5.0, "
+        "scale='auto', merge=True, "
         "init='kmeans', n_init=3, max_iter=500, tol=1e-06, random_state=None, n_threads=None, verbose=0)"
     ),
     "GraphSpectralFeatures": (
-        "(n_components=5, *, objective='pseudo', laplacian='signed', l2=0.1, categorical='auto', l1=0.0, normalized=True, "
-        "skip_first=False, conditionals='codes', groups='softmax', unary='free', scaling='range', beta=2.0, eps=None, grid_size=32, "
-        "factorization='hals', n_factors=None, indicator_weight=1.0, sign=-1, theta0=1.0, rate=None, n_steps=None, missing='ignore', "
+        "(n_components=5, *, objective='pseudo', laplacian='signed', l2=0.1, categorical='auto', l1=0.0, "
+        "normalized=True, "
+        "skip_first=False, conditionals='codes', groups='softmax', unary='free', scaling='range', beta=2.0, "
+        "eps=None, grid_size=32, "
+        "factorization='hals', n_factors=None, indicator_weight=1.0, sign=-1, theta0=1.0, rate=None, "
+        "n_steps=None, missing='ignore', "
         "unknown='ignore', tol=0.0001, max_iter=5000, random_state=None, n_threads=None, verbose=0)"
     ),
     "KFeatures": (
-        "(n_features=None, *, feature_penalty=None, assignment='auto', base='mean', init='greedy', n_init=10, exchanges=True, "
+        "(n_features=None, *, feature_penalty=None, assignment='auto', base='mean', init='greedy', "
+        "n_init=10, exchanges=True, "
         "max_iter=1000, random_state=None, n_threads=None, verbose=0, n_trials=None, empty='drop')"
     ),
     "KModes": (
-        "(n_clusters=8, *, init='Cao', n_init=10, max_iter=100, cat_dissim='matching', update='online', categorical='auto', "
+        "(n_clusters=8, *, init='Cao', n_init=10, max_iter=100, cat_dissim='matching', update='online', "
+        "categorical='auto', "
         "missing='ignore', unknown='ignore', random_state=None, n_threads=None, n_jobs=None, verbose=0)"
     ),
     "KPrototypes": (
-        "(n_clusters=8, *, gamma=None, num_dissim='euclidean', init='Huang', n_init=10, max_iter=100, cat_dissim='matching', "
-        "update='online', categorical='auto', missing='ignore', unknown='ignore', random_state=None, n_threads=None, n_jobs=None, "
+        "(n_clusters=8, *, gamma=None, num_dissim='euclidean', init='Huang', n_init=10, max_iter=100, "
+        "cat_dissim='matching', "
+        "update='online', categorical='auto', missing='ignore', unknown='ignore', random_state=None, "
+        "n_threads=None, n_jobs=None, "
         "verbose=0)"
     ),
     "MixedTable": "(numeric, codes, schema)",
     "MixedTable.from_data": "(X, *, categorical='auto', missing='ignore', dtype=None)",
     "get_include": "()",
     "load_model": "(path)",
-    "read_table": "(path_or_frame, *, na_values=(), header='infer', skip=0, on_unusable='drop', dates='parts')",
+    "read_table": "(path_or_frame, *, na_values=(), header='infer', skip=0, on_unusable='drop', "
+    "dates='parts')",
     "save_model": "(model, path)",
     "show_versions": "()",
     "cli.main": "(argv=None)",
@@ -77,12 +98,14 @@ SIGNATURES = {
     "craft.price_terms": "(feature_fraction=0.5, feature_variance=None)",
     "datasets.load_heart": "()",
     "datasets.make_mixed": (
-        "(n_samples=1000, n_clusters=3, n_numeric=8, n_categorical=8, n_irrelevant=8, *, n_own=6, shift=2.5, n_levels=4, "
+        "(n_samples=1000, n_clusters=3, n_numeric=8, n_categorical=8, n_irrelevant=8, *, n_own=6, "
+        "shift=2.5, n_levels=4, "
         "proportions=None, missing=0.0, random_state=None)"
     ),
     "datasets.make_monks": "(problem=1)",
     "datasets.make_subspaces": (
-        "(layout='2a', *, n_samples=300, own=None, proportions=None, elsewhere=None, shuffle=True, random_state=None)"
+        "(layout='2a', *, n_samples=300, own=None, proportions=None, elsewhere=None, shuffle=True, "
+        "random_state=None)"
     ),
     "datasets.monk_rule": "(X, problem)",
     "distributed.Partitions": "(contents)",
@@ -100,7 +123,8 @@ SIGNATURES = {
     "metrics.total_cluster_label_entropy": "(labels_true, labels_pred)",
     "plot.dependence_graph": "(model, *, top=30, names=None, axes=None)",
     "plot.distribution": "(model, feature, X=None, *, clusters=None, axes=None)",
-    "plot.features": "(model, shape, *, names=None, columns=None, difference=None, figure=None, to_pixels=None)",
+    "plot.features": "(model, shape, *, names=None, columns=None, difference=None, figure=None, "
+    "to_pixels=None)",
     "plot.fusion_tree": "(model, *, names=None, only=None, of_class=None, leaves=60, axes=None)",
     "plot.heatmap": "(model, *, n_features=30, axes=None)",
     "plot.merge_tree": "(model, *, n_clusters='suggested', axes=None)",
@@ -116,7 +140,8 @@ MODULES = {"cli", "datasets", "distributed", "embed", "metrics", "plot", "report
 METHODS = {
     "BPMeans": "fit inverse_transform predict reconstruct summary transform",
     "CRAFT": (
-        "at cut explain fit margins outliers predict predict_proba representatives score score_samples similarity stability summary "
+        "at cut explain fit margins outliers predict predict_proba representatives score score_samples "
+        "similarity stability summary "
         "transform"
     ),
     "ConvexClustering": "fit summary",
@@ -131,43 +156,55 @@ METHODS = {
 }
 ATTRIBUTES = {
     "BPMeans": (
-        "assignments_ converged_ feature_names_in_ feature_penalty_ features_ inertia_ n_features_ n_features_in_ n_iter_ objective_ "
+        "assignments_ converged_ feature_names_in_ feature_penalty_ features_ inertia_ n_features_ "
+        "n_features_in_ n_iter_ objective_ "
         "objective_path_ penalty_interval_"
     ),
     "CRAFT": (
-        "centers_ cluster_margins_ cluster_names_ cluster_price_ cluster_sizes_ column_links_ converged_ dependence_ratio_ "
-        "feature_gains_ feature_importances_ feature_mask_ feature_names_in_ labels_ level_probabilities_ margins_ merge_path_ n_clusters_ "
+        "centers_ cluster_margins_ cluster_names_ cluster_price_ cluster_sizes_ column_links_ converged_ "
+        "dependence_ratio_ "
+        "feature_gains_ feature_importances_ feature_mask_ feature_names_in_ labels_ level_probabilities_ "
+        "margins_ merge_path_ n_clusters_ "
         "n_features_in_ n_iter_ objective_ objective_path_ price_factor_ suggested_n_clusters_ variances_"
     ),
     "ConvexClustering": (
-        "cluster_centers_ duality_gap_ feature_names_in_ fusion_penalty_ labels_ n_clusters_ n_features_in_ n_iter_ objective_ path_"
+        "cluster_centers_ duality_gap_ feature_names_in_ fusion_penalty_ labels_ n_clusters_ n_features_in_ "
+        "n_iter_ objective_ path_"
     ),
     "ConvexCovariateClustering": (
-        "best_ classes_ coef_ covariate_labels_ duality_gap_ feature_names_in_ fusion_penalty_ intercept_ n_clusters_ n_features_in_ "
+        "best_ classes_ coef_ covariate_labels_ duality_gap_ feature_names_in_ fusion_penalty_ intercept_ "
+        "n_clusters_ n_features_in_ "
         "n_iter_ objective_ path_ sigma_"
     ),
     "DPMeans": (
-        "cluster_centers_ cluster_penalty_ cluster_sizes_ converged_ covariances_ feature_names_in_ inertia_ labels_ n_clusters_ "
+        "cluster_centers_ cluster_penalty_ cluster_sizes_ converged_ covariances_ feature_names_in_ "
+        "inertia_ labels_ n_clusters_ "
         "n_features_in_ n_iter_ objective_ objective_path_"
     ),
     "FeatureSelectionMixture": (
-        "cluster_sizes_ converged_ elbo_ elbo_path_ feature_fraction_ feature_gains_ feature_mask_ feature_names_in_ "
-        "feature_probabilities_ labels_ means_ n_clusters_ n_features_in_ n_iter_ objective_ objective_path_ scale_ variances_ weights_"
+        "cluster_sizes_ converged_ elbo_ elbo_path_ feature_fraction_ feature_gains_ feature_mask_ "
+        "feature_names_in_ "
+        "feature_probabilities_ labels_ means_ n_clusters_ n_features_in_ n_iter_ objective_ "
+        "objective_path_ scale_ variances_ weights_"
     ),
     "GraphSpectralFeatures": (
-        "codes_ components_ converged_ eigenvalues_ encoded_columns_ encoded_names_ feature_names_in_ graph_ n_features_in_ n_iter_ "
+        "codes_ components_ converged_ eigenvalues_ encoded_columns_ encoded_names_ feature_names_in_ "
+        "graph_ n_features_in_ n_iter_ "
         "n_numeric_ objective_ objective_path_ spectrum_"
     ),
     "KFeatures": (
-        "assignments_ converged_ feature_names_in_ features_ inertia_ n_features_ n_features_in_ n_iter_ objective_ objective_path_ "
+        "assignments_ converged_ feature_names_in_ features_ inertia_ n_features_ n_features_in_ n_iter_ "
+        "objective_ objective_path_ "
         "penalty_interval_"
     ),
     "KModes": (
-        "cluster_centroids_ cluster_sizes_ converged_ cost_ epoch_costs_ feature_names_in_ labels_ n_clusters_ n_features_in_ n_iter_ "
+        "cluster_centroids_ cluster_sizes_ converged_ cost_ epoch_costs_ feature_names_in_ labels_ "
+        "n_clusters_ n_features_in_ n_iter_ "
         "schema_"
     ),
     "KPrototypes": (
-        "cluster_centroids_ cluster_sizes_ converged_ cost_ epoch_costs_ feature_names_in_ gamma_ labels_ n_clusters_ n_features_in_ "
+        "cluster_centroids_ cluster_sizes_ converged_ cost_ epoch_costs_ feature_names_in_ gamma_ labels_ "
+        "n_clusters_ n_features_in_ "
         "n_iter_ schema_"
     ),
 }
@@ -188,7 +225,11 @@ def signature_of(function):
         if parameter.kind is parameter.KEYWORD_ONLY and not keyword_only:
             shown.append("*")
             keyword_only = True
-        shown.append(parameter.name if parameter.default is parameter.empty else f"{parameter.name}={parameter.default!r}")
+        shown.append(
+            parameter.name
+            if parameter.default is parameter.empty
+            else f"{parameter.name}={parameter.default!r}"
+        )
     return f"({', '.join(shown)})"
 
 
@@ -199,7 +240,17 @@ def test_signatures(name):
 
 def test_no_other_public_names():
     assert set(craftc.__all__) == {name for name in SIGNATURES if "." not in name} | MODULES
-    for module in ("covariates", "craft", "datasets", "distributed", "embed", "metrics", "plot", "report", "table"):
+    for module in (
+        "covariates",
+        "craft",
+        "datasets",
+        "distributed",
+        "embed",
+        "metrics",
+        "plot",
+        "report",
+        "table",
+    ):
         exported = {f"{module}.{name}" for name in found(module).__all__ if name not in craftc.__all__}
         assert exported == {name for name in SIGNATURES if name.startswith(f"{module}.")}
 
@@ -212,7 +263,9 @@ def test_version():
 def test_methods(name):
     own = [vars(each) for each in found(name).__mro__ if each.__module__.startswith("craftc")]
     public = {method for names in own for method in names if not method.startswith(("_", "set_"))}
-    assert {method for method in public if callable(getattr(found(name), method))} == set(METHODS[name].split())
+    assert {method for method in public if callable(getattr(found(name), method))} == set(
+        METHODS[name].split()
+    )
 
 
 @pytest.mark.parametrize("name", ATTRIBUTES)

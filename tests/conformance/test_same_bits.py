@@ -21,7 +21,12 @@ LEVELS = ("baseline", "v3", "v4")
 @cache
 def fingerprints(level, threads):
     """The instruction set that ran in a process of its own, and the hash of each estimator's fit."""
-    environment = {**os.environ, "CRAFTC_SIMD": level, "OMP_NUM_THREADS": str(threads), "OPENBLAS_NUM_THREADS": "1"}
+    environment = {
+        **os.environ,
+        "CRAFTC_SIMD": level,
+        "OMP_NUM_THREADS": str(threads),
+        "OPENBLAS_NUM_THREADS": "1",
+    }
     command = [sys.executable, "-m", "tests.conformance.fingerprints"]
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stderr
@@ -54,6 +59,10 @@ def test_show_versions_says_which_runs(capsys):
     assert f"simd: {parallel.simd()}" in capsys.readouterr().out
     done = subprocess.run(
         [sys.executable, "-c", "import craftc; craftc.show_versions()"],
-        cwd=ROOT, env={**os.environ, "CRAFTC_SIMD": "baseline"}, capture_output=True, text=True, check=True,
+        cwd=ROOT,
+        env={**os.environ, "CRAFTC_SIMD": "baseline"},
+        capture_output=True,
+        text=True,
+        check=True,
     )
     assert "simd: baseline" in done.stdout

@@ -12,22 +12,48 @@ from tests.common import ROOT
 
 
 def streams():
-    return [kind for kind in vars(random).values() if isinstance(kind, type) and issubclass(kind, IntEnum) and kind is not IntEnum]
+    return [
+        kind
+        for kind in vars(random).values()
+        if isinstance(kind, type) and issubclass(kind, IntEnum) and kind is not IntEnum
+    ]
 
 
 def test_numbers_in_use_do_not_change():
     """Results depend on them; a new stream gets a new number."""
     assert {kind.__name__: {one.name: int(one) for one in kind} for kind in streams()} == {
         "CraftStream": {
-            "MASK": 1, "MASK_REPAIR": 2, "ROW": 3, "LABEL": 4, "SEED": 11, "SEED_SAMPLE": 12, "SPLIT_SAMPLE": 13, "STAGE_SAMPLE": 14,
-            "SCREENING_SAMPLE": 15, "VALLEY_SAMPLE": 17, "STABILITY_SAMPLE": 18,
+            "MASK": 1,
+            "MASK_REPAIR": 2,
+            "ROW": 3,
+            "LABEL": 4,
+            "SEED": 11,
+            "SEED_SAMPLE": 12,
+            "SPLIT_SAMPLE": 13,
+            "STAGE_SAMPLE": 14,
+            "SCREENING_SAMPLE": 15,
+            "VALLEY_SAMPLE": 17,
+            "STABILITY_SAMPLE": 18,
         },
-        "DPMeansStream": {"ORDER": 21, "LABEL": 22, "PENALTY_SAMPLE": 23, "SEED": 24, "ROW": 25, "MODE_SAMPLE": 26},
-        "FeatureStream": {"FEATURE": 31, "EXCHANGE": 32, "CHOICE_SAMPLE": 33, "GROWTH": 34, "GROWN_EXCHANGE": 35},
+        "DPMeansStream": {
+            "ORDER": 21,
+            "LABEL": 22,
+            "PENALTY_SAMPLE": 23,
+            "SEED": 24,
+            "ROW": 25,
+            "MODE_SAMPLE": 26,
+        },
+        "FeatureStream": {
+            "FEATURE": 31,
+            "EXCHANGE": 32,
+            "CHOICE_SAMPLE": 33,
+            "GROWTH": 34,
+            "GROWN_EXCHANGE": 35,
+        },
         "MixtureStream": {"SEED": 41, "SEED_SAMPLE": 42},
         "SpectralStream": {"SCORES": 41, "LOADINGS": 42},
         "TableStream": {"QUANTILE_SAMPLE": 62, "TALLY_SAMPLE": 61},
-    }  # fmt: skip
+    }
 
 
 def test_every_stream_is_used():
@@ -35,7 +61,9 @@ def test_every_stream_is_used():
         (node.value.id, node.attr)
         for path in (ROOT / "craftc").rglob("*.py")
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
-        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id.endswith("Stream")
+        if isinstance(node, ast.Attribute)
+        and isinstance(node.value, ast.Name)
+        and node.value.id.endswith("Stream")
     }
     assert used == {(kind.__name__, one.name) for kind in streams() for one in kind}
 
@@ -43,4 +71,6 @@ def test_every_stream_is_used():
 def test_draws_in_proportion():
     running = np.cumsum([0.0, 0.5, 0.0, 1.5, 0.0])
     assert [random.drawn(running, draw) for draw in (0.0, 0.24, 0.25, 0.99)] == [1, 1, 3, 3]
-    assert random.drawn(np.cumsum([0.1, 0.2, 0.0]), np.nextafter(1.0, 0.0)) == 1  # never an index without a chance
+    assert (
+        random.drawn(np.cumsum([0.1, 0.2, 0.0]), np.nextafter(1.0, 0.0)) == 1
+    )  # never an index without a chance

@@ -1,6 +1,8 @@
-"""Many Python threads at once: one fitted estimator, one kernel, one table for all of them; every answer is that of one thread.
+"""Many Python threads at once: one fitted estimator, one kernel, one table for all of them; every answer is
+that of one thread.
 
-Kernels run without the GIL, so these races are real ones on every Python; on a free-threaded Python so is all the rest.
+Kernels run without the GIL, so these races are real ones on every Python; on a free-threaded Python so is all
+the rest.
 """
 
 from __future__ import annotations
@@ -21,7 +23,9 @@ from craftc._common import threads
 from craftc._kernels import dpmeans as kernel
 from tests.conformance.fingerprints import MODELS, ROWS, answers, digest, fit, fitted_numbers
 
-pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")  # a few sweeps will do here
+pytestmark = pytest.mark.filterwarnings(
+    "ignore::sklearn.exceptions.ConvergenceWarning"
+)  # a few sweeps will do here
 THREADS, TURNS = 8, 5
 
 
@@ -79,7 +83,12 @@ def test_fits_of_other_sizes_side_by_side():
     """Scratch is never another thread's."""
     sizes = [50 + 97 * thread for thread in range(THREADS)]
     alone = [DPMeans(60.0, random_state=0, n_threads=1).fit(ROWS[:n]).labels_ for n in sizes]
-    found = at_once(lambda thread, _: (thread, DPMeans(60.0, random_state=0, n_threads=1).fit(ROWS[: sizes[thread]]).labels_))
+    found = at_once(
+        lambda thread, _: (
+            thread,
+            DPMeans(60.0, random_state=0, n_threads=1).fit(ROWS[: sizes[thread]]).labels_,
+        )
+    )
     for thread, labels in found:
         np.testing.assert_array_equal(labels, alone[thread])
 

@@ -9,7 +9,11 @@ from tests.common import ROOT
 
 @pytest.mark.parametrize(
     ("words", "kernel"),
-    [("CAF", "craft.pyx"), ("ADMM edge pass", "covariates.pyx"), ("pseudo-likelihood gradient", "spectral.pyx")],
+    [
+        ("CAF", "craft.pyx"),
+        ("ADMM edge pass", "covariates.pyx"),
+        ("pseudo-likelihood gradient", "spectral.pyx"),
+    ],
 )
 def test_words_lead_to_one_kernel(words, kernel):
     sources = [*(ROOT / "src").glob("*.pyx"), *(ROOT / "src").glob("*.h")]
@@ -25,6 +29,12 @@ def test_declaration_files_have_no_bodies():
         if line.startswith("cdef inline ")
     }
     assert bodies == {
-        "_common.pxd: check", "_common.pxd: check_indices", "_common.pxd: check_threads", "_common.pxd: doubles_in",
-        "_common.pxd: doubles_out", "_common.pxd: rows_in", "_common.pxd: _doubles", "_common.pxd: _elements",
-    }  # fmt: skip
+        "_common.pxd: check",
+        "_common.pxd: check_indices",
+        "_common.pxd: check_threads",
+        "_common.pxd: doubles_in",
+        "_common.pxd: doubles_out",
+        "_common.pxd: rows_in",
+        "_common.pxd: _doubles",
+        "_common.pxd: _elements",
+    }

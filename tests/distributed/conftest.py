@@ -1,4 +1,5 @@
-"""Worker processes of the tests are forked from one that has imported what they need: their imports would take longer than the fits.
+"""Worker processes of the tests are forked from one that has imported what they need: their imports would
+take longer than the fits.
 
 The clusters of benches/suite, which tests/conformance runs, start their workers as Dask does by default.
 """
@@ -9,7 +10,13 @@ import multiprocessing
 
 import pytest
 
-IMPORTED = ["distributed.nanny", "distributed.worker", "dask.dataframe", "craftc.distributed.dask_engine", "craftc.craft.estimator"]
+IMPORTED = [
+    "distributed.nanny",
+    "distributed.worker",
+    "dask.dataframe",
+    "craftc.distributed.dask.engine",
+    "craftc.craft.estimator",
+]
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -1,7 +1,8 @@
 """Fits on partitions that are lost: random tables, cuts and losses, without processes.
 
-An engine in this process loses partitions and labels by a seeded schedule, as a cluster does whose workers fail, and answers some messages
-twice. The limits between small and large tables are lowered, so that tables of a few hundred rows are searched in their partitions.
+An engine in this process loses partitions and labels by a seeded schedule, as a cluster does whose workers
+fail, and answers some messages twice. The limits between small and large tables are lowered, so that tables
+of a few hundred rows are searched in their partitions.
 
     python -m tests.distributed.fuzz --cases 1000 --seed 0
 """
@@ -18,11 +19,19 @@ import numpy as np
 import pandas as pd
 
 from craftc import CRAFT
-from craftc.craft import automatic, covariance_search, dependence, estimator, fitting, merge_split, partitioned_rows
-from craftc.craft.partition_operations import sides_moved
+from craftc.craft import (
+    automatic,
+    covariance_search,
+    dependence,
+    estimator,
+    fitting,
+    merge_split,
+    partitioned_rows,
+)
+from craftc.craft.rows.recipes import sides_moved
 from craftc.distributed import Partitions
-from craftc.distributed.dask_engine import _answer
-from craftc.distributed.engines import SerialEngine, read_part, rebuilt
+from craftc.distributed.dask.engine import _answer
+from craftc.distributed.engine import SerialEngine, read_part, rebuilt
 from craftc.distributed.partitions import Part
 from craftc.table import numeric_encoding
 from tests.distributed.same_fit import cut, differences, differences_of_levels, equal, outcome
@@ -63,7 +72,8 @@ class Losses(SerialEngine):
     contents : list
     seed : int
     rate : float
-        Chance that a partition is lost before a round; half of it: after its answer, and so that labels are lost.
+        Chance that a partition is lost before a round; half of it: after its answer, and so that labels are
+        lost.
     """
 
     def __init__(self, contents, seed, rate):
@@ -110,7 +120,9 @@ class LosingPartitions(Partitions):
 
 def random_table(rng):
     """A table of some random columns, in clusters; half of the tables are arrays."""
-    n = int(rng.choice([rng.integers(1, 12), rng.integers(12, 101), rng.integers(101, 600)], p=[0.05, 0.1, 0.85]))
+    n = int(
+        rng.choice([rng.integers(1, 12), rng.integers(12, 101), rng.integers(101, 600)], p=[0.05, 0.1, 0.85])
+    )
     group = rng.integers(0, rng.integers(1, 7), n)
     p, q = int(rng.integers(0, 5)), int(rng.integers(0, 5))
     p = max(p, int(q == 0))
@@ -168,7 +180,9 @@ def random_parameters(rng):
 
 
 def problem(seed):
-    """What is wrong with the fit of a random table on random partitions that are lost at random; empty: nothing."""
+    """What is wrong with the fit of a random table on random partitions that are lost at random; empty:
+    nothing.
+    """
     rng = np.random.default_rng(seed)
     X, parameters = random_table(rng), random_parameters(rng)
     borders, rate = random_borders(rng, len(X)), float(rng.choice([0.0, 0.05, 0.3, 1.0]))
@@ -200,7 +214,9 @@ def problems(n_cases, seed=0, seconds=None):
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--cases", type=int, default=1000)
     parser.add_argument("--seed", type=int, default=0)
     chosen = parser.parse_args()

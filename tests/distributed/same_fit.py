@@ -9,10 +9,28 @@ import numpy as np
 import pandas as pd
 
 NUMBERS = (
-    "n_clusters_", "objective_", "objective_path_", "n_iter_", "converged_", "suggested_n_clusters_", "dependence_ratio_", "column_links_",
-    "cluster_names_", "feature_importances_", "cluster_margins_", "cluster_price_", "price_factor_", "cluster_sizes_", "feature_mask_",
-    "feature_gains_", "centers_", "variances_", "level_probabilities_", "levels_", "n_features_in_",
-)  # fmt: skip
+    "n_clusters_",
+    "objective_",
+    "objective_path_",
+    "n_iter_",
+    "converged_",
+    "suggested_n_clusters_",
+    "dependence_ratio_",
+    "column_links_",
+    "cluster_names_",
+    "feature_importances_",
+    "cluster_margins_",
+    "cluster_price_",
+    "price_factor_",
+    "cluster_sizes_",
+    "feature_mask_",
+    "feature_gains_",
+    "centers_",
+    "variances_",
+    "level_probabilities_",
+    "levels_",
+    "n_features_in_",
+)
 OF_ROWS = ("labels_", "margins_")
 
 
@@ -34,10 +52,14 @@ def equal(a, b):
 def differences(far, here):
     """The names of the fitted values of two models that differ."""
     found = [name for name in NUMBERS if not equal(getattr(far, name), getattr(here, name))]
-    found += [name for name in OF_ROWS if hasattr(here, name) and not equal(getattr(far, name), getattr(here, name))]
+    found += [
+        name for name in OF_ROWS if hasattr(here, name) and not equal(getattr(far, name), getattr(here, name))
+    ]
     if not equal(far.covariances_, here.covariances_):
         found.append("covariances_")
-    if not equal(far.representatives(5), here.representatives(5)) or not equal(far.outliers(20), here.outliers(20)):
+    if not equal(far.representatives(5), here.representatives(5)) or not equal(
+        far.outliers(20), here.outliers(20)
+    ):
         found.append("typical and unusual rows")
     if not equal(far.similarity(), here.similarity()):
         found.append("similarity")
@@ -50,14 +72,22 @@ def differences_of_path(far, here):
         return [f"path {far.objectives()} instead of {here.objectives()}"]
     found = []
     for a, b in zip(far, here, strict=True):
-        found += [f"{name} of K={b.n_clusters}" for name in ("merged", "labels", "heirs") if not equal(getattr(a, name), getattr(b, name))]
+        found += [
+            f"{name} of K={b.n_clusters}"
+            for name in ("merged", "labels", "heirs")
+            if not equal(getattr(a, name), getattr(b, name))
+        ]
     return found
 
 
 def differences_of_levels(far, here, every=False):
     """The levels on the merge path at which two models differ."""
     found = []
-    for k in range(1, here.n_clusters_ + 1) if every else sorted({1, 2, here.suggested_n_clusters_} & set(range(here.n_clusters_ + 1))):
+    for k in (
+        range(1, here.n_clusters_ + 1)
+        if every
+        else sorted({1, 2, here.suggested_n_clusters_} & set(range(here.n_clusters_ + 1)))
+    ):
         a, b = far.at(k), here.at(k)
         names = set(NUMBERS) - {"cluster_margins_", "n_iter_"}
         found += [f"{name} at {k}" for name in sorted(names) if not equal(getattr(a, name), getattr(b, name))]
@@ -97,11 +127,17 @@ def mixed(n, seed=0, n_clusters=6, missing=0.05, dtype=np.float64):
     frame["skewed"] = np.exp(rng.normal(size=n) + group % 2).astype(dtype)
     frame["spike"] = np.where(rng.random(n) < 0.4, 0.0, rng.normal(size=n) + group).astype(dtype)
     frame["few"] = rng.integers(0, 4, n) + 2 * (group % 3)
-    frame["text"] = np.array(["x", "y", "z", "w"], object)[np.where(rng.random(n) < 0.8, group % 4, rng.integers(0, 4, n))]
+    frame["text"] = np.array(["x", "y", "z", "w"], object)[
+        np.where(rng.random(n) < 0.8, group % 4, rng.integers(0, 4, n))
+    ]
     frame["ordered"] = pd.Categorical.from_codes(
-        np.where(rng.random(n) < 0.8, group % 3, rng.integers(0, 3, n)), ["low", "mid", "high", "never"][:4], ordered=True
+        np.where(rng.random(n) < 0.8, group % 3, rng.integers(0, 3, n)),
+        ["low", "mid", "high", "never"][:4],
+        ordered=True,
     )
-    frame["unordered"] = pd.Categorical.from_codes(np.where(rng.random(n) < 0.7, group % 5, rng.integers(0, 5, n)), list("vutsr"))
+    frame["unordered"] = pd.Categorical.from_codes(
+        np.where(rng.random(n) < 0.7, group % 5, rng.integers(0, 5, n)), list("vutsr")
+    )
     frame["flag"] = rng.random(n) < 0.2 + 0.6 * (group % 2)
     if missing:
         for name in ("a", "spike", "text", "unordered"):

@@ -31,14 +31,20 @@ def sales(tmp_path_factory):
     folder, rng = tmp_path_factory.mktemp("cluster") / "sales", np.random.default_rng(5)
     folder.mkdir()
     group = rng.integers(0, 3, 3000)
-    cells = {"spent": rng.normal(20.0 + 60.0 * group, 8.0), "shop": np.array(["town", "web", "mail"])[group], "n": np.arange(3000)}
+    cells = {
+        "spent": rng.normal(20.0 + 60.0 * group, 8.0),
+        "shop": np.array(["town", "web", "mail"])[group],
+        "n": np.arange(3000),
+    }
     cells["spent"][::50] = np.nan
     for i, (start, n) in enumerate(((0, 1000), (1000, 1), (1001, 1999))):
         pq.write_table(pa.table(cells | {"known": group}).slice(start, n), folder / f"{i}.parquet")
     return folder
 
 
-@pytest.mark.parametrize("options", [(), ("--target", "known", "--clusters", "suggested"), ("--clusters", "2")])
+@pytest.mark.parametrize(
+    "options", [(), ("--target", "known", "--clusters", "suggested"), ("--clusters", "2")]
+)
 def test_the_same_answer(run, sales, address, tmp_path, options):
     local, far = tmp_path / "local", tmp_path / "far"
     common = ("cluster", sales, "--ignore", "n", *options, "--json", "--quiet")
@@ -49,7 +55,9 @@ def test_the_same_answer(run, sales, address, tmp_path, options):
     here, there = json.loads(here), json.loads(there)
     for each in (here, there):
         each.pop("files", None), each.pop("output", None)
-    assert {key: there[key] for key in there if key != "notes"} == {key: here[key] for key in here if key != "notes"}
+    assert {key: there[key] for key in there if key != "notes"} == {
+        key: here[key] for key in here if key != "notes"
+    }
     assert (far / "summary.csv").read_bytes() == (local / "summary.csv").read_bytes()
     parts = pd.concat([pd.read_csv(path) for path in sorted((far / "labels").iterdir())], ignore_index=True)
     whole = pd.read_csv(local / "labels.csv")

@@ -31,28 +31,61 @@ def sales(tmp_path_factory):
     base = tmp_path_factory.mktemp("predict")
     rng = np.random.default_rng(5)
     group = rng.integers(0, 2, 300)
-    cells = {"spent": rng.normal(20.0 + 60.0 * group, 8.0), "shop": np.array(["town", "web"])[group], "more": np.arange(300)}
+    cells = {
+        "spent": rng.normal(20.0 + 60.0 * group, 8.0),
+        "shop": np.array(["town", "web"])[group],
+        "more": np.arange(300),
+    }
     for i, (start, n) in enumerate(((0, 100), (100, 0), (100, 200))):
         path = base / "sales" / str(2024 + i) / "may.parquet"
         path.parent.mkdir(parents=True)
         pq.write_table(pa.table(cells).slice(start, n), path)
-    assert main(["cluster", str(base / "sales"), "--ignore", "more", "--out", str(base / "model"), "--quiet"]) == 0
+    assert (
+        main(["cluster", str(base / "sales"), "--ignore", "more", "--out", str(base / "model"), "--quiet"])
+        == 0
+    )
     return base
 
 
 def contents(folder):
-    return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    }
 
 
 def test_the_same_files(run, sales, cluster, tmp_path):
     local, remote = tmp_path / "local", tmp_path / "remote"
     plain = run("predict", sales / "model", sales / "sales", "--out", local)
     assert plain[0] == 0
-    assert run("predict", sales / "model", sales / "sales", "--out", remote, "--scheduler", cluster.scheduler_address) == plain
+    assert (
+        run(
+            "predict",
+            sales / "model",
+            sales / "sales",
+            "--out",
+            remote,
+            "--scheduler",
+            cluster.scheduler_address,
+        )
+        == plain
+    )
     assert contents(remote) == contents(local)
     assert len(contents(local)) == 3
     one = sales / "sales" / "2026" / "may.parquet"
-    assert run("predict", sales / "model", one, "--out", tmp_path / "one.csv", "--scheduler", cluster.scheduler_address)[0] == 0
+    assert (
+        run(
+            "predict",
+            sales / "model",
+            one,
+            "--out",
+            tmp_path / "one.csv",
+            "--scheduler",
+            cluster.scheduler_address,
+        )[0]
+        == 0
+    )
     assert (tmp_path / "one.csv").read_bytes() == (local / "2026" / "may.csv").read_bytes()
 
 
@@ -60,7 +93,9 @@ def test_a_relative_path(run, sales, cluster, tmp_path, monkeypatch):
     """The workers have other working directories."""
     monkeypatch.chdir(sales)
     out = os.path.relpath(tmp_path / "out", sales)
-    code, _, err = run("predict", "model", "sales", "--out", out, "--scheduler", cluster.scheduler_address, "--quiet")
+    code, _, err = run(
+        "predict", "model", "sales", "--out", out, "--scheduler", cluster.scheduler_address, "--quiet"
+    )
     assert (code, err) == (0, "")
     assert sorted(contents(tmp_path / "out")) == ["2024/may.csv", "2025/may.csv", "2026/may.csv"]
 
@@ -70,7 +105,15 @@ def test_a_file_that_cannot_be_read(run, sales, cluster, tmp_path):
     folder.mkdir()
     pq.write_table(pa.table({"spent": [1.0], "shop": ["web"]}), folder / "good.parquet")
     pq.write_table(pa.table({"spent": [1.0]}), folder / "without.parquet")
-    code, _, err = run("predict", sales / "model", folder, "--out", tmp_path / "out", "--scheduler", cluster.scheduler_address)
+    code, _, err = run(
+        "predict",
+        sales / "model",
+        folder,
+        "--out",
+        tmp_path / "out",
+        "--scheduler",
+        cluster.scheduler_address,
+    )
     assert code == 2
     assert "without.parquet" in err
     assert "'shop'" in err
@@ -82,7 +125,15 @@ def test_results_that_the_workers_cannot_write(run, sales, cluster, tmp_path, mo
         raise PermissionError(13, "Permission denied", "elsewhere")
 
     monkeypatch.setattr(dask_cluster, "write_assignments", refused)
-    code, _, err = run("predict", sales / "model", sales / "sales", "--out", tmp_path / "out", "--scheduler", cluster.scheduler_address)
+    code, _, err = run(
+        "predict",
+        sales / "model",
+        sales / "sales",
+        "--out",
+        tmp_path / "out",
+        "--scheduler",
+        cluster.scheduler_address,
+    )
     assert code == 2
     assert "must be visible to all workers" in err
     assert contents(tmp_path / "out") == {}
@@ -106,7 +157,15 @@ def test_arguments(run, sales, tmp_path, monkeypatch):
 def test_a_cluster_without_workers(run, sales, tmp_path, monkeypatch):
     monkeypatch.setattr(dask_cluster, "_PATIENCE", 1)
     with distributed.LocalCluster(n_workers=0, dashboard_address=":0") as empty:
-        code, _, err = run("predict", sales / "model", sales / "sales", "--out", tmp_path / "out", "--scheduler", empty.scheduler_address)
+        code, _, err = run(
+            "predict",
+            sales / "model",
+            sales / "sales",
+            "--out",
+            tmp_path / "out",
+            "--scheduler",
+            empty.scheduler_address,
+        )
     assert code == 2
     assert "has had no workers for 1 seconds" in err
     assert contents(tmp_path / "out") == {}
@@ -127,7 +186,9 @@ def test_a_lost_scheduler(run, sales, tmp_path, monkeypatch):
     import threading
 
     monkeypatch.setattr(dask_cluster, "write_assignments", slow)
-    with distributed.LocalCluster(n_workers=1, threads_per_worker=1, processes=True, dashboard_address=":0") as cluster:
+    with distributed.LocalCluster(
+        n_workers=1, threads_per_worker=1, processes=True, dashboard_address=":0"
+    ) as cluster:
         address = cluster.scheduler_address
 
         def stop():
@@ -138,7 +199,9 @@ def test_a_lost_scheduler(run, sales, tmp_path, monkeypatch):
         thread = threading.Thread(target=stop)
         thread.start()
         began = time.monotonic()
-        code, _, err = run("predict", sales / "model", sales / "sales", "--out", tmp_path / "out", "--scheduler", address)
+        code, _, err = run(
+            "predict", sales / "model", sales / "sales", "--out", tmp_path / "out", "--scheduler", address
+        )
         thread.join()
     assert code == 2
     assert f"The scheduler {address} was lost" in err

@@ -11,7 +11,15 @@ import pytest
 from sklearn import config_context
 from sklearn.base import clone
 
-from craftc import CRAFT, BPMeans, ConvexCovariateClustering, DPMeans, FeatureSelectionMixture, GraphSpectralFeatures, KFeatures
+from craftc import (
+    CRAFT,
+    BPMeans,
+    ConvexCovariateClustering,
+    DPMeans,
+    FeatureSelectionMixture,
+    GraphSpectralFeatures,
+    KFeatures,
+)
 from craftc.distributed.collections import is_collection, without_rows
 
 pd = pytest.importorskip("pandas", reason="Dask frames need pandas")
@@ -21,7 +29,11 @@ dd = pytest.importorskip("dask.dataframe")
 
 N = 240
 METHODS = ("predict", "predict_proba", "transform", "score_samples", "margins")
-CUTS = [(0, N), (0, 1, 2, 100, 100, N), (0, 0, 120, N, N)]  # whole; uneven with one row and no row; empty at both ends
+CUTS = [
+    (0, N),
+    (0, 1, 2, 100, 100, N),
+    (0, 0, 120, N, N),
+]  # whole; uneven with one row and no row; empty at both ends
 
 
 @pytest.fixture(autouse=True)
@@ -34,7 +46,9 @@ def numbers(dtype="float64"):
     rng = np.random.default_rng(0)
     group = rng.integers(0, 3, N)
     cells = rng.normal(size=(N, 5)) + 4.0 * group[:, None] * np.array([1, 0, 1, 0, 1])
-    return pd.DataFrame(cells.astype(dtype), columns=list("abcde"), index=pd.Index(np.arange(N) * 3, name="key")), group
+    return pd.DataFrame(
+        cells.astype(dtype), columns=list("abcde"), index=pd.Index(np.arange(N) * 3, name="key")
+    ), group
 
 
 def mixed():
@@ -42,7 +56,9 @@ def mixed():
     rng = np.random.default_rng(1)
     frame["text"] = np.array(["x", "y", "z"], object)[np.where(rng.random(N) < 0.9, group, 0)]
     frame.loc[frame.index[::17], "text"] = None
-    frame["level"] = pd.Categorical(np.array(["low", "high"])[(group > 0).astype(int)], ["low", "mid", "high"])
+    frame["level"] = pd.Categorical(
+        np.array(["low", "high"])[(group > 0).astype(int)], ["low", "mid", "high"]
+    )
     frame.loc[frame.index[::13], "a"] = np.nan
     return frame, group
 
@@ -93,7 +109,9 @@ class Partitions:
     def frame(self):
         known = all(len(part) for part in self.parts)
         divisions = [part.index[0] for part in self.parts] + [self.parts[-1].index[-1]] if known else None
-        return dd.from_map(self.read, range(len(self.parts)), meta=self.parts[0].iloc[:0], divisions=divisions)
+        return dd.from_map(
+            self.read, range(len(self.parts)), meta=self.parts[0].iloc[:0], divisions=divisions
+        )
 
     def array(self):
         """Chunks of these rows, and of two and three columns."""
@@ -105,7 +123,9 @@ class Partitions:
 
         chunks = tuple(len(part) for part in self.parts), (2, 3)
         cells = self.parts[0].to_numpy()[:0]
-        return da.map_blocks(lambda block_id=None: read(block_id), chunks=chunks, dtype=cells.dtype, meta=cells)
+        return da.map_blocks(
+            lambda block_id=None: read(block_id), chunks=chunks, dtype=cells.dtype, meta=cells
+        )
 
 
 @pytest.mark.parametrize("cuts", CUTS)
@@ -123,7 +143,9 @@ def test_frames(name, cuts):
         assert sorted(READ) == list(range(len(cuts) - 1))
         assert found.index.equals(frame.index)
         assert found.index.name == "key"
-        typed = expected.size > 0 and expected.dtype.kind != "U"  # a frame without columns has no dtype; pandas has its own for text
+        typed = (
+            expected.size > 0 and expected.dtype.kind != "U"
+        )  # a frame without columns has no dtype; pandas has its own for text
         np.testing.assert_array_equal(found.to_numpy(), expected, err_msg=method, strict=typed)
         if expected.ndim == 1:
             assert isinstance(lazy, dd.Series)
@@ -223,7 +245,10 @@ def test_files_are_read_in_batches(name, tmp_path):
     pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
     model, frame = fitted(name)
     for i in range(2):
-        pq.write_table(pa.Table.from_pandas(frame.iloc[120 * i : 120 * (i + 1)], preserve_index=False), tmp_path / f"{i}.parquet")
+        pq.write_table(
+            pa.Table.from_pandas(frame.iloc[120 * i : 120 * (i + 1)], preserve_index=False),
+            tmp_path / f"{i}.parquet",
+        )
     np.testing.assert_array_equal(model.transform(tmp_path), model.transform(frame), strict=True)
 
 
@@ -256,7 +281,10 @@ def rows_of_long(number):
         (CRAFT(3, init=np.arange(LONG) % 5, random_state=0), LONG),
         (DPMeans(n_clusters=3, init=np.arange(LONG) % 5), LONG),
         (KFeatures(2, n_init=1, exchanges=False, random_state=0), LONG),
-        (FeatureSelectionMixture(3, init=np.full((LONG, 3), 1 / 3), max_iter=3, tol=1.0, random_state=0), LONG),
+        (
+            FeatureSelectionMixture(3, init=np.full((LONG, 3), 1 / 3), max_iter=3, tol=1.0, random_state=0),
+            LONG,
+        ),
         (ConvexCovariateClustering(), 300),
         (GraphSpectralFeatures(2, random_state=0), 2000),
     ],
@@ -309,7 +337,12 @@ def test_a_result_does_not_change_with_the_model():
 
 def test_what_is_a_collection():
     frame, _ = numbers()
-    for X in (dd.from_pandas(frame, npartitions=1), da.zeros((3, 2)), dask.delayed(frame), dd.from_pandas(frame["a"], npartitions=1)):
+    for X in (
+        dd.from_pandas(frame, npartitions=1),
+        da.zeros((3, 2)),
+        dask.delayed(frame),
+        dd.from_pandas(frame["a"], npartitions=1),
+    ):
         assert is_collection(X)
     for X in (frame, frame.to_numpy(), "folder", None, [1.0], {"a": [1.0]}):
         assert not is_collection(X)
@@ -333,14 +366,24 @@ def test_other_columns_are_refused_at_once(name):
     with pytest.raises(ValueError, match="number of columns of the Dask Array is unknown"):
         method(square[:, square[0] == 0])
     for other in (X["b"], dask.delayed(frame)):
-        with pytest.raises(TypeError, match=r"takes a Dask DataFrame or a Dask Array of two dimensions, got a Dask (Series|Delayed)"):
+        with pytest.raises(
+            TypeError,
+            match=r"takes a Dask DataFrame or a Dask Array of two dimensions, got a Dask (Series|Delayed)",
+        ):
             method(other)
     assert READ == []
 
 
 def test_a_model_that_is_not_fitted():
     frame, _ = numbers()
-    for model in (CRAFT(), DPMeans(), KFeatures(), FeatureSelectionMixture(), ConvexCovariateClustering(), GraphSpectralFeatures()):
+    for model in (
+        CRAFT(),
+        DPMeans(),
+        KFeatures(),
+        FeatureSelectionMixture(),
+        ConvexCovariateClustering(),
+        GraphSpectralFeatures(),
+    ):
         with pytest.raises(ValueError, match="is not fitted yet"):
             method_of(model)(dd.from_pandas(frame, npartitions=1))
 
@@ -357,7 +400,9 @@ def test_errors_name_the_partition():
     model, frame = fitted("craft")
     strict = clone(model).set_params(unknown="error").fit(frame)
     parts = [frame.iloc[:100], frame.iloc[100:].assign(text="new")]
-    with pytest.raises(ValueError, match=r"Partition 1: Column 'text' contains 1 level\(s\) that did not occur in fit"):
+    with pytest.raises(
+        ValueError, match=r"Partition 1: Column 'text' contains 1 level\(s\) that did not occur in fit"
+    ):
         strict.margins(dd.from_map(lambda number: parts[number], range(2), meta=frame.iloc[:0])).compute()
 
 
@@ -387,12 +432,16 @@ def test_on_a_cluster():
     distributed = pytest.importorskip("distributed", reason="pip install 'craftc[dask]'")
     model, frame = fitted("craft")
     with (
-        distributed.LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0") as cluster,
+        distributed.LocalCluster(
+            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0"
+        ) as cluster,
         distributed.Client(cluster) as client,
         dask.config.set(scheduler=client),
     ):
         X = dd.from_pandas(frame, npartitions=7).persist()
         for method in METHODS:
-            np.testing.assert_array_equal(getattr(model, method)(X).compute(), getattr(model, method)(frame), err_msg=method)
+            np.testing.assert_array_equal(
+                getattr(model, method)(X).compute(), getattr(model, method)(frame), err_msg=method
+            )
         assert len(pickle.dumps(model)) < 60_000
     np.testing.assert_array_equal(pickle.loads(pickle.dumps(model)).predict(frame), model.labels_)

@@ -25,7 +25,9 @@ def test_a_stream_cannot_be_read_by_workers(model):
 
 @pytest.mark.parametrize("columns", [["a", "b", "c"], ["a"]], ids=str)
 def test_labels_join_the_rows_of_files_whose_index_repeats(tmp_path, columns):
-    """Dask would join by the index where divisions are unknown; the way of docs/scale.md joins partition by partition."""
+    """Dask would join by the index where divisions are unknown; the way of docs/scale.md joins partition by
+    partition.
+    """
     rng = np.random.default_rng(0)
     whole = pd.DataFrame({name: rng.normal(size=90) + 9.0 * rng.integers(0, 2, 90) for name in "abc"})
     for i in range(3):
@@ -35,7 +37,9 @@ def test_labels_join_the_rows_of_files_whose_index_repeats(tmp_path, columns):
     model = DPMeans(20.0)
     expected = model.fit(whole[columns]).labels_
     labels = model.fit(rows[columns]).labels_
-    named = dd.map_partitions(lambda part, labels: part.assign(cluster=labels), rows, labels, align_dataframes=False)
+    named = dd.map_partitions(
+        lambda part, labels: part.assign(cluster=labels), rows, labels, align_dataframes=False
+    )
     assert named.compute()["cluster"].tolist() == expected.tolist()
     assert named.partitions[2].compute()["cluster"].tolist() == expected[60:].tolist()
     assert len(set(expected)) > 1

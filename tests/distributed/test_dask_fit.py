@@ -1,4 +1,6 @@
-"""Fits on Dask collections, without a cluster and on one of two processes, have the bits of the fit of the whole table."""
+"""Fits on Dask collections, without a cluster and on one of two processes, have the bits of the fit of the
+whole table.
+"""
 
 from __future__ import annotations
 
@@ -113,7 +115,9 @@ def test_refused_collections():
     narrow = numbers(np.float32)
     parts = [narrow[:9], narrow[9:].astype(np.float64)]
     with pytest.raises(ValueError, match=r"Partition 1: .*more digits than the float32"):
-        model.fit(da.concatenate([da.from_delayed(dask.delayed(part), part.shape, np.float32) for part in parts]))
+        model.fit(
+            da.concatenate([da.from_delayed(dask.delayed(part), part.shape, np.float32) for part in parts])
+        )
     assert pickle.dumps(model) == before
 
 
@@ -137,7 +141,9 @@ def client():
     from distributed import Client, LocalCluster
 
     with (
-        LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0", memory_limit=0) as cluster,
+        LocalCluster(
+            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0", memory_limit=0
+        ) as cluster,
         Client(cluster) as connected,
     ):
         yield connected
@@ -149,7 +155,7 @@ def remains(client):
     def of_worker():
         import os
 
-        from craftc.distributed import dask_engine
+        from craftc.distributed.dask import engine as dask_engine
 
         links = []
         for each in os.listdir("/proc/self/fd"):
@@ -159,7 +165,11 @@ def remains(client):
                 continue
         with open("/proc/self/maps") as maps:
             mapped = [line for line in maps if "craftc-" in line]
-        return list(dask_engine._fits), list(dask_engine._asked), [link for link in links if "craftc-" in link] + mapped
+        return (
+            list(dask_engine._fits),
+            list(dask_engine._asked),
+            [link for link in links if "craftc-" in link] + mapped,
+        )
 
     gc.collect()
     return [each for found in client.run(of_worker).values() for each in found if each]
@@ -210,7 +220,12 @@ def test_a_client_that_is_not_the_current_one(client):
     from distributed import Client
 
     X = mixed(N)
-    with Client(processes=False, n_workers=1, threads_per_worker=2, dashboard_address=":0", set_as_default=False) as other, low_limits():
+    with (
+        Client(
+            processes=False, n_workers=1, threads_per_worker=2, dashboard_address=":0", set_as_default=False
+        ) as other,
+        low_limits(),
+    ):
         far = own().fit(lazy_frame(X, even(N, 3)), client=other)
         assert other.submit(lambda: 1).result() == 1
         here = own().fit(X)

@@ -1,4 +1,6 @@
-"""DP-means on partitions: the bits of the fit in memory, however the rows are cut, and whatever is lost on the way."""
+"""DP-means on partitions: the bits of the fit in memory, however the rows are cut, and whatever is lost on
+the way.
+"""
 
 from __future__ import annotations
 
@@ -13,9 +15,9 @@ from sklearn.exceptions import ConvergenceWarning
 
 from craftc import DPMeans, load_model, save_model
 from craftc.distributed import Partitions
-from craftc.distributed.dask_engine import DaskEngine
-from craftc.distributed.engines import SerialEngine, read_part, rebuilt
-from craftc.dpmeans import partitioned_rows
+from craftc.distributed.dask.engine import DaskEngine
+from craftc.distributed.engine import SerialEngine, read_part, rebuilt
+from craftc.dpmeans.rows import partitioned as partitioned_rows
 from tests.common import examples
 
 pd = pytest.importorskip("pandas", reason="Dask frames need pandas")
@@ -66,7 +68,15 @@ def assert_same(found, expected):
     np.testing.assert_array_equal(np.asarray(labels), expected.labels_)
     for name in ("cluster_centers_", "cluster_sizes_", "objective_path_"):
         np.testing.assert_array_equal(getattr(found, name), getattr(expected, name))
-    for name in ("objective_", "inertia_", "n_iter_", "converged_", "cluster_penalty_", "n_clusters_", "n_features_in_"):
+    for name in (
+        "objective_",
+        "inertia_",
+        "n_iter_",
+        "converged_",
+        "cluster_penalty_",
+        "n_clusters_",
+        "n_features_in_",
+    ):
         assert getattr(found, name) == getattr(expected, name), name
     np.testing.assert_array_equal(found._moments.variances, expected._moments.variances)
     assert found.summary().equals(expected.summary())
@@ -86,7 +96,10 @@ def test_partitions_of_this_process(name, cuts):
 @pytest.mark.parametrize("mode", ["serial", "delayed"])
 def test_few_and_many_columns(mode, D):
     """Of many columns and clusters, rows are compared with few centres alone."""
-    X = np.random.default_rng(D).normal(size=(N, D)) + 3.0 * np.random.default_rng(1).normal(size=(40, D))[np.arange(N) % 40]
+    X = (
+        np.random.default_rng(D).normal(size=(N, D))
+        + 3.0 * np.random.default_rng(1).normal(size=(40, D))[np.arange(N) % 40]
+    )
     model = DPMeans(1.8 * D, mode=mode, max_clusters=45)
     assert_same(fitted(model, Partitions(parts_of(X, CUTS["7"]))), fitted(model, X))
 
@@ -129,7 +142,10 @@ def test_the_first_of_the_furthest_rows_opens_the_cluster(mode):
 
 def test_a_long_table_is_chosen_by_the_same_sample():
     X = clouds(1, 20_000, 3)
-    assert_same(fitted(DPMeans(random_state=2), Partitions(parts_of(X, [0, 7, 9000, 20_000]))), fitted(DPMeans(random_state=2), X))
+    assert_same(
+        fitted(DPMeans(random_state=2), Partitions(parts_of(X, [0, 7, 9000, 20_000]))),
+        fitted(DPMeans(random_state=2), X),
+    )
 
 
 @pytest.mark.parametrize("penalty", [7.0, 30.0, 1e4])
@@ -140,7 +156,11 @@ def test_serial_sweeps_of_a_long_table_start_at_the_same_leaders(penalty):
 
 
 def test_constant_columns_and_equal_rows():
-    for X in (np.full((9, 2), 1e4 + 0.1), np.array([[0.1, 1e4 + 1 / 3]]), np.c_[clouds()[:, :2], np.full(N, 7.0)]):
+    for X in (
+        np.full((9, 2), 1e4 + 0.1),
+        np.array([[0.1, 1e4 + 1 / 3]]),
+        np.c_[clouds()[:, :2], np.full(N, 7.0)],
+    ):
         cuts = [0, 0, len(X) // 2, len(X)]
         for model in (DPMeans(), DPMeans(9.0)):
             assert_same(fitted(model, Partitions(parts_of(X, cuts))), fitted(model, X))
@@ -182,7 +202,9 @@ def test_the_labels_follow_from_the_last_centres_alone():
 def test_labels_that_do_not_follow_from_the_last_centres(monkeypatch):
     monkeypatch.setattr(partitioned_rows, "_MOST_EXCEPTIONS", -1)
     for name in ("serial", "delayed", "random labels", "automatic"):
-        assert_same(fitted(MODELS[name], Partitions(parts_of(clouds(), CUTS["7"]))), fitted(MODELS[name], clouds()))
+        assert_same(
+            fitted(MODELS[name], Partitions(parts_of(clouds(), CUTS["7"]))), fitted(MODELS[name], clouds())
+        )
 
 
 # ---- partitions that are lost ----

@@ -1,4 +1,6 @@
-"""A bounded part of the fuzz of fits on partitions that are lost; `python -m tests.distributed.fuzz` runs more."""
+"""A bounded part of the fuzz of fits on partitions that are lost; `python -m tests.distributed.fuzz` runs
+more.
+"""
 
 from __future__ import annotations
 

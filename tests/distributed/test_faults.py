@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 
 from craftc import CRAFT
-from craftc.distributed import dask_engine
-from craftc.distributed.dask_engine import DaskEngine
+from craftc.distributed.dask import engine as dask_engine
+from craftc.distributed.dask.engine import DaskEngine
 from tests.distributed.fuzz import low_limits
 from tests.distributed.same_fit import cut, differences, even, mixed
 
@@ -32,7 +32,10 @@ CLUSTER = {"n_workers": 2, "threads_per_worker": 1, "processes": True, "dashboar
 @pytest.fixture
 def client():
     """A cluster for every test, because a worker that is killed may not come back."""
-    with distributed.LocalCluster(**CLUSTER, memory_limit=0) as cluster, distributed.Client(cluster) as connected:
+    with (
+        distributed.LocalCluster(**CLUSTER, memory_limit=0) as cluster,
+        distributed.Client(cluster) as connected,
+    ):
         yield connected
 
 
@@ -83,7 +86,9 @@ def kill(client, address):
 
 @contextlib.contextmanager
 def before_operation(act, *names):
-    """The engine acts once, before the first round in which one of these operations is asked for; yields what is still to be done."""
+    """The engine acts once, before the first round in which one of these operations is asked for; yields what
+    is still to be done.
+    """
     plain, pending = DaskEngine._round, [act]
 
     def round_of(engine, message):
@@ -99,7 +104,7 @@ def left_behind(client):
     def of_worker():
         with open("/proc/self/maps") as maps:
             scratch = [line for line in maps if "craftc-" in line]
-        from craftc.distributed import dask_engine
+        from craftc.distributed.dask import engine as dask_engine
 
         return list(dask_engine._fits), scratch
 
@@ -108,7 +113,13 @@ def left_behind(client):
 
 
 @pytest.mark.parametrize(
-    "phases", [("_encode", "moved", "step_of_path"), ("_cells", "leaving", "statistics"), ("cells_of_cluster", "sides_moved")], ids=str
+    "phases",
+    [
+        ("_encode", "moved", "step_of_path"),
+        ("_cells", "leaving", "statistics"),
+        ("cells_of_cluster", "sides_moved"),
+    ],
+    ids=str,
 )
 def test_a_worker_is_killed_in_several_phases(client, here, phases):
     """Each time another worker, which holds partitions."""
@@ -166,7 +177,9 @@ def test_a_worker_joins_late(here):
         distributed.Client(cluster, set_as_default=False) as late,
     ):
         threading.Timer(1.5, cluster.scale, [1]).start()
-        with before_operation(lambda engine: (cluster.scale(2), late.wait_for_workers(2, timeout=60)), "moved") as pending:
+        with before_operation(
+            lambda engine: (cluster.scale(2), late.wait_for_workers(2, timeout=60)), "moved"
+        ) as pending:
             assert differs(fit(lazy(), late), here) == []
         assert not pending
 
@@ -205,7 +218,10 @@ def test_a_partition_that_kills_its_worker(client):
             os._exit(1)
         return part
 
-    with pytest.raises(RuntimeError, match=r"Partition 1 has been lost with its worker \d times; give the workers more memory"):
+    with pytest.raises(
+        RuntimeError,
+        match=r"Partition 1 has been lost with its worker \d times; give the workers more memory",
+    ):
         fit(lazy(read, parts=2), client)
     assert left_behind(client) == []
 
@@ -234,7 +250,11 @@ def test_workers_are_paused(client):
         with (
             paused,
             mock.patch.object(dask_engine, "_PATIENCE", 1.0),
-            pytest.raises(RuntimeError, match=r"cluster tcp://.* have been paused for 1 s, because their memory is nearly full; give them"),
+            pytest.raises(
+                RuntimeError,
+                match=r"cluster tcp://.* have been paused for 1 s, because their memory is nearly full; "
+                r"give them",
+            ),
         ):
             fit(lazy(), client)
     finally:
@@ -257,7 +277,9 @@ def test_memory_limit_below_the_blocks():
         distributed.Client(cluster, set_as_default=False) as small,
     ):
         before = sorted(pids(small).values())
-        model = CRAFT(n_init=1, random_state=0, numeric="raw", covariance="diagonal", max_clusters=2).fit(X, client=small)
+        model = CRAFT(n_init=1, random_state=0, numeric="raw", covariance="diagonal", max_clusters=2).fit(
+            X, client=small
+        )
         assert sorted(pids(small).values()) == before  # no worker was killed
     assert model.n_clusters_ >= 2
 

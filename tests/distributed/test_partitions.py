@@ -10,7 +10,7 @@ import pytest
 
 from craftc import CRAFT
 from craftc.distributed import Partitions
-from craftc.distributed.engines import SerialEngine
+from craftc.distributed.engine import SerialEngine
 from craftc.table import numeric_encoding
 from tests.distributed.fuzz import low_limits, sampled_encoding
 from tests.distributed.same_fit import cut, differences, differences_of_levels, even, mixed, outcome
@@ -41,7 +41,9 @@ def wide(n=N):
     frame = pd.DataFrame(rng.normal(size=(n, 30)) + 3.0 * (group[:, None] == np.arange(30) % 5))
     frame.columns = [f"n{j}" for j in range(30)]
     for j in range(6):
-        frame[f"c{j}"] = pd.Categorical.from_codes((group * 7 + rng.integers(0, 40, n)) % 45, [f"v{i}" for i in range(45)])
+        frame[f"c{j}"] = pd.Categorical.from_codes(
+            (group * 7 + rng.integers(0, 40, n)) % 45, [f"v{i}" for i in range(45)]
+        )
     return frame
 
 
@@ -58,14 +60,31 @@ TABLES = {
 }
 CASES = {
     "mixed": [
-        {}, {"missing": "category"}, {"numeric": "rank"}, {"numeric": "raw"}, {"background": "table"}, {"covariance": "full"},
-        {"covariance": "diagonal"}, {"n_clusters": 3}, {"n_clusters": 12}, {"n_clusters": "suggested"}, {"selection": "free"},
-        {"selection": "fixed"}, {"selection": "threshold"}, {"selection": "global"}, {"max_clusters": 4},
+        {},
+        {"missing": "category"},
+        {"numeric": "rank"},
+        {"numeric": "raw"},
+        {"background": "table"},
+        {"covariance": "full"},
+        {"covariance": "diagonal"},
+        {"n_clusters": 3},
+        {"n_clusters": 12},
+        {"n_clusters": "suggested"},
+        {"selection": "free"},
+        {"selection": "fixed"},
+        {"selection": "threshold"},
+        {"selection": "global"},
+        {"max_clusters": 4},
     ],
-    "mixed, float32": [{}], "no missing cells": [{"missing": "error"}], "categories": [{}, {"n_clusters": 3}],
+    "mixed, float32": [{}],
+    "no missing cells": [{"missing": "error"}],
+    "categories": [{}, {"n_clusters": 3}],
     "four columns": [{"categorical": ["text", "few"]}],
-    "numbers": [{}, {"categorical": [3]}], "float32": [{}], "slanted": [{}, {"covariance": "full", "n_clusters": 2}], "wide": [{}],
-}  # fmt: skip
+    "numbers": [{}, {"categorical": [3]}],
+    "float32": [{}],
+    "slanted": [{}, {"covariance": "full", "n_clusters": 2}],
+    "wide": [{}],
+}
 EACH = [(name, parameters) for name, cases in CASES.items() for parameters in cases]
 
 
@@ -126,7 +145,9 @@ def test_large_tables_are_searched_in_their_partitions(name, parameters):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("parameters", [{}, {"n_clusters": 12}, {"covariance": "diagonal"}, {"background": "table"}], ids=str)
+@pytest.mark.parametrize(
+    "parameters", [{}, {"n_clusters": 12}, {"covariance": "diagonal"}, {"background": "table"}], ids=str
+)
 def test_with_the_limits_of_users(parameters):
     X = mixed(60_000, seed=5, n_clusters=3)
     own = {"price_factor": 1.0, "n_init": 2, "random_state": 0} | parameters
@@ -145,8 +166,17 @@ def test_long_columns_are_encoded_by_a_sample():
     n = numeric_encoding.SAMPLED_ABOVE + 1000
     rng = np.random.default_rng(6)
     group = rng.integers(0, 3, n)
-    X = pd.DataFrame({"few": rng.integers(0, 7, n) + group, "spike": np.where(rng.random(n) < 0.4, 0.0, rng.normal(group, 0.1))})
-    X["skewed"], X["plain"], X["text"] = np.exp(rng.normal(group)), rng.normal(3.0 * group), np.array(["x", "y", "z"])[group]
+    X = pd.DataFrame(
+        {
+            "few": rng.integers(0, 7, n) + group,
+            "spike": np.where(rng.random(n) < 0.4, 0.0, rng.normal(group, 0.1)),
+        }
+    )
+    X["skewed"], X["plain"], X["text"] = (
+        np.exp(rng.normal(group)),
+        rng.normal(3.0 * group),
+        np.array(["x", "y", "z"])[group],
+    )
     here = CRAFT(n_init=1, random_state=0).fit(X)
     assert not here._encoding.identity
     far = CRAFT(n_init=1, random_state=0).fit(Partitions(cut(X, [0, 10, n // 3, n - 1, n])))
@@ -157,7 +187,10 @@ def test_long_columns_are_encoded_by_a_sample():
 def test_encodings_by_a_sample(numeric):
     X = mixed(N)
     with low_limits(), sampled_encoding(150):
-        here, far = (CRAFT(numeric=numeric, n_init=1, random_state=0).fit(each) for each in (X, Partitions(cut(X, even(N, 3)))))
+        here, far = (
+            CRAFT(numeric=numeric, n_init=1, random_state=0).fit(each)
+            for each in (X, Partitions(cut(X, even(N, 3))))
+        )
     assert differences(far, here) == []
 
 
@@ -165,9 +198,10 @@ def test_encodings_by_a_sample(numeric):
 
 
 @pytest.mark.parametrize(
-    "borders", [[0, 0, N], [0, N, N], [0, 0, 0, N, N], [0, 1, 2, 3, N], [0, 5, 400, 401, N], [*range(20), N]],
+    "borders",
+    [[0, 0, N], [0, N, N], [0, 0, 0, N, N], [0, 1, 2, 3, N], [0, 5, 400, 401, N], [*range(20), N]],
     ids=["first empty", "last empty", "all but one empty", "one row", "uneven", "many"],
-)  # fmt: skip
+)
 def test_borders(borders):
     X = table("mixed")
     with low_limits():
@@ -186,14 +220,22 @@ def test_levels_and_columns_in_one_partition_only():
     with low_limits():
         here, _ = fit({}, X)
         assert differences(fit({}, Partitions(parts))[0], here) == []
-        own = [part.assign(a=part["a"].astype(object).where(part["a"].notna(), None)) if part["a"].isna().all() else part for part in parts]
+        own = [
+            part.assign(a=part["a"].astype(object).where(part["a"].notna(), None))
+            if part["a"].isna().all()
+            else part
+            for part in parts
+        ]
         assert differences(fit({}, Partitions(own))[0], here) == []
 
 
 def test_categories_differ_between_partitions():
     X = mixed(N, missing=0.0).reset_index(drop=True)
     X["unordered"] = X["unordered"].astype(str)
-    parts = [part.assign(unordered=part["unordered"].astype("category")) for part in cut(X.iloc[np.argsort(X["unordered"])], even(N, 4))]
+    parts = [
+        part.assign(unordered=part["unordered"].astype("category"))
+        for part in cut(X.iloc[np.argsort(X["unordered"])], even(N, 4))
+    ]
     assert len({tuple(part["unordered"].cat.categories) for part in parts}) > 1
     here, _ = fit({}, X.iloc[np.argsort(X["unordered"])])
     assert differences(fit({}, Partitions(parts))[0], here) == []
@@ -245,14 +287,29 @@ def test_errors_name_the_partition():
     twice.columns = ["a", "a", *twice.columns[2:]]
     bad = {
         "text for numbers": (replaced(parts, 1, a="one"), "Partition 1: .*'a'"),
-        "numbers for text": (replaced(parts, 2, text=3), "Partition 2: .*'text' holds numbers, but text in partition 0"),
-        "booleans for categories": (replaced(parts, 1, unordered=True), "Partition 1: .*'unordered' holds booleans"),
+        "numbers for text": (
+            replaced(parts, 2, text=3),
+            "Partition 2: .*'text' holds numbers, but text in partition 0",
+        ),
+        "booleans for categories": (
+            replaced(parts, 1, unordered=True),
+            "Partition 1: .*'unordered' holds booleans",
+        ),
         "dates": (replaced(parts, 1, a=pd.Timestamp("2026-01-01")), "Partition 1: .*'a'"),
-        "absent": ([parts[0], parts[1].drop(columns="b"), parts[2]], "Partition 1: it lacks column 'b', which the collection has"),
-        "extra": (replaced(parts, 2, more=1.0), "Partition 2: it has column 'more', which the collection lacks"),
+        "absent": (
+            [parts[0], parts[1].drop(columns="b"), parts[2]],
+            "Partition 1: it lacks column 'b', which the collection has",
+        ),
+        "extra": (
+            replaced(parts, 2, more=1.0),
+            "Partition 2: it has column 'more', which the collection lacks",
+        ),
         "duplicate": ([parts[0], parts[1], twice], "Partition 2: .*unique"),
         "infinite": ([array[0], infinite, array[2]], "Partition 1: .*infinity"),
-        "fewer columns": ([array[0], array[1][:, :3], array[2]], "Partition 1: it has 3 columns without names"),
+        "fewer columns": (
+            [array[0], array[1][:, :3], array[2]],
+            "Partition 1: it has 3 columns without names",
+        ),
         "array among frames": ([parts[0], array[0]], "Partition 1: it has 4 columns without names"),
         "one axis": ([array[0], array[1][:, 0]], "Partition 1: .*2D array"),
     }
@@ -300,7 +357,7 @@ def test_models_do_not_hold_their_partitions():
         model = CRAFT(n_init=1, random_state=0).fit(source)
     again = pickle.loads(pickle.dumps(model))
     assert (again.predict(X) == model.predict(X)).all()
-    assert b"craftc.distributed.engines" not in pickle.dumps(model)
+    assert b"craftc.distributed.engine" not in pickle.dumps(model)
     assert again.n_clusters_ == model.n_clusters_
     with pytest.raises(AttributeError, match="lie where the table of the fit was"):
         again.cut(2)

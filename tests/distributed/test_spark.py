@@ -1,4 +1,6 @@
-"""Predictions on Spark: the function that Spark calls with batches of rows, and Spark itself where it is installed."""
+"""Predictions on Spark: the function that Spark calls with batches of rows, and Spark itself where it is
+installed.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,15 @@ import sys
 import numpy as np
 import pytest
 
-from craftc import CRAFT, BPMeans, ConvexClustering, ConvexCovariateClustering, DPMeans, FeatureSelectionMixture, GraphSpectralFeatures
+from craftc import (
+    CRAFT,
+    BPMeans,
+    ConvexClustering,
+    ConvexCovariateClustering,
+    DPMeans,
+    FeatureSelectionMixture,
+    GraphSpectralFeatures,
+)
 from craftc.distributed import spark_predict
 from tests.common import ROOT
 
@@ -87,7 +97,11 @@ def test_columns_and_output(craft):
 def test_other_models():
     frame, group = table()
     numbers = pd.DataFrame({"a": frame["key"] * 1.0, "b": 9.0 * group}).assign(c=0.5 * frame["key"] + group)
-    for model in (DPMeans(n_clusters=2), FeatureSelectionMixture(3, n_init=1, random_state=0), ConvexCovariateClustering(1.0)):
+    for model in (
+        DPMeans(n_clusters=2),
+        FeatureSelectionMixture(3, n_init=1, random_state=0),
+        ConvexCovariateClustering(1.0),
+    ):
         model.fit(numbers, np.array(["no", "yes"])[group])
         [empty, rows] = spark_predict(model)(iter([numbers.iloc[:0], numbers]))
         np.testing.assert_array_equal(rows["cluster"], model.predict(numbers))
@@ -119,7 +133,9 @@ def test_the_function_is_small():
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")  # of Spark and its libraries
 def test_a_local_spark(craft, monkeypatch):
-    sql = pytest.importorskip("pyspark.sql", reason="pyspark is not installed; it is no part of craftc[test], for its size")
+    sql = pytest.importorskip(
+        "pyspark.sql", reason="pyspark is not installed; it is no part of craftc[test], for its size"
+    )
     if shutil.which("java") is None:
         pytest.skip("Spark needs Java, which is not on the path")
     frame, _ = table()
@@ -127,8 +143,14 @@ def test_a_local_spark(craft, monkeypatch):
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")]))
     session = sql.SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
     try:
-        rows = session.createDataFrame([tuple(row) for row in frame.itertuples(index=False)], "key long, spent double, shop string")
-        found = rows.repartition(3).mapInPandas(spark_predict(craft, columns=["key"]), "key long, cluster int").toPandas()
+        rows = session.createDataFrame(
+            [tuple(row) for row in frame.itertuples(index=False)], "key long, spent double, shop string"
+        )
+        found = (
+            rows.repartition(3)
+            .mapInPandas(spark_predict(craft, columns=["key"]), "key long, cluster int")
+            .toPandas()
+        )
     finally:
         session.stop()
     found = found.sort_values("key")

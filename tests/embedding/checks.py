@@ -1,6 +1,7 @@
 """What a downstream extension must see, run in a process of its own: ``python checks.py MODULE FOLDER``.
 
-MODULE is an extension with one Python function per C function, FOLDER the place craftc must have been imported from.
+MODULE is an extension with one Python function per C function, FOLDER the place craftc must have been
+imported from.
 """
 
 from __future__ import annotations
@@ -49,11 +50,15 @@ def check_versions(module):
 
 def check_nearest_is_the_formula(module):
     rng = np.random.default_rng(0)
-    for dtype, (n, K, D) in itertools.product((np.float64, np.float32), ((1, 1, 1), (9, 3, 5), (70, 17, 8), (133, 6, 19), (40, 70, 3))):
+    for dtype, (n, K, D) in itertools.product(
+        (np.float64, np.float32), ((1, 1, 1), (9, 3, 5), (70, 17, 8), (133, 6, 19), (40, 70, 3))
+    ):
         centres = rng.normal(size=(K, D))
         centres[K // 2] = centres[0]  # a tie goes to the lower number
         centres[-1] = centres[K // 3] * (1 + 1e-7)  # two that single precision cannot tell apart
-        x = (centres[rng.integers(K, size=n)] + rng.normal(size=(n, D)) * rng.choice([0.0, 1e-9, 1.0], (n, 1))).astype(dtype)
+        x = (
+            centres[rng.integers(K, size=n)] + rng.normal(size=(n, D)) * rng.choice([0.0, 1e-9, 1.0], (n, 1))
+        ).astype(dtype)
         table = np.array([[eight_lanes(row, centre) for centre in centres] for row in x])
         labels, squared = nearest(module, x, centres)
         same(labels, table.argmin(axis=1).astype(np.int32))
@@ -79,7 +84,12 @@ def check_nearest_far_out(module):
     rest = np.delete(np.arange(20), [3, 4, 5])
     same(labels[rest], nearest(module, x[rest], centres)[0])
     for factor, shift in ((1e-160, 0.0), (1e150, 0.0), (1.0, 1e9)):  # far from one, far from zero
-        table = np.array([[eight_lanes(row, centre) for centre in centres * factor + shift] for row in x[rest] * factor + shift])
+        table = np.array(
+            [
+                [eight_lanes(row, centre) for centre in centres * factor + shift]
+                for row in x[rest] * factor + shift
+            ]
+        )
         labels, squared = nearest(module, x[rest] * factor + shift, centres * factor + shift)
         same(squared, table.min(axis=1))
         same(labels, table.argmin(axis=1).astype(np.int32))
@@ -127,7 +137,10 @@ def craft_models():
     holes = frame.mask(rng.random(frame.shape) < 0.1)
     many = pd.DataFrame({"a": frame["v0"], "b": [f"{k:03}" for k in np.arange(n) % 300], "c": frame["c0"]})
     raw: dict[str, Any] = {"covariance": "diagonal", "numeric": "raw", "n_init": 2, "random_state": 0}
-    yield CRAFT(covariance="diagonal", n_init=2, random_state=0).fit(holes), holes  # columns encoded by themselves
+    yield (
+        CRAFT(covariance="diagonal", n_init=2, random_state=0).fit(holes),
+        holes,
+    )  # columns encoded by themselves
     yield CRAFT(**raw).fit(frame), frame
     yield CRAFT(background="table", **raw).fit(frame), frame
     yield CRAFT(**raw).fit(holes), holes
@@ -149,29 +162,45 @@ def check_craft(module):
         assert module.shape(tables.capsule) == (K, tables.n_numeric, tables.n_categorical)
         seen |= {table.numeric.dtype.name, table.codes.dtype.name, f"{min(K, 2)} or more"}
         expected = model.predict(rows)
-        labels, least, costs = np.full(len(table), -7, np.int32), np.zeros(len(table)), np.zeros((len(table), K + 2))
+        labels, least, costs = (
+            np.full(len(table), -7, np.int32),
+            np.zeros(len(table)),
+            np.zeros((len(table), K + 2)),
+        )
         assert module.craft(tables.capsule, table.numeric, table.codes, labels, least, costs[:, :K]) == OK
         same(labels, expected)
         same(least, costs[:, :K].min(axis=1))
         assert not costs[:, K:].any()
         own = model.transform(rows).astype(float)
-        if model.model == "likelihood":  # relative to the background: the distributions that clusters share, or that of the whole table
+        if (
+            model.model == "likelihood"
+        ):  # relative to the background: the distributions that clusters share, or that of the whole table
             background = model._clusters.background_costs(table)[:, None]
             seen.add(model.background)
         else:
             background = (own - costs[:, :K])[:, :1]
-        np.testing.assert_allclose(own, costs[:, :K] + background, rtol=1e-6 if table.numeric.dtype == np.float32 else 1e-12)
+        np.testing.assert_allclose(
+            own, costs[:, :K] + background, rtol=1e-6 if table.numeric.dtype == np.float32 else 1e-12
+        )
         # rows apart from each other, in blocks that are no tiles: the same bits
         x = np.full((len(table), tables.n_numeric + 2), np.nan, table.numeric.dtype)
         codes = np.full((len(table), tables.n_categorical + 1), 255, table.codes.dtype)
         x[:, : tables.n_numeric], codes[:, : tables.n_categorical] = table.numeric, table.codes
-        again, least_again, costs_again = np.zeros(len(table), np.int32), np.zeros(len(table)), np.zeros((len(table), K))
+        again, least_again, costs_again = (
+            np.zeros(len(table), np.int32),
+            np.zeros(len(table)),
+            np.zeros((len(table), K)),
+        )
         for i in range(0, len(table), 13):
             block = slice(i, i + 13)
             status = module.craft(
-                tables.capsule, x[block, : tables.n_numeric], codes[block, : tables.n_categorical], again[block], least_again[block],
+                tables.capsule,
+                x[block, : tables.n_numeric],
+                codes[block, : tables.n_categorical],
+                again[block],
+                least_again[block],
                 costs_again[block],
-            )  # fmt: skip
+            )
             assert status == OK
         same(again, labels)
         same(least_again, least)
@@ -187,7 +216,11 @@ def check_craft_keeps_its_tables(module):
     model, rows = next(craft_models())
     expected = model.predict(rows)
     table, capsule = CraftCosts(model).encode(rows), CraftCosts(model).capsule
-    labels, least, costs = np.zeros(len(table), np.int32), np.zeros(len(table)), np.zeros((len(table), model.n_clusters_))
+    labels, least, costs = (
+        np.zeros(len(table), np.int32),
+        np.zeros(len(table)),
+        np.zeros((len(table), model.n_clusters_)),
+    )
     del model
     gc.collect()
     _ = [np.full(10_000, np.nan) for _ in range(100)]  # takes the place of what was freed too early
@@ -251,7 +284,11 @@ def check_moments(module):
                 total = sum(w for _, w in cells)
                 middle = sum(w * q for q, w in cells) / total
                 assert math.isclose(mean[d], float(centre + middle / scale), rel_tol=1e-15)
-                assert math.isclose(deviations[d], float(sum(w * (q - middle) ** 2 for q, w in cells) / scale**2), rel_tol=1e-14)
+                assert math.isclose(
+                    deviations[d],
+                    float(sum(w * (q - middle) ** 2 for q, w in cells) / scale**2),
+                    rel_tol=1e-14,
+                )
         # out again, apart and together: nothing is left
         both = groups[0].copy()
         assert module.moments_merge(*where, both, groups[1], 1) == OK
@@ -267,8 +304,13 @@ def check_moments(module):
         # what is refused leaves nothing behind
         before = groups[1].copy()
         assert module.moments_add(*where, groups[1], x[0], np.array([0, 5], np.uint8), 1) == BAD_CODE
-        assert module.moments_add(*where, groups[1], np.array([0.0, np.inf, 0.0], dtype), codes[0], 1) == OFF_GRID
-        assert module.moments_add(*where, groups[1], np.array([0.0, 5.0, 1e30], dtype), codes[0], 1) == OFF_GRID
+        assert (
+            module.moments_add(*where, groups[1], np.array([0.0, np.inf, 0.0], dtype), codes[0], 1)
+            == OFF_GRID
+        )
+        assert (
+            module.moments_add(*where, groups[1], np.array([0.0, 5.0, 1e30], dtype), codes[0], 1) == OFF_GRID
+        )
         same(groups[1], before)
 
 
@@ -305,7 +347,12 @@ def check_edges(module):
         assert module.edges_check(np.array([[1, 1]], np.int32), m) == BAD_EDGE
         assert module.edges_check(np.array([[-1, 1]], np.int32), m) == BAD_EDGE
         n = len(pairs)
-        b, lam, radius, step = rng.normal(size=(m, q)), rng.normal(size=(n, q)), rng.random(n) * 2, rng.random(n) + 0.5
+        b, lam, radius, step = (
+            rng.normal(size=(m, q)),
+            rng.normal(size=(n, q)),
+            rng.random(n) * 2,
+            rng.random(n) + 0.5,
+        )
         ours, fused, sums = lam.copy(), np.zeros(n, np.uint8), np.zeros((m, q))
         status, moved = module.edges_pass(b, pairs, radius, step, 1.6, ours, fused, 0, n, sums)
         assert status == OK
@@ -320,7 +367,9 @@ def check_edges(module):
         assert math.isclose(moved, (((p - lam) ** 2).sum(axis=1) / step).sum(), rel_tol=1e-12)
         same(fused, (size <= radius).astype(np.uint8))
         theirs, their_fused, their_sums = lam.copy(), np.zeros(n, np.uint8), np.zeros((m, q))
-        their_moved = covariates.edge_pass(b, pairs, radius, step, 1.6, theirs, their_fused, their_sums, np.zeros((1, m, q)), 1)
+        their_moved = covariates.edge_pass(
+            b, pairs, radius, step, 1.6, theirs, their_fused, their_sums, np.zeros((1, m, q)), 1
+        )
         same(ours, theirs)
         same(sums, their_sums)
         assert moved == their_moved

@@ -1,4 +1,6 @@
-"""Extensions of other packages over craftc's C surface: compiled here, against the checkout and against a wheel built from it."""
+"""Extensions of other packages over craftc's C surface: compiled here, against the checkout and against a
+wheel built from it.
+"""
 
 from __future__ import annotations
 
@@ -25,21 +27,25 @@ HERE = ROOT / "tests" / "embedding"
 MODULES = {"downstream_cython": "rider", "downstream_c": "plain"}
 SUFFIX = sysconfig.get_config_var("EXT_SUFFIX")
 
-#: What `from craftc.api cimport ...` gives, as the compiler wrote it down. A line that changes or goes is a new major version.
+#: What `from craftc.api cimport ...` gives, as the compiler wrote it down. A line that changes or goes is a
+#: new major version.
 SURFACE = {
     "craftc_api_version": "uint32_t (void)",
-    "craftc_craft_assign": "int (craftc_costs const *, void const *, int, Py_ssize_t, void const *, int, Py_ssize_t, Py_ssize_t, "
+    "craftc_craft_assign": "int (craftc_costs const *, void const *, int, Py_ssize_t, void const *, int, "
+    "Py_ssize_t, Py_ssize_t, "
     "int32_t *, double *, double *, Py_ssize_t, double *)",
     "craftc_craft_scratch_size": "Py_ssize_t (craftc_costs const *)",
     "craftc_craft_shape": "int (craftc_costs const *, Py_ssize_t *, Py_ssize_t *, Py_ssize_t *)",
     "craftc_edges_check": "int (int32_t const *, Py_ssize_t, Py_ssize_t)",
     "craftc_edges_pass": "int (craftc_edges const *, Py_ssize_t, Py_ssize_t, double *, double *)",
-    "craftc_moments_add": "int (craftc_grid const *, int64_t *, void const *, int, void const *, int, int64_t)",
+    "craftc_moments_add": "int (craftc_grid const *, int64_t *, void const *, int, void const *, int, "
+    "int64_t)",
     "craftc_moments_grid": "int (double const *, double const *, Py_ssize_t, double *, double *)",
     "craftc_moments_mean": "int (craftc_grid const *, int64_t const *, double *, double *)",
     "craftc_moments_merge": "int (craftc_grid const *, int64_t *, int64_t const *, int64_t)",
     "craftc_moments_size": "Py_ssize_t (craftc_grid const *)",
-    "craftc_nearest": "int (void const *, int, Py_ssize_t, Py_ssize_t, Py_ssize_t, double const *, Py_ssize_t, Py_ssize_t, int32_t *, "
+    "craftc_nearest": "int (void const *, int, Py_ssize_t, Py_ssize_t, Py_ssize_t, double const *, "
+    "Py_ssize_t, Py_ssize_t, int32_t *, "
     "double *, double *)",
     "craftc_nearest_scratch_size": "Py_ssize_t (Py_ssize_t, Py_ssize_t)",
     "craftc_simd_level": "int (void)",
@@ -48,15 +54,25 @@ SURFACE = {
 
 def run(command, cwd, **environment):
     """A command in an environment without what would lead it to another craftc; fails with all it said."""
-    clean = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "CFLAGS", "LDFLAGS")}
-    done = subprocess.run(list(map(str, command)), cwd=cwd, env=clean | environment, capture_output=True, text=True, timeout=600)
+    clean = {
+        name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "CFLAGS", "LDFLAGS")
+    }
+    done = subprocess.run(
+        list(map(str, command)), cwd=cwd, env=clean | environment, capture_output=True, text=True, timeout=600
+    )
     return done.returncode, done.stdout + done.stderr
 
 
 def compiled(downstream, at, craftc_folder, **environment):
     """Folder of the built extension of a downstream package, compiled against the craftc in a folder."""
     shutil.copytree(HERE / downstream, at / "source")
-    flags = "" if os.name == "nt" else "-O0 -Wall -Wextra -Werror -Wno-type-limits" if downstream == "downstream_c" else "-O0"
+    flags = (
+        ""
+        if os.name == "nt"
+        else "-O0 -Wall -Wextra -Werror -Wno-type-limits"
+        if downstream == "downstream_c"
+        else "-O0"
+    )
     command = [sys.executable, "setup.py", "-q", "build_ext", "--build-lib", at / "lib"]
     code, said = run(command, at / "source", PYTHONPATH=str(craftc_folder), CFLAGS=flags, **environment)
     assert code == 0, said
@@ -65,7 +81,9 @@ def compiled(downstream, at, craftc_folder, **environment):
 
 @pytest.fixture(scope="session")
 def wheel(tmp_path_factory):
-    """Folder of an unpacked wheel: CRAFTC_WHEEL where that is set, else built from this tree (what is up to date is taken as it is)."""
+    """Folder of an unpacked wheel: CRAFTC_WHEEL where that is set, else built from this tree (what is up to
+    date is taken as it is).
+    """
     unpacked = tmp_path_factory.mktemp("wheel")
     if "CRAFTC_WHEEL" in os.environ:
         return extracted(os.environ["CRAFTC_WHEEL"], unpacked)
@@ -77,12 +95,27 @@ def wheel(tmp_path_factory):
     for name in ("setup.py", "pyproject.toml", "README.md", "LICENSE"):
         shutil.copy2(ROOT / name, tree / name)
     if (ROOT / "build" / "cython").is_dir():
-        shutil.copytree(ROOT / "build" / "cython", tree / "build" / "cython", ignore=shutil.ignore_patterns("*.o"))
+        shutil.copytree(
+            ROOT / "build" / "cython", tree / "build" / "cython", ignore=shutil.ignore_patterns("*.o")
+        )
     kernels = tree / "build" / "lib" / "craftc" / "_kernels"
     kernels.mkdir(parents=True)
     for built in (ROOT / "craftc" / "_kernels").glob(f"*{SUFFIX}"):
         shutil.copy2(built, kernels / built.name)
-    code, said = run([sys.executable, "setup.py", "-q", "build", "--build-lib", "build/lib", "bdist_wheel", "--dist-dir", "dist"], tree)
+    code, said = run(
+        [
+            sys.executable,
+            "setup.py",
+            "-q",
+            "build",
+            "--build-lib",
+            "build/lib",
+            "bdist_wheel",
+            "--dist-dir",
+            "dist",
+        ],
+        tree,
+    )
     assert code == 0, said
     [found] = (tree / "dist").glob("*.whl")
     return extracted(found, unpacked)
@@ -116,7 +149,9 @@ def test_every_instruction_set_gives_the_same(tmp_path):
     library = compiled("downstream_c", tmp_path, ROOT)
     for level in ("baseline", "v3"):
         command = [sys.executable, HERE / "checks.py", "plain", ROOT]
-        code, said = run(command, tmp_path, PYTHONPATH=os.pathsep.join(map(str, (ROOT, library))), CRAFTC_SIMD=level)
+        code, said = run(
+            command, tmp_path, PYTHONPATH=os.pathsep.join(map(str, (ROOT, library))), CRAFTC_SIMD=level
+        )
         assert code == 0, said
 
 
@@ -125,11 +160,20 @@ def test_every_instruction_set_gives_the_same(tmp_path):
 def test_the_examples_of_the_documentation_run(language, source, tmp_path):
     need("setuptools", *(["Cython"] if language == "cython" else []))
     page = (ROOT / "docs" / "embedding.md").read_text()
-    [setup] = [block for block in re.findall(r"```python\n(import craftc\n.*?)```", page, re.DOTALL) if source in block]
+    [setup] = [
+        block
+        for block in re.findall(r"```python\n(import craftc\n.*?)```", page, re.DOTALL)
+        if source in block
+    ]
     [code] = re.findall(rf"```{language}\n(.*?)```", page, re.DOTALL)
     (tmp_path / "setup.py").write_text(setup)
     (tmp_path / source).write_text(code)
-    status, said = run([sys.executable, "setup.py", "-q", "build_ext", "--inplace"], tmp_path, PYTHONPATH=str(ROOT), CFLAGS="-O0")
+    status, said = run(
+        [sys.executable, "setup.py", "-q", "build_ext", "--inplace"],
+        tmp_path,
+        PYTHONPATH=str(ROOT),
+        CFLAGS="-O0",
+    )
     assert status == 0, said
     script = {
         "cython": """
@@ -151,19 +195,34 @@ def test_the_examples_of_the_documentation_run(language, source, tmp_path):
         """,
     }[language]
     script = "import craftc, numpy as np\n" + textwrap.dedent(script)
-    status, said = run([sys.executable, "-c", script], tmp_path, PYTHONPATH=os.pathsep.join([str(ROOT), str(tmp_path)]))
+    status, said = run(
+        [sys.executable, "-c", script], tmp_path, PYTHONPATH=os.pathsep.join([str(ROOT), str(tmp_path)])
+    )
     assert status == 0, said
 
 
 def test_the_wheel_holds_what_embedders_compile_against(wheel):
-    files = {path.relative_to(wheel / "craftc").as_posix() for path in (wheel / "craftc").rglob("*") if path.is_file()}
-    assert files >= {"craftc.h", "api.pxd", "embed.py", "_kernels/embed.pxd", "_kernels/embed.pyi", f"_kernels/embed{SUFFIX}"}
+    files = {
+        path.relative_to(wheel / "craftc").as_posix()
+        for path in (wheel / "craftc").rglob("*")
+        if path.is_file()
+    }
+    assert files >= {
+        "craftc.h",
+        "api.pxd",
+        "embed.py",
+        "_kernels/embed.pxd",
+        "_kernels/embed.pyi",
+        f"_kernels/embed{SUFFIX}",
+    }
     assert not [name for name in files if name.endswith((".pyx", ".c"))]
 
 
 @pytest.fixture(scope="session")
 def altered(tmp_path_factory):
-    """Imports the plain extension compiled against a header in which some text was replaced; returns exit status and what was said."""
+    """Imports the plain extension compiled against a header in which some text was replaced; returns exit
+    status and what was said.
+    """
     need("setuptools")
 
     def build_and_import(old, new):
@@ -183,8 +242,10 @@ def test_an_extension_built_against_a_later_interface_says_what_to_do(altered):
     code, said = altered("#define CRAFTC_API_VERSION 1u", "#define CRAFTC_API_VERSION 9u")
     assert code == 1
     assert re.search(
-        r"ImportError: The installed craftc offers version 1 of its C interface \(\d+ bytes\), and this extension was compiled against "
-        r"version 9 \(\d+ bytes\): upgrade craftc, or rebuild the extension against the craftc that is installed\.",
+        r"ImportError: The installed craftc offers version 1 of its C interface \(\d+ bytes\), and this "
+        r"extension was compiled against "
+        r"version 9 \(\d+ bytes\): upgrade craftc, or rebuild the extension against the craftc that is "
+        r"installed\.",
         said,
     ), said
 
@@ -200,7 +261,10 @@ def test_an_extension_that_expects_more_functions_says_what_to_do(altered):
 def test_an_extension_built_against_another_interface_says_what_to_do(altered):
     code, said = altered('"craftc._C_API.v1"', '"craftc._C_API.v2"')
     assert code == 1
-    assert "offers the C interface 'craftc._C_API.v1', and this extension was compiled against 'craftc._C_API.v2': rebuild" in said, said
+    assert (
+        "offers the C interface 'craftc._C_API.v1', and this extension was compiled against "
+        "'craftc._C_API.v2': rebuild" in said
+    ), said
 
 
 def test_an_extension_built_against_an_earlier_interface_runs(altered):
@@ -215,10 +279,25 @@ def test_the_header_compiles_without_a_warning(compiler, language, python, tmp_p
         pytest.skip(f"no {compiler} on the path")
     source = tmp_path / "source"
     before = "#include <Python.h>\n" if python else ""
-    use = "const craftc_api *use(void) { return craftc_import(); }\n" if python else "int use(const craftc_api *api);\n"
+    use = (
+        "const craftc_api *use(void) { return craftc_import(); }\n"
+        if python
+        else "int use(const craftc_api *api);\n"
+    )
     source.write_text(before + '#include "craftc/craftc.h"\n#include "craftc/craftc.h"\n' + use)
     folders = [f"-isystem{sysconfig.get_path('include')}", f"-I{craftc.get_include()}"]
-    command = [compiler, "-x", *language.split(), "-Wall", "-Wextra", "-Werror", "-pedantic", *folders, "-fsyntax-only", source]
+    command = [
+        compiler,
+        "-x",
+        *language.split(),
+        "-Wall",
+        "-Wextra",
+        "-Werror",
+        "-pedantic",
+        *folders,
+        "-fsyntax-only",
+        source,
+    ]
     code, said = run(command, tmp_path)
     assert code == 0, said
 

@@ -31,7 +31,9 @@ def model_of(name, **parameters):
 def sums(seed, n=90, D=6, K=4, noise=0.7, offset=0.0):
     """Sums of some of K features, and noise."""
     rng = np.random.default_rng(seed)
-    return (rng.random((n, K)) < 0.4) @ rng.normal(size=(K, D)) * 3.0 + noise * rng.normal(size=(n, D)) + offset
+    return (
+        (rng.random((n, K)) < 0.4) @ rng.normal(size=(K, D)) * 3.0 + noise * rng.normal(size=(n, D)) + offset
+    )
 
 
 def square(X):
@@ -43,6 +45,11 @@ def assert_same_bits(a, b):
     np.testing.assert_array_equal(a.assignments_, b.assignments_)
     np.testing.assert_array_equal(a.features_, b.features_)
     np.testing.assert_array_equal(a.objective_path_, b.objective_path_)
-    assert (a.objective_, a.inertia_, a.n_iter_, a.converged_) == (b.objective_, b.inertia_, b.n_iter_, b.converged_)
+    assert (a.objective_, a.inertia_, a.n_iter_, a.converged_) == (
+        b.objective_,
+        b.inertia_,
+        b.n_iter_,
+        b.converged_,
+    )
     assert a.penalty_interval_ == b.penalty_interval_
     assert getattr(a, "feature_penalty_", None) == getattr(b, "feature_penalty_", None)

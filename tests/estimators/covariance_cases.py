@@ -15,7 +15,9 @@ NO_WEIGHT = np.empty(0, np.int64)
 
 
 def slanted(seed, n=300, K=2, p=4, q=1, noise=1, apart=2.5):
-    """(X, truth): K clusters with full random covariances in p columns, `noise` columns and q categories (the last columns)."""
+    """(X, truth): K clusters with full random covariances in p columns, `noise` columns and q categories (the
+    last columns).
+    """
     rng = np.random.default_rng(seed)
     truth = rng.integers(0, K, n)
     X = rng.normal(size=(n, p + noise + q))

@@ -1,6 +1,5 @@
 """Columns and checks of the tests of numeric columns."""
 
-
 import numpy as np
 from scipy.special import ndtri
 

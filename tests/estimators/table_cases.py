@@ -1,6 +1,5 @@
 """Frames and checks of the tests of the mixed table."""
 
-
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -26,9 +25,7 @@ def pandas_frame(**extra):
 def decode(table):
     """Return the categorical columns as lists of values, None where missing."""
     lookup = [(*levels, None) for levels in table.levels]
-    return [
-        [values[c] for c in column] for values, column in zip(lookup, table.codes.T, strict=True)
-    ]
+    return [[values[c] for c in column] for values, column in zip(lookup, table.codes.T, strict=True)]
 
 
 def frames(content):

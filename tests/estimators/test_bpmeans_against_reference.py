@@ -1,4 +1,6 @@
-"""The feature models equal their reference implementation: the same memberships, J to 1e-10, from products of rows and from rows alike."""
+"""The feature models equal their reference implementation: the same memberships, J to 1e-10, from products of
+rows and from rows alike.
+"""
 
 from __future__ import annotations
 
@@ -15,13 +17,21 @@ KINDS = ("births", "collapsed", "drop", "reseed")
 
 
 def random_rows(seed, kind="any", n=None, D=None):
-    """Sums of some of a few features and noise: centred, on an offset, in whole numbers, with repeated rows or a constant column."""
+    """Sums of some of a few features and noise: centred, on an offset, in whole numbers, with repeated rows
+    or a constant column.
+    """
     rng = np.random.default_rng(seed)
     n = int(rng.integers(1, 28)) if n is None else n
     D = int(rng.integers(1, 28)) if D is None else D
     K = int(rng.integers(1, 6))
-    X = (rng.random((n, K)) < 0.4) @ rng.normal(size=(K, D)) * 3.0 + rng.choice([0.1, 1.0]) * rng.normal(size=(n, D))
-    kind = str(rng.choice(["plain", "offset", "whole", "repeated", "constant", "scaled"])) if kind == "any" else kind
+    X = (rng.random((n, K)) < 0.4) @ rng.normal(size=(K, D)) * 3.0 + rng.choice([0.1, 1.0]) * rng.normal(
+        size=(n, D)
+    )
+    kind = (
+        str(rng.choice(["plain", "offset", "whole", "repeated", "constant", "scaled"]))
+        if kind == "any"
+        else kind
+    )
     if kind == "offset":
         X += rng.choice([2.0, 100.0])
     elif kind == "whole":
@@ -71,9 +81,18 @@ def config_of(kind, penalty, K, cap, exact, max_iter=60):
     """The settings of a run of a kind; K 0: as many features as lower J."""
     free = kind in ("births", "collapsed")
     return restarts.FitConfig(
-        penalty=penalty if free else 0.0, n_features=0 if free else K, cap=cap if free else K, exact=16 if exact else 0, base="mean",
-        n_trials=0, max_iter=max_iter, n_init=1, seed=0, collapsed=kind == "collapsed", reseed=kind == "reseed",
-    )  # fmt: skip
+        penalty=penalty if free else 0.0,
+        n_features=0 if free else K,
+        cap=cap if free else K,
+        exact=16 if exact else 0,
+        base="mean",
+        n_trials=0,
+        max_iter=max_iter,
+        n_init=1,
+        seed=0,
+        collapsed=kind == "collapsed",
+        reseed=kind == "reseed",
+    )
 
 
 def forms_of(X):
@@ -92,16 +111,36 @@ def assert_same(memberships, objective, path, n_iter, converged, theirs, X):
 def assert_same_run(run, theirs, X):
     while not run.advance(1):
         pass
-    assert_same(restarts.unpack(run.masks, run.n_features), run.objective, run.path, run.n_iter, run.converged, theirs, X)
+    assert_same(
+        restarts.unpack(run.masks, run.n_features),
+        run.objective,
+        run.path,
+        run.n_iter,
+        run.converged,
+        theirs,
+        X,
+    )
 
 
 def assert_same_model(model, theirs, X):
     """The public objective is worked out row by row, more exactly than the last of the path."""
-    assert_same(model.assignments_, model.objective_, model.objective_path_, model.n_iter_, model.converged_, theirs, X)
+    assert_same(
+        model.assignments_,
+        model.objective_,
+        model.objective_path_,
+        model.n_iter_,
+        model.converged_,
+        theirs,
+        X,
+    )
     assert model.n_features_ == theirs.Z.shape[1]
-    np.testing.assert_allclose(model.features_, theirs.A, rtol=1e-8, atol=1e-8 * float(np.abs(X).max() + 1e-300))
+    np.testing.assert_allclose(
+        model.features_, theirs.A, rtol=1e-8, atol=1e-8 * float(np.abs(X).max() + 1e-300)
+    )
     own = np.square(X - model.assignments_ @ model.features_).sum()
-    assert model.inertia_ == pytest.approx(own, rel=1e-10, abs=1e-13 * float(np.square(X.astype(float)).sum()))
+    assert model.inertia_ == pytest.approx(
+        own, rel=1e-10, abs=1e-13 * float(np.square(X.astype(float)).sum())
+    )
 
 
 # ---- from given memberships ----
@@ -118,7 +157,11 @@ def test_runs_in_both_forms(seed, kind, exact, dtype):
     Z, rng = random_memberships(seed, len(X)), np.random.default_rng(seed)
     K, penalty = Z.shape[1], random_penalty(seed, X)
     cap = max(K, int(rng.choice([64, 3, 5, 8])))
-    order = rng.permutation(len(X)).astype(np.int32) if seed % 3 == 0 and kind in ("births", "collapsed") else np.empty(0, np.int32)
+    order = (
+        rng.permutation(len(X)).astype(np.int32)
+        if seed % 3 == 0 and kind in ("births", "collapsed")
+        else np.empty(0, np.int32)
+    )
     theirs = fit_reference(kind, X, Z, penalty, cap, exact, order if len(order) else None)
     data, config = restarts.FeatureData(X, 1), config_of(kind, penalty, K, cap, exact)
     for gram in forms_of(X):
@@ -138,7 +181,14 @@ def test_the_classes_from_given_memberships(seed, kind):
     options = {"init": Z, "assignment": "exact" if exact else "sweep", "n_threads": 1, "max_iter": 60}
     if kind in ("births", "collapsed"):
         cap, shuffle = (None, 6)[seed % 3 == 0], seed % 5 == 0
-        model = BPMeans(penalty, collapsed=kind == "collapsed", max_features=cap, shuffle=shuffle, random_state=seed, **options)
+        model = BPMeans(
+            penalty,
+            collapsed=kind == "collapsed",
+            max_features=cap,
+            shuffle=shuffle,
+            random_state=seed,
+            **options,
+        )
         order = restarts.FeatureData(X, 1).points.order(seed, 1) if shuffle else None
         theirs = fit_reference(kind, X, Z, penalty, cap or 64, exact, order)
     else:
@@ -162,7 +212,10 @@ def dtype_kind(seed):
 @pytest.mark.parametrize("seed", range(6))
 def test_auto_is_exact_up_to_ten_features(seed, kind, monkeypatch):
     X = random_rows(seed, "plain", n=14 + seed, D=12 + 2 * seed)
-    Z, penalty = np.random.default_rng(seed).random((len(X), 9 + seed % 3)) < 0.4, 0.2 * float(np.square(X).sum(axis=1).mean())
+    Z, penalty = (
+        np.random.default_rng(seed).random((len(X), 9 + seed % 3)) < 0.4,
+        0.2 * float(np.square(X).sum(axis=1).mean()),
+    )
     monkeypatch.setattr(ref, "EXACT_MOST", 10)
     theirs = fit_reference(kind, X, Z, penalty, exact=True)
     model = BPMeans(penalty, init=Z, assignment="auto") if kind == "births" else KFeatures(init=Z)
@@ -202,10 +255,15 @@ def test_one_row(K, kind, exact):
 @pytest.mark.parametrize("seed", range(3))
 def test_it_stops_at_max_iter(seed, kind):
     X = random_rows(seed, "plain", n=16, D=6)
-    Z, penalty = np.random.default_rng(seed).random((16, 4)) < 0.5, 0.1 * float(np.square(X).sum(axis=1).mean())
+    Z, penalty = (
+        np.random.default_rng(seed).random((16, 4)) < 0.5,
+        0.1 * float(np.square(X).sum(axis=1).mean()),
+    )
     for max_iter in (1, 2):
         theirs = fit_reference(kind, X, Z, penalty, max_iter=max_iter)
-        run = restarts.run_for(restarts.FeatureData(X, 1), config_of(kind, penalty, 4, 64, False, max_iter), 1, gram=False)
+        run = restarts.run_for(
+            restarts.FeatureData(X, 1), config_of(kind, penalty, 4, 64, False, max_iter), 1, gram=False
+        )
         run.start(restarts.pack(Z), 4)
         assert_same_run(run, theirs, X)
 
@@ -216,9 +274,13 @@ def test_as_printed_dependent_features_stay(seed, exact):
     """Without exchanges only unused and equal features are dropped."""
     X, rng = random_rows(seed, "plain", n=9 + seed % 20), np.random.default_rng(seed)
     Z, penalty = rng.random((len(X), 3)) < 0.5, random_penalty(seed, X)
-    Z = np.column_stack([Z, Z[:, 0] ^ Z[:, 1], Z[:, 0] | Z[:, 1], Z[:, 2]])  # A xor B, A, B and A or B are dependent
+    Z = np.column_stack(
+        [Z, Z[:, 0] ^ Z[:, 1], Z[:, 0] | Z[:, 1], Z[:, 2]]
+    )  # A xor B, A, B and A or B are dependent
     theirs = ref.bp_means(X, Z, None, penalty, exact=exact, max_iter=60, kept=ref.distinct)
-    model = BPMeans(penalty, init=Z, exchanges=False, assignment="exact" if exact else "sweep", n_threads=1, max_iter=60).fit(X)
+    model = BPMeans(
+        penalty, init=Z, exchanges=False, assignment="exact" if exact else "sweep", n_threads=1, max_iter=60
+    ).fit(X)
     assert_same_model(model, theirs, X)
     np.testing.assert_allclose(model.features_, theirs.A, rtol=1e-7, atol=1e-7 * float(np.abs(X).max()))
 
@@ -228,11 +290,16 @@ def test_dependent_features_stay_only_without_exchanges():
     A, B = rng.random((2, 40)) < 0.5
     Z = np.column_stack([A, B, A ^ B, A | B])
     X = Z @ np.eye(4, 8) * 9.0
-    ranks = [np.linalg.matrix_rank(BPMeans(1.0, init=Z, exchanges=exchanges).fit(X).assignments_) for exchanges in (True, False)]
+    ranks = [
+        np.linalg.matrix_rank(BPMeans(1.0, init=Z, exchanges=exchanges).fit(X).assignments_)
+        for exchanges in (True, False)
+    ]
     found = [BPMeans(1.0, init=Z, exchanges=exchanges).fit(X).n_features_ for exchanges in (True, False)]
     assert ranks == [3, 3]
     assert found == [3, 4]
-    assert BPMeans(1.0, init=Z, exchanges=False, collapsed=True).fit(X).n_features_ == 3  # a collapsed sweep inverts Z'Z
+    assert (
+        BPMeans(1.0, init=Z, exchanges=False, collapsed=True).fit(X).n_features_ == 3
+    )  # a collapsed sweep inverts Z'Z
 
 
 # ---- greedy starts ----
@@ -248,8 +315,14 @@ def test_greedy_starts_with_given_draws(seed, kind, base):
     most, trials = (cap if kind == "births" else K), int(rng.choice([0, 1, 3, 8]))
     draws = rng.random((most, 8))
     Z, A = ref.greedy_init(
-        X, None if kind == "births" else K, penalty, most, base, draws, trials or (lambda k: 2 + int(math.log(k + 1)))
-    )  # fmt: skip
+        X,
+        None if kind == "births" else K,
+        penalty,
+        most,
+        base,
+        draws,
+        trials or (lambda k: 2 + int(math.log(k + 1))),
+    )
     theirs = fit_reference(kind, X, Z, penalty, most, seed % 2 == 0, A=A)
     data, config = restarts.FeatureData(X, 1), config_of(kind, penalty, K, cap, seed % 2 == 0)
     for gram in forms_of(X):
@@ -263,14 +336,23 @@ def test_greedy_starts_with_given_draws(seed, kind, base):
 @pytest.mark.parametrize("kind", ["births", "drop"])
 @pytest.mark.parametrize("seed", range(5))
 def test_restarts_of_the_search(seed, kind, base):
-    """Bases and numbers of draws by turns, each restart the reference's with the same random numbers; the batch finds the same J."""
+    """Bases and numbers of draws by turns, each restart the reference's with the same random numbers; the
+    batch finds the same J.
+    """
     X = random_rows(seed, "offset")
     penalty = random_penalty(seed, X)
     free = kind == "births"
     config = restarts.FitConfig(
-        penalty=penalty if free else 0.0, n_features=0 if free else 3, cap=6 if free else 3, exact=10, base=base, n_trials=0, max_iter=60,
-        n_init=8, seed=seed,
-    )  # fmt: skip
+        penalty=penalty if free else 0.0,
+        n_features=0 if free else 3,
+        cap=6 if free else 3,
+        exact=10,
+        base=base,
+        n_trials=0,
+        max_iter=60,
+        n_init=8,
+        seed=seed,
+    )
     data = restarts.FeatureData(X, 1)
     ends, _ = restarts.parallel_restarts(data, config)
     for r in range(8):
@@ -281,4 +363,12 @@ def test_restarts_of_the_search(seed, kind, base):
         theirs = fit_reference(kind, X, Z, penalty, config.cap, True, A=A)
         ours = restarts.run_restart(data, config, r, restarts.run_for(data, config, 1))
         assert ours.objective == ends[r]
-        assert_same(restarts.unpack(ours.masks, ours.n_features), ours.objective, ours.path, ours.n_iter, ours.converged, theirs, X)
+        assert_same(
+            restarts.unpack(ours.masks, ours.n_features),
+            ours.objective,
+            ours.path,
+            ours.n_iter,
+            ours.converged,
+            theirs,
+            X,
+        )

@@ -102,7 +102,9 @@ def test_seventeen_given_features_are_not_compared_in_all_combinations():
     """No number of features that is asked for, but of those given: the sweep takes over, as documented."""
     many = np.random.default_rng(0).random((40, 17)) < 0.5
     table = np.random.default_rng(1).normal(size=(40, 5))
-    exact, sweep = (BPMeans(0.2, init=many, assignment=assignment, max_iter=1).fit for assignment in ("exact", "sweep"))
+    exact, sweep = (
+        BPMeans(0.2, init=many, assignment=assignment, max_iter=1).fit for assignment in ("exact", "sweep")
+    )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         np.testing.assert_array_equal(exact(table).assignments_, sweep(table).assignments_)
@@ -182,10 +184,18 @@ def test_a_failed_refit_keeps_the_old_result(kind):
 def test_strange_but_good_input_is_quiet(kind, scale):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        models = [kind(random_state=0).fit(X * scale), kind(feature_penalty=scale**2, random_state=0).fit(X * scale)]
+        models = [
+            kind(random_state=0).fit(X * scale),
+            kind(feature_penalty=scale**2, random_state=0).fit(X * scale),
+        ]
     for model in models:
         assert np.isfinite(model.objective_)
-        assert model.n_features_ == kind(**{**model.get_params(), "feature_penalty": model.feature_penalty}).fit(X * scale).n_features_
+        assert (
+            model.n_features_
+            == kind(**{**model.get_params(), "feature_penalty": model.feature_penalty})
+            .fit(X * scale)
+            .n_features_
+        )
         assert np.isfinite(model.reconstruct(X * scale)).all()
 
 

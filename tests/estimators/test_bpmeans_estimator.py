@@ -67,7 +67,10 @@ def test_known_features_are_counted(seed, K, offset):
 def test_noise_has_no_feature(seed, D):
     X = np.random.default_rng(seed).normal(size=(200, D))
     for table in (X, X - X.mean(axis=0)):
-        for model in (KFeatures(n_init=5, random_state=0, n_threads=1), BPMeans(n_init=5, random_state=0, n_threads=1)):
+        for model in (
+            KFeatures(n_init=5, random_state=0, n_threads=1),
+            BPMeans(n_init=5, random_state=0, n_threads=1),
+        ):
             assert model.fit(table).n_features_ == 0
             assert model.objective_ == model.inertia_ == pytest.approx(square(table), rel=1e-12)
 
@@ -80,7 +83,9 @@ def test_no_feature_at_all(name):
         X = np.zeros((30, 3))
         model = model_of(name, n_features=1).fit(X)
     else:
-        model = model_of(name, **({"feature_penalty": 1e9} if isinstance(MODELS[name].feature_penalty, float) else {})).fit(X)
+        model = model_of(
+            name, **({"feature_penalty": 1e9} if isinstance(MODELS[name].feature_penalty, float) else {})
+        ).fit(X)
     assert (model.n_features_, model.features_.shape, model.assignments_.shape) == (0, (0, 3), (30, 0))
     assert model.objective_ == model.inertia_ == pytest.approx(square(X), rel=1e-13)
     assert model.penalty_interval_[1] == np.inf
@@ -118,8 +123,9 @@ def tabletop(data_folder):
 
 
 @pytest.mark.parametrize(
-    ("K", "bar"), list(zip(range(1, 9), [615.9, 423.2, 295.3, 205.8, 161.2, 150.9, 142.8, 136.1], strict=True))
-)  # fmt: skip
+    ("K", "bar"),
+    list(zip(range(1, 9), [615.9, 423.2, 295.3, 205.8, 161.2, 150.9, 142.8, 136.1], strict=True)),
+)
 def test_tabletop_by_number_of_features(tabletop, K, bar):
     """The best values published by the authors (to K = 5), and better ones."""
     model = KFeatures(K, n_init=1000, random_state=0, n_threads=1).fit(tabletop)
@@ -178,7 +184,9 @@ def test_predict_is_the_nearest_of_all_sums(seed, K, dtype):
     np.testing.assert_array_equal(model.transform(new), predicted.astype(float))
     np.testing.assert_array_equal(model.reconstruct(new), predicted @ model.features_)
     np.testing.assert_array_equal(model.fit_transform(X), model.transform(X))
-    fitted, again = (np.square(X - Z @ model.features_).sum(axis=1) for Z in (model.assignments_, model.predict(X)))
+    fitted, again = (
+        np.square(X - Z @ model.features_).sum(axis=1) for Z in (model.assignments_, model.predict(X))
+    )
     assert (again <= fitted * (1 + 1e-9) + 1e-12).all()
 
 
@@ -258,14 +266,20 @@ def test_it_stops_at_max_iter(name):
     with pytest.warns(ConvergenceWarning, match="stopped after 1 sweeps"):
         model = model_of(name, max_iter=1, init=Z).fit(sums(0))
     assert (model.n_iter_, model.converged_, len(model.objective_path_)) == (1, False, 1)
-    np.testing.assert_allclose(model.assignments_.T @ (sums(0) - model.assignments_ @ model.features_), 0.0, atol=1e-10)
+    np.testing.assert_allclose(
+        model.assignments_.T @ (sums(0) - model.assignments_ @ model.features_), 0.0, atol=1e-10
+    )
 
 
 def test_verbose_prints(capsys):
     X = sums(0)
     BPMeans(12.0, n_init=2, random_state=0).fit(X)
     assert capsys.readouterr().out == ""
-    for model in (BPMeans(12.0, n_init=2, verbose=1), BPMeans(12.0, n_init=2, shuffle=True, verbose=1), KFeatures(3, n_init=2, verbose=1)):
+    for model in (
+        BPMeans(12.0, n_init=2, verbose=1),
+        BPMeans(12.0, n_init=2, shuffle=True, verbose=1),
+        KFeatures(3, n_init=2, verbose=1),
+    ):
         model.set_params(random_state=0).fit(X)
         assert "start 1: " in capsys.readouterr().out
     KFeatures(n_init=2, random_state=0, verbose=1).fit(X)
@@ -285,7 +299,9 @@ def test_a_large_table_chooses_k_by_a_sample(dtype):
     rng = np.random.default_rng(0)
     Z = rng.random((6000, 3)) < 0.4
     X = (Z @ (2.0 * rng.normal(size=(3, 12))) + 0.5 * rng.normal(size=(6000, 12))).astype(dtype)
-    one, two = (KFeatures(base="none", n_init=2, random_state=0, n_threads=threads).fit(X) for threads in (1, 2))
+    one, two = (
+        KFeatures(base="none", n_init=2, random_state=0, n_threads=threads).fit(X) for threads in (1, 2)
+    )
     assert one.n_features_ == 3
     assert one.penalty_interval_[0] < one.penalty_interval_[1]
     assert_same_bits(one, two)
@@ -298,7 +314,8 @@ def test_a_large_table_chooses_k_by_a_sample(dtype):
 def test_a_forked_child_does_not_hang(parameters):
     script = (
         "import os, warnings, numpy as np; from craftc import KFeatures\n"
-        "random = np.random.default_rng(0); X, Z = random.normal(size=(40, 6)), random.random((40, 2)) < 0.5\n"
+        "random = np.random.default_rng(0); X, Z = random.normal(size=(40, 6)), random.random((40, 2)) < "
+        "0.5\n"
         f"KFeatures({parameters}, n_threads=2).fit(X)\n"
         "child = os.fork()\n"
         "if child == 0:\n"
@@ -306,5 +323,7 @@ def test_a_forked_child_does_not_hang(parameters):
         "print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))\n"
     )
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    done = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True, timeout=60, cwd=ROOT)
+    done = subprocess.run(
+        [sys.executable, "-c", script], env=environment, capture_output=True, text=True, timeout=60, cwd=ROOT
+    )
     assert done.stdout.strip() == "7", done.stderr

@@ -1,4 +1,6 @@
-"""What holds for every fit of the feature models: the objective never rises, brute force is never undercut, invariances."""
+"""What holds for every fit of the feature models: the objective never rises, brute force is never undercut,
+invariances.
+"""
 
 from __future__ import annotations
 
@@ -39,9 +41,17 @@ def test_the_objective_never_rises(seed, collapsed, penalty, assignment, init, b
     start = rng.random((n, 3)) < 0.5 if init == "given" else init
     cap = 6 if init == "kfeatures" and cap is None else cap  # a step for every K
     model = BPMeans(
-        penalty, collapsed=collapsed, assignment=assignment, init=start, base=base, max_features=cap, shuffle=shuffle, n_init=2,
-        random_state=seed, n_threads=1,
-    ).fit(X)  # fmt: skip
+        penalty,
+        collapsed=collapsed,
+        assignment=assignment,
+        init=start,
+        base=base,
+        max_features=cap,
+        shuffle=shuffle,
+        n_init=2,
+        random_state=seed,
+        n_threads=1,
+    ).fit(X)
     check_state(model, X, penalty)
     assert model.n_features_ <= (cap or 64)
     if init != "given":
@@ -65,7 +75,9 @@ def test_the_error_of_k_features_never_rises(seed, K, assignment, empty, base, g
     n = int(rng.integers(1, 40))
     X = sums(seed, n, int(rng.integers(1, 20)), offset=2.0 * rng.integers(0, 2)).astype(dtype)
     start = rng.random((n, K)) < 0.5 if given_start else "greedy"
-    model = KFeatures(K, assignment=assignment, empty=empty, base=base, init=start, n_init=2, random_state=seed, n_threads=1).fit(X)
+    model = KFeatures(
+        K, assignment=assignment, empty=empty, base=base, init=start, n_init=2, random_state=seed, n_threads=1
+    ).fit(X)
     check_state(model, X, 0.0)
     assert model.n_features_ <= K
 
@@ -78,7 +90,9 @@ def check_state(model, X, penalty):
     assert model.converged_
     assert (Z.dtype, Z.shape, A.dtype, A.shape) == (bool, (len(X), K), np.float64, (K, X.shape[1]))
     assert Z.any(axis=0).all()
-    np.testing.assert_allclose(A, ref.lstsq(Z, X.astype(np.float64)), rtol=1e-8, atol=1e-8 * float(np.abs(X).max()))
+    np.testing.assert_allclose(
+        A, ref.lstsq(Z, X.astype(np.float64)), rtol=1e-8, atol=1e-8 * float(np.abs(X).max())
+    )
     assert model.inertia_ == pytest.approx(square(X - Z @ A), rel=1e-10, abs=1e-24 * scatter)
     assert model.objective_ == pytest.approx(model.inertia_ + penalty * K, rel=1e-14)
     last = model.inertia_ if isinstance(model, KFeatures) else model.objective_
@@ -86,7 +100,8 @@ def check_state(model, X, penalty):
 
 
 BRUTE = [
-    # model, share of noise tables whose optimum is reached, share of the sums (both a little below what these 40 give)
+    # model, share of noise tables whose optimum is reached, share of the sums (both a little below what these
+    # 40 give)
     (KFeatures(3), 0.7, 0.65),
     (KFeatures(3, base="mixed"), 0.75, 0.7),
     (KFeatures(3, assignment="sweep"), 0.6, 0.6),
@@ -119,7 +134,13 @@ def test_brute_force_is_never_undercut_and_often_reached(model, of_noise, of_sum
     for seed in range(40):
         X, penalty, errors = brute_force(seed, planted)
         best = ref.lowest_objective(errors, penalty if free else 0.0)
-        fitted = clone(model).set_params(n_init=20, random_state=seed, n_threads=1, **({"feature_penalty": penalty} if free else {})).fit(X)
+        fitted = (
+            clone(model)
+            .set_params(
+                n_init=20, random_state=seed, n_threads=1, **({"feature_penalty": penalty} if free else {})
+            )
+            .fit(X)
+        )
         assert best - 1e-12 * square(X) <= fitted.objective_
         reached.append(best + 1e-9 * square(X) >= fitted.objective_)
     assert np.mean(reached) >= (of_sums if planted else of_noise)
@@ -140,7 +161,9 @@ def test_exchanges_never_hurt(seed):
 @examples(30)
 @given(
     seed=st.integers(0, 10**6),
-    name=st.sampled_from(["births", "births exact", "collapsed", "stepped", "drop", "sweep", "reseed", "stepwise"]),
+    name=st.sampled_from(
+        ["births", "births exact", "collapsed", "stepped", "drop", "sweep", "reseed", "stepwise"]
+    ),
     n_init=st.integers(1, 6),
     exchanges=st.booleans(),
     base=st.sampled_from(["mean", "none", "mixed"]),
@@ -150,7 +173,9 @@ def test_more_starts_never_end_higher(seed, name, n_init, exchanges, base, shape
     """At a given number of features or lambda^2: one more start with the same seed, and several more."""
     X = sums(seed, *shape, offset=2.0 * (seed % 2))
     parameters = {"random_state": seed, "exchanges": exchanges, "base": base, "max_iter": 30}
-    ends = [model_of(name, n_init=n, **parameters).fit(X).objective_ for n in (n_init, n_init + 1, n_init + 4)]
+    ends = [
+        model_of(name, n_init=n, **parameters).fit(X).objective_ for n in (n_init, n_init + 1, n_init + 4)
+    ]
     assert ends[1] <= ends[0] + 1e-11 * square(X)
     assert ends[2] <= ends[1] + 1e-11 * square(X)
 
@@ -158,7 +183,9 @@ def test_more_starts_never_end_higher(seed, name, n_init, exchanges, base, shape
 @pytest.mark.slow_except(1)
 @pytest.mark.parametrize("name", ["births", "stepped", "drop", "stepwise"])
 def test_more_starts_where_exchanges_are_limited(name, monkeypatch):
-    """Large tables give the exchanges of a solution no more sweeps than the starts up to it took, and the threads to a single start."""
+    """Large tables give the exchanges of a solution no more sweeps than the starts up to it took, and the
+    threads to a single start.
+    """
     monkeypatch.setattr(restarts, "_SMALL", 4000)
     X = sums(3, 60, 5)
     ends = [model_of(name, n_init=n).fit(X).objective_ for n in range(1, 9)]
@@ -169,7 +196,10 @@ def test_more_starts_where_exchanges_are_limited(name, monkeypatch):
 def test_without_exchanges_the_best_start_stays_as_it_ended(seed):
     X = sums(seed)
     data = restarts.FeatureData(X, 1)
-    for model in (model_of("drop", random_state=seed, exchanges=False), model_of("births", random_state=seed, exchanges=False)):
+    for model in (
+        model_of("drop", random_state=seed, exchanges=False),
+        model_of("births", random_state=seed, exchanges=False),
+    ):
         config = model._config(0.0, 4, 4) if isinstance(model, KFeatures) else model._config(12.0, 0, 64)
         ends, _ = restarts.parallel_restarts(data, config)
         assert config.n_trials == 1
@@ -254,7 +284,8 @@ def test_float32_is_close_to_float64(name):
     np.testing.assert_array_equal(double.assignments_, single.assignments_)
     assert double.objective_ == pytest.approx(single.objective_, rel=1e-12)
     rounded = model_of(name).fit(sums(2, 45))
-    # not J: "auto" takes its lambda^2 from the solutions for one feature less and one more, and rounding may lead to others of these
+    # not J: "auto" takes its lambda^2 from the solutions for one feature less and one more, and rounding may
+    # lead to others of these
     assert rounded.inertia_ == pytest.approx(single.inertia_, rel=1e-5)
     assert rounded.n_features_ == single.n_features_
 
@@ -265,10 +296,14 @@ def test_float32_is_close_to_float64(name):
 def test_an_offset_of_ten_thousand(seed, name, shape):
     """The feature of all rows carries the offset, and the others are what they are beside a smaller one.
 
-    Not collapsed: a row moves there for 10^-10 of |X|^2 at least, of which the offset makes a few per cent of lambda^2.
+    Not collapsed: a row moves there for 10^-10 of |X|^2 at least, of which the offset makes a few per cent of
+    lambda^2.
     """
     X, rng = np.rint(sums(seed, *shape) * 512) / 512, np.random.default_rng(seed)  # so that X + 10^4 is exact
-    parameters = {"init": np.column_stack([np.ones(len(X), bool), rng.random((len(X), 3)) < 0.5]), "max_iter": 100}
+    parameters = {
+        "init": np.column_stack([np.ones(len(X), bool), rng.random((len(X), 3)) < 0.5]),
+        "max_iter": 100,
+    }
     parameters |= {"feature_penalty": 15.0 * X.shape[1]} if isinstance(MODELS[name], BPMeans) else {}
     near, far = model_of(name, **parameters).fit(X + 100.0), model_of(name, **parameters).fit(X + 1e4)
     np.testing.assert_array_equal(near.assignments_, far.assignments_)
@@ -283,7 +318,11 @@ def test_an_offset_of_ten_thousand(seed, name, shape):
 @pytest.mark.parametrize("name", ["births", "collapsed", "drop"])
 def test_any_memory_layout(name, order, dtype):
     X, expected = fitted(name, dtype)
-    laid = {"F": np.asfortranarray(X), "strided": np.repeat(X, 2, axis=0)[::2], "columns": np.repeat(X, 2, axis=1)[:, ::2]}
+    laid = {
+        "F": np.asfortranarray(X),
+        "strided": np.repeat(X, 2, axis=0)[::2],
+        "columns": np.repeat(X, 2, axis=1)[:, ::2],
+    }
     laid["read-only"] = X.copy()
     laid[order].flags.writeable = order != "read-only"
     model = model_of(name).fit(laid[order])
@@ -322,7 +361,10 @@ def test_memberships_of_any_type(dtype, value):
     Z[:, 0] = value
     for model in (BPMeans(12.0), KFeatures()):
         model.set_params(n_threads=1)
-        assert_same_bits(clone(model).set_params(init=Z.astype(dtype)).fit(X), clone(model).set_params(init=Z.tolist()).fit(X))
+        assert_same_bits(
+            clone(model).set_params(init=Z.astype(dtype)).fit(X),
+            clone(model).set_params(init=Z.tolist()).fit(X),
+        )
 
 
 # ---- what a table may look like ----
@@ -340,7 +382,12 @@ def test_the_zero_matrix_needs_no_feature(name):
 
 @every_model
 def test_one_row_and_equal_rows(name):
-    for X in ([[0.1, 1e4 + 1 / 3]], np.full((9, 2), 1e4 + 0.1), np.full((9, 1), 1 / 3, np.float32), np.tile([[7.0, -20.0, 1e-3]], (9, 1))):
+    for X in (
+        [[0.1, 1e4 + 1 / 3]],
+        np.full((9, 2), 1e4 + 0.1),
+        np.full((9, 1), 1 / 3, np.float32),
+        np.tile([[7.0, -20.0, 1e-3]], (9, 1)),
+    ):
         price = 1e-3 * float(np.abs(X).max())
         parameters = {"feature_penalty": price} if isinstance(MODELS[name].feature_penalty, float) else {}
         model, X = model_of(name, **parameters).fit(X), np.asarray(X)
@@ -360,7 +407,9 @@ def test_one_column_constant_columns_and_duplicates(name):
     X = sums(0, 40, 5)
     X[:, 2] = 3.0
     model = model_of(name).fit(X)
-    np.testing.assert_allclose(model.assignments_.T @ (X - model.assignments_ @ model.features_), 0.0, atol=1e-9)
+    np.testing.assert_allclose(
+        model.assignments_.T @ (X - model.assignments_ @ model.features_), 0.0, atol=1e-9
+    )
     twice = np.vstack([X, X])
     model = model_of(name).fit(twice)
     np.testing.assert_array_equal(model.predict(twice)[:40], model.predict(twice)[40:])

@@ -55,7 +55,12 @@ def test_exchanged_features_are_equal_in_both_forms(seed):
         run = restarts.run_for(data, config, 1, gram=gram)
         run.start(restarts.pack(Z), 5)
         for k in range(5):
-            run.exchange(restarts.pack(Z), 5, k, restarts.exchange_draws(config, (restarts.FeatureStream.EXCHANGE, 0), k, 3))
+            run.exchange(
+                restarts.pack(Z),
+                5,
+                k,
+                restarts.exchange_draws(config, (restarts.FeatureStream.EXCHANGE, 0), k, 3),
+            )
             states.append(run.masks.copy())
     for products, rows in zip(states[:5], states[5:], strict=True):
         np.testing.assert_array_equal(products, rows)
@@ -67,23 +72,35 @@ def test_more_rounds_never_end_higher(seed):
     run = restarts.run_for(data, config, 1)
     start = restarts.run_restart(data, config, 0, run)
     key = (restarts.FeatureStream.EXCHANGE, 0)
-    ends = [restarts.exchange_features(data, config, start, key, run, rounds, 10_000).objective for rounds in range(6)]
+    ends = [
+        restarts.exchange_features(data, config, start, key, run, rounds, 10_000).objective
+        for rounds in range(6)
+    ]
     assert ends[0] == start.objective
     assert (np.diff(ends) <= 0.0).all()
     assert ends[-1] < ends[0]
 
 
-@pytest.mark.parametrize("model", [KFeatures(5, n_init=4), BPMeans(12.0, n_init=4), BPMeans(12.0, n_init=4, collapsed=True, shuffle=True)])
+@pytest.mark.parametrize(
+    "model",
+    [KFeatures(5, n_init=4), BPMeans(12.0, n_init=4), BPMeans(12.0, n_init=4, collapsed=True, shuffle=True)],
+)
 def test_a_stopped_search_ends_at_once(model):
     """Another thread has failed: no sweep follows the present one."""
     data = restarts.FeatureData(sums(0), 1)
-    config = model._config(*((0.0, 5, 5) if isinstance(model, KFeatures) else (12.0, 0, 64)), shuffle=getattr(model, "shuffle", False))
+    config = model._config(
+        *((0.0, 5, 5) if isinstance(model, KFeatures) else (12.0, 0, 64)),
+        shuffle=getattr(model, "shuffle", False),
+    )
     config.stop.set()
     run = restarts.run_for(data, config, 1)
     fit = restarts.run_restart(data, config, 1, run)
     assert fit.n_iter == 1
     assert not fit.converged
-    assert restarts.exchange_features(data, config, fit, (restarts.FeatureStream.EXCHANGE, 0), run, 4, 1000) is fit
+    assert (
+        restarts.exchange_features(data, config, fit, (restarts.FeatureStream.EXCHANGE, 0), run, 4, 1000)
+        is fit
+    )
 
 
 # ---- starts ----
@@ -96,7 +113,9 @@ def test_restarts_are_ranked_by_their_first_sweeps(small, monkeypatch):
     data, config = of_table(sums(1, 200, 5, K=8, noise=2.0), 6, n_init=30)
     order = restarts.ranked(data, config)
     short = replace(config, max_iter=restarts._HEAT)
-    reached = [restarts.run_restart(data, short, r, restarts.run_for(data, short, 1)).objective for r in range(30)]
+    reached = [
+        restarts.run_restart(data, short, r, restarts.run_for(data, short, 1)).objective for r in range(30)
+    ]
     assert order[0] == int(np.argmin(reached))
     assert (np.diff(np.array(reached)[order]) > 0).all()
     assert {round(reached[r], 6) for r in order} == {round(J, 6) for J in reached}
@@ -107,7 +126,10 @@ def test_restarts_are_ranked_by_their_first_sweeps(small, monkeypatch):
 def test_collapsed_starts_in_parallel_on_tables_of_any_size(n_threads, shuffle, monkeypatch):
     monkeypatch.setattr(restarts, "_SMALL", 0)
     X = sums(4, 150, 5)
-    one, many = (model_of("collapsed", n_init=5, shuffle=shuffle, n_threads=threads).fit(X) for threads in (1, n_threads))
+    one, many = (
+        model_of("collapsed", n_init=5, shuffle=shuffle, n_threads=threads).fit(X)
+        for threads in (1, n_threads)
+    )
     assert_same_bits(one, many)
 
 
@@ -115,7 +137,9 @@ def test_collapsed_starts_in_parallel_on_tables_of_any_size(n_threads, shuffle, 
 
 
 def test_one_solution_for_each_number_of_features():
-    """The path is that of the leading starts, and the chosen K and K - 1 are at least as good as the restarts of K-features alone."""
+    """The path is that of the leading starts, and the chosen K and K - 1 are at least as good as the restarts
+    of K-features alone.
+    """
     X = sums(2, 200, 12, K=4)
     data = restarts.FeatureData(X, 1)
     config = KFeatures(random_state=0)._config(0.0, 0, 64)

@@ -17,7 +17,13 @@ from craftc.datasets import load_heart
 
 RNG = np.random.default_rng(0)
 METHODS = [DPMeans(), KFeatures(2), BPMeans(), ConvexClustering(n_clusters=3)]
-UNITS = pd.DataFrame({"bill": RNG.normal(44.0, 5.0, 60), "depth": RNG.normal(17.0, 2.0, 60), "mass": RNG.normal(4200.0, 800.0, 60)})
+UNITS = pd.DataFrame(
+    {
+        "bill": RNG.normal(44.0, 5.0, 60),
+        "depth": RNG.normal(17.0, 2.0, 60),
+        "mass": RNG.normal(4200.0, 800.0, 60),
+    }
+)
 NUMBERS = {
     "wine": load_wine().data,
     "cancer": load_breast_cancer().data,
@@ -26,7 +32,9 @@ NUMBERS = {
     "one of many": np.column_stack([RNG.normal(5.0, 1.0, (200, 40)), RNG.normal(900.0, 80.0, 200)]),
     "tiny units": RNG.normal(5.0, 1.0, (50, 2)) * [1e-200, 1e-198],
     "huge units": RNG.normal(5.0, 1.0, (50, 2)) * [1e300, 1e302],
-    "money and indicators": np.column_stack([RNG.normal(500.0, 90.0, 80), RNG.normal(5.0, 1.0, 80), RNG.integers(0, 2, (80, 6))]),
+    "money and indicators": np.column_stack(
+        [RNG.normal(500.0, 90.0, 80), RNG.normal(5.0, 1.0, 80), RNG.integers(0, 2, (80, 6))]
+    ),
 }
 ONE_UNIT = {
     "iris": load_iris().data,

@@ -68,13 +68,19 @@ def check_state(model, X):
     assert np.isfinite(model.cluster_centers_).all()
     assert model.n_features_in_ == X.shape[1]
     # flows along edges sum to nothing
-    np.testing.assert_allclose(model.cluster_centers_[labels].mean(axis=0), X.mean(axis=0), rtol=1e-6, atol=1e-4)
+    np.testing.assert_allclose(
+        model.cluster_centers_[labels].mean(axis=0), X.mean(axis=0), rtol=1e-6, atol=1e-4
+    )
 
 
 def assert_same_bits(a, b):
     for attribute in ("labels_", "cluster_centers_"):
         np.testing.assert_array_equal(getattr(a, attribute), getattr(b, attribute), err_msg=attribute)
-    assert (a.objective_, a.duality_gap_, a.fusion_penalty_) == (b.objective_, b.duality_gap_, b.fusion_penalty_)
+    assert (a.objective_, a.duality_gap_, a.fusion_penalty_) == (
+        b.objective_,
+        b.duality_gap_,
+        b.fusion_penalty_,
+    )
 
 
 # ---- the optimum ----
@@ -90,7 +96,10 @@ def test_random_problems_equal_the_reference(solver, seed):
     check_state(model, X)
     floor = 1e-9 * 0.5 * ((X - X.mean(axis=0)) ** 2).sum()
     assert -1e-8 <= model.duality_gap_ <= 1e-8
-    assert abs(model.objective_ - reference.objective) <= 2e-8 * max(reference.objective, floor) + reference.gap + 1e-3 * floor
+    assert (
+        abs(model.objective_ - reference.objective)
+        <= 2e-8 * max(reference.objective, floor) + reference.gap + 1e-3 * floor
+    )
     U = model.cluster_centers_[model.labels_]
     assert model.objective_ == pytest.approx(objective_of(X, U, W, penalty), rel=1e-9, abs=1e-3 * floor)
     # J - J* >= |U - U*|^2 / 2
@@ -101,7 +110,9 @@ def test_random_problems_equal_the_reference(solver, seed):
 
 
 def test_a_chain_whose_minimisation_starts_far_away():
-    """All rows are fused at first; with multipliers for a nearby optimum every Newton step would end at the next kink."""
+    """All rows are fused at first; with multipliers for a nearby optimum every Newton step would end at the
+    next kink.
+    """
     X, W, penalty = rows_of(655367)
     reference = ref_points.convex_clustering(X, W, penalty, max_iter=20000)
     model = model_of(penalty, W).fit(X)
@@ -122,7 +133,9 @@ def test_the_solvers_agree(seed):
 def test_blocks_of_a_similarity(solver):
     """Rows of the similarity of covariates as points: its blocks are found."""
     _, _, S, _ = ref.synthetic(40, 40, False, 1)
-    model = ConvexClustering([1.0, 0.3, 0.1], weights=lambda P: np.exp(-0.5 * ((P[:, None] - P) ** 2).sum(axis=2)), solver=solver).fit(S)
+    model = ConvexClustering(
+        [1.0, 0.3, 0.1], weights=lambda P: np.exp(-0.5 * ((P[:, None] - P) ** 2).sum(axis=2)), solver=solver
+    ).fit(S)
     blocks = ref.canonical(connected_components(S)[1])
     assert any(np.array_equal(labels, blocks) for labels in model.path_["labels"])
 
@@ -130,7 +143,9 @@ def test_blocks_of_a_similarity(solver):
 @pytest.mark.parametrize("solver", SOLVERS)
 def test_a_search_cut_short_says_so(solver):
     X, W, _ = rows_of(3, "gaussian")
-    with pytest.warns(ConvergenceWarning, match=r"before convergence; the largest relative duality gap is .* with tol=1e-08"):
+    with pytest.warns(
+        ConvergenceWarning, match=r"before convergence; the largest relative duality gap is .* with tol=1e-08"
+    ):
         model = model_of(0.3, W, solver=solver, max_iter=1).fit(X)
     assert model.duality_gap_ > 1e-8
 
@@ -148,7 +163,11 @@ def test_order_place_and_scale(seed, solver):
     near = {"rtol": 0, "atol": 4 * np.sqrt(2e-8 * max(model.objective_, 1e-9))}
     centers = model.cluster_centers_[model.labels_]
     for other, expected, back in (
-        (model_of(penalty, W[np.ix_(order, order)], solver=solver).fit(X[order]), model.labels_[order], centers[order]),
+        (
+            model_of(penalty, W[np.ix_(order, order)], solver=solver).fit(X[order]),
+            model.labels_[order],
+            centers[order],
+        ),
         (model_of(penalty, W, solver=solver).fit(X + 100.0), model.labels_, centers + 100.0),
         (model_of(penalty, W, solver=solver).fit(X @ turn), model.labels_, centers @ turn),
         (model_of(penalty / 3.7, 3.7 * W, solver=solver).fit(X), model.labels_, centers),
@@ -165,7 +184,11 @@ def test_order_place_and_scale(seed, solver):
 @pytest.mark.parametrize("without", ["penalty", "edges"])
 def test_without_fusion_every_row_is_its_own(solver, without):
     X, W, _ = rows_of(1, "gaussian")
-    model = model_of(0.0, W, solver=solver) if without == "penalty" else model_of(2.0, np.zeros_like(W), solver=solver)
+    model = (
+        model_of(0.0, W, solver=solver)
+        if without == "penalty"
+        else model_of(2.0, np.zeros_like(W), solver=solver)
+    )
     model.fit(X)
     assert model.labels_.tolist() == list(range(len(X)))
     np.testing.assert_allclose(model.cluster_centers_, X, rtol=1e-12, atol=1e-12)
@@ -189,7 +212,12 @@ def test_a_huge_penalty_gives_the_components(solver):
 @pytest.mark.parametrize("penalty", [None, 1.0, [2.0, 1.0]])
 @pytest.mark.parametrize("solver", SOLVERS)
 def test_few_and_equal_rows(penalty, solver):
-    for X in (np.array([[1.0, 2.0]]), np.array([[1.0], [4.0]]), np.full((6, 2), 3.0), np.repeat([[0.0], [9.0]], 5, axis=0)):
+    for X in (
+        np.array([[1.0, 2.0]]),
+        np.array([[1.0], [4.0]]),
+        np.full((6, 2), 3.0),
+        np.repeat([[0.0], [9.0]], 5, axis=0),
+    ):
         model = ConvexClustering(penalty, solver=solver).fit(X)
         check_state(model, X)
         for same in (np.flatnonzero((row == X).all(axis=1)) for row in X):
@@ -236,7 +264,10 @@ def test_the_default_path_begins_with_the_components(kind, solver):
 @pytest.mark.parametrize("solver", SOLVERS)
 def test_groups_are_found(solver):
     X, truth = blobs(each=15 if solver == "certified" else 8)  # a path of first-order steps takes long
-    for model in (ConvexClustering(solver=solver).fit(X), ConvexClustering(n_clusters=3, solver=solver).fit(X)):
+    for model in (
+        ConvexClustering(solver=solver).fit(X),
+        ConvexClustering(n_clusters=3, solver=solver).fit(X),
+    ):
         check_state(model, X)
         assert adjusted_rand_score(truth, model.labels_) == 1.0
 
@@ -277,7 +308,9 @@ def test_so_many_clusters(wanted):
     assert (np.diff(model.path_["fusion_penalty"]) < 0).all()
     given_path = ConvexClustering([50.0, 1.0, 0.001], n_clusters=wanted, weights=near).fit(X)
     counts = given_path.path_["n_clusters"].to_numpy()
-    assert given_path.n_clusters_ == (counts[counts <= wanted].max() if (counts <= wanted).any() else counts[-1])
+    assert given_path.n_clusters_ == (
+        counts[counts <= wanted].max() if (counts <= wanted).any() else counts[-1]
+    )
 
 
 def test_weights_of_near_rows():
@@ -309,18 +342,33 @@ def groups(W):
 def test_forms_of_the_weights_are_equal():
     X, W, penalty = rows_of(2, "knn")
     model = model_of(penalty, W).fit(X)
-    stored = sparse.csr_array(W), sparse.csc_matrix(W), sparse.coo_array(W), W.tolist(), pd.DataFrame(W), W + np.diag(np.ones(len(W)))
+    stored = (
+        sparse.csr_array(W),
+        sparse.csc_matrix(W),
+        sparse.coo_array(W),
+        W.tolist(),
+        pd.DataFrame(W),
+        W + np.diag(np.ones(len(W))),
+    )
     for form in (*stored, lambda rows: W):
         assert_same_bits(model_of(penalty, form).fit(X), model)
     for k in (2, 8, 99):
-        assert_same_bits(ConvexClustering(0.5, n_neighbors=k).fit(X), ConvexClustering(0.5, weights=gaussian_weights(X, k)).fit(X))
+        assert_same_bits(
+            ConvexClustering(0.5, n_neighbors=k).fit(X),
+            ConvexClustering(0.5, weights=gaussian_weights(X, k)).fit(X),
+        )
 
 
 def test_pickle_clone_frames_and_refit():
     X, W, _ = rows_of(4, "gaussian")
     frame = pd.DataFrame(X, columns=[f"x{k}" for k in range(X.shape[1])])
     model = model_of([2.0, 0.5, 0.1], W).fit(X)
-    for twice in (pickle.loads(pickle.dumps(model)), clone(model).fit(X), clone(model).fit(X.tolist()), clone(model).fit(frame)):
+    for twice in (
+        pickle.loads(pickle.dumps(model)),
+        clone(model).fit(X),
+        clone(model).fit(X.tolist()),
+        clone(model).fit(frame),
+    ):
         assert_same_bits(twice, model)
         assert twice.path_["objective"].tolist() == model.path_["objective"].tolist()
     assert clone(model).fit(frame).feature_names_in_.tolist() == list(frame.columns)
@@ -342,7 +390,9 @@ def test_the_same_bits_on_more_threads(monkeypatch, solver):
     monkeypatch.setattr(threads, "SMALL_WORK", 0)
     X, _ = blobs()
     near = np.exp(-0.05 * ((X[:, None] - X) ** 2).sum(axis=2))
-    one, two, three = (ConvexClustering([1.0, 0.2], weights=near, solver=solver, n_threads=k).fit(X) for k in (1, 2, 3))
+    one, two, three = (
+        ConvexClustering([1.0, 0.2], weights=near, solver=solver, n_threads=k).fit(X) for k in (1, 2, 3)
+    )
     assert_same_bits(one, two)
     assert_same_bits(one, three)
 
@@ -372,7 +422,10 @@ PARAMETERS = [
     ({"weights": ONES[:3]}, r"weights must have shape \(4, 4\).*row.*got \(3, 4\)"),
     ({"weights": lambda X: X}, r"weights must have shape \(4, 4\)"),
     ({"weights": ONES.astype(str)}, "weights must hold numbers"),
-    ({"weights": "uniform"}, r"weights must be one of 'gaussian-knn' or a callable, or an array \(n, n\), got 'uniform'"),
+    (
+        {"weights": "uniform"},
+        r"weights must be one of 'gaussian-knn' or a callable, or an array \(n, n\), got 'uniform'",
+    ),
     ({"fusion_penalty": -1.0}, "fusion_penalty must be a finite number >= 0 or an array of them"),
     ({"fusion_penalty": np.nan}, "fusion_penalty must be a finite number >= 0"),
     ({"fusion_penalty": []}, "fusion_penalty must be a finite number >= 0"),
@@ -388,7 +441,11 @@ PARAMETERS = [
 ]
 
 
-@pytest.mark.parametrize(("parameters", "sentence"), PARAMETERS, ids=[f"{k}-{next(iter(p))}" for k, (p, _) in enumerate(PARAMETERS)])
+@pytest.mark.parametrize(
+    ("parameters", "sentence"),
+    PARAMETERS,
+    ids=[f"{k}-{next(iter(p))}" for k, (p, _) in enumerate(PARAMETERS)],
+)
 def test_bad_parameters(parameters, sentence):
     model = ConvexClustering(**{"fusion_penalty": 1.0, "weights": ONES, **parameters})
     with pytest.raises((ValueError, TypeError), match=sentence):
@@ -408,5 +465,8 @@ def test_no_path_before_a_fit():
 
 
 def test_weights_whose_sums_overflow_are_refused():
-    with pytest.raises(ValueError, match=r"weights must be at most 1e\+100, or their sums overflow, got 1e\+300; scale them down"):
+    with pytest.raises(
+        ValueError,
+        match=r"weights must be at most 1e\+100, or their sums overflow, got 1e\+300; scale them down",
+    ):
         ConvexClustering(1.0, weights=np.full((3, 3), 1e300)).fit(np.eye(3))

@@ -1,4 +1,6 @@
-"""The penalty at which everything is fused: by conjugate gradients and a tree as by a factorisation, and never too small."""
+"""The penalty at which everything is fused: by conjugate gradients and a tree as by a factorisation, and
+never too small.
+"""
 
 from __future__ import annotations
 

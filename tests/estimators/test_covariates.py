@@ -1,4 +1,6 @@
-"""Convex covariate clustering: optima against the reference and frozen references, certificates, similarities, paths, invariances."""
+"""Convex covariate clustering: optima against the reference and frozen references, certificates,
+similarities, paths, invariances.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,9 @@ from tests.reference import covariates_evidence as ref_evidence
 
 FROZEN = [instance for instance in ref.frozen() if instance["ridge"] > 0]
 every_frozen = pytest.mark.parametrize(
-    "stored", FROZEN, ids=[f"{k}-{f['recipe']['kind']}-{f['recipe']['d']}-{f['nu']:.3g}" for k, f in enumerate(FROZEN)]
+    "stored",
+    FROZEN,
+    ids=[f"{k}-{f['recipe']['kind']}-{f['recipe']['d']}-{f['nu']:.3g}" for k, f in enumerate(FROZEN)],
 )
 KINDS = ("dense", "blocks", "knn", "flat", "chain")
 
@@ -38,7 +42,9 @@ def objective_of(model, X, y, S, nu):
 
 
 def small(seed, kind=None):
-    """X, y, S and nu of a small problem: between everything fused and everything alone, with two to four classes."""
+    """X, y, S and nu of a small problem: between everything fused and everything alone, with two to four
+    classes.
+    """
     rng = np.random.default_rng(seed)
     kind = kind or KINDS[int(rng.integers(len(KINDS)))]
     c, d, n = int(rng.integers(2, 5)), int(rng.integers(2, 13)), int(rng.integers(12, 50))
@@ -46,12 +52,17 @@ def small(seed, kind=None):
 
 
 def check_state(model, X):
-    """Labels in order of appearance, columns of a cluster equal to the last bit, everything centred over the classes."""
+    """Labels in order of appearance, columns of a cluster equal to the last bit, everything centred over the
+    classes.
+    """
     labels = model.covariate_labels_
     assert (labels.dtype, labels.shape) == (np.int32, (X.shape[1],))
     np.testing.assert_array_equal(labels, ref.canonical(labels))
     assert model.n_clusters_ == labels.max() + 1
-    assert (model.coef_.shape, model.intercept_.shape) == ((len(model.classes_), X.shape[1]), (len(model.classes_),))
+    assert (model.coef_.shape, model.intercept_.shape) == (
+        (len(model.classes_), X.shape[1]),
+        (len(model.classes_),),
+    )
     first = np.unique(labels, return_index=True)[1]
     np.testing.assert_array_equal(model.coef_, model.coef_[:, first][:, labels])
     size = max(np.abs(model.coef_).max(), np.abs(model.intercept_).max(), 1e-300)
@@ -64,7 +75,11 @@ def assert_same_bits(a, b):
     """Two fitted models agree to the last bit."""
     for attribute in ("covariate_labels_", "coef_", "intercept_", "classes_"):
         np.testing.assert_array_equal(getattr(a, attribute), getattr(b, attribute), err_msg=attribute)
-    assert (a.objective_, a.duality_gap_, a.fusion_penalty_) == (b.objective_, b.duality_gap_, b.fusion_penalty_)
+    assert (a.objective_, a.duality_gap_, a.fusion_penalty_) == (
+        b.objective_,
+        b.duality_gap_,
+        b.fusion_penalty_,
+    )
 
 
 # ---- the optimum ----
@@ -101,7 +116,11 @@ def test_random_problems_equal_the_reference(seed, ridge):
 
 
 @examples(30)
-@given(seed=st.integers(0, 10**6), ridge=st.sampled_from([0.02, 0.1, 1.0]), sparsity=st.sampled_from([0.3, 1.5, 6.0]))
+@given(
+    seed=st.integers(0, 10**6),
+    ridge=st.sampled_from([0.02, 0.1, 1.0]),
+    sparsity=st.sampled_from([0.3, 1.5, 6.0]),
+)
 def test_random_problems_with_sparsity_equal_the_reference(seed, ridge, sparsity):
     X, y, S, nu = small(seed)
     check_against_reference(X, y, S, nu, ridge, sparsity)
@@ -123,7 +142,11 @@ def check_against_reference(X, y, S, nu, ridge, sparsity):
 
 
 @examples(30)
-@given(seed=st.integers(0, 10**6), tol=st.sampled_from([1e-2, 1e-4, 1e-6, 1e-8]), sparsity=st.sampled_from([0.0, 0.0, 1.5]))
+@given(
+    seed=st.integers(0, 10**6),
+    tol=st.sampled_from([1e-2, 1e-4, 1e-6, 1e-8]),
+    sparsity=st.sampled_from([0.0, 0.0, 1.5]),
+)
 def test_the_gap_bounds_the_excess(seed, tol, sparsity):
     X, y, S, nu = small(seed)
     model = model_of(nu, S, sparsity=sparsity, tol=tol).fit(X, y)
@@ -131,12 +154,17 @@ def test_the_gap_bounds_the_excess(seed, tol, sparsity):
     dual = model.objective_ / (1.0 + model.duality_gap_)
     assert -1e-9 <= model.duality_gap_ <= tol
     assert reference.objective - model.objective_ <= 1e-9 * reference.objective
-    assert model.objective_ - reference.objective <= model.duality_gap_ * dual + max(reference.gap, 0.0) + 1e-9 * reference.objective
+    assert (
+        model.objective_ - reference.objective
+        <= model.duality_gap_ * dual + max(reference.gap, 0.0) + 1e-9 * reference.objective
+    )
 
 
 def test_a_search_cut_short_says_so():
     X, y, S = ref.build(FROZEN[1]["recipe"])
-    with pytest.warns(ConvergenceWarning, match=r"before convergence; the largest relative duality gap is .* with tol=1e-09"):
+    with pytest.warns(
+        ConvergenceWarning, match=r"before convergence; the largest relative duality gap is .* with tol=1e-09"
+    ):
         model = model_of(FROZEN[1]["nu"], S, max_iter=2).fit(X, y)
     assert model.duality_gap_ > 1e-9
     assert model.objective_ >= FROZEN[1]["objective"]
@@ -171,7 +199,9 @@ def test_order_of_covariates_and_classes_and_scale_of_the_similarity(seed, spars
 @pytest.mark.parametrize("without", ["penalty", "edges"])
 def test_without_fusion_it_is_ridge_logistic_regression(c, without):
     X, y, S = ref.recipe("dense", 8, 60, c, 3)
-    model = model_of(0.0, S, ridge=0.3) if without == "penalty" else model_of(5.0, np.zeros_like(S), ridge=0.3)
+    model = (
+        model_of(0.0, S, ridge=0.3) if without == "penalty" else model_of(5.0, np.zeros_like(S), ridge=0.3)
+    )
     model.fit(X, y)
     # two classes: one weight vector w = b_1 - b_0, whose |w|^2 is 2 |B|^2
     peer = LogisticRegression(C=1 / 0.3 if c == 2 else 1 / 0.6, tol=1e-10, max_iter=10000).fit(X, y)
@@ -202,7 +232,9 @@ def test_a_huge_penalty_gives_the_components(seed):
     model = model_of(1e5, S).fit(X, y)
     np.testing.assert_array_equal(model.covariate_labels_, ref.canonical(connected_components(S)[1]))
     sums = X @ ref.expansion(model.covariate_labels_)
-    alone = model_of(0.0, np.zeros((sums.shape[1],) * 2)).fit(sums / np.sqrt(np.bincount(model.covariate_labels_)), y)
+    alone = model_of(0.0, np.zeros((sums.shape[1],) * 2)).fit(
+        sums / np.sqrt(np.bincount(model.covariate_labels_)), y
+    )
     assert model.objective_ == pytest.approx(alone.objective_, rel=1e-8)
 
 
@@ -229,12 +261,17 @@ def test_one_group_far_from_the_origin():
         y = np.repeat([0, 1], 40)
         X = 3 + 2 * y[:, None] + rng.normal(size=(80, 2))
         for tol in 10.0 ** -np.arange(4, 10):
-            model = ConvexCovariateClustering(1e3, tol=tol).fit(sparse.csr_array(X), y)  # a dense table is centred
+            model = ConvexCovariateClustering(1e3, tol=tol).fit(
+                sparse.csr_array(X), y
+            )  # a dense table is centred
             assert model.duality_gap_ <= tol
             assert model.n_iter_ < 20
 
 
-@pytest.mark.parametrize("options", [{"fusion_penalty": 0.5}, {"fusion_penalty": 0.5, "sparsity": 0.5}, {"sparsity": [8.0, 1.0]}, {}])
+@pytest.mark.parametrize(
+    "options",
+    [{"fusion_penalty": 0.5}, {"fusion_penalty": 0.5, "sparsity": 0.5}, {"sparsity": [8.0, 1.0]}, {}],
+)
 @pytest.mark.parametrize("solver", ["certified", "admm"])
 def test_columns_far_from_the_origin(solver, options):
     """Such as times and numbers of accounts: the intercept makes up for where the columns lie."""
@@ -277,10 +314,19 @@ def test_forms_of_a_similarity_are_equal():
     X, y, S = ref.recipe("knn", 12, 60, 3, 1)
     model = model_of(1.0, S).fit(X, y)
     diagonal = S + np.diag(np.arange(12.0))
-    stored = sparse.csr_array(S), sparse.csc_matrix(S), sparse.coo_array(S), S.tolist(), pd.DataFrame(S), np.asfortranarray(S)
+    stored = (
+        sparse.csr_array(S),
+        sparse.csc_matrix(S),
+        sparse.coo_array(S),
+        S.tolist(),
+        pd.DataFrame(S),
+        np.asfortranarray(S),
+    )
     for form in (*stored, diagonal, lambda table: S):
         assert_same_bits(model_of(1.0, form).fit(X, y), model)
-    np.testing.assert_array_equal(model_of(1.0, (S > 0)).fit(X, y).coef_, model_of(1.0, (S > 0).astype(int)).fit(X, y).coef_)
+    np.testing.assert_array_equal(
+        model_of(1.0, (S > 0)).fit(X, y).coef_, model_of(1.0, (S > 0).astype(int)).fit(X, y).coef_
+    )
 
 
 def test_similarities_by_name():
@@ -305,7 +351,9 @@ def test_correlation_similarity(neighbours):
     near = expected >= np.sort(expected, axis=1)[:, [-min(neighbours, 11)]]
     np.testing.assert_array_equal(S, S.T)
     assert not S[5].any()
-    np.testing.assert_allclose(S[np.ix_(rest, rest)], np.where(near | near.T, expected, 0.0), rtol=1e-12, atol=1e-14)
+    np.testing.assert_allclose(
+        S[np.ix_(rest, rest)], np.where(near | near.T, expected, 0.0), rtol=1e-12, atol=1e-14
+    )
 
 
 @pytest.mark.parametrize("neighbours", [1, 3, 30])
@@ -357,7 +405,15 @@ def test_the_frame_of_a_path(sparsity):
     model = model_of(path, S, sparsity=sparsity).fit(X, y)
     frame = model.path_
     assert isinstance(frame, pd.DataFrame)
-    assert list(frame.columns) == ["fusion_penalty", "n_clusters", "labels", "objective", "gap", "evidence", "coefficients"]
+    assert list(frame.columns) == [
+        "fusion_penalty",
+        "n_clusters",
+        "labels",
+        "objective",
+        "gap",
+        "evidence",
+        "coefficients",
+    ]
     assert frame["fusion_penalty"].tolist() == path.tolist()
     assert (np.diff(frame["objective"]) <= 1e-9).all()
     assert frame["gap"].between(-1e-9, 1e-9).all()
@@ -368,7 +424,11 @@ def test_the_frame_of_a_path(sparsity):
         np.testing.assert_array_equal(frame["labels"][k], alone.covariate_labels_)
     best = frame.loc[frame["evidence"].idxmax()]
     np.testing.assert_array_equal(model.covariate_labels_, best["labels"])
-    assert (model.fusion_penalty_, model.objective_, model.duality_gap_) == (best["fusion_penalty"], best["objective"], best["gap"])
+    assert (model.fusion_penalty_, model.objective_, model.duality_gap_) == (
+        best["fusion_penalty"],
+        best["objective"],
+        best["gap"],
+    )
 
 
 def test_one_penalty_has_one_point_and_no_evidence():
@@ -401,10 +461,14 @@ def test_a_path_returns_the_map_fit_whose_evidence_is_highest(selection):
     model = model_of(np.geomspace(40, 0.01, 15), S, selection=selection).fit(X, y)
     check_state(model, X)
     fitted = ref_evidence.map_fit(X, y, model.covariate_labels_, model.sigma_)
-    np.testing.assert_allclose(model.coef_, fitted.B[:, model.covariate_labels_], rtol=0, atol=1e-4 * np.abs(fitted.B).max())
+    np.testing.assert_allclose(
+        model.coef_, fitted.B[:, model.covariate_labels_], rtol=0, atol=1e-4 * np.abs(fitted.B).max()
+    )
     kind = "full" if selection == "evidence-full" else "diagonal"
     for labels, evidence in zip(model.path_["labels"], model.path_["evidence"], strict=True):
-        assert evidence == pytest.approx(ref_evidence.log_evidence(X, y, labels, model.sigma_, kind), rel=1e-5, abs=1e-4)
+        assert evidence == pytest.approx(
+            ref_evidence.log_evidence(X, y, labels, model.sigma_, kind), rel=1e-5, abs=1e-4
+        )
 
 
 @pytest.mark.parametrize("agree", [True, False])

@@ -36,8 +36,11 @@ def test_evidence_equals_the_reference(seed, sigma):
     columns = column_sums(X, labels, m)
     np.testing.assert_allclose(columns, ref.with_ones(X @ ref.expansion(labels)), rtol=0, atol=1e-13)
     ours, theirs = map_fit(columns, loss, sigma), ref_evidence.map_fit(X, y, labels, sigma)
-    # a Newton step that promises less than 1e-10 of the objective is not taken: its length is of the order of 1e-5
-    np.testing.assert_allclose(loss.basis @ ours.theta[:-1].T, theirs.B, rtol=0, atol=1e-4 * np.abs(theirs.B).max())
+    # a Newton step that promises less than 1e-10 of the objective is not taken: its length is of the order of
+    # 1e-5
+    np.testing.assert_allclose(
+        loss.basis @ ours.theta[:-1].T, theirs.B, rtol=0, atol=1e-4 * np.abs(theirs.B).max()
+    )
     np.testing.assert_allclose(loss.basis @ ours.theta[-1], theirs.beta0, rtol=0, atol=1e-4)
     for kind in ("diagonal", "full"):
         evidence = log_evidence(columns, loss, ours, sigma, kind == "full")
@@ -60,7 +63,9 @@ def test_sigma_by_folds_equals_the_reference(accuracy, n):
     folds = np.empty(n, int)
     for fold, (_, left) in enumerate(StratifiedKFold(k, shuffle=True, random_state=0).split(X, y)):
         folds[left] = fold
-    expected = ref_evidence.sigma_by_cv(X, y, np.arange(5), SIGMAS, "accuracy" if accuracy else "log_probability", folds)
+    expected = ref_evidence.sigma_by_cv(
+        X, y, np.arange(5), SIGMAS, "accuracy" if accuracy else "log_probability", folds
+    )
     assert sigma_by_folds(ref.with_ones(X), y, 4, accuracy) == expected.sigma
 
 
@@ -88,7 +93,9 @@ def test_scores_probabilities_and_sums_agree(c, nu):
     np.testing.assert_allclose(proba.sum(axis=1), 1.0, rtol=1e-13)
     np.testing.assert_array_equal(model.predict(X), names[proba.argmax(axis=1)])
     full = X @ model.coef_.T + model.intercept_
-    np.testing.assert_allclose(np.log(proba), full - np.log(np.exp(full).sum(axis=1, keepdims=True)), rtol=0, atol=1e-10)
+    np.testing.assert_allclose(
+        np.log(proba), full - np.log(np.exp(full).sum(axis=1, keepdims=True)), rtol=0, atol=1e-10
+    )
     np.testing.assert_allclose(scores, full[:, 1] - full[:, 0] if c == 2 else full, rtol=0, atol=1e-12)
     if c == 2:
         np.testing.assert_array_equal(model.predict(X) == "birch", scores > 0)
@@ -101,7 +108,11 @@ def test_scores_probabilities_and_sums_agree(c, nu):
 def test_pickle_clone_and_refit():
     X, y, S = ref.recipe("dense", 10, 80, 3, 4)
     model = model_of([8.0, 2.0, 0.5], S).fit(X, y)
-    for twice in (pickle.loads(pickle.dumps(model)), clone(model).fit(X, y), model_of([8.0, 2.0, 0.5], S).fit(X.tolist(), y.tolist())):
+    for twice in (
+        pickle.loads(pickle.dumps(model)),
+        clone(model).fit(X, y),
+        model_of([8.0, 2.0, 0.5], S).fit(X.tolist(), y.tolist()),
+    ):
         assert_same_bits(twice, model)
         np.testing.assert_array_equal(twice.predict_proba(X), model.predict_proba(X))
         assert twice.path_["evidence"].tolist() == model.path_["evidence"].tolist()
@@ -139,17 +150,33 @@ def test_verbose_prints_a_line_per_penalty(capsys):
 @pytest.mark.slow
 def test_the_same_bits_whatever_the_threads():
     script = (
-        "import hashlib, numpy as np; from craftc import ConvexCovariateClustering as C; from tests.reference.covariates import recipe\n"
+        "import hashlib, numpy as np; from craftc import ConvexCovariateClustering as C; from "
+        "tests.reference.covariates import recipe\n"
         "X, y, S = recipe('dense', 60, 400, 3, 1)\n"
         "for similarity in (S, None, 'knn'):\n"
         "    m = C(np.geomspace(40, 1, 5), similarity=similarity).fit(X, y)\n"
-        "    print(hashlib.sha1(m.coef_.tobytes() + m.intercept_.tobytes()).hexdigest(), m.objective_.hex(), m.covariate_labels_.tolist())"
+        "    print(hashlib.sha1(m.coef_.tobytes() + m.intercept_.tobytes()).hexdigest(), "
+        "m.objective_.hex(), m.covariate_labels_.tolist())"
     )
     seen = set()
     for threads in ("1", "2"):
-        blas = threads if np.lib.NumpyVersion(np.__version__) >= "2.0.0" else "1"  # older ones bring a BLAS that adds in another order
-        environment = {**os.environ, "OPENBLAS_NUM_THREADS": blas, "OMP_NUM_THREADS": threads, "PYTHONPATH": str(ROOT)}
-        done = subprocess.run([sys.executable, "-c", script], env=environment, check=True, capture_output=True, text=True, cwd=ROOT)
+        blas = (
+            threads if np.lib.NumpyVersion(np.__version__) >= "2.0.0" else "1"
+        )  # older ones bring a BLAS that adds in another order
+        environment = {
+            **os.environ,
+            "OPENBLAS_NUM_THREADS": blas,
+            "OMP_NUM_THREADS": threads,
+            "PYTHONPATH": str(ROOT),
+        }
+        done = subprocess.run(
+            [sys.executable, "-c", script],
+            env=environment,
+            check=True,
+            capture_output=True,
+            text=True,
+            cwd=ROOT,
+        )
         seen.add(done.stdout)
     assert len(seen) == 1
 
@@ -166,27 +193,39 @@ ONE_WAY = np.diag([1.0, 0.0, 1.0], 1)
 SPARSE_ASYMMETRIC = sparse.csr_array(ASYMMETRIC)
 
 PARAMETERS = [
-    ({"similarity": ASYMMETRIC}, r"similarity must be symmetric, got a difference of .* to its transpose; pass \(S \+ S.T\) / 2"),
+    (
+        {"similarity": ASYMMETRIC},
+        r"similarity must be symmetric, got a difference of .* to its transpose; pass \(S \+ S.T\) / 2",
+    ),
     ({"similarity": ONE_WAY}, "similarity must be symmetric"),
     ({"similarity": SPARSE_ASYMMETRIC}, "similarity must be symmetric"),
     ({"similarity": NEGATIVE}, "similarity must be finite and >= 0"),
     ({"similarity": HOLE}, "similarity must be finite and >= 0"),
     ({"similarity": sparse.csr_array(HOLE)}, "similarity must be finite and >= 0"),
     ({"similarity": ENDLESS}, "similarity must be finite and >= 0"),
-    ({"similarity": BAD[:3]}, r"similarity must have shape \(4, 4\), one row and column for every covariate, got \(3, 4\)"),
+    (
+        {"similarity": BAD[:3]},
+        r"similarity must have shape \(4, 4\), one row and column for every covariate, got \(3, 4\)",
+    ),
     ({"similarity": np.ones((5, 5))}, r"similarity must have shape \(4, 4\).*got \(5, 5\)"),
     ({"similarity": np.ones(4)}, r"similarity must have shape \(4, 4\).*got \(4,\)"),
     ({"similarity": lambda X: X}, r"similarity must have shape \(4, 4\)"),
     ({"similarity": BAD.astype(str)}, "similarity must hold numbers"),
     ({"similarity": BAD + 0j}, "similarity must hold numbers"),
-    ({"similarity": "cosine"}, r"similarity must be one of 'correlation', 'knn' or a callable, or an array \(d, d\), got 'cosine'"),
+    (
+        {"similarity": "cosine"},
+        r"similarity must be one of 'correlation', 'knn' or a callable, or an array \(d, d\), got 'cosine'",
+    ),
     ({"fusion_penalty": -1.0}, "fusion_penalty must be a finite number >= 0 or an array of them"),
     ({"fusion_penalty": np.nan}, "fusion_penalty must be a finite number >= 0"),
     ({"fusion_penalty": np.inf}, "fusion_penalty must be a finite number >= 0"),
     ({"fusion_penalty": []}, "fusion_penalty must be a finite number >= 0"),
     ({"fusion_penalty": [[2.0, 1.0]]}, "fusion_penalty must be a finite number >= 0"),
     ({"fusion_penalty": [2.0, -1.0]}, "fusion_penalty must be a finite number >= 0"),
-    ({"fusion_penalty": [1.0, 2.0]}, "fusion_penalty must decrease along a path.*Sort them, the largest first"),
+    (
+        {"fusion_penalty": [1.0, 2.0]},
+        "fusion_penalty must decrease along a path.*Sort them, the largest first",
+    ),
     ({"fusion_penalty": [2.0, 2.0]}, "fusion_penalty must decrease along a path"),
     ({"ridge": -0.1}, "ridge must be a number >= 0"),
     ({"ridge": np.nan}, "ridge must be a number >= 0"),
@@ -207,7 +246,11 @@ ROWS = np.random.default_rng(0).normal(size=(20, 4))
 CLASSES = np.arange(20) % 2
 
 
-@pytest.mark.parametrize(("parameters", "sentence"), PARAMETERS, ids=[f"{k}-{next(iter(p))}" for k, (p, _) in enumerate(PARAMETERS)])
+@pytest.mark.parametrize(
+    ("parameters", "sentence"),
+    PARAMETERS,
+    ids=[f"{k}-{next(iter(p))}" for k, (p, _) in enumerate(PARAMETERS)],
+)
 def test_bad_parameters(parameters, sentence):
     model = ConvexCovariateClustering(**{"fusion_penalty": 1.0, "similarity": BAD, **parameters})
     with pytest.raises((ValueError, TypeError), match=sentence):
@@ -218,7 +261,11 @@ def test_bad_parameters(parameters, sentence):
 @pytest.mark.parametrize(
     ("X", "y", "sentence"),
     [
-        (ROWS, np.zeros(20, int), r"y must hold at least two classes, got one class: 0; a classifier needs two"),
+        (
+            ROWS,
+            np.zeros(20, int),
+            r"y must hold at least two classes, got one class: 0; a classifier needs two",
+        ),
         (ROWS, ["only"] * 20, "y must hold at least two classes, got one class: .*only"),
         (ROWS, np.linspace(0, 1, 20), "Unknown label type"),
         (ROWS, CLASSES[:19], "inconsistent numbers of samples"),
@@ -247,7 +294,11 @@ def test_the_best_is_the_point_whose_evidence_is_highest():
     model = model_of([20.0, 2.0, 0.5, 0.1], S).fit(X, y)
     frame = model.path_
     row = frame.iloc[int(frame["evidence"].argmax())]
-    assert (model.best_.fusion_penalty, model.best_.n_clusters, model.best_.evidence) == (row.fusion_penalty, row.n_clusters, row.evidence)
+    assert (model.best_.fusion_penalty, model.best_.n_clusters, model.best_.evidence) == (
+        row.fusion_penalty,
+        row.n_clusters,
+        row.evidence,
+    )
     np.testing.assert_array_equal(model.best_.labels, model.covariate_labels_)
     assert model.best_.coefficients.shape == (model.n_clusters_, 3)
 
@@ -291,9 +342,15 @@ def of_few(seed=0, d=12):
 )
 def test_selection_before_clustering(similarity, solver):
     X, y, S = of_few()
-    given = {"array": S, "sparse": sparse.csr_array(S), "callable": lambda X: np.ones((X.shape[1], X.shape[1]))}[similarity]
+    given = {
+        "array": S,
+        "sparse": sparse.csr_array(S),
+        "callable": lambda X: np.ones((X.shape[1], X.shape[1])),
+    }[similarity]
     gammas = 64.0 * 2.0 ** -np.arange(0, 12, 3 if solver == "paper" else 1)
-    nus = None if solver == "certified" else 400.0 * 2.0 ** -np.arange(9)  # the usual 81 would take the others long
+    nus = (
+        None if solver == "certified" else 400.0 * 2.0 ** -np.arange(9)
+    )  # the usual 81 would take the others long
     model = ConvexCovariateClustering(nus, similarity=given, sparsity=gammas, solver=solver).fit(X, y)
     frame = model.sparsity_path_
     assert frame.columns.tolist() == ["sparsity", "n_covariates", "objective", "gap", "evidence"]
@@ -307,7 +364,9 @@ def test_selection_before_clustering(similarity, solver):
     assert np.flatnonzero(alone.coef_[0]).tolist() == list(range(6))
     point = frame[frame.sparsity == model.sparsity_].iloc[0]
     assert alone.objective_ == pytest.approx(point.objective, rel=1e-4 if solver == "paper" else 1e-6)
-    again = ConvexCovariateClustering(model.path_.fusion_penalty.to_numpy(), similarity=S[:6, :6], solver=solver).fit(X[:, :6], y)
+    again = ConvexCovariateClustering(
+        model.path_.fusion_penalty.to_numpy(), similarity=S[:6, :6], solver=solver
+    ).fit(X[:, :6], y)
     np.testing.assert_array_equal(again.coef_, model.coef_[:, :6])
     assert model.transform(X).shape == (400, 3)
     names = [f"convexcovariateclustering{k}" for k in range(3)]
@@ -325,14 +384,19 @@ def test_the_evidence_of_a_selection_is_that_of_its_covariates():
         columns = np.column_stack([X[:, own], np.ones(400)])
         scores.append((own, columns))
     sigma = sigma_by_folds(scores[-1][1], y, 2, False)
-    evidence = [log_evidence(columns, datafit, map_fit(columns, datafit, sigma), sigma, False) for _, columns in scores]
+    evidence = [
+        log_evidence(columns, datafit, map_fit(columns, datafit, sigma), sigma, False)
+        for _, columns in scores
+    ]
     np.testing.assert_allclose(model.sparsity_path_.evidence, evidence, rtol=1e-6)
     assert model.sparsity_path_.n_covariates.tolist() == [len(own) for own, _ in scores]
 
 
 def test_selections_that_cannot_be():
     X, y, S = of_few()
-    with pytest.raises(ValueError, match="No covariate has a coefficient at sparsity=1000, the smallest value"):
+    with pytest.raises(
+        ValueError, match="No covariate has a coefficient at sparsity=1000, the smallest value"
+    ):
         ConvexCovariateClustering(similarity=S, sparsity=[2000.0, 1000.0]).fit(X, y)
     with pytest.raises(ValueError, match="sparsity must decrease along a path"):
         ConvexCovariateClustering(similarity=S, sparsity=[1.0, 2.0]).fit(X, y)

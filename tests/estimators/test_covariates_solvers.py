@@ -1,4 +1,6 @@
-"""The solvers of convex covariate clustering: ADMM, the paper's own, no ridge, large reduced problems, sparse tables, threads."""
+"""The solvers of convex covariate clustering: ADMM, the paper's own, no ridge, large reduced problems, sparse
+tables, threads.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,14 @@ from craftc._fusion.paper_admm import PaperAdmm
 from craftc._fusion.problem import Coarsening, Subproblem
 from craftc.covariates.similarity import graph_of
 from tests.common import examples
-from tests.estimators.test_covariates import assert_same_bits, check_state, every_frozen, model_of, objective_of, small
+from tests.estimators.test_covariates import (
+    assert_same_bits,
+    check_state,
+    every_frozen,
+    model_of,
+    objective_of,
+    small,
+)
 from tests.reference import covariates as ref
 from tests.reference import covariates_paper as ref_paper
 
@@ -49,7 +58,14 @@ def in_classes(subproblem, theta):
 def fitted(stored, **more):
     """A model of a stored instance, and its data."""
     X, y, S = ref.build(stored["recipe"])
-    return ConvexCovariateClustering(stored["nu"], similarity=S, ridge=stored["ridge"], sparsity=stored["gamma"], **more).fit(X, y), X, y, S
+    return (
+        ConvexCovariateClustering(
+            stored["nu"], similarity=S, ridge=stored["ridge"], sparsity=stored["gamma"], **more
+        ).fit(X, y),
+        X,
+        y,
+        S,
+    )
 
 
 # ---- the merge test and the ADMM with one vector per edge ----
@@ -74,7 +90,9 @@ def test_the_true_partition_at_the_usual_tolerance(stored, solver):
 def test_the_true_partition_at_the_end_of_a_path(stored, solver):
     X, y, S = ref.build(stored["recipe"])
     path = stored["nu"] * 2.0 ** np.arange(4, -1, -1)
-    model = ConvexCovariateClustering(path, similarity=S, ridge=stored["ridge"], sparsity=stored["gamma"], solver=solver).fit(X, y)
+    model = ConvexCovariateClustering(
+        path, similarity=S, ridge=stored["ridge"], sparsity=stored["gamma"], solver=solver
+    ).fit(X, y)
     last = model.path_.iloc[-1]
     assert model.path_["gap"].between(-1e-9, 1e-6).all()
     assert last["objective"] == pytest.approx(stored["objective"], rel=1e-6)
@@ -103,10 +121,17 @@ def test_admm_is_as_exact_along_a_path(stored):
 
 @pytest.mark.slow
 @examples(40)
-@given(seed=st.integers(0, 10**6), sparsity=st.sampled_from([0.0, 0.0, 1.5]), ridge=st.sampled_from([0.02, 0.1, 1.0]))
+@given(
+    seed=st.integers(0, 10**6),
+    sparsity=st.sampled_from([0.0, 0.0, 1.5]),
+    ridge=st.sampled_from([0.02, 0.1, 1.0]),
+)
 def test_admm_finds_the_certified_optimum(seed, sparsity, ridge):
     X, y, S, nu = small(seed)
-    admm, certified = (model_of(nu, S, solver=solver, sparsity=sparsity, ridge=ridge).fit(X, y) for solver in ("admm", "certified"))
+    admm, certified = (
+        model_of(nu, S, solver=solver, sparsity=sparsity, ridge=ridge).fit(X, y)
+        for solver in ("admm", "certified")
+    )
     check_state(admm, X)
     assert -1e-9 <= admm.duality_gap_ <= 1e-9
     assert admm.objective_ == pytest.approx(certified.objective_, rel=2e-9, abs=1e-12)
@@ -137,7 +162,9 @@ def test_extremes_of_the_iterations(solver, without, sparsity):
         S = np.zeros_like(S)
     else:
         X, S = X[:, :1], S[:1, :1]
-    ours, certified = (model_of(nu, S, sparsity=sparsity, solver=name).fit(X, y) for name in (solver, "certified"))
+    ours, certified = (
+        model_of(nu, S, sparsity=sparsity, solver=name).fit(X, y) for name in (solver, "certified")
+    )
     check_state(ours, X)
     assert ours.objective_ == pytest.approx(certified.objective_, rel=1e-9 if solver == "admm" else 1e-4)
     np.testing.assert_array_equal(ours.covariate_labels_, certified.covariate_labels_)
@@ -169,7 +196,9 @@ def test_many_classes(solver, c):
 
 
 def test_admm_cut_short_says_so():
-    with pytest.warns(ConvergenceWarning, match=r"before convergence; the largest relative duality gap is .* with tol=1e-06"):
+    with pytest.warns(
+        ConvergenceWarning, match=r"before convergence; the largest relative duality gap is .* with tol=1e-06"
+    ):
         model, X, _, _ = fitted(PLAIN[1], solver="admm", max_iter=3)
     assert model.duality_gap_ > 1e-6
     assert model.objective_ >= PLAIN[1]["objective"]
@@ -190,8 +219,12 @@ def test_the_paper_takes_clusters_from_its_flags(kind, nu):
         model = model_of(nu, S, solver="paper").fit(X, y)
     np.testing.assert_array_equal(model.covariate_labels_, ref.canonical(theirs.labels))
     for group in range(model.n_clusters_):
-        mean = theirs.B[:, theirs.labels == theirs.labels[np.argmax(model.covariate_labels_ == group)]].mean(axis=1)
-        np.testing.assert_allclose(model.coef_[:, np.argmax(model.covariate_labels_ == group)], mean - mean.mean(), atol=2e-4)
+        mean = theirs.B[:, theirs.labels == theirs.labels[np.argmax(model.covariate_labels_ == group)]].mean(
+            axis=1
+        )
+        np.testing.assert_allclose(
+            model.coef_[:, np.argmax(model.covariate_labels_ == group)], mean - mean.mean(), atol=2e-4
+        )
     assert model.objective_ == pytest.approx(objective_of(model, X, y, S, nu), rel=1e-12)
 
 
@@ -210,11 +243,18 @@ def synthetic(seed, d=40, n=40):
 @pytest.mark.slow_except(1)
 @pytest.mark.parametrize("seed", range(2))
 def test_the_papers_own_setting_finds_its_groups(seed):
-    """ridge=0, its stopping rule, its flags and sigma by accuracy: without any of them another clustering is chosen."""
+    """ridge=0, its stopping rule, its flags and sigma by accuracy: without any of them another clustering is
+    chosen.
+    """
     X, y, S, groups = synthetic(seed)
     with pytest.warns(UserWarning, match="optimum may not exist"):
-        model = ConvexCovariateClustering(40 * 2.0 ** (-0.2 * np.arange(130)), similarity=S, ridge=0, solver="paper",
-                                          selection="evidence-accuracy").fit(X, y)  # fmt: skip
+        model = ConvexCovariateClustering(
+            40 * 2.0 ** (-0.2 * np.arange(130)),
+            similarity=S,
+            ridge=0,
+            solver="paper",
+            selection="evidence-accuracy",
+        ).fit(X, y)
     np.testing.assert_array_equal(model.covariate_labels_, ref.canonical(groups))
 
 
@@ -234,7 +274,13 @@ def test_a_path_without_ridge_on_separable_classes_ends_quietly(seed):
 @pytest.mark.slow_except(1)
 @pytest.mark.parametrize(
     ("kind", "c", "weights", "relax"),
-    [("dense", 3, "uniform", 1.0), ("chain", 2, "uniform", 1.0), ("flat", 2, "S", 1.0), ("chain", 3, "S", 1.7), ("knn", 4, "S", 1.7)],
+    [
+        ("dense", 3, "uniform", 1.0),
+        ("chain", 2, "uniform", 1.0),
+        ("flat", 2, "S", 1.0),
+        ("chain", 3, "S", 1.7),
+        ("knn", 4, "S", 1.7),
+    ],
 )
 def test_one_vector_per_edge_goes_the_papers_way(monkeypatch, kind, c, weights, relax):
     monkeypatch.setattr(first_order, "_NEWTON_STEPS", 40)
@@ -260,11 +306,15 @@ def test_one_vector_per_edge_goes_the_papers_way(monkeypatch, kind, c, weights, 
 
 def tightly(look, start, **more):
     """L-BFGS as far as it goes."""
-    return minimize(look, start, **more, options={"gtol": 1e-11, "ftol": 1e-16, "maxiter": 5000, "maxcor": 30})
+    return minimize(
+        look, start, **more, options={"gtol": 1e-11, "ftol": 1e-16, "maxiter": 5000, "maxcor": 30}
+    )
 
 
 @pytest.mark.slow_except(1)
-@pytest.mark.parametrize(("kind", "c", "nu"), [("dense", 3, 0.3), ("chain", 2, 1.0), ("blocks", 3, 0.5), ("knn", 4, 0.3)])
+@pytest.mark.parametrize(
+    ("kind", "c", "nu"), [("dense", 3, 0.3), ("chain", 2, 1.0), ("blocks", 3, 0.5), ("knn", 4, 0.3)]
+)
 def test_the_iteration_of_the_paper_equals_the_reference(monkeypatch, kind, c, nu):
     X, y, S = ref.recipe(kind, 6, 40, c, 1)
     theirs = ref_paper.paper_admm(X, y, S, nu, 0.1, inner_tol=1e-10)
@@ -286,7 +336,10 @@ def test_the_warm_start_equals_the_reference(monkeypatch):
     paper, warm = PaperAdmm(10000), None
     for nu in (1.0, 0.5, 0.45):
         subproblem, theta, dual = problem(X, y, S, nu, 0.1)
-        found, warm = paper.solve(subproblem, theta, dual), ref_paper.paper_admm(X, y, S, nu, 0.1, inner_tol=1e-10, start=warm)
+        found, warm = (
+            paper.solve(subproblem, theta, dual),
+            ref_paper.paper_admm(X, y, S, nu, 0.1, inner_tol=1e-10, start=warm),
+        )
         assert found.n_iter == warm.n_iter
         np.testing.assert_allclose(in_classes(subproblem, found.theta), warm.B, rtol=0, atol=1e-6)
 
@@ -307,7 +360,8 @@ def test_the_papers_solver_on_frozen_instances(stored):
     check_state(model, X)
     assert model.n_iter_ >= 11
     assert model.duality_gap_ >= -1e-9
-    # gamma: 1e-4 as asked of the copies of the group lasso; else the accuracy of the paper's own stopping rule
+    # gamma: 1e-4 as asked of the copies of the group lasso; else the accuracy of the paper's own stopping
+    # rule
     assert model.objective_ == pytest.approx(stored["objective"], rel=1e-4)
     assert model.objective_ == pytest.approx(objective_of(model, X, y, S, stored["nu"]), rel=1e-12)
     if stored["gamma"] > 0:
@@ -339,7 +393,9 @@ def test_without_a_ridge(solver):
 @pytest.mark.parametrize("sparsity", [0.0, 1.5])
 def test_no_ridge_is_the_limit_of_small_ones(seed, solver, sparsity):
     X, y, S = ref.recipe("dense", 6, 80, 3, seed)
-    model = ConvexCovariateClustering(1.0, similarity=S, ridge=0, sparsity=sparsity, solver=solver, tol=1e-7).fit(X, y)
+    model = ConvexCovariateClustering(
+        1.0, similarity=S, ridge=0, sparsity=sparsity, solver=solver, tol=1e-7
+    ).fit(X, y)
     reference = ref.reference_solution(X, y, S, 1.0, 0.0, sparsity)
     assert model.objective_ == pytest.approx(reference.objective, rel=1e-7)
     assert model.duality_gap_ <= 1e-7
@@ -357,7 +413,10 @@ def test_classes_that_sums_tell_apart(solver, nu):
     with warnings.catch_warnings(record=True) as heard:
         warnings.simplefilter("always")
         model = ConvexCovariateClustering(nu, similarity=S, ridge=0, solver=solver, max_iter=300).fit(X, y)
-    assert any("ridge=0" in str(warning.message) and "optimum may not exist" in str(warning.message) for warning in heard)
+    assert any(
+        "ridge=0" in str(warning.message) and "optimum may not exist" in str(warning.message)
+        for warning in heard
+    )
     assert {warning.category for warning in heard} <= {UserWarning, ConvergenceWarning}
     check_state(model, X)
     assert np.isfinite([model.objective_, model.duality_gap_, *model.coef_.ravel(), *model.intercept_]).all()
@@ -423,7 +482,9 @@ def test_points_of_a_path(solver, sparsity):
 
 
 def counts(seed=0, n=90, d=40, c=3):
-    """A table like counts of words: one cell in nine is other than zero; the classes use some groups of columns more."""
+    """A table like counts of words: one cell in nine is other than zero; the classes use some groups of
+    columns more.
+    """
     rng = np.random.default_rng(seed)
     y = np.arange(n) % c
     rate = np.where((np.arange(d) * 8 // d)[None, :] % c == y[:, None], 0.3, 0.05)
@@ -443,7 +504,9 @@ def test_sparse_tables_equal_dense_ones(form, similarity, solver):
     X, y = counts()
     S = ref.recipe("knn", X.shape[1], 10, 2, 0)[2] if similarity == "given" else similarity
     table = SPARSE[form](X)
-    dense, ours = (ConvexCovariateClustering(0.5, similarity=S, solver=solver).fit(rows, y) for rows in (X, table))
+    dense, ours = (
+        ConvexCovariateClustering(0.5, similarity=S, solver=solver).fit(rows, y) for rows in (X, table)
+    )
     assert 1 < dense.n_clusters_ < X.shape[1]
     check_state(ours, X)
     np.testing.assert_array_equal(ours.covariate_labels_, dense.covariate_labels_)
@@ -466,7 +529,9 @@ def test_sparse_tables_equal_dense_ones(form, similarity, solver):
 def test_a_path_of_a_sparse_table(selection):
     X, y = counts()
     path = np.geomspace(20, 0.02, 8)
-    dense, ours = (ConvexCovariateClustering(path, selection=selection).fit(rows, y) for rows in (X, sparse.csr_array(X)))
+    dense, ours = (
+        ConvexCovariateClustering(path, selection=selection).fit(rows, y) for rows in (X, sparse.csr_array(X))
+    )
     np.testing.assert_array_equal(ours.covariate_labels_, dense.covariate_labels_)
     np.testing.assert_allclose(ours.coef_, dense.coef_, rtol=0, atol=1e-9)
     assert ours.sigma_ == dense.sigma_
@@ -480,8 +545,15 @@ def test_a_path_of_a_sparse_table(selection):
 @pytest.mark.slow
 def test_sparse_tables_of_other_numbers():
     X, y = counts()
-    for table in (sparse.csr_array(X.astype(np.float32)), sparse.csr_array(X.astype(np.int64)), sparse.csr_matrix(X)):
-        assert_same_bits(ConvexCovariateClustering(0.5).fit(table, y), ConvexCovariateClustering(0.5).fit(sparse.csr_array(X), y))
+    for table in (
+        sparse.csr_array(X.astype(np.float32)),
+        sparse.csr_array(X.astype(np.int64)),
+        sparse.csr_matrix(X),
+    ):
+        assert_same_bits(
+            ConvexCovariateClustering(0.5).fit(table, y),
+            ConvexCovariateClustering(0.5).fit(sparse.csr_array(X), y),
+        )
     half = sparse.csr_array((X / 3).astype(np.float32))
     ours, dense = (ConvexCovariateClustering(0.5).fit(rows, y) for rows in (half, half.toarray()))
     np.testing.assert_array_equal(ours.covariate_labels_, dense.covariate_labels_)
@@ -508,7 +580,10 @@ def test_sparse_tables_stay_as_they_are():
 
 def test_sparse_tables_have_no_vectors_for_knn():
     X, y = counts()
-    with pytest.raises(ValueError, match=r"similarity='knn' takes columns as vectors and needs a dense X.*similarity='correlation'"):
+    with pytest.raises(
+        ValueError,
+        match=r"similarity='knn' takes columns as vectors and needs a dense X.*similarity='correlation'",
+    ):
         ConvexCovariateClustering(1.0, similarity="knn").fit(sparse.csr_array(X), y)
     hole = sparse.csr_array(np.where(X > 2, np.nan, X))
     with pytest.raises(ValueError, match="NaN"):
@@ -518,7 +593,10 @@ def test_sparse_tables_have_no_vectors_for_knn():
 @pytest.mark.parametrize("sparsity", [0.5, 3.0])
 def test_sparsity_on_a_sparse_table(sparsity):
     X, y = counts()
-    dense, ours = (ConvexCovariateClustering(0.5, sparsity=sparsity, tol=1e-12).fit(rows, y) for rows in (X, sparse.csr_array(X)))
+    dense, ours = (
+        ConvexCovariateClustering(0.5, sparsity=sparsity, tol=1e-12).fit(rows, y)
+        for rows in (X, sparse.csr_array(X))
+    )
     assert not dense.coef_.all()
     np.testing.assert_array_equal(ours.coef_ == 0, dense.coef_ == 0)
     np.testing.assert_allclose(ours.coef_, dense.coef_, rtol=0, atol=1e-6)
@@ -544,7 +622,9 @@ def test_the_same_bits_on_more_threads(monkeypatch, solver):
     models = []
     for n_threads in (1, 2, 3):
         blocks.clear()
-        models.append(ConvexCovariateClustering([4.0, 1.0], similarity=S, solver=solver, n_threads=n_threads).fit(X, y))
+        models.append(
+            ConvexCovariateClustering([4.0, 1.0], similarity=S, solver=solver, n_threads=n_threads).fit(X, y)
+        )
         assert {one.n_threads for one in blocks} == {threads.effective_n_threads(n_threads)}
         assert max(one.blocks for one in blocks) > (8 if solver == "admm" else 0)
     for model in models[1:]:

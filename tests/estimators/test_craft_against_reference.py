@@ -1,4 +1,6 @@
-"""CRAFT equals its reference implementation in NumPy: J to 1e-9, labels and masks exactly, for every selection and model."""
+"""CRAFT equals its reference implementation in NumPy: J to 1e-9, labels and masks exactly, for every
+selection and model.
+"""
 
 from __future__ import annotations
 
@@ -18,16 +20,31 @@ MODELS = ("likelihood", "paper", "paper-relative", "paper-fixed")
 
 def fit_both(table, labels, weight=None, seed=0, **parameters):
     """(CRAFT, reference) from the same start labels."""
-    names = {"fraction": "feature_fraction", "prior_variance": "feature_variance", "price": "cluster_price", "cap": "max_clusters"}
+    names = {
+        "fraction": "feature_fraction",
+        "prior_variance": "feature_variance",
+        "price": "cluster_price",
+        "cap": "max_clusters",
+    }
     parameters = {"selection": "fixed", **parameters}
     ours = CRAFT(
-        numeric="raw", init=labels, random_state=seed, n_threads=1, **{names.get(name, name): value for name, value in parameters.items()}
+        numeric="raw",
+        init=labels,
+        random_state=seed,
+        n_threads=1,
+        **{names.get(name, name): value for name, value in parameters.items()},
     )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         ours.fit(table, sample_weight=weight)
     theirs = ref.fit(
-        table.numeric, table.codes, [len(levels) for levels in table.levels], labels, weight=weight, seed=seed, **parameters
+        table.numeric,
+        table.codes,
+        [len(levels) for levels in table.levels],
+        labels,
+        weight=weight,
+        seed=seed,
+        **parameters,
     )
     return ours, theirs
 
@@ -66,7 +83,13 @@ def test_thresholds_shared_and_absolute(model, seed):
     table = random_table(4000 + seed)
     labels = np.random.default_rng(seed).integers(0, 3, len(table))
     for threshold in (0.6, ("absolute", 0.6)):
-        parameters = {"numeric_threshold": threshold, "categorical_threshold": 0.2, "price": 8.0, "model": model, "max_iter": 30}
+        parameters = {
+            "numeric_threshold": threshold,
+            "categorical_threshold": 0.2,
+            "price": 8.0,
+            "model": model,
+            "max_iter": 30,
+        }
         ours, theirs = fit_both(table, labels, selection="threshold", seed=seed, **parameters)
         assert_same(ours, theirs, table)
 
@@ -108,7 +131,9 @@ def test_price_terms(fraction):
 
 @pytest.mark.parametrize(("m", "rho"), [(0.3, None), (0.3, 0.1), (0.5, 0.2), (0.8, None)])
 def test_price_of_the_papers_lambda(m, rho):
-    """lambda + F_0 for every feature left out + F_1 for every feature selected is Lambda + F_Delta per selected feature."""
+    """lambda + F_0 for every feature left out + F_1 for every feature selected is Lambda + F_Delta per
+    selected feature.
+    """
     D, (f_0, f_1, f_delta) = 9, ref.price_terms(m, rho)
     price = cluster_price(7.0, D, feature_fraction=m, feature_variance=rho)
     for q in range(D + 1):

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from craftc import CRAFT, MixedTable
-from craftc.craft.merge_split import common_parts
+from craftc.craft.search.merges import common_parts
 from craftc.datasets import load_heart, make_mixed
 from tests.common import examples, random_table
 from tests.reference import automatic_search as ref_search
@@ -18,7 +18,12 @@ from tests.reference import automatic_search as ref_search
 def structured(seed, n=120):
     """A mixed table with holes and some clusters in it."""
     rng = np.random.default_rng(seed)
-    K, p, q, idle = int(rng.integers(2, 5)), int(rng.integers(0, 5)), int(rng.integers(1, 5)), int(rng.integers(0, 3))
+    K, p, q, idle = (
+        int(rng.integers(2, 5)),
+        int(rng.integers(0, 5)),
+        int(rng.integers(1, 5)),
+        int(rng.integers(0, 3)),
+    )
     made = make_mixed(n, K, p, q, idle, n_own=min(3, p + q), missing=0.08, random_state=seed)
     return MixedTable.from_data(made.data, categorical=made.categorical)
 
@@ -27,9 +32,13 @@ def fit_both(table, starts, weight=None, **parameters):
     """(CRAFT, reference) from the same start partitions."""
     names = {"fraction": "feature_fraction", "k_max": "max_clusters"}
     options = {names.get(name, name): value for name, value in parameters.items()}
-    ours = CRAFT(init=starts, background="table", covariance="diagonal", numeric="raw", n_threads=1, **options)
+    ours = CRAFT(
+        init=starts, background="table", covariance="diagonal", numeric="raw", n_threads=1, **options
+    )
     ours.fit(table, sample_weight=weight)
-    theirs = ref_search.fit(table.numeric, table.codes, [len(v) for v in table.levels], starts, weight=weight, **parameters)
+    theirs = ref_search.fit(
+        table.numeric, table.codes, [len(v) for v in table.levels], starts, weight=weight, **parameters
+    )
     return ours, theirs
 
 
@@ -74,7 +83,9 @@ def test_the_reference_agrees_on_a_target_number_and_the_path(wish):
     assert_same(ours, theirs, table)
     assert ours.n_clusters_ == wish
     assert [step.n_clusters for step in ours.merge_path_] == [step[0] for step in theirs.merge_path]
-    np.testing.assert_allclose([step.objective for step in ours.merge_path_], [step[1] for step in theirs.merge_path], rtol=1e-9)
+    np.testing.assert_allclose(
+        [step.objective for step in ours.merge_path_], [step[1] for step in theirs.merge_path], rtol=1e-9
+    )
 
 
 @pytest.mark.parametrize("kind", ["numeric", "categorical", "mixed"])
@@ -82,7 +93,11 @@ def test_the_reference_agrees_on_a_target_number_and_the_path(wish):
 def test_noise_is_one_cluster(seed, kind):
     rng = np.random.default_rng(seed)
     numbers, letters = rng.normal(size=(300, 12)), rng.integers(0, 5, (300, 12)).astype(float)
-    X = {"numeric": numbers, "categorical": letters, "mixed": np.concatenate([numbers[:, :6], letters[:, :6]], axis=1)}[kind]
+    X = {
+        "numeric": numbers,
+        "categorical": letters,
+        "mixed": np.concatenate([numbers[:, :6], letters[:, :6]], axis=1),
+    }[kind]
     categorical = {"numeric": [], "categorical": range(12), "mixed": range(6, 12)}[kind]
     model = CRAFT(categorical=list(categorical), random_state=seed).fit(X)
     assert model.n_clusters_ == 1
@@ -150,7 +165,9 @@ def test_explain_adds_up_to_the_margin():
     model = CRAFT(n_clusters=3, random_state=0).fit(heart)
     why = model.explain(heart.head(20))
     np.testing.assert_array_equal(why["cluster"], model.predict(heart.head(20)))
-    np.testing.assert_allclose(why.drop(columns=["cluster", "next"]).sum(axis=1), model.margins(heart.head(20)), atol=1e-9)
+    np.testing.assert_allclose(
+        why.drop(columns=["cluster", "next"]).sum(axis=1), model.margins(heart.head(20)), atol=1e-9
+    )
     np.testing.assert_allclose(model.margins(heart), model.margins_, rtol=1e-6)
     assert (model.margins_ >= 0).all()
     means = [model.margins_[model.labels_ == k].mean() for k in range(3)]
@@ -161,7 +178,9 @@ def test_explain_adds_up_to_the_margin():
 def test_numeric_columns_in_parts_are_reported_as_one():
     rng = np.random.default_rng(0)
     group = np.repeat([0, 1], 300)
-    paid = np.where(rng.random(600) < np.where(group == 0, 0.8, 0.3), 0.0, np.exp(rng.normal(size=600) + group))
+    paid = np.where(
+        rng.random(600) < np.where(group == 0, 0.8, 0.3), 0.0, np.exp(rng.normal(size=600) + group)
+    )
     other = rng.normal(size=600) + 4 * group
     frame = pd.DataFrame({"paid": paid, "other": other, "third": rng.normal(size=600) - 3 * group})
     model = CRAFT(random_state=0).fit(frame)
@@ -183,7 +202,13 @@ def test_few_rows_and_constant_tables_are_one_cluster():
 def test_suspicious_tables_are_told():
     rng = np.random.default_rng(0)
     a = rng.integers(0, 3, 400)
-    frame = pd.DataFrame({"a": pd.Categorical(a), "again": pd.Categorical(np.array(["u", "v", "w"])[a]), "x": rng.normal(size=400)})
+    frame = pd.DataFrame(
+        {
+            "a": pd.Categorical(a),
+            "again": pd.Categorical(np.array(["u", "v", "w"])[a]),
+            "x": rng.normal(size=400),
+        }
+    )
     with pytest.warns(UserWarning, match="'a' and 'again' are near-duplicates"):
         CRAFT(random_state=0).fit(frame)
     made = rng.normal(size=(1000, 2)) @ rng.normal(size=(2, 30)) + 0.7 * rng.normal(size=(1000, 30))

@@ -130,11 +130,16 @@ def test_it_says_when_it_did_not_converge():
     from sklearn.exceptions import ConvergenceWarning
 
     with pytest.warns(ConvergenceWarning, match="raise max_iter"):
-        CRAFT(6, cluster_price=0.0, selection="fixed", max_iter=1, n_init=1, random_state=0).fit(load_heart().data)
+        CRAFT(6, cluster_price=0.0, selection="fixed", max_iter=1, n_init=1, random_state=0).fit(
+            load_heart().data
+        )
 
 
 def test_a_refused_fit_leaves_a_fitted_estimator_as_it_was():
-    small, wide = pd.DataFrame({"a": [1.0, 2.0, 4.0] * 9, "b": list("xyzzxxyzy") * 3}), np.random.default_rng(0).normal(size=(27, 4))
+    small, wide = (
+        pd.DataFrame({"a": [1.0, 2.0, 4.0] * 9, "b": list("xyzzxxyzy") * 3}),
+        np.random.default_rng(0).normal(size=(27, 4)),
+    )
     model = CRAFT(random_state=0, n_init=1).fit(small)
     before = {name: repr(value) for name, value in vars(model).items() if not name.startswith("_")}
     for weight in (-np.ones(27), np.ones(5), np.full(27, 1e300)):

@@ -1,4 +1,6 @@
-"""Covariances of CRAFT: what they find, what they leave alone, and that everything a fitted model says agrees with them."""
+"""Covariances of CRAFT: what they find, what they leave alone, and that everything a fitted model says agrees
+with them.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,7 @@ from sklearn.metrics import adjusted_rand_score
 import craftc
 from craftc import CRAFT, MixedTable, load_model, save_model
 from craftc._common import threads as parallel
-from craftc.craft import covariance_search
+from craftc.craft.search import covariances as covariance_search
 from tests.common import examples, random_table
 from tests.estimators.covariance_cases import clusters_of, slanted, table_of
 
@@ -45,7 +47,10 @@ def test_clusters_with_covariances_are_found_whole(p, K):
     assert found.n_clusters_ == K
     assert adjusted_rand_score(truth, found.labels_) > 0.95
     assert found.objective_ < diagonal.objective_
-    assert all(set(range(p)) <= {*one.columns.tolist(), *range(p, p + 2)} and len(one.columns) >= p - 1 for one in found.covariances_)
+    assert all(
+        set(range(p)) <= {*one.columns.tolist(), *range(p, p + 2)} and len(one.columns) >= p - 1
+        for one in found.covariances_
+    )
 
 
 @pytest.mark.parametrize("rho", [0.3, 0.6, 0.9])
@@ -61,7 +66,9 @@ def test_one_slanted_cloud_is_one_cluster(rho):
 
 @pytest.mark.parametrize("p", [2, 6])
 def test_round_clusters_stay(p):
-    """A covariance of two round clusters together is shorter than the two, but there is a valley between them."""
+    """A covariance of two round clusters together is shorter than the two, but there is a valley between
+    them.
+    """
     rng = np.random.default_rng([5, p])
     truth = rng.choice(4, 600)
     X = rng.normal(0, 5, (4, p))[truth] + rng.normal(size=(600, p))
@@ -113,7 +120,9 @@ def test_the_matrix_is_that_of_the_rows():
     for k, (columns, matrix) in enumerate(model.covariances_):
         rows = X[model.labels_ == k][:, columns]
         scatter = (rows - rows.mean(axis=0)).T @ (rows - rows.mean(axis=0))
-        np.testing.assert_allclose(matrix, (scatter + np.diag(variance[columns])) / (len(rows) + 1), rtol=1e-8, atol=1e-12)
+        np.testing.assert_allclose(
+            matrix, (scatter + np.diag(variance[columns])) / (len(rows) + 1), rtol=1e-8, atol=1e-12
+        )
 
 
 def test_columns_of_the_input_are_named():
@@ -121,9 +130,15 @@ def test_columns_of_the_input_are_named():
     X, _ = slanted(3, n=600, K=1, p=3, q=0, noise=0)
     rng = np.random.default_rng(0)
     paid = np.where(rng.random(600) < 0.4, 0.0, np.exp(rng.normal(size=600)))
-    frame = pd.DataFrame({"kind": pd.Categorical(np.arange(600) % 3), "a": X[:, 0], "paid": paid, "b": X[:, 1], "c": X[:, 2]})
+    frame = pd.DataFrame(
+        {"kind": pd.Categorical(np.arange(600) % 3), "a": X[:, 0], "paid": paid, "b": X[:, 1], "c": X[:, 2]}
+    )
     (one,) = fit(frame).covariances_
-    assert [frame.columns[d] for d in one.columns] == ["a", "b", "c"]  # of "paid" only the cells above 0 are numbers
+    assert [frame.columns[d] for d in one.columns] == [
+        "a",
+        "b",
+        "c",
+    ]  # of "paid" only the cells above 0 are numbers
 
 
 # ---- one model ----
@@ -157,7 +172,9 @@ def test_costs_of_rows_are_densities():
     model = fit(X, numeric="raw")
     (one,) = model.covariances_
     density = multivariate_normal(model.centers_[0][one.columns], one.matrix).logpdf(X)
-    np.testing.assert_allclose(model.transform(X)[:, 0], -density - 1.5 * np.log(2 * np.pi), rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(
+        model.transform(X)[:, 0], -density - 1.5 * np.log(2 * np.pi), rtol=1e-9, atol=1e-9
+    )
 
 
 def test_contributions_sum_to_the_margin(model_and_rows):
@@ -167,7 +184,10 @@ def test_contributions_sum_to_the_margin(model_and_rows):
     for given_rows in (X, rows):
         parts = model.explain(given_rows)
         np.testing.assert_allclose(
-            parts.drop(columns=["cluster", "next"]).sum(axis=1), model.margins(given_rows), rtol=1e-9, atol=1e-9
+            parts.drop(columns=["cluster", "next"]).sum(axis=1),
+            model.margins(given_rows),
+            rtol=1e-9,
+            atol=1e-9,
         )
     missing = np.isnan(rows)
     names = [name for name in parts.columns if name not in ("cluster", "next", "size")]
@@ -184,7 +204,9 @@ def test_contributions_are_conditional():
     only_first[:, 1:] = np.nan
     sign = np.where(model.explain(X)["cluster"] == model.explain(only_first)["cluster"], 1.0, -1.0)
     first = next(iter(model.explain(X).columns[3:]))
-    np.testing.assert_allclose(model.explain(X)[first], sign * model.explain(only_first)[first], rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(
+        model.explain(X)[first], sign * model.explain(only_first)[first], rtol=1e-9, atol=1e-9
+    )
 
 
 def test_paths_and_merges_are_consistent(model_and_rows):
@@ -306,7 +328,8 @@ def test_the_same_bits_on_any_number_of_threads(monkeypatch, seed):
     X, _ = slanted(seed, n=3000, K=3, p=4, q=1)
     weight = np.random.default_rng(seed).integers(1, 4, 3000).astype(float) if seed % 2 else None
     one, two, three = (
-        CRAFT(n_init=2, random_state=0, categorical=[5], n_threads=n).fit(X, sample_weight=weight) for n in (1, 2, 3)
+        CRAFT(n_init=2, random_state=0, categorical=[5], n_threads=n).fit(X, sample_weight=weight)
+        for n in (1, 2, 3)
     )
     assert any(cov is not None for cov in one.covariances_)
     for other in (two, three):
@@ -368,7 +391,10 @@ def test_columns_that_others_determine_are_left_out(dtype):
     assert np.isfinite(model.transform(Y)).all()
     for one in model.covariances_:
         assert one is None or (4 not in one.columns or 0 not in one.columns)
-        assert one is None or np.linalg.cond(one.matrix / np.sqrt(np.outer(np.diag(one.matrix), np.diag(one.matrix)))) < 1e9
+        assert (
+            one is None
+            or np.linalg.cond(one.matrix / np.sqrt(np.outer(np.diag(one.matrix), np.diag(one.matrix)))) < 1e9
+        )
     notes = " ".join(model.summary().attrs["notes"])
     assert "determine" in notes
     assert "x4" in notes
@@ -432,13 +458,22 @@ def test_a_table_with_missing_cells_uses_its_complete_columns():
 
 
 @pytest.mark.parametrize(
-    "parameters", [{"model": "paper"}, {"cluster_price": 20.0}, {"selection": "free"}, {"selection": "fixed"}, {"selection": "global"}]
+    "parameters",
+    [
+        {"model": "paper"},
+        {"cluster_price": 20.0},
+        {"selection": "free"},
+        {"selection": "fixed"},
+        {"selection": "global"},
+    ],
 )
 def test_other_modes_have_the_diagonal_form(parameters):
     X, _ = slanted(2, n=120, K=2, p=3, q=0)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        plain, auto = (CRAFT(covariance=c, random_state=0, n_init=2, **parameters).fit(X) for c in ("diagonal", "auto"))
+        plain, auto = (
+            CRAFT(covariance=c, random_state=0, n_init=2, **parameters).fit(X) for c in ("diagonal", "auto")
+        )
     np.testing.assert_array_equal(plain.labels_, auto.labels_)
     assert auto.covariances_ == [None] * auto.n_clusters_
     with pytest.warns(UserWarning, match="covariance='full'"):

@@ -34,7 +34,9 @@ def test_blocks_and_costs_of_a_partition(seed, form):
     assert blocks_of(clusters) == [block.tolist() for block in expected.block]
     np.testing.assert_array_equal(clusters.mask.astype(bool), expected.mask)
     np.testing.assert_allclose(clusters.costs, expected.cost, rtol=1e-9, atol=1e-8)
-    np.testing.assert_allclose(clusters.row_costs(table_of(X, q)), covariance.distances(t, expected), rtol=1e-7, atol=1e-8)
+    np.testing.assert_allclose(
+        clusters.row_costs(table_of(X, q)), covariance.distances(t, expected), rtol=1e-7, atol=1e-8
+    )
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -50,7 +52,9 @@ def test_a_row_with_missing_cells_costs_the_marginal(seed):
     cells = np.where(t.present, t.Z, np.nan)
     found = clusters.row_costs(table_of(sparse))
     np.testing.assert_allclose(found, covariance.distances(t, expected, cells), rtol=1e-7, atol=1e-8)
-    np.testing.assert_allclose(found[0], -np.log(clusters.moments.sizes / len(X)))  # nothing observed: the sizes alone
+    np.testing.assert_allclose(
+        found[0], -np.log(clusters.moments.sizes / len(X))
+    )  # nothing observed: the sizes alone
 
 
 @pytest.mark.parametrize("weighted", [False, True])
@@ -73,7 +77,9 @@ def test_the_last_step(seed, weighted):
 
 
 def test_the_reference_costs_are_a_density():
-    """The cost of a block is minus the logarithm of a normal density with the prior's share, which no other parameters lower."""
+    """The cost of a block is minus the logarithm of a normal density with the prior's share, which no other
+    parameters lower.
+    """
     X, labels = slanted(1, n=90, K=1, p=3, q=0, noise=0)
     t = problem_of(X, 0)
     columns = np.arange(3)
@@ -81,7 +87,10 @@ def test_the_reference_costs_are_a_density():
     best = covariance.block_cost(t, t.rows, columns)
     rng = np.random.default_rng(0)
     for _ in range(20):
-        other_mean, root = mean + 0.05 * rng.normal(size=3), np.linalg.cholesky(sigma) @ (np.eye(3) + 0.05 * rng.normal(size=(3, 3)))
+        other_mean, root = (
+            mean + 0.05 * rng.normal(size=3),
+            np.linalg.cholesky(sigma) @ (np.eye(3) + 0.05 * rng.normal(size=(3, 3))),
+        )
         other = root @ root.T
         inverse = np.linalg.inv(other)
         own = sum(covariance.marginal(z, other_mean, other) for z in t.Z)

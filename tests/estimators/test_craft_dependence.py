@@ -13,8 +13,8 @@ from craftc import CRAFT, MixedTable, load_model, save_model
 from craftc.craft import dependence
 from craftc.craft.background import Background
 from craftc.craft.dependence import ColumnLinks, column_links, dependence_sentence
-from craftc.craft.fitting import FitConfig
 from craftc.craft.parameters import ModelSpec
+from craftc.craft.search.config import FitConfig
 from craftc.datasets import load_heart, make_mixed
 from craftc.table.moments import Moments, integer_grid
 from tests.common import random_table
@@ -38,8 +38,19 @@ def dependent(seed, n=150, p=4, q=4, missing=0.1):
 
 def config_of(table, weight=None, factor=1.0, seed=0):
     counts = np.empty(0, np.int64) if weight is None else np.asarray(weight, np.int64)
-    whole = Moments.of_partition(integer_grid(table, counts), 1.0, table, counts, np.zeros(len(table), np.int32), 1)
-    return FitConfig(table, counts, Background(whole), ModelSpec(price=None, selection="priced", price_factor=factor), 100, 10, seed, 1)
+    whole = Moments.of_partition(
+        integer_grid(table, counts), 1.0, table, counts, np.zeros(len(table), np.int32), 1
+    )
+    return FitConfig(
+        table,
+        counts,
+        Background(whole),
+        ModelSpec(price=None, selection="priced", price_factor=factor),
+        100,
+        10,
+        seed,
+        1,
+    )
 
 
 def of_table(table, weight=None, factor=1.0, source=None):
@@ -72,7 +83,9 @@ def test_the_reference_agrees_with_weights_a_price_and_parts():
     weight = np.random.default_rng(0).integers(0, 2, 150) * 2
     weight[0] = 2
     h = 2.5 * 0.5 * math.log(weight.sum())
-    theirs = reference.links(table.numeric, table.codes.astype(int), list(table.n_levels), h, source=source, weight=weight)
+    theirs = reference.links(
+        table.numeric, table.codes.astype(int), list(table.n_levels), h, source=source, weight=weight
+    )
     check(of_table(table, weight, 2.5, source), *theirs, source)
 
 
@@ -82,7 +95,9 @@ def test_weights_equal_repeated_rows():
     repeated = of_table(table.take(np.repeat(np.arange(150), weight)))
     assert of_table(table, weight) == repeated
     heavy = of_table(table, weight * 2**20, 2.0**-20)  # 2^28 in all: rounded to 2^24
-    assert [link[:2] for link in heavy.pairs] == [link[:2] for link in of_table(table, weight * 2**10, 2.0**-10).pairs]
+    assert [link[:2] for link in heavy.pairs] == [
+        link[:2] for link in of_table(table, weight * 2**10, 2.0**-10).pairs
+    ]
 
 
 @pytest.mark.parametrize("factor", [0.2, 1.0, 3.0])
@@ -97,9 +112,13 @@ def test_the_reference_agrees_on_a_sample(monkeypatch, factor):
     some = table.take(drawn[0])
     # the sample's numbers in the units of the whole table
     background = config.background
-    monkeypatch.setattr(reference, "scores", lambda x, w: np.rint((x - background.centre) * background.scale * 256) / 256)
+    monkeypatch.setattr(
+        reference, "scores", lambda x, w: np.rint((x - background.centre) * background.scale * 256) / 256
+    )
     h = factor * 0.5 * math.log(2000)
-    check(ours, *reference.links(some.numeric, some.codes.astype(int), list(some.n_levels), h, of_weight=2000.0))
+    check(
+        ours, *reference.links(some.numeric, some.codes.astype(int), list(some.n_levels), h, of_weight=2000.0)
+    )
 
 
 def test_independent_columns_have_no_links_even_in_a_sample():
@@ -131,10 +150,14 @@ def test_groups_have_a_ratio_below_one_and_one_cloud_above():
 def test_links_are_named_by_input_columns_and_kept_in_a_file(tmp_path):
     rng = np.random.default_rng(1)
     paid = np.where(rng.random(600) < 0.4, 0.0, np.exp(rng.normal(size=600)))
-    frame = pd.DataFrame({"other": rng.normal(size=600), "paid": paid, "again": paid * np.exp(0.5 * rng.normal(size=600))})
+    frame = pd.DataFrame(
+        {"other": rng.normal(size=600), "paid": paid, "again": paid * np.exp(0.5 * rng.normal(size=600))}
+    )
     frame["kind"] = pd.Categorical(np.where(paid > 0, "some", "none"))
     model = CRAFT(random_state=0).fit(frame)
-    assert [set(link[:2]) for link in model.column_links_[:1]] == [{"paid", "again"}]  # the indicators and the ranks, summed
+    assert [set(link[:2]) for link in model.column_links_[:1]] == [
+        {"paid", "again"}
+    ]  # the indicators and the ranks, summed
     assert all(a != b for a, b, _ in model.column_links_)
     attrs = model.summary().attrs
     assert attrs["column_links"] == model.column_links_
@@ -166,7 +189,9 @@ def test_where_clusters_save_nothing():
     linked = CRAFT(1, random_state=0).fit(pair)
     assert linked.dependence_ratio_ == math.inf
     assert [link[:2] for link in linked.column_links_] == [("x0", "x1")]
-    assert dependence_sentence(linked).startswith("Columns depend on each other, but clusters save nothing: links between columns save ")
+    assert dependence_sentence(linked).startswith(
+        "Columns depend on each other, but clusters save nothing: links between columns save "
+    )
     priced = CRAFT(cluster_price=5.0, random_state=0).fit(pair)
     assert (priced.column_links_, math.isnan(priced.dependence_ratio_)) == ([], True)
 
@@ -196,7 +221,9 @@ def test_a_wide_table_is_represented_by_the_columns_that_clusters_select():
     config = config_of(MixedTable.from_data(X))
     tracemalloc.start()
     links = column_links(config, np.arange(3000), gains)
-    assert tracemalloc.get_traced_memory()[1] < 8 * 3000**2  # one square matrix of all columns would take as much
+    assert (
+        tracemalloc.get_traced_memory()[1] < 8 * 3000**2
+    )  # one square matrix of all columns would take as much
     tracemalloc.stop()
     pairs = {(a, b) for a, b, _ in links.pairs}
     assert (1, 2) in pairs

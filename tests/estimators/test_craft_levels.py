@@ -7,13 +7,15 @@ import pytest
 
 from craftc import CRAFT, MixedTable, load_model, save_model
 from craftc._common.merge_path import MergePath
-from craftc.craft.path_clusters import CarriedSums
+from craftc.craft.rows.path_sums import CarriedSums
 from craftc.datasets import load_heart
 from craftc.table.moments import Moments
 
 
 def mixed(seed, n=240):
-    """A table with missing cells, a column with a spike, a skewed column and one of few values: every kind of encoding."""
+    """A table with missing cells, a column with a spike, a skewed column and one of few values: every kind of
+    encoding.
+    """
     rng = np.random.default_rng(seed)
     group = np.arange(n) % 4
     X = {
@@ -60,7 +62,9 @@ def test_every_step_is_a_fitted_model(X, parameters, weighted, tmp_path):
         assert at.n_clusters == at.n_clusters_ == k
         assert at.objective_ == pytest.approx(step.objective, rel=1e-12)
         np.testing.assert_array_equal(at.labels_, step.labels)
-        assert [(later.n_clusters, later.objective) for later in at.merge_path_] == path[-len(at.merge_path_) :]
+        assert [(later.n_clusters, later.objective) for later in at.merge_path_] == path[
+            -len(at.merge_path_) :
+        ]
         # the sums in original units are those of the labels
         counts = np.ones(n, np.int64) if weight is None else weight.astype(np.int64)
         grid = model._moments_original_units.grid
@@ -84,7 +88,9 @@ def test_margins_and_rows_need_the_rows():
         at.representatives()
     with_rows = model.at(3, heart)
     np.testing.assert_array_equal(with_rows.margins_, at.margins(heart).astype(np.float32))
-    assert [rows.tolist() for rows in with_rows.representatives()] == [rows.tolist() for rows in at.representatives(3, heart)]
+    assert [rows.tolist() for rows in with_rows.representatives()] == [
+        rows.tolist() for rows in at.representatives(3, heart)
+    ]
     assert hasattr(model, "margins_")
     assert model.n_clusters == 5
     assert model.n_clusters_ == 5
@@ -145,7 +151,9 @@ def test_merged_pairs_and_heirs():
 
 def test_heirs_follow_the_rows():
     before = np.array([0] * 5 + [1] * 5 + [2] * 5 + [3] * 5, np.int32)
-    after = np.array([0] * 5 + [1] * 5 + [0] * 5 + [1] * 3 + [2] * 2, np.int32)  # 0 and 2 are one; most rows of 3 went to 1
+    after = np.array(
+        [0] * 5 + [1] * 5 + [0] * 5 + [1] * 3 + [2] * 2, np.int32
+    )  # 0 and 2 are one; most rows of 3 went to 1
     path = MergePath(before, 4, 10.0)
     path.append(3, 11.0, before, after, (0, 2))
     assert path[1].heirs.tolist() == [0, 1, 0, 2]
@@ -162,7 +170,10 @@ def test_carried_sums():
     def add(group, other):
         group += other
 
-    steps = [(np.array([0, 1, 0, 2], np.int32), None), (np.array([1, 0, 0], np.int32), np.array([[1, 2, 3], [4, 5, 6]]))]
+    steps = [
+        (np.array([0, 1, 0, 2], np.int32), None),
+        (np.array([1, 0, 0], np.int32), np.array([[1, 2, 3], [4, 5, 6]])),
+    ]
     sums, expected, groups = CarriedSums(first, add), [first], first
     for place, given in steps:
         carried = np.zeros((place.max() + 1, 3), np.int64)

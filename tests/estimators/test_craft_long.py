@@ -1,4 +1,6 @@
-"""CRAFT on long tables: the price factor, the sample, the end of the passes, and the suggested number of clusters."""
+"""CRAFT on long tables: the price factor, the sample, the end of the passes, and the suggested number of
+clusters.
+"""
 
 from __future__ import annotations
 
@@ -11,13 +13,13 @@ from sklearn.metrics import adjusted_rand_score
 
 from craftc import CRAFT, MixedTable, load_model, save_model
 from craftc._common.merge_path import suggested_n_clusters
-from craftc.craft import fitting
 from craftc.craft.background import Background
 from craftc.craft.clusters import Clusters
-from craftc.craft.fitting import FitConfig
-from craftc.craft.merge_split import MergeSplitSearch
 from craftc.craft.parameters import ModelSpec
-from craftc.craft.row_store import LocalRows
+from craftc.craft.rows.local import LocalRows
+from craftc.craft.search import config as fitting
+from craftc.craft.search.config import FitConfig
+from craftc.craft.search.merges import MergeSplitSearch
 from craftc.datasets import load_heart, make_mixed
 from craftc.table.moments import Moments, integer_grid
 from craftc.table.numeric_encoding import NumericEncoding
@@ -49,30 +51,44 @@ def test_weights_count_as_rows_in_the_price_factor():
 
 
 @pytest.mark.parametrize(
-    "parameters", [{"cluster_price": 30.0}, {"cluster_price": "farthest-first", "n_clusters": 4}, {"model": "paper", "n_clusters": 4}]
+    "parameters",
+    [
+        {"cluster_price": 30.0},
+        {"cluster_price": "farthest-first", "n_clusters": 4},
+        {"model": "paper", "n_clusters": 4},
+    ],
 )
 def test_prices_in_nats_are_not_multiplied(parameters):
     table, _ = mixed(2500)
     auto = CRAFT(random_state=0, n_init=1, **parameters).fit(table)
     assert auto.price_factor_ == 1.0
     if "farthest-first" in parameters.values():
-        assert auto.objective_ == CRAFT(random_state=0, n_init=1, price_factor=1.0, **parameters).fit(table).objective_
+        assert (
+            auto.objective_
+            == CRAFT(random_state=0, n_init=1, price_factor=1.0, **parameters).fit(table).objective_
+        )
 
 
 def test_slices_of_a_dependent_table_do_not_grow_with_the_rows():
     rng = np.random.default_rng(0)
     factor = rng.normal(size=(12_000, 1))
     X = factor + 0.7 * rng.normal(size=(12_000, 8))
-    few, many = (CRAFT(covariance="diagonal", random_state=0, n_init=2).fit(X[:n]).n_clusters_ for n in (1200, 12_000))
+    few, many = (
+        CRAFT(covariance="diagonal", random_state=0, n_init=2).fit(X[:n]).n_clusters_ for n in (1200, 12_000)
+    )
     assert many <= few + 1
-    assert CRAFT(covariance="diagonal", random_state=0, n_init=2, price_factor=1).fit(X).n_clusters_ > many + 1
+    assert (
+        CRAFT(covariance="diagonal", random_state=0, n_init=2, price_factor=1).fit(X).n_clusters_ > many + 1
+    )
 
 
 # ---- tables above 16 384 rows ----
 
 
 def test_a_small_cluster_of_a_long_table_is_found_on_the_sample():
-    """100 of 40 000 rows, .25 %: 41 rows of the sample, at the price of the whole table 28 parameters of 217 nats each."""
+    """100 of 40 000 rows, .25 %: 41 rows of the sample, at the price of the whole table 28 parameters of 217
+    nats each.
+    """
     n, small = 40_000, 100
     table, target = mixed(n, 5, n_own=6, shift=4.5, proportions=[(1 - small / n) / 4] * 4 + [small / n])
     model = CRAFT(random_state=0).fit(table)
@@ -87,7 +103,7 @@ def test_a_small_cluster_of_a_long_table_is_found_on_the_sample():
 def small_is_large(monkeypatch):
     """Tables above 500 rows are treated as those above 16 384."""
     monkeypatch.setattr(fitting, "LARGE", 500)
-    monkeypatch.setattr("craftc.craft.automatic.LARGE", 500)
+    monkeypatch.setattr("craftc.craft.search.automatic.LARGE", 500)
 
 
 def test_passes_end_before_their_tail(small_is_large, monkeypatch):
@@ -103,18 +119,29 @@ def test_passes_end_before_their_tail(small_is_large, monkeypatch):
     assert again.objective_ <= short.objective_
     # labels, sums and the objective belong together although the last pass moved rows
     moments = short._moments
-    whole = Moments.of_partition(moments.grid, 1.0, table, np.empty(0, np.int64), short.labels_, short.n_clusters_)
+    whole = Moments.of_partition(
+        moments.grid, 1.0, table, np.empty(0, np.int64), short.labels_, short.n_clusters_
+    )
     np.testing.assert_array_equal(whole.groups, moments.groups)
     mask = short._clusters.diagonal_mask
-    assert Clusters(whole, Background(whole.total()), short._spec, mask).objective == short.objective_ == short.objective_path_[-1]
+    assert (
+        Clusters(whole, Background(whole.total()), short._spec, mask).objective
+        == short.objective_
+        == short.objective_path_[-1]
+    )
 
 
 @pytest.mark.parametrize("n_threads", [1, 3])
 def test_a_pass_that_lowers_the_objective_by_little_is_the_last(monkeypatch, n_threads):
     table, target = mixed(800, 4, shift=1.5)
     none = np.empty(0, np.int64)
-    background = Background(Moments.of_partition(integer_grid(table, none), 1.0, table, none, np.zeros(800, np.int32), 1))
-    search = MergeSplitSearch(FitConfig(table, none, background, ModelSpec(price=None, selection="free"), 100, 10, 0, n_threads), n_threads)
+    background = Background(
+        Moments.of_partition(integer_grid(table, none), 1.0, table, none, np.zeros(800, np.int32), 1)
+    )
+    search = MergeSplitSearch(
+        FitConfig(table, none, background, ModelSpec(price=None, selection="free"), 100, 10, 0, n_threads),
+        n_threads,
+    )
     start = np.where(np.arange(800) % 2, target, np.arange(800) % 5).astype(np.int32)
     one_by_one, objectives = search.partition(start.copy()), []
     while not one_by_one.converged:
@@ -170,7 +197,9 @@ def test_same_bits_on_any_number_of_threads(small_is_large, monkeypatch, n_threa
 
 @pytest.mark.slow
 def test_more_clusters_than_are_allowed():
-    """120 separate groups: as many clusters as `max_clusters` allows, in buffers whose last vector of clusters is not full."""
+    """120 separate groups: as many clusters as `max_clusters` allows, in buffers whose last vector of
+    clusters is not full.
+    """
     rng = np.random.default_rng(0)
     target = np.arange(12_000) % 120
     X = rng.uniform(-500.0, 500.0, size=(120, 4))[target] + rng.normal(size=(12_000, 4))
@@ -191,7 +220,10 @@ def test_more_clusters_than_are_allowed():
     [
         ([(4, 0.0), (3, 9.0), (2, 11.0), (1, 100.0)], 3),
         ([(4, 0.0), (3, 9.0), (2, 10.0), (1, 100.0)], 2),
-        ([(4, 5.0), (3, 0.0), (2, 50.0), (1, 100.0)], 3),  # given n_clusters=4: the best of the path has fewer
+        (
+            [(4, 5.0), (3, 0.0), (2, 50.0), (1, 100.0)],
+            3,
+        ),  # given n_clusters=4: the best of the path has fewer
         ([(3, 120.0), (2, 110.0), (1, 100.0)], 1),
         ([(1, 100.0)], 1),
     ],
@@ -205,7 +237,9 @@ def test_the_suggestion_of_a_fit(tmp_path):
     model = CRAFT(n_clusters=6, random_state=0).fit(heart)
     path = [(step.n_clusters, step.objective) for step in model.merge_path_]
     least, one = min(objective for _, objective in path), path[-1][1]
-    assert model.suggested_n_clusters_ == min(k for k, objective in path if one - objective >= 0.9 * (one - least))
+    assert model.suggested_n_clusters_ == min(
+        k for k, objective in path if one - objective >= 0.9 * (one - least)
+    )
     np.testing.assert_array_equal(model.cut("suggested"), model.cut(model.suggested_n_clusters_))
     assert model.summary().attrs["suggested_n_clusters"] == model.suggested_n_clusters_
     save_model(model, tmp_path / "m")
@@ -220,12 +254,16 @@ def test_the_suggestion_of_a_fit(tmp_path):
 
 
 def test_merge_path_of_a_long_table_with_covariances(monkeypatch):
-    """It is merged without passes: every cluster of a step is a union of clusters of the step before, numbered by first appearance."""
-    monkeypatch.setattr("craftc.craft.covariance_search.LARGE", 500)
+    """It is merged without passes: every cluster of a step is a union of clusters of the step before,
+    numbered by first appearance.
+    """
+    monkeypatch.setattr("craftc.craft.search.covariances.LARGE", 500)
     rng = np.random.default_rng(0)
     target = rng.integers(0, 4, 1500)
     slant = np.linalg.cholesky(0.8 * np.ones((4, 4)) + 0.2 * np.eye(4))
-    model = CRAFT(random_state=0, n_init=2).fit(6.0 * rng.normal(size=(4, 4))[target] + rng.normal(size=(1500, 4)) @ slant.T)
+    model = CRAFT(random_state=0, n_init=2).fit(
+        6.0 * rng.normal(size=(4, 4))[target] + rng.normal(size=(1500, 4)) @ slant.T
+    )
     assert model.n_clusters_ == 4
     assert any(covariance is not None for covariance in model.covariances_)
     assert [step.n_clusters for step in model.merge_path_] == [4, 3, 2, 1]
@@ -260,7 +298,7 @@ def test_rows_of_a_split_in_bits(monkeypatch):
     leaving, expected = cluster.leavers(sides), labels.copy()
     expected[np.flatnonzero(labels == 2)[sides == 1]] = 7
     np.testing.assert_array_equal(rows.moved(labels.copy(), leaving, 7), expected)
-    monkeypatch.setattr("craftc.craft.row_store._LONG", 100)
+    monkeypatch.setattr("craftc.craft.rows.local._LONG", 100)
     packed = cluster.leavers(sides)
     assert packed.bits.nbytes == (len(cluster) + 7) // 8
     np.testing.assert_array_equal(rows.moved(labels.copy(), packed, 7), expected)
@@ -269,7 +307,7 @@ def test_rows_of_a_split_in_bits(monkeypatch):
 def test_bits_of_a_split_change_no_result(monkeypatch):
     table, _ = mixed(4000, 6)
     before = CRAFT(random_state=0, n_init=2).fit(table)
-    monkeypatch.setattr("craftc.craft.row_store._LONG", 10)
+    monkeypatch.setattr("craftc.craft.rows.local._LONG", 10)
     after = CRAFT(random_state=0, n_init=2).fit(table)
     assert before.objective_ == after.objective_
     np.testing.assert_array_equal(before.labels_, after.labels_)
@@ -280,7 +318,12 @@ def test_bits_of_a_split_change_no_result(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "parameters", [{}, {"covariance": "diagonal", "background": "table"}, {"cluster_price": "farthest-first", "n_clusters": 3}]
+    "parameters",
+    [
+        {},
+        {"covariance": "diagonal", "background": "table"},
+        {"cluster_price": "farthest-first", "n_clusters": 3},
+    ],
 )
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_columns_that_do_not_change_stay_in_the_block_of_the_table(monkeypatch, dtype, parameters):
@@ -293,8 +336,10 @@ def test_columns_that_do_not_change_stay_in_the_block_of_the_table(monkeypatch, 
     table, weight = MixedTable.from_data(X.astype(dtype), categorical=[6]), rng.integers(0, 3, 600)
     before, models = table.numeric.copy(), []
     for long in (600, 0):
-        monkeypatch.setattr("craftc.craft.row_store._LONG", long)
-        models.append(CRAFT(random_state=0, n_init=3, n_threads=2, **parameters).fit(table, sample_weight=weight))
+        monkeypatch.setattr("craftc.craft.rows.local._LONG", long)
+        models.append(
+            CRAFT(random_state=0, n_init=3, n_threads=2, **parameters).fit(table, sample_weight=weight)
+        )
     model, copied = models
     for name in ("labels_", "feature_gains_", "centers_", "variances_", "margins_", "feature_mask_"):
         np.testing.assert_array_equal(getattr(model, name), getattr(copied, name))

@@ -1,4 +1,6 @@
-"""CRAFT with the pooled background: its result against the reference implementation, and the properties of its objective."""
+"""CRAFT with the pooled background: its result against the reference implementation, and the properties of
+its objective.
+"""
 
 from __future__ import annotations
 
@@ -66,7 +68,10 @@ def test_objective_of_equal_labels_is_never_above_that_of_the_table(seed):
     table = random_table(seed, n=100, p=3, q=3)
     start = np.random.default_rng(seed).integers(0, 4, 100)
     for n_clusters in (1, 3):
-        both = [CRAFT(n_clusters, background=b, init=[start], numeric="raw").fit(table) for b in ("pooled", "table")]
+        both = [
+            CRAFT(n_clusters, background=b, init=[start], numeric="raw").fit(table)
+            for b in ("pooled", "table")
+        ]
         if n_clusters == 1:
             assert both[0].objective_ == pytest.approx(both[1].objective_, rel=1e-12)
         t, stats = reference_of(both[1], table)
@@ -79,7 +84,9 @@ def test_figures_of_the_paper():
         model = CRAFT(categorical=bunch.categorical, random_state=0).fit(bunch.data)
         assert model.n_clusters_ == 3
         assert ari(bunch.target, model.labels_) == 1.0
-        assert model.feature_mask_.mean() < 0.4  # every cluster selects about a third of the columns, not all of them
+        assert (
+            model.feature_mask_.mean() < 0.4
+        )  # every cluster selects about a third of the columns, not all of them
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
@@ -97,7 +104,9 @@ def test_same_bits_for_any_number_of_threads(dtype):
 def test_order_of_rows_columns_and_levels_does_not_matter(seed):
     table = random_table(seed, n=150, p=3, q=3)
     rng = np.random.default_rng(seed)
-    X = np.column_stack([table.numeric.astype(float), np.where(table.codes < table.n_levels, table.codes, np.nan)])
+    X = np.column_stack(
+        [table.numeric.astype(float), np.where(table.codes < table.n_levels, table.codes, np.nan)]
+    )
     start = rng.integers(0, 5, 150)
     model = CRAFT(categorical=[3, 4, 5], init=[start], numeric="raw", n_threads=1).fit(X)
     rows = rng.permutation(150)
@@ -129,7 +138,9 @@ def test_contributions_sum_to_the_margin_and_name_the_distributions():
     np.testing.assert_allclose(frame.iloc[:, 2:].sum(axis=1), model.margins_, rtol=1e-5)
     assert len(frame.attrs["distribution"]) == model.n_clusters_
     summary = model.summary()
-    assert set(summary["distribution"]) <= {"own"}  # of two clusters both have their own distribution where one selects
+    assert set(summary["distribution"]) <= {
+        "own"
+    }  # of two clusters both have their own distribution where one selects
     for k, row in enumerate(frame.attrs["distribution"]):
         own = {feature for feature, whose in row.items() if whose == "own"}
         assert set(summary.loc[summary["cluster"] == k, "feature"]) <= own
@@ -175,7 +186,9 @@ def test_a_column_of_one_category_and_read_only_input():
     assert CRAFT(random_state=0).fit(frame).feature_mask_[:, 0].sum() == 0
     X = rng.normal(size=(80, 8))[::2, ::2]
     X.flags.writeable = False
-    np.testing.assert_array_equal(CRAFT(random_state=0).fit(X).labels_, CRAFT(random_state=0).fit(X.copy()).labels_)
+    np.testing.assert_array_equal(
+        CRAFT(random_state=0).fit(X).labels_, CRAFT(random_state=0).fit(X.copy()).labels_
+    )
 
 
 def test_more_clusters_than_the_room_of_a_search():

@@ -22,7 +22,9 @@ def groups(seed=0, n=300):
     chance = np.array([[0.8, 0.1, 0.1], [0.1, 0.8, 0.1], [0.2, 0.2, 0.6]])
     a = np.array([rng.choice(3, p=chance[z]) for z in target])
     b = (rng.random(n) < np.array([0.1, 0.5, 0.9])[target]).astype(int)
-    frame = pd.DataFrame({"x": X[:, 0], "a": pd.Categorical.from_codes(a, ["u", "v", "w"]), "y": X[:, 1], "b": b.astype(bool)})
+    frame = pd.DataFrame(
+        {"x": X[:, 0], "a": pd.Categorical.from_codes(a, ["u", "v", "w"]), "y": X[:, 1], "b": b.astype(bool)}
+    )
     return frame, target
 
 
@@ -49,7 +51,9 @@ SETTINGS = {
 def test_densities_of_mixed_rows_sum_to_one(setting):
     frame, _ = groups()
     model = CRAFT(numeric="raw", random_state=0, **SETTINGS[setting]).fit(frame)
-    assert np.exp(model.score_samples(grid(frame, X_GRID, Y_GRID))).sum() * STEP == pytest.approx(1.0, abs=1e-3)
+    assert np.exp(model.score_samples(grid(frame, X_GRID, Y_GRID))).sum() * STEP == pytest.approx(
+        1.0, abs=1e-3
+    )
 
 
 @pytest.mark.parametrize("setting", ["automatic", "numeric price"])
@@ -69,26 +73,46 @@ def test_a_missing_cell_is_integrated_out():
     whole = grid(frame, [-1.0, 0.5, 6.0], Y_GRID)
     density = np.exp(model.score_samples(whole))
     step = Y_GRID[1] - Y_GRID[0]
-    for keys, hidden, weight in ((["x", "a", "b"], ["y"], step), (["x", "y", "b"], ["a"], 1.0), (["x", "b"], ["a", "y"], step)):
+    for keys, hidden, weight in (
+        (["x", "a", "b"], ["y"], step),
+        (["x", "y", "b"], ["a"], 1.0),
+        (["x", "b"], ["a", "y"], step),
+    ):
         marginal = whole.assign(p=density * weight).groupby(keys, observed=True)["p"].sum().reset_index()
         rows = marginal.drop(columns="p").assign(**dict.fromkeys(hidden, np.nan))[list(frame.columns)]
         rows["a"] = rows["a"].astype(frame["a"].dtype)
         np.testing.assert_allclose(np.exp(model.score_samples(rows)), marginal["p"], rtol=1e-6)
-    nothing = pd.DataFrame({"x": [np.nan], "a": pd.Categorical([None], ["u", "v", "w"]), "y": [np.nan], "b": pd.array([None], "boolean")})
+    nothing = pd.DataFrame(
+        {
+            "x": [np.nan],
+            "a": pd.Categorical([None], ["u", "v", "w"]),
+            "y": [np.nan],
+            "b": pd.array([None], "boolean"),
+        }
+    )
     assert model.score_samples(nothing)[0] == pytest.approx(0.0, abs=1e-12)
 
 
 def test_the_density_is_the_mixture_by_hand():
     X = groups()[0][["x", "y"]].to_numpy()
     model = CRAFT(numeric="raw", background="table", covariance="diagonal", random_state=0).fit(X)
-    own = [[stats.norm(m, np.sqrt(v)) for m, v in zip(*row, strict=True)] for row in zip(model.centers_, model.variances_, strict=True)]
+    own = [
+        [stats.norm(m, np.sqrt(v)) for m, v in zip(*row, strict=True)]
+        for row in zip(model.centers_, model.variances_, strict=True)
+    ]
     every = [stats.norm(x.mean(), x.std()) for x in X.T]
     parts = [
-        size / 300 * np.prod([(own[k][d] if model.feature_mask_[k, d] else every[d]).pdf(X[:, d]) for d in range(2)], axis=0)
+        size
+        / 300
+        * np.prod(
+            [(own[k][d] if model.feature_mask_[k, d] else every[d]).pdf(X[:, d]) for d in range(2)], axis=0
+        )
         for k, size in enumerate(model.cluster_sizes_)
     ]
     np.testing.assert_allclose(model.score_samples(X), np.log(np.sum(parts, axis=0)), rtol=1e-8)
-    np.testing.assert_allclose(model.predict_proba(X), np.transpose(parts / np.sum(parts, axis=0)), rtol=1e-7, atol=1e-12)
+    np.testing.assert_allclose(
+        model.predict_proba(X), np.transpose(parts / np.sum(parts, axis=0)), rtol=1e-7, atol=1e-12
+    )
 
 
 def test_units_change_the_density_and_not_the_probabilities():
@@ -102,7 +126,9 @@ def test_a_column_that_is_constant_counts_nothing():
     frame, target = groups()
     model = CRAFT(numeric="raw", init=target).fit(frame)
     more = frame.assign(same=3.0, one=pd.Categorical(["p"] * len(frame)))
-    np.testing.assert_array_equal(CRAFT(numeric="raw", init=target).fit(more).score_samples(more), model.score_samples(frame))
+    np.testing.assert_array_equal(
+        CRAFT(numeric="raw", init=target).fit(more).score_samples(more), model.score_samples(frame)
+    )
 
 
 def test_frequent_values_have_probabilities_and_the_others_a_density():
@@ -112,10 +138,15 @@ def test_frequent_values_have_probabilities_and_the_others_a_density():
     few = rng.integers(0, 4, 400) * (1 + target)
     X = np.column_stack([x, few])
     model = CRAFT(init=target).fit(X)
-    assert [text for _, text in model._encoding.describe()] == ["value 0 set apart (42 %), rest as numbers", "6 values: categories"]
+    assert [text for _, text in model._encoding.describe()] == [
+        "value 0 set apart (42 %), rest as numbers",
+        "6 values: categories",
+    ]
     values, line = np.unique(few), np.linspace(-15.0, 30.0, 4501) + 1e-7
     at_zero = np.exp(model.score_samples(np.column_stack([np.zeros(len(values)), values]))).sum()
-    others = np.exp(model.score_samples(np.array(list(itertools.product(line, values))))).sum() * (line[1] - line[0])
+    others = np.exp(model.score_samples(np.array(list(itertools.product(line, values))))).sum() * (
+        line[1] - line[0]
+    )
     assert at_zero == pytest.approx(0.42, abs=0.02)
     assert at_zero + others == pytest.approx(1.0, abs=1e-3)
 
@@ -149,7 +180,9 @@ def test_a_row_has_its_density_whatever_rows_are_scored_with_it():
     model = CRAFT(3, random_state=0).fit(heart)
     for name in ("score_samples", "predict_proba", "margins"):
         method = getattr(model, name)
-        np.testing.assert_array_equal(np.concatenate([method(heart.iloc[[i]]) for i in range(9)]), method(heart)[:9])
+        np.testing.assert_array_equal(
+            np.concatenate([method(heart.iloc[[i]]) for i in range(9)]), method(heart)[:9]
+        )
 
 
 def test_an_extreme_row_has_a_finite_density():

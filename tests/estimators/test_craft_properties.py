@@ -52,7 +52,13 @@ def test_the_objective_never_rises(seed, selection, fraction, price, missing, dt
     table = random_table(seed, missing=missing, dtype=dtype)
     price += price_terms(fraction)[0] * table.shape[1]  # Lambda = lambda + D F_0: an empty cluster never pays
     model = CRAFT(
-        cluster_price=price, numeric="raw", selection=selection, feature_fraction=fraction, n_init=2, random_state=seed, max_clusters=12
+        cluster_price=price,
+        numeric="raw",
+        selection=selection,
+        feature_fraction=fraction,
+        n_init=2,
+        random_state=seed,
+        max_clusters=12,
     ).fit(table)
     path = model.objective_path_
     assert (np.diff(path) <= 1e-9 * np.maximum(1.0, np.abs(path[:-1]))).all()
@@ -73,9 +79,9 @@ def test_the_same_bits_on_any_number_of_threads(always_parallel, seed, model):
     weight = np.random.default_rng(seed).random(5000)
     fits = [
         quiet_fit(
-            CRAFT(None, cluster_price=30.0, selection="fixed", numeric="raw", model=model, n_init=2, max_iter=8).set_params(
-                random_state=seed, n_threads=n_threads
-            ),
+            CRAFT(
+                None, cluster_price=30.0, selection="fixed", numeric="raw", model=model, n_init=2, max_iter=8
+            ).set_params(random_state=seed, n_threads=n_threads),
             table,
             weight if seed % 2 else None,
         )
@@ -101,7 +107,8 @@ def test_the_same_bits_on_every_instruction_set_and_block_size():
         "h = hashlib.sha256()\n"
         "for seed in range(5):\n"
         "    t = random_table(seed, n=1500)\n"
-        "    m = CRAFT(cluster_price=5.0, selection='fixed', numeric='raw', n_init=2, max_clusters=12, random_state=seed,\n"
+        "    m = CRAFT(cluster_price=5.0, selection='fixed', numeric='raw', n_init=2, max_clusters=12, "
+        "random_state=seed,\n"
         "              max_iter=100, n_threads=3).fit(t)\n"
         "    for a in (m.labels_, m.objective_path_, m.feature_gains_, m.transform(t)):\n"
         "        h.update(np.ascontiguousarray(a).tobytes())\n"
@@ -110,7 +117,14 @@ def test_the_same_bits_on_every_instruction_set_and_block_size():
     digests = set()
     for level, block in (("baseline", "1024"), ("v3", "8"), ("v4", "100"), ("v4", "1024"), ("v4", "100000")):
         environment = {**os.environ, "CRAFTC_SIMD": level, "CRAFTC_BLOCK": block, "PYTHONPATH": str(ROOT)}
-        done = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=True, cwd=ROOT)
+        done = subprocess.run(
+            [sys.executable, "-c", script],
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=True,
+            cwd=ROOT,
+        )
         digests.add(done.stdout.strip())
     assert len(digests) == 1
 
@@ -148,18 +162,24 @@ def test_columns_may_be_shifted_scaled_and_shuffled(seed):
     np.testing.assert_allclose(plain.feature_gains_, scaled.feature_gains_, rtol=1e-6, atol=1e-6)
     recoded = X.copy()
     recoded[:, p:] = 7.0 - recoded[:, p:]
-    np.testing.assert_array_equal(plain.labels_, from_data(recoded, q, init=labels, cluster_price=5.0).labels_)
+    np.testing.assert_array_equal(
+        plain.labels_, from_data(recoded, q, init=labels, cluster_price=5.0).labels_
+    )
     order = rng.permutation(80)
     shuffled = from_data(X[order], q, init=labels[order], n_clusters=3, cluster_price=0.0)
     straight = from_data(X, q, init=labels, n_clusters=3, cluster_price=0.0)
-    assert shuffled.objective_ == pytest.approx(straight.objective_, rel=1e-13)  # no openings: the order of rows is free
+    assert shuffled.objective_ == pytest.approx(
+        straight.objective_, rel=1e-13
+    )  # no openings: the order of rows is free
 
 
 def test_a_constant_column_changes_nothing():
     heart = load_heart().data
     labels = np.arange(len(heart)) % 3
     plain = CRAFT(init=labels, cluster_price=10.0).fit(heart)
-    constant = CRAFT(init=labels, cluster_price=10.0).fit(heart.assign(always=1.0, same=pd.Categorical(["x"] * len(heart))))
+    constant = CRAFT(init=labels, cluster_price=10.0).fit(
+        heart.assign(always=1.0, same=pd.Categorical(["x"] * len(heart)))
+    )
     np.testing.assert_array_equal(plain.labels_, constant.labels_)
     assert plain.objective_ == constant.objective_
     assert not constant.feature_mask_[:, -2:].any()
@@ -181,13 +201,21 @@ def test_rewarded_features_do_not_open_clusters_for_ever():
     for seed in range(40):
         table = random_table(seed, missing=0.5)
         model = CRAFT(
-            min(5, len(table)), cluster_price=0.0, selection="fixed", feature_fraction=0.9, numeric="raw", n_init=2, random_state=seed
+            min(5, len(table)),
+            cluster_price=0.0,
+            selection="fixed",
+            feature_fraction=0.9,
+            numeric="raw",
+            n_init=2,
+            random_state=seed,
         ).fit(table)
         assert model.n_clusters_ <= 5
 
 
 def test_no_feature_selection_uses_every_column():
-    model = CRAFT(3, feature_fraction=1.0, cluster_price=0.0, selection="fixed", random_state=0).fit(load_heart().data)
+    model = CRAFT(3, feature_fraction=1.0, cluster_price=0.0, selection="fixed", random_state=0).fit(
+        load_heart().data
+    )
     assert model.feature_mask_.all()
 
 
@@ -204,7 +232,12 @@ def test_any_memory_layout(order, dtype):
     X = rng.normal(size=(90, 4)).astype(dtype)
     X[:30] += 4
     expected = CRAFT(n_clusters=2, random_state=0).fit(X)
-    given_X = {"C": X, "F": np.asfortranarray(X), "strided": np.repeat(X, 2, axis=0)[::2], "read-only": X.copy()}[order]
+    given_X = {
+        "C": X,
+        "F": np.asfortranarray(X),
+        "strided": np.repeat(X, 2, axis=0)[::2],
+        "read-only": X.copy(),
+    }[order]
     given_X.flags.writeable = order != "read-only"
     assert_same_bits(CRAFT(n_clusters=2, random_state=0).fit(given_X), expected)
     assert expected.transform(given_X).dtype == dtype
@@ -215,7 +248,9 @@ def test_float32_is_close_to_float64():
     single = heart.copy()
     for name in load_heart().numeric_names:
         single[name] = single[name].astype(np.float32)
-    a = CRAFT(n_clusters=3, random_state=0).fit(heart.astype(dict.fromkeys(load_heart().numeric_names, float)))
+    a = CRAFT(n_clusters=3, random_state=0).fit(
+        heart.astype(dict.fromkeys(load_heart().numeric_names, float))
+    )
     b = CRAFT(n_clusters=3, random_state=0).fit(single)
     np.testing.assert_array_equal(a.labels_, b.labels_)
     assert a.objective_ == pytest.approx(b.objective_, rel=1e-6)
@@ -251,7 +286,9 @@ def test_predict_knows_columns_and_levels_by_name():
     assert model.predict(strange).shape == (3,)
     blank = heart.head(3).copy()
     blank["thal"] = pd.Categorical([None] * 3, categories=["3"])
-    np.testing.assert_array_equal(model.transform(strange), model.transform(blank))  # unseen costs like missing
+    np.testing.assert_array_equal(
+        model.transform(strange), model.transform(blank)
+    )  # unseen costs like missing
     with pytest.raises(ValueError, match="thal"):
         CRAFT(n_clusters=3, random_state=0, unknown="error").fit(heart).predict(strange)
 
@@ -278,7 +315,10 @@ def test_one_fitted_model_serves_many_threads():
 
     def work():
         for _ in range(5):
-            wrong.append(not np.array_equal(model.transform(table), expected) or not np.array_equal(model.predict(table), model.labels_))
+            wrong.append(
+                not np.array_equal(model.transform(table), expected)
+                or not np.array_equal(model.predict(table), model.labels_)
+            )
 
     threads = [threading.Thread(target=work) for _ in range(6)]
     for thread in threads:
@@ -291,15 +331,20 @@ def test_one_fitted_model_serves_many_threads():
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 def test_a_forked_child_does_not_hang():
     script = (
-        "import os, warnings, numpy as np; from craftc import CRAFT; from craftc._common import threads; threads.SMALL_WORK = 0\n"
-        "X = np.random.default_rng(0).normal(size=(3000, 3)); CRAFT(n_clusters=2, n_init=1, n_threads=2).fit(X)\n"
+        "import os, warnings, numpy as np; from craftc import CRAFT; from craftc._common import threads; "
+        "threads.SMALL_WORK = 0\n"
+        "X = np.random.default_rng(0).normal(size=(3000, 3)); CRAFT(n_clusters=2, n_init=1, "
+        "n_threads=2).fit(X)\n"
         "child = os.fork()\n"
         "if child == 0:\n"
-        "    warnings.simplefilter('ignore'); CRAFT(n_clusters=2, n_init=1, n_threads=2).fit(X); os._exit(7)\n"
+        "    warnings.simplefilter('ignore'); CRAFT(n_clusters=2, n_init=1, n_threads=2).fit(X); "
+        "os._exit(7)\n"
         "print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))\n"
     )
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    done = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True, timeout=60, cwd=ROOT)
+    done = subprocess.run(
+        [sys.executable, "-c", script], env=environment, capture_output=True, text=True, timeout=60, cwd=ROOT
+    )
     assert done.stdout.strip() == "7", done.stderr
 
 
@@ -307,7 +352,16 @@ def test_summary_reads_like_the_data():
     heart = load_heart().data
     model = CRAFT(n_clusters=2, random_state=0).fit(heart)
     summary = model.summary()
-    assert list(summary.columns) == ["cluster", "rows", "share", "feature", "gain", "distribution", "in the cluster", "in the whole table"]
+    assert list(summary.columns) == [
+        "cluster",
+        "rows",
+        "share",
+        "feature",
+        "gain",
+        "distribution",
+        "in the cluster",
+        "in the whole table",
+    ]
     assert summary.groupby("cluster")["rows"].first().tolist() == model.cluster_sizes_.tolist()
     for k, part in summary.groupby("cluster"):
         assert (part["gain"].diff().dropna() <= 0).all()
@@ -322,7 +376,9 @@ def test_summary_reads_like_the_data():
 def test_a_table_is_built_once():
     heart = load_heart().data
     table = MixedTable.from_data(heart)
-    assert_same_bits(CRAFT(n_clusters=2, random_state=0).fit(table), CRAFT(n_clusters=2, random_state=0).fit(heart))
+    assert_same_bits(
+        CRAFT(n_clusters=2, random_state=0).fit(table), CRAFT(n_clusters=2, random_state=0).fit(heart)
+    )
 
 
 def test_verbose_prints(capsys):
@@ -336,8 +392,12 @@ def test_the_papers_score_prefers_the_level_that_only_the_cluster_has():
     rows = np.repeat([0, 1], [100, 900])
     own = (rows == 0) * 1.0
     rare = np.r_[np.ones(60), np.zeros(940)]  # in 60 % of the cluster and nowhere else: S KL = 104 nats
-    common = np.r_[np.ones(75), np.zeros(25), np.arange(900) % 2]  # in 75 % of the cluster and half of the others: 11 nats
-    model = CRAFT(2, model="paper", categorical=[0, 1, 2, 3], cluster_price=0.0, feature_fraction=0.75, init=rows)
+    common = np.r_[
+        np.ones(75), np.zeros(25), np.arange(900) % 2
+    ]  # in 75 % of the cluster and half of the others: 11 nats
+    model = CRAFT(
+        2, model="paper", categorical=[0, 1, 2, 3], cluster_price=0.0, feature_fraction=0.75, init=rows
+    )
     model.fit(np.column_stack([own, own, rare, common]))
     assert model.feature_mask_[0].tolist() == [True, True, True, False]
 
@@ -346,21 +406,33 @@ def test_the_papers_numeric_score_is_the_standard_deviation_itself():
     rng = np.random.default_rng(0)
     rows = np.repeat([0, 1], 50)
     X = np.column_stack([rng.normal(50.0 * rows, 1.0), rng.normal(0.0, 0.1, 100)])
-    for model, mask in (("paper", [False, True]), ("paper-fixed", [False, True]), ("paper-relative", [True, False])):
-        assert CRAFT(2, model=model, cluster_price=0.0, init=rows, n_init=1).fit(X).feature_mask_.tolist() == [mask, mask]
+    for model, mask in (
+        ("paper", [False, True]),
+        ("paper-fixed", [False, True]),
+        ("paper-relative", [True, False]),
+    ):
+        assert CRAFT(2, model=model, cluster_price=0.0, init=rows, n_init=1).fit(
+            X
+        ).feature_mask_.tolist() == [mask, mask]
 
 
 def test_starts_of_the_papers_model_are_not_compared_by_its_flat_objective():
     wine = load_wine().data
     for seed in range(3):
         assert CRAFT(model="paper", random_state=seed).fit(wine).n_clusters_ > 1
-        assert CRAFT(3, model="paper", cluster_price="farthest-first", random_state=seed).fit(wine).n_clusters_ > 1
+        assert (
+            CRAFT(3, model="paper", cluster_price="farthest-first", random_state=seed).fit(wine).n_clusters_
+            > 1
+        )
 
 
 def test_the_papers_models_keep_the_columns_unless_asked():
     heart = load_heart().data
     for model in ("paper", "paper-relative", "paper-fixed"):
-        auto, raw, rank = (CRAFT(3, model=model, numeric=numeric, random_state=0).fit(heart) for numeric in ("auto", "raw", "rank"))
+        auto, raw, rank = (
+            CRAFT(3, model=model, numeric=numeric, random_state=0).fit(heart)
+            for numeric in ("auto", "raw", "rank")
+        )
         assert_same_bits(auto, raw)
         assert rank.objective_ != raw.objective_
 
@@ -380,8 +452,14 @@ def test_an_absolute_threshold_is_in_the_squared_units_of_the_columns(unit):
     ("parameters", "message"),
     [
         ({"feature_fraction": 0.3}, "feature_fraction=0.3 .use selection='fixed'"),
-        ({"feature_variance": 0.1, "selection": "fixed"}, "feature_variance=0.1 .use a number as cluster_price"),
-        ({"categorical_threshold": 0.5, "numeric_threshold": 0.1}, "categorical_threshold=0.5 .*numeric_threshold=0.1 "),
+        (
+            {"feature_variance": 0.1, "selection": "fixed"},
+            "feature_variance=0.1 .use a number as cluster_price",
+        ),
+        (
+            {"categorical_threshold": 0.5, "numeric_threshold": 0.1},
+            "categorical_threshold=0.5 .*numeric_threshold=0.1 ",
+        ),
         ({"cluster_price": 9.0, "selection": "fixed", "price_factor": 2.0}, "price_factor=2.0 "),
         ({"init": "single", "n_init": 3}, "n_init=3 .init determines"),
         ({"init": np.arange(40) % 2, "n_init": 3}, "n_init=3 .init determines"),
@@ -399,7 +477,14 @@ def test_ignored_parameters_warn_once(parameters, message):
     "parameters",
     [
         {"feature_fraction": 0.3, "selection": "fixed"},
-        {"feature_fraction": 0.3, "feature_variance": 0.1, "cluster_price": 9.0, "selection": "free", "max_iter": 50, "n_init": 2},
+        {
+            "feature_fraction": 0.3,
+            "feature_variance": 0.1,
+            "cluster_price": 9.0,
+            "selection": "free",
+            "max_iter": 50,
+            "n_init": 2,
+        },
         {"feature_fraction": 0.3, "model": "paper", "price_factor": 2.0},
         {"price_factor": 2.0},
         {"price_factor": 2.0, "cluster_price": 9.0},
@@ -408,4 +493,6 @@ def test_ignored_parameters_warn_once(parameters, message):
     ],
 )
 def test_parameters_with_an_effect_do_not_warn(parameters):
-    CRAFT(**parameters, random_state=0).fit(np.random.default_rng(0).normal(size=(40, 3)))  # warnings are errors
+    CRAFT(**parameters, random_state=0).fit(
+        np.random.default_rng(0).normal(size=(40, 3))
+    )  # warnings are errors

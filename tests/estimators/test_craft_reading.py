@@ -1,4 +1,6 @@
-"""What a fitted CRAFT answers about its clusters: names, typical and unusual rows, similarity, stability, another table."""
+"""What a fitted CRAFT answers about its clusters: names, typical and unusual rows, similarity, stability,
+another table.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,9 @@ def people():
 
     return pd.DataFrame(
         {
-            "role": level([{"Husband": 0.9, "Single": 0.1}, {"Single": 1.0}, {"Husband": 0.5, "Single": 0.5}]),
+            "role": level(
+                [{"Husband": 0.9, "Single": 0.1}, {"Single": 1.0}, {"Husband": 0.5, "Single": 0.5}]
+            ),
             "work": level([{"office": 0.7, "trade": 0.3}, {"study": 0.95, "trade": 0.05}, {"none": 1.0}]),
             "member": level([{"yes": 0.9, "no": 0.1}, {"no": 0.95, "yes": 0.05}, {"no": 0.9, "yes": 0.1}]),
             "age": rng.normal([40, 21, 71], [6, 2, 5], (320, 3))[np.arange(320), group],
@@ -44,18 +48,33 @@ def test_names(fitted):
 
 
 def test_a_name_does_not_repeat_itself():
-    """A number that a category repeats, a column that another implies, and a column that shares its information are named once."""
+    """A number that a category repeats, a column that another implies, and a column that shares its
+    information are named once.
+    """
     rng = np.random.default_rng(0)
     role = rng.permutation(np.repeat(["Husband", "Wife", "Single"], [150, 60, 190]))
     job = np.where(rng.random(400) < 0.9, np.where(role == "Single", "study", "office"), "trade")
-    table = pd.DataFrame({"role": role, "role_number": pd.Series(role).map({"Husband": 0.0, "Wife": 1.0, "Single": 5.0}), "job": job})
-    table["sex"] = np.where(role == "Husband", "Male", np.where(role == "Wife", "Female", rng.choice(["Male", "Female"], 400)))
+    table = pd.DataFrame(
+        {
+            "role": role,
+            "role_number": pd.Series(role).map({"Husband": 0.0, "Wife": 1.0, "Single": 5.0}),
+            "job": job,
+        }
+    )
+    table["sex"] = np.where(
+        role == "Husband", "Male", np.where(role == "Wife", "Female", rng.choice(["Male", "Female"], 400))
+    )
     with pytest.warns(UserWarning, match="near-duplicates"):
         model = CRAFT(3, numeric="raw", random_state=0).fit(table)
-    names = [model.cluster_names_[model.labels_[np.flatnonzero(role == each)[0]]] for each in ("Husband", "Wife", "Single")]
+    names = [
+        model.cluster_names_[model.labels_[np.flatnonzero(role == each)[0]]]
+        for each in ("Husband", "Wife", "Single")
+    ]
     assert names[0].startswith("Husband")
     assert "Male" not in names[0]
-    assert not any("role_number" in name and ("Husband" in name or "Wife" in name or "Single" in name) for name in names)
+    assert not any(
+        "role_number" in name and ("Husband" in name or "Wife" in name or "Single" in name) for name in names
+    )
 
 
 def test_names_of_one_column():
@@ -92,7 +111,11 @@ def test_importances(fitted):
     assert importances.sum() == pytest.approx(1.0)
     assert importances[list(fitted.feature_names_in_).index("height")] == 0.0
     assert (importances >= 0).all()
-    assert not CRAFT(1, random_state=0).fit(np.random.default_rng(0).normal(size=(40, 2))).feature_importances_.any()
+    assert (
+        not CRAFT(1, random_state=0)
+        .fit(np.random.default_rng(0).normal(size=(40, 2)))
+        .feature_importances_.any()
+    )
 
 
 def test_properties_need_a_fit():
@@ -140,24 +163,32 @@ def test_similarity_is_the_integral():
     X = np.concatenate([rng.normal(0, 1, (300, 1)), rng.normal(4, 0.7, (200, 1))])
     model = CRAFT(2, numeric="raw", random_state=0).fit(X)
     x = np.linspace(-8, 10, 20001)
-    density = np.exp(-0.5 * (x[:, None] - model.centers_[:, 0]) ** 2 / model.variances_[:, 0]) / np.sqrt(2 * np.pi * model.variances_[:, 0])
+    density = np.exp(-0.5 * (x[:, None] - model.centers_[:, 0]) ** 2 / model.variances_[:, 0]) / np.sqrt(
+        2 * np.pi * model.variances_[:, 0]
+    )
     expected = np.sqrt(density[:, 0] * density[:, 1]).sum() * (x[1] - x[0])
     np.testing.assert_allclose(model.similarity(), [[1, expected], [expected, 1]], rtol=1e-6)
 
 
 def test_similarity_of_categories_and_of_covariances():
-    levels = pd.DataFrame({"a": ["x", "y"] * 100 + ["z", "z", "z", "y"] * 50, "b": ["u"] * 180 + ["v"] * 220}, dtype="category")
+    levels = pd.DataFrame(
+        {"a": ["x", "y"] * 100 + ["z", "z", "z", "y"] * 50, "b": ["u"] * 180 + ["v"] * 220}, dtype="category"
+    )
     model = CRAFT(2, random_state=0).fit(levels)
     expected = np.prod([np.sqrt(shares[0] * shares[1]).sum() for shares in model.level_probabilities_])
     np.testing.assert_allclose(model.similarity()[0, 1], expected, rtol=1e-12)
     rng = np.random.default_rng(3)
     one = np.linalg.cholesky([[1, 0.9], [0.9, 1]])
-    X = np.concatenate([rng.normal(size=(300, 2)) @ one.T, rng.normal(size=(300, 2)) @ (one * [[1], [-1]]).T + [9, 0]])
+    X = np.concatenate(
+        [rng.normal(size=(300, 2)) @ one.T, rng.normal(size=(300, 2)) @ (one * [[1], [-1]]).T + [9, 0]]
+    )
     model = CRAFT(2, numeric="raw", random_state=0).fit(X)
     (_, A), (_, B) = model.covariances_
     middle, apart = (A + B) / 2, model.centers_[0] - model.centers_[1]
     det = np.linalg.det
-    expected = np.exp(-apart @ np.linalg.solve(middle, apart) / 8) * np.sqrt(np.sqrt(det(A) * det(B)) / det(middle))
+    expected = np.exp(-apart @ np.linalg.solve(middle, apart) / 8) * np.sqrt(
+        np.sqrt(det(A) * det(B)) / det(middle)
+    )
     np.testing.assert_allclose(model.similarity()[1, 0], expected, rtol=1e-6)
     with pytest.raises(AttributeError, match="no density"):
         CRAFT(2, model="paper", random_state=0).fit(X).similarity()
@@ -205,12 +236,16 @@ def test_stability_takes_the_weights_and_the_columns_of_fit(people):
     np.testing.assert_array_equal(found.overlap.shape, (3, 3))
     assert found.mean.min() > 0.8
     assert counted.n_clusters_ == model.n_clusters_
-    with pytest.raises(ValueError, match=r"weight of 220 in all, these one of 320; pass the sample_weight of fit"):
+    with pytest.raises(
+        ValueError, match=r"weight of 220 in all, these one of 320; pass the sample_weight of fit"
+    ):
         model.stability(table)
 
 
 def test_a_cluster_without_rows_in_a_part_has_no_overlap():
-    found = craftc.craft.stability.Stability(np.array([[0.5, np.nan], [1.0, np.nan]]), np.array([2, 2]), np.empty(0))
+    found = craftc.craft.stability.Stability(
+        np.array([[0.5, np.nan], [1.0, np.nan]]), np.array([2, 2]), np.empty(0)
+    )
     np.testing.assert_array_equal(found.mean, [0.75, np.nan])
     np.testing.assert_array_equal(found.lowest, [0.5, np.nan])
     np.testing.assert_array_equal(found.found, [0.5, np.nan])
@@ -231,14 +266,20 @@ def test_compare_two_quarters(fitted, people):
     assert fewer.now[k] < fewer.then[k]
     share = np.bincount(fitted.labels_[80:], minlength=3) / 240
     np.testing.assert_allclose(fewer.now, share)
-    np.testing.assert_allclose(fewer.cluster_drift, (share * np.log(share / (np.bincount(fitted.labels_) / 320))).sum())
+    np.testing.assert_allclose(
+        fewer.cluster_drift, (share * np.log(share / (np.bincount(fitted.labels_) / 320))).sum()
+    )
     taller = craftc.compare(fitted, people.assign(height=people["height"] + 20.0))
     features = taller.features()
     assert features["feature"][0] == "height"
     assert features["drift"][0] > 1.0
     assert features["drift"][1] < 0.05
     assert list(taller.clusters()["cluster"]) == np.argsort(-fitted.cluster_sizes_).tolist()
-    for changed in (people.assign(work="new"), people.assign(work=None), people.assign(work=people["work"].where(people.index > 160))):
+    for changed in (
+        people.assign(work="new"),
+        people.assign(work=None),
+        people.assign(work=people["work"].where(people.index > 160)),
+    ):
         features = craftc.compare(fitted, changed).features()
         assert features["feature"][0] == "work"
         assert features["drift"][0] > 0.3
@@ -266,5 +307,13 @@ def test_frames_of_the_library_that_was_given():
 
 def test_a_feature_that_is_called_cluster():
     rng = np.random.default_rng(5)
-    X = pd.DataFrame(rng.normal(size=(60, 2)) + 9.0 * np.repeat([[0], [1]], 30, axis=0), columns=["cluster", "b"])
-    assert list(CRAFT(2, random_state=0).fit(X).explain(X).columns) == ["cluster", "next", "size", "cluster (feature)", "b"]
+    X = pd.DataFrame(
+        rng.normal(size=(60, 2)) + 9.0 * np.repeat([[0], [1]], 30, axis=0), columns=["cluster", "b"]
+    )
+    assert list(CRAFT(2, random_state=0).fit(X).explain(X).columns) == [
+        "cluster",
+        "next",
+        "size",
+        "cluster (feature)",
+        "b",
+    ]

@@ -12,12 +12,18 @@ from craftc import CRAFT, MixedTable
 
 N = 60
 GROUP = np.arange(N) % 2
-GOOD = {"size": np.random.default_rng(0).normal(size=N) + 6 * GROUP, "kind": [f"k{g}{i % 3 // 2}" for i, g in enumerate(GROUP)]}
+GOOD = {
+    "size": np.random.default_rng(0).normal(size=N) + 6 * GROUP,
+    "kind": [f"k{g}{i % 3 // 2}" for i, g in enumerate(GROUP)],
+}
 BAD = {
     "key": ([f"K{i}" for i in range(N)], "a different text in every row"),
     "nr": (list(range(5, N + 5)), "row counter"),
     "customer_id": ([7 * i % 61 for i in range(N)], "a different number in every row, and the name of an id"),
-    "when": ([datetime.date(2024, 1, 1 + i % 9) for i in range(N)], "dates, or other values that are neither numbers nor text"),
+    "when": (
+        [datetime.date(2024, 1, 1 + i % 9) for i in range(N)],
+        "dates, or other values that are neither numbers nor text",
+    ),
     "day": ([f"2024-01-0{1 + i % 9}" for i in range(N)], "dates"),
     "nothing": ([None] * N, "no value in any row"),
     "nan": ([float("nan")] * N, "no value in any row"),
@@ -70,7 +76,9 @@ def test_the_others_are_used():
     assert model.feature_names_in_.tolist() == [*GOOD, *USED]
 
 
-@pytest.mark.parametrize(("name", "error"), [("key", ValueError), ("when", TypeError), ("nothing", ValueError)])
+@pytest.mark.parametrize(
+    ("name", "error"), [("key", ValueError), ("when", TypeError), ("nothing", ValueError)]
+)
 def test_an_error_by_default(name, error):
     with pytest.raises(error, match=f"Column {name!r}"):
         craft().fit(columns(name))
@@ -97,7 +105,9 @@ def test_nothing_is_left():
 def test_arrays_and_tables_have_no_columns_to_drop():
     X = np.column_stack([GOOD["size"], np.ones(N)])
     assert craft(unusable="drop").fit(X).n_features_in_ == 2
-    assert craft(unusable="drop").fit(MixedTable.from_data(GOOD)).predict(MixedTable.from_data(GOOD)).shape == (N,)
+    assert craft(unusable="drop").fit(MixedTable.from_data(GOOD)).predict(
+        MixedTable.from_data(GOOD)
+    ).shape == (N,)
 
 
 def test_a_saved_model_accepts_them(tmp_path):

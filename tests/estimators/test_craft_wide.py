@@ -6,8 +6,8 @@ from scipy.stats import chi2_contingency
 from sklearn.metrics import adjusted_rand_score
 
 from craftc import CRAFT
-from craftc.craft import merge_split
-from craftc.craft.split_screening import net_gains
+from craftc.craft.search import merges as merge_split
+from craftc.craft.search.screening import net_gains
 
 
 def wide_table(seed, n=100, n_columns=400, n_own=20, categorical=False):

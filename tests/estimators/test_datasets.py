@@ -15,7 +15,14 @@ from craftc.metrics import contingency, purity
 from tests.reference import craft
 
 ROOT = Path(__file__).resolve().parents[2]
-OWN_COLUMNS = {"2a": (8, 8, 8), "2c": (8, 8, 8), "3a": (12, 12, 13), "3c": (12, 12, 12), "4a": (9, 16, 8), "4c": (9, 16, 8)}
+OWN_COLUMNS = {
+    "2a": (8, 8, 8),
+    "2c": (8, 8, 8),
+    "3a": (12, 12, 13),
+    "3c": (12, 12, 12),
+    "4a": (9, 16, 8),
+    "4c": (9, 16, 8),
+}
 
 
 def original(name):
@@ -95,14 +102,23 @@ def test_subspaces_are_as_printed(layout):
 
 def descend(table, selection, model, **threshold):
     """CRAFT from the true clusters: purity, and the masks found in the order of the classes."""
-    parameters = {"price": 60.0, "fraction": 1 / 3, "cap": 3, "selection": selection, "model": model, **threshold}
+    parameters = {
+        "price": 60.0,
+        "fraction": 1 / 3,
+        "cap": 3,
+        "selection": selection,
+        "model": model,
+        **threshold,
+    }
     fitted = craft.fit(table.numeric, table.codes, table.n_levels, table.target, **parameters)
     matrix, _, _ = contingency(table.target, fitted.labels)
     assert fitted.n_clusters == 3
     return purity(table.target, fitted.labels), fitted.mask[matrix.argmax(axis=1)]
 
 
-@pytest.mark.parametrize(("layout", "model"), [("2a", "likelihood"), ("2a", "paper"), ("3c", "paper"), ("3c", "paper-fixed")])
+@pytest.mark.parametrize(
+    ("layout", "model"), [("2a", "likelihood"), ("2a", "paper"), ("3c", "paper"), ("3c", "paper-fixed")]
+)
 @pytest.mark.parametrize("seed", range(3))
 def test_fixed_budget_recovers_the_own_features(layout, model, seed):
     table = make_subspaces(layout, random_state=seed)
@@ -121,7 +137,9 @@ def test_fixed_budget_nearly_recovers_a_shared_feature(model, seed):
     assert (mask[2] & table.feature_mask[2]).sum() >= 7
 
 
-@pytest.mark.parametrize(("layout", "threshold"), [("4a", {}), ("4c", {"numeric_threshold": ("absolute", 4.0)})])
+@pytest.mark.parametrize(
+    ("layout", "threshold"), [("4a", {}), ("4c", {"numeric_threshold": ("absolute", 4.0)})]
+)
 @pytest.mark.parametrize("model", ["likelihood", "paper"])
 @pytest.mark.parametrize("seed", range(3))
 def test_thresholds_recover_unequal_masks(layout, threshold, model, seed):
@@ -204,7 +222,10 @@ def test_random_state_decides(maker):
         (lambda: make_subspaces(n_samples=2), "n_samples=2 is too small for 3 clusters"),
         (lambda: make_subspaces(elsewhere=1.5), r"elsewhere must be a probability in .* '2a'; got 1.5"),
         (lambda: make_subspaces("3a", elsewhere=-1.0), "elsewhere must be a standard deviation >= 0"),
-        (lambda: make_subspaces(own=[[0], [1]]), r"own must be 3 lists of columns from 0 to 23; got \[\[0\], \[1\]\]"),
+        (
+            lambda: make_subspaces(own=[[0], [1]]),
+            r"own must be 3 lists of columns from 0 to 23; got \[\[0\], \[1\]\]",
+        ),
         (lambda: make_subspaces(own=[[0], [1], [24]]), "own must be 3 lists of columns from 0 to 23"),
         (lambda: make_subspaces(proportions=[1, 1, 0]), "proportions must be 3 positive numbers"),
         (lambda: make_mixed(2), "n_samples=2 is too small for 3 clusters"),
@@ -219,7 +240,10 @@ def test_random_state_decides(maker):
         (lambda: make_mixed(10, proportions=[1, 1, 1000]), "is too small for 3 clusters"),
         (lambda: make_monks(4), "problem must be 1, 2 or 3; got 4"),
         (lambda: monk_rule([[1, 2, 3]], 1), r"shape \(n_samples, 6\), a1 to a6; got \(1, 3\)"),
-        (lambda: monk_rule([[1, 1, 3, 1, 1, 1]], 1), "out of range: a1 to a6 start at 1 and have the maxima 3, 3, 2, 3, 4, 2; got 1 to 3"),
+        (
+            lambda: monk_rule([[1, 1, 3, 1, 1, 1]], 1),
+            "out of range: a1 to a6 start at 1 and have the maxima 3, 3, 2, 3, 4, 2; got 1 to 3",
+        ),
         (lambda: monk_rule([["x"] * 6], 1), "must contain integers"),
     ],
 )

@@ -1,4 +1,6 @@
-"""DP-means equals its reference implementation in NumPy: the same labels, J to 1e-10, for every mode, weight, start and order."""
+"""DP-means equals its reference implementation in NumPy: the same labels, J to 1e-10, for every mode, weight,
+start and order.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,7 @@ from hypothesis import strategies as st
 
 from craftc import DPMeans
 from craftc._common.dense_data import DenseData
-from craftc.dpmeans.row_store import LocalRows
+from craftc.dpmeans.rows.local import LocalRows
 from craftc.dpmeans.seeding import random_row
 from craftc.dpmeans.starts import Starts
 from tests.common import examples
@@ -40,7 +42,11 @@ def random_points(seed, kind="any", dtype=np.float64):
 def random_weight(seed, n, kind):
     """Weights of a kind, or None."""
     rng = np.random.default_rng(seed)
-    whole, real, light = rng.integers(1, 4, n).astype(float), rng.uniform(0.01, 2.0, n), rng.uniform(0.01, 0.5, n)
+    whole, real, light = (
+        rng.integers(1, 4, n).astype(float),
+        rng.uniform(0.01, 2.0, n),
+        rng.uniform(0.01, 0.5, n),
+    )
     return {"none": None, "whole": whole, "real": real, "light": light}[kind]
 
 
@@ -51,13 +57,19 @@ def random_penalty(seed, X):
 
 
 def assert_same(ours, theirs, X, exact=True):
-    """Fractional weights leave fewer bits to a cell, which the means show and the objective at its minimum does not."""
+    """Fractional weights leave fewer bits to a cell, which the means show and the objective at its minimum
+    does not.
+    """
     np.testing.assert_array_equal(ours.labels_, theirs.labels)
     loose = 1.0 if exact else 1e3
     slack = 1e-13 * float(((X.astype(float) - X.astype(float).mean(axis=0)) ** 2).sum())
     assert ours.objective_ == pytest.approx(theirs.objective, rel=1e-10, abs=slack)
-    np.testing.assert_allclose(ours.objective_path_, theirs.path, rtol=1e-10 * loose, atol=100 * slack * loose)
-    np.testing.assert_allclose(ours.cluster_centers_, theirs.centers, rtol=1e-8, atol=1e-8 * float(np.abs(X).max()))
+    np.testing.assert_allclose(
+        ours.objective_path_, theirs.path, rtol=1e-10 * loose, atol=100 * slack * loose
+    )
+    np.testing.assert_allclose(
+        ours.cluster_centers_, theirs.centers, rtol=1e-8, atol=1e-8 * float(np.abs(X).max())
+    )
     assert (ours.n_iter_, ours.converged_) == (theirs.n_iter + theirs.n_polish, theirs.converged)
 
 
@@ -72,15 +84,29 @@ def assert_same(ours, theirs, X, exact=True):
     dtype=st.sampled_from([np.float64, np.float32]),
 )
 def test_every_mode(seed, mode, polish, cap, weights, start, dtype):
-    tied = start == "labels" or weights in ("real", "light")  # copies of a row in two clusters: rounding decides
+    tied = start == "labels" or weights in (
+        "real",
+        "light",
+    )  # copies of a row in two clusters: rounding decides
     X = random_points(seed, "distinct" if tied else "any", dtype)
     n, rng = len(X), np.random.default_rng(seed)
     labels = None if start == "single" else rng.integers(0, rng.integers(1, 6), n)
-    assume(mode != "delayed" or labels is None or 2 not in np.bincount(labels))  # two rows are as far from their mean: rounding decides
+    assume(
+        mode != "delayed" or labels is None or 2 not in np.bincount(labels)
+    )  # two rows are as far from their mean: rounding decides
     penalty, weight = random_penalty(seed, X), random_weight(seed, n, weights)
-    ours = DPMeans(penalty, mode=mode, polish=polish, max_clusters=cap, init="single" if labels is None else labels, n_threads=1)
+    ours = DPMeans(
+        penalty,
+        mode=mode,
+        polish=polish,
+        max_clusters=cap,
+        init="single" if labels is None else labels,
+        n_threads=1,
+    )
     ours.fit(X, sample_weight=weight)
-    theirs = ref.fit(X, penalty, mode=mode, polish=polish, cap=cap, labels=labels, weight=weight, max_iter=300)
+    theirs = ref.fit(
+        X, penalty, mode=mode, polish=polish, cap=cap, labels=labels, weight=weight, max_iter=300
+    )
     assert_same(ours, theirs, X, exact=weights in ("none", "whole"))
 
 
@@ -111,14 +137,23 @@ def test_a_constant_column_opens_and_closes_nothing():
 def alone(model, X, weight, start):
     """(J, labels) of one start by itself, and (J, labels) of the reference's."""
     points = DenseData(X, weight, 1)
-    starts, order = Starts(model, LocalRows(points), model.random_state), points.order(model.random_state, start)
+    starts, order = (
+        Starts(model, LocalRows(points), model.random_state),
+        points.order(model.random_state, start),
+    )
     labels = starts.labels(start)
     begin = np.zeros(len(X), np.int32) if labels is None else labels.copy()
     ours = starts.descend(model.cluster_penalty, labels, start)
     theirs = ref.fit(
-        X, model.cluster_penalty, mode=model.mode, polish=model.polish, cap=model.max_clusters, labels=begin, weight=weight,
+        X,
+        model.cluster_penalty,
+        mode=model.mode,
+        polish=model.polish,
+        cap=model.max_clusters,
+        labels=begin,
+        weight=weight,
         order=order if len(order) else None,
-    )  # fmt: skip
+    )
     return (ours.objective, ours.labels), (theirs.objective, theirs.labels)
 
 
@@ -130,9 +165,15 @@ def test_orders_and_starts(seed, mode, init):
     X = random_points(seed, "clouds", np.float32 if seed % 2 else np.float64)
     weight = random_weight(seed, len(X), ("none", "whole", "real", "light")[seed % 4])
     model = DPMeans(
-        random_penalty(seed, X), mode=mode, init=init, n_init=4, random_state=seed, polish=seed % 3 == 0, max_clusters=(None, 4)[seed % 2],
+        random_penalty(seed, X),
+        mode=mode,
+        init=init,
+        n_init=4,
+        random_state=seed,
+        polish=seed % 3 == 0,
+        max_clusters=(None, 4)[seed % 2],
         n_threads=1,
-    )  # fmt: skip
+    )
     both = [alone(model, X, weight, start) for start in range(4)]
     for ours, theirs in both:
         np.testing.assert_array_equal(ours[1], theirs[1])
@@ -142,7 +183,9 @@ def test_orders_and_starts(seed, mode, init):
     assert model.objective_ == best[0]
     np.testing.assert_array_equal(model.labels_, best[1])
     if init == "single":
-        assert len({tuple(DenseData(X, weight, 1).order(seed, start)) for start in range(1, 4)}) == (3 if len(X) > 3 else 1)
+        assert len({tuple(DenseData(X, weight, 1).order(seed, start)) for start in range(1, 4)}) == (
+            3 if len(X) > 3 else 1
+        )
 
 
 @pytest.mark.parametrize("seed", range(12))
@@ -152,7 +195,9 @@ def test_penalty_path(seed):
     K = min(len(X), 9)
     path = DPMeans().penalty_path(X, K, sample_weight=weight, scale="radius")
     expected = ref.penalty_path(X, K, weight)
-    np.testing.assert_allclose(path, expected, rtol=1e-10 if weight is None else 1e-7, atol=1e-13 * expected[0])
+    np.testing.assert_allclose(
+        path, expected, rtol=1e-10 if weight is None else 1e-7, atol=1e-13 * expected[0]
+    )
     assert (np.diff(path) <= 0).all()
     asked = DPMeans(n_clusters=min(3, K), mode="serial").fit(X, sample_weight=weight)
     assert asked.cluster_penalty_ == path[min(3, K) - 1]
@@ -162,7 +207,9 @@ def test_penalty_path(seed):
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("seed", range(6))
 def test_the_choice_of_the_penalty(seed, mode):
-    """The partition of the path with the least description length, at a value that may be larger than its own."""
+    """The partition of the path with the least description length, at a value that may be larger than its
+    own.
+    """
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(40, 2)) + 5.0 * rng.integers(0, 3, (40, 2)) * (seed % 3 > 0)
     path, lengths = ref.penalty_path(X, 8), []  # five rows for each cluster at least
@@ -188,7 +235,9 @@ def test_partial_fit_is_a_serial_sweep(seed, weights):
     model = DPMeans(25.0, max_clusters=(None, 4)[seed % 2], mode="serial", n_threads=1)
     model.fit(X[:15], sample_weight=None if weight is None else weight[:15])
     w = None if weight is None else weight[15:]
-    expected, n_births, _ = ref.serial_sweep(X[15:], [0] * 25, list(model.cluster_centers_), 25.0, model.max_clusters, None, w)
+    expected, n_births, _ = ref.serial_sweep(
+        X[15:], [0] * 25, list(model.cluster_centers_), 25.0, model.max_clusters, None, w
+    )
     K = model.n_clusters_
     model.partial_fit(X[15:], sample_weight=w)
     np.testing.assert_array_equal(model.labels_, expected)
@@ -198,7 +247,9 @@ def test_partial_fit_is_a_serial_sweep(seed, weights):
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("seed", range(6))
 def test_the_first_centre_is_a_random_row(seed, mode):
-    """DP-means(R): in the first sweep a row joins that row or opens a cluster; the loop over rows, one at a time."""
+    """DP-means(R): in the first sweep a row joins that row or opens a cluster; the loop over rows, one at a
+    time.
+    """
     X = random_points(seed, "clouds")
     penalty = random_penalty(seed, X)
     one = DPMeans(penalty, mode=mode, init="random-row", random_state=seed, max_iter=1)
@@ -211,7 +262,11 @@ def test_the_first_centre_is_a_random_row(seed, mode):
     centers, labels = [row], []
     for x, own in zip(X, squared, strict=True):
         distances = [np.square(x - c).sum() for c in centers]
-        far = min(distances) > penalty if mode != "delayed" else len(centers) == 1 and own == squared.max() > penalty
+        far = (
+            min(distances) > penalty
+            if mode != "delayed"
+            else len(centers) == 1 and own == squared.max() > penalty
+        )
         centers += [x] if far else []
         labels.append(len(centers) - 1 if far else int(np.argmin(distances)) if mode != "delayed" else 0)
     np.testing.assert_array_equal(one.labels_, [list(dict.fromkeys(labels)).index(k) for k in labels])

@@ -36,9 +36,15 @@ PARAMETERS = [
     ({"covariance": "diagonal"}, "covariance must be one of"),
     ({"covariance_prior": -1.0}, "covariance_prior must be a number >= 0"),
     ({"covariance_prior": np.nan}, "covariance_prior must be a number >= 0"),
-    ({"init": "kmeans"}, "init must be one of 'auto', 'single', 'random', 'random-row', 'farthest' or labels"),
+    (
+        {"init": "kmeans"},
+        "init must be one of 'auto', 'single', 'random', 'random-row', 'farthest' or labels",
+    ),
     ({"init": None}, "init must be integer labels.*got object"),
-    ({"init": [0, 1]}, r"init must be integer labels of shape \(20,\), one label for each row.*got int64 of shape \(2,\)"),
+    (
+        {"init": [0, 1]},
+        r"init must be integer labels of shape \(20,\), one label for each row.*got int64 of shape \(2,\)",
+    ),
     ({"init": np.zeros((20, 1), int)}, r"shape \(20, 1\)"),
     ({"init": np.zeros(20)}, "integer labels.*got float64"),
     ({"init": np.full(20, -1)}, "must contain non-negative cluster labels; got -1"),

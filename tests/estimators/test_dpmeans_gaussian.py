@@ -1,4 +1,6 @@
-"""Clusters with covariances (Appendix E) equal their reference implementation, and say so where they cannot be had."""
+"""Clusters with covariances (Appendix E) equal their reference implementation, and say so where they cannot
+be had.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,10 @@ from tests.reference import dpmeans as ref
 def clouds(seed, n=60, D=2, K=3):
     """Stretched clouds."""
     rng = np.random.default_rng(seed)
-    X = rng.normal(size=(n, D)) @ rng.normal(size=(D, D)) + 7.0 * rng.normal(size=(K, D))[rng.integers(0, K, n)]
+    X = (
+        rng.normal(size=(n, D)) @ rng.normal(size=(D, D))
+        + 7.0 * rng.normal(size=(K, D))[rng.integers(0, K, n)]
+    )
     return X, rng
 
 
@@ -33,18 +38,28 @@ def test_against_the_reference(seed, covariance, weights):
     D = 1 + seed % 3
     X, rng = clouds(seed, D=D)
     X = X.astype(np.float32) if seed % 2 else X
-    weight = {None: None, "whole": rng.integers(1, 4, 60).astype(float), "real": rng.uniform(0.1, 2.0, 60)}[weights]
+    weight = {None: None, "whole": rng.integers(1, 4, 60).astype(float), "real": rng.uniform(0.1, 2.0, 60)}[
+        weights
+    ]
     penalty, phi = float(rng.uniform(0.5, 40.0)), (None, float(rng.uniform(0.01, 3.0)))[seed % 2]
     start = DPMeans(n_clusters=4, mode="serial", n_threads=1).fit(X, sample_weight=weight).labels_
-    fixed = {"init": start, "max_clusters": 1, "n_threads": 1}  # no cluster opens: spherical sweeps, then those with covariances
+    fixed = {
+        "init": start,
+        "max_clusters": 1,
+        "n_threads": 1,
+    }  # no cluster opens: spherical sweeps, then those with covariances
     start = DPMeans(penalty, **fixed).fit(X, sample_weight=weight).labels_
     known = None
     if covariance == "known":
         root = rng.normal(size=(start.max() + 1, D, D))
         known = root @ root.transpose(0, 2, 1) + 0.3 * np.eye(D)
-    ours = DPMeans(penalty, covariance=covariance if known is None else known, covariance_prior=phi, **fixed).fit(X, sample_weight=weight)
+    ours = DPMeans(
+        penalty, covariance=covariance if known is None else known, covariance_prior=phi, **fixed
+    ).fit(X, sample_weight=weight)
     sized = covariance == "full-sized"
-    theirs = ref.fit_gaussian(X, start, penalty, phi=phi, sized=sized, covariances=known, weight=weight, max_iter=300)
+    theirs = ref.fit_gaussian(
+        X, start, penalty, phi=phi, sized=sized, covariances=known, weight=weight, max_iter=300
+    )
     np.testing.assert_array_equal(ours.labels_, theirs.labels)
     assert ours.objective_ == pytest.approx(theirs.objective, rel=1e-9, abs=1e-9 * len(X))
     np.testing.assert_allclose(ours.objective_path_, theirs.path, rtol=1e-9, atol=1e-9 * len(X))
@@ -53,7 +68,9 @@ def test_against_the_reference(seed, covariance, weights):
     np.testing.assert_allclose(ours.covariances_, theirs.covariances[:alive], rtol=1e-8, atol=1e-9)
     assert (ours.n_clusters_, ours.n_iter_, ours.converged_) == (alive, theirs.n_iter, theirs.converged)
     assert (np.diff(ours.objective_path_) <= 1e-9 * (1.0 + np.abs(ours.objective_path_[:-1]))).all()
-    assert len(ours.cluster_centers_) == len(ours.covariances_) == len(ours.cluster_sizes_) == ours.n_clusters_
+    assert (
+        len(ours.cluster_centers_) == len(ours.covariances_) == len(ours.cluster_sizes_) == ours.n_clusters_
+    )
 
 
 @pytest.mark.filterwarnings("ignore:.*clusters have at most")
@@ -95,7 +112,9 @@ def test_the_identity_says_what_spherical_says(seed):
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("seed", range(6))
 def test_a_known_covariance_opens_clusters(seed, dtype, weights):
-    """Serial DP-means of the reference on the rows times inv(L)', Sigma = L L'; distances are Mahalanobis distances of the rows."""
+    """Serial DP-means of the reference on the rows times inv(L)', Sigma = L L'; distances are Mahalanobis
+    distances of the rows.
+    """
     D = 2 + seed % 2
     X, rng = clouds(seed, D=D)
     weight = None if weights is None else rng.uniform(1.0, 2.0, 60)
@@ -103,7 +122,9 @@ def test_a_known_covariance_opens_clusters(seed, dtype, weights):
     covariance = root @ root.T + 0.3 * np.eye(D)
     X, penalty = X.astype(dtype), float(rng.uniform(4.0, 40.0))
     model = DPMeans(penalty, covariance=covariance).fit(X, sample_weight=weight)
-    theirs = ref.fit(np.linalg.solve(np.linalg.cholesky(covariance), X.T.astype(float)).T, penalty, weight=weight)
+    theirs = ref.fit(
+        np.linalg.solve(np.linalg.cholesky(covariance), X.T.astype(float)).T, penalty, weight=weight
+    )
     slack = 1e-5 if dtype == np.float32 else 1e-9
     np.testing.assert_array_equal(model.labels_, theirs.labels)
     assert model.n_clusters_ > 1
@@ -113,7 +134,9 @@ def test_a_known_covariance_opens_clusters(seed, dtype, weights):
         rows = model.labels_ == k
         mean = np.average(X[rows].astype(float), axis=0, weights=w[rows])
         np.testing.assert_allclose(model.cluster_centers_[k], mean, rtol=slack, atol=slack)
-    distances = np.array([[ref.mahalanobis2(x, m, covariance) for m in model.cluster_centers_] for x in X.astype(float)])
+    distances = np.array(
+        [[ref.mahalanobis2(x, m, covariance) for m in model.cluster_centers_] for x in X.astype(float)]
+    )
     np.testing.assert_allclose(model.transform(X) ** 2, distances, rtol=100 * slack, atol=100 * slack)
     np.testing.assert_array_equal(model.predict(X), distances.argmin(axis=1))
     far = X[:1] + np.asarray(1e3, dtype)
@@ -152,7 +175,9 @@ def test_k_means_labels_are_a_low_optimum():
 @pytest.mark.parametrize("n", [1, 2, 5])
 def test_k_means_labels_of_few_rows(n):
     assert k_means_labels(DenseData(np.ones((n, 2)), None, 1), n, 0, 300).tolist() == [0] * n
-    assert sorted(k_means_labels(DenseData(np.arange(2.0 * n).reshape(n, 2), None, 1), n, 0, 300)) == list(range(n))
+    assert sorted(k_means_labels(DenseData(np.arange(2.0 * n).reshape(n, 2), None, 1), n, 0, 300)) == list(
+        range(n)
+    )
 
 
 def test_clusters_of_few_rows_are_reported():
@@ -163,11 +188,16 @@ def test_clusters_of_few_rows_are_reported():
 
 @pytest.mark.slow
 def test_a_price_of_clusters_with_covariances():
-    """More than half a cluster saves: made clusters of unequal shape are found from ten clusters and from one; J never rises."""
+    """More than half a cluster saves: made clusters of unequal shape are found from ten clusters and from
+    one; J never rises.
+    """
     rng = np.random.default_rng(0)
     kinds = np.repeat([0, 1, 2], 150)
     roots = rng.normal(size=(3, 2, 2))
-    X = np.einsum("nij,nj->ni", roots[kinds], rng.normal(size=(450, 2))) + np.array([[0, 0], [9, 0], [0, 9]])[kinds]
+    X = (
+        np.einsum("nij,nj->ni", roots[kinds], rng.normal(size=(450, 2)))
+        + np.array([[0, 0], [9, 0], [0, 9]])[kinds]
+    )
     price = 1.5 * 150.0  # times lambda^2 = 1
     sized = {"covariance": "full-sized", "covariance_price": price}
     for most in (10, 1):
@@ -180,7 +210,12 @@ def test_a_price_of_clusters_with_covariances():
         assert model.objective_path_[-1] == model.objective_
         assert (np.diff(model.objective_path_) <= 1e-9 * np.abs(model.objective_path_[0])).all()
     assert DPMeans(1.0, init=np.zeros(450, int), max_clusters=2, **sized).fit(X).n_clusters_ == 2
-    assert DPMeans(1.0, init=kinds, max_clusters=10, covariance="full-sized", covariance_price=1e9).fit(X).n_clusters_ == 1
+    assert (
+        DPMeans(1.0, init=kinds, max_clusters=10, covariance="full-sized", covariance_price=1e9)
+        .fit(X)
+        .n_clusters_
+        == 1
+    )
     with pytest.warns(UserWarning, match="covariance_price=2.0 is ignored"):
         DPMeans(20.0, covariance_price=2.0).fit(X)
 
@@ -189,7 +224,10 @@ def test_a_price_of_clusters_with_covariances():
 def test_lambda_moves_no_label_once_the_start_is_given(seed):
     X, _ = clouds(seed)
     labels = np.argsort(np.argsort(X[:, 0])) // 20
-    fits = [DPMeans(penalty, init=labels, max_clusters=1, mode="delayed", covariance="full").fit(X) for penalty in (1e3, 1e6)]
+    fits = [
+        DPMeans(penalty, init=labels, max_clusters=1, mode="delayed", covariance="full").fit(X)
+        for penalty in (1e3, 1e6)
+    ]
     np.testing.assert_array_equal(fits[0].labels_, fits[1].labels_)
     np.testing.assert_allclose(fits[0].covariances_, 1e3 * fits[1].covariances_, rtol=1e-9)
 
@@ -220,7 +258,9 @@ def test_rows_of_weight_nought_have_a_label_and_no_say():
     X, _ = clouds(1)
     wide = np.vstack([X, X[:3] + 100.0])
     plain = DPMeans(20.0, covariance="full", random_state=0).fit(X)
-    model = DPMeans(20.0, covariance="full", random_state=0).fit(wide, sample_weight=np.r_[np.ones(60), np.zeros(3)])
+    model = DPMeans(20.0, covariance="full", random_state=0).fit(
+        wide, sample_weight=np.r_[np.ones(60), np.zeros(3)]
+    )
     np.testing.assert_array_equal(model.labels_[:60], plain.labels_)
     np.testing.assert_allclose(model.covariances_, plain.covariances_, rtol=1e-9)
     np.testing.assert_array_equal(model.predict(wide), model.labels_)

@@ -1,4 +1,6 @@
-"""The objective of DP-means: exact sums of the rows, whatever their order, and accurate where columns are badly scaled."""
+"""The objective of DP-means: exact sums of the rows, whatever their order, and accurate where columns are
+badly scaled.
+"""
 
 from __future__ import annotations
 
@@ -24,20 +26,30 @@ def table(seed, n, D, dtype):
 
 
 def by_fsum(X, labels, w, centers=None):
-    """Weighted sum of squared distances to the means, or to centres; differences from a row of the column are exact, or nearly so."""
+    """Weighted sum of squared distances to the means, or to centres; differences from a row of the column are
+    exact, or nearly so.
+    """
     terms = []
     for k in np.unique(labels):
         inside = np.flatnonzero(labels == k)
         for d in range(X.shape[1]):
             step = X[inside, d].astype(np.float64) - float(X[inside[0], d])
-            centre = math.fsum(w[inside] * step) / math.fsum(w[inside]) if centers is None else centers[k, d] - float(X[inside[0], d])
+            centre = (
+                math.fsum(w[inside] * step) / math.fsum(w[inside])
+                if centers is None
+                else centers[k, d] - float(X[inside[0], d])
+            )
             terms.append(math.fsum(w[inside] * (step - centre) ** 2))
     return np.array(terms)
 
 
 def weights(kind, n, seed):
     rng = np.random.default_rng(seed)
-    return {"none": None, "whole": rng.integers(1, 5, n).astype(float), "fractions": rng.uniform(0.01, 3.0, n)}[kind]
+    return {
+        "none": None,
+        "whole": rng.integers(1, 5, n).astype(float),
+        "fractions": rng.uniform(0.01, 3.0, n),
+    }[kind]
 
 
 @pytest.mark.parametrize("kind", ["none", "whole", "fractions"])
@@ -49,8 +61,12 @@ def test_every_column_is_as_accurate_as_fsum(D, dtype, kind):
     moments = DenseData(X, w, 1).moments(labels, 5)
     ones = np.ones(300) if w is None else w
     expected = by_fsum(X, labels, ones)
-    np.testing.assert_allclose(moments.scatters.ravel(), expected, rtol=1e-10 if kind == "fractions" else 1e-14)
-    assert moments.inertia() == pytest.approx(math.fsum(expected), rel=1e-10 if kind == "fractions" else 1e-14)
+    np.testing.assert_allclose(
+        moments.scatters.ravel(), expected, rtol=1e-10 if kind == "fractions" else 1e-14
+    )
+    assert moments.inertia() == pytest.approx(
+        math.fsum(expected), rel=1e-10 if kind == "fractions" else 1e-14
+    )
     centers = X[:5].astype(np.float64)
     assert moments.inertia(centers) == pytest.approx(math.fsum(by_fsum(X, labels, ones, centers)), rel=1e-9)
     np.testing.assert_allclose(moments.sizes, np.bincount(labels, ones), rtol=1e-12)
@@ -58,7 +74,9 @@ def test_every_column_is_as_accurate_as_fsum(D, dtype, kind):
 
 @pytest.mark.parametrize("offset", [0.0, 1e8])
 def test_a_narrow_column_far_from_nought(offset):
-    """A range of 1e-6 at 1e8 is 70 steps of float64; centres that are rounded to float64 do not enter the objective."""
+    """A range of 1e-6 at 1e8 is 70 steps of float64; centres that are rounded to float64 do not enter the
+    objective.
+    """
     X = np.round(np.random.default_rng(0).uniform(0.0, 1e-6, (400, 2)) * 2**26) / 2**26 + offset
     model = DPMeans(np.inf).fit(X)
     assert model.inertia_ == pytest.approx(math.fsum(by_fsum(X, model.labels_, np.ones(400))), rel=1e-12)

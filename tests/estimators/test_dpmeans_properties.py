@@ -1,4 +1,6 @@
-"""Properties of DP-means on any table: monotone, never below the optimum, the same bits however the work is cut."""
+"""Properties of DP-means on any table: monotone, never below the optimum, the same bits however the work is
+cut.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,7 @@ from sklearn.exceptions import ConvergenceWarning
 from craftc import DPMeans
 from craftc._common import threads as parallel
 from craftc._common.dense_data import DenseData
-from craftc.dpmeans.row_store import LocalRows
+from craftc.dpmeans.rows.local import LocalRows
 from tests.common import ROOT, examples
 from tests.reference import dpmeans as ref
 
@@ -38,7 +40,12 @@ def assert_same_bits(a, b):
     np.testing.assert_array_equal(a.cluster_centers_, b.cluster_centers_)
     np.testing.assert_array_equal(a.cluster_sizes_, b.cluster_sizes_)
     np.testing.assert_array_equal(a.objective_path_, b.objective_path_)
-    assert (a.objective_, a.inertia_, a.n_iter_, a.converged_) == (b.objective_, b.inertia_, b.n_iter_, b.converged_)
+    assert (a.objective_, a.inertia_, a.n_iter_, a.converged_) == (
+        b.objective_,
+        b.inertia_,
+        b.n_iter_,
+        b.converged_,
+    )
 
 
 # ---- the objective ----
@@ -60,18 +67,33 @@ def test_the_objective_never_rises(seed, mode, polish, penalty, init, cap, weigh
     n = int(rng.integers(1, 60))
     X = clouds(seed, n, int(rng.integers(1, 6))).astype(dtype)
     weight = rng.integers(1, 4, n) if weighted else None
-    model = DPMeans(penalty, mode=mode, polish=polish, init=init, max_clusters=cap, n_init=2, random_state=seed, n_threads=1)
+    model = DPMeans(
+        penalty,
+        mode=mode,
+        polish=polish,
+        init=init,
+        max_clusters=cap,
+        n_init=2,
+        random_state=seed,
+        n_threads=1,
+    )
     model.fit(X, sample_weight=weight)
     path, scatter = model.objective_path_, float(((X - X.mean(axis=0)) ** 2).sum())
     assert (np.diff(path) <= 1e-12 * (path[:-1] + scatter)).all()
     assert model.converged_
     assert len(path) == model.n_iter_
-    assert path[-1] == model.objective_ == pytest.approx(model.inertia_ + penalty * (model.n_clusters_ - 1), rel=1e-14)
+    assert (
+        path[-1]
+        == model.objective_
+        == pytest.approx(model.inertia_ + penalty * (model.n_clusters_ - 1), rel=1e-14)
+    )
     w = np.ones(n) if weight is None else weight
     np.testing.assert_array_equal(model.cluster_sizes_, np.bincount(model.labels_, w))
     own = ((X.astype(float) - model.cluster_centers_[model.labels_]) ** 2).sum(axis=1)
     assert model.inertia_ == pytest.approx(w @ own, rel=1e-12, abs=1e-24 * scatter)  # the grid of the sums
-    assert (np.unique(model.labels_, return_index=True)[1].argsort() == np.arange(model.labels_.max() + 1)).all()
+    assert (
+        np.unique(model.labels_, return_index=True)[1].argsort() == np.arange(model.labels_.max() + 1)
+    ).all()
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -93,7 +115,9 @@ def optimum(X, penalty):
     n, step, labels = len(X), X - X.mean(axis=0), PARTITIONS[len(X)]
     member = (labels[:, :, None] == np.arange(n)).astype(float)
     sums, sizes = np.einsum("pnk,nd->pkd", member, step), np.maximum(member.sum(axis=1), 1.0)
-    return float(((step**2).sum() - ((sums**2).sum(axis=2) / sizes).sum(axis=1) + penalty * labels.max(axis=1)).min())
+    return float(
+        ((step**2).sum() - ((sums**2).sum(axis=2) / sizes).sum(axis=1) + penalty * labels.max(axis=1)).min()
+    )
 
 
 @cache  # every mode asks for it
@@ -126,7 +150,11 @@ def test_brute_force_is_never_undercut_and_often_reached(mode, polish, init, sha
     reached = []
     for seed in range(40):
         X, penalty, best = brute_force(seed)
-        J = DPMeans(penalty, mode=mode, polish=polish, init=init, n_init=20, random_state=seed, n_threads=1).fit(X).objective_
+        J = (
+            DPMeans(penalty, mode=mode, polish=polish, init=init, n_init=20, random_state=seed, n_threads=1)
+            .fit(X)
+            .objective_
+        )
         assert best * (1.0 - 1e-12) <= J
         reached.append(best * (1.0 + 1e-9) >= J)
     assert np.mean(reached) >= share
@@ -166,20 +194,31 @@ def test_the_same_bits_on_any_number_of_threads(mode, dtype):
     X = clouds(3, n, D, K=12, spread=3.0).astype(dtype)
     weight = np.random.default_rng(0).random(n) if dtype == np.float64 else None
     fits = [
-        DPMeans(40.0, mode=mode, polish=mode == "serial", n_init=2, random_state=1, max_iter=6, max_clusters=60, n_threads=n_threads).fit(
-            X, sample_weight=weight
-        )
+        DPMeans(
+            40.0,
+            mode=mode,
+            polish=mode == "serial",
+            n_init=2,
+            random_state=1,
+            max_iter=6,
+            max_clusters=60,
+            n_threads=n_threads,
+        ).fit(X, sample_weight=weight)
         for n_threads in (1, 2, 7)
     ]
     for other in fits[1:]:
         assert_same_bits(fits[0], other)
         np.testing.assert_array_equal(fits[0].transform(X[:5000]), other.transform(X[:5000]))
-        np.testing.assert_array_equal(fits[0].predict(X, open_cluster=True), other.predict(X, open_cluster=True))
+        np.testing.assert_array_equal(
+            fits[0].predict(X, open_cluster=True), other.predict(X, open_cluster=True)
+        )
 
 
 @pytest.mark.slow_except(4)
 @pytest.mark.parametrize("seed", range(2))
-@pytest.mark.parametrize("parameters", [{}, {"n_clusters": 6}, {"init": "farthest"}, {"init": "random", "n_init": 3}])
+@pytest.mark.parametrize(
+    "parameters", [{}, {"n_clusters": 6}, {"init": "farthest"}, {"init": "random", "n_init": 3}]
+)
 def test_the_same_bits_where_every_call_is_shared_out(monkeypatch, seed, parameters):
     monkeypatch.setattr(parallel, "SMALL_WORK", 0)
     X = clouds(seed, 3000, 3).astype(np.float32 if seed % 2 else np.float64)
@@ -187,7 +226,10 @@ def test_the_same_bits_where_every_call_is_shared_out(monkeypatch, seed, paramet
     for other in fits[1:]:
         assert_same_bits(fits[0], other)
         assert fits[0].cluster_penalty_ == other.cluster_penalty_
-        assert_same_bits(clone(fits[0]).fit(X[:2000]).partial_fit(X[2000:]), clone(other).fit(X[:2000]).partial_fit(X[2000:]))
+        assert_same_bits(
+            clone(fits[0]).fit(X[:2000]).partial_fit(X[2000:]),
+            clone(other).fit(X[:2000]).partial_fit(X[2000:]),
+        )
 
 
 @pytest.mark.slow
@@ -202,16 +244,25 @@ def test_the_same_bits_on_every_instruction_set_and_block_size():
         "    X = rng.normal(size=(1200, D)) + 4 * rng.normal(size=(9, D))[rng.integers(0, 9, 1200)]\n"
         "    X, w = X.astype([np.float32, np.float64][seed % 2]), None if seed % 4 else rng.random(1200)\n"
         "    for mode in ('serial', 'delayed', 'collapsed'):\n"
-        "        m = DPMeans(1.5 * D, mode=mode, n_init=2, polish=seed % 3 == 0, max_clusters=40, max_iter=8, random_state=seed)\n"
+        "        m = DPMeans(1.5 * D, mode=mode, n_init=2, polish=seed % 3 == 0, max_clusters=40, "
+        "max_iter=8, random_state=seed)\n"
         "        m.set_params(n_threads=3).fit(X, sample_weight=w)\n"
-        "        for a in (m.labels_, m.objective_path_, m.cluster_centers_, m.transform(X), m.predict(X, open_cluster=True)):\n"
+        "        for a in (m.labels_, m.objective_path_, m.cluster_centers_, m.transform(X), m.predict(X, "
+        "open_cluster=True)):\n"
         "            h.update(np.ascontiguousarray(a).tobytes())\n"
         "print(h.hexdigest())\n"
     )
     digests = set()
     for level, block in (("baseline", "1024"), ("v3", "8"), ("v4", "100000")):
         environment = {**os.environ, "CRAFTC_SIMD": level, "CRAFTC_BLOCK": block, "PYTHONPATH": str(ROOT)}
-        done = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=True, cwd=ROOT)
+        done = subprocess.run(
+            [sys.executable, "-c", script],
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=True,
+            cwd=ROOT,
+        )
         digests.add(done.stdout.strip())
     assert len(digests) == 1
 
@@ -223,8 +274,12 @@ def test_the_same_bits_on_every_instruction_set_and_block_size():
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("seed", range(4))
 def test_an_offset_changes_nothing_but_rounding(seed, mode, dtype):
-    X = (np.rint(clouds(seed) * 512) / 512).astype(dtype)  # so that X + 10^4 is exact even in single precision
-    plain, moved = (DPMeans(9.0, mode=mode, polish=seed % 2 == 0).fit(X + dtype(offset)) for offset in (0.0, 1e4))
+    X = (np.rint(clouds(seed) * 512) / 512).astype(
+        dtype
+    )  # so that X + 10^4 is exact even in single precision
+    plain, moved = (
+        DPMeans(9.0, mode=mode, polish=seed % 2 == 0).fit(X + dtype(offset)) for offset in (0.0, 1e4)
+    )
     np.testing.assert_array_equal(plain.labels_, moved.labels_)
     np.testing.assert_allclose(moved.objective_path_, plain.objective_path_, rtol=1e-11)
     np.testing.assert_allclose(moved.cluster_centers_ - 1e4, plain.cluster_centers_, atol=1e-10)
@@ -235,7 +290,9 @@ def test_an_offset_changes_nothing_but_rounding(seed, mode, dtype):
 def test_a_power_of_two_scales_every_bit(mode, k):
     X = clouds(0)
     plain = DPMeans(9.0, mode=mode, polish=True, n_init=2, random_state=0).fit(X)
-    scaled = DPMeans(float(np.ldexp(9.0, 2 * k)), mode=mode, polish=True, n_init=2, random_state=0).fit(np.ldexp(X, k))
+    scaled = DPMeans(float(np.ldexp(9.0, 2 * k)), mode=mode, polish=True, n_init=2, random_state=0).fit(
+        np.ldexp(X, k)
+    )
     np.testing.assert_array_equal(plain.labels_, scaled.labels_)
     assert scaled.objective_ == np.ldexp(plain.objective_, 2 * k)
     np.testing.assert_array_equal(scaled.cluster_centers_, np.ldexp(plain.cluster_centers_, k))
@@ -253,7 +310,10 @@ def test_whole_weights_are_repeated_rows(seed):
     np.testing.assert_array_equal(weighted.cluster_sizes_, repeated.cluster_sizes_)
     np.testing.assert_array_equal(weighted.objective_path_, repeated.objective_path_)
     assert weighted.inertia_ == repeated.inertia_
-    assert DPMeans().fit(X, sample_weight=weight).cluster_penalty_ == DPMeans().fit(np.repeat(X, weight, axis=0)).cluster_penalty_
+    assert (
+        DPMeans().fit(X, sample_weight=weight).cluster_penalty_
+        == DPMeans().fit(np.repeat(X, weight, axis=0)).cluster_penalty_
+    )
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -266,7 +326,9 @@ def test_rows_of_weight_nought_have_the_nearest_label_and_no_say(mode):
     np.testing.assert_array_equal(model.cluster_centers_, plain.cluster_centers_)
     np.testing.assert_array_equal(model.labels_, model.transform(wide).argmin(axis=1))
     assert model.objective_ == pytest.approx(plain.objective_, rel=1e-13)
-    np.testing.assert_allclose(model.penalty_path(wide, 3, sample_weight=np.r_[np.ones(60), np.zeros(5)]), plain.penalty_path(X, 3))
+    np.testing.assert_allclose(
+        model.penalty_path(wide, 3, sample_weight=np.r_[np.ones(60), np.zeros(5)]), plain.penalty_path(X, 3)
+    )
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -300,14 +362,20 @@ def test_float32_is_close_to_float64(mode):
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_any_memory_layout(order, dtype):
     X = clouds(0).astype(dtype)
-    laid = {"F": np.asfortranarray(X), "strided": np.repeat(X, 2, axis=0)[::2], "columns": np.repeat(X, 2, axis=1)[:, ::2]}
+    laid = {
+        "F": np.asfortranarray(X),
+        "strided": np.repeat(X, 2, axis=0)[::2],
+        "columns": np.repeat(X, 2, axis=1)[:, ::2],
+    }
     laid["read-only"] = X.copy()
     laid[order].flags.writeable = order != "read-only"
     model, expected = DPMeans(9.0).fit(laid[order]), DPMeans(9.0).fit(X)
     assert_same_bits(model, expected)
     np.testing.assert_array_equal(model.predict(laid[order]), model.labels_)
     np.testing.assert_array_equal(model.transform(laid[order]), expected.transform(X))
-    assert_same_bits(clone(model).fit(laid[order]).partial_fit(laid[order]), clone(model).fit(X).partial_fit(X))
+    assert_same_bits(
+        clone(model).fit(laid[order]).partial_fit(laid[order]), clone(model).fit(X).partial_fit(X)
+    )
 
 
 def test_data_frames_and_whole_numbers():
@@ -371,7 +439,9 @@ def test_a_wild_row_disturbs_no_other(wild):
     model = DPMeans(9.0).fit(X)
     rows = np.vstack([np.full(3, wild), X])
     np.testing.assert_array_equal(model.predict(rows)[1:], model.labels_)
-    np.testing.assert_array_equal(model.predict(rows, open_cluster=True), np.r_[-1, model.predict(X, open_cluster=True)])
+    np.testing.assert_array_equal(
+        model.predict(rows, open_cluster=True), np.r_[-1, model.predict(X, open_cluster=True)]
+    )
     assert np.isfinite(model.transform(rows)).all()
     assert DPMeans(wild**2 / 100.0).fit(rows).labels_.tolist() == [0] + [1] * len(X)
 
@@ -384,7 +454,9 @@ def test_a_wild_row_disturbs_no_other(wild):
 def test_known_clouds_are_counted(seed, D):
     rng = np.random.default_rng(seed)
     K = 3 + seed
-    centres = 12.0 * np.stack([np.cos(2 * np.pi * np.arange(K) / K), np.sin(2 * np.pi * np.arange(K) / K)], axis=1)
+    centres = 12.0 * np.stack(
+        [np.cos(2 * np.pi * np.arange(K) / K), np.sin(2 * np.pi * np.arange(K) / K)], axis=1
+    )
     truth = np.r_[np.arange(K), rng.integers(0, K, 400 - K)]
     X = rng.normal(size=(400, D))
     X[:, :2] += centres[truth]
@@ -420,10 +492,14 @@ def test_leaders_are_the_rows_that_open_clusters_in_order(seed, limit, cap, weig
     drawn = np.random.default_rng(seed).integers(0, 3, len(X)) + (np.arange(len(X)) == 0)
     weight = None if weights == "none" else drawn * (1.0 if weights == "whole" else 0.3)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("craftc.dpmeans.row_store.WINDOW", 8)
-        patch.setattr("craftc.dpmeans.row_store._LEADERS_AT_ONCE", 3)
+        patch.setattr("craftc.dpmeans.rows.local.WINDOW", 8)
+        patch.setattr("craftc.dpmeans.rows.local._LEADERS_AT_ONCE", 3)
         found = LocalRows(DenseData(X, weight, 1)).leaders(limit, cap)
-    expected = ref.leaders(X, limit, cap) if weight is None else ref.leaders(X[weight > 0], limit, cap, weight[weight > 0])
+    expected = (
+        ref.leaders(X, limit, cap)
+        if weight is None
+        else ref.leaders(X[weight > 0], limit, cap, weight[weight > 0])
+    )
     np.testing.assert_array_equal(found[1:], expected[1:])
     np.testing.assert_allclose(found[0], expected[0], rtol=1e-5, atol=1e-5)
 
@@ -468,7 +544,9 @@ def test_predict_and_transform(seed, mode, dtype):
     np.testing.assert_array_equal(model.predict(new), distances.argmin(axis=1))
     far = distances.min(axis=1) ** 2 > 9.0
     assert 0 < far.sum() < 240
-    np.testing.assert_array_equal(model.predict(new, open_cluster=True), np.where(far, -1, distances.argmin(axis=1)))
+    np.testing.assert_array_equal(
+        model.predict(new, open_cluster=True), np.where(far, -1, distances.argmin(axis=1))
+    )
     np.testing.assert_array_equal(model.predict(new[:1]), model.predict(new)[:1])
     np.testing.assert_array_equal(model.fit_predict(X), model.labels_)
     np.testing.assert_array_equal(model.fit_transform(X), model.transform(X))
@@ -484,7 +562,9 @@ def test_partial_fit_keeps_the_mean_of_all_rows(seed, weights):
         model.partial_fit(X[rows], sample_weight=None if weight is None else weight[rows])
         seen.append(model.labels_)
         if rows[0] == 0:
-            assert_same_bits(model, DPMeans(12.0).fit(X[rows], sample_weight=None if weight is None else weight[rows]))
+            assert_same_bits(
+                model, DPMeans(12.0).fit(X[rows], sample_weight=None if weight is None else weight[rows])
+            )
     labels, w = np.concatenate(seen), np.ones(200) if weight is None else weight
     assert model.n_clusters_ == labels.max() + 1 == len(model.cluster_centers_)
     assert len(seen[-1]) == 80
@@ -514,7 +594,9 @@ def test_clone_pickle_and_output_names():
     again = pickle.loads(pickle.dumps(model))
     assert_same_bits(again, model)
     np.testing.assert_array_equal(again.predict(X, open_cluster=True), model.predict(X, open_cluster=True))
-    assert_same_bits(pickle.loads(pickle.dumps(model)).partial_fit(X), pickle.loads(pickle.dumps(model)).partial_fit(X))
+    assert_same_bits(
+        pickle.loads(pickle.dumps(model)).partial_fit(X), pickle.loads(pickle.dumps(model)).partial_fit(X)
+    )
     copy = clone(model)
     assert not hasattr(copy, "labels_")
     assert_same_bits(copy.fit(X), model)
@@ -531,7 +613,9 @@ def test_labels_as_init_are_kept_as_they_are():
     np.testing.assert_array_equal(labels, given_labels)
     assert model.n_clusters_ <= 5  # labels may have more clusters than may open
     assert_same_bits(model, DPMeans(9.0, init=(labels // 50).tolist(), max_clusters=1).fit(X))
-    assert_same_bits(DPMeans(9.0, init=model.labels_).fit(X), DPMeans(9.0, init=model.labels_, n_init=5).fit(X))
+    assert_same_bits(
+        DPMeans(9.0, init=model.labels_).fit(X), DPMeans(9.0, init=model.labels_, n_init=5).fit(X)
+    )
 
 
 def test_it_stops_at_max_iter():
@@ -551,13 +635,15 @@ def test_verbose_prints(capsys):
 def test_windows_and_parts_of_a_sweep_change_no_bit(mode, monkeypatch):
     X = clouds(4, 900, 5, K=8, spread=3.0)
     whole = DPMeans(30.0, mode=mode, polish=True, n_init=2, random_state=0).fit(X)
-    monkeypatch.setattr("craftc.dpmeans.bounded_rows.WINDOW", 7)
-    monkeypatch.setattr("craftc.dpmeans.bounded_rows._PRODUCTS_AT_ONCE", 1000)
+    monkeypatch.setattr("craftc.dpmeans.rows.bounded.WINDOW", 7)
+    monkeypatch.setattr("craftc.dpmeans.rows.bounded._PRODUCTS_AT_ONCE", 1000)
     assert_same_bits(whole, DPMeans(30.0, mode=mode, polish=True, n_init=2, random_state=0).fit(X))
 
 
 def test_a_large_table_of_few_weights_chooses_by_the_rows_that_count():
-    X = np.concatenate([clouds(5, 300, 4, K=3, spread=6.0), np.random.default_rng(0).normal(size=(20_000, 4)) * 50])
+    X = np.concatenate(
+        [clouds(5, 300, 4, K=3, spread=6.0), np.random.default_rng(0).normal(size=(20_000, 4)) * 50]
+    )
     weight = np.r_[np.ones(300), np.zeros(20_000)]
     few, alone = DPMeans(n_threads=1).fit(X, sample_weight=weight), DPMeans(n_threads=1).fit(X[:300])
     assert few.n_clusters_ == alone.n_clusters_

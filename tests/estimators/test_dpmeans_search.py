@@ -1,4 +1,6 @@
-"""The search of DP-means: cuts, merges and exchanges against brute force, known numbers of clusters, the lowest J."""
+"""The search of DP-means: cuts, merges and exchanges against brute force, known numbers of clusters, the
+lowest J.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,7 @@ from craftc._common.description_length import description_length
 from craftc.dpmeans.cuts import best_cuts
 from craftc.dpmeans.descent import Descent, _ratio
 from craftc.dpmeans.penalty import ROWS_SEARCHED, paper_mode
-from craftc.dpmeans.row_store import LocalRows
+from craftc.dpmeans.rows.local import LocalRows
 from craftc.dpmeans.split_search import SplitSearch, merge_costs
 from tests.reference import dpmeans_search as ref
 
@@ -35,7 +37,9 @@ def clouds(seed, n=400, D=5, K=6, spread=6.0, dtype=np.float64):
 
 def weights(kind, n, seed=0):
     rng = np.random.default_rng(seed)
-    return {"none": None, "whole": rng.integers(1, 4, n).astype(float), "real": rng.uniform(0.1, 2.0, n)}[kind]
+    return {"none": None, "whole": rng.integers(1, 4, n).astype(float), "real": rng.uniform(0.1, 2.0, n)}[
+        kind
+    ]
 
 
 def same_partition(a, b):
@@ -156,14 +160,23 @@ def test_sweeps_of_a_large_table_end_where_the_next_is_expected_to_pay_no_more(s
     assert model.converged_
     assert (falls > -1e-9 * path[-1]).all()
     ratios = falls[1:] / falls[:-1]
-    expected = falls[2:] * np.minimum(1.0, np.maximum(ratios[1:], ratios[:-1]))  # earlier ones depend on the centres of the sample
+    expected = falls[2:] * np.minimum(
+        1.0, np.maximum(ratios[1:], ratios[:-1])
+    )  # earlier ones depend on the centres of the sample
     paid = expected > 1e-4 * path[3:]
     np.testing.assert_array_equal(paid, np.arange(len(paid)) < len(paid) - 1)
 
 
 def test_falls_that_are_expected():
     """The larger of two ratios: a sudden fall after smaller ones tells nothing."""
-    assert _ratio([]) == _ratio([8.0]) == _ratio([np.inf, 8.0]) == _ratio([0.0, 8.0]) == _ratio([4.0, 8.0]) == 1.0
+    assert (
+        _ratio([])
+        == _ratio([8.0])
+        == _ratio([np.inf, 8.0])
+        == _ratio([0.0, 8.0])
+        == _ratio([4.0, 8.0])
+        == 1.0
+    )
     assert _ratio([8.0, 2.0]) == 0.25
     assert _ratio([8.0, 4.0, 1.0]) == _ratio([8.0, 2.0, 1.0]) == 0.5
     assert _ratio([1.0, 8.0, 0.1]) == 1.0
@@ -236,9 +249,15 @@ def test_many_clear_clusters(parameters):
 
 @pytest.mark.parametrize("seed", [200849, 200916, 201020, 100491])
 def test_the_search_ends_where_exchanges_lengthen_the_description(seed, monkeypatch):
-    """Clusters that overlap: one more or less shortens the description, and an exchange that lowers the inertia undid that for ever."""
+    """Clusters that overlap: one more or less shortens the description, and an exchange that lowers the
+    inertia undid that for ever.
+    """
     calls, improve = [], SplitSearch._improve
-    monkeypatch.setattr(SplitSearch, "_improve", lambda self, *most: calls.append(self) or (len(calls) < 200 and improve(self, *most)))
+    monkeypatch.setattr(
+        SplitSearch,
+        "_improve",
+        lambda self, *most: calls.append(self) or (len(calls) < 200 and improve(self, *most)),
+    )
     rng = np.random.default_rng(seed)
     n, D, K = int(rng.integers(300, 3000)), int(rng.choice([8, 16, 32])), int(rng.integers(10, 50))
     share = rng.dirichlet(np.full(K, rng.choice([1.0, 3.0])))
@@ -268,7 +287,9 @@ def test_permuted_rows_and_threads():
         assert same_partition(DPMeans(n_threads=2, **parameters).fit(X[order]).labels_, model.labels_[order])
 
 
-@pytest.mark.parametrize("parameters", [{"n_clusters": 7}, {"max_clusters": 5}, {"cluster_penalty": 60.0, "max_clusters": 9}])
+@pytest.mark.parametrize(
+    "parameters", [{"n_clusters": 7}, {"max_clusters": 5}, {"cluster_penalty": 60.0, "max_clusters": 9}]
+)
 def test_weights_are_repeated_rows(parameters):
     X, _ = clouds(6, 200, 3, 6, 2.0)
     weight = np.random.default_rng(1).integers(1, 4, 200)
@@ -335,19 +356,29 @@ def test_the_mode_of_the_paper(seed):
     """Serial sweeps shatter clusters where lambda^2 is between one and two squared distances to the mean."""
     X, _ = clouds(seed, 1500, 100, 5, 3.0)
     rows = LocalRows(DenseData(X, None, 1))
-    assert [paper_mode(rows, penalty, 0) for penalty in (170.0, 300.0, np.inf)] == ["delayed", "serial", "serial"]
+    assert [paper_mode(rows, penalty, 0) for penalty in (170.0, 300.0, np.inf)] == [
+        "delayed",
+        "serial",
+        "serial",
+    ]
     assert DPMeans(170.0).fit(X).n_clusters_ < 12
     assert DPMeans(170.0, mode="serial").fit(X).n_clusters_ > 100
 
 
-@pytest.mark.parametrize(("n", "kind"), [(1_000, "none"), (1_000, "whole"), (1_000, "real"), (20_000, "none")])
+@pytest.mark.parametrize(
+    ("n", "kind"), [(1_000, "none"), (1_000, "whole"), (1_000, "real"), (20_000, "none")]
+)
 def test_clear_cuts_after_delayed_sweeps(n, kind):
     """Delayed sweeps leave two clusters together whose rows are within lambda of the mean of all."""
     rng = np.random.default_rng(3)
     centers = 4.0 * rng.normal(size=(8, 64))
     centers[7] = centers[6] + np.sqrt(40.0 / 64)
     truth = np.arange(n, dtype=np.int32) % 8
-    X, weight, penalty = (centers[truth] + rng.normal(size=(n, 64))).astype(np.float32), weights(kind, n), 2.0 * 64
+    X, weight, penalty = (
+        (centers[truth] + rng.normal(size=(n, 64))).astype(np.float32),
+        weights(kind, n),
+        2.0 * 64,
+    )
     assert paper_mode(LocalRows(DenseData(X, weight, 1)), penalty, 0) == "delayed"
     delayed = DPMeans(penalty, mode="delayed").fit(X, sample_weight=weight)
     model = DPMeans(penalty, random_state=0).fit(X, sample_weight=weight)
@@ -367,7 +398,9 @@ def test_clusters_are_cut_where_they_are_clearly_two():
     X, truth = clouds(2, 1_200, 5, 3, 30.0)
     search = SplitSearch(DenseData(X, None, 1))
     search.cut_clear(2, 0.0)
-    assert search.K == 1  # neither is a cut of three clusters much better than the next, nor one of a single cluster
+    assert (
+        search.K == 1
+    )  # neither is a cut of three clusters much better than the next, nor one of a single cluster
     search.relabel(np.where(truth == 2, 0, truth).astype(np.int32))
     for most, price, K in ((2, 0.0, 2), (9, 1e9, 2), (9, 0.0, 3)):
         search.cut_clear(most, price)
@@ -387,7 +420,9 @@ def test_lowest_is_not_above_the_other_modes(seed):
     for mode in ("serial", "delayed", "collapsed"):
         assert lowest.objective_ <= DPMeans(penalty, mode=mode, polish=True).fit(X).objective_ * 1.001
     assert (np.diff(lowest.objective_path_) <= 1e-9 * lowest.objective_).all()
-    assert lowest.objective_ == pytest.approx(ref.inertia(X, np.ones(500), lowest.labels_) + (lowest.n_clusters_ - 1) * penalty)
+    assert lowest.objective_ == pytest.approx(
+        ref.inertia(X, np.ones(500), lowest.labels_) + (lowest.n_clusters_ - 1) * penalty
+    )
 
 
 def test_lowest_of_few_rows():

@@ -73,7 +73,9 @@ def test_the_code_of_a_missing_cell_is_allowed():
 
 
 @pytest.mark.parametrize("model", ["likelihood", "paper", "paper-fixed"])
-@pytest.mark.parametrize(("scale", "word"), [(1e300, "down"), (1e160, "down"), (1e-160, "up"), (1e-300, "up")])
+@pytest.mark.parametrize(
+    ("scale", "word"), [(1e300, "down"), (1e160, "down"), (1e-160, "up"), (1e-300, "up")]
+)
 def test_columns_of_extreme_scale_are_refused(model, scale, word):
     X = np.random.default_rng(0).integers(0, 3, (8, 1)) * scale
     with pytest.raises(ValueError, match=f"'x0' ranges from.*scale it {word}"):
@@ -96,13 +98,17 @@ def test_columns_of_large_scale_are_fitted(model, scale):
 def test_weights_beyond_what_can_be_counted_are_refused(options, scale):
     rng = np.random.default_rng(0)
     with pytest.raises(ValueError, match=r"sample_weight sums to.*scale the weights down"):
-        CRAFT(n_init=1, random_state=0, **options).fit(rng.normal(size=(25, 5)), sample_weight=rng.random(25) * scale)
+        CRAFT(n_init=1, random_state=0, **options).fit(
+            rng.normal(size=(25, 5)), sample_weight=rng.random(25) * scale
+        )
 
 
 @pytest.mark.parametrize("scale", [1e9, 1e12, 1e14, 7e14])
 def test_searches_end_with_large_weights(scale):
     rng = np.random.default_rng(0)
-    model = CRAFT(n_init=1, random_state=0).fit(rng.normal(size=(25, 5)), sample_weight=rng.random(25) * scale)
+    model = CRAFT(n_init=1, random_state=0).fit(
+        rng.normal(size=(25, 5)), sample_weight=rng.random(25) * scale
+    )
     assert np.isfinite(model.objective_)
 
 
@@ -117,7 +123,9 @@ def test_weights_that_vanish_are_refused(weight):
 
 def test_threads_are_capped():
     openmp = parallel.openmp()
-    assert effective_n_threads(100_000) == effective_n_threads(10**10) == (max_useful_threads() if openmp else 1)
+    assert (
+        effective_n_threads(100_000) == effective_n_threads(10**10) == (max_useful_threads() if openmp else 1)
+    )
     assert effective_n_threads(7) == (7 if openmp else 1)
     X = np.random.default_rng(0).normal(size=(60_000, 4))
     few, many = (DPMeans(5.0, max_iter=2, n_threads=n).set_params(random_state=0) for n in (2, 100_000))
@@ -136,8 +144,12 @@ def test_threads_of_the_environment_are_capped():
     code = "import numpy as np; from craftc import DPMeans; print(DPMeans(5.0, max_iter=2).fit(np.random.rand(50000, 9)).n_clusters_)"
     done = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", code],
-        cwd=ROOT, env={**os.environ, "OMP_NUM_THREADS": "100000"}, capture_output=True, text=True, timeout=300,
-    )  # fmt: skip
+        cwd=ROOT,
+        env={**os.environ, "OMP_NUM_THREADS": "100000"},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
     assert done.returncode == 0, done.stderr
     assert int(done.stdout) >= 1
 
@@ -157,7 +169,9 @@ def test_cholesky_ends():
 @pytest.mark.parametrize("sparsity", [0.0, 0.5])
 @pytest.mark.parametrize("outlier", [False, True])
 def test_covariates_of_any_scale(seed, sparsity, outlier):
-    """Fitted probabilities are nearly all 0 or 1 on the way, where steps of the intercept alone may be of any size."""
+    """Fitted probabilities are nearly all 0 or 1 on the way, where steps of the intercept alone may be of any
+    size.
+    """
     rng = np.random.default_rng(seed)
     X, y = rng.normal(size=(40, 5)), rng.integers(0, 2 + seed % 2, 40)
     if outlier:
@@ -166,7 +180,9 @@ def test_covariates_of_any_scale(seed, sparsity, outlier):
         X *= 10.0 ** rng.integers(-15, 16, size=5)
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
-        model = ConvexCovariateClustering(40.0 * 0.7 ** np.arange(20), sparsity=sparsity, max_iter=1000).fit(X, y)
+        model = ConvexCovariateClustering(40.0 * 0.7 ** np.arange(20), sparsity=sparsity, max_iter=1000).fit(
+            X, y
+        )
     assert not [each.message for each in said if issubclass(each.category, RuntimeWarning)]
     assert np.isfinite(model.coef_).all()
     assert np.abs(model.intercept_).max() < 1e6

@@ -1,4 +1,6 @@
-"""Parts of the engine of convex clustering: aggregates of large clusters, Hessians of merged clusters, problems without edges."""
+"""Parts of the engine of convex clustering: aggregates of large clusters, Hessians of merged clusters,
+problems without edges.
+"""
 
 from __future__ import annotations
 
@@ -22,12 +24,16 @@ from craftc.covariates import knn_similarity
 
 
 def lattice(rng, sizes, grounded=False):
-    """A graph whose components have these sizes, each a chain with random chords; `grounded`: the last one has edges to the zero node."""
+    """A graph whose components have these sizes, each a chain with random chords; `grounded`: the last one
+    has edges to the zero node.
+    """
     edge, start = [], 0
     for size in sizes:
         nodes = start + np.arange(size)
         edge += [(i, i + 1) for i in nodes[:-1]]
-        edge += [tuple(sorted(rng.choice(nodes, 2, replace=False))) for _ in range(2 * size)] if size > 2 else []
+        edge += (
+            [tuple(sorted(rng.choice(nodes, 2, replace=False))) for _ in range(2 * size)] if size > 2 else []
+        )
         start += size
     d = start
     edge += [(i, d) for i in range(d - sizes[-1], d, 3)] if grounded else []
@@ -38,7 +44,9 @@ def lattice(rng, sizes, grounded=False):
 def clusters_of(graph):
     """The coarsening whose clusters are the connected components."""
     d = graph.d
-    count, label = connected_components(sparse.coo_array((np.ones(len(graph.edge)), tuple(graph.edge.T)), (d + 1, d + 1)), directed=False)
+    count, label = connected_components(
+        sparse.coo_array((np.ones(len(graph.edge)), tuple(graph.edge.T)), (d + 1, d + 1)), directed=False
+    )
     _, first = np.unique(label, return_index=True)
     order = np.argsort(np.argsort(first))
     order[order > order[label[d]]] -= 1
@@ -68,7 +76,10 @@ def test_aggregates_are_connected_parts_of_large_clusters(monkeypatch, seed, gro
             own = np.zeros(graph.d, bool)
             own[nodes[found.label[nodes] == part]] = True
             some = own[i] & own[j]
-            count, _ = connected_components(sparse.coo_array((np.ones(some.sum()), (i[some], j[some])), (graph.d, graph.d)), directed=False)
+            count, _ = connected_components(
+                sparse.coo_array((np.ones(some.sum()), (i[some], j[some])), (graph.d, graph.d)),
+                directed=False,
+            )
             assert count == graph.d - own.sum() + 1
 
 
@@ -123,7 +134,9 @@ def test_the_hessian_of_merged_clusters(c, to_zero):
     theta = rng.normal(size=(coarse.m + 1, c - 1))
     point = datafit.at(coarse.X, theta)
     fine.hessian = datafit.hessian(fine.X, point)
-    np.testing.assert_allclose(fine.merged_hessian(group), datafit.hessian(coarse.X, point), rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(
+        fine.merged_hessian(group), datafit.hessian(coarse.X, point), rtol=1e-12, atol=1e-12
+    )
 
 
 @pytest.mark.parametrize("width", [3, 70, 131])
@@ -134,9 +147,16 @@ def test_the_hessian_is_that_of_the_products(width):
     datafit, theta = Multinomial(y, c), 0.1 * rng.normal(size=(width, c - 1))
     point, direction = datafit.at(X, theta), rng.normal(size=(width, c - 1))
     hessian = datafit.hessian(X, point)
-    np.testing.assert_allclose(hessian @ direction.ravel(), datafit.hessian_product(X, point, direction).ravel(), rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(
+        hessian @ direction.ravel(),
+        datafit.hessian_product(X, point, direction).ravel(),
+        rtol=1e-9,
+        atol=1e-9,
+    )
     np.testing.assert_allclose(hessian, hessian.T, rtol=1e-9, atol=1e-12)
-    np.testing.assert_allclose(np.diag(hessian).reshape(width, c - 1), datafit.hessian_diagonal(X, point), rtol=1e-12)
+    np.testing.assert_allclose(
+        np.diag(hessian).reshape(width, c - 1), datafit.hessian_diagonal(X, point), rtol=1e-12
+    )
 
 
 @pytest.mark.parametrize("ridge", [0.0, 0.1])
@@ -161,7 +181,9 @@ def path_of_pairs(nu, ridge=0.1, tol=1e-6):
     y = rng.integers(3, size=300)
     X = rng.normal(size=(300, 6)) + 1.5 * (np.arange(6) // 2 == y[:, None])
     edge = np.ascontiguousarray(np.stack(np.triu_indices(6, 1), axis=1), np.int32)
-    path = RegularizationPath(X, Multinomial(y, 3), Graph(6, edge, np.ones(15), np.zeros(15, bool)), ridge, tol, 1000)
+    path = RegularizationPath(
+        X, Multinomial(y, 3), Graph(6, edge, np.ones(15), np.zeros(15, bool)), ridge, tol, 1000
+    )
     return path, path.step(nu)
 
 
@@ -184,7 +206,9 @@ def test_merges_farther_away_than_optima_can_be_are_not_tried(monkeypatch):
     group[-1] = 1
     apart = path.theta[:-1] - path.theta[:-1].mean(axis=0)
     assert path._distance(group) == pytest.approx(np.sqrt(2.0 * (apart**2).sum()))
-    assert path._distance(np.array([0, 1, 2, 2], np.int32)) == pytest.approx(np.sqrt(2.0 * (path.theta[2] ** 2).sum()))
+    assert path._distance(np.array([0, 1, 2, 2], np.int32)) == pytest.approx(
+        np.sqrt(2.0 * (path.theta[2] ** 2).sum())
+    )
     monkeypatch.setattr(path, "_solve", None)  # nothing is solved
     assert path._merged(group, radius, optimum) is None
     assert path.label.tolist() == [0, 0, 1, 1, 2, 2, 3]
@@ -222,7 +246,16 @@ def test_an_admm_ends_where_its_optimum_is_proved_to_be_too_large():
     found = []
     for limit in (np.inf, 0.0):
         admm = Admm(1000)
-        subproblem = Subproblem(path.coarsening, path.coarsening.radius(path.graph.radius(10.0)), 0.1, 1e-3, 1e-12, 1e-12, 1, limit)
+        subproblem = Subproblem(
+            path.coarsening,
+            path.coarsening.radius(path.graph.radius(10.0)),
+            0.1,
+            1e-3,
+            1e-12,
+            1e-12,
+            1,
+            limit,
+        )
         admm.solve(subproblem, path.datafit.start(4), np.zeros((len(path.coarsening.edge), 2)))
         found.append(admm.n_iter)
     assert found[1] < found[0]
@@ -253,6 +286,8 @@ def test_one_blas_thread_is_for_the_time_of_the_context():
 
 
 def test_aggregates_of_nothing():
-    none = Aggregates.of(np.empty((0, 2), np.int32), np.empty(0), np.arange(4, dtype=np.int32), np.array([0, 1, 2, 3, 3]))
+    none = Aggregates.of(
+        np.empty((0, 2), np.int32), np.empty(0), np.arange(4, dtype=np.int32), np.array([0, 1, 2, 3, 3])
+    )
     assert not none.parts.any()
     assert len(none.inverse) == 0

@@ -1,4 +1,6 @@
-"""KModes and KPrototypes against the reference: labels, costs of all passes and prototypes, from the same start."""
+"""KModes and KPrototypes against the reference: labels, costs of all passes and prototypes, from the same
+start.
+"""
 
 from __future__ import annotations
 
@@ -19,11 +21,18 @@ KINDS = ("matching", "ng", "jaccard", "jaccard-label")
 def case(seed, kind, p_most=4, missing=0.1, weighted=False):
     """A table as the estimator and as the reference take it, and a start of distinct rows."""
     rng = np.random.default_rng(seed)
-    n, p, q, K = int(rng.integers(10, 60)), int(rng.integers(0, p_most + 1)), int(rng.integers(1, 6)), int(rng.integers(1, 6))
+    n, p, q, K = (
+        int(rng.integers(10, 60)),
+        int(rng.integers(0, p_most + 1)),
+        int(rng.integers(1, 6)),
+        int(rng.integers(1, 6)),
+    )
     levels = 2 if kind == "jaccard" else int(rng.integers(2, 5))
     group = rng.integers(0, 3, n)
     numbers = rng.normal(size=(n, p)) + 2.0 * group[:, None]
-    codes = np.where(rng.random((n, q)) < 0.5, group[:, None] % levels, rng.integers(0, levels, (n, q))).astype(float)
+    codes = np.where(
+        rng.random((n, q)) < 0.5, group[:, None] % levels, rng.integers(0, levels, (n, q))
+    ).astype(float)
     codes[:levels] = np.arange(levels)[:, None]  # every level occurs
     numbers[rng.random(numbers.shape) < missing] = codes[rng.random(codes.shape) < missing] = np.nan
     codes[:levels] = np.arange(levels)[:, None]
@@ -49,13 +58,17 @@ def compare(model, table, found, weight):
     np.testing.assert_array_equal(held.modes, found.modes)
     np.testing.assert_array_equal(model.predict(table), model.labels_)
     if weight is not None:
-        np.testing.assert_array_equal(model.cluster_sizes_, np.bincount(model.labels_, weight, model.n_clusters_))
+        np.testing.assert_array_equal(
+            model.cluster_sizes_, np.bincount(model.labels_, weight, model.n_clusters_)
+        )
 
 
 def check(seed, kind, update, weighted, p_most=4, gamma=1.5):
     table, numbers, rows, weight, (modes, means), p = case(seed, kind, p_most, weighted=weighted)
     used = np.ones(len(rows), bool) if weight is None else weight > 0
-    if len({(tuple(a), tuple(b)) for a, b, u in zip(map(repr, numbers), rows, used, strict=True) if u}) <= len(modes):
+    if len(
+        {(tuple(a), tuple(b)) for a, b, u in zip(map(repr, numbers), rows, used, strict=True) if u}
+    ) <= len(modes):
         return False  # its distinct rows are the prototypes
     parameters = {"n_clusters": len(modes), "cat_dissim": kind, "update": update}
     model = (
@@ -64,7 +77,9 @@ def check(seed, kind, update, weighted, p_most=4, gamma=1.5):
         else KModes(init=modes, random_state=0, **parameters)
     )
     try:
-        found = reference.fit(numbers, rows, means, modes, weights=weight, kind=kind, gamma=gamma if p else 1.0, update=update)
+        found = reference.fit(
+            numbers, rows, means, modes, weights=weight, kind=kind, gamma=gamma if p else 1.0, update=update
+        )
     except reference.EmptyCluster:
         return False
     compare(model, table, found, weight)

@@ -1,4 +1,6 @@
-"""KModes and KPrototypes: input, parameters, weights, missing cells, results; see test_kprototypes_against_reference.py for the passes."""
+"""KModes and KPrototypes: input, parameters, weights, missing cells, results; see
+test_kprototypes_against_reference.py for the passes.
+"""
 
 from __future__ import annotations
 
@@ -44,24 +46,41 @@ def test_numbers_and_text_in_one_array():
     same(model, KPrototypes(3, random_state=0).fit(FRAME))
     np.testing.assert_array_equal(model.predict(OBJECTS, categorical=[1, 3]), model.labels_)
     np.testing.assert_array_equal(model.predict(OBJECTS), model.labels_)
-    np.testing.assert_array_equal(KPrototypes(3, random_state=0).fit_predict(OBJECTS, categorical=[1, 3]), model.labels_)
+    np.testing.assert_array_equal(
+        KPrototypes(3, random_state=0).fit_predict(OBJECTS, categorical=[1, 3]), model.labels_
+    )
     assert model.cluster_centroids_.shape == (3, 4)
-    assert [type(value) for value in model.cluster_centroids_[0]] == [float, float, str, str]  # numbers first, as kmodes has them
+    assert [type(value) for value in model.cluster_centroids_[0]] == [
+        float,
+        float,
+        str,
+        str,
+    ]  # numbers first, as kmodes has them
 
 
 def test_frames_of_all_libraries():
     model = KPrototypes(3, n_init=2, random_state=0).fit(FRAME)
-    for table in (pl.from_pandas(FRAME), pa.Table.from_pandas(FRAME), FRAME.to_dict("list"), MixedTable.from_data(FRAME)):
+    for table in (
+        pl.from_pandas(FRAME),
+        pa.Table.from_pandas(FRAME),
+        FRAME.to_dict("list"),
+        MixedTable.from_data(FRAME),
+    ):
         other = KPrototypes(3, n_init=2, random_state=0).fit(table)
         same(model, other)
         np.testing.assert_array_equal(model.predict(table), model.labels_)
-    assert isinstance(KPrototypes(3, n_init=1, random_state=0).fit(pl.from_pandas(FRAME)).centroids(), pl.DataFrame)
+    assert isinstance(
+        KPrototypes(3, n_init=1, random_state=0).fit(pl.from_pandas(FRAME)).centroids(), pl.DataFrame
+    )
     np.testing.assert_array_equal(model.predict(FRAME[["colour", "size", "town", "age"]]), model.labels_)
     assert model.feature_names_in_.tolist() == list(FRAME)
 
 
 def test_one_categorical_column_by_position_or_name():
-    same(KPrototypes(3, random_state=0).fit(OBJECTS[:, :2], categorical=1), KPrototypes(3, random_state=0).fit(FRAME[["age", "town"]]))
+    same(
+        KPrototypes(3, random_state=0).fit(OBJECTS[:, :2], categorical=1),
+        KPrototypes(3, random_state=0).fit(FRAME[["age", "town"]]),
+    )
     named = KPrototypes(3, random_state=0).fit(FRAME[["age", "town"]], categorical=["town"])
     same(named, KPrototypes(3, random_state=0).fit(FRAME[["age", "town"]]))
     with pytest.raises(ValueError, match=r"must name the categorical columns of fit, \['town'\], got \[0\]"):
@@ -79,7 +98,9 @@ def test_numbers_are_levels_to_k_modes():
     assert model.cluster_centroids_.dtype == np.int64
     assert KModes(3, random_state=0).fit(LEVELS.astype(str)).cluster_centroids_.dtype.kind == "U"
     same(model, KModes(3, random_state=0).fit(LEVELS, categorical=[0, 1, 2, 3]))
-    with pytest.raises(ValueError, match=r"categorical=\[0\] leaves out 'x1'; pass these columns alone, or use KPrototypes"):
+    with pytest.raises(
+        ValueError, match=r"categorical=\[0\] leaves out 'x1'; pass these columns alone, or use KPrototypes"
+    ):
         KModes(3).fit(LEVELS, categorical=[0])
 
 
@@ -89,7 +110,10 @@ def test_neither_categories_nor_numbers():
         model = KPrototypes(3, n_init=5, random_state=0, update=update).fit(numbers)
         means = np.array([numbers[model.labels_ == k].mean() for k in range(3)])
         np.testing.assert_allclose(model.cluster_centroids_, means, rtol=1e-6)
-    same(KPrototypes(3, init="Cao", gamma=1.0, random_state=0).fit(FRAME[["town", "colour"]]), KModes(3).fit(FRAME[["town", "colour"]]))
+    same(
+        KPrototypes(3, init="Cao", gamma=1.0, random_state=0).fit(FRAME[["town", "colour"]]),
+        KModes(3).fit(FRAME[["town", "colour"]]),
+    )
 
 
 def test_gamma():
@@ -110,7 +134,9 @@ def test_missing_cells(update, missing):
     model = KPrototypes(3, n_init=3, update=update, missing=missing, random_state=0).fit(gaps)
     assert np.isfinite(model.cost_)
     np.testing.assert_array_equal(model.predict(gaps), model.labels_)
-    nothing = model.predict(pd.DataFrame({"age": [np.nan], "town": [None], "size": [np.nan], "colour": [None]}))
+    nothing = model.predict(
+        pd.DataFrame({"age": [np.nan], "town": [None], "size": [np.nan], "colour": [None]})
+    )
     assert missing == "category" or nothing[0] == 0  # all prototypes are equally near
     modes = KModes(3, missing=missing, update=update).fit(gaps[["town", "colour"]])
     assert ("(missing)" in modes.schema_.levels[0]) == (missing == "category")
@@ -146,14 +172,19 @@ def test_levels_that_fit_has_not_seen():
 def test_weights_are_repeated_rows(init, kind, missing):
     """From the same draws: rows are drawn in proportion to their weights.
 
-    With "online" a row of weight 2 moves at once, not one copy after the other, which dissimilarities other than "matching" can show.
+    With "online" a row of weight 2 moves at once, not one copy after the other, which dissimilarities other
+    than "matching" can show.
     """
     table = random_table(4, n=120, p=2, q=3, missing=missing)
     weight = np.random.default_rng(3).integers(0, 4, 120)
     repeated = table.take(np.repeat(np.arange(120), weight))
     for update in UPDATES if kind == "matching" else ("batch",):
-        model = KPrototypes(4, init=init, cat_dissim=kind, n_init=2, update=update, random_state=0).fit(table, sample_weight=weight)
-        again = KPrototypes(4, init=init, cat_dissim=kind, n_init=2, update=update, random_state=0).fit(repeated)
+        model = KPrototypes(4, init=init, cat_dissim=kind, n_init=2, update=update, random_state=0).fit(
+            table, sample_weight=weight
+        )
+        again = KPrototypes(4, init=init, cat_dissim=kind, n_init=2, update=update, random_state=0).fit(
+            repeated
+        )
         np.testing.assert_array_equal(np.repeat(model.labels_, weight), again.labels_)
         assert model.epoch_costs_ == again.epoch_costs_
         assert model.cluster_centroids_.tolist() == again.cluster_centroids_.tolist()
@@ -184,7 +215,9 @@ def test_more_clusters_than_distinct_rows(K):
         assert model.converged_
         assert len(np.unique(model.labels_)) == 4
         np.testing.assert_array_equal(model.predict(rows), model.labels_)
-        pd.testing.assert_frame_equal(model.centroids().iloc[model.labels_].reset_index(drop=True), rows, check_dtype=False)
+        pd.testing.assert_frame_equal(
+            model.centroids().iloc[model.labels_].reset_index(drop=True), rows, check_dtype=False
+        )
 
 
 def test_one_cluster_and_one_row():
@@ -200,8 +233,9 @@ def test_the_same_bits_for_any_number_of_threads(init, update, monkeypatch):
     table = random_table(1, n=3000, p=4, q=4)
     for n_init in (1, 4):
         one, two = (
-            KPrototypes(9, init=init, n_init=n_init, update=update, random_state=0, n_threads=n, max_iter=5) for n in (1, 3)
-        )  # fmt: skip
+            KPrototypes(9, init=init, n_init=n_init, update=update, random_state=0, n_threads=n, max_iter=5)
+            for n in (1, 3)
+        )
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
             same(one.fit(table), two.fit(table))
@@ -214,7 +248,9 @@ def test_the_same_bits_for_any_number_of_threads(init, update, monkeypatch):
 def test_batch_never_raises_the_cost(kind):
     for seed in range(20):
         table = random_table(seed, n=60, p=seed % 3, q=4)
-        model = KPrototypes(4, update="batch", init="random", n_init=1, cat_dissim=kind, random_state=seed).fit(table)
+        model = KPrototypes(
+            4, update="batch", init="random", n_init=1, cat_dissim=kind, random_state=seed
+        ).fit(table)
         assert (np.diff(model.epoch_costs_) <= 0).all()
         np.testing.assert_array_equal(model.predict(table), model.labels_)
 
@@ -239,21 +275,32 @@ def test_initial_centroids_as_codes_or_levels():
     means = np.array([[0.0, 0.0], [4.0, -3.0], [8.0, -6.0]])
     model = KPrototypes(3, init=[means, codes], random_state=0).fit(FRAME)
     same(model, KPrototypes(3, init=(means.tolist(), levels), random_state=0).fit(FRAME))
-    same(KModes(3, init=codes).fit(FRAME[["town", "colour"]]), KModes(3, init=levels).fit(FRAME[["town", "colour"]]))
+    same(
+        KModes(3, init=codes).fit(FRAME[["town", "colour"]]),
+        KModes(3, init=levels).fit(FRAME[["town", "colour"]]),
+    )
     same(KModes(3, init=codes[:, 0]).fit(FRAME[["town"]]), KModes(3, init=codes[:, :1]).fit(FRAME[["town"]]))
     assert codes.tolist() == [[0, 1], [2, 2], [3, 0]]
     assert means[0].tolist() == [0.0, 0.0]  # kmodes writes into them
     for bad, message in (
-        (codes[:2], r"init must have shape \(3, 2\)"), (codes + 3, "init must be codes"), (codes + 0.5, "init must be codes"),
-        (levels[:, ::-1], "column 'town' has no level"), ("best", "init must be one of 'Huang'"), (codes[0, 0], "init must have shape"),
-    ):  # fmt: skip
+        (codes[:2], r"init must have shape \(3, 2\)"),
+        (codes + 3, "init must be codes"),
+        (codes + 0.5, "init must be codes"),
+        (levels[:, ::-1], "column 'town' has no level"),
+        ("best", "init must be one of 'Huang'"),
+        (codes[0, 0], "init must have shape"),
+    ):
         with pytest.raises(ValueError, match=message):
             KModes(3, init=bad).fit(FRAME[["town", "colour"]])
     for bad, message in (
-        ([means], "a list of two arrays"), ([means, codes[:2]], r"init\[1\] must have shape"), ([means[:2], codes], r"init\[0\] must"),
-        ([means * np.nan, codes], r"init\[0\] must be finite"), ([levels, codes], r"init\[0\] must be finite"),
-        ([np.array([["a", 1]] * 3, object), codes], r"init\[0\] must be finite"), (means, "a list of two arrays"),
-    ):  # fmt: skip
+        ([means], "a list of two arrays"),
+        ([means, codes[:2]], r"init\[1\] must have shape"),
+        ([means[:2], codes], r"init\[0\] must"),
+        ([means * np.nan, codes], r"init\[0\] must be finite"),
+        ([levels, codes], r"init\[0\] must be finite"),
+        ([np.array([["a", 1]] * 3, object), codes], r"init\[0\] must be finite"),
+        (means, "a list of two arrays"),
+    ):
         with pytest.raises(ValueError, match=message):
             KPrototypes(3, init=bad).fit(FRAME)
 
@@ -263,7 +310,9 @@ def test_starts_that_leave_clusters_empty():
     for update in UPDATES:
         model = KPrototypes(3, init=far, update=update, random_state=0).fit(FRAME)  # random rows instead
         assert len(np.unique(model.labels_)) == 3
-        again = KModes(3, init=np.zeros((3, 2), int), update=update, random_state=0).fit(FRAME[["town", "colour"]])
+        again = KModes(3, init=np.zeros((3, 2), int), update=update, random_state=0).fit(
+            FRAME[["town", "colour"]]
+        )
         assert len(np.unique(again.labels_)) == 3
         rare = pd.DataFrame({"x": np.r_[np.zeros(500), 1.0, 2.0], "c": ["a"] * 502})
         found = KPrototypes(2, gamma=0.0, update=update, random_state=0).fit(rare)
@@ -280,18 +329,29 @@ def test_missing_cells_can_leave_distinct_rows_equally_near():
 def test_dissimilarities_of_kmodes_by_function():
     dissim = pytest.importorskip("kmodes.util.dissim")
     named = KPrototypes(3, cat_dissim="ng", n_init=2, random_state=0).fit(FRAME)
-    same(named, KPrototypes(3, cat_dissim=dissim.ng_dissim, num_dissim=dissim.euclidean_dissim, n_init=2, random_state=0).fit(FRAME))
+    same(
+        named,
+        KPrototypes(
+            3, cat_dissim=dissim.ng_dissim, num_dissim=dissim.euclidean_dissim, n_init=2, random_state=0
+        ).fit(FRAME),
+    )
 
     def matching_dissim(a, b):
         return (a != b).sum()
 
     for function in (matching_dissim, len, "manhattan"):
-        with pytest.raises(ValueError, match="cat_dissim must be one of 'matching', 'ng', 'jaccard', 'jaccard-label' or the function of"):
+        with pytest.raises(
+            ValueError,
+            match="cat_dissim must be one of 'matching', 'ng', 'jaccard', 'jaccard-label' or the function of",
+        ):
             KModes(3, cat_dissim=function).fit(LEVELS)
 
 
 def test_jaccard_needs_two_levels():
-    with pytest.raises(ValueError, match=r"cat_dissim='jaccard' needs columns of two levels, but column 'x0' has 4; encode its levels"):
+    with pytest.raises(
+        ValueError,
+        match=r"cat_dissim='jaccard' needs columns of two levels, but column 'x0' has 4; encode its levels",
+    ):
         KModes(3, cat_dissim="jaccard").fit(LEVELS)
     model = KModes(3, cat_dissim="jaccard", random_state=0).fit(LEVELS > 1)
     assert model.cost_ <= 200.0
@@ -301,8 +361,16 @@ def test_parameters_of_kmodes():
     one = KModes(3, max_iter=50, n_init=2, init="huang", random_state=0, n_jobs=1).fit(LEVELS)
     same(one, KModes(3, init="Huang", n_init=2, random_state=0).fit(LEVELS))
     same(one, KModes(3, init="Huang", n_init=2, random_state=np.random.RandomState(0)).fit(LEVELS))
-    for name, value in {"update": "minibatch", "n_clusters": 0, "n_init": 0, "max_iter": 0, "missing": "level", "unknown": "drop",
-                        "init": "k-means++", "verbose": -1}.items():  # fmt: skip
+    for name, value in {
+        "update": "minibatch",
+        "n_clusters": 0,
+        "n_init": 0,
+        "max_iter": 0,
+        "missing": "level",
+        "unknown": "drop",
+        "init": "k-means++",
+        "verbose": -1,
+    }.items():
         with pytest.raises(ValueError, match=f"{name} must be"):
             KModes(3).set_params(**{name: value}).fit(LEVELS)
     with pytest.raises(ValueError, match="n_threads=0 is not a number of threads"):
@@ -310,7 +378,10 @@ def test_parameters_of_kmodes():
 
 
 def test_a_fit_that_stops_early():
-    with pytest.warns(ConvergenceWarning, match=r"KPrototypes stopped after 1 passes before convergence; raise max_iter \(now 1\)"):
+    with pytest.warns(
+        ConvergenceWarning,
+        match=r"KPrototypes stopped after 1 passes before convergence; raise max_iter \(now 1\)",
+    ):
         model = KPrototypes(5, init="random", n_init=1, max_iter=1, random_state=0).fit(FRAME)
     assert (model.n_iter_, model.converged_, len(model.epoch_costs_)) == (1, False, 2)
 
@@ -338,7 +409,15 @@ def test_centroids_and_summary():
         assert centroids["age"][k] == pytest.approx(own["age"].mean(), rel=1e-9)
         assert centroids["town"][k] == own["town"].mode()[0]
     summary = model.summary()
-    assert list(summary) == ["cluster", "rows", "share", "feature", "difference", "in the cluster", "in the whole table"]
+    assert list(summary) == [
+        "cluster",
+        "rows",
+        "share",
+        "feature",
+        "difference",
+        "in the cluster",
+        "in the whole table",
+    ]
     assert len(summary) == 12
     line = summary[(summary["cluster"] == 1) & (summary["feature"] == "town")].iloc[0]
     own = FRAME["town"][model.labels_ == 1].value_counts(normalize=True)

@@ -1,7 +1,7 @@
 """KModes and KPrototypes against kmodes 0.12, live: from equal starts, equal labels, costs and centroids.
 
-kmodes draws a random row where a cluster becomes empty, and which row depends on how often it drew before. Tables where that happens are
-compared by the other properties of the estimators only. ``Draws`` notices them.
+kmodes draws a random row where a cluster becomes empty, and which row depends on how often it drew before.
+Tables where that happens are compared by the other properties of the estimators only. ``Draws`` notices them.
 """
 
 import numpy as np
@@ -45,9 +45,16 @@ def draws(monkeypatch):
 
 
 def categories(rng, rows, columns, levels):
-    """Codes 0, 1, ... of which every column has all up to its largest; rows of a few groups that are alike."""
+    """Codes 0, 1, ...
+
+    of which every column has all up to its largest; rows of a few groups that are alike.
+    """
     groups = rng.integers(0, levels, (3, columns))
-    X = np.where(rng.random((rows, columns)) < 0.6, groups[rng.integers(0, 3, rows)], rng.integers(0, levels, (rows, columns)))
+    X = np.where(
+        rng.random((rows, columns)) < 0.6,
+        groups[rng.integers(0, 3, rows)],
+        rng.integers(0, levels, (rows, columns)),
+    )
     return np.column_stack([np.unique(column, return_inverse=True)[1] for column in X.T])
 
 
@@ -87,7 +94,9 @@ def test_kmodes(seed, weighted, draws):
         start = X[order[:K]]
         weight = rng.integers(1, 9, rows) / 4 if weighted else None
         draws.used = False
-        theirs = their_modes.KModes(K, init=start.copy(), n_init=1, random_state=0).fit(X, sample_weight=weight)
+        theirs = their_modes.KModes(K, init=start.copy(), n_init=1, random_state=0).fit(
+            X, sample_weight=weight
+        )
         if draws.used or len(order) <= K:
             continue
         ours = KModes(K, init=start, n_init=1).fit(X, sample_weight=weight)
@@ -102,7 +111,12 @@ def test_kmodes(seed, weighted, draws):
 def test_kprototypes(seed, draws):
     rng, compared = np.random.default_rng([2, seed]), 0
     for _ in range(TABLES):
-        rows, numeric, columns, levels = rng.integers(10, 70), rng.integers(1, 5), rng.integers(1, 6), rng.integers(2, 6)
+        rows, numeric, columns, levels = (
+            rng.integers(10, 70),
+            rng.integers(1, 5),
+            rng.integers(1, 6),
+            rng.integers(2, 6),
+        )
         codes = categories(rng, rows, columns, levels)
         numbers = rng.normal(size=(rows, numeric)) * rng.uniform(0.5, 3, numeric) + 2 * codes[:, :1]
         place = rng.permutation(numeric + columns)
@@ -113,14 +127,27 @@ def test_kprototypes(seed, draws):
         chosen = rng.choice(rows, K, replace=False)
         gamma = None if rng.random() < 0.5 else float(rng.uniform(0.2, 3))
         draws.used = False
-        theirs = their_prototypes.KPrototypes(K, init=[numbers[chosen], codes[chosen].copy()], gamma=gamma, n_init=1, random_state=0)
-        if not fitted(theirs, "could not initialize", X, categorical=categorical) or draws.used:  # a cluster of the start is empty
+        theirs = their_prototypes.KPrototypes(
+            K, init=[numbers[chosen], codes[chosen].copy()], gamma=gamma, n_init=1, random_state=0
+        )
+        if (
+            not fitted(theirs, "could not initialize", X, categorical=categorical) or draws.used
+        ):  # a cluster of the start is empty
             continue
-        ours = KPrototypes(K, init=[numbers[chosen], codes[chosen]], gamma=gamma, n_init=1).fit(X, categorical=categorical)
+        ours = KPrototypes(K, init=[numbers[chosen], codes[chosen]], gamma=gamma, n_init=1).fit(
+            X, categorical=categorical
+        )
         assert_same(ours, theirs, rtol=1e-9)
         assert ours.gamma_ == pytest.approx(theirs.gamma, rel=1e-12)
-        np.testing.assert_allclose(ours.cluster_centroids_.astype(float), theirs.cluster_centroids_.astype(float), rtol=1e-9, atol=1e-10)
-        np.testing.assert_array_equal(ours.predict(X, categorical=categorical), theirs.predict(X, categorical=categorical))
+        np.testing.assert_allclose(
+            ours.cluster_centroids_.astype(float),
+            theirs.cluster_centroids_.astype(float),
+            rtol=1e-9,
+            atol=1e-10,
+        )
+        np.testing.assert_array_equal(
+            ours.predict(X, categorical=categorical), theirs.predict(X, categorical=categorical)
+        )
         compared += 1
     assert compared >= TABLES // 3
 
@@ -138,8 +165,12 @@ def test_dissimilarities(seed, name, draws):
         if len(order) <= K:
             continue
         draws.used = False
-        theirs = their_modes.KModes(K, init=X[order[:K]].copy(), n_init=1, cat_dissim=DISSIMILARITIES[name], random_state=0)
-        if not fitted(theirs, "union is 0", X) or draws.used:  # kmodes refuses a row and a mode of zeros alone
+        theirs = their_modes.KModes(
+            K, init=X[order[:K]].copy(), n_init=1, cat_dissim=DISSIMILARITIES[name], random_state=0
+        )
+        if (
+            not fitted(theirs, "union is 0", X) or draws.used
+        ):  # kmodes refuses a row and a mode of zeros alone
             continue
         ours = KModes(K, init=X[order[:K]], n_init=1, cat_dissim=name).fit(X)
         assert_same(ours, theirs, rtol=1e-12)
@@ -180,7 +211,9 @@ def test_parameters_have_the_names_of_kmodes(estimator):
 
 @pytest.mark.parametrize("seed", range(20))
 def test_start_of_huang(seed):
-    """For the same draws, where equally near rows are taken in their order: kmodes leaves that order to NumPy's unstable sort."""
+    """For the same draws, where equally near rows are taken in their order: kmodes leaves that order to
+    NumPy's unstable sort.
+    """
     rng = np.random.default_rng([6, seed])
     X = categories(rng, 40, 5, 4)
     K = int(rng.integers(2, 5))

@@ -1,4 +1,6 @@
-"""Metrics of clusters and features compared with their definitions, and the rejection of invalid labels and features."""
+"""Metrics of clusters and features compared with their definitions, and the rejection of invalid labels and
+features.
+"""
 
 from collections import Counter
 from decimal import Decimal
@@ -28,7 +30,15 @@ from craftc.metrics import (
 from tests.common import examples
 from tests.reference import spectral as ref
 
-NUMBERS = (chance_rand_index, cluster_label_entropy, macro_f1, nmi, purity, rand_index, total_cluster_label_entropy)
+NUMBERS = (
+    chance_rand_index,
+    cluster_label_entropy,
+    macro_f1,
+    nmi,
+    purity,
+    rand_index,
+    total_cluster_label_entropy,
+)
 MEASURES = (contingency, *NUMBERS)
 pairs = st.lists(st.tuples(st.sampled_from("abc"), st.integers(-2, 3)), min_size=1, max_size=40)
 
@@ -41,10 +51,16 @@ def tables(draw, least_columns=1):
     """
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     n, columns = draw(st.integers(12, 40)), draw(st.integers(least_columns, 5))
-    ties = np.linalg.qr(rng.normal(size=(columns, columns)))[0] * 10 ** rng.uniform(-1.0, 1.0, columns)[:, None]
+    ties = (
+        np.linalg.qr(rng.normal(size=(columns, columns)))[0] * 10 ** rng.uniform(-1.0, 1.0, columns)[:, None]
+    )
     labels = rng.integers(0, draw(st.integers(1, 4)), n)
     distance = draw(st.sampled_from([0.0, 1.0, 5.0]))
-    features = rng.normal(size=(n, columns)) @ ties + distance * np.eye(4, columns)[labels] + rng.normal(size=columns)
+    features = (
+        rng.normal(size=(n, columns)) @ ties
+        + distance * np.eye(4, columns)[labels]
+        + rng.normal(size=columns)
+    )
     assume(np.linalg.cond(features - np.array([features[labels == k].mean(axis=0) for k in labels])) < 1e3)
     return features, labels
 
@@ -108,10 +124,14 @@ def test_rand_and_total_entropy_are_those_of_the_reference(rows):
     chance = chance_rand_index(true, pred)
     assert rand_index(true, pred) == pytest.approx(ref.rand(pred, true))
     assert rand_index(true, pred) == pytest.approx(share_treated_alike(true, pred))
-    assert chance == pytest.approx(ref.chance_rand(list(Counter(pred).values()), list(Counter(true).values())))
+    assert chance == pytest.approx(
+        ref.chance_rand(list(Counter(pred).values()), list(Counter(true).values()))
+    )
     assert 0.0 <= chance <= 1.0
     if chance < 1.0:  # the adjusted index takes the same chance off
-        assert (rand_index(true, pred) - chance) / (1.0 - chance) == pytest.approx(adjusted_rand_score(true, pred))
+        assert (rand_index(true, pred) - chance) / (1.0 - chance) == pytest.approx(
+            adjusted_rand_score(true, pred)
+        )
 
 
 @examples(30)
@@ -198,7 +218,9 @@ def test_kinds_of_labels(labels):
     assert rand_index(labels, [5, 6, 5]) == 1.0
     assert chance_rand_index(labels, [5, 6, 5]) == pytest.approx(1 - 1 / 3 - 1 / 3 + 2 / 9)
     assert total_cluster_label_entropy([5, 6, 5], labels) == 0.0
-    assert separability([[0.0], [9.0], [2.0]], labels) == pytest.approx(separability([[0.0], [9.0], [2.0]], [5, 6, 5]))
+    assert separability([[0.0], [9.0], [2.0]], labels) == pytest.approx(
+        separability([[0.0], [9.0], [2.0]], [5, 6, 5])
+    )
 
 
 @pytest.mark.parametrize("measure", MEASURES)
@@ -248,20 +270,26 @@ def test_rotation_scale_shift_and_order_change_neither(table, seed, factor):
     order = rng.permutation(len(features))
     moved = factor * ((features + 3.0) @ rotation)[order]
     assert eigen_diffusion(moved) == pytest.approx(eigen_diffusion(features), rel=1e-9)
-    assert separability(moved, labels[order]) == pytest.approx(separability(features, labels), rel=1e-9, abs=1e-12)
+    assert separability(moved, labels[order]) == pytest.approx(
+        separability(features, labels), rel=1e-9, abs=1e-12
+    )
 
 
 @given(tables())
 def test_separability_rises_when_a_cluster_is_split(table):
     features, labels = table
     J = separability(features, labels)
-    assert separability(features, [f"cluster {9 - k}" for k in labels]) == pytest.approx(J, rel=1e-9, abs=1e-12)
+    assert separability(features, [f"cluster {9 - k}" for k in labels]) == pytest.approx(
+        J, rel=1e-9, abs=1e-12
+    )
     assert separability(features, 2 * labels + np.arange(len(labels)) % 2) >= J - 1e-12
 
 
 def test_eigen_diffusion_by_hand():
     """The paper's (sum of lambda)^2 / (l sum of lambda^2)."""
-    assert eigen_diffusion([[2.0, 0.0], [-2.0, 0.0], [0.0, 1.0], [0.0, -1.0]]) == pytest.approx(25.0 / (2.0 * 17.0))
+    assert eigen_diffusion([[2.0, 0.0], [-2.0, 0.0], [0.0, 1.0], [0.0, -1.0]]) == pytest.approx(
+        25.0 / (2.0 * 17.0)
+    )
     signs = np.array([[1, 1, 1], [1, -1, -1], [-1, 1, -1], [-1, -1, 1]])
     assert eigen_diffusion(signs) == pytest.approx(1.0)
     assert eigen_diffusion(signs * np.sqrt([8.0, 1.0, 8.0])) == pytest.approx(17.0**2 / (3.0 * 129.0))
@@ -276,9 +304,14 @@ def test_eigen_diffusion_counts_features_that_do_not_vary():
         assert eigen_diffusion(both) == pytest.approx(2.0 / 3.0 * eigen_diffusion(features))
 
 
-@pytest.mark.parametrize("measure", [eigen_diffusion, lambda features: separability(features, [0, 0, 1, 1, 1])], ids=["alpha", "J"])
+@pytest.mark.parametrize(
+    "measure", [eigen_diffusion, lambda features: separability(features, [0, 0, 1, 1, 1])], ids=["alpha", "J"]
+)
 def test_features_that_do_not_vary_are_rejected(measure):
-    with pytest.raises(ValueError, match=r"needs at least one feature that varies, got equal rows of 3 feature\(s\); pass others"):
+    with pytest.raises(
+        ValueError,
+        match=r"needs at least one feature that varies, got equal rows of 3 feature\(s\); pass others",
+    ):
         measure(np.full((5, 3), 0.1))
 
 
@@ -340,23 +373,38 @@ def test_features_of_extreme_size():
     assert eigen_diffusion(widest) == pytest.approx(1.0)
 
 
-@pytest.mark.parametrize("measure", [eigen_diffusion, lambda features: separability(features, [0, 1])], ids=["alpha", "J"])
+@pytest.mark.parametrize(
+    "measure", [eigen_diffusion, lambda features: separability(features, [0, 1])], ids=["alpha", "J"]
+)
 @pytest.mark.parametrize(
     ("features", "message"),
     [
-        ([1.0, 2.0], r"must be two-dimensional, got an array of shape \(2,\); pass one row per observation and one column per feature"),
+        (
+            [1.0, 2.0],
+            r"must be two-dimensional, got an array of shape \(2,\); pass one row per observation and one "
+            r"column per feature",
+        ),
         (np.zeros((2, 2, 2)), r"must be two-dimensional, got an array of shape \(2, 2, 2\)"),
         (3.0, r"must be two-dimensional, got an array of shape \(\)"),
         ([[1.0, 2.0]], r"needs at least two rows and one column, got shape \(1, 2\); pass one row"),
         (np.zeros((2, 0)), r"needs at least two rows and one column, got shape \(2, 0\)"),
         ([[1.0, 2.0], [3.0]], "has rows of different lengths; pass one row per observation"),
-        ([[1.0, np.nan], [0.0, 1.0]], "contains NaN or infinite values; drop these rows or impute the values"),
+        (
+            [[1.0, np.nan], [0.0, 1.0]],
+            "contains NaN or infinite values; drop these rows or impute the values",
+        ),
         ([[1.0, np.inf], [0.0, 1.0]], "contains NaN or infinite values"),
-        (pd.DataFrame({"a": [1, None], "b": [0, 1]}, dtype="Int64"), "contains NaN or other missing values; drop these rows"),
+        (
+            pd.DataFrame({"a": [1, None], "b": [0, 1]}, dtype="Int64"),
+            "contains NaN or other missing values; drop these rows",
+        ),
         ([[1.0, None], [0.0, 1.0]], "contains NaN or other missing values"),
         ([[10**400, 1], [1, 2]], "contains integers beyond the range of float64; scale these columns down"),
         ([["1", "2"], ["3", "4"]], "has dtype <U1 but must contain real numbers; encode other columns first"),
-        (pd.DataFrame({"a": ["x", "y"], "b": [0, 1]}), r"contains non-numeric values \(str\); encode these columns first"),
+        (
+            pd.DataFrame({"a": ["x", "y"], "b": [0, 1]}),
+            r"contains non-numeric values \(str\); encode these columns first",
+        ),
         ([[1j, 2.0], [3.0, 4.0]], "has dtype complex128 but must contain real numbers"),
     ],
 )
@@ -365,7 +413,9 @@ def test_bad_features_are_rejected(measure, features, message):
         measure(features)
 
 
-@pytest.mark.skipif(np.finfo(np.longdouble).max == np.finfo(np.float64).max, reason="long double is float64 here")
+@pytest.mark.skipif(
+    np.finfo(np.longdouble).max == np.finfo(np.float64).max, reason="long double is float64 here"
+)
 def test_wider_floats_beyond_float64_are_rejected():
     with pytest.raises(ValueError, match="features contains NaN or infinite values"):
         eigen_diffusion(np.array([[1, 2], [3, np.finfo(np.longdouble).max]], dtype=np.longdouble))

@@ -1,4 +1,6 @@
-"""The mixture with feature selection equals its reference implementation in NumPy: the ELBO after every single update, and whole fits."""
+"""The mixture with feature selection equals its reference implementation in NumPy: the ELBO after every
+single update, and whole fits.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,10 @@ MISSING = st.sampled_from(["none", "few", "many", "rows and columns"])
 
 
 def random_rows(seed, component="gaussian", missing="none", most=24):
-    """Up to three clusters that differ in some columns; one column may be constant. Columns in the thousands, units or thousandths."""
+    """Up to three clusters that differ in some columns; one column may be constant.
+
+    Columns in the thousands, units or thousandths.
+    """
     rng = np.random.default_rng(seed)
     n, D = int(rng.integers(2, most + 1)), int(rng.integers(1, 7))
     group, tells = rng.integers(0, 3, n), rng.random(D) < 0.6
@@ -43,7 +48,11 @@ def random_rows(seed, component="gaussian", missing="none", most=24):
     elif component == "bernoulli":
         X = (rng.random((n, D)) < np.where(tells, rng.random((3, D)), rng.random(D))[group]).astype(float)
     else:
-        X = rng.normal(size=(n, D)) * np.where(tells, 0.3, 1.0) + tells * rng.normal(0, 2, (3, D))[group] + rng.normal(0, 3, D)
+        X = (
+            rng.normal(size=(n, D)) * np.where(tells, 0.3, 1.0)
+            + tells * rng.normal(0, 2, (3, D))[group]
+            + rng.normal(0, 3, D)
+        )
         X *= 10.0 ** rng.integers(-3, 4)
     if rng.random() < 0.2:
         X[:, rng.integers(D)] = 1.0 if component == "bernoulli" else 3.0
@@ -76,15 +85,23 @@ def random_weight(seed, n):
 
 def fractions_of(parameters, learn, prior):
     """(parameters, those of the estimator, those of the reference) that say how fractions are learned."""
-    if (learn == "component" and parameters["selection"] == "shared") or (learn == "shared" and parameters["feature_variance"] == 0.19):
+    if (learn == "component" and parameters["selection"] == "shared") or (
+        learn == "shared" and parameters["feature_variance"] == 0.19
+    ):
         learn = False  # one y_d has no fractions; one m alone is left with that variance
     if learn == "component":
         parameters = parameters | {"feature_variance": None}
     if not learn:
         return learn, parameters, {}, {}
-    return learn, parameters, {"learn_fraction": learn, "fraction_prior": prior}, {
-        "own_fractions": learn == "component", "fraction_prior": prior,
-    }  # fmt: skip
+    return (
+        learn,
+        parameters,
+        {"learn_fraction": learn, "fraction_prior": prior},
+        {
+            "own_fractions": learn == "component",
+            "fraction_prior": prior,
+        },
+    )
 
 
 def both(seed, parameters, missing, theirs, weight=None, **more):
@@ -108,17 +125,24 @@ def assert_close(ours, theirs, name="", slack=1e-8):
 @examples(200)
 @given(seed=st.integers(0, 10**6), parameters=SETTINGS, missing=MISSING, learn=LEARN, prior=PRIORS)
 def test_the_elbo_after_every_single_update(seed, parameters, missing, learn, prior):
-    """m after lambda, as in the reference; a sweep of the model updates it last, which is equivalent (whole fits below)."""
+    """m after lambda, as in the reference; a sweep of the model updates it last, which is equivalent (whole
+    fits below).
+    """
     learn, parameters, ours, theirs = fractions_of(parameters, learn, prior)
     model, ref = both(seed, parameters, missing, theirs, **ours)
     learn = learn == "shared"
     q = model.mixture
     assert_close(model.elbo(), ref.bound(), "start")
     steps = [
-        ("theta", q.update_components), ("masks", q.update_masks), ("noise", q.update_noise), ("shares", q.update_shares),
-        *[("fraction", model.factors.update_fraction)] * learn, ("sticks", q.update_sticks), ("responsibilities", None),
+        ("theta", q.update_components),
+        ("masks", q.update_masks),
+        ("noise", q.update_noise),
+        ("shares", q.update_shares),
+        *[("fraction", model.factors.update_fraction)] * learn,
+        ("sticks", q.update_sticks),
+        ("responsibilities", None),
         ("sort", lambda: mixture_moves.sort(q)),
-    ]  # fmt: skip
+    ]
     before = ref.bound()
     for _ in range(4):
         for name, step in steps:
@@ -129,7 +153,9 @@ def test_the_elbo_after_every_single_update(seed, parameters, missing, learn, pr
                 alive = q.size > 0
                 model.rows.e_step(q, 1, linear=model.scaling.linear, proba=proba)
             getattr(ref, name)()
-            if name == "fraction":  # a maximum says where it lies to half the digits only: both go on from the same
+            if (
+                name == "fraction"
+            ):  # a maximum says where it lies to half the digits only: both go on from the same
                 assert model.factors.fraction == pytest.approx(ref.m, abs=1e-6)
                 ref.m = model.factors.fraction
             elbo = ref.bound()
@@ -145,12 +171,26 @@ def test_the_elbo_after_every_single_update(seed, parameters, missing, learn, pr
 
 @examples(150, derandomize=True)  # a merge or a stop may hang on rounding, though rarely
 @given(
-    seed=st.integers(0, 10**6), parameters=SETTINGS, missing=MISSING, learn=LEARN, prior=PRIORS, merge=st.booleans(),
+    seed=st.integers(0, 10**6),
+    parameters=SETTINGS,
+    missing=MISSING,
+    learn=LEARN,
+    prior=PRIORS,
+    merge=st.booleans(),
     most=st.sampled_from([3, 40]),
 )
 def test_whole_fits(seed, parameters, missing, learn, prior, merge, most):
     X = random_rows(seed, parameters["component"], missing)
-    check_fit(X, random_start(seed + 1, len(X)), parameters, learn, merge, most, prior=prior, weight=random_weight(seed, len(X)))
+    check_fit(
+        X,
+        random_start(seed + 1, len(X)),
+        parameters,
+        learn,
+        merge,
+        most,
+        prior=prior,
+        weight=random_weight(seed, len(X)),
+    )
 
 
 def check_fit(X, R, parameters, learn, merge, most=40, tol=1e-4, prior=(1.0, 1.0), weight=None):
@@ -159,9 +199,13 @@ def check_fit(X, R, parameters, learn, merge, most=40, tol=1e-4, prior=(1.0, 1.0
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # constant columns, few sweeps
         model.fit(X, sample_weight=weight)
-    ref = ReferenceMixture(X, R, weight=weight, **parameters, **theirs).fit(tol, most, merge, learn == "shared")
+    ref = ReferenceMixture(X, R, weight=weight, **parameters, **theirs).fit(
+        tol, most, merge, learn == "shared"
+    )
     assert model.n_iter_ == len(model.elbo_path_) == len(ref.elbo_path_) <= most
-    slack = 1e-6 if learn == "shared" else 1e-8  # m has half the digits, and the ELBO is no longer flat there after the next update
+    slack = (
+        1e-6 if learn == "shared" else 1e-8
+    )  # m has half the digits, and the ELBO is no longer flat there after the next update
     np.testing.assert_allclose(model.elbo_path_, ref.elbo_path_, rtol=slack, atol=slack)
     assert_close(model.elbo_, ref.elbo_, slack=slack)
     np.testing.assert_array_equal(model.labels_, ref.labels_)
@@ -177,14 +221,22 @@ def check_fit(X, R, parameters, learn, merge, most=40, tol=1e-4, prior=(1.0, 1.0
 
 
 def check_posterior(model, ref, slack):
-    """What densities and samples are made of: q(theta) and the noise for the last responsibilities, the expected shares."""
+    """What densities and samples are made of: q(theta) and the noise for the last responsibilities, the
+    expected shares.
+    """
     ours, found = model._posterior, list(dict.fromkeys(ref.R.argmax(axis=1).tolist()))
     ref.theta()
     ref.noise()
-    names = {"a": "a", "b": "b"} if ours.scaling.linear else {"a": "a", "b": "b", "mean": "mean", "kappa": "kap"}
-    for columns, q in zip((*ours.clusters, ours.background), (*(ref.q[k] for k in found), ref.q_noise), strict=True):
+    names = (
+        {"a": "a", "b": "b"} if ours.scaling.linear else {"a": "a", "b": "b", "mean": "mean", "kappa": "kap"}
+    )
+    for columns, q in zip(
+        (*ours.clusters, ours.background), (*(ref.q[k] for k in found), ref.q_noise), strict=True
+    ):
         for name, theirs in names.items():
-            np.testing.assert_allclose(getattr(columns, name), getattr(q, theirs), rtol=slack, atol=slack, err_msg=name)
+            np.testing.assert_allclose(
+                getattr(columns, name), getattr(q, theirs), rtol=slack, atol=slack, err_msg=name
+            )
     broken = ref.g1 / (ref.g1 + ref.g2)
     share = (np.append(broken, 1.0) * np.append(1.0, np.cumprod(1.0 - broken)))[found]
     np.testing.assert_allclose(model.weights_, share / share.sum(), rtol=0, atol=slack)
@@ -195,7 +247,9 @@ def check_posterior(model, ref, slack):
 @pytest.mark.parametrize("selection", ["local", "global", "shared"])
 @pytest.mark.parametrize("component", ["gaussian", "poisson"])
 def test_fits_that_merge(component, selection, learn):
-    """Three clusters, their rows dealt to two components each: few rows in many columns stay where they are until they are joined."""
+    """Three clusters, their rows dealt to two components each: few rows in many columns stay where they are
+    until they are joined.
+    """
     rng = np.random.default_rng(0)
     group = np.repeat([0, 1, 2], 12)
     if component == "poisson":
@@ -215,7 +269,9 @@ def test_fits_that_merge(component, selection, learn):
 
 @pytest.mark.parametrize("seed", range(12))
 def test_moves_beyond_the_updates(seed):
-    """From known labels, where all components select columns, which are deselected one after the other, until convergence."""
+    """From known labels, where all components select columns, which are deselected one after the other, until
+    convergence.
+    """
     rng = np.random.default_rng(seed)
     n, D, K = int(rng.integers(20, 90)), int(rng.integers(2, 9)), int(rng.integers(2, 6))
     group, tells = rng.integers(0, 3, n), rng.random((3, D)) < 0.5
@@ -228,9 +284,16 @@ def test_moves_beyond_the_updates(seed):
     if parameters["component"] == "poisson":
         X = rng.poisson(rng.gamma(1, 3, (3, D))[group]).astype(float)
     else:
-        X = np.where(tells[group], rng.normal(0, 4, (3, D))[group] + rng.normal(size=(n, D)), 3 * rng.normal(size=(n, D)))
+        X = np.where(
+            tells[group],
+            rng.normal(0, 4, (3, D))[group] + rng.normal(size=(n, D)),
+            3 * rng.normal(size=(n, D)),
+        )
     R = np.eye(K)[np.minimum(group, K - 1)]
-    model, ref = model_of(R, parameters, max_iter=400).fit(X), ReferenceMixture(X, R, **parameters).fit(1e-6, 400)
+    model, ref = (
+        model_of(R, parameters, max_iter=400).fit(X),
+        ReferenceMixture(X, R, **parameters).fit(1e-6, 400),
+    )
     np.testing.assert_allclose(model.elbo_path_, ref.elbo_path_, rtol=1e-8)
     np.testing.assert_array_equal(model.labels_, ref.labels_)
     np.testing.assert_array_equal(model.feature_mask_, ref.feature_mask_)
@@ -240,7 +303,9 @@ def test_moves_beyond_the_updates(seed):
 @pytest.mark.parametrize("covariance", ["diagonal", "full"])
 @pytest.mark.parametrize("component", ["gaussian", "poisson", "bernoulli"])
 def test_weights_are_repeated_rows(component, covariance):
-    """From the same responsibilities: the ELBO and all parameters to rounding; rows of weight 0 only get labels."""
+    """From the same responsibilities: the ELBO and all parameters to rounding; rows of weight 0 only get
+    labels.
+    """
     if covariance == "full" and component != "gaussian":
         pytest.skip("full covariances are Gaussian")
     rng = np.random.default_rng(1)
@@ -253,12 +318,28 @@ def test_weights_are_repeated_rows(component, covariance):
     repeated = FeatureSelectionMixture(3, init=R[rows], **options).fit(X[rows])
     assert_close(weighted.elbo_, repeated.elbo_)
     np.testing.assert_allclose(weighted.elbo_path_, repeated.elbo_path_, rtol=1e-8)
-    for attribute in ("weights_", "feature_probabilities_", "feature_gains_", "means_", "variances_", "cluster_sizes_", "scale_"):
-        np.testing.assert_allclose(getattr(weighted, attribute), getattr(repeated, attribute), rtol=1e-6, atol=1e-8, err_msg=attribute)
+    for attribute in (
+        "weights_",
+        "feature_probabilities_",
+        "feature_gains_",
+        "means_",
+        "variances_",
+        "cluster_sizes_",
+        "scale_",
+    ):
+        np.testing.assert_allclose(
+            getattr(weighted, attribute),
+            getattr(repeated, attribute),
+            rtol=1e-6,
+            atol=1e-8,
+            err_msg=attribute,
+        )
     np.testing.assert_array_equal(weighted.labels_[rows], repeated.labels_)
     np.testing.assert_array_equal(weighted.labels_, weighted.predict(X))
     present = weight > 0
-    absent = FeatureSelectionMixture(3, init=R[present], **options).fit(X[present], sample_weight=weight[present])
+    absent = FeatureSelectionMixture(3, init=R[present], **options).fit(
+        X[present], sample_weight=weight[present]
+    )
     assert absent.elbo_ == weighted.elbo_
     np.testing.assert_array_equal(absent.labels_, weighted.labels_[present])
 
@@ -279,30 +360,45 @@ def test_fractions_of_clusters():
     rng = np.random.default_rng(0)
     group = np.repeat([0, 1, 2], 80)
     many = np.arange(30) < np.array([27, 27, 3])[:, None]
-    X = np.where(many[group], rng.normal(0, 3, (3, 30))[group] + rng.normal(size=(240, 30)), 3 * rng.normal(size=(240, 30)))
+    X = np.where(
+        many[group],
+        rng.normal(0, 3, (3, 30))[group] + rng.normal(size=(240, 30)),
+        3 * rng.normal(size=(240, 30)),
+    )
     model = FeatureSelectionMixture(8, learn_fraction="component", random_state=0).fit(X)
     np.testing.assert_array_equal(model.labels_, group)
     assert (model.feature_mask_ == many).mean() > 0.97
     np.testing.assert_allclose(model.feature_fraction_, [28 / 32, 28 / 32, 4 / 32], atol=0.05)
-    tight = FeatureSelectionMixture(8, learn_fraction="component", fraction_prior=(300.0, 300.0), random_state=0).fit(X)
+    tight = FeatureSelectionMixture(
+        8, learn_fraction="component", fraction_prior=(300.0, 300.0), random_state=0
+    ).fit(X)
     np.testing.assert_allclose(tight.feature_fraction_, 0.5, atol=0.03)
 
 
 def test_parameters_without_a_role_warn():
     X = random_rows(5, most=40)
-    with pytest.warns(UserWarning, match="fraction_prior has no role with learn_fraction=False and is ignored"):
+    with pytest.warns(
+        UserWarning, match="fraction_prior has no role with learn_fraction=False and is ignored"
+    ):
         FeatureSelectionMixture(3, fraction_prior=(2.0, 2.0), random_state=0).fit(X)
-    with pytest.warns(UserWarning, match="feature_variance has no role with learn_fraction='component' and is ignored"):
+    with pytest.warns(
+        UserWarning, match="feature_variance has no role with learn_fraction='component' and is ignored"
+    ):
         FeatureSelectionMixture(3, learn_fraction="component", feature_variance=0.1, random_state=0).fit(X)
 
 
 @pytest.mark.slow_except(6)
 @pytest.mark.parametrize("seed", range(18))
 def test_full_covariances(seed):
-    """Columns switched by rank-one updates of a Cmissingky factor, against the reference's evidences from scratch: path, labels, masks."""
+    """Columns switched by rank-one updates of a Cmissingky factor, against the reference's evidences from
+    scratch: path, labels, masks.
+    """
     rng = np.random.default_rng(seed)
     n, D, K = int(rng.integers(5, 60)), int(rng.integers(1, 7)), int(rng.integers(1, 7))
-    X = rng.normal(size=(n, D)) @ rng.normal(size=(D, D)) * 2 + rng.normal(0, 3, (3, D))[rng.integers(0, 3, n)]
+    X = (
+        rng.normal(size=(n, D)) @ rng.normal(size=(D, D)) * 2
+        + rng.normal(0, 3, (3, D))[rng.integers(0, 3, n)]
+    )
     R = rng.dirichlet(np.full(K, 0.3), n)
     parameters = {
         "selection": ("local", "global", "shared")[seed % 3],

@@ -41,8 +41,14 @@ PARAMETERS = [
     ({"feature_fraction": "half"}, "feature_fraction must be a number"),
     ({"feature_fraction": 0.01}, "between 0.0101021 and 0.989898 for feature_variance 0.01"),
     ({"feature_fraction": 0.99}, "needs m .1 - m. > rho.*got 0.99.*Lower feature_variance"),
-    ({"feature_fraction": 0.8, "selection": "global"}, "between 0.276393 and 0.723607 for feature_variance 0.2"),
-    ({"feature_fraction": 0.2, "selection": "shared"}, "between 0.276393 and 0.723607 for feature_variance 0.2"),
+    (
+        {"feature_fraction": 0.8, "selection": "global"},
+        "between 0.276393 and 0.723607 for feature_variance 0.2",
+    ),
+    (
+        {"feature_fraction": 0.2, "selection": "shared"},
+        "between 0.276393 and 0.723607 for feature_variance 0.2",
+    ),
     ({"feature_fraction": 0.2, "feature_variance": 0.16}, "between 0.2 and 0.8 for feature_variance 0.16"),
     ({"feature_variance": 0.0}, "feature_variance must be a number >= 1e-06 and < 0.25"),
     ({"feature_variance": 0.25}, "feature_variance must be a number >= 1e-06 and < 0.25"),
@@ -53,9 +59,18 @@ PARAMETERS = [
     ({"learn_fraction": "no"}, "learn_fraction must be True, False, 'shared' or 'component', got 'no'"),
     ({"learn_fraction": None}, "learn_fraction must be True, False, 'shared' or 'component', got None"),
     ({"learn_fraction": 1}, "learn_fraction must be True, False, 'shared' or 'component', got 1"),
-    ({"learn_fraction": "component", "selection": "shared"}, 'needs selections of every component, got selection="shared"'),
-    ({"learn_fraction": "component", "covariance": "full"}, 'needs selections of every component, got covariance="full"'),
-    ({"fraction_prior": 1.0}, "fraction_prior must be two numbers > 0, the shapes of a Beta distribution, got 1.0"),
+    (
+        {"learn_fraction": "component", "selection": "shared"},
+        'needs selections of every component, got selection="shared"',
+    ),
+    (
+        {"learn_fraction": "component", "covariance": "full"},
+        'needs selections of every component, got covariance="full"',
+    ),
+    (
+        {"fraction_prior": 1.0},
+        "fraction_prior must be two numbers > 0, the shapes of a Beta distribution, got 1.0",
+    ),
     ({"fraction_prior": (1.0,)}, "fraction_prior must be two numbers > 0"),
     ({"fraction_prior": (1.0, 0.0)}, r"fraction_prior\[1\] must be a number >= 1e-06.*got 0.0"),
     ({"fraction_prior": ("a", 1.0)}, r"fraction_prior\[0\] must be a number"),
@@ -110,7 +125,9 @@ def test_every_fraction_inside_its_interval_is_good(selection, variance):
     rho = {"local": 0.01, "global": 0.2, "shared": 0.2}[selection] if variance is None else variance
     half = np.sqrt(0.25 - rho)
     for fraction in (0.5 - 0.999 * half, 0.5, 0.5 + 0.999 * half):
-        model = model_of(selection=selection, feature_variance=variance, feature_fraction=fraction, max_iter=4000).fit(X)
+        model = model_of(
+            selection=selection, feature_variance=variance, feature_fraction=fraction, max_iter=4000
+        ).fit(X)
         assert np.isfinite(model.elbo_)
         assert model.feature_fraction_ == fraction
     for fraction in (0.5 - 1.001 * half, 0.5 + 1.001 * half):
@@ -143,7 +160,10 @@ def test_what_is_no_count_is_named(wrong, dtype):
     bad = COUNTS.astype(dtype)
     bad[4, 1], bad[7, 1], bad[9, 0] = wrong, np.nan, np.nan
     model = model_of(component="poisson")
-    with pytest.raises(ValueError, match=f"counts, whole numbers >= 0; other values in column 1 .the first: {wrong:g}.*gaussian"):
+    with pytest.raises(
+        ValueError,
+        match=f"counts, whole numbers >= 0; other values in column 1 .the first: {wrong:g}.*gaussian",
+    ):
         model.fit(bad)
     with pytest.raises(ValueError, match="other values in column 'words'"):
         model.fit(pd.DataFrame(bad, columns=["a", "words", "b"]))
@@ -161,7 +181,10 @@ def test_what_is_no_indicator_is_named():
     model = model_of(component="bernoulli").fit(bad)
     bad[4, 1] = 2.0
     for call in (model.fit, model.predict, model.predict_proba, model.score_samples):
-        with pytest.raises(ValueError, match=r'component="bernoulli" needs 0 and 1; other values in column 1 \(the first: 2\)'):
+        with pytest.raises(
+            ValueError,
+            match=r'component="bernoulli" needs 0 and 1; other values in column 1 \(the first: 2\)',
+        ):
             call(bad)
 
 
@@ -201,7 +224,9 @@ def test_constant_columns_are_said_once_by_name(component):
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             model.fit(rows)
-        assert [str(w.message) for w in caught] == [f"Columns without variance are kept but never selected: {words}"]
+        assert [str(w.message) for w in caught] == [
+            f"Columns without variance are kept but never selected: {words}"
+        ]
         assert caught[0].category is UserWarning
         assert caught[0].filename == __file__
         with warnings.catch_warnings():
@@ -275,7 +300,11 @@ def test_new_rows():
             call(X[:0])
         call(X[:1])
         call(MISSING)
-    for bad, sentence in ((0, "n_samples must be a whole number >= 1"), (1.5, "n_samples must be a whole"), (None, "n_samples must be")):
+    for bad, sentence in (
+        (0, "n_samples must be a whole number >= 1"),
+        (1.5, "n_samples must be a whole"),
+        (None, "n_samples must be"),
+    ):
         with pytest.raises((ValueError, TypeError), match=sentence):
             model.sample(bad)
     with pytest.raises(ValueError, match="random_state must be None"):
@@ -283,7 +312,9 @@ def test_new_rows():
     np.testing.assert_array_equal(model.means_, before)
 
 
-@pytest.mark.parametrize("method", ["predict", "predict_proba", "score_samples", "score", "sample", "summary"])
+@pytest.mark.parametrize(
+    "method", ["predict", "predict_proba", "score_samples", "score", "sample", "summary"]
+)
 def test_nothing_before_a_fit(method):
     call = getattr(FeatureSelectionMixture(), method)
     with pytest.raises(NotFittedError, match="not fitted yet"):

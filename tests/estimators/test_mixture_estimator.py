@@ -19,13 +19,22 @@ from tests.estimators.mixture_cases import assert_same_bits, every_model, model_
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
-@pytest.mark.parametrize(("kind", "selection", "right"), [("local", "local", 0.93), ("global", "global", 1.0), ("global", "local", 1.0)])
+@pytest.mark.parametrize(
+    ("kind", "selection", "right"),
+    [("local", "local", 0.93), ("global", "global", 1.0), ("global", "local", 1.0)],
+)
 def test_clusters_and_their_features_are_recovered(seed, kind, selection, right):
     X, group, mask = synthetic(kind, seed)
     model = model_of(selection, 12).fit(X)
     assert normalized_mutual_info_score(group, model.labels_) == pytest.approx(1.0)
-    assert (model.feature_mask_[model.labels_[:3]] == mask).mean() >= right  # rows 0, 1, 2 are one of each cluster
-    np.testing.assert_allclose(model.means_[model.labels_[:3]][mask], [X[group == k, d].mean() for k, d in np.argwhere(mask)], atol=0.5)
+    assert (
+        model.feature_mask_[model.labels_[:3]] == mask
+    ).mean() >= right  # rows 0, 1, 2 are one of each cluster
+    np.testing.assert_allclose(
+        model.means_[model.labels_[:3]][mask],
+        [X[group == k, d].mean() for k, d in np.argwhere(mask)],
+        atol=0.5,
+    )
     np.testing.assert_allclose(model.weights_, 1 / 3, atol=0.05)
 
 
@@ -46,18 +55,31 @@ def test_clusters_of_counts_are_recovered_whatever_their_totals():
 
 @pytest.mark.parametrize(("fraction", "variance"), [(0.5, 0.01), (0.5, 0.2), (0.3, 0.1)])
 def test_rho_is_the_variance_of_a_columns_share(fraction, variance):
-    """So that two masks correlate by rho / (m (1 - m)): the larger rho ties them together, other than in the paper's text."""
+    """So that two masks correlate by rho / (m (1 - m)): the larger rho ties them together, other than in the
+    paper's text.
+    """
     priors = Priors(
-        2, kind="gaussian", full=False, own_noise=False, tied=False, fraction=fraction, variance=variance, learn=False,
-        own_fractions=False, fraction_prior=(1.0, 1.0), concentration=1.0,
-    )  # fmt: skip
+        2,
+        kind="gaussian",
+        full=False,
+        own_noise=False,
+        tied=False,
+        fraction=fraction,
+        variance=variance,
+        learn=False,
+        own_fractions=False,
+        fraction_prior=(1.0, 1.0),
+        concentration=1.0,
+    )
     share = stats.beta(*priors.share_shapes(fraction))
     assert share.mean() == pytest.approx(fraction)
     assert share.var() == pytest.approx(variance)
 
 
 def test_selection_ties_masks():
-    """Share of columns that some clusters select and some do not: most of all with "local", none with "shared"."""
+    """Share of columns that some clusters select and some do not: most of all with "local", none with
+    "shared".
+    """
     vary = {}
     for selection in ("local", "global", "shared"):
         masks = [model_of(selection, 10).fit(synthetic("local", seed)[0]).feature_mask_ for seed in range(4)]
@@ -67,7 +89,9 @@ def test_selection_ties_masks():
 
 def test_concentration_and_merges_decide_how_many_clusters():
     X = np.random.default_rng(0).normal(size=(150, 6))
-    assert model_of(K=10, n_init=1).fit(X).n_clusters_ < model_of(K=10, n_init=1, merge=False).fit(X).n_clusters_
+    assert (
+        model_of(K=10, n_init=1).fit(X).n_clusters_ < model_of(K=10, n_init=1, merge=False).fit(X).n_clusters_
+    )
 
 
 # ---- densities ----
@@ -79,7 +103,8 @@ def test_the_density_integrates_to_one(scale):
     X = np.concatenate([rng.normal(-4, 0.5, 40), rng.normal(3, 2, 60)])[:, None]
     model = model_of(scale=scale).fit(X)
     total = sum(
-        integrate.quad(lambda x: np.exp(model.score_samples([[x]])[0]), *ends, limit=300)[0] for ends in ((-np.inf, 0), (0, np.inf))
+        integrate.quad(lambda x: np.exp(model.score_samples([[x]])[0]), *ends, limit=300)[0]
+        for ends in ((-np.inf, 0), (0, np.inf))
     )
     assert total == pytest.approx(1.0, abs=1e-5)
 
@@ -90,7 +115,9 @@ def test_the_density_of_two_columns_integrates_to_one_and_a_missing_cell_is_inte
     u = np.linspace(-9, 9, 601)
     grid, step = np.sinh(u), np.cosh(u) * (u[1] - u[0])
     x, y = grid + 100.0, grid - 3.0
-    density = np.exp(model.score_samples(np.stack(np.meshgrid(x, y, indexing="ij"), axis=-1).reshape(-1, 2))).reshape(601, 601)
+    density = np.exp(
+        model.score_samples(np.stack(np.meshgrid(x, y, indexing="ij"), axis=-1).reshape(-1, 2))
+    ).reshape(601, 601)
     assert step @ density @ step == pytest.approx(1.0, abs=2e-3)
     some = slice(250, 350, 10)
     alone = np.exp(model.score_samples(np.column_stack([x[some], np.full(10, np.nan)])))
@@ -104,9 +131,13 @@ def test_the_density_is_a_mixture_of_student_ts():
     posterior = model._posterior
     z = X - X.mean(axis=0)
     noise, *own = (
-        stats.t(2 * q.a, q.mean, np.sqrt(q.b / q.a * (1 + 1 / q.kappa))).pdf(z) for q in (posterior.background, *posterior.clusters)
+        stats.t(2 * q.a, q.mean, np.sqrt(q.b / q.a * (1 + 1 / q.kappa))).pdf(z)
+        for q in (posterior.background, *posterior.clusters)
     )
-    parts = [np.prod(p * cells + (1 - p) * noise, axis=1) for p, cells in zip(model.feature_probabilities_, own, strict=True)]
+    parts = [
+        np.prod(p * cells + (1 - p) * noise, axis=1)
+        for p, cells in zip(model.feature_probabilities_, own, strict=True)
+    ]
     np.testing.assert_allclose(model.score_samples(X), np.log(model.weights_ @ parts), rtol=1e-9)
 
 
@@ -121,7 +152,9 @@ def test_the_predictive_of_counts_sums_to_one_for_an_exposure():
             logs = columns.log_density(counts, np.full(3000, exposure))
             np.testing.assert_allclose(np.exp(logs).sum(axis=0), 1.0, rtol=1e-6)
             a, b = columns.a, columns.b
-            np.testing.assert_allclose(logs[:50], stats.nbinom(a, b / (b + exposure)).logpmf(counts[:50]), rtol=1e-9, atol=1e-9)
+            np.testing.assert_allclose(
+                logs[:50], stats.nbinom(a, b / (b + exposure)).logpmf(counts[:50]), rtol=1e-9, atol=1e-9
+            )
     by_hand, rows = np.zeros((5, model.n_clusters_)), X[:5]
     e = np.nansum(rows, axis=1) / (~np.isnan(rows) * np.nanmean(X, axis=0)).sum(axis=1)
     for k, own in enumerate(posterior.clusters):
@@ -137,7 +170,9 @@ def test_densities_are_in_units_of_the_table(scale):
     near, far = model_of(scale=scale).fit(X), model_of(scale=scale).fit(10.0 * X)
     np.testing.assert_array_equal(near.labels_, far.labels_)
     cells = (~np.isnan(X)).sum(axis=1)
-    np.testing.assert_allclose(far.score_samples(10.0 * X), near.score_samples(X) - cells * np.log(10.0), rtol=1e-7)
+    np.testing.assert_allclose(
+        far.score_samples(10.0 * X), near.score_samples(X) - cells * np.log(10.0), rtol=1e-7
+    )
     np.testing.assert_allclose(far.means_, 10.0 * near.means_, rtol=1e-7)
     np.testing.assert_allclose(far.variances_, 100.0 * near.variances_, rtol=1e-7)
     np.testing.assert_allclose(far.scale_, near.scale_ / 10.0, rtol=1e-12)
@@ -152,12 +187,16 @@ def test_samples_are_like_the_table(name):
     new, labels = model.sample(40_000, random_state=1)
     assert (new.shape, labels.shape) == ((40_000, 6), (40_000,))
     assert (new[:, 5] == 4.0).all()
-    np.testing.assert_allclose(np.bincount(labels, minlength=model.n_clusters_) / 40_000, model.weights_, atol=0.01)
+    np.testing.assert_allclose(
+        np.bincount(labels, minlength=model.n_clusters_) / 40_000, model.weights_, atol=0.01
+    )
     for k in range(model.n_clusters_):
         sure = np.abs(model.feature_probabilities_[k] - 0.5) > 0.499
         cells = new[labels == k]
         deviation = np.sqrt(model.variances_[k])
-        np.testing.assert_allclose((cells.mean(axis=0) - model.means_[k])[sure], 0.0, atol=(0.05 * deviation + 1e-9)[sure].max())
+        np.testing.assert_allclose(
+            (cells.mean(axis=0) - model.means_[k])[sure], 0.0, atol=(0.05 * deviation + 1e-9)[sure].max()
+        )
         np.testing.assert_allclose(cells.var(axis=0)[sure], model.variances_[k][sure], rtol=0.15)
     if name != "counts":  # whose rows have a total each, and new ones that of the mean
         np.testing.assert_allclose(new.mean(axis=0), X.mean(axis=0), atol=0.1 * X.std(axis=0).max())
@@ -197,8 +236,15 @@ def test_summary():
     model = model_of().fit(pd.DataFrame(X, columns=names))
     frame = model.summary()
     assert list(frame.columns) == [
-        "cluster", "rows", "share", "feature", "gain", "probability", "in the cluster", "in the whole table",
-    ]  # fmt: skip
+        "cluster",
+        "rows",
+        "share",
+        "feature",
+        "gain",
+        "probability",
+        "in the cluster",
+        "in the whole table",
+    ]
     assert frame["cluster"].is_monotonic_increasing
     for k, part in frame.groupby("cluster"):
         assert part["gain"].is_monotonic_decreasing
@@ -208,7 +254,9 @@ def test_summary():
         np.testing.assert_array_equal(part["probability"], model.feature_probabilities_[k, chosen])
         assert (part["rows"] == model.cluster_sizes_[k]).all()
         assert (part["share"] == model.weights_[k]).all()
-        for d, inside, everywhere in zip(chosen, part["in the cluster"], part["in the whole table"], strict=True):
+        for d, inside, everywhere in zip(
+            chosen, part["in the cluster"], part["in the whole table"], strict=True
+        ):
             for words, mean, variance in (
                 (inside, model.means_[k, d], model.variances_[k, d]),
                 (everywhere, X[:, d].mean(), X[:, d].var()),
@@ -233,7 +281,9 @@ def test_verbose_prints(capsys):
 
 @pytest.mark.parametrize("selection", ["local", "shared"])
 def test_a_feature_that_all_select_is_deselected(selection):
-    """From the true labels every column is selected by all, which leaves the noise without cells: updates alone stay there."""
+    """From the true labels every column is selected by all, which leaves the noise without cells: updates
+    alone stay there.
+    """
     rng = np.random.default_rng(3)
     labels = np.repeat(np.arange(3), 100)
     mask = np.zeros((3, 20), bool)
@@ -268,7 +318,10 @@ def test_full_covariances():
     model = FeatureSelectionMixture(6, covariance="full", random_state=0).fit(X)
     assert normalized_mutual_info_score(labels, model.labels_) > 0.95
     assert model.feature_mask_[:, :2].all()
-    within = [model.covariances_[k][0, 1] / np.sqrt(model.covariances_[k][0, 0] * model.covariances_[k][1, 1]) for k in range(2)]
+    within = [
+        model.covariances_[k][0, 1] / np.sqrt(model.covariances_[k][0, 0] * model.covariances_[k][1, 1])
+        for k in range(2)
+    ]
     np.testing.assert_allclose(within, [0.95, -0.95], atol=0.02)
     np.testing.assert_array_equal(model.predict(X), model.labels_)
     np.testing.assert_allclose(model.predict_proba(X).sum(axis=1), 1.0)
@@ -292,7 +345,9 @@ def test_the_density_with_full_covariances_integrates_to_one():
 
 def test_full_covariances_have_the_same_bits_on_any_number_of_threads():
     X, _ = correlated(2)
-    one, two = (FeatureSelectionMixture(5, covariance="full", random_state=0, n_threads=k).fit(X) for k in (1, 3))
+    one, two = (
+        FeatureSelectionMixture(5, covariance="full", random_state=0, n_threads=k).fit(X) for k in (1, 3)
+    )
     np.testing.assert_array_equal(one.labels_, two.labels_)
     np.testing.assert_array_equal(one.elbo_path_, two.elbo_path_)
     np.testing.assert_array_equal(one.covariances_, two.covariances_)

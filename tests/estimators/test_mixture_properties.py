@@ -14,7 +14,15 @@ from sklearn.metrics import normalized_mutual_info_score
 from craftc._common import threads as parallel
 from craftc.mixture import estimator
 from tests.common import examples, run
-from tests.estimators.mixture_cases import MODELS, assert_close, assert_same_bits, every_model, model_of, synthetic, table
+from tests.estimators.mixture_cases import (
+    MODELS,
+    assert_close,
+    assert_same_bits,
+    every_model,
+    model_of,
+    synthetic,
+    table,
+)
 
 # ---- ELBO ----
 
@@ -36,7 +44,16 @@ def test_the_elbo_never_decreases(seed, name, init, scale, missing, concentratio
     X = table(name, seed, n, int(rng.integers(1, 20))).astype(dtype)
     X[rng.random(X.shape) < missing] = np.nan
     start = rng.dirichlet(np.ones(K), n) if init == "given" else init
-    model = model_of(name, K, init=start, scale=scale, concentration=concentration, n_init=2, random_state=seed, max_iter=4000).fit(X)
+    model = model_of(
+        name,
+        K,
+        init=start,
+        scale=scale,
+        concentration=concentration,
+        n_init=2,
+        random_state=seed,
+        max_iter=4000,
+    ).fit(X)
     path = np.append(model.elbo_path_, model.elbo_)
     assert (np.diff(path) >= -1e-9 * np.maximum(1.0, np.abs(path[1:]))).all()
     assert model.converged_
@@ -48,11 +65,19 @@ def check_state(model, X):
     K, D = model.n_clusters_, X.shape[1]
     assert (model.labels_.dtype, model.labels_.shape) == (np.int32, (len(X),))
     np.testing.assert_array_equal(model.predict(X), model.labels_)
-    assert [np.flatnonzero(model.labels_ == k)[0] for k in range(K)] == sorted(np.unique(model.labels_, return_index=True)[1])
+    assert [np.flatnonzero(model.labels_ == k)[0] for k in range(K)] == sorted(
+        np.unique(model.labels_, return_index=True)[1]
+    )
     np.testing.assert_array_equal(model.cluster_sizes_, np.bincount(model.labels_, minlength=K))
     assert model.cluster_sizes_.min() >= 1
     assert model.weights_.sum() == pytest.approx(1.0)
-    for values in (model.feature_probabilities_, model.feature_mask_, model.feature_gains_, model.means_, model.variances_):
+    for values in (
+        model.feature_probabilities_,
+        model.feature_mask_,
+        model.feature_gains_,
+        model.means_,
+        model.variances_,
+    ):
         assert values.shape == (K, D)
     np.testing.assert_array_equal(model.feature_mask_, model.feature_probabilities_ > 0.5)
     assert model.n_iter_ == len(model.elbo_path_)
@@ -74,7 +99,9 @@ def test_more_starts_never_hurt():
 
 @pytest.mark.parametrize("name", ["local", "counts"])
 def test_it_stops_at_max_iter(name):
-    with pytest.warns(ConvergenceWarning, match="stopped after 3 sweeps before convergence; raise max_iter or tol"):
+    with pytest.warns(
+        ConvergenceWarning, match="stopped after 3 sweeps before convergence; raise max_iter or tol"
+    ):
         model = model_of(name, max_iter=3, n_init=1).fit(table(name))
     assert (model.n_iter_, len(model.elbo_path_), model.converged_) == (3, 3, False)
     np.testing.assert_array_equal(model.predict(table(name)), model.labels_)
@@ -113,7 +140,10 @@ def test_rows_shared_out_on_any_number_of_threads(name, dtype, monkeypatch):
     X = table(name, 1, 2600, 5).astype(dtype)
     X[np.random.default_rng(0).random(X.shape) < 0.02] = np.nan
     weight = None if dtype is np.float64 else np.random.default_rng(1).gamma(1.0, 1.0, len(X))
-    fits = [model_of(name, n_init=2, max_iter=15, n_threads=n_threads).fit(X, sample_weight=weight) for n_threads in (1, 2, 3, 7)]
+    fits = [
+        model_of(name, n_init=2, max_iter=15, n_threads=n_threads).fit(X, sample_weight=weight)
+        for n_threads in (1, 2, 3, 7)
+    ]
     for other in fits[1:]:
         assert_same_bits(fits[0], other)
         np.testing.assert_array_equal(fits[0].predict_proba(X), other.predict_proba(X))
@@ -143,8 +173,10 @@ def test_the_same_bits_on_every_instruction_set_and_block_size():
         "        X, more = np.rint(abs(X)), {'component': 'poisson'}\n"
         "    X[rng.random(X.shape) < 0.1 * (seed % 2)] = np.nan\n"
         "    X = X.astype([np.float32, np.float64][seed // 2 % 2])\n"
-        "    m = FeatureSelectionMixture(5, n_threads=2, n_init=2, random_state=seed, max_iter=30, **more).fit(X)\n"
-        "    for a in (m.labels_, m.elbo_path_, m.feature_probabilities_, m.predict_proba(X), m.elbo_, m.means_):\n"
+        "    m = FeatureSelectionMixture(5, n_threads=2, n_init=2, random_state=seed, max_iter=30, "
+        "**more).fit(X)\n"
+        "    for a in (m.labels_, m.elbo_path_, m.feature_probabilities_, m.predict_proba(X), m.elbo_, "
+        "m.means_):\n"
         "        h.update(np.ascontiguousarray(a).tobytes())\n"
         "print(h.hexdigest())\n"
     )
@@ -198,7 +230,9 @@ def test_rows_and_columns_may_be_shuffled(seed, name):
     shuffled = model_of(name, 4, init=R[rows]).fit(X[rows])
     assert shuffled.elbo_ == pytest.approx(plain.elbo_, rel=1e-7)
     pairs = set(zip(shuffled.labels_.tolist(), plain.labels_[rows].tolist(), strict=True))
-    assert len(pairs) == plain.n_clusters_ == shuffled.n_clusters_  # the numbers follow the rows, the clusters are the same
+    assert (
+        len(pairs) == plain.n_clusters_ == shuffled.n_clusters_
+    )  # the numbers follow the rows, the clusters are the same
 
 
 @every_model
@@ -216,14 +250,22 @@ def test_float32_is_float64_of_the_same_numbers(name):
 @pytest.mark.parametrize("name", ["local", "counts"])
 def test_any_memory_layout(name, order, dtype):
     X = table(name).astype(dtype)
-    laid = {"F": np.asfortranarray(X), "strided": np.repeat(X, 2, axis=0)[::2], "columns": np.repeat(X, 2, axis=1)[:, ::2]}
+    laid = {
+        "F": np.asfortranarray(X),
+        "strided": np.repeat(X, 2, axis=0)[::2],
+        "columns": np.repeat(X, 2, axis=1)[:, ::2],
+    }
     laid["read-only"] = X.copy()
     laid[order].flags.writeable = order != "read-only"
     model, expected = model_of(name).fit(laid[order]), model_of(name).fit(X)
     assert_same_bits(model, expected)
     np.testing.assert_array_equal(model.predict_proba(laid[order]), expected.predict_proba(X))
     R = np.random.default_rng(0).dirichlet(np.ones(3), len(X))
-    given = {"F": np.asfortranarray(R), "strided": np.repeat(R, 2, axis=0)[::2], "columns": np.repeat(R, 2, axis=1)[:, ::2]}
+    given = {
+        "F": np.asfortranarray(R),
+        "strided": np.repeat(R, 2, axis=0)[::2],
+        "columns": np.repeat(R, 2, axis=1)[:, ::2],
+    }
     given["read-only"] = R.copy()
     given[order].flags.writeable = order != "read-only"
     assert_same_bits(model_of(name, init=given[order]).fit(X), model_of(name, init=R).fit(X))
@@ -255,7 +297,9 @@ def test_data_frames_lists_and_whole_numbers():
 @every_model
 @pytest.mark.parametrize("shape", [(2, 1), (2, 5), (3, 1), (5, 70)])
 def test_few_rows_and_more_components_than_rows(name, shape):
-    X = np.eye(*shape) if name == "binary" else table(name, 0, *shape) + np.eye(*shape)  # no column of the first five is constant
+    X = (
+        np.eye(*shape) if name == "binary" else table(name, 0, *shape) + np.eye(*shape)
+    )  # no column of the first five is constant
     for K in (1, 2, 30):
         model = model_of(name, K, max_iter=5000).fit(X)
         assert 1 <= model.n_clusters_ <= min(K, shape[0])
@@ -267,7 +311,13 @@ def test_constant_and_empty_columns_change_nothing(name):
     X = table(name)
     first, last = (1.0, 0.0) if name == "binary" else (3.0, 5.0)
     wide = np.column_stack(
-        [np.full(len(X), first), X[:, :4], np.full(len(X), np.nan), X[:, 4:], np.where(np.arange(len(X)) % 2, last, np.nan)]
+        [
+            np.full(len(X), first),
+            X[:, :4],
+            np.full(len(X), np.nan),
+            X[:, 4:],
+            np.where(np.arange(len(X)) % 2, last, np.nan),
+        ]
     )
     with pytest.warns(UserWarning, match="columns 0, 5, 9") as caught:
         model = model_of(name, scale="standard").fit(wide)
@@ -299,7 +349,9 @@ def test_nothing_but_constants(name):
     assert not model.feature_mask_.any()
     check_state(model, X)
     assert model.sample(3)[0][:, 0].tolist() == [value] * 3
-    assert model.summary()[["feature", "gain", "probability"]].to_numpy().tolist() == [["(none: like the whole table)", 0.0, 0.0]]
+    assert model.summary()[["feature", "gain", "probability"]].to_numpy().tolist() == [
+        ["(none: like the whole table)", 0.0, 0.0]
+    ]
 
 
 @every_model
@@ -325,7 +377,9 @@ def test_a_missing_column_has_no_influence():
     for d in range(8):
         new[:, d] = np.nan
         with np.errstate(divide="ignore"):
-            before, after = (np.log(model.predict_proba(rows)) for rows in (new, np.where(np.arange(8) == d, 1e3, new)))
+            before, after = (
+                np.log(model.predict_proba(rows)) for rows in (new, np.where(np.arange(8) == d, 1e3, new))
+            )
         new[:, d] = X[:40, d]
         assert np.isfinite(before).any()
         if not model.feature_probabilities_[:, d].any():

@@ -68,7 +68,9 @@ def test_starts_are_compared_after_the_rough_tolerance():
 
 @pytest.mark.slow
 def test_the_race_costs_little(monkeypatch):
-    """The mean ELBO of races against that of the best of whole runs from the same starts: ten tables, five seeds each."""
+    """The mean ELBO of races against that of the best of whole runs from the same starts: ten tables, five
+    seeds each.
+    """
     tables = [synthetic("local" if seed % 2 else "global", seed, n=240, D=6)[0] for seed in range(10)]
     models = [FeatureSelectionMixture(20, n_init=3, random_state=seed, n_threads=1) for seed in range(5)]
     raced = np.array([[model.fit(X).elbo_ for model in models] for X in tables])
@@ -93,7 +95,14 @@ class Steps:
     """A start that takes `n_rough` turns, then is at `elbo`. It notes the team it shares its steps with."""
 
     def __init__(self, n_rough, elbo, turn=lambda: None):
-        self.n_rough, self.elbo, self.turn, self.made, self.ended, self.team = n_rough, elbo, turn, 0, False, None
+        self.n_rough, self.elbo, self.turn, self.made, self.ended, self.team = (
+            n_rough,
+            elbo,
+            turn,
+            0,
+            False,
+            None,
+        )
         self.model = SimpleNamespace(pause=lambda: None, share=self.share)
 
     def share(self, team):

@@ -1,4 +1,6 @@
-"""Splits of components into empty ones: what they find, that they raise the ELBO, and that they equal the reference."""
+"""Splits of components into empty ones: what they find, that they raise the ELBO, and that they equal the
+reference.
+"""
 
 from __future__ import annotations
 
@@ -38,12 +40,16 @@ def test_joined_clusters_are_split_as_in_the_reference(component, selection, see
     elif component == "bernoulli":
         X = (rng.random((120, 9)) < rng.beta(0.3, 0.3, (4, 9))[group]).astype(float)
     else:
-        X = np.where(rng.random((4, 9)) < 0.6, rng.normal(0, 4, (4, 9)), 0.0)[group] + rng.normal(size=(120, 9))
+        X = np.where(rng.random((4, 9)) < 0.6, rng.normal(0, 4, (4, 9)), 0.0)[group] + rng.normal(
+            size=(120, 9)
+        )
     X[rng.random(X.shape) < 0.05] = np.nan
     R, weight = np.eye(5)[group // 2], rng.gamma(4.0, 0.25, 120)
     own = selection == "own fractions"
     parameters = {"component": component, "selection": "local" if own else selection, "scale": "scalar"}
-    model = FeatureSelectionMixture(5, init=R, learn_fraction="component" if own else False, n_threads=1, **parameters)
+    model = FeatureSelectionMixture(
+        5, init=R, learn_fraction="component" if own else False, n_threads=1, **parameters
+    )
     model.fit(X, sample_weight=weight)
     ref = ReferenceMixture(X, R, own_fractions=own, weight=weight, **parameters).fit(1e-6, 500)
     np.testing.assert_allclose(model.elbo_path_, ref.elbo_path_, rtol=1e-8)
@@ -75,7 +81,9 @@ def test_no_room_no_splits(splits):
 @pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("kind", ["unequal", "own columns"])
 def test_thirty_clusters(kind, seed):
-    """30 of 30 from 30 components: sizes from 1 to 20; and every cluster shifted in three to five columns of its own."""
+    """30 of 30 from 30 components: sizes from 1 to 20; and every cluster shifted in three to five columns of
+    its own.
+    """
     rng = np.random.default_rng(seed)
     share = 20.0 ** np.linspace(0.0, 1.0, 30)
     group = rng.choice(30, 50_000, p=share / share.sum())
@@ -85,7 +93,9 @@ def test_thirty_clusters(kind, seed):
         for row in means:
             own = rng.choice(24, rng.integers(3, 6), replace=False)
             row[own] = rng.choice([-1, 1], len(own)) * rng.uniform(3, 5, len(own))
-    model = FeatureSelectionMixture(30, random_state=seed).fit(means[group] + rng.normal(size=(50_000, means.shape[1])))
+    model = FeatureSelectionMixture(30, random_state=seed).fit(
+        means[group] + rng.normal(size=(50_000, means.shape[1]))
+    )
     pairs, counts = np.unique(np.stack([group, model.labels_]), axis=1, return_counts=True)
     largest = {int(k): int(label) for k, label in pairs[:, np.argsort(counts)].T}
     assert len(set(largest.values())) == 30

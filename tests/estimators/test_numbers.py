@@ -13,11 +13,17 @@ from craftc.table.numbers import read_numbers
 BOTH = [np.float64, np.float32]
 TABLE = np.arange(12.0).reshape(4, 3)
 ARRAYS = {
-    "float64": TABLE, "float32": TABLE.astype(np.float32), "int": TABLE.astype(int), "half": TABLE.astype(np.float16),
-    "other byte order": TABLE.astype(TABLE.dtype.newbyteorder()), "by column": np.asfortranarray(TABLE),
-    "stepped": np.repeat(TABLE, 2, 0)[::2], "read-only": np.broadcast_to(TABLE, TABLE.shape),
-    "not aligned": np.frombuffer(b"x" + TABLE.tobytes(), offset=1).reshape(4, 3), "matrix": TABLE.view(np.matrix),
-}  # fmt: skip
+    "float64": TABLE,
+    "float32": TABLE.astype(np.float32),
+    "int": TABLE.astype(int),
+    "half": TABLE.astype(np.float16),
+    "other byte order": TABLE.astype(TABLE.dtype.newbyteorder()),
+    "by column": np.asfortranarray(TABLE),
+    "stepped": np.repeat(TABLE, 2, 0)[::2],
+    "read-only": np.broadcast_to(TABLE, TABLE.shape),
+    "not aligned": np.frombuffer(b"x" + TABLE.tobytes(), offset=1).reshape(4, 3),
+    "matrix": TABLE.view(np.matrix),
+}
 
 
 @pytest.mark.parametrize("dtype", [np.float64, BOTH], ids=["one", "both"])

@@ -1,5 +1,6 @@
-"""Numeric columns in the model: every rule on columns made for it, exactness of the factors, weights and order."""
-
+"""Numeric columns in the model: every rule on columns made for it, exactness of the factors, weights and
+order.
+"""
 
 import numpy as np
 import pytest
@@ -9,7 +10,17 @@ from scipy import stats
 from scipy.special import ndtri
 
 from tests.common import examples
-from tests.estimators.numeric_cases import any_column, assert_same_encoding, assert_same_table, bell, decode, fit, later, table_of, words
+from tests.estimators.numeric_cases import (
+    any_column,
+    assert_same_encoding,
+    assert_same_table,
+    bell,
+    decode,
+    fit,
+    later,
+    table_of,
+    words,
+)
 
 # ---------------------------------------------------------------- the rules
 
@@ -290,9 +301,7 @@ def test_the_order_of_the_rows_does_not_matter(seed, weighted):
     encoding = fit(*X.T, weight=weight)
     shuffled = fit(*X[order].T, weight=None if weight is None else weight[order])
     assert_same_encoding(encoding, shuffled)
-    assert_same_table(
-        encoding.apply(table_of(*X.T)).take(order), shuffled.apply(table_of(*X[order].T))
-    )
+    assert_same_table(encoding.apply(table_of(*X.T)).take(order), shuffled.apply(table_of(*X[order].T)))
 
 
 def test_negative_zero_is_zero():

@@ -100,7 +100,11 @@ def test_many_values_are_ranked_by_knots(dtype):
 @pytest.mark.parametrize("n", [1, 32768, 32769, 70_000])
 def test_the_tally_of_a_long_column_and_its_knots(n, dtype):
     rng = np.random.default_rng(n)
-    for x in (rng.lognormal(size=n), np.round(rng.normal(size=n), 2), np.where(rng.random(n) < 0.5, np.nan, rng.normal(size=n) ** 3)):
+    for x in (
+        rng.lognormal(size=n),
+        np.round(rng.normal(size=n), 2),
+        np.where(rng.random(n) < 0.5, np.nan, rng.normal(size=n) ** 3),
+    ):
         cells = x.astype(dtype)
         given = cells.copy()
         values, counts = tally(cells, None)

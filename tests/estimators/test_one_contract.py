@@ -1,4 +1,6 @@
-"""What all estimators have in common: errors for tables that they cannot read, fits that change all or nothing, and finite results."""
+"""What all estimators have in common: errors for tables that they cannot read, fits that change all or
+nothing, and finite results.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +47,11 @@ def name_of(model):
 
 
 def fit(model, table):
-    return model.fit(table, Y[: len(table)]) if isinstance(model, ConvexCovariateClustering) else model.fit(table)
+    return (
+        model.fit(table, Y[: len(table)])
+        if isinstance(model, ConvexCovariateClustering)
+        else model.fit(table)
+    )
 
 
 def frame(**columns):
@@ -59,16 +65,40 @@ def tables():
         "text": (text, TypeError, r"'kind' cannot be read as numbers.*got 'x'; \w+ takes numbers only"),
         "polars text": (pl.from_pandas(text), TypeError, r"'kind' cannot be read as numbers.*got 'x'"),
         "Arrow text": (pa.Table.from_pandas(text), TypeError, r"'kind' cannot be read as numbers.*got 'x'"),
-        "array of text": (np.array([["a", "b"]] * 6), TypeError, r"'x0' cannot be read as numbers.*got '?np.str_\('a'\)|got 'a'"),
+        "array of text": (
+            np.array([["a", "b"]] * 6),
+            TypeError,
+            r"'x0' cannot be read as numbers.*got '?np.str_\('a'\)|got 'a'",
+        ),
         "categories": (frame(c=pd.Categorical(list("ababab"))), TypeError, "'c' cannot be read as numbers"),
         "dates": (dates, TypeError, "'day' cannot be read as numbers"),
-        "dates and numbers": (frame(day=pd.date_range("2020", periods=6)), TypeError, "'day' cannot be read as numbers.*Timestamp"),
+        "dates and numbers": (
+            frame(day=pd.date_range("2020", periods=6)),
+            TypeError,
+            "'day' cannot be read as numbers.*Timestamp",
+        ),
         "array of dates": (dates.to_numpy(), TypeError, "'x0' cannot be read as numbers.*datetime64"),
-        "objects": (np.array([[{}, 1]] * 6, dtype=object), TypeError, "'x0' cannot be read as numbers.*got {}"),
+        "objects": (
+            np.array([[{}, 1]] * 6, dtype=object),
+            TypeError,
+            "'x0' cannot be read as numbers.*got {}",
+        ),
         "complex": (frame(c=[1j] * 6), TypeError, "'c' cannot be read as numbers"),
-        "ragged": ([[1, 2], [3], [4, 5]], ValueError, r"equal length, got 2 cell\(s\) in row 0 and 1 in row 1"),
-        "two columns of one name": (pd.DataFrame(np.ones((6, 2)), columns=["a", "a"]), ValueError, r"unique, got \['a', 'a'\]"),
-        "dict": ({"a": [1.0, 2.0]}, TypeError, r"an array or a data frame, got dict; pass pandas.DataFrame\(X\)"),
+        "ragged": (
+            [[1, 2], [3], [4, 5]],
+            ValueError,
+            r"equal length, got 2 cell\(s\) in row 0 and 1 in row 1",
+        ),
+        "two columns of one name": (
+            pd.DataFrame(np.ones((6, 2)), columns=["a", "a"]),
+            ValueError,
+            r"unique, got \['a', 'a'\]",
+        ),
+        "dict": (
+            {"a": [1.0, 2.0]},
+            TypeError,
+            r"an array or a data frame, got dict; pass pandas.DataFrame\(X\)",
+        ),
     }
 
 
@@ -94,10 +124,18 @@ def test_ragged_rows_of_mixed_tables(model):
 
 def test_nullable_columns_beside_others():
     """pandas converts these to objects with NA."""
-    table = pd.DataFrame({"a": pd.array([1, None, 3, 4] * 5, dtype="Int64"), "b": [True, False, True, True] * 5, "c": np.arange(20.0)})
+    table = pd.DataFrame(
+        {
+            "a": pd.array([1, None, 3, 4] * 5, dtype="Int64"),
+            "b": [True, False, True, True] * 5,
+            "c": np.arange(20.0),
+        }
+    )
     as_floats = table.astype(object).where(table.notna(), np.nan).astype(float)
     model = FeatureSelectionMixture(2, n_init=1, random_state=0)
-    np.testing.assert_array_equal(model.fit(table).feature_probabilities_, model.fit(as_floats).feature_probabilities_)
+    np.testing.assert_array_equal(
+        model.fit(table).feature_probabilities_, model.fit(as_floats).feature_probabilities_
+    )
     with pytest.raises(ValueError, match="NaN"):
         DPMeans(1.0).fit(table)
 
@@ -120,12 +158,25 @@ def test_a_refused_fit_changes_nothing(table, model):
     with pytest.raises((ValueError, TypeError)):
         fit(fitted, REFUSED[table]())
     assert difference(vars(fitted), before) is None
-    method = "predict" if hasattr(fitted, "predict") else "transform" if hasattr(fitted, "transform") else "summary"
+    method = (
+        "predict"
+        if hasattr(fitted, "predict")
+        else "transform"
+        if hasattr(fitted, "transform")
+        else "summary"
+    )
     getattr(fitted, method)(*([] if method == "summary" else [pd.DataFrame(X, columns=["a", "b", "c"])]))
 
 
-@pytest.mark.parametrize("model", [CRAFT(random_state=0, n_init=1), DPMeans(10.0), FeatureSelectionMixture(3, n_init=1)], ids=name_of)
-@pytest.mark.parametrize("weight", [-np.ones(24), np.full(24, np.nan), np.zeros(24), np.ones(3), np.full(24, "x"), np.full(24, 1e300)])
+@pytest.mark.parametrize(
+    "model",
+    [CRAFT(random_state=0, n_init=1), DPMeans(10.0), FeatureSelectionMixture(3, n_init=1)],
+    ids=name_of,
+)
+@pytest.mark.parametrize(
+    "weight",
+    [-np.ones(24), np.full(24, np.nan), np.zeros(24), np.ones(3), np.full(24, "x"), np.full(24, 1e300)],
+)
 def test_refused_weights_change_nothing(weight, model):
     fitted = model.fit(X)
     before = copied(vars(fitted))
@@ -179,11 +230,15 @@ def test_a_column_of_denormal_numbers_among_others():
 @pytest.mark.filterwarnings("ignore:DPMeans stopped")
 def test_a_price_beyond_float64_is_no_result():
     with pytest.raises(ValueError, match=r"no finite result for this input: objective_ would contain inf"):
-        DPMeans(1.7e308, init=np.arange(24) % 3, max_iter=1).fit(np.repeat([[0.0], [1e149], [-1e149]], 8, axis=0))
+        DPMeans(1.7e308, init=np.arange(24) % 3, max_iter=1).fit(
+            np.repeat([[0.0], [1e149], [-1e149]], 8, axis=0)
+        )
 
 
 def test_weights_that_sums_would_lose():
-    with pytest.raises(ValueError, match=r"sample_weight ranges from 1e-30 to 1, .* below 9e-10 of the largest to 0"):
+    with pytest.raises(
+        ValueError, match=r"sample_weight ranges from 1e-30 to 1, .* below 9e-10 of the largest to 0"
+    ):
         DPMeans(10.0).fit(X, sample_weight=np.where(Y == 1, 1.0, 1e-30))
     light = DPMeans(1e-6, init=Y).fit(X, sample_weight=np.where(Y == 1, 1.0, 1e-8))
     np.testing.assert_allclose(light.cluster_centers_[0], X[light.labels_ == 0].mean(axis=0), rtol=1e-3)
@@ -211,7 +266,9 @@ def test_rows_of_weight_nought_count_for_the_order_of_the_clusters():
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
-@pytest.mark.parametrize("model", [ConvexClustering(0.1), ConvexCovariateClustering(1.0, similarity="knn")], ids=name_of)
+@pytest.mark.parametrize(
+    "model", [ConvexClustering(0.1), ConvexCovariateClustering(1.0, similarity="knn")], ids=name_of
+)
 def test_nearest_neighbours_in_a_child(model):
     fit(model, X)
     child = os.fork()
@@ -242,9 +299,13 @@ def test_only_rows_that_lost_their_cluster_are_assigned_again():
     rng = np.random.default_rng(0)
     for seed in range(40):
         table, weight = rng.normal(size=(58, 2)), rng.integers(0, 3, 58)
-        model = CRAFT(cluster_price=100.0, numeric="raw", n_init=1, max_iter=1, init="random", random_state=seed)
+        model = CRAFT(
+            cluster_price=100.0, numeric="raw", n_init=1, max_iter=1, init="random", random_state=seed
+        )
         model.fit(table, sample_weight=weight)
-        np.testing.assert_array_equal(np.bincount(model.labels_, weight, model.n_clusters_), model.cluster_sizes_)
+        np.testing.assert_array_equal(
+            np.bincount(model.labels_, weight, model.n_clusters_), model.cluster_sizes_
+        )
 
 
 def test_a_covariance_that_overflows():

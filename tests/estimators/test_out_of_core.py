@@ -20,7 +20,9 @@ ds = pytest.importorskip("pyarrow.dataset")
 
 
 def table(n=700, seed=0):
-    """Numbers of several kinds, text, a dictionary column and booleans; with missing cells, and a level in the last rows only."""
+    """Numbers of several kinds, text, a dictionary column and booleans; with missing cells, and a level in
+    the last rows only.
+    """
     rng = np.random.default_rng(seed)
     group = rng.integers(0, 3, n)
     text = np.array(["b", "a", "c"], object)[np.where(rng.random(n) < 0.8, group, rng.integers(0, 3, n))]
@@ -54,7 +56,12 @@ def equal(a, b):
     assert a.codes.dtype == b.codes.dtype
 
 
-PARTITIONS = [(), (350,), (1, 1, 2, 350, 351, 698), (0, 0, 700)]  # whole, halves, uneven with one-row files, and empty files
+PARTITIONS = [
+    (),
+    (350,),
+    (1, 1, 2, 350, 351, 698),
+    (0, 0, 700),
+]  # whole, halves, uneven with one-row files, and empty files
 
 
 @pytest.mark.parametrize("ends", PARTITIONS)
@@ -64,7 +71,13 @@ def test_equals_the_table_in_memory(tmp_path, ends, missing, monkeypatch):
     whole = table()
     folder = write(tmp_path / "parts", whole, ends, row_group_size=100)
     expected = MixedTable.from_data(whole, missing=missing)
-    for X in (folder, str(folder / "*.parquet"), sorted(folder.iterdir()), ds.dataset(str(folder)), whole.to_reader(50)):
+    for X in (
+        folder,
+        str(folder / "*.parquet"),
+        sorted(folder.iterdir()),
+        ds.dataset(str(folder)),
+        whole.to_reader(50),
+    ):
         equal(MixedTable.from_parquet(X, missing=missing, scratch=tmp_path), expected)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["parts"]
 
@@ -77,7 +90,9 @@ def test_a_fit_has_the_same_bits(tmp_path, ends, numeric, monkeypatch):
     weight = np.random.default_rng(1).integers(0, 3, len(whole)).astype(float)
     folder = write(tmp_path / "parts", whole, ends)
     for sample_weight in (None, weight):
-        model = CRAFT(numeric=numeric, n_init=2, random_state=0).fit(str(folder / "*.parquet"), sample_weight=sample_weight)
+        model = CRAFT(numeric=numeric, n_init=2, random_state=0).fit(
+            str(folder / "*.parquet"), sample_weight=sample_weight
+        )
         again = CRAFT(numeric=numeric, n_init=2, random_state=0).fit(whole, sample_weight=sample_weight)
         np.testing.assert_array_equal(model.labels_, again.labels_)
         np.testing.assert_array_equal(model.margins_, again.margins_)
@@ -85,7 +100,9 @@ def test_a_fit_has_the_same_bits(tmp_path, ends, numeric, monkeypatch):
         assert [step[:2] for step in model.merge_path_] == [step[:2] for step in again.merge_path_]
         assert model.feature_names_in_.tolist() == whole.column_names
         for name in ("predict", "predict_proba", "transform", "score_samples", "margins"):
-            np.testing.assert_array_equal(getattr(model, name)(folder), getattr(again, name)(whole), err_msg=name)
+            np.testing.assert_array_equal(
+                getattr(model, name)(folder), getattr(again, name)(whole), err_msg=name
+            )
 
 
 def test_columns_are_chosen_and_files_may_hold_more(tmp_path):
@@ -101,12 +118,21 @@ def test_files_with_other_types_of_the_same_kind(tmp_path):
     """Text beside dictionaries, float32 beside float64, a column without values in one file."""
     whole = table()
     first, second = whole.slice(0, 300), whole.slice(300)
-    first = first.set_column(4, "text", first["text"].dictionary_encode()).set_column(1, "skewed", first["skewed"].cast(pa.float32()))
-    second = second.set_column(5, "level", second["level"].cast(pa.string())).set_column(0, "plain", pa.nulls(len(second)))
+    first = first.set_column(4, "text", first["text"].dictionary_encode()).set_column(
+        1, "skewed", first["skewed"].cast(pa.float32())
+    )
+    second = second.set_column(5, "level", second["level"].cast(pa.string())).set_column(
+        0, "plain", pa.nulls(len(second))
+    )
     for i, part in enumerate((first, second)):
         pq.write_table(part, tmp_path / f"{i}.parquet")
     read = MixedTable.from_parquet(tmp_path)
-    plain = pa.schema([field.with_type(pa.string() if str(field.type).startswith("dict") else field.type) for field in whole.schema])
+    plain = pa.schema(
+        [
+            field.with_type(pa.string() if str(field.type).startswith("dict") else field.type)
+            for field in whole.schema
+        ]
+    )
     unified = [part.cast(plain) for part in (first, second)]
     equal(read, MixedTable.from_data(pa.concat_tables(unified)))
     assert read.numeric.dtype == np.float64
@@ -126,12 +152,28 @@ def drifted(tmp_path, change):
     ("change", "error", "message"),
     [
         (lambda part: part.drop(["text"]), ValueError, r"part01.*lacks column 'text', which .*part00.* has"),
-        (lambda part: part.append_column("more", part["plain"]), ValueError, r"part01.*has column 'more', which .*part00.* lacks"),
-        (lambda part: part.set_column(0, "plain", part["text"]), TypeError, r"Column 'plain' holds string in .*part01.*other types"),
-        (lambda part: part.set_column(0, "plain", pa.array([np.inf] * len(part))), ValueError, r"part01.*infinity: column 'plain'"),
-        (lambda part: part.set_column(0, "plain", pa.array([None] * len(part), pa.date32())), TypeError, r"'plain' of .*part01.*date32"),
+        (
+            lambda part: part.append_column("more", part["plain"]),
+            ValueError,
+            r"part01.*has column 'more', which .*part00.* lacks",
+        ),
+        (
+            lambda part: part.set_column(0, "plain", part["text"]),
+            TypeError,
+            r"Column 'plain' holds string in .*part01.*other types",
+        ),
+        (
+            lambda part: part.set_column(0, "plain", pa.array([np.inf] * len(part))),
+            ValueError,
+            r"part01.*infinity: column 'plain'",
+        ),
+        (
+            lambda part: part.set_column(0, "plain", pa.array([None] * len(part), pa.date32())),
+            TypeError,
+            r"'plain' of .*part01.*date32",
+        ),
     ],
-)  # fmt: skip
+)
 def test_files_that_do_not_fit_are_named(tmp_path, change, error, message):
     with pytest.raises(error, match=message):
         MixedTable.from_parquet(drifted(tmp_path, change))
@@ -182,7 +224,9 @@ def test_half_precision_as_categories():
 
 def test_names_and_texts_that_are_wrong(tmp_path):
     pq.write_table(table(20).select(["plain", "text"]), tmp_path / "a.parquet")
-    twice = pa.Table.from_arrays([pa.array([1.0, 2.0])] * 2 + [pa.array(["x", "y"])], names=["plain", "plain", "text"])
+    twice = pa.Table.from_arrays(
+        [pa.array([1.0, 2.0])] * 2 + [pa.array(["x", "y"])], names=["plain", "plain", "text"]
+    )
     pq.write_table(twice, tmp_path / "b.parquet")
     for options in ({}, {"columns": ["plain"]}):
         with pytest.raises(ValueError, match=r"b\.parquet: column names must be unique"):
@@ -190,7 +234,10 @@ def test_names_and_texts_that_are_wrong(tmp_path):
     with pytest.raises(TypeError, match=r"sequence of names, got 'text'; pass \['text'\]"):
         MixedTable.from_parquet(tmp_path / "a.parquet", columns="text")
     offsets = pa.py_buffer(np.array([0, 1, 2, 3], np.int32).tobytes())
-    pq.write_table(pa.table({"text": pa.StringArray.from_buffers(3, offsets, pa.py_buffer(b"a\xffb"))}), tmp_path / "c.parquet")
+    pq.write_table(
+        pa.table({"text": pa.StringArray.from_buffers(3, offsets, pa.py_buffer(b"a\xffb"))}),
+        tmp_path / "c.parquet",
+    )
     with pytest.raises(ValueError, match=r"c\.parquet.*decode"):
         MixedTable.from_parquet(tmp_path / "c.parquet")
 
@@ -207,11 +254,17 @@ def test_a_file_system_that_cannot_reserve_space(tmp_path, monkeypatch):
 def test_levels_of_other_types_are_not_mixed(tmp_path):
     """The levels 1, "1" and True would depend on the order of the files."""
     feather = pytest.importorskip("pyarrow.feather")
-    cells = {"text": pa.array(["1", "0"] * 5), "whole": pa.array([1, 0] * 5).dictionary_encode(), "flag": pa.array([True, False] * 5)}
+    cells = {
+        "text": pa.array(["1", "0"] * 5),
+        "whole": pa.array([1, 0] * 5).dictionary_encode(),
+        "flag": pa.array([True, False] * 5),
+    }
     for name, column in cells.items():
         feather.write_feather(pa.table({"a": column}), tmp_path / f"{name}.arrow")
     for pair in (("text", "whole"), ("whole", "flag"), ("flag", "text")):
-        with pytest.raises(TypeError, match=rf"Column 'a' holds .* in .*{pair[1]}\.arrow, but other types in other files"):
+        with pytest.raises(
+            TypeError, match=rf"Column 'a' holds .* in .*{pair[1]}\.arrow, but other types in other files"
+        ):
             MixedTable.from_parquet([tmp_path / f"{name}.arrow" for name in pair])
 
 
@@ -248,7 +301,9 @@ def test_too_many_levels(monkeypatch):
     monkeypatch.setattr(out_of_core, "MAX_LEVELS", 30)
     monkeypatch.setattr(out_of_core, "_NO_CODE", 30)
     column = pa.table({"name": [f"row {i}" for i in range(50)]})
-    with pytest.raises(ValueError, match="'name' has more than 30 levels, a different text in nearly every row"):
+    with pytest.raises(
+        ValueError, match="'name' has more than 30 levels, a different text in nearly every row"
+    ):
         MixedTable.from_parquet(column.to_reader())
 
 
@@ -288,10 +343,14 @@ def test_scratch_files_close_with_the_model(tmp_path):
 
 @pytest.mark.parametrize(
     "estimator",
-    [DPMeans(n_clusters=3, random_state=0), KFeatures(2, n_init=2, random_state=0), BPMeans(max_features=3, n_init=1, random_state=0),
-     FeatureSelectionMixture(3, random_state=0)],
+    [
+        DPMeans(n_clusters=3, random_state=0),
+        KFeatures(2, n_init=2, random_state=0),
+        BPMeans(max_features=3, n_init=1, random_state=0),
+        FeatureSelectionMixture(3, random_state=0),
+    ],
     ids=lambda estimator: type(estimator).__name__,
-)  # fmt: skip
+)
 def test_estimators_of_numbers(tmp_path, estimator):
     rng = np.random.default_rng(3)
     X = rng.normal(size=(400, 3)) + 6.0 * rng.integers(0, 3, (400, 1))
@@ -320,7 +379,10 @@ def test_a_stored_index_is_no_column(tmp_path):
     frame.to_parquet(tmp_path / "a.parquet")
     frame.rename_axis("customer").to_parquet(tmp_path / "b.parquet")
     for name in ("a", "b"):
-        equal(MixedTable.from_parquet(tmp_path / f"{name}.parquet"), MixedTable.from_data(pd.read_parquet(tmp_path / f"{name}.parquet")))
+        equal(
+            MixedTable.from_parquet(tmp_path / f"{name}.parquet"),
+            MixedTable.from_data(pd.read_parquet(tmp_path / f"{name}.parquet")),
+        )
         equal(MixedTable.from_parquet(ds.dataset(tmp_path / f"{name}.parquet")), MixedTable.from_data(frame))
 
 
@@ -330,6 +392,8 @@ def test_the_table_of_fit_again(tmp_path):
     model = CRAFT(4, n_init=2, random_state=0).fit(folder)
     again = CRAFT(4, n_init=2, random_state=0).fit(table())
     np.testing.assert_array_equal(model.at(2, folder).margins_, again.at(2, table()).margins_)
-    np.testing.assert_array_equal(model.stability(folder, n=2, n_seeds=0).overlap, again.stability(table(), n=2, n_seeds=0).overlap)
+    np.testing.assert_array_equal(
+        model.stability(folder, n=2, n_seeds=0).overlap, again.stability(table(), n=2, n_seeds=0).overlap
+    )
     with pytest.raises(ValueError, match=r"pass the table of fit|another schema"):
         model.at(2, folder / "part00.parquet")

@@ -16,11 +16,40 @@ pq = pytest.importorskip("pyarrow.parquet")
 feather = pytest.importorskip("pyarrow.feather")
 ds = pytest.importorskip("pyarrow.dataset")
 
-WORDS = ["", " ", "1", "1.0", "01", "nan", "NaN", "None", "null", "(missing)", "True", "é", "e\u0301", "東京", "😀", "a\tb", "x" * 300, "?"]
+WORDS = [
+    "",
+    " ",
+    "1",
+    "1.0",
+    "01",
+    "nan",
+    "NaN",
+    "None",
+    "null",
+    "(missing)",
+    "True",
+    "é",
+    "e\u0301",
+    "東京",
+    "😀",
+    "a\tb",
+    "x" * 300,
+    "?",
+]
 INTEGERS = ["int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"]
 FLOATS = ["float16", "float32", "float64"]
 TEXTS = ["string", "large_string"]
-KINDS = [*INTEGERS, *FLOATS, *TEXTS, "decimal", "bool", "dictionary", "ordered", "null in dictionary", "numbers as levels"]
+KINDS = [
+    *INTEGERS,
+    *FLOATS,
+    *TEXTS,
+    "decimal",
+    "bool",
+    "dictionary",
+    "ordered",
+    "null in dictionary",
+    "numbers as levels",
+]
 
 
 def random_column(rng, kind, n):
@@ -39,19 +68,28 @@ def random_column(rng, kind, n):
         return pa.array(cells, mask=absent, from_pandas=False)
     if kind == "decimal":
         values = [Decimal(int(v)) / 100 for v in rng.integers(-(10**6), 10**6, n_values)]
-        return pa.array([None if a else values[w] for a, w in zip(absent, which, strict=True)], pa.decimal128(12, 2))
+        return pa.array(
+            [None if a else values[w] for a, w in zip(absent, which, strict=True)], pa.decimal128(12, 2)
+        )
     if kind == "bool":
         return pa.array(which % 2 == 0, mask=absent)
     if kind == "numbers as levels":
-        values = pa.array(np.append(rng.integers(-3, 40, n_values - 1).astype(float), rng.choice([0.5, np.nan])), from_pandas=False)
+        values = pa.array(
+            np.append(rng.integers(-3, 40, n_values - 1).astype(float), rng.choice([0.5, np.nan])),
+            from_pandas=False,
+        )
         return pa.DictionaryArray.from_arrays(pa.array(which, pa.int32(), mask=absent), values)
     words = rng.choice(WORDS, min(n_values, len(WORDS)), replace=False).tolist()
     which %= len(words)
     if kind in TEXTS:
-        return pa.array([None if a else words[w] for a, w in zip(absent, which, strict=True)], getattr(pa, kind)())
+        return pa.array(
+            [None if a else words[w] for a, w in zip(absent, which, strict=True)], getattr(pa, kind)()
+        )
     words = [*words[:-1], None] if kind == "null in dictionary" else words
     codes = pa.array(which, pa.int8(), mask=absent)
-    return pa.DictionaryArray.from_arrays(codes, pa.array([*words, "not used"], pa.string()), ordered=kind == "ordered")
+    return pa.DictionaryArray.from_arrays(
+        codes, pa.array([*words, "not used"], pa.string()), ordered=kind == "ordered"
+    )
 
 
 def random_table(rng):
@@ -61,34 +99,49 @@ def random_table(rng):
         kind = str(rng.choice(KINDS))
         columns[f"{rng.choice(['a', 'ä b', 'a.b', 'x,y', '日'])}{i}"] = random_column(rng, kind, n)
     if rng.random() < 0.08:
-        columns["nothing"] = pa.array([None] * n, rng.choice([pa.null(), pa.string(), pa.float32(), pa.bool_()]))
+        columns["nothing"] = pa.array(
+            [None] * n, rng.choice([pa.null(), pa.string(), pa.float32(), pa.bool_()])
+        )
     if rng.random() < 0.08:
         columns["id"] = [f"row {i}" for i in range(n)]
     return pa.table(columns)
 
 
 def random_files(rng, whole, folder):
-    """Write files of random sizes, some of them empty, some with the columns in another order; returns the rows as pyarrow reads them."""
+    """Write files of random sizes, some of them empty, some with the columns in another order; returns the
+    rows as pyarrow reads them.
+    """
     folder.mkdir()
     ends = np.sort(rng.integers(0, len(whole) + 1, int(rng.integers(0, 6)))).tolist()
-    arrow = rng.random() < 0.4 or any(pa.types.is_dictionary(each.type) and each.chunk(0).dictionary.null_count for each in whole.columns)
+    arrow = rng.random() < 0.4 or any(
+        pa.types.is_dictionary(each.type) and each.chunk(0).dictionary.null_count for each in whole.columns
+    )
     parts = []
     for i, (start, end) in enumerate(zip([0, *ends], [*ends, len(whole)], strict=True)):
         part = whole.slice(start, end - start)
         shuffled = part.select(rng.permutation(part.column_names).tolist()) if i else part
         if arrow:
             path = folder / f"{i}.arrow"
-            feather.write_feather(shuffled, path, compression="uncompressed", chunksize=int(rng.choice([3, 50])))
+            feather.write_feather(
+                shuffled, path, compression="uncompressed", chunksize=int(rng.choice([3, 50]))
+            )
             parts.append(feather.read_table(path))
         else:
             path = folder / f"{i}.parquet"
-            pq.write_table(shuffled, path, row_group_size=int(rng.choice([3, 50])), use_dictionary=bool(rng.random() < 0.5))
+            pq.write_table(
+                shuffled,
+                path,
+                row_group_size=int(rng.choice([3, 50])),
+                use_dictionary=bool(rng.random() < 0.5),
+            )
             parts.append(pq.read_table(path, partitioning=None))
     return pa.concat_tables([part.select(whole.column_names) for part in parts])
 
 
 def outcome(read, *args, **options):
-    """The result, or the message of the refusal without the name of the file, and of which of several wrong columns."""
+    """The result, or the message of the refusal without the name of the file, and of which of several wrong
+    columns.
+    """
     try:
         return read(*args, **options)
     except (TypeError, ValueError) as error:
@@ -98,7 +151,9 @@ def outcome(read, *args, **options):
 
 def same_table(a, b):
     assert a.schema == b.schema
-    assert [list(map(type, levels)) for levels in a.levels] == [list(map(type, levels)) for levels in b.levels]
+    assert [list(map(type, levels)) for levels in a.levels] == [
+        list(map(type, levels)) for levels in b.levels
+    ]
     assert (a.numeric.dtype, a.codes.dtype) == (b.numeric.dtype, b.codes.dtype)
     assert a.numeric.tobytes() == b.numeric.tobytes()
     np.testing.assert_array_equal(a.codes, b.codes)
@@ -112,12 +167,20 @@ def test_equal_or_refused_alike(tmp_path, seed, monkeypatch):
     for trial in range(4):
         drawn = random_table(rng)
         whole = random_files(rng, drawn, folder := tmp_path / str(trial))
-        options = {"missing": str(rng.choice(["ignore", "ignore", "category", "error"])), "dtype": rng.choice([None, None, "f4", "f8"])}
+        options = {
+            "missing": str(rng.choice(["ignore", "ignore", "category", "error"])),
+            "dtype": rng.choice([None, None, "f4", "f8"]),
+        }
         if rng.random() < 0.3:
             options["categorical"] = rng.permutation(whole.column_names)[: int(rng.integers(0, 3))].tolist()
         expected = outcome(MixedTable.from_data, whole, **options)
         files = sorted(folder.iterdir())
-        sources = [folder, [str(file) for file in files], whole.to_reader(int(rng.choice([1, 5, 100]))), ds.dataset(whole)]
+        sources = [
+            folder,
+            [str(file) for file in files],
+            whole.to_reader(int(rng.choice([1, 5, 100]))),
+            ds.dataset(whole),
+        ]
         found = outcome(MixedTable.from_parquet, sources[int(rng.integers(len(sources)))], **options)
         if isinstance(expected, str):
             assert found == expected
@@ -139,4 +202,6 @@ def same_fit(folder, whole, missing):
     assert found.objective_ == expected.objective_
     assert [step[:2] for step in found.merge_path_] == [step[:2] for step in expected.merge_path_]
     for name in ("predict", "margins", "score_samples"):
-        np.testing.assert_array_equal(getattr(found, name)(folder), getattr(expected, name)(whole), err_msg=name)
+        np.testing.assert_array_equal(
+            getattr(found, name)(folder), getattr(expected, name)(whole), err_msg=name
+        )

@@ -1,4 +1,6 @@
-"""What a fitted model says of a row depends on that row alone: its bits are the same for the row alone as in a table."""
+"""What a fitted model says of a row depends on that row alone: its bits are the same for the row alone as in
+a table.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,10 @@ CASES = {
     "k-modes": (KModes(4, n_init=1, random_state=0), COUNTS),
     "k-prototypes": (KPrototypes(9, categorical=[0, 3, 4], n_init=1, random_state=0), COUNTS),
     "mixture": (FeatureSelectionMixture(4, n_init=1, random_state=0), ROWS),
-    "mixture, full": (FeatureSelectionMixture(4, covariance="full", n_init=1, max_iter=20, tol=1e-3, random_state=0), CORRELATED),
+    "mixture, full": (
+        FeatureSelectionMixture(4, covariance="full", n_init=1, max_iter=20, tol=1e-3, random_state=0),
+        CORRELATED,
+    ),
     "mixture, counts": (FeatureSelectionMixture(4, component="poisson", n_init=1, random_state=0), COUNTS),
     "covariates": (ConvexCovariateClustering(1.0), ROWS),
     "spectral": (GraphSpectralFeatures(4, random_state=0), ROWS),
@@ -55,7 +60,10 @@ def test_a_row_alone(name):
 
 @pytest.mark.parametrize("D", [0, 1, 9, 70])
 def test_products_of_rows(D):
-    rows, factor = np.random.default_rng(1).normal(size=(5000, D)), np.random.default_rng(2).normal(size=(D, 3))
+    rows, factor = (
+        np.random.default_rng(1).normal(size=(5000, D)),
+        np.random.default_rng(2).normal(size=(D, 3)),
+    )
     whole = row_products(rows, factor)
     np.testing.assert_allclose(whole, rows @ factor, atol=1e-12)
     for some in (slice(17, 18), slice(3, 4000)):

@@ -1,4 +1,6 @@
-"""Graph spectral features equal their reference implementation: encoding, factors, likelihood, fits, Laplacians, features."""
+"""Graph spectral features equal their reference implementation: encoding, factors, likelihood, fits,
+Laplacians, features.
+"""
 
 from __future__ import annotations
 
@@ -30,9 +32,13 @@ LEVELS = [["no", "yes"], ["a", "b", "c"], [3, 1, 22], ["p", "q", "r", "s", "t"]]
 
 
 def raw(seed, n=40, p1=3, P=3, holes=0.0):
-    """(numeric, categorical): columns that go together, and variables of 2, 3, 3 and 5 levels, each tied to one of them."""
+    """(numeric, categorical): columns that go together, and variables of 2, 3, 3 and 5 levels, each tied to
+    one of them.
+    """
     rng = np.random.default_rng(seed)
-    numeric = rng.normal(size=(n, p1)) @ rng.normal(size=(p1, p1)) * 10.0 ** rng.integers(-2, 3, p1) + rng.normal(0, 5, p1)
+    numeric = rng.normal(size=(n, p1)) @ rng.normal(size=(p1, p1)) * 10.0 ** rng.integers(
+        -2, 3, p1
+    ) + rng.normal(0, 5, p1)
     categorical = np.empty((n, P), dtype=object)
     for d in range(P):
         m = len(LEVELS[d])
@@ -49,7 +55,9 @@ def frame_of(numeric, categorical):
     """The frame that the library reads, and the names of its categorical columns."""
     columns = {f"n{j}": column for j, column in enumerate(numeric.T)}
     names = [f"c{d}" for d in range(categorical.shape[1])]
-    frame = pd.DataFrame({**columns, **dict(zip(names, categorical.T, strict=True))}, index=range(len(numeric)))
+    frame = pd.DataFrame(
+        {**columns, **dict(zip(names, categorical.T, strict=True))}, index=range(len(numeric))
+    )
     return frame.astype(dict.fromkeys(names, object)), names
 
 
@@ -65,14 +73,25 @@ def both(seed, beta=2.0, missing="ignore", **shape):
 
 
 def approximation(encoding, table, seed=0, k=None):
-    return Factoriser(encoding, table, 1.0, 1).hals(default_factors(encoding.p) if k is None else k, seed).approximation(encoding.beta)
+    return (
+        Factoriser(encoding, table, 1.0, 1)
+        .hals(default_factors(encoding.p) if k is None else k, seed)
+        .approximation(encoding.beta)
+    )
 
 
 def likelihood_of(encoding, table, hat, conditionals="codes", groups="softmax", eps=None, m=16):
     return PseudoLikelihood(
-        encoding, table, hat.codes(encoding), beta=encoding.beta, eps=0.1 * encoding.beta if eps is None else eps, grid_size=m,
-        softmax=groups == "softmax", low_rank=hat if conditionals == "dense" else None, n_threads=1,
-    )  # fmt: skip
+        encoding,
+        table,
+        hat.codes(encoding),
+        beta=encoding.beta,
+        eps=0.1 * encoding.beta if eps is None else eps,
+        grid_size=m,
+        softmax=groups == "softmax",
+        low_rank=hat if conditionals == "dense" else None,
+        n_threads=1,
+    )
 
 
 def random_parameters(encoding, seed, sd=0.5, unary=True):
@@ -95,7 +114,10 @@ def random_parameters(encoding, seed, sd=0.5, unary=True):
     beta=st.sampled_from([0.5, 2.0]),
 )
 def test_encoding(seed, p1, P, holes, beta):
-    """Names, columns that are left out, and values: transform by all p components is a rotation of them. A hole is a level, or a mean."""
+    """Names, columns that are left out, and values: transform by all p components is a rotation of them.
+
+    A hole is a level, or a mean.
+    """
     rng = np.random.default_rng(seed)
     numeric, categorical = raw(seed, int(rng.integers(8, 40)), p1, P, holes)
     if rng.random() < 0.3 and p1 > 1:
@@ -104,18 +126,23 @@ def test_encoding(seed, p1, P, holes, beta):
         categorical[:, 1] = "a"
     frame, names = frame_of(numeric, categorical)
     data = ref.encode(numeric, categorical, beta)
-    model = GraphSpectralFeatures(objective="observed", n_steps=0, categorical=names, missing="category", beta=beta, random_state=0)
+    model = GraphSpectralFeatures(
+        objective="observed", n_steps=0, categorical=names, missing="category", beta=beta, random_state=0
+    )
     usable = data.p1 + len(data.groups)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         if usable < 2:
-            with pytest.raises(ValueError, match=f"at least two columns that vary, got {usable}" if p1 + P else "feature"):
+            with pytest.raises(
+                ValueError, match=f"at least two columns that vary, got {usable}" if p1 + P else "feature"
+            ):
                 model.fit(frame)
             return
         model.set_params(n_components=data.x.shape[1]).fit(frame)
     spelt = {None: "(missing)"}
     assert model.encoded_names_.tolist() == [
-        frame.columns[j] if j < p1 else f"{frame.columns[j]}={spelt.get(level, level)}" for j, level in data.names
+        frame.columns[j] if j < p1 else f"{frame.columns[j]}={spelt.get(level, level)}"
+        for j, level in data.names
     ]
     assert model.encoded_columns_.tolist() == [j for j, _ in data.names]
     assert model.n_numeric_ == data.p1
@@ -129,7 +156,9 @@ def test_encoding(seed, p1, P, holes, beta):
 # ---- factors and codes ----
 
 
-@pytest.mark.parametrize(("seed", "p1", "P", "k"), [(0, 3, 3, 4), (1, 0, 3, 2), (2, 3, 0, 1), (3, 3, 4, 8), (4, 2, 1, 3)])
+@pytest.mark.parametrize(
+    ("seed", "p1", "P", "k"), [(0, 3, 3, 4), (1, 0, 3, 2), (2, 3, 0, 1), (3, 3, 4, 8), (4, 2, 1, 3)]
+)
 @pytest.mark.parametrize("weight", [1.0, 0.3])
 @pytest.mark.parametrize("holes", [0.0, 0.1])
 def test_hals_from_the_same_start(seed, p1, P, k, weight, holes):
@@ -140,7 +169,11 @@ def test_hals_from_the_same_start(seed, p1, P, k, weight, holes):
         A = factoriser.dense(slice(None))
         x = encoding.project(table, np.eye(encoding.p))
         np.testing.assert_allclose(A[:, p1:], np.sqrt(weight) * (x[:, p1:] + 1.0) / 2.0, atol=1e-14)
-        np.testing.assert_allclose(A[:, :p1], (x[:, :p1] / encoding.scale + encoding.centre - encoding.low) * factoriser.scale, atol=1e-12)
+        np.testing.assert_allclose(
+            A[:, :p1],
+            (x[:, :p1] / encoding.scale + encoding.centre - encoding.low) * factoriser.scale,
+            atol=1e-12,
+        )
     np.testing.assert_allclose(factoriser.dense(slice(None)), A, atol=1e-14)
     rng = np.random.default_rng(seed)
     size = np.sqrt(A.mean() / k) * 2.0
@@ -152,7 +185,9 @@ def test_hals_from_the_same_start(seed, p1, P, k, weight, holes):
     np.testing.assert_allclose(found.residual, path[1:], rtol=1e-9)
     x_hat = ref.scale(W @ H, encoding.beta)
     np.testing.assert_allclose(found.approximation(encoding.beta).table(), x_hat, atol=1e-7)
-    np.testing.assert_array_equal(start[0], size * np.random.default_rng(seed).random((len(A), k)))  # the start is left as it was
+    np.testing.assert_array_equal(
+        start[0], size * np.random.default_rng(seed).random((len(A), k))
+    )  # the start is left as it was
 
 
 def test_hals_of_its_own_start_falls_and_a_larger_k_fits_better():
@@ -199,13 +234,17 @@ def test_codes(holes, missing):
     if missing == "category" or not holes:
         np.testing.assert_allclose(found, ref.codes(data.x, x_hat, data.p1)[data.p1 :], atol=1e-12)
         return
-    frame = [table.levels[d][c] if c < len(table.levels[d]) else None for d in range(4) for c in table.codes[:, d]]
+    frame = [
+        table.levels[d][c] if c < len(table.levels[d]) else None for d in range(4) for c in table.codes[:, d]
+    ]
     cells = np.array(frame, dtype=object).reshape(4, -1)
     for j, name in enumerate(encoding.names[encoding.p1 :]):
         d, level = int(name[1]), name.partition("=")[2]
         on = np.array([cell is not None and str(cell) == level for cell in cells[d]])
         off = np.array([cell is not None for cell in cells[d]]) & ~on
-        np.testing.assert_allclose(found[j], [x_hat[side, encoding.p1 + j].mean() for side in (off, on)], atol=1e-12)
+        np.testing.assert_allclose(
+            found[j], [x_hat[side, encoding.p1 + j].mean() for side in (off, on)], atol=1e-12
+        )
 
 
 # ---- similarity, grid ----
@@ -214,8 +253,12 @@ def test_codes(holes, missing):
 def test_similarity_and_grid():
     rng = np.random.default_rng(0)
     eps = 0.1
-    values = np.concatenate([rng.uniform(-1, 1, 60), rng.uniform(-0.2, 0.2, 30), [0.0, -0.0, eps, -eps, 1.0, -1.0, 1e-300]])
-    np.testing.assert_allclose(similarity(values[:, None], values, eps), ref.similarity(values[:, None], values, eps), rtol=3e-16)
+    values = np.concatenate(
+        [rng.uniform(-1, 1, 60), rng.uniform(-0.2, 0.2, 30), [0.0, -0.0, eps, -eps, 1.0, -1.0, 1e-300]]
+    )
+    np.testing.assert_allclose(
+        similarity(values[:, None], values, eps), ref.similarity(values[:, None], values, eps), rtol=3e-16
+    )
     for beta, floor, m in ((2.0, 0.2, 16), (1.0, 0.3, 2), (5.0, 1e-6, 64)):
         grid, (u, w) = log_grid(beta, floor, m), ref.grid(beta, floor, m)
         np.testing.assert_array_equal(grid.nodes, u)
@@ -234,7 +277,15 @@ def test_value_and_gradient(conditionals, groups, unary, p1, P):
         table, encoding, data = both(seed, p1=p1, P=P, n=33)
         hat = approximation(encoding, table)
         model = ref.pseudo_model(
-            data.x, data.p1, data.groups, hat.table(), eps=eps, beta=data.beta, m=m, mixed=conditionals, categorical=groups
+            data.x,
+            data.p1,
+            data.groups,
+            hat.table(),
+            eps=eps,
+            beta=data.beta,
+            m=m,
+            mixed=conditionals,
+            categorical=groups,
         )
         at = random_parameters(encoding, seed, sd, unary)
         value, gradient = likelihood_of(encoding, table, hat, conditionals, groups, eps, m)(at)
@@ -263,7 +314,9 @@ def test_gradients_by_differences(conditionals, groups, unary, holes):
     np.testing.assert_allclose(objective(x)[1], differences(objective, x), rtol=0, atol=1e-7)
     preconditioner = Preconditioner(objective, table, 0.2, groups == "softmax")
     slope = preconditioner.gradient(objective(preconditioner.vector(x))[1])
-    np.testing.assert_allclose(slope, differences(lambda z: objective(preconditioner.vector(z)), x), rtol=0, atol=1e-7)
+    np.testing.assert_allclose(
+        slope, differences(lambda z: objective(preconditioner.vector(z)), x), rtol=0, atol=1e-7
+    )
     np.testing.assert_array_equal(objective.vector(objective.parameters(x)), x)
 
 
@@ -298,7 +351,9 @@ def by_loops(table, encoding, hat, at, conditionals, groups, m=16):
             F[j] = at.b[j] + sum(2.0 * at.theta[p1 + j, p1 + k] * (2 * on - 1) for k, on in levels.items())
             for t in numbers:
                 shown = x_hat[i, t] if conditionals == "dense" else x[i, t]
-                F[j] += at.theta[p1 + j, t] * (ref.similarity(shown, code[j, 1], eps) - ref.similarity(shown, code[j, 0], eps))
+                F[j] += at.theta[p1 + j, t] * (
+                    ref.similarity(shown, code[j, 1], eps) - ref.similarity(shown, code[j, 0], eps)
+                )
         for v in range(len(encoding.variable)):
             mine = [j for j in range(encoding.first[v], encoding.first[v + 1]) if j in levels]
             if len(mine) > 1 and groups == "softmax":
@@ -332,11 +387,18 @@ def fitted(seed, n=30, p1=3, P=2, **parameters):
     frame, names = frame_of(numeric, categorical)
     beta = parameters.get("beta", 2.0)
     data = ref.encode(numeric, categorical, beta)
-    return model_of(categorical=names, **parameters).fit(frame), frame, data, ref.factorise(data.D_num, data.D_cat, None, "svd", beta=beta)
+    return (
+        model_of(categorical=names, **parameters).fit(frame),
+        frame,
+        data,
+        ref.factorise(data.D_num, data.D_cat, None, "svd", beta=beta),
+    )
 
 
 def reference_model(data, x_hat, conditionals="codes", groups="softmax"):
-    return ref.pseudo_model(data.x, data.p1, data.groups, x_hat, beta=data.beta, mixed=conditionals, categorical=groups)
+    return ref.pseudo_model(
+        data.x, data.p1, data.groups, x_hat, beta=data.beta, mixed=conditionals, categorical=groups
+    )
 
 
 @every_kind
@@ -351,7 +413,8 @@ def test_the_graph_equals_the_reference(conditionals, groups, unary):
 
 
 @pytest.mark.parametrize(
-    ("seed", "p1", "P", "l2", "beta"), [(1, 2, 3, 0.3, 1.0), (2, 3, 0, 0.03, 2.0), (3, 0, 4, 0.1, 2.0), (4, 1, 1, 1.0, 0.5)]
+    ("seed", "p1", "P", "l2", "beta"),
+    [(1, 2, 3, 0.3, 1.0), (2, 3, 0, 0.03, 2.0), (3, 0, 4, 0.1, 2.0), (4, 1, 1, 1.0, 0.5)],
 )
 def test_graphs_of_other_tables(seed, p1, P, l2, beta):
     model, _, data, x_hat = fitted(seed, 40, p1, P, l2=l2, beta=beta, tol=1e-7)
@@ -379,11 +442,29 @@ def test_every_parameter_of_the_model_counts(conditionals):
     data = ref.encode(numeric, categorical, 1.5)
     x_hat = ref.factorise(data.D_num, data.D_cat, 3, "svd", weight=2.5, beta=1.5)
     model = ref.pseudo_model(
-        data.x, data.p1, data.groups, x_hat, eps=0.3, beta=1.5, m=5, mixed=conditionals, categorical="logistic"
-    )  # fmt: skip
+        data.x,
+        data.p1,
+        data.groups,
+        x_hat,
+        eps=0.3,
+        beta=1.5,
+        m=5,
+        mixed=conditionals,
+        categorical="logistic",
+    )
     found = ref.fit(model, 0.25, unary=False, gtol=1e-7)
-    options = {"beta": 1.5, "eps": 0.3, "grid_size": 5, "n_factors": 3, "indicator_weight": 2.5, "l2": 0.25, "unary": False}
-    ours = model_of(categorical=names, conditionals=conditionals, groups="logistic", tol=1e-7, **options).fit(frame)
+    options = {
+        "beta": 1.5,
+        "eps": 0.3,
+        "grid_size": 5,
+        "n_factors": 3,
+        "indicator_weight": 2.5,
+        "l2": 0.25,
+        "unary": False,
+    }
+    ours = model_of(categorical=names, conditionals=conditionals, groups="logistic", tol=1e-7, **options).fit(
+        frame
+    )
     np.testing.assert_allclose(ours.graph_, found.theta, rtol=0, atol=1e-5)
     for name in options:
         default = GraphSpectralFeatures().get_params()[name]
@@ -429,13 +510,18 @@ def test_both_penalties_together():
 
 
 @pytest.mark.parametrize("p1P", [(3, 2), (3, 0), (0, 3)])
-@pytest.mark.parametrize(("sign", "more"), [(-1, {}), (1, {}), (-1, {"theta0": 1e-3, "n_steps": 10}), (1, {"rate": 0.1, "n_steps": 7})])
+@pytest.mark.parametrize(
+    ("sign", "more"),
+    [(-1, {}), (1, {}), (-1, {"theta0": 1e-3, "n_steps": 10}), (1, {"rate": 0.1, "n_steps": 7})],
+)
 def test_observed_steps(sign, more, p1P):
     model, _, data, x_hat = fitted(8, 35, *p1P, objective="observed", sign=sign, **more)
     h = ref.observed_similarities(data.x, data.p1, data.groups, x_hat, 0.1 * data.beta)
     s, t = ref.edges(len(data.names), data.groups)
     theta = ref.observed(h, sign, **more)
-    np.testing.assert_allclose(model.graph_, ref.matrix(theta, s, t, len(data.names)), rtol=0, atol=1e-8 * np.abs(theta).max())
+    np.testing.assert_allclose(
+        model.graph_, ref.matrix(theta, s, t, len(data.names)), rtol=0, atol=1e-8 * np.abs(theta).max()
+    )
     assert model.n_iter_ == more.get("n_steps", {-1: 20, 1: 50}[sign]) == len(model.objective_path_)
     steps = [ref.observed(h, sign, **{**more, "n_steps": k + 1}, rescale=False) for k in range(model.n_iter_)]
     values = [ref.observed_value_gradient(step, h)[0] for step in steps]
@@ -449,8 +535,15 @@ def test_value_and_gradient_of_the_observed_objective():
         table, encoding, data = both(9, n=700, holes=holes)
         hat = approximation(encoding, table).table()
         x = encoding.project(table, np.eye(encoding.p))
-        there = np.column_stack([~np.isnan(table.numeric), (table.codes[:, encoding.variable] < table.n_levels)[:, encoding.owner]])
-        h = ref.observed_similarities(x, data.p1, [np.flatnonzero(encoding.owner == v) + 3 for v in range(3)], hat, 0.2)
+        there = np.column_stack(
+            [
+                ~np.isnan(table.numeric),
+                (table.codes[:, encoding.variable] < table.n_levels)[:, encoding.owner],
+            ]
+        )
+        h = ref.observed_similarities(
+            x, data.p1, [np.flatnonzero(encoding.owner == v) + 3 for v in range(3)], hat, 0.2
+        )
         s, t = encoding.edges()
         h *= there[:, s] & there[:, t]
         theta = np.random.default_rng(0).normal(size=len(s))
@@ -479,8 +572,12 @@ def test_laplacians_and_bases(kind, normalized, isolated):
     np.testing.assert_allclose(values, expected, rtol=0, atol=1e-13)
     np.testing.assert_allclose(rows @ rows.T, np.eye(9), atol=1e-12)
     assert (np.diff(values) >= 0).all()
-    for gap in np.flatnonzero(np.diff(values) > 1e-6) + 1:  # spaces, as vectors of equal eigenvalues are not defined
-        np.testing.assert_allclose(rows[:gap].T @ rows[:gap], columns[:, :gap] @ columns[:, :gap].T, atol=1e-9)
+    for gap in (
+        np.flatnonzero(np.diff(values) > 1e-6) + 1
+    ):  # spaces, as vectors of equal eigenvalues are not defined
+        np.testing.assert_allclose(
+            rows[:gap].T @ rows[:gap], columns[:, :gap] @ columns[:, :gap].T, atol=1e-9
+        )
     for row in rows:
         assert row[np.abs(row).round(10).argmax()] > 0
 
@@ -488,7 +585,11 @@ def test_laplacians_and_bases(kind, normalized, isolated):
 def test_the_first_of_equal_entries_is_positive():
     values, rows = basis(np.array([[1.0, -1.0, 0.0], [-1.0, 1.0, 0.0], [0.0, 0.0, 5.0]]))
     np.testing.assert_allclose(values, [0.0, 2.0, 5.0], atol=1e-15)
-    np.testing.assert_allclose(rows, [[np.sqrt(0.5), np.sqrt(0.5), 0.0], [np.sqrt(0.5), -np.sqrt(0.5), 0.0], [0.0, 0.0, 1.0]], atol=1e-15)
+    np.testing.assert_allclose(
+        rows,
+        [[np.sqrt(0.5), np.sqrt(0.5), 0.0], [np.sqrt(0.5), -np.sqrt(0.5), 0.0], [0.0, 0.0, 1.0]],
+        atol=1e-15,
+    )
 
 
 @pytest.mark.parametrize("turn", [-1e-12, 1e-12])
@@ -506,13 +607,17 @@ def test_entries_equal_up_to_rounding_are_equal(turn):
 @pytest.mark.parametrize("kind", ["signed", "abs"])
 def test_features(kind, normalized, skip_first):
     """From the graph on everything equals the reference: spectrum, basis, and rows times basis."""
-    model, frame, data, _ = fitted(10, 40, laplacian=kind, normalized=normalized, skip_first=skip_first, n_components=3)
+    model, frame, data, _ = fitted(
+        10, 40, laplacian=kind, normalized=normalized, skip_first=skip_first, n_components=3
+    )
     L = ref.laplacian(model.graph_, kind, normalized)
     values, vectors = ref.basis(L, 3, skip_first)
     np.testing.assert_allclose(model.eigenvalues_, values, atol=1e-13)
     np.testing.assert_allclose(model.spectrum_, np.linalg.eigvalsh(L), atol=1e-13)
     np.testing.assert_allclose(model.components_.T @ model.components_, vectors @ vectors.T, atol=1e-9)
-    np.testing.assert_allclose(model.components_, vectors.T, atol=1e-7)  # simple eigenvalues here, and the same sign rule
+    np.testing.assert_allclose(
+        model.components_, vectors.T, atol=1e-7
+    )  # simple eigenvalues here, and the same sign rule
     np.testing.assert_allclose(model.transform(frame), ref.features(data.x, model.components_.T), atol=1e-12)
     assert model.spectrum_[0] > -1e-12
     assert not normalized or model.spectrum_[-1] <= 2 + 1e-12

@@ -17,7 +17,9 @@ RNG = np.random.default_rng(0)
 X = RNG.normal(size=(20, 3))
 HOLE = X.copy()
 HOLE[3, 1] = np.nan
-FRAME = pd.DataFrame({"a": X[:, 0], "b": X[:, 1], "c": ["u", "v"] * 10, "d": ["x", "y", "z", "y"] * 5})  # p = 6
+FRAME = pd.DataFrame(
+    {"a": X[:, 0], "b": X[:, 1], "c": ["u", "v"] * 10, "d": ["x", "y", "z", "y"] * 5}
+)  # p = 6
 
 
 def model_of(**parameters):
@@ -92,15 +94,24 @@ PARAMETERS = [
     ({"verbose": "loud"}, "verbose must be a whole number"),
     ({"verbose": -1}, "verbose must be a whole number >= 0"),
     ({"verbose": None}, "verbose must be a whole number"),
-    ({"categorical": "some"}, "categorical must be 'auto' or a list of column names, of positions, or of booleans, got 'some'"),
+    (
+        {"categorical": "some"},
+        "categorical must be 'auto' or a list of column names, of positions, or of booleans, got 'some'",
+    ),
     ({"categorical": None}, "categorical must be 'auto' or a list"),
-    ({"categorical": ["nobody"]}, "categorical names column 'nobody', but X has the columns 'a', 'b', 'c', 'd'"),
+    (
+        {"categorical": ["nobody"]},
+        "categorical names column 'nobody', but X has the columns 'a', 'b', 'c', 'd'",
+    ),
     ({"categorical": [7]}, "categorical names position 7, but X has 4 columns"),
     ({"categorical": [True, False]}, "categorical is a mask of length 2, but X has 4 columns"),
     ({"categorical": ["c"]}, "Column 'd' contains .* values where numbers are expected"),
     # what the table is too small for: p = 6
     ({"n_components": 7}, "n_components must be at most 6, got 7: the table has p = 6 encoded columns"),
-    ({"n_components": 6, "skip_first": True}, "n_components must be at most 5, got 6.* p = 6 .*, and skip_first leaves one out"),
+    (
+        {"n_components": 6, "skip_first": True},
+        "n_components must be at most 5, got 6.* p = 6 .*, and skip_first leaves one out",
+    ),
     ({"n_factors": 7}, "n_factors must be at most p = 6, the number of encoded columns, got 7"),
 ]
 
@@ -111,7 +122,9 @@ def test_parameters(parameters, sentence, objective):
     model = model_of(**{"objective": objective, **parameters})
     with pytest.raises((ValueError, TypeError), match=sentence):
         model.fit(FRAME)
-    assert not any(hasattr(model, name) for name in ("graph_", "codes_", "components_", "objective_", "n_iter_"))
+    assert not any(
+        hasattr(model, name) for name in ("graph_", "codes_", "components_", "objective_", "n_iter_")
+    )
 
 
 def test_the_largest_sizes_that_a_table_allows():
@@ -125,7 +138,11 @@ TABLES = [
     (np.array([["a", "b"], ["c", "d"]]), "The array contains text"),
     (X[:1], r"A graph needs at least two rows, got 1 sample \(n_samples = 1\)"),
     (FRAME[:1], "A graph needs at least two rows, got 1 sample"),
-    (X[:, :1], r"at least two columns that vary, got 1 among 1 feature\(s\) \(n_features = 1\); constant columns do not count"),
+    (
+        X[:, :1],
+        r"at least two columns that vary, got 1 among 1 feature\(s\) \(n_features = 1\); constant columns "
+        r"do not count",
+    ),
     (FRAME.assign(b=np.where(np.arange(20) == 4, -np.inf, 1.0)), "infinity: column 'b'"),
     (FRAME.assign(e=[f"row {i}" for i in range(20)]), "Column 'e' has a different text in every row"),
     (
@@ -149,23 +166,32 @@ def test_tables(table, sentence, objective):
     assert not hasattr(model, "graph_")
 
 
-@pytest.mark.parametrize(("table", "usable"), [
-    (FRAME[["a"]].assign(k=1.0, l="same"), 1),
-    (FRAME[["d"]].assign(k=2), 1),  # three encoded columns, but of one variable
-    (pd.DataFrame({"k": [1.0] * 4, "l": ["same"] * 4}), 0),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("table", "usable"),
+    [
+        (FRAME[["a"]].assign(k=1.0, l="same"), 1),
+        (FRAME[["d"]].assign(k=2), 1),  # three encoded columns, but of one variable
+        (pd.DataFrame({"k": [1.0] * 4, "l": ["same"] * 4}), 0),
+    ],
+)
 def test_constant_columns_do_not_count(table, usable):
     model, n = model_of(), table.shape[1]
     with (
         pytest.warns(UserWarning, match="Constant columns .* are left out: .*'k'"),
-        pytest.raises(ValueError, match=rf"needs at least two columns that vary, got {usable} among {n} feature\(s\) \(n_features = {n}\)"),
+        pytest.raises(
+            ValueError,
+            match=rf"needs at least two columns that vary, got {usable} among {n} feature\(s\) \(n_features "
+            rf"= {n}\)",
+        ),
     ):
         model.fit(table)
     assert not hasattr(model, "graph_")
 
 
 def test_missing_cells_where_there_may_be_none():
-    with pytest.raises(ValueError, match=r"Column 'x1' has 1 missing value\(s\) \(NaN or null\); impute them"):
+    with pytest.raises(
+        ValueError, match=r"Column 'x1' has 1 missing value\(s\) \(NaN or null\); impute them"
+    ):
         model_of(missing="error").fit(HOLE)
     model = model_of(missing="error").fit(X)
     for call in (model.transform, model.score):
@@ -192,7 +218,9 @@ def test_constant_columns_are_said_once_by_name(n_constant):
         model = model_of().fit(table)
         model.transform(table)
         model.score(table)
-    names = ", ".join(f"'k{j}'" for j in range(min(5, n_constant))) + (f" and {n_constant - 5} more" if n_constant > 5 else "")
+    names = ", ".join(f"'k{j}'" for j in range(min(5, n_constant))) + (
+        f" and {n_constant - 5} more" if n_constant > 5 else ""
+    )
     assert [str(w.message) for w in caught] == [
         f"Constant columns carry no information about dependence and are left out: {names}."
     ]
@@ -211,7 +239,9 @@ def test_new_rows():
             call(FRAME[["a", "b", "c"]])
         with pytest.raises(ValueError, match=r"(?s)feature names should match.*unseen at fit time:\n- e"):
             call(FRAME.assign(e=1))
-        with pytest.raises(ValueError, match="X has 3 features, but GraphSpectralFeatures is expecting 4 features"):
+        with pytest.raises(
+            ValueError, match="X has 3 features, but GraphSpectralFeatures is expecting 4 features"
+        ):
             call(FRAME.to_numpy(object)[:, :3])
         with pytest.raises(ValueError, match="infinity"):
             call(FRAME.assign(a=np.inf))
@@ -237,7 +267,10 @@ def test_a_wild_row_disturbs_no_other(wild):
     assert np.isfinite(model.score(table))
 
 
-@pytest.mark.parametrize("wrong", [np.zeros((4, 3)), np.zeros((4, 1)), np.zeros(2), np.zeros((1, 4, 2)), np.zeros((0,)), 3.0, [[1.0]]])
+@pytest.mark.parametrize(
+    "wrong",
+    [np.zeros((4, 3)), np.zeros((4, 1)), np.zeros(2), np.zeros((1, 4, 2)), np.zeros((0,)), 3.0, [[1.0]]],
+)
 def test_the_inverse_needs_features(wrong):
     model = model_of().fit(FRAME)
     sentence = f"inverse_transform needs 2 features for every row, got shape {np.shape(wrong)}"
@@ -245,7 +278,9 @@ def test_the_inverse_needs_features(wrong):
         model.inverse_transform(wrong)
 
 
-@pytest.mark.parametrize(("top", "error"), [(-1, ValueError), (2.0, TypeError), ("all", TypeError), (True, TypeError)])
+@pytest.mark.parametrize(
+    ("top", "error"), [(-1, ValueError), (2.0, TypeError), ("all", TypeError), (True, TypeError)]
+)
 def test_how_many_edges(top, error):
     with pytest.raises(error, match="top must be a whole number >= 0, got"):
         model_of().fit(FRAME).edges(top)
@@ -270,7 +305,13 @@ def test_a_failed_refit_keeps_the_old_result():
     model = model_of().fit(FRAME)
     before, score = model.transform(FRAME), model.score(FRAME)
     good = model.get_params()
-    for parameters in ({"laplacian": "unsigned"}, {"n_components": 7}, {"n_factors": 7}, {"verbose": "loud"}, {"n_threads": 0}):
+    for parameters in (
+        {"laplacian": "unsigned"},
+        {"n_components": 7},
+        {"n_factors": 7},
+        {"verbose": "loud"},
+        {"n_threads": 0},
+    ):
         with pytest.raises((ValueError, TypeError), match=r"must|n_threads"):
             model.set_params(**parameters).fit(FRAME)
         model.set_params(**good)

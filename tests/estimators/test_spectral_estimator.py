@@ -16,18 +16,29 @@ from sklearn.pipeline import make_pipeline
 
 from craftc import CRAFT, GraphSpectralFeatures, MixedTable
 from craftc.datasets import load_heart
-from tests.estimators.spectral_cases import MODELS, PLAIN, assert_same_bits, encoded, every_model, model_of, table
+from tests.estimators.spectral_cases import (
+    MODELS,
+    PLAIN,
+    assert_same_bits,
+    encoded,
+    every_model,
+    model_of,
+    table,
+)
 from tests.reference import spectral as ref
 
 # ---- small and strange tables ----
 
 
-@pytest.mark.parametrize("X", [
-    [[0.0, 1.0], [1.0, 3.0]],
-    [[0.0, 1.0], [1.0, 0.0], [1.0, 1.0]],
-    np.eye(4),
-    np.random.default_rng(0).normal(size=(5, 40)),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "X",
+    [
+        [[0.0, 1.0], [1.0, 3.0]],
+        [[0.0, 1.0], [1.0, 0.0], [1.0, 1.0]],
+        np.eye(4),
+        np.random.default_rng(0).normal(size=(5, 40)),
+    ],
+)
 @every_model
 def test_few_rows(name, X):
     model = model_of(name, 1).fit(X)
@@ -50,7 +61,13 @@ def test_many_levels():
     n = 900
     rng = np.random.default_rng(0)
     code = np.arange(n) % 300
-    X = pd.DataFrame({"x": (code % 7) + rng.normal(size=n), "c": [f"level {k:03d}" for k in code], "d": np.where(code % 2, "odd", "even")})
+    X = pd.DataFrame(
+        {
+            "x": (code % 7) + rng.normal(size=n),
+            "c": [f"level {k:03d}" for k in code],
+            "d": np.where(code % 2, "odd", "even"),
+        }
+    )
     model = model_of(max_iter=400, tol=1e-3).fit(X)
     assert model.graph_.shape == (302, 302)
     assert model.encoded_names_[1] == "c=level 000"
@@ -144,7 +161,9 @@ def test_pipelines():
     np.testing.assert_array_equal(craft.predict(X), craft[-1].labels_)
     accuracy = cross_val_score(make_pipeline(model_of(n_components=8), LogisticRegression()), X, y, cv=3)
     assert accuracy.mean() > 0.7
-    search = GridSearchCV(make_pipeline(model_of(), LogisticRegression()), {"graphspectralfeatures__n_components": [1, 6]}, cv=3).fit(X, y)
+    search = GridSearchCV(
+        make_pipeline(model_of(), LogisticRegression()), {"graphspectralfeatures__n_components": [1, 6]}, cv=3
+    ).fit(X, y)
     assert search.best_score_ > 0.7
 
 
@@ -168,7 +187,12 @@ def test_a_refit_leaves_nothing_behind():
     first, second = table(P=3, holes=0.1), table(4, 50, 2, 1)
     unnamed = MixedTable.from_data(second.to_numpy(object), categorical=[2])
     for before in MODELS:
-        for after, X in (("default", second), ("observed", second), ("sparse", second.to_numpy(object)), ("dense", unnamed)):
+        for after, X in (
+            ("default", second),
+            ("observed", second),
+            ("sparse", second.to_numpy(object)),
+            ("dense", unnamed),
+        ):
             model = model_of(before).fit(first)
             fresh = model_of(after, categorical="auto" if X is second else [2]).fit(X)
             model.set_params(**fresh.get_params()).fit(X)
@@ -221,7 +245,9 @@ def test_known_graphs_are_found():
     found = {"graph": [], "correlation": []}
     for seed in range(10):
         numeric, categorical, theta = ref.gibbs("hard", seed, sweeps=40)
-        X = pd.DataFrame(numeric, columns=[f"n{j}" for j in range(6)]).join(pd.DataFrame(categorical, columns=[f"c{j}" for j in range(6)]))
+        X = pd.DataFrame(numeric, columns=[f"n{j}" for j in range(6)]).join(
+            pd.DataFrame(categorical, columns=[f"c{j}" for j in range(6)])
+        )
         model = model_of(n_components=12, l2=0.3).fit(X)
         s, t = np.triu_indices(12, 1)
         truth = theta[s, t] != 0.0

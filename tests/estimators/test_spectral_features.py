@@ -52,12 +52,16 @@ def test_new_rows_one_by_one_and_many():
     X = table(n=100, holes=0.1)
     model = model_of().fit(X)
     all_rows = model.transform(X)
-    np.testing.assert_allclose(np.concatenate([model.transform(X.iloc[i : i + 1]) for i in range(100)]), all_rows, atol=1e-13)
+    np.testing.assert_allclose(
+        np.concatenate([model.transform(X.iloc[i : i + 1]) for i in range(100)]), all_rows, atol=1e-13
+    )
     many = pd.concat([X] * 90, ignore_index=True)  # more rows than a slice
     np.testing.assert_allclose(model.transform(many), np.tile(all_rows, (90, 1)), atol=1e-13)
     np.testing.assert_array_equal(model.transform(X[X.columns[::-1]]), all_rows)
     np.testing.assert_array_equal(model.transform(pl.from_pandas(X)), all_rows)
-    np.testing.assert_array_equal(model.transform(X.to_numpy(object)), all_rows)  # by position where there are no names
+    np.testing.assert_array_equal(
+        model.transform(X.to_numpy(object)), all_rows
+    )  # by position where there are no names
 
 
 def test_levels_never_seen():
@@ -70,7 +74,9 @@ def test_levels_never_seen():
     strict = model_of(unknown="error").fit(X)
     np.testing.assert_array_equal(strict.transform(blank), model.transform(blank))
     for call in (strict.transform, strict.score):
-        with pytest.raises(ValueError, match=r"Column 'c0' contains 2 level\(s\) that did not occur in fit: 'new', 'newer'"):
+        with pytest.raises(
+            ValueError, match=r"Column 'c0' contains 2 level\(s\) that did not occur in fit: 'new', 'newer'"
+        ):
             call(new)
 
 
@@ -81,13 +87,23 @@ def test_missing_cells(name):
     filled = X.assign(**{c: X[c].fillna(X[c].mean()) for c in numbers})
     filled = filled.assign(**{c: X[c].where(X[c].notna(), "(missing)") for c in labels})
     for factorization in ("svd", "hals"):
-        ways = {missing: model_of(name, missing=missing, factorization=factorization).fit(X) for missing in ("ignore", "category")}
+        ways = {
+            missing: model_of(name, missing=missing, factorization=factorization).fit(X)
+            for missing in ("ignore", "category")
+        }
         expected = model_of(name, factorization=factorization).fit(filled)
         order = [ways["category"].encoded_names_.tolist().index(c) for c in expected.encoded_names_]
-        if factorization == "svd":  # seeds belong to columns, whose order differs: "(missing)" is the last level, not the first
+        if (
+            factorization == "svd"
+        ):  # seeds belong to columns, whose order differs: "(missing)" is the last level, not the first
             assert_close = {"rtol": 0, "atol": 1e-3 if name != "observed" else 1e-9}
-            np.testing.assert_allclose(ways["category"].graph_[np.ix_(order, order)], expected.graph_, **assert_close)
-        features = [encoded(m.set_params(n_components=len(order)).fit(r), r) for m, r in ((ways["category"], X), (expected, filled))]
+            np.testing.assert_allclose(
+                ways["category"].graph_[np.ix_(order, order)], expected.graph_, **assert_close
+            )
+        features = [
+            encoded(m.set_params(n_components=len(order)).fit(r), r)
+            for m, r in ((ways["category"], X), (expected, filled))
+        ]
         np.testing.assert_allclose(features[0][:, order], features[1], atol=1e-10)
         assert len(ways["ignore"].encoded_names_) < len(order)
         assert not any("missing" in column for column in ways["ignore"].encoded_names_)
@@ -106,7 +122,9 @@ def test_a_row_without_a_cell():
     holed = pd.concat([X, pd.DataFrame([[np.nan] * 3 + [None] * 2], columns=X.columns)], ignore_index=True)
     plain, model = (model_of("singular", unary=False, l2=0.0, tol=1e-7).fit(frame) for frame in (X, holed))
     np.testing.assert_allclose(model.transform(holed)[-1], model.transform(X).mean(axis=0), atol=1e-12)
-    assert model.objective_ * 121 == pytest.approx(plain.objective_ * 120, rel=1e-3)  # but for the factors, which see one row more
+    assert model.objective_ * 121 == pytest.approx(
+        plain.objective_ * 120, rel=1e-3
+    )  # but for the factors, which see one row more
     assert plain.score(holed) * 121 == pytest.approx(plain.score(X) * 120, rel=1e-12)
 
 
@@ -154,7 +172,9 @@ def test_a_table_of_numbers_without_names_comes_back_as_an_array():
         back = model.inverse_transform(model.transform(X.astype(dtype)))
         assert isinstance(back, np.ndarray)
         assert back.dtype == dtype
-        np.testing.assert_allclose(back, X, rtol=1e-4 if dtype == np.float32 else 1e-10, atol=1e-3 if dtype == np.float32 else 1e-9)
+        np.testing.assert_allclose(
+            back, X, rtol=1e-4 if dtype == np.float32 else 1e-10, atol=1e-3 if dtype == np.float32 else 1e-9
+        )
     mixed = np.column_stack([X[:, :2], np.arange(120) % 3])
     model = model_of(n_components=5, categorical=[2]).fit(mixed)
     back = model.inverse_transform(model.transform(mixed))
@@ -176,7 +196,9 @@ def test_fewer_components_give_a_row_of_the_same_features():
 
 @pytest.mark.parametrize("n_components", [1, 3, 5])
 def test_the_mean_of_the_features_is_the_mean_row(n_components):
-    """However few components there are: means of the numbers, and of every variable the level that most rows have."""
+    """However few components there are: means of the numbers, and of every variable the level that most rows
+    have.
+    """
     X = table(P=3, n=150)
     model = model_of(n_components=n_components).fit(X)
     mean = model.inverse_transform(model.transform(X).mean(axis=0, keepdims=True))
@@ -236,7 +258,10 @@ def test_edges():
     graph = nx.from_pandas_edgelist(frame, edge_attr=["weight", "sign"])
     assert graph.number_of_edges() == len(frame)
     assert set(graph) == set(model.encoded_names_)
-    assert graph["n0"][frame[frame["source"] == "n0"].iloc[0]["target"]]["weight"] == frame[frame["source"] == "n0"].iloc[0]["weight"]
+    assert (
+        graph["n0"][frame[frame["source"] == "n0"].iloc[0]["target"]]["weight"]
+        == frame[frame["source"] == "n0"].iloc[0]["weight"]
+    )
 
 
 def test_a_tied_pair_has_the_strongest_edge_and_its_sign():
@@ -246,11 +271,15 @@ def test_a_tied_pair_has_the_strongest_edge_and_its_sign():
     X["high"] = np.where(x > 0, "yes", "no")
     X["low"] = np.where(x + 0.5 * rng.normal(size=300) < 0, "yes", "no")
     frame = model_of().fit(X).edges()
-    weight = {frozenset(pair): w for *pair, w in frame[["source", "target", "weight"]].itertuples(index=False)}
+    weight = {
+        frozenset(pair): w for *pair, w in frame[["source", "target", "weight"]].itertuples(index=False)
+    }
     assert weight[frozenset(["x", "near"])] > 0.5
     assert weight[frozenset(["x", "high=yes"])] > 0.1
     assert weight[frozenset(["high=yes", "low=yes"])] < -0.1
-    assert max(abs(w) for pair, w in weight.items() if "noise" in pair) < min(weight[frozenset(["x", "near"])], 0.3)
+    assert max(abs(w) for pair, w in weight.items() if "noise" in pair) < min(
+        weight[frozenset(["x", "near"])], 0.3
+    )
 
 
 # ---- the score ----
@@ -264,11 +293,17 @@ def test_the_likelihood_of_the_rows_of_the_fit_is_the_objective_without_penaltie
     model = model_of(name, missing=missing).fit(X)
     weights = model.edges()["weight"].to_numpy()
     b, c = model._parameters[1:]
-    penalty = model.l2 * (weights**2).sum() / 2 + model.l1 * np.abs(weights).sum() + 1e-4 * ((b**2).sum() + (c**2).sum()) / 2
+    penalty = (
+        model.l2 * (weights**2).sum() / 2
+        + model.l1 * np.abs(weights).sum()
+        + 1e-4 * ((b**2).sum() + (c**2).sum()) / 2
+    )
     encoding, rows = model._encoding, model._new_rows(X)
     likelihood = model._likelihood(encoding, encoding.filled(rows) if missing == "category" else rows, None)
     assert -likelihood(model._parameters)[0] + penalty == pytest.approx(model.objective_, rel=1e-12)
-    assert model.score(X.iloc[:60]) * 0.5 + model.score(X.iloc[60:]) * 0.5 == pytest.approx(model.score(X), rel=1e-12)
+    assert model.score(X.iloc[:60]) * 0.5 + model.score(X.iloc[60:]) * 0.5 == pytest.approx(
+        model.score(X), rel=1e-12
+    )
     assert model.score(X, y=np.zeros(120)) == model.score(X)
 
 
@@ -280,13 +315,17 @@ def test_numbers_out_of_range_count_as_its_ends():
     assert model.score(far) == model.score(ends)
     single = X.astype(dict.fromkeys(["n0", "n1", "n2"], np.float32))
     other = model_of().fit(single)
-    assert other.score(single.iloc[:4].assign(n0=np.float32(3e38))) == other.score(single.iloc[:4].assign(n0=single["n0"].max()))
+    assert other.score(single.iloc[:4].assign(n0=np.float32(3e38))) == other.score(
+        single.iloc[:4].assign(n0=single["n0"].max())
+    )
 
 
 def test_the_score_chooses_a_penalty():
     """Much of it where columns say nothing about each other, little where they do."""
     rng = np.random.default_rng(0)
-    apart = pd.DataFrame(rng.normal(size=(80, 2)), columns=["x", "y"]).assign(c=rng.choice(["a", "b"], 80), d=rng.choice(["a", "b"], 80))
+    apart = pd.DataFrame(rng.normal(size=(80, 2)), columns=["x", "y"]).assign(
+        c=rng.choice(["a", "b"], 80), d=rng.choice(["a", "b"], 80)
+    )
     grid = {"l2": [1e-3, 0.1, 100.0]}
     found = {}
     for name, X in (("apart", apart), ("tied", table(n=300, P=3))):

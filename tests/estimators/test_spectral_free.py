@@ -65,19 +65,38 @@ def case(columns=ODD, few=0, conditionals="codes"):
     approximation = Factoriser(encoding, table, 1.0, 1).svd(4).approximation(BETA)
     codes = approximation.codes(encoding)
     likelihood = PseudoLikelihood(
-        encoding, table, codes, beta=BETA, eps=EPS, grid_size=6, softmax=True,
-        low_rank=approximation if conditionals == "dense" else None, n_threads=1, free=True,
-    )  # fmt: skip
+        encoding,
+        table,
+        codes,
+        beta=BETA,
+        eps=EPS,
+        grid_size=6,
+        softmax=True,
+        low_rank=approximation if conditionals == "dense" else None,
+        n_threads=1,
+        free=True,
+    )
     data = ref.encode(X.iloc[:, :numeric].to_numpy(float), X.iloc[:, numeric:].to_numpy(object), BETA)
     model = ref.pseudo_model(
-        data.x, data.p1, data.groups, approximation.table(), eps=EPS, beta=BETA, m=6, mixed=conditionals, free=True, few=few
+        data.x,
+        data.p1,
+        data.groups,
+        approximation.table(),
+        eps=EPS,
+        beta=BETA,
+        m=6,
+        mixed=conditionals,
+        free=True,
+        few=few,
     )
     theta, b, c = ref.unpack(model, 0.5 * np.random.default_rng(3).normal(size=ref.n_free(model, True)), True)
     return likelihood, model, Parameters(theta, b, c)
 
 
 @pytest.mark.parametrize("conditionals", ["codes", "dense"])
-@pytest.mark.parametrize(("columns", "few"), [(ODD, 0), (ODD, 4), (FEW, 4), (FEW, 0), (ODD[:3], 0), (FEW[:2], 4), (ODD[3:], 0)])
+@pytest.mark.parametrize(
+    ("columns", "few"), [(ODD, 0), (ODD, 4), (FEW, 4), (FEW, 0), (ODD[:3], 0), (FEW[:2], 4), (ODD[3:], 0)]
+)
 def test_value_and_gradient_are_those_of_the_reference(columns, few, conditionals):
     likelihood, model, at = case(columns, few, conditionals)
     value, gradient = likelihood(at)
@@ -153,14 +172,24 @@ def test_the_graph_equals_the_reference(conditionals):
     model = fitted(X, l2=0.3, grid_size=4, conditionals=conditionals, tol=1e-7)
     data = ref.encode(X.iloc[:, :2].to_numpy(float), X.iloc[:, 2:].to_numpy(object), BETA)
     x_hat = ref.factorise(data.D_num, data.D_cat, None, "svd", beta=BETA)
-    found = ref.fit(ref.pseudo_model(data.x, data.p1, data.groups, x_hat, m=4, mixed=conditionals, free=True, few=4), 0.3, gtol=1e-7)
+    found = ref.fit(
+        ref.pseudo_model(data.x, data.p1, data.groups, x_hat, m=4, mixed=conditionals, free=True, few=4),
+        0.3,
+        gtol=1e-7,
+    )
     assert [len(values) for values in model._encoding.values] == [4, 0]
     np.testing.assert_allclose(model.graph_, found.theta, rtol=0, atol=1e-5)
     assert model.objective_ == pytest.approx(found.objective, abs=1e-9)
 
 
 def test_few_values_are_at_most_the_root_of_the_rows_and_the_size_of_the_grid():
-    X = pd.DataFrame({"ten": np.arange(120) % 10.0, "eleven": np.arange(120) % 11.0, "open": np.where(np.arange(120) % 7, "yes", "no")})
+    X = pd.DataFrame(
+        {
+            "ten": np.arange(120) % 10.0,
+            "eleven": np.arange(120) % 11.0,
+            "open": np.where(np.arange(120) % 7, "yes", "no"),
+        }
+    )
     assert [len(values) for values in fitted(X)._encoding.values] == [10, 0]
     assert [len(values) for values in fitted(X, grid_size=9)._encoding.values] == [0, 0]
     assert [len(values) for values in fitted(X.iloc[:99])._encoding.values] == [0, 0]
@@ -169,7 +198,9 @@ def test_few_values_are_at_most_the_root_of_the_rows_and_the_size_of_the_grid():
 
 
 def log_density(model, column, x, **others):
-    """ln p of scaled numbers given the other cells of their row, which has no further cells: the normaliser is that of one score."""
+    """ln p of scaled numbers given the other cells of their row, which has no further cells: the normaliser
+    is that of one score.
+    """
     encoding, schema = model._encoding, model._encoding.schema
     s = list(model.encoded_names_).index(column)
     values = (encoding.values[s] - encoding.centre[s]) * encoding.scale[s]
@@ -187,14 +218,22 @@ def log_density(model, column, x, **others):
         return out
 
     cells = {name: [np.nan if d in schema.numeric_index else None] for d, name in enumerate(schema.columns)}
-    cells |= {column: [at / encoding.scale[s] + encoding.centre[s]]} | {name: [value] for name, value in others.items()}
+    cells |= {column: [at / encoding.scale[s] + encoding.centre[s]]} | {
+        name: [value] for name, value in others.items()
+    }
     row = pd.DataFrame(cells).astype(dict.fromkeys(others, object))
-    own, indicators = model._likelihood(encoding, schema.encode(row), None, refine=True)(model._parameters)[0], []
+    own, indicators = (
+        model._likelihood(encoding, schema.encode(row), None, refine=True)(model._parameters)[0],
+        [],
+    )
     for name, value in others.items():  # variables of two levels: their own terms are left out
         t = next(t for t, encoded in enumerate(model.encoded_names_) if encoded.startswith(f"{name}="))
         on = int(model.encoded_names_[t] == f"{name}={value}")
         indicators.append((t, model.codes_[t, on]))
-        F = model._parameters.b[t - encoding.p1] + model.graph_[s, t] * np.diff(ref.similarity(at, model.codes_[t], EPS))[0]
+        F = (
+            model._parameters.b[t - encoding.p1]
+            + model.graph_[s, t] * np.diff(ref.similarity(at, model.codes_[t], EPS))[0]
+        )
         own += np.logaddexp(0.0, -F if on else F)
     return energy(x) - energy(np.array([at]))[0] + own
 
@@ -218,7 +257,10 @@ def test_scores_are_densities(options):
             values = model._encoding.values[list(model.encoded_names_).index(column)]
             if len(values):
                 s = list(model.encoded_names_).index(column)
-                at, weights = (values - model._encoding.centre[s]) * model._encoding.scale[s], np.ones(len(values))
+                at, weights = (
+                    (values - model._encoding.centre[s]) * model._encoding.scale[s],
+                    np.ones(len(values)),
+                )
             else:
                 at, weights = u, w
             total = weights @ np.exp(log_density(model, column, at, **others))
@@ -235,9 +277,13 @@ def test_numbers_between_few_values_count_as_the_nearest():
 
 @pytest.mark.parametrize("missing", ["ignore", "category"])
 def test_missing_cells(missing):
-    """A column with many missing cells: its terms are those of the observed ones, and its own score does not change."""
+    """A column with many missing cells: its terms are those of the observed ones, and its own score does not
+    change.
+    """
     X = odd_columns(600)
-    holed = X.assign(price=X["price"].where(np.arange(600) % 3 == 0), rooms=X["rooms"].where(np.arange(600) % 2 == 0))
+    holed = X.assign(
+        price=X["price"].where(np.arange(600) % 3 == 0), rooms=X["rooms"].where(np.arange(600) % 2 == 0)
+    )
     model = fitted(holed, missing=missing, tol=1e-6)
     assert model.converged_
     assert np.isfinite(model.score(holed))
@@ -257,7 +303,9 @@ def test_normal_scores():
     ranks = X["price"].rank()
     scores = ndtri((ranks - 0.5) / len(X))
     s = list(model.encoded_names_).index("price")
-    np.testing.assert_allclose(encoded[:, s], BETA * (scores - scores.mean()) / np.abs(scores - scores.mean()).max(), atol=1e-12)
+    np.testing.assert_allclose(
+        encoded[:, s], BETA * (scores - scores.mean()) / np.abs(scores - scores.mean()).max(), atol=1e-12
+    )
     assert np.corrcoef(encoded[:, s], ranks)[0, 1] > 0.95
 
 
@@ -288,6 +336,8 @@ def test_normal_scores_with_missing_cells_and_constant_columns():
     assert (back["same"] == 4.0).all()
     seen = X["price"].notna()
     np.testing.assert_allclose(back["price"][seen], X["price"][seen], rtol=1e-6)
+
+
 @pytest.mark.parametrize("unary", ["any", 2, None])
 def test_other_words_are_refused(unary):
     with pytest.raises(TypeError, match="unary must be True, False or 'free', got"):

@@ -17,7 +17,15 @@ from craftc import GraphSpectralFeatures, MixedTable
 from craftc._common import threads as parallel
 from craftc.spectral import estimator
 from tests.common import ROOT, examples
-from tests.estimators.spectral_cases import MODELS, PLAIN, assert_same_bits, every_model, model_of, quiet, table
+from tests.estimators.spectral_cases import (
+    MODELS,
+    PLAIN,
+    assert_same_bits,
+    every_model,
+    model_of,
+    quiet,
+    table,
+)
 
 # ---- the objective ----
 
@@ -118,17 +126,24 @@ def test_a_ridge_shrinks_edges():
 
 # ---- what does not change the graph ----
 
+
 @pytest.mark.slow_except(2)
 @pytest.mark.parametrize("holes", [0.0, 0.1])
 @pytest.mark.parametrize("name", ["default", "dense", "logistic", "sparse", "observed"])
 def test_rows_may_be_shuffled_or_repeated(name, holes):
     X = table(holes=holes)
     plain = model_of(name, **PLAIN).fit(X)
-    for rows in (np.random.default_rng(0).permutation(len(X)), np.tile(np.arange(len(X)), 2), np.repeat(np.arange(len(X)), 3)):
+    for rows in (
+        np.random.default_rng(0).permutation(len(X)),
+        np.tile(np.arange(len(X)), 2),
+        np.repeat(np.arange(len(X)), 3),
+    ):
         model = model_of(name, **PLAIN).fit(X.iloc[rows])
         np.testing.assert_allclose(model.graph_, plain.graph_, rtol=0, atol=3e-6)
         assert model.objective_ == pytest.approx(plain.objective_, abs=1e-9)
-        np.testing.assert_allclose(model.components_.T @ model.components_, plain.components_.T @ plain.components_, atol=1e-5)
+        np.testing.assert_allclose(
+            model.components_.T @ model.components_, plain.components_.T @ plain.components_, atol=1e-5
+        )
 
 
 @pytest.mark.slow_except(2)
@@ -142,20 +157,28 @@ def test_columns_may_be_shuffled(name, holes):
         model = model_of(name, **PLAIN).fit(X[columns])
         order = [model.encoded_names_.tolist().index(name) for name in plain.encoded_names_]
         np.testing.assert_allclose(model.graph_[np.ix_(order, order)], plain.graph_, rtol=0, atol=3e-6)
-        assert [columns[j] for j in model.encoded_columns_[order]] == [X.columns[j] for j in plain.encoded_columns_]
+        assert [columns[j] for j in model.encoded_columns_[order]] == [
+            X.columns[j] for j in plain.encoded_columns_
+        ]
         projectors = [m.components_.T @ m.components_ for m in (model, plain)]
         np.testing.assert_allclose(projectors[0][np.ix_(order, order)], projectors[1], atol=1e-5)
 
 
 def test_beta_does_not_change_the_graph():
-    """It depends on eps / beta. The tiny ridge of the unary terms, which are per unit of the scaled numbers, makes a small difference."""
+    """It depends on eps / beta.
+
+    The tiny ridge of the unary terms, which are per unit of the scaled numbers, makes a small difference.
+    """
     X = table()
     for unary, far in ((False, 0.0), (True, 1e-3)):
         graphs = [model_of(beta=beta, unary=unary, **PLAIN).fit(X).graph_ for beta in (1.0, 0.7, 2.0, 4.0)]
         for graph in graphs[1:]:
             if not far:
                 np.testing.assert_allclose(graph, graphs[0], rtol=0, atol=1e-6)
-            assert 1.0 - (graph * graphs[0]).sum() / np.linalg.norm(graph) / np.linalg.norm(graphs[0]) <= far + 1e-12
+            assert (
+                1.0 - (graph * graphs[0]).sum() / np.linalg.norm(graph) / np.linalg.norm(graphs[0])
+                <= far + 1e-12
+            )
     given = [model_of(beta=beta, eps=0.1 * beta, unary=False, **PLAIN).fit(X).graph_ for beta in (1.0, 2.0)]
     np.testing.assert_allclose(given[1], given[0], rtol=0, atol=1e-6)
     other = model_of(eps=0.6, unary=False, **PLAIN).fit(X).graph_
@@ -197,9 +220,13 @@ def test_constant_columns_are_left_out():
     plain = model_of(n_components=6).fit(X[rest])
     for attribute in ("graph_", "encoded_names_", "components_", "codes_", "objective_path_"):
         np.testing.assert_array_equal(getattr(model, attribute), getattr(plain, attribute))
-    np.testing.assert_array_equal(wide.columns[model.encoded_columns_], X[rest].columns[plain.encoded_columns_])
+    np.testing.assert_array_equal(
+        wide.columns[model.encoded_columns_], X[rest].columns[plain.encoded_columns_]
+    )
     np.testing.assert_array_equal(model.transform(wide), plain.transform(X[rest]))
-    np.testing.assert_array_equal(model.transform(wide.assign(k=-7.0, l="other", z=1e9)), plain.transform(X[rest]))
+    np.testing.assert_array_equal(
+        model.transform(wide.assign(k=-7.0, l="other", z=1e9)), plain.transform(X[rest])
+    )
     back = model.inverse_transform(model.transform(wide))
     assert back.columns.tolist() == wide.columns.tolist()
     assert (back[["k", "z"]] == [3.0, -1.0]).all(axis=None)
@@ -234,11 +261,16 @@ def test_any_number_of_threads(name, dtype, monkeypatch):
 
 @quiet
 def test_a_large_table_on_any_number_of_threads():
-    """Nothing is changed here: there is enough work for several threads, and there are rows enough to go by way of a sample."""
+    """Nothing is changed here: there is enough work for several threads, and there are rows enough to go by
+    way of a sample.
+    """
     X = table(2, 17_000, 4, 4)
     assert len(X) > estimator.SAMPLED
     fits = [model_of(max_iter=3, n_threads=n_threads).fit(X) for n_threads in (1, 2, 3)]
-    wanted = {n: fit._likelihood(fit._encoding, MixedTable.from_data(X), None).n_threads for n, fit in zip((1, 2, 3), fits, strict=True)}
+    wanted = {
+        n: fit._likelihood(fit._encoding, MixedTable.from_data(X), None).n_threads
+        for n, fit in zip((1, 2, 3), fits, strict=True)
+    }
     assert wanted == {n: parallel.effective_n_threads(n) for n in (1, 2, 3)}
     for other in fits[1:]:
         assert_same_bits(fits[0], other)
@@ -247,7 +279,9 @@ def test_a_large_table_on_any_number_of_threads():
 def run(script, **environment):
     """What a script prints."""
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONWARNINGS": "ignore", **environment}
-    done = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True, cwd=ROOT, timeout=120)
+    done = subprocess.run(
+        [sys.executable, "-c", script], env=environment, capture_output=True, text=True, cwd=ROOT, timeout=120
+    )
     assert done.returncode == 0, done.stderr
     return done.stdout.strip()
 
@@ -260,16 +294,21 @@ def test_the_same_bits_on_every_instruction_set_and_with_any_number_of_blas_thre
         f"for seed, more in enumerate({list(MODELS.values())}):\n"
         "    rng = np.random.default_rng(seed)\n"
         "    X = rng.normal(size=(700, 5)) @ rng.normal(size=(5, 5))\n"
-        "    X = np.where(np.arange(5) < 1 + seed % 4, X, np.rint(X / 3).clip(-1, 1 + seed // 4)).astype([np.float32, float][seed % 2])\n"
+        "    X = np.where(np.arange(5) < 1 + seed % 4, X, np.rint(X / 3).clip(-1, 1 + seed // "
+        "4)).astype([np.float32, float][seed % 2])\n"
         "    X[rng.random(X.shape) < 0.1 * (seed % 2)] = np.nan\n"
         "    labels = list(range(1 + seed % 4, 5))\n"
-        "    m = GraphSpectralFeatures(2, categorical=labels, max_iter=12, random_state=0, n_threads=2, **more).fit(X)\n"
-        "    for a in (m.graph_, m.components_, m.spectrum_, m.codes_, m.objective_path_, m.transform(X), m.objective_):\n"
+        "    m = GraphSpectralFeatures(2, categorical=labels, max_iter=12, random_state=0, n_threads=2, "
+        "**more).fit(X)\n"
+        "    for a in (m.graph_, m.components_, m.spectrum_, m.codes_, m.objective_path_, m.transform(X), "
+        "m.objective_):\n"
         "        h.update(np.ascontiguousarray(a).tobytes())\n"
         "print(h.hexdigest())\n"
     )
     levels = (("baseline", "1"), ("v3", "2"), ("v4", "3"))
-    assert len({run(script, CRAFTC_SIMD=level, OPENBLAS_NUM_THREADS=threads) for level, threads in levels}) == 1
+    assert (
+        len({run(script, CRAFTC_SIMD=level, OPENBLAS_NUM_THREADS=threads) for level, threads in levels}) == 1
+    )
 
 
 # ---- laid out in memory ----
@@ -279,8 +318,14 @@ def test_the_same_bits_on_every_instruction_set_and_with_any_number_of_blas_thre
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("name", ["default", "observed"])
 def test_any_memory_layout(name, dtype, order):
-    X = np.column_stack([table(P=0).to_numpy(), np.arange(120) % 3, np.random.default_rng(0).integers(0, 2, 120)]).astype(dtype)
-    laid = {"F": np.asfortranarray(X), "strided": np.repeat(X, 2, axis=0)[::2], "columns": np.repeat(X, 2, axis=1)[:, ::2]}
+    X = np.column_stack(
+        [table(P=0).to_numpy(), np.arange(120) % 3, np.random.default_rng(0).integers(0, 2, 120)]
+    ).astype(dtype)
+    laid = {
+        "F": np.asfortranarray(X),
+        "strided": np.repeat(X, 2, axis=0)[::2],
+        "columns": np.repeat(X, 2, axis=1)[:, ::2],
+    }
     laid["read-only"] = X.copy()
     laid[order].flags.writeable = order != "read-only"
     model, expected = (model_of(name, categorical=[3, 4]).fit(rows) for rows in (laid[order], X))
@@ -310,7 +355,9 @@ def test_frames_arrays_and_tables():
 
 
 def test_a_level_that_the_rows_do_not_have():
-    """A table of some rows keeps the levels of all: those that do not occur have no column, and are missing in new rows."""
+    """A table of some rows keeps the levels of all: those that do not occur have no column, and are missing
+    in new rows.
+    """
     X = table(P=3)
     whole = MixedTable.from_data(X)
     rows = np.flatnonzero(X["c1"] != "b")
@@ -321,5 +368,9 @@ def test_a_level_that_the_rows_do_not_have():
     assert "c1=a" not in model.encoded_names_  # two levels are left, which are one column
     np.testing.assert_allclose(model.transform(whole), plain.transform(X), atol=1e-9)
     p = len(model.encoded_names_)
-    back = model.set_params(n_components=p).fit(whole.take(rows)).inverse_transform(model.transform(whole.take(rows)))
+    back = (
+        model.set_params(n_components=p)
+        .fit(whole.take(rows))
+        .inverse_transform(model.transform(whole.take(rows)))
+    )
     assert back["c1"].tolist() == X["c1"].iloc[rows].tolist()

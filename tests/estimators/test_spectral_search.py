@@ -1,4 +1,6 @@
-"""The search for the weights of a graph by way of a sample of the rows: the same optimum, whatever the sample."""
+"""The search for the weights of a graph by way of a sample of the rows: the same optimum, whatever the
+sample.
+"""
 
 from __future__ import annotations
 
@@ -21,9 +23,17 @@ def large(n=17_000, seed=0):
     """Rows enough for a sample; columns that depend on each other, a rare level, some holes."""
     rng = np.random.default_rng(seed)
     common = rng.normal(size=n)
-    X = pd.DataFrame({"a": common + rng.normal(size=n), "b": np.exp(0.5 * common + 0.5 * rng.normal(size=n)), "c": rng.normal(size=n)})
+    X = pd.DataFrame(
+        {
+            "a": common + rng.normal(size=n),
+            "b": np.exp(0.5 * common + 0.5 * rng.normal(size=n)),
+            "c": rng.normal(size=n),
+        }
+    )
     X["d"] = np.where(common + rng.normal(size=n) > 0, "high", "low")
-    X["e"] = np.array(["u", "v", "w", "rare"])[np.where(rng.random(n) < 2e-4, 3, np.digitize(X["c"] + rng.normal(size=n), [-0.5, 0.5]))]
+    X["e"] = np.array(["u", "v", "w", "rare"])[
+        np.where(rng.random(n) < 2e-4, 3, np.digitize(X["c"] + rng.normal(size=n), [-0.5, 0.5]))
+    ]
     return X.mask(rng.random(X.shape) < 0.02)
 
 
@@ -72,14 +82,18 @@ def test_codes_of_a_long_table_are_those_of_factors_by_way_of_a_sample():
     X = large()
     table, model = MixedTable.from_data(X), GraphSpectralFeatures(random_state=0, tol=0.1).fit(X)
     encoding = Encoding.of(table, 2.0)
-    factors = Factoriser(encoding, table, 1.0, 1).hals_by_sample(default_factors(encoding.p), 0, spread(17_000, 17_000 // 16, 0))
+    factors = Factoriser(encoding, table, 1.0, 1).hals_by_sample(
+        default_factors(encoding.p), 0, spread(17_000, 17_000 // 16, 0)
+    )
     np.testing.assert_array_equal(model.codes_[encoding.p1 :], factors.approximation(2.0).codes(encoding))
 
 
 def test_the_result_of_a_solver_is_not_computed_again(monkeypatch):
     table = MixedTable.from_data(large(500))
     encoding = Encoding.of(table, 2.0)
-    objective = objective_of(encoding, table, Factoriser(encoding, table, 1.0, 1).svd(5).approximation(2.0).codes(encoding))
+    objective = objective_of(
+        encoding, table, Factoriser(encoding, table, 1.0, 1).svd(5).approximation(2.0).codes(encoding)
+    )
     vector = np.random.default_rng(0).normal(size=len(objective))
     value, other = objective(vector)[0], objective(2.0 * vector)[0]
     monkeypatch.setattr(objective, "likelihood", None)  # whoever calls it now, raises
@@ -109,7 +123,10 @@ def test_a_sample_that_misleads_costs_steps_only(sampled):
     objective, sample = objective_of(encoding, table, codes), objective_of(encoding, rows, codes)
     preconditioner = Preconditioner(objective, table, 0.2, True)
     search = {"tol": 1e-6, "max_iter": 3000, "callback": lambda *step: None}
-    found, alone = fit_weights(objective, preconditioner, sample, **search), fit_weights(objective, preconditioner, None, **search)
+    found, alone = (
+        fit_weights(objective, preconditioner, sample, **search),
+        fit_weights(objective, preconditioner, None, **search),
+    )
     assert found.converged
     assert alone.converged
     np.testing.assert_allclose(found.parameters.theta, alone.parameters.theta, atol=1e-4)
@@ -125,7 +142,11 @@ def test_coordinates_keep_the_gradient():
     rng = np.random.default_rng(0)
     a, b = rng.normal(size=(2, len(objective)))
     assert preconditioner.vector(a) @ b == pytest.approx(a @ preconditioner.gradient(b), rel=1e-12)
-    np.testing.assert_allclose(preconditioner.vector(2.0 * a - b), 2.0 * preconditioner.vector(a) - preconditioner.vector(b), atol=1e-12)
+    np.testing.assert_allclose(
+        preconditioner.vector(2.0 * a - b),
+        2.0 * preconditioner.vector(a) - preconditioner.vector(b),
+        atol=1e-12,
+    )
 
 
 def test_a_spike_that_fills_the_sample_has_a_scale():

@@ -9,7 +9,7 @@ import pytest
 from sklearn.exceptions import NotFittedError
 
 from craftc import BPMeans, ConvexClustering, DPMeans, FeatureSelectionMixture, KFeatures
-from craftc.table.cluster_summary import number
+from craftc.describe.frames import number
 
 RNG = np.random.default_rng(0)
 LABELS = np.repeat([0, 1, 2], [30, 20, 10])
@@ -45,13 +45,17 @@ def check_summary(frame, X, labels, weight, names):
 
 
 @pytest.mark.parametrize("weight", [None, WEIGHT])
-@pytest.mark.parametrize("parameters", [{}, {"covariance": "full-sized"}, {"covariance": np.diag([1.0, 2.0, 3.0])}])
+@pytest.mark.parametrize(
+    "parameters", [{}, {"covariance": "full-sized"}, {"covariance": np.diag([1.0, 2.0, 3.0])}]
+)
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_dp_means(parameters, weight, dtype):
     model = DPMeans(60.0, random_state=0, **parameters).fit(FRAME.astype(dtype), sample_weight=weight)
     assert model.n_clusters_ > 1
     cells = BLOBS.astype(dtype).astype(np.float64)
-    check_summary(model.summary(), cells, model.labels_, np.ones(60) if weight is None else weight, list(FRAME))
+    check_summary(
+        model.summary(), cells, model.labels_, np.ones(60) if weight is None else weight, list(FRAME)
+    )
 
 
 def test_dp_means_after_more_rows():

@@ -13,7 +13,15 @@ from hypothesis import strategies as st
 
 from craftc.table import Schema
 from tests.common import examples
-from tests.estimators.table_cases import CODES, CONTENT, assert_blocks, decode, frames, from_data, pandas_frame
+from tests.estimators.table_cases import (
+    CODES,
+    CONTENT,
+    assert_blocks,
+    decode,
+    frames,
+    from_data,
+    pandas_frame,
+)
 
 # ---------------------------------------------------------------- frames
 
@@ -41,9 +49,7 @@ def test_table_attributes():
     assert len(table) == table.n_rows == 5
     assert table.shape == (5, 4)
     assert table.nbytes == 5 * 2 * 8 + 5 * 2
-    assert repr(table) == (
-        "MixedTable(5 rows, 2 numeric float64, 2 categorical uint8, missing='ignore')"
-    )
+    assert repr(table) == ("MixedTable(5 rows, 2 numeric float64, 2 categorical uint8, missing='ignore')")
     assert table.schema.n_columns == 4
 
 
@@ -74,17 +80,13 @@ def test_pandas_nullable_dtypes():
             "s": pd.array(["u", None, "u"], dtype="string"),
             "as": pd.Series(["u", None, "v"], dtype=pd.ArrowDtype(pa.string())),
             "ai": pd.Series([1, None, 2], dtype=pd.ArrowDtype(pa.int64())),
-            "ad": pd.Series(
-                ["u", None, "v"], dtype=pd.ArrowDtype(pa.dictionary(pa.int8(), pa.string()))
-            ),
+            "ad": pd.Series(["u", None, "v"], dtype=pd.ArrowDtype(pa.dictionary(pa.int8(), pa.string()))),
         }
     )
     table = from_data(frame)
     assert table.numeric_names == ("i", "f", "ai")
     np.testing.assert_array_equal(table.numeric, [[3, 1.5, 1], [np.nan] * 3, [5, 2.5, 2]])
-    assert decode(table) == [
-        [True, None, False], ["u", None, "u"], ["u", None, "v"], ["u", None, "v"]
-    ]  # fmt: skip
+    assert decode(table) == [[True, None, False], ["u", None, "u"], ["u", None, "v"], ["u", None, "v"]]
 
 
 def test_pandas_object_columns_are_read_by_what_they_hold():
@@ -201,10 +203,17 @@ def test_numbers_named_as_categorical(make):
 @pytest.mark.parametrize(
     "categorical",
     [
-        ["a", "c"], ("c", "a"), np.array(["a", "c"]), pd.Index(["a", "c"]), [0, 2], ["a", 2],
-        np.array([2, 0]), [True, False, True], np.array([True, False, True]),
+        ["a", "c"],
+        ("c", "a"),
+        np.array(["a", "c"]),
+        pd.Index(["a", "c"]),
+        [0, 2],
+        ["a", 2],
+        np.array([2, 0]),
+        [True, False, True],
+        np.array([True, False, True]),
     ],
-)  # fmt: skip
+)
 def test_ways_to_name_categorical_columns(categorical):
     frame = pd.DataFrame({"a": [1, 2], "b": [3, 4], "c": ["u", "v"]})
     table = from_data(frame, categorical=categorical)
@@ -247,7 +256,9 @@ def test_code_type_grows_with_the_levels():
 
 
 def test_too_many_levels():
-    with pytest.raises(ValueError, match=r"Column 'x1' has 65536 levels, but at most 65535 .* merge rare levels"):
+    with pytest.raises(
+        ValueError, match=r"Column 'x1' has 65536 levels, but at most 65535 .* merge rare levels"
+    ):
         from_data(np.repeat(np.arange(65536)[:, None], 2, axis=1), categorical=[1])
 
 
@@ -289,7 +300,9 @@ def test_missing_as_a_category_meets_its_own_name():
 
 @pytest.mark.parametrize("make", [pd.DataFrame, pl.DataFrame, pa.table])
 def test_missing_as_an_error(make):
-    with pytest.raises(ValueError, match=r"Column 'age' has 1 missing value\(s\) \(NaN or null\); impute them"):
+    with pytest.raises(
+        ValueError, match=r"Column 'age' has 1 missing value\(s\) \(NaN or null\); impute them"
+    ):
         from_data(make(CONTENT), missing="error")
     with pytest.raises(ValueError, match=r"Column 'c' has 2 missing value\(s\)"):
         from_data(make({"x": [1, 2, 3], "c": [None, "a", None]}), missing="error")
@@ -301,18 +314,14 @@ def test_missing_as_an_error(make):
 
 
 @pytest.mark.parametrize("make", [pd.DataFrame, pl.DataFrame, pa.table])
-@pytest.mark.parametrize(
-    "cells", [[None, None], [float("nan")] * 2, ["a", "b"]], ids=["none", "nan", "text"]
-)
+@pytest.mark.parametrize("cells", [[None, None], [float("nan")] * 2, ["a", "b"]], ids=["none", "nan", "text"])
 def test_all_missing_columns(make, cells):
     if cells == ["a", "b"]:
         cells = [None, None]
         make = {
             pd.DataFrame: lambda d: pd.DataFrame(d, dtype="category"),
             pl.DataFrame: lambda d: pl.DataFrame(d, schema={"x": pl.Int8, "empty": pl.String}),
-            pa.table: lambda d: pa.table(
-                d, schema=pa.schema({"x": pa.int8(), "empty": pa.string()})
-            ),
+            pa.table: lambda d: pa.table(d, schema=pa.schema({"x": pa.int8(), "empty": pa.string()})),
         }[make]
     with pytest.raises(ValueError, match=r"Column 'empty' has no value in any of its 2 row"):
         from_data(make({"x": [1, 2], "empty": cells}))

@@ -57,7 +57,10 @@ def test_fit_and_predict():
 
 
 def test_narrow_floats_stay_narrow():
-    assert MixedTable.from_data({"a": np.ones(3, np.float32), "b": np.zeros(3, np.float16)}).numeric.dtype == np.float32
+    assert (
+        MixedTable.from_data({"a": np.ones(3, np.float32), "b": np.zeros(3, np.float16)}).numeric.dtype
+        == np.float32
+    )
 
 
 @pytest.mark.parametrize(
@@ -110,6 +113,8 @@ print(type(heart).__name__, model.cut(1).max(), model.objective_.hex(), model.la
     words = []
     for block in ("", blocked):
         command = [sys.executable, "-c", script.format(block=block)]
-        words.append(subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT).stdout.split(" ", 1))
+        words.append(
+            subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT).stdout.split(" ", 1)
+        )
     assert [kind for kind, _ in words] == ["DataFrame", "dict"]
     assert words[0][1] == words[1][1]

@@ -72,9 +72,7 @@ def test_pandas_objects():
     assert from_data(mixed, categorical=["o"]).levels == ((1, 2, "a", "b"),)
     for cells in ([object(), None], [{"a": 1}, "b"], [(1, 2), "a"]):
         frame = pd.DataFrame({"o": pd.Series(cells, dtype=object)})
-        with pytest.raises(
-            TypeError, match=r"Column 'o' contains objects .* neither text nor numbers"
-        ):
+        with pytest.raises(TypeError, match=r"Column 'o' contains objects .* neither text nor numbers"):
             from_data(frame, categorical=["o"])
 
 
@@ -123,9 +121,7 @@ def test_lazy_frame():
 def test_duplicate_names():
     arrow = pa.Table.from_arrays([pa.array([1]), pa.array([2])], names=["a", "a"])
     for frame in (pd.DataFrame([[1, 2]], columns=["a", "a"]), arrow):
-        with pytest.raises(
-            ValueError, match=r"names must be unique, got \['a', 'a'\]"
-        ):
+        with pytest.raises(ValueError, match=r"names must be unique, got \['a', 'a'\]"):
             from_data(frame)
     with pytest.raises(ValueError, match=r"names must be unique, got \['1', '1'\]"):
         from_data(pd.DataFrame([[1, 2]], columns=[1, "1"]))
@@ -139,9 +135,7 @@ def test_empty_input(make):
 
 @pytest.mark.parametrize("make", [pd.DataFrame, np.asarray])
 def test_no_columns(make):
-    with pytest.raises(
-        ValueError, match=r"0 feature\(s\) \(shape=\(12, 0\)\) while a minimum of 1"
-    ):
+    with pytest.raises(ValueError, match=r"0 feature\(s\) \(shape=\(12, 0\)\) while a minimum of 1"):
         from_data(make(np.empty((12, 0))))
 
 
@@ -244,9 +238,7 @@ def test_object_arrays():
     numbers = np.array([[1, None], [2.5, np.nan], ["3", 4]], dtype=object)
     np.testing.assert_array_equal(from_data(numbers).numeric, [[1, np.nan], [2.5, np.nan], [3, 4]])
     X = np.array([["b", 1, 2], ["a", pd.NA, 3], [None, 2, 4], [np.nan, 5, 5]], dtype=object)
-    with pytest.raises(
-        TypeError, match=r"'x0' .* argument must be a string or a number.*DataFrame"
-    ):
+    with pytest.raises(TypeError, match=r"'x0' .* argument must be a string or a number.*DataFrame"):
         from_data(X)
     table = from_data(X, categorical=[0])
     assert decode(table) == [["b", "a", None, None]]

@@ -63,9 +63,7 @@ def test_names_on_one_side_only():
             np.testing.assert_array_equal(table.numeric, named.numeric)
     for schema, X in ((named.schema, np.ones((1, 3))), (plain.schema, pd.DataFrame({"a": [1]}))):
         n = X.shape[1]
-        with pytest.raises(
-            ValueError, match=rf"X has {n} features, but this model is expecting 2 f"
-        ):
+        with pytest.raises(ValueError, match=rf"X has {n} features, but this model is expecting 2 f"):
             schema.encode(X)
     with pytest.raises(ValueError, match=r"X has 3 features, but CRAFT is expecting 2 features as"):
         plain.schema.encode(np.ones((1, 3)), estimator_name="CRAFT")
@@ -111,9 +109,7 @@ def test_levels_of_another_type(make, seen, new):
 
 def test_a_numeric_column_that_is_none_later():
     schema = from_data(pd.DataFrame({"x": [1.0, 2.0]})).schema
-    with pytest.raises(
-        TypeError, match=r"Column 'x' contains String values where numbers are expected"
-    ):
+    with pytest.raises(TypeError, match=r"Column 'x' contains String values where numbers are expected"):
         schema.encode(pd.DataFrame({"x": ["1", "2"]}))
     with pytest.raises(TypeError, match=r"Column 'x' contains Boolean values"):
         schema.encode(pd.DataFrame({"x": [True, False]}))

@@ -28,15 +28,44 @@ def load(name: str) -> Any:
 
 def parsed(argv: list[str]) -> argparse.Namespace:
     """The options."""
-    parser = argparse.ArgumentParser(prog="python -m tests.fuzz", description="Seeded random calls, each in a process of its own.")
-    parser.add_argument("--cases", type=int, default=1000, help="number of cases, over all areas (default 1000)")
-    parser.add_argument("--seed", type=int, default=0, help="seed of the first case of every area (default 0)")
-    parser.add_argument("--area", action="append", metavar="NAME", help=f"one of {', '.join(AREAS)}; may be repeated (default all)")
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.fuzz", description="Seeded random calls, each in a process of its own."
+    )
+    parser.add_argument(
+        "--cases", type=int, default=1000, help="number of cases, over all areas (default 1000)"
+    )
+    parser.add_argument(
+        "--seed", type=int, default=0, help="seed of the first case of every area (default 0)"
+    )
+    parser.add_argument(
+        "--area",
+        action="append",
+        metavar="NAME",
+        help=f"one of {', '.join(AREAS)}; may be repeated (default all)",
+    )
     parser.add_argument("--jobs", type=int, default=1, help="cases at a time (default 1)")
-    parser.add_argument("--seconds", type=float, default=Limits().seconds, help="limit of wall time of a case (default 60)")
-    parser.add_argument("--memory", type=int, default=Limits().memory >> 20, metavar="MIB", help="limit of memory of a case (default 1024)")
-    parser.add_argument("--batch", type=int, default=10, help="cases of one process (default 10); one with a problem is run again alone")
-    parser.add_argument("--case", action="append", metavar="AREA:SEED", help="run this case alone; several: one after the other")
+    parser.add_argument(
+        "--seconds", type=float, default=Limits().seconds, help="limit of wall time of a case (default 60)"
+    )
+    parser.add_argument(
+        "--memory",
+        type=int,
+        default=Limits().memory >> 20,
+        metavar="MIB",
+        help="limit of memory of a case (default 1024)",
+    )
+    parser.add_argument(
+        "--batch",
+        type=int,
+        default=10,
+        help="cases of one process (default 10); one with a problem is run again alone",
+    )
+    parser.add_argument(
+        "--case",
+        action="append",
+        metavar="AREA:SEED",
+        help="run this case alone; several: one after the other",
+    )
     parser.add_argument("--here", action="store_true", help="with --case: in this process, for a debugger")
     return parser.parse_args(argv)
 

@@ -1,4 +1,6 @@
-"""The command line on random files with random options: exit codes, messages, and files that are complete or absent."""
+"""The command line on random files with random options: exit codes, messages, and files that are complete or
+absent.
+"""
 
 from __future__ import annotations
 
@@ -38,14 +40,82 @@ _TIE = 1e-5  # nats of a margin
 
 _PLAIN = ["a", "b", "c", "low", "high", "NA", "n/a", "?", "", "-", "007", "True", "false", " a", "A"]
 _HOSTILE = [
-    "=cmd|' /C calc'!A0", "+1+1", "@SUM(1)", "-x",
-    "\x1b[31mred", "\x1b]0;t\x07", "\x9b5m", "b\x08\x08", "\u202ea", "\u2066b", "\x00", "\ufeff",
-    'say "hi"', "a,b;c\td|e", "line\none", "cr\rlf\r\n", "<script>alert(1)</script>", "{{ 7 * 7 }}", "%s%n", "\\N", "'", '"', "\U0001f600",
-    "日本語", "e\u0301", "\u2028", "__index_level_0__", "row", "cluster", "None", "$1,200", "12%", "(3.20)", "1.234,50", "<5", "7 km",
-]  # fmt: skip
-_MAGIC = [b"", b"PAR1", b"ARROW1", b"PK\x03\x04", b"\x1f\x8b", b"BZh9", b"\xfd7zXZ\0", b"\xd0\xcf\x11\xe0", b"\xff\xfe", b"{", b"["]
-_RECORDS: list[Any] = [1, None, [], {}, {"a": {"b": [1]}}, {"new": 1e400}, {"a": 10**400}, {"\ud800": "\udfff"}]
-_NUMBERS = ["1e999", "-inf", "nan", "1e-320", "9" * 400, "0x10", "1_000", "--5", ".", "1e", "+-3", "٣", "¼", "1 000"]
+    "=cmd|' /C calc'!A0",
+    "+1+1",
+    "@SUM(1)",
+    "-x",
+    "\x1b[31mred",
+    "\x1b]0;t\x07",
+    "\x9b5m",
+    "b\x08\x08",
+    "\u202ea",
+    "\u2066b",
+    "\x00",
+    "\ufeff",
+    'say "hi"',
+    "a,b;c\td|e",
+    "line\none",
+    "cr\rlf\r\n",
+    "<script>alert(1)</script>",
+    "{{ 7 * 7 }}",
+    "%s%n",
+    "\\N",
+    "'",
+    '"',
+    "\U0001f600",
+    "日本語",
+    "e\u0301",
+    "\u2028",
+    "__index_level_0__",
+    "row",
+    "cluster",
+    "None",
+    "$1,200",
+    "12%",
+    "(3.20)",
+    "1.234,50",
+    "<5",
+    "7 km",
+]
+_MAGIC = [
+    b"",
+    b"PAR1",
+    b"ARROW1",
+    b"PK\x03\x04",
+    b"\x1f\x8b",
+    b"BZh9",
+    b"\xfd7zXZ\0",
+    b"\xd0\xcf\x11\xe0",
+    b"\xff\xfe",
+    b"{",
+    b"[",
+]
+_RECORDS: list[Any] = [
+    1,
+    None,
+    [],
+    {},
+    {"a": {"b": [1]}},
+    {"new": 1e400},
+    {"a": 10**400},
+    {"\ud800": "\udfff"},
+]
+_NUMBERS = [
+    "1e999",
+    "-inf",
+    "nan",
+    "1e-320",
+    "9" * 400,
+    "0x10",
+    "1_000",
+    "--5",
+    ".",
+    "1e",
+    "+-3",
+    "٣",
+    "¼",
+    "1 000",
+]
 
 
 class Said(NamedTuple):
@@ -75,7 +145,9 @@ def prepare() -> State:
         path.write_bytes(table)
         pd.read_csv(path).to_parquet(Path(folder) / "t.parquet")
         for name in ("t.csv", "t.parquet"):
-            said = command(["cluster", str(Path(folder) / name), "--out", str(out), "--threads", "1", "--json"])
+            said = command(
+                ["cluster", str(Path(folder) / name), "--out", str(out), "--threads", "1", "--json"]
+            )
             assert said.code == 0, said.err
         return State({name: (out / name).read_bytes() for name in NAMES}, table)
 
@@ -97,7 +169,13 @@ def case(seed: int, state: State, folder: Path) -> list[Problem]:
     if kind < 0.02:
         attempt(problems, "info", ["info"], {})
     elif kind < 0.12 and former:
-        argv = ["predict", str(out), str(path), *reading_options(rng), *(["--out", str(folder / "p.csv")] if rng.random() < 0.5 else [])]
+        argv = [
+            "predict",
+            str(out),
+            str(path),
+            *reading_options(rng),
+            *(["--out", str(folder / "p.csv")] if rng.random() < 0.5 else []),
+        ]
         attempt(problems, "predict with another model", argv, {})
     else:
         _cluster(problems, rng, table, path, out, state.files if former else None)
@@ -107,7 +185,12 @@ def case(seed: int, state: State, folder: Path) -> list[Problem]:
 
 
 def _cluster(
-    problems: Problems, rng: np.random.Generator, table: RandomFile, path: Path, out: Path, former: dict[str, bytes] | None
+    problems: Problems,
+    rng: np.random.Generator,
+    table: RandomFile,
+    path: Path,
+    out: Path,
+    former: dict[str, bytes] | None,
 ) -> None:
     reading = reading_options(rng)
     options = cluster_options(rng, table.columns)
@@ -129,8 +212,14 @@ def _cluster(
     if "--json" in options:
         with problems.watching("JSON"):
             document = json.loads(said.out)
-            problems.check(not _OTHERS_WARNING.search(" ".join(document["notes"])), "notes", str(document["notes"])[:300])
-            problems.check(document["rows"] == len(labels), "labels.csv: number of rows", f"{len(labels)} of {document['rows']}")
+            problems.check(
+                not _OTHERS_WARNING.search(" ".join(document["notes"])), "notes", str(document["notes"])[:300]
+            )
+            problems.check(
+                document["rows"] == len(labels),
+                "labels.csv: number of rows",
+                f"{len(labels)} of {document['rows']}",
+            )
     else:
         problems.check(not _OTHERS_WARNING.search(said.out), "page", said.out[:300])
     fitted = problems.attempt("load_model", craftc.load_model, out / "model.craftc").value
@@ -139,15 +228,29 @@ def _cluster(
         return
     problems.check([row[0] for row in rows[1:]] == list(map(str, range(len(labels)))), "labels.csv: rows")
     of_model = numbers_by_size(fitted.cluster_sizes_)[fitted.labels_].tolist()
-    problems.check(labels == of_model, "labels.csv: clusters are not those of the model", f"{labels[:20]} {of_model[:20]}")
+    problems.check(
+        labels == of_model,
+        "labels.csv: clusters are not those of the model",
+        f"{labels[:20]} {of_model[:20]}",
+    )
     problems.check(all(len(row) == len(rows[0]) for row in rows), "labels.csv: cells")
     again = attempt(problems, "predict", ["predict", str(out), str(path), *reading], {})
-    if again is not None and problems.check(again.code == 0, "predict refuses the table of the fit", again.err[:300]):
+    if again is not None and problems.check(
+        again.code == 0, "predict refuses the table of the fit", again.err[:300]
+    ):
         predicted = [int(row["cluster"]) for row in csv.DictReader(io.StringIO(again.out))]
-        problems.check(len(predicted) == len(labels), "predict: number of rows", f"{len(predicted)} of {len(labels)}")
+        problems.check(
+            len(predicted) == len(labels), "predict: number of rows", f"{len(predicted)} of {len(labels)}"
+        )
         ties = [row[2] != "" and float(row[2]) < _TIE for row in rows[1:]]
-        differ = [i for i, (a, b, tie) in enumerate(zip(predicted, labels, ties, strict=False)) if a != b and not tie]
-        problems.check("--clusters" in options or not differ, "predict differs from the fit", f"rows {differ[:20]}")
+        differ = [
+            i
+            for i, (a, b, tie) in enumerate(zip(predicted, labels, ties, strict=False))
+            if a != b and not tie
+        ]
+        problems.check(
+            "--clusters" in options or not differ, "predict differs from the fit", f"rows {differ[:20]}"
+        )
 
 
 # ---- commands ----
@@ -170,9 +273,19 @@ def attempt(problems: Problems, what: str, argv: list[str], streams: dict[str, b
     if said.code == 2:
         problems.check(last.startswith("craftc: ") and last[-1:] in ".)?…", f"{what}: message", last[-200:])
     others = lines if said.code == 0 else lines[:-1]
-    problems.check(all(line.startswith("craftc: note: ") for line in others), f"{what}: stderr", said.err[:300])
-    problems.check(not _CONTROL.search(said.out + said.err), f"{what}: control characters", repr(_CONTROL.findall(said.out + said.err)[:5]))
-    problems.check(all(len(line) < _LONGEST_MESSAGE for line in lines), f"{what}: a long message", f"{len(said.err)} characters")
+    problems.check(
+        all(line.startswith("craftc: note: ") for line in others), f"{what}: stderr", said.err[:300]
+    )
+    problems.check(
+        not _CONTROL.search(said.out + said.err),
+        f"{what}: control characters",
+        repr(_CONTROL.findall(said.out + said.err)[:5]),
+    )
+    problems.check(
+        all(len(line) < _LONGEST_MESSAGE for line in lines),
+        f"{what}: a long message",
+        f"{len(said.err)} characters",
+    )
     return said
 
 
@@ -187,7 +300,11 @@ def command(argv: Sequence[str], stdin: bytes = b"") -> Said:
 def _streams(stdin: bytes) -> Any:
     before = sys.stdin, sys.stdout, sys.stderr
     out, err = io.BytesIO(), io.BytesIO()
-    streams = io.TextIOWrapper(io.BytesIO(stdin)), io.TextIOWrapper(out, "utf-8"), io.TextIOWrapper(err, "utf-8")
+    streams = (
+        io.TextIOWrapper(io.BytesIO(stdin)),
+        io.TextIOWrapper(out, "utf-8"),
+        io.TextIOWrapper(err, "utf-8"),
+    )
     sys.stdin, sys.stdout, sys.stderr = streams
     try:
         yield out, err
@@ -217,7 +334,11 @@ def reading_options(rng: np.random.Generator) -> list[str]:
 def cluster_options(rng: np.random.Generator, columns: Sequence[str]) -> list[str]:
     """Options of ``craftc cluster``, most of them valid."""
     options = ["--json"] if rng.random() < 0.3 else []
-    names = [name for name in columns if "\0" not in name and not name.startswith("-")] + ["nothing", "", "\x1b[2J"]
+    names = [name for name in columns if "\0" not in name and not name.startswith("-")] + [
+        "nothing",
+        "",
+        "\x1b[2J",
+    ]
     for option, share, values in (
         ("--clusters", 0.5, ["1", "2", "3", "2", "suggested", "0", "-1", "x", "99999", "9" * 30, "2.5", ""]),
         ("--target", 0.2, names),
@@ -226,7 +347,11 @@ def cluster_options(rng: np.random.Generator, columns: Sequence[str]) -> list[st
         ("--numeric", 0.1, names),
         ("--dates", 0.05, ["parts", "drop", "x"]),
         ("--missing", 0.15, ["ignore", "category", "error", "drop"]),
-        ("--price-factor", 0.1, ["auto", "1", "0.5", "2", "1e9", "0", "-1", "nan", "inf", "1e400", "1e-320", "x"]),
+        (
+            "--price-factor",
+            0.1,
+            ["auto", "1", "0.5", "2", "1e9", "0", "-1", "nan", "inf", "1e400", "1e-320", "x"],
+        ),
         ("--seed", 0.1, ["1", "4294967295", "-1", "9" * 24, "x", "1.5"]),
         ("--stability", 0.02, ["1", "2", "0", "-1", "x"]),
     ):
@@ -236,7 +361,9 @@ def cluster_options(rng: np.random.Generator, columns: Sequence[str]) -> list[st
         if rng.random() < 0.15:
             options.append(flag)
     if rng.random() < 0.03:
-        options.append(_one(rng, ["--nonsense", "--clusters", "extra", "--ignore", "--", "--help", "-", "-1"]))
+        options.append(
+            _one(rng, ["--nonsense", "--clusters", "extra", "--ignore", "--", "--help", "-", "-1"])
+        )
     if "--help" in options or "--" in options:
         return [*options[:-1], "--nonsense"]
     return options
@@ -263,16 +390,22 @@ def random_file(rng: np.random.Generator) -> RandomFile:
     if kind < 0.75:
         name, content = "t.csv", delimited(rng, columns)
     else:
-        name, content = _one(rng, [_as_json, _as_json, _as_parquet, _as_parquet, _as_feather, _as_excel])(rng, columns)
+        name, content = _one(rng, [_as_json, _as_json, _as_parquet, _as_parquet, _as_feather, _as_excel])(
+            rng, columns
+        )
     if rng.random() < 0.06:
         content = damaged(rng, content)
     if rng.random() < 0.08:
-        ending, pack = _one(rng, [(".gz", gzip.compress), (".bz2", bz2.compress), (".xz", lzma.compress), (".zip", _zipped)])
+        ending, pack = _one(
+            rng, [(".gz", gzip.compress), (".bz2", bz2.compress), (".xz", lzma.compress), (".zip", _zipped)]
+        )
         name, content = name + ending, pack(content)
         if rng.random() < 0.2:
             content = damaged(rng, content)
     if rng.random() < 0.05:
-        name = _one(rng, ["t\x1b[31m.csv", "t.parquet", "t", "größe.csv", "t.xls", "=1.csv", "t[1].csv", "a*.csv"])
+        name = _one(
+            rng, ["t\x1b[31m.csv", "t.parquet", "t", "größe.csv", "t.xls", "=1.csv", "t[1].csv", "a*.csv"]
+        )
     return RandomFile(name, content, names)
 
 
@@ -309,7 +442,10 @@ def cells(rng: np.random.Generator, group: np.ndarray[Any, Any]) -> list[str]:
     elif kind == 6:
         column = [f"20{10 + i % 14:02d}-{1 + i % 12:02d}-{1 + i % 28:02d}" for i in rng.integers(0, 5000, n)]
         if rng.random() < 0.3:
-            column = [_one(rng, ["{2}/{1}/{0}", "{2}.{1}.{0}", "{0}{1}{2}", "{0}-{1}"]).format(*cell.split("-")) for cell in column]
+            column = [
+                _one(rng, ["{2}/{1}/{0}", "{2}.{1}.{0}", "{0}{1}{2}", "{0}-{1}"]).format(*cell.split("-"))
+                for cell in column
+            ]
     elif kind == 7:
         scale = 10 ** int(rng.choice([9, 15, 16, 18, 19, 20, 30, 100, 308, 330]))
         column = [str(int(rng.integers(-5, 5)) * scale + i) for i in range(n)]
@@ -334,7 +470,12 @@ def delimited(rng: np.random.Generator, columns: dict[str, list[str]]) -> bytes:
     delimiter = _one(rng, [",", ",", ",", ";", "\t", "|", ":"])
     quoting = _one(rng, [csv.QUOTE_MINIMAL, csv.QUOTE_MINIMAL, csv.QUOTE_ALL])
     text = io.StringIO(newline="")
-    writer = csv.writer(text, delimiter=delimiter, quoting=quoting, lineterminator=_one(rng, ["\n", "\n", "\r\n", "\r", "\n\n"]))
+    writer = csv.writer(
+        text,
+        delimiter=delimiter,
+        quoting=quoting,
+        lineterminator=_one(rng, ["\n", "\n", "\r\n", "\r", "\n\n"]),
+    )
     rows = [list(row) for row in zip(*columns.values(), strict=True)]
     names = list(columns)
     if rng.random() < 0.06:
@@ -348,7 +489,10 @@ def delimited(rng: np.random.Generator, columns: dict[str, list[str]]) -> bytes:
         writer.writerow(names)
     writer.writerows(rows)
     encoding = _one(rng, ["utf-8"] * 12 + ["utf-8-sig", "latin-1", "utf-16", "cp1252", "utf-16-le", "utf-32"])
-    return text.getvalue().encode(encoding, errors=_one(rng, ["replace", "replace", "surrogatepass"]) if "utf" in encoding else "replace")
+    return text.getvalue().encode(
+        encoding,
+        errors=_one(rng, ["replace", "replace", "surrogatepass"]) if "utf" in encoding else "replace",
+    )
 
 
 def damaged(rng: np.random.Generator, content: bytes) -> bytes:
@@ -360,7 +504,9 @@ def damaged(rng: np.random.Generator, content: bytes) -> bytes:
         if kind == 0 and at < len(changed):
             changed[at] = int(rng.integers(256))
         elif kind == 1:
-            changed[at:at] = _one(rng, [b"\0", b'"', b"\xff\xfe", b"\r", b"\n", b"\xc3", b"\x1b[2J", b",,,", rng.bytes(8)])
+            changed[at:at] = _one(
+                rng, [b"\0", b'"', b"\xff\xfe", b"\r", b"\n", b"\xc3", b"\x1b[2J", b",,,", rng.bytes(8)]
+            )
         elif kind == 2:
             del changed[at : at + int(rng.integers(1, 40))]
         else:
@@ -423,7 +569,9 @@ def _as_excel(rng: np.random.Generator, columns: dict[str, list[str]]) -> tuple[
     def allowed(text: str) -> str:
         return re.sub(r"[\x00-\x1f]", "", text)[:30000]
 
-    _typed(rng, {allowed(name): list(map(allowed, column)) for name, column in columns.items()}).to_excel(file, index=False)
+    _typed(rng, {allowed(name): list(map(allowed, column)) for name, column in columns.items()}).to_excel(
+        file, index=False
+    )
     return "t.xlsx", file.getvalue()
 
 

@@ -1,6 +1,8 @@
-"""The C interface, called through ctypes: right arguments against `predict` and `transform`, and wrong ones, which get an error code.
+"""The C interface, called through ctypes: right arguments against `predict` and `transform`, and wrong ones,
+which get an error code.
 
-Pointers that are passed point at enough room for the sizes that are passed with them; C functions cannot check more.
+Pointers that are passed point at enough room for the sizes that are passed with them; C functions cannot
+check more.
 """
 
 from __future__ import annotations
@@ -21,24 +23,50 @@ from tests.fuzz.tables import not_a_table, table
 AREA = "embedding"
 SHARE = 0.3
 
-#: The functions in the order of `craftc_api` of craftc/craftc.h, after two words of 32 bits; i: int, p: pointer, s: size, l: int64.
+#: The functions in the order of `craftc_api` of craftc/craftc.h, after two words of 32 bits; i: int, p:
+#: pointer, s: size, l: int64.
 FUNCTIONS = {
-    "api_version": ("i", ""), "simd_level": ("i", ""), "nearest_scratch_size": ("s", "ss"), "nearest": ("i", "pisss" "pss" "ppp"),
-    "craft_shape": ("i", "pppp"), "craft_scratch_size": ("s", "p"), "craft_assign": ("i", "ppispiss" "pppsp"),
-    "moments_grid": ("i", "ppspp"), "moments_size": ("s", "p"), "moments_add": ("i", "pppipil"), "moments_merge": ("i", "pppl"),
-    "moments_mean": ("i", "pppp"), "edges_check": ("i", "pss"), "edges_pass": ("i", "psspp"),
-}  # fmt: skip
+    "api_version": ("i", ""),
+    "simd_level": ("i", ""),
+    "nearest_scratch_size": ("s", "ss"),
+    "nearest": ("i", "pissspssppp"),
+    "craft_shape": ("i", "pppp"),
+    "craft_scratch_size": ("s", "p"),
+    "craft_assign": ("i", "ppispisspppsp"),
+    "moments_grid": ("i", "ppspp"),
+    "moments_size": ("s", "p"),
+    "moments_add": ("i", "pppipil"),
+    "moments_merge": ("i", "pppl"),
+    "moments_mean": ("i", "pppp"),
+    "edges_check": ("i", "pss"),
+    "edges_pass": ("i", "psspp"),
+}
 TYPES = {"i": ctypes.c_int, "p": ctypes.c_void_p, "s": ctypes.c_ssize_t, "l": ctypes.c_int64}
 WRONG = {"i": (-1, 0, 3, 16, 2**31 - 1, -(2**31)), "s": (-1, -(2**62), -(2**63))}
 ROOM = 1 << 12  # numbers behind every pointer
-OBJECTS: tuple[Any, ...] = (None, 1, "x", craftc.CRAFT(), craftc.DPMeans(), craftc.CRAFT, [], np.zeros((3, 3)))
+OBJECTS: tuple[Any, ...] = (
+    None,
+    1,
+    "x",
+    craftc.CRAFT(),
+    craftc.DPMeans(),
+    craftc.CRAFT,
+    [],
+    np.zeros((3, 3)),
+)
 
 
 class Grid(ctypes.Structure):
     """`craftc_grid`."""
 
-    _fields_ = (("p", ctypes.c_ssize_t), ("q", ctypes.c_ssize_t), ("n_levels", ctypes.c_ssize_t), ("centre", ctypes.c_void_p),
-                ("scale", ctypes.c_void_p), ("level_start", ctypes.c_void_p))  # fmt: skip
+    _fields_ = (
+        ("p", ctypes.c_ssize_t),
+        ("q", ctypes.c_ssize_t),
+        ("n_levels", ctypes.c_ssize_t),
+        ("centre", ctypes.c_void_p),
+        ("scale", ctypes.c_void_p),
+        ("level_start", ctypes.c_void_p),
+    )
 
 
 class State(NamedTuple):
@@ -65,9 +93,15 @@ def prepare() -> State:
     models = []
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        for kind, parameters in (("mixed", {}), ("numbers", {}), ("mixed", {"n_clusters": 3, "background": "table"})):
+        for kind, parameters in (
+            ("mixed", {}),
+            ("numbers", {}),
+            ("mixed", {"n_clusters": 3, "background": "table"}),
+        ):
             X = table_of(kind)
-            model = craftc.CRAFT(covariance="diagonal", n_init=2, random_state=0, n_threads=1, **parameters).fit(X)
+            model = craftc.CRAFT(
+                covariance="diagonal", n_init=2, random_state=0, n_threads=1, **parameters
+            ).fit(X)
             models.append((model, craftc.embed.CraftCosts(model), X))
     return State(functions, models)
 
@@ -86,7 +120,9 @@ def case(seed: int, state: State, folder: Path) -> list[Problem]:
     return problems
 
 
-def _assigned(rng: np.random.Generator, state: State, model: Any, costs: Any, X: Any, problems: Problems) -> None:
+def _assigned(
+    rng: np.random.Generator, state: State, model: Any, costs: Any, X: Any, problems: Problems
+) -> None:
     encoded = costs.encode(X)
     n, K = int(rng.integers(len(encoded) + 1)), costs.n_clusters
     wide = int(rng.integers(4))
@@ -97,18 +133,48 @@ def _assigned(rng: np.random.Generator, state: State, model: Any, costs: Any, X:
     capsule = pointer_of(costs.capsule, b"craftc.craft_costs.v1")
     scratch = np.zeros(state.functions["craft_scratch_size"](capsule) + 1)
     code = state.functions["craft_assign"](
-        capsule, x.ctypes.data, x.itemsize, x.shape[1], codes.ctypes.data, codes.itemsize, codes.shape[1], n, labels.ctypes.data,
-        least.ctypes.data, every.ctypes.data, K + wide, scratch.ctypes.data,
-    )  # fmt: skip
+        capsule,
+        x.ctypes.data,
+        x.itemsize,
+        x.shape[1],
+        codes.ctypes.data,
+        codes.itemsize,
+        codes.shape[1],
+        n,
+        labels.ctypes.data,
+        least.ctypes.data,
+        every.ctypes.data,
+        K + wide,
+        scratch.ctypes.data,
+    )
     same = code == 0 and np.array_equal(labels[:n], model.predict(X)[:n]) and labels[n] == -7
-    problems.check(same and np.array_equal(every[:n, :K].argmin(axis=1), labels[:n]), "craft_assign", f"code {code}, {n} rows")
-    problems.check((least[:n] == every[:n, :K].min(axis=1, initial=np.inf)).all() and not every[:n, K:].any(), "craft_assign", "costs")
+    problems.check(
+        same and np.array_equal(every[:n, :K].argmin(axis=1), labels[:n]),
+        "craft_assign",
+        f"code {code}, {n} rows",
+    )
+    problems.check(
+        (least[:n] == every[:n, :K].min(axis=1, initial=np.inf)).all() and not every[:n, K:].any(),
+        "craft_assign",
+        "costs",
+    )
     if n and costs.n_categorical:
         codes[rng.integers(n), rng.integers(costs.n_categorical)] = np.iinfo(codes.dtype).max
         code = state.functions["craft_assign"](
-            capsule, x.ctypes.data, x.itemsize, x.shape[1], codes.ctypes.data, codes.itemsize, codes.shape[1], n, labels.ctypes.data,
-            None, None, 0, scratch.ctypes.data,
-        )  # fmt: skip
+            capsule,
+            x.ctypes.data,
+            x.itemsize,
+            x.shape[1],
+            codes.ctypes.data,
+            codes.itemsize,
+            codes.shape[1],
+            n,
+            labels.ctypes.data,
+            None,
+            None,
+            0,
+            scratch.ctypes.data,
+        )
         problems.check(code != 0, "craft_assign", "a code that no level has is accepted")
 
 
@@ -118,7 +184,17 @@ def _nearest(rng: np.random.Generator, state: State, problems: Problems) -> None
     labels, squared = np.empty(n, np.int32), np.empty(n)
     scratch = np.empty(state.functions["nearest_scratch_size"](D, K) + 1)
     code = state.functions["nearest"](
-        x.ctypes.data, 8, n, D, D, centres.ctypes.data, K, D, labels.ctypes.data, squared.ctypes.data, scratch.ctypes.data
+        x.ctypes.data,
+        8,
+        n,
+        D,
+        D,
+        centres.ctypes.data,
+        K,
+        D,
+        labels.ctypes.data,
+        squared.ctypes.data,
+        scratch.ctypes.data,
     )
     expected = ((x[:, None] - centres) ** 2).sum(axis=2)
     problems.check(code == 0 and (labels == expected.argmin(axis=1)).all(), "nearest", f"code {code}")

@@ -36,41 +36,109 @@ NAMES = {
 }
 WEIGHTED = ("CRAFT", "DPMeans", "FeatureSelectionMixture", "KModes", "KPrototypes")
 MIXED = ("CRAFT", "GraphSpectralFeatures", "KModes", "KPrototypes")  # estimators of tables with categories
-#: Methods of a fitted model and the kinds of their arguments: X a table, k a number of clusters or rows, Z a result of transform.
+#: Methods of a fitted model and the kinds of their arguments: X a table, k a number of clusters or rows, Z a
+#: result of transform.
 METHODS = {
     "CRAFT": {
-        "predict": "X", "predict_proba": "X", "score_samples": "X", "score": "X", "margins": "X", "transform": "X", "explain": "X",
-        "summary": "", "cut": "k", "at": "k", "similarity": "", "stability": "Xn", "representatives": "k", "outliers": "k",
-        "get_feature_names_out": "", "_repr_html_": "",
+        "predict": "X",
+        "predict_proba": "X",
+        "score_samples": "X",
+        "score": "X",
+        "margins": "X",
+        "transform": "X",
+        "explain": "X",
+        "summary": "",
+        "cut": "k",
+        "at": "k",
+        "similarity": "",
+        "stability": "Xn",
+        "representatives": "k",
+        "outliers": "k",
+        "get_feature_names_out": "",
+        "_repr_html_": "",
     },
     "DPMeans": {
-        "predict": "X", "transform": "X", "partial_fit": "X", "penalty_path": "Xk", "summary": "", "get_feature_names_out": "",
+        "predict": "X",
+        "transform": "X",
+        "partial_fit": "X",
+        "penalty_path": "Xk",
+        "summary": "",
+        "get_feature_names_out": "",
         "_repr_html_": "",
     },
     "BPMeans": {
-        "predict": "X", "transform": "X", "reconstruct": "X", "inverse_transform": "Z", "summary": "", "get_feature_names_out": "",
+        "predict": "X",
+        "transform": "X",
+        "reconstruct": "X",
+        "inverse_transform": "Z",
+        "summary": "",
+        "get_feature_names_out": "",
         "_repr_html_": "",
     },
     "KFeatures": {
-        "predict": "X", "transform": "X", "reconstruct": "X", "inverse_transform": "Z", "summary": "", "get_feature_names_out": "",
+        "predict": "X",
+        "transform": "X",
+        "reconstruct": "X",
+        "inverse_transform": "Z",
+        "summary": "",
+        "get_feature_names_out": "",
         "_repr_html_": "",
     },
     "KModes": {"predict": "X", "centroids": "", "summary": "", "_repr_html_": ""},
     "KPrototypes": {"predict": "X", "centroids": "", "summary": "", "_repr_html_": ""},
     "FeatureSelectionMixture": {
-        "predict": "X", "predict_proba": "X", "score_samples": "X", "score": "X", "sample": "k", "summary": "", "_repr_html_": "",
+        "predict": "X",
+        "predict_proba": "X",
+        "score_samples": "X",
+        "score": "X",
+        "sample": "k",
+        "summary": "",
+        "_repr_html_": "",
     },
     "ConvexCovariateClustering": {
-        "predict": "X", "predict_proba": "X", "decision_function": "X", "transform": "X", "get_feature_names_out": "", "_repr_html_": "",
+        "predict": "X",
+        "predict_proba": "X",
+        "decision_function": "X",
+        "transform": "X",
+        "get_feature_names_out": "",
+        "_repr_html_": "",
     },
     "ConvexClustering": {"summary": "", "_repr_html_": ""},
     "GraphSpectralFeatures": {
-        "transform": "X", "score": "X", "inverse_transform": "Z", "edges": "k", "get_feature_names_out": "", "_repr_html_": "",
+        "transform": "X",
+        "score": "X",
+        "inverse_transform": "Z",
+        "edges": "k",
+        "get_feature_names_out": "",
+        "_repr_html_": "",
     },
-}  # fmt: skip
-_BITS = ("predict", "predict_proba", "score_samples", "transform", "decision_function")  # results compared to the last bit
+}
+_BITS = (
+    "predict",
+    "predict_proba",
+    "score_samples",
+    "transform",
+    "decision_function",
+)  # results compared to the last bit
 _INFINITE = ("margins",)  # with one cluster
-_COUNTS = (1, 2, 3, 5, 0, -1, 10**6, 10**30, 1.5, "suggested", "x", None, True, float("nan"), np.int64(2), [1])
+_COUNTS = (
+    1,
+    2,
+    3,
+    5,
+    0,
+    -1,
+    10**6,
+    10**30,
+    1.5,
+    "suggested",
+    "x",
+    None,
+    True,
+    float("nan"),
+    np.int64(2),
+    [1],
+)
 
 
 def prepare() -> None:
@@ -108,7 +176,9 @@ def case(seed: int, state: Any, folder: Path) -> Problems:
     with redirect_stdout(io.StringIO()), _small_work(0 if rng.random() < 0.1 else threads.SMALL_WORK):
         model = getattr(craftc, name)(**chosen)
         before = None if _is_iterator(table.value) else copied((table.value, keywords))
-        outcome = found.attempt(f"{name}.fit", model.fit, table.value, clear=_of_the_caller(chosen), **keywords)
+        outcome = found.attempt(
+            f"{name}.fit", model.fit, table.value, clear=_of_the_caller(chosen), **keywords
+        )
         changed = None if before is None else difference((table.value, keywords), before, "input")
         found.check(changed is None, f"{name}.fit changes its input", str(changed))
         if outcome.done:
@@ -150,7 +220,14 @@ def _keywords(rng: np.random.Generator, name: str, n: int) -> dict[str, Any]:
     return {"y": y}
 
 
-def _after_fit(found: Problems, rng: np.random.Generator, model: Any, table: tables.Table, keywords: dict[str, Any], folder: Path) -> None:
+def _after_fit(
+    found: Problems,
+    rng: np.random.Generator,
+    model: Any,
+    table: tables.Table,
+    keywords: dict[str, Any],
+    folder: Path,
+) -> None:
     name = type(model).__name__
     X = table.value
     check_fitted(found, model, X, keywords.get("sample_weight"))
@@ -196,9 +273,17 @@ def _call(found: Problems, rng: np.random.Generator, model: Any, method: str, ta
     elif method not in _INFINITE and isinstance(value, np.ndarray):
         found.finite(what, value)
     if method == "predict_proba":
-        found.check((np.asarray(value) >= 0).all() and np.allclose(np.sum(value, axis=1), 1.0, atol=1e-9), what, "do not sum to 1")
+        found.check(
+            (np.asarray(value) >= 0).all() and np.allclose(np.sum(value, axis=1), 1.0, atol=1e-9),
+            what,
+            "do not sum to 1",
+        )
     if method == "predict" and name in WEIGHTED:
-        found.check(not len(value) or (np.min(value) >= -1 and np.max(value) < model.n_clusters_), what, "no such cluster")
+        found.check(
+            not len(value) or (np.min(value) >= -1 and np.max(value) < model.n_clusters_),
+            what,
+            "no such cluster",
+        )
     if method == "cut":
         check_labels(found, what, value, int(np.max(value)) + 1 if len(value) else 0)
 
@@ -223,7 +308,9 @@ def _codes(rng: np.random.Generator, model: Any) -> Any:
 
 def _results(found: Problems, model: Any, X: Any, what: str) -> list[Outcome]:
     """Results of all methods that must agree to the last bit."""
-    return [found.attempt(f"{what}.{each}", getattr(model, each), X) for each in _BITS if hasattr(model, each)]
+    return [
+        found.attempt(f"{what}.{each}", getattr(model, each), X) for each in _BITS if hasattr(model, each)
+    ]
 
 
 def _same_results(found: Problems, a: list[Outcome], b: list[Outcome], what: str) -> None:
@@ -306,11 +393,24 @@ def _refused(found: Problems, rng: np.random.Generator, model: Any, X: Any, keyw
 
 
 def _refused_after_fit(
-    found: Problems, rng: np.random.Generator, name: str, chosen: dict[str, Any], table: tables.Table, keywords: dict[str, Any]
+    found: Problems,
+    rng: np.random.Generator,
+    name: str,
+    chosen: dict[str, Any],
+    table: tables.Table,
+    keywords: dict[str, Any],
 ) -> None:
     """What was refused by a new estimator, by a fitted one."""
-    model = getattr(craftc, name)(**{"n_threads": 1} | ({} if name.startswith("Convex") else {"random_state": 0}))
-    model.set_params(**{key: value for key, value in chosen.items() if key in ("n_init", "n_features", "fusion_penalty", "grid_size")})
+    model = getattr(craftc, name)(
+        **{"n_threads": 1} | ({} if name.startswith("Convex") else {"random_state": 0})
+    )
+    model.set_params(
+        **{
+            key: value
+            for key, value in chosen.items()
+            if key in ("n_init", "n_features", "fusion_penalty", "grid_size")
+        }
+    )
     rows = rng.normal(size=(12, 2))
     with Problems().watching("fit"):
         try:
@@ -320,7 +420,9 @@ def _refused_after_fit(
     model.set_params(**chosen)
     before = copied(vars(model))
     if found.attempt(f"{name}.fit", model.fit, table.value, clear=_of_the_caller(chosen), **keywords).done:
-        found.check(_is_iterator(table.value), f"{name}.fit", "is refused by a new estimator, but not by a fitted one")
+        found.check(
+            _is_iterator(table.value), f"{name}.fit", "is refused by a new estimator, but not by a fitted one"
+        )
         return
     different = difference(vars(model), before)
     found.check(different is None, f"{name}.fit, refused, changes the model", str(different))
@@ -335,7 +437,12 @@ def _repeated(found: Problems, rng: np.random.Generator, model: Any, X: Any) -> 
     n = len(rows)
     start, weight = rng.integers(0, 3, n), rng.integers(1, 4, n)
     if name == "DPMeans":
-        if model.mode != "serial" or model.polish or not isinstance(model.covariance, str) or model.covariance != "spherical":
+        if (
+            model.mode != "serial"
+            or model.polish
+            or not isinstance(model.covariance, str)
+            or model.covariance != "spherical"
+        ):
             return
         model = sklearn.clone(model).set_params(init="single", n_init=1)
         first, second = model, sklearn.clone(model)
@@ -343,7 +450,10 @@ def _repeated(found: Problems, rng: np.random.Generator, model: Any, X: Any) -> 
     else:
         if model.model != "likelihood" and isinstance(model.cluster_price, str):
             return  # this price starts from a row that is drawn by its number
-        first, second = sklearn.clone(model).set_params(init=start), sklearn.clone(model).set_params(init=np.repeat(start, weight))
+        first, second = (
+            sklearn.clone(model).set_params(init=start),
+            sklearn.clone(model).set_params(init=np.repeat(start, weight)),
+        )
         compared = ("labels_", "objective_", "cluster_sizes_", "feature_mask_", "feature_gains_")
     one = found.attempt(f"{name}.fit", first.fit, X, sample_weight=weight)
     two = found.attempt(f"{name}.fit", second.fit, np.repeat(X, weight, axis=0))

@@ -15,7 +15,8 @@ from tests.fuzz.problems import Problems
 NOT_FINITE = {
     "CRAFT.margins_": "inf where there is no second cluster",
     "CRAFT.cluster_margins_": "inf where there is no second cluster",
-    "CRAFT.dependence_ratio_": "inf if only links save anything, NaN if nothing does or the price is not automatic",
+    "CRAFT.dependence_ratio_": "inf if only links save anything, NaN if nothing does or the price is not "
+    "automatic",
     "CRAFT.centers_": "NaN where all cells of a cluster are missing",
     "CRAFT.variances_": "NaN where all cells of a cluster are missing",
     "DPMeans.cluster_penalty_": "inf if the parameter is",
@@ -31,7 +32,16 @@ _ROUNDING = 1e-9
 _BY_PROTOTYPE = ("KModes", "KPrototypes")  # clusters are numbered as their prototypes
 _LABELS = ("labels_", "covariate_labels_")
 #: Estimators whose objective never rises; for the others the condition on the parameters.
-_MONOTONE = ("DPMeans", "BPMeans", "KFeatures", "KModes", "KPrototypes", "FeatureSelectionMixture", "GraphSpectralFeatures", "CRAFT")
+_MONOTONE = (
+    "DPMeans",
+    "BPMeans",
+    "KFeatures",
+    "KModes",
+    "KPrototypes",
+    "FeatureSelectionMixture",
+    "GraphSpectralFeatures",
+    "CRAFT",
+)
 
 
 def difference(a: Any, b: Any, path: str = "") -> str | None:
@@ -51,7 +61,9 @@ def difference(a: Any, b: Any, path: str = "") -> str | None:
         if isinstance(a, pd.Series):
             return same or difference(a.to_numpy(), b.to_numpy(), path)
         names = difference(list(a.columns), list(b.columns), f"{path}.columns")
-        cells = (difference(a.iloc[:, i], b.iloc[:, i], f"{path}[{i}]") for i in range(min(a.shape[1], b.shape[1])))
+        cells = (
+            difference(a.iloc[:, i], b.iloc[:, i], f"{path}[{i}]") for i in range(min(a.shape[1], b.shape[1]))
+        )
         return same or names or next(filter(None, cells), None)
     if isinstance(a, dict):
         if a.keys() != b.keys():
@@ -60,13 +72,22 @@ def difference(a: Any, b: Any, path: str = "") -> str | None:
     if isinstance(a, list | tuple):
         if len(a) != len(b):
             return f"{path}: length {len(a)} and {len(b)}"
-        return next(filter(None, (difference(x, y, f"{path}[{i}]") for i, (x, y) in enumerate(zip(a, b, strict=True)))), None)
+        return next(
+            filter(
+                None, (difference(x, y, f"{path}[{i}]") for i, (x, y) in enumerate(zip(a, b, strict=True)))
+            ),
+            None,
+        )
     if hasattr(a, "__dict__") and not isinstance(a, type | types.FunctionType | types.ModuleType):
         return difference(vars(a), vars(b), path)
     if a is b or isinstance(a, types.FunctionType):
         return None
     equal = a == b
-    return None if equal is NotImplemented or bool(np.all(equal)) or type(a).__eq__ is object.__eq__ else f"{path}: {a!r} and {b!r}"[:200]
+    return (
+        None
+        if equal is NotImplemented or bool(np.all(equal)) or type(a).__eq__ is object.__eq__
+        else f"{path}: {a!r} and {b!r}"[:200]
+    )
 
 
 def _first(a: np.ndarray[Any, Any], b: np.ndarray[Any, Any]) -> str:
@@ -97,17 +118,36 @@ def check_fitted(found: Problems, model: Any, X: Any, weight: Any) -> None:
     """Collect what is wrong with a fitted model."""
     name = type(model).__name__
     for attribute, value in vars(model).items():
-        if attribute.endswith("_") and not attribute.startswith("_") and f"{name}.{attribute}" not in NOT_FINITE:
+        if (
+            attribute.endswith("_")
+            and not attribute.startswith("_")
+            and f"{name}.{attribute}" not in NOT_FINITE
+        ):
             for part in _floats(value):
                 if not found.finite(f"{name}.{attribute}", part):
                     break
     for attribute in _LABELS:
         if hasattr(model, attribute):
-            check_labels(found, f"{name}.{attribute}", getattr(model, attribute), model.n_clusters_, name.startswith(_BY_PROTOTYPE))
+            check_labels(
+                found,
+                f"{name}.{attribute}",
+                getattr(model, attribute),
+                model.n_clusters_,
+                name.startswith(_BY_PROTOTYPE),
+            )
     rows = numbers_of(X)
-    check_path(found, model, rows, 1.0 if weight is None else float(np.asarray(weight, dtype=np.float64).max(initial=1.0)))
+    check_path(
+        found,
+        model,
+        rows,
+        1.0 if weight is None else float(np.asarray(weight, dtype=np.float64).max(initial=1.0)),
+    )
     if rows is not None and rows.size:
-        weights = np.ones(len(rows)) if weight is None else np.broadcast_to(np.asarray(weight, dtype=np.float64), len(rows))
+        weights = (
+            np.ones(len(rows))
+            if weight is None
+            else np.broadcast_to(np.asarray(weight, dtype=np.float64), len(rows))
+        )
         check_squares(found, model, rows, weights)
         if hasattr(model, "cluster_sizes_") and len(model.labels_) == len(rows):
             sizes = np.bincount(model.labels_, weights, model.n_clusters_)
@@ -116,24 +156,36 @@ def check_fitted(found: Problems, model: Any, X: Any, weight: Any) -> None:
 
 
 def check_labels(found: Problems, what: str, labels: Any, n_clusters: int, any_order: bool = False) -> None:
-    """Collect labels that are not 0..K-1, numbered by first appearance; `any_order`: some of them, numbered as the prototypes."""
+    """Collect labels that are not 0..K-1, numbered by first appearance; `any_order`: some of them, numbered
+    as the prototypes.
+    """
     labels = np.asarray(labels)
     if any_order:
-        inside = labels.dtype == np.int32 and (not len(labels) or (labels.min() >= 0 and labels.max() < n_clusters))
+        inside = labels.dtype == np.int32 and (
+            not len(labels) or (labels.min() >= 0 and labels.max() < n_clusters)
+        )
         found.check(inside, what, f"labels of {n_clusters} clusters: {np.unique(labels)[:5]}")
         return
     if found.check(labels.dtype.kind == "i", what, f"dtype {labels.dtype}") and len(labels):
         values, first = np.unique(labels, return_index=True)
-        found.check(np.array_equal(values, np.arange(n_clusters)), what, f"labels {values[:5]}... for {n_clusters} clusters")
+        found.check(
+            np.array_equal(values, np.arange(n_clusters)),
+            what,
+            f"labels {values[:5]}... for {n_clusters} clusters",
+        )
         found.check((np.diff(first) > 0).all(), what, "not numbered by first appearance")
 
 
 def check_path(found: Problems, model: Any, rows: Any, most: float) -> None:
-    """Collect an objective that rises by more than rounding, where the method is monotone; `most` is the largest weight."""
+    """Collect an objective that rises by more than rounding, where the method is monotone; `most` is the
+    largest weight.
+    """
     name = type(model).__name__
     if name not in _MONOTONE or not _monotone(model):
         return
-    path = np.asarray(model.epoch_costs_ if name.startswith(_BY_PROTOTYPE) else model.objective_path_, dtype=np.float64)
+    path = np.asarray(
+        model.epoch_costs_ if name.startswith(_BY_PROTOTYPE) else model.objective_path_, dtype=np.float64
+    )
     if len(path) < 2 or not np.isfinite(path).all():
         return
     allowed = _ROUNDING * float(np.abs(path).max())
@@ -149,10 +201,18 @@ def check_path(found: Problems, model: Any, rows: Any, most: float) -> None:
 def _monotone(model: Any) -> bool:
     name = type(model).__name__
     if name == "CRAFT":
-        forced = model.n_clusters is not None or model.max_clusters < 100 or model.covariance == "full"  # whatever it costs
-        return bool(not forced and model.model == "likelihood" and model.selection in ("priced", "fixed", "global"))
+        forced = (
+            model.n_clusters is not None or model.max_clusters < 100 or model.covariance == "full"
+        )  # whatever it costs
+        return bool(
+            not forced and model.model == "likelihood" and model.selection in ("priced", "fixed", "global")
+        )
     if name == "DPMeans":
-        return isinstance(model.covariance, str) and model.covariance == "spherical" and np.isfinite(model.cluster_penalty_)
+        return (
+            isinstance(model.covariance, str)
+            and model.covariance == "spherical"
+            and np.isfinite(model.cluster_penalty_)
+        )
     if name.startswith(_BY_PROTOTYPE):
         return bool(model.update == "batch")
     if name == "KFeatures":
@@ -171,7 +231,13 @@ def check_squares(found: Problems, model: Any, X: np.ndarray[Any, Any], weight: 
         error, size = (left**2).sum(), (wide**2).sum()
         _check_close(found, f"{name}.inertia_", model.inertia_, error, 1e-12 * size)
         penalty = model.feature_penalty_ if name == "BPMeans" else (model.feature_penalty or 0.0)
-        _check_close(found, f"{name}.objective_", model.objective_, model.inertia_ + np.longdouble(model.n_features_) * penalty, 0.0)
+        _check_close(
+            found,
+            f"{name}.objective_",
+            model.objective_,
+            model.inertia_ + np.longdouble(model.n_features_) * penalty,
+            0.0,
+        )
     if name == "DPMeans" and isinstance(model.covariance, str) and model.covariance == "spherical":
         error, unit = np.longdouble(0), _unit(weight)
         weight = np.where(weight > unit / 2.0, weight, 0.0)  # what rounds to 0 counts as 0
@@ -204,7 +270,9 @@ def _check_close(found: Problems, what: str, value: float, expected: Any, allowe
     if not np.isfinite(value) or not np.isfinite(float(expected)):
         return  # reported as not finite, or beyond float64
     away = abs(np.longdouble(value) - expected)
-    found.check(away <= _ROUNDING * abs(expected) + allowed + 1e-300, what, f"{value!r} for {float(expected)!r}")
+    found.check(
+        away <= _ROUNDING * abs(expected) + allowed + 1e-300, what, f"{value!r} for {float(expected)!r}"
+    )
 
 
 def _floats(value: Any) -> list[Any]:

@@ -1,8 +1,9 @@
-"""Kernels, called by hand: the calls that small fits make, as they are and with one or two arguments that do not fit.
+"""Kernels, called by hand: the calls that small fits make, as they are and with one or two arguments that do
+not fit.
 
-A call as it was gives the same twice. A wrong one may raise whatever Python exception it likes; it must not crash, hang or take memory.
-Numbers of threads vary as well. The contents of arrays of integers vary where the kernel checks them (`CHECKED`): see CONTRIBUTING.md,
-"What a kernel checks".
+A call as it was gives the same twice. A wrong one may raise whatever Python exception it likes; it must not
+crash, hang or take memory. Numbers of threads vary as well. The contents of arrays of integers vary where the
+kernel checks them (`CHECKED`): see CONTRIBUTING.md, "What a kernel checks".
 """
 
 from __future__ import annotations
@@ -33,7 +34,18 @@ FLOATS = (0.0, -1.0, np.nan, np.inf, -np.inf, 1e300, 1e-320)
 THREADS = (1, 2, 3, 5, 0, -1, -(2**31), 4097, 2**31 - 1, 2**63, 10**30)
 SIZES = (0, -1, 1, 2, 7, 1000, -(2**31), 2**63, -(2**63), 10**30)
 SIZED = ("()", "Sums.grow", "covariates.components")  # what these are asked for may be all memory there is
-OTHERS: tuple[Any, ...] = (None, "x", [], [1.0, 2.0], {}, object(), np.float64(1.0), np.array(1.0), np.zeros((2, 2), object), b"abc")
+OTHERS: tuple[Any, ...] = (
+    None,
+    "x",
+    [],
+    [1.0, 2.0],
+    {},
+    object(),
+    np.float64(1.0),
+    np.array(1.0),
+    np.zeros((2, 2), object),
+    b"abc",
+)
 
 #: Arguments, by position, that are arrays of integers whose contents the kernel checks.
 CHECKED = {
@@ -96,17 +108,35 @@ def prepare() -> list[Call]:
     """The calls of small fits and predictions of every estimator."""
     calls: list[Call] = []
     models = [(kind, copy.deepcopy(model)) for name, (kind, model) in MODELS.items() if name.endswith("-4")]
-    models += [("mixed", CRAFT(2, background="table", selection="fixed", numeric="raw", cluster_price=9.0, n_init=2, random_state=0))]
+    models += [
+        (
+            "mixed",
+            CRAFT(
+                2,
+                background="table",
+                selection="fixed",
+                numeric="raw",
+                cluster_price=9.0,
+                n_init=2,
+                random_state=0,
+            ),
+        )
+    ]
     models += [("numbers", CRAFT(2, covariance="full", n_init=2, random_state=0))]
     models += [("numbers", DPMeans(8.0, mode="collapsed", polish=True, n_init=2, random_state=0))]
-    models += [("mixed", KPrototypes(3, init="Huang", cat_dissim=kind, n_init=1, random_state=0)) for kind in ("matching", "jaccard-label")]
+    models += [
+        ("mixed", KPrototypes(3, init="Huang", cat_dissim=kind, n_init=1, random_state=0))
+        for kind in ("matching", "jaccard-label")
+    ]
     models += [("numbers", BPMeans(9.0, collapsed=True, shuffle=True, random_state=0))]
     with _recording(calls), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for kind, model in models:
             X = table_of(kind)
             model.set_params(n_threads=1)
-            model.fit(X, CLASSES) if hasattr(model, "predict_log_proba") or "Covariate" in type(model).__name__ else model.fit(X)
+            model.fit(X, CLASSES) if hasattr(model, "predict_log_proba") or "Covariate" in type(
+                model
+            ).__name__ else model.fit(X)
             for method in ("predict", "transform", "score_samples"):
                 if hasattr(model, method):
                     getattr(model, method)(X)
@@ -127,18 +157,26 @@ def case(seed: int, state: list[Call], folder: Path) -> list[Problem]:
     try:
         results = [each.function(*each.arguments, **each.keywords) for each in (first, second)]
     except Exception as error:
-        problems.append(Problem("raw error", call.name, f"{type(error).__name__} for arguments that were right: {error}"))
+        problems.append(
+            Problem("raw error", call.name, f"{type(error).__name__} for arguments that were right: {error}")
+        )
         return problems
     alike = _same(results[0], results[1]) and _same(first.arguments, second.arguments)
     problems.check(alike, call.name, "two calls give different results")
     for _ in range(4):
         wrong = _copied(call)
         arguments = list(wrong.arguments)
-        first = int(call.name.startswith(MADE) and "." in call.name)  # Cython does not check the type of a method's object
-        for at in rng.integers(first, len(arguments), size=rng.integers(1, 3)) if len(arguments) > first else ():
+        first = int(
+            call.name.startswith(MADE) and "." in call.name
+        )  # Cython does not check the type of a method's object
+        for at in (
+            rng.integers(first, len(arguments), size=rng.integers(1, 3)) if len(arguments) > first else ()
+        ):
             if at in CHECKED.get(call.name, ()) and _is_integer(arguments[at]) and rng.random() < 0.5:
                 arguments[at] = _out_of_range(rng, arguments[at])
-            elif at == len(arguments) - 1 and type(arguments[at]) is int and not call.name.endswith(SIZED):  # the number of threads
+            elif (
+                at == len(arguments) - 1 and type(arguments[at]) is int and not call.name.endswith(SIZED)
+            ):  # the number of threads
                 arguments[at] = THREADS[rng.integers(len(THREADS))]
             else:
                 arguments[at] = _spoilt(rng, arguments[at], SIZES if call.name.endswith(SIZED) else INTEGERS)
@@ -226,7 +264,10 @@ def _constructors(calls: list[Call]) -> list[Call]:
 
 
 def _copied(call: Call) -> Call:
-    return call._replace(arguments=tuple(map(_copy, call.arguments)), keywords={key: _copy(value) for key, value in call.keywords.items()})
+    return call._replace(
+        arguments=tuple(map(_copy, call.arguments)),
+        keywords={key: _copy(value) for key, value in call.keywords.items()},
+    )
 
 
 def _copy(value: Any) -> Any:
@@ -262,7 +303,9 @@ def _made_again(value: Any) -> Any:
 
 
 def _out_of_range(rng: np.random.Generator, value: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """A copy of an array of integers with another number in one place, mostly one that is no index of anything."""
+    """A copy of an array of integers with another number in one place, mostly one that is no index of
+    anything.
+    """
     out: np.ndarray[Any, Any] = _copy(value)
     limits = np.iinfo(out.dtype)
     some = (limits.min, -2, -1, 0, 1, out.max(), 10**6, limits.max)

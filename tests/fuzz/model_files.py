@@ -1,6 +1,8 @@
-"""Model files that were changed: bits, the archive, members, arrays and the head, with and without the checksum of the changed contents.
+"""Model files that were changed: bits, the archive, members, arrays and the head, with and without the
+checksum of the changed contents.
 
-A file with an old checksum must be refused, or give the same results. One with a new checksum may give other results, and no unclear error.
+A file with an old checksum must be refused, or give the same results. One with a new checksum may give other
+results, and no unclear error.
 """
 
 from __future__ import annotations
@@ -30,21 +32,121 @@ from tests.fuzz.problems import Problem, Problems
 AREA = "model_files"
 SHARE = 1.0
 
-METHODS = ("predict", "transform", "predict_proba", "score_samples", "margins", "decision_function", "explain")
+METHODS = (
+    "predict",
+    "transform",
+    "predict_proba",
+    "score_samples",
+    "margins",
+    "decision_function",
+    "explain",
+)
 MOST_MEMORY = 700 << 20  # bytes that a file of at most 1 MB may take
-WHOLE = (-1, 0, 1, 2, 3, 7, 255, 256, 65536, 10**6, 2**31 - 1, 2**31, 2**40, 2**62, 2**63, 2**64, 10**30, 10**400, -(2**63))
+WHOLE = (
+    -1,
+    0,
+    1,
+    2,
+    3,
+    7,
+    255,
+    256,
+    65536,
+    10**6,
+    2**31 - 1,
+    2**31,
+    2**40,
+    2**62,
+    2**63,
+    2**64,
+    10**30,
+    10**400,
+    -(2**63),
+)
 NUMBERS = (np.nan, np.inf, -1.0, 0.0, 1e300, 1e-320, -1e18, 0.5)
 VALUES: tuple[Any, ...] = (
-    None, True, False, "", "x", "auto", "nan", "\x00", "\ud800", "a" * 100_000, 0.0, -1.5, 1e-320, 1e308, [], [[]], {}, [None], [1, "a"],
-    {"float": "nan"}, {"float": "inf"}, {"float": []}, {"a": {"b": []}}, list(range(300)), *WHOLE,
-)  # fmt: skip
-TEXTS = (b"", b"{", b"[" * 100_000, b'{"a":' * 50_000, b"NaN", b'{"format": "craftc-model"}', b"\xff\xfe", b"\x00" * 100, b"1" * 5000)
-SHAPES = ("(1099511627776,)", "(4611686018427387904,)", "(9223372036854775808,)", "(-1,)", "(3, -4)", f"({10**30},)", "(1.5,)", "()",
-          "(0,)", "(0, 9223372036854775807)", "(65536, 65536, 65536, 65536)", "'abc'", "(2,)" * 300, "(True,)", "[3]")  # fmt: skip
-TYPES = ("'|O'", "'<U1000000'", "'<U0'", "'|V16'", "[('a', '<i8')]", "'>f8'", "'<c16'", "'|S3'", "'<M8[D]'", "'<f2'", "'x'", "None", "1",
-         "'|b1'", "'<i8'")  # fmt: skip
-HEADERS = (b"{'descr'", b"1L", b"(((", b"'''", b"{}", b"\xff" * 20, b"__import__('os')", b"\\",
-           b"{'shape': (3,), 'descr': '<f8', 'fortran_order': 2}")  # fmt: skip
+    None,
+    True,
+    False,
+    "",
+    "x",
+    "auto",
+    "nan",
+    "\x00",
+    "\ud800",
+    "a" * 100_000,
+    0.0,
+    -1.5,
+    1e-320,
+    1e308,
+    [],
+    [[]],
+    {},
+    [None],
+    [1, "a"],
+    {"float": "nan"},
+    {"float": "inf"},
+    {"float": []},
+    {"a": {"b": []}},
+    list(range(300)),
+    *WHOLE,
+)
+TEXTS = (
+    b"",
+    b"{",
+    b"[" * 100_000,
+    b'{"a":' * 50_000,
+    b"NaN",
+    b'{"format": "craftc-model"}',
+    b"\xff\xfe",
+    b"\x00" * 100,
+    b"1" * 5000,
+)
+SHAPES = (
+    "(1099511627776,)",
+    "(4611686018427387904,)",
+    "(9223372036854775808,)",
+    "(-1,)",
+    "(3, -4)",
+    f"({10**30},)",
+    "(1.5,)",
+    "()",
+    "(0,)",
+    "(0, 9223372036854775807)",
+    "(65536, 65536, 65536, 65536)",
+    "'abc'",
+    "(2,)" * 300,
+    "(True,)",
+    "[3]",
+)
+TYPES = (
+    "'|O'",
+    "'<U1000000'",
+    "'<U0'",
+    "'|V16'",
+    "[('a', '<i8')]",
+    "'>f8'",
+    "'<c16'",
+    "'|S3'",
+    "'<M8[D]'",
+    "'<f2'",
+    "'x'",
+    "None",
+    "1",
+    "'|b1'",
+    "'<i8'",
+)
+HEADERS = (
+    b"{'descr'",
+    b"1L",
+    b"(((",
+    b"'''",
+    b"{}",
+    b"\xff" * 20,
+    b"__import__('os')",
+    b"\\",
+    b"{'shape': (3,), 'descr': '<f8', 'fortran_order': 2}",
+)
 
 
 class Entry(NamedTuple):
@@ -82,17 +184,31 @@ def prepare() -> State:
     for name, (kind, _) in MODELS.items():
         if name.endswith("-4"):
             path, X = FOLDER / f"{name}.craftc", table_of(kind)
-            models.append(Model(name, X, path.read_bytes(), members_of(path), _results(craftc.load_model(path), X, Problems())))
+            models.append(
+                Model(
+                    name,
+                    X,
+                    path.read_bytes(),
+                    members_of(path),
+                    _results(craftc.load_model(path), X, Problems()),
+                )
+            )
     kinds = (("<i4", ()), ("|u1", (1,)), ("<f8", (4,)), ("<f8", ()))
     bombs = [_zeros(kind, more, n_bytes << 20) for n_bytes in (30, 90, 500) for kind, more in kinds]
-    return State(models, [*bombs, _entry("model", npy(np.frombuffer(b"[" + b"[]," * 5_000_000 + b"[]]", np.uint8)))])
+    return State(
+        models, [*bombs, _entry("model", npy(np.frombuffer(b"[" + b"[]," * 5_000_000 + b"[]]", np.uint8)))]
+    )
 
 
 def case(seed: int, state: State, folder: Path) -> list[Problem]:
     """Change one file and load it."""
     rng, problems = np.random.default_rng([seed, 23]), Problems()
     model = state.models[rng.integers(len(state.models))]
-    how = CHANGES[rng.choice(len(CHANGES), p=np.array([share for share, _ in CHANGES]) / sum(share for share, _ in CHANGES))][1]
+    how = CHANGES[
+        rng.choice(
+            len(CHANGES), p=np.array([share for share, _ in CHANGES]) / sum(share for share, _ in CHANGES)
+        )
+    ][1]
     checked = bool(rng.random() < 0.5)
     content = how(rng, model, state, checked)
     what = how.__name__[1:] + (", with its checksum" if checked else "")
@@ -102,7 +218,9 @@ def case(seed: int, state: State, folder: Path) -> list[Problem]:
     outcome = problems.attempt(f"load after {what}", craftc.load_model, path)
     taken = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) << 10
     if taken > MOST_MEMORY:
-        problems.append(Problem("memory", f"load after {what}", f"{taken >> 20} MiB for {len(content) >> 10} KiB"))
+        problems.append(
+            Problem("memory", f"load after {what}", f"{taken >> 20} MiB for {len(content) >> 10} KiB")
+        )
     if not outcome.done:
         if rng.random() < 0.1:
             _command(path, str(outcome.error), problems, what)
@@ -118,7 +236,9 @@ def case(seed: int, state: State, folder: Path) -> list[Problem]:
 
 
 def _results(fitted: Any, X: Any, problems: Problems) -> dict[str, Any]:
-    calls: dict[str, Callable[[], Any]] = {name: lambda name=name: getattr(fitted, name)(X) for name in METHODS if hasattr(fitted, name)}
+    calls: dict[str, Callable[[], Any]] = {
+        name: lambda name=name: getattr(fitted, name)(X) for name in METHODS if hasattr(fitted, name)
+    }
     if hasattr(fitted, "summary"):
         calls["summary"] = fitted.summary
     for name in ("cut", "at"):
@@ -136,7 +256,11 @@ def _same(a: Any, b: Any) -> bool:
     if isinstance(b, pd.DataFrame):
         return isinstance(a, pd.DataFrame) and a.equals(b)
     a, b = np.asarray(a), np.asarray(b)
-    return a.shape == b.shape and a.dtype == b.dtype and (a.tolist() == b.tolist() if a.dtype == object else a.tobytes() == b.tobytes())
+    return (
+        a.shape == b.shape
+        and a.dtype == b.dtype
+        and (a.tolist() == b.tolist() if a.dtype == object else a.tobytes() == b.tobytes())
+    )
 
 
 def _command(path: Path, error: str, problems: Problems, what: str) -> None:
@@ -149,7 +273,9 @@ def _command(path: Path, error: str, problems: Problems, what: str) -> None:
     if outcome.done:
         expected = re.sub(r"\W", "", error)
         alike = outcome.value == 2 and said.endswith(expected[-40:])
-        problems.check(alike, f"craftc predict after {what}", f"{stream.getvalue()[-200:]!r} for {error[-200:]!r}")
+        problems.check(
+            alike, f"craftc predict after {what}", f"{stream.getvalue()[-200:]!r} for {error[-200:]!r}"
+        )
 
 
 # Zip archives, written field by field
@@ -158,41 +284,74 @@ def _command(path: Path, error: str, problems: Problems, what: str) -> None:
 def _entry(name: str, member: bytes, **fields: Any) -> Entry:
     packer = zlib.compressobj(1, zlib.DEFLATED, -15)
     data = packer.compress(member) + packer.flush()
-    return Entry(name, data, len(member), zlib.crc32(member), hashlib.sha256(member).hexdigest())._replace(**fields)
+    return Entry(name, data, len(member), zlib.crc32(member), hashlib.sha256(member).hexdigest())._replace(
+        **fields
+    )
 
 
 def _zeros(descr: str, more: tuple[int, ...], n_bytes: int) -> Entry:
     """An array of zeros of shape (any, *more), of so many bytes."""
     buffer = io.BytesIO()
     length = n_bytes // (np.dtype(descr).itemsize * int(np.prod(more)))
-    np.lib.format.write_array_header_1_0(buffer, {"descr": descr, "fortran_order": False, "shape": (length, *more)})
-    packer, digest, parts, crc, zeros = zlib.compressobj(9, zlib.DEFLATED, -15), hashlib.sha256(), [], 0, bytes(1 << 20)
+    np.lib.format.write_array_header_1_0(
+        buffer, {"descr": descr, "fortran_order": False, "shape": (length, *more)}
+    )
+    packer, digest, parts, crc, zeros = (
+        zlib.compressobj(9, zlib.DEFLATED, -15),
+        hashlib.sha256(),
+        [],
+        0,
+        bytes(1 << 20),
+    )
     for chunk in [buffer.getvalue(), *[zeros] * (n_bytes >> 20)]:
         parts.append(packer.compress(chunk))
         crc = zlib.crc32(chunk, crc)
         digest.update(chunk)
-    return Entry("", b"".join([*parts, packer.flush()]), len(buffer.getvalue()) + n_bytes, crc, digest.hexdigest())
+    return Entry(
+        "", b"".join([*parts, packer.flush()]), len(buffer.getvalue()) + n_bytes, crc, digest.hexdigest()
+    )
 
 
 def _archive_of(entries: list[Entry]) -> bytes:
     out, directory = io.BytesIO(), io.BytesIO()
     for entry in entries:
         name, offset = f"{entry.name}.npy".encode(), out.tell()
-        fields = (20, entry.flags, entry.method, 0, 33, entry.crc & 0xFFFFFFFF, len(entry.data), entry.size & 0xFFFFFFFF, len(name), 0)
+        fields = (
+            20,
+            entry.flags,
+            entry.method,
+            0,
+            33,
+            entry.crc & 0xFFFFFFFF,
+            len(entry.data),
+            entry.size & 0xFFFFFFFF,
+            len(name),
+            0,
+        )
         out.write(struct.pack("<4s5H3L2H", b"PK\x03\x04", *fields) + name + entry.data)
         directory.write(struct.pack("<4s6H3L5H2L", b"PK\x01\x02", 20, *fields, 0, 0, 0, 0, offset) + name)
     start, size, count = out.tell(), directory.tell(), len(entries) & 0xFFFF
-    return out.getvalue() + directory.getvalue() + struct.pack("<4s4H2LH", b"PK\x05\x06", 0, 0, count, count, size, start, 0)
+    return (
+        out.getvalue()
+        + directory.getvalue()
+        + struct.pack("<4s4H2LH", b"PK\x05\x06", 0, 0, count, count, size, start, 0)
+    )
 
 
-def _written(model: Model, changed: dict[str, bytes | Entry | None], checked: bool, more: list[Entry] | None = None) -> bytes:
+def _written(
+    model: Model, changed: dict[str, bytes | Entry | None], checked: bool, more: list[Entry] | None = None
+) -> bytes:
     """The members of a model with some changed, or (None) left out, and their checksum or the old one."""
     entries = []
     for name, member in (model.members | changed).items():
         if name != "checksum" and member is not None:
             entries.append(_entry(name, member) if isinstance(member, bytes) else member._replace(name=name))
     entries += more or []
-    checksum = checksum_of_digests({each.name: each.digest for each in entries}) if checked else model.members["checksum"]
+    checksum = (
+        checksum_of_digests({each.name: each.digest for each in entries})
+        if checked
+        else model.members["checksum"]
+    )
     return _archive_of([*entries, _entry("checksum", checksum)])
 
 
@@ -226,7 +385,9 @@ def _archive(rng: np.random.Generator, model: Model, state: State, checked: bool
     marks = [match.start() for match in re.finditer(rb"PK(\x03\x04|\x01\x02|\x05\x06)", model.file)]
     for _ in range(rng.integers(1, 3)):
         at = int(marks[rng.integers(len(marks))]) + int(rng.integers(4, 46))
-        value = rng.choice([0, 1, 8, 9, 12, 99, 0xFF, 0xFFFF]) if rng.random() < 0.5 else rng.integers(1 << 16)
+        value = (
+            rng.choice([0, 1, 8, 9, 12, 99, 0xFF, 0xFFFF]) if rng.random() < 0.5 else rng.integers(1 << 16)
+        )
         content[at : at + 2] = int(value).to_bytes(2, "little")
     return bytes(content)
 
@@ -246,7 +407,9 @@ def _members(rng: np.random.Generator, model: Model, state: State, checked: bool
         case 4:
             return _written(model, {one: rng.bytes(200)}, checked)
         case 5:
-            return _written(model, {one: model.members[one][: int(rng.integers(len(model.members[one])))]}, checked)
+            return _written(
+                model, {one: model.members[one][: int(rng.integers(len(model.members[one])))]}, checked
+            )
         case _:
             names = ("../../x", "/x", "", "é", "factor", "covariances", "mask", "classes")
             return _written(model, dict.fromkeys(names, model.members[one]), checked)
@@ -257,10 +420,18 @@ def _tricks(rng: np.random.Generator, model: Model, state: State, checked: bool)
     name = str(rng.choice(list(model.members)))
     match rng.integers(8):
         case 0:
-            more = [_entry(f"n{i}", b"") for i in range(20_000)] if rng.random() < 0.1 else [_entry(f"n{i}", b"x") for i in range(500)]
+            more = (
+                [_entry(f"n{i}", b"") for i in range(20_000)]
+                if rng.random() < 0.1
+                else [_entry(f"n{i}", b"x") for i in range(500)]
+            )
             return _written(model, {}, checked, more)
         case 1:
-            return _written(model, {name: _entry(name, model.members[name], flags=int(rng.choice([1, 8, 0x41, 0x800, 0x2000])))}, checked)
+            return _written(
+                model,
+                {name: _entry(name, model.members[name], flags=int(rng.choice([1, 8, 0x41, 0x800, 0x2000])))},
+                checked,
+            )
         case 2:
             method = int(rng.choice([0, 1, 9, 12, 14, 93, 99]))
             return _written(model, {name: _entry(name, model.members[name], method=method)}, checked)
@@ -292,7 +463,9 @@ def _header(rng: np.random.Generator, model: Model, state: State, checked: bool)
             header = header.replace("False", str(rng.choice(["True", "None", "7"])))
     version = bytes(rng.choice([1, 1, 1, 2, 3, 0, 255], 2).tolist()) if rng.random() < 0.2 else member[6:8]
     text = header.encode("latin1")
-    return _written(model, {name: member[:6] + version + struct.pack("<H", len(text) & 0xFFFF) + text + data}, checked)
+    return _written(
+        model, {name: member[:6] + version + struct.pack("<H", len(text) & 0xFFFF) + text + data}, checked
+    )
 
 
 def _array(rng: np.random.Generator, model: Model, state: State, checked: bool) -> bytes:
@@ -317,7 +490,11 @@ def _array(rng: np.random.Generator, model: Model, state: State, checked: bool) 
         case 6:
             array = array.T if array.ndim > 1 else array[None]
         case 7 if flat.dtype.kind != "U":
-            array = np.nan_to_num(array).astype(rng.choice(["f4", "i4", "i8", "u1", "?", "c16"])) if flat.dtype.kind in "fiu" else array[:0]
+            array = (
+                np.nan_to_num(array).astype(rng.choice(["f4", "i4", "i8", "u1", "?", "c16"]))
+                if flat.dtype.kind in "fiu"
+                else array[:0]
+            )
         case _:
             array = np.zeros_like(array)
     return _written(model, {name: npy(array)}, checked)
@@ -342,7 +519,11 @@ def _text(rng: np.random.Generator, model: Model, state: State, checked: bool) -
                 another, other = places[rng.integers(len(places))]
                 place[key] = json.loads(json.dumps(another[other]))
             case 3 if isinstance(place[key], int | float):
-                place[key] = place[key] * float(rng.choice([-1.0, 2.0, 1e10, 1e-300])) if rng.random() < 0.5 else int(place[key]) + 1
+                place[key] = (
+                    place[key] * float(rng.choice([-1.0, 2.0, 1e10, 1e-300]))
+                    if rng.random() < 0.5
+                    else int(place[key]) + 1
+                )
             case _:
                 place[key] = VALUES[rng.integers(len(VALUES))]
     with contextlib.suppress(ValueError):  # a number of more digits than Python writes
@@ -359,4 +540,12 @@ def _places(value: Any) -> Any:
 
 
 #: Share of the cases, and function.
-CHANGES = ((1.0, _bits), (0.7, _archive), (1.0, _members), (0.6, _tricks), (1.0, _header), (2.5, _array), (3.0, _text))
+CHANGES = (
+    (1.0, _bits),
+    (0.7, _archive),
+    (1.0, _members),
+    (0.6, _tricks),
+    (1.0, _header),
+    (2.5, _array),
+    (3.0, _text),
+)

@@ -1,4 +1,6 @@
-"""What counts as a problem of one fuzz case, and the collection of them: unclear errors, foreign warnings, values that are not finite."""
+"""What counts as a problem of one fuzz case, and the collection of them: unclear errors, foreign warnings,
+values that are not finite.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,8 @@ from sklearn.exceptions import ConvergenceWarning, DataConversionWarning
 
 import craftc
 
-#: Kinds of problem; the runner finds the first three, a case the others (and a MemoryError, which is a problem of memory).
+#: Kinds of problem; the runner finds the first three, a case the others (and a MemoryError, which is a
+#: problem of memory).
 KINDS = ("crash", "hang", "memory", "raw error", "wrong", "not finite", "warning")
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -52,7 +55,12 @@ class Problems(list[Problem]):
     """The problems of one case, in the order in which they were found."""
 
     def attempt(
-        self, what: str, call: Callable[..., Any], *args: Any, clear: Callable[[Exception], bool] | None = None, **keywords: Any
+        self,
+        what: str,
+        call: Callable[..., Any],
+        *args: Any,
+        clear: Callable[[Exception], bool] | None = None,
+        **keywords: Any,
     ) -> Outcome:
         """Call; collect an unclear error and foreign warnings.
 
@@ -75,7 +83,11 @@ class Problems(list[Problem]):
                 return Outcome(call(*args, **keywords))
             except Exception as error:
                 if not (is_clear(error) or (clear is not None and clear(error))):
-                    self.append(Problem("memory" if isinstance(error, MemoryError) else "raw error", what, brief(error)))
+                    self.append(
+                        Problem(
+                            "memory" if isinstance(error, MemoryError) else "raw error", what, brief(error)
+                        )
+                    )
                 return Outcome(error=error)
 
     @contextmanager
@@ -107,15 +119,22 @@ class Problems(list[Problem]):
         array = np.asarray(value)
         holds = array.dtype.kind not in "fc" or bool(np.isfinite(array).all())
         if not holds:
-            self.append(Problem("not finite", what, f"{int((~np.isfinite(array)).sum())} of {array.size} values, shape {array.shape}"))
+            self.append(
+                Problem(
+                    "not finite",
+                    what,
+                    f"{int((~np.isfinite(array)).sum())} of {array.size} values, shape {array.shape}",
+                )
+            )
         return holds
 
 
 def is_clear(error: Exception) -> bool:
     """Whether an error is written for the user.
 
-    That is: of a type that says what is wrong (a value, a type, a missing package, memory), raised by a `raise` statement of craftc or
-    of scikit-learn's validation, with a text; or an error of the operating system with its number.
+    That is: of a type that says what is wrong (a value, a type, a missing package, memory), raised by a
+    `raise` statement of craftc or of scikit-learn's validation, with a text; or an error of the operating
+    system with its number.
     """
     if isinstance(error, OSError) and error.errno is not None:
         return True
@@ -125,8 +144,12 @@ def is_clear(error: Exception) -> bool:
 def brief(error: BaseException) -> str:
     """Type, place and first words of an error."""
     frames = traceback.extract_tb(error.__traceback__)
-    inside = [frame for frame in frames if frame.filename.startswith(_CRAFTC) or frame.filename.endswith(".pyx")]
-    places = dict.fromkeys(f"{_short(frame.filename)}:{frame.lineno}" for frame in (*inside[-1:], *frames[-1:]))
+    inside = [
+        frame for frame in frames if frame.filename.startswith(_CRAFTC) or frame.filename.endswith(".pyx")
+    ]
+    places = dict.fromkeys(
+        f"{_short(frame.filename)}:{frame.lineno}" for frame in (*inside[-1:], *frames[-1:])
+    )
     return f"{type(error).__name__} at {' <- '.join(reversed(places))}: {' '.join(str(error).split())[:200]}"
 
 

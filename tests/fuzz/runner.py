@@ -65,7 +65,9 @@ class Failure:
     @property
     def reproduction(self) -> str:
         """The command that runs this case alone, or after those without which it shows nothing."""
-        return " ".join(["python -m tests.fuzz", *(f"--case {area}:{seed}" for area, seed in (*self.before, self.case))])
+        return " ".join(
+            ["python -m tests.fuzz", *(f"--case {area}:{seed}" for area, seed in (*self.before, self.case))]
+        )
 
 
 @dataclass
@@ -118,15 +120,21 @@ class _Child:
         shutil.rmtree(self.folder, ignore_errors=True)
         if self.late:
             busy = usage.ru_utime + usage.ru_stime
-            return [Problem("hang", "the case", f"not ended after {self.limits.seconds:g} s, {busy:.1f} s of CPU")], output
+            return [
+                Problem("hang", "the case", f"not ended after {self.limits.seconds:g} s, {busy:.1f} s of CPU")
+            ], output
         if status:
             code = os.waitstatus_to_exitcode(status)
-            return [Problem("crash", "the case", signal.Signals(-code).name if code < 0 else f"exit code {code}")], output
+            return [
+                Problem("crash", "the case", signal.Signals(-code).name if code < 0 else f"exit code {code}")
+            ], output
         return [], output
 
 
 def schedule(areas: Iterable[Area], cases: int, seed: int) -> list[Case]:
-    """Area and seed of every case: seeds from `seed` on in every area, as many as its share, areas interleaved."""
+    """Area and seed of every case: seeds from `seed` on in every area, as many as its share, areas
+    interleaved.
+    """
     areas = list(areas)
     total = sum(area.SHARE for area in areas)
     placed = []
@@ -136,11 +144,14 @@ def schedule(areas: Iterable[Area], cases: int, seed: int) -> list[Case]:
     return [(area, number) for _, area, number in sorted(placed)]
 
 
-def run(areas: Mapping[str, Area], cases: Iterable[Case], limits: Limits, jobs: int = 1, batch: int = 1) -> Iterator[Failure | None]:
-    """Run cases, `jobs` children at a time with `batch` cases in each; a failure, or None for a case without a problem, as they end.
+def run(
+    areas: Mapping[str, Area], cases: Iterable[Case], limits: Limits, jobs: int = 1, batch: int = 1
+) -> Iterator[Failure | None]:
+    """Run cases, `jobs` children at a time with `batch` cases in each; a failure, or None for a case without
+    a problem, as they end.
 
-    A case of a longer batch that shows a problem is run again in a child of its own, and that result counts. If it shows nothing alone,
-    the failure names the cases that ran before it.
+    A case of a longer batch that shows a problem is run again in a child of its own, and that result counts.
+    If it shows nothing alone, the failure names the cases that ran before it.
     """
     with threadpool_limits(1):  # a thread pool of the parent would not work in a child
         states = {name: area.prepare() for name, area in areas.items()}
@@ -181,7 +192,9 @@ def run(areas: Mapping[str, Area], cases: Iterable[Case], limits: Limits, jobs: 
         shutil.rmtree(root, ignore_errors=True)
 
 
-def _failed(child: _Child, i: int, problems: list[Problem], output: str, waiting: list[Any]) -> Iterator[Failure]:
+def _failed(
+    child: _Child, i: int, problems: list[Problem], output: str, waiting: list[Any]
+) -> Iterator[Failure]:
     """The failure of a case that was alone in its child; others are run again alone."""
     failure = Failure(child.cases[i], problems, output, tuple(child.cases[:i]))
     if i == 0:
@@ -191,7 +204,12 @@ def _failed(child: _Child, i: int, problems: list[Problem], output: str, waiting
 
 
 def _start(
-    areas: Mapping[str, Area], states: Mapping[str, Any], cases: list[Case], earlier: Failure | None, folder: Path, limits: Limits
+    areas: Mapping[str, Area],
+    states: Mapping[str, Any],
+    cases: list[Case],
+    earlier: Failure | None,
+    folder: Path,
+    limits: Limits,
 ) -> _Child:
     folder.mkdir()
     sys.stdout.flush()
@@ -206,7 +224,12 @@ def _start(
 
 
 def _child(
-    areas: Mapping[str, Area], states: Mapping[str, Any], cases: list[Case], folder: Path, pipe: int, limits: Limits
+    areas: Mapping[str, Area],
+    states: Mapping[str, Any],
+    cases: list[Case],
+    folder: Path,
+    pipe: int,
+    limits: Limits,
 ) -> None:
     """Run cases and write their problems to the pipe; never returns."""
     code = 1
@@ -234,7 +257,13 @@ def _child(
                 problems.append(Problem("memory", "the case", f"{grown / 2**20:.0f} MiB"))
             written = (folder / "output").read_bytes()
             if SANITIZED and b"runtime error:" in written:  # UBSan reports and continues
-                problems.append(Problem("crash", "the case", written.partition(b"runtime error:")[2].decode(errors="replace")[:300]))
+                problems.append(
+                    Problem(
+                        "crash",
+                        "the case",
+                        written.partition(b"runtime error:")[2].decode(errors="replace")[:300],
+                    )
+                )
             shutil.rmtree(own, ignore_errors=True)
             sys.stdout.flush()
             answer = pickle.dumps(problems)
@@ -257,11 +286,20 @@ def _ready(running: Mapping[int, _Child]) -> list[_Child]:
 
 
 def report(failure: Failure, whole: bool) -> str:
-    """The lines of one failure: its reproduction, a line for every problem, what a child wrote that crashed (`whole`: any)."""
-    lines = [failure.reproduction, *(f"    {each.kind}: {each.what}: {each.detail}" for each in failure.problems)]
+    """The lines of one failure: its reproduction, a line for every problem, what a child wrote that crashed
+    (`whole`: any).
+    """
+    lines = [
+        failure.reproduction,
+        *(f"    {each.kind}: {each.what}: {each.detail}" for each in failure.problems),
+    ]
     if whole or any(each.kind in ("crash", "hang") for each in failure.problems):
         written = failure.output.splitlines()
-        reports = [i for i, line in enumerate(written) if "ERROR: AddressSanitizer" in line or "runtime error:" in line]
+        reports = [
+            i
+            for i, line in enumerate(written)
+            if "ERROR: AddressSanitizer" in line or "runtime error:" in line
+        ]
         shown = written[reports[0] :][:40] if reports else written[-40:]
         lines += [f"    | {line}" for line in shown if "xtension modules: " not in line]
     return "\n".join(lines)
@@ -273,7 +311,9 @@ def summary(failures: Iterable[Failure], cases: Mapping[str, int], seconds: floa
     kinds = Counter(kind for failure in failures for kind in {each.kind for each in failure.problems})
     same: dict[tuple[str, str, str], list[Failure]] = {}
     for failure in failures:
-        for key in dict.fromkeys((each.kind, each.what, each.detail.partition(": ")[0]) for each in failure.problems):
+        for key in dict.fromkeys(
+            (each.kind, each.what, each.detail.partition(": ")[0]) for each in failure.problems
+        ):
             same.setdefault(key, []).append(failure)
     lines = []
     for (kind, what, detail), where in sorted(same.items(), key=lambda item: -len(item[1])):

@@ -1,4 +1,6 @@
-"""Seeded random tables: numbers of every scale, categories, missing values, data frames of every library, and what is not a table."""
+"""Seeded random tables: numbers of every scale, categories, missing values, data frames of every library, and
+what is not a table.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,22 @@ import numpy as np
 import pandas as pd
 
 SCALES = (1e-300, 1e-160, 1e-30, 1e-3, 1e3, 1e6, 1e18, 1e100, 1e160, 1e300)
-_TEXTS = ["", "a", "b", "yes", "no", "NA", "é", "very long " * 30, "0", "1.5", " a", "=1+1", "\x1b[1m", "\U0001f600"]
+_TEXTS = [
+    "",
+    "a",
+    "b",
+    "yes",
+    "no",
+    "NA",
+    "é",
+    "very long " * 30,
+    "0",
+    "1.5",
+    " a",
+    "=1+1",
+    "\x1b[1m",
+    "\U0001f600",
+]
 _LEVELS = np.array(_TEXTS, dtype=object)
 
 
@@ -21,7 +38,11 @@ class Table(NamedTuple):
 
 def shape(rng: np.random.Generator) -> tuple[int, int]:
     """Rows and columns: few as a rule, none at times, thousands rarely."""
-    n = int(rng.choice([0, 1, 2, 3], p=[0.1, 0.3, 0.3, 0.3])) if rng.random() < 0.08 else int(rng.integers(4, 60))
+    n = (
+        int(rng.choice([0, 1, 2, 3], p=[0.1, 0.3, 0.3, 0.3]))
+        if rng.random() < 0.08
+        else int(rng.integers(4, 60))
+    )
     if rng.random() < 0.03:
         n = int(rng.integers(60, 200)) if rng.random() < 0.7 else int(rng.integers(500, 3000))
     if n >= 500 and rng.random() < 0.5:
@@ -45,7 +66,9 @@ def numbers(rng: np.random.Generator, n: int, d: int) -> np.ndarray[Any, Any]:
 
 
 def overlapping(rng: np.random.Generator, n: int, d: int) -> np.ndarray[Any, Any]:
-    """(n, d) rows of clusters that overlap, of different sizes and spreads: many partitions are nearly as good."""
+    """(n, d) rows of clusters that overlap, of different sizes and spreads: many partitions are nearly as
+    good.
+    """
     K = int(rng.integers(2, 50))
     labels = rng.choice(K, n, p=rng.dirichlet(np.full(K, rng.choice([1.0, 3.0]))))
     centres = rng.normal(size=(K, d)) * rng.choice([0.7, 1.0, 1.5])
@@ -111,12 +134,16 @@ def column(rng: np.random.Generator, n: int) -> Any:
     if kind == 12:
         return pd.Series(text).astype("string").mask(pd.Series(missing, dtype=bool))
     cells = np.empty(n, dtype=object)
-    cells[:] = [(1, 2.5, "a", None, True, (1, 2), float("nan"), 10**30, b"x", float("inf"))[i] for i in rng.integers(0, 10, n)]
+    cells[:] = [
+        (1, 2.5, "a", None, True, (1, 2), float("nan"), 10**30, b"x", float("inf"))[i]
+        for i in rng.integers(0, 10, n)
+    ]
     return cells
 
 
 def table(rng: np.random.Generator, mixed: float = 0.3) -> Table:
-    """A table: mostly numbers of an ordinary range, at times extreme, mixed, of another container, or not a table.
+    """A table: mostly numbers of an ordinary range, at times extreme, mixed, of another container, or not a
+    table.
 
     Parameters
     ----------
@@ -134,7 +161,9 @@ def table(rng: np.random.Generator, mixed: float = 0.3) -> Table:
     if rng.random() < 0.25:
         X, name = of_any_scale(rng, X), "any scale"
     if rng.random() < 0.1 and X.size:
-        X.flat[rng.integers(0, X.size, rng.integers(1, 4))] = rng.choice([np.nan, np.inf, -np.inf], p=[0.6, 0.2, 0.2])
+        X.flat[rng.integers(0, X.size, rng.integers(1, 4))] = rng.choice(
+            [np.nan, np.inf, -np.inf], p=[0.6, 0.2, 0.2]
+        )
         name += ", not finite"
     return container(rng, X, name) if rng.random() < 0.5 else Table(X, name)
 
@@ -148,7 +177,10 @@ def container(rng: np.random.Generator, X: np.ndarray[Any, Any], name: str) -> T
         if kind == 1:
             return Table(X.astype(np.float16), f"float16 {name}")
         if kind == 2:
-            return Table(np.nan_to_num(np.clip(X, -100, 100)).astype(rng.choice(["int8", "int32", "int64", "uint8"])), "integers")
+            return Table(
+                np.nan_to_num(np.clip(X, -100, 100)).astype(rng.choice(["int8", "int32", "int64", "uint8"])),
+                "integers",
+            )
         if kind == 3:
             return Table(X > 0, "booleans")
     if kind == 4:
@@ -227,7 +259,9 @@ def not_a_table(rng: np.random.Generator, n: int, d: int) -> Table:
 
 
 def another(rng: np.random.Generator, first: Table) -> Table:
-    """A table for a fitted model: the same, some of its rows, its columns changed, other types, or a table of its own."""
+    """A table for a fitted model: the same, some of its rows, its columns changed, other types, or a table of
+    its own.
+    """
     kind = int(rng.integers(8))
     value = first.value
     if kind < 2 or not isinstance(value, np.ndarray | pd.DataFrame) or value.ndim != 2:
@@ -238,10 +272,16 @@ def another(rng: np.random.Generator, first: Table) -> Table:
         return Table(some, f"rows of {first.name}")
     if kind == 4:
         columns = rng.permutation(value.shape[1])
-        return Table(some.iloc[:, columns] if isinstance(some, pd.DataFrame) else some[:, columns], f"columns of {first.name} reordered")
+        return Table(
+            some.iloc[:, columns] if isinstance(some, pd.DataFrame) else some[:, columns],
+            f"columns of {first.name} reordered",
+        )
     if kind == 5:
         columns = np.arange(max(value.shape[1] - 1, 0))
-        return Table(some.iloc[:, columns] if isinstance(some, pd.DataFrame) else some[:, columns], f"fewer columns of {first.name}")
+        return Table(
+            some.iloc[:, columns] if isinstance(some, pd.DataFrame) else some[:, columns],
+            f"fewer columns of {first.name}",
+        )
     if kind == 6:
         return Table(some.astype(object), f"objects of {first.name}")
     return table(rng)
@@ -275,5 +315,7 @@ def weights(rng: np.random.Generator, n: int) -> Table:
         "series": pd.Series(whole),
         "objects": whole.astype(object),
     }
-    name = str(rng.choice(list(choices) if rng.random() < 0.5 else ["whole", "whole with zeros", "fractions"]))
+    name = str(
+        rng.choice(list(choices) if rng.random() < 0.5 else ["whole", "whole with zeros", "fractions"])
+    )
     return Table(choices[name], name)

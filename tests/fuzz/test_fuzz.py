@@ -21,12 +21,16 @@ CASES, SEED = int(os.environ.get("CRAFTC_FUZZ_CASES", "200")), 23
 
 def fuzz(*options):
     """Exit code and output of the program."""
-    done = subprocess.run([sys.executable, "-m", "tests.fuzz", *options], cwd=ROOT, capture_output=True, text=True, timeout=1200)
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.fuzz", *options], cwd=ROOT, capture_output=True, text=True, timeout=1200
+    )
     return done.returncode, done.stdout + done.stderr
 
 
 def test_no_problem():
-    code, output = fuzz("--cases", str(CASES), "--seed", str(SEED), "--jobs", str(min(2, os.cpu_count() or 1)))
+    code, output = fuzz(
+        "--cases", str(CASES), "--seed", str(SEED), "--jobs", str(min(2, os.cpu_count() or 1))
+    )
     assert code == 0, output
 
 
@@ -59,7 +63,9 @@ def test_a_case_of_a_batch_is_run_again_alone():
     numbers = [number for number, fault in enumerate(FAULTS) if fault.__name__ not in ("sleep", "fill")]
     code, output = fuzz(*(word for number in numbers for word in ("--case", f"faults:{number}")))
     assert code == 1
-    assert sorted(re.findall(r"^python -m tests.fuzz --case faults:(\d)$", output, re.M)) == [str(number) for number in numbers[:-1]]
+    assert sorted(re.findall(r"^python -m tests.fuzz --case faults:(\d)$", output, re.M)) == [
+        str(number) for number in numbers[:-1]
+    ]
 
 
 def test_clear_errors():

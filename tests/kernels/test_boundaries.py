@@ -1,4 +1,6 @@
-"""What kernels refuse at their boundary: numbers of threads, and labels, orders and positions outside of the arrays they refer to."""
+"""What kernels refuse at their boundary: numbers of threads, and labels, orders and positions outside of the
+arrays they refer to.
+"""
 
 import numpy as np
 import pytest
@@ -34,7 +36,22 @@ def run(penalty=0.0, cap=3, max_iter=10, n_threads=1, order=NO_ORDER):
     norms(X, norm)
     ones = np.ones(3)
     return bpmeans.Run(
-        X, None, norm, X.mean(axis=0), X @ X.mean(axis=0), ones, ones, ones, penalty, cap, False, False, False, 3, max_iter, order,
+        X,
+        None,
+        norm,
+        X.mean(axis=0),
+        X @ X.mean(axis=0),
+        ones,
+        ones,
+        ones,
+        penalty,
+        cap,
+        False,
+        False,
+        False,
+        3,
+        max_iter,
+        order,
         n_threads,
     )
 
@@ -44,7 +61,9 @@ def test_numbers_of_threads(n_threads):
     calls = (
         lambda: dpmeans.nearest(X, X[:2], labels(), np.empty(8), n_threads),
         lambda: dpmeans.accumulate(X, labels(), sums(), n_threads),
-        lambda: dpmeans.beyond(X, dpmeans.Centres(X[:2], X[0], 1.0, 1.0, False), NO_SHARES, np.empty(8, np.uint8), n_threads),
+        lambda: dpmeans.beyond(
+            X, dpmeans.Centres(X[:2], X[0], 1.0, 1.0, False), NO_SHARES, np.empty(8, np.uint8), n_threads
+        ),
         lambda: sums(n_threads=n_threads),
         lambda: run(n_threads=n_threads),
         lambda: bpmeans_rows.left_over(X, X[:2], np.zeros(8, np.uint64), np.empty(8), n_threads),
@@ -94,7 +113,14 @@ def test_weights_of_other_rows():
 
 def test_starts_of_a_restart():
     draws = np.full((3, 3), 0.5)
-    for arguments in ((3, 3, draws, 1), (0, 4, draws, 1), (0, -1, draws, 1), (0, 3, draws[:2], 1), (0, 3, draws, 4), (0, 3, draws, -1)):
+    for arguments in (
+        (3, 3, draws, 1),
+        (0, 4, draws, 1),
+        (0, -1, draws, 1),
+        (0, 3, draws[:2], 1),
+        (0, 3, draws, 4),
+        (0, 3, draws, -1),
+    ):
         with pytest.raises(ValueError, match="kernel"):
             run().greedy(*arguments)
     with pytest.raises(ValueError, match="n_features"):  # J decides how many
@@ -120,7 +146,14 @@ def test_whole_restarts():
         bpmeans.restarts(runs, bases, n_features, draws, n_trials, np.empty(2), np.empty((2, 3), np.int64))
 
     call([one])
-    wrong = ({"runs": []}, {"runs": [one, one]}, {"bases": bases + 3}, {"n_features": 4}, {"draws": draws[:1]}, {"n_trials": n_trials + 3})
+    wrong = (
+        {"runs": []},
+        {"runs": [one, one]},
+        {"bases": bases + 3},
+        {"n_features": 4},
+        {"draws": draws[:1]},
+        {"n_trials": n_trials + 3},
+    )
     for arguments in wrong:
         with pytest.raises(ValueError, match=r"kernel|n_threads"):
             call(**{"runs": [one], **arguments})
@@ -146,15 +179,38 @@ def test_loadings_of_other_columns():
     column, none = np.arange(3), np.empty(0, np.intp)
     scores, ones = np.ones((8, 2)), np.ones(3)
     right = {
-        "numeric": X, "column": column, "low": ones, "scale": ones, "fill": ones, "codes": np.empty((8, 0), np.uint8), "variable": none,
-        "first_state": none, "first": np.zeros(1, np.intp), "state_of": none, "missing_state": none, "shares": np.empty(0), "root": 1.0,
-        "scores": scores, "loadings": np.ones((3, 2)), "sums": np.zeros((5, 2)), "errors": np.zeros(1), "runs": 1, "n_threads": 1,
-    }  # fmt: skip
+        "numeric": X,
+        "column": column,
+        "low": ones,
+        "scale": ones,
+        "fill": ones,
+        "codes": np.empty((8, 0), np.uint8),
+        "variable": none,
+        "first_state": none,
+        "first": np.zeros(1, np.intp),
+        "state_of": none,
+        "missing_state": none,
+        "shares": np.empty(0),
+        "root": 1.0,
+        "scores": scores,
+        "loadings": np.ones((3, 2)),
+        "sums": np.zeros((5, 2)),
+        "errors": np.zeros(1),
+        "runs": 1,
+        "n_threads": 1,
+    }
     spectral_factor.hals(*right.values())
     wrong = {
-        "column": column + 1, "low": ones[:2], "loadings": np.ones((2, 2)), "runs": 0, "sums": np.zeros((4, 2)),
-        "first": np.ones(1, np.intp), "state_of": np.zeros(1, np.intp), "missing_state": np.zeros(1, np.intp), "shares": np.ones(1),
-    }  # fmt: skip
+        "column": column + 1,
+        "low": ones[:2],
+        "loadings": np.ones((2, 2)),
+        "runs": 0,
+        "sums": np.zeros((4, 2)),
+        "first": np.ones(1, np.intp),
+        "state_of": np.zeros(1, np.intp),
+        "missing_state": np.zeros(1, np.intp),
+        "shares": np.ones(1),
+    }
     for name, value in wrong.items():
         with pytest.raises(ValueError, match="kernel"):
             spectral_factor.hals(*(right | {name: value}).values())

@@ -30,9 +30,16 @@ def begun(X, Z, penalty, gram=False, exact=0):
     """A run that has read a start: dependent columns gone where there is a penalty, features fitted."""
     K = Z.shape[1]
     config = restarts.FitConfig(
-        penalty=penalty, n_features=0 if penalty else K, cap=64 if penalty else K, exact=exact, base="none", n_trials=1, max_iter=9,
-        n_init=1, seed=0,
-    )  # fmt: skip
+        penalty=penalty,
+        n_features=0 if penalty else K,
+        cap=64 if penalty else K,
+        exact=exact,
+        base="none",
+        n_trials=1,
+        max_iter=9,
+        n_init=1,
+        seed=0,
+    )
     run = restarts.run_for(restarts.FeatureData(X, 1), config, 1, gram=gram)
     run.start(restarts.pack(Z), K)
     return run
@@ -53,7 +60,9 @@ def test_norms_and_products(seed, dtype):
     of_rows.products(X, vectors, alone, 1)
     of_rows.products(X, vectors, shared, 3)
     np.testing.assert_array_equal(alone, shared)
-    np.testing.assert_allclose(alone, exact @ vectors, rtol=0, atol=1e-12 * float((np.abs(exact) @ np.abs(vectors)).max()))
+    np.testing.assert_allclose(
+        alone, exact @ vectors, rtol=0, atol=1e-12 * float((np.abs(exact) @ np.abs(vectors)).max())
+    )
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -83,11 +92,17 @@ def test_assign_finds_the_nearest_of_all_sums(seed, K, dtype):
     np.testing.assert_array_equal(masks[0], masks[1])
     np.testing.assert_array_equal(left[0], left[1])
     sums = ref.all_codes(K) @ A
-    costs = np.square(X).astype(float).sum(axis=1)[:, None] - 2.0 * X.astype(float) @ sums.T + np.square(sums).sum(axis=1)
+    costs = (
+        np.square(X).astype(float).sum(axis=1)[:, None]
+        - 2.0 * X.astype(float) @ sums.T
+        + np.square(sums).sum(axis=1)
+    )
     best = np.sort(costs, axis=1)
     clear = best[:, 1] > best[:, 0] + 1e-9 if K else slice(None)
     np.testing.assert_array_equal(masks[0][clear], costs.argmin(axis=1)[clear])
-    np.testing.assert_allclose(left[0], np.square(X - restarts.unpack(masks[0], K) @ A).sum(axis=1), rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(
+        left[0], np.square(X - restarts.unpack(masks[0], K) @ A).sum(axis=1), rtol=1e-9, atol=1e-12
+    )
 
 
 @pytest.mark.parametrize("K", [3, 8, 17, 64])
@@ -118,7 +133,9 @@ def test_masks_are_bits():
 
 
 def kept_by_fractions(Z):
-    """Columns that raise the rank from left to right, as in the reference but by columns of integers without common factors."""
+    """Columns that raise the rank from left to right, as in the reference but by columns of integers without
+    common factors.
+    """
     basis, kept = [], []
     rows = np.unique(Z, axis=0).astype(object)
     for k in range(Z.shape[1]):
@@ -134,7 +151,9 @@ def kept_by_fractions(Z):
 
 
 def kept_by_kernel(Z):
-    """What is left of the columns of Z as a start; the features are recognised by their columns, which differ."""
+    """What is left of the columns of Z as a start; the features are recognised by their columns, which
+    differ.
+    """
     X = np.random.default_rng(0).normal(size=(len(Z), 2))
     run = begun(X, Z, 1.0)
     return restarts.unpack(run.masks, run.n_features)
@@ -180,7 +199,9 @@ def test_independent_columns_of_dependent_tables(seed, n, K):
 
 @pytest.mark.parametrize("K", [16, 32, 36, 40, 64])
 def test_large_determinants_and_near_dependence(K):
-    """0/1 minors as large as they get (cyclic quadratic residues), and a column that one row alone makes independent."""
+    """0/1 minors as large as they get (cyclic quadratic residues), and a column that one row alone makes
+    independent.
+    """
     p = next(p for p in range(K - 1, 200) if all(p % q for q in range(2, p)) and p % 4 == 3)
     residues = {x * x % p for x in range(1, p)}
     Z = np.array([[(i - j) % p in residues for j in range(p)] for i in range(p)])[:, : min(p, K)]
@@ -211,11 +232,15 @@ def test_features_are_least_squares(seed, K, dtype):
     run, A = begun(X, Z, 1.0), ref.lstsq(Z, X.astype(np.float64))
     assert run.n_features == K
     np.testing.assert_allclose(run.features, A, rtol=0, atol=1e-10 * float(np.abs(X).max()))
-    error, some = ref.objective(X, Z, A, 0.0), np.unique(np.linspace(0, K - 1, 12).astype(int))  # a fit of NumPy for each
+    error, some = (
+        ref.objective(X, Z, A, 0.0),
+        np.unique(np.linspace(0, K - 1, 12).astype(int)),
+    )  # a fit of NumPy for each
     assert run.removal_costs()[some] == pytest.approx(
         [ref.objective(X, np.delete(Z, k, 1), ref.lstsq(np.delete(Z, k, 1), X), 0.0) - error for k in some],
-        rel=1e-8, abs=1e-10 * ref.square(X.astype(float)),
-    )  # fmt: skip
+        rel=1e-8,
+        abs=1e-10 * ref.square(X.astype(float)),
+    )
 
 
 @pytest.mark.parametrize(("n", "K"), [(3, 7), (6, 4), (20, 6), (20, 12), (60, 40)])

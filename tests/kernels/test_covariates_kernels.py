@@ -1,4 +1,6 @@
-"""The kernels of covariate clustering against NumPy and SciPy: passes over edges, Newton terms, components, flows inside clusters."""
+"""The kernels of covariate clustering against NumPy and SciPy: passes over edges, Newton terms, components,
+flows inside clusters.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,9 @@ NO_HESSIAN = np.empty((1, 1))
 
 def random_edges(rng, m, count, zero_node):
     """Edges i < j of m nodes; some lead to the zero node, m, where there is one."""
-    edge = np.array([rng.choice(m + zero_node, 2, replace=False) for _ in range(count)], np.int32).reshape(count, 2)
+    edge = np.array([rng.choice(m + zero_node, 2, replace=False) for _ in range(count)], np.int32).reshape(
+        count, 2
+    )
     return np.sort(edge, axis=1)
 
 
@@ -30,14 +34,19 @@ def incidence(edge, d):
 
 
 def random_pass(seed, q, zero_node, m=6, count=40):
-    """Vectors of m nodes, then the zeros of the zero node, and sorted edges, about half of them inside their balls."""
+    """Vectors of m nodes, then the zeros of the zero node, and sorted edges, about half of them inside their
+    balls.
+    """
     rng = np.random.default_rng(seed)
     edge = random_edges(rng, m, count, zero_node)
     edge = np.ascontiguousarray(edge[np.lexsort((edge[:, 1], edge[:, 0]))])
     return SimpleNamespace(
-        b=np.concatenate([rng.normal(size=(m, q)), np.zeros((1, q))]), edge=edge, radius=rng.uniform(0.2, 2.0, count) * np.sqrt(q),
-        step=rng.uniform(0.1, 1.0, count), lam=0.3 * rng.normal(size=(count, q)),
-    )  # fmt: skip
+        b=np.concatenate([rng.normal(size=(m, q)), np.zeros((1, q))]),
+        edge=edge,
+        radius=rng.uniform(0.2, 2.0, count) * np.sqrt(q),
+        step=rng.uniform(0.1, 1.0, count),
+        lam=0.3 * rng.normal(size=(count, q)),
+    )
 
 
 def one_pass(t, relax=1.0, blocks=1, n_threads=1):
@@ -77,7 +86,9 @@ def test_a_pass_equals_numpy(seed, q, relax, zero_node):
 @pytest.mark.parametrize("q", [1, 3, 4, 5])
 @pytest.mark.parametrize("many", [31, 32, 33, 64, 100])
 def test_long_rows_of_one_node(many, q, relax):
-    """Edges of one first node go side by side, so many at a time: here the first node has `many` and its neighbour the rest."""
+    """Edges of one first node go side by side, so many at a time: here the first node has `many` and its
+    neighbour the rest.
+    """
     m = many + 1
     t = random_pass(many, q, True, m, 2 * many)
     t.edge = np.array([*((0, j) for j in range(1, m)), *((1, j) for j in range(2, m + 1))], np.int32)
@@ -157,9 +168,14 @@ def random_terms(seed, q, zero_node):
     m, count = int(rng.integers(2, 7)), int(rng.integers(1, 15))
     lam = rng.normal(size=(count, q))
     return SimpleNamespace(
-        m=m, q=q, theta=rng.normal(size=(m, q)), edge=random_edges(rng, m, count, zero_node),
-        radius=rng.uniform(0.2, 4.0, count), sigma=rng.uniform(0.1, 2.0, count), lam=lam,
-    )  # fmt: skip
+        m=m,
+        q=q,
+        theta=rng.normal(size=(m, q)),
+        edge=random_edges(rng, m, count, zero_node),
+        radius=rng.uniform(0.2, 4.0, count),
+        sigma=rng.uniform(0.1, 2.0, count),
+        lam=lam,
+    )
 
 
 def terms(t, theta, hessian=NO_HESSIAN, extra=0):
@@ -232,7 +248,9 @@ def test_an_edge_without_radius_is_fused_only_at_nought():
     edge, sigma, lam = np.array([[0, 1]], np.int32), np.ones(1), np.zeros((1, 2))
     for theta, flag in ((np.ones((2, 2)), 1), (np.eye(2), 0)):
         new, fused, gradient = np.ones((1, 2)), np.zeros(1, np.uint8), np.zeros((2, 2))
-        assert kernel.newton_terms(theta, edge, np.zeros(1), sigma, lam, new, fused, gradient, NO_HESSIAN) == 0.0
+        assert (
+            kernel.newton_terms(theta, edge, np.zeros(1), sigma, lam, new, fused, gradient, NO_HESSIAN) == 0.0
+        )
         assert fused[0] == flag
         assert not new.any()
         assert not gradient.any()
@@ -241,7 +259,9 @@ def test_an_edge_without_radius_is_fused_only_at_nought():
 def test_too_many_classes():
     theta, edge, one, lam = np.zeros((2, 65)), np.array([[0, 1]], np.int32), np.ones(1), np.zeros((1, 65))
     with pytest.raises(ValueError, match="at most 64 numbers per node, got 65"):
-        kernel.newton_terms(theta, edge, one, one, lam, lam.copy(), np.zeros(1, np.uint8), theta.copy(), NO_HESSIAN)
+        kernel.newton_terms(
+            theta, edge, one, one, lam, lam.copy(), np.zeros(1, np.uint8), theta.copy(), NO_HESSIAN
+        )
 
 
 # ---- components ----
@@ -280,7 +300,9 @@ def test_components_of_nothing_and_of_a_long_chain():
 
 
 def flows(load, edge, radius, clusters=None, least=1e-16, passes=4000, lam=None, aggregates=()):
-    """Call the kernel; `clusters` are the nodes of each, one cluster of all nodes if not given; edges must be in their order."""
+    """Call the kernel; `clusters` are the nodes of each, one cluster of all nodes if not given; edges must be
+    in their order.
+    """
     d, q = load.shape
     count = len(edge)
     clusters = [list(range(d))] if clusters is None else clusters
@@ -288,15 +310,29 @@ def flows(load, edge, radius, clusters=None, least=1e-16, passes=4000, lam=None,
     own = np.array([owner.get(i, owner.get(j)) for i, j in edge], int)
     assert (np.diff(own) >= 0).all()
     out = SimpleNamespace(
-        lam=np.zeros((count, q)) if lam is None else lam.copy(), saturated=np.zeros(count, np.uint8), residual=np.full((d + 1, q), 7.0),
+        lam=np.zeros((count, q)) if lam is None else lam.copy(),
+        saturated=np.zeros(count, np.uint8),
+        residual=np.full((d + 1, q), 7.0),
         status=np.full(len(clusters), -1, np.int32),
-    )  # fmt: skip
+    )
     kernel.flows(
-        load, edge, radius, np.searchsorted(own, np.arange(len(clusters) + 1)).astype(np.intp),
-        np.concatenate(clusters).astype(np.int32), np.cumsum([0, *map(len, clusters)]).astype(np.intp),
-        np.full(len(clusters), least), passes, out.lam, out.saturated, out.residual, out.status,
-        np.empty((2, count, q)), np.empty(count), np.empty(d + 1), *aggregates,
-    )  # fmt: skip
+        load,
+        edge,
+        radius,
+        np.searchsorted(own, np.arange(len(clusters) + 1)).astype(np.intp),
+        np.concatenate(clusters).astype(np.int32),
+        np.cumsum([0, *map(len, clusters)]).astype(np.intp),
+        np.full(len(clusters), least),
+        passes,
+        out.lam,
+        out.saturated,
+        out.residual,
+        out.status,
+        np.empty((2, count, q)),
+        np.empty(count),
+        np.empty(d + 1),
+        *aggregates,
+    )
     assert (np.linalg.norm(out.lam, axis=1) <= radius * (1 + 1e-12)).all()
     return out
 
@@ -431,7 +467,11 @@ def whole_blocks(d, edge, radius, size):
     step = radius / np.append(capacity, 0.0)[edge].sum(axis=1)
     member = (label[:, None] == np.arange(n)).astype(float)
     laplacian = member.T @ (D.T * step) @ D @ member
-    return label, np.array([n], np.intp), np.linalg.inv(laplacian + (0.0 if (edge == d).any() else 1.0 / n)).ravel()
+    return (
+        label,
+        np.array([n], np.intp),
+        np.linalg.inv(laplacian + (0.0 if (edge == d).any() else 1.0 / n)).ravel(),
+    )
 
 
 @pytest.mark.parametrize("zero_node", [False, True])
@@ -449,7 +489,9 @@ def test_aggregates_find_what_plain_steps_find(seed, q, zero_node):
         load = -scale * D.T @ hidden
         plain = flows(load, edge, radius, least=1e-12)
         potential = np.full((d + 1, q), 5.0)
-        found = flows(load, edge, radius, least=1e-12, aggregates=(*whole_blocks(d, edge, radius, 3), potential))
+        found = flows(
+            load, edge, radius, least=1e-12, aggregates=(*whole_blocks(d, edge, radius, 3), potential)
+        )
         assert plain.status.tolist() == found.status.tolist() == [status]
         np.testing.assert_allclose(found.residual[:d], load + D.T @ found.lam, rtol=0, atol=1e-12 * scale)
         assert not potential[d].any()
@@ -482,7 +524,9 @@ def test_a_step_of_the_flows_equals_numpy(q):
     moved = lam - step[:, None] * (D @ (load + D.T @ lam))
     norm = np.linalg.norm(moved, axis=1)
     found = flows(load, edge, radius, least=-1.0, passes=1, lam=lam)
-    np.testing.assert_allclose(found.lam, moved * np.minimum(1.0, radius / norm)[:, None], rtol=1e-12, atol=1e-13)
+    np.testing.assert_allclose(
+        found.lam, moved * np.minimum(1.0, radius / norm)[:, None], rtol=1e-12, atol=1e-13
+    )
     np.testing.assert_array_equal(found.saturated, norm > radius)
 
 

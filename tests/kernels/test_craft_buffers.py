@@ -21,7 +21,9 @@ N_GUARDS = 512  # more than the 172 doubles by which the tables once were too sh
 
 
 def guarded(size, dtype=np.float64):
-    """An array of exactly `size` items that starts a cache line, and the whole block it lies in, full of guard values."""
+    """An array of exactly `size` items that starts a cache line, and the whole block it lies in, full of
+    guard values.
+    """
     block = np.full(size + 2 * N_GUARDS, GUARD if dtype == np.float64 else 77, dtype)
     first = N_GUARDS - (block.ctypes.data // block.itemsize + N_GUARDS) % (64 // block.itemsize)
     return block[first : first + size], block
@@ -35,7 +37,9 @@ def untouched(part, block):
 
 
 def one_pass(capacity, short=0, n_threads=1, K=None, **shape):
-    """Passes over `capacity` clusters in buffers of exactly the sizes asked for, less `short` doubles; whether the guards survive."""
+    """Passes over `capacity` clusters in buffers of exactly the sizes asked for, less `short` doubles;
+    whether the guards survive.
+    """
     table = random_table(capacity, n=4 * capacity + 5, missing=0.0, **shape)
     K = capacity if K is None else K
     labels = (np.arange(len(table)) % K).astype(np.int32)
@@ -53,18 +57,36 @@ def one_pass(capacity, short=0, n_threads=1, K=None, **shape):
     }
     part = {name: pair[0] for name, pair in buffers.items()}
     kernel.passes(
-        table.numeric, table.codes, np.empty(0, np.int64), np.empty(0, np.int32), labels, groups, K, pricing,
-        price_kernel.SELECTIONS["priced"], False, 3, 0.0, part["slab"], part["scratch"].reshape(n_threads, -1),
-        np.zeros((n_threads if n_threads > 1 else 0, capacity, grid.width), np.int64), part["work"].reshape(capacity, -1),
-        part["mask"].reshape(capacity, -1), part["cost"], part["path"], n_threads,
-    )  # fmt: skip
+        table.numeric,
+        table.codes,
+        np.empty(0, np.int64),
+        np.empty(0, np.int32),
+        labels,
+        groups,
+        K,
+        pricing,
+        price_kernel.SELECTIONS["priced"],
+        False,
+        3,
+        0.0,
+        part["slab"],
+        part["scratch"].reshape(n_threads, -1),
+        np.zeros((n_threads if n_threads > 1 else 0, capacity, grid.width), np.int64),
+        part["work"].reshape(capacity, -1),
+        part["mask"].reshape(capacity, -1),
+        part["cost"],
+        part["path"],
+        n_threads,
+    )
     assert labels.min() >= 0
     assert labels.max() < K
     return all(untouched(*pair) for pair in buffers.values())
 
 
 @pytest.mark.parametrize("n_threads", [1, 3])
-@pytest.mark.parametrize("shape", [{"p": 3, "q": 3}, {"p": 6, "q": 0}, {"p": 0, "q": 4}, {"p": 70, "q": 1}], ids=str)
+@pytest.mark.parametrize(
+    "shape", [{"p": 3, "q": 3}, {"p": 6, "q": 0}, {"p": 0, "q": 4}, {"p": 70, "q": 1}], ids=str
+)
 @pytest.mark.parametrize("capacity", [1, 2, 8, 9, 17, 20, 97, 100])
 def test_passes_stay_inside_their_buffers(capacity, shape, n_threads):
     assert one_pass(capacity, n_threads=n_threads, **shape)
@@ -90,15 +112,37 @@ def test_rows_without_a_finite_cost_keep_their_cluster(n_clusters, cost):
     square, linear, offset = np.zeros((3, 2, lanes))
     columns = np.arange(2, dtype=np.intp), np.empty(0, np.intp)
     tables = craft_kernel.CostTables(
-        n_clusters, grid, np.zeros(2), np.ones(2), base, constant, square, linear, offset, np.zeros((0, lanes)), *columns
+        n_clusters,
+        grid,
+        np.zeros(2),
+        np.ones(2),
+        base,
+        constant,
+        square,
+        linear,
+        offset,
+        np.zeros((0, lanes)),
+        *columns,
     )
     before = (np.arange(19) % n_clusters).astype(np.int32)
     for start, expected in ((before, before), (np.full(19, -1, np.int32), np.zeros(19, np.int32))):
         labels = start.copy()
-        groups, partial = np.zeros((n_clusters, grid.width), np.int64), np.zeros((1, n_clusters, grid.width), np.int64)
+        groups, partial = (
+            np.zeros((n_clusters, grid.width), np.int64),
+            np.zeros((1, n_clusters, grid.width), np.int64),
+        )
         scratch = np.empty((1, craft_kernel.scratch_size(tables)))
         craft_kernel.assign(
-            table.numeric, table.codes, np.empty(0, np.int64), tables, labels, np.empty(0), scratch, partial, groups, 1
+            table.numeric,
+            table.codes,
+            np.empty(0, np.int64),
+            tables,
+            labels,
+            np.empty(0),
+            scratch,
+            partial,
+            groups,
+            1,
         )
         np.testing.assert_array_equal(labels, expected)
 
@@ -134,6 +178,23 @@ def test_strided_arrays_are_refused_where_only_a_pointer_is_kept():
     index, none = np.empty(0, np.intp), np.empty(0)
     with pytest.raises(ValueError, match="contiguous"):
         factor_kernel.hals(
-            numeric, np.arange(2), one, one, one, codes, index, index, np.zeros(1, np.intp), index, index, none, 1.0, np.ones((5, 2)),
-            np.ones((2, 2)), np.zeros((4, 2)), np.zeros(1), 1, 1,
-        )  # fmt: skip
+            numeric,
+            np.arange(2),
+            one,
+            one,
+            one,
+            codes,
+            index,
+            index,
+            np.zeros(1, np.intp),
+            index,
+            index,
+            none,
+            1.0,
+            np.ones((5, 2)),
+            np.ones((2, 2)),
+            np.zeros((4, 2)),
+            np.zeros(1),
+            1,
+            1,
+        )

@@ -1,4 +1,6 @@
-"""Kernels of covariances inside clusters: exact sums, choice of blocks, costs of rows, and buffers of exactly the sizes they ask for."""
+"""Kernels of covariances inside clusters: exact sums, choice of blocks, costs of rows, and buffers of exactly
+the sizes they ask for.
+"""
 
 from __future__ import annotations
 
@@ -33,8 +35,16 @@ def test_cross_products_are_exact(dtype, weighted, n_threads):
     cross = np.zeros((2, cross_kernel.cross_width(2)), np.int64)
     partial = np.zeros((n_threads, *cross.shape), np.int64)
     cross_kernel.cross_products(
-        table.numeric, weight, labels, grid, columns, partial, cross, np.zeros((n_threads, 2), np.int64), n_threads
-    )  # fmt: skip
+        table.numeric,
+        weight,
+        labels,
+        grid,
+        columns,
+        partial,
+        cross,
+        np.zeros((n_threads, 2), np.int64),
+        n_threads,
+    )
     q = [[round((float(x) - grid.centre[d]) * grid.scale[d]) for x in table.numeric[:, d]] for d in columns]
     w = weight.tolist() if weighted else [1] * 1100
     for k in range(2):
@@ -52,15 +62,25 @@ def test_deviations_of_unions_are_those_of_their_rows():
     first, second = np.array([0, 0, 1, 2]), np.array([1, 2, 2, -1])
     out = np.empty((4, 3, 3))
     cross_kernel.deviations(
-        clusters.moments.groups, held.cross.sums, grid, held.cross.columns, np.ones(3), 1.0, first, second, out
-    )  # fmt: skip
+        clusters.moments.groups,
+        held.cross.sums,
+        grid,
+        held.cross.columns,
+        np.ones(3),
+        1.0,
+        first,
+        second,
+        out,
+    )
     for i, (a, b) in enumerate(zip(first, second, strict=True)):
         rows = table.numeric[(labels == a) | (labels == b)]
         q = [[round((float(x) - grid.centre[d]) * grid.scale[d]) for x in rows[:, d]] for d in range(3)]
         n = len(rows)
         for c in range(3):
             for d in range(3):
-                exact = sum(x * y for x, y in zip(q[c], q[d], strict=True)) - Fraction(sum(q[c]) * sum(q[d]), n)
+                exact = sum(x * y for x, y in zip(q[c], q[d], strict=True)) - Fraction(
+                    sum(q[c]) * sum(q[d]), n
+                )
                 size = np.sqrt(out[i, c, c] * out[i, d, d])
                 assert abs(out[i, c, d] - float(exact)) <= 1e-12 * size
 
@@ -70,9 +90,19 @@ def choose(deviation, weight, selected, rise, code, h, full=False, short=0):
     work, block_of_work = guarded(kernel.choice_work_size(P) - short)
     out = [guarded(P, np.uint8), guarded(P, np.uint8), guarded(1)]
     kernel.choose_blocks(
-        deviation[None], np.array([weight]), selected[None], rise[None], code[None], h, full, work[None], out[0][0][None],
-        out[1][0][None], out[2][0], 1,
-    )  # fmt: skip
+        deviation[None],
+        np.array([weight]),
+        selected[None],
+        rise[None],
+        code[None],
+        h,
+        full,
+        work[None],
+        out[0][0][None],
+        out[1][0][None],
+        out[2][0],
+        1,
+    )
     assert untouched(work, block_of_work)
     assert all(untouched(*pair) for pair in out)
     return out[1][0].astype(bool), float(out[2][0][0]), out[0][0].astype(bool)
@@ -91,7 +121,10 @@ def test_no_single_column_can_leave(P, seed):
     def saving(columns):
         C = (deviation + np.eye(P))[np.ix_(columns, columns)] / 81
         added = [d for d in columns if not selected[d]]
-        value = 40.5 * (np.log(np.diag(C)).sum() - np.linalg.slogdet(C)[1]) - len(columns) * (len(columns) - 1) / 2 * h
+        value = (
+            40.5 * (np.log(np.diag(C)).sum() - np.linalg.slogdet(C)[1])
+            - len(columns) * (len(columns) - 1) / 2 * h
+        )
         return value - rise[added].sum() - code[len(added)]
 
     block, value, repeated = choose(deviation, 80.0, selected, rise, code, h)
@@ -115,7 +148,9 @@ def test_columns_that_repeat_others():
     A = rng.normal(size=(50, 3))
     A = np.column_stack([A[:, 0], 3 * A[:, 0], A[:, 1], A[:, 0] - A[:, 1], A[:, 2], np.zeros(50)])
     A -= A.mean(axis=0)
-    block, value, repeated = choose(A.T @ A, 50.0, np.ones(6, np.uint8), np.zeros(6), np.zeros(7), 0.0, full=True)
+    block, value, repeated = choose(
+        A.T @ A, 50.0, np.ones(6, np.uint8), np.zeros(6), np.zeros(7), 0.0, full=True
+    )
     assert repeated.tolist() == [False, True, False, True, False, True]
     assert block.tolist() == [True, False, True, False, True, False]
     assert np.isfinite(value)
@@ -125,7 +160,9 @@ def test_columns_that_repeat_others():
 @pytest.mark.parametrize("K", [1, 7, 9])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_the_scratch_is_what_the_costs_write(p, K, dtype):
-    """Guard words around scratch, labels and costs survive, with complete rows and with rows of missing cells."""
+    """Guard words around scratch, labels and costs survive, with complete rows and with rows of missing
+    cells.
+    """
     rng = np.random.default_rng(0)
     X, _ = slanted(0, n=40 * K + 3, K=K, p=p, q=1, noise=0)
     table = table_of(X.astype(dtype), 1)
@@ -157,27 +194,50 @@ def test_short_buffers_are_refused():
     with pytest.raises(ValueError, match="scratch"):
         kernel.costs(table.numeric, table.codes, tables, blocks, short, np.empty((60, 2)))
     with pytest.raises(ValueError, match="scratch"):
-        kernel.assign(table.numeric, table.codes, NO_WEIGHT, tables, blocks, labels.astype(np.int32), short, 1)
+        kernel.assign(
+            table.numeric, table.codes, NO_WEIGHT, tables, blocks, labels.astype(np.int32), short, 1
+        )
     with pytest.raises(ValueError, match="buffers"):
         choose(np.eye(3), 5.0, np.ones(3, np.uint8), np.zeros(3), np.zeros(4), 1.0, short=1)
     with pytest.raises(ValueError, match="buffers"):
         cross_kernel.cross_products(
-            table.numeric, NO_WEIGHT, labels.astype(np.int32), clusters.moments.grid, np.arange(4), np.zeros((1, 2, 20), np.int64),
-            np.zeros((2, 20), np.int64), np.zeros((1, 3), np.int64), 1,
-        )  # fmt: skip
+            table.numeric,
+            NO_WEIGHT,
+            labels.astype(np.int32),
+            clusters.moments.grid,
+            np.arange(4),
+            np.zeros((1, 2, 20), np.int64),
+            np.zeros((2, 20), np.int64),
+            np.zeros((1, 3), np.int64),
+            1,
+        )
 
 
 def test_a_block_needs_a_positive_definite_matrix():
     with pytest.raises(ValueError, match="cluster 3 is not positive definite"):
         kernel.Blocks(
-            np.arange(2), np.zeros(2), np.ones(2), np.zeros(2), np.ones(2), np.array([3]), np.ones((1, 2), np.uint8), np.zeros((1, 2)),
+            np.arange(2),
+            np.zeros(2),
+            np.ones(2),
+            np.zeros(2),
+            np.ones(2),
+            np.array([3]),
+            np.ones((1, 2), np.uint8),
+            np.zeros((1, 2)),
             np.ones((1, 2, 2)),
-        )  # fmt: skip
+        )
     with pytest.raises(ValueError, match="one row of every array"):
         kernel.Blocks(
-            np.arange(2), np.zeros(2), np.ones(2), np.zeros(2), np.ones(2), np.array([3]), np.ones((1, 1), np.uint8), np.zeros((1, 2)),
+            np.arange(2),
+            np.zeros(2),
+            np.ones(2),
+            np.zeros(2),
+            np.ones(2),
+            np.array([3]),
+            np.ones((1, 1), np.uint8),
+            np.zeros((1, 2)),
             np.ones((1, 2, 2)),
-        )  # fmt: skip
+        )
 
 
 def test_a_background_with_its_own_mean_and_variance():
@@ -192,5 +252,7 @@ def test_a_background_with_its_own_mean_and_variance():
     change = (0.5 * z**2 - 0.5 * precision * (z - shift) ** 2 + 0.5 * np.log(precision)).sum(axis=1)
     np.testing.assert_allclose(clusters.row_costs(table), plain + change[:, None], rtol=1e-10, atol=1e-10)
     np.testing.assert_allclose(
-        held.conditional_costs(z, 0).sum(axis=1) - np.log(clusters.moments.sizes[0] / 60), clusters.row_costs(table)[:, 0], rtol=1e-10
+        held.conditional_costs(z, 0).sum(axis=1) - np.log(clusters.moments.sizes[0] / 60),
+        clusters.row_costs(table)[:, 0],
+        rtol=1e-10,
     )

@@ -1,4 +1,6 @@
-"""Masks and prices under the pooled background (src/craft_pooled.pyx, src/craft_masks.pyx), against the reference and the exact optimum."""
+"""Masks and prices under the pooled background (src/craft_pooled.pyx, src/craft_masks.pyx), against the
+reference and the exact optimum.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,9 @@ POOLED = ModelSpec(selection="priced", price=None, background="pooled")
 
 def moments_of(table, labels, weight=NO_WEIGHT):
     labels = labels.astype(np.int32)
-    return Moments.of_partition(integer_grid(table, weight), 1.0, table, weight, labels, int(labels.max()) + 1)
+    return Moments.of_partition(
+        integer_grid(table, weight), 1.0, table, weight, labels, int(labels.max()) + 1
+    )
 
 
 def clusters_of(table, labels, weight=NO_WEIGHT):
@@ -34,7 +38,9 @@ def clusters_of(table, labels, weight=NO_WEIGHT):
 
 
 def problem_of(table, labels):
-    return partition((table.numeric.astype(float), table.codes.astype(int), [int(n) for n in table.n_levels]), labels)
+    return partition(
+        (table.numeric.astype(float), table.codes.astype(int), [int(n) for n in table.n_levels]), labels
+    )
 
 
 def random_partition(seed, K, **shape):
@@ -58,7 +64,9 @@ def test_masks_and_objective_are_the_optimum(seed):
 
 @pytest.mark.slow_except(10)
 @pytest.mark.parametrize("seed", range(12))
-@pytest.mark.parametrize("K", [6, 13, 70])  # up to 12 clusters change one by one; a word has one bit for each of 64
+@pytest.mark.parametrize(
+    "K", [6, 13, 70]
+)  # up to 12 clusters change one by one; a word has one bit for each of 64
 def test_masks_of_many_clusters_cost_no_more_than_those_of_the_rule(seed, K):
     table, labels = random_partition(seed, K, n=40 + 4 * K, p=2 + seed % 2, q=seed % 3)
     clusters = clusters_of(table, labels)
@@ -97,7 +105,12 @@ def test_costs_of_rows(seed):
         groups = [column.sums[k] for k in np.flatnonzero(mask[:, column.d])]
         rest = column.sums[~mask[:, column.d]]
         groups += [rest.sum(axis=0)] if len(rest) else []
-        prior += sum(pooled.penalty(t, column.d, pooled.fit(t, column.d, group)) + column.price for group in groups) - column.price
+        prior += (
+            sum(
+                pooled.penalty(t, column.d, pooled.fit(t, column.d, group)) + column.price for group in groups
+            )
+            - column.price
+        )
     code = len(mask) * automatic.unit_price(t.N) + pooled.naming(t)[mask.sum(axis=1)].sum()
     assert charged == pytest.approx(prior + code, rel=1e-6, abs=1e-6)
 
@@ -145,12 +158,21 @@ def test_efforts_never_raise_the_objective(seed):
     moments = moments_of(table, labels)
     background = Background(moments_of(table, np.zeros(len(labels))))
     pricing = pricing_of(background, POOLED, room=moments.n_clusters)
-    mask = np.random.default_rng(seed).integers(0, 2, (moments.n_clusters, background.usable.size)).astype(np.uint8)
+    mask = (
+        np.random.default_rng(seed)
+        .integers(0, 2, (moments.n_clusters, background.usable.size))
+        .astype(np.uint8)
+    )
     mask *= background.usable
-    work, cost = np.empty((moments.n_clusters, price_kernel.parts_size(pricing))), np.empty(moments.n_clusters)
+    work, cost = (
+        np.empty((moments.n_clusters, price_kernel.parts_size(pricing))),
+        np.empty(moments.n_clusters),
+    )
     last = np.inf
     for effort in ("keep", "continue", "anew", "thorough", "keep"):
-        J = pooled_kernel.price_partition(moments.groups, pricing, pooled_kernel.EFFORTS[effort], work, mask, cost)
+        J = pooled_kernel.price_partition(
+            moments.groups, pricing, pooled_kernel.EFFORTS[effort], work, mask, cost
+        )
         assert last + 1e-8 >= J
         last = J
 
@@ -163,7 +185,9 @@ def test_a_merge_continues_from_the_better_of_two_masks(seed, K):
     moments, rng = moments_of(table, labels), np.random.default_rng(seed)
     i, j = sorted(rng.choice(moments.n_clusters, 2, replace=False))
     background = Background(moments_of(table, np.zeros(len(labels))))
-    mask = rng.integers(0, 2, (moments.n_clusters, background.usable.size)).astype(np.uint8) * background.usable
+    mask = (
+        rng.integers(0, 2, (moments.n_clusters, background.usable.size)).astype(np.uint8) * background.usable
+    )
     after = moments_of(table, np.unique(np.where(labels == j, i, labels), return_inverse=True)[1])
     pricing = pricing_of(background, POOLED, room=moments.n_clusters)
     work, cost = np.empty((after.n_clusters, price_kernel.parts_size(pricing))), np.empty(after.n_clusters)
@@ -171,9 +195,18 @@ def test_a_merge_continues_from_the_better_of_two_masks(seed, K):
     for union in (mask[i] | mask[j], mask[i] & mask[j]):
         start = np.delete(mask, j, axis=0)
         start[i] = union
-        starts.append((pooled_kernel.price_partition(after.groups, pricing, pooled_kernel.EFFORTS["keep"], work, start, cost), start))
+        starts.append(
+            (
+                pooled_kernel.price_partition(
+                    after.groups, pricing, pooled_kernel.EFFORTS["keep"], work, start, cost
+                ),
+                start,
+            )
+        )
     best = min(starts, key=lambda entry: entry[0])[1]
-    J = pooled_kernel.price_partition(after.groups, pricing, pooled_kernel.EFFORTS["continue"], work, best, cost)
+    J = pooled_kernel.price_partition(
+        after.groups, pricing, pooled_kernel.EFFORTS["continue"], work, best, cost
+    )
     expected_shared = pricing.shared.group.copy()
     which, found_J, *arrays = best_merge(moments.groups, mask, [(i, j)], pricing)
     assert (which, found_J) == (0, J)
@@ -216,7 +249,12 @@ def test_room_is_checked():
     with pytest.raises(ValueError, match="room"):
         pooled_kernel.price_partition(moments.groups, pricing, 1, work, mask, cost)
     roomy = pricing_of(Background(moments_of(table, np.zeros(len(labels)))), POOLED, room=moments.n_clusters)
-    for buffers in ((work[1:], mask, cost), (work, mask[1:], cost), (work, mask, cost[1:]), (work[:, 1:].copy(), mask, cost)):
+    for buffers in (
+        (work[1:], mask, cost),
+        (work, mask[1:], cost),
+        (work, mask, cost[1:]),
+        (work[:, 1:].copy(), mask, cost),
+    ):
         with pytest.raises(ValueError, match="buffers do not fit"):
             pooled_kernel.price_partition(moments.groups, roomy, 1, *buffers)
     for pairs in ([(1, 1)], [(2, 1)], [(-1, 1)], [(0, 1), (0, moments.n_clusters)], np.empty((0, 2))):

@@ -1,4 +1,6 @@
-"""Screening in single precision decides as the costs in double precision do: ties, large numbers, missing cells, few columns selected."""
+"""Screening in single precision decides as the costs in double precision do: ties, large numbers, missing
+cells, few columns selected.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,11 @@ def setting(seed, K, spread=1.0, fraction=1.0, **shape):
     grid = integer_grid(table, weight)
     labels = (rng.permutation(N) % K).astype(np.int32)
     total = Moments.of_partition(grid, unit, table, weight, np.zeros(N, np.int32), 1)
-    tables = Clusters(Moments.of_partition(grid, unit, table, weight, labels, K), Background(total), ModelSpec(fraction=fraction)).tables()
+    tables = Clusters(
+        Moments.of_partition(grid, unit, table, weight, labels, K),
+        Background(total),
+        ModelSpec(fraction=fraction),
+    ).tables()
     costs = np.empty((N, K))
     kernel.costs(table.numeric, table.codes, tables, aligned((1, kernel.scratch_size(tables))), costs)
     return table, tables, costs
@@ -44,12 +50,18 @@ def reference_labels(costs, labels):
     return out
 
 
-@pytest.mark.parametrize("shape", [{"p": 3, "q": 3}, {"p": 20, "q": 0}, {"p": 0, "q": 4}, {"p": 1, "q": 1}, {"p": 40, "q": 35}], ids=str)
+@pytest.mark.parametrize(
+    "shape",
+    [{"p": 3, "q": 3}, {"p": 20, "q": 0}, {"p": 0, "q": 4}, {"p": 1, "q": 1}, {"p": 40, "q": 35}],
+    ids=str,
+)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("K", [1, 2, 8, 9, 16, 17, 33, 70])
 def test_screened_labels_are_those_of_the_costs(K, dtype, shape):
     for seed, spread, fraction in [(0, 1.0, 1.0), (1, 1e3, 1.0), (2, 1e12, 1.0), (3, 1.0, 0.1)]:
-        table, tables, costs = setting(seed + K, K, spread, fraction, dtype=dtype, missing=0.1 * (seed % 2), **shape)
+        table, tables, costs = setting(
+            seed + K, K, spread, fraction, dtype=dtype, missing=0.1 * (seed % 2), **shape
+        )
         rng = np.random.default_rng(seed)
         for labels in (np.full(N, -1), costs.argmin(axis=1), rng.integers(-1, K, N)):
             own = labels.astype(np.int32)
@@ -69,7 +81,14 @@ def test_cells_beyond_single_precision_are_left_to_the_costs(K):
 @pytest.mark.parametrize("gap", [0.0, 1e-13, 1e-11, 1e-9, 1e-7, 1e-5])
 def test_clusters_that_rounding_cannot_tell_apart(gap):
     table, tables, _ = setting(5, 6, p=4, q=2)
-    for array in (tables.base, tables.constant, tables.square.T, tables.linear.T, tables.offset.T, tables.level.T):
+    for array in (
+        tables.base,
+        tables.constant,
+        tables.square.T,
+        tables.linear.T,
+        tables.offset.T,
+        tables.level.T,
+    ):
         array[3] = array[1]
     tables.base[3] += gap
     tables.constant[3] += gap

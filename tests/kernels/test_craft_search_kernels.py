@@ -10,10 +10,10 @@ from craftc._kernels import craft_merges as merges_kernel
 from craftc._kernels import craft_passes as passes_kernel
 from craftc._kernels import craft_pooled as pooled_kernel
 from craftc._kernels import craft_price as price_kernel
-from craftc.craft.automatic import search_of
 from craftc.craft.background import Background
-from craftc.craft.fitting import FitConfig
 from craftc.craft.parameters import ModelSpec
+from craftc.craft.search.automatic import search_of
+from craftc.craft.search.config import FitConfig
 from craftc.table.moments import Moments, integer_grid
 from tests.common import random_table
 from tests.kernels.test_craft_pooled import NO_WEIGHT, POOLED, best_merge
@@ -35,7 +35,15 @@ def problem(seed, spec=POOLED, weighted=False, **shape):
 
 def state(part):
     K = part.K
-    return K, part.excess, part.groups[:K].copy(), part.mask[:K].copy(), part.cost[:K].copy(), part.shared.copy(), part.labels.copy()
+    return (
+        K,
+        part.excess,
+        part.groups[:K].copy(),
+        part.mask[:K].copy(),
+        part.cost[:K].copy(),
+        part.shared.copy(),
+        part.labels.copy(),
+    )
 
 
 def assert_same(found, expected):
@@ -63,9 +71,22 @@ def merged_one_by_one(search, part, n_pairs=4):
         else:
             deltas, fresh, only = np.full((K, K), np.inf), True, -1
         pooled_kernel.use_shared(search.pricing, shared)
-        union, work = np.empty((1, groups.shape[1]), np.int64), np.empty((1, price_kernel.parts_size(search.pricing)))
+        union, work = (
+            np.empty((1, groups.shape[1]), np.int64),
+            np.empty((1, price_kernel.parts_size(search.pricing))),
+        )
         merges_kernel.pair_deltas(
-            groups, cost, search.pricing, price_kernel.SELECTIONS["priced"], mask[0].copy(), only, deltas, union, work, mask[:1].copy(), 1
+            groups,
+            cost,
+            search.pricing,
+            price_kernel.SELECTIONS["priced"],
+            mask[0].copy(),
+            only,
+            deltas,
+            union,
+            work,
+            mask[:1].copy(),
+            1,
         )
     return K, excess, groups, mask, cost, shared, labels
 
@@ -103,7 +124,7 @@ def test_merges_and_splits_continue_where_a_call_has_ended(seed, monkeypatch):
     search.merge_while_cheaper(part)
     proposed = [(k, split) for k, splits in enumerate(search.splits(part, range(part.K))) for split in splits]
     done = search._split(part, proposed, 1e-6)
-    monkeypatch.setattr("craftc.craft.pooled_search.at_once", lambda work: 1)
+    monkeypatch.setattr("craftc.craft.search.pooled.at_once", lambda work: 1)
     search.merge_while_cheaper(other)
     assert search._split(other, proposed, 1e-6) == done
     assert_same(state(other), state(part))
@@ -126,7 +147,9 @@ def test_splits_at_once_are_those_one_by_one(seed, weighted):
             chosen, cost = np.concatenate([mask, own[1:]]), np.empty(len(trial))
             chosen[k] = own[0]
             work = np.empty((len(trial), price_kernel.parts_size(search.pricing)))
-            J = pooled_kernel.price_partition(trial, search.pricing, pooled_kernel.EFFORTS["continue"], work, chosen, cost)
+            J = pooled_kernel.price_partition(
+                trial, search.pricing, pooled_kernel.EFFORTS["continue"], work, chosen, cost
+            )
             tried.append((J, chosen, cost, search.pricing.shared.group.copy()))
         J, chosen, cost, pooled = min(tried, key=lambda one: one[0])
         if excess - search._split_tolerance > J:
@@ -151,7 +174,10 @@ def test_splits_of_a_small_table_are_those_step_by_step(spec, shape, weighted):
     for found, expected in zip(at_once, search.splits(part, range(part.K), at_any_price=True), strict=True):
         assert [split.delta for split in found] == [split.delta for split in expected]
         for one, other in zip(found, expected, strict=True):
-            assert_same((one.moved, one.groups, one.cost, one.mask), (other.moved, other.groups, other.cost, other.mask))
+            assert_same(
+                (one.moved, one.groups, one.cost, one.mask),
+                (other.moved, other.groups, other.cost, other.mask),
+            )
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -173,13 +199,25 @@ def test_savings_of_blocks(seed):
 def test_arguments_are_checked():
     search, part = problem(0)
     pricing, K = search.pricing, part.K
-    space, deltas, place = merges_kernel.MergeSpace(pricing, K, 1), np.empty((K, K)), np.arange(K, dtype=np.int32)
+    space, deltas, place = (
+        merges_kernel.MergeSpace(pricing, K, 1),
+        np.empty((K, K)),
+        np.arange(K, dtype=np.int32),
+    )
     arrays, pairs = (part.groups, part.mask, part.cost, part.shared), np.empty((4, 2), np.intp)
 
     def merge(K=K, deltas=deltas, space=space, pairs=pairs, n_threads=1):
-        merges_kernel.merge_while_cheaper(*arrays, K, 0.0, deltas, 0, place, pricing, space, pairs, 1e-9, 1, 1, n_threads)
+        merges_kernel.merge_while_cheaper(
+            *arrays, K, 0.0, deltas, 0, place, pricing, space, pairs, 1e-9, 1, 1, n_threads
+        )
 
-    for wrong in ({"K": 0}, {"K": 99}, {"deltas": deltas[1:, 1:].copy()}, {"pairs": pairs[:0]}, {"n_threads": 2}):
+    for wrong in (
+        {"K": 0},
+        {"K": 99},
+        {"deltas": deltas[1:, 1:].copy()},
+        {"pairs": pairs[:0]},
+        {"n_threads": 2},
+    ):
         with pytest.raises(ValueError, match="fit"):
             merge(**wrong)
     with pytest.raises(ValueError, match="fit"):
@@ -190,12 +228,35 @@ def test_arguments_are_checked():
 
     def by_turns(labels=part.labels, K=K, path=room, shared=part.shared, space=space, n_pairs=4):
         passes_kernel.passes_and_merges(
-            table.numeric, table.codes, search.rows.weight, labels, part.groups, K, pricing, 8, 0.0, own.slab, own.scratch, own.work,
-            part.mask, part.cost, shared, path, space, n_pairs, 1e-9,
-        )  # fmt: skip
+            table.numeric,
+            table.codes,
+            search.rows.weight,
+            labels,
+            part.groups,
+            K,
+            pricing,
+            8,
+            0.0,
+            own.slab,
+            own.scratch,
+            own.work,
+            part.mask,
+            part.cost,
+            shared,
+            path,
+            space,
+            n_pairs,
+            1e-9,
+        )
 
     outside = part.labels + np.int32(K)
-    for wrong in ({"labels": part.labels[1:]}, {"labels": outside}, {"K": 99}, {"path": room[:8]}, {"shared": part.shared[1:]}):
+    for wrong in (
+        {"labels": part.labels[1:]},
+        {"labels": outside},
+        {"K": 99},
+        {"path": room[:8]},
+        {"shared": part.shared[1:]},
+    ):
         with pytest.raises(ValueError, match=r"fit|from -1|small"):
             by_turns(**wrong)
     for wrong in ({"n_pairs": 0}, {"space": merges_kernel.MergeSpace(pricing, K - 1, 1)}):
@@ -204,6 +265,10 @@ def test_arguments_are_checked():
     halves, selected = np.zeros((1, 2, part.groups.shape[1]), np.int64), np.zeros((1, 2, pricing.D), np.uint8)
     outside, accepted = np.array([K]), np.empty(1, np.uint8)
     with pytest.raises(ValueError, match="clusters"):
-        merges_kernel.split_while_cheaper(*arrays, K, 0.0, outside, halves, selected, pricing, space, K, 0.0, accepted)
+        merges_kernel.split_while_cheaper(
+            *arrays, K, 0.0, outside, halves, selected, pricing, space, K, 0.0, accepted
+        )
     with pytest.raises(ValueError, match="positive definite"):
-        covariance_kernel.block_savings(-np.ones((1, 2, 2)), np.ones((1, 2), np.uint8), np.ones(1), 1.0, np.empty(1))
+        covariance_kernel.block_savings(
+            -np.ones((1, 2, 2)), np.ones((1, 2), np.uint8), np.ones(1), 1.0, np.empty(1)
+        )

@@ -10,17 +10,19 @@ from craftc._common.weights import integer_weights
 from craftc._kernels import craft_seeding as kernel
 from craftc._kernels import craft_splits as splits_kernel
 from craftc.craft.background import Background
-from craftc.craft.candidate_splits import Candidates
-from craftc.craft.fitting import FitConfig
 from craftc.craft.parameters import ModelSpec
-from craftc.craft.seeding import kmeans_plus_plus_seeds, reassign_to_seed
+from craftc.craft.rows.candidates import Candidates
+from craftc.craft.search.config import FitConfig
+from craftc.craft.search.starts import kmeans_plus_plus_seeds, reassign_to_seed
 from craftc.table.moments import Moments, integer_grid
 from tests.common import random_table
 
 
 def config_of(table, weights, n_threads=1):
     weight, unit = integer_weights(weights)
-    total = Moments.of_partition(integer_grid(table, weight), unit, table, weight, np.zeros(len(table), np.int32), 1)
+    total = Moments.of_partition(
+        integer_grid(table, weight), unit, table, weight, np.zeros(len(table), np.int32), 1
+    )
     spec = ModelSpec(selection="priced", price=None)
     return FitConfig(table, weight, Background(total), spec, 10, 1, 3, n_threads)
 
@@ -61,14 +63,24 @@ def test_there_are_no_more_seeds_than_distinct_rows():
 
 def test_seeding_checks_its_arguments(monkeypatch):
     table, calls = random_table(1, n=20, p=2, q=2), []
-    monkeypatch.setattr("craftc.craft.seeding.seeding_kernel.kmeans_plus_plus", lambda *given: calls.append(given) or 0)
+    monkeypatch.setattr(
+        "craftc.craft.search.starts.seeding_kernel.kmeans_plus_plus", lambda *given: calls.append(given) or 0
+    )
     kmeans_plus_plus_seeds(config_of(table, None), 4, 0)
     monkeypatch.undo()
     for at, wrong, name in (
-        (4, np.empty(1), "frequency"), (5, np.empty(3), "mean"), (6, np.empty(3), "variance"), (7, np.ones(1, np.uint8), "usable"),
-        (11, 20, "row"), (11, -1, "row"), (12, np.empty(9, np.intp), "seeds"), (13, np.empty(3, np.int32), "labels"),
-        (14, np.empty(3), "running"), (15, np.empty((1, 4)), "scratch"), (16, 0, "n_threads"),
-    ):  # fmt: skip
+        (4, np.empty(1), "frequency"),
+        (5, np.empty(3), "mean"),
+        (6, np.empty(3), "variance"),
+        (7, np.ones(1, np.uint8), "usable"),
+        (11, 20, "row"),
+        (11, -1, "row"),
+        (12, np.empty(9, np.intp), "seeds"),
+        (13, np.empty(3, np.int32), "labels"),
+        (14, np.empty(3), "running"),
+        (15, np.empty((1, 4)), "scratch"),
+        (16, 0, "n_threads"),
+    ):
         arguments = list(calls[0])
         arguments[at] = wrong
         with pytest.raises(ValueError, match=name):
@@ -94,7 +106,14 @@ def test_leaving_rows_are_those_of_numpy(seed):
 
     def leaving(given, out):
         splits_kernel.leaving_rows(
-            table.numeric, table.codes, rows, pricing, given.level_slot, given.numeric_slot, given.threshold, out
+            table.numeric,
+            table.codes,
+            rows,
+            pricing,
+            given.level_slot,
+            given.numeric_slot,
+            given.threshold,
+            out,
         )
 
     leaving(candidates, found)

@@ -1,4 +1,6 @@
-"""The selection rules of CRAFT, which src/craft_price.pyx alone contains, against the reference implementations."""
+"""The selection rules of CRAFT, which src/craft_price.pyx alone contains, against the reference
+implementations.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,9 @@ NO_WEIGHT = np.empty(0, np.int64)
 def background_of(seed, p=4, q=3, n=90):
     """The background of a random table of which one numeric column is constant."""
     table = random_table(seed, n=n, p=p, q=q, constant=True)
-    return Background(Moments.of_partition(integer_grid(table, NO_WEIGHT), 1.0, table, NO_WEIGHT, np.zeros(n, np.int32), 1))
+    return Background(
+        Moments.of_partition(integer_grid(table, NO_WEIGHT), 1.0, table, NO_WEIGHT, np.zeros(n, np.int32), 1)
+    )
 
 
 def random_gains(seed, n, D):
@@ -47,7 +51,9 @@ def test_priced(seed):
     np.testing.assert_array_equal(mask[:, usable] > 0, expected)
     assert not mask[:, ~usable].any()
     net = np.where(mask > 0, price - gains, 0.0).sum(axis=1)
-    np.testing.assert_allclose(cost, net + log_choose[mask.sum(axis=1)] + np.log(usable.sum() + 1), rtol=1e-12)
+    np.testing.assert_allclose(
+        cost, net + log_choose[mask.sum(axis=1)] + np.log(usable.sum() + 1), rtol=1e-12
+    )
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -95,4 +101,8 @@ def test_mixing_costs_belong_to_the_description_length():
 def test_thresholds_need_moments():
     background = background_of(4)
     with pytest.raises(ValueError, match="needs the moments"):
-        choose_features(pricing_of(background, ModelSpec(selection="threshold")), "threshold", np.ones((2, background.usable.size)))
+        choose_features(
+            pricing_of(background, ModelSpec(selection="threshold")),
+            "threshold",
+            np.ones((2, background.usable.size)),
+        )

@@ -1,4 +1,6 @@
-"""Valleys between two clusters (src/craft_valley.pyx), against NumPy, which computes the discriminant anew for every row."""
+"""Valleys between two clusters (src/craft_valley.pyx), against NumPy, which computes the discriminant anew
+for every row.
+"""
 
 from __future__ import annotations
 

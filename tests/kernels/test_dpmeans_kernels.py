@@ -1,4 +1,6 @@
-"""The DP-means kernels against plain NumPy: distances, nearest centres and their bounds, exact sums, new centres."""
+"""The DP-means kernels against plain NumPy: distances, nearest centres and their bounds, exact sums, new
+centres.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,7 @@ from craftc._common.dense_data import DenseData
 from craftc._kernels import dpmeans as kernel
 from craftc._kernels import dpmeans_cuts as cuts
 from craftc._kernels import dpmeans_sweep as sweep
-from craftc.dpmeans.row_store import LocalRows
+from craftc.dpmeans.rows.local import LocalRows
 from tests.reference import dpmeans_search as ref
 
 NONE, ALL_ROWS = np.empty(0, np.float32), np.empty(0, np.int32)
@@ -27,7 +29,15 @@ def setting(seed, dtype, n=700, weight=None):
     X = (mu[rng.integers(0, K, n)] + rng.normal(size=(n, D))).astype(dtype)
     middle = X.mean(axis=0).astype(np.float32).astype(np.float64)
     empty = np.empty(0)
-    sums = kernel.Sums(middle, np.full(D, 2.0**30), np.empty(0, np.int64) if weight is None else weight, empty, empty, K + 4, 1)
+    sums = kernel.Sums(
+        middle,
+        np.full(D, 2.0**30),
+        np.empty(0, np.int64) if weight is None else weight,
+        empty,
+        empty,
+        K + 4,
+        1,
+    )
     return X, mu, middle, float(np.abs(X - middle).max()), sums
 
 
@@ -45,7 +55,21 @@ def test_assign_finds_the_nearest_and_bounds_the_distances(seed, dtype):
     kernel.accumulate(X, labels, sums, 1)
     centres = kernel.Centres(mu, middle, reach, limit, dtype == np.float32)
     moved, beyond, scanned = sweep.assign(
-        X, centres, labels, upper, lower, sums, NONE, NONE, NONE, ALL_ROWS, NONE, 0, len(X), tile(X.shape[1]), 1
+        X,
+        centres,
+        labels,
+        upper,
+        lower,
+        sums,
+        NONE,
+        NONE,
+        NONE,
+        ALL_ROWS,
+        NONE,
+        0,
+        len(X),
+        tile(X.shape[1]),
+        1,
     )
     np.testing.assert_array_equal(labels, D2.argmin(axis=1))
     ordered = np.sqrt(np.sort(D2, axis=1)) * centres.scale
@@ -73,7 +97,21 @@ def test_bounds_that_are_not_kept_change_no_row(seed, dtype):
         sums.clear()
         kernel.accumulate(X, labels, sums, 1)
         counts = sweep.assign(
-            X, centres, labels, upper, lower, sums, NONE, NONE, NONE, ALL_ROWS, NONE, 0, len(X), tile(X.shape[1]), 1
+            X,
+            centres,
+            labels,
+            upper,
+            lower,
+            sums,
+            NONE,
+            NONE,
+            NONE,
+            ALL_ROWS,
+            NONE,
+            0,
+            len(X),
+            tile(X.shape[1]),
+            1,
         )
         found.append((counts, labels, sums.sums.copy(), sums.counts.copy()))
     assert found[0][0] == found[1][0]
@@ -81,7 +119,23 @@ def test_bounds_that_are_not_kept_change_no_row(seed, dtype):
         np.testing.assert_array_equal(one, other)
     drift = np.zeros(len(mu), np.float32)
     with pytest.raises(ValueError, match="upper"):  # rows that may stay need their bounds
-        sweep.assign(X, centres, labels, NONE, NONE, sums, drift, drift, drift, ALL_ROWS, drift, 0, len(X), tile(X.shape[1]), 1)
+        sweep.assign(
+            X,
+            centres,
+            labels,
+            NONE,
+            NONE,
+            sums,
+            drift,
+            drift,
+            drift,
+            ALL_ROWS,
+            drift,
+            0,
+            len(X),
+            tile(X.shape[1]),
+            1,
+        )
 
 
 @pytest.mark.parametrize("weighted", [False, True])
@@ -99,7 +153,21 @@ def test_rows_outside_the_sums_enter_them_where_they_belong(seed, dtype, weighte
         if first == 0:
             kernel.accumulate(X, labels, sums, 1)
         counts = sweep.assign(
-            X, centres, labels, upper, lower, sums, NONE, NONE, NONE, ALL_ROWS, NONE, 0, len(X), tile(X.shape[1]), 1
+            X,
+            centres,
+            labels,
+            upper,
+            lower,
+            sums,
+            NONE,
+            NONE,
+            NONE,
+            ALL_ROWS,
+            NONE,
+            0,
+            len(X),
+            tile(X.shape[1]),
+            1,
         )
         found.append((counts, labels, upper, lower, sums.sums.copy(), sums.counts.copy()))
     assert found[0][0] == found[1][0]
@@ -122,7 +190,9 @@ def test_sums_of_all_rows_are_those_of_one_cluster(D, dtype, weighted, n_threads
         found.append((sums.sums.copy(), sums.counts.copy()))
     np.testing.assert_array_equal(found[0][0], found[1][0])
     q = np.rint((X.astype(np.float64) - 0.25) * 2.0**30).astype(np.int64)
-    np.testing.assert_array_equal(found[0][0][0], (q * weight[:, None]).sum(axis=0) if weighted else q.sum(axis=0))
+    np.testing.assert_array_equal(
+        found[0][0][0], (q * weight[:, None]).sum(axis=0) if weighted else q.sum(axis=0)
+    )
     assert found[0][1] == found[1][1] == (weight.sum() if weighted else 300)
 
 
@@ -131,7 +201,11 @@ def test_sums_of_all_rows_are_those_of_one_cluster(D, dtype, weighted, n_threads
 @pytest.mark.parametrize("D", [1, 3, 7, 8, 9, 16, 19, 24, 31, 33])
 def test_sums_of_clusters(D, dtype, n_threads):
     rng = np.random.default_rng(D)
-    X, labels, empty = rng.normal(size=(300, D)).astype(dtype), rng.integers(0, 5, 300).astype(np.int32), np.empty(0)
+    X, labels, empty = (
+        rng.normal(size=(300, D)).astype(dtype),
+        rng.integers(0, 5, 300).astype(np.int32),
+        np.empty(0),
+    )
     middle, scale = rng.normal(size=D), 2.0 ** rng.integers(20, 40, D)
     sums = kernel.Sums(middle, scale, np.empty(0, np.int64), empty, empty, 5, n_threads)
     kernel.accumulate(X, labels, sums, n_threads)
@@ -151,9 +225,17 @@ def test_rows_beyond_the_limit_of_all_centres(seed, dtype, shared, n_threads):
     distance = np.empty((len(X), len(mu)))
     kernel.distances(X, mu, distance, 1)
     least = distance.min(axis=1) * (share if shared else 1.0)
-    for limit in (0.0, float(np.median(least)), np.nextafter(float(np.median(least)), 0.0), float(least.max()), np.inf):
+    for limit in (
+        0.0,
+        float(np.median(least)),
+        np.nextafter(float(np.median(least)), 0.0),
+        float(least.max()),
+        np.inf,
+    ):
         beyond = np.full(len(X), 7, np.uint8)
-        kernel.beyond(X, kernel.Centres(mu, middle, reach, limit, dtype == np.float32), share, beyond, n_threads)
+        kernel.beyond(
+            X, kernel.Centres(mu, middle, reach, limit, dtype == np.float32), share, beyond, n_threads
+        )
         np.testing.assert_array_equal(beyond, least > limit)
 
 
@@ -197,7 +279,23 @@ def test_bounds_skip_only_rows_that_stay(seed):
     X, mu, middle, reach, sums = setting(seed, np.float64)
     labels, (upper, lower) = np.zeros(len(X), np.int32), np.empty((2, len(X)), np.float32)
     centres = kernel.Centres(mu, middle, reach, np.inf, False)
-    sweep.assign(X, centres, labels, upper, lower, sums, NONE, NONE, NONE, ALL_ROWS, NONE, 0, len(X), tile(X.shape[1]), 1)
+    sweep.assign(
+        X,
+        centres,
+        labels,
+        upper,
+        lower,
+        sums,
+        NONE,
+        NONE,
+        NONE,
+        ALL_ROWS,
+        NONE,
+        0,
+        len(X),
+        tile(X.shape[1]),
+        1,
+    )
     after = mu + 0.05 * np.random.default_rng(seed).normal(size=mu.shape)
     drift, half = np.empty((2, len(mu)), np.float32)
     kernel.drifts(mu, after, centres.scale, drift)
@@ -205,7 +303,21 @@ def test_bounds_skip_only_rows_that_stay(seed):
     others = np.array([np.delete(drift, k).max(initial=0) for k in range(len(mu))], np.float32)
     centres = kernel.Centres(after, middle, reach, np.inf, False)
     _, _, scanned = sweep.assign(
-        X, centres, labels, upper, lower, sums, drift, others, half, ALL_ROWS, drift, 0, len(X), tile(X.shape[1]), 1
+        X,
+        centres,
+        labels,
+        upper,
+        lower,
+        sums,
+        drift,
+        others,
+        half,
+        ALL_ROWS,
+        drift,
+        0,
+        len(X),
+        tile(X.shape[1]),
+        1,
     )
     np.testing.assert_array_equal(labels, squared(X, after).argmin(axis=1))
     assert scanned < len(X)
@@ -230,7 +342,23 @@ def test_reassign_to_new_compares_with_the_new_centres_alone(n_new):
     labels, (upper, lower) = np.zeros(len(X), np.int32), np.empty((2, len(X)), np.float32)
     kernel.accumulate(X, labels, sums, 1)
     centres = kernel.Centres(mu, middle, reach, np.inf, True)
-    sweep.assign(X, centres, labels, upper, lower, sums, NONE, NONE, NONE, ALL_ROWS, NONE, 0, len(X), tile(X.shape[1]), 1)
+    sweep.assign(
+        X,
+        centres,
+        labels,
+        upper,
+        lower,
+        sums,
+        NONE,
+        NONE,
+        NONE,
+        ALL_ROWS,
+        NONE,
+        0,
+        len(X),
+        tile(X.shape[1]),
+        1,
+    )
     more = np.concatenate([mu, X[rng.choice(len(X), n_new, replace=False)].astype(np.float64)])
     new = np.arange(len(mu), len(more), dtype=np.int32)
     gap = np.empty(len(more), np.float32)
@@ -238,7 +366,9 @@ def test_reassign_to_new_compares_with_the_new_centres_alone(n_new):
     order = rng.permutation(len(X)).astype(np.int32)
     before = labels.copy()
     centres = kernel.Centres(more, middle, reach, np.inf, True)
-    sweep.reassign_to_new(X, centres, len(mu), gap, labels, upper, lower, sums, order, 100, 600, tile(X.shape[1]), 1)
+    sweep.reassign_to_new(
+        X, centres, len(mu), gap, labels, upper, lower, sums, order, 100, 600, tile(X.shape[1]), 1
+    )
     D2 = squared(X, more)
     seen = np.isin(np.arange(len(X)), order[100:600])
     np.testing.assert_array_equal(labels[seen], D2.argmin(axis=1)[seen])
@@ -276,10 +406,24 @@ def test_own_distances(D, dtype):
     np.testing.assert_array_equal(out[1], np.where(some < 0, 0.0, out[0]))
 
 
-def two_means(data, labels, origins, directions, sides, sums, n_threads, *, given=True, kept=0, most=0, few=0.0):
+def two_means(
+    data, labels, origins, directions, sides, sums, n_threads, *, given=True, kept=0, most=0, few=0.0
+):
     """The kernel on the rows of a table; the planes are overwritten."""
     return cuts.two_means(
-        data.X, labels, origins, directions, sides.view(np.uint8), sums, data.middle, data.step, given, kept, most, few, n_threads
+        data.X,
+        labels,
+        origins,
+        directions,
+        sides.view(np.uint8),
+        sums,
+        data.middle,
+        data.step,
+        given,
+        kept,
+        most,
+        few,
+        n_threads,
     )
 
 
@@ -289,7 +433,10 @@ def two_means(data, labels, origins, directions, sides, sums, n_threads, *, give
 def test_sides_of_a_cut_and_their_sums(D, weighted, dtype):
     rng = np.random.default_rng(D)
     X, (mu, directions) = rng.normal(size=(2200, D)).astype(dtype), rng.normal(size=(2, 4, D))
-    labels, weight = rng.integers(0, 4, 2200).astype(np.int32), rng.integers(0, 3, 2200).astype(float) if weighted else None
+    labels, weight = (
+        rng.integers(0, 4, 2200).astype(np.int32),
+        rng.integers(0, 3, 2200).astype(float) if weighted else None,
+    )
     X.flags.writeable = labels.flags.writeable = False
     along = ((X.astype(np.float64) - mu[labels]) * directions[labels]).sum(axis=1)
     clear = abs(along) > 1e-12  # rounding decides about the others
@@ -318,7 +465,9 @@ def test_two_means_is_that_of_the_reference(D, weighted, given, n_threads, dtype
     labels = rng.integers(0, K, 3000).astype(np.int32)
     labels[labels == 3] = 4  # an empty cluster
     labels[:2] = 3, 3
-    X = (rng.normal(size=(3000, D)) + 3.0 * rng.normal(size=(K, 2, D))[labels, rng.integers(0, 2, 3000)]).astype(dtype)
+    X = (
+        rng.normal(size=(3000, D)) + 3.0 * rng.normal(size=(K, 2, D))[labels, rng.integers(0, 2, 3000)]
+    ).astype(dtype)
     X[1] = X[0]  # a cluster of equal rows
     weight = rng.integers(0, 3, 3000).astype(float) if weighted else None
     data, sides = DenseData(X, weight, n_threads), rng.random(3000) < 0.5
@@ -326,7 +475,19 @@ def test_two_means_is_that_of_the_reference(D, weighted, given, n_threads, dtype
     expected, changes = ref.two_means(
         X, weight, labels, sides, (origins, directions) if given else None, kept if given else 0, most, few
     )
-    changed = two_means(data, labels, origins, directions, sides, sums, n_threads, given=given, kept=kept * given, most=most, few=few)
+    changed = two_means(
+        data,
+        labels,
+        origins,
+        directions,
+        sides,
+        sums,
+        n_threads,
+        given=given,
+        kept=kept * given,
+        most=most,
+        few=few,
+    )
     np.testing.assert_array_equal(sides, expected)
     assert changed == changes[-1]
     of_sides = data.sums_of((2 * labels + sides).astype(np.int32), 2 * K)
@@ -338,8 +499,16 @@ def test_two_means_is_that_of_the_reference(D, weighted, given, n_threads, dtype
 @pytest.mark.parametrize("given", [False, True])
 def test_rows_without_a_label_are_not_cut(given, n_threads):
     rng = np.random.default_rng(1)
-    X, labels, before = rng.normal(size=(3000, 6)), rng.integers(-1, 3, 3000).astype(np.int32), rng.random(3000) < 0.5
-    of_all, planes, rows = DenseData(X, None, n_threads), rng.normal(size=(2, 3, 6)), np.flatnonzero(labels >= 0)
+    X, labels, before = (
+        rng.normal(size=(3000, 6)),
+        rng.integers(-1, 3, 3000).astype(np.int32),
+        rng.random(3000) < 0.5,
+    )
+    of_all, planes, rows = (
+        DenseData(X, None, n_threads),
+        rng.normal(size=(2, 3, 6)),
+        np.flatnonzero(labels >= 0),
+    )
     sides, sums, some = before.copy(), of_all.no_sums(6), before[rows]
     two_means(of_all, labels, *planes.copy(), sides, sums, n_threads, given=given, most=4)
     np.testing.assert_array_equal(sides[labels < 0], before[labels < 0])
@@ -353,7 +522,18 @@ def test_two_means_of_no_rows():
     data = DenseData(np.arange(6.0).reshape(3, 2), None, 1)
     none, planes = np.empty((0, 2)), np.zeros((2, 1, 2))
     changed = cuts.two_means(
-        none, np.empty(0, np.int32), *planes, np.empty(0, np.uint8), data.no_sums(2), data.middle, data.step, True, 0, 3, 0.0, 1
+        none,
+        np.empty(0, np.int32),
+        *planes,
+        np.empty(0, np.uint8),
+        data.no_sums(2),
+        data.middle,
+        data.step,
+        True,
+        0,
+        3,
+        0.0,
+        1,
     )
     assert changed == 0
 
@@ -376,7 +556,21 @@ def test_a_cut_refuses_what_does_not_fit():
     with pytest.raises(ValueError, match="n_threads"):
         two_means(data, labels, planes, planes, sides, sums, 2)
     with pytest.raises(ValueError, match="middle or step"):
-        cuts.two_means(X, labels, planes, planes, sides.view(np.uint8), sums, data.middle[:1], data.step, True, 0, 0, 0.0, 1)
+        cuts.two_means(
+            X,
+            labels,
+            planes,
+            planes,
+            sides.view(np.uint8),
+            sums,
+            data.middle[:1],
+            data.step,
+            True,
+            0,
+            0,
+            0.0,
+            1,
+        )
 
 
 def test_rows_of_another_type_than_that_of_the_centres_are_refused():
@@ -384,7 +578,23 @@ def test_rows_of_another_type_than_that_of_the_centres_are_refused():
     centres = kernel.Centres(mu, middle, reach, np.inf, True)
     labels, (upper, lower) = np.zeros(len(X), np.int32), np.empty((2, len(X)), np.float32)
     with pytest.raises(ValueError, match="X"):
-        sweep.assign(X, centres, labels, upper, lower, sums, NONE, NONE, NONE, ALL_ROWS, NONE, 0, len(X), tile(X.shape[1]), 1)
+        sweep.assign(
+            X,
+            centres,
+            labels,
+            upper,
+            lower,
+            sums,
+            NONE,
+            NONE,
+            NONE,
+            ALL_ROWS,
+            NONE,
+            0,
+            len(X),
+            tile(X.shape[1]),
+            1,
+        )
 
 
 @pytest.mark.parametrize("share", [False, True])
@@ -402,7 +612,9 @@ def test_sums_after_moves_are_those_of_the_rows(share):
     np.testing.assert_array_equal(sums.sums.sum(axis=0), start.sum(axis=0))
     assert sums.counts.tolist() == [weight.sum() - weight[3] - weight[77], weight[3] + weight[77], 0]
     factor = given[3] if share else 1
-    q = np.rint((X[[3, 77]] - middle) * 2.0**30 * (given[[3, 77], None] if share else factor)).astype(np.int64)
+    q = np.rint((X[[3, 77]] - middle) * 2.0**30 * (given[[3, 77], None] if share else factor)).astype(
+        np.int64
+    )
     np.testing.assert_array_equal(sums.sums[1], (q if share else q * weight[[3, 77], None]).sum(axis=0))
 
 
@@ -417,7 +629,10 @@ def test_the_farthest_row_is_the_same_with_and_without_clusters(weighted):
             weight[0], weight[squared(X, centers).min(axis=1).argmax()] = 1.0, float(n == 1)
         rows = LocalRows(DenseData(X, weight, 1))
         most, cells = rows.farthest(centers)
-        for labels in (rng.integers(0, K, n).astype(np.int32), squared(X, centers).argmin(axis=1).astype(np.int32)):
+        for labels in (
+            rng.integers(0, K, n).astype(np.int32),
+            squared(X, centers).argmin(axis=1).astype(np.int32),
+        ):
             found, at = rows.farthest(centers, labels)
             assert found == most
             np.testing.assert_array_equal(at, cells)

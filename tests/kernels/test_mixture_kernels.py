@@ -1,4 +1,6 @@
-"""The kernels of the mixture against NumPy and SciPy: gamma functions, one pass over the rows, merges, states."""
+"""The kernels of the mixture against NumPy and SciPy: gamma functions, one pass over the rows, merges,
+states.
+"""
 
 from __future__ import annotations
 
@@ -21,10 +23,29 @@ from tests.reference.mixture_split import all_halves
 DUST = 2.0**-60
 
 
-def mixture(K, D, *, counts=False, own_noise=False, tied=False, prior=(0.1, 1.0, 0.5), noise=(0.1, 1.0, 1.0), concentration=5.0):
+def mixture(
+    K,
+    D,
+    *,
+    counts=False,
+    own_noise=False,
+    tied=False,
+    prior=(0.1, 1.0, 0.5),
+    noise=(0.1, 1.0, 1.0),
+    concentration=5.0,
+):
     """A mixture with nothing in it."""
     own, noise = ((k0, a0, np.full(D, b0)) for k0, a0, b0 in (prior, noise))
-    return Mixture(K, D, own, noise, concentration, kind="poisson" if counts else "gaussian", own_noise=own_noise, tied=tied)
+    return Mixture(
+        K,
+        D,
+        own,
+        noise,
+        concentration,
+        kind="poisson" if counts else "gaussian",
+        own_noise=own_noise,
+        tied=tied,
+    )
 
 
 # ---- updates over the columns of a component ----
@@ -37,7 +58,11 @@ def test_masks_of_a_component(D, counts):
     rng = np.random.default_rng(D)
     q = mixture(3, D, counts=counts)
     q.reach[:], q.s1[:], q.s2[:] = rng.gamma(2.0, 1.0, (3, 3, D))
-    q.own[:], q.noise[:], q.divergence[:] = rng.normal(size=(3, 3, D)), rng.normal(size=(3, D)), rng.normal(size=(3, D))
+    q.own[:], q.noise[:], q.divergence[:] = (
+        rng.normal(size=(3, 3, D)),
+        rng.normal(size=(3, D)),
+        rng.normal(size=(3, D)),
+    )
     q.share[2:4] = rng.normal(0.0, 10.0 ** rng.uniform(-2, 2.5, D), (2, D))
     sums = np.stack([q.reach, q.s1, q.s2])
     odds = q.share[2] - q.share[3] + (sums * (q.own - q.noise[:, None])).sum(axis=0) - q.divergence
@@ -88,7 +113,9 @@ def test_gamma_functions_by_the_shares(size):
 
 @pytest.mark.parametrize("D", [1, 5, 8, 19])
 def test_shares_and_noise_do_not_depend_on_other_columns(D):
-    """Columns share vectors, in which some values are shifted to 10 and others are not: each column has the bits it has alone."""
+    """Columns share vectors, in which some values are shifted to 10 and others are not: each column has the
+    bits it has alone.
+    """
     rng = np.random.default_rng(D)
     p = rng.uniform(size=(9, D)) * (rng.uniform(size=D) < 0.7)
     reach = rng.gamma(1.0, 10.0 ** rng.uniform(-6, 5, D), (9, D))
@@ -109,7 +136,9 @@ def test_shares_and_noise_do_not_depend_on_other_columns(D):
         np.testing.assert_array_equal(q.share[:, d], alone.share[:, 0])
         np.testing.assert_array_equal(q.noise[:, d], alone.noise[:, 0])
     a, b = 0.003 + p.sum(axis=0), 4.0 + 9 - p.sum(axis=0)
-    np.testing.assert_allclose(q.share, [a, b, digamma(a) - digamma(a + b), digamma(b) - digamma(a + b), betaln(a, b)], rtol=1e-12)
+    np.testing.assert_allclose(
+        q.share, [a, b, digamma(a) - digamma(a + b), digamma(b) - digamma(a + b), betaln(a, b)], rtol=1e-12
+    )
     rest = ((1 - p) * [reach, s1, s2]).sum(axis=1)
     kappa, a = 0.1 + rest[0], 1.0 + rest[0] / 2
     b = 1.0 + (rest[2] - rest[1] ** 2 / kappa) / 2
@@ -135,7 +164,13 @@ def test_the_posterior_of_a_column(reach):
     np.testing.assert_allclose(q.own[1, 0], a / b * s1 / kappa, rtol=1e-7, atol=1e-300)
     constant = (digamma(a) - np.log(b) - np.log(2 * np.pi) - 1 / kappa - a / b * (s1 / kappa) ** 2) / 2
     np.testing.assert_allclose(q.own[0, 0], constant, rtol=1e-7)
-    evidence = gammaln(a) - gammaln(1.0) + np.log(0.5) - a * np.log(b) + (np.log(0.1 / kappa) - reach * np.log(2 * np.pi)) / 2
+    evidence = (
+        gammaln(a)
+        - gammaln(1.0)
+        + np.log(0.5)
+        - a * np.log(b)
+        + (np.log(0.1 / kappa) - reach * np.log(2 * np.pi)) / 2
+    )
     np.testing.assert_allclose(q.gains()[0], evidence, rtol=1e-7, atol=1e-12)  # the noise has no data yet
 
 
@@ -171,10 +206,14 @@ def test_the_sticks():
 
 
 def random_pass(seed, n, D, K=5, *, counts=False, missing=False, dtype=np.float64):
-    """(mixture, rows, z, exposure, present): densities of any kind, some columns not selected, one component empty."""
+    """(mixture, rows, z, exposure, present): densities of any kind, some columns not selected, one component
+    empty.
+    """
     rng = np.random.default_rng(seed)
     width = D + 3
-    column = np.sort(rng.permutation(width)[:D]).astype(np.int32) if seed % 2 else np.arange(D, dtype=np.int32)
+    column = (
+        np.sort(rng.permutation(width)[:D]).astype(np.int32) if seed % 2 else np.arange(D, dtype=np.int32)
+    )
     X = rng.poisson(3.0, (n, width)).astype(float) if counts else rng.normal(1.0, 2.0, (n, width))
     if seed % 2 == 0:
         X = np.ascontiguousarray(X[:, :D])
@@ -201,10 +240,28 @@ def random_pass(seed, n, D, K=5, *, counts=False, missing=False, dtype=np.float6
 def scores(q, z, e, present):
     """(n, K) scores of rows under components."""
     constant, linear, square = (own - noise for own, noise in zip(q.own, q.noise[:, None], strict=True))
-    return q.weight + (present * e[:, None]) @ (q.p * constant).T + z @ (q.p * linear).T + z**2 @ (q.p * square).T
+    return (
+        q.weight
+        + (present * e[:, None]) @ (q.p * constant).T
+        + z @ (q.p * linear).T
+        + z**2 @ (q.p * square).T
+    )
 
 
-SHAPES = [(1, 1), (1, 70), (5, 3), (31, 7), (32, 8), (33, 9), (100, 63), (65, 64), (70, 65), (40, 130), (1300, 4), (700, 20)]
+SHAPES = [
+    (1, 1),
+    (1, 70),
+    (5, 3),
+    (31, 7),
+    (32, 8),
+    (33, 9),
+    (100, 63),
+    (65, 64),
+    (70, 65),
+    (40, 130),
+    (1300, 4),
+    (700, 20),
+]
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
@@ -284,7 +341,9 @@ def test_what_is_certain_is_certain(far):
     q = mixture(2, 1)
     q.size[:], q.weight[:] = 1.0, [0.0, -far]
     proba = np.empty((3, 2))
-    Rows(np.zeros((3, 1)), np.zeros(1, np.int32), np.zeros(1), np.ones(1), None, False, 2).e_step(q, 1, proba=proba)
+    Rows(np.zeros((3, 1)), np.zeros(1, np.int32), np.zeros(1), np.ones(1), None, False, 2).e_step(
+        q, 1, proba=proba
+    )
     np.testing.assert_allclose(proba[:, 0], 1.0)
     if far > 41.6:
         assert (proba == [1.0, 0.0]).all()
@@ -298,7 +357,9 @@ def test_the_exponential_is_good_to_the_last_digits():
     q = mixture(2, 1)
     q.size[:], q.p[1], q.own[1, 1] = 1.0, 1.0, 1.0
     proba = np.empty((5000, 2))
-    Rows(x[:, None], np.zeros(1, np.int32), np.zeros(1), np.ones(1), None, False, 2).e_step(q, 1, gather=False, proba=proba)
+    Rows(x[:, None], np.zeros(1, np.int32), np.zeros(1), np.ones(1), None, False, 2).e_step(
+        q, 1, gather=False, proba=proba
+    )
     np.testing.assert_allclose(proba[:, 1] / proba[:, 0], np.exp(x), rtol=1e-15)
 
 
@@ -317,7 +378,9 @@ def separate_model(seed, n=700, D=20, K=9, component="gaussian", weighted=False)
         X = (X > 0.5).astype(float)
     estimator = FeatureSelectionMixture(K, component=component, random_state=seed, n_threads=1)
     weight = rng.integers(1, 4, n).astype(float) if weighted else None
-    model = DiagonalModel(estimator._scaled_data(estimator._read(X, reset=True), weight), checked_priors(estimator), 1)
+    model = DiagonalModel(
+        estimator._scaled_data(estimator._read(X, reset=True), weight), checked_priors(estimator), 1
+    )
     model.start_by_kmeans(seed, 0, FitConfig(100, 1e-6, True, Event()), 6)
     return model
 
@@ -332,10 +395,14 @@ def gaps(model):
     return alive, np.stack([behind[i : i + TILE].min(axis=0) for i in range(0, len(z), TILE)])
 
 
-@pytest.mark.parametrize(("component", "weighted"), [("gaussian", False), ("gaussian", True), ("bernoulli", False)])
+@pytest.mark.parametrize(
+    ("component", "weighted"), [("gaussian", False), ("gaussian", True), ("bernoulli", False)]
+)
 @pytest.mark.parametrize(("seed", "D"), [(0, 20), (1, 3), (2, 150), (3, 20)])
 def test_bounds_never_leave_out_a_component_that_is_within_reach(seed, D, component, weighted):
-    """Sweeps with the bounds of all sweeps before have the bits of sweeps without, through merges, returns to a state and sorting."""
+    """Sweeps with the bounds of all sweeps before have the bits of sweeps without, through merges, returns to
+    a state and sorting.
+    """
     model = separate_model(seed, D=D, component=component, weighted=weighted)
     fresh = separate_model(seed, D=D, component=component, weighted=weighted)
     q, state, rng, left_out = model.mixture, None, np.random.default_rng(seed), 0
@@ -395,7 +462,9 @@ def test_rows_with_missing_cells_keep_no_bounds():
     assert model.rows.behind() is None
 
 
-@pytest.mark.parametrize(("n", "D", "counts", "missing"), [(1, 1, False, False), (700, 20, False, True), (4200, 7, True, True)])
+@pytest.mark.parametrize(
+    ("n", "D", "counts", "missing"), [(1, 1, False, False), (700, 20, False, True), (4200, 7, True, True)]
+)
 def test_rows_in_another_order_have_the_same_results(n, D, counts, missing):
     q, rows, z, e, present = random_pass(n + D, n, D, counts=counts, missing=missing)
     another = np.random.default_rng(n).permutation(n).astype(np.int32)
@@ -455,9 +524,14 @@ def chain(centres):
     return found
 
 
-@pytest.mark.parametrize(("n", "K", "D", "group"), [(1, 1, 1, 1), (50, 1, 3, 20), (700, 5, 2, 10**9), (700, 9, 13, 150), (40, 20, 0, 7)])
+@pytest.mark.parametrize(
+    ("n", "K", "D", "group"),
+    [(1, 1, 1, 1), (50, 1, 3, 20), (700, 5, 2, 10**9), (700, 9, 13, 150), (40, 20, 0, 7)],
+)
 def test_rows_of_near_components_are_visited_together(n, K, D, group):
-    """In every group of rows: by the place of their component along a chain, then by that of the second one, then as they stand."""
+    """In every group of rows: by the place of their component along a chain, then by that of the second one,
+    then as they stand.
+    """
     rng = np.random.default_rng(n + K)
     centres = rng.normal(size=(K, D))
     label, second = rng.integers(0, K, (2, n)).astype(np.int32)
@@ -471,9 +545,12 @@ def test_rows_of_near_components_are_visited_together(n, K, D, group):
 def test_orders_of_wrong_input():
     label, centres = np.array([0, 1, 2], np.int32), np.zeros((2, 3))
     for arguments, name in (
-        ((label[:2], label, centres, 4), "second"), ((label + 1, label, centres, 4), "label"), ((label, label - 1, centres, 4), "second"),
-        ((label, label, centres, 0), "group"), ((label, label, centres[0], 4), "centres"),
-    ):  # fmt: skip
+        ((label[:2], label, centres, 4), "second"),
+        ((label + 1, label, centres, 4), "label"),
+        ((label, label - 1, centres, 4), "second"),
+        ((label, label, centres, 0), "group"),
+        ((label, label, centres[0], 4), "centres"),
+    ):
         with pytest.raises(ValueError, match=name):
             mixture_start.visiting_order(*arguments)
     assert mixture_start.visiting_order(label[:0], label[:0], centres, 4).tolist() == []
@@ -493,7 +570,9 @@ def test_rows_as_first_components(n, D, counts, dtype):
     some = len(index)
     np.testing.assert_array_equal(q.size, np.arange(5) < some)
     np.testing.assert_array_equal(q.s1[:some], z[index])
-    np.testing.assert_array_equal(q.reach[:some], (present * e[:, None])[index] if counts else np.ones((some, D)))
+    np.testing.assert_array_equal(
+        q.reach[:some], (present * e[:, None])[index] if counts else np.ones((some, D))
+    )
     assert not q.s1[some:].any()
     assert not q.reach[some:].any()
     assert (q.p == 1.0).all()
@@ -553,11 +632,20 @@ def model_and_reference(seed, component, selection, missing=0.1, K=5, concentrat
         X = (rng.random((n, D)) < rng.random((3, D))[group]).astype(float)
     X[rng.random((n, D)) < missing] = np.nan
     R = np.insert(rng.dirichlet(np.full(K - 1, 0.3), n), 2, 0.0, axis=1)
-    parameters = {"component": component, "selection": selection, "scale": "scalar", "concentration": concentration}
+    parameters = {
+        "component": component,
+        "selection": selection,
+        "scale": "scalar",
+        "concentration": concentration,
+    }
     own = selection == "own fractions"
     parameters["selection"] = "local" if own else selection
-    estimator = FeatureSelectionMixture(K, init=R, n_threads=1, learn_fraction="component" if own else False, **parameters)
-    model = DiagonalModel(estimator._scaled_data(estimator._read(X, reset=True), None), checked_priors(estimator), 1)
+    estimator = FeatureSelectionMixture(
+        K, init=R, n_threads=1, learn_fraction="component" if own else False, **parameters
+    )
+    model = DiagonalModel(
+        estimator._scaled_data(estimator._read(X, reset=True), None), checked_priors(estimator), 1
+    )
     model.start_from(R)
     ref = ReferenceMixture(X, R, own_fractions=own, **parameters)
     for _ in range(2):
@@ -653,7 +741,10 @@ def test_sorting_raises_the_elbo_and_permutes_all_tables():
         array[:] = array[order]
     q.own[:] = q.own[:, order]
     q.update_sticks()
-    before, rows = model.elbo(), {k: (q.p[k].tolist(), q.s2[k].tolist(), q.own[:, k].tolist()) for k in range(5)}
+    before, rows = (
+        model.elbo(),
+        {k: (q.p[k].tolist(), q.s2[k].tolist(), q.own[:, k].tolist()) for k in range(5)},
+    )
     sizes = q.size.copy()
     mixture_moves.sort(q)
     assert model.elbo() > before
@@ -664,7 +755,9 @@ def test_sorting_raises_the_elbo_and_permutes_all_tables():
     sorted_elbo = model.elbo()
     mixture_moves.sort(q)
     assert model.elbo() == sorted_elbo
-    many = mixture(5, 1, concentration=50.0)  # the last component takes what is left, so that it should be the largest
+    many = mixture(
+        5, 1, concentration=50.0
+    )  # the last component takes what is left, so that it should be the largest
     many.size[:] = [1.0, 2.0, 3.0, 4.0, 30.0]
     mixture_moves.sort(many)
     assert many.size.tolist() == [1.0, 2.0, 3.0, 4.0, 30.0]
@@ -707,7 +800,13 @@ def halves_arguments(n_threads=1):
     model = DiagonalModel(data, checked_priors(estimator), 1)
     label = np.random.default_rng(0).choice([0, 1, 3, 4], 300)
     model.start_from(np.eye(5)[label])
-    return [model.mixture, model.rows, np.argsort(label), np.searchsorted(np.sort(label), np.arange(6)), n_threads]
+    return [
+        model.mixture,
+        model.rows,
+        np.argsort(label),
+        np.searchsorted(np.sort(label), np.arange(6)),
+        n_threads,
+    ]
 
 
 def test_halves_have_the_same_bits_for_any_number_of_threads():
@@ -722,11 +821,18 @@ def test_halves_have_the_same_bits_for_any_number_of_threads():
 @pytest.mark.parametrize(
     ("place", "wrong"),
     [
-        (2, np.full(300, 300)), (2, np.full(300, -1)), (2, np.zeros(0, np.intp)), (2, np.zeros(300, np.int32)), (3, np.zeros(6, np.intp)),
-        (3, np.array([0, 100, 50, 300, 300, 300])), (3, np.array([0, 300])), (3, np.array([-1, 0, 0, 0, 0, 300])), (4, 0),
+        (2, np.full(300, 300)),
+        (2, np.full(300, -1)),
+        (2, np.zeros(0, np.intp)),
+        (2, np.zeros(300, np.int32)),
+        (3, np.zeros(6, np.intp)),
+        (3, np.array([0, 100, 50, 300, 300, 300])),
+        (3, np.array([0, 300])),
+        (3, np.array([-1, 0, 0, 0, 0, 300])),
+        (4, 0),
         (0, mixture(5, 2)),
     ],
-)  # fmt: skip
+)
 def test_what_split_gains_refuses(place, wrong):
     arguments = halves_arguments()
     arguments[place] = wrong

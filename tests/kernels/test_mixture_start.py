@@ -1,4 +1,6 @@
-"""The rows that start the k-means of the mixture, against the definition: k-means++ with trials, then exchanges."""
+"""The rows that start the k-means of the mixture, against the definition: k-means++ with trials, then
+exchanges.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,11 @@ def potential(X, weight, centres):
 
 def drawn(mass, draw):
     running = np.cumsum(mass)
-    return None if running[-1] <= 0 else min(int(np.searchsorted(running, draw * running[-1], side="right")), np.flatnonzero(mass)[-1])
+    return (
+        None
+        if running[-1] <= 0
+        else min(int(np.searchsorted(running, draw * running[-1], side="right")), np.flatnonzero(mass)[-1])
+    )
 
 
 def reference(X, weight, draws, K, trials, exchanges, spread):
@@ -54,9 +60,15 @@ def seeds(X, weight, draws, K, trials, exchanges, spread=True):
 
 @examples(200)
 @given(
-    seed=st.integers(0, 10**6), n=st.integers(0, 40), D=st.integers(0, 9), K=st.integers(1, 12), trials=st.integers(1, 4),
-    exchanges=st.integers(0, 20), spread=st.booleans(), distinct=st.booleans(),
-)  # fmt: skip
+    seed=st.integers(0, 10**6),
+    n=st.integers(0, 40),
+    D=st.integers(0, 9),
+    K=st.integers(1, 12),
+    trials=st.integers(1, 4),
+    exchanges=st.integers(0, 20),
+    spread=st.booleans(),
+    distinct=st.booleans(),
+)
 def test_rows_of_the_definition(seed, n, D, K, trials, exchanges, spread, distinct):
     rng = np.random.default_rng(seed)
     X, weight = rng.normal(size=(n, D)), rng.gamma(1.0, 1.0, n) * (rng.random(n) < 0.9)
@@ -67,7 +79,9 @@ def test_rows_of_the_definition(seed, n, D, K, trials, exchanges, spread, distin
     if n:
         theirs = reference(X, weight, draws, K, trials, exchanges, spread)
     assert len(ours) == len(theirs)
-    assert not n or potential(X, weight, ours or [0]) == pytest.approx(potential(X, weight, theirs or [0]), rel=1e-9, abs=1e-9)
+    assert not n or potential(X, weight, ours or [0]) == pytest.approx(
+        potential(X, weight, theirs or [0]), rel=1e-9, abs=1e-9
+    )
     if distinct and D:
         assert ours == theirs
     assert len(np.unique(X[ours], axis=0)) == len(ours)
@@ -80,14 +94,19 @@ def test_trials_and_exchanges_find_all_clusters():
     X = 4 * rng.normal(size=(30, 8))[z] + rng.normal(size=(1800, 8))
     for trials, exchanges in ((1, 0), (3, 30)):
         draws = [uniform(seed, 1, np.arange(1 + 29 * trials + exchanges)) for seed in range(10)]
-        missed.append([30 - len(np.unique(z[seeds(X, weight, each, 30, trials, exchanges)])) for each in draws])
+        missed.append(
+            [30 - len(np.unique(z[seeds(X, weight, each, 30, trials, exchanges)])) for each in draws]
+        )
     assert min(missed[0]) > 0 == max(missed[1])
 
 
 def test_exchanges_never_raise_the_potential():
     rng = np.random.default_rng(0)
     X, weight, draws = rng.normal(size=(300, 3)), rng.gamma(1.0, 1.0, 300), rng.random(1 + 19 * 2 + 40)
-    values = [potential(X, weight, seeds(X, weight, draws[: 39 + exchanges], 20, 2, exchanges)) for exchanges in range(41)]
+    values = [
+        potential(X, weight, seeds(X, weight, draws[: 39 + exchanges], 20, 2, exchanges))
+        for exchanges in range(41)
+    ]
     assert (np.diff(values) <= 1e-9 * values[0]).all()
     assert values[-1] < values[0]
 
@@ -95,12 +114,30 @@ def test_exchanges_never_raise_the_potential():
 @pytest.mark.parametrize(
     "wrong",
     [
-        {"cells": np.zeros(6)}, {"cells": np.zeros((6, 2)).T}, {"cells": np.zeros((2, 6), np.float32)}, {"weight": np.ones(5)},
-        {"draws": np.zeros(3)}, {"draws": np.zeros((5, 1))}, {"K": 0}, {"K": -1}, {"K": 4}, {"trials": 0}, {"trials": 2**62},
-        {"exchanges": -1}, {"exchanges": 3}, {"K": 2**31 + 1, "trials": 2**33},
+        {"cells": np.zeros(6)},
+        {"cells": np.zeros((6, 2)).T},
+        {"cells": np.zeros((2, 6), np.float32)},
+        {"weight": np.ones(5)},
+        {"draws": np.zeros(3)},
+        {"draws": np.zeros((5, 1))},
+        {"K": 0},
+        {"K": -1},
+        {"K": 4},
+        {"trials": 0},
+        {"trials": 2**62},
+        {"exchanges": -1},
+        {"exchanges": 3},
+        {"K": 2**31 + 1, "trials": 2**33},
     ],
-)  # fmt: skip
+)
 def test_what_it_refuses(wrong):
-    arguments = {"cells": np.zeros((2, 6)), "weight": np.ones(6), "draws": np.zeros(5), "K": 3, "trials": 2, "exchanges": 0} | wrong
+    arguments = {
+        "cells": np.zeros((2, 6)),
+        "weight": np.ones(6),
+        "draws": np.zeros(5),
+        "K": 3,
+        "trials": 2,
+        "exchanges": 0,
+    } | wrong
     with pytest.raises((ValueError, TypeError), match=r"kernel|contiguous"):
         seed_rows(*arguments.values(), True)

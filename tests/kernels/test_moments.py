@@ -41,9 +41,7 @@ def wrap(value):
     factor=st.integers(-(1 << 63), (1 << 63) - 1),
 )
 def test_both_kinds_of_128_bit_integers_agree_with_python(a, b, factor):
-    limbs, used, value = kernel.int128_check(
-        a % WORD, (a >> 64) % WORD, b % WORD, (b >> 64) % WORD, factor
-    )
+    limbs, used, value = kernel.int128_check(a % WORD, (a >> 64) % WORD, b % WORD, (b >> 64) % WORD, factor)
     low = a % WORD
     low -= WORD if low >= WORD // 2 else 0
     for total, product, of_words, widened in (limbs, used):
@@ -151,10 +149,16 @@ def test_the_largest_sums_are_exact(bits):
     largest = 2**bits - 1
     for q in (largest, -largest, -(2**51)):
         X, grid = np.full((1984, 2), float(q)), kernel.Grid(np.zeros(2), np.ones(2), np.empty(0, np.intp), 0)
-        group = accumulated(X, np.empty((1984, 0), np.uint8), np.empty(0, np.int64), np.zeros(1984, np.int32), grid, 1)[0]
+        group = accumulated(
+            X, np.empty((1984, 0), np.uint8), np.empty(0, np.int64), np.zeros(1984, np.int32), grid, 1
+        )[0]
         assert group[0] == 1984
         for cell in (group[1:6], group[6:]):
-            assert (cell[0], signed_words(cell[1:3]), signed_words(cell[3:])) == (1984, 1984 * q, 1984 * q * q)
+            assert (cell[0], signed_words(cell[1:3]), signed_words(cell[3:])) == (
+                1984,
+                1984 * q,
+                1984 * q * q,
+            )
 
 
 def signed_words(words):
@@ -165,7 +169,9 @@ def signed_words(words):
 def test_numbers_beyond_the_range_of_vectors_are_added_one_by_one():
     q = [2**51, -(2**51) - 1, 2**52, 2**60, 5, -7]
     X, grid = np.array(q, np.float64)[:, None], kernel.Grid(np.zeros(1), np.ones(1), np.empty(0, np.intp), 0)
-    group = accumulated(X, np.empty((6, 0), np.uint8), np.empty(0, np.int64), np.zeros(6, np.int32), grid, 1)[0]
+    group = accumulated(X, np.empty((6, 0), np.uint8), np.empty(0, np.int64), np.zeros(6, np.int32), grid, 1)[
+        0
+    ]
     exact = [int(x) for x in X[:, 0]]
     assert (signed_words(group[2:4]), signed_words(group[4:6])) == (sum(exact), sum(x * x for x in exact))
 
@@ -184,7 +190,9 @@ def in_two_blocks(X, rng):
 
 
 @examples(40)
-@given(seed=st.integers(0, 10**6), dtype=st.sampled_from([np.float32, np.float64]), n_threads=st.integers(1, 3))
+@given(
+    seed=st.integers(0, 10**6), dtype=st.sampled_from([np.float32, np.float64]), n_threads=st.integers(1, 3)
+)
 def test_columns_in_two_blocks_have_the_moments_of_one_block(seed, dtype, n_threads):
     rng = np.random.default_rng(seed)
     table = random_table(seed, dtype=dtype)
@@ -202,7 +210,9 @@ def test_columns_in_two_blocks_have_the_moments_of_one_block(seed, dtype, n_thre
     np.testing.assert_array_equal(integer_grid(apart, weight).centre, grid.centre)
     labels = rng.integers(-1, 3, n).astype(np.int32)
     expected = Moments.of_partition(grid, unit, table, weight, labels, 3, n_threads).groups
-    np.testing.assert_array_equal(Moments.of_partition(grid, unit, apart, weight, labels, 3, n_threads).groups, expected)
+    np.testing.assert_array_equal(
+        Moments.of_partition(grid, unit, apart, weight, labels, 3, n_threads).groups, expected
+    )
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -224,20 +234,27 @@ def test_ranges_are_those_of_numpy_whatever_the_threads(p, n, dtype):
         assert not np.signbit([*low[low == 0], *high[high == 0]]).any()
         kernel.column_ranges(X, weight, low, high, n_threads)
         assert np.array_equal([low, high], [X[weight > 0].min(axis=0), X[weight > 0].max(axis=0)])
-        assert kernel.column_ranges(holed, np.empty(0, np.int64), low, high, n_threads) == np.isnan(holed).any()
+        assert (
+            kernel.column_ranges(holed, np.empty(0, np.int64), low, high, n_threads) == np.isnan(holed).any()
+        )
         assert np.array_equal(low, np.fmin.reduce(holed, axis=0, initial=np.inf))
         assert np.array_equal(high, np.fmax.reduce(holed, axis=0, initial=-np.inf))
         assert kernel.column_ranges(holed, weight, low, high, n_threads) == np.isnan(holed[weight > 0]).any()
         columns = kernel.Columns(holed, X, range(2 * p))
         low, high = np.empty((2, 2 * p))
-        assert kernel.column_ranges(columns, np.empty(0, np.int64), low, high, n_threads) == np.isnan(holed).any()
+        assert (
+            kernel.column_ranges(columns, np.empty(0, np.int64), low, high, n_threads)
+            == np.isnan(holed).any()
+        )
         assert np.array_equal(low, [*np.fmin.reduce(holed, axis=0, initial=np.inf), *X.min(axis=0)])
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize(("n", "p"), [(4099, 1), (1400, 3), (259, 16), (11, 700), (7, 2100)])
 def test_one_cell_anywhere_is_seen(n, p, dtype):
-    """The smallest, the largest or the only missing cell, wherever it is in the blocks of rows that are compared at once."""
+    """The smallest, the largest or the only missing cell, wherever it is in the blocks of rows that are
+    compared at once.
+    """
     X = np.random.default_rng(n).uniform(-1, 1, (n, p)).astype(dtype)
     none, low, high = np.empty(0, np.int64), np.empty(p), np.empty(p)
     for place in np.random.default_rng(p).choice(n * p, 60, replace=False):
@@ -253,12 +270,17 @@ def test_one_cell_anywhere_is_seen(n, p, dtype):
 def test_columns_are_checked():
     first, second = np.zeros((4, 2)), np.zeros((4, 1))
     for other, place, match in (
-        (np.zeros((3, 1)), [0], "same rows"), (second.astype(np.float32), [0], "type"), (second, [3], "0..2"), (second, [-1], "0..2"),
-    ):  # fmt: skip
+        (np.zeros((3, 1)), [0], "same rows"),
+        (second.astype(np.float32), [0], "type"),
+        (second, [3], "0..2"),
+        (second, [-1], "0..2"),
+    ):
         with pytest.raises(ValueError, match=match):
             kernel.Columns(first, other, place)
     with pytest.raises(TypeError):  # most kernels take one block
-        bpmeans_rows.assign(kernel.Columns(first, second, [0, 2]), np.zeros((1, 2)), 1, np.zeros(4, np.uint64), np.zeros(4), 1)
+        bpmeans_rows.assign(
+            kernel.Columns(first, second, [0, 2]), np.zeros((1, 2)), 1, np.zeros(4, np.uint64), np.zeros(4), 1
+        )
 
 
 def test_variance_survives_a_large_offset_and_a_tight_cluster():

@@ -37,7 +37,9 @@ def results(p, blocks=1, n_threads=1):
     proba = np.full((n, p.c), 7.0)
     gradient, product, curvature = (np.full((m, width), 7.0) for _ in range(3))
     work = np.full((blocks, m + 2, width), -5.0)
-    value, entropy = kernel.evaluate(*p.entries, padded(p.beta), p.y, proba, np.full((blocks, 2, width), -5.0), n_threads)
+    value, entropy = kernel.evaluate(
+        *p.entries, padded(p.beta), p.y, proba, np.full((blocks, 2, width), -5.0), n_threads
+    )
     kernel.gradient(*p.entries, p.y, proba, gradient, work, n_threads)
     kernel.hessian_product(*p.entries, proba, padded(p.direction), product, work, n_threads)
     first, column, x = p.entries
@@ -58,7 +60,13 @@ def expected(p):
     return value, -(proba * logp).sum(), proba, gradient, p.X.T @ curved, (p.X**2).T @ (proba * (1.0 - proba))
 
 
-@given(seed=st.integers(0, 2**32 - 1), n=st.integers(0, 40), m=st.integers(1, 9), c=st.integers(1, 70), blocks=st.integers(1, 5))
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    n=st.integers(0, 40),
+    m=st.integers(1, 9),
+    c=st.integers(1, 70),
+    blocks=st.integers(1, 5),
+)
 def test_numpy(seed, n, m, c, blocks):
     p = problem(seed, n, m, c)
     for found, right in zip(results(p, blocks), expected(p), strict=True):
@@ -108,9 +116,13 @@ def test_the_data_fit_is_that_of_the_dense_table(c):
     np.testing.assert_allclose(thin[:2], dense[:2], rtol=1e-12)
     np.testing.assert_allclose(thin.proba, dense.proba, rtol=1e-11)
     np.testing.assert_allclose(loss.gradient(table, dense), loss.gradient(p.X, dense), atol=1e-11)
-    np.testing.assert_allclose(loss.hessian_product(table, thin, direction), loss.hessian_product(p.X, dense, direction), atol=1e-11)
+    np.testing.assert_allclose(
+        loss.hessian_product(table, thin, direction), loss.hessian_product(p.X, dense, direction), atol=1e-11
+    )
     np.testing.assert_allclose(loss.hessian(table, thin), loss.hessian(p.X, dense), atol=1e-11)
-    for mean, right in zip(loss.mean_hessian(table, thin)[:2], loss.mean_hessian(p.X, dense)[:2], strict=True):
+    for mean, right in zip(
+        loss.mean_hessian(table, thin)[:2], loss.mean_hessian(p.X, dense)[:2], strict=True
+    ):
         np.testing.assert_allclose(mean, right, atol=1e-11)
 
 
@@ -120,10 +132,14 @@ def test_the_hessian_is_that_of_its_products(c):
     loss = Multinomial(p.y.astype(np.intp), c)
     point = loss.at(p.X, p.beta @ loss.basis)
     hessian = loss.hessian(p.X, point)
-    products = [loss.hessian_product(p.X, point, unit.reshape(7, c - 1)).ravel() for unit in np.eye(7 * (c - 1))]
+    products = [
+        loss.hessian_product(p.X, point, unit.reshape(7, c - 1)).ravel() for unit in np.eye(7 * (c - 1))
+    ]
     np.testing.assert_allclose(hessian, products, atol=1e-11)
     # diagonal and mean by the coefficients of the classes
-    classes = np.stack([(p.X**2 * (point.proba * (1.0 - point.proba))[:, [a]]).sum(axis=0) for a in range(c)], axis=1)
+    classes = np.stack(
+        [(p.X**2 * (point.proba * (1.0 - point.proba))[:, [a]]).sum(axis=0) for a in range(c)], axis=1
+    )
     np.testing.assert_allclose(loss.mean_hessian(p.X, point).diagonal, classes, atol=1e-11)
     mean = sum(hessian.reshape(7, c - 1, 7, c - 1)[:, a, :, a] for a in range(c - 1)) / (c - 1)
     np.testing.assert_allclose(loss.mean_hessian(p.X, point).mean, mean, atol=1e-11)

@@ -1,4 +1,6 @@
-"""A pass in single steps, for rows that are elsewhere: tables, an assignment by tables that were sent, empty clusters, prices."""
+"""A pass in single steps, for rows that are elsewhere: tables, an assignment by tables that were sent, empty
+clusters, prices.
+"""
 
 from __future__ import annotations
 
@@ -38,14 +40,36 @@ class Setting:
         self.mask, self.cost = np.zeros((K, self.pricing.D), np.uint8), np.empty(K)
 
     def fused(self, max_passes):
-        labels, groups, mask, cost = self.labels.copy(), self.groups.copy(), self.mask.copy(), self.cost.copy()
+        labels, groups, mask, cost = (
+            self.labels.copy(),
+            self.groups.copy(),
+            self.mask.copy(),
+            self.cost.copy(),
+        )
         path = np.empty(max_passes + 1)
         scratch = aligned((1, kernel.pass_scratch_size(self.pricing, self.K)))
         K, made, _ = kernel.passes(
-            self.table.numeric, self.table.codes, NO_WEIGHT, np.empty(0, np.int32), labels, groups, self.K, self.pricing, SELECTION, True,
-            max_passes, 0.0, aligned((kernel.slab_size(self.pricing, self.K),)), scratch, np.zeros((0, self.K, self.grid.width), np.int64),
-            self.work.copy(), mask, cost, path, 1,
-        )  # fmt: skip
+            self.table.numeric,
+            self.table.codes,
+            NO_WEIGHT,
+            np.empty(0, np.int32),
+            labels,
+            groups,
+            self.K,
+            self.pricing,
+            SELECTION,
+            True,
+            max_passes,
+            0.0,
+            aligned((kernel.slab_size(self.pricing, self.K),)),
+            scratch,
+            np.zeros((0, self.K, self.grid.width), np.int64),
+            self.work.copy(),
+            mask,
+            cost,
+            path,
+            1,
+        )
         return labels, groups[:K], mask[:K], cost[:K], path[: made + 1]
 
     def in_steps(self, max_passes):
@@ -53,10 +77,22 @@ class Setting:
         path = [kernel.price(self.pricing, SELECTION, groups, K, self.work, mask, self.cost, True)]
         for _ in range(max_passes):
             slab = aligned((kernel.slab_size(self.pricing, K),))
-            tables = pickle.loads(pickle.dumps(kernel.pass_tables(self.pricing, groups, K, self.work, mask, slab)))
+            tables = pickle.loads(
+                pickle.dumps(kernel.pass_tables(self.pricing, groups, K, self.work, mask, slab))
+            )
             before = labels.copy()
             scratch = aligned((1, craft_kernel.scratch_size(tables)))
-            craft_kernel.assign(self.table.numeric, self.table.codes, NO_WEIGHT, tables, labels, np.empty(0), scratch, *NO_MOMENTS, 1)
+            craft_kernel.assign(
+                self.table.numeric,
+                self.table.codes,
+                NO_WEIGHT,
+                tables,
+                labels,
+                np.empty(0),
+                scratch,
+                *NO_MOMENTS,
+                1,
+            )
             path.append(path[-1])
             if (before == labels).all():
                 break
@@ -67,7 +103,9 @@ class Setting:
         return labels, groups[:K], mask[:K], self.cost[:K], np.array(path)
 
 
-@pytest.mark.parametrize("shape", [{"p": 3, "q": 3}, {"p": 6, "q": 0}, {"p": 0, "q": 4}, {"p": 70, "q": 1}], ids=str)
+@pytest.mark.parametrize(
+    "shape", [{"p": 3, "q": 3}, {"p": 6, "q": 0}, {"p": 0, "q": 4}, {"p": 70, "q": 1}], ids=str
+)
 @pytest.mark.parametrize("K", [1, 2, 8, 9, 17])
 def test_steps_are_the_passes(K, shape):
     setting = Setting(K, **shape)
@@ -76,7 +114,10 @@ def test_steps_are_the_passes(K, shape):
 
 
 def test_some_of_these_passes_drop_clusters():
-    sizes = [(len(setting.fused(12)[1]), len(setting.in_steps(12)[1])) for setting in (Setting(17, seed, p=1, q=1) for seed in range(5))]
+    sizes = [
+        (len(setting.fused(12)[1]), len(setting.in_steps(12)[1]))
+        for setting in (Setting(17, seed, p=1, q=1) for seed in range(5))
+    ]
     assert all(fused == stepped for fused, stepped in sizes)
     assert any(fused < 17 for fused, _ in sizes)
 
@@ -100,7 +141,9 @@ def test_small_buffers_are_refused():
     with pytest.raises(ValueError, match="too small"):
         kernel.drop_empty(setting.groups, setting.mask, 10)
     with pytest.raises(ValueError, match="too small"):
-        kernel.price(setting.pricing, SELECTION, setting.groups, 9, setting.work, setting.mask, np.empty(8), True)
+        kernel.price(
+            setting.pricing, SELECTION, setting.groups, 9, setting.work, setting.mask, np.empty(8), True
+        )
 
 
 def test_blocks_can_be_sent():
@@ -108,10 +151,29 @@ def test_blocks_can_be_sent():
     factor = rng.normal(size=(2, 3, 3))
     covariance = np.einsum("bij,bkj->bik", factor, factor) + np.eye(3)
     mean = rng.normal(size=(2, 3))
-    arrays = np.arange(3), np.zeros(3), np.ones(3), np.zeros(3), np.ones(3), np.arange(2), np.ones((2, 3), np.uint8), mean
+    arrays = (
+        np.arange(3),
+        np.zeros(3),
+        np.ones(3),
+        np.zeros(3),
+        np.ones(3),
+        np.arange(2),
+        np.ones((2, 3), np.uint8),
+        mean,
+    )
     blocks = covariance_kernel.Blocks(*arrays, covariance)
     sent = pickle.loads(pickle.dumps(blocks))
-    for name in ("columns", "centre", "scale", "shift", "precision", "cluster", "member", "mean", "covariance"):
+    for name in (
+        "columns",
+        "centre",
+        "scale",
+        "shift",
+        "precision",
+        "cluster",
+        "member",
+        "mean",
+        "covariance",
+    ):
         np.testing.assert_array_equal(getattr(sent, name), getattr(blocks, name))
 
 

@@ -56,7 +56,9 @@ def test_keys_broadcast():
 def test_large_keys_of_several_types_keep_their_bits():
     """Together, int64 and uint64 would become float64."""
     rows, large = np.arange(3), np.array([2**64 - 1, 2**63 + 1, 2**53 + 1], np.uint64)
-    np.testing.assert_array_equal(uniform(4, rows, large), [number(4, i, j) for i, j in zip(rows, large.tolist(), strict=True)])
+    np.testing.assert_array_equal(
+        uniform(4, rows, large), [number(4, i, j) for i, j in zip(rows, large.tolist(), strict=True)]
+    )
     np.testing.assert_array_equal(uniform(4, rows, 2**63 + 1), [number(4, i, 2**63 + 1) for i in rows])
     np.testing.assert_array_equal(uniform(4, large[::2]), [number(4, j) for j in large[::2].tolist()])
 

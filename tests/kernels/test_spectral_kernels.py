@@ -31,7 +31,9 @@ def scale_of(values, multiple):
 
 
 def joints_of(rng, levels):
-    """(joint, stride, first_row): some variables share tables, whose rows are the combinations of their cells."""
+    """(joint, stride, first_row): some variables share tables, whose rows are the combinations of their
+    cells.
+    """
     joint, stride, rooms = [], [], []
     for count in levels:
         fitting = [j for j, room in enumerate(rooms) if room * (count + 1) <= 100]
@@ -43,11 +45,27 @@ def joints_of(rng, levels):
     return joint, stride, np.append(0, np.cumsum(rooms)).astype(int)
 
 
-def case(seed, n, p1, levels, *, dense=False, softmax=True, dtype=np.float64, holes=0.1, runs=1, m=16, sd=0.5, wide=False, spare=2, few=0):
+def case(
+    seed,
+    n,
+    p1,
+    levels,
+    *,
+    dense=False,
+    softmax=True,
+    dtype=np.float64,
+    holes=0.1,
+    runs=1,
+    m=16,
+    sd=0.5,
+    wide=False,
+    spare=2,
+    few=0,
+):
     """Conditionals of random rows and weights, and all that a loop needs to know.
 
-    Some columns of the blocks are not used; a variable of two levels has one indicator, and one level of a variable of more than three
-    was never seen and is missing.
+    Some columns of the blocks are not used; a variable of two levels has one indicator, and one level of a
+    variable of more than three was never seen and is missing.
     """
     rng = np.random.default_rng(seed)
     P = len(levels)
@@ -97,29 +115,76 @@ def case(seed, n, p1, levels, *, dense=False, softmax=True, dtype=np.float64, ho
         "cross": np.zeros((p1, L)),
     }
     for s, mine in enumerate(seen_nodes):
-        weights["unary"][s, : len(mine)] = (np.log(w) if which[s] == 0 else 0.0) + rng.normal(0, sd, len(mine))
+        weights["unary"][s, : len(mine)] = (np.log(w) if which[s] == 0 else 0.0) + rng.normal(
+            0, sd, len(mine)
+        )
         if not dense:
             weights["node_table"][:, s, : len(mine)] = rng.normal(0, sd, (R, len(mine)))
     for name, shape in (("bias", ()), ("bias_table", (R,)), ("cross", (p1,))):
         weights[name][..., :p2] = rng.normal(0, sd, (*shape, p2))
-    parts = column, variable, first_state[:-1], first, indicator, joint, stride, first_row, first_node, n_nodes
+    parts = (
+        column,
+        variable,
+        first_state[:-1],
+        first,
+        indicator,
+        joint,
+        stride,
+        first_row,
+        first_node,
+        n_nodes,
+    )
     columns = [np.array(part, np.intp) for part in parts]
     return SimpleNamespace(
-        n=n, p1=p1, p2=p2, P=P, C=C, R=R, M=M, L=L, nodes=seen_nodes, code=code, weights=weights, softmax=softmax,
-        low_rank=low_rank, seen=seen,
-        block=block, codes=codes, centre=centre, scale=scale, columns=columns, grids=(nodes, minus, plus), runs=runs,
-    )  # fmt: skip
+        n=n,
+        p1=p1,
+        p2=p2,
+        P=P,
+        C=C,
+        R=R,
+        M=M,
+        L=L,
+        nodes=seen_nodes,
+        code=code,
+        weights=weights,
+        softmax=softmax,
+        low_rank=low_rank,
+        seen=seen,
+        block=block,
+        codes=codes,
+        centre=centre,
+        scale=scale,
+        columns=columns,
+        grids=(nodes, minus, plus),
+        runs=runs,
+    )
 
 
 def conditionals_of(t, **changes):
     column, variable, first_state, first, indicator, joint, stride, first_row, first_node, n_nodes = t.columns
     arguments = {
-        "numeric": t.block, "column": column, "centre": t.centre, "scale": t.scale, "codes": t.codes, "variable": variable,
-        "first_state": first_state, "first": first, "joint": joint, "stride": stride, "first_row": first_row,
-        "indicator": indicator, "low_rank": t.low_rank,
-        "first_node": first_node, "n_nodes": n_nodes,
-        "grid": t.grids[0], "minus": t.grids[1], "plus": t.grids[2], "eps": EPS, "softmax": t.softmax, "runs": t.runs,
-    }  # fmt: skip
+        "numeric": t.block,
+        "column": column,
+        "centre": t.centre,
+        "scale": t.scale,
+        "codes": t.codes,
+        "variable": variable,
+        "first_state": first_state,
+        "first": first,
+        "joint": joint,
+        "stride": stride,
+        "first_row": first_row,
+        "indicator": indicator,
+        "low_rank": t.low_rank,
+        "first_node": first_node,
+        "n_nodes": n_nodes,
+        "grid": t.grids[0],
+        "minus": t.grids[1],
+        "plus": t.grids[2],
+        "eps": EPS,
+        "softmax": t.softmax,
+        "runs": t.runs,
+    }
     return Conditionals(**{**arguments, **changes})
 
 
@@ -151,9 +216,14 @@ def sums_by_loops(t):
     first, indicator = t.columns[3:5]
     w = SimpleNamespace(**t.weights)
     out = {
-        "log_z": np.zeros(1), "node": np.zeros((t.p1, t.M)), "pair": np.zeros((t.p1, t.seen)), "node_table": np.zeros((t.R, t.p1, t.M)),
-        "bias": np.zeros(t.p2), "bias_table": np.zeros((t.R, t.p2)), "cross": np.zeros((t.p1, t.p2)),
-    }  # fmt: skip
+        "log_z": np.zeros(1),
+        "node": np.zeros((t.p1, t.M)),
+        "pair": np.zeros((t.p1, t.seen)),
+        "node_table": np.zeros((t.R, t.p1, t.M)),
+        "bias": np.zeros(t.p2),
+        "bias_table": np.zeros((t.R, t.p2)),
+        "cross": np.zeros((t.p1, t.p2)),
+    }
     for i, x, shown, cells, rows in rows_of(t):
         for s in np.flatnonzero(~np.isnan(x)):
             there = np.flatnonzero(~np.isnan(shown) & (np.arange(len(shown)) != s))
@@ -170,7 +240,11 @@ def sums_by_loops(t):
         known = np.flatnonzero(~np.isnan(x))
         lit = (x if t.low_rank is None else t.low_rank[i])[known]
         lift = similarity(lit[:, None], t.code[:, 1], EPS) - similarity(lit[:, None], t.code[:, 0], EPS)
-        energy = w.bias[: t.p2] + w.bias_table[rows, : t.p2].sum(axis=0) + (lift * w.cross[known, : t.p2]).sum(axis=0)
+        energy = (
+            w.bias[: t.p2]
+            + w.bias_table[rows, : t.p2].sum(axis=0)
+            + (lift * w.cross[known, : t.p2]).sum(axis=0)
+        )
         left = np.zeros(t.p2)
         for v in range(t.P):
             mine, on = np.arange(first[v], first[v + 1]), indicator[cells[v]]
@@ -191,9 +265,23 @@ def sums_by_loops(t):
 
 
 SHAPES = [
-    (0, 2, [2, 3]), (1, 2, [2, 3]), (3, 4, [2, 3, 2, 2, 5]), (1, 1, []), (1, 0, [3]), (7, 3, [3, 2, 5]), (20, 0, [2, 4, 3]), (20, 4, []),
-    (5, 1, [2]), (5, 1, [9]), (40, 2, [8]), (40, 2, [9, 8, 2]), (33, 9, [2, 2]), (17, 3, [40]), (9, 2, [300]), (25, 1, [2] * 17),
-]  # fmt: skip
+    (0, 2, [2, 3]),
+    (1, 2, [2, 3]),
+    (3, 4, [2, 3, 2, 2, 5]),
+    (1, 1, []),
+    (1, 0, [3]),
+    (7, 3, [3, 2, 5]),
+    (20, 0, [2, 4, 3]),
+    (20, 4, []),
+    (5, 1, [2]),
+    (5, 1, [9]),
+    (40, 2, [8]),
+    (40, 2, [9, 8, 2]),
+    (33, 9, [2, 2]),
+    (17, 3, [40]),
+    (9, 2, [300]),
+    (25, 1, [2] * 17),
+]
 
 
 @pytest.mark.parametrize("softmax", [True, False])
@@ -204,7 +292,9 @@ def test_sums(n, p1, levels, dense, softmax):
         t = case(seed, n, p1, levels, dense=dense, softmax=softmax, dtype=dtype, holes=holes)
         found, expected = sums_of(t), sums_by_loops(t)
         for name in NAMES:
-            np.testing.assert_allclose(found[name], expected[name], rtol=1e-11, atol=1e-12 * max(1, n), err_msg=name)
+            np.testing.assert_allclose(
+                found[name], expected[name], rtol=1e-11, atol=1e-12 * max(1, n), err_msg=name
+            )
 
 
 @pytest.mark.parametrize("dense", [False, True])
@@ -216,7 +306,13 @@ def test_numbers_that_repeat(dense):
     first, again = (conditionals.sums(**t.weights, n_threads=n_threads) for n_threads in (2, 1))
     for name, one, two in zip(NAMES, first, again, strict=True):
         np.testing.assert_array_equal(one, two, err_msg=name)
-        one = one.sum(axis=2) if name == "pair" else one[..., : t.p2] if name in ("bias", "bias_table", "cross") else one
+        one = (
+            one.sum(axis=2)
+            if name == "pair"
+            else one[..., : t.p2]
+            if name in ("bias", "bias_table", "cross")
+            else one
+        )
         np.testing.assert_allclose(one, expected[name], rtol=1e-11, atol=1e-10, err_msg=name)
 
 
@@ -353,7 +449,11 @@ def test_codes_of_two_sizes_and_blocks_that_may_not_be_written_to():
 
 
 WRONG = [
-    ({"numeric": np.zeros((60, 5), np.float16)}, TypeError, "numeric must be float64 or float32, got float16"),
+    (
+        {"numeric": np.zeros((60, 5), np.float16)},
+        TypeError,
+        "numeric must be float64 or float32, got float16",
+    ),
     ({"codes": np.zeros((60, 5), np.int64)}, TypeError, "codes must be uint8 or uint16, got int64"),
     ({"numeric": np.zeros((5, 60)).T}, ValueError, "contiguous"),
     ({"numeric": np.zeros(60)}, ValueError, "two-dimensional"),
@@ -368,13 +468,21 @@ WRONG = [
     ({"grid": np.zeros((5, LANES + 1))}, ValueError, "padded to multiples"),
     ({"first_node": np.zeros(2, np.intp)}, ValueError, "one entry per numeric column, got 2 and 3"),
     ({"n_nodes": np.full(4, LANES)}, ValueError, "one entry per numeric column, got 3 and 4"),
-    ({"n_nodes": np.array([LANES, 0, LANES])}, ValueError, "must be multiples of 8 within the grid, got 0 from 0"),
+    (
+        {"n_nodes": np.array([LANES, 0, LANES])},
+        ValueError,
+        "must be multiples of 8 within the grid, got 0 from 0",
+    ),
     ({"n_nodes": np.array([LANES, LANES, LANES + 1])}, ValueError, "must be multiples of 8"),
     ({"n_nodes": np.array([LANES, LANES, 100 * LANES])}, ValueError, "must be multiples of 8"),
     ({"first_node": np.array([0, -LANES, 0])}, ValueError, "must be multiples of 8"),
     ({"first_node": np.array([0, 100 * LANES, 0])}, ValueError, "must be multiples of 8"),
     ({"plus": np.zeros((5, 2 * LANES))}, ValueError, "padded to multiples"),
-    ({"minus": np.zeros((5, LANES + 1)), "plus": np.zeros((5, LANES + 1))}, ValueError, "padded to multiples"),
+    (
+        {"minus": np.zeros((5, LANES + 1)), "plus": np.zeros((5, LANES + 1))},
+        ValueError,
+        "padded to multiples",
+    ),
 ]
 
 
@@ -403,8 +511,10 @@ def test_the_same_bits_on_every_instruction_set():
         "from tests.kernels.test_spectral_kernels import SHAPES, case, conditionals_of, sums_of\n"
         "h = hashlib.sha256()\n"
         "for seed, (n, p1, levels) in enumerate(SHAPES):\n"
-        "    more = {'dense': seed % 3 == 2, 'softmax': seed % 2 == 0, 'dtype': [np.float32, np.float64][seed % 2]}\n"
-        "    t = case(seed, 3 * n, p1, levels, holes=0.1, runs=1 + seed % 3, sd=[0.5, 5.0, 300.0][seed % 3], **more)\n"
+        "    more = {'dense': seed % 3 == 2, 'softmax': seed % 2 == 0, 'dtype': [np.float32, "
+        "np.float64][seed % 2]}\n"
+        "    t = case(seed, 3 * n, p1, levels, holes=0.1, runs=1 + seed % 3, sd=[0.5, 5.0, 300.0][seed % "
+        "3], **more)\n"
         "    for array in (*sums_of(t).values(), *conditionals_of(t).observed(1)):\n"
         "        h.update(np.ascontiguousarray(array).tobytes())\n"
         "from craftc._kernels import parallel\n"
@@ -413,7 +523,14 @@ def test_the_same_bits_on_every_instruction_set():
     found = {}
     for level in ("baseline", "v3", "v4"):
         environment = {**os.environ, "PYTHONPATH": str(ROOT), "CRAFTC_SIMD": level}
-        done = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True, cwd=ROOT, timeout=120)
+        done = subprocess.run(
+            [sys.executable, "-c", script],
+            env=environment,
+            capture_output=True,
+            text=True,
+            cwd=ROOT,
+            timeout=120,
+        )
         assert done.returncode == 0, done.stderr
         bits, ran = done.stdout.split()
         found[ran] = bits

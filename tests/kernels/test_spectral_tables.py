@@ -16,7 +16,9 @@ from tests.kernels.test_spectral_kernels import SHAPES, case, conditionals_of
 
 
 def terms_case(seed, n, p1, levels, **more):
-    """(case, terms, off, rise): random terms of every combination, similarities of every node; 0 in the padding."""
+    """(case, terms, off, rise): random terms of every combination, similarities of every node; 0 in the
+    padding.
+    """
     t, rng = case(seed, n, p1, levels, **more), np.random.default_rng(seed)
     sizes = rng.integers(0, 4, t.R) if t.P else np.zeros(t.R, int)
     start = np.concatenate([[0], np.cumsum(sizes)]).astype(np.intp)
@@ -36,7 +38,11 @@ def nodes_of(t, s, values):
 def test_tables_of_nodes_and_indicators(n, p1, levels, few):
     t, (start, term), off, rise, rng = terms_case(3, n, p1, levels, few=min(few, p1))
     first, n_nodes = t.columns[3], t.columns[9]
-    weight, theta, by_row = rng.normal(size=(p1, t.p2)), rng.normal(size=(t.P + t.p2, t.p2)), rng.normal(size=(t.R, t.p2))
+    weight, theta, by_row = (
+        rng.normal(size=(p1, t.p2)),
+        rng.normal(size=(t.P + t.p2, t.p2)),
+        rng.normal(size=(t.R, t.p2)),
+    )
     energy, similar = np.zeros((t.R, p1, t.M)), np.zeros((p1, t.p2))
     table, sums = np.zeros((t.R, t.p2)), np.zeros((t.P + t.p2, t.p2))
     model = conditionals_of(t)
@@ -45,14 +51,18 @@ def test_tables_of_nodes_and_indicators(n, p1, levels, few):
         for index in term[start[r] : start[r + 1]]:
             table[r] += theta[index]
             sums[index] += by_row[r]
-            mine, values = (range(first[index], first[index + 1]), off) if index < t.P else ([index - t.P], rise)
+            mine, values = (
+                (range(first[index], first[index + 1]), off) if index < t.P else ([index - t.P], rise)
+            )
             for s in range(p1):
                 for indicator in mine:
                     at = nodes_of(t, s, values[indicator])
                     energy[r, s, : n_nodes[s]] += weight[s, indicator] * at
                     similar[s, indicator] += at @ visits[r, s, : n_nodes[s]]
     for s in range(p1):
-        np.testing.assert_allclose(t.weights["node_table"][:, s, : n_nodes[s]], energy[:, s, : n_nodes[s]], rtol=1e-10, atol=1e-12)
+        np.testing.assert_allclose(
+            t.weights["node_table"][:, s, : n_nodes[s]], energy[:, s, : n_nodes[s]], rtol=1e-10, atol=1e-12
+        )
     np.testing.assert_allclose(similarities, similar, rtol=1e-10, atol=1e-10)
     for plain in conditionals_of(t).sums(**t.weights, n_threads=1)[3:4]:  # of the same tables, given
         np.testing.assert_array_equal(plain, visits)
@@ -72,13 +82,20 @@ def test_terms_that_do_not_fit():
     beyond[0] = t.P + t.p2
     falling[1] = falling[-1] + 1
     wrong = {
-        "start": [start[:-1], falling, start + 1], "term": [term[:-1], beyond, -1 - term], "off": [off[1:], off[:, LANES:]],
-        "rise": [rise[1:]], "mixed": [weight[:, 1:], weight[1:]],
-    }  # fmt: skip
+        "start": [start[:-1], falling, start + 1],
+        "term": [term[:-1], beyond, -1 - term],
+        "off": [off[1:], off[:, LANES:]],
+        "rise": [rise[1:]],
+        "mixed": [weight[:, 1:], weight[1:]],
+    }
     for name, values in wrong.items():
         for value in values:
             with pytest.raises(ValueError, match="kernel"):
-                model.sums(**t.weights, n_threads=1, terms=tuple((right | {name: np.ascontiguousarray(value)}).values()))
+                model.sums(
+                    **t.weights,
+                    n_threads=1,
+                    terms=tuple((right | {name: np.ascontiguousarray(value)}).values()),
+                )
     with pytest.raises(ValueError, match="kernel"):
         model.sums(**(t.weights | {"node_table": None}), n_threads=1, terms=tuple(right.values()))
     with pytest.raises(ValueError, match="kernel"):
@@ -96,7 +113,21 @@ def factor_case(seed, n, p1, levels, k, **more):
     state_of = np.flatnonzero(indicator >= 0)[np.argsort(indicator[indicator >= 0], kind="stable")]
     missing = np.append(first_state[1:], t.C)[: t.P] - 1
     low, scale, fill, shares = rng.normal(size=p1), rng.gamma(2.0, 1.0, p1), rng.random(p1), rng.random(t.p2)
-    arguments = (t.block, column, low, scale, fill, t.codes, variable, first_state, first, state_of, missing, shares, 0.7)
+    arguments = (
+        t.block,
+        column,
+        low,
+        scale,
+        fill,
+        t.codes,
+        variable,
+        first_state,
+        first,
+        state_of,
+        missing,
+        shares,
+        0.7,
+    )
     loadings = rng.random((p1 + t.p2, k))
     if k > 2:
         loadings[:, 1] = 0.0  # a factor that nothing loads on keeps its scores in the first sweep
@@ -105,7 +136,9 @@ def factor_case(seed, n, p1, levels, k, **more):
 
 def hals_by_loops(t, arguments, W, H):
     """One sweep: scores, loadings, sums of the kernel, squared error less the sum of squares of the table."""
-    block, column, low, scale, fill, codes, variable, first_state, first, state_of, missing, shares, root = arguments
+    block, column, low, scale, fill, codes, variable, first_state, first, state_of, missing, shares, root = (
+        arguments
+    )
     p1, k = len(column), W.shape[1]
     x = (block[:, column].astype(np.float64) - low) * scale
     of_state = np.zeros((t.C, t.p2))
@@ -123,7 +156,12 @@ def hals_by_loops(t, arguments, W, H):
                 factors[:, a] = np.maximum(0.0, factors[:, a] + left / own)
     by_state = np.zeros((t.C, k))
     np.add.at(by_state, states, W[:, None])
-    return W, H, np.concatenate([W.T @ W, A[:, :p1].T @ W, by_state]), ((A - W @ H.T) ** 2).sum() - (A**2).sum()
+    return (
+        W,
+        H,
+        np.concatenate([W.T @ W, A[:, :p1].T @ W, by_state]),
+        ((A - W @ H.T) ** 2).sum() - (A**2).sum(),
+    )
 
 
 @pytest.mark.parametrize("k", [1, 3, 8, 20, 43])
@@ -162,15 +200,18 @@ def test_many_sweeps_are_single_ones_on_any_number_of_threads():
 def test_the_same_bits_on_every_instruction_set():
     script = (
         "import hashlib, numpy as np\n"
-        "from tests.kernels.test_spectral_tables import SHAPES, conditionals_of, factor_case, hals, terms_case\n"
+        "from tests.kernels.test_spectral_tables import SHAPES, conditionals_of, factor_case, hals, "
+        "terms_case\n"
         "h = hashlib.sha256()\n"
         "for seed, (n, p1, levels) in enumerate(SHAPES):\n"
         "    t, terms, off, rise, rng = terms_case(seed, n, p1, levels, few=min(p1, seed % 2))\n"
         "    weight = rng.normal(size=(p1, t.p2))\n"
-        "    for array in conditionals_of(t).sums(**t.weights, n_threads=1, terms=(*terms, off, rise, weight)):\n"
+        "    for array in conditionals_of(t).sums(**t.weights, n_threads=1, terms=(*terms, off, rise, "
+        "weight)):\n"
         "        h.update(np.ascontiguousarray(array).tobytes())\n"
         "    for k in (1, 2, 3, 4, 7, 8, 9, 20):\n"
-        "        t, arguments, *factors = factor_case(seed, n, p1, levels, k, dtype=[np.float32, np.float64][seed % 2])\n"
+        "        t, arguments, *factors = factor_case(seed, n, p1, levels, k, dtype=[np.float32, "
+        "np.float64][seed % 2])\n"
         "        sums, errors = np.empty((k + p1 + t.C, k)), np.empty(2)\n"
         "        hals(*arguments, *factors, sums, errors, 2, 1)\n"
         "        for array in (*factors, sums, errors):\n"
@@ -181,7 +222,14 @@ def test_the_same_bits_on_every_instruction_set():
     found = {}
     for level in ("baseline", "v3", "v4"):
         environment = {**os.environ, "PYTHONPATH": str(ROOT), "CRAFTC_SIMD": level}
-        done = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True, cwd=ROOT, timeout=120)
+        done = subprocess.run(
+            [sys.executable, "-c", script],
+            env=environment,
+            capture_output=True,
+            text=True,
+            cwd=ROOT,
+            timeout=120,
+        )
         assert done.returncode == 0, done.stderr
         bits, ran = done.stdout.split()
         found[ran] = bits

@@ -1,1 +1,3 @@
-"""Reference implementations in plain NumPy, written from the papers and the specification: slow, and to be read next to them."""
+"""Reference implementations in plain NumPy, written from the papers and the specification: slow, and to be
+read next to them.
+"""

@@ -1,4 +1,5 @@
-"""CRAFT with the number of clusters and of features from the data: the reference implementation of that search.
+"""CRAFT with the number of clusters and of features from the data: the reference implementation of that
+search.
 
 The model is the likelihood model of `tests.reference.craft` with alpha = kappa = 1. A partition
 costs (classification likelihood with prices, ICL)
@@ -85,13 +86,19 @@ def problem(
     t.column = column  # of a level among the categorical columns
     t.in_column = (column[:, None] == np.arange(t.Q)).astype(float)  # (L, Q)
     t.parameters = np.concatenate([np.full(t.P, 2.0), t.in_column.sum(axis=0) - 1.0])
-    t.l0 = sum(w * craft.background_cost(back, d, row[d]) for w, row in zip(weight, cells, strict=True) for d in range(back.D) if w > 0.0)
+    t.l0 = sum(
+        w * craft.background_cost(back, d, row[d])
+        for w, row in zip(weight, cells, strict=True)
+        for d in range(back.D)
+        if w > 0.0
+    )
     t.price_factor, t.selection, t.fraction, t.k_max = price_factor, selection, fraction, k_max
     t.categorical_threshold, t.numeric_threshold = categorical_threshold, numeric_threshold
     t.model = "likelihood"
     t.columns = np.concatenate([numbers, back.p + categories])  # kernel order of the whole table
     t.all_columns = back.D
-    # the background as the selection rules of the reference implementation in craft.py read it, on the scale of z
+    # the background as the selection rules of the reference implementation in craft.py read it, on the scale
+    # of z
     t.back = SimpleNamespace(p=t.P, D=t.D, varies=[True] * t.D, variance=[1.0] * t.P)
     t.back.counts = [back.counts[d] for d in categories]
     return t

@@ -163,7 +163,9 @@ def best_split(t, now, k, at_any_price=False):
     rows = t.rows[here]
     candidates = split_candidates(t, rows)
     scores = [cut(t, rows, now.cost[k], b, now.shared) for b in candidates]
-    polished = [local_passes(t, rows, now.cost[k], candidates[c], now.shared) for c in islice(ascending(scores), 3)]
+    polished = [
+        local_passes(t, rows, now.cost[k], candidates[c], now.shared) for c in islice(ascending(scores), 3)
+    ]
     polished = [result for result in polished if result is not None]
     if not polished and at_any_price and candidates:
         c = next(iter(ascending(scores)), None)

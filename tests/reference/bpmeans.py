@@ -32,7 +32,9 @@ ZERO_RESIDUAL = 1e-14  # of |X|^2: a smaller residual is not worth a feature
 
 
 class Fit(NamedTuple):
-    """What a fit returns: features, their least-squares values, J, J after every sweep, number of sweeps, whether it ended."""
+    """What a fit returns: features, their least-squares values, J, J after every sweep, number of sweeps,
+    whether it ended.
+    """
 
     Z: np.ndarray
     A: np.ndarray
@@ -117,7 +119,11 @@ def redundancy(Z):
 
 def distinct(Z):
     """Columns to keep: those with rows, the first of equal ones (appendix F)."""
-    return [k for k in range(Z.shape[1]) if Z[:, k].any() and not any((Z[:, j] == Z[:, k]).all() for j in range(k))]
+    return [
+        k
+        for k in range(Z.shape[1])
+        if Z[:, k].any() and not any((Z[:, j] == Z[:, k]).all() for j in range(k))
+    ]
 
 
 # ----------------------------------------------------------------------------------------
@@ -153,7 +159,8 @@ def bits_at_once(x, z, alone, A, penalty, margin):
 
 
 def sweep(X, Z, A, penalty, cap, order=None, exact=False, births=True, deaths=True):
-    """Row after row: settle its bits, delete what nobody owns any more, perhaps make a feature of its residual.
+    """Row after row: settle its bits, delete what nobody owns any more, perhaps make a feature of its
+    residual.
 
     Returns
     -------
@@ -186,7 +193,9 @@ def sweep(X, Z, A, penalty, cap, order=None, exact=False, births=True, deaths=Tr
 
 
 def start(X, Z0, A0, kept):
-    """Float rows and the state to start from: without values the columns are thinned and the values are those of least squares."""
+    """Float rows and the state to start from: without values the columns are thinned and the values are those
+    of least squares.
+    """
     X, Z = np.asarray(X, dtype=np.float64), np.asarray(Z0, dtype=bool)
     if A0 is None:
         Z = Z[:, kept(Z)]
@@ -195,7 +204,8 @@ def start(X, Z0, A0, kept):
 
 
 def descend(X, Z, A, penalty, step, max_iter, first=True):
-    """Steps (Z, A) -> (Z, changed) and least squares until a step changes nothing, but not on the first sweep.
+    """Steps (Z, A) -> (Z, changed) and least squares until a step changes nothing, but not on the first
+    sweep.
 
     The values at the start need not be the least-squares values, so a first sweep without a change says
     nothing; with ``first=False`` it does.
@@ -333,7 +343,9 @@ def collapsed(X, Z0, penalty, cap=64, exact=False, order=None, max_iter=1000):
 
 
 def proposal(X, R, u):
-    """A feature that is the residual of a drawn row, owned by all rows that it brings nearer: column, value, SSE."""
+    """A feature that is the residual of a drawn row, owned by all rows that it brings nearer: column, value,
+    SSE.
+    """
     running = np.cumsum(squares(R))
     n = int(np.argmax(running > u * running[-1]))
     a = R[n]
@@ -381,7 +393,9 @@ def greedy_init(X, K, penalty, cap, base, draws, n_trials):
         for other in (proposal(X, R, u) for u in draws[k, 1:trials]):
             if other[2] < sse - PROPOSAL_SLACK * square(X):
                 column, a, sse = other
-        if K is None and not sse + price(k + 1, penalty) < square(R) + price(k, penalty) - PROPOSAL_SLACK * square(X):
+        if K is None and not sse + price(k + 1, penalty) < square(R) + price(
+            k, penalty
+        ) - PROPOSAL_SLACK * square(X):
             break
         Z, A = with_column(Z, column), np.vstack([A, a])
     return nothing if zero and K is None and Z.shape[1] == 1 else (Z, A)

@@ -1,12 +1,13 @@
 """Covariances inside CRAFT's clusters: the reference implementation of the last step of the automatic search.
 
-A cluster may hold one normal distribution N(mu, Sigma) of some of its numeric columns (a block) in place of independent ones. Cells are
-z = (x - zeta_0) / sigma_0. The block costs, over the rows of the cluster,
+A cluster may hold one normal distribution N(mu, Sigma) of some of its numeric columns (a block) in place of
+independent ones. Cells are z = (x - zeta_0) / sigma_0. The block costs, over the rows of the cluster,
 
-    sum_n w_n [ 1/2 log det Sigma + 1/2 (z_n - mu)' Sigma^-1 (z_n - mu) ]  +  1/2 [ tr Sigma^-1 - m + log det Sigma ]  +  m (m - 1) / 2 h
+    sum_n w_n [ 1/2 log det Sigma + 1/2 (z_n - mu)' Sigma^-1 (z_n - mu) ]  +  1/2 [ tr Sigma^-1 - m + log det
+    Sigma ]  +  m (m - 1) / 2 h
 
-of which the second term is the one row of prior, and the last one the price of the covariances beyond the 2 m parameters of the columns.
-Everything is computed from the rows, with one determinant for every question.
+of which the second term is the one row of prior, and the last one the price of the covariances beyond the 2 m
+parameters of the columns. Everything is computed from the rows, with one determinant for every question.
 """
 
 from __future__ import annotations
@@ -35,7 +36,9 @@ def fitted(t, rows, columns):
 
 
 def block_cost(t, rows, columns):
-    """What the cells of a block cost, less their cost under the background N(0, I), prior and price of the correlations included."""
+    """What the cells of a block cost, less their cost under the background N(0, I), prior and price of the
+    correlations included.
+    """
     mean, sigma, _ = fitted(t, rows, columns)
     m, Z, w = len(columns), t.Z[np.ix_(rows, columns)], t.weight[rows]
     inverse, logarithm = np.linalg.inv(sigma), np.linalg.slogdet(sigma)[1]
@@ -73,15 +76,21 @@ def repeated(t, rows, columns):
 
 
 def choose_block(t, rows, stats, gain, mask, full=False):
-    """The block of one cluster and its cost: from the selected columns and from all, columns leave while the description gets shorter.
+    """The block of one cluster and its cost: from the selected columns and from all, columns leave while the
+    description gets shorter.
 
-    A single column is a block that saves nothing but keeps its place in the mask, so that two columns are compared with it.
+    A single column is a block that saves nothing but keeps its place in the mask, so that two columns are
+    compared with it.
     """
     plain = cluster_cost(t, rows, stats, gain, mask, np.array([], int))
     columns = block_columns(t)
     columns = np.array([d for d in columns if d not in repeated(t, rows, columns)], int)
     if full:
-        return (columns, cluster_cost(t, rows, stats, gain, mask, columns)) if len(columns) > 1 else (columns[:0], plain)
+        return (
+            (columns, cluster_cost(t, rows, stats, gain, mask, columns))
+            if len(columns) > 1
+            else (columns[:0], plain)
+        )
     best, at = plain - WORTH, np.array([], int)
     for start in (columns[mask[columns]], columns):
         block = start
@@ -99,7 +108,9 @@ def choose_block(t, rows, stats, gain, mask, full=False):
 
 
 def state(t, labels, full=False):
-    """A partition of the rows of positive weight whose clusters hold the covariances that shorten their description."""
+    """A partition of the rows of positive weight whose clusters hold the covariances that shorten their
+    description.
+    """
     now = automatic.partition(t, labels)
     now.block, now.plain = [], now.cost.copy()
     for k in range(now.K):
@@ -132,7 +143,11 @@ def marginal(z, mean, sigma):
     if not seen.any():
         return 0.0
     sigma, rest = sigma[np.ix_(seen, seen)], (z - mean)[seen]
-    return 0.5 * np.linalg.slogdet(sigma)[1] + 0.5 * rest @ np.linalg.solve(sigma, rest) - 0.5 * (z[seen] ** 2).sum()
+    return (
+        0.5 * np.linalg.slogdet(sigma)[1]
+        + 0.5 * rest @ np.linalg.solve(sigma, rest)
+        - 0.5 * (z[seen] ** 2).sum()
+    )
 
 
 def passes(t, now, log, full=False):
@@ -162,12 +177,16 @@ def separated(t, now, i, j):
 
 
 def valley_depth(w, Z):
-    """Least density between two clusters, of these weights and rows, over the lower of the peaks on its two sides."""
+    """Least density between two clusters, of these weights and rows, over the lower of the peaks on its two
+    sides.
+    """
     u = [_left_out(w, Z, k) for k in (0, 1)]
     place = [a @ x / a.sum() for a, x in zip(w, u, strict=True)]
     spread = [np.sqrt(a @ (x - m) ** 2 / a.sum()) for a, x, m in zip(w, u, place, strict=True)]
     both, weight = np.concatenate(u), np.concatenate(w)
-    width = max(0.9 * min(spread) * min(one.sum() for one in w) ** -0.2, 1e-3 * (both.max() - both.min()) + 1e-12)
+    width = max(
+        0.9 * min(spread) * min(one.sum() for one in w) ** -0.2, 1e-3 * (both.max() - both.min()) + 1e-12
+    )
     counts, edges = np.histogram(both, BINS, weights=weight)
     at = np.linspace(both.min(), both.max(), POINTS)
     density = np.exp(-0.5 * ((at[:, None] - (edges[1:] + edges[:-1]) / 2) / width) ** 2) @ counts
@@ -177,7 +196,9 @@ def valley_depth(w, Z):
 
 
 def _left_out(w, Z, k):
-    """Positions of the rows of cluster k of two, each along the discriminant of all others: one count of the row is left out."""
+    """Positions of the rows of cluster k of two, each along the discriminant of all others: one count of the
+    row is left out.
+    """
 
     def means_and_scatter(w):
         mean = [a @ z / a.sum() for a, z in zip(w, Z, strict=True)]
@@ -201,7 +222,9 @@ def merged(t, now, i, j, full=False):
 
 
 def cheapest_merge(t, now, full=False):
-    """The cheapest merge of a pair that pays without covariances or has no valley between; None if there is none."""
+    """The cheapest merge of a pair that pays without covariances or has no valley between; None if there is
+    none.
+    """
     pairs = []
     for i in range(now.K):
         for j in range(i + 1, now.K):

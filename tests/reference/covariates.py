@@ -52,7 +52,13 @@ def as_data(X, y):
 def edge_list(S):
     """Edges of S: arrays i < j and S_ij > 0, in order of (i, j) (section 1)."""
     S = S.toarray() if sparse.issparse(S) else np.asarray(S, dtype=np.float64)
-    if S.ndim != 2 or S.shape[0] != S.shape[1] or not np.isfinite(S).all() or (S < 0.0).any() or not np.array_equal(S, S.T):
+    if (
+        S.ndim != 2
+        or S.shape[0] != S.shape[1]
+        or not np.isfinite(S).all()
+        or (S < 0.0).any()
+        or not np.array_equal(S, S.T)
+    ):
         raise ValueError("S must be square, finite, nonnegative and exactly symmetric")
     i, j = np.nonzero(np.triu(S, 1))
     return i, j, S[i, j]
@@ -61,7 +67,9 @@ def edge_list(S):
 def difference_matrix(i, j, d):
     """D (l, d): (D b)_e = b_i - b_j."""
     e = np.arange(len(i))
-    return sparse.csr_array((np.repeat([1.0, -1.0], len(i)), (np.tile(e, 2), np.concatenate([i, j]))), shape=(len(i), d))
+    return sparse.csr_array(
+        (np.repeat([1.0, -1.0], len(i)), (np.tile(e, 2), np.concatenate([i, j]))), shape=(len(i), d)
+    )
 
 
 def canonical(labels):
@@ -255,7 +263,9 @@ def dual_value(lam, P, X, y, S, nu, ridge, t=None, gamma=0.0):
 def duality_gap(B, lam, X, y, S, nu, ridge, t=None, gamma=0.0):
     """J(B, its best beta0) - dual value, never negative but for rounding."""
     beta0 = intercept(B, X, y)
-    _, P = log_likelihood_terms(np.column_stack([B, beta0]), with_ones(np.asarray(X, dtype=np.float64)), np.asarray(y))
+    _, P = log_likelihood_terms(
+        np.column_stack([B, beta0]), with_ones(np.asarray(X, dtype=np.float64)), np.asarray(y)
+    )
     return objective(B, beta0, X, y, S, nu, ridge, gamma) - dual_value(lam, P, X, y, S, nu, ridge, t, gamma)
 
 
@@ -271,19 +281,29 @@ def as_problem(X, y, S, nu, ridge, gamma=0.0):
     d = X.shape[1]
     D, radius = difference_matrix(i, j, d), nu * s
     if gamma > 0.0:
-        D, radius = sparse.vstack([D, sparse.eye_array(d)]).tocsr(), np.append(radius, np.full(d, float(gamma)))
+        D, radius = (
+            sparse.vstack([D, sparse.eye_array(d)]).tocsr(),
+            np.append(radius, np.full(d, float(gamma))),
+        )
     return SimpleNamespace(X=X, X1=with_ones(X), y=y, Y=Y, D=D, radius=radius, a=np.full(d, float(ridge)))
 
 
 def contract(problem, E):
     """The problem restricted to B = B_C E^T: columns of X are summed, |b_i|^2 counts |C| times.
 
-    Edges inside a cluster have (D E)_e = 0 and drop out; those between two clusters remain side by side, which is
-    the sum of their weights.
+    Edges inside a cluster have (D E)_e = 0 and drop out; those between two clusters remain side by side,
+    which is the sum of their weights.
     """
     X, D = problem.X @ E, problem.D @ E
     kept = (D != 0.0).any(axis=1)
-    small = SimpleNamespace(X=X, X1=with_ones(X), y=problem.y, Y=problem.Y, D=sparse.csr_array(D[kept]), radius=problem.radius[kept])
+    small = SimpleNamespace(
+        X=X,
+        X1=with_ones(X),
+        y=problem.y,
+        Y=problem.Y,
+        D=sparse.csr_array(D[kept]),
+        radius=problem.radius[kept],
+    )
     small.a = problem.a @ E
     return small, kept
 
@@ -318,7 +338,9 @@ def augmented_model(lam, sigma, p):
 
         def full():
             H, h = hessian(), np.maximum(norms(q), 1e-300)
-            H[:, :-1, :, :-1] += edge_hessian(p.D, sigma * inside, sigma * np.where(inside, 0.0, p.radius / h), q / h)
+            H[:, :-1, :, :-1] += edge_hessian(
+                p.D, sigma * inside, sigma * np.where(inside, 0.0, p.radius / h), q / h
+            )
             return square(H)
 
         return value, gradient, full
@@ -327,7 +349,9 @@ def augmented_model(lam, sigma, p):
 
 
 def augmented_lagrangian(p, tol, max_iter=60, theta=None, lam=None):
-    """SSNAL of section 6: theta and feasible lam with gap <= tol max(|dual|, 1), or with ridge 0 a residual so small."""
+    """SSNAL of section 6: theta and feasible lam with gap <= tol max(|dual|, 1), or with ridge 0 a residual
+    so small.
+    """
     c, d = p.Y.shape[1], p.X.shape[1]
     theta = np.column_stack([np.zeros((c, d)), start_intercept(p.y)]) if theta is None else theta
     lam = np.zeros((c, len(p.radius))) if lam is None else lam
@@ -401,7 +425,9 @@ def restricted_fit(X, y, labels, S, nu, ridge, gamma=0.0, zero=None, tol=1e-12):
     """
     p = as_problem(X, y, S, nu, ridge, gamma)
     theta, small, _ = solve_restricted(p, expansion(canonical(labels), zero), tol)
-    return SimpleNamespace(B=theta[:, :-1], columns=small[:, :-1], beta0=theta[:, -1], objective=value_of(theta, p))
+    return SimpleNamespace(
+        B=theta[:, :-1], columns=small[:, :-1], beta0=theta[:, -1], objective=value_of(theta, p)
+    )
 
 
 def proposed(B, X, S, nu, gamma):
@@ -419,14 +445,16 @@ def reference_solution(X, y, S, nu, ridge, gamma=0.0, tol=1e-10):
     """The optimum with a certified gap, and the partition of its columns (sections 5 and 6).
 
     Columns that agree to 1e-6 are made equal and the problem is solved again on them; the result is kept if
-    its gap is no larger than the tolerance (with ridge 0 there is no bound and it is kept if J does not rise).
+    its gap is no larger than the tolerance (with ridge 0 there is no bound and it is kept if J does not
+    rise).
 
     Returns
     -------
     SimpleNamespace
-        ``B``, ``beta0``, ``objective``, ``gap`` (nan with ridge 0), ``lam``, ``t`` (None without gamma), ``labels``, ``zero``,
-        ``separation`` (the shortest |b_i - b_j| of an edge between clusters and, with gamma, |b_i| not zero; inf if none) and
-        ``radius`` = sqrt(gap / ridge): |B - B_opt| is no larger, so a separation beyond sqrt(2) radius is real.
+        ``B``, ``beta0``, ``objective``, ``gap`` (nan with ridge 0), ``lam``, ``t`` (None without gamma),
+        ``labels``, ``zero``, ``separation`` (the shortest |b_i - b_j| of an edge between clusters and, with
+        gamma, |b_i| not zero; inf if none) and ``radius`` = sqrt(gap / ridge): |B - B_opt| is no larger, so a
+        separation beyond sqrt(2) radius is real.
     """
     p = as_problem(X, y, S, nu, ridge, gamma)
     i, j, s = edge_list(S)
@@ -478,9 +506,9 @@ def reference_solution(X, y, S, nu, ridge, gamma=0.0, tol=1e-10):
 def synthetic(d, n, agree=True, seed=0):
     """Section 7: X, y, S and the true groups.
 
-    Ten clusters of d / 10 covariates; cluster g has weight 5 in class g mod 4; x | y ~ N(B_y, S) with n / 4 rows per class.
-    S has blocks of 0.9 with a diagonal of 1. If they disagree, two blocks straddle clusters 0, 1 and 2: the true
-    groups are then the common refinement.
+    Ten clusters of d / 10 covariates; cluster g has weight 5 in class g mod 4; x | y ~ N(B_y, S) with n / 4
+    rows per class. S has blocks of 0.9 with a diagonal of 1. If they disagree, two blocks straddle clusters
+    0, 1 and 2: the true groups are then the common refinement.
     """
     if d % 10 or n % 4 or (not agree and d % 20):
         raise ValueError("d must be a multiple of 10 (of 20 to disagree) and n of 4")
@@ -503,9 +531,10 @@ def synthetic(d, n, agree=True, seed=0):
 def recipe(kind, d, n, c, seed):
     """X, y and S of a small instance with noisy classes.
 
-    Covariates belong to four groups with one weight vector each. S is "dense": exp(-distance^2 / 2) of random points
-    near their group's point; "blocks": 0.9 in a group and 0.1 between, a complete graph whose optimal duals are not
-    unique; "flat": all ones; "knn": the three nearest neighbours of "dense"; "chain": neighbours in order of index.
+    Covariates belong to four groups with one weight vector each. S is "dense": exp(-distance^2 / 2) of random
+    points near their group's point; "blocks": 0.9 in a group and 0.1 between, a complete graph whose optimal
+    duals are not unique; "flat": all ones; "knn": the three nearest neighbours of "dense"; "chain":
+    neighbours in order of index.
     """
     rng = np.random.default_rng(seed)
     group = np.arange(d) * min(4, d) // d
@@ -544,10 +573,11 @@ def build(recipe_of):
 def frozen():
     """Stored instances: optimum and partition, confirmed by the conic solver that the file names.
 
-    Each has ``recipe``, ``nu``, ``ridge``, ``gamma``; ``x_sum`` = sum |X|, which tells that the generator still gives the same data;
-    ``objective`` and its ``gap`` (None with ridge 0), ``conic`` (the solver's objective), ``labels``, ``zero`` (covariates whose
-    column is zero) and two numbers by which the partition is certain: ``separation`` as in `reference_solution`, and ``inner``, the
-    smallest max |lam_e| / (nu S_e) of duals that hold the clusters together: below 1 their columns are exactly equal.
+    Each has ``recipe``, ``nu``, ``ridge``, ``gamma``; ``x_sum`` = sum |X|, which tells that the generator
+    still gives the same data; ``objective`` and its ``gap`` (None with ridge 0), ``conic`` (the solver's
+    objective), ``labels``, ``zero`` (covariates whose column is zero) and two numbers by which the partition
+    is certain: ``separation`` as in `reference_solution`, and ``inner``, the smallest max |lam_e| / (nu S_e)
+    of duals that hold the clusters together: below 1 their columns are exactly equal.
     """
     with open(Path(__file__).with_name("covariates_reference.json"), encoding="utf-8") as file:
         return json.load(file)["instances"]

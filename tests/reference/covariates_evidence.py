@@ -1,4 +1,6 @@
-"""Model selection for convex covariate clustering: evidence of a partition, and the width of the prior by cross-validation."""
+"""Model selection for convex covariate clustering: evidence of a partition, and the width of the prior by
+cross-validation.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +40,8 @@ def map_fit(X, y, labels, sigma):
 def log_evidence(X, y, labels, sigma, kind="diagonal"):
     """Laplace approximation of log p(y | X, C, beta0) over all c rows of B.
 
-    -nll - |B|^2 / (2 sigma^2) - c m log sigma - 1/2 log |H|, H the Hessian of nll + |B|^2 / (2 sigma^2) in B, or its diagonal.
+    -nll - |B|^2 / (2 sigma^2) - c m log sigma - 1/2 log |H|, H the Hessian of nll + |B|^2 / (2 sigma^2) in B,
+    or its diagonal.
     """
     fitted = map_fit(X, y, labels, sigma)
     X, y, _ = as_data(X, y)
@@ -51,11 +54,15 @@ def log_evidence(X, y, labels, sigma, kind="diagonal"):
         H = np.zeros((c * m, c * m))
         for a in range(c):
             for b in range(c):
-                H[a * m : (a + 1) * m, b * m : (b + 1) * m] = Z.T @ (Z * (P[:, a] * (float(a == b) - P[:, b]))[:, None])
+                H[a * m : (a + 1) * m, b * m : (b + 1) * m] = Z.T @ (
+                    Z * (P[:, a] * (float(a == b) - P[:, b]))[:, None]
+                )
         log_determinant = np.linalg.slogdet(H + np.eye(c * m) / sigma**2)[1]
     else:
         raise ValueError(f"kind {kind!r} is neither diagonal nor full")
-    return float(-nll - (fitted.B**2).sum() / (2.0 * sigma**2) - c * m * np.log(sigma) - log_determinant / 2.0)
+    return float(
+        -nll - (fitted.B**2).sum() / (2.0 * sigma**2) - c * m * np.log(sigma) - log_determinant / 2.0
+    )
 
 
 def sigma_grid():
@@ -93,6 +100,10 @@ def sigma_by_cv(X, y, labels, grid=None, scoring="log_probability", folds=None):
             out = folds == fold
             fitted = map_fit(X[~out], y[~out], labels, sigma)
             _, P = log_likelihood_terms(np.column_stack([fitted.B, fitted.beta0]), Z1[out], y[out])
-            rows[out] = np.log(P[np.arange(len(P)), y[out]]) if scoring == "log_probability" else P.argmax(axis=1) == y[out]
+            rows[out] = (
+                np.log(P[np.arange(len(P)), y[out]])
+                if scoring == "log_probability"
+                else P.argmax(axis=1) == y[out]
+            )
         scores.append(rows.mean())
     return SimpleNamespace(sigma=float(grid[int(np.argmax(scores))]), grid=grid, scores=np.array(scores))

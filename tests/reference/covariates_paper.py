@@ -38,11 +38,30 @@ def b_step(theta, linear, quadratic, X1, y, Y, ridge, inner_tol):
         value, gradient, _ = model(x.reshape(theta.shape))
         return value, gradient.ravel()
 
-    found = minimize(flat, theta.ravel(), jac=True, method="L-BFGS-B", options={"gtol": inner_tol, "ftol": 1e-15, "maxiter": 5000})
+    found = minimize(
+        flat,
+        theta.ravel(),
+        jac=True,
+        method="L-BFGS-B",
+        options={"gtol": inner_tol, "ftol": 1e-15, "maxiter": 5000},
+    )
     return newton(model, found.x.reshape(theta.shape), inner_tol)
 
 
-def paper_admm(X, y, S, nu, ridge, rho=1.0, eps=1e-5, max_iter=10000, inner_tol=1e-5, start=None, min_iter=11, iterates=False):
+def paper_admm(
+    X,
+    y,
+    S,
+    nu,
+    ridge,
+    rho=1.0,
+    eps=1e-5,
+    max_iter=10000,
+    inner_tol=1e-5,
+    start=None,
+    min_iter=11,
+    iterates=False,
+):
     """Section 2: the ADMM of the paper with all its copies z and multipliers u.
 
     Each edge has two copies, z[0] of b_i and z[1] of b_j, arrays (c, l). Per iteration B, then
@@ -103,9 +122,22 @@ def paper_admm(X, y, S, nu, ridge, rho=1.0, eps=1e-5, max_iter=10000, inner_tol=
 
 
 def edge_admm(
-    X, y, S, nu, ridge, rho=1.0, eps=1e-5, max_iter=10000, inner_tol=1e-5, start=None, min_iter=11, iterates=False,
-    weights="uniform", relax=1.0, rule="node",
-):  # fmt: skip
+    X,
+    y,
+    S,
+    nu,
+    ridge,
+    rho=1.0,
+    eps=1e-5,
+    max_iter=10000,
+    inner_tol=1e-5,
+    start=None,
+    min_iter=11,
+    iterates=False,
+    weights="uniform",
+    relax=1.0,
+    rule="node",
+):
     """Section 3: one dual vector per edge instead of four.
 
     With lam_e = -rho u_ij = rho u_ji the paper's iteration is
@@ -113,8 +145,8 @@ def edge_admm(
         B     = argmin nll + ridge |B|^2 + <2 G(lam) - G(lam_old), B> + rho/2 sum_i D_i |b_i - b_i^old|^2
         lam_e = Proj_{nu S_e}(lam_e + (rho_e / 2) (b_i - b_j))
 
-    with G_i the signed sum of lam at node i, rho_e = rho (uniform) or rho S_e / mean(S), D_i = sum_e rho_e / rho.
-    Over-relaxation moves B and lam together, old + relax (new - old); flags come from the projection.
+    with G_i the signed sum of lam at node i, rho_e = rho (uniform) or rho S_e / mean(S), D_i = sum_e rho_e /
+    rho. Over-relaxation moves B and lam together, old + relax (new - old); flags come from the projection.
 
     Parameters
     ----------
@@ -125,7 +157,8 @@ def edge_admm(
     Returns
     -------
     SimpleNamespace
-        ``B``, ``beta0``, ``lam`` (c, l), feasible, ``fused``, ``labels``, ``n_iter``, ``converged``, ``iterates``, ``state``.
+        ``B``, ``beta0``, ``lam`` (c, l), feasible, ``fused``, ``labels``, ``n_iter``, ``converged``,
+        ``iterates``, ``state``.
     """
     X, y, Y = as_data(X, y)
     i, j, s = edge_list(S)
@@ -158,7 +191,10 @@ def edge_admm(
         else:
             # z_ij - b_i = -dlam / rho at i and dlam / rho at j
             dz = [db[:, i] - (dlam - dlam_old) / rho, db[:, j] + (dlam - dlam_old) / rho]
-            r, dual = np.sqrt(2.0 * (dlam**2).sum()) / rho, np.sqrt(rho * ((dz[0] ** 2).sum() + (dz[1] ** 2).sum()))
+            r, dual = (
+                np.sqrt(2.0 * (dlam**2).sum()) / rho,
+                np.sqrt(rho * ((dz[0] ** 2).sum() + (dz[1] ** 2).sum())),
+            )
         dlam_old = dlam
         converged = bool(k >= min_iter and r <= threshold and dual <= threshold)
         if iterates:

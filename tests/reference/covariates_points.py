@@ -17,7 +17,8 @@ def convex_clustering(P, W, g, tol=1e-12, max_iter=200000):
     Returns
     -------
     SimpleNamespace
-        ``U``, ``labels``, ``objective``, ``gap`` (at most tol max(J, 1) unless the iterations ran out), ``lam`` (p, l), ``separation``.
+        ``U``, ``labels``, ``objective``, ``gap`` (at most tol max(J, 1) unless the iterations ran out),
+        ``lam`` (p, l), ``separation``.
     """
     P = np.asarray(P, dtype=np.float64)
     i, j, w = edge_list(W)
@@ -43,7 +44,9 @@ def convex_clustering(P, W, g, tol=1e-12, max_iter=200000):
         lam, momentum, dual = new, following, J - gap
     # U is within sqrt(2 gap) of the optimum, closer columns cannot be told apart
     apart = norms(U @ D.T)
-    joined = (apart <= max(EQUAL * norms(U - U.mean(axis=1, keepdims=True)).max(), 2.0 * np.sqrt(max(gap, 0.0)))) & (radius > 0.0)
+    joined = (
+        apart <= max(EQUAL * norms(U - U.mean(axis=1, keepdims=True)).max(), 2.0 * np.sqrt(max(gap, 0.0)))
+    ) & (radius > 0.0)
     labels = components(i, j, joined, len(P))
     separation = apart[labels[i] != labels[j]].min(initial=np.inf)
     return SimpleNamespace(U=U.T, labels=labels, objective=J, gap=gap, lam=lam, separation=separation)

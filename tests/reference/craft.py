@@ -177,9 +177,7 @@ def fit_cluster(rows, weight, back, model):
             variance = (SS + variance_0) / (S + 1.0)
             about_background = sum(w * (x - zeta_0) ** 2 for w, x in cells)
             gain = (
-                (S + 1.0) * 0.5 * log(variance_0 / variance)
-                - S / 2.0
-                + about_background / (2.0 * variance_0)
+                (S + 1.0) * 0.5 * log(variance_0 / variance) - S / 2.0 + about_background / (2.0 * variance_0)
             )
             if model in ("paper", "paper-relative"):
                 variance = max(SS / S, VARIANCE_FLOOR * variance_0)
@@ -248,7 +246,8 @@ def top_per_kind(scores, back, m):
 
 
 def printed_entropies(k, back, d):
-    """(G_d, G_kd) of the paper: sums over the cluster's cells of -log eta_0d and of -log eta_kd, from raw counts.
+    """(G_d, G_kd) of the paper: sums over the cluster's cells of -log eta_0d and of -log eta_kd, from raw
+    counts.
 
     The difference is S KL(eta_kd || eta_0d): both sums run over the rows of the cluster.
     """
@@ -261,12 +260,16 @@ def printed_entropies(k, back, d):
 
 
 def printed_scores(k, back, model="paper"):
-    """Scores of the printed models: G_d - G_kd; minus the standard deviation, in "paper-relative" over the table's."""
+    """Scores of the printed models: G_d - G_kd; minus the standard deviation, in "paper-relative" over the
+    table's.
+    """
     scores = [-inf] * back.D
     for d in range(back.D):
         if k.S[d] > 0.0 and back.varies[d]:
             if d < back.p:
-                scores[d] = -((k.SS[d] / k.S[d] / (back.variance[d] if model == "paper-relative" else 1.0)) ** 0.5)
+                scores[d] = -(
+                    (k.SS[d] / k.S[d] / (back.variance[d] if model == "paper-relative" else 1.0)) ** 0.5
+                )
             else:
                 G, G_k = printed_entropies(k, back, d)
                 scores[d] = G - G_k
@@ -392,11 +395,7 @@ def pays_to_open(row, w, best, k, back, s):
 def value(rows, weight, clusters, back, s):
     """J of fitted clusters with their masks."""
     kinds = range(back.D) if s.model == "likelihood" else range(back.p, back.D)
-    J = sum(
-        w * background_cost(back, d, row[d])
-        for w, row in zip(weight, rows, strict=True)
-        for d in kinds
-    )
+    J = sum(w * background_cost(back, d, row[d]) for w, row in zip(weight, rows, strict=True) for d in kinds)
     J += s.price * len(clusters)
     for k in clusters:
         J += s.F_delta * sum(k.mask)
@@ -448,9 +447,7 @@ def refit(rows, weight, labels, back, s):
     clusters = []
     for label in kept:
         members = [n for n in range(len(rows)) if labels[n] == label]
-        clusters.append(
-            fit_cluster([rows[n] for n in members], [weight[n] for n in members], back, s.model)
-        )
+        clusters.append(fit_cluster([rows[n] for n in members], [weight[n] for n in members], back, s.model))
     select(clusters, back, s)
     renumbered = []
     for n, row in enumerate(rows):

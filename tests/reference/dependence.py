@@ -1,18 +1,18 @@
 """Links between the columns of a table without clusters: the reference implementation, pair by pair.
 
-A link of two columns saves, over the weight n of the rows that have a value in both, the gain below less its parameters times h and less
-log(P + 1), P the number of pairs of columns that vary.
+A link of two columns saves, over the weight n of the rows that have a value in both, the gain below less its
+parameters times h and less log(P + 1), P the number of pairs of columns that vary.
 
-    categories d, e    sum_ab n_ab log(n_ab n / (n_a n_b)),              (T_d - 1)(T_e - 1) parameters, T the levels that occur
-    categories, number (n / 2) log((SS + 1) / (SS_within + 1)),          T_d - 1 parameters
+    categories d, e    sum_ab n_ab log(n_ab n / (n_a n_b)),              (T_d - 1)(T_e - 1) parameters, T the
+    levels that occur categories, number (n / 2) log((SS + 1) / (SS_within + 1)),          T_d - 1 parameters
     numbers            -(n / 2) log(1 - r^2),                            1 parameter
 
-Numbers are z, deviations from the mean of the table in its standard deviations, in steps of 2^-8; r = sum of products around the means of
-these rows over the root of (SS_i + 1)(SS_j + 1). All numbers with one covariance save -(n / 2) log det R, n the least of any pair, less
-p(p - 1)/2 h.
+Numbers are z, deviations from the mean of the table in its standard deviations, in steps of 2^-8; r = sum of
+products around the means of these rows over the root of (SS_i + 1)(SS_j + 1). All numbers with one covariance
+save -(n / 2) log det R, n the least of any pair, less p(p - 1)/2 h.
 
-A sample of weight M of a table of weight N: gains count N / M times, and the price is at least N / M times that of the sample, with
-(1/2) log M for h.
+A sample of weight M of a table of weight N: gains count N / M times, and the price is at least N / M times
+that of the sample, with (1/2) log M for h.
 """
 
 from __future__ import annotations
@@ -36,7 +36,11 @@ def scores(numeric, weight):
 
 def squares(x, weight):
     """Sum of squares around the mean."""
-    return float(np.sum(weight * x * x) - np.sum(weight * x) ** 2 / np.sum(weight)) if np.sum(weight) > 0 else 0.0
+    return (
+        float(np.sum(weight * x * x) - np.sum(weight * x) ** 2 / np.sum(weight))
+        if np.sum(weight) > 0
+        else 0.0
+    )
 
 
 def pair_of_numbers(x, y, weight):
@@ -58,7 +62,9 @@ def pair_of_categories(a, b, weight, levels):
     gain = 0.0
     for i, j in np.argwhere(table > 0):
         gain += table[i, j] * log(table[i, j] * table.sum() / (table[i].sum() * table[:, j].sum()))
-    occurring = [len(np.unique(codes[(codes < T) & (weight > 0)])) for codes, T in ((a, levels[0]), (b, levels[1]))]
+    occurring = [
+        len(np.unique(codes[(codes < T) & (weight > 0)])) for codes, T in ((a, levels[0]), (b, levels[1]))
+    ]
     return gain, (occurring[0] - 1) * (occurring[1] - 1)
 
 
@@ -116,7 +122,9 @@ def links(numeric, codes, n_levels, h, *, source=None, weight=None, of_weight=No
         elif i < p:
             gain, parameters = category_and_number(codes[:, j - p], z[:, i], weight, n_levels[j - p])
         else:
-            gain, parameters = pair_of_categories(codes[:, i - p], codes[:, j - p], weight, (n_levels[i - p], n_levels[j - p]))
+            gain, parameters = pair_of_categories(
+                codes[:, i - p], codes[:, j - p], weight, (n_levels[i - p], n_levels[j - p])
+            )
         if source[i] != source[j]:
             saves[i, j] = net(gain, parameters, name)
     forest = heaviest_forest(saves, range(D))
@@ -132,7 +140,9 @@ def links(numeric, codes, n_levels, h, *, source=None, weight=None, of_weight=No
 
 
 def heaviest_forest(saves, tree):
-    """Kruskal's algorithm: links of positive saving, the largest first, between different trees; `tree` numbers those of the start."""
+    """Kruskal's algorithm: links of positive saving, the largest first, between different trees; `tree`
+    numbers those of the start.
+    """
     tree, chosen = list(tree), {}
     for (i, j), value in sorted(saves.items(), key=lambda item: -item[1]):
         if value > 0 and tree[i] != tree[j]:

@@ -70,7 +70,9 @@ def mean_of(X, w, members):
     """
     first = X[members[0]]
     total = fsum(w[n] for n in members)
-    return np.array([first[d] + fsum(w[n] * (X[n, d] - first[d]) for n in members) / total for d in range(X.shape[1])])
+    return np.array(
+        [first[d] + fsum(w[n] * (X[n, d] - first[d]) for n in members) / total for d in range(X.shape[1])]
+    )
 
 
 def means(X, w, labels):
@@ -94,7 +96,9 @@ def objective(X, labels, penalty, weight=None):
 
 def check_falls(new, old, scale=None):
     """J never rises."""
-    assert new <= old + MONOTONE * abs(old if scale is None else scale), f"the objective rises from {old!r} to {new!r}"
+    assert new <= old + MONOTONE * abs(old if scale is None else scale), (
+        f"the objective rises from {old!r} to {new!r}"
+    )
 
 
 # ----------------------------------------------------------------------------------------
@@ -135,7 +139,9 @@ def serial_sweep(X, labels, centers, penalty, cap=None, order=None, weight=None)
 
 
 def leaders(X, limit, cap, weight=None):
-    """The mean, and in order every row whose squared distance to it and to all earlier leaders exceeds the limit."""
+    """The mean, and in order every row whose squared distance to it and to all earlier leaders exceeds the
+    limit.
+    """
     X, w = as_table(X, weight)
     centers = [mean_of(X, w, np.arange(len(X)))]
     for x, share in zip(X, np.minimum(w, 1.0), strict=True):
@@ -202,7 +208,9 @@ def collapsed_sweep(X, labels, penalty, cap=None, order=None, weight=None):
 # ----------------------------------------------------------------------------------------
 
 
-def fit(X, penalty, *, mode="serial", labels=None, cap=None, max_iter=1000, order=None, weight=None, polish=False):
+def fit(
+    X, penalty, *, mode="serial", labels=None, cap=None, max_iter=1000, order=None, weight=None, polish=False
+):
     """Sweeps until one of them changes no label.
 
     Parameters
@@ -297,15 +305,19 @@ def penalty_path(X, K, weight=None):
 def icl(X, labels, weight=None):
     """Integrated completed likelihood in nats, without its constant; the smallest is chosen.
 
-    Spherical Gaussians of one variance: N D / 2 log(SSE / (N D)) - sum_k n_k log(n_k / N) + (K D + K) / 2 log N
-    with N and n_k sums of weights. An SSE of 0 counts as the smallest normal number.
+    Spherical Gaussians of one variance: N D / 2 log(SSE / (N D)) - sum_k n_k log(n_k / N) + (K D + K) / 2 log
+    N with N and n_k sums of weights. An SSE of 0 counts as the smallest normal number.
     """
     X, w = as_table(X, weight)
     labels, D = compact(labels), X.shape[1]
     K, N = max(labels) + 1, fsum(w)
     sizes = [fsum(w[n] for n in range(len(X)) if labels[n] == k) for k in range(K)]
     spread = max(sse(X, w, labels), float_info.min)
-    return N * D / 2 * (log(spread) - log(N * D)) - fsum(n_k * log(n_k / N) for n_k in sizes) + (K * D + K) / 2 * log(N)
+    return (
+        N * D / 2 * (log(spread) - log(N * D))
+        - fsum(n_k * log(n_k / N) for n_k in sizes)
+        + (K * D + K) / 2 * log(N)
+    )
 
 
 # ----------------------------------------------------------------------------------------
@@ -333,7 +345,11 @@ def optimum(X, penalty, cap=None, weight=None):
             found = SimpleNamespace(objective=objective(X, labels, penalty, weight), labels=labels)
             if found.objective < best.objective:
                 best = found
-    return SimpleNamespace(labels=np.array(best.labels, dtype=np.int64), objective=best.objective, n_clusters=max(best.labels) + 1)
+    return SimpleNamespace(
+        labels=np.array(best.labels, dtype=np.int64),
+        objective=best.objective,
+        n_clusters=max(best.labels) + 1,
+    )
 
 
 # ----------------------------------------------------------------------------------------
@@ -398,7 +414,10 @@ def gaussian_terms(X, w, labels, clusters, s):
 
     In the sized form the logarithm counts n_k times; known covariances have no phi term.
     """
-    terms = [float(w[n]) * mahalanobis2(X[n], clusters[k].mean, clusters[k].covariance) for n, k in enumerate(labels)]
+    terms = [
+        float(w[n]) * mahalanobis2(X[n], clusters[k].mean, clusters[k].covariance)
+        for n, k in enumerate(labels)
+    ]
     for k in clusters:
         if k.covariance is not None:
             terms.append(s.penalty * (k.weight if s.sized else 1.0) * log_determinant(k.covariance))
@@ -464,7 +483,9 @@ def fit_gaussian(X, labels, penalty, *, phi=None, sized=False, covariances=None,
     return SimpleNamespace(
         labels=np.array([shown.index(k) for k in labels], dtype=np.int64),
         means=np.array([clusters[k].mean for k in order]),
-        covariances=np.array([gone if clusters[k].covariance is None else clusters[k].covariance for k in order]),
+        covariances=np.array(
+            [gone if clusters[k].covariance is None else clusters[k].covariance for k in order]
+        ),
         n_clusters=len(shown),
         objective=J,
         start_objective=start_objective,

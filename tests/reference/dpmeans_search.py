@@ -1,4 +1,7 @@
-"""The search of DP-means from its definitions: scatter of a partition, gains of cuts, costs of merges. Brute force for a few rows."""
+"""The search of DP-means from its definitions: scatter of a partition, gains of cuts, costs of merges.
+
+Brute force for a few rows.
+"""
 
 from __future__ import annotations
 
@@ -20,13 +23,19 @@ def inertia(X, w, labels):
 
 def gain(X, w, sides):
     """By how much a cut of one cluster lowers the scatter."""
-    return scatter(X, w) - scatter(X[sides], w[sides]) - scatter(X[~sides], w[~sides]) if sides.any() and not sides.all() else 0.0
+    return (
+        scatter(X, w) - scatter(X[sides], w[sides]) - scatter(X[~sides], w[~sides])
+        if sides.any() and not sides.all()
+        else 0.0
+    )
 
 
 def best_gain(X, w):
     """The largest gain of all cuts of one cluster."""
     n = len(X)
-    cuts = (np.isin(np.arange(n), chosen) for m in range(1, n // 2 + 1) for chosen in combinations(range(n), m))
+    cuts = (
+        np.isin(np.arange(n), chosen) for m in range(1, n // 2 + 1) for chosen in combinations(range(n), m)
+    )
     return max((gain(X, w, sides) for sides in cuts), default=0.0)
 
 

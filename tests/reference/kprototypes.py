@@ -38,7 +38,10 @@ def dissimilarity(kind, codes, modes, rows):
                 total += 1.0 - sum(weight for weight, other in rows if other[d] == code) / size
         return total
     if kind == "jaccard":
-        a, b = {d for d, code in enumerate(codes) if code == 1}, {d for d, mode in enumerate(modes) if mode == 1}
+        a, b = (
+            {d for d, code in enumerate(codes) if code == 1},
+            {d for d, mode in enumerate(modes) if mode == 1},
+        )
     else:
         a, b = {code for code in codes if code is not None}, set(modes)
     return 1.0 - len(a & b) / len(a | b) if a | b else 0.0
@@ -73,7 +76,9 @@ class Clusters:
         return [i for i, label in enumerate(self.labels) if label == k and self.weights[i]]
 
     def cost(self, i, k):
-        squares = sum((x - m) ** 2 for x, m in zip(self.numbers[i], self.means[k], strict=True) if not isnan(x))
+        squares = sum(
+            (x - m) ** 2 for x, m in zip(self.numbers[i], self.means[k], strict=True) if not isnan(x)
+        )
         rows = [(self.weights[j], self.codes[j]) for j in self.members(k)] if self.kind == "ng" else ()
         return squares + self.gamma * dissimilarity(self.kind, self.codes[i], self.modes[k], rows)
 
@@ -84,13 +89,17 @@ class Clusters:
     def assigned(self):
         """(labels, cost) of all rows under these prototypes."""
         found = [self.nearest(i) for i in range(len(self.codes))]
-        return [label for label, _ in found], fsum(cost * w for (_, cost), w in zip(found, self.weights, strict=True))
+        return [label for label, _ in found], fsum(
+            cost * w for (_, cost), w in zip(found, self.weights, strict=True)
+        )
 
     def refit(self, k, columns=None):
         """Means, and the modes of these columns (None: of all)."""
         rows = self.members(k)
         weights = [self.weights[i] for i in rows]
-        self.means[k] = [mean([self.numbers[i][d] for i in rows], weights, self.mean[d]) for d in range(len(self.mean))]
+        self.means[k] = [
+            mean([self.numbers[i][d] for i in rows], weights, self.mean[d]) for d in range(len(self.mean))
+        ]
         for d in range(len(self.mode)) if columns is None else columns:
             self.modes[k][d] = most_frequent([self.codes[i][d] for i in rows], weights, self.mode[d])
 
@@ -102,13 +111,16 @@ class Clusters:
         old, self.labels[i] = self.labels[i], new
         codes = self.codes[i]
         changed = [
-            d for d, code in enumerate(codes)
+            d
+            for d, code in enumerate(codes)
             if code is not None and self.weight_of(new, d, code) > self.weight_of(new, d, self.modes[new][d])
-        ]  # fmt: skip
+        ]
         self.refit(new, [])
         for d in changed:
             self.modes[new][d] = codes[d]
-        self.refit(old, [d for d, code in enumerate(codes) if code is not None and code == self.modes[old][d]])
+        self.refit(
+            old, [d for d, code in enumerate(codes) if code is not None and code == self.modes[old][d]]
+        )
         if not self.members(old):
             raise EmptyCluster
 
@@ -123,7 +135,9 @@ class Clusters:
         return moved
 
 
-def fit(numbers, codes, means, modes, *, weights=None, kind="matching", gamma=1.0, update="online", max_iter=100):
+def fit(
+    numbers, codes, means, modes, *, weights=None, kind="matching", gamma=1.0, update="online", max_iter=100
+):
     """Passes from initial prototypes until no row moves or the cost does not fall."""
     weights = [1] * len(codes) if weights is None else list(weights)
     state = Clusters(numbers, codes, weights, kind, gamma, means, modes)
@@ -158,4 +172,11 @@ def fit(numbers, codes, means, modes, *, weights=None, kind="matching", gamma=1.
         costs.append(cost)
         if not moved or cost >= costs[-2]:
             break
-    return SimpleNamespace(labels=np.array(labels), cost=costs[-1], costs=costs, n_iter=n_iter, means=state.means, modes=state.modes)
+    return SimpleNamespace(
+        labels=np.array(labels),
+        cost=costs[-1],
+        costs=costs,
+        n_iter=n_iter,
+        means=state.means,
+        modes=state.modes,
+    )

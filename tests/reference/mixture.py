@@ -1,4 +1,5 @@
-"""Variational Dirichlet process mixture with feature selection, word for word: the reference implementation of the kernels.
+"""Variational Dirichlet process mixture with feature selection, word for word: the reference implementation
+of the kernels.
 
 Guan, Dy & Jordan, "A Unified Probabilistic Model for Global and Local Unsupervised Feature
 Selection", ICML 2011; section numbers are those of the specification. Nothing here is fast: every
@@ -12,9 +13,10 @@ the component (y_kd = 1, probability p_kd) or from the noise of the column (y_kd
 
     q = q(z) q(v) q(lambda) q(noise) prod_kd q(y_kd) q(theta_kd | y_kd),   q(theta_kd | y_kd = 0) = prior.
 
-A missing cell has no factor: it counts nowhere. In the mode "shared" one y_d serves all components. Two extensions of section 3 of the
-paper: m ~ Beta(gamma, beta) where m is learned, equation (8); and fractions of the components, y_kd ~ Bernoulli(m_k) with m_k ~ Beta(gamma,
-beta) in place of lambda_d, so that q(m_k) takes the place of q(lambda_d). A row of weight w stands for w equal rows.
+A missing cell has no factor: it counts nowhere. In the mode "shared" one y_d serves all components. Two
+extensions of section 3 of the paper: m ~ Beta(gamma, beta) where m is learned, equation (8); and fractions of
+the components, y_kd ~ Bernoulli(m_k) with m_k ~ Beta(gamma, beta) in place of lambda_d, so that q(m_k) takes
+the place of q(lambda_d). A row of weight w stands for w equal rows.
 """
 
 from __future__ import annotations
@@ -155,7 +157,9 @@ class ReferenceMixture:
             density = BetaBernoulli(X, present, 1.0, 1.0)
             return density, density
         z = standardised(X, scale, self.weight)
-        return NormalGamma(z, present, 0.1, 1.0, 0.5), NormalGamma(z, present, 0.1, 1.0, 1.0, tied=noise == "isotropic")
+        return NormalGamma(z, present, 0.1, 1.0, 0.5), NormalGamma(
+            z, present, 0.1, 1.0, 1.0, tied=noise == "isotropic"
+        )
 
     def start_masks(self):
         return np.full((self.K, self.D), self.m)
@@ -202,7 +206,11 @@ class ReferenceMixture:
 
     def log_joint(self):
         """E ln pi_k + sum_d [p_kd E ln p(x_nd | theta_kd) + (1 - p_kd) E ln p(x_nd | noise_d)], (n, K)."""
-        return self.log_sizes() + self.cluster_densities() + self.noise_density.expected(self.q_noise) @ (1 - self.p).T
+        return (
+            self.log_sizes()
+            + self.cluster_densities()
+            + self.noise_density.expected(self.q_noise) @ (1 - self.p).T
+        )
 
     def noise_likelihoods(self):
         """sum_n r_nk E ln p(x_nd | noise_d), (K, D)."""
@@ -225,11 +233,17 @@ class ReferenceMixture:
             + kl_beta(self.A, self.B, a0, b0).sum()
             + kl_beta(self.g1, self.g2, 1.0, self.alpha).sum()
         )
-        return float(cells_and_rows + masks - divergences + self.log_fraction_prior(self.m) * (not self.own_fractions))
+        return float(
+            cells_and_rows + masks - divergences + self.log_fraction_prior(self.m) * (not self.own_fractions)
+        )
 
     def share_prior(self):
         """Shapes of the prior of lambda_d, or of m_k."""
-        return self.fraction_prior if self.own_fractions else (self.m * self.kappa(self.m), (1 - self.m) * self.kappa(self.m))
+        return (
+            self.fraction_prior
+            if self.own_fractions
+            else (self.m * self.kappa(self.m), (1 - self.m) * self.kappa(self.m))
+        )
 
     def log_fraction_prior(self, m):
         """ln Beta(m; gamma, beta); 0 for a uniform prior."""
@@ -246,7 +260,12 @@ class ReferenceMixture:
 
     def masks(self):
         """Equations (12) to (14): log-odds of y_kd."""
-        fits = np.stack([self.W[:, k] @ self.density.expected(self.q[k]) - self.density.kl(self.q[k]) for k in range(self.K)])
+        fits = np.stack(
+            [
+                self.W[:, k] @ self.density.expected(self.q[k]) - self.density.kl(self.q[k])
+                for k in range(self.K)
+            ]
+        )
         odds = fits - self.noise_likelihoods()
         if self.shared:
             odds = np.tile(odds.sum(axis=0), (self.K, 1))
@@ -275,7 +294,11 @@ class ReferenceMixture:
         if room <= 0.0:
             return
         ends = 0.5 - np.sqrt(room), 0.5 + np.sqrt(room)
-        m = float(minimize_scalar(lambda m: -part_of_bound(m), bounds=ends, method="bounded", options={"xatol": 1e-10}).x)
+        m = float(
+            minimize_scalar(
+                lambda m: -part_of_bound(m), bounds=ends, method="bounded", options={"xatol": 1e-10}
+            ).x
+        )
         if part_of_bound(m) >= part_of_bound(self.m):
             self.m = m
 
@@ -294,7 +317,9 @@ class ReferenceMixture:
         self.R = R
 
     def stick_term(self, N):
-        """E ln pi and KL(v) together, with q(v) at its optimum for these sizes: the part of the bound that the order changes."""
+        """E ln pi and KL(v) together, with q(v) at its optimum for these sizes: the part of the bound that
+        the order changes.
+        """
         return (betaln(1 + N[:-1], self.alpha + behind(N)) - betaln(1.0, self.alpha)).sum()
 
     def sort(self):
@@ -312,7 +337,16 @@ class ReferenceMixture:
 
     def sweep(self, learn_fraction=False):
         """All updates once: list of (name, bound after it)."""
-        return self.apply("theta", "masks", "noise", "shares", *["fraction"] * learn_fraction, "sticks", "responsibilities", "sort")
+        return self.apply(
+            "theta",
+            "masks",
+            "noise",
+            "shares",
+            *["fraction"] * learn_fraction,
+            "sticks",
+            "responsibilities",
+            "sort",
+        )
 
     def apply(self, *names):
         steps = []
@@ -322,7 +356,9 @@ class ReferenceMixture:
         return steps
 
     def settle(self, least, max_iter, learn_fraction=False):
-        """Sweeps until one raises the bound by no more than ``least``, or ``elbo_path_`` has max_iter entries."""
+        """Sweeps until one raises the bound by no more than ``least``, or ``elbo_path_`` has max_iter
+        entries.
+        """
         before = self.bound()
         while len(self.elbo_path_) < max_iter:
             after = self.sweep(learn_fraction)[-1][1]
@@ -344,7 +380,9 @@ class ReferenceMixture:
             return np.logaddexp(self.density.evidence(r) + log_in[k], noise + log_out[k]).sum()
 
         if self.shared:
-            gain = self.p[0] @ (self.density.evidence(r_i + r_j) - self.density.evidence(r_i) - self.density.evidence(r_j))
+            gain = self.p[0] @ (
+                self.density.evidence(r_i + r_j) - self.density.evidence(r_i) - self.density.evidence(r_j)
+            )
         else:
             gain = score(r_i + r_j, i) + score(0 * r_i, j) - score(r_i, i) - score(r_j, j)
         sizes = self.N
@@ -357,7 +395,9 @@ class ReferenceMixture:
         return [(i, j) for negative_gain, i, j in sorted(pairs) if -negative_gain > 1e-9 * abs(self.bound())]
 
     def merge(self, learn_fraction=False):
-        """Try all promising pairs at once, each component in one pair; then one pair at a time; whether one raised the bound."""
+        """Try all promising pairs at once, each component in one pair; then one pair at a time; whether one
+        raised the bound.
+        """
         pairs, apart = self.promising_pairs(), []
         for pair in pairs:
             if not {k for one in apart for k in one} & set(pair):
@@ -374,13 +414,16 @@ class ReferenceMixture:
         return {name: getattr(self, name) for name in STATE}
 
     def first_that_gains(self, attempts, move, before, kept, learn_fraction):
-        """From the state `kept`, make the first list of moves after which a sweep raises the bound above `before`; whether there was one.
+        """From the state `kept`, make the first list of moves after which a sweep raises the bound above
+        `before`; whether there was one.
 
         Only the sweep of an accepted attempt enters ``elbo_path_``.
         """
         for attempt in attempts:
             for name, value in kept.items():
-                setattr(self, name, value.copy() if name in ("R", "p", "A", "B") else value)  # which moves write into
+                setattr(
+                    self, name, value.copy() if name in ("R", "p", "A", "B") else value
+                )  # which moves write into
             for pair in attempt:
                 move(*pair)
             after = self.sweep(learn_fraction)[-1][1]
@@ -400,14 +443,18 @@ class ReferenceMixture:
         return merged or released
 
     def ascend(self, least, max_iter, merge, learn_fraction):
-        """Sweeps until one raises the bound by no more than ``least``, then moves; again as long as there are moves."""
+        """Sweeps until one raises the bound by no more than ``least``, then moves; again as long as there are
+        moves.
+        """
         while len(self.elbo_path_) < max_iter:
             self.settle(least, max_iter, learn_fraction)
             if not (merge and self.move(max_iter, learn_fraction)):
                 break
 
     def release_gain(self, components, d):
-        """Rise of the bound if these components leave column d to the noise, which is fitted anew, as is lambda_d."""
+        """Rise of the bound if these components leave column d to the noise, which is fitted anew, as is
+        lambda_d.
+        """
         weights = self.W @ (1 - self.p)
         more = weights.copy()
         more[:, d] += self.W[:, components].sum(axis=1)
@@ -416,14 +463,19 @@ class ReferenceMixture:
             q = self.noise_density.posterior(weights)
             return (weights * self.noise_density.expected(q)).sum() - np.sum(self.noise_density.kl(q))
 
-        own = sum(self.W[:, k] @ self.density.expected(self.q[k])[:, d] - self.density.kl(self.q[k])[d] for k in components)
+        own = sum(
+            self.W[:, k] @ self.density.expected(self.q[k])[:, d] - self.density.kl(self.q[k])[d]
+            for k in components
+        )
         y, (a, b), p = self.own_masks(), self.share_prior(), self.p[components[0], d]
         y = y[components[0]] if self.own_fractions else y[:, d]
         a, b = a + y.sum(), b + (1 - y).sum()
         return noise(more) - noise(weights) - own + betaln(a - p, b + p) - betaln(a, b)
 
     def release(self):
-        """A column that all components select is left by the one (shared: by all) by which the bound rises most; whether one was."""
+        """A column that all components select is left by the one (shared: by all) by which the bound rises
+        most; whether one was.
+        """
         start, kept = self.bound(), self.kept()
         alive = np.flatnonzero(self.N > 0.0)
         for factor in (self.theta, self.noise, self.sticks):
@@ -449,7 +501,8 @@ class ReferenceMixture:
         return False
 
     def fit(self, tol, max_iter, merge=True, learn_fraction=False):
-        """Ascend as all starts do before they are compared, until sweeps gain less than the rough tolerance; again after every split.
+        """Ascend as all starts do before they are compared, until sweeps gain less than the rough tolerance;
+        again after every split.
 
         Then ascend to tol n, and the closing updates.
         """
@@ -458,7 +511,9 @@ class ReferenceMixture:
         while merge and len(self.elbo_path_) < max_iter and split(self, learn_fraction):
             self.ascend(rough, max_iter, merge, learn_fraction)
         self.ascend(tol * self.n, max_iter, merge, learn_fraction)
-        self.apply("theta", "masks", "noise", "shares", *["fraction"] * learn_fraction, "sticks", "responsibilities")
+        self.apply(
+            "theta", "masks", "noise", "shares", *["fraction"] * learn_fraction, "sticks", "responsibilities"
+        )
         self.elbo_ = self.bound()
         labels = self.R.argmax(axis=1)
         shown = list(dict.fromkeys(labels.tolist()))
@@ -504,7 +559,11 @@ class ReferenceFullMixture(ReferenceMixture):
         return NormalWishart(z, 0.1, 2, 1.0), super().densities(X, component, noise, scale)[1]
 
     def start_masks(self):
-        y0 = np.zeros((self.K, len(self.columns))) if self.y0 is None else np.asarray(self.y0, dtype=np.float64)
+        y0 = (
+            np.zeros((self.K, len(self.columns)))
+            if self.y0 is None
+            else np.asarray(self.y0, dtype=np.float64)
+        )
         return np.array(np.broadcast_to(y0, (self.K, len(self.columns)))[:, self.columns])
 
     def cluster_densities(self):
@@ -519,14 +578,20 @@ class ReferenceFullMixture(ReferenceMixture):
         self.q = [self.density.posterior(self.W[:, k], self.p[k] > 0.5) for k in range(self.K)]
 
     def toggle_gain(self, components, d):
-        """Rise of the bound if y_kd of these components flips and theta follows; they share one y_d if there are many."""
+        """Rise of the bound if y_kd of these components flips and theta follows; they share one y_d if there
+        are many.
+        """
         log_in, log_out = self.log_shares()
         noise = self.noise_likelihoods()[:, d]
         gain = 0.0
         for k in components:
             without, with_d = self.p[k] > 0.5, self.p[k] > 0.5
             without[d], with_d[d] = False, True
-            gain += self.density.evidence(self.W[:, k], with_d) - self.density.evidence(self.W[:, k], without) - noise[k]
+            gain += (
+                self.density.evidence(self.W[:, k], with_d)
+                - self.density.evidence(self.W[:, k], without)
+                - noise[k]
+            )
         gain += log_in[d] - log_out[d]
         return -gain if self.p[components[0], d] > 0.5 else gain
 

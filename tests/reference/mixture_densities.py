@@ -14,7 +14,13 @@ from scipy.special import betaln, digamma, gammaln, multigammaln, xlogy
 
 def kl_beta(a, b, a0, b0):
     """KL(Beta(a, b) || Beta(a0, b0))."""
-    return betaln(a0, b0) - betaln(a, b) + (a - a0) * digamma(a) + (b - b0) * digamma(b) + (a0 + b0 - a - b) * digamma(a + b)
+    return (
+        betaln(a0, b0)
+        - betaln(a, b)
+        + (a - a0) * digamma(a)
+        + (b - b0) * digamma(b)
+        + (a0 + b0 - a - b) * digamma(a + b)
+    )
 
 
 def kl_gamma(a, b, a0, b0):
@@ -35,7 +41,14 @@ class NormalGamma:
     """
 
     def __init__(self, x, present, k0, a0, b0, tied=False):
-        self.x, self.present, self.k0, self.a0, self.b0, self.tied = np.where(present, x, 0.0), present, k0, a0, b0, tied
+        self.x, self.present, self.k0, self.a0, self.b0, self.tied = (
+            np.where(present, x, 0.0),
+            present,
+            k0,
+            a0,
+            b0,
+            tied,
+        )
 
     def posterior(self, w):
         """The sum of squares is taken about the mean of the cells, not about 0."""
@@ -46,7 +59,13 @@ class NormalGamma:
         counts = N
         if self.tied:
             counts, squares = np.full_like(N, N.sum()), np.full_like(N, squares.sum())
-        return SimpleNamespace(N=N, kap=self.k0 + N, mean=N * center / (self.k0 + N), a=self.a0 + counts / 2, b=self.b0 + squares / 2)
+        return SimpleNamespace(
+            N=N,
+            kap=self.k0 + N,
+            mean=N * center / (self.k0 + N),
+            a=self.a0 + counts / 2,
+            b=self.b0 + squares / 2,
+        )
 
     def expected(self, q):
         """E ln N(x_nd | mu_d, tau_d), (n, D); 0 for a missing cell."""
@@ -99,7 +118,9 @@ class BetaBernoulli:
 
     def posterior(self, w):
         """a = a0 + sum w x, b = b0 + sum w (1 - x)."""
-        return SimpleNamespace(a=self.a0 + (w * self.x).sum(axis=0), b=self.b0 + (w * self.present * (1 - self.x)).sum(axis=0))
+        return SimpleNamespace(
+            a=self.a0 + (w * self.x).sum(axis=0), b=self.b0 + (w * self.present * (1 - self.x)).sum(axis=0)
+        )
 
     def expected(self, q):
         """E ln p(x_nd | phi_d), (n, D); 0 for a missing cell."""
@@ -128,17 +149,28 @@ class NormalWishart:
     def posterior(self, w, S):
         x, dof, N = self.x[:, S], self.nu0 + S.sum() - 1, w.sum()
         center = w @ x / (N if N > 0.0 else 1.0)
-        scatter = (w[:, None] * (x - center)).T @ (x - center) + self.k0 * N / (self.k0 + N) * np.outer(center, center)
+        scatter = (w[:, None] * (x - center)).T @ (x - center) + self.k0 * N / (self.k0 + N) * np.outer(
+            center, center
+        )
         prior = self.s0 * np.eye(S.sum())
         return SimpleNamespace(
-            S=S, N=N, kap=self.k0 + N, mean=N * center / (self.k0 + N), nu0=dof, nu=dof + N, Psi0=prior, Psi=prior + scatter
+            S=S,
+            N=N,
+            kap=self.k0 + N,
+            mean=N * center / (self.k0 + N),
+            nu0=dof,
+            nu=dof + N,
+            Psi0=prior,
+            Psi=prior + scatter,
         )
 
     @staticmethod
     def log_determinant(q):
         """E ln |Sigma^-1|."""
         size = q.S.sum()
-        return sum(digamma((q.nu - i) / 2) for i in range(size)) + size * np.log(2) - np.linalg.slogdet(q.Psi)[1]
+        return (
+            sum(digamma((q.nu - i) / 2) for i in range(size)) + size * np.log(2) - np.linalg.slogdet(q.Psi)[1]
+        )
 
     def expected(self, q):
         """E ln N(x_nS | mu, Sigma), (n,)."""
@@ -150,7 +182,10 @@ class NormalWishart:
         size = q.S.sum()
         if size == 0:
             return 0.0
-        of_mean = (size * (np.log(q.kap / self.k0) + self.k0 / q.kap - 1) + self.k0 * q.nu * q.mean @ np.linalg.solve(q.Psi, q.mean)) / 2
+        of_mean = (
+            size * (np.log(q.kap / self.k0) + self.k0 / q.kap - 1)
+            + self.k0 * q.nu * q.mean @ np.linalg.solve(q.Psi, q.mean)
+        ) / 2
         of_sigma = (
             (q.nu - q.nu0) / 2 * (self.log_determinant(q) - size * np.log(2))
             + q.nu / 2 * (np.trace(np.linalg.solve(q.Psi, q.Psi0)) - size)

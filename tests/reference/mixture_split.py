@@ -1,4 +1,6 @@
-"""Splits of components in the reference implementation of the mixture: every sum over the rows is taken from scratch."""
+"""Splits of components in the reference implementation of the mixture: every sum over the rows is taken from
+scratch.
+"""
 
 from __future__ import annotations
 
@@ -11,9 +13,11 @@ TURNS, SWEEPS = 3, 4
 
 
 def split_axis(model, k, rows):
-    """Deviations of the rows from the mean of component k, each column times its probability of selection, along their principal axis.
+    """Deviations of the rows from the mean of component k, each column times its probability of selection,
+    along their principal axis.
 
-    Power iteration from the column of largest variance; counts in standard deviations. None if no selected column varies.
+    Power iteration from the column of largest variance; counts in standard deviations. None if no selected
+    column varies.
     """
     density, w, counts = model.density, model.W[:, k : k + 1], isinstance(model.density, PoissonGamma)
     amount = density.e if counts else density.present
@@ -36,7 +40,9 @@ def split_axis(model, k, rows):
 
 
 def find_halves(model, k, rows):
-    """(2, n) weights of the rows of component k in its halves, after sweeps under the model's noise and lambda; None if one is empty."""
+    """(2, n) weights of the rows of component k in its halves, after sweeps under the model's noise and
+    lambda; None if one is empty.
+    """
     place = split_axis(model, k, rows)
     if place is None:
         return None
@@ -52,7 +58,11 @@ def find_halves(model, k, rows):
         for r in halves:
             q = model.density.posterior(r[:, None])
             own = model.density.expected(q)
-            p = model.p[k] if model.shared else expit(r @ (own - noise) - model.density.kl(q) + log_in - log_out)
+            p = (
+                model.p[k]
+                if model.shared
+                else expit(r @ (own - noise) - model.density.kl(q) + log_in - log_out)
+            )
             scores.append((own - noise) @ p)
         odds = digamma(model.alpha + sizes[1]) - digamma(1 + sizes[0]) + scores[1] - scores[0]
         moved = rows & ((odds > 0.0) != second)
@@ -64,13 +74,19 @@ def find_halves(model, k, rows):
 
 
 def split_gain(model, k, halves):
-    """Estimated rise of the bound if component k becomes its halves; lambda, noise and m are held, theta and y at their optimum."""
+    """Estimated rise of the bound if component k becomes its halves; lambda, noise and m are held, theta and
+    y at their optimum.
+    """
     log_in, log_out = (np.broadcast_to(part, model.p.shape)[k] for part in model.log_shares())
     noise = model.noise_density.expected(model.q_noise)
 
     def score(r):
         evidence = model.density.evidence(r[:, None])
-        return model.p[k] @ evidence if model.shared else np.logaddexp(evidence + log_in, r @ noise + log_out).sum()
+        return (
+            model.p[k] @ evidence
+            if model.shared
+            else np.logaddexp(evidence + log_in, r @ noise + log_out).sum()
+        )
 
     first, second = halves
     gain = score(first) + score(second) - score(first + second) - score(0 * first)
@@ -91,7 +107,9 @@ def all_halves(model):
 
 
 def split(model, learn_fraction):
-    """Split all promising components that find an empty one, otherwise the first that raises the bound after a sweep; whether one did."""
+    """Split all promising components that find an empty one, otherwise the first that raises the bound after
+    a sweep; whether one did.
+    """
     before, empty, kept = model.bound(), np.flatnonzero(model.N == 0.0), model.kept()
     if not len(empty):
         return False

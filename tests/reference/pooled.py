@@ -58,7 +58,9 @@ def column_sums(t, stats, d):
 
 
 def fit(t, d, sums):
-    """Mean and variance of z, or level probabilities, of a group with these sums; that of the whole table without cells."""
+    """Mean and variance of z, or level probabilities, of a group with these sums; that of the whole table
+    without cells.
+    """
     if d < t.P:
         S, z, zz = sums
         mean = z / S if S > 0.0 else 0.0
@@ -90,10 +92,14 @@ def gain(t, d, sums):
 
 
 def cell_costs(t, d, rows, theta):
-    """Cost (n,) of the cells of column d under theta, relative to the whole table's; 0 where the cell is missing."""
+    """Cost (n,) of the cells of column d under theta, relative to the whole table's; 0 where the cell is
+    missing.
+    """
     if d < t.P:
         z = t.Z[rows, d]
-        return np.where(t.present[rows, d], 0.5 * log(theta[1]) + (z - theta[0]) ** 2 / (2.0 * theta[1]) - z**2 / 2.0, 0.0)
+        return np.where(
+            t.present[rows, d], 0.5 * log(theta[1]) + (z - theta[0]) ** 2 / (2.0 * theta[1]) - z**2 / 2.0, 0.0
+        )
     here = t.column == d - t.P
     return t.levels[rows][:, here] @ np.log(t.eta_0[here] / theta)
 
@@ -133,12 +139,16 @@ def objective_of_rows(numeric, codes, n_levels, labels, mask, *, weight=None, pr
     J = 0.0
     for k in range(K):
         S = sum(w for w, label in zip(weight, labels, strict=True) if label == k)
-        J += h + log(len(columns) + 1) + automatic.log_choose(len(columns))[int(sum(mask[k]))] - S * log(S / N)
+        J += (
+            h + log(len(columns) + 1) + automatic.log_choose(len(columns))[int(sum(mask[k]))] - S * log(S / N)
+        )
     for place, d in enumerate(columns):
         rest = [k for k in range(K) if not mask[k][place]]
         groups = [[k] for k in range(K) if mask[k][place]] + ([rest] if rest else [])
         own = 2 if d < back.p else sum(c > 0.0 for c in back.counts[d - back.p]) - 1
-        J += own * h * (len(groups) - 1)  # that of the pool is part of J_0; if there is none, one of the clusters takes its place
+        J += (
+            own * h * (len(groups) - 1)
+        )  # that of the pool is part of J_0; if there is none, one of the clusters takes its place
         for group in groups:
             cells = [
                 (w, row[d])
@@ -184,7 +194,9 @@ def columns_of(t, stats):
 
 
 def column_value(t, column, selected, price):
-    """What one column adds to J if clusters with ``selected`` (K,) pay ``price`` (K,) for parameters of their own."""
+    """What one column adds to J if clusters with ``selected`` (K,) pay ``price`` (K,) for parameters of their
+    own.
+    """
     rest = ~selected
     pool = gain(t, column.d, column.sums[rest].sum(axis=0)) if rest.any() else column.price
     return (price - column.gain)[selected].sum() - pool
@@ -257,7 +269,11 @@ def best_of_column(t, column, S, price, current, n_singles):
     current pool, the whole table and the largest single clusters, and of single changes after them."""
     largest = np.argsort(-S, kind="stable")[:n_singles]
     pools = [~current, np.ones(len(S), bool)] + [np.arange(len(S)) == k for k in largest]
-    found = [lloyd(t, column, price, fit(t, column.d, column.sums[pool].sum(axis=0))) for pool in pools if pool.any()]
+    found = [
+        lloyd(t, column, price, fit(t, column.d, column.sums[pool].sum(axis=0)))
+        for pool in pools
+        if pool.any()
+    ]
 
     best, value, weight = current, column_value(t, column, current, price), S[~current].sum()
 
@@ -296,7 +312,9 @@ def sweep(t, stats, columns, mask, *, slope=None, n_singles=SINGLES):
         for column in columns:
             d = column.d
             lam = steps[mask.sum(axis=1) - mask[:, d]] if slope is None else slope
-            best = best_of_column(t, column, S, np.full(len(S), column.price) + lam, mask[:, d].copy(), n_singles)
+            best = best_of_column(
+                t, column, S, np.full(len(S), column.price) + lam, mask[:, d].copy(), n_singles
+            )
             changed |= not np.array_equal(best, mask[:, d])
             mask[:, d] = best
     return mask
@@ -359,7 +377,8 @@ def row_costs(t, rows, stats, mask):
 
 
 def one_pass(t, labels, mask):
-    """(labels, mask, J) after every row moves to its cheapest cluster, empty clusters go, and the masks are swept once.
+    """(labels, mask, J) after every row moves to its cheapest cluster, empty clusters go, and the masks are
+    swept once.
 
     A row stays unless another cluster is better by more than 1e-12; of equal ones the first is taken.
     """

@@ -88,9 +88,14 @@ def encode(numeric, categorical, beta=2.0):
         for level in shown:
             D_cat.append([is_missing(cell) if level is None else cell == level for cell in column])
             names.append((j, level))
-    D_num, D_cat = np.array(D_num).reshape(p1, n).T, np.array(D_cat, dtype=np.float64).reshape(len(names) - p1, n).T
+    D_num, D_cat = (
+        np.array(D_num).reshape(p1, n).T,
+        np.array(D_cat, dtype=np.float64).reshape(len(names) - p1, n).T,
+    )
     x = np.column_stack([scale(D_num, beta), 2.0 * D_cat - 1.0])
-    return SimpleNamespace(x=x, p1=p1, groups=groups, names=names, dropped=dropped, D_num=D_num, D_cat=D_cat, beta=beta)
+    return SimpleNamespace(
+        x=x, p1=p1, groups=groups, names=names, dropped=dropped, D_num=D_num, D_cat=D_cat, beta=beta
+    )
 
 
 def edges(p, groups):
@@ -154,7 +159,9 @@ def hals(A, k, sweeps, seed):
             for j in range(k):
                 square = right[j] @ right[j]
                 if square > 0.0:
-                    left[:, j] = np.maximum(0.0, left[:, j] + (target @ right[j] - left @ (right @ right[j])) / square)
+                    left[:, j] = np.maximum(
+                        0.0, left[:, j] + (target @ right[j] - left @ (right @ right[j])) / square
+                    )
         path.append(residual())
     return W, H, path
 
@@ -192,7 +199,9 @@ def grid(beta, eps, m=16):
     z, w = np.polynomial.legendre.leggauss(m)
     half = np.log(beta / eps) / 2.0
     u = np.exp(np.log(eps) + half * (1.0 + z))
-    return np.concatenate([-u[::-1], [0.0], u]), np.concatenate([(half * w * u)[::-1], [2.0 * eps], half * w * u])
+    return np.concatenate([-u[::-1], [0.0], u]), np.concatenate(
+        [(half * w * u)[::-1], [2.0 * eps], half * w * u]
+    )
 
 
 def pieces(seen, beta, eps, order=16):
@@ -219,7 +228,9 @@ def pieces(seen, beta, eps, order=16):
 
 
 def hats(x, u, eps):
-    """(..., nodes): one hat function per node, 1 at it and 0 at its neighbours, linear in ln|x|; -eps to eps count as 0."""
+    """(..., nodes): one hat function per node, 1 at it and 0 at its neighbours, linear in ln|x|; -eps to eps
+    count as 0.
+    """
 
     def place(x):
         return np.sign(x) * np.log(np.maximum(np.abs(x), eps) / eps)
@@ -228,12 +239,25 @@ def hats(x, u, eps):
 
 
 def pseudo_model(
-    x, p1, groups, x_hat, *, eps=None, beta=2.0, m=16, mixed="codes", categorical="softmax", exact=False, free=False, few=0
+    x,
+    p1,
+    groups,
+    x_hat,
+    *,
+    eps=None,
+    beta=2.0,
+    m=16,
+    mixed="codes",
+    categorical="softmax",
+    exact=False,
+    free=False,
+    few=0,
 ):
     """Everything the conditionals of all nodes see.
 
-    Unary terms of numeric nodes: c1 x + c2 x^2, or, if they are free, hats at the nodes of the grid. A free node of at most ``few``
-    distinct values has one term per value, and its conditional is a probability of these values: nodes there, of weight 1.
+    Unary terms of numeric nodes: c1 x + c2 x^2, or, if they are free, hats at the nodes of the grid. A free
+    node of at most ``few`` distinct values has one term per value, and its conditional is a probability of
+    these values: nodes there, of weight 1.
 
     Open: a numeric pair is g(x_s, x_t) in 'dense' too, which changes numeric-categorical edges only;
     'logistic' has no edges inside a group either.
@@ -241,10 +265,10 @@ def pseudo_model(
     Returns
     -------
     SimpleNamespace
-        ``own`` (n, p1, p) h(x_s, t), and lists over numeric s: ``weights`` (n, M) of the nodes u, ``table`` (n, M, p) h(u, t), ``terms``
-        (n, B) and ``terms_at`` (n, M, B), the unary basis at x_s and at u;
-        ``lift`` (n, p2, p) h(+1, t) - h(-1, t), ``hit`` (n, p2) 1[x_l = +1], for categorical l;
-        ``nodes``, the index arrays into 0..p2-1 of the columns that are normalised together.
+        ``own`` (n, p1, p) h(x_s, t), and lists over numeric s: ``weights`` (n, M) of the nodes u, ``table``
+        (n, M, p) h(u, t), ``terms`` (n, B) and ``terms_at`` (n, M, B), the unary basis at x_s and at u;
+        ``lift`` (n, p2, p) h(+1, t) - h(-1, t), ``hit`` (n, p2) 1[x_l = +1], for categorical l; ``nodes``,
+        the index arrays into 0..p2-1 of the columns that are normalised together.
     """
     eps = 0.1 * beta if eps is None else eps
     n, p = x.shape
@@ -263,7 +287,9 @@ def pseudo_model(
     for j in range(p1, p):
         for t in range(p):
             if t < p1:
-                lift[:, j - p1, t] = similarity(shown[:, t], table[j, 1], eps) - similarity(shown[:, t], table[j, 0], eps)
+                lift[:, j - p1, t] = similarity(shown[:, t], table[j, 1], eps) - similarity(
+                    shown[:, t], table[j, 0], eps
+                )
             else:
                 lift[:, j - p1, t] = 2.0 * x[:, t]
     places, weights_of, terms, terms_at = [], [], [], []
@@ -272,7 +298,10 @@ def pseudo_model(
         values, at, weight = np.unique(x[:, s]), u, weights
         if free and len(values) <= few:
             at, weight = np.tile(values, (n, 1)), np.ones((n, len(values)))
-            basis = [np.pad(each[..., None] == values, [(0, 0)] * each.ndim + [(0, width - len(values))]) for each in (x[:, s], at)]
+            basis = [
+                np.pad(each[..., None] == values, [(0, 0)] * each.ndim + [(0, width - len(values))])
+                for each in (x[:, s], at)
+            ]
         elif free:
             basis = [hats(each, grid(beta, eps, m)[0], eps) for each in (x[:, s], at)]
         else:
@@ -339,7 +368,11 @@ def unpack(model, free, unary):
     """theta, b, c of the vector (theta_st for the edges, b_l, the terms c_s of each s)."""
     s, t = model.edges
     p2, shape = model.p - model.p1, (model.p1, model.width)
-    b, c = (free[len(s) : len(s) + p2], free[len(s) + p2 :].reshape(shape)) if unary else (np.zeros(p2), np.zeros(shape))
+    b, c = (
+        (free[len(s) : len(s) + p2], free[len(s) + p2 :].reshape(shape))
+        if unary
+        else (np.zeros(p2), np.zeros(shape))
+    )
     return matrix(free[: len(s)], s, t, model.p), b, c
 
 
@@ -362,17 +395,28 @@ def fit(model, l2=0.1, unary=True, gtol=1e-4, max_iter=20000, start=None):
     """L-BFGS (memory 10) from 0 until no entry of the gradient exceeds gtol (the norm is open)."""
     start = np.zeros(n_free(model, unary)) if start is None else start
     options = {"maxcor": 10, "gtol": gtol, "ftol": 0.0, "maxiter": max_iter, "maxfun": 2 * max_iter}
-    found = minimize(lambda free: penalised(model, free, l2, unary), start, jac=True, method="L-BFGS-B", options=options)
+    found = minimize(
+        lambda free: penalised(model, free, l2, unary), start, jac=True, method="L-BFGS-B", options=options
+    )
     theta, b, c = unpack(model, found.x, unary)
-    return SimpleNamespace(theta=theta, b=b, c=c, free=found.x, objective=found.fun, gradient=np.abs(found.jac).max(), n_iter=found.nit)
+    return SimpleNamespace(
+        theta=theta,
+        b=b,
+        c=c,
+        free=found.x,
+        objective=found.fun,
+        gradient=np.abs(found.jac).max(),
+        n_iter=found.nit,
+    )
 
 
 def fit_l1(model, l1, tol=1e-6, max_iter=20000):
     """FISTA on -PL/n + l1 sum_{s<t} |theta|, no unary terms.
 
     Steps 1 / L with L = 2 (p - 1); this bounds the curvature of single columns (|h| <= 1, two nodes per
-    edge), while a softmax node bends up to twice as much (a variance <= sum_k v_k^2 / 2 of 2 v_k), so with one
-    L is doubled. Restarts the momentum when it points uphill; stops when no entry of L (y - prox(y)) exceeds tol.
+    edge), while a softmax node bends up to twice as much (a variance <= sum_k v_k^2 / 2 of 2 v_k), so with
+    one L is doubled. Restarts the momentum when it points uphill; stops when no entry of L (y - prox(y))
+    exceeds tol.
     """
     L = 2.0 * (model.p - 1) * (1.0 + any(len(node) > 1 for node in model.nodes))
     old = y = np.zeros(n_free(model, False))
@@ -438,7 +482,8 @@ def observed(h, sign=-1, theta0=1.0, rate=None, n_steps=None, rescale=True):
 
 
 def laplacian(theta, kind="signed", normalised=True):
-    """D - Theta ('signed') or D - |Theta| ('abs'), D the row sums of |Theta|, Theta symmetrised, its diagonal 0.
+    """D - Theta ('signed') or D - |Theta| ('abs'), D the row sums of |Theta|, Theta symmetrised, its diagonal
+    0.
 
     Open: D^-1/2 is 0 for a variable without edges, which is then a null vector of its own.
     """
@@ -478,8 +523,8 @@ def gibbs(setting="hard", seed=0, p1=6, p2=6, n_edges=14, code=0.5, eps=0.1, n_g
     """Independent Gibbs chains of the codes model with beta = 1 and a random graph.
 
     Open in the specification: the unary terms (0), the codes (+-0.5), signs (fair coins), the place of
-    the edges (uniform over all pairs), |theta| (uniform). Numeric conditionals live on n_grid equispaced midpoints
-    of [-1, 1], a categorical column is +-1.
+    the edges (uniform over all pairs), |theta| (uniform). Numeric conditionals live on n_grid equispaced
+    midpoints of [-1, 1], a categorical column is +-1.
 
     Returns
     -------
@@ -490,7 +535,9 @@ def gibbs(setting="hard", seed=0, p1=6, p2=6, n_edges=14, code=0.5, eps=0.1, n_g
     p = p1 + p2
     s, t = np.triu_indices(p, 1)
     chosen = rng.choice(len(s), n_edges, replace=False)
-    theta = matrix(rng.uniform(low, high, n_edges) * rng.choice([-1.0, 1.0], n_edges), s[chosen], t[chosen], p)
+    theta = matrix(
+        rng.uniform(low, high, n_edges) * rng.choice([-1.0, 1.0], n_edges), s[chosen], t[chosen], p
+    )
     u = (np.arange(n_grid) + 0.5) / n_grid * 2.0 - 1.0
     values = [u] * p1 + [np.array([-1.0, 1.0])] * p2
     codes_of = [u] * p1 + [np.array([-code, code])] * p2
@@ -521,7 +568,9 @@ def auc(weights, truth):
 
 
 def alpha(phi):
-    """Section IV-A1 of the paper: (sum lambda)^2 / (l sum lambda^2), lambda the eigenvalues of the features' covariance."""
+    """Section IV-A1 of the paper: (sum lambda)^2 / (l sum lambda^2), lambda the eigenvalues of the features'
+    covariance.
+    """
     values = np.linalg.eigvalsh(np.atleast_2d(np.cov(phi, rowvar=False)))
     return float(values.sum() ** 2 / (len(values) * (values**2).sum()))
 
@@ -558,7 +607,9 @@ def rand(labels, classes):
 
 
 def chance_rand(sizes, class_sizes):
-    """Mean of the Rand index over all permutations of the labels: 1 - a - b + 2 a b, a and b the shares of pairs inside."""
+    """Mean of the Rand index over all permutations of the labels: 1 - a - b + 2 a b, a and b the shares of
+    pairs inside.
+    """
     total = pairs([np.sum(sizes)])
     a, b = pairs(sizes) / total, pairs(class_sizes) / total
     return 1.0 - a - b + 2.0 * a * b

@@ -70,7 +70,9 @@ def test_priced_mask_is_the_best_of_all_masks(seed):
     gain = rng.gamma(1.0, 8.0, size=D) * (rng.random(D) < 0.7)
     factor = float(rng.choice([0.5, 1.0, 3.0]))
     net = gain - p * factor * 0.5 * log(N)
-    best = max(sum(net[list(chosen)]) - log(comb(D, q)) for q in range(D + 1) for chosen in combinations(range(D), q))
+    best = max(
+        sum(net[list(chosen)]) - log(comb(D, q)) for q in range(D + 1) for chosen in combinations(range(D), q)
+    )
     mask = automatic.priced_mask(gain, p, N, factor)
     assert net[mask].sum() - log(comb(D, int(mask.sum()))) == pytest.approx(best, abs=1e-7)
 
@@ -98,7 +100,12 @@ def test_objective_is_built_from_the_clusters_of_craft(seed, selection):
     now = automatic.partition(t, labels[t.rows])
     rows, w, back, _ = craft.prepare(numeric, codes, n_levels, labels, weight)
     D, h = sum(back.varies), 0.5 * log(sum(w))
-    J = sum(x * craft.background_cost(back, d, row[d]) for x, row in zip(w, rows, strict=True) for d in range(back.D) if x > 0.0)
+    J = sum(
+        x * craft.background_cost(back, d, row[d])
+        for x, row in zip(w, rows, strict=True)
+        for d in range(back.D)
+        if x > 0.0
+    )
     for k, label in enumerate(np.unique(labels[t.rows])):
         here = np.flatnonzero(labels == label)
         cluster = craft.fit_cluster([rows[n] for n in here], weight[here], back, "likelihood")

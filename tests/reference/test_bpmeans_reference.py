@@ -42,7 +42,9 @@ def check_fit(X, penalty, kind, fitted):
     assert A.shape == (K, X.shape[1])
     assert Z.any(axis=0).all()
     np.testing.assert_allclose(Z.T @ (X - Z @ A), 0.0, atol=1e-11 * max(np.abs(X).max(), 1.0))
-    assert fitted.objective == pytest.approx(bpmeans.objective(X, Z, A, 0.0 if kind[0] == "k" else penalty), rel=1e-13)
+    assert fitted.objective == pytest.approx(
+        bpmeans.objective(X, Z, A, 0.0 if kind[0] == "k" else penalty), rel=1e-13
+    )
     if kind[0] != "k":
         assert np.linalg.matrix_rank(Z) == K
 

@@ -1,4 +1,6 @@
-"""The reference implementation of convex covariate clustering has the properties proved in the paper, and those of the frozen instances."""
+"""The reference implementation of convex covariate clustering has the properties proved in the paper, and
+those of the frozen instances.
+"""
 
 import numpy as np
 import pytest
@@ -41,8 +43,13 @@ def test_the_frozen_file_is_consistent(stored):
     assert not np.isin(labels[~zero], labels[zero]).any()
     i, j, _ = ref.edge_list(S)
     joined = (labels[i] == labels[j]) & ~zero[i]
-    np.testing.assert_array_equal(ref.components(i, j, joined, d)[~zero], ref.canonical(np.where(zero, -np.arange(d) - 1, labels))[~zero])
-    restricted = ref.restricted_fit(X, y, labels, S, stored["nu"], stored["ridge"], stored["gamma"], zero, tol=1e-9)
+    np.testing.assert_array_equal(
+        ref.components(i, j, joined, d)[~zero],
+        ref.canonical(np.where(zero, -np.arange(d) - 1, labels))[~zero],
+    )
+    restricted = ref.restricted_fit(
+        X, y, labels, S, stored["nu"], stored["ridge"], stored["gamma"], zero, tol=1e-9
+    )
     assert restricted.objective == pytest.approx(stored["objective"], rel=1e-8)
 
 
@@ -61,15 +68,24 @@ def test_nothing_is_below_the_reference_and_no_bound_above(seed, gamma):
     X, y, S, nu, ridge, _ = small_case(seed)
     rng = np.random.default_rng(seed)
     found = ref.reference_solution(X, y, S, nu, ridge, gamma)
-    assert found.objective == pytest.approx(ref.objective(found.B, found.beta0, X, y, S, nu, ridge, gamma), rel=1e-12)
+    assert found.objective == pytest.approx(
+        ref.objective(found.B, found.beta0, X, y, S, nu, ridge, gamma), rel=1e-12
+    )
     assert -1e-11 * found.objective <= found.gap <= 1e-9 * found.objective
     assert np.abs(found.B.sum(axis=0)).max() <= 1e-12
     _, _, s = ref.edge_list(S)
     for size in (1e-4, 1e-2, 1.0):
         B = found.B + size * rng.normal(size=found.B.shape)
-        assert ref.objective(B, found.beta0 + size * rng.normal(size=len(B)), X, y, S, nu, ridge, gamma) > found.objective
+        assert (
+            ref.objective(B, found.beta0 + size * rng.normal(size=len(B)), X, y, S, nu, ridge, gamma)
+            > found.objective
+        )
         lam, _ = ref.project(found.lam + size * rng.normal(size=found.lam.shape), nu * s)
-        t = None if found.t is None else ref.project(found.t + size * rng.normal(size=found.t.shape), np.full(X.shape[1], gamma))[0]
+        t = (
+            None
+            if found.t is None
+            else ref.project(found.t + size * rng.normal(size=found.t.shape), np.full(X.shape[1], gamma))[0]
+        )
         P = ref.log_likelihood_terms(np.column_stack([B, ref.intercept(B, X, y)]), ref.with_ones(X), y)[1]
         assert ref.dual_value(lam, P, X, y, S, nu, ridge, t, gamma) <= found.objective
         assert ref.duality_gap(B, lam, X, y, S, nu, ridge, t, gamma) >= 0.0
@@ -80,7 +96,10 @@ def test_nothing_is_below_the_reference_and_no_bound_above(seed, gamma):
 def test_both_forms_of_the_admm_take_the_same_steps(seed):
     X, y, S, nu, ridge, _ = small_case(seed)
     options = {"rho": 1.0, "max_iter": 25, "inner_tol": 1e-11, "eps": 0.0, "iterates": True}
-    paper, edges = ref_paper.paper_admm(X, y, S, nu, ridge, **options), ref_paper.edge_admm(X, y, S, nu, ridge, **options)
+    paper, edges = (
+        ref_paper.paper_admm(X, y, S, nu, ridge, **options),
+        ref_paper.edge_admm(X, y, S, nu, ridge, **options),
+    )
     for ours, theirs in zip(edges.iterates, paper.iterates, strict=True):
         np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-8)
     np.testing.assert_allclose(paper.u[0], -paper.u[1], rtol=0, atol=1e-13)
@@ -117,14 +136,18 @@ def test_evidence_by_differences(kind):
 
     def posterior(b):
         B = b.reshape(c, m)
-        return ref.log_likelihood_terms(np.column_stack([B, fitted.beta0]), Z1, y)[0] + (B**2).sum() / (2 * sigma**2)
+        return ref.log_likelihood_terms(np.column_stack([B, fitted.beta0]), Z1, y)[0] + (B**2).sum() / (
+            2 * sigma**2
+        )
 
     b, step = fitted.B.ravel(), 1e-3 * np.eye(c * m)
     slope = [(posterior(b + s) - posterior(b - s)) / 2e-3 for s in step]
     np.testing.assert_allclose(slope, 0.0, atol=1e-3)
 
     def curve(s, t):
-        return (posterior(b + s + t) - posterior(b + s - t) - posterior(b - s + t) + posterior(b - s - t)) / 4e-6
+        return (
+            posterior(b + s + t) - posterior(b + s - t) - posterior(b - s + t) + posterior(b - s - t)
+        ) / 4e-6
 
     hessian = [[curve(s, t) for s in step] for t in step]
     log_determinant = np.log(np.diag(hessian)).sum() if kind == "diagonal" else np.linalg.slogdet(hessian)[1]

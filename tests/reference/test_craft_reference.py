@@ -54,9 +54,7 @@ def test_price_terms_equal_the_printed_beta_form(m, share):
     s = m * (1 - m) / rho
     a = (m * (s - 1), m * (s - 1) + 1)
     b = ((1 - m) * s + m, (1 - m) * (s - 1))
-    printed = [
-        (av + bv) * log(av + bv) - av * log(av) - bv * log(bv) for av, bv in zip(a, b, strict=True)
-    ]
+    printed = [(av + bv) * log(av + bv) - av * log(av) - bv * log(bv) for av, bv in zip(a, b, strict=True)]
     np.testing.assert_allclose(craft.price_terms(m, rho)[:2], printed, rtol=1e-9)
 
 
@@ -150,8 +148,6 @@ def test_objective_never_rises_and_the_descent_ends(seed, selection):
 
 def test_a_lone_outlier_opens_a_cluster_of_its_own():
     numeric = np.append(np.linspace(-1, 1, 40), 500.0)[:, None]
-    fitted = craft.fit(
-        numeric, np.empty((41, 0), int), [], np.zeros(41, int), price=3.0, fraction=1.0
-    )
+    fitted = craft.fit(numeric, np.empty((41, 0), int), [], np.zeros(41, int), price=3.0, fraction=1.0)
     assert fitted.n_clusters >= 2
     assert (fitted.labels == fitted.labels[-1]).sum() == 1

@@ -52,7 +52,11 @@ def test_there_are_as_many_partitions_as_bell_counted():
 
 def test_a_tie_moves_no_row():
     X = np.array([[-1.0], [1.0], [0.0]])
-    assert dpmeans.serial_sweep(X, [0, 1, 1], [X[0], X[1]], 1.0)[0] == [0, 1, 1]  # as near to both, and exactly lambda away
+    assert dpmeans.serial_sweep(X, [0, 1, 1], [X[0], X[1]], 1.0)[0] == [
+        0,
+        1,
+        1,
+    ]  # as near to both, and exactly lambda away
     assert dpmeans.serial_sweep(X, [0, 1, 0], [X[0], X[1]], 1.0)[0] == [0, 1, 0]
 
 
@@ -61,10 +65,14 @@ def test_a_tie_moves_no_row():
 def test_covariances(seed, sized):
     X, penalty, options = random_case(seed, n=24)
     start = dpmeans.fit(X, penalty, cap=3).labels
-    fitted = dpmeans.fit_gaussian(X, start, penalty, sized=sized, weight=options["weight"])  # asserts that J falls
+    fitted = dpmeans.fit_gaussian(
+        X, start, penalty, sized=sized, weight=options["weight"]
+    )  # asserts that J falls
     assert fitted.converged
     again = dpmeans.fit_gaussian(X, fitted.labels, penalty, sized=sized, weight=options["weight"])
-    assert again.objective == pytest.approx(fitted.objective, rel=1e-10) or again.n_clusters < len(fitted.means)
+    assert again.objective == pytest.approx(fitted.objective, rel=1e-10) or again.n_clusters < len(
+        fitted.means
+    )
     other = dpmeans.fit_gaussian(X, start, 100.0 * penalty, sized=False, weight=options["weight"])
     plain = dpmeans.fit_gaussian(X, start, penalty, sized=False, weight=options["weight"])
     np.testing.assert_array_equal(other.labels, plain.labels)  # lambda moves no label

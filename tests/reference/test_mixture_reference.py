@@ -102,7 +102,9 @@ def test_the_bracket_of_the_masks_is_the_evidence():
     X, R = random_case(3)
     weights, present = R[:, :1], ~np.isnan(X)
     gaussian = ref_densities.NormalGamma(X, present, 0.1, 1.0, 0.5)
-    counts = ref_densities.PoissonGamma(np.rint(abs(X)), present, np.linspace(0.5, 2.0, len(X)), 1.0, np.ones(X.shape[1]))
+    counts = ref_densities.PoissonGamma(
+        np.rint(abs(X)), present, np.linspace(0.5, 2.0, len(X)), 1.0, np.ones(X.shape[1])
+    )
     for density in (gaussian, counts):
         q = density.posterior(weights)
         bracket = (weights * density.expected(q)).sum(axis=0) - density.kl(q)
@@ -121,7 +123,11 @@ def test_the_expected_density_is_a_mean_over_draws(size):
     density = ref_densities.NormalWishart(x, 0.1, 2, 1.0)
     q = density.posterior(np.full(7, 0.8), np.ones(size, bool))
     covariances = np.reshape(stats.invwishart(q.nu, q.Psi).rvs(200_000, random_state=1), (-1, size, size))
-    away = x[0] - q.mean - np.einsum("nij,nj->ni", np.linalg.cholesky(covariances / q.kap), rng.normal(size=(200_000, size)))
+    away = (
+        x[0]
+        - q.mean
+        - np.einsum("nij,nj->ni", np.linalg.cholesky(covariances / q.kap), rng.normal(size=(200_000, size)))
+    )
     squares = (away * np.linalg.solve(covariances, away[..., None])[..., 0]).sum(axis=1)
     logs = -(size * np.log(2 * np.pi) + np.linalg.slogdet(covariances)[1] + squares) / 2
     assert density.expected(q)[0] == pytest.approx(logs.mean(), abs=0.02)
@@ -130,7 +136,10 @@ def test_the_expected_density_is_a_mean_over_draws(size):
 def test_a_covariance_of_one_column_is_a_variance():
     rng = np.random.default_rng(1)
     x, w = rng.normal(2, 3, (12, 1)), rng.random(12)
-    full, diagonal = ref_densities.NormalWishart(x, 0.1, 2, 1.0), ref_densities.NormalGamma(x, np.ones((12, 1)), 0.1, 1.0, 0.5)
+    full, diagonal = (
+        ref_densities.NormalWishart(x, 0.1, 2, 1.0),
+        ref_densities.NormalGamma(x, np.ones((12, 1)), 0.1, 1.0, 0.5),
+    )
     one, q = np.ones(1, bool), full.posterior(w, np.ones(1, bool))
     theirs = diagonal.posterior(w[:, None])
     assert full.evidence(w, one) == pytest.approx(diagonal.evidence(w[:, None])[0], rel=1e-12)
@@ -154,7 +163,10 @@ def test_a_missing_cell_has_no_factor():
 @pytest.mark.parametrize("selection", SELECTIONS)
 @pytest.mark.parametrize("component", ["gaussian", "poisson"])
 def test_the_gain_of_a_merge_is_what_the_bound_gains(component, selection):
-    """With hard labels, lambda, m and the noise held, exactly: theta and y follow, sizes are in order. Shared masks are held too."""
+    """With hard labels, lambda, m and the noise held, exactly: theta and y follow, sizes are in order.
+
+    Shared masks are held too.
+    """
     X, _ = random_case(2, component)
     R = np.eye(4)[np.arange(len(X)) % 4]
     model = ref.ReferenceMixture(X, R, component=component, selection=selection)

@@ -1,4 +1,6 @@
-"""The reference implementation of the pooled background has the properties of its objective, and its masks are the optimum."""
+"""The reference implementation of the pooled background has the properties of its objective, and its masks
+are the optimum.
+"""
 
 from math import log
 
@@ -31,7 +33,9 @@ def random_partition(seed, weighted=False, **options):
 def clustered_partition(seed):
     """A table of clusters, a fifth of whose labels are random."""
     rng, K, n = np.random.default_rng(seed), 2 + seed % 3, 60 + 10 * (seed % 10)
-    table, truth = mixed_table(seed, n=n, K=2 + seed % 4, p=2 + seed % 3, q=2, irrelevant=1, shift=1 + seed % 3, missing=0.1)
+    table, truth = mixed_table(
+        seed, n=n, K=2 + seed % 4, p=2 + seed % 3, q=2, irrelevant=1, shift=1 + seed % 3, missing=0.1
+    )
     labels = np.where(rng.random(len(truth)) < 0.8, truth % K, rng.integers(K, size=len(truth)))
     return table, *partition(table, labels)
 
@@ -41,7 +45,11 @@ def subspaces(layout, seed):
     bunch = make_subspaces(layout, random_state=seed)
     none = np.empty((len(bunch.data), 0))
     binary = layout in ("2a", "4a")
-    table = (none, bunch.data.astype(int), [2] * bunch.data.shape[1]) if binary else (bunch.data, none.astype(int), [])
+    table = (
+        (none, bunch.data.astype(int), [2] * bunch.data.shape[1])
+        if binary
+        else (bunch.data, none.astype(int), [])
+    )
     t, _, stats = partition(table, bunch.target)
     return t, stats, bunch.feature_mask
 
@@ -67,7 +75,9 @@ def test_gains_are_those_of_clusters(seed):
     expected = automatic.gains(t, stats)
     for d in range(t.D):
         sums = pooled.column_sums(t, stats, d)
-        np.testing.assert_allclose([pooled.gain(t, d, own) for own in sums], expected[:, d], rtol=1e-9, atol=1e-9)
+        np.testing.assert_allclose(
+            [pooled.gain(t, d, own) for own in sums], expected[:, d], rtol=1e-9, atol=1e-9
+        )
 
 
 @pytest.mark.slow_except(20)
@@ -109,7 +119,9 @@ def test_one_cluster_has_the_objective_of_the_table(seed):
 
 
 def test_a_background_without_cells_is_not_paid_for():
-    """One column, two clusters: a pool of one cluster costs what that cluster would, its own price in place of the pool's."""
+    """One column, two clusters: a pool of one cluster costs what that cluster would, its own price in place
+    of the pool's.
+    """
     numbers = np.array([[0.0], [1.0], [5.0], [6.0]]), np.empty((4, 0), int), []
     categories = np.empty((4, 0)), np.array([[0], [0], [1], [2]]), [3]
     for table in (numbers, categories):
@@ -134,14 +146,20 @@ def test_weight_two_is_a_repeated_row():
     np.testing.assert_array_equal(mask, mask_again)
     cost = pooled.row_costs(t, t.rows, stats, mask)
     cost_again = pooled.row_costs(again, again.rows, stats_again, mask)
-    np.testing.assert_allclose(np.repeat(cost, weight[t.rows].astype(int), axis=0), cost_again, rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(
+        np.repeat(cost, weight[t.rows].astype(int), axis=0), cost_again, rtol=1e-9, atol=1e-9
+    )
     np.testing.assert_array_equal(np.repeat(labels, weight[t.rows].astype(int)), labels_again)
 
 
 def test_constant_columns_and_columns_of_one_category_do_not_exist():
     (numeric, codes, n_levels), truth = mixed_table(5, n=60, K=3)
     t, _, stats = partition((numeric, codes, n_levels), truth)
-    wider = np.column_stack([np.full(60, 7.0), numeric]), np.column_stack([codes, np.full(60, 2), np.zeros(60, int)]), [*n_levels, 4, 1]
+    wider = (
+        np.column_stack([np.full(60, 7.0), numeric]),
+        np.column_stack([codes, np.full(60, 2), np.zeros(60, int)]),
+        [*n_levels, 4, 1],
+    )
     more, _, more_stats = partition(wider, truth)
     J, mask = pooled.best_masks(t, stats)
     J_more, mask_more = pooled.best_masks(more, more_stats)
@@ -203,7 +221,9 @@ def test_exhaustive_is_the_best_of_all_masks():
 
 
 def test_masks_of_the_figures():
-    """Every cluster selects all columns under the background of the table, its own ones under the pooled background."""
+    """Every cluster selects all columns under the background of the table, its own ones under the pooled
+    background.
+    """
     t, stats, truth = subspaces("2a", 0)
     table = masks_of_table(t, stats)[0]
     assert jaccard(table, truth) < 0.4
@@ -238,8 +258,12 @@ def test_order_of_clusters_does_not_matter(seed):
     assert pytest.approx(J, rel=1e-12) == J_permuted
     np.testing.assert_array_equal(permuted, mask[order])
     costs = pooled.row_costs(t, t.rows, stats, mask)
-    np.testing.assert_allclose(pooled.row_costs(t, t.rows, stats[order], permuted), costs[:, order], rtol=1e-9, atol=1e-9)
-    assert pooled.objective(t, automatic.sums(t, t.rows, np.argsort(order)[labels], len(stats)), permuted) == pytest.approx(J, rel=1e-12)
+    np.testing.assert_allclose(
+        pooled.row_costs(t, t.rows, stats[order], permuted), costs[:, order], rtol=1e-9, atol=1e-9
+    )
+    assert pooled.objective(
+        t, automatic.sums(t, t.rows, np.argsort(order)[labels], len(stats)), permuted
+    ) == pytest.approx(J, rel=1e-12)
 
 
 @pytest.mark.slow_except(3)

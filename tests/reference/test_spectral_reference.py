@@ -1,4 +1,6 @@
-"""The reference implementation of graph spectral features has the properties that the specification proves and the figures it gives."""
+"""The reference implementation of graph spectral features has the properties that the specification proves
+and the figures it gives.
+"""
 
 from itertools import pairwise, product
 
@@ -49,7 +51,11 @@ def test_the_similarity_is_what_the_sentences_say():
     assert (np.diag(g) == 1.0).all()
     far = np.abs(values) > eps
     u, a = np.meshgrid(values[far], values[far])
-    np.testing.assert_allclose(g[np.ix_(far, far)], np.sign(u * a) * np.exp(-np.abs(np.log(np.abs(u)) - np.log(np.abs(a)))), rtol=1e-13)
+    np.testing.assert_allclose(
+        g[np.ix_(far, far)],
+        np.sign(u * a) * np.exp(-np.abs(np.log(np.abs(u)) - np.log(np.abs(a)))),
+        rtol=1e-13,
+    )
     np.testing.assert_allclose(ref.similarity(3 * values[:, None], 3 * values, 3 * eps), g, rtol=1e-14)
 
 
@@ -63,8 +69,23 @@ def test_the_only_jump_of_the_similarity(a):
 
 
 def test_encoding():
-    numeric = np.array([[1.0, 5.0, np.nan, np.nan], [2.0, 5.0, 4.0, np.nan], [6.0, 5.0, 8.0, np.nan], [np.nan, 5.0, 0.0, np.nan]])
-    categorical = np.array([["u", "k", "b", None, 2], ["v", "k", "a", None, 10], [None, "k", "a", "z", 2], ["u", "k", "b", "z", 10]], "O")
+    numeric = np.array(
+        [
+            [1.0, 5.0, np.nan, np.nan],
+            [2.0, 5.0, 4.0, np.nan],
+            [6.0, 5.0, 8.0, np.nan],
+            [np.nan, 5.0, 0.0, np.nan],
+        ]
+    )
+    categorical = np.array(
+        [
+            ["u", "k", "b", None, 2],
+            ["v", "k", "a", None, 10],
+            [None, "k", "a", "z", 2],
+            ["u", "k", "b", "z", 10],
+        ],
+        "O",
+    )
     data = ref.encode(numeric, categorical, beta=2.0)
     assert data.dropped == [(1, None), (3, None), (5, "k")]
     assert data.names == [(0, None), (2, None), (4, "u"), (4, "v"), (4, None), (6, "b"), (7, None), (8, 10)]
@@ -116,7 +137,10 @@ def test_grid_and_pieces_have_the_length_of_the_interval():
     np.testing.assert_allclose((w * u**2).sum(axis=1), 16 / 3, rtol=1e-14)
 
 
-@pytest.mark.parametrize(("sd", "errors"), [(0.3, {8: 8e-3, 16: 1e-3, 32: 8e-4, 64: 1e-4}), (2.0, {8: 7e-2, 16: 8e-3, 32: 5e-3, 64: 3e-4})])
+@pytest.mark.parametrize(
+    ("sd", "errors"),
+    [(0.3, {8: 8e-3, 16: 1e-3, 32: 8e-4, 64: 1e-4}), (2.0, {8: 7e-2, 16: 8e-3, 32: 5e-3, 64: 3e-4})],
+)
 def test_the_error_of_the_grid_is_of_the_size_in_the_table(sd, errors):
     """The largest error of d/d theta, within a factor of eight of section 4."""
     numeric, categorical, _ = ref.gibbs("hard", 0, sweeps=20)
@@ -125,7 +149,9 @@ def test_the_error_of_the_grid_is_of_the_size_in_the_table(sd, errors):
     s, t = ref.edges(12, data.groups)
     state = ref.matrix(rng.normal(0, sd, len(s)), s, t, 12), np.zeros(6), np.zeros((6, 2))
     exact = ref.pseudo_value_gradient(model_of(data, x_hat, exact=True), *state)[1]
-    found = [np.abs(ref.pseudo_value_gradient(model_of(data, x_hat, m=m), *state)[1] - exact).max() for m in errors]
+    found = [
+        np.abs(ref.pseudo_value_gradient(model_of(data, x_hat, m=m), *state)[1] - exact).max() for m in errors
+    ]
     assert (np.diff(found) < 0).all()
     for error, printed in zip(found, errors.values(), strict=True):
         assert printed / 8 <= error <= printed * 8
@@ -140,7 +166,10 @@ def test_gradients_by_differences(mixed, categorical, unary, exact):
     model = model_of(data, x_hat, mixed=mixed, categorical=categorical, exact=exact, **free)
     free = np.random.default_rng(2).normal(0, 0.5, ref.n_free(model, unary))
     step = 1e-5 * np.eye(len(free))
-    slope = [(ref.penalised(model, free + h, 0.1, unary)[0] - ref.penalised(model, free - h, 0.1, unary)[0]) / 2e-5 for h in step]
+    slope = [
+        (ref.penalised(model, free + h, 0.1, unary)[0] - ref.penalised(model, free - h, 0.1, unary)[0]) / 2e-5
+        for h in step
+    ]
     np.testing.assert_allclose(ref.penalised(model, free, 0.1, unary)[1], slope, rtol=0, atol=1e-7)
 
 
@@ -167,9 +196,18 @@ def by_loops(data, x_hat, theta, b, c, mixed, categorical):
     for row in range(len(x)):
         for s in range(p1):
             size = [abs(code[t, int(x[row, t] > 0)]) if t >= p1 else abs(x[row, t]) for t in range(p)]
-            size = size if mixed == "codes" else [abs(x[row, t]) if t < p1 else abs(x_hat[row, t]) for t in range(p)]
-            cuts = sorted({sign * v for v in [eps, data.beta, *np.clip(size, eps, data.beta)] for sign in (-1, 1)})
-            z = sum(quad(lambda u, s=s, row=row: np.exp(energy(s, u, row)), lo, hi)[0] for lo, hi in pairwise(cuts))
+            size = (
+                size
+                if mixed == "codes"
+                else [abs(x[row, t]) if t < p1 else abs(x_hat[row, t]) for t in range(p)]
+            )
+            cuts = sorted(
+                {sign * v for v in [eps, data.beta, *np.clip(size, eps, data.beta)] for sign in (-1, 1)}
+            )
+            z = sum(
+                quad(lambda u, s=s, row=row: np.exp(energy(s, u, row)), lo, hi)[0]
+                for lo, hi in pairwise(cuts)
+            )
             total += energy(s, x[row, s], row) - np.log(z)
         for group in sets:
             if len(group) == 1:
@@ -198,7 +236,13 @@ def test_the_codes_model_has_a_joint_density_and_dense_has_not():
     for mixed, same in (("codes", True), ("dense", False)):
         model, p1 = model_of(data, x_hat, mixed=mixed), data.p1
         code = ref.codes(data.x, x_hat, p1)
-        lift = np.stack([[ref.similarity(data.x[:, s], code[j, k], 0.1) for s in range(p1)] for j in range(p1, 7) for k in (0, 1)])
+        lift = np.stack(
+            [
+                [ref.similarity(data.x[:, s], code[j, k], 0.1) for s in range(p1)]
+                for j in range(p1, 7)
+                for k in (0, 1)
+            ]
+        )
         lift = (lift[1::2] - lift[::2]).transpose(2, 0, 1)
         assert np.allclose(model.lift[:, :, :p1], lift) == same
 
@@ -236,7 +280,13 @@ def test_the_sparse_fit_meets_its_conditions(categorical):
 def top_curvature(model, free):
     """Largest eigenvalue of the Hessian of -PL/n, from differences of the gradient."""
     step = 1e-5 * np.eye(len(free))
-    H = np.array([(ref.penalised(model, free + h, 0.0, False)[1] - ref.penalised(model, free - h, 0.0, False)[1]) / 2e-5 for h in step])
+    H = np.array(
+        [
+            (ref.penalised(model, free + h, 0.0, False)[1] - ref.penalised(model, free - h, 0.0, False)[1])
+            / 2e-5
+            for h in step
+        ]
+    )
     return np.linalg.eigvalsh((H + H.T) / 2)[-1]
 
 
@@ -256,7 +306,9 @@ def test_softmax_nodes_bend_more_than_the_printed_lipschitz_constant():
 
 
 def test_the_heart_table_of_the_specification():
-    """Sections 1 to 4: 216 edges, 67.0% negative, a centred H of rank 172, and a factorisation of that quality."""
+    """Sections 1 to 4: 216 edges, 67.0% negative, a centred H of rank 172, and a factorisation of that
+    quality.
+    """
     heart = load_heart()
     numeric, categorical = (
         np.column_stack([np.asarray(heart.data[c], dtype=kind) for c in names])
@@ -269,7 +321,9 @@ def test_the_heart_table_of_the_specification():
     path = ref.hals(np.column_stack([data.D_num, data.D_cat]), 10, 50, 0)[2]
     assert path[10] == pytest.approx(0.1339, rel=0.15)
     assert path[50] == pytest.approx(0.1076, rel=0.15)
-    h = ref.observed_similarities(data.x, 6, data.groups, ref.factorise(data.D_num, data.D_cat, 10, beta=1.0), 0.1)
+    h = ref.observed_similarities(
+        data.x, 6, data.groups, ref.factorise(data.D_num, data.D_cat, 10, beta=1.0), 0.1
+    )
     assert np.linalg.matrix_rank(h - h.mean(axis=0)) == 172
 
 
@@ -285,16 +339,28 @@ def test_the_observed_objective_is_degenerate():
     assert abs(value) < 1e-14
     assert np.abs(gradient).max() < 1e-15
     rng = np.random.default_rng(1)
-    assert max(ref.observed_value_gradient(rng.normal(0, size, h.shape[1]), h)[0] for size in (0.01, 0.1, 1, 10) for _ in range(100)) < 0
+    assert (
+        max(
+            ref.observed_value_gradient(rng.normal(0, size, h.shape[1]), h)[0]
+            for size in (0.01, 0.1, 1, 10)
+            for _ in range(100)
+        )
+        < 0
+    )
     centred = h - h.mean(axis=0)
     null = np.linalg.svd(centred)[2][-1]
     theta = rng.normal(size=h.shape[1])
     shifted = [ref.observed_value_gradient(theta + a * null, h)[0] for a in (0.0, 1.0)]
     assert np.ptp(shifted) <= 1e-12 + np.abs(centred @ null).max()
-    sizes = [np.linalg.norm(centred @ ref.observed(h, 1, n_steps=k, rescale=False)) for k in (0, 10, 100, 2000)]
+    sizes = [
+        np.linalg.norm(centred @ ref.observed(h, 1, n_steps=k, rescale=False)) for k in (0, 10, 100, 2000)
+    ]
     assert (np.diff(sizes) < 0).all()
     assert sizes[-1] < 0.05 * sizes[0]
-    falls = [ref.observed_value_gradient(ref.observed(h, -1, n_steps=k, rescale=False), h)[0] for k in (10, 100, 1000)]
+    falls = [
+        ref.observed_value_gradient(ref.observed(h, -1, n_steps=k, rescale=False), h)[0]
+        for k in (10, 100, 1000)
+    ]
     assert falls[0] > falls[1] > falls[2]
     assert falls[2] / falls[1] == pytest.approx(10, rel=0.2)
     theta = ref.observed(h, -1, theta0=1e-3, n_steps=3000)
@@ -306,7 +372,10 @@ def test_observed_steps():
     h = observed_case(1)
     theta = np.random.default_rng(0).normal(size=h.shape[1])
     step = 1e-6 * np.eye(len(theta))
-    slope = [(ref.observed_value_gradient(theta + d, h)[0] - ref.observed_value_gradient(theta - d, h)[0]) / 2e-6 for d in step]
+    slope = [
+        (ref.observed_value_gradient(theta + d, h)[0] - ref.observed_value_gradient(theta - d, h)[0]) / 2e-6
+        for d in step
+    ]
     np.testing.assert_allclose(ref.observed_value_gradient(theta, h)[1], slope, atol=1e-8)
     for sign in (-1, 1):
         assert np.linalg.norm(ref.observed(h, sign)) == pytest.approx(np.sqrt(h.shape[1]))
@@ -365,9 +434,13 @@ def test_gibbs_samples_follow_their_model():
     u, w = ref.grid(1.0, 0.1, 64)
     h = ref.similarity(u[:, None], u, 0.1)
     density = np.outer(w, w) * np.exp(theta[0, 1] * h)
-    assert ref.similarity(*numeric.T, 0.1).mean() == pytest.approx((density * h).sum() / density.sum(), abs=0.07)
+    assert ref.similarity(*numeric.T, 0.1).mean() == pytest.approx(
+        (density * h).sum() / density.sum(), abs=0.07
+    )
     _, categorical, theta = ref.gibbs("easy", 0, p1=0, p2=2, n_edges=1, sweeps=20)
-    assert (2.0 * (categorical[:, 0] == categorical[:, 1]) - 1).mean() == pytest.approx(np.tanh(theta[0, 1]), abs=0.08)
+    assert (2.0 * (categorical[:, 0] == categorical[:, 1]) - 1).mean() == pytest.approx(
+        np.tanh(theta[0, 1]), abs=0.08
+    )
     numeric, categorical, theta = ref.gibbs("easy", 1, p1=1, p2=1, n_edges=1, sweeps=20)
     h = np.stack([ref.similarity(u, code, 0.1) for code in (-0.5, 0.5)])
     density = w * np.exp(theta[0, 1] * h)

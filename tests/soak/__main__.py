@@ -12,7 +12,9 @@ from tests.soak.parts import environment, memory, processes, python_threads
 
 def main(argv: list[str]) -> int:
     """Run all parts; 1 if one fails."""
-    parser = argparse.ArgumentParser(prog="python -m tests.soak", description="Many fits in one process, in threads and in children.")
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.soak", description="Many fits in one process, in threads and in children."
+    )
     parser.add_argument("--fits", type=int, default=10_000, help="fits in one process (default 10000)")
     parser.add_argument("--threads", type=int, default=8, help="Python threads (default 8)")
     parser.add_argument("--each", type=int, default=1000, help="fits of every Python thread (default 1000)")

@@ -38,11 +38,15 @@ def hash_of_fit(number: int, n_threads: int = 1) -> str:
         if kind == 0:
             model = CRAFT(n_init=1, **seed).fit(_frame(rng, X))
         elif kind == 1:
-            model = CRAFT(cluster_price=3.0, selection="fixed", n_init=1, **seed).fit(X, sample_weight=rng.random(n) + 0.1)
+            model = CRAFT(cluster_price=3.0, selection="fixed", n_init=1, **seed).fit(
+                X, sample_weight=rng.random(n) + 0.1
+            )
         elif kind == 2:
             model = DPMeans(**seed).fit(X)
         elif kind == 3:
-            model = DPMeans(9.0, mode=("serial", "delayed", "collapsed")[number // KINDS % 3], **seed).fit(X.astype(np.float32))
+            model = DPMeans(9.0, mode=("serial", "delayed", "collapsed")[number // KINDS % 3], **seed).fit(
+                X.astype(np.float32)
+            )
         elif kind == 4:
             model = BPMeans(20.0, n_init=1, max_features=4, **seed).fit(X)
         elif kind == 5:
@@ -54,7 +58,9 @@ def hash_of_fit(number: int, n_threads: int = 1) -> str:
         elif kind == 8:
             model = ConvexClustering(0.5, n_threads=n_threads, max_iter=200).fit(X)
         elif kind == 9:
-            model = KPrototypes(3, n_init=2, update=("online", "batch")[number // KINDS % 2], **seed).fit(_frame(rng, X))
+            model = KPrototypes(3, n_init=2, update=("online", "batch")[number // KINDS % 2], **seed).fit(
+                _frame(rng, X)
+            )
         elif kind == 10:
             model = KModes(3, init="Huang", n_init=2, **seed).fit(np.floor(X))
         else:

@@ -1,4 +1,7 @@
-"""The parts of the soak. Each returns a line with its figures and raises AssertionError where a guarantee fails."""
+"""The parts of the soak.
+
+Each returns a line with its figures and raises AssertionError where a guarantee fails.
+"""
 
 from __future__ import annotations
 
@@ -32,13 +35,17 @@ def memory(fits: int, warm_up: int) -> str:
             gc.collect()
             sizes.append(_resident())
     growth = max(sizes) - sizes[0]
-    assert growth <= MOST_GROWTH, f"resident memory grew by {growth / 2**20:.1f} MiB after {warm_up} of {fits} fits: {sizes}"
+    assert growth <= MOST_GROWTH, (
+        f"resident memory grew by {growth / 2**20:.1f} MiB after {warm_up} of {fits} fits: {sizes}"
+    )
     seconds = time.monotonic() - start
     return f"{fits} fits in {seconds:.0f} s, resident {sizes[0] / 2**20:.1f} MiB after {warm_up}, at most {growth / 2**20:+.2f} MiB later"
 
 
 def python_threads(n_threads: int, fits: int) -> str:
-    """Many Python threads, each with its own fits, all with the bits of serial fits; kernels use threads as well."""
+    """Many Python threads, each with its own fits, all with the bits of serial fits; kernels use threads as
+    well.
+    """
     numbers = range(min(fits, _DISTINCT))
     expected = [hash_of_fit(number) for number in numbers]
 
@@ -68,7 +75,9 @@ def processes(fits: int) -> str:
         expected = [hash_of_fit(number, 2) for number in range(fits)]
     finally:
         threads.SMALL_WORK = before
-    methods = [each for each in ("fork", "spawn", "forkserver") if each in multiprocessing.get_all_start_methods()]
+    methods = [
+        each for each in ("fork", "spawn", "forkserver") if each in multiprocessing.get_all_start_methods()
+    ]
     for method in methods:
         with multiprocessing.get_context(method).Pool(2) as pool:
             found = pool.starmap_async(hash_of_fit, [(number, 2) for number in range(fits)]).get(_TIMEOUT)
@@ -82,7 +91,14 @@ def environment() -> str:
     expected = [hash_of_fit(number) for number in range(KINDS)]
     for value in OMP:
         variables = os.environ | {"OMP_NUM_THREADS": value}
-        done = subprocess.run([sys.executable, "-c", code], env=variables, cwd=ROOT, capture_output=True, text=True, timeout=_TIMEOUT)
+        done = subprocess.run(
+            [sys.executable, "-c", code],
+            env=variables,
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            timeout=_TIMEOUT,
+        )
         assert done.returncode == 0, f"OMP_NUM_THREADS={value!r}: exit code {done.returncode}\n{done.stderr}"
         assert done.stdout.split() == expected, f"OMP_NUM_THREADS={value!r}: other bits"
     return f"OMP_NUM_THREADS of {', '.join(map(repr, OMP))}: the same bits"

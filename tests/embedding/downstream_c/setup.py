@@ -1,4 +1,7 @@
-"""A plain C extension over craftc.h: no Cython, no NumPy, nothing linked. The tests compile it against other headers by PLAIN_INCLUDE."""
+"""A plain C extension over craftc.h: no Cython, no NumPy, nothing linked.
+
+The tests compile it against other headers by PLAIN_INCLUDE.
+"""
 
 import os
 

@@ -1,0 +1,394 @@
+"""The rows under a search, and everything that a search asks of them.
+
+A search holds exact moments, prices and decisions; the rows answer with integer sums, which do not depend on
+where the rows are. `LocalRows` are the arrays of one table. `craftc.craft.rows.partitioned` keeps the rows in
+partitions, each maybe on another machine.
+
+What concerns the rows of one cluster is asynchronous, so that the questions of several clusters can share one
+visit of the partitions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Coroutine, Iterable
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from craftc._common.labels import compact, first_appearance, renumber, rows_in_cluster
+from craftc._common.merge_path import MergePath
+from craftc._common.random import spread
+from craftc._common.threads import aligned
+from craftc._common.typing import Floats, Integers, Labels, Mask
+from craftc._kernels import craft_passes as passes_kernel
+from craftc._kernels import craft_price as price_kernel
+from craftc.craft.clusters import Clusters, assign_only
+from craftc.craft.covariance import CrossProducts
+from craftc.craft.parameters import distinct_rows
+from craftc.craft.rows.candidates import Candidates, Cells
+from craftc.craft.rows.path_sums import CarriedSums, sums_of_table
+from craftc.craft.rows.scores import RowStatistics
+from craftc.table import MixedTable
+from craftc.table.moments import Moments, integer_grid
+from craftc.table.numeric_encoding import NumericEncoding
+
+T = TypeVar("T")
+
+_NO_ROWS = np.empty(0, np.int32)
+_LONG = (
+    1 << 16
+)  # rows above which less memory is worth some time: columns in two blocks, rows of a split in bits
+
+
+class PassSpace:
+    """Workspace of the passes of one search.
+
+    Parameters
+    ----------
+    pricing : Pricing
+    capacity : int
+        Largest number of clusters.
+    n_threads : int
+    """
+
+    def __init__(self, pricing: price_kernel.Pricing, capacity: int, n_threads: int) -> None:
+        self.slab = aligned((passes_kernel.slab_size(pricing, capacity),))
+        self.scratch = aligned((n_threads, passes_kernel.pass_scratch_size(pricing, capacity)))
+        self.partial = np.zeros((n_threads if n_threads > 1 else 0, capacity, pricing.grid.width), np.int64)
+        self.work = np.empty((max(capacity, n_threads), price_kernel.parts_size(pricing)))
+
+
+@dataclass(slots=True)
+class Passes:
+    """Clusters under passes, and how they are priced.
+
+    Parameters
+    ----------
+    groups : ndarray (capacity, width) of int64
+        Changed in place, as are `mask` and `cost`.
+    K : int
+    mask : ndarray (capacity, D) of uint8
+    cost : ndarray (capacity,)
+    pricing : Pricing
+    selection : int
+    choose_given : bool
+        Whether a shared mask is chosen anew after every pass.
+    least_fall : float
+        Nats by which a pass must lower J for another to follow; 0: passes follow until no row moves.
+    """
+
+    groups: Integers
+    K: int
+    mask: Mask
+    cost: Floats
+    pricing: price_kernel.Pricing
+    selection: int
+    choose_given: bool
+    least_fall: float
+    converged: bool = False
+
+
+class ClusterRows(Protocol):
+    """The rows of one cluster. Sides are 0 for rows that stay, 1 for rows that leave."""
+
+    def __len__(self) -> int: ...
+
+    async def sample(self, m: int, seed: int, stream: int) -> Cells:
+        """The cells of all rows, or of m rows spread over the cluster."""
+        ...
+
+    async def leaving_moments(
+        self, pricing: price_kernel.Pricing, candidate: Candidates, n_threads: int
+    ) -> Integers:
+        """(width,) moments of the rows that leave under one candidate, numbered 0."""
+        ...
+
+    async def sides(self, pricing: price_kernel.Pricing, candidate: Candidates) -> Any:
+        """The side of every row under one candidate, numbered 0."""
+        ...
+
+    async def passes(
+        self, sides: Any, clusters: Passes, max_passes: int, space: PassSpace, n_threads: int
+    ) -> Any:
+        """Passes with the two sides as clusters until no row moves; returns the sides."""
+        ...
+
+    def leavers(self, sides: Any) -> Any:
+        """The rows that leave, as `RowStore.moved` takes them."""
+        ...
+
+
+class LocalRows:
+    """Rows of a table of this process; labels are arrays (n,) of int32, which the operations may change in
+    place.
+
+    Parameters
+    ----------
+    table : MixedTable
+    weight : ndarray (n,) of int64
+        Counts of the rows; empty: all one.
+    """
+
+    is_partitioned = False
+
+    def __init__(self, table: MixedTable, weight: Integers) -> None:
+        self.table, self.weight = table, weight
+
+    def __len__(self) -> int:
+        return len(self.table)
+
+    def n_distinct(self, enough: int) -> int:
+        """Number of distinct rows, counted up to `enough`."""
+        return len(distinct_rows(self.table, enough))
+
+    # ---- labels ----
+
+    def one_cluster(self) -> Labels:
+        """Labels of one cluster."""
+        return np.zeros(len(self.table), np.int32)
+
+    def n_clusters(self, labels: Labels) -> int:
+        """Number of clusters of labels 0..K-1."""
+        return int(labels.max()) + 1
+
+    def assigned(self, tables: Any, n_threads: int) -> Labels:
+        """Every row in its cheapest cluster, numbered without gaps."""
+        labels = np.full(len(self.table), -1, np.int32)
+        assign_only(self.table, tables, labels, n_threads)
+        return compact(labels)
+
+    def renumbered(self, labels: Labels, number: NDArray[np.int32]) -> Labels:
+        """number[labels]; -1 is the last entry."""
+        renumber(labels, number)
+        return labels
+
+    def moved(self, labels: Labels, leavers: SplitRows | Leavers, k: int) -> Labels:
+        """The labels after some rows, as `ClusterRows.leavers` gives them, have joined cluster k."""
+        labels[leavers.leaving(labels)] = k
+        return labels
+
+    def labels_at(self, labels: Labels, rows: NDArray[np.intp]) -> Labels:
+        """Labels of some rows."""
+        return labels[rows]
+
+    def first_appearance(self, labels: Labels, n_clusters: int) -> NDArray[np.intp]:
+        """The clusters in the order of their first row."""
+        return first_appearance(labels, n_clusters)
+
+    def snapshot(self, labels: Labels, n_clusters: int) -> NDArray[Any]:
+        """The labels as they are now, in little memory; -1 stays -1."""
+        return labels.astype(np.min_scalar_type(-max(n_clusters, 1)))
+
+    def restored(self, snapshot: NDArray[Any]) -> Labels:
+        """The labels of a snapshot."""
+        return snapshot.astype(np.int32)
+
+    def labels_of_step(self, path: MergePath, step: int) -> NDArray[Any]:
+        """The labels of a step of a merge path."""
+        labels: NDArray[Any] = path[step].labels
+        return labels
+
+    def restated(self, snapshot: NDArray[Any], clusters: Clusters, path: MergePath) -> NDArray[Any]:
+        """The labels of a result."""
+        return snapshot
+
+    def in_form_of_input(self, snapshot: NDArray[Any]) -> NDArray[Any]:
+        """The labels of a result as an array."""
+        return snapshot
+
+    def merge_path(self, snapshot: NDArray[Any], n_clusters: int, objective: float) -> MergePath:
+        """A merge path that begins with the labels of a snapshot."""
+        return MergePath(snapshot, n_clusters, objective)
+
+    # ---- numbers ----
+
+    def fit_encoding(self, weights: Floats | None, mode: str, n_threads: int) -> NumericEncoding:
+        """The encoding of every numeric column."""
+        return NumericEncoding.fit(self.table, weights, mode, n_threads)
+
+    def encoded(self, encoding: NumericEncoding) -> MixedTable:
+        """The table as the model sees it; a long one shares the block of the columns that do not change."""
+        return encoding.apply(self.table, shared=len(self.table) > _LONG)
+
+    def grid(self) -> Any:
+        """The integer grid of the numeric columns."""
+        return integer_grid(self.table, self.weight)
+
+    # ---- sums ----
+
+    def moments(self, grid: Any, unit: float, labels: Labels, n_clusters: int, n_threads: int) -> Moments:
+        """Exact moments of a partition."""
+        return Moments.of_partition(grid, unit, self.table, self.weight, labels, n_clusters, n_threads)
+
+    def cross_products(
+        self, columns: NDArray[np.intp], grid: Any, labels: Labels, n_clusters: int, n_threads: int
+    ) -> CrossProducts:
+        """Exact sums of products of columns, of every cluster of a partition."""
+        return CrossProducts.of_partition(
+            columns, grid, self.table, self.weight, labels, n_clusters, n_threads
+        )
+
+    def sums_along(self, path: MergePath, moments: Moments, n_threads: int) -> CarriedSums:
+        """Moments of the table along a path, from those of its first step."""
+        return sums_of_table(path, moments, self.table, self.weight, n_threads)
+
+    def statistics(self, clusters: Clusters, labels: NDArray[Any], weights: Floats | None) -> RowStatistics:
+        """Margins, typical and unusual rows under a model."""
+        return RowStatistics.of_rows(clusters, self.table, labels, weights)
+
+    # ---- passes ----
+
+    def passes(
+        self,
+        labels: Labels,
+        clusters: Passes,
+        max_passes: int,
+        path: Floats,
+        space: PassSpace,
+        n_threads: int,
+        rows: Any = _NO_ROWS,
+    ) -> tuple[Labels, int]:
+        """Batch passes until convergence; `path` takes J less the cost of the background.
+
+        Returns the labels and the number of passes.
+        """
+        table, of = self.table, clusters
+        of.K, made, of.converged = passes_kernel.passes(
+            table.numeric,
+            table.codes,
+            self.weight,
+            rows,
+            labels,
+            of.groups,
+            of.K,
+            of.pricing,
+            of.selection,
+            of.choose_given,
+            max_passes,
+            of.least_fall,
+            space.slab,
+            space.scratch,
+            space.partial,
+            space.work,
+            of.mask,
+            of.cost,
+            path,
+            n_threads,
+        )
+        return labels, made
+
+    def reassigned(
+        self, clusters: Clusters, labels: Labels, columns: NDArray[np.intp], n_threads: int
+    ) -> tuple[Labels, int]:
+        """Every row in its cheapest cluster, of clusters that may hold covariances; and the number of rows
+        that moved.
+
+        `columns` are those of the sums of products that will be asked for.
+        """
+        return labels, clusters.assign(self.table, self.weight, labels, n_threads)
+
+    # ---- the rows of single clusters ----
+
+    async def cluster(self, labels: Labels, k: int) -> LocalCluster:
+        """The rows of one cluster."""
+        return LocalCluster(self, rows_in_cluster(labels, k), k)
+
+    def together(self, questions: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
+        """The results of coroutines that ask `ClusterRows`."""
+        return [_result(question) for question in questions]
+
+
+class SplitRows(NamedTuple):
+    """The rows of a cluster and the side of each; most splits are given up before anyone asks which rows
+    would leave.
+
+    Parameters
+    ----------
+    rows : ndarray (m,) of int32
+    sides : ndarray (m,) of int32
+    """
+
+    rows: NDArray[np.int32]
+    sides: Labels
+
+    def leaving(self, labels: Labels) -> NDArray[np.int32]:
+        """The positions in the table of the rows that leave."""
+        leaving: NDArray[np.int32] = self.rows[self.sides == 1]
+        return leaving
+
+
+class Leavers(NamedTuple):
+    """The rows that leave a cluster, in one bit for each row of the cluster: the splits of all clusters of a
+    long table are kept at once.
+
+    Parameters
+    ----------
+    cluster : int
+    bits : ndarray of uint8
+    """
+
+    cluster: int
+    bits: NDArray[np.uint8]
+
+    def leaving(self, labels: Labels) -> NDArray[np.int32]:
+        """Their positions in the table, by labels under which the cluster is still whole."""
+        rows = rows_in_cluster(labels, self.cluster)
+        leaving: NDArray[np.int32] = rows[np.unpackbits(self.bits, count=len(rows)).view(bool)]
+        return leaving
+
+
+class LocalCluster:
+    """The rows of one cluster of `LocalRows`.
+
+    Parameters
+    ----------
+    store : LocalRows
+    rows : ndarray (m,) of int32
+    k : int
+        The cluster.
+    """
+
+    def __init__(self, store: LocalRows, rows: NDArray[np.int32], k: int) -> None:
+        self.store, self.rows, self.k = store, rows, k
+        self.cells = Cells(store.table, store.weight, rows)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    async def sample(self, m: int, seed: int, stream: int) -> Cells:
+        n = len(self.rows)
+        return self.cells if n <= m else self.cells.some(spread(n, m, seed, stream, n))
+
+    async def leaving_moments(
+        self, pricing: price_kernel.Pricing, candidate: Candidates, n_threads: int
+    ) -> Integers:
+        leaving: Integers = self.cells.leaving_moments(pricing, candidate, 1, n_threads=n_threads)[0]
+        return leaving
+
+    async def sides(self, pricing: price_kernel.Pricing, candidate: Candidates) -> Labels:
+        return self.cells.leaving_rows(pricing, candidate, 1)[:, 0].astype(np.int32)
+
+    async def passes(
+        self, sides: Labels, clusters: Passes, max_passes: int, space: PassSpace, n_threads: int
+    ) -> Labels:
+        self.store.passes(sides, clusters, max_passes, np.empty(max_passes + 1), space, n_threads, self.rows)
+        return sides
+
+    def leavers(self, sides: Labels) -> Any:
+        return (
+            Leavers(self.k, np.packbits(sides == 1))
+            if len(self.rows) > _LONG
+            else SplitRows(self.rows, sides)
+        )
+
+
+def _result(question: Coroutine[Any, Any, T]) -> T:
+    """The result of a coroutine that waits for nothing."""
+    try:
+        question.send(None)
+    except StopIteration as end:
+        result: T = end.value
+        return result
+    raise AssertionError("rows of this process answer at once")

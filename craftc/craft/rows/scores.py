@@ -1,0 +1,304 @@
+"""Rows under a fitted CRAFT: margins, log densities, and the rows that are typical of a cluster or unusual in
+the table.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from craftc._common.typing import Floats, Labels
+from craftc.craft.clusters import Clusters
+from craftc.table import MixedTable
+
+MOST_TYPICAL, MOST_UNUSUAL = 32, 256  # rows of a cluster, and of the table, that a fitted model keeps
+_CLEAR = math.log(
+    9.0
+)  # nats of margin: the row belongs to its cluster with a probability of .9, if only two compete
+_UNCLEAR = 1 << 31  # added to the missing cells of a row that does not belong clearly to its cluster
+_STEPS, _LARGEST = (
+    2.0**20,
+    2.0**10,
+)  # integers by which mean margins are summed: to a nat, and the largest margin in nats
+
+
+@dataclass
+class RowScores:
+    """What a model says of some rows.
+
+    Parameters
+    ----------
+    labels : ndarray (n,) of int32
+    margins : ndarray (n,) of float64
+        Nats by which every row prefers its cheapest cluster to the second; inf with one cluster.
+    densities : ndarray (n,) of float64
+        Log density in nats; empty where it was not asked for.
+    absent : ndarray (n,) of int64
+        Missing cells; empty without densities.
+    """
+
+    labels: Labels
+    margins: Floats
+    densities: Floats
+    absent: NDArray[np.int64]
+
+
+def row_scores(
+    clusters: Clusters, table: MixedTable, *, densities: bool = True
+) -> Iterator[tuple[slice, RowScores]]:
+    """Slices of the rows, and what the model says of them."""
+    for rows, costs, own in clusters.costs_in_chunks(table, full=densities):
+        least, second = _two_least(costs)
+        scores = RowScores(
+            costs.argmin(axis=1).astype(np.int32), second - least, np.empty(0), np.empty(0, np.int64)
+        )
+        if densities:
+            _add_densities(scores, clusters, table.take(rows), costs, least, own)
+        yield rows, scores
+
+
+def _add_densities(
+    scores: RowScores, clusters: Clusters, part: MixedTable, costs: Floats, least: Floats, own: Floats
+) -> None:
+    """Densities and missing cells of rows; their costs are overwritten, `own` are those under the background."""
+    K, background = len(clusters.mask), clusters.background
+    varies = background.usable[: background.grid.p] > 0
+    equal_weights = 0.0 if clusters.spec.by_length else math.log(K)
+    seen = ~np.isnan(part.numeric)
+    normalisers = 0.5 * math.log(2.0 * math.pi) * _counted(seen & varies)
+    shares = np.subtract(least[:, None], costs, out=costs)
+    mixture = np.log(np.exp(shares, out=shares).sum(axis=1)) - least
+    scores.densities = mixture - own - normalisers - equal_weights
+    scores.absent = _counted(~seen) + _counted(part.codes == part.n_levels.astype(part.codes.dtype))
+
+
+def _counted(cells: NDArray[np.bool_]) -> NDArray[np.int64]:
+    """(n,) true cells of every row."""
+    counts: NDArray[np.int64] = np.einsum("nd->n", cells, dtype=np.int64, casting="unsafe")
+    return counts
+
+
+def _two_least(costs: Floats) -> tuple[Floats, Floats]:
+    """(n,) the smallest and the second smallest cost of every row; column by column, which is faster than
+    along short rows.
+    """
+    least, second = np.full((2, len(costs)), np.inf)
+    for column in np.ascontiguousarray(costs.T):
+        np.minimum(second, np.maximum(least, column), out=second)
+        np.minimum(least, column, out=least)
+    return least, second
+
+
+def margins_of(clusters: Clusters, table: MixedTable) -> Floats:
+    """(n,) margins in nats."""
+    return np.concatenate(
+        [scores.margins for _, scores in row_scores(clusters, table, densities=False)] or [np.empty(0)]
+    )
+
+
+def labels_of(clusters: Clusters, table: MixedTable) -> Labels:
+    """(n,) the cheapest cluster of every row."""
+    return np.concatenate(
+        [scores.labels for _, scores in row_scores(clusters, table, densities=False)]
+        or [np.empty(0, np.int32)]
+    )
+
+
+def densities_of(clusters: Clusters, table: MixedTable) -> Floats:
+    """(n,) log densities in nats."""
+    return np.concatenate([scores.densities for _, scores in row_scores(clusters, table)] or [np.empty(0)])
+
+
+class RowExtremes:
+    """The rows of every cluster with the highest densities and the rows of the table with the lowest, of rows
+    that come in slices.
+
+    Typical are rows that belong clearly to their cluster and have as few missing cells as any of them; in a
+    cluster without such rows, all rows count. Of equal densities, which equal rows have, the first is
+    typical.
+
+    Parameters
+    ----------
+    n_clusters : int
+    most_typical, most_unusual : int
+        Rows of each cluster, and of the table.
+    """
+
+    def __init__(self, n_clusters: int, most_typical: int, most_unusual: int) -> None:
+        self._most_typical, self._most_unusual = most_typical, most_unusual
+        self._typical = [_Kept() for _ in range(n_clusters)]
+        self._unusual = _Kept()
+        self._rank = np.full(
+            n_clusters, np.iinfo(np.int64).max
+        )  # least number of missing cells of a typical row
+        self._least = np.full(n_clusters, -np.inf)  # density that a further typical row must exceed
+        self._highest = np.inf  # density that a further unusual row must be below
+
+    def add(
+        self, first: int, labels: Labels, scores: RowScores, counted: NDArray[np.bool_] | None = None
+    ) -> None:
+        """Take further rows into account, of which the first has this position; only `counted` ones, if
+        given.
+        """
+        rank = scores.absent + np.where(scores.margins >= _CLEAR, 0, _UNCLEAR)
+        better = (rank < self._rank[labels]) | (
+            (rank == self._rank[labels]) & (scores.densities > self._least[labels])
+        )
+        lower = scores.densities < self._highest
+        if counted is not None:
+            better, lower = better & counted, lower & counted
+        rows = np.flatnonzero(better)
+        for k in np.flatnonzero(np.bincount(labels[rows])).tolist():
+            of_k = rows[labels[rows] == k]
+            of_k = of_k[rank[of_k] == rank[of_k].min()]
+            kept = self._typical[k] if rank[of_k[0]] == self._rank[k] else _Kept()
+            kept = kept.joined(first + of_k, -scores.densities[of_k])
+            distinct = kept.distinct(self._most_typical)
+            self._typical[k], self._rank[k] = distinct, rank[of_k[0]]
+            self._least[k] = -distinct.keys[-1] if len(distinct.keys) == self._most_typical else -np.inf
+        rows = np.flatnonzero(lower)
+        if len(rows):
+            self._unusual = self._unusual.joined(first + rows, scores.densities[rows]).some(
+                slice(self._most_unusual)
+            )
+            if len(self._unusual.keys) == self._most_unusual:
+                self._highest = self._unusual.keys[-1]
+
+    def join(self, later: RowExtremes) -> None:
+        """Take the extremes of later rows into account."""
+        for k, kept in enumerate(later._typical):
+            if later._rank[k] < self._rank[k]:
+                self._typical[k], self._rank[k] = kept, later._rank[k]
+            elif later._rank[k] == self._rank[k]:
+                self._typical[k] = self._typical[k].joined(kept.rows, kept.keys).distinct(self._most_typical)
+        self._unusual = self._unusual.joined(later._unusual.rows, later._unusual.keys).some(
+            slice(self._most_unusual)
+        )
+
+    @property
+    def typical(self) -> list[NDArray[np.intp]]:
+        """Positions of the typical rows of every cluster, highest density first."""
+        return [kept.rows for kept in self._typical]
+
+    @property
+    def unusual(self) -> NDArray[np.intp]:
+        """Positions of the rows with the lowest densities, lowest first; of equal ones the first."""
+        return self._unusual.rows
+
+
+@dataclass
+class _Kept:
+    """Rows by ascending key, of equal keys by position."""
+
+    rows: NDArray[np.intp] = field(default_factory=lambda: np.empty(0, np.intp))
+    keys: Floats = field(default_factory=lambda: np.empty(0))
+
+    def joined(self, rows: NDArray[np.intp], keys: Floats) -> _Kept:
+        """These rows and later ones."""
+        every, key = np.concatenate([self.rows, rows]), np.concatenate([self.keys, keys])
+        order = np.argsort(key, kind="stable")
+        return _Kept(every[order], key[order])
+
+    def some(self, chosen: Any) -> _Kept:
+        return _Kept(self.rows[chosen], self.keys[chosen])
+
+    def distinct(self, most: int) -> _Kept:
+        """The first row of every key, of the lowest keys."""
+        keys, first = self.keys, np.ones(len(self.keys), bool)
+        np.not_equal(keys[1:], keys[:-1], out=first[1:])
+        return self.some(first.nonzero()[0][:most])
+
+
+def extremes_of(clusters: Clusters, table: MixedTable, most_typical: int, most_unusual: int) -> RowExtremes:
+    """Typical and unusual rows of a table."""
+    extremes = RowExtremes(len(clusters.mask), most_typical, most_unusual)
+    for rows, scores in row_scores(clusters, table):
+        extremes.add(rows.start, scores.labels, scores)
+    return extremes
+
+
+class MeanMargins:
+    """Mean margin of the rows of every cluster, of rows that come in slices; sums of unweighted rows are
+    integers, in any order the same.
+
+    Parameters
+    ----------
+    n_clusters : int
+    """
+
+    def __init__(self, n_clusters: int) -> None:
+        self._total, self._size = np.zeros(n_clusters, np.int64), np.zeros(n_clusters)
+        self._weighted = np.zeros(n_clusters)
+
+    def add(self, labels: Labels, margins: Floats, weight: Floats | None) -> None:
+        """Take further rows into account; margins above 1024 nats count as 1024."""
+        K = len(self._size)
+        steps = np.rint(np.minimum(margins, _LARGEST) * _STEPS)
+        if weight is None:
+            self._total += np.bincount(labels, steps, K).astype(np.int64)  # of few rows, exact in float64
+            self._size += np.bincount(labels, minlength=K)
+        else:
+            self._weighted += np.bincount(labels, steps * weight, K)
+            self._size += np.bincount(labels, weight, K)
+
+    def join(self, other: MeanMargins) -> None:
+        """Take the rows of another part of the table into account."""
+        self._total += other._total
+        self._size += other._size
+        self._weighted += other._weighted
+
+    def values(self) -> Floats:
+        """(K,) nats; inf with one cluster."""
+        if len(self._size) == 1:
+            return np.array([np.inf])
+        return np.asarray((self._total + self._weighted) / _STEPS / self._size)
+
+
+@dataclass
+class RowStatistics:
+    """What the rows of a fit say: their margins, and the rows that are typical or unusual.
+
+    Parameters
+    ----------
+    margins : ndarray (n,) of float32
+    means : MeanMargins
+    extremes : RowExtremes or None
+        None under the paper's models, which are no densities.
+    """
+
+    margins: NDArray[np.float32]
+    means: MeanMargins
+    extremes: RowExtremes | None
+
+    @classmethod
+    def of_rows(
+        cls,
+        clusters: Clusters,
+        table: MixedTable,
+        labels: NDArray[Any],
+        weights: Floats | None,
+        first: int = 0,
+    ) -> RowStatistics:
+        """The statistics of rows of which the first has this position."""
+        K, densities = len(clusters.mask), clusters.spec.coherent
+        margins, means = np.empty(len(table), np.float32), MeanMargins(K)
+        extremes = RowExtremes(K, MOST_TYPICAL, MOST_UNUSUAL) if densities else None
+        most = np.finfo(np.float32).max if K > 1 else np.inf
+        for rows, scores in row_scores(clusters, table, densities=densities):
+            own = None if weights is None else weights[rows]
+            margins[rows] = np.minimum(scores.margins, most)
+            means.add(labels[rows], scores.margins, own)
+            if extremes is not None:
+                extremes.add(first + rows.start, labels[rows], scores, None if own is None else own > 0)
+        return cls(margins, means, extremes)
+
+    def join(self, later: RowStatistics) -> None:
+        """Take later rows into account; the margins stay those of the first rows."""
+        self.means.join(later.means)
+        if self.extremes is not None and later.extremes is not None:
+            self.extremes.join(later.extremes)

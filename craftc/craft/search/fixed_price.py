@@ -1,0 +1,370 @@
+"""CRAFT at a fixed cluster price: passes until convergence, in which rows may open clusters.
+
+A pass equals the sequential loop of the paper. All rows are compared with the clusters that existed before
+the pass, in parallel; then rows whose cost exceeds their threshold are visited in order. Each may open a
+cluster, and later rows are compared with it immediately.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from craftc._common.convergence import State, iterate_until_converged, visit_in_order
+from craftc._common.labels import chunks, first_appearance, renumber
+from craftc._common.random import CraftStream, uniform
+from craftc._common.typing import Floats, Labels, Mask
+from craftc._kernels import craft as craft_kernel
+from craftc.craft.clusters import Clusters
+from craftc.craft.description_length import choose_features
+from craftc.craft.one_point import one_point_gains
+from craftc.craft.parameters import selection_odds
+from craftc.craft.search.config import (
+    CraftResult,
+    FitConfig,
+    assign_zero_weight_rows,
+    drop_empty,
+    n_parallel_starts,
+    run_starts,
+)
+from craftc.craft.search.starts import (
+    farthest_first_price,
+    one_point_clusters,
+    one_point_tables,
+    start_labels,
+)
+from craftc.table.moments import Moments
+
+
+def at_price(
+    config: FitConfig, cluster_price: str | float, n_clusters: int | None, n_expected: int
+) -> FitConfig:
+    """The configuration with its cluster price Lambda: a number, 0 up to a given number of clusters, or the
+    farthest-first heuristic.
+    """
+    if not isinstance(cluster_price, str):
+        price = float(cluster_price)
+    elif cluster_price == "auto" and n_clusters is not None:
+        price = 0.0
+    else:
+        price = config.spec.price_factor * farthest_first_price(config, n_expected)
+    return replace(config, spec=replace(config.spec, price=price))
+
+
+def fixed_price_fit(
+    configs: Sequence[FitConfig], given: list[Labels] | None, init: str, n_expected: int
+) -> CraftResult:
+    """The start with the lowest objective, or the shortest description (see `ModelSpec.comparable`; ties: the
+    earlier start).
+
+    Parameters
+    ----------
+    configs : sequence of FitConfig
+        One for each start; they differ in their callbacks only.
+    given : list of labels or None
+        Start partitions, overwritten.
+    init : {"auto", "single", "random", "farthest"}
+        Start partitions where none are given.
+    n_expected : int
+        Clusters of such a partition.
+    """
+    n_starts, thresholds = len(configs), OpeningThresholds(configs[0])
+    parallel = n_parallel_starts(configs[0], n_starts) > 1
+    meter = configs[0].meter
+    meter.plan(reading=0.02, starts=0.93, diagnostics=0.05)
+    meter.begin("starts", n_starts)
+
+    def run(start: int) -> CraftResult:
+        config = replace(configs[start], n_threads=1) if parallel else configs[start]
+        labels = given[start] if given is not None else _start_partition(config, init, n_expected, start)
+        result = descend(config, thresholds, labels, start)
+        config.meter.part_done(start, result.moments.n_clusters, result.objective, result.n_iter)
+        return result
+
+    results = run_starts(run, range(n_starts), configs[0])
+    meter.begin("diagnostics")
+    best, lowest = results[0], math.inf
+    for result in results:
+        objective = _comparable_objective(result, configs[0])
+        if objective < lowest - 1e-9:
+            best, lowest = result, objective
+    order = first_appearance(best.labels, best.moments.n_clusters)
+    renumber(best.labels, np.argsort(order).astype(np.int32))
+    return replace(
+        best, labels=configs[0].rows.snapshot(best.labels, len(order)), moments=best.moments.select(order)
+    )
+
+
+def _comparable_objective(result: CraftResult, config: FitConfig) -> float:
+    """The objective by which starts are compared, nats."""
+    spec = config.spec.comparable(numeric=bool(config.background.grid.p))
+    return (
+        result.objective
+        if spec is config.spec
+        else Clusters(result.moments, config.background, spec).objective
+    )
+
+
+def _start_partition(config: FitConfig, init: str, n_expected: int, start: int) -> Labels | None:
+    """Labels of a start; None: the paper's start, one cluster around a random row."""
+    if init == "auto":
+        if not config.spec.coherent:
+            return None
+        init = ("random", "farthest")[start % 2]
+    return start_labels(config, init, n_expected, start)
+
+
+def descend(
+    config: FitConfig, thresholds: OpeningThresholds, labels: Labels | None, start: int = 0
+) -> CraftResult:
+    """Passes from a start partition until convergence.
+
+    The labels are overwritten; None: one cluster around a random row.
+    """
+    spec, background = config.spec, config.background
+    descent = FixedPriceDescent(config, thresholds, start)
+    if labels is None:
+        labels = np.full(len(config.table), -1, np.int32)
+        moments, tables = descent.first_cluster()
+        path = []
+    else:
+        moments = config.moments(labels, int(labels.max()) + 1)
+        drop_empty(config.rows, moments, labels)
+        clusters = Clusters(moments, background, spec)
+        tables, descent.mask, path = clusters.tables(), clusters.mask, [clusters.objective]
+
+    monotone, seen = spec.monotone(int(background.usable.sum())), set[bytes]()
+
+    def one_pass() -> tuple[State, float]:
+        nonlocal tables
+        moved = descent.one_pass(tables, labels, moments)
+        drop_empty(config.rows, moments, labels)
+        clusters = Clusters(moments, background, spec)
+        tables, descent.mask = clusters.tables(), clusters.mask
+        state: State = "moving" if moved else "converged"
+        if (
+            spec.coherent and not monotone and moved
+        ):  # the random masks of the paper's new clusters leave a cycle by themselves
+            now = labels.tobytes()
+            if now in seen:
+                if not descent.may_open:
+                    return "cycling", clusters.objective
+                descent.may_open, now = False, b""
+                seen.clear()
+            seen.add(now)
+        return state, clusters.objective
+
+    def callback(n_iter: int, objective: float) -> None:
+        if config.callback:
+            config.callback(1, moments.n_clusters, objective)
+
+    slack = (lambda objective: 1e-9 * max(1.0, abs(objective))) if monotone else None
+    n_iter, converged = iterate_until_converged(
+        one_pass, path, config.max_iter, slack=slack, callback=callback, stop=config.stop
+    )
+    assign_zero_weight_rows(config, tables, labels)
+    return CraftResult(path[-1], path, n_iter, converged, labels, moments, spec)
+
+
+class FixedPriceDescent:
+    """The passes of one start: assignment, new clusters and their masks.
+
+    Parameters
+    ----------
+    config : FitConfig
+    thresholds : OpeningThresholds
+        Shared by all starts.
+    start : int
+        Number of the start, a key of the random draws of the paper's model.
+    """
+
+    def __init__(self, config: FitConfig, thresholds: OpeningThresholds, start: int) -> None:
+        self.config, self.thresholds, self.start = config, thresholds, start
+        self.mask: Mask = np.zeros((1, config.background.usable.size), np.uint8)
+        self.n_opened = 0
+        self.may_open = True
+
+    def one_pass(self, tables: craft_kernel.CostTables, labels: Labels, moments: Moments) -> int:
+        """One pass; updates labels and moments and returns the number of rows of weight > 0 that moved."""
+        config, table = self.config, self.config.table
+        threads = config.threads(moments.n_clusters)
+        opening = self.may_open and moments.n_clusters < config.max_clusters
+        best = np.empty(len(table) if opening else 0)
+        groups, partial = moments.workplace(threads)
+        moved: int = craft_kernel.assign(
+            table.numeric,
+            table.codes,
+            config.weight,
+            tables,
+            labels,
+            best,
+            config.scratch(tables, threads),
+            partial,
+            groups,
+            threads,
+        )
+        if opening:
+            visitor = _ClusterOpener(self, best, labels, moments)
+            visit_in_order(visitor, len(table), len(table))
+            moved += visitor.moved
+        return moved
+
+    def first_cluster(self) -> tuple[Moments, craft_kernel.CostTables]:
+        """The paper's start: one cluster, still empty, at a random row; each feature is selected with
+        probability m.
+        """
+        config = self.config
+        row = config.random_row(self.start, CraftStream.ROW, 0)
+        moments = Moments(config.background.grid, config.background.count_weight, 1, config.n_threads)
+        tables, self.mask = self.new_cluster(
+            row, np.full(config.background.usable.size, config.spec.fraction)
+        )
+        self.n_opened = 1
+        return moments, tables
+
+    def new_cluster(self, row: int, odds: Floats | None = None) -> tuple[craft_kernel.CostTables, Mask]:
+        """Cost tables and (1, D) mask of the one-point cluster of a row."""
+        config = self.config
+        weight = (
+            float(config.capped_weight[row])
+            if config.capped_weight is not None and config.spec.coherent
+            else 1.0
+        )
+        if config.spec.coherent:
+            gains = one_point_gains(config.background, config.table, slice(row, row + 1), np.array([weight]))
+            mask, _ = new_cluster_masks(config, gains, self.mask[0])
+        else:
+            mask = self._random_mask(odds)
+        return one_point_tables(one_point_clusters(config, np.array([row]), weight), mask, config), mask
+
+    def _random_mask(self, odds: Floats | None) -> Mask:
+        """The paper's random mask: Bernoulli draws with the mean of nu_v over the clusters, and at least one
+        feature.
+        """
+        config, usable = self.config, self.config.background.usable
+        if odds is None:
+            zero, one, _ = selection_odds(config.spec.fraction, config.spec.variance)
+            odds = np.where(self.mask > 0, one, zero).mean(axis=0)
+        draw = uniform(config.seed, self.start, CraftStream.MASK, self.n_opened, np.arange(usable.size))
+        mask = ((draw < odds) & (usable > 0)).astype(np.uint8)
+        if not mask.any() and usable.any():
+            candidates = np.flatnonzero(usable)
+            mask[
+                candidates[
+                    int(
+                        uniform(config.seed, self.start, CraftStream.MASK_REPAIR, self.n_opened)
+                        * len(candidates)
+                    )
+                ]
+            ] = 1
+        single: Mask = mask[None]
+        return single
+
+
+@dataclass
+class _ClusterOpener:
+    """The rows of one pass that may open a cluster.
+
+    They are one window: every new cluster is compared with all later rows at once.
+    """
+
+    descent: FixedPriceDescent
+    best: Floats  # (n,) cost of the cluster of each row
+    labels: Labels
+    moments: Moments
+    moved: int = 0
+
+    def __post_init__(self) -> None:
+        self.threshold = self.descent.thresholds.given(self.descent.mask[0])
+
+    def may_open(self) -> bool:
+        return self.moments.n_clusters < self.descent.config.max_clusters
+
+    def next_candidate(self, start: int, stop: int) -> int:
+        row: int = craft_kernel.first_above(self.best, self.threshold, start)
+        return row
+
+    def open_at(self, row: int, stop: int) -> None:
+        config, table = self.descent.config, self.descent.config.table
+        tables, mask = self.descent.new_cluster(row)
+        number = self.moments.open()
+        self.descent.mask = np.concatenate([self.descent.mask, mask])
+        self.descent.n_opened += 1
+        self.best[row] = np.inf  # the row is the first to join
+        threads = config.threads(1)
+        groups, partial = self.moments.workplace(threads)
+        self.moved += craft_kernel.reassign_if_cheaper(
+            table.numeric,
+            table.codes,
+            config.weight,
+            tables,
+            number,
+            row,
+            self.labels,
+            self.best,
+            config.scratch(tables, threads),
+            partial,
+            groups,
+            threads,
+        )
+
+    def compare_all(self, start: int, stop: int) -> None:
+        raise AssertionError("with a single window every new cluster is compared as it opens")
+
+
+class OpeningThresholds:
+    """Costs above which rows open clusters; computed when first needed.
+
+    Parameters
+    ----------
+    config : FitConfig
+    """
+
+    def __init__(self, config: FitConfig) -> None:
+        self.config = config
+
+    def given(self, shared: Mask) -> Floats:
+        """(n,) thresholds; `shared` is the mask of all clusters under selection="global"."""
+        return (
+            _thresholds(self.config, shared) if self.config.spec.selection == "global" else self._independent
+        )
+
+    @cached_property
+    def _independent(self) -> Floats:
+        """(n,) thresholds that do not depend on the masks of other clusters."""
+        return _thresholds(self.config, np.empty(0, np.uint8))
+
+
+def _thresholds(config: FitConfig, shared: Mask) -> Floats:
+    """(n,) cost above which a row opens its own cluster; +inf for rows of weight 0."""
+    spec, n = config.spec, len(config.table)
+    thresholds, price = np.empty(n), spec.price or 0.0
+    for rows in chunks(n):
+        weight = (
+            np.ones(rows.stop - rows.start) if config.capped_weight is None else config.capped_weight[rows]
+        )
+        if spec.coherent:
+            _, features = new_cluster_masks(
+                config, one_point_gains(config.background, config.table, rows, weight), shared
+            )
+            with np.errstate(divide="ignore", invalid="ignore"):
+                thresholds[rows] = np.where(weight > 0, (price + features + 1e-9) / weight, np.inf)
+        else:
+            cost = price - config.background.categorical_row_costs(config.table.codes[rows]) + 1e-9
+            thresholds[rows] = np.where(weight > 0, cost, np.inf)
+    return thresholds
+
+
+def new_cluster_masks(config: FitConfig, gains: Floats, shared: Mask) -> tuple[Mask, Floats]:
+    """(n, D) features of one-point clusters by their gains (n, D), and (n,) what they cost less what they
+    save.
+
+    They select by the rule of the other clusters, but for "threshold": the entropy and variance of one point
+    are 0, so the fixed budget is used.
+    """
+    selection = "fixed" if config.spec.selection == "threshold" else config.spec.selection
+    return choose_features(config.pricing, selection, gains, shared=shared if selection == "global" else None)

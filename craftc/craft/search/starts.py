@@ -1,0 +1,209 @@
+"""Seeds and start partitions of CRAFT: one-point clusters, farthest-first traversal, k-means++."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from craftc._common.labels import chunks
+from craftc._common.random import CraftStream, uniform
+from craftc._common.threads import aligned
+from craftc._common.typing import Floats, Integers, Labels, Mask
+from craftc._kernels import craft as craft_kernel
+from craftc._kernels import craft_seeding as seeding_kernel
+from craftc.craft.clusters import NO_MOMENTS, assign_only, cost_tables
+from craftc.craft.one_point import one_point_costs
+from craftc.craft.parameters import ModelSpec
+from craftc.craft.search.config import FitConfig
+from craftc.table.moments import Moments
+
+_SAMPLE = 1 << 16  # rows among which seeds are sought
+
+
+def one_point_clusters(config: FitConfig, rows: NDArray[np.intp], count_weight: float) -> Moments:
+    """Moments of clusters of one row each, of weight `count_weight`."""
+    labels = np.arange(len(rows), dtype=np.int32)
+    return Moments.of_partition(
+        config.background.grid,
+        count_weight,
+        config.table.take(rows),
+        np.empty(0, np.int64),
+        labels,
+        len(rows),
+    )
+
+
+def one_point_tables(point: Moments, mask: Mask, config: FitConfig) -> craft_kernel.CostTables:
+    """Cost tables of a one-point cluster: its mean is the row, its standard deviation that of the table
+    (paper: 1).
+    """
+    background, spec = config.background, config.spec
+    shift = (point.means()[0] - background.mean) / np.sqrt(background.variance)
+    precision = np.ones_like(shift)
+    extra = np.zeros(1)
+    if not spec.coherent:
+        precision = background.unit_precision[None].copy()
+        extra += spec.f_delta * mask.sum()
+    return cost_tables(point.groups, point.unit, background, spec, shift, precision, mask, extra)
+
+
+def start_labels(config: FitConfig, kind: str, n_clusters: int, start: int) -> Labels:
+    """(n,) a start partition: "single", "random" or "farthest" (nearest of n_clusters farthest-first seeds);
+    clusters may be empty.
+    """
+    labels = np.zeros(len(config.table), np.int32)
+    if kind == "single" or n_clusters == 1 or not config.background.usable.any():
+        return labels
+    if kind == "farthest":
+        return farthest_first(config, n_clusters, start)[0]
+    for rows in chunks(len(labels)):
+        draws = uniform(
+            config.seed, start, CraftStream.LABEL, np.arange(rows.start, rows.stop, dtype=np.uint64)
+        )
+        labels[rows] = (draws * n_clusters).astype(np.int32)
+    return labels
+
+
+def reassign_to_seed(config: FitConfig, row: int, k: int, labels: Labels, best: Floats) -> None:
+    """Assign rows to seed k where its one-point cluster with all features is strictly cheaper than all seeds
+    before it.
+    """
+    table, everything = config.table, config.background.usable[None].copy()
+    tables, threads = (
+        one_point_tables(one_point_clusters(config, np.array([row]), 1.0), everything, config),
+        config.threads(1),
+    )
+    craft_kernel.reassign_if_cheaper(
+        table.numeric,
+        table.codes,
+        config.weight,
+        tables,
+        k,
+        0,
+        labels,
+        best,
+        config.scratch(tables, threads),
+        *NO_MOMENTS,
+        threads,
+    )
+
+
+def farthest_first(config: FitConfig, n_seeds: int, start: int) -> tuple[Labels, float, int]:
+    """Farthest-first traversal by one-point clusters that select every feature.
+
+    In the coherent model the distance of a row to a seed is the cost under the seed's cluster less the cost
+    under the row's own one-point cluster, in nats; it is 0 for equal rows. In the paper's model it is the
+    absolute cost d_nk.
+
+    Returns
+    -------
+    labels : ndarray (n,) of int32
+        Nearest seed of every row (ties: the earlier).
+    radius : float
+        Distance of the farthest row to its nearest seed.
+    row : int
+        That row.
+    """
+    table, background, n = config.table, config.background, len(config.table)
+    whole = replace(config, spec=ModelSpec(model=config.spec.model, fraction=1.0))
+    own = (
+        one_point_costs(background, table)
+        if whole.spec.coherent
+        else -background.categorical_row_costs(table.codes)
+    )
+    labels, best = np.full(n, -1, np.int32), np.full(n, np.inf)
+    row = config.random_row(start, CraftStream.ROW, 1)
+    radius = 0.0
+    for k in range(n_seeds):
+        reassign_to_seed(whole, row, k, labels, best)
+        row, radius = farthest_row(best, own, config.weight)
+        if radius <= 1e-9:  # every distinct row is a seed
+            break
+    return labels, radius, row
+
+
+def farthest_row(best: Floats, own: Floats, weight: Integers) -> tuple[int, float]:
+    """Row of weight > 0 with the largest best - own (ties: the first), and that distance, at least 0."""
+    row, radius = 0, -np.inf
+    for rows in chunks(len(best)):
+        distance = best[rows] - own[rows]
+        if len(weight):
+            distance[weight[rows] == 0] = -np.inf
+        i = int(distance.argmax())
+        if distance[i] > radius:
+            row, radius = rows.start + i, float(distance[i])
+    return row, max(radius, 0.0)
+
+
+def farthest_first_price(config: FitConfig, n_clusters: int) -> float:
+    """Lambda by the paper's heuristic: the distance after n_clusters farthest-first seeds, scaled to the
+    share m of features.
+
+    The other features are modelled by the background, which only the paper's absolute costs contain.
+    """
+    fraction = config.spec.fraction
+    _, radius, row = farthest_first(config, n_clusters, 0)
+    if config.spec.coherent:
+        return fraction * radius
+    return fraction * radius + (1 - fraction) * float(
+        config.background.categorical_row_costs(config.table.codes[[row]])[0]
+    )
+
+
+def kmeans_plus_plus_labels(config: FitConfig, n_seeds: int, start: int) -> Labels:
+    """Label of the nearest of n_seeds seeds, drawn as by k-means++ from at most 65 536 rows; clusters may be
+    empty.
+
+    Each seed is drawn with probability proportional to the distance to the nearest earlier seed. That
+    distance is the cost under the seed's cluster less the cost under the row's own one-point cluster, in
+    nats.
+    """
+    n = len(config.table)
+    if n <= _SAMPLE:
+        return kmeans_plus_plus_seeds(config, n_seeds, start)[1]
+    draws = uniform(config.seed, start, CraftStream.SEED_SAMPLE, np.arange(_SAMPLE))
+    sample = np.unique((draws * n).astype(np.int64))
+    seeds = sample[kmeans_plus_plus_seeds(config.of_rows(sample), n_seeds, start)[0]]
+    background = config.background
+    points = one_point_clusters(config, seeds, 1.0)
+    shift = (points.means()[0] - background.mean) / np.sqrt(background.variance)
+    mask = np.repeat(background.usable[None], len(seeds), axis=0)
+    tables = cost_tables(
+        points.groups, 1.0, background, config.spec, shift, np.ones_like(shift), mask, np.zeros(len(seeds))
+    )
+    labels = np.full(n, -1, np.int32)
+    assign_only(config.table, tables, labels, config.threads(len(seeds)))
+    return labels
+
+
+def kmeans_plus_plus_seeds(config: FitConfig, n_seeds: int, start: int) -> tuple[NDArray[np.intp], Labels]:
+    """Rows of the seeds, and the nearest seed of every row."""
+    table, background, threads = config.table, config.background, config.threads(1)
+    grid, usable = background.grid, background.usable
+    slab = aligned((2 + 3 * grid.p + grid.n_levels, craft_kernel.PAD))
+    columns = usable[: grid.p].nonzero()[0], usable[grid.p :].nonzero()[0]
+    tables = craft_kernel.tables_in(1, grid, background.centre, background.scale, slab, *columns)
+    draws = uniform(config.seed, start, CraftStream.SEED, np.arange(1, n_seeds + 1))
+    seeds, labels = np.empty(n_seeds, np.intp), np.empty(len(table), np.int32)
+    n = seeding_kernel.kmeans_plus_plus(
+        table.numeric,
+        table.codes,
+        config.weight,
+        tables,
+        background.frequency,
+        background.mean,
+        background.variance,
+        usable,
+        config.spec.prior,
+        config.own_costs,
+        draws,
+        config.random_row(start, CraftStream.SEED, 0),
+        seeds,
+        labels,
+        np.empty(len(table)),
+        config.scratch(tables, threads),
+        threads,
+    )
+    return seeds[:n], labels

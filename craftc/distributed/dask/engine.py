@@ -1,0 +1,368 @@
+"""Partitions on the workers of a Dask cluster.
+
+A task is a pure function of what the driver sends and of the partition that the worker holds. A worker that
+does not hold the partition, or lacks labels of it, says so; the driver then has the partition read and its
+recipes followed again, on any worker. Nothing waits for a worker that is gone: a task whose worker has left
+the cluster is given to another one.
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections import Counter, deque
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from craftc.distributed.engine import Engine, read_again, read_part, rebuilt
+from craftc.distributed.partitions import Absent, Message, Part, Summary, answer
+
+_PATIENCE = 60.0  # seconds without any worker that runs tasks after which a fit is given up
+_GLANCE = 1.0  # seconds between two looks at the workers while no task ends
+_OFTEN_LOST = 3  # times that a partition may be lost before it is blamed
+_STALE = 3600.0  # seconds after which a worker forgets the partitions of a fit that nobody asks for
+
+_fits: dict[str, dict[int, Part]] = {}  # on a worker: the partitions of every fit
+_asked: dict[str, float] = {}  # and when they were last asked for
+_ended: deque[str] = deque(maxlen=1 << 10)  # fits of which nothing is kept any more
+
+
+class DaskEngine(Engine):
+    """Partitions on the workers of a cluster.
+
+    Parameters
+    ----------
+    client : distributed.Client
+    contents : sequence of Delayed
+        The partitions of a collection.
+    names : sequence of str, optional
+        What error messages call them; None: by their numbers.
+    """
+
+    def __init__(self, client: Any, contents: Sequence[Any], names: Sequence[str] | None = None) -> None:
+        super().__init__()
+        self.names = [f"Partition {i}" for i in range(len(contents))] if names is None else list(names)
+        self.client, self.contents, self.n_partitions = client, contents, len(contents)
+        self._fit = f"craftc-{uuid.uuid4().hex[:12]}"
+        self._address = str(client.scheduler.addr) if client.scheduler is not None else "of the client"
+        self._home: dict[int, str] = {}
+        self._threads: dict[str, int] = {}
+        self._lost: Counter[int] = Counter()
+
+    # ---- rounds ----
+
+    def _load(self) -> list[Summary]:
+        summaries: dict[int, Summary] = {}
+        with self._connected():
+            for i, result in self._from_contents(
+                _load, range(self.n_partitions), lambda i: (self.names[i], self.reading)
+            ):
+                self._home[i], summaries[i] = result
+        self._threads = self._workers()
+        return [summaries[i] for i in range(self.n_partitions)]
+
+    def _round(self, message: Message) -> list[list[Any]]:
+        self.n_rounds += 1
+        with self._connected():
+            return self._answers_of_all(message)
+
+    def _answers_of_all(self, message: Message) -> list[list[Any]]:
+        found: dict[int, list[Any]] = {}
+        tasks = {
+            self._step_task(worker, indices, message, n_threads): indices
+            for worker, indices, n_threads in self._groups()
+        }
+        absent: list[int] = []
+        for indices, result in self._results(tasks):
+            if result is None:  # its worker has left
+                absent += indices
+                continue
+            for i, answers in zip(indices, result, strict=True):
+                if answers is None:
+                    absent.append(i)
+                else:
+                    found[i] = answers
+        if absent:
+            for i, result in self._from_contents(
+                _repeat,
+                absent,
+                lambda i: (self.names[i], self.reading, self.digests[i], *self.everything(message, i)),
+            ):
+                self._home[i], found[i] = result
+            self._threads = self._workers()
+        return [found[i] for i in range(self.n_partitions)]
+
+    def _groups(self) -> Iterator[tuple[str, list[int], int]]:
+        """One group of partitions for every thread of a worker: the worker, the partitions, and threads for
+        each.
+        """
+        of_worker: dict[str, list[int]] = {}
+        for i in range(self.n_partitions):
+            of_worker.setdefault(self._home[i], []).append(i)
+        for worker, indices in of_worker.items():
+            n_threads = self._threads.get(worker, 1)
+            n_groups = min(len(indices), n_threads)
+            for first in range(n_groups):
+                yield worker, indices[first::n_groups], n_threads // n_groups
+
+    # ---- tasks ----
+
+    def _step_task(self, worker: str, indices: list[int], message: Message, n_threads: int) -> Any:
+        return self.client.submit(
+            _step,
+            self._fit,
+            indices,
+            message.for_partitions(indices),
+            n_threads,
+            key=self._key("step"),
+            workers=[worker],
+            allow_other_workers=False,
+            pure=False,
+        )
+
+    def _from_contents(
+        self, function: Any, indices: Sequence[int], args_of: Callable[[int], Any]
+    ) -> Iterator[tuple[int, Any]]:
+        """The results of tasks that read the content of a partition, on any worker; a task whose worker has
+        left is made again.
+        """
+        waiting = list(indices)
+        while waiting:
+            tasks, waiting = (
+                dict(
+                    zip(self._content_tasks(function, waiting, args_of), ([i] for i in waiting), strict=True)
+                ),
+                [],
+            )
+            for (i,), result in self._results(tasks, on_any_worker=True):
+                if result is None:
+                    waiting.append(i)
+                else:
+                    yield i, result
+
+    def _content_tasks(self, function: Any, indices: Sequence[int], args_of: Callable[[int], Any]) -> Any:
+        """Tasks that are sent at once, so that what their contents have in common is computed once."""
+        import dask
+
+        each = dask.delayed(function, pure=False)
+        return self.client.compute(
+            [
+                each(
+                    self._fit,
+                    i,
+                    dask.delayed(args_of(i), traverse=False),
+                    self.contents[i],
+                    dask_key_name=self._key("read"),
+                )
+                for i in indices
+            ]
+        )
+
+    def _key(self, kind: str) -> str:
+        return f"{self._fit}-{kind}-{uuid.uuid4().hex[:8]}"
+
+    def _results(
+        self, tasks: dict[Any, list[int]], on_any_worker: bool = False
+    ) -> Iterator[tuple[list[int], Any]]:
+        """The results of tasks as they end; None for a task that was lost with its worker.
+
+        One on any worker moves to another by itself.
+        """
+        from distributed import CancelledError
+
+        pending, patience = dict(tasks), dict.fromkeys(tasks, _GLANCE)
+        seen = time.monotonic()
+        try:
+            while pending:
+                done = self._ended_tasks(pending)
+                if not done:
+                    workers, active = self._workers(), active_workers(self.client)
+                    if not on_any_worker:
+                        homes = {task: self._home[indices[0]] for task, indices in pending.items()}
+                        done = {task for task in pending if homes[task] not in workers}
+                        active &= set(homes.values())
+                    seen = time.monotonic() if active else seen
+                    if time.monotonic() - seen > _PATIENCE:
+                        raise self._gives_up(paused=bool(workers))
+                for task in done:
+                    indices = pending.pop(task)
+                    seen = time.monotonic()
+                    if task.status == "finished":
+                        try:
+                            result = task.result(timeout=patience[task])
+                        except TimeoutError:  # a long way, or its worker left when it had ended
+                            self._workers()
+                            pending[task], patience[task] = indices, 2.0 * patience[task]
+                            continue
+                        except CancelledError:
+                            result = None
+                        yield indices, result
+                    else:
+                        if task.status == "error":
+                            self._blame(task, indices)
+                        task.cancel()
+                        yield indices, None
+                    del task
+        except BaseException:
+            if self.client.status == "running":
+                self.client.cancel(list(pending), force=True)
+            raise
+
+    def _ended_tasks(self, pending: dict[Any, list[int]]) -> set[Any]:
+        """Tasks that have ended or are lost, as soon as there are any; none after a second."""
+        from distributed import CancelledError, wait
+
+        try:
+            with self.client.as_current():  # whose tasks they are; another client may be the current one
+                ended: set[Any] = wait(list(pending), timeout=_GLANCE, return_when="FIRST_COMPLETED").done
+        except TimeoutError:
+            return set()
+        except CancelledError:  # the scheduler is lost, or has lost its tasks
+            self._workers()
+            return {task for task in pending if task.status != "pending"}
+        return ended
+
+    def _blame(self, task: Any, indices: list[int]) -> None:
+        """Raise the error of a task, unless only its worker is to blame and the partitions have not been lost
+        often.
+        """
+        from distributed import KilledWorker
+
+        error = task.exception()
+        if not isinstance(error, KilledWorker):
+            raise error
+        for i in indices:
+            self._lost[i] += error.allowed_failures + 1
+            if self._lost[i] >= _OFTEN_LOST:
+                raise RuntimeError(
+                    f"{self.names[i]} has been lost with its worker {self._lost[i]} times; give the workers "
+                    "more memory, or make "
+                    "partitions smaller."
+                ) from error
+
+    @contextmanager
+    def _connected(self) -> Iterator[None]:
+        """Errors of a client that has been closed, because its scheduler is lost, name the scheduler."""
+        try:
+            yield
+        except Exception as error:
+            if self.client.status in ("closed", "closing") and not isinstance(error, ConnectionError):
+                raise self._unreachable(error) from error
+            raise
+
+    def _unreachable(self, error: BaseException) -> ConnectionError:
+        return ConnectionError(f"The Dask scheduler {self._address} cannot be reached: {error}")
+
+    def _workers(self) -> dict[str, int]:
+        """Threads of every worker of the cluster."""
+        try:
+            if self.client.status in ("closed", "closing"):
+                raise OSError("the client is closed")
+            threads: dict[str, int] = self.client.nthreads()
+        except (OSError, TimeoutError) as error:
+            raise self._unreachable(error) from error
+        return threads
+
+    def _gives_up(self, paused: bool) -> RuntimeError:
+        if paused:
+            return RuntimeError(
+                f"The workers of the Dask cluster {self._address} have been paused for {_PATIENCE:.0f} s, "
+                "because their memory is nearly "
+                "full; give them more memory, or make partitions smaller."
+            )
+        return RuntimeError(
+            f"The Dask cluster {self._address} has had no worker for {_PATIENCE:.0f} s; start workers and "
+            "fit again."
+        )
+
+    def close(self) -> None:
+        if self.client.status == "running":
+            try:
+                self.client.run(
+                    _forget, self._fit, on_error="ignore"
+                )  # also on a worker whose threads are busy
+            except (OSError, TimeoutError):  # no scheduler, to which the workers listen
+                return
+
+
+def active_workers(client: Any) -> set[str]:
+    """Addresses of the workers that run tasks.
+
+    Dask pauses those whose memory is nearly full; they only end what they have begun.
+    """
+    workers = client.scheduler_info(n_workers=-1)["workers"]
+    return {
+        address
+        for address, worker in workers.items()
+        if worker["status"] == "running" or worker["metrics"].get("task_counts", {}).get("executing", 0)
+    }
+
+
+# ---- on a worker ----
+
+
+def _here() -> str:
+    from distributed import get_worker
+
+    return str(get_worker().address)
+
+
+def _parts(fit: str) -> dict[int, Part]:
+    """The partitions of a fit; those of fits that nobody has asked for during an hour are forgotten."""
+    now = time.monotonic()
+    for other in [each for each, asked in list(_asked.items()) if now - asked > _STALE]:
+        _forget(other)
+    _asked[fit] = now
+    return _fits.setdefault(fit, {})
+
+
+def _load(fit: str, index: int, args: tuple[Any, ...], content: Any) -> tuple[str, Summary]:
+    """Read a partition."""
+    name, reading = args
+    part = read_part(name, reading, content)
+    _keep(fit, index, part)
+    return _here(), part.summary
+
+
+def _step(fit: str, indices: list[int], message: Message, n_threads: int) -> list[Any]:
+    """The answers of some partitions; None for one that is not here."""
+    parts = _parts(fit)
+    return [_answer(parts.get(i), message.for_partition(i), n_threads) for i in indices]
+
+
+def _answer(part: Part | None, message: Message, n_threads: int) -> list[Any] | None:
+    if part is None:
+        return None
+    part.n_threads = n_threads
+    try:
+        return answer(part, message)
+    except Absent:
+        return None
+    finally:
+        part.release_pages()
+
+
+def _repeat(fit: str, index: int, args: tuple[Any, ...], content: Any) -> tuple[str, list[Any]]:
+    """Read a partition again, follow the recipes, and answer."""
+    name, reading, digest, prelude, message = args
+    part = read_again(name, reading, digest, content)
+    results = rebuilt(part, prelude, message)
+    _keep(fit, index, part)
+    return _here(), results
+
+
+def _keep(fit: str, index: int, part: Part) -> None:
+    """Keep a partition, unless its fit has ended while it was read."""
+    _parts(fit)[index] = part
+    part.release_pages()
+    if fit in _ended:
+        _forget(fit)
+
+
+def _forget(fit: str) -> None:
+    """Free the partitions of a fit."""
+    if fit not in _ended:
+        _ended.append(fit)
+    _fits.pop(fit, None)
+    _asked.pop(fit, None)

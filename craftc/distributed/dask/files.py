@@ -1,0 +1,127 @@
+"""Parquet and Arrow files that the workers of a Dask cluster read themselves."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from craftc._common.typing import Array
+from craftc.distributed.collections import without_rows
+from craftc.distributed.dask.engine import DaskEngine
+from craftc.distributed.engine import Engine
+from craftc.distributed.partitioned_table import Output, PartitionedInput
+from craftc.table.out_of_core import Batches, FilePart, file_parts, located
+
+_ROWS = 1 << 20  # of a partition, unless a row group has more
+
+
+class DaskFiles(PartitionedInput):
+    """Files as partitions, of some row groups each.
+
+    Parameters
+    ----------
+    X : path, pattern, folder, list of these, or pyarrow.dataset.Dataset
+        The files must be visible to the workers under their absolute paths.
+    client : distributed.Client
+    columns : sequence of str, optional
+        The columns to read; None: all.
+
+    Raises
+    ------
+    FileNotFoundError, TypeError, ValueError
+        No file matches, or the files do not have the same columns.
+    """
+
+    def __init__(self, X: Any, client: Any, columns: Sequence[str] | None = None) -> None:
+        self._batches, self._client = Batches(X, columns), client
+        if not self._batches.fragments:
+            raise TypeError(
+                "A stream of record batches can be read by this process alone; pass files, or fit without "
+                "the client."
+            )
+        self.parts = file_parts(self._batches, _ROWS)
+
+    def __len__(self) -> int:
+        return sum(part.n_rows for part in self.parts)
+
+    @property
+    def names(self) -> list[str]:
+        """What error messages call the partitions."""
+        return [part.path for part in self.parts]
+
+    @property
+    def examples(self) -> list[tuple[str, Any]]:
+        """A row of the same types, by which the columns are known."""
+        import pyarrow as pa
+
+        read, text = self._batches, pa.array(["a"])
+        columns = {}
+        for name, kind, is_text, narrow in zip(
+            read.names, read.kinds, read.is_text, read.narrow, strict=True
+        ):
+            number = pa.array([0.0], pa.float32() if narrow else pa.float64())
+            columns[name] = text if is_text else text.dictionary_encode() if kind == "level" else number
+        return [("", pa.table(columns))]
+
+    @cached_property
+    def contents(self) -> list[Any]:
+        """The partitions, each to be read."""
+        import dask
+
+        return [dask.delayed(_read, pure=False)(part) for part in self.parts]
+
+    def engine(self, n_threads: int) -> Engine:
+        """The engine that asks the partitions."""
+        return DaskEngine(self._client, self.contents, self.names)
+
+    def labels(self, output: Output, entries: list[Any]) -> Any:
+        """Labels of all rows as a Dask array."""
+        return self._array(_labels, np.int32, (replace(output, collection=None), entries))
+
+    def margins(self, model: Any) -> Any:
+        """The margins of all rows under a model as a Dask array."""
+        most = np.finfo(np.float32).max if model.n_clusters_ > 1 else np.inf
+        return self._array(_margins, np.float32, (without_rows(model), most))
+
+    def _array(self, function: Any, dtype: Any, shared: Any) -> Any:
+        import dask
+        import dask.array as da
+
+        sent = dask.delayed(shared, traverse=False)
+        each = [dask.delayed(function)(sent, i, content) for i, content in enumerate(self.contents)]
+        return da.concatenate(
+            [
+                da.from_delayed(values, (part.n_rows,), dtype)
+                for values, part in zip(each, self.parts, strict=True)
+            ]
+        )
+
+
+def _read(part: FilePart) -> Any:
+    """The rows of a part of a file as a pyarrow table."""
+    if not os.path.exists(part.path):
+        raise FileNotFoundError(
+            f"{part.path!r} does not exist on a worker; files must be visible to all workers under the same "
+            "path."
+        )
+    return part.read()
+
+
+def _labels(shared: tuple[Output, list[Any]], index: int, content: Any) -> Array:
+    output, entries = shared
+    labels: Array = output.of_partition(index, content, entries)
+    return labels
+
+
+def _margins(shared: tuple[Any, float], index: int, content: Any) -> Array:
+    model, most = shared
+    try:
+        margins: Array = np.minimum(model.margins(content), most).astype(np.float32)
+    except (TypeError, ValueError) as error:
+        raise located(error, f"Partition {index}") from error
+    return margins

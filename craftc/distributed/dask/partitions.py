@@ -1,0 +1,156 @@
+"""Dask data frames and arrays as partitions."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from craftc._common.typing import Array
+from craftc.distributed.dask.engine import DaskEngine
+from craftc.distributed.engine import Engine, SerialEngine
+from craftc.distributed.partitioned_table import Output, PartitionedInput
+
+
+class DaskPartitions(PartitionedInput):
+    """The partitions of a Dask collection.
+
+    Parameters
+    ----------
+    X : dask DataFrame, or dask Array (n, D)
+    client : distributed.Client or None
+        None: the current one; without one, the partitions are computed one by one and kept in scratch files
+        of this process.
+
+    Raises
+    ------
+    ValueError
+        An array does not have two dimensions, or an unknown number of columns.
+    """
+
+    def __init__(self, X: Any, client: Any) -> None:
+        self.is_frame = hasattr(X, "columns")
+        if not self.is_frame:
+            if X.ndim != 2 or math.isnan(X.shape[1]):
+                raise ValueError(
+                    f"A Dask array needs the shape (n, D) with a known number of columns, got {X.shape}."
+                )
+            X = X.rechunk({1: -1})
+        self.X, self._client = X, client
+
+    @property
+    def examples(self) -> list[tuple[str, Any]]:
+        """Rows of the same types, by which the columns are known."""
+        return [
+            ("", self.X._meta_nonempty if self.is_frame else np.zeros((1, self.X.shape[1]), self.X.dtype))
+        ]
+
+    @property
+    def contents(self) -> list[Any]:
+        """The partitions, each to be computed."""
+        delayed = self.X.to_delayed()
+        return list(delayed) if self.is_frame else list(delayed[:, 0])
+
+    def engine(self, n_threads: int) -> Engine:
+        """The engine that asks the partitions."""
+        client = self._client if self._client is not None else _current_client()
+        return (
+            SerialEngine(_Computed(self.contents), n_threads)
+            if client is None
+            else DaskEngine(client, self.contents)
+        )
+
+    def labels(self, output: Output, entries: list[Any]) -> Any:
+        """Labels of all rows: a Series with the index and the divisions of the frame, or an array.
+
+        Labels that follow from the cells of each row are mapped over the frame, so that Dask aligns them with
+        it by partition.
+        """
+        import dask
+
+        if self.is_frame and all(getattr(recipe, "rowwise", False) for _, recipe, _ in entries):
+            return self._mapped(replace(output, collection=None), entries)
+        recipe = dask.delayed((replace(output, collection=None), entries), traverse=False)
+        each = [dask.delayed(_labels)(recipe, i, content) for i, content in enumerate(self.contents)]
+        if self.is_frame:
+            import dask.dataframe as dd
+            import pandas as pd
+
+            meta = pd.Series([], dtype=np.int32, index=self.X._meta.index, name="labels")
+            return dd.from_delayed(each, meta=meta, divisions=self.X.divisions, verify_meta=False)
+        import dask.array as da
+
+        return da.concatenate(
+            [
+                da.from_delayed(labels, (n,), np.int32)
+                for labels, n in zip(each, self.X.chunks[0], strict=True)
+            ]
+        )
+
+    def _mapped(self, output: Output, entries: list[Any]) -> Any:
+        import dask
+        import pandas as pd
+
+        sent = dask.delayed((output, entries), traverse=False)
+        meta = pd.Series([], dtype=np.int32, index=self.X._meta.index, name="labels")
+        return self.X.map_partitions(
+            _labels_by_row, sent, meta=meta, enforce_metadata=False, transform_divisions=False
+        )
+
+    def margins(self, model: Any) -> Any:
+        """The margins of all rows under a model."""
+        margins = model.margins(self.X)
+        most = np.finfo(np.float32).max if model.n_clusters_ > 1 else np.inf
+        return (
+            margins.clip(upper=most).astype(np.float32)
+            if self.is_frame
+            else margins.clip(None, most).astype(np.float32)
+        )
+
+
+class _Computed(Sequence[Any]):
+    """Partitions that are computed when they are read."""
+
+    def __init__(self, delayed: list[Any]) -> None:
+        self._delayed = delayed
+
+    def __len__(self) -> int:
+        return len(self._delayed)
+
+    def __getitem__(self, i: Any) -> Any:
+        return self._delayed[i].compute()
+
+    def __iter__(self) -> Iterator[Any]:
+        return (each.compute() for each in self._delayed)
+
+
+def _current_client() -> Any:
+    """The client that Dask would use, or None."""
+    try:
+        from distributed import default_client
+
+        return default_client()
+    except (ImportError, ValueError):  # no package, no client
+        return None
+
+
+def _labels_by_row(content: Any, recipe: tuple[Output, list[Any]]) -> Any:
+    """Labels of any rows of the frame, with their index."""
+    import pandas as pd
+
+    output, entries = recipe
+    return pd.Series(output.of_rows(content, entries), index=content.index, name="labels")
+
+
+def _labels(recipe: tuple[Output, list[Any]], index: int, content: Any) -> Any:
+    """Labels of one partition, with its index if it has one."""
+    output, entries = recipe
+    labels: Array = output.of_partition(index, content, entries)
+    if not hasattr(content, "index"):
+        return labels
+    import pandas as pd
+
+    return pd.Series(labels, index=content.index, name="labels")

@@ -1,0 +1,328 @@
+"""Engines that bring operations to all partitions: one in this process; `craftc.distributed.dask.engine` has
+one on a Dask cluster.
+"""
+
+from __future__ import annotations
+
+import weakref
+from abc import ABC, abstractmethod
+from collections import Counter, deque
+from collections.abc import Callable, Coroutine, Iterable, Sequence
+from typing import Any, TypeVar
+
+from craftc.distributed.partitions import Call, Message, Part, Reading, Recipe, Summary, answer
+from craftc.table.out_of_core import located
+
+T = TypeVar("T")
+
+
+class FarLabels:
+    """Labels of all rows, which lie with the partitions; they never change.
+
+    Parameters
+    ----------
+    engine : Engine
+    node : Node
+    parents : tuple of FarLabels
+        Labels from which they follow, which partitions keep until these are made.
+
+    Attributes
+    ----------
+    facts : dict
+        What the partitions have answered about them.
+    """
+
+    def __init__(self, engine: Engine, node: Node, parents: tuple[FarLabels, ...] = ()) -> None:
+        self.node, self._parents = node, parents
+        self.facts: dict[Any, Any] = {}
+        engine.keep(node)
+        weakref.finalize(
+            self, engine.released.append, node
+        )  # in any thread and at any time: a collector of garbage may call it
+
+    def made(self) -> None:
+        """The partitions have made the labels."""
+        self._parents = ()
+
+    def copy(self) -> FarLabels:
+        """The labels themselves."""
+        return self
+
+
+class Node:
+    """The recipe of labels, and those of the labels from which they follow.
+
+    Parameters
+    ----------
+    number : int
+        Larger than those of the parents.
+    recipe : Recipe
+    parents : tuple of Node
+    """
+
+    def __init__(self, number: int, recipe: Recipe, parents: tuple[Node, ...]) -> None:
+        self.number, self.recipe, self.parents = number, recipe, parents
+
+    def chain(self) -> list[Node]:
+        """All that the labels follow from, and they themselves, in the order in which they are made."""
+        found: dict[int, Node] = {}
+        waiting = [self]
+        while waiting:
+            node = waiting.pop()
+            if node.number not in found:
+                found[node.number] = node
+                waiting += node.parents
+        return [found[number] for number in sorted(found)]
+
+    def entry(self) -> tuple[int, Recipe, tuple[int, ...]]:
+        """The node as part of a message."""
+        return self.number, self.recipe, tuple(parent.number for parent in self.parents)
+
+
+class Question:
+    """An operation whose results a coroutine waits for: one of every partition.
+
+    Parameters
+    ----------
+    function : callable (part, *labels, *args)
+    labels : sequence of FarLabels
+    args : tuple
+    each : sequence, optional
+        A further last argument for every partition.
+    """
+
+    def __init__(
+        self, function: Callable[..., Any], labels: Sequence[FarLabels] = (), *args: Any, each: Any = None
+    ) -> None:
+        self.function, self.labels, self.args, self.each = function, tuple(labels), args, each
+
+    def __await__(self) -> Any:
+        return (yield self)
+
+
+class Engine(ABC):
+    """Rounds of questions to all partitions.
+
+    Attributes
+    ----------
+    n_partitions : int
+    n_rounds : int
+        Rounds so far.
+    released : deque of Node
+        Nodes of labels that nobody keeps any more.
+    """
+
+    n_partitions: int
+    reading: Reading
+    digests: list[int]
+
+    def __init__(self) -> None:
+        self.n_rounds = 0
+        self._n_nodes = 0
+        self._made: set[int] = set()
+        self._dropped: list[int] = []
+        self._live: dict[int, Node] = {}
+        self._n_handles: Counter[int] = Counter()
+        self.released: deque[Node] = deque()
+        self.prelude: list[Call] = []
+
+    # ---- labels ----
+
+    def labels(self, recipe: Recipe, *parents: FarLabels) -> FarLabels:
+        """New labels that follow from others."""
+        return FarLabels(self, self.node(recipe, tuple(parent.node for parent in parents)), parents)
+
+    def node(self, recipe: Recipe, parents: tuple[Node, ...]) -> Node:
+        """A node with the next number."""
+        self._n_nodes += 1
+        return Node(self._n_nodes, recipe, parents)
+
+    def keep(self, node: Node) -> None:
+        """Somebody may ask for these labels."""
+        self._n_handles[node.number] += 1
+        self._live[node.number] = node
+
+    def _drop_released(self) -> None:
+        """Forget labels that nobody keeps any more."""
+        while self.released:
+            number = self.released.popleft().number
+            self._n_handles[number] -= 1
+            if not self._n_handles[number]:
+                del self._live[number], self._n_handles[number]
+                if number in self._made:
+                    self._made.discard(number)
+                    self._dropped.append(number)
+
+    # ---- rounds ----
+
+    def prepare(self, function: Callable[..., Any], *args: Any, each: Any = None) -> list[Any]:
+        """An operation that changes the partitions themselves; a partition that is read again repeats it."""
+        call = Call(function, args, (), each)
+        results = self._round(Message([], [call], []))
+        self.prelude.append(call)
+        return [result[0] for result in results]
+
+    def ask(
+        self, function: Callable[..., Any], labels: Sequence[FarLabels] = (), *args: Any, each: Any = None
+    ) -> list[Any]:
+        """The results of one operation on every partition, in a round of its own."""
+        return self._answers([Question(function, labels, *args, each=each)])[0]
+
+    def together(self, coroutines: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
+        """The results of coroutines that ask questions; each round answers one question of every coroutine
+        that has one.
+        """
+        running = dict(enumerate(coroutines))
+        results: dict[int, T] = {}
+        answers: dict[int, Any] = dict.fromkeys(running)
+        while running:
+            questions: dict[int, Question] = {}
+            for i in list(running):
+                try:
+                    questions[i] = running[i].send(answers[i])
+                except StopIteration as end:
+                    results[i] = end.value
+                    del running[i]
+            if questions:
+                answers = dict(zip(questions, self._answers(list(questions.values())), strict=True))
+        return [results[i] for i in sorted(results)]
+
+    def _answers(self, questions: list[Question]) -> list[list[Any]]:
+        """For every question the results of all partitions."""
+        self._drop_released()
+        needed = {
+            node.number: node
+            for question in questions
+            for label in question.labels
+            for node in self._unmade(label.node)
+        }
+        calls = [
+            Call(q.function, q.args, tuple(label.node.number for label in q.labels), q.each)
+            for q in questions
+        ]
+        dropped = [number for number in self._dropped if number not in needed]
+        dropped += [number for number in sorted(needed) if number not in self._live]
+        results = self._round(Message([needed[number].entry() for number in sorted(needed)], calls, dropped))
+        self._made.update(number for number in needed if number in self._live)
+        self._dropped = []
+        for question in questions:
+            for label in question.labels:
+                label.made()
+        return [list(of_question) for of_question in zip(*results, strict=True)]
+
+    def _unmade(self, node: Node) -> list[Node]:
+        """The nodes that partitions must make before they know these labels."""
+        found, waiting = [], [node]
+        while waiting:
+            node = waiting.pop()
+            if node.number not in self._made:
+                found.append(node)
+                waiting += node.parents
+        return found
+
+    def everything(self, message: Message, index: int) -> tuple[list[Call], Message]:
+        """What a partition that is read again must repeat, and the message with all labels that are alive."""
+        prelude = Message([], self.prelude, []).for_partition(index).calls
+        asked = {number for call in message.calls for number in call.labels}
+        nodes = {
+            n.number: n
+            for number in self._made | asked
+            for n in (self._live[number].chain() if number in self._live else [])
+        }
+        entries = {number: node.entry() for number, node in nodes.items()} | {
+            entry[0]: entry for entry in message.recipes
+        }
+        kept = self._made | {entry[0] for entry in message.recipes}
+        surplus = [number for number in entries if number not in kept]
+        of_partition = message.for_partition(index)
+        return prelude, Message(
+            [entries[number] for number in sorted(entries)], of_partition.calls, [*message.dropped, *surplus]
+        )
+
+    @abstractmethod
+    def _round(self, message: Message) -> list[list[Any]]:
+        """For every partition the results of all calls."""
+
+    # ---- partitions ----
+
+    def load(self, reading: Reading) -> list[Summary]:
+        """Read all partitions."""
+        self.reading = reading
+        summaries = self._load()
+        self.digests = [summary.digest for summary in summaries]
+        return summaries
+
+    @abstractmethod
+    def _load(self) -> list[Summary]:
+        """Read all partitions, as `reading` says."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Free what the partitions hold."""
+
+    def __enter__(self) -> Engine:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+
+def read_again(name: str, reading: Reading, digest: int, content: Any) -> Part:
+    """A partition that was read before; ValueError if its content has changed."""
+    part = read_part(name, reading, content)
+    if part.summary.digest != digest:
+        raise ValueError(
+            f"{name} has changed since the fit began: it was read again with other content. Files must not "
+            "be written while a "
+            "fit or its labels need them, and the collection must not be random; persist it, or write it to "
+            "Parquet."
+        )
+    return part
+
+
+def rebuilt(part: Part, prelude: list[Call], message: Message) -> list[Any]:
+    """The answers of a partition that was read again."""
+    for call in prelude:
+        call.function(part, *call.args)
+    return answer(part, message)
+
+
+class SerialEngine(Engine):
+    """Partitions in this process, one after the other.
+
+    Parameters
+    ----------
+    contents : list of data frames or arrays
+    n_threads : int
+        Threads for the rows of a partition.
+    """
+
+    def __init__(self, contents: Sequence[Any], n_threads: int = 1) -> None:
+        super().__init__()
+        self.contents, self.n_threads, self.n_partitions = contents, n_threads, len(contents)
+        self.parts: list[Part] = []
+
+    def _load(self) -> list[Summary]:
+        self.parts = [
+            read_part(f"Partition {i}", self.reading, content) for i, content in enumerate(self.contents)
+        ]
+        return [part.summary for part in self.parts]
+
+    def _round(self, message: Message) -> list[list[Any]]:
+        self.n_rounds += 1
+        results = []
+        for i, part in enumerate(self.parts):
+            part.n_threads = self.n_threads
+            results.append(answer(part, message.for_partition(i)))
+        return results
+
+    def close(self) -> None:
+        self.parts = []
+
+
+def read_part(name: str, reading: Reading, content: Any) -> Part:
+    """A partition; an error begins with its name."""
+    try:
+        return Part(reading, content)
+    except (TypeError, ValueError) as error:
+        raise located(error, name) from error

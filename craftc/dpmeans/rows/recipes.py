@@ -1,0 +1,339 @@
+"""What a partition does for DP-means: labels with bounds by recipes, and sums of its rows.
+
+All of it can be sent to a worker.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from craftc._common.dense_data import Geometry, groups_of
+from craftc._common.labels import chunks
+from craftc._common.random import DPMeansStream, uniform
+from craftc._common.threads import threads_for
+from craftc._common.typing import Floats, Integers, Labels
+from craftc._kernels import dpmeans as _kernel
+from craftc._kernels import moments as _moments
+from craftc.distributed.partitioned_table import first_rows_of
+from craftc.distributed.partitions import Part
+from craftc.dpmeans.rows.bounded import BoundedRows, CentreMoves, NewClusters, nearest
+
+_NO_WEIGHT = np.empty(0, np.int64)
+_NO_ORDER = np.empty(0, np.int32)
+
+
+@dataclass(eq=False)
+class Change:
+    """What a recipe did with the rows of a partition.
+
+    Parameters
+    ----------
+    moved, beyond, scanned : int
+        Rows that moved, rows beyond their limit, rows that were scanned.
+    sums, counts : ndarray (K, D) and (K,) of int64
+        What the sums of every cluster gained.
+    """
+
+    moved: int
+    beyond: int
+    scanned: int
+    sums: Integers
+    counts: Integers
+
+
+@dataclass(eq=False)
+class PlacedRows:
+    """Labels of the rows of a partition, and bounds on their distances.
+
+    Parameters
+    ----------
+    labels : ndarray (n,) of int32
+    upper, lower : ndarray (n,) of float32
+        See `BoundedRows`.
+    change : Change, optional
+    """
+
+    labels: Labels
+    upper: NDArray[np.float32]
+    lower: NDArray[np.float32]
+    change: Change | None = None
+
+
+# ---- recipes ----
+
+
+@dataclass(frozen=True)
+class RandomLabels:
+    """Random labels 0..K-1 that belong to (seed, start, row)."""
+
+    K: int
+    seed: int
+    start: int
+
+    def labels(self, part: Part) -> Labels:
+        rows = part.first + np.arange(len(part))
+        return np.asarray(
+            (uniform(self.seed, DPMeansStream.LABEL, self.start, rows) * self.K).astype(np.int32)
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Nearest:
+    """Every row in the cluster of its nearest centre (ties: the lowest), but for some rows whose labels are
+    given.
+
+    Parameters
+    ----------
+    centers : ndarray (K, D)
+    rows : ndarray (m,) of int64
+        Ascending positions in the whole table.
+    given : ndarray (m,) of int32
+    """
+
+    centers: Floats
+    rows: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))
+    given: Labels = field(default_factory=lambda: np.empty(0, np.int32))
+
+    @property
+    def rowwise(self) -> bool:
+        """Whether the label of a row depends on its cells alone."""
+        return not len(self.rows)
+
+    def labels(self, part: Part) -> Labels:
+        labels = nearest(part.source.numeric, self.centers, part.n_threads)[0]
+        here, rows = part.own(self.rows)
+        labels[rows] = self.given[here]
+        return labels
+
+
+@dataclass(frozen=True, eq=False)
+class NearestSoFar:
+    """Squared distance of every row to the nearest point of a traversal."""
+
+    point: Floats
+
+    def labels(self, part: Part, before: Floats | None = None) -> Any:
+        squared = np.full(len(part), np.inf) if before is None else before.copy()
+        _kernel.update_nearest(
+            part.source.numeric,
+            self.point,
+            squared,
+            threads_for(part.n_threads, 2 * part.source.numeric.size),
+        )
+        return squared
+
+
+@dataclass(frozen=True, eq=False)
+class Assigned:
+    """Every row with its nearest centre; a row keeps its own unless another one is nearer."""
+
+    geometry: Geometry
+    moves: CentreMoves
+
+    def labels(self, part: Part, before: Any) -> Any:
+        placed, rows, sums = _copied(part, self.geometry, before, len(self.moves.mu))
+        moved, beyond, scanned = rows.assign(
+            self.moves, self.geometry.centres(self.moves.mu, self.moves.limit), sums
+        )
+        placed.change = Change(moved, beyond, scanned, sums.sums, sums.counts)
+        return placed
+
+
+@dataclass(frozen=True, eq=False)
+class Opened:
+    """Some rows become the centres of new clusters.
+
+    Parameters
+    ----------
+    geometry : Geometry
+    mu : ndarray (K, D)
+        All centres, the new ones last.
+    rows : ndarray (m,) of int64
+        The rows that become centres, ascending positions in the whole table.
+    compared : bool
+        Later rows join a new cluster that is nearer than their own.
+    bounded : bool
+        The bounds of all rows cover the new centres.
+    """
+
+    geometry: Geometry
+    mu: Floats
+    rows: NDArray[np.int64]
+    compared: bool
+    bounded: bool
+
+    def labels(self, part: Part, before: Any) -> Any:
+        n, first = len(part), len(self.mu) - len(self.rows)
+        placed, rows, sums = _copied(part, self.geometry, before, len(self.mu))
+        here, opening = part.own(self.rows)
+        new = GivenClusters(rows, self, first + here.start, opening, sums)
+        if not self.compared:
+            for row in new.openings:
+                new._open(int(row))
+            moved = len(new.openings)
+        else:
+            moved = rows.reassign_to_new(new.centres, first, 0, n, sums) if here.start else 0
+            moved += new.visit()
+        covered = (
+            first + here.stop if self.compared else first
+        )  # the bounds of all rows cover the centres before
+        if self.bounded and covered < len(self.mu):
+            rows.bound_new(self.geometry.centres(self.mu, np.inf), covered, n)
+        placed.change = Change(moved, 0, 0, sums.sums, sums.counts)
+        return placed
+
+
+class GivenClusters(NewClusters):
+    """Clusters that open at given rows of a partition.
+
+    Parameters
+    ----------
+    rows : BoundedRows
+    opened : Opened
+    K : int
+        Clusters that exist before the first of these rows.
+    openings : ndarray (m,) of int64
+        Ascending positions in the partition.
+    sums : Sums
+    """
+
+    def __init__(
+        self, rows: BoundedRows, opened: Opened, K: int, openings: NDArray[np.int64], sums: _kernel.Sums
+    ) -> None:
+        super().__init__(rows, opened.geometry.centres(opened.mu[:K], np.inf), sums)
+        self.opened, self.openings = opened, openings
+
+    def may_open(self) -> bool:
+        return True
+
+    def next_candidate(self, start: int, stop: int) -> int:
+        at = int(np.searchsorted(self.openings, start))
+        return int(self.openings[at]) if at < len(self.openings) and self.openings[at] < stop else -1
+
+    def _open(self, row: int) -> None:
+        self.centres = self.opened.geometry.centres(self.opened.mu[: len(self.centres.mu) + 1], np.inf)
+        self.rows.open_at(row, self.centres, self.sums)
+
+
+@dataclass(frozen=True, eq=False)
+class Renumbered:
+    """number[labels]; the bounds are unchanged."""
+
+    number: NDArray[np.int32]
+
+    def labels(self, part: Part, before: Any) -> Any:
+        if isinstance(before, PlacedRows):
+            return PlacedRows(self.number[before.labels], before.upper, before.lower)
+        return self.number[before]
+
+
+@dataclass(frozen=True)
+class LabelsAlone:
+    """The labels without bounds."""
+
+    def labels(self, part: Part, before: Any) -> Labels:
+        return _labels(before)
+
+
+def _labels(of: Any) -> Labels:
+    labels: Labels = of.labels if isinstance(of, PlacedRows) else of
+    return labels
+
+
+def _copied(
+    part: Part, geometry: Geometry, before: Any, K: int
+) -> tuple[PlacedRows, BoundedRows, _kernel.Sums]:
+    """A copy of the labels and bounds of a partition, its rows with them, and no sums of K clusters."""
+    if isinstance(before, PlacedRows):
+        placed = PlacedRows(before.labels.copy(), before.upper.copy(), before.lower.copy())
+    else:
+        placed = PlacedRows(before.copy(), *np.empty((2, len(part)), np.float32))
+    rows = BoundedRows(
+        part.source.numeric, geometry, placed.labels, placed.upper, placed.lower, _NO_ORDER, part.n_threads
+    )
+    return placed, rows, geometry.no_sums(K, part.n_threads)
+
+
+# ---- what a partition answers ----
+
+
+def sums_of(part: Part, labels: Any, middle: Floats, grid: Floats, K: int) -> tuple[Integers, Integers]:
+    """Sums and counts of every cluster."""
+    X = part.source.numeric
+    sums = Geometry(middle, grid, middle, 1.0, X.dtype == np.float32).no_sums(K, part.n_threads)
+    _kernel.accumulate(X, _labels(labels), sums, threads_for(part.n_threads, 2 * X.size))
+    return sums.sums, sums.counts
+
+
+def groups(part: Part, labels: Any, some: slice | None, K: int, grid: _moments.Grid) -> Integers:
+    """(K, width) exact moments of the clusters in `some`, or of all."""
+    X = part.source.numeric
+    return groups_of(X, _NO_WEIGHT, _labels(labels), some, K, grid, threads_for(part.n_threads, 2 * X.size))
+
+
+def change(part: Part, placed: PlacedRows) -> Change | None:
+    """What the last recipe did with the rows."""
+    return placed.change
+
+
+def farthest(
+    part: Part, placed: PlacedRows, mu: Floats, scale: float
+) -> tuple[float, int, int, NDArray[Any]] | None:
+    """The row beyond its limit that is furthest from its centre: its squared distance, its position, its
+    cluster and its cells.
+    """
+    X = part.source.numeric
+    row = _kernel.farthest(X, mu, scale, placed.labels, placed.upper) if len(part) else -1
+    if row < 0:
+        return None
+    cells, cluster, squared = np.array(X[row : row + 1]), int(placed.labels[row]), np.empty((1, 1))
+    _kernel.distances(cells, mu[cluster : cluster + 1], squared, 1)
+    return float(squared[0, 0]), part.first + row, cluster, cells
+
+
+def candidates(
+    part: Part, placed: PlacedRows, new: Floats, limit: float, after: int, most: int
+) -> tuple[NDArray[np.int64], NDArray[Any], bool]:
+    """Rows behind `after` that are beyond their limit, from the new centres as well: positions, cells,
+    whether more follow.
+    """
+    X, found = part.source.numeric, np.empty(0, np.intp)
+    rows = np.flatnonzero(placed.upper < 0)
+    rows = rows[np.searchsorted(rows, after - part.first, side="right") :]
+    for some in chunks(len(rows)):
+        far = nearest(X[rows[some]], new, part.n_threads)[1] > limit if len(new) else slice(None)
+        found = np.concatenate([found, rows[some][far]])
+        if len(found) > most:
+            break
+    return part.first + found[:most], np.array(X[found[:most]]), len(found) > most
+
+
+def largest(part: Part, squared: Floats) -> tuple[float, int, NDArray[Any]] | None:
+    """The largest of the squared distances (ties: the first), the position of its row and its cells."""
+    if not len(part):
+        return None
+    row = int(squared.argmax())
+    return float(squared[row]), part.first + row, np.array(part.source.numeric[row])
+
+
+def farthest_from(part: Part, centers: Floats) -> tuple[float, int, NDArray[Any]] | None:
+    """The largest squared distance of a row to its nearest centre, the position of the row and its cells."""
+    return largest(part, nearest(part.source.numeric, centers, part.n_threads)[1])
+
+
+def first_rows(part: Part, labels: Any, n_clusters: int) -> dict[int, int]:
+    """The position in the whole table of the first row of every cluster that the partition has."""
+    return first_rows_of(part, _labels(labels), n_clusters)
+
+
+def exceptions(part: Part, labels: Any, centers: Floats, most: int) -> tuple[NDArray[np.int64], Labels]:
+    """Rows that are not in the cluster of the nearest centre, as `Nearest` finds it, and their labels; at
+    most so many.
+    """
+    own = _labels(labels)
+    rows = np.flatnonzero(nearest(part.source.numeric, centers, part.n_threads)[0] != own)[:most]
+    return part.first + rows, own[rows]

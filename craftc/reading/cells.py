@@ -1,0 +1,355 @@
+"""Numbers and dates from the texts of cells.
+
+All functions work on the distinct texts of a column and look at the first 64 characters only, so that reading
+is linear in the cells.
+"""
+
+from __future__ import annotations
+
+import re
+from calendar import monthrange
+from collections import Counter
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+from datetime import date
+from itertools import islice
+from typing import Any
+
+import numpy as np
+
+from craftc._common.typing import Floats, Integers
+
+#: Texts of missing values in every column, and in columns of numbers and dates only (in any case).
+NA_VALUES = ("", "?")
+NUMERIC_NA_VALUES = ("na", "n/a", "#n/a", "<na>", "nan", "nat", "null", "none", "-", "--", ".")
+#: A column of whole numbers with at most this many distinct values holds codes of categories. Not to be
+#: confused with `MAX_DISCRETE_VALUES` of `craftc.table.numeric_encoding`, up to which the model treats any
+#: numeric column value by value.
+#: value by value.
+MAX_INTEGER_CODES = 5
+
+_LONGEST = 64  # characters of a number or a date
+_SHOWN = 60  # characters of a text in a message
+_MOST_BAD = 0.1  # share of the cells of a column of numbers that are none
+_SAMPLE = 200  # distinct texts that decide whether the others are parsed
+
+_CURRENCY = (
+    r"(?:US\$|R\$|[AC]\$|[$€£¥₹₽₩₺₴₪₫₱฿]|(?:USD|EUR|GBP|CHF|JPY|CNY|INR|AUD|CAD|NZD|SEK|NOK|DKK|PLN|CZK|HUF|BRL|MXN|ZAR|RUB|KRW|TRY|SGD|HKD"
+    r")\b|Fr\.|kr\b|zł|Kč|Rs\.?)"
+)
+_DRESSED = re.compile(
+    rf"(?P<bound>[<>≤≥~≈]=?\s*)?(?P<sign>[+-]?)\s*(?P<outer>\()?(?P<before>{_CURRENCY})?\s*(?P<open>\()?(?P<inner>[+-]?)"
+    r"(?P<body>(?:\d|[.,]\d)(?:[\d.,]|[ '](?=\d))*(?:[eE][+-]?\d+)?)\s*"
+    rf"(?P<after>{_CURRENCY}|[%‰]|[^\W\d_°µ][^\d()<>,;]{{0,11}}|[°µ\"'][^\d]{{0,4}})?"
+    r"(?P<close>\))?(?P<minus>-?)"
+)
+_BODY = {
+    ".": re.compile(r"(?:\d+|\d{1,3}(?:[, ']\d{3})+)(?:\.\d*)?(?:[eE][+-]?\d+)?|\.\d+(?:[eE][+-]?\d+)?"),
+    ",": re.compile(r"(?:\d+|\d{1,3}(?:[. ']\d{3})+)(?:,\d*)?(?:[eE][+-]?\d+)?|,\d+(?:[eE][+-]?\d+)?"),
+}
+_IS_CURRENCY = re.compile(_CURRENCY)
+_SPACES = str.maketrans({"−": "-", "\u00a0": " ", "\u2009": " ", "\u202f": " ", "’": "'"})
+
+_TIME = r"(\d{1,2}):(\d{2})(?::(\d{2})(?:[.,]\d+)?)?\s*([AaPp][Mm])?\s*(?:Z|UTC|[+-]\d{2}:?\d{2})?"
+_DATES = (
+    (re.compile(rf"(?P<y>\d{{4}})([-/.])(?P<m>\d{{1,2}})\2(?P<d>\d{{1,2}})(?:(?:\s+|T){_TIME})?"), "ymd"),
+    (
+        re.compile(rf"(?P<a>\d{{1,2}})([-/])(?P<b>\d{{1,2}})\2(?P<y>\d{{4}}|\d{{2}})(?:(?:\s+|T){_TIME})?"),
+        "ab",
+    ),
+    (re.compile(rf"(?P<d>\d{{1,2}})\.(?P<m>\d{{1,2}})\.(?P<y>\d{{4}})(?:(?:\s+|T){_TIME})?"), "dmy"),
+    (
+        re.compile(
+            rf"(?P<d>\d{{1,2}})[-. ]{{1,2}}(?P<m>[A-Za-z]{{3,9}})\.?[-, "
+            rf"]{{1,2}}(?P<y>\d{{4}}|\d{{2}})(?:(?:\s+|T){_TIME})?"
+        ),
+        "dmy",
+    ),
+    (
+        re.compile(
+            rf"(?P<m>[A-Za-z]{{3,9}})\.? (?P<d>\d{{1,2}})(?:st|nd|rd|th)?,? "
+            rf"(?P<y>\d{{4}})(?:(?:\s+|T){_TIME})?"
+        ),
+        "mdy",
+    ),
+    (re.compile(r"(?P<y>\d{4})[-/](?P<m>\d{1,2})(?P<d>)"), "ym"),
+    (re.compile(r"(?P<y>(?:19|20)\d{2})(?P<m>\d{2})(?P<d>\d{2})"), "yyyymmdd"),
+)
+_EPOCH = date(1970, 1, 1).toordinal()
+_WHOLE_TIME = re.compile(_TIME)
+#: A cell that looks like a date.
+DATE = re.compile(r"(\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.](\d{4}|\d{2}))([ T]\d.*)?")
+MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+_MONTH_OF = {name.casefold(): i for i, name in enumerate(MONTHS, 1)}
+
+
+def as_text(cell: Any) -> str:
+    """The text of a cell as a level: 1, not 1.0."""
+    if isinstance(cell, float | np.floating):
+        return str(int(cell)) if float(cell).is_integer() else str(float(cell))
+    return str(cell)
+
+
+def quoted(text: str) -> str:
+    """The beginning of a name, level or cell in quotes, for a message."""
+    return repr(text if len(text) <= _SHOWN else text[:_SHOWN] + "…")
+
+
+def listed(texts: Collection[str], most: int = 5) -> str:
+    """The first names, levels or cells of several in quotes."""
+    return ", ".join(map(quoted, islice(texts, most))) + (", …" if len(texts) > most else "")
+
+
+@dataclass
+class Numbers:
+    """The numbers of distinct texts, NaN where a text is none, and what was removed from the texts."""
+
+    values: Floats
+    bad: list[str]  # texts that are no number
+    changes: list[str] = field(default_factory=list)  # what was removed or interpreted
+
+
+@dataclass(slots=True)
+class _Parsed:
+    value: float
+    unit: str
+    marks: tuple[str, ...]
+
+
+def as_number(text: str) -> float | None:
+    """The number that a text without unit shows, or None."""
+    parsed = _parse(text, ".") or _parse(text, ",")
+    return (
+        parsed.value
+        if parsed is not None
+        and (not parsed.unit or _IS_CURRENCY.fullmatch(parsed.unit) or parsed.unit == "%")
+        else None
+    )
+
+
+def _parse(text: str, point: str) -> _Parsed | None:
+    """The number of a text, its unit and what else it shows, with this decimal point."""
+    if len(text) > _LONGEST:
+        return None
+    found = _DRESSED.fullmatch(text if text.isascii() else text.translate(_SPACES))
+    if found is None or (found["before"] and found["after"]):
+        return None
+    n_open = (found["outer"] is not None) + (found["open"] is not None)
+    if n_open != (found["close"] is not None):
+        return None
+    body = found["body"]
+    if _BODY[point].fullmatch(body) is None:
+        return None
+    marks = []
+    plain = body.replace(" ", "").replace("'", "")
+    if plain != body or (("," if point == "." else ".") in plain):
+        marks.append("thousands separators removed")
+    plain = plain.replace(",", "") if point == "." else plain.replace(".", "").replace(",", ".")
+    if point == "," and "." in plain:
+        marks.append("decimal commas")
+    signs = (found["sign"] == "-") + (found["inner"] == "-") + n_open + (found["minus"] == "-")
+    if signs > 1:
+        return None
+    if n_open:
+        marks.append("numbers in parentheses are negative")
+    if found["bound"]:
+        marks.append(f"bounds such as {text!r} taken as their number")
+    unit = (found["before"] or found["after"] or "").strip()
+    return _Parsed(-float(plain) if signs else float(plain), unit, tuple(marks))
+
+
+def parse_numbers(
+    texts: Sequence[str], counts: Integers, *, semicolons: bool, forced: bool
+) -> Numbers | None:
+    """Read the distinct texts of a column as numbers.
+
+    Parameters
+    ----------
+    texts : sequence of str
+        Distinct, stripped, none of them missing.
+    counts : ndarray of int
+        Number of cells of each text.
+    semicolons : bool
+        Whether cells are separated by semicolons: "1,234" is then a decimal comma, otherwise a thousands
+        separator.
+    forced : bool
+        Whether any number of cells may be no numbers.
+
+    Returns
+    -------
+    Numbers or None
+        None if the column is none of numbers: too many cells are no numbers, or their units differ.
+    """
+    if (plain := _plain_numbers(texts)) is not None:
+        return Numbers(plain, [])
+    start = range(min(len(texts), _SAMPLE))
+    if not forced and 2 * sum(bool(_parse(texts[i], ".") or _parse(texts[i], ",")) for i in start) < len(
+        start
+    ):
+        return None
+    read = [_parse(text, ".") for text in texts]
+    if semicolons or None in read:  # otherwise no reading with decimal commas is better
+        with_commas = [_parse(text, ",") for text in texts]
+        better = _cells_of(with_commas, counts) - _cells_of(read, counts)
+        if better > 0 or (
+            semicolons
+            and better == 0
+            and any("," in text for text, each in zip(texts, with_commas, strict=True) if each)
+        ):
+            read = with_commas
+    read = _of_one_unit(read, counts)
+    n_good = _cells_of(read, counts)
+    n_bounds = sum(
+        int(n)
+        for n, each in zip(counts, read, strict=True)
+        if each and any("bounds" in mark for mark in each.marks)
+    )
+    values = np.array([np.nan if each is None else each.value for each in read])
+    bad = [text for text, each in zip(texts, read, strict=True) if each is None]
+    distinct = len({each.value for each in read if each})
+    if not forced:
+        unit = any(unit and not _is_symbol(unit) for unit in {each.unit for each in read if each})
+        if (bad or unit or n_bounds) and distinct <= MAX_INTEGER_CODES:
+            return None
+        if 2 * n_bounds > n_good or counts.sum() - n_good > _MOST_BAD * counts.sum():
+            return None
+    changes = dict.fromkeys(f"{each.unit!r} removed" for each in read if each and each.unit)
+    for each in filter(None, read):
+        changes |= dict.fromkeys(
+            mark
+            for mark in each.marks
+            if "bounds" not in mark or not any("bounds" in other for other in changes)
+        )
+    return Numbers(values, bad, list(changes)) if n_good else None
+
+
+def _plain_numbers(texts: Sequence[str]) -> Floats | None:
+    """The numbers of texts that Python's float reads, or None if one of them has more than a number."""
+    if any("_" in text for text in texts):
+        return None
+    try:
+        return np.array(texts, dtype=object).astype(np.float64)
+    except ValueError:
+        return None
+
+
+def _cells_of(parsed: list[_Parsed | None], counts: Integers) -> int:
+    """The number of cells whose texts were read."""
+    return int(counts[[each is not None for each in parsed]].sum())
+
+
+def _is_symbol(unit: str) -> bool:
+    return unit in "%‰" or _IS_CURRENCY.fullmatch(unit) is not None
+
+
+def _of_one_unit(parsed: list[_Parsed | None], counts: Integers) -> list[_Parsed | None]:
+    """Only the numbers of the most frequent unit; a number without unit has that of the others if it is one
+    currency.
+    """
+    units: Counter[str] = Counter()
+    for each, n in zip(parsed, counts, strict=True):
+        if each is not None:
+            units[each.unit] += int(n)
+    if len(units) <= 1:
+        return parsed
+    named = [unit for unit in units if unit]
+    if len(named) == 1 and _IS_CURRENCY.fullmatch(named[0]):
+        return parsed
+    main = units.most_common(1)[0][0]
+    return [each if each is not None and each.unit == main else None for each in parsed]
+
+
+def have_leading_zeros(texts: Sequence[str]) -> bool:
+    """Whether whole numbers are padded with zeros, as codes are ("007")."""
+    padded = False
+    for text in texts:
+        if not text.isdecimal():
+            return False
+        padded |= text.startswith("0") and len(text) > 1
+    return padded
+
+
+# ---- dates ----
+
+
+@dataclass
+class Dates:
+    """Days since 1970-01-01 of distinct texts, NaN where a text is no date."""
+
+    days: Floats
+    bad: list[str]
+    remark: str = ""
+    monthly: bool = False  # months without days
+
+
+def parse_dates(texts: Sequence[str], counts: Integers, *, forced: bool = False) -> Dates | None:
+    """Read the distinct texts of a column as dates or timestamps, or return None if too many are none.
+
+    A time zone is ignored: weekday and hour are those of the place where the time was written.
+    """
+    for pattern, order in _DATES:
+        found = [pattern.fullmatch(text) if len(text) <= _LONGEST else None for text in texts[:_SAMPLE]]
+        if 2 * sum(map(bool, found)) < len(found) or not any(found):
+            continue
+        found += [pattern.fullmatch(text) if len(text) <= _LONGEST else None for text in texts[_SAMPLE:]]
+        if order == "yyyymmdd" and not forced and (len(texts) < 3 or not all(found)):
+            return None
+        remark = ""
+        if order == "ab":
+            order, remark = _order(found)
+        days = np.array([np.nan if match is None else _day(match, order) for match in found])
+        good = np.isfinite(days)
+        missed = counts[~good].sum()
+        if missed > (0 if order == "yyyymmdd" and not forced else _MOST_BAD * counts.sum()):
+            return None
+        bad = [text for text, ok in zip(texts, good, strict=True) if not ok]
+        return Dates(days, bad, remark, order == "ym")
+    return None
+
+
+def _order(found: Sequence[re.Match[str] | None]) -> tuple[str, str]:
+    """Whether a/b/year is day/month or month/day, and a remark if no cell decides."""
+    first = max(int(match["a"]) for match in found if match)
+    second = max(int(match["b"]) for match in found if match)
+    if first > 12:
+        return "dmy", ""
+    return "mdy", "" if second > 12 else "month before day, which no cell contradicts"
+
+
+def _day(match: re.Match[str], order: str) -> float:
+    """Days since 1970-01-01 with the time as a fraction; NaN if there is no such day."""
+    part = match.groupdict()
+    day, month = (
+        (part["d"], part["m"])
+        if "d" in part
+        else (part["a"], part["b"])
+        if order == "dmy"
+        else (part["b"], part["a"])
+    )
+    m = int(month) if month.isdecimal() else _MONTH_OF.get(month[:3].casefold(), 0)
+    d, y = int(day or 1), int(part["y"])
+    if len(part["y"]) == 2:
+        y += 2000 if y < 70 else 1900
+    if not (1 <= m <= 12 and 1 <= d <= 31):
+        return np.nan
+    if y < 1 or d > monthrange(y, m)[1]:
+        return np.nan
+    whole = float(date(y, m, d).toordinal() - _EPOCH)
+    return whole + _hours(match.groups()[-4:]) / 24.0 if match.re.groups >= 7 else whole
+
+
+def parse_times(texts: Sequence[str]) -> Floats | None:
+    """The hours of texts such as "13:05", or None if some are no times."""
+    found = [_WHOLE_TIME.fullmatch(text) if len(text) <= _LONGEST else None for text in texts]
+    if not all(found):
+        return None
+    hours = np.array([_hours(match.groups()) for match in found if match])
+    return hours if (hours <= 24.0).all() else None
+
+
+def _hours(groups: Sequence[str | None]) -> float:
+    hour, minute, second, half = groups
+    h = int(hour or 0)
+    if half:
+        h = h % 12 + (12 if half.casefold() == "pm" else 0)
+    return h + int(minute or 0) / 60.0 + int(second or 0) / 3600.0

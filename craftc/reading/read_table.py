@@ -1,0 +1,583 @@
+"""Tables as people have them, made ready for an estimator: the public `read_table`, which the command line
+uses too.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import narwhals.stable.v2 as nw
+import numpy as np
+from numpy.typing import NDArray
+
+from craftc._common.optional import need_pandas
+from craftc._common.typing import Floats
+from craftc._common.validation import check_choice
+from craftc.reading.cells import (
+    MAX_INTEGER_CODES,
+    MONTHS,
+    NA_VALUES,
+    NUMERIC_NA_VALUES,
+    as_text,
+    have_leading_zeros,
+    listed,
+    parse_dates,
+    parse_numbers,
+    parse_times,
+    quoted,
+)
+from craftc.reading.files import RawTable, plain_frame, read_file
+from craftc.reading.input_file import TableError
+from craftc.reading.unusable import CONSTANT, DATES, EMPTY, IDS, TEXTS, id_reason, listed_reasons
+
+_TIME_NAME = re.compile(r"time|date|stamp|epoch|created|updated|modified|(_at|_ts|_on)$", re.IGNORECASE)
+_EPOCHS = ((1e8, 2.2e9, 1.0), (1e11, 2.2e12, 1e3))  # seconds and milliseconds of 1973 to 2039
+_SENTINELS = (9.0, 99.0, 999.0, 9999.0, 99999.0, 999999.0)
+_WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
+PARTS = ("year", "month", "weekday", "day number")
+_TIMES = ("datetime", "datetime64", "date", "period", "timedelta", "timedelta64")
+_ONE_DATE = "one value in every row with a date"
+_EXACT_INTEGERS = 2.0**53  # from which on float64 skips whole numbers
+_MANY = 20  # rows from which distinct whole numbers are worth a note
+
+
+@dataclass
+class Roles:
+    """Roles that the caller assigns; the cells decide about the other columns.
+
+    Parameters
+    ----------
+    categorical, numeric, dates, kept : collections of str
+        Columns that are categorical, numeric or dates, and columns that stay whatever they hold.
+    split_dates : bool
+        Whether dates are replaced by their parts; otherwise they are unusable.
+    numeric_problem : str
+        What an error says about a column of `numeric` in which no cell is a number.
+    """
+
+    categorical: Collection[str] = ()
+    numeric: Collection[str] = ()
+    dates: Collection[str] = ()
+    kept: Collection[str] = ()
+    split_dates: bool = True
+    numeric_problem: str = "numbers are expected"
+
+    def __post_init__(self) -> None:
+        self.categorical, self.numeric, self.dates, self.kept = map(
+            frozenset, (self.categorical, self.numeric, self.dates, self.kept)
+        )
+
+
+@dataclass
+class PreparedTable:
+    """A table ready for an estimator, and how it was made."""
+
+    frame: Any
+    notes: list[str] = field(default_factory=list)
+    unusable: dict[str, str] = field(default_factory=dict)  # column: reason
+    codes: list[str] = field(default_factory=list)  # categorical columns that the table has as whole numbers
+
+
+def read_table(
+    path_or_frame: Any,
+    *,
+    na_values: Sequence[Any] = (),
+    header: Any = "infer",
+    skip: int = 0,
+    on_unusable: str = "drop",
+    dates: str = "parts",
+) -> Any:
+    """Read a table as people have it, and make it ready for an estimator.
+
+    Numbers are read in whatever form they have (``$1,200``, ``12%``, ``7 km``, ``(3.20)``, ``1.234,50``),
+    dates become year, month, weekday and day number, codes such as ``007`` stay categories, and columns that
+    cannot define clusters are set aside. Every decision is recorded as a note. ``craftc cluster FILE`` reads
+    the same table.
+
+    Parameters
+    ----------
+    path_or_frame : str, path or data frame
+        A file (``"-"``: standard input) or a pandas, polars or pyarrow frame. The content decides the format:
+        delimited text, JSON lines, Excel (.xlsx), Parquet, Feather; each also compressed by gzip, bzip2, xz
+        or zip.
+    na_values : sequence of str or numbers
+        Further cells that are missing, in every column. Always missing: empty cells and ``?``; in columns of
+        numbers and dates also ``NA``, ``n/a``, ``NaN``, ``null``, ``none`` and ``-``, which are levels in
+        text columns.
+    header : {"infer", True, False}
+        Whether the first line holds the column names. "infer": unless it looks like data; lines of a title
+        above the names are skipped.
+    skip : int
+        Number of lines before the table.
+    on_unusable : {"drop", "keep", "error"}
+        Columns that cannot define clusters: ids, row counters, columns with no value or with one value in
+        every row.
+    dates : {"parts", "drop"}
+        "parts": a date becomes four columns, day numbers count from 1970-01-01. "drop": it is an unusable
+        column.
+
+    Returns
+    -------
+    pandas.DataFrame
+        Numbers as float64, categories as Categorical. ``attrs["notes"]``: list of str. ``attrs["unusable"]``:
+        the columns that were set aside, each with its reason.
+
+    Raises
+    ------
+    ValueError
+        The file is not a table, no usable column is left, or ``on_unusable="error"`` and a column is
+        unusable.
+    ImportError
+        pandas is missing, or openpyxl for Excel files: ``pip install 'craftc[app]'``.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> import craftc
+    >>> sales = pd.DataFrame({"order": ["A-1", "A-2", "A-3"], "paid": ["$1,200", "$85", "(3.20)"], "zip": ["00501", "10001", "00501"]})
+    >>> table = craftc.read_table(sales)
+    >>> table["paid"].tolist(), table["zip"].tolist()
+    ([1200.0, 85.0, -3.2], ['00501', '10001', '00501'])
+    >>> table.attrs["unusable"]
+    {'order': 'a different text in every row'}
+    >>> print(table.attrs["notes"][0])
+    'paid' was read as numbers: '$' removed; thousands separators removed; numbers in parentheses are
+    negative.
+    """
+    check_choice("on_unusable", on_unusable, ("drop", "keep", "error"))
+    check_choice("dates", dates, ("parts", "drop"))
+    raw = open_table(path_or_frame, header=header, skip=skip)
+    table = prepare(raw, Roles(split_dates=dates == "parts"), na_values=na_values, drop=on_unusable != "keep")
+    if on_unusable == "error" and table.unusable:
+        raise TableError(
+            f"{listed_reasons(table.unusable)}; drop these columns, or pass on_unusable='drop' or 'keep'."
+        )
+    frame = table.frame
+    frame.attrs["notes"] = table.notes + unusable_notes(table.unusable)
+    frame.attrs["unusable"] = table.unusable
+    return frame
+
+
+def open_table(path_or_frame: Any, *, header: Any = "infer", skip: int = 0) -> RawTable:
+    """A file or a frame as a raw table."""
+    need_pandas()
+    if header is not True and header is not False and header != "infer":
+        raise ValueError(f"header must be 'infer', True or False, got {header!r}.")
+    if isinstance(skip, bool) or not isinstance(skip, int) or skip < 0:
+        raise ValueError(f"skip must be a number of lines >= 0, got {skip!r}.")
+    if isinstance(path_or_frame, str) or hasattr(path_or_frame, "__fspath__"):
+        return read_file(path_or_frame, header=header, skip=skip)
+    if isinstance(path_or_frame, dict):
+        path_or_frame = need_pandas().DataFrame(path_or_frame)
+    try:
+        frame = nw.from_native(path_or_frame, eager_only=True, pass_through=True)
+    except nw.exceptions.DuplicateError as error:
+        raise TableError("The data frame has duplicate column names; rename the columns.") from error
+    if not isinstance(frame, nw.DataFrame):
+        raise TypeError(
+            f"read_table needs the name of a file or a data frame, got {type(path_or_frame).__name__}."
+        )
+    raw = RawTable(plain_frame(frame.to_pandas()))
+    if not raw.frame.shape[0] or not raw.frame.shape[1]:
+        raise TableError(
+            f"The data frame has {raw.frame.shape[0]} rows and {raw.frame.shape[1]} columns; at least one "
+            "of each is needed."
+        )
+    return raw
+
+
+def prepare(
+    raw: RawTable, roles: Roles, *, na_values: Sequence[Any] = (), drop: bool = True
+) -> PreparedTable:
+    """Convert every column of a raw table, and set unusable columns aside if `drop`.
+
+    Parameters
+    ----------
+    raw : RawTable
+    roles : Roles
+    na_values : sequence of str or numbers
+        Further missing cells.
+    drop : bool
+        Whether unusable columns are set aside.
+
+    Returns
+    -------
+    PreparedTable
+    """
+    if isinstance(na_values, str):
+        raise ValueError(f"na_values must be a list of cells, got {na_values!r}; pass [{na_values!r}].")
+    reader = _Reader(raw, roles, na_values, drop)
+    for name in raw.frame.columns:
+        reader.read(name)
+    return reader.finished()
+
+
+class _Reader:
+    """Reads the columns of a raw table one by one; every column is converted, and finished() leaves out the
+    unusable ones.
+    """
+
+    def __init__(self, raw: RawTable, roles: Roles, na_values: Sequence[Any], drop: bool) -> None:
+        self._raw, self._roles, self._drop = raw, roles, drop
+        self._na = {*NA_VALUES, *map(as_text, na_values)}
+        self._na_numbers = [number for each in na_values if (number := _float(each)) is not None]
+        self._columns: dict[str, Any] = {}
+        self._notes: list[str] = list(raw.notes)
+        self._unusable: dict[str, str] = {}
+        self._codes: list[str] = []
+        self._na_levels: dict[str, set[str]] = {}
+        self._pd = need_pandas()
+
+    def finished(self) -> PreparedTable:
+        """The usable columns; those with one value in every row are among them where nothing else is left."""
+        if not self._drop:
+            self._unusable = {}
+        elif len(self._unusable) == len(self._columns):
+            self._unusable = {name: reason for name, reason in self._unusable.items() if reason != CONSTANT}
+        used = {name: column for name, column in self._columns.items() if name not in self._unusable}
+        if not used:
+            raise TableError(
+                f"No column is left to cluster ({listed_reasons(self._unusable)}); on_unusable='keep' keeps "
+                "such columns."
+            )
+        if self._na_levels:
+            cells = sorted({cell for cells in self._na_levels.values() for cell in cells})
+            self._notes.append(
+                f"{listed(self._na_levels)}: in text columns the cells {listed(cells)} are levels, not "
+                "missing values; "
+                f"na_values=[{listed(cells)}] makes them missing."
+            )
+        return PreparedTable(
+            self._pd.DataFrame(used),
+            self._notes,
+            self._unusable,
+            [name for name in self._codes if name in used],
+        )
+
+    def _put(self, name: str, column: Any, reason: str = "") -> None:
+        """Use a column, unless there is a reason against it, it has no value, or one value in every row."""
+        series = self._pd.Series(column)
+        present = int(series.notna().sum())
+        if not present:
+            reason = EMPTY
+        elif name in self._roles.categorical or name in self._roles.numeric:
+            reason = ""
+        elif not reason and present == len(series) > 1 and series.nunique() == 1:
+            reason = CONSTANT
+        self._columns[name] = series
+        if reason and name not in self._roles.kept:
+            self._unusable[name] = reason
+
+    def read(self, name: str) -> None:
+        """Convert one column."""
+        column, pd = self._raw.frame[name], self._pd
+        types = pd.api.types
+        if isinstance(column.dtype, pd.CategoricalDtype):
+            if name not in self._roles.numeric and not types.is_datetime64_any_dtype(column.cat.categories):
+                self._put(name, column.cat.remove_unused_categories())
+                return
+            column = column.astype(column.cat.categories.dtype)
+        kind = types.infer_dtype(column, skipna=True)
+        if kind in ("bytes", "complex"):
+            self._put(name, column, f"{kind} instead of numbers or text")
+        elif name in self._roles.categorical and kind in _TIMES:
+            self._text(name, column.astype(object))
+        elif kind in ("datetime", "datetime64", "date", "period"):
+            self._dates(name, self._day_numbers(column, kind))
+        elif kind in ("timedelta", "timedelta64"):
+            self._notes.append(f"{quoted(name)} holds durations, which are used in days.")
+            self._numbers(
+                name,
+                pd.to_timedelta(column).dt.total_seconds().to_numpy(np.float64, na_value=np.nan) / 86400.0,
+            )
+        elif kind == "boolean" and name not in self._roles.numeric:
+            self._put(name, self._categories(*self._texts(column)))
+        elif kind in ("boolean", "integer", "floating", "mixed-integer-float", "decimal", "integer-na"):
+            self._typed_numbers(name, column)
+        elif kind == "empty":
+            self._put(name, np.full(len(column), np.nan))
+        else:
+            self._text(name, column)
+
+    def _day_numbers(self, column: Any, kind: str) -> Any:
+        """Days since 1970-01-01 of a typed column, in its own time zone."""
+        if kind == "period":
+            column = self._pd.PeriodIndex(column).to_timestamp().to_series()
+        times = self._pd.to_datetime(column, errors="coerce")
+        if times.dt.tz is not None:
+            times = times.dt.tz_localize(None)
+        values = times.to_numpy()  # in their own unit: years beyond 2262 do not fit nanoseconds
+        return (values - np.zeros(1, values.dtype)) / np.timedelta64(1, "D")
+
+    def _typed_numbers(self, name: str, column: Any) -> None:
+        whole = self._pd.api.types.is_integer_dtype(column.dtype)
+        if whole and column.notna().any() and max(abs(int(column.min())), abs(int(column.max()))) > 1 << 53:
+            self._put(
+                name,
+                self._categories(*self._texts(column)),
+                IDS if column.nunique() == column.count() >= 3 else "",
+            )
+            return
+        try:
+            values = self._pd.to_numeric(column).to_numpy(np.float64, na_value=np.nan)
+        except OverflowError:  # Python's integers have no largest one
+            self._text(name, column.astype(object))
+            return
+        if name in self._roles.categorical:
+            self._put(name, self._number_levels(values))
+        else:
+            self._numbers(
+                name,
+                values,
+                np.float32 if str(column.dtype).lower() in ("float32", "float16") else np.float64,
+            )
+
+    # ---- text ----
+
+    def _texts(self, column: Any) -> tuple[NDArray[np.intp], list[str]]:
+        """Codes of the cells, -1 for missing ones, and the distinct texts without blanks around them."""
+        if column.dtype == object:
+            column = column.map(as_text, na_action="ignore")
+        codes, cells = self._pd.factorize(column)
+        index: dict[str, int] = {}
+        stripped = (
+            cell.strip() if isinstance(cell, str) else as_text(cell)
+            for cell in np.asarray(cells, dtype=object).tolist()
+        )
+        code_of = [-1 if text in self._na else index.setdefault(text, len(index)) for text in stripped]
+        return np.array([*code_of, -1], dtype=np.intp)[codes], list(index)
+
+    def _categories(self, codes: NDArray[np.intp], texts: list[str]) -> Any:
+        order = sorted(range(len(texts)), key=texts.__getitem__)
+        rank = np.empty(len(texts) + 1, np.intp)
+        rank[order], rank[-1] = np.arange(len(texts)), -1
+        return self._pd.Categorical.from_codes(rank[codes], categories=[texts[i] for i in order])
+
+    def _text(self, name: str, column: Any) -> None:
+        codes, texts = self._texts(column)
+        counts = np.bincount(codes[codes >= 0], minlength=len(texts))
+        is_na = np.array([text.casefold() in NUMERIC_NA_VALUES for text in texts], dtype=bool)
+        rest = np.flatnonzero(~is_na)
+        cells, number_of = [texts[i] for i in rest], counts[rest]
+        if not cells:
+            self._put(
+                name,
+                self._categories(codes, texts)
+                if name in self._roles.categorical
+                else np.full(len(codes), np.nan),
+            )
+            return
+        if name not in self._roles.categorical and self._as_numbers(
+            name, codes, len(texts), rest, cells, number_of
+        ):
+            return
+        present = int(counts.sum())
+        reason = TEXTS if len(texts) == present >= 3 and name not in self._roles.categorical else ""
+        self._put(name, self._categories(codes, texts), reason)
+        if name not in self._unusable:
+            self._note_levels(name, texts, present)
+            if is_na.any():
+                self._na_levels[name] = {text for text, each in zip(texts, is_na, strict=True) if each}
+
+    def _as_numbers(
+        self,
+        name: str,
+        codes: NDArray[np.intp],
+        n_texts: int,
+        rest: NDArray[np.intp],
+        cells: list[str],
+        counts: NDArray[np.intp],
+    ) -> bool:
+        """Whether the cells of a text column are dates, times or numbers, which are then used."""
+        forced = name in self._roles.numeric
+
+        def of_rows(values: Floats) -> Floats:
+            of_text = np.full(n_texts + 1, np.nan)
+            of_text[rest] = values
+            return of_text[codes]
+
+        if not forced:
+            dates = (
+                None
+                if name in self._roles.kept
+                else parse_dates(cells, counts, forced=name in self._roles.dates)
+            )
+            if dates is not None:
+                remarks = [*filter(None, [dates.remark, self._bad(dates.bad, cells, counts)])]
+                self._dates(name, of_rows(dates.days), remarks, monthly=dates.monthly)
+                return True
+            if (hours := parse_times(cells)) is not None:
+                self._notes.append(f"{quoted(name)} holds times of day, which are used in hours.")
+                self._numbers(name, of_rows(hours))
+                return True
+            if have_leading_zeros(cells):
+                self._notes.append(f"{quoted(name)} holds codes with leading zeros and is categorical.")
+                return False
+            if any(len(cell) > 15 and cell.isdecimal() for cell in cells):
+                return False
+        numbers = parse_numbers(cells, counts, semicolons=self._raw.semicolons, forced=forced)
+        if numbers is None:
+            if forced:
+                raise TableError(
+                    f"Column {quoted(name)}: {self._roles.numeric_problem}, got {quoted(cells[0])}."
+                )
+            return False
+        remarks = [*numbers.changes, *filter(None, [self._bad(numbers.bad, cells, counts)])]
+        if remarks:
+            self._notes.append(f"{quoted(name)} was read as numbers: {'; '.join(remarks)}.")
+        self._numbers(name, of_rows(numbers.values), quantity=bool(numbers.changes))
+        return True
+
+    def _bad(self, bad: list[str], cells: list[str], counts: NDArray[np.intp]) -> str:
+        """The remark about cells that became missing."""
+        if not bad:
+            return ""
+        unread = set(bad)
+        n_bad = sum(int(n) for cell, n in zip(cells, counts, strict=True) if cell in unread)
+        return f"{n_bad} cell{'s' if n_bad > 1 else ''} that cannot be read became missing: {listed(bad)}"
+
+    def _note_levels(self, name: str, texts: list[str], present: int) -> None:
+        """Notes about levels that are spelled alike, and about columns of mostly distinct texts."""
+        spellings: dict[str, list[str]] = {}
+        for text in texts:
+            spellings.setdefault("".join(text.casefold().split()), []).append(text)
+        alike = [each for each in spellings.values() if len(each) > 1]
+        if alike:
+            more = f" and {len(alike) - 1} more" if len(alike) > 1 else ""
+            self._notes.append(
+                f"{quoted(name)} has levels that differ only in case or blanks: {listed(alike[0])}{more}; "
+                "they stay apart."
+            )
+        if len(texts) > 20 and 2 * len(texts) > present:
+            self._notes.append(
+                f"{quoted(name)} has {len(texts):,} distinct texts in {present:,} rows and is unlikely to "
+                "define clusters; "
+                "consider leaving it out."
+            )
+
+    # ---- numbers and dates ----
+
+    def _number_levels(self, values: Floats) -> Any:
+        distinct = np.unique(values[~np.isnan(values)])
+        codes = np.where(np.isnan(values), -1, np.searchsorted(distinct, values))
+        return self._pd.Categorical.from_codes(codes, categories=[as_text(value) for value in distinct])
+
+    def _numbers(self, name: str, values: Floats, dtype: Any = np.float64, *, quantity: bool = False) -> None:
+        """Use numbers as numbers, codes, dates or an id, by their values and the name of the column;
+        quantities stay numbers.
+        """
+        values = np.where(np.isin(values, self._na_numbers), np.nan, values)
+        distinct, counts = np.unique(values[~np.isnan(values)], return_counts=True)
+        present = int(counts.sum())
+        whole = bool(present) and bool((np.isfinite(distinct) & (np.floor(distinct) == distinct)).all())
+        if name in self._roles.numeric or not present or quantity:
+            self._put(name, values.astype(dtype))
+        elif whole and (days := self._integer_dates(name, values, distinct)) is not None:
+            self._dates(name, days)
+        elif whole and len(distinct) <= MAX_INTEGER_CODES and 2 * len(distinct) <= present:
+            self._put(name, self._number_levels(values))
+            self._codes.append(name)
+        elif whole and name in self._roles.kept and np.abs(distinct).max() < _EXACT_INTEGERS:
+            self._put(name, self._pd.array(values, dtype="Int64"))
+        else:
+            reason = self._id(name, values, distinct) if whole else ""
+            self._put(name, values.astype(dtype), reason)
+            self._note_sentinel(name, distinct, counts)
+
+    def _id(self, name: str, values: Floats, distinct: Floats) -> str:
+        """The reason why whole numbers identify rows, or an empty string; a note if only their being distinct
+        speaks for it.
+        """
+        reason = id_reason(name, values)
+        if not reason and len(distinct) == len(values) >= _MANY:
+            self._notes.append(
+                f"{quoted(name)} has a different whole number in every row; leave it out if it is an id."
+            )
+        return reason
+
+    def _note_sentinel(self, name: str, distinct: Floats, counts: NDArray[np.intp]) -> None:
+        """A note about -999 and the like: repeated, and farther from the other numbers than these from each
+        other.
+        """
+        for at, rest in ((0, distinct[1:]), (-1, distinct[:-1])):
+            if len(rest) > 1 and abs(distinct[at]) in _SENTINELS and counts[at] > 1:
+                nearest = rest[0] if at == 0 else rest[-1]
+                if abs(distinct[at] - nearest) > rest[-1] - rest[0]:
+                    cell = as_text(distinct[at])
+                    self._notes.append(
+                        f"{quoted(name)} has {cell} in {counts[at]:,} rows, far from its other numbers; "
+                        f"na_values=[{cell!r}] makes it missing."
+                    )
+
+    def _integer_dates(self, name: str, values: Floats, distinct: Floats) -> Floats | None:
+        """Day numbers of 20240131 and the like, or of seconds or milliseconds since 1970 in a column with the
+        name of a time.
+        """
+        if name in self._roles.kept:
+            return None
+        forced = name in self._roles.dates
+        if distinct[0] >= 19000101 and distinct[-1] <= 21001231:
+            dates = parse_dates(
+                [as_text(value) for value in distinct], np.ones(len(distinct), np.intp), forced=forced
+            )
+            if dates is not None:
+                return np.append(dates.days, np.nan)[np.searchsorted(distinct, values)]  # NaN is sorted last
+        for low, high, per_second in _EPOCHS:
+            if distinct[0] >= low and distinct[-1] <= high and (forced or _TIME_NAME.search(name)):
+                return values / (86400.0 * per_second)
+        return None
+
+    def _dates(self, name: str, days: Floats, remarks: Sequence[str] = (), *, monthly: bool = False) -> None:
+        """Replace day numbers by their parts, or set them aside; months without days have no weekday."""
+        remark = "".join(f"; {each}" for each in remarks)
+        if not self._roles.split_dates or name in self._roles.kept or np.isnan(days).all():
+            self._put(name, days, DATES)
+            return
+        known = ~np.isnan(days)
+        day = np.floor(np.where(known, days, 0.0)).astype(np.int64)
+        month = day.astype("datetime64[D]").astype("datetime64[M]").astype(np.int64)
+        parts = (
+            np.where(known, 1970.0 + month // 12, np.nan),
+            self._pd.Categorical.from_codes(np.where(known, month % 12, -1), categories=MONTHS),
+            self._pd.Categorical.from_codes(np.where(known, (day + 3) % 7, -1), categories=_WEEKDAYS),
+            days,
+        )
+        named = {
+            part_name(name, each, self._raw.frame.columns): part
+            for each, part in zip(PARTS, parts, strict=True)
+        }
+        if monthly:
+            del named[part_name(name, PARTS[2], self._raw.frame.columns)]
+        for new, part in named.items():
+            series = self._pd.Series(part)
+            self._put(new, series, _ONE_DATE if series.hasnans and series.nunique() == 1 else "")
+        self._notes.append(
+            f"{quoted(name)} holds dates and was replaced by {listed(named)} (days since 1970-01-01){remark}."
+        )
+
+
+def part_name(name: str, part: str, taken: Collection[str]) -> str:
+    """The name of a part of a date, which no column of the table has."""
+    new = f"{name} {part}"
+    while new in taken:
+        new += "_"
+    return new
+
+
+def unusable_notes(unusable: dict[str, str]) -> list[str]:
+    """One note for every reason, with its columns."""
+    notes = []
+    for reason in dict.fromkeys(unusable.values()):
+        names = [name for name, why in unusable.items() if why == reason]
+        notes.append(f"Not used ({reason}): {listed(names)}.")
+    return notes
+
+
+def _float(cell: Any) -> float | None:
+    try:
+        return float(cell)
+    except (TypeError, ValueError):
+        return None

@@ -1,0 +1,149 @@
+"""Columns that cannot define clusters: ids, constant and empty columns, dates."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import narwhals.stable.v2 as nw
+import numpy as np
+
+from craftc._common.typing import Array, Floats
+from craftc.reading.cells import parse_dates, quoted
+from craftc.table.frames import Source, column_mask, open_source
+from craftc.table.mixed_table import MixedTable
+
+EMPTY, CONSTANT, DATES = "no value in any row", "one value in every row", "dates"
+TEXTS, COUNTER, IDS = (
+    "a different text in every row",
+    "row counter",
+    "a different number in every row, and the name of an id",
+)
+
+_ID_NAME = re.compile(
+    r"(^|[^a-z])(id|ids|uid|uuid|guid|pid|key|nr|no|num|number|index|idx)($|[^a-z])", re.IGNORECASE
+)
+_ID_ENDING = re.compile(r"[a-z]I[dD]$")
+_SHOWN = 5
+
+
+def id_reason(name: str, values: Floats) -> str:
+    """The reason why a column of whole numbers identifies rows: it counts them, or its numbers differ and its
+    name says so.
+    """
+    if len(values) < 3 or not (np.isfinite(values) & (np.floor(values) == values)).all():
+        return ""
+    if (np.diff(values) == 1.0).all():
+        return COUNTER
+    named = _ID_NAME.search(name) or _ID_ENDING.search(name)
+    return IDS if named and len(np.unique(values)) == len(values) else ""
+
+
+def listed_reasons(unusable: Mapping[str, str]) -> str:
+    """The first columns, each with its reason."""
+    text = "; ".join(f"{quoted(name)}: {reason}" for name, reason in list(unusable.items())[:_SHOWN])
+    return text + (f"; and {len(unusable) - _SHOWN} more" if len(unusable) > _SHOWN else "")
+
+
+def usable_columns(X: Any, categorical: Any) -> tuple[Any, Any, dict[str, str]]:
+    """The part of a table that can define clusters.
+
+    Parameters
+    ----------
+    X : frame, dict of columns, array or MixedTable
+        Arrays and MixedTables are returned unchanged: their columns have no names by which `predict` could
+        find them.
+    categorical : "auto", names, positions or mask
+        Categorical columns of X; columns that are named here stay unless they are empty.
+
+    Returns
+    -------
+    X, categorical
+        The usable columns, and `categorical` for them.
+    unusable : dict of str to str
+        The reason for every other column.
+
+    Raises
+    ------
+    ValueError
+        No column is usable.
+    """
+    if isinstance(X, MixedTable):
+        return X, categorical, {}
+    source = open_source(X)
+    if not source.named:
+        return X, categorical, {}
+    mask = column_mask(categorical, source.names)
+    reasons = {
+        name: _reason(source, j, None if mask is None else bool(mask[j]))
+        for j, name in enumerate(source.names)
+    }
+    if all(reasons.values()):  # columns with one value are harmless where nothing else is left
+        reasons = {name: "" if reason == CONSTANT else reason for name, reason in reasons.items()}
+    unusable = {name: reason for name, reason in reasons.items() if reason}
+    if len(unusable) == len(reasons):
+        raise ValueError(
+            f"No column is left to cluster ({listed_reasons(unusable)}); name columns in `categorical` to "
+            "use them."
+        )
+    if not unusable:
+        return X, categorical, {}
+    if mask is not None:
+        categorical = [
+            name for name, chosen in zip(source.names, mask, strict=True) if chosen and name not in unusable
+        ]
+    return (
+        _select(X, [j for j, name in enumerate(source.names) if name not in unusable]),
+        categorical,
+        unusable,
+    )
+
+
+def known_columns(X: Any, names: Iterable[str]) -> Any:
+    """The columns of X that have these names; X itself if it has no others, or no names at all."""
+    if isinstance(X, MixedTable):
+        return X
+    source = open_source(X)
+    known = set(names)
+    if not source.named or known.issuperset(source.names):
+        return X
+    return _select(X, [j for j, name in enumerate(source.names) if name in known])
+
+
+def _select(X: Any, positions: list[int]) -> Any:
+    if isinstance(X, Mapping):
+        items = list(X.items())
+        return dict(items[j] for j in positions)
+    return nw.from_native(X, eager_only=True)[:, positions].to_native()
+
+
+def _reason(source: Source, j: int, as_levels: bool | None) -> str:
+    """The reason against a column, or an empty string; `as_levels` is None where its type decides."""
+    name, kind = source.names[j], source.kinds[j]
+    if kind == "empty":
+        return EMPTY
+    if as_levels is not None:
+        return ""
+    if kind == "other":
+        return f"{DATES}, or other values that are neither numbers nor text"
+    if kind == "mixed":
+        return "values of different types"
+    if kind == "number":
+        values: Array = source.numbers(np.array([j]), np.dtype(np.float64))[:, 0]
+        present = values[~np.isnan(values)]
+        if not len(present):
+            return EMPTY
+        if len(present) < len(values):
+            return ""
+        return CONSTANT if len(values) > 1 and present.min() == present.max() else id_reason(name, values)
+    column = source.column(j)
+    levels = column.present()
+    if len(levels) == 1 and not column.n_missing and source.n_rows > 1:
+        return CONSTANT
+    if kind == "text":
+        if column.all_different():
+            return TEXTS
+        if parse_dates([str(level) for level in levels], np.ones(len(levels), np.intp)) is not None:
+            return DATES
+    return ""
