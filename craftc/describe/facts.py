@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from craftc._common.typing import Floats
+from craftc.describe.columns import Column, Pairs
 from craftc.describe.words import number, percent, shortened, with_share
-from craftc.report.columns import Column, Pairs
 
 STEPS = (0.03, 0.10, 0.30, 0.80)  # nats per row at which the colour of the map becomes deeper
 REPEATS = 0.5  # share of information from which one column says what another one does

@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from craftc._common.typing import Floats
+from craftc.describe.columns import Column
 from craftc.describe.words import number, percent
-from craftc.report.columns import Column
 
 HEIGHT = 40  # of a histogram, in its own units; the width is 100
 _MOST_BARS = 6

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from craftc.describe.columns import Column, Pairs
 from craftc.describe.words import clean, number, percent
-from craftc.report.columns import Column, Pairs
 from craftc.table import MixedTable
 
 _MOST = 30

@@ -12,11 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from craftc._common.merge_path import objectives_of
+from craftc.describe.columns import read_columns
 from craftc.describe.facts import REPEATS, Fact, Facts, whole_table
 from craftc.describe.words import clean, count, listing, number, percent, plural
 from craftc.report import reproduce
 from craftc.report.cautions import Caution, cautions
-from craftc.report.columns import read_columns
 from craftc.report.figures import Figure, figure
 from craftc.report.links import Link, column_links
 from craftc.report.merge_tree import MergeTree, merge_tree

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from craftc._common.typing import Floats, Labels
+from craftc.describe.columns import Column
 from craftc.describe.words import percent
-from craftc.report.columns import Column
 from craftc.table import MixedTable
 
 CLEAR, BETWEEN = (

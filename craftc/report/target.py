@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from craftc._common.typing import Floats, Labels
+from craftc.describe.columns import by_cluster, level_text
 from craftc.describe.words import clean, number, percent, with_share
-from craftc.report.columns import by_cluster, level_text
 from craftc.table import MixedTable
 from craftc.table.frames import open_source
 

@@ -16,8 +16,8 @@ import craftc
 from craftc import CRAFT, DPMeans, MixedTable, report
 from craftc.datasets import load_heart
 from craftc.describe import words
+from craftc.describe.columns import Pairs, read_columns
 from craftc.describe.facts import Facts
-from craftc.report.columns import Pairs, read_columns
 from craftc.report.figures import figure
 from craftc.report.merge_tree import merge_tree
 
