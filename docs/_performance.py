@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 
 _PEERS = re.compile(r"scikit-learn|faiss|pdc|numpy|scipy|ecos|clarabel|cvxpy|lbfgs|newton", re.I)
-_OURS = re.compile(r"\bcraftc\b|\bours\b|\bcertified\b|\bama\b|\badmm\b|\bpath\b|one penalty", re.I)
+_OURS = re.compile(r"\bcraftc\b|\bours\b|\bcertified\b|\badmm\b|\bpath\b|one penalty", re.I)
 _FLOOR = re.compile(r"\bfloor\b", re.I)
 _NO_TIME = re.compile(
     r"objective|ratio|^of "

@@ -229,7 +229,7 @@ class Rows:
 class Solvers:
     """ConvexClustering at one penalty, from nothing."""
 
-    params: Any = (list(ROWS), ["certified", "ama", "admm"])
+    params: Any = (list(ROWS), ["certified", "admm"])
     param_names = ("shape", "solver")
 
     def setup(self, shape: str, solver: str) -> None:

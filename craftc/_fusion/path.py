@@ -13,8 +13,8 @@ import numpy as np
 
 from craftc._common.estimator import warn_not_converged
 from craftc._common.typing import Flags, Floats, Labels
+from craftc._fusion.admm import Admm
 from craftc._fusion.datafits import Datafit, Evaluation
-from craftc._fusion.first_order import Admm, Ama
 from craftc._fusion.graph import Graph, components, differences, lengths, with_zero_node, zero_node_last
 from craftc._fusion.newton import Newton
 from craftc._fusion.paper_admm import PaperAdmm
@@ -105,7 +105,7 @@ class RegularizationPath:
         Relative duality gap.
     max_iter : int
         Newton steps of the whole path; of the other solvers, iterations at every penalty.
-    solver : {"certified", "admm", "ama", "paper"}
+    solver : {"certified", "admm", "paper"}
         "paper" takes the clusters from its own flags; the others end with the merge test.
     n_threads : int
     """
@@ -128,7 +128,6 @@ class RegularizationPath:
         solvers: dict[str, Callable[[], Solver]] = {
             "certified": lambda: self._certified,
             "admm": lambda: admm,
-            "ama": lambda: Ama(self.max_iter),
             "paper": lambda: PaperAdmm(self.max_iter),
         }
         self._solver = solvers[self.solver]()

@@ -38,7 +38,7 @@ from craftc.convex.fusing import fusing_penalty
 from craftc.describe.frames import MomentsSummary
 from craftc.table.numbers import read_numbers
 
-SOLVERS = ("certified", "ama", "admm")
+SOLVERS = ("certified", "admm")
 GRID = 150  # penalties of the default path at most
 _RATIO = 2.0**-0.2  # of a penalty to the one before
 _MIN_WEIGHT = (
@@ -80,14 +80,13 @@ class ConvexClustering(MomentsSummary, ClusterMixin, BaseEstimator):
         joined by an edge between their nearest rows. A callable receives X.
     n_neighbors : int, default=8
         Nearest neighbours of "gaussian-knn".
-    solver : {"certified", "ama", "admm"}, default="certified"
-        "certified": coarsen, solve, certify, split, as for covariates. "ama": accelerated projected gradients
-        on the dual of all rows. "admm": alternating direction method of multipliers on all rows. All end with
-        a test that merges clusters which are close.
+    solver : {"certified", "admm"}, default="certified"
+        "certified": coarsen, solve, certify, split, as for covariates. "admm": alternating direction method
+        of multipliers on all rows. Both end with a test that merges clusters which are close.
     tol : float, default=1e-6
         Relative duality gap.
     max_iter : int, default=10000
-        Maximum number of Newton steps of the whole path; of "ama" and "admm", of iterations at every penalty.
+        Maximum number of Newton steps of the whole path; of "admm", of iterations at every penalty.
     n_threads : int, optional
         Threads of the passes over edges. The result does not depend on it.
     verbose : int, default=0

@@ -32,7 +32,7 @@ from craftc.distributed.collections import feature_names_out, rowwise
 from craftc.table.numbers import read_numbers
 
 SOLVERS = ("certified", "admm", "paper")
-SELECTIONS = ("evidence", "evidence-full", "evidence-accuracy")
+SELECTIONS = ("evidence", "evidence-full")
 GRID = 300  # penalties of the default path, n 2^(-0.1 a)
 _SEPARATED = 1e-3  # of the loss of guessing: a model with a smaller loss separates the classes
 _LARGE, _SPARSE = (
@@ -104,11 +104,10 @@ class ConvexCovariateClustering(
         a merge test: covariates whose edges stayed fused become one cluster if the objective does not
         increase. "paper": the paper's ADMM with its own stopping rule, which does not bound the gap, and its
         own flags: covariates are one cluster where z_ij = z_ji, and get the mean of their coefficients.
-    selection : {"evidence", "evidence-full", "evidence-accuracy"}, default="evidence"
+    selection : {"evidence", "evidence-full"}, default="evidence"
         Criterion that selects a point of the path: Laplace's approximation of the evidence with the diagonal
-        of the Hessian, or with the full Hessian. "evidence-accuracy" chooses the prior's sigma by
-        cross-validated accuracy, as in the paper, instead of log-probability. Sigma is chosen on the finest
-        clustering of the path with at most 200 clusters; the paper takes the model without clusters.
+        of the Hessian, or with the full Hessian. The prior's sigma maximises the cross-validated
+        log-probability on the finest clustering of the path with at most 200 clusters.
     tol : float, default=1e-6
         Relative duality gap.
     max_iter : int, default=10000
@@ -341,9 +340,7 @@ class ConvexCovariateClustering(
         sizes = [int(part[-1]) for part in parts]
         fine = max((m for m in sizes if m <= _FOLD_CLUSTERS), default=min(sizes))
         finest = column_sums(covariates.centred, parts[sizes.index(fine)][:-1], fine)
-        self.sigma_ = sigma_by_folds(
-            finest, datafit.y, datafit.c, self.selection == "evidence-accuracy", datafit.n_threads
-        )
+        self.sigma_ = sigma_by_folds(finest, datafit.y, datafit.c, datafit.n_threads)
         known: dict[bytes, tuple[float, MapFit]] = {}
         start, before = None, parts[0]
         for part, m in zip(parts, sizes, strict=True):

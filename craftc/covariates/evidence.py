@@ -118,10 +118,8 @@ def log_evidence(X: Any, datafit: Multinomial, fit: MapFit, sigma: float, full: 
     return float(-fit.value - 0.5 * length / sigma**2 - c * m * float(np.log(sigma)) - 0.5 * log_det)
 
 
-def sigma_by_folds(X: Any, y: NDArray[np.intp], c: int, accuracy: bool, n_threads: int = 1) -> float:
-    """Sigma of the prior by cross-validated log-probability (or accuracy, as in the paper); the smallest of
-    those that tie.
-    """
+def sigma_by_folds(X: Any, y: NDArray[np.intp], c: int, n_threads: int = 1) -> float:
+    """The smallest sigma of the prior whose cross-validated log-probability is largest."""
     folds = _FOLDS if len(y) / (_FOLDS * c) >= 2 else 2
     if np.bincount(y, minlength=c).min() < folds:
         return 1.0  # a class has too few rows to leave any out
@@ -135,9 +133,7 @@ def sigma_by_folds(X: Any, y: NDArray[np.intp], c: int, accuracy: bool, n_thread
             theta = map_fit(X[training], datafit, sigma, theta, _FOLD_TOL).theta
             proba = left_out.at(X[test], theta).proba
             own = proba[left_out.row, left_out.y]
-            out[k] = float(
-                (own >= proba.max(axis=1)).sum() if accuracy else np.log(np.maximum(own, 1e-300)).sum()
-            )
+            out[k] = float(np.log(np.maximum(own, 1e-300)).sum())
         return out
 
     score = np.sum(

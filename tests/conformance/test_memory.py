@@ -80,7 +80,6 @@ ROWS = {
     "kfeatures, exact": KFeatures(3, assignment="exact", n_init=2, random_state=0),
     "kfeatures, reseed": KFeatures(3, empty="reseed", assignment="sweep", n_init=2, random_state=0),
     "convex": ConvexClustering(n_clusters=1),
-    "convex, ama": ConvexClustering(0.1, solver="ama"),
     "convex, admm": ConvexClustering(0.1, solver="admm"),
 }
 MIXTURES = {

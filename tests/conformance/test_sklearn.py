@@ -47,7 +47,6 @@ COVARIATES = [
 ROWS = [
     ConvexClustering(),
     ConvexClustering(n_clusters=3),
-    ConvexClustering(0.1, solver="ama"),
     ConvexClustering(0.1, solver="admm"),
 ]
 PROTOTYPES = [

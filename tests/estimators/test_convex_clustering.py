@@ -23,7 +23,7 @@ from tests.common import BAD_ROWS, MISSING_ROWS, examples
 from tests.reference import covariates as ref
 from tests.reference import covariates_points as ref_points
 
-SOLVERS = ("certified", "ama", "admm")
+SOLVERS = ("certified", "admm")
 KINDS = ("gaussian", "flat", "knn", "chain")
 
 
@@ -385,13 +385,12 @@ def test_verbose_prints_a_line_per_penalty(capsys):
     assert capsys.readouterr().out == ""
 
 
-@pytest.mark.parametrize("solver", ["ama", "admm"])
-def test_the_same_bits_on_more_threads(monkeypatch, solver):
+def test_the_same_bits_on_more_threads(monkeypatch):
     monkeypatch.setattr(threads, "SMALL_WORK", 0)
     X, _ = blobs()
     near = np.exp(-0.05 * ((X[:, None] - X) ** 2).sum(axis=2))
     one, two, three = (
-        ConvexClustering([1.0, 0.2], weights=near, solver=solver, n_threads=k).fit(X) for k in (1, 2, 3)
+        ConvexClustering([1.0, 0.2], weights=near, solver="admm", n_threads=k).fit(X) for k in (1, 2, 3)
     )
     assert_same_bits(one, two)
     assert_same_bits(one, three)
@@ -433,7 +432,7 @@ PARAMETERS = [
     ({"n_clusters": 0}, "n_clusters must be a whole number >= 1"),
     ({"n_clusters": 2.5}, "n_clusters must be a whole number"),
     ({"n_neighbors": 0}, "n_neighbors must be a whole number >= 1"),
-    ({"solver": "paper"}, "solver must be one of 'certified', 'ama', 'admm', got 'paper'"),
+    ({"solver": "paper"}, "solver must be one of 'certified', 'admm', got 'paper'"),
     ({"tol": 0}, "tol must be a number > 0"),
     ({"max_iter": 0}, "max_iter must be a whole number >= 1"),
     ({"n_threads": 0}, "n_threads=0 is not a number of threads; pass None"),

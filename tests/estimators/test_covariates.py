@@ -455,7 +455,7 @@ def test_every_clustering_is_scored_once(monkeypatch):
     assert len(set(zip(keys, frame["evidence"], strict=True))) == len(scored)
 
 
-@pytest.mark.parametrize("selection", ["evidence", "evidence-full", "evidence-accuracy"])
+@pytest.mark.parametrize("selection", ["evidence", "evidence-full"])
 def test_a_path_returns_the_map_fit_whose_evidence_is_highest(selection):
     X, y, S = ref.recipe("dense", 10, 80, 3, 4)
     model = model_of(np.geomspace(40, 0.01, 15), S, selection=selection).fit(X, y)
@@ -474,9 +474,7 @@ def test_a_path_returns_the_map_fit_whose_evidence_is_highest(selection):
 @pytest.mark.parametrize("agree", [True, False])
 def test_synthetic_groups_are_found(agree):
     X, y, S, truth = ref.synthetic(40, 40, agree, 1)
-    for selection, least in (("evidence-accuracy", 1.0), ("evidence", 0.9)):
-        model = ConvexCovariateClustering(similarity=S, selection=selection).fit(X, y)
-        assert any(np.array_equal(labels, truth) for labels in model.path_["labels"])
-        found = adjusted_mutual_info_score(truth, model.covariate_labels_, average_method="max")
-        assert found >= least - 1e-9
-        assert model.sigma_ in SIGMAS
+    model = ConvexCovariateClustering(similarity=S).fit(X, y)
+    assert any(np.array_equal(labels, truth) for labels in model.path_["labels"])
+    assert adjusted_mutual_info_score(truth, model.covariate_labels_, average_method="max") >= 0.9
+    assert model.sigma_ in SIGMAS

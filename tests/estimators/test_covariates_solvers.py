@@ -17,9 +17,9 @@ from sklearn.exceptions import ConvergenceWarning
 
 from craftc import ConvexCovariateClustering
 from craftc._common import threads
-from craftc._fusion import first_order, newton, paper_admm
+from craftc._fusion import admm, newton, paper_admm
+from craftc._fusion.admm import EdgeAdmm
 from craftc._fusion.datafits import Multinomial
-from craftc._fusion.first_order import EdgeAdmm
 from craftc._fusion.paper_admm import PaperAdmm
 from craftc._fusion.problem import Coarsening, Subproblem
 from craftc.covariates.similarity import graph_of
@@ -33,6 +33,7 @@ from tests.estimators.test_covariates import (
     small,
 )
 from tests.reference import covariates as ref
+from tests.reference import covariates_evidence as ref_evidence
 from tests.reference import covariates_paper as ref_paper
 
 NO_RIDGE = next(instance for instance in ref.frozen() if instance["ridge"] == 0)
@@ -249,13 +250,13 @@ def test_the_papers_own_setting_finds_its_groups(seed):
     X, y, S, groups = synthetic(seed)
     with pytest.warns(UserWarning, match="optimum may not exist"):
         model = ConvexCovariateClustering(
-            40 * 2.0 ** (-0.2 * np.arange(130)),
-            similarity=S,
-            ridge=0,
-            solver="paper",
-            selection="evidence-accuracy",
+            40 * 2.0 ** (-0.2 * np.arange(130)), similarity=S, ridge=0, solver="paper"
         ).fit(X, y)
-    np.testing.assert_array_equal(model.covariate_labels_, ref.canonical(groups))
+    distinct = list({labels.tobytes(): labels for labels in model.path_.labels}.values())
+    finest = max(distinct, key=lambda labels: labels.max())
+    sigma = ref_evidence.sigma_by_cv(X, y, finest, scoring="accuracy").sigma
+    chosen = max(distinct, key=lambda labels: ref_evidence.log_evidence(X, y, labels, sigma, "diagonal"))
+    np.testing.assert_array_equal(chosen, ref.canonical(groups))
 
 
 @pytest.mark.parametrize("seed", range(2))
@@ -283,8 +284,8 @@ def test_a_path_without_ridge_on_separable_classes_ends_quietly(seed):
     ],
 )
 def test_one_vector_per_edge_goes_the_papers_way(monkeypatch, kind, c, weights, relax):
-    monkeypatch.setattr(first_order, "_NEWTON_STEPS", 40)
-    monkeypatch.setattr(first_order, "_PRODUCTS", 1000)
+    monkeypatch.setattr(admm, "_NEWTON_STEPS", 40)
+    monkeypatch.setattr(admm, "_PRODUCTS", 1000)
     X, y, S = ref.recipe(kind, 6, 40, c, 1)
     nu, times = 1.5, 30
     subproblem, theta, dual = problem(X, y, S, nu, 0.1)
@@ -525,7 +526,7 @@ def test_sparse_tables_equal_dense_ones(form, similarity, solver):
 
 
 @pytest.mark.slow_except(1)
-@pytest.mark.parametrize("selection", ["evidence", "evidence-full", "evidence-accuracy"])
+@pytest.mark.parametrize("selection", ["evidence", "evidence-full"])
 def test_a_path_of_a_sparse_table(selection):
     X, y = counts()
     path = np.geomspace(20, 0.02, 8)
@@ -611,13 +612,13 @@ def test_the_same_bits_on_more_threads(monkeypatch, solver):
     monkeypatch.setattr(threads, "SMALL_WORK", 0)
     monkeypatch.setattr(newton, "MAX_UNKNOWNS", 10)
     blocks = []
-    made = first_order.EdgeDuals.__init__
+    made = admm.EdgeAdmm.__init__
 
-    def counted(edges, *given):
-        made(edges, *given)
-        blocks.append(SimpleNamespace(blocks=len(edges.work), n_threads=edges.n_threads))
+    def counted(solver, *given):
+        made(solver, *given)
+        blocks.append(SimpleNamespace(blocks=len(solver.work), n_threads=solver.n_threads))
 
-    monkeypatch.setattr(first_order.EdgeDuals, "__init__", counted)
+    monkeypatch.setattr(admm.EdgeAdmm, "__init__", counted)
     X, y, S = ref.build(PLAIN[2]["recipe"])
     models = []
     for n_threads in (1, 2, 3):

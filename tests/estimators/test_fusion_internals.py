@@ -13,9 +13,9 @@ from threadpoolctl import threadpool_info
 from craftc import ConvexClustering
 from craftc._common.threads import one_blas_thread
 from craftc._fusion import aggregates as aggregates_module
+from craftc._fusion.admm import Admm
 from craftc._fusion.aggregates import MIN_NODES, Aggregates
 from craftc._fusion.datafits import Multinomial
-from craftc._fusion.first_order import Admm
 from craftc._fusion.graph import Graph, edges_of, lengths, with_zero_node
 from craftc._fusion.newton import Newton
 from craftc._fusion.path import RegularizationPath
