@@ -227,7 +227,7 @@ def one_pass(rounds: int) -> dict[str, Any]:
     """One pass after the first over 1 000 000 x (8 + 8), K = 16, every feature selected, and the machine's
     floor.
     """
-    from craftc._common.weights import integer_weights
+    from craftc._common.validation import integer_weights
     from craftc.craft.background import Background
     from craftc.craft.clusters import Clusters
     from craftc.craft.parameters import ModelSpec

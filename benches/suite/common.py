@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from craftc import MixedTable
-from craftc._common.weights import integer_weights
+from craftc._common.validation import integer_weights
 from craftc._kernels.moments import Grid
 from craftc.craft.background import Background
 from craftc.craft.clusters import Clusters

@@ -11,7 +11,7 @@ from .tools import Imports, quietly
 new = Imports()
 with new:
     from craftc import KModes, KPrototypes, MixedTable
-    from craftc._common.weights import integer_weights
+    from craftc._common.validation import integer_weights
     from craftc.kprototypes.init import Draws, initial_modes
     from craftc.kprototypes.problem import MATCHING, Problem, Workplace
     from craftc.table.moments import integer_grid

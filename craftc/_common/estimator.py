@@ -11,7 +11,7 @@ from typing import Any, TypeVar, cast
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from craftc._common.warn import warn_user
+from craftc._common.messages import warn_user
 
 F = TypeVar("F", bound=Callable[..., Any])
 

@@ -16,9 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import ThreadpoolController
 
-from craftc._common.cpu_limit import cpu_limit
-from craftc._common.shown import shown
-from craftc._common.warn import warn_user
+from craftc._common.machine import cpu_limit
+from craftc._common.messages import shown, warn_user
 from craftc._kernels import parallel as _kernel
 
 T = TypeVar("T")

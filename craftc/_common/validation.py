@@ -5,6 +5,7 @@ An error names the parameter, what is allowed, and the value received.
 
 from __future__ import annotations
 
+import math
 import numbers
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -13,8 +14,8 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from craftc._common.shown import array_of, shown
-from craftc._common.typing import Labels
+from craftc._common.messages import array_of, shown
+from craftc._common.typing import Integers, Labels
 
 _LEAST_WEIGHT, _MOST_WEIGHT = (
     1e-140,
@@ -258,3 +259,22 @@ def check_penalties(value: Any, name: str = "fusion_penalty") -> NDArray[np.floa
             "Sort them, the largest first."
         )
     return penalties
+
+
+_WEIGHT_BITS = 46  # of the total weight: sum w q^2 < 2^(46 + 78)
+_NO_WEIGHT = np.empty(0, np.int64)
+
+
+def integer_weights(weight: NDArray[Any] | None) -> tuple[Integers, float]:
+    """Weights as integers and the weight of one count.
+
+    Integers are unchanged, so that weight 2 is bit-identical to two rows; other weights are rounded to 2^-46
+    of their sum.
+    """
+    if weight is None:
+        return _NO_WEIGHT, 1.0
+    total = math.fsum(weight)
+    if total <= 2.0**_WEIGHT_BITS and bool((weight == np.floor(weight)).all()):
+        return weight.astype(np.int64), 1.0
+    unit = 2.0 ** (math.frexp(total)[1] - _WEIGHT_BITS)
+    return np.rint(weight / unit).astype(np.int64), unit

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from craftc._common.shown import array_of
+from craftc._common.messages import array_of
 from craftc._common.typing import Edges, Floats, Labels
 from craftc._kernels import covariates as _kernel
 

@@ -12,8 +12,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from craftc._common.estimator import FitResult, column_names, set_convergence, warn_not_converged
 from craftc._common.labels import chunks
+from craftc._common.messages import array_of
 from craftc._common.random import seed_of
-from craftc._common.shown import array_of
 from craftc._common.threads import effective_n_threads, threads_for
 from craftc._common.typing import Bits, Floats
 from craftc._common.validation import Choice, Constraint, Flag, Number, check_choice, check_parameters

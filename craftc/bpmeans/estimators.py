@@ -8,12 +8,12 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from craftc._common.column_scales import warn_of_unscaled_columns
 from craftc._common.estimator import all_or_nothing, column_names
+from craftc._common.messages import warn_user
 from craftc._common.random import FeatureStream
+from craftc._common.ranges import warn_of_unscaled_columns
 from craftc._common.threads import effective_n_threads
 from craftc._common.validation import Choice, Constraint, Flag, Number
-from craftc._common.warn import warn_user
 from craftc._kernels import bpmeans as bpmeans_kernel
 from craftc.bpmeans.base import COUNT, EXACT, FeatureModel
 from craftc.bpmeans.model_order import shortest_description, stepwise

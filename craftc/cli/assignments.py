@@ -8,7 +8,7 @@ from typing import IO, Any
 import numpy as np
 from scipy.special import softmax
 
-from craftc._common.optional import need_pandas
+from craftc._common.messages import need_pandas
 from craftc._common.typing import Labels
 from craftc.cli.answer import numbers_by_size
 from craftc.table import MixedTable

@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from craftc._common.optional import need_pandas
+from craftc._common.messages import as_text, listed, need_pandas, quoted
 from craftc.distributed.dask.files import DaskFiles
-from craftc.reading.cells import NA_VALUES, NUMERIC_NA_VALUES, as_text, listed, quoted
+from craftc.reading.cells import NA_VALUES, NUMERIC_NA_VALUES
 from craftc.reading.files import RawTable
 from craftc.reading.input_file import TableError, did_you_mean
 from craftc.reading.read_table import PARTS, Roles, part_name, prepare

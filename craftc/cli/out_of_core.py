@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from craftc._common.atomic_write import replacing
-from craftc._common.memory import available_memory
-from craftc._common.optional import need_pandas
+from craftc._common.machine import available_memory
+from craftc._common.messages import need_pandas
 from craftc.cli.assignments import assignments, write_csv
 from craftc.cli.columns import ColumnRoles, check_named, match_columns
 from craftc.distributed.dask.files import DaskFiles

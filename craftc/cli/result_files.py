@@ -8,7 +8,7 @@ from typing import Any
 
 from craftc import report
 from craftc._common.atomic_write import replacing, replacing_together
-from craftc._common.optional import need_pandas
+from craftc._common.messages import need_pandas
 from craftc.cli.answer import Answer, numbers_by_size
 from craftc.cli.assignments import assignments, without_formulas, write_csv
 from craftc.cli.columns import ColumnRoles

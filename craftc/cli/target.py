@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from craftc._common.optional import need_pandas
+from craftc._common.messages import need_pandas
 from craftc._common.typing import Floats
 from craftc.cli.answer import typical
 from craftc.cli.text import after, name_of, percent

@@ -13,14 +13,12 @@ from scipy.sparse.csgraph import connected_components
 from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.utils.validation import check_is_fitted
 
-from craftc._common.cluster_moments import ClusterMoments
-from craftc._common.column_scales import warn_of_unscaled_columns
-from craftc._common.description_length import ROWS_PER_CLUSTER, description_length
+from craftc._common.cluster_moments import ROWS_PER_CLUSTER, ClusterMoments, description_length
 from craftc._common.estimator import all_or_nothing, column_names, frame_library
 from craftc._common.labels import canonical
-from craftc._common.magnitudes import check_ranges, column_ranges
-from craftc._common.neighbours import nearest_rows
-from craftc._common.optional import need_pandas
+from craftc._common.messages import need_pandas
+from craftc._common.products import nearest_rows
+from craftc._common.ranges import check_ranges, column_ranges, warn_of_unscaled_columns
 from craftc._common.threads import effective_n_threads, one_blas_thread
 from craftc._common.typing import Floats, Labels
 from craftc._common.validation import (

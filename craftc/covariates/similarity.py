@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
-from craftc._common.neighbours import nearest_rows
+from craftc._common.products import nearest_rows
 from craftc._common.typing import Floats
 from craftc._common.validation import check_choice
 from craftc._fusion.datafits import squares

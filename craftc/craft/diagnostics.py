@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from craftc._common.messages import quoted
 from craftc._common.typing import Floats
 from craftc._kernels import craft as craft_kernel
 from craftc.craft.clusters import Clusters
-from craftc.reading.cells import quoted
 from craftc.table import MixedTable
 
 _SAMPLE = 2000  # rows by which near-duplicate columns are found

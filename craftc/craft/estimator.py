@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin
 
 from craftc._common.estimator import MixedInput, all_or_nothing, set_convergence, warn_not_converged
+from craftc._common.messages import warn_user
 from craftc._common.random import seed_of
 from craftc._common.threads import effective_n_threads
 from craftc._common.typing import Labels, Mask
@@ -20,9 +21,8 @@ from craftc._common.validation import (
     check_countable,
     check_parameters,
     check_weight,
+    integer_weights,
 )
-from craftc._common.warn import warn_user
-from craftc._common.weights import integer_weights
 from craftc.craft.background import Background
 from craftc.craft.clusters import Clusters
 from craftc.craft.covariance import CrossProducts, too_many_columns

@@ -12,8 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from craftc._common.merge_path import MergePath, objectives_of, saving_of, suggested_n_clusters
 from craftc._common.threads import effective_n_threads
 from craftc._common.typing import Labels
-from craftc._common.validation import Choice, Number, check_weight
-from craftc._common.weights import integer_weights
+from craftc._common.validation import Choice, Number, check_weight, integer_weights
 from craftc.craft.dependence import ColumnLinks
 from craftc.craft.rows.path_sums import PathClusters
 from craftc.craft.search.config import rows_of

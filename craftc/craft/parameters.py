@@ -11,9 +11,9 @@ from functools import cached_property, lru_cache
 from typing import Any, cast
 
 from craftc._common.labels import chunks
+from craftc._common.messages import warn_user
 from craftc._common.typing import Labels
 from craftc._common.validation import check_choice, check_labels, check_number
-from craftc._common.warn import warn_user
 from craftc.table import MixedTable
 
 ROWS_AT_FULL_PRICE = 1000.0  # n_0 of price_factor="auto": a longer table counts as so many rows

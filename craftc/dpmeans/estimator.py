@@ -12,12 +12,12 @@ from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.utils.metaestimators import available_if
 
 from craftc._common.cluster_moments import ExactMoments
-from craftc._common.column_scales import ROWS_COMPARED, warn_of_unscaled_columns
 from craftc._common.dense_data import DenseData
 from craftc._common.estimator import all_or_nothing, column_names, set_convergence, warn_not_converged
 from craftc._common.labels import number_by_appearance
+from craftc._common.messages import numbers_of, shown, warn_user
 from craftc._common.random import seed_of
-from craftc._common.shown import numbers_of, shown
+from craftc._common.ranges import ROWS_COMPARED, warn_of_unscaled_columns
 from craftc._common.threads import effective_n_threads
 from craftc._common.typing import Floats, Labels
 from craftc._common.validation import (
@@ -31,7 +31,6 @@ from craftc._common.validation import (
     check_parameters,
     check_weight,
 )
-from craftc._common.warn import warn_user
 from craftc.describe.frames import MomentsSummary
 from craftc.distributed.collections import WithoutCollections
 from craftc.distributed.read import is_partitioned, read_partitions

@@ -19,7 +19,7 @@ from scipy.linalg import cho_factor, solve_triangular
 from craftc._common.convergence import State, iterate_until_converged
 from craftc._common.estimator import FitResult
 from craftc._common.labels import compact
-from craftc._common.shown import numbers_of
+from craftc._common.messages import numbers_of
 from craftc._common.typing import Floats, Labels
 
 _FARTHEST = 1e150  # standard deviations; squares of more overflow

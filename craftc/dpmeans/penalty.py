@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from craftc._common.cluster_moments import ROWS_PER_CLUSTER, description_length
 from craftc._common.dense_data import DenseData
-from craftc._common.description_length import ROWS_PER_CLUSTER, description_length
 from craftc._common.random import DPMeansStream, spread
 from craftc._common.threads import threads_for
 from craftc._common.typing import Floats

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from craftc._common.shown import shown
+from craftc._common.messages import shown
 from craftc._kernels import kprototypes as _kernel
 from craftc.table import MixedTable
 

@@ -12,8 +12,8 @@ from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.utils.validation import check_is_fitted
 
 from craftc._common.estimator import MixedInput, all_or_nothing, column_names, warn_not_converged
+from craftc._common.messages import shown
 from craftc._common.random import rng_of
-from craftc._common.shown import shown
 from craftc._common.threads import effective_n_threads, parallel_map
 from craftc._common.typing import Labels
 from craftc._common.validation import (
@@ -23,8 +23,8 @@ from craftc._common.validation import (
     check_countable,
     check_parameters,
     check_weight,
+    integer_weights,
 )
-from craftc._common.weights import integer_weights
 from craftc.kprototypes.centroids import centroid_array, centroid_columns
 from craftc.kprototypes.descent import Descent, Plan, descend
 from craftc.kprototypes.dissimilarity import CATEGORICAL, NUMERIC, Dissimilarity, check_binary, name_of

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from craftc._common.shown import array_of, shown
+from craftc._common.messages import array_of, shown
 from craftc._common.typing import Floats, Ints
 from craftc.kprototypes.problem import MATCHING, NG, Problem
 

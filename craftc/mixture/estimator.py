@@ -15,9 +15,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from craftc._common.estimator import all_or_nothing, column_names, set_convergence, warn_not_converged
 from craftc._common.labels import chunks, number_by_appearance
-from craftc._common.magnitudes import check_ranges, column_ranges
+from craftc._common.messages import array_of, warn_user
 from craftc._common.random import rng_of, seed_of
-from craftc._common.shown import array_of
+from craftc._common.ranges import check_ranges, column_ranges
 from craftc._common.threads import SMALL_WORK, effective_n_threads, one_blas_thread, threads_for
 from craftc._common.typing import Floats, Labels
 from craftc._common.validation import (
@@ -30,7 +30,6 @@ from craftc._common.validation import (
     check_number,
     check_weight,
 )
-from craftc._common.warn import warn_user
 from craftc._kernels.team import Team
 from craftc.describe.overview import HtmlOverview, Overview
 from craftc.distributed.collections import rowwise

@@ -18,7 +18,7 @@ from scipy.linalg import solve_triangular
 from scipy.special import digamma, gammaln, softmax, xlogy
 
 from craftc._common.labels import chunks, renumber
-from craftc._common.row_products import row_products, row_sums
+from craftc._common.products import row_products, row_sums
 from craftc._common.typing import Floats, Labels
 from craftc._kernels import mixture_full, mixture_moves
 from craftc._kernels.team import Team

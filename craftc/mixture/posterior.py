@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaln, logsumexp
 
-from craftc._common.row_products import row_sums
+from craftc._common.products import row_sums
 from craftc._common.threads import threads_for
 from craftc._common.typing import Floats, Labels
 from craftc._kernels.mixture_updates import Mixture

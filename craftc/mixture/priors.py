@@ -9,9 +9,8 @@ from typing import Any
 import numpy as np
 from scipy.special import betaln
 
-from craftc._common.shown import shown
+from craftc._common.messages import shown, warn_user
 from craftc._common.validation import check_number, check_parameters
-from craftc._common.warn import warn_user
 
 NORMAL = (0.1, 1.0, 0.5)  # k0, a0, b0 of a component's column, in the model's units
 NOISE = (0.1, 1.0, 1.0)

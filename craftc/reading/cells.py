@@ -9,11 +9,9 @@ from __future__ import annotations
 import re
 from calendar import monthrange
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import date
-from itertools import islice
-from typing import Any
 
 import numpy as np
 
@@ -29,7 +27,6 @@ NUMERIC_NA_VALUES = ("na", "n/a", "#n/a", "<na>", "nan", "nat", "null", "none", 
 MAX_INTEGER_CODES = 5
 
 _LONGEST = 64  # characters of a number or a date
-_SHOWN = 60  # characters of a text in a message
 _MOST_BAD = 0.1  # share of the cells of a column of numbers that are none
 _SAMPLE = 200  # distinct texts that decide whether the others are parsed
 
@@ -81,23 +78,6 @@ _WHOLE_TIME = re.compile(_TIME)
 DATE = re.compile(r"(\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.](\d{4}|\d{2}))([ T]\d.*)?")
 MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 _MONTH_OF = {name.casefold(): i for i, name in enumerate(MONTHS, 1)}
-
-
-def as_text(cell: Any) -> str:
-    """The text of a cell as a level: 1, not 1.0."""
-    if isinstance(cell, float | np.floating):
-        return str(int(cell)) if float(cell).is_integer() else str(float(cell))
-    return str(cell)
-
-
-def quoted(text: str) -> str:
-    """The beginning of a name, level or cell in quotes, for a message."""
-    return repr(text if len(text) <= _SHOWN else text[:_SHOWN] + "…")
-
-
-def listed(texts: Collection[str], most: int = 5) -> str:
-    """The first names, levels or cells of several in quotes."""
-    return ", ".join(map(quoted, islice(texts, most))) + (", …" if len(texts) > most else "")
 
 
 @dataclass

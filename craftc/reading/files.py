@@ -21,8 +21,8 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
-from craftc._common.optional import need_pandas
-from craftc.reading.cells import DATE, NA_VALUES, NUMERIC_NA_VALUES, as_number, as_text, listed, quoted
+from craftc._common.messages import as_text, listed, need_pandas, quoted
+from craftc.reading.cells import DATE, NA_VALUES, NUMERIC_NA_VALUES, as_number
 from craftc.reading.input_file import (
     COLUMNAR,
     HEAD,

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
-from craftc._common.memory import available_memory
+from craftc._common.machine import available_memory
 
 HEAD = 1 << 16  # bytes from which the format is detected
 SHEETS_ONLY = "{} is {}, which craftc does not read; save the table as .xlsx or .csv."

@@ -13,7 +13,7 @@ import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import NDArray
 
-from craftc._common.optional import need_pandas
+from craftc._common.messages import as_text, listed, need_pandas, quoted
 from craftc._common.typing import Floats
 from craftc._common.validation import check_choice
 from craftc.reading.cells import (
@@ -21,13 +21,10 @@ from craftc.reading.cells import (
     MONTHS,
     NA_VALUES,
     NUMERIC_NA_VALUES,
-    as_text,
     have_leading_zeros,
-    listed,
     parse_dates,
     parse_numbers,
     parse_times,
-    quoted,
 )
 from craftc.reading.files import RawTable, plain_frame, read_file
 from craftc.reading.input_file import TableError

@@ -9,8 +9,9 @@ from typing import Any
 import narwhals.stable.v2 as nw
 import numpy as np
 
+from craftc._common.messages import quoted
 from craftc._common.typing import Array, Floats
-from craftc.reading.cells import parse_dates, quoted
+from craftc.reading.cells import parse_dates
 from craftc.table.frames import Source, column_mask, open_source
 from craftc.table.mixed_table import MixedTable
 

@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from craftc._common.labels import chunks
-from craftc._common.row_products import row_products
+from craftc._common.messages import warn_user
+from craftc._common.products import row_products
 from craftc._common.typing import Floats, Ints
-from craftc._common.warn import warn_user
 from craftc._kernels.spectral import MISSING
 from craftc.table import MixedTable, Schema
 from craftc.table.moments import level_starts

@@ -15,9 +15,8 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from craftc._common.estimator import MixedInput, all_or_nothing, set_convergence, warn_not_converged
-from craftc._common.optional import need_pandas
+from craftc._common.messages import need_pandas, shown
 from craftc._common.random import seed_of, spread
-from craftc._common.shown import shown
 from craftc._common.threads import effective_n_threads, one_blas_thread
 from craftc._common.typing import Floats, Ints
 from craftc._common.validation import Choice, Constraint, Flag, Number, check_number, check_parameters

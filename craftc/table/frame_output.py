@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from craftc._common.optional import need_pandas
+from craftc._common.messages import need_pandas
 
 
 def output_frame(

@@ -20,7 +20,7 @@ import numpy as np
 from scipy.sparse import issparse
 from sklearn.utils import check_array
 
-from craftc._common.shown import shown
+from craftc._common.messages import shown
 from craftc._common.typing import Array
 
 Level: TypeAlias = str | int | float | bool

@@ -38,7 +38,7 @@ from scipy.special import ndtri
 from craftc._common.random import TableStream, spread
 from craftc._common.threads import parallel_map, threads_for
 from craftc._common.typing import Floats, Integers
-from craftc._common.weights import integer_weights
+from craftc._common.validation import integer_weights
 from craftc._kernels.moments import Columns
 from craftc.table.mixed_table import MixedTable, Schema
 from craftc.table.tally import few_values, may_be_few, tally

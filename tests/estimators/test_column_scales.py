@@ -12,7 +12,7 @@ from sklearn.decomposition import PCA
 from sklearn.preprocessing import StandardScaler
 
 from craftc import BPMeans, ConvexClustering, DPMeans, KFeatures
-from craftc._common.column_scales import warn_of_unscaled_columns
+from craftc._common.ranges import warn_of_unscaled_columns
 from craftc.datasets import load_heart
 
 RNG = np.random.default_rng(0)

@@ -13,8 +13,8 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import adjusted_rand_score
 
 from craftc import DPMeans, load_model, save_model
+from craftc._common.cluster_moments import description_length
 from craftc._common.dense_data import DenseData
-from craftc._common.description_length import description_length
 from craftc.dpmeans.cuts import best_cuts
 from craftc.dpmeans.descent import Descent, _ratio
 from craftc.dpmeans.penalty import ROWS_SEARCHED, paper_mode

@@ -18,7 +18,7 @@ from craftc import (
     KModes,
     KPrototypes,
 )
-from craftc._common.row_products import row_products, row_sums
+from craftc._common.products import row_products, row_sums
 
 _rng = np.random.default_rng(0)
 GROUPS = _rng.integers(0, 3, 120)

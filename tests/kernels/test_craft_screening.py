@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from craftc._common.threads import aligned
-from craftc._common.weights import integer_weights
+from craftc._common.validation import integer_weights
 from craftc._kernels import craft as kernel
 from craftc.craft.background import Background
 from craftc.craft.clusters import Clusters, assign_only

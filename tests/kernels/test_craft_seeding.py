@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from craftc._common.random import CraftStream, drawn, uniform
-from craftc._common.weights import integer_weights
+from craftc._common.validation import integer_weights
 from craftc._kernels import craft_seeding as kernel
 from craftc._kernels import craft_splits as splits_kernel
 from craftc.craft.background import Background

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from craftc import MixedTable
-from craftc._common.weights import integer_weights
+from craftc._common.validation import integer_weights
 from craftc._kernels import bpmeans_rows
 from craftc._kernels import moments as kernel
 from craftc.table.moments import Moments, integer_grid

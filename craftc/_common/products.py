@@ -1,6 +1,4 @@
-"""Products of rows whose bits depend on the row alone, not on the rows that are computed with it, as those of
-BLAS do.
-"""
+"""Matrix products whose bits do not depend on the batch (BLAS gives no such guarantee), and nearest rows."""
 
 from __future__ import annotations
 
@@ -9,10 +7,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array, issparse
+from threadpoolctl import threadpool_limits
 
 from craftc._common.typing import Floats
 
-_CELLS = 1 << 18  # of the rows that are multiplied at a time
+_CELLS = 1 << 18  # cells of the rows of one sparse product; bounds its memory
 
 
 def row_products(rows: Any, factor: NDArray[Any]) -> Floats:
@@ -35,3 +34,17 @@ def row_sums(rows: NDArray[Any]) -> Floats:
     for column in rows.T:
         out += column
     return out
+
+
+def nearest_rows(rows: Floats, queries: Floats | None, k: int) -> tuple[Floats, NDArray[np.intp]]:
+    """The k rows nearest to every query: (n, k) distances and positions; without queries, to every row,
+    itself left out.
+
+    One thread: the OpenMP runtime of scikit-learn, too, cannot continue in a child that was forked after a
+    parallel region.
+    """
+    from sklearn.neighbors import NearestNeighbors
+
+    with threadpool_limits(1, "openmp"):
+        found: tuple[Floats, NDArray[np.intp]] = NearestNeighbors(n_neighbors=k).fit(rows).kneighbors(queries)
+    return found

@@ -1,0 +1,80 @@
+"""Texts for users: values, names and cells in messages, warnings, errors of parameters and of missing packages."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Collection
+from itertools import islice
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+_INSIDE = ("craftc", "sklearn")  # packages whose frames a warning skips
+_LONGEST_VALUE = 100  # characters of a value in an error
+_LONGEST_NAME = 60  # characters of a name, level or cell in a message
+
+
+def warn_user(message: str, category: type[Warning] = UserWarning) -> None:
+    """Warn at the line of the user's code: the innermost caller outside craftc and scikit-learn, whose
+    `fit_predict` calls `fit`.
+    """
+    frame, level = sys._getframe(1), 2
+    while frame.f_back is not None and str(frame.f_globals.get("__name__")).partition(".")[0] in _INSIDE:
+        frame, level = frame.f_back, level + 1
+    warnings.warn(message, category, stacklevel=level)
+
+
+def shown(value: Any) -> str:
+    """The value as an error shows it: short, and without failing for numbers of thousands of digits."""
+    if isinstance(value, int) and value.bit_length() > 200:
+        return f"an integer of {value.bit_length()} bits"
+    text = " ".join(repr(value).split())
+    return text if len(text) <= _LONGEST_VALUE else f"{text[:_LONGEST_VALUE]}…"
+
+
+def array_of(name: str, value: Any, wanted: str) -> NDArray[Any]:
+    """A parameter as an array; raise ValueError, which says that it must be `wanted`, if its rows differ in
+    length.
+    """
+    try:
+        return np.asarray(value)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise ValueError(f"{name} must be {wanted}, got {shown(value)}, which is no array.") from error
+
+
+def numbers_of(name: str, value: Any, wanted: str) -> NDArray[np.float64]:
+    """A parameter as an array of float64; raise ValueError, which says that it must be `wanted`, unless it
+    has numbers.
+    """
+    array = array_of(name, value, wanted)
+    if array.dtype.kind not in "fiub":
+        raise ValueError(f"{name} must be {wanted}, got {shown(value)} of type {array.dtype}.")
+    return array.astype(np.float64)
+
+
+def need_pandas() -> Any:
+    """The pandas module, or ImportError with the command that installs it."""
+    try:
+        import pandas as pd
+    except ImportError as error:
+        raise ImportError("This needs pandas: pip install 'craftc[app]'.") from error
+    return pd
+
+
+def as_text(cell: object) -> str:
+    """The text of a cell as a level: 1, not 1.0."""
+    if isinstance(cell, float | np.floating):
+        return str(int(cell)) if float(cell).is_integer() else str(float(cell))
+    return str(cell)
+
+
+def quoted(text: str) -> str:
+    """The beginning of a name, level or cell in quotes, for a message."""
+    return repr(text if len(text) <= _LONGEST_NAME else text[:_LONGEST_NAME] + "…")
+
+
+def listed(texts: Collection[str], most: int = 5) -> str:
+    """The first names, levels or cells of several in quotes."""
+    return ", ".join(map(quoted, islice(texts, most))) + (", …" if len(texts) > most else "")
