@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import wraps
 from typing import Any, TypeVar, cast
@@ -11,7 +11,7 @@ from typing import Any, TypeVar, cast
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from craftc._common.messages import warn_user
+from craftc._common.messages import need_pandas, warn_user
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -123,3 +123,32 @@ class MixedInput:
         if tags.transformer_tags is not None:
             tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
+
+
+def output_frame(
+    columns: Mapping[Any, Any], library: str | None, attrs: Mapping[str, Any] | None = None, index: Any = None
+) -> Any:
+    """A data frame of these columns.
+
+    Parameters
+    ----------
+    columns : dict of sequences or arrays
+    library : "polars", "pandas" or None
+        As `craftc._common.estimator.frame_library` returned it. None: pandas.
+    attrs : dict, optional
+        Attributes of a pandas frame; polars has none.
+    index : pandas.Index, optional
+        Index of a pandas frame.
+
+    Raises
+    ------
+    ImportError
+        The library is not installed.
+    """
+    if library == "polars":
+        import polars as pl
+
+        return pl.DataFrame({str(name): values for name, values in columns.items()}, strict=False)
+    frame = need_pandas().DataFrame(dict(columns), index=index)
+    frame.attrs |= dict(attrs or {})
+    return frame

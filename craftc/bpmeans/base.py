@@ -10,7 +10,13 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from craftc._common.estimator import FitResult, column_names, set_convergence, warn_not_converged
+from craftc._common.estimator import (
+    FitResult,
+    column_names,
+    output_frame,
+    set_convergence,
+    warn_not_converged,
+)
 from craftc._common.labels import chunks
 from craftc._common.messages import array_of
 from craftc._common.random import seed_of
@@ -21,8 +27,7 @@ from craftc._kernels import bpmeans as bpmeans_kernel
 from craftc.bpmeans.restarts import FeatureData, FeatureFit, FitConfig, choose, run_for, unpack
 from craftc.describe.frames import LEADING, number
 from craftc.distributed.collections import feature_names_out, rowwise
-from craftc.table.dense_input import DenseInput
-from craftc.table.frame_output import output_frame
+from craftc.table.estimator_input import DenseInput
 from craftc.table.numbers import read_numbers
 
 EXACT = {

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
+from craftc._common.estimator import output_frame
 from craftc._common.labels import chunks
 from craftc._common.typing import Floats, Labels
 from craftc._common.validation import check_weight
@@ -19,7 +20,6 @@ from craftc.craft.probabilities import is_a_density
 from craftc.craft.rows.scores import labels_of
 from craftc.craft.similarity import distributions_of
 from craftc.table import MixedTable
-from craftc.table.frame_output import output_frame
 
 
 @dataclass(frozen=True)

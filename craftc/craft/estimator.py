@@ -50,7 +50,7 @@ from craftc.distributed.collections import WithoutCollections, feature_names_out
 from craftc.distributed.read import is_partitioned, read_partitions
 from craftc.reading.unusable import listed_reasons, usable_columns
 from craftc.table import Schema
-from craftc.table.fit_input import read_input, set_input_attributes
+from craftc.table.estimator_input import read_input, set_input_attributes
 from craftc.table.moments import Moments
 from craftc.table.numeric_encoding import NumericEncoding
 from craftc.table.out_of_core import is_out_of_core

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from craftc._common.estimator import frame_library
+from craftc._common.estimator import frame_library, output_frame
 from craftc._common.typing import Floats
 from craftc._common.validation import check_number
 from craftc.craft.dependence import dependence_sentence
@@ -24,7 +24,6 @@ from craftc.craft.stability import Stability, refits
 from craftc.craft.summary import cluster_summary, differing_features, distributions
 from craftc.describe.frames import typical_values
 from craftc.describe.overview import HtmlOverview, Overview
-from craftc.table.frame_output import output_frame
 
 
 class Interpretation(HtmlOverview):

@@ -15,7 +15,7 @@ from craftc.craft.probabilities import Probabilities
 from craftc.distributed.collections import rowwise
 from craftc.reading.unusable import known_columns
 from craftc.table import MixedTable
-from craftc.table.fit_input import read_input
+from craftc.table.estimator_input import read_input
 from craftc.table.out_of_core import is_out_of_core
 
 

@@ -9,9 +9,8 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from craftc._common.cluster_moments import ClusterMoments
-from craftc._common.estimator import column_names
+from craftc._common.estimator import column_names, output_frame
 from craftc.describe.statistics import in_units
-from craftc.table.frame_output import output_frame
 from craftc.table.moments import Moments
 
 #: Levels named in a cell of the summary.

@@ -22,7 +22,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from craftc._common.estimator import MixedInput
 from craftc._common.messages import need_pandas
-from craftc.table.dense_input import DenseInput
+from craftc.table.estimator_input import DenseInput
 from craftc.table.out_of_core import in_batches, is_out_of_core, located
 
 F = TypeVar("F", bound=Callable[..., Any])

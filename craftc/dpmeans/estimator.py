@@ -41,8 +41,7 @@ from craftc.dpmeans.penalty import farthest_first, price_path
 from craftc.dpmeans.rows.local import LocalRows
 from craftc.dpmeans.seeding import k_means_labels
 from craftc.dpmeans.starts import INITS, NO_CAP, Starts, check_partitioned
-from craftc.table.dense_input import DenseInput
-from craftc.table.fit_input import set_input_attributes
+from craftc.table.estimator_input import DenseInput, set_input_attributes
 from craftc.table.frames import open_source
 from craftc.table.numbers import finite_ranges, read_numbers
 

@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 
 from craftc._common.dense_data import DenseData
+from craftc._common.labels import compact
 from craftc._common.typing import Floats, Labels
 from craftc._common.validation import check_choice
 from craftc.dpmeans.descent import Descent, SphericalFit, Sweeps, limit_of
-from craftc.dpmeans.lowest import lowest
 from craftc.dpmeans.penalty import (
     ROWS_SEARCHED,
     choose_by_sample,
@@ -26,13 +26,17 @@ from craftc.dpmeans.penalty import (
     searched_centers,
     some_rows,
 )
+from craftc.dpmeans.rows.bounded import nearest
 from craftc.dpmeans.split_search import MOST_CHOSEN, MOST_PAIRED, SplitSearch, merge_costs
 
 INITS = ("auto", "single", "random", "random-row", "farthest")
 NO_CAP = np.iinfo(np.int32).max
 # relative fall of J, the last or the expected next one, that ends the sweeps of a large table in mode "auto"
 _TOLERANCE = 1e-4
-_START_CLUSTERS = 8  # of a random or farthest start when no parameter gives a number
+_START_CLUSTERS = 8  # clusters of a random or farthest start when no parameter gives a number
+_LOWEST_CYCLES = 8  # cuts, merges and moves of mode "lowest", at most
+_LOWEST_FALL = 1e-3  # relative fall of J of a cycle below which mode "lowest" ends
+_LOWEST_SWEEPS = 6  # sweeps of collapsed moves in a cycle
 
 
 class Starts:
@@ -256,3 +260,37 @@ def check_partitioned(model: Any, sample_weight: Any) -> None:
         problem = "rows without weights; repeat rows instead of passing sample_weight"
     if problem:
         raise ValueError(f"A fit on Partitions or a Dask collection needs {problem}.")
+
+
+def lowest(data: DenseData, price: float, cap: int, centers: Floats, free: bool) -> Labels:
+    """Labels of the partition with the lowest J that cuts, merges and moves of single rows find.
+
+    Parameters
+    ----------
+    data : DenseData
+        Rows of weight > 0.
+    price : float
+        lambda^2, of a cluster.
+    cap : int
+        Maximal number of clusters.
+    centers : ndarray (K, D)
+        Of the start.
+    free : bool
+        Whether the number of clusters may change.
+    """
+    search, before = (
+        SplitSearch(data, labels=compact(nearest(data.X, centers, data.n_threads)[0])),
+        float("inf"),
+    )
+    for _ in range(_LOWEST_CYCLES):
+        if free:
+            while len(search.grow(cap, price)):
+                pass
+            search.shrink(cap, price)
+        descent = Descent(data, price, cap if free else 0, search.labels.copy(), data.order(0, 0))
+        descent.run(descent.sweep("collapsed"), [], _LOWEST_SWEEPS)
+        search.relabel(descent.rows.labels)
+        if before - descent.objective <= _LOWEST_FALL * descent.objective:
+            break
+        before = descent.objective
+    return search.labels

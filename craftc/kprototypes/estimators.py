@@ -11,7 +11,13 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.utils.validation import check_is_fitted
 
-from craftc._common.estimator import MixedInput, all_or_nothing, column_names, warn_not_converged
+from craftc._common.estimator import (
+    MixedInput,
+    all_or_nothing,
+    column_names,
+    output_frame,
+    warn_not_converged,
+)
 from craftc._common.messages import shown
 from craftc._common.random import rng_of
 from craftc._common.threads import effective_n_threads, parallel_map
@@ -25,16 +31,14 @@ from craftc._common.validation import (
     check_weight,
     integer_weights,
 )
-from craftc.kprototypes.centroids import centroid_array, centroid_columns
 from craftc.kprototypes.descent import Descent, Plan, descend
 from craftc.kprototypes.dissimilarity import CATEGORICAL, NUMERIC, Dissimilarity, check_binary, name_of
-from craftc.kprototypes.fitted import Prototypes
+from craftc.kprototypes.fitted import Prototypes, centroid_array, centroid_columns
 from craftc.kprototypes.init import INITS, cao_modes, given_prototypes
 from craftc.kprototypes.problem import Problem
 from craftc.kprototypes.summary import prototype_summary
 from craftc.table import MixedTable, Schema
-from craftc.table.fit_input import set_input_attributes
-from craftc.table.frame_output import output_frame
+from craftc.table.estimator_input import set_input_attributes
 from craftc.table.frames import column_mask, open_source
 from craftc.table.moments import integer_grid
 

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from craftc._common.threads import threads_for
-from craftc._common.typing import Floats, Integers, Ints, Labels
+from craftc._common.typing import Array, Floats, Integers, Ints, Labels
 from craftc._kernels.moments import Grid
 from craftc.kprototypes.descent import Descent
 from craftc.kprototypes.problem import NG, NO_WEIGHT, Problem, moments_of, nearest, prototypes_of
-from craftc.table import MixedTable
+from craftc.table import MixedTable, Schema
 from craftc.table.moments import Moments
 
 
@@ -75,3 +76,33 @@ class Prototypes:
             n_threads, len(table) * (table.numeric.shape[1] + table.codes.shape[1]) * len(self.means)
         )
         return nearest(table.numeric, table.codes, NO_WEIGHT, prototypes, threads)[0]
+
+
+def centroid_columns(prototypes: Prototypes, schema: Schema) -> list[Array]:
+    """The values of the prototypes in every input column, in input order."""
+    columns: list[Array] = [np.empty(0)] * schema.n_columns
+    for j, d in enumerate(schema.numeric_index):
+        columns[d] = prototypes.means[:, j]
+    for j, d in enumerate(schema.categorical_index):
+        levels = schema.levels[j]
+        columns[d] = array_of_levels([levels[code] for code in prototypes.modes[:, j]])
+    return columns
+
+
+def centroid_array(prototypes: Prototypes, schema: Schema) -> Array:
+    """(K, D) numeric columns first, then categorical ones, as kmodes has them; of objects unless all are
+    numbers, or all are text.
+    """
+    columns = centroid_columns(prototypes, schema)
+    ordered = [columns[d] for d in [*schema.numeric_index, *schema.categorical_index]]
+    kinds = {
+        "text" if column.dtype.kind == "U" else "objects" if column.dtype == object else "numbers"
+        for column in ordered
+    }
+    return np.column_stack(ordered if len(kinds) == 1 else [column.astype(object) for column in ordered])
+
+
+def array_of_levels(levels: list[Any]) -> Array:
+    """Levels as an array of numbers or text; of objects if they are mixed."""
+    kinds = {isinstance(level, str) for level in levels}
+    return np.array(levels) if len(kinds) == 1 else np.array(levels, dtype=object)

@@ -40,7 +40,7 @@ from craftc.mixture.race import Race
 from craftc.mixture.scaling import ColumnScaling, ScaledData, has_missing
 from craftc.mixture.summary import mixture_overview, mixture_summary
 from craftc.mixture.variational import LLOYD, Ascent, ComponentModel, DiagonalModel, FitConfig, MixtureResult
-from craftc.table.dense_input import DenseInput
+from craftc.table.estimator_input import DenseInput
 
 INITS = ("kmeans", "random")
 _PARALLEL_STARTS = (

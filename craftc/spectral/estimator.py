@@ -29,7 +29,7 @@ from craftc.spectral.preconditioner import Preconditioner
 from craftc.spectral.pseudo_likelihood import Objective, PseudoLikelihood
 from craftc.spectral.solvers import SpectralFit, fit_weights
 from craftc.table import MixedTable
-from craftc.table.fit_input import set_input_attributes
+from craftc.table.estimator_input import set_input_attributes
 from craftc.table.numbers import read_numbers
 from craftc.table.numeric_encoding import NumericEncoding
 
