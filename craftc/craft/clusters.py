@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -104,6 +105,18 @@ class Clusters:
                 cross,
                 BlockPricing(self.pricing, background, spec, cross.columns) if prices is None else prices,
             )
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Arguments from which the clusters follow bit for bit; prices are objects of a compiled module."""
+        return {
+            "moments": self.moments,
+            "spec": self.spec,
+            "mask": self.diagonal_mask if self.spec.pooled else None,
+            "cross": None if self.covariances is None else self.covariances.cross,
+        }
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        Clusters.__init__(self, background=Background(state["moments"].total()), **state)
 
     def _hold_covariances(self, cross: CrossProducts, prices: BlockPricing) -> None:
         """Give covariances to the clusters that they make shorter; features that a covariance adds are

@@ -100,7 +100,11 @@ class WithoutCollections:
 
     def __getstate__(self) -> Any:
         state: Any = super().__getstate__()
-        return {name: value for name, value in state.items() if not is_collection(value)}
+        return {
+            name: value.without_collection() if hasattr(value, "without_collection") else value
+            for name, value in state.items()
+            if not is_collection(value)
+        }
 
 
 def _known_names(model: Any) -> list[str] | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -46,10 +46,11 @@ class Prototypes:
     n_levels: Ints
     moments: Moments
     members: Integers | None
-    grid: Grid = field(init=False)
 
-    def __post_init__(self) -> None:
-        self.grid = self.moments.grid
+    @property
+    def grid(self) -> Grid:
+        """The grid of the moments."""
+        return self.moments.grid
 
     @classmethod
     def of(cls, problem: Problem, best: Descent) -> Prototypes:

@@ -84,6 +84,21 @@ class Moments:
         self._partial = np.zeros((n_threads, *self._groups.shape), np.int64)
         self.n_clusters = n_clusters
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Arrays and numbers; the grid is an object of a compiled module."""
+        grid = self.grid
+        return {
+            "grid": (grid.centre, grid.scale, grid.level_start, grid.n_levels),
+            "unit": self.unit,
+            "n_threads": self.n_threads,
+            "groups": self.groups,
+        }
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        groups = state["groups"]
+        Moments.__init__(self, _kernel.Grid(*state["grid"]), state["unit"], len(groups), state["n_threads"])
+        self.groups[:] = groups
+
     @classmethod
     def of_partition(
         cls,
@@ -136,7 +151,7 @@ class Moments:
         self.n_clusters = len(kept)
 
     def select(self, clusters: NDArray[Any]) -> Moments:
-        """A copy of some clusters in the given order, without storage for threads, as kept in a fitted model."""
+        """A copy of some clusters in the given order, without storage for threads."""
         return Moments.of_groups(self.grid, self.unit, self.groups[clusters])
 
     def total(self) -> Moments:

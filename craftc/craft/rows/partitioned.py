@@ -535,6 +535,10 @@ class FarMergePath(MergePath):
     def _labels_at(self, i: int) -> Any:
         return self._output.labels(self._nodes[i])
 
+    def without_collection(self) -> MergePath:
+        """The path as it is copied or sent."""
+        return _path_without_rows(self._steps, self._changes)
+
     def __reduce__(self) -> Any:
         return _path_without_rows, (self._steps, self._changes)
 

@@ -4,9 +4,8 @@ follows without the rows.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import partial
 from itertools import islice
 from typing import Any
 
@@ -21,8 +20,6 @@ from craftc.craft.covariance import CrossProducts
 from craftc.table import MixedTable
 from craftc.table.moments import Moments
 
-Add = Callable[[Integers, Integers], None]
-
 
 class CarriedSums:
     """Integer sums of the clusters at every step; only those are stored that do not follow from the step
@@ -32,13 +29,13 @@ class CarriedSums:
     ----------
     sums : ndarray (K, width) of int64
         Of the first step.
-    add : callable (sums, other)
-        Adds the sums of one cluster to those of another, in place.
+    first_numeric : int or None
+        Moments: position of the sums of the first numeric column. None: sums of products of columns.
     """
 
-    def __init__(self, sums: Integers, add: Add) -> None:
+    def __init__(self, sums: Integers, first_numeric: int | None) -> None:
         self._first = self._last = sums.copy()
-        self._add = add
+        self._first_numeric = first_numeric
         self._changes: list[
             tuple[Labels, Labels, Integers]
         ] = []  # places, clusters whose rows changed, their sums
@@ -65,7 +62,7 @@ class CarriedSums:
 
     def after(self, start: int) -> CarriedSums:
         """The sums from one step on."""
-        rest = CarriedSums(self.at(start), self._add)
+        rest = CarriedSums(self.at(start), self._first_numeric)
         rest._last, rest._changes = self._last, self._changes[start:]
         return rest
 
@@ -73,7 +70,10 @@ class CarriedSums:
         """The sums after the clusters have gone to these places."""
         out = np.zeros((n_clusters, sums.shape[1]), np.int64)
         for group, to in zip(sums, place, strict=True):
-            self._add(out[to], group)
+            if self._first_numeric is None:
+                cross_kernel.add_cross(out[to], group)
+            else:
+                moments_kernel.merge(out[to], group, 1, self._first_numeric)
         return out
 
 
@@ -139,16 +139,12 @@ class PathClusters:
 
 def moment_sums(moments: Moments) -> CarriedSums:
     """Moments along a path that begins with these."""
-    return CarriedSums(moments.groups, partial(_add_moments, moments.grid.first_numeric))
-
-
-def _add_moments(first_numeric: int, sums: Integers, other: Integers) -> None:
-    moments_kernel.merge(sums, other, 1, first_numeric)
+    return CarriedSums(moments.groups, moments.grid.first_numeric)
 
 
 def cross_sums(sums: Integers) -> CarriedSums:
     """Sums of products of columns along a path that begins with these."""
-    return CarriedSums(sums, cross_kernel.add_cross)
+    return CarriedSums(sums, None)
 
 
 def sums_of_table(
