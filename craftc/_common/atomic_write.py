@@ -29,12 +29,8 @@ _LOCKED_BYTE = 1 << 20  # Windows locks bytes, and nobody else could read them
 def replacing(path: str | os.PathLike[str], mode: str = "w") -> Iterator[IO[Any]]:
     """Open a temporary file for writing; it replaces `path` when the block ends without an error.
 
-    Parameters
-    ----------
-    path : path
-        The file to write. Pipes and devices (``/dev/stdout``) are written directly.
-    mode : {"w", "wb"}
-        Text is written as UTF-8 without conversion of line ends.
+    `path`: the file to write. Pipes and devices (``/dev/stdout``) are written directly. `mode` {"w",
+    "wb"}: text is written as UTF-8 without conversion of line ends.
     """
     target = Path(os.path.realpath(path))
     text: dict[str, Any] = {} if "b" in mode else {"encoding": "utf-8", "newline": ""}
@@ -101,25 +97,14 @@ def replacing_together(
     were. A process that is killed while files are exchanged leaves files of one run only; the others of this
     run are missing, and the next process to write removes what was left.
 
-    Parameters
-    ----------
-    folder : path
-        Created where it does not exist. Its other files stay; links among those that are replaced become
-        files.
-    former : collection of str
-        Files of former runs, which are removed where the block writes no new ones.
-    waiting : callable, optional
-        Is called once with a sentence about the process that is writing.
+    `folder`: created where it does not exist. Its other files stay; links among those that are replaced
+    become files. `former`: files of former runs, which are removed where the block writes no new ones.
+    `waiting`: is called once with a sentence about the process that is writing.
 
-    Yields
-    ------
-    path
-        The block writes complete files into it, in folders if need be.
+    Yields the folder for the new files, which may lie in folders of their own.
 
-    Raises
-    ------
-    OSError
-        A file cannot be written or replaced, or another process has been writing for ten minutes.
+    Raises OSError: a file cannot be written or replaced, or another process has been writing for ten
+    minutes.
     """
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)

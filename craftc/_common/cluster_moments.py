@@ -16,20 +16,11 @@ from craftc._common.typing import Floats, Labels
 
 @dataclass
 class ClusterMoments:
-    """Weight, means and variances of every cluster; an empty cluster has variances of 0.
+    """Weight, means and variances of every cluster; an empty cluster has variances of 0."""
 
-    Parameters
-    ----------
-    sizes : ndarray (K,)
-        Sums of the weights.
-    means : ndarray (K, D)
-    variances : ndarray (K, D)
-        Mean squared differences from the mean, divided by the size.
-    """
-
-    sizes: Floats
-    means: Floats
-    variances: Floats
+    sizes: Floats  # (K,) sums of the weights
+    means: Floats  # (K, D)
+    variances: Floats  # (K, D) mean squared differences from the mean, divided by the size
 
     @classmethod
     def of(
@@ -75,23 +66,13 @@ class ClusterMoments:
 class ExactMoments:
     """Weight, means and scatter of every cluster from exact integer sums: the order of the rows does not
     change a bit of them.
-
-    Parameters
-    ----------
-    sizes : ndarray (K,)
-        Sums of the weights.
-    origin : ndarray (D,)
-        A point within the table.
-    offsets : ndarray (K, D)
-        Means minus the origin; 0 for an empty cluster. Means of columns far from 0 have fewer digits.
-    scatters : ndarray (K, D)
-        Weighted sums of squared differences from the mean.
     """
 
-    sizes: Floats
-    origin: Floats
+    sizes: Floats  # (K,) sums of the weights
+    origin: Floats  # (D,) A point within the table
+    # (K, D) means minus the origin; 0 for an empty cluster. Means of columns far from 0 have fewer digits
     offsets: Floats
-    scatters: Floats
+    scatters: Floats  # (K, D) weighted sums of squared differences from the mean
 
     def inertia(self, centers: Floats | None = None) -> float:
         """Weighted sum of squared distances of the rows to the mean of their cluster, or to given centres (K,

@@ -42,13 +42,8 @@ def visit_in_order(visitor: RowVisitor, n: int, window: int) -> None:
     Rows are taken by windows that double as long as no cluster opens. A new cluster is compared at once with
     the rest of its window, and with later windows together with the other new clusters.
 
-    Parameters
-    ----------
-    visitor : RowVisitor
-    n : int
-        Rows.
-    window : int
-        Rows of the first window, and of every window after one in which a cluster opened.
+    `n`: rows. `window`: rows of the first window, and of every window after one in which a cluster
+    opened.
     """
     start, size, opened = 0, window, False
     while start < n:
@@ -74,20 +69,10 @@ def iterate_until_converged(
 ) -> tuple[int, bool]:
     """Passes until nothing moves; returns (passes, whether they converged).
 
-    Parameters
-    ----------
-    step : callable
-        One pass; returns its state and the objective after it.
-    path : list of float
-        The objective after every pass is appended.
-    max_iter : int
-    slack : callable, optional
-        What rounding may add to an objective; None: the objective may rise. A debug build asserts that it
-        does not.
-    callback : callable, optional
-        Called with (pass, objective) after every pass.
-    stop : Event, optional
-        Once set, the next pass raises KeyboardInterrupt.
+    `step`: one pass; returns its state and the objective after it. `path`: the objective after every pass
+    is appended. `slack`: what rounding may add to an objective; None: the objective may rise. A debug
+    build asserts that it does not. `callback`: called with (pass, objective) after every pass. `stop`:
+    once set, the next pass raises KeyboardInterrupt.
     """
     for n_iter in range(1, max_iter + 1):
         if stop is not None and stop.is_set():

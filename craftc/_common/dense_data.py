@@ -36,25 +36,14 @@ _NO_WEIGHT = np.empty(0, np.int64)
 
 @dataclass(frozen=True, eq=False)
 class Geometry:
-    """What the kernels know of a table besides its rows.
+    """What the kernels know of a table besides its rows."""
 
-    Parameters
-    ----------
-    middle, grid : ndarray (D,)
-        Sums are those of rint((x - middle) * grid).
-    reference : ndarray (D,)
-        A point within the table whose cells a float32 table can represent.
-    reach : float
-        Half the widest range.
-    single : bool
-        Whether the table is float32.
-    """
-
+    # middle, grid: (D,) sums are those of rint((x - middle) * grid)
     middle: Floats
     grid: Floats
-    reference: Floats
-    reach: float
-    single: bool
+    reference: Floats  # (D,) A point within the table whose cells a float32 table can represent
+    reach: float  # half the widest range
+    single: bool  # whether the table is float32
 
     def centres(self, mu: Floats, limit: float) -> _kernel.Centres:
         """Centres for the kernels; a row further than `limit` (squared) from all of them may open a cluster."""
@@ -69,18 +58,9 @@ class NumberTable:
     """What every start shares, wherever the rows are: the integer grid of the sums, a reference point amid
     the rows, their weights.
 
-    Parameters
-    ----------
-    n : int
-        Rows.
-    low, high : ndarray (D,)
-        Ranges of the columns.
-    total, unit : float
-        Sum of the weights, and the weight of a count.
-    largest : float
-        The largest weight if weights are not whole, else 1.
-    single : bool
-        Whether the table is float32.
+    `n`: rows. `low`, `high` (D,): ranges of the columns. `total`, `unit`: sum of the weights, and the
+    weight of a count. `largest`: the largest weight if weights are not whole, else 1. `single`: whether
+    the table is float32.
     """
 
     weight: Integers = _NO_WEIGHT
@@ -230,14 +210,8 @@ class NumberTable:
 class DenseData(NumberTable):
     """A table of numbers in memory.
 
-    Parameters
-    ----------
-    X : ndarray (n, D) of float32 or float64, contiguous, finite
-    weight : ndarray (n,) of float64 or None
-    n_threads : int
-    ranges : ndarray (2, D), optional
-        Smallest and largest numbers of the columns, if they are known; not used with weights, which may leave
-        rows out.
+    `X` (n, D). `weight` (n,). `ranges` (2, D): smallest and largest numbers of the columns, if they are
+    known; not used with weights, which may leave rows out.
     """
 
     def __init__(

@@ -63,21 +63,11 @@ def _first_not_finite(value: Any) -> float:
 
 @dataclass
 class FitResult:
-    """The part of a result that every method reports.
-
-    Parameters
-    ----------
-    objective : float
-    path : list of float
-        The objective after every pass.
-    n_iter : int
-        Passes.
-    converged : bool
-    """
+    """The part of a result that every method reports."""
 
     objective: float
-    path: list[float]
-    n_iter: int
+    path: list[float]  # the objective after every pass
+    n_iter: int  # passes
     converged: bool
 
 
@@ -130,20 +120,10 @@ def output_frame(
 ) -> Any:
     """A data frame of these columns.
 
-    Parameters
-    ----------
-    columns : dict of sequences or arrays
-    library : "polars", "pandas" or None
-        As `craftc._common.estimator.frame_library` returned it. None: pandas.
-    attrs : dict, optional
-        Attributes of a pandas frame; polars has none.
-    index : pandas.Index, optional
-        Index of a pandas frame.
+    `library`: as `craftc._common.estimator.frame_library` returned it. None: pandas. `attrs`: attributes
+    of a pandas frame; polars has none. `index`: index of a pandas frame.
 
-    Raises
-    ------
-    ImportError
-        The library is not installed.
+    Raises ImportError: the library is not installed.
     """
     if library == "polars":
         import polars as pl

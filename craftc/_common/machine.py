@@ -13,15 +13,9 @@ from pathlib import Path, PurePosixPath
 def cpu_limit(root: Path = Path("/")) -> int | None:
     """Processors' worth of time per period that the control groups of this process allow, rounded up.
 
-    Parameters
-    ----------
-    root : path
-        Folder that holds ``proc`` and ``sys``.
+    `root`: folder that holds ``proc`` and ``sys``.
 
-    Returns
-    -------
-    int or None
-        At least 1; None without a limit, and where there are no control groups.
+    At least 1; None without a limit, and where there are no control groups.
 
     Notes
     -----
@@ -74,12 +68,7 @@ _GROUPS = Path("/sys/fs/cgroup")
 
 def available_memory() -> int | None:
     """Bytes of memory that are free or can be freed, within the limit of a container; half of all, where the
-    system does not say.
-
-    Returns
-    -------
-    int or None
-        None if unknown.
+    system does not say; None if unknown.
     """
     try:
         with open("/proc/meminfo", encoding="utf-8") as file:

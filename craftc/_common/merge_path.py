@@ -28,13 +28,9 @@ class MergeStep(_Step):
     """One partition of the merge path: a tuple ``(n_clusters, objective, labels)`` with two further
     attributes.
 
-    Attributes
-    ----------
-    merged : (int, int) or None
-        The clusters of the step before that were merged; passes may move rows afterwards. None for the first
-        step.
-    heirs : ndarray of int32 or None
-        The cluster as which each cluster of the step before continues; None for the first step.
+    `merged`: the clusters of the step before that were merged; passes may move rows afterwards. None for
+    the first step. `heirs`: the cluster as which each cluster of the step before continues; None for the
+    first step.
     """
 
     merged: tuple[int, int] | None
@@ -85,13 +81,8 @@ class MergePath(Sequence[MergeStep]):
     """Partitions down to one cluster, stored as differences; the labels of a step are rebuilt when it is
     read.
 
-    Parameters
-    ----------
-    labels : ndarray (n,) of integers or None
-        Labels of the first step, which are kept; None: the path does not know the rows, and the labels of its
-        steps cannot be read.
-    n_clusters : int
-    objective : float
+    `labels` (n,): labels of the first step, which are kept; None: the path does not know the rows, and
+    the labels of its steps cannot be read.
     """
 
     def __init__(self, labels: NDArray[Any] | None, n_clusters: int, objective: float) -> None:

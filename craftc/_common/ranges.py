@@ -25,14 +25,8 @@ def check_ranges(
     """Raise ValueError where the smallest and largest numbers of a column show that its squares overflow or
     underflow.
 
-    Parameters
-    ----------
-    low, high : ndarray (D,)
-        Of the numbers of a column; `low` > `high` where it has none.
-    names : sequence (D,)
-        Of the columns.
-    largest, narrowest : float
-        Limits of the absolute values and of the ranges that are not 0.
+    `low`, `high` (D,): of the numbers of a column; `low` > `high` where it has none. `names` (D,): of the
+    columns. `largest`, `narrowest`: limits of the absolute values and of the ranges that are not 0.
     """
     spread = np.where(low <= high, high / 2 - low / 2, 0.0)
     size = np.where(low <= high, np.maximum(np.abs(low), np.abs(high)), 0.0)
@@ -84,15 +78,9 @@ def warn_of_unscaled_columns(estimator: Any, X: NDArray[Any], known: Floats | No
     ``warnings.filterwarnings("ignore", "Columns differ in scale")`` silences the warning for columns that
     share a unit all the same.
 
-    Parameters
-    ----------
-    estimator : estimator
-        Fitted on the columns; its class is named, and its feature_names_in_ are used.
-    X : ndarray (n, D)
-        Finite.
-    known : ndarray (4, D), optional
-        Smallest and largest value, standard deviation and mean of every column, where all rows have been
-        summed already.
+    `estimator`: fitted on the columns; its class is named, and its feature_names_in_ are used. `X` (n,
+    D): finite. `known` (4, D): smallest and largest value, standard deviation and mean of every column,
+    where all rows have been summed already.
     """
     if len(X) < _FEWEST:
         return

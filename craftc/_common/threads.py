@@ -54,17 +54,12 @@ def one_blas_thread() -> AbstractContextManager[Any]:
 def effective_n_threads(n_threads: int | None = None) -> int:
     """Resolve the parameter `n_threads`.
 
-    Parameters
-    ----------
-    n_threads : int or None
-        None: OMP_NUM_THREADS if set, else the number of processors available to this process by its affinity
-        and the CPU limit of its control group (container). Negative: counted from the number of processors
-        (-1 = all). 0 raises ValueError. The number is capped at `max_useful_threads()`.
+    `n_threads`: None: OMP_NUM_THREADS if set, else the number of processors available to this process by
+    its affinity and the CPU limit of its control group (container). Negative: counted from the number of
+    processors (-1 = all). 0 raises ValueError. The number is capped at `max_useful_threads()`.
 
-    Returns
-    -------
-    int
-        At least 1; exactly 1 in a child forked after a parallel region, where the OpenMP runtime would hang.
+    At least 1; exactly 1 in a child forked after a parallel region, where the OpenMP runtime
+    would hang.
     """
     whole = isinstance(n_threads, numbers.Integral) or (
         isinstance(n_threads, numbers.Real) and float(n_threads).is_integer()

@@ -25,18 +25,11 @@ Sides = NDArray[np.bool_]
 
 @dataclass(frozen=True, eq=False)
 class Cuts:
-    """Cuts of the clusters of a partition.
+    """Cuts of the clusters of a partition."""
 
-    Parameters
-    ----------
-    gains : ndarray (K,)
-        By how much the sum of squared distances falls; 0 where a cluster has only equal rows.
-    sides : ndarray (n,) of bool
-        Rows on the second side.
-    """
-
+    # (K,) by how much the sum of squared distances falls; 0 where a cluster has only equal rows
     gains: Floats
-    sides: Sides
+    sides: Sides  # (n,) rows on the second side
 
 
 def best_cuts(data: DenseData, labels: Labels, mu: Floats) -> Cuts:
@@ -46,14 +39,8 @@ def best_cuts(data: DenseData, labels: Labels, mu: Floats) -> Cuts:
     Where that row alone, with those that are equal to it, gains more, a second search starts with it on one
     side.
 
-    Parameters
-    ----------
-    data : DenseData
-        Rows of weight > 0.
-    labels : ndarray (n,) of int32
-        -1: the row is left out.
-    mu : ndarray (K, D)
-        Means of the clusters, none of which is empty.
+    `data`: rows of weight > 0. `labels` (n,): -1: the row is left out. `mu` (K, D): means of the
+    clusters, none of which is empty.
     """
     K, rows = len(mu), np.flatnonzero(labels >= 0)
     squared = np.empty(len(data))

@@ -56,11 +56,7 @@ def _ratio(falls: list[float]) -> float:
 class Sweeps:
     """Sweeps of one start, wherever the rows are.
 
-    Parameters
-    ----------
-    rows : Assignment
-    penalty : float
-        lambda^2.
+    `penalty`: lambda^2.
     """
 
     def __init__(self, rows: Assignment, penalty: float) -> None:
@@ -192,17 +188,8 @@ class Sweeps:
 class Descent(Sweeps):
     """Sweeps of one start over rows in memory.
 
-    Parameters
-    ----------
-    data : DenseData
-    penalty : float
-        lambda^2.
-    cap : int
-        Maximal number of clusters.
-    labels : ndarray (n,) of int32, or None
-        Start partition 0..K-1; updated in place. None: one cluster.
-    order : ndarray (n,) of int32, or empty
-        Order of the rows.
+    `penalty`: lambda^2. `cap`: maximal number of clusters. `labels` (n,): start partition 0..K-1; updated
+    in place. None: one cluster. `order` (n,): order of the rows.
     """
 
     rows: LocalAssignment

@@ -30,25 +30,14 @@ _LIGHTEST = 1e-100  # weight of a cluster
 
 @dataclass
 class Gaussian:
-    """The model: weights of the terms of the objective, and known covariances.
+    """The model: weights of the terms of the objective, and known covariances."""
 
-    Parameters
-    ----------
-    penalty : float
-        lambda^2.
-    phi : float
-        Prior scatter, squared units of the table.
-    sized : bool
-        Count n_k log|Sigma_k| instead of log|Sigma_k|: every row pays (classification EM), so that small
-        clusters have no advantage.
-    known : ndarray (K, D, D) or None
-        Given covariances, which are not fitted.
-    """
-
-    penalty: float
-    phi: float
+    penalty: float  # lambda^2
+    phi: float  # prior scatter, squared units of the table
+    # count n_k log|Sigma_k| instead of log|Sigma_k|: every row pays (classification EM), so that small
+    # clusters have no advantage
     sized: bool
-    known: NDArray[np.float64] | None
+    known: NDArray[np.float64] | None  # (K, D, D) given covariances, which are not fitted
 
 
 @dataclass

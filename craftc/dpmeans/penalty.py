@@ -61,21 +61,10 @@ def choose_penalty(
     """The lambda^2 along the farthest-first path whose partition has the smallest description length; one
     cluster is a candidate.
 
-    Parameters
-    ----------
-    rows : DenseData
-    fit : callable
-        Runs a descent at a lambda^2.
-    cap : int
-        Maximal number of clusters.
+    `fit`: runs a descent at a lambda^2. `cap`: maximal number of clusters.
 
-    Returns
-    -------
-    float
-        lambda^2, about the largest that gives this partition; the first of the path (no row is further from
-        the mean) if one cluster is best.
-    SphericalFit
-        The partition.
+    Returns lambda^2, about the largest that gives this partition; the first of the path (no row is
+    further from the mean) if one cluster is best; and the partition.
     """
 
     def length(found: SphericalFit) -> float:
@@ -126,19 +115,10 @@ def searched_centers(
 ) -> tuple[float, Floats]:
     """lambda^2 as the price of a cluster, and the centres (K, D) of the search.
 
-    Parameters
-    ----------
-    rows : LocalRows or PartitionedRows
-    penalty : float or "auto"
-        "auto": the middle of the prices at which neither a cut nor a merge pays.
-    n_clusters : int, optional
-        Number of clusters; None: those that pay at the price or, at the price "auto", give the smallest
-        description length.
-    cap : int
-        Maximal number of clusters.
-    seed : int
-    whole : bool
-        Search in all rows, not in a sample of a large table.
+    `penalty`: "auto": the middle of the prices at which neither a cut nor a merge pays. `n_clusters`:
+    number of clusters; None: those that pay at the price or, at the price "auto", give the smallest
+    description length. `cap`: maximal number of clusters. `whole`: search in all rows, not in a sample of
+    a large table.
     """
     given = n_clusters if n_clusters is not None else None if isinstance(penalty, str) else cap
     if given is None:

@@ -39,18 +39,10 @@ MOST_CHOSEN = 128
 
 @dataclass(frozen=True)
 class Schedule:
-    """How a search grows.
+    """How a search grows."""
 
-    Parameters
-    ----------
-    share : float
-        Of the largest gain; cuts that gain less wait.
-    beyond : float
-        Clusters before the merges, as a multiple of those that are asked for.
-    """
-
-    share: float
-    beyond: float
+    share: float  # of the largest gain; cuts that gain less wait
+    beyond: float  # clusters before the merges, as a multiple of those that are asked for
 
 
 FAST, THOROUGH = Schedule(0.3, 1.25), Schedule(0.7, 2.0)
@@ -58,21 +50,11 @@ FAST, THOROUGH = Schedule(0.3, 1.25), Schedule(0.7, 2.0)
 
 @dataclass(frozen=True, eq=False)
 class Merge:
-    """A step of successive merges.
+    """A step of successive merges."""
 
-    Parameters
-    ----------
-    cost : float
-        By how much the sum of squares rises.
-    numbers : ndarray (K,) of int32
-        The new number of every cluster of the start.
-    sizes : ndarray
-        Weights of the clusters after the step.
-    """
-
-    cost: float
-    numbers: NDArray[np.int32]
-    sizes: Floats
+    cost: float  # by how much the sum of squares rises
+    numbers: NDArray[np.int32]  # (K,) the new number of every cluster of the start
+    sizes: Floats  # weights of the clusters after the step
 
 
 def merge_costs(centers: Floats, sizes: Floats) -> Floats:
@@ -87,13 +69,8 @@ def merge_costs(centers: Floats, sizes: Floats) -> Floats:
 class SplitSearch:
     """A partition that changes by cuts, merges and sweeps.
 
-    Parameters
-    ----------
-    data : DenseData
-        Rows of weight > 0.
-    schedule : Schedule
-    labels : ndarray (n,) of int32, optional
-        Partition to start with, 0..K-1, which changes in place; one cluster by default.
+    `data`: rows of weight > 0. `labels` (n,): partition to start with, 0..K-1, which changes in place;
+    one cluster by default.
     """
 
     def __init__(self, data: DenseData, schedule: Schedule = FAST, labels: Labels | None = None) -> None:
@@ -338,12 +315,7 @@ class SplitSearch:
     def choose(self, most: int, length: Callable[[Floats, float], float]) -> None:
         """The partition with the smallest description length; more than 128 clusters only if they are clear.
 
-        Parameters
-        ----------
-        most : int
-            Maximal number of clusters.
-        length : callable
-            Description length by the sizes and the inertia.
+        `most`: maximal number of clusters. `length`: description length by the sizes and the inertia.
         """
         few, best, labels, K = min(most, MOST_CHOSEN), length(self.sizes, self.inertia), self.labels.copy(), 1
         while self.K - 2 * K < _PATIENCE and len(self.grow(few)):

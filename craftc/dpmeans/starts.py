@@ -42,17 +42,8 @@ _LOWEST_SWEEPS = 6  # sweeps of collapsed moves in a cycle
 class Starts:
     """Descents with the parameters of a DPMeans.
 
-    Parameters
-    ----------
-    model : DPMeans
-    rows : LocalRows or PartitionedRows
-    seed : int
-
-    Attributes
-    ----------
-    limit : float
-        Squared distance beyond which new rows open clusters: lambda^2 of the paper's algorithm, or the
-        largest of the search's partition.
+    `limit`: squared distance beyond which new rows open clusters: lambda^2 of the paper's algorithm, or
+    the largest of the search's partition.
     """
 
     def __init__(self, model: Any, rows: Any, seed: int) -> None:
@@ -265,18 +256,8 @@ def check_partitioned(model: Any, sample_weight: Any) -> None:
 def lowest(data: DenseData, price: float, cap: int, centers: Floats, free: bool) -> Labels:
     """Labels of the partition with the lowest J that cuts, merges and moves of single rows find.
 
-    Parameters
-    ----------
-    data : DenseData
-        Rows of weight > 0.
-    price : float
-        lambda^2, of a cluster.
-    cap : int
-        Maximal number of clusters.
-    centers : ndarray (K, D)
-        Of the start.
-    free : bool
-        Whether the number of clusters may change.
+    `data`: rows of weight > 0. `price`: lambda^2, of a cluster. `cap`: maximal number of clusters.
+    `centers` (K, D): of the start. `free`: whether the number of clusters may change.
     """
     search, before = (
         SplitSearch(data, labels=compact(nearest(data.X, centers, data.n_threads)[0])),

@@ -32,27 +32,14 @@ class Descent:
 
 @dataclass
 class Plan:
-    """How a start proceeds.
-
-    Parameters
-    ----------
-    n_clusters : int
-    init : str, or (means, modes)
-    online : bool
-        Whether a row that moves changes its prototypes at once.
-    retry : bool
-        Whether a start with an empty cluster is drawn again, as that of k-prototypes is.
-    max_iter : int
-    cao : ndarray (K, q) of int32, optional
-        The modes of the start "Cao", which are those of every start.
-    """
+    """How a start proceeds."""
 
     n_clusters: int
     init: str | tuple[Floats, Modes]
-    online: bool
-    retry: bool
+    online: bool  # whether a row that moves changes its prototypes at once
+    retry: bool  # whether a start with an empty cluster is drawn again, as that of k-prototypes is
     max_iter: int
-    cao: Modes | None = None
+    cao: Modes | None = None  # (K, q) the modes of the start "Cao", which are those of every start
 
     @property
     def deterministic(self) -> bool:
@@ -70,16 +57,8 @@ def descend(
 ) -> Descent:
     """One start.
 
-    Parameters
-    ----------
-    problem : Problem
-    plan : Plan
-    seed : int
-    n_threads : int
-    stop : Event
-        Once set, the next pass raises KeyboardInterrupt.
-    callback : callable, optional
-        Called with (pass, cost) after every pass.
+    `stop`: once set, the next pass raises KeyboardInterrupt. `callback`: called with (pass, cost) after
+    every pass.
     """
     draws, work = Draws(problem, seed), Workplace(problem, plan.n_clusters, n_threads)
     prototypes = _first_prototypes(problem, plan, draws, work)

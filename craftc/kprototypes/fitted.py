@@ -19,32 +19,20 @@ from craftc.table.moments import Moments
 
 @dataclass
 class Prototypes:
-    """Means and modes of K clusters.
+    """Means and modes of K clusters."""
 
-    Parameters
-    ----------
-    kind : int
-        Position of the dissimilarity of categories in KINDS of the kernel.
-    gamma : float
-    means, modes : ndarray (K, p) of float64, (K, q) of int32
-    mean, mode : ndarray (p,), (q,)
-        Of the whole table.
-    n_levels : ndarray (q,) of intp
-    moments : Moments
-        Of the rows by their labels.
-    members : ndarray (K, width) of int64, optional
-        Moments of the clusters from which the shares of Ng's dissimilarity follow; None with other
-        dissimilarities.
-    """
-
-    kind: int
+    kind: int  # position of the dissimilarity of categories in KINDS of the kernel
     gamma: float
+    # means, modes: (K, p), (K, q)
     means: Floats
     modes: NDArray[np.int32]
+    # mean, mode: (p,), (q,) of the whole table
     mean: Floats
     mode: NDArray[np.int32]
-    n_levels: Ints
-    moments: Moments
+    n_levels: Ints  # (q,)
+    moments: Moments  # of the rows by their labels
+    # (K, width) moments of the clusters from which the shares of Ng's dissimilarity follow; None with
+    # other dissimilarities
     members: Integers | None
 
     @property

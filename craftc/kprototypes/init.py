@@ -20,13 +20,7 @@ Modes = NDArray[np.int32]
 
 
 class Draws:
-    """Random rows; a row of weight 2 is drawn like two rows.
-
-    Parameters
-    ----------
-    problem : Problem
-    seed : int
-    """
+    """Random rows; a row of weight 2 is drawn like two rows."""
 
     def __init__(self, problem: Problem, seed: int) -> None:
         self.problem, self.rng = problem, np.random.RandomState(seed)
@@ -119,14 +113,8 @@ def cao_modes(problem: Problem, n_clusters: int) -> Modes:
 def given_prototypes(init: Any, problem: Problem, n_clusters: int, numeric: bool) -> tuple[Floats, Modes]:
     """Means and modes given as `init`.
 
-    Parameters
-    ----------
-    init : array (K, D), or means (K, p) and modes (K, q)
-        Modes are codes (whole numbers: positions among the sorted levels), or levels (text).
-    problem : Problem
-    n_clusters : int
-    numeric : bool
-        Whether means are given as well.
+    `init` (K, D), (K, p), (K, q): modes are codes (whole numbers: positions among the sorted levels), or
+    levels (text). `numeric`: whether means are given as well.
     """
     p, q = problem.grid.p, problem.grid.q
     if not numeric:

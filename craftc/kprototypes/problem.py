@@ -24,29 +24,15 @@ _NO_PARTIAL, _NO_GROUPS = np.empty((0, 0, 0), np.int64), np.empty((0, 0), np.int
 
 @dataclass
 class Problem:
-    """A table, its weights, and the dissimilarity.
-
-    Parameters
-    ----------
-    table : MixedTable
-    weight : ndarray (n,) of int64
-        Empty: all one.
-    unit : float
-        Weight of one count.
-    grid : Grid
-    kind : int
-        Position of the dissimilarity of categories in KINDS of the kernel.
-    gamma : float or None
-        Factor of the dissimilarity of categories; None: half the mean standard deviation of the numeric
-        columns (1 if none varies).
-    n_threads : int
-    """
+    """A table, its weights, and the dissimilarity."""
 
     table: MixedTable
-    weight: Integers
-    unit: float
+    weight: Integers  # (n,) empty: all one
+    unit: float  # weight of one count
     grid: Grid
-    kind: int
+    kind: int  # position of the dissimilarity of categories in KINDS of the kernel
+    # factor of the dissimilarity of categories; None: half the mean standard deviation of the numeric
+    # columns (1 if none varies)
     gamma: float | None
     n_threads: int
     n_levels: Ints = field(init=False)
@@ -166,12 +152,7 @@ class Problem:
 class Workplace:
     """Labels, moments and scratch of one start; `assign` and `move_in_order` call the kernels with them.
 
-    Parameters
-    ----------
-    problem : Problem
-    n_clusters : int
-    n_threads : int
-        Threads of a pass.
+    `n_threads`: threads of a pass.
     """
 
     def __init__(self, problem: Problem, n_clusters: int, n_threads: int) -> None:

@@ -120,12 +120,7 @@ class FullModel:
     """Components with full covariances. Starts from responsibilities with no column selected, or from the
     result of the diagonal model.
 
-    Parameters
-    ----------
-    data : ScaledData
-    priors : Priors
-    n_threads : int
-        Of a pass over the rows of the diagonal model.
+    `n_threads`: of a pass over the rows of the diagonal model.
     """
 
     def __init__(self, data: ScaledData, priors: Priors, n_threads: int) -> None:
@@ -349,17 +344,10 @@ def row_scores(components: list[NormalWishart], weight: Floats, noise: Floats, c
 
 @dataclass
 class FullPosterior(Posterior):
-    """The clusters, each with the covariance of its columns.
-
-    Parameters
-    ----------
-    components : list of NormalWishart
-    psi : ndarray (K, D, D)
-        Scatter of the clusters and of the prior, over all columns.
-    """
+    """The clusters, each with the covariance of its columns."""
 
     components: list[NormalWishart]
-    psi: Floats
+    psi: Floats  # (K, D, D) scatter of the clusters and of the prior, over all columns
 
     @classmethod
     def of_model(cls, model: FullModel, found: NDArray[np.intp]) -> FullPosterior:

@@ -102,33 +102,17 @@ class Columns:
 
 @dataclass
 class Posterior:
-    """The clusters, in the order of their labels, and the noise.
-
-    Parameters
-    ----------
-    scaling : ColumnScaling
-    priors : Priors
-        Of K clusters.
-    fractions : ndarray (K,) or None
-        Expected fractions of the clusters, if each has its own.
-    p, gains : ndarray (K, D)
-        Probability that a column is selected, and the gain in nats.
-    own : ndarray (3, K, D)
-        Coefficients of the log density of the clusters' cells.
-    noise : ndarray (3, D)
-        Those of the noise.
-    weight, weights : ndarray (K,)
-        E ln pi, and the expected shares.
-    clusters, background : Columns
-    """
+    """The clusters, in the order of their labels, and the noise."""
 
     scaling: ColumnScaling
-    priors: Priors
-    fractions: Floats | None
+    priors: Priors  # of K clusters
+    fractions: Floats | None  # (K,) expected fractions of the clusters, if each has its own
+    # p, gains: (K, D) probability that a column is selected, and the gain in nats
     p: Floats
     gains: Floats
-    own: Floats
-    noise: Floats
+    own: Floats  # (3, K, D) coefficients of the log density of the clusters' cells
+    noise: Floats  # (3, D) those of the noise
+    # weight, weights: (K,) E ln pi, and the expected shares
     weight: Floats
     weights: Floats
     clusters: Columns

@@ -23,43 +23,20 @@ LEAST_KAPPA = 0.05
 
 @dataclass(frozen=True)
 class Priors:
-    """The checked parameters of the model.
+    """The checked parameters of the model."""
 
-    Parameters
-    ----------
-    K : int
-        Components there is room for.
-    kind : {"gaussian", "poisson", "bernoulli"}
-        Of the columns.
-    full : bool
-        Gaussian components with full covariances.
-    own_noise : bool
-        One noise variance for every column.
-    tied : bool
-        One mask for all components.
-    fraction, variance : float
-        m and rho: mean and variance of lambda_d.
-    learn : bool
-        Whether the common m is fitted.
-    own_fractions : bool
-        Whether every component has a fraction m_k, in the place of lambda_d.
-    fraction_prior : (float, float)
-        Shapes gamma, beta of the prior of m or m_k where they are fitted.
-    concentration : float
-        alpha.
-    """
-
-    K: int
-    kind: str
-    full: bool
-    own_noise: bool
-    tied: bool
+    K: int  # components there is room for
+    kind: str  # {"gaussian", "poisson", "bernoulli"} of the columns
+    full: bool  # gaussian components with full covariances
+    own_noise: bool  # one noise variance for every column
+    tied: bool  # one mask for all components
+    # fraction, variance: m and rho: mean and variance of lambda_d
     fraction: float
     variance: float
-    learn: bool
-    own_fractions: bool
-    fraction_prior: tuple[float, float]
-    concentration: float
+    learn: bool  # whether the common m is fitted
+    own_fractions: bool  # whether every component has a fraction m_k, in the place of lambda_d
+    fraction_prior: tuple[float, float]  # shapes gamma, beta of the prior of m or m_k where they are fitted
+    concentration: float  # alpha
 
     def share_shapes(self, fraction: float) -> tuple[float, float]:
         """Shapes of the Beta prior of lambda_d, m kappa and (1 - m) kappa, kappa = m (1 - m) / rho - 1; with

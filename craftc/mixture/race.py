@@ -17,13 +17,8 @@ class Race:
     """Starts that take turns on some threads. A thread without a start helps the kernels of the last one,
     then those of the end.
 
-    Parameters
-    ----------
-    n_threads : int
-    team : Team
-        Of as many threads, or of one: nobody helps.
-    stop : Event
-        Set if the race is interrupted, so that starts end early.
+    `team`: of as many threads, or of one: nobody helps. `stop`: set if the race is interrupted, so that
+    starts end early.
     """
 
     def __init__(self, n_threads: int, team: Team, stop: Event) -> None:

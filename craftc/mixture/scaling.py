@@ -125,24 +125,10 @@ class ColumnScaling:
 class ScaledData:
     """A table and the units of the model.
 
-    Parameters
-    ----------
-    X : ndarray (n, width) of float32 or float64, contiguous; NaN is a missing cell
-    missing : bool
-        Whether cells are missing.
-    scaling : ColumnScaling
-    n_threads : int
-    weight : ndarray (n,) of positive float64, optional
-        Weights of the rows.
+    `X` (n, width). `missing`: whether cells are missing. `weight` (n,): weights of the rows.
 
-    Attributes
-    ----------
-    total : float
-        Sum of the weights.
-    exposure : ndarray (n,) or None
-        Counts: factor of the rates of a row.
-    constant : float
-        Counts: sum of x ln e - ln x!, which no update changes.
+    `total`: sum of the weights. `exposure` (n,): counts: factor of the rates of a row. `constant`:
+    counts: sum of x ln e - ln x!, which no update changes.
     """
 
     def __init__(

@@ -128,11 +128,6 @@ class MixtureResult(FitResult):
 class Factors:
     """The factors of q that do not depend on the covariance of the components: noise, lambda, v, and the
     feature fraction m.
-
-    Parameters
-    ----------
-    data : ScaledData
-    priors : Priors
     """
 
     def __init__(self, data: ScaledData, priors: Priors) -> None:
@@ -185,12 +180,7 @@ class Factors:
 class DiagonalModel:
     """Components with independent columns, Gaussian or Poisson.
 
-    Parameters
-    ----------
-    data : ScaledData
-    priors : Priors
-    n_threads : int
-        Of passes over the rows that are long enough.
+    `n_threads`: of passes over the rows that are long enough.
     """
 
     def __init__(self, data: ScaledData, priors: Priors, n_threads: int) -> None:
@@ -349,18 +339,8 @@ class Ascent:
     """The schedule of one start: sweeps, merges and deselections until the ELBO converges roughly; splits;
     then to the tolerance.
 
-    Parameters
-    ----------
-    model : ComponentModel
-        After a `start_...`.
-    config : FitConfig
-    callback : callable, optional
-        Called with (sweeps made, ELBO).
-
-    Attributes
-    ----------
-    elbo : float
-        The present ELBO.
+    `model`: after a `start_...`. `callback`: called with (sweeps made, ELBO).
+    `elbo`: the present ELBO.
     """
 
     def __init__(

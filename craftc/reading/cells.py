@@ -143,22 +143,11 @@ def parse_numbers(
 ) -> Numbers | None:
     """Read the distinct texts of a column as numbers.
 
-    Parameters
-    ----------
-    texts : sequence of str
-        Distinct, stripped, none of them missing.
-    counts : ndarray of int
-        Number of cells of each text.
-    semicolons : bool
-        Whether cells are separated by semicolons: "1,234" is then a decimal comma, otherwise a thousands
-        separator.
-    forced : bool
-        Whether any number of cells may be no numbers.
+    `texts`: distinct, stripped, none of them missing. `counts`: number of cells of each text.
+    `semicolons`: whether cells are separated by semicolons: "1,234" is then a decimal comma, otherwise a
+    thousands separator. `forced`: whether any number of cells may be no numbers.
 
-    Returns
-    -------
-    Numbers or None
-        None if the column is none of numbers: too many cells are no numbers, or their units differ.
+    Returns None if too many cells are no numbers, or their units differ.
     """
     if (plain := _plain_numbers(texts)) is not None:
         return Numbers(plain, [])

@@ -68,27 +68,13 @@ class RawTable:
 def read_file(path: str | os.PathLike[str], *, header: Any = "infer", skip: int = 0) -> RawTable:
     """Read a table file, without interpreting its cells.
 
-    Parameters
-    ----------
-    path : str or path
-        "-": standard input. The content decides the format: delimited text, JSON lines, an array of JSON
-        objects, Excel (.xlsx), Parquet, Feather; each also compressed (gzip, bzip2, xz, a zip archive with
-        one file).
-    header : {"infer", True, False}
-        Whether the first line holds the column names.
-    skip : int
-        Number of lines before the table.
+    `path`: "-": standard input. The content decides the format: delimited text, JSON lines, an array of
+    JSON objects, Excel (.xlsx), Parquet, Feather; each also compressed (gzip, bzip2, xz, a zip archive
+    with one file). `header` {"infer", True, False}: whether the first line holds the column names.
+    `skip`: number of lines before the table.
 
-    Returns
-    -------
-    RawTable
-
-    Raises
-    ------
-    TableError
-        There is no such file, or it is not a table.
-    ImportError
-        A package that reads this format is missing.
+    Raises TableError: there is no such file, or it is not a table. Raises ImportError: a package that
+    reads this format is missing.
     """
     file = find_file(os.fspath(path))
     try:

@@ -43,23 +43,16 @@ _MANY = 20  # rows from which distinct whole numbers are worth a note
 
 @dataclass
 class Roles:
-    """Roles that the caller assigns; the cells decide about the other columns.
+    """Roles that the caller assigns; the cells decide about the other columns."""
 
-    Parameters
-    ----------
-    categorical, numeric, dates, kept : collections of str
-        Columns that are categorical, numeric or dates, and columns that stay whatever they hold.
-    split_dates : bool
-        Whether dates are replaced by their parts; otherwise they are unusable.
-    numeric_problem : str
-        What an error says about a column of `numeric` in which no cell is a number.
-    """
-
+    # categorical, numeric, dates, kept: columns that are categorical, numeric or dates, and columns that
+    # stay whatever they hold
     categorical: Collection[str] = ()
     numeric: Collection[str] = ()
     dates: Collection[str] = ()
     kept: Collection[str] = ()
-    split_dates: bool = True
+    split_dates: bool = True  # whether dates are replaced by their parts; otherwise they are unusable
+    # what an error says about a column of `numeric` in which no cell is a number
     numeric_problem: str = "numbers are expected"
 
     def __post_init__(self) -> None:
@@ -191,18 +184,7 @@ def prepare(
 ) -> PreparedTable:
     """Convert every column of a raw table, and set unusable columns aside if `drop`.
 
-    Parameters
-    ----------
-    raw : RawTable
-    roles : Roles
-    na_values : sequence of str or numbers
-        Further missing cells.
-    drop : bool
-        Whether unusable columns are set aside.
-
-    Returns
-    -------
-    PreparedTable
+    `na_values`: further missing cells. `drop`: whether unusable columns are set aside.
     """
     if isinstance(na_values, str):
         raise ValueError(f"na_values must be a list of cells, got {na_values!r}; pass [{na_values!r}].")

@@ -50,25 +50,13 @@ def listed_reasons(unusable: Mapping[str, str]) -> str:
 def usable_columns(X: Any, categorical: Any) -> tuple[Any, Any, dict[str, str]]:
     """The part of a table that can define clusters.
 
-    Parameters
-    ----------
-    X : frame, dict of columns, array or MixedTable
-        Arrays and MixedTables are returned unchanged: their columns have no names by which `predict` could
-        find them.
-    categorical : "auto", names, positions or mask
-        Categorical columns of X; columns that are named here stay unless they are empty.
+    `X`: arrays and MixedTables are returned unchanged: their columns have no names by which `predict`
+    could find them. `categorical`: categorical columns of X; columns that are named here stay unless they
+    are empty.
 
-    Returns
-    -------
-    X, categorical
-        The usable columns, and `categorical` for them.
-    unusable : dict of str to str
-        The reason for every other column.
+    Returns the usable columns, `categorical` for them, and the reason for every other column.
 
-    Raises
-    ------
-    ValueError
-        No column is usable.
+    Raises ValueError: no column is usable.
     """
     if isinstance(X, MixedTable):
         return X, categorical, {}

@@ -22,15 +22,9 @@ _ZEROS = 1 << 22  # bytes written at a time where the system cannot reserve spac
 class Scratch:
     """A folder in which arrays are kept in files that disappear with the arrays.
 
-    Parameters
-    ----------
-    folder : path, optional
-        None: the folder of the system for temporary files (the variable TMPDIR).
+    `folder`: None: the folder of the system for temporary files (the variable TMPDIR).
 
-    Raises
-    ------
-    OSError
-        The folder does not exist or cannot be written to.
+    Raises OSError: the folder does not exist or cannot be written to.
     """
 
     def __init__(self, folder: str | os.PathLike[str] | None = None) -> None:

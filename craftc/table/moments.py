@@ -27,10 +27,7 @@ def integer_grid(table: MixedTable, weight: Integers) -> _kernel.Grid:
     """The integer grid of a table: numeric columns centred on mid-range, with 2^40 steps over the next power
     of two of the range.
 
-    Raises
-    ------
-    ValueError
-        The squares of a column would overflow or underflow.
+    Raises ValueError: the squares of a column would overflow or underflow.
     """
     p = table.numeric.shape[1]
     low, high = np.empty(p), np.empty(p)
@@ -66,16 +63,9 @@ def _total_levels(n_levels: NDArray[np.intp]) -> int:
 class Moments:
     """Weights, level counts, sums and sums of squares of every cluster.
 
-    Parameters
-    ----------
-    grid : Grid
-        Integer grid of the numeric columns and positions of the levels.
-    unit : float
-        Weight of one count, see `integer_weights`.
-    n_clusters : int
-        Number of clusters, initially empty.
-    n_threads : int
-        Number of threads that may move rows concurrently.
+    `grid`: integer grid of the numeric columns and positions of the levels. `unit`: weight of one count,
+    see `integer_weights`. `n_clusters`: number of clusters, initially empty. `n_threads`: number of
+    threads that may move rows concurrently.
     """
 
     def __init__(self, grid: _kernel.Grid, unit: float, n_clusters: int, n_threads: int = 1) -> None:

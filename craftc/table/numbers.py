@@ -43,32 +43,15 @@ def read_numbers(
 ) -> Any:
     """Rows of numbers as a C-contiguous array or a CSR array.
 
-    Parameters
-    ----------
-    estimator : estimator
-    X : array, frame or sequence of rows
-    y : array or None, optional
-        Checked together with X where it is passed; the result is a pair then.
-    reset : bool or None
-        Whether the columns are those of a fit, which sets n_features_in_ and feature_names_in_, or are
-        compared with them; None: neither.
-    dtype : dtype or sequence of these
-        Types that stay as they are; others become the first of them.
-    allow_nan : bool
-        Whether NaN is a missing cell.
-    finite : bool
-        Whether cells that are not finite are refused; if not, the caller does that by :func:`finite_ranges`.
-    min_rows : int
-        Tables with fewer rows are refused.
-    **checks
-        Further arguments of scikit-learn's `check_array`.
+    `y`: checked together with X where it is passed; the result is a pair then. `reset`: whether the
+    columns are those of a fit, which sets n_features_in_ and feature_names_in_, or are compared with
+    them; None: neither. `dtype`: types that stay as they are; others become the first of them.
+    `allow_nan`: whether NaN is a missing cell. `finite`: whether cells that are not finite are refused;
+    if not, the caller does that by :func:`finite_ranges`. `min_rows`: tables with fewer rows are refused.
+    `**checks`: further arguments of scikit-learn's `check_array`.
 
-    Raises
-    ------
-    TypeError
-        A column contains text, dates or other objects.
-    ValueError
-        The table has too few rows, other columns than in `fit`, or a number that is not finite.
+    Raises TypeError: a column contains text, dates or other objects. Raises ValueError: the table has too
+    few rows, other columns than in `fit`, or a number that is not finite.
     """
     if isinstance(X, Mapping) and not issparse(X):  # a sparse array in DOK format is a mapping, too
         raise TypeError(
@@ -124,10 +107,7 @@ def finite_ranges(X: NDArray[Any], estimator: Any, n_threads: int) -> Floats:
     """(2, D) the smallest and the largest number of every column of a C-contiguous array (n, D) of floats, in
     one pass.
 
-    Raises
-    ------
-    ValueError
-        A number is not finite.
+    Raises ValueError: a number is not finite.
     """
     ranges = np.empty((2, X.shape[1]))
     missing = _kernel.column_ranges(

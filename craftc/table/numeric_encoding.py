@@ -64,24 +64,17 @@ def _no_floats() -> Floats:
 
 @dataclass(frozen=True, eq=False)
 class Recipe:
-    """The encoding of one numeric column.
+    """The encoding of one numeric column."""
 
-    Parameters
-    ----------
-    spikes, shares : tuples of float
-        Values with an indicator column, in this order, and their shares of all observed values.
-    rest : {"numbers", "values", "ranks"}
-        Encoding of the other cells: unchanged, as categories, as normal scores of ranks.
-    values : ndarray of float64, ascending
-        "values": the categories. "ranks": the knots.
-    scores : ndarray of float64, shape of `values`
-        "ranks": the normal score of every knot; linear interpolation between knots, constant outside.
-    """
-
+    # spikes, shares: values with an indicator column, in this order, and their shares of all observed
+    # values
     spikes: tuple[float, ...] = ()
     shares: tuple[float, ...] = ()
+    # {"numbers", "values", "ranks"} encoding of the other cells: unchanged, as categories, as normal
+    # scores of ranks
     rest: str = "numbers"
-    values: Floats = field(default_factory=_no_floats)
+    values: Floats = field(default_factory=_no_floats)  # "values": the categories. "ranks": the knots
+    # "ranks": the normal score of every knot; linear interpolation between knots, constant outside
     scores: Floats = field(default_factory=_no_floats)
 
     @property
@@ -187,14 +180,8 @@ class NumericEncoding:
     ) -> NumericEncoding:
         """Choose the encoding of every numeric column of a table.
 
-        Parameters
-        ----------
-        table : MixedTable
-        weight : ndarray, shape (n_rows,), or None
-            Non-negative weights of the rows.
-        mode : {"auto", "rank", "raw"}
-        n_threads : int
-            Columns that are sorted at the same time.
+        `weight` (n_rows,): non-negative weights of the rows. `mode` {"auto", "rank", "raw"}. `n_threads`:
+        columns that are sorted at the same time.
         """
         if mode not in ("auto", "rank", "raw"):
             raise ValueError(f"numeric must be 'auto', 'rank' or 'raw', got {mode!r}.")
@@ -276,13 +263,9 @@ class NumericEncoding:
         between the knots, and is that of the nearest knot outside their range; the rows of the fit are
         encoded with the same knots.
 
-        Parameters
-        ----------
-        table : MixedTable
-        shared : bool, default=False
-            Where at most half of the numeric columns change, the others stay in the block of `table`, and
-            ``numeric`` of the result is `craftc._kernels.moments.Columns`, which can be read by rows. It
-            saves a copy of a long table.
+        `shared`: where at most half of the numeric columns change, the others stay in the block of
+        `table`, and ``numeric`` of the result is `craftc._kernels.moments.Columns`, which can be read by
+        rows. It saves a copy of a long table.
         """
         given = self.input_schema
         if table.schema is not given and table.schema != given:

@@ -90,29 +90,16 @@ def decoded_size(paths: Any) -> int:
 
 @dataclass
 class Blocks:
-    """A table as it was read in batches.
+    """A table as it was read in batches."""
 
-    Parameters
-    ----------
-    names : tuple of str
-        Columns.
-    numeric_index, categorical_index : ndarray of intp
-        Positions of the numeric and of the categorical columns.
-    numeric : ndarray (n, p)
-        In a scratch file.
-    columns : list of q Column
-        The distinct values of every categorical column, in the order of the provisional codes.
-    n_missing : ndarray
-        Missing values of every column.
-    scratch : Scratch
-    """
-
-    names: tuple[str, ...]
+    names: tuple[str, ...]  # columns
+    # numeric_index, categorical_index: positions of the numeric and of the categorical columns
     numeric_index: Array
     categorical_index: Array
-    numeric: Array
+    numeric: Array  # (n, p) in a scratch file
+    # the distinct values of every categorical column, in the order of the provisional codes
     columns: list[Column]
-    n_missing: Array
+    n_missing: Array  # missing values of every column
     scratch: Scratch
     _provisional: Array
 
@@ -209,17 +196,10 @@ def in_batches(of_rows: Callable[[Any], Array], X: Any, columns: Sequence[str] |
 
 @dataclass
 class _Levels:
-    """The values of one categorical column, numbered by first appearance.
-
-    Parameters
-    ----------
-    name : str
-    may_be_id : bool
-        Whether a different text in every row is an error.
-    """
+    """The values of one categorical column, numbered by first appearance."""
 
     name: str
-    may_be_id: bool
+    may_be_id: bool  # whether a different text in every row is an error
     number: dict[Level, int] = field(default_factory=dict)
     n_missing: int = 0
     n_present: int = 0
@@ -265,18 +245,10 @@ class Batches:
     Iteration yields the name of the file (empty for a stream) and a pyarrow table of its columns in a fixed
     order.
 
-    Attributes
-    ----------
-    names : tuple of str
-    kinds : list of {"number", "level", "empty"}
-    is_text : list of bool
-    narrow : list of bool
-        Columns that float32 represents exactly.
+    `narrow`: columns that float32 represents exactly.
 
-    Raises
-    ------
-    FileNotFoundError, TypeError, ValueError
-        No file matches, a file cannot be read, or the files do not have the same columns.
+    Raises FileNotFoundError, TypeError, ValueError: no file matches, a file cannot be read, or the files
+    do not have the same columns.
     """
 
     def __init__(self, X: Any, columns: Sequence[str] | None = None) -> None:
@@ -346,26 +318,13 @@ class Batches:
 
 @dataclass(frozen=True)
 class FilePart:
-    """Some rows of a file, which can be read anywhere.
-
-    Parameters
-    ----------
-    path : str
-    format : {"parquet", "ipc", "feather"}
-    groups : tuple of int or None
-        Row groups of a Parquet file; None: the whole file.
-    names : tuple of str
-        Columns.
-    constant : dict
-        The values of the columns that the file does not hold.
-    n_rows : int
-    """
+    """Some rows of a file, which can be read anywhere."""
 
     path: str
-    format: str
-    groups: tuple[int, ...] | None
-    names: tuple[str, ...]
-    constant: dict[str, Any]
+    format: str  # {"parquet", "ipc", "feather"}
+    groups: tuple[int, ...] | None  # row groups of a Parquet file; None: the whole file
+    names: tuple[str, ...]  # columns
+    constant: dict[str, Any]  # the values of the columns that the file does not hold
     n_rows: int
 
     def read(self) -> Any:

@@ -28,17 +28,8 @@ class Assignment:
 
     Subclasses hold the rows: one has them in memory, one asks partitions.
 
-    Parameters
-    ----------
-    data : NumberTable
-    limit : float
-        Squared distance beyond which a row may open a cluster.
-    cap : int
-        Maximal number of clusters.
-    K : int
-        Clusters of the start.
-    sums : Sums
-        Of these clusters.
+    `limit`: squared distance beyond which a row may open a cluster. `cap`: maximal number of clusters.
+    `K`: clusters of the start. `sums`: of these clusters.
     """
 
     def __init__(self, data: NumberTable, limit: float, cap: int, K: int, sums: _kernel.Sums) -> None:
@@ -193,15 +184,9 @@ class Assignment:
 class LocalAssignment(Assignment):
     """Rows in memory.
 
-    Parameters
-    ----------
-    data : DenseData
-    limit, cap
-        As above.
-    labels : ndarray (n,) of int32, or None
-        Start partition 0..K-1; updated in place. None: one cluster, whose sums the first sweep makes.
-    order : ndarray (n,) of int32, or empty
-        Rows in the order of the visits; a position is an index into it.
+    `limit`, `cap`: as above. `labels` (n,): start partition 0..K-1; updated in place. None: one cluster,
+    whose sums the first sweep makes. `order` (n,): rows in the order of the visits; a position is an
+    index into it.
     """
 
     def __init__(

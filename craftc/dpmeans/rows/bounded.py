@@ -28,45 +28,28 @@ _NO_CENTERS = np.empty(0, np.int32)
 
 @dataclass(frozen=True, eq=False)
 class CentreMoves:
-    """Centres, and how far they moved since the bounds of the rows were set.
+    """Centres, and how far they moved since the bounds of the rows were set."""
 
-    Parameters
-    ----------
-    mu : ndarray (K, D)
-    limit : float
-        Squared distance beyond which a row may open a cluster; inf: none may.
-    drift : ndarray (K,) of float32
-        How far each centre moved, scaled; empty: there are no bounds.
-    others : ndarray (K,) of float32
-        The furthest that any other centre moved, `apart` left out.
-    half, gap : ndarray (K,) of float32
-        Half the distance to the nearest other centre, and the distance to the nearest other one of `apart`.
-    apart : ndarray of int32
-        Centres that the bounds do not cover: a new one, and some that moved much further than the others.
-    """
-
-    mu: Floats
-    limit: float
+    mu: Floats  # (K, D)
+    limit: float  # squared distance beyond which a row may open a cluster; inf: none may
+    # (K,) how far each centre moved, scaled; empty: there are no bounds
     drift: NDArray[np.float32] = field(default_factory=lambda: _NO_FLOATS)
+    # (K,) the furthest that any other centre moved, `apart` left out
     others: NDArray[np.float32] = field(default_factory=lambda: _NO_FLOATS)
+    # half, gap: (K,) half the distance to the nearest other centre, and the distance to the nearest other
+    # one of `apart`
     half: NDArray[np.float32] = field(default_factory=lambda: _NO_FLOATS)
     gap: NDArray[np.float32] = field(default_factory=lambda: _NO_FLOATS)
+    # centres that the bounds do not cover: a new one, and some that moved much further than the others
     apart: NDArray[np.int32] = field(default_factory=lambda: _NO_CENTERS)
 
 
 class BoundedRows:
     """Rows with their labels and bounds, which change in place.
 
-    Parameters
-    ----------
-    X : ndarray (n, D)
-    geometry : Geometry
-    labels : ndarray (n,) of int32
-    upper, lower : ndarray (n,) of float32
-        Bounds on the distances to the own centre (negative: beyond the limit) and to all others, scaled.
-    order : ndarray (n,) of int32, or empty
-        Rows in the order of the visits; a position is an index into it.
-    n_threads : int
+    `X` (n, D). `labels` (n,). `upper`, `lower` (n,): bounds on the distances to the own centre (negative:
+    beyond the limit) and to all others, scaled. `order` (n,): rows in the order of the visits; a position
+    is an index into it.
     """
 
     def __init__(
@@ -165,12 +148,7 @@ class NewClusters:
     """The clusters that open in one serial sweep; a visitor of :func:`visit_in_order`. Subclasses know which
     rows open them.
 
-    Parameters
-    ----------
-    rows : BoundedRows
-    centres : Centres
-        All that exist so far.
-    sums : Sums
+    `centres`: all that exist so far.
     """
 
     def __init__(self, rows: BoundedRows, centres: _kernel.Centres, sums: _kernel.Sums) -> None:

@@ -25,16 +25,7 @@ _LEADERS_AT_ONCE = 256  # that one kernel call finds
 class LocalRows:
     """The rows of a fit, in memory.
 
-    Parameters
-    ----------
-    data : DenseData
-
-    Attributes
-    ----------
-    table : DenseData
-        What is known of the table without its rows.
-    n_counted : int
-        Rows of weight > 0.
+    `table`: what is known of the table without its rows. `n_counted`: rows of weight > 0.
     """
 
     def __init__(self, data: DenseData) -> None:

@@ -45,12 +45,7 @@ Start = tuple[FarLabels, int]  # labels and an upper limit of their number of cl
 
 
 class PartitionedNumbers(NumberTable):
-    """The numbers of a table in partitions.
-
-    Parameters
-    ----------
-    table : PartitionedTable
-    """
+    """The numbers of a table in partitions."""
 
     def __init__(self, table: PartitionedTable) -> None:
         self.partitions, self.engine = table, table.engine
@@ -81,15 +76,8 @@ class PartitionedNumbers(NumberTable):
 class PartitionedAssignment(Assignment):
     """Rows in partitions.
 
-    Parameters
-    ----------
-    data : PartitionedNumbers
-    limit, cap
-        As those of `Assignment`.
-    labels : FarLabels
-        Start partition.
-    K : int
-        Its labels are 0..K-1; some may be unused.
+    `limit`, `cap`: as those of `Assignment`. `labels`: start partition. `K`: its labels are 0..K-1; some
+    may be unused.
     """
 
     def __init__(self, data: PartitionedNumbers, limit: float, cap: int, labels: FarLabels, K: int) -> None:
@@ -179,12 +167,7 @@ class PartitionedAssignment(Assignment):
 
 
 class PartitionedRows:
-    """The rows of a fit, in partitions.
-
-    Parameters
-    ----------
-    partitions : PartitionedTable
-    """
+    """The rows of a fit, in partitions."""
 
     def __init__(self, partitions: PartitionedTable) -> None:
         self.partitions, self.engine = partitions, partitions.engine

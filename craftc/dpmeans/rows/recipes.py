@@ -28,36 +28,23 @@ _NO_ORDER = np.empty(0, np.int32)
 
 @dataclass(eq=False)
 class Change:
-    """What a recipe did with the rows of a partition.
+    """What a recipe did with the rows of a partition."""
 
-    Parameters
-    ----------
-    moved, beyond, scanned : int
-        Rows that moved, rows beyond their limit, rows that were scanned.
-    sums, counts : ndarray (K, D) and (K,) of int64
-        What the sums of every cluster gained.
-    """
-
+    # moved, beyond, scanned: rows that moved, rows beyond their limit, rows that were scanned
     moved: int
     beyond: int
     scanned: int
+    # sums, counts: (K, D), (K,) what the sums of every cluster gained
     sums: Integers
     counts: Integers
 
 
 @dataclass(eq=False)
 class PlacedRows:
-    """Labels of the rows of a partition, and bounds on their distances.
+    """Labels of the rows of a partition, and bounds on their distances."""
 
-    Parameters
-    ----------
-    labels : ndarray (n,) of int32
-    upper, lower : ndarray (n,) of float32
-        See `BoundedRows`.
-    change : Change, optional
-    """
-
-    labels: Labels
+    labels: Labels  # (n,)
+    # upper, lower: (n,) see `BoundedRows`
     upper: NDArray[np.float32]
     lower: NDArray[np.float32]
     change: Change | None = None
@@ -85,18 +72,12 @@ class RandomLabels:
 class Nearest:
     """Every row in the cluster of its nearest centre (ties: the lowest), but for some rows whose labels are
     given.
-
-    Parameters
-    ----------
-    centers : ndarray (K, D)
-    rows : ndarray (m,) of int64
-        Ascending positions in the whole table.
-    given : ndarray (m,) of int32
     """
 
-    centers: Floats
+    centers: Floats  # (K, D)
+    # (m,) ascending positions in the whole table
     rows: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))
-    given: Labels = field(default_factory=lambda: np.empty(0, np.int32))
+    given: Labels = field(default_factory=lambda: np.empty(0, np.int32))  # (m,)
 
     @property
     def rowwise(self) -> bool:
@@ -145,26 +126,13 @@ class Assigned:
 
 @dataclass(frozen=True, eq=False)
 class Opened:
-    """Some rows become the centres of new clusters.
-
-    Parameters
-    ----------
-    geometry : Geometry
-    mu : ndarray (K, D)
-        All centres, the new ones last.
-    rows : ndarray (m,) of int64
-        The rows that become centres, ascending positions in the whole table.
-    compared : bool
-        Later rows join a new cluster that is nearer than their own.
-    bounded : bool
-        The bounds of all rows cover the new centres.
-    """
+    """Some rows become the centres of new clusters."""
 
     geometry: Geometry
-    mu: Floats
-    rows: NDArray[np.int64]
-    compared: bool
-    bounded: bool
+    mu: Floats  # (K, D) all centres, the new ones last
+    rows: NDArray[np.int64]  # (m,) the rows that become centres, ascending positions in the whole table
+    compared: bool  # later rows join a new cluster that is nearer than their own
+    bounded: bool  # the bounds of all rows cover the new centres
 
     def labels(self, part: Part, before: Any) -> Any:
         n, first = len(part), len(self.mu) - len(self.rows)
@@ -190,15 +158,8 @@ class Opened:
 class GivenClusters(NewClusters):
     """Clusters that open at given rows of a partition.
 
-    Parameters
-    ----------
-    rows : BoundedRows
-    opened : Opened
-    K : int
-        Clusters that exist before the first of these rows.
-    openings : ndarray (m,) of int64
-        Ascending positions in the partition.
-    sums : Sums
+    `K`: clusters that exist before the first of these rows. `openings` (m,): ascending positions in the
+    partition.
     """
 
     def __init__(
