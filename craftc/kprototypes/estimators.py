@@ -137,7 +137,8 @@ class PrototypeClustering(MixedInput, ClusterMixin, BaseEstimator):
         return self
 
     def _threads(self) -> int:
-        return effective_n_threads(self.n_jobs if self.n_threads is None else self.n_threads)
+        n_jobs = effective_n_threads(self.n_jobs)  # checked, whether or not n_threads replaces it
+        return n_jobs if self.n_threads is None else effective_n_threads(self.n_threads)
 
     def _factor(self) -> float | None:
         """gamma; None: from the table."""

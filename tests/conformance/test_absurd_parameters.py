@@ -10,31 +10,19 @@ import pytest
 
 import craftc
 from craftc._common.random import rng_of, seed_of
+from tests.registry import ESTIMATORS, counts, fit, takes_seed
 
 X = np.random.default_rng(0).normal(size=(12, 3))
 HUGE = (2**31, 2**63, 10**30, 10**400, 10**5000)
-COUNTS = {
-    "CRAFT": ("n_clusters", "max_clusters", "n_init", "max_iter"),
-    "DPMeans": ("n_clusters", "max_clusters", "n_init", "max_iter"),
-    "KFeatures": ("n_features", "n_init", "max_iter", "n_trials"),
-    "KModes": ("n_clusters", "n_init", "max_iter"),
-    "KPrototypes": ("n_clusters", "n_init", "max_iter"),
-    "BPMeans": ("max_features", "n_init", "max_iter", "n_trials"),
-    "FeatureSelectionMixture": ("n_components", "n_init", "max_iter"),
-    "ConvexClustering": ("n_clusters", "n_neighbors", "max_iter"),
-    "ConvexCovariateClustering": ("max_iter",),
-    "GraphSpectralFeatures": ("n_components", "grid_size", "max_iter", "n_steps", "n_factors"),
-}
 RAGGED = [[1, 2], [3]]
 
 
 def fitted(name, **parameters):
-    model = getattr(craftc, name)(**parameters)
-    return model.fit(X, np.arange(12) % 2) if name == "ConvexCovariateClustering" else model.fit(X)
+    return fit(getattr(craftc, name)(**parameters), X)
 
 
 @pytest.mark.parametrize(
-    ("name", "parameter"), [(name, each) for name, parameters in COUNTS.items() for each in parameters]
+    ("name", "parameter"), [(name, each) for name in ESTIMATORS for each in counts(name)]
 )
 def test_whole_numbers(name, parameter):
     for value in HUGE:
@@ -47,9 +35,7 @@ def test_whole_numbers(name, parameter):
             fitted(name, **{parameter: value})
 
 
-@pytest.mark.parametrize(
-    "name", [name for name in COUNTS if hasattr(getattr(craftc, name)(), "random_state")]
-)
+@pytest.mark.parametrize("name", list(filter(takes_seed, ESTIMATORS)))
 def test_random_state(name):
     for value in (-1, 2**64, 10**20, 10**5000, True, 1.5, np.nan, "7", [3], pd.NA, object()):
         with pytest.raises(
@@ -110,32 +96,12 @@ def test_more_components_than_rows():
 
 @pytest.mark.parametrize(
     ("name", "parameter"),
-    [
-        ("CRAFT", "init"),
-        ("DPMeans", "init"),
-        ("DPMeans", "covariance"),
-        ("KFeatures", "init"),
-        ("BPMeans", "init"),
-        ("FeatureSelectionMixture", "init"),
-        ("FeatureSelectionMixture", "learn_fraction"),
-        ("FeatureSelectionMixture", "fraction_prior"),
-        ("ConvexClustering", "fusion_penalty"),
-        ("ConvexClustering", "weights"),
-        ("ConvexCovariateClustering", "similarity"),
-        ("ConvexCovariateClustering", "sparsity"),
-        ("GraphSpectralFeatures", "missing"),
-        ("GraphSpectralFeatures", "sign"),
-        ("GraphSpectralFeatures", "unary"),
-        ("CRAFT", "missing"),
-        ("KModes", "init"),
-        ("KModes", "cat_dissim"),
-        ("KPrototypes", "init"),
-        ("KPrototypes", "gamma"),
-        ("KPrototypes", "num_dissim"),
-        ("KPrototypes", "update"),
-    ],
+    [(name, each) for name in ESTIMATORS for each in getattr(craftc, name)().get_params()],
 )
-def test_arrays(name, parameter):
+def test_values_of_no_parameter(name, parameter):
+    """Refused by every parameter of every estimator; `n_jobs` is another name of `n_threads`."""
+    says = {"categorical": "(must|names)"}.get(parameter, "must")
+    named = {"n_jobs": "n_threads"}.get(parameter, parameter)
     for value in (
         RAGGED,
         pd.NA,
@@ -148,7 +114,7 @@ def test_arrays(name, parameter):
         [10**400],
     ):
         with pytest.raises(
-            (TypeError, ValueError), match=rf"^(Every value of )?{parameter}(\[0\])? must "
+            (TypeError, ValueError), match=rf"^(Every value of )?{named}(\[0\])? {says} "
         ) as caught:
             fitted(name, **{parameter: value})
         assert len(str(caught.value)) < 600
@@ -160,3 +126,5 @@ def test_threads():
     for value in (np.nan, np.inf, "7", True, 1.5, 1j, pd.NA, [3]):
         with pytest.raises(ValueError, match=r"^n_threads must be None or a whole number, got "):
             fitted("DPMeans", n_threads=value)
+    with pytest.raises(ValueError, match=r"^n_threads must be None or a whole number, got 1j"):
+        fitted("KModes", n_jobs=1j, n_threads=1)

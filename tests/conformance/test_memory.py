@@ -10,20 +10,9 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 
-from craftc import (
-    CRAFT,
-    BPMeans,
-    ConvexClustering,
-    ConvexCovariateClustering,
-    DPMeans,
-    FeatureSelectionMixture,
-    GraphSpectralFeatures,
-    KFeatures,
-    KModes,
-    KPrototypes,
-    MixedTable,
-)
+from craftc import CRAFT, BPMeans, DPMeans, FeatureSelectionMixture, KFeatures, MixedTable
 from tests.common import random_table
+from tests.registry import fit, modes, name_of, needs_classes, reads_categories, takes_weights
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning"),
@@ -36,71 +25,28 @@ pytestmark = [
 #: Numbers of clusters on both sides of the lanes of a vector and of the default max_clusters.
 LANES = (1, 2, 8, 9, 17, 20, 97, 100)
 
-# Every estimator, in the modes that run code of their own.
-MIXED = {
-    "craft": CRAFT(n_init=2, random_state=0),
-    "craft, fixed": CRAFT(2, selection="fixed", cluster_price=2.0, n_init=2, random_state=0),
-    "craft, free": CRAFT(2, selection="free", cluster_price=2.0, n_init=2, random_state=0),
-    "craft, global": CRAFT(selection="global", n_init=2, random_state=0),
-    "craft, threshold": CRAFT(selection="threshold", n_init=2, random_state=0),
-    "craft, paper": CRAFT(
-        model="paper", cluster_price=2.0, selection="fixed", n_init=2, max_clusters=6, random_state=0
-    ),
-    "craft, paper-fixed": CRAFT(
-        model="paper-fixed", cluster_price=2.0, selection="fixed", n_init=2, max_clusters=6, random_state=0
-    ),
-    "craft, raw": CRAFT(numeric="raw", n_init=2, random_state=0),
-    "craft, rank": CRAFT(numeric="rank", n_init=2, random_state=0),
-    "kprototypes": KPrototypes(3, n_init=2, random_state=0),
-    "kprototypes, batch": KPrototypes(3, update="batch", n_init=2, random_state=0),
-    "kprototypes, Cao, Ng": KPrototypes(3, init="Cao", cat_dissim="ng", n_init=2, random_state=0),
-    "kprototypes, labels": KPrototypes(
-        3, init="random", cat_dissim="jaccard-label", n_init=2, random_state=0
-    ),
-    "spectral": GraphSpectralFeatures(2, random_state=0),
-    "spectral, dense": GraphSpectralFeatures(2, conditionals="dense", random_state=0),
-    "spectral, logistic": GraphSpectralFeatures(2, groups="logistic", unary=False, random_state=0),
-    "spectral, free": GraphSpectralFeatures(2, unary="free", random_state=0),
-    "spectral, sparse": GraphSpectralFeatures(2, l1=0.05, random_state=0),
-    "spectral, svd": GraphSpectralFeatures(2, factorization="svd", random_state=0),
-    "spectral, observed": GraphSpectralFeatures(2, objective="observed", n_steps=20, random_state=0),
-}
-ROWS = {
-    "dpmeans": DPMeans(random_state=0),
-    "dpmeans, polish": DPMeans(5.0, polish=True, n_init=3, random_state=0),
-    "dpmeans, delayed": DPMeans(5.0, mode="delayed", random_state=0),
-    "dpmeans, collapsed": DPMeans(5.0, mode="collapsed", random_state=0),
-    "dpmeans, full": DPMeans(5.0, covariance="full", covariance_prior=1.0, random_state=0),
-    "dpmeans, full-sized": DPMeans(5.0, covariance="full-sized", covariance_prior=1.0, random_state=0),
-    "kmodes": KModes(3, random_state=0),
-    "bpmeans": BPMeans(n_init=2, random_state=0),
-    "bpmeans, exact": BPMeans(2.0, assignment="exact", max_features=6, n_init=2, random_state=0),
-    "bpmeans, collapsed": BPMeans(2.0, collapsed=True, max_features=6, n_init=2, random_state=0),
-    "kfeatures": KFeatures(n_init=2, random_state=0),
-    "kfeatures, exact": KFeatures(3, assignment="exact", n_init=2, random_state=0),
-    "kfeatures, reseed": KFeatures(3, empty="reseed", assignment="sweep", n_init=2, random_state=0),
-    "convex": ConvexClustering(n_clusters=1),
-    "convex, admm": ConvexClustering(0.1, solver="admm"),
-}
-MIXTURES = {
-    "mixture": FeatureSelectionMixture(4, n_init=2, max_iter=30, random_state=0),
-    "mixture, global": FeatureSelectionMixture(4, selection="global", n_init=1, max_iter=30, random_state=0),
-    "mixture, shared": FeatureSelectionMixture(
-        4, selection="shared", noise="feature", max_iter=30, n_init=1, random_state=0
-    ),
-    "mixture, learnt": FeatureSelectionMixture(
-        4, learn_fraction=True, merge=False, max_iter=30, n_init=1, random_state=0
-    ),
-    "mixture, counts": FeatureSelectionMixture(4, component="poisson", n_init=1, max_iter=30, random_state=0),
-    "mixture, full": FeatureSelectionMixture(3, covariance="full", n_init=1, max_iter=30, random_state=0),
-}
-COVARIATES = {
-    "covariates": ConvexCovariateClustering(1.0),
-    "covariates, path": ConvexCovariateClustering(),
-    "covariates, sparse": ConvexCovariateClustering(1.0, sparsity=0.5),
-    "covariates, admm": ConvexCovariateClustering(1.0, solver="admm", max_iter=200),
-    "covariates, paper": ConvexCovariateClustering(1.0, solver="paper", max_iter=50),
-}
+MODES = modes()
+
+
+def modes_of(condition):
+    """Names of the modes whose model fulfils the condition."""
+    return [mode for mode, model in MODES.items() if condition(model)]
+
+
+def reads_mixed_tables(model):
+    """Not KModes, to which every column is one of categories: its tables here are numbers."""
+    return reads_categories(name_of(model)) and name_of(model) != "KModes"
+
+
+def allows_missing(model):
+    return model.__sklearn_tags__().input_tags.allow_nan
+
+
+def needs_two(model):
+    """Whether a fit needs two rows: two classes, or a variance."""
+    return needs_classes(name_of(model)) or name_of(model) == "FeatureSelectionMixture"
+
+
 SHAPES = [(2, 1), (3, 2), (9, 1), (17, 3), (33, 8), (41, 9)]
 
 
@@ -126,70 +72,71 @@ def check_answers(model, X):
 
 
 def rows(n, D, dtype=np.float64):
-    """Rows around three centres, and two classes."""
+    """Rows around three centres."""
     rng = np.random.default_rng(n + D)
     X = rng.normal(size=(n, D)) + 3.0 * rng.normal(size=(3, D))[np.arange(n) % 3]
-    return X.astype(dtype), np.arange(n) % 2
+    return X.astype(dtype)
 
 
-@pytest.mark.parametrize("dtype", [np.float64, np.float32])
-@pytest.mark.parametrize(("n", "D"), [(1, 2), *SHAPES])
-@pytest.mark.parametrize("name", ROWS)
-def test_rows(name, n, D, dtype):
-    X, _ = rows(n, D, dtype)
-    check_answers(clone(ROWS[name]).fit(X), X)
-
-
-@pytest.mark.parametrize("dtype", [np.float64, np.float32])
-@pytest.mark.parametrize(("n", "D"), SHAPES)
-@pytest.mark.parametrize("name", COVARIATES)
-def test_rows_with_classes(name, n, D, dtype):
-    X, y = rows(n, D, dtype)
-    check_answers(clone(COVARIATES[name]).fit(X, y), X)
-
-
-@pytest.mark.parametrize("missing", [0.0, 0.2])
-@pytest.mark.parametrize("dtype", [np.float64, np.float32])
-@pytest.mark.parametrize(("n", "D"), SHAPES)
-@pytest.mark.parametrize("name", MIXTURES)
-def test_mixtures(name, n, D, dtype, missing):
-    X, _ = rows(n, D, dtype)
-    if name == "mixture, counts":
+def check_rows(mode, X, **keywords):
+    model = clone(MODES[mode])
+    if getattr(model, "component", "") == "poisson":
         X = np.rint(np.abs(X))
-    if name != "mixture, full":
-        X[1:][np.random.default_rng(0).random((n - 1, D)) < missing] = np.nan
-    check_answers(clone(MIXTURES[name]).fit(X), X)
+    check_answers(fit(model, X, **keywords), X)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize(("n", "D"), SHAPES)
+@pytest.mark.parametrize("mode", modes_of(lambda model: not reads_mixed_tables(model)))
+def test_rows(mode, n, D, dtype):
+    check_rows(mode, rows(n, D, dtype))
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("mode", modes_of(lambda model: not (reads_mixed_tables(model) or needs_two(model))))
+def test_one_row(mode, dtype):
+    check_rows(mode, rows(1, 2, dtype))
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize(("n", "D"), SHAPES)
+@pytest.mark.parametrize(
+    "mode", modes_of(lambda model: allows_missing(model) and not reads_mixed_tables(model))
+)
+def test_rows_with_missing_cells(mode, n, D, dtype):
+    X = rows(n, D, dtype)
+    X[1:][np.random.default_rng(0).random((n - 1, D)) < 0.2] = np.nan
+    check_rows(mode, X)
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize(
     ("n", "p", "q"), [(2, 2, 0), (5, 0, 2), (12, 1, 1), (17, 3, 2), (40, 8, 9), (61, 9, 1)]
 )
-@pytest.mark.parametrize("name", MIXED)
-def test_mixed_tables(name, n, p, q, dtype):
+@pytest.mark.parametrize("mode", modes_of(reads_mixed_tables))
+def test_mixed_tables(mode, n, p, q, dtype):
     table = random_table(n, n, p, q, missing=0.1, dtype=dtype)
-    check_answers(clone(MIXED[name]).fit(table), table)
+    check_answers(clone(MODES[mode]).fit(table), table)
 
 
-@pytest.mark.parametrize("name", [name for name in MIXED if name.startswith("craft")])
-def test_one_row_one_column_one_level(name):
+@pytest.mark.parametrize("mode", modes_of(lambda model: name_of(model) in ("CRAFT", "PaperCRAFT")))
+def test_one_row_one_column_one_level(mode):
     for X in ([[1.5]], [[1.0], [2.0]], np.zeros((12, 1))):
         for categorical in ([], [0]):
             table = MixedTable.from_data(np.asarray(X), categorical=categorical)
-            model = clone(MIXED[name]).set_params(n_clusters=None).fit(table)
+            model = clone(MODES[mode]).set_params(n_clusters=None).fit(table)
             check_answers(model, table)
 
 
-WEIGHTED = {**{name: model for name, model in MIXED.items() if name.startswith("craft")}, **ROWS}
-
-
 @pytest.mark.filterwarnings("ignore:Columns differ in scale:UserWarning")
-@pytest.mark.parametrize("name", [name for name in WEIGHTED if name.startswith(("craft", "dpmeans"))])
-def test_weights(name):
+@pytest.mark.parametrize("mode", modes_of(lambda model: takes_weights(name_of(model))))
+def test_weights(mode):
     table = random_table(5, 60, 3, 0, missing=0.0)
-    X = table.numeric if name in ROWS else table
     weight = np.random.default_rng(0).choice([0.0, 0.25, 1.0, 7.0], size=60)
-    check_answers(clone(WEIGHTED[name]).fit(X, sample_weight=weight), X)
+    if reads_mixed_tables(MODES[mode]):
+        check_answers(fit(clone(MODES[mode]), table, sample_weight=weight), table)
+    else:
+        check_rows(mode, table.numeric, sample_weight=weight)
 
 
 @pytest.fixture(scope="module")
@@ -220,7 +167,7 @@ def test_dpmeans_and_mixture_of_many_clusters(separate, K):
 
 @pytest.mark.parametrize("K", [1, 2, 8, 9, 17, 20, 63, 64])
 def test_many_features(K):
-    X, _ = rows(80, 7)
+    X = rows(80, 7)
     for model in (
         KFeatures(K, n_init=1, max_iter=1, random_state=0),
         BPMeans(1e-3, max_features=K, n_init=1, max_iter=1, random_state=0),

@@ -17,102 +17,24 @@ from craftc._common import threads
 from tests.fuzz import parameters, tables
 from tests.fuzz.invariants import check_fitted, check_labels, copied, difference, numbers_of
 from tests.fuzz.problems import Outcome, Problems
+from tests.registry import (
+    ESTIMATORS,
+    SHORT_ARGUMENTS,
+    methods,
+    name_of,
+    needs_classes,
+    new,
+    reads_categories,
+    takes_weights,
+)
 
 AREA = "estimators"
 SHARE = 6.0
 
-#: Estimators, and the share of the cases of each.
-NAMES = {
-    "CRAFT": 0.2,
-    "DPMeans": 0.16,
-    "BPMeans": 0.08,
-    "KFeatures": 0.08,
-    "KModes": 0.06,
-    "KPrototypes": 0.08,
-    "FeatureSelectionMixture": 0.1,
-    "ConvexCovariateClustering": 0.07,
-    "ConvexClustering": 0.07,
-    "GraphSpectralFeatures": 0.1,
-}
-WEIGHTED = ("CRAFT", "DPMeans", "FeatureSelectionMixture", "KModes", "KPrototypes")
-MIXED = ("CRAFT", "GraphSpectralFeatures", "KModes", "KPrototypes")  # estimators of tables with categories
-#: Methods of a fitted model and the kinds of their arguments: X a table, k a number of clusters or rows, Z a
-#: result of transform.
-METHODS = {
-    "CRAFT": {
-        "predict": "X",
-        "predict_proba": "X",
-        "score_samples": "X",
-        "score": "X",
-        "margins": "X",
-        "transform": "X",
-        "explain": "X",
-        "summary": "",
-        "cut": "k",
-        "at": "k",
-        "similarity": "",
-        "stability": "Xn",
-        "representatives": "k",
-        "outliers": "k",
-        "get_feature_names_out": "",
-        "_repr_html_": "",
-    },
-    "DPMeans": {
-        "predict": "X",
-        "transform": "X",
-        "partial_fit": "X",
-        "penalty_path": "Xk",
-        "summary": "",
-        "get_feature_names_out": "",
-        "_repr_html_": "",
-    },
-    "BPMeans": {
-        "predict": "X",
-        "transform": "X",
-        "reconstruct": "X",
-        "inverse_transform": "Z",
-        "summary": "",
-        "get_feature_names_out": "",
-        "_repr_html_": "",
-    },
-    "KFeatures": {
-        "predict": "X",
-        "transform": "X",
-        "reconstruct": "X",
-        "inverse_transform": "Z",
-        "summary": "",
-        "get_feature_names_out": "",
-        "_repr_html_": "",
-    },
-    "KModes": {"predict": "X", "centroids": "", "summary": "", "_repr_html_": ""},
-    "KPrototypes": {"predict": "X", "centroids": "", "summary": "", "_repr_html_": ""},
-    "FeatureSelectionMixture": {
-        "predict": "X",
-        "predict_proba": "X",
-        "score_samples": "X",
-        "score": "X",
-        "sample": "k",
-        "summary": "",
-        "_repr_html_": "",
-    },
-    "ConvexCovariateClustering": {
-        "predict": "X",
-        "predict_proba": "X",
-        "decision_function": "X",
-        "transform": "X",
-        "get_feature_names_out": "",
-        "_repr_html_": "",
-    },
-    "ConvexClustering": {"summary": "", "_repr_html_": ""},
-    "GraphSpectralFeatures": {
-        "transform": "X",
-        "score": "X",
-        "inverse_transform": "Z",
-        "edges": "k",
-        "get_feature_names_out": "",
-        "_repr_html_": "",
-    },
-}
+NAMES = list(ESTIMATORS)
+WEIGHTED = frozenset(filter(takes_weights, NAMES))
+MIXED = frozenset(filter(reads_categories, NAMES))
+METHODS = {name: methods(name) for name in NAMES}
 _BITS = (
     "predict",
     "predict_proba",
@@ -163,7 +85,8 @@ def case(seed: int, state: Any, folder: Path) -> Problems:
     rng = np.random.default_rng([seed, 1])
     np.random.seed(seed % 2**32)  # noqa: NPY002 for random_state=None
     found = Problems()
-    name = str(rng.choice(list(NAMES), p=list(NAMES.values())))
+    shares = np.array([each.share for each in ESTIMATORS.values()])
+    name = str(rng.choice(NAMES, p=shares / shares.sum()))
     table = tables.table(rng, mixed=0.5 if name in MIXED else 0.06)
     if name == "GraphSpectralFeatures" and _shape(table.value)[1] < 2:  # has no graph
         table = tables.table(rng, mixed=0.5)
@@ -203,7 +126,7 @@ def _keywords(rng: np.random.Generator, name: str, n: int) -> dict[str, Any]:
     """Weights or classes for fit."""
     if name in WEIGHTED and rng.random() < 0.35:
         return {"sample_weight": tables.weights(rng, n).value}
-    if name != "ConvexCovariateClustering":
+    if not needs_classes(name):
         return {}
     y = rng.integers(0, rng.integers(2, 4), n)
     kind = rng.integers(20)
@@ -228,7 +151,7 @@ def _after_fit(
     keywords: dict[str, Any],
     folder: Path,
 ) -> None:
-    name = type(model).__name__
+    name = name_of(model)
     X = table.value
     check_fitted(found, model, X, keywords.get("sample_weight"))
     checks: list[Callable[[], None]] = [
@@ -245,7 +168,7 @@ def _after_fit(
 
 def _call(found: Problems, rng: np.random.Generator, model: Any, method: str, table: tables.Table) -> None:
     """Call a method of a fitted model with random arguments."""
-    name, what = type(model).__name__, f"{type(model).__name__}.{method}"
+    name, what = name_of(model), f"{name_of(model)}.{method}"
     new = tables.another(rng, table)
     arguments: list[Any] = []
     for kind in METHODS[name][method]:
@@ -253,17 +176,14 @@ def _call(found: Problems, rng: np.random.Generator, model: Any, method: str, ta
             arguments.append(new.value)
         elif kind == "k":
             arguments.append(_COUNTS[rng.integers(len(_COUNTS))])
-        elif kind == "n":
-            arguments += [1]
         elif kind == "Z":
             arguments.append(_codes(rng, model))
     if method == "sample" and arguments[0] in (10**6, 10**30):
         arguments[0] = 7  # any number of rows may be drawn
-    keywords = {"n_seeds": 1} if method == "stability" else {}
     call = getattr(model, method, None)
     if call is None:
         return  # not defined for these parameters
-    outcome = found.attempt(what, call, *arguments, clear=_needs_a_density, **keywords)
+    outcome = found.attempt(what, call, *arguments, clear=_needs_a_density, **SHORT_ARGUMENTS.get(method, {}))
     if not outcome.done:
         return
     value = outcome.value
@@ -322,7 +242,7 @@ def _same_results(found: Problems, a: list[Outcome], b: list[Outcome], what: str
 
 def _refit(found: Problems, model: Any, X: Any, keywords: dict[str, Any]) -> None:
     """The same parameters, other threads: the same bits."""
-    name = type(model).__name__
+    name = name_of(model)
     seed = getattr(model, "random_state", 0)
     if seed is None or isinstance(seed, np.random.RandomState | np.random.Generator) or _is_iterator(X):
         return  # the first fit has drawn from it
@@ -342,7 +262,7 @@ def _same_state(found: Problems, what: str, a: Any, b: Any) -> None:
 
 def _stored(found: Problems, model: Any, X: Any, folder: Path) -> None:
     """A pickle and a model file give the same bits."""
-    name = type(model).__name__
+    name = name_of(model)
     if _is_iterator(X):
         return
     expected = _results(found, model, X, name)
@@ -362,7 +282,7 @@ def _stored(found: Problems, model: Any, X: Any, folder: Path) -> None:
 
 def _refused(found: Problems, rng: np.random.Generator, model: Any, X: Any, keywords: dict[str, Any]) -> None:
     """A fit that is refused leaves the fitted model as it was."""
-    name = type(model).__name__
+    name = name_of(model)
     n, d = _shape(X)
     old = model.get_params(deep=False)
     bad = X
@@ -401,16 +321,7 @@ def _refused_after_fit(
     keywords: dict[str, Any],
 ) -> None:
     """What was refused by a new estimator, by a fitted one."""
-    model = getattr(craftc, name)(
-        **{"n_threads": 1} | ({} if name.startswith("Convex") else {"random_state": 0})
-    )
-    model.set_params(
-        **{
-            key: value
-            for key, value in chosen.items()
-            if key in ("n_init", "n_features", "fusion_penalty", "grid_size")
-        }
-    )
+    model = new(name, n_threads=1)
     rows = rng.normal(size=(12, 2))
     with Problems().watching("fit"):
         try:
@@ -430,7 +341,7 @@ def _refused_after_fit(
 
 def _repeated(found: Problems, rng: np.random.Generator, model: Any, X: Any) -> None:
     """Weight 2 is the row twice, where that is promised."""
-    name = type(model).__name__
+    name = name_of(model)
     rows = numbers_of(X)
     if rows is None or not isinstance(X, np.ndarray) or name not in ("CRAFT", "DPMeans"):
         return

@@ -4,11 +4,14 @@ may have.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 import craftc
+from craftc._common.validation import _COMMON, Choice, Constraint, Flag, Number, RandomState
+from tests.registry import ESTIMATORS, constraints, takes_seed
 
 _NONSENSE = (
     None,
@@ -89,31 +92,50 @@ THREADS = (
 )
 
 
+#: Numbers from which those are drawn that the constraint of a parameter allows.
+_WHOLE = (1, 2, 3, 5, 9, 20, 64, 1000, 10**6)
+_REAL = (0.0, 1e-300, 1e-12, 1e-6, 0.01, 0.1, 0.24, 0.5, 1.0, 3.0, 10.0, 50.0, 1e6, 1e12, 1e300, -1.0)
+#: In place of those where larger numbers would make a case long.
+_SHORT = {
+    "n_init": (1, 2, 3),
+    "max_iter": (1, 2, 50),
+    "verbose": (0, 2),
+    "n_steps": (None, 0, 3),
+    "grid_size": (2, 8, 32),
+    "n_components": (1, 2, 4, 8, 20, 100),
+}
+
+
 def draw(rng: np.random.Generator, name: str, n: int, d: int) -> dict[str, Any]:
     """Parameters of the estimator of this name for a table of n rows and d columns; one of them is nonsense
     at times.
     """
-    chosen = _fixed(rng, name)
-    values = _values(rng, name, max(n, 1), max(d, 1))
-    for parameter in values:
-        value = values[parameter][rng.integers(len(values[parameter]))]
+    chosen = {each: _one(rng, short) for each, short in ESTIMATORS[name].short.items()} | {"n_threads": 1}
+    if takes_seed(name):
+        chosen["random_state"] = int(rng.integers(5))
+    possible = values(rng, name, max(n, 1), max(d, 1))
+    for parameter, choices in possible.items():
+        value = _one(rng, choices)
         if rng.random() < 0.15 and (rng.random() < 0.03 or _allowed(name, parameter, value)):
             chosen[parameter] = value
     kind = rng.random()
-    if kind < 0.06 and "random_state" in values:
-        seed = SEEDS[rng.integers(len(SEEDS))]
+    if kind < 0.06 and takes_seed(name):
+        seed = _one(rng, SEEDS)
         chosen["random_state"] = seed(3) if callable(seed) else seed
     elif kind < 0.12:
-        chosen["n_threads"] = THREADS[rng.integers(len(THREADS))]
+        chosen["n_threads"] = _one(rng, THREADS)
     elif kind < 0.2:
-        parameter = list(values)[rng.integers(len(values))]
-        chosen[parameter] = _NONSENSE[rng.integers(len(_NONSENSE))]
+        chosen[_one(rng, list(possible))] = _one(rng, _NONSENSE)
     return chosen
+
+
+def _one(rng: np.random.Generator, choices: Sequence[Any]) -> Any:
+    return choices[rng.integers(len(choices))]
 
 
 def _allowed(name: str, parameter: str, value: Any) -> bool:
     """Whether the table of constraints of the estimator allows a value."""
-    constraint = getattr(craftc, name)._constraints.get(parameter)
+    constraint = constraints(name).get(parameter)
     try:
         if constraint is not None:
             constraint.check(parameter, value)
@@ -122,224 +144,107 @@ def _allowed(name: str, parameter: str, value: Any) -> bool:
     return True
 
 
-def _fixed(rng: np.random.Generator, name: str) -> dict[str, Any]:
-    """Parameters that differ from the defaults so that a case is short."""
-    few: dict[str, dict[str, Any]] = {
-        "CRAFT": {"n_init": int(rng.integers(1, 3))},
-        "DPMeans": {},
-        "BPMeans": {"n_init": 1, "feature_penalty": float(rng.choice([0.1, 1.0, 10.0])), "max_features": 6},
-        "KFeatures": {"n_init": 1, "n_features": int(rng.integers(1, 5))},
-        "KModes": {"n_clusters": int(rng.integers(1, 6)), "n_init": 2},
-        "KPrototypes": {"n_clusters": int(rng.integers(1, 6)), "n_init": 2},
-        "FeatureSelectionMixture": {"n_components": int(rng.integers(1, 6)), "n_init": 1, "max_iter": 50},
-        "ConvexCovariateClustering": {
-            "fusion_penalty": float(rng.choice([0.1, 1.0, 10.0, 100.0])),
-            "max_iter": 300,
-        },
-        "ConvexClustering": {"fusion_penalty": float(rng.choice([0.01, 0.1, 1.0, 10.0])), "max_iter": 300},
-        "GraphSpectralFeatures": {"grid_size": 8, "max_iter": 100},
+def values(rng: np.random.Generator, name: str, n: int, d: int) -> dict[str, list[Any]]:
+    """Values of every parameter: what the constraints of the estimator allow, and arrays that fit the table."""
+    arrays = _arrays(rng, name, n, d)
+    found = {
+        parameter: [
+            *_SHORT.get(parameter, ()),
+            *([] if parameter in _SHORT else _of_constraint(parameter, constraint)),
+            *arrays.get(parameter, ()),
+        ]
+        for parameter, constraint in {**constraints(name), **_COMMON}.items()
+        if parameter in getattr(craftc, name)().get_params()
     }
-    seed = {} if name.startswith("Convex") else {"random_state": int(rng.integers(5))}
-    return few[name] | seed | {"n_threads": 1}
+    return found | {parameter: more for parameter, more in arrays.items() if parameter not in found}
 
 
-def _values(rng: np.random.Generator, name: str, n: int, d: int) -> dict[str, list[Any]]:
-    labels = rng.integers(0, 3, n)
-    shared: dict[str, list[Any]] = {
-        "n_init": [1, 2, 3],
-        "max_iter": [1, 2, 50],
-        "random_state": [0, 3, 2**40],
-        "verbose": [0, 2],
-    }
-    if name == "CRAFT":
-        return shared | {
-            "n_clusters": [1, 2, 3, 5, "suggested", n, n + 5],
-            "background": ["pooled", "table"],
-            "covariance": ["auto", "diagonal", "full"],
-            "cluster_price": ["auto", "farthest-first", 0.0, 0.5, 10.0, 1e6, 1e300],
-            "price_factor": ["auto", 1.0, 0.1, 3.0, 1e-300, 1e300],
-            "selection": ["priced", "fixed", "free", "threshold", "global"],
-            "feature_fraction": [0.1, 0.5, 1.0, 1e-12],
-            "feature_variance": [0.01, 0.1, 0.24, 1e-9],
-            "categorical_threshold": [0.0, 0.5, 0.95, 2.0],
-            "numeric_threshold": [0.0, 0.5, ("absolute", 1.0), ("absolute", 1e300), 2.0],
-            "model": ["likelihood", "paper", "paper-relative", "paper-fixed"],
-            "numeric": ["auto", "raw", "rank"],
-            "categorical": ["auto", [0], [d - 1], ["c0"], [True] + [False] * (d - 1), [], [d]],
-            "missing": ["ignore", "category", "error"],
-            "unknown": ["ignore", "error"],
-            "unusable": ["error", "drop"],
-            "max_clusters": [1, 2, 5, 1000, 10**6],
-            "init": [
-                "auto",
-                "single",
-                "random",
-                "farthest",
-                labels,
-                [labels, labels[::-1]],
-                labels * 7,
-                labels[:-1],
-            ],
-        }
-    if name == "DPMeans":
-        return shared | {
-            "cluster_penalty": ["auto", 0.0, 1e-300, 0.1, 1.0, 10.0, 1e300, float("inf")],
-            "n_clusters": [None, 1, 2, 3, n, n + 1, 10**6],
-            "max_clusters": [None, 1, 2, 10, 10**6],
-            "mode": ["auto", "serial", "delayed", "collapsed", "lowest"],
-            "polish": ["auto", False, True],
-            "covariance": [
-                "spherical",
-                "full",
-                "full-sized",
-                np.eye(d),
-                np.eye(d) * 1e-9,
-                np.stack([np.eye(d)] * 2),
-                np.ones((d, d)),
-            ],
-            "init": ["auto", "single", "random-row", "random", "farthest", labels, labels[:-1]],
-            "covariance_prior": [None, 0.0, 1e-300, 0.1, 1e300],
-            "covariance_price": [None, 0.0, 1.0, 100.0],
-        }
-    if name in ("BPMeans", "KFeatures"):
-        features = {
-            "assignment": ["auto", "sweep", "exact"],
-            "base": ["mean", "none", "mixed"],
-            "init": [
-                "greedy",
-                rng.integers(0, 2, (n, 2)),
-                rng.integers(0, 2, (n, 2)).astype(float),
-                rng.integers(0, 3, (n, 2)),
-            ],
-            "exchanges": [True, False],
-            "n_trials": [None, 1, 3, 8],
-        }
-        if name == "BPMeans":
-            own: dict[str, list[Any]] = {
-                "feature_penalty": ["auto", 1e-300, 1e-3, 1.0, 1e300],
-                "max_features": [None, 1, 3, 20, 64],
-                "collapsed": [False, True],
-                "shuffle": [False, True],
-            }
-            features["init"].append("kfeatures")
-        else:
-            own = {
-                "n_features": [None, 1, 2, 12, 20, 64],
-                "feature_penalty": [None, 0.1, 1.0, 1e300],
-                "empty": ["drop", "reseed"],
-            }
-        return shared | features | own
-    if name in ("KModes", "KPrototypes"):
-        modes = np.zeros((2, d), int)
-        own: dict[str, list[Any]] = {
-            "init": ["Huang", "Cao", "random", "cao", modes, modes + 7, [[0.0] * d] * 2]
-        }
-        if name == "KPrototypes":
-            own = {
-                "init": [
-                    "Huang",
-                    "Cao",
-                    "random",
-                    [rng.normal(size=(2, d)), np.empty((2, 0))],
-                    [modes, modes],
-                    modes,
-                ],
-                "gamma": [None, 0.0, 1.0, 1e-300, 1e100],
-                "num_dissim": ["euclidean", "manhattan"],
-            }
-        return (
-            shared
-            | own
-            | {
-                "n_clusters": [1, 2, 3, 9, n, n + 1, 10**6],
-                "cat_dissim": ["matching", "ng", "jaccard", "jaccard-label"],
-                "update": ["online", "batch"],
-                "categorical": ["auto", [0], [d - 1], ["c0"], [True] + [False] * (d - 1), [True] * d, 0, [d]],
-                "missing": ["ignore", "category", "error"],
-                "unknown": ["ignore", "error"],
-                "n_jobs": [None, 1, 2, -1],
-            }
-        )
-    if name == "FeatureSelectionMixture":
-        responsibilities = rng.dirichlet(np.ones(2), n)
-        return shared | {
-            "n_components": [1, 2, 4, 8, 20],
-            "selection": ["local", "global", "shared"],
-            "component": ["gaussian", "poisson", "bernoulli"],
-            "covariance": ["diagonal", "full"],
-            "noise": ["isotropic", "feature"],
-            "feature_fraction": [0.5, 0.1, 0.99, 1e-9],
-            "feature_variance": [None, 0.01, 0.2, 1e-12],
-            "learn_fraction": [False, True, "shared", "component"],
-            "fraction_prior": [(1.0, 1.0), (0.1, 0.1), (1e-300, 1.0), (1e300, 1.0), [2, 3]],
-            "concentration": [5.0, 1e-12, 1e12, 1e300],
-            "scale": ["auto", "scalar", "standard", "none"],
-            "merge": [True, False],
-            "init": ["kmeans", "random", responsibilities, responsibilities * 2, responsibilities[:-1]],
-            "tol": [1e-6, 0.0, 1e3],
-        }
-    if name == "GraphSpectralFeatures":
-        del shared["n_init"]
-        return shared | {
-            "n_components": [1, 2, 5, 100],
-            "objective": ["pseudo", "observed"],
-            "laplacian": ["signed", "abs"],
-            "l2": [0.1, 0.0, 1e-12, 1e6],
-            "l1": [0.0, 0.01, 1e6],
-            "categorical": ["auto", [0], ["c0"], [True] + [False] * (d - 1)],
-            "normalized": [True, False],
-            "skip_first": [False, True],
-            "conditionals": ["codes", "dense"],
-            "groups": ["softmax", "logistic"],
-            "unary": [False, True, "free"],
-            "scaling": ["range", "normal"],
-            "beta": [2.0, 0.1, 1e-12, 50.0],
-            "eps": [None, 0.01, 1.0],
-            "grid_size": [2, 8, 32],
-            "factorization": ["hals", "svd"],
-            "n_factors": [None, 1, 3, 50],
-            "indicator_weight": [1.0, 1e-6, 1e6],
-            "sign": [-1, 1],
-            "theta0": [1.0, 0.0, -1.0, 1e6],
-            "rate": [None, 0.1, 1e6],
-            "n_steps": [None, 0, 3],
-            "missing": ["ignore", "category", "error"],
-            "unknown": ["ignore", "error"],
-            "tol": [1e-4, 1e-9, 10.0],
-        }
+def _of_constraint(parameter: str, constraint: Constraint) -> list[Any]:
+    """Values that a constraint allows."""
+    choices = list(getattr(constraint, "options", ()))
+    if isinstance(constraint, Choice) and constraint.other is not None:
+        return choices + _of_constraint(parameter, constraint.other)
+    if isinstance(constraint, Flag):
+        return [False, True]
+    if isinstance(constraint, RandomState):
+        return [0, 3, 2**40]
+    if isinstance(constraint, Number):
+        bounds = [each for each in (constraint.least, constraint.most) if each is not None]
+        for value in (*(_WHOLE if constraint.whole else _REAL), *bounds, None, float("inf")):
+            try:
+                constraint.check(parameter, int(value) if constraint.whole and value else value)
+            except (TypeError, ValueError, OverflowError):
+                continue
+            choices.append(value)
+    return choices
+
+
+def _arrays(rng: np.random.Generator, name: str, n: int, d: int) -> dict[str, list[Any]]:
+    """Values that no constraint names: starts, columns, matrices, functions, names of another package."""
+    labels, modes = rng.integers(0, 3, n), np.zeros((2, d), int)
+    responsibilities = rng.dirichlet(np.ones(2), n)
     square = np.abs(rng.normal(size=(d, d) if name == "ConvexCovariateClustering" else (n, n)))
     square = square + square.T
-    path = [
-        None,
-        1.0,
-        0.0,
-        1e-300,
-        1e300,
-        [3.0, 2.0, 1.0],
-        np.array([1.0, 0.1]),
-        [1.0, 2.0],
-        np.geomspace(100, 0.01, 8),
+    chosen = [
+        rng.integers(0, 2, (n, 2)),
+        rng.integers(0, 2, (n, 2)).astype(float),
+        rng.integers(0, 3, (n, 2)),
     ]
-    shared = {"fusion_penalty": path, "tol": [1e-6, 1e-2, 1e-15], "max_iter": [1, 3, 300], "verbose": [0, 2]}
-    if name == "ConvexCovariateClustering":
-        return shared | {
-            "similarity": [
-                None,
-                "correlation",
-                "knn",
-                square,
-                square * 1e300,
-                np.zeros_like(square),
-                -square,
-                lambda X: np.ones((d, d)),
-            ],
-            "ridge": [0.1, 0.0, 1e-12, 1e12],
-            "sparsity": [0.0, 0.5, 1e6, 2.0 ** -np.arange(5)],
-            "solver": ["certified", "admm", "paper"],
-            "selection": ["evidence", "evidence-full"],
-        }
-    return shared | {
-        "n_clusters": [None, 1, 2, n, n + 1],
+    starts = {
+        "BPMeans": ["greedy", "kfeatures", *chosen],
+        "KFeatures": ["greedy", *chosen],
+        "KModes": ["Huang", "Cao", "random", "cao", modes, modes + 7, [[0.0] * d] * 2],
+        "KPrototypes": [
+            "Huang",
+            "Cao",
+            "random",
+            [rng.normal(size=(2, d)), np.empty((2, 0))],
+            [modes, modes],
+            modes,
+        ],
+        "FeatureSelectionMixture": [
+            "kmeans",
+            "random",
+            responsibilities,
+            responsibilities * 2,
+            responsibilities[:-1],
+        ],
+    }
+    labelled = ["auto", "single", "random-row", "random", "farthest", labels, labels[:-1], labels * 7]
+    covariances = [np.eye(d), np.eye(d) * 1e-9, np.stack([np.eye(d)] * 2), np.ones((d, d))]
+    arrays: dict[str, list[Any]] = {
+        "init": starts.get(name, [*labelled, [labels, labels[::-1]]]),
+        "n_clusters": [n, n + 5],
+        "categorical": ["auto", [0], [d - 1], ["c0"], [True] + [False] * (d - 1), [True] * d, [], 0, [d]],
+        "missing": ["ignore", "category", "error"],
+        "n_jobs": [None, 1, 2, -1],
+        "numeric_threshold": [0.0, 0.5, ("absolute", 1.0), ("absolute", 1e300), 2.0],
+        "feature_variance": [0.01, 0.1, 0.24, 1e-9],
+        "num_dissim": ["euclidean", "manhattan"],
+        "learn_fraction": [False, True, "shared", "component"],
+        "fraction_prior": [(1.0, 1.0), (0.1, 0.1), (1e-300, 1.0), (1e300, 1.0), [2, 3]],
+        "fusion_penalty": [
+            None,
+            1.0,
+            0.0,
+            1e-300,
+            1e300,
+            [3.0, 2.0, 1.0],
+            np.array([1.0, 0.1]),
+            [1.0, 2.0],
+            np.geomspace(100, 0.01, 8),
+        ],
+        "similarity": [
+            None,
+            "correlation",
+            "knn",
+            square,
+            square * 1e300,
+            np.zeros_like(square),
+            -square,
+            lambda X: np.ones((d, d)),
+        ],
+        "sparsity": [0.0, 0.5, 1e6, 2.0 ** -np.arange(5)],
         "weights": [
             "gaussian-knn",
             square,
@@ -348,6 +253,11 @@ def _values(rng: np.random.Generator, name: str, n: int, d: int) -> dict[str, li
             square[:-1],
             lambda X: np.ones((len(X), len(X))),
         ],
-        "n_neighbors": [1, 3, 8, 1000],
-        "solver": ["certified", "admm"],
+        "unary": [False, True, "free"],
+        "eps": [None, 0.01, 1.0],
+        "sign": [-1, 1],
     }
+    if name == "DPMeans":
+        arrays["covariance"] = ["spherical", "full", "full-sized", *covariances]
+    parameters = getattr(craftc, name)().get_params()
+    return {parameter: more for parameter, more in arrays.items() if parameter in parameters}

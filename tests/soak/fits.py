@@ -6,66 +6,40 @@ import warnings
 
 import numpy as np
 import pandas as pd
+from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
-from craftc import (
-    CRAFT,
-    BPMeans,
-    ConvexClustering,
-    ConvexCovariateClustering,
-    DPMeans,
-    FeatureSelectionMixture,
-    GraphSpectralFeatures,
-    KFeatures,
-    KModes,
-    KPrototypes,
-)
 from tests.conformance.fingerprints import digest, fitted_numbers
+from tests.registry import fit, modes, name_of, reads_categories, takes_seed, takes_weights
 
-KINDS = 12
+MODES = list(modes().values())
+KINDS = len(MODES)
 
 
 def hash_of_fit(number: int, n_threads: int = 1) -> str:
-    """Hash of the fitted numbers of one fit: its kind follows from the number, as its table does."""
+    """Hash of the fitted numbers of one fit: the number decides the estimator, its mode and its table."""
     rng = np.random.default_rng(number)
-    n, d, kind = int(rng.integers(10, 60)), int(rng.integers(2, 6)), number % KINDS
+    n, d, model = int(rng.integers(10, 60)), int(rng.integers(2, 6)), clone(MODES[number % KINDS])
     X = rng.normal(size=(n, d)) + 5.0 * rng.integers(0, 3, (n, 1)) * rng.integers(0, 2, (1, d))
-    seed = {"random_state": number, "n_threads": n_threads}
+    name, turn = name_of(model), number // KINDS
+    model.set_params(n_threads=n_threads, **({"random_state": number} if takes_seed(name) else {}))
+    weights = {"sample_weight": rng.random(n) + 0.1} if takes_weights(name) and turn % 2 else {}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         warnings.filterwarnings("ignore", "craftc uses one thread", RuntimeWarning)  # in a forked child
         warnings.filterwarnings("ignore", category=UserWarning)
-        if kind == 0:
-            model = CRAFT(n_init=1, **seed).fit(_frame(rng, X))
-        elif kind == 1:
-            model = CRAFT(cluster_price=3.0, selection="fixed", n_init=1, **seed).fit(
-                X, sample_weight=rng.random(n) + 0.1
-            )
-        elif kind == 2:
-            model = DPMeans(**seed).fit(X)
-        elif kind == 3:
-            model = DPMeans(9.0, mode=("serial", "delayed", "collapsed")[number // KINDS % 3], **seed).fit(
-                X.astype(np.float32)
-            )
-        elif kind == 4:
-            model = BPMeans(20.0, n_init=1, max_features=4, **seed).fit(X)
-        elif kind == 5:
-            model = KFeatures(2, n_init=1, **seed).fit(X)
-        elif kind == 6:
-            model = FeatureSelectionMixture(3, n_init=1, max_iter=20, **seed).fit(X)
-        elif kind == 7:
-            model = ConvexCovariateClustering(1.0, n_threads=n_threads, max_iter=200).fit(X, np.arange(n) % 2)
-        elif kind == 8:
-            model = ConvexClustering(0.5, n_threads=n_threads, max_iter=200).fit(X)
-        elif kind == 9:
-            model = KPrototypes(3, n_init=2, update=("online", "batch")[number // KINDS % 2], **seed).fit(
-                _frame(rng, X)
-            )
-        elif kind == 10:
-            model = KModes(3, init="Huang", n_init=2, **seed).fit(np.floor(X))
-        else:
-            model = GraphSpectralFeatures(2, grid_size=8, max_iter=50, **seed).fit(_frame(rng, X))
-    return digest(fitted_numbers(model))
+        return digest(fitted_numbers(fit(model, _table(rng, model, X, turn), **weights)))
+
+
+def _table(rng: np.random.Generator, model: object, X: np.ndarray, turn: int) -> np.ndarray | pd.DataFrame:
+    """The rows as the model takes them: with categories and missing cells, as counts, in float32 by turns."""
+    if name_of(model) == "KModes":
+        return np.floor(X)
+    if reads_categories(name_of(model)):
+        return _frame(rng, X)
+    if getattr(model, "component", "") == "poisson":
+        return np.floor(np.abs(X))
+    return X.astype(np.float32) if turn % 2 else X
 
 
 def _frame(rng: np.random.Generator, X: np.ndarray) -> pd.DataFrame:

@@ -39,7 +39,10 @@ def memory(fits: int, warm_up: int) -> str:
         f"resident memory grew by {growth / 2**20:.1f} MiB after {warm_up} of {fits} fits: {sizes}"
     )
     seconds = time.monotonic() - start
-    return f"{fits} fits in {seconds:.0f} s, resident {sizes[0] / 2**20:.1f} MiB after {warm_up}, at most {growth / 2**20:+.2f} MiB later"
+    return (
+        f"{fits} fits in {seconds:.0f} s, resident {sizes[0] / 2**20:.1f} MiB after {warm_up}, "
+        f"at most {growth / 2**20:+.2f} MiB later"
+    )
 
 
 def python_threads(n_threads: int, fits: int) -> str:
@@ -87,7 +90,7 @@ def processes(fits: int) -> str:
 
 def environment() -> str:
     """Values of OMP_NUM_THREADS that are no number of threads: the same bits, no error."""
-    code = f"from tests.soak.fits import hash_of_fit; print(*(hash_of_fit(number, None) for number in range({KINDS})))"
+    code = f"from tests.soak.fits import hash_of_fit; print(*(hash_of_fit(i, None) for i in range({KINDS})))"
     expected = [hash_of_fit(number) for number in range(KINDS)]
     for value in OMP:
         variables = os.environ | {"OMP_NUM_THREADS": value}
