@@ -127,8 +127,8 @@ def read_table(
     --------
     >>> import pandas as pd
     >>> import craftc
-    >>> sales = pd.DataFrame({"order": ["A-1", "A-2", "A-3"], "zip": ["00501", "10001", "00501"]})
-    >>> sales["paid"] = ["$1,200", "$85", "(3.20)"]
+    >>> sales = pd.DataFrame({"order": ["A-1", "A-2", "A-3"], "paid": ["$1,200", "$85", "(3.20)"]})
+    >>> sales["zip"] = ["00501", "10001", "00501"]
     >>> table = craftc.read_table(sales)
     >>> table["paid"].tolist(), table["zip"].tolist()
     ([1200.0, 85.0, -3.2], ['00501', '10001', '00501'])
