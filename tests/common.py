@@ -1,6 +1,4 @@
-"""Shared by all tests: paths, random mixed tables, tables that every estimator of numeric rows refuses,
-hypothesis settings.
-"""
+"""Shared by all tests: paths, random mixed tables, hypothesis settings."""
 
 from __future__ import annotations
 
@@ -15,30 +13,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 from hypothesis import settings
-from scipy.sparse import csr_matrix
 
 from craftc import MixedTable
 
 ROOT = Path(__file__).resolve().parent.parent
-
-_ROWS = np.random.default_rng(0).normal(size=(20, 3))
-_INFINITE = np.where(np.arange(60).reshape(20, 3) == 10, np.inf, _ROWS)
-_MISSING = np.where(np.isinf(_INFINITE), np.nan, _ROWS)
-
-#: Tables that every estimator of numeric rows refuses, and the error.
-BAD_ROWS = [
-    (np.empty((0, 3)), "0 sample"),
-    (np.empty((5, 0)), "0 feature"),
-    (_INFINITE, "infinity"),
-    (-_INFINITE.astype(np.float32), "infinity"),
-    (_ROWS.astype(complex), "Complex data not supported"),
-    (_ROWS[:, 0], "2D array"),
-    (_ROWS[None], "dim 3"),
-    (csr_matrix(_ROWS), "[Ss]parse"),
-    (None, "2D array"),
-]
-#: Tables with missing cells, for estimators that have no model of them.
-MISSING_ROWS = [(_MISSING, "NaN"), (_MISSING.astype(np.float32), "NaN")]
 
 
 def examples(most, **options):

@@ -5,12 +5,10 @@ from __future__ import annotations
 import warnings
 
 import numpy as np
-import pandas as pd
 import pytest
 from sklearn.exceptions import NotFittedError
 
 from craftc import BPMeans, KFeatures
-from tests.common import BAD_ROWS, MISSING_ROWS
 
 X = np.random.default_rng(0).normal(size=(20, 3))
 MISSING = X.copy()
@@ -108,24 +106,6 @@ def test_seventeen_given_features_are_not_compared_in_all_combinations():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         np.testing.assert_array_equal(exact(table).assignments_, sweep(table).assignments_)
-
-
-TABLES = [
-    *BAD_ROWS,
-    *MISSING_ROWS,
-    (pd.DataFrame({"a": [1.0, None, 2.0]}), "NaN"),
-    (np.array([["a", "b"], ["c", "d"]]), "takes numbers only"),
-    (pd.DataFrame({"kind": pd.Categorical(list("aba")), "x": range(3)}), "takes numbers only"),
-]
-
-
-@pytest.mark.parametrize("model", [KFeatures(2), KFeatures(), BPMeans(1.0), BPMeans()])
-@pytest.mark.parametrize(("table", "message"), TABLES)
-def test_tables(table, message, model):
-    for call in (model.fit, model.fit_transform):
-        with pytest.raises((ValueError, TypeError), match=message):
-            call(table)
-    assert not hasattr(model, "features_")
 
 
 @pytest.mark.parametrize("model", [KFeatures(2, random_state=0), BPMeans(1.0, random_state=0)])

@@ -19,7 +19,7 @@ from craftc import ConvexClustering
 from craftc._common import threads
 from craftc.convex.estimator import gaussian_weights
 from craftc.covariates import knn_similarity
-from tests.common import BAD_ROWS, MISSING_ROWS, examples
+from tests.common import examples
 from tests.reference import covariates as ref
 from tests.reference import covariates_points as ref_points
 
@@ -450,12 +450,6 @@ def test_bad_parameters(parameters, sentence):
     with pytest.raises((ValueError, TypeError), match=sentence):
         model.fit(ROWS)
     assert not hasattr(model, "labels_")
-
-
-@pytest.mark.parametrize(("X", "sentence"), [*BAD_ROWS, *MISSING_ROWS])
-def test_bad_tables(X, sentence):
-    with pytest.raises((ValueError, TypeError), match=sentence):
-        ConvexClustering(1.0).fit(X)
 
 
 def test_no_path_before_a_fit():

@@ -5,12 +5,10 @@ from __future__ import annotations
 import warnings
 
 import numpy as np
-import pandas as pd
 import pytest
 from sklearn.exceptions import NotFittedError
 
 from craftc import DPMeans
-from tests.common import BAD_ROWS, MISSING_ROWS
 
 X = np.random.default_rng(0).normal(size=(20, 3))
 HOLE = X.copy()
@@ -69,45 +67,6 @@ def test_parameters(parameters, sentence):
             call(X)
         assert not hasattr(model, "labels_")
         assert not hasattr(model, "cluster_penalty_")
-
-
-TABLES = [
-    *BAD_ROWS,
-    *MISSING_ROWS,
-    (pd.DataFrame({"a": [1.0, None, 2.0]}), "NaN"),
-    (np.array([[np.inf, 0.0], [-np.inf, 1.0]], np.float32), "infinity"),
-    (np.array([["a", "b"], ["c", "d"]]), "takes numbers only"),
-    (pd.DataFrame({"kind": pd.Categorical(list("aba")), "x": range(3)}), "takes numbers only"),
-]
-
-
-@pytest.mark.parametrize(("table", "sentence"), TABLES)
-def test_tables(table, sentence):
-    model = DPMeans(1.0)
-    for call in (model.fit, model.partial_fit, model.penalty_path):
-        with pytest.raises((ValueError, TypeError), match=sentence):
-            call(table)
-        assert not hasattr(model, "labels_")
-
-
-WEIGHTS = [
-    (-np.ones(20), "finite and >= 0"),
-    (np.full(20, np.nan), "finite and >= 0"),
-    (np.full(20, np.inf), "finite and >= 0"),
-    (np.zeros(20), "zero"),
-    (np.ones(19), "one weight for every row"),
-    (np.ones((20, 1)), "1D"),
-    (["heavy"] * 20, "numbers"),
-]
-
-
-@pytest.mark.parametrize(("weight", "sentence"), WEIGHTS)
-def test_weights(weight, sentence):
-    model = DPMeans(1.0)
-    for call in (model.fit, model.partial_fit, model.penalty_path):
-        with pytest.raises(ValueError, match=sentence):
-            call(X, sample_weight=weight)
-    assert not hasattr(model, "labels_")
 
 
 def test_new_rows():

@@ -11,7 +11,6 @@ import pytest
 from sklearn.exceptions import NotFittedError
 
 from craftc import GraphSpectralFeatures, MixedTable
-from tests.common import BAD_ROWS
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(20, 3))
@@ -134,7 +133,6 @@ def test_the_largest_sizes_that_a_table_allows():
 
 
 TABLES = [
-    *BAD_ROWS,
     (np.array([["a", "b"], ["c", "d"]]), "The array contains text"),
     (X[:1], r"A graph needs at least two rows, got 1 sample \(n_samples = 1\)"),
     (FRAME[:1], "A graph needs at least two rows, got 1 sample"),

@@ -79,7 +79,7 @@ def difference(a: Any, b: Any, path: str = "") -> str | None:
             None,
         )
     if hasattr(a, "__dict__") and not isinstance(a, type | types.FunctionType | types.ModuleType):
-        return difference(vars(a), vars(b), path)
+        return difference(a.__getstate__(), b.__getstate__(), path)  # without values that are kept for reuse
     if a is b or isinstance(a, types.FunctionType):
         return None
     equal = a == b

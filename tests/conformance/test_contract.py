@@ -13,45 +13,79 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
+from scipy.sparse import csr_matrix
+from sklearn.base import clone
 
-from craftc import (
-    CRAFT,
-    BPMeans,
-    ConvexClustering,
-    ConvexCovariateClustering,
-    DPMeans,
-    FeatureSelectionMixture,
-    GraphSpectralFeatures,
-    KFeatures,
-    KModes,
-    KPrototypes,
-)
+from craftc import CRAFT, ConvexClustering, ConvexCovariateClustering, DPMeans, FeatureSelectionMixture
 from tests.fuzz.invariants import copied, difference
+from tests.registry import (
+    ESTIMATORS,
+    fit,
+    modes,
+    name_of,
+    needs_classes,
+    new,
+    reads_categories,
+    takes_weights,
+)
 
 Y = np.arange(24) % 2
 X = np.random.default_rng(0).normal(size=(24, 3)) + 6.0 * Y[:, None]
-NUMBERS_ONLY = [
-    DPMeans(10.0),
-    KFeatures(1, n_init=1, random_state=0),
-    BPMeans(10.0, n_init=1, random_state=0),
-    FeatureSelectionMixture(3, n_init=1, random_state=0),
-    ConvexCovariateClustering(1.0),
-    ConvexClustering(0.1),
-]
-PROTOTYPES = [KModes(2), KPrototypes(2, n_init=1, random_state=0)]
-ALL = [*NUMBERS_ONLY, CRAFT(random_state=0, n_init=1), GraphSpectralFeatures(2, random_state=0), *PROTOTYPES]
+NUMBERS_ONLY = [name for name in ESTIMATORS if not reads_categories(name)]
+MODES = modes()
+
+# ---- tables ----
+
+INFINITE = np.where(np.arange(72).reshape(24, 3) == 10, np.inf, X)
+MISSING = np.where(np.isinf(INFINITE), np.nan, X)
+#: Tables that no estimator takes, and what the error says.
+BAD_TABLES = {
+    "no rows": (np.empty((0, 3)), "0 sample"),
+    "no columns": (np.empty((5, 0)), "0 feature"),
+    "infinity": (INFINITE, "inf"),
+    "minus infinity, float32": (-INFINITE.astype(np.float32), "inf"),
+    "complex": (X.astype(complex), "Complex data not supported"),
+    "one dimension": (X[:, 0], "2D array"),
+    "three dimensions": (X[None], "dim 3|3 dimensions|3D"),
+    "sparse": (csr_matrix(X), "[Ss]parse"),
+    "None": (None, "2D array|got None"),
+    "ragged": ([[1, 2], [3]], "equal length"),
+}
+FITS = ("fit", "fit_predict", "fit_transform", "partial_fit", "penalty_path")
 
 
-def name_of(model):
-    return type(model).__name__
+def refuses(mode, table, sentence):
+    """Every method that fits refuses the table and sets no fitted attribute."""
+    classes = [np.arange(24) % 2] if needs_classes(name_of(MODES[mode])) else []
+    for method in FITS:
+        model = clone(MODES[mode])
+        if hasattr(model, method):
+            call = getattr(model, method)
+            with pytest.raises((ValueError, TypeError), match=sentence):
+                call(table, *classes)
+            assert not [name for name in vars(model) if name.endswith("_") and not name.startswith("_")], (
+                method
+            )
 
 
-def fit(model, table):
-    return (
-        model.fit(table, Y[: len(table)])
-        if isinstance(model, ConvexCovariateClustering)
-        else model.fit(table)
-    )
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("kind", BAD_TABLES)
+def test_bad_tables(kind, mode):
+    table, sentence = BAD_TABLES[kind]
+    model = MODES[mode]
+    if kind == "sparse" and model.__sklearn_tags__().input_tags.sparse:
+        assert clone(model).fit(table, Y).n_features_in_ == 3
+    else:
+        refuses(mode, table, f"{sentence}|needs counts")
+
+
+@pytest.mark.parametrize(
+    "mode", [mode for mode in MODES if not MODES[mode].__sklearn_tags__().input_tags.allow_nan]
+)
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_missing_cells_where_there_is_no_model_of_them(dtype, mode):
+    refuses(mode, MISSING.astype(dtype), "NaN")
+    refuses(mode, pd.DataFrame({"a": [1.0, None, 2.0] * 8}), "NaN")
 
 
 def frame(**columns):
@@ -103,26 +137,20 @@ def tables():
 
 
 @pytest.mark.filterwarnings("ignore:X has feature names")
-@pytest.mark.parametrize("model", NUMBERS_ONLY, ids=name_of)
+@pytest.mark.parametrize("name", NUMBERS_ONLY)
 @pytest.mark.parametrize("kind", tables())
-def test_tables_that_are_not_numbers(kind, model):
+def test_tables_that_are_not_numbers(kind, name):
     table, error, sentence = tables()[kind]
     with pytest.raises(error, match=sentence):
-        fit(model, table)
-    fitted = fit(model, X[:, :2])
+        fit(new(name), table)
+    fitted = fit(new(name), X[:, :2])
     for method in ("predict", "transform"):
         if hasattr(fitted, method):
             with pytest.raises((error, ValueError)):
                 getattr(fitted, method)(table)
 
 
-@pytest.mark.parametrize("model", [CRAFT(), GraphSpectralFeatures()], ids=name_of)
-def test_ragged_rows_of_mixed_tables(model):
-    with pytest.raises(ValueError, match="equal length"):
-        model.fit([[1, 2], [3]])
-
-
-def test_nullable_columns_beside_others():
+def test_nullable_columns_and_others():
     """pandas converts these to objects with NA."""
     table = pd.DataFrame(
         {
@@ -150,10 +178,10 @@ REFUSED = {
 }
 
 
-@pytest.mark.parametrize("model", ALL, ids=name_of)
+@pytest.mark.parametrize("name", ESTIMATORS)
 @pytest.mark.parametrize("table", REFUSED)
-def test_a_refused_fit_changes_nothing(table, model):
-    fitted = fit(model, pd.DataFrame(X, columns=["a", "b", "c"]))
+def test_a_refused_fit_changes_nothing(table, name):
+    fitted = fit(new(name), pd.DataFrame(X, columns=["a", "b", "c"]))
     before = copied(vars(fitted))
     with pytest.raises((ValueError, TypeError)):
         fit(fitted, REFUSED[table]())
@@ -168,20 +196,28 @@ def test_a_refused_fit_changes_nothing(table, model):
     getattr(fitted, method)(*([] if method == "summary" else [pd.DataFrame(X, columns=["a", "b", "c"])]))
 
 
-@pytest.mark.parametrize(
-    "model",
-    [CRAFT(random_state=0, n_init=1), DPMeans(10.0), FeatureSelectionMixture(3, n_init=1)],
-    ids=name_of,
-)
-@pytest.mark.parametrize(
-    "weight",
-    [-np.ones(24), np.full(24, np.nan), np.zeros(24), np.ones(3), np.full(24, "x"), np.full(24, 1e300)],
-)
-def test_refused_weights_change_nothing(weight, model):
-    fitted = model.fit(X)
+#: Weights that no estimator takes, and what the error says.
+BAD_WEIGHTS = [
+    (-np.ones(24), "finite and >= 0"),
+    (np.full(24, np.nan), "finite and >= 0"),
+    (np.full(24, np.inf), "finite and >= 0"),
+    (np.zeros(24), "zero"),
+    (np.ones(23), r"\(23,\), expected \((24|3),\): one weight for every row"),
+    (np.ones((24, 1)), "1D"),
+    (["heavy"] * 24, "numbers"),
+    (np.full(24, 1e300), "weight"),
+]
+
+
+@pytest.mark.parametrize("name", list(filter(takes_weights, ESTIMATORS)))
+@pytest.mark.parametrize(("weight", "sentence"), BAD_WEIGHTS)
+def test_refused_weights_change_nothing(weight, sentence, name):
+    fitted = fit(new(name), X)
     before = copied(vars(fitted))
-    with pytest.raises(ValueError, match=r"weight"):
-        fitted.fit(X[:, :2], sample_weight=weight)
+    for method in ("fit", "partial_fit", "penalty_path"):
+        if hasattr(fitted, method):
+            with pytest.raises(ValueError, match=sentence):
+                getattr(fitted, method)(X, sample_weight=weight)
     assert difference(vars(fitted), before) is None
 
 
@@ -201,18 +237,18 @@ def test_an_interrupted_fit_changes_nothing(monkeypatch):
 # ---- results are finite ----
 
 
-@pytest.mark.parametrize("model", NUMBERS_ONLY, ids=name_of)
+@pytest.mark.parametrize("name", NUMBERS_ONLY)
 @pytest.mark.parametrize("scale", [1e155, 1e200, 1e300])
-def test_tables_whose_squares_overflow(scale, model):
+def test_tables_whose_squares_overflow(scale, name):
     with pytest.raises(ValueError, match=r"Column 'x0' ranges from.*scale it down"):
-        fit(model, X * scale)
+        fit(new(name), X * scale)
 
 
-@pytest.mark.parametrize("model", NUMBERS_ONLY, ids=name_of)
+@pytest.mark.parametrize("name", NUMBERS_ONLY)
 @pytest.mark.parametrize("scale", [1e-160, 1e-300])
-def test_tables_whose_squares_underflow(scale, model):
+def test_tables_whose_squares_underflow(scale, name):
     with pytest.raises(ValueError, match=r"scale it up"):
-        fit(model, X * scale)
+        fit(new(name), X * scale)
 
 
 def test_a_row_of_weight_nought_must_be_representable_too():
