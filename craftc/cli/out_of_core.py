@@ -21,6 +21,7 @@ from craftc.reading.input_file import TableError
 from craftc.reading.read_table import Roles, prepare
 from craftc.reading.unusable import DATES
 from craftc.table import MixedTable
+from craftc.table.kinds import Kind
 from craftc.table.out_of_core import Batches, column_types, decoded_size, files_of, tables_of
 
 _SHARE = 8  # a data frame takes several times the size of the decoded file, and the fit as much again
@@ -102,7 +103,7 @@ def read_roles(
     types = column_types(table)
     check_named(list(types), target, ignore, categorical, numeric)
     for name in numeric:
-        if types[name][0] not in ("number", "empty"):
+        if types[name][0] not in (Kind.NUMBER, Kind.EMPTY):
             raise TableError(
                 f"--numeric: {name!r} is {types[name][1]}, which batches do not convert; pass --in-memory, "
                 "or write numbers."
@@ -114,7 +115,9 @@ def read_roles(
         if name == target or name in ignore
     }
     others = {
-        name: of_type for name, (kind, of_type) in types.items() if kind == "other" and name not in excluded
+        name: of_type
+        for name, (kind, of_type) in types.items()
+        if kind == Kind.OTHER and name not in excluded
     }
     if not split_dates:
         excluded |= {name: DATES for name, of_type in others.items() if of_type.startswith(_TIMES)}
@@ -136,7 +139,7 @@ def read_roles(
         levels = [
             name
             for name in names
-            if name in categorical or (types[name][0] in ("level", "text") and name not in numeric)
+            if name in categorical or (types[name][0].is_categorical and name not in numeric)
         ]
     if client is None:
         with column_errors():
@@ -146,7 +149,7 @@ def read_roles(
         own = list(features.categorical_names)
     else:
         features = DaskFiles(table, client, names)
-        own = [name for name in names if types[name][0] in ("level", "text")] if levels == "auto" else levels
+        own = [name for name in names if types[name][0].is_categorical] if levels == "auto" else levels
     roles = ColumnRoles(features, levels, excluded=excluded, notes=[_LEFT_OUT])
     roles.numeric, roles.categorical = [name for name in names if name not in own], own
     if target is not None:

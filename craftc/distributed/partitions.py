@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from craftc._common.typing import Array, Labels
 from craftc.table.blocks import Scratch, release_pages
 from craftc.table.frames import Column, Source, count_missing, open_source
+from craftc.table.kinds import Kind
 from craftc.table.mixed_table import MixedTable, Schema
 
 
@@ -78,7 +79,7 @@ class Reading:
 
     def check_width(self, source: Source, numeric: NDArray[np.intp]) -> None:
         """Raise ValueError if the dtype of the collection cannot represent the numbers of a partition."""
-        wide = [source.names[j] for j in numeric if not source.narrow[j] and source.kinds[j] != "empty"]
+        wide = [source.names[j] for j in numeric if not source.narrow[j] and source.kinds[j] != Kind.EMPTY]
         if self.dtype == "float32" and wide:
             raise ValueError(
                 f"column {wide[0]!r} has more digits than the float32 of the collection; convert it, or the "

@@ -14,6 +14,7 @@ from craftc.distributed.engine import Engine, SerialEngine
 from craftc.distributed.partitioned_table import Output, PartitionedInput, PartitionedTable
 from craftc.distributed.partitions import Part, Reading, Summary, n_rows_of
 from craftc.table.frames import Column, column_mask, open_source, refuse_id
+from craftc.table.kinds import Kind
 from craftc.table.mixed_table import Schema, check_reading
 from craftc.table.out_of_core import is_out_of_core, located
 
@@ -185,12 +186,13 @@ class _Columns:
                 place = Reading(self.names, self.named, (), (), "float64").positions(source)
                 self.categorical_mask |= source.categorical_mask()[place]
                 source.numbers(
-                    np.array([j for j in place if source.kinds[j] == "other"], np.intp), np.dtype(np.float64)
+                    np.array([j for j in place if source.kinds[j] == Kind.OTHER], np.intp),
+                    np.dtype(np.float64),
                 )  # refuses them
             except (TypeError, ValueError) as error:
                 raise located(error, where) from error
-            self.is_text |= [source.kinds[j] == "text" for j in place]
-            self.narrow &= [source.narrow[j] or source.kinds[j] == "empty" for j in place]
+            self.is_text |= [source.kinds[j] == Kind.TEXT for j in place]
+            self.narrow &= [source.narrow[j] or source.kinds[j] == Kind.EMPTY for j in place]
 
 
 def _families(values: list[Any]) -> set[str]:

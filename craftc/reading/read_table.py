@@ -29,13 +29,13 @@ from craftc.reading.cells import (
 from craftc.reading.files import RawTable, plain_frame, read_file
 from craftc.reading.input_file import TableError
 from craftc.reading.unusable import CONSTANT, DATES, EMPTY, IDS, TEXTS, id_reason, listed_reasons
+from craftc.table.kinds import INFERRED, INFERRED_DATES, INFERRED_DURATIONS, Kind
 
 _TIME_NAME = re.compile(r"time|date|stamp|epoch|created|updated|modified|(_at|_ts|_on)$", re.IGNORECASE)
 _EPOCHS = ((1e8, 2.2e9, 1.0), (1e11, 2.2e12, 1e3))  # seconds and milliseconds of 1973 to 2039
 _SENTINELS = (9.0, 99.0, 999.0, 9999.0, 99999.0, 999999.0)
 _WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 PARTS = ("year", "month", "weekday", "day number")
-_TIMES = ("datetime", "datetime64", "date", "period", "timedelta", "timedelta64")
 _ONE_DATE = "one value in every row with a date"
 _EXACT_INTEGERS = 2.0**53  # from which on float64 skips whole numbers
 _MANY = 20  # rows from which distinct whole numbers are worth a note
@@ -262,11 +262,11 @@ class _Reader:
         kind = types.infer_dtype(column, skipna=True)
         if kind in ("bytes", "complex"):
             self._put(name, column, f"{kind} instead of numbers or text")
-        elif name in self._roles.categorical and kind in _TIMES:
+        elif name in self._roles.categorical and kind in INFERRED_DATES + INFERRED_DURATIONS:
             self._text(name, column.astype(object))
-        elif kind in ("datetime", "datetime64", "date", "period"):
+        elif kind in INFERRED_DATES:
             self._dates(name, self._day_numbers(column, kind))
-        elif kind in ("timedelta", "timedelta64"):
+        elif kind in INFERRED_DURATIONS:
             self._notes.append(f"{quoted(name)} holds durations, which are used in days.")
             self._numbers(
                 name,
@@ -274,9 +274,9 @@ class _Reader:
             )
         elif kind == "boolean" and name not in self._roles.numeric:
             self._put(name, self._categories(*self._texts(column)))
-        elif kind in ("boolean", "integer", "floating", "mixed-integer-float", "decimal", "integer-na"):
+        elif INFERRED.get(kind) in (Kind.NUMBER, Kind.LEVEL):
             self._typed_numbers(name, column)
-        elif kind == "empty":
+        elif INFERRED.get(kind) == Kind.EMPTY:
             self._put(name, np.full(len(column), np.nan))
         else:
             self._text(name, column)

@@ -13,6 +13,7 @@ from craftc._common.messages import quoted
 from craftc._common.typing import Array, Floats
 from craftc.reading.cells import parse_dates
 from craftc.table.frames import Source, column_mask, open_source
+from craftc.table.kinds import Kind
 from craftc.table.mixed_table import MixedTable
 
 EMPTY, CONSTANT, DATES = "no value in any row", "one value in every row", "dates"
@@ -110,15 +111,15 @@ def _select(X: Any, positions: list[int]) -> Any:
 def _reason(source: Source, j: int, as_levels: bool | None) -> str:
     """The reason against a column, or an empty string; `as_levels` is None where its type decides."""
     name, kind = source.names[j], source.kinds[j]
-    if kind == "empty":
+    if kind == Kind.EMPTY:
         return EMPTY
     if as_levels is not None:
         return ""
-    if kind == "other":
+    if kind == Kind.OTHER:
         return f"{DATES}, or other values that are neither numbers nor text"
-    if kind == "mixed":
+    if kind == Kind.MIXED:
         return "values of different types"
-    if kind == "number":
+    if kind == Kind.NUMBER:
         values: Array = source.numbers(np.array([j]), np.dtype(np.float64))[:, 0]
         present = values[~np.isnan(values)]
         if not len(present):
@@ -130,7 +131,7 @@ def _reason(source: Source, j: int, as_levels: bool | None) -> str:
     levels = column.present()
     if len(levels) == 1 and not column.n_missing and source.n_rows > 1:
         return CONSTANT
-    if kind == "text":
+    if kind == Kind.TEXT:
         if column.all_different():
             return TEXTS
         if parse_dates([str(level) for level in levels], np.ones(len(levels), np.intp)) is not None:

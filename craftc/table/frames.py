@@ -12,7 +12,6 @@ from abc import ABC, abstractmethod
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
-from numbers import Number
 from typing import Any, TypeAlias, cast
 
 import narwhals.stable.v2 as nw
@@ -22,6 +21,15 @@ from sklearn.utils import check_array
 
 from craftc._common.messages import shown
 from craftc._common.typing import Array
+from craftc.table.kinds import (
+    Kind,
+    is_missing,
+    is_narrow,
+    is_object,
+    kind_of_cells,
+    kind_of_dtype,
+    kind_of_series,
+)
 
 Level: TypeAlias = str | int | float | bool
 
@@ -129,22 +137,20 @@ def refuse_id(name: str, n_different: int, n_present: int) -> None:
 class Source(ABC):
     """An input, read column by column.
 
-    `kinds` classifies the columns: "number", "level" (categories, booleans), "text", "empty" (no value),
-    "mixed" (objects), "other" (dates, lists; never read). `narrow` marks the columns that float32 represents
-    exactly.
+    `narrow` marks the columns that float32 represents exactly.
     """
 
     names: tuple[str, ...]
     named: bool
     n_rows: int
-    kinds: list[str]
+    kinds: list[Kind]
     narrow: list[bool]
 
     def categorical_mask(self) -> Array:
         """Return which columns are categorical by their dtype; `craftc.reading.read_table` and
         `numeric_encoding` use further rules.
         """
-        return np.array([kind in ("level", "text") for kind in self.kinds])
+        return np.array([kind.is_categorical for kind in self.kinds])
 
     def float_type(self, positions: Array) -> type[np.floating[Any]]:
         """Return the float type that represents these numeric columns."""
@@ -185,27 +191,23 @@ class _Frame(Source):
         self._series = cast("list[nw.Series[Any]]", list(frame.iter_columns()))
         self.n_rows = len(frame)
         self.names = _checked_names(frame.columns, self.n_rows)
-        self._are_objects = [_is_object(series) for series in self._series]
-        self.kinds = [
-            _kind(series, is_object)
-            for series, is_object in zip(self._series, self._are_objects, strict=True)
-        ]
+        self.kinds = [kind_of_series(series) for series in self._series]
         self.narrow = [str(series.dtype) in ("Float16", "Float32") for series in self._series]
 
     def _number(self, j: int) -> Any:
         series, name, kind = self._series[j], self.names[j], self.kinds[j]
-        if kind == "empty":
+        if kind == Kind.EMPTY:
             return np.nan
-        if kind == "mixed":
+        if kind == Kind.MIXED:
             raise TypeError(
                 f"Column {name!r} mixes values of different types; convert it to numbers or text, or name "
                 "it in `categorical`."
             )
-        if kind == "other":
+        if kind == Kind.OTHER:
             raise _refusal(series, name)
-        if kind != "number":
+        if kind != Kind.NUMBER:
             raise TypeError(_NOT_NUMBERS.format(name, series.dtype))
-        if self._are_objects[j]:
+        if is_object(series):
             return _object_numbers(series.to_native().to_numpy(), name)
         if series.dtype.is_decimal() or str(series.dtype).endswith("Int128"):
             series = series.cast(nw.Float64)
@@ -213,9 +215,9 @@ class _Frame(Source):
 
     def column(self, j: int) -> Column:
         series, name, kind = self._series[j], self.names[j], self.kinds[j]
-        if kind == "other":
+        if kind == Kind.OTHER:
             raise _refusal(series, name)
-        if kind == "empty":
+        if kind == Kind.EMPTY:
             return Column(name, np.full(self.n_rows, -1), [], declared=False, strict=True)
         if series.dtype.is_decimal():
             series = series.cast(nw.Float64)
@@ -223,7 +225,7 @@ class _Frame(Source):
             codes, values, declared = self._read(series)
         except TypeError as error:
             raise TypeError(_NOT_LEVELS.format(name, error)) from error
-        return Column(name, codes, values, declared=declared, strict=kind == "mixed")
+        return Column(name, codes, values, declared=declared, strict=kind == Kind.MIXED)
 
 
 def _checked_names(names: Sequence[Any], n_rows: int) -> tuple[str, ...]:
@@ -238,34 +240,6 @@ def _checked_names(names: Sequence[Any], n_rows: int) -> tuple[str, ...]:
                 "required."
             )
     return texts
-
-
-# Kind of an object column by the result of pandas.api.types.infer_dtype.
-_OBJECT_KINDS = {
-    "string": "text",
-    "boolean": "level",
-    "empty": "empty",
-    **dict.fromkeys(("integer", "floating", "mixed-integer-float", "decimal"), "number"),
-    **dict.fromkeys(("mixed", "mixed-integer"), "mixed"),
-}
-
-
-def _is_object(series: nw.Series[Any]) -> bool:
-    return bool(series.implementation.is_pandas() and series.to_native().dtype == object)
-
-
-def _kind(series: nw.Series[Any], is_object: bool) -> str:
-    dtype = series.dtype
-    if is_object:
-        infer = nw.get_native_namespace(series).api.types.infer_dtype
-        return _OBJECT_KINDS.get(infer(series.to_native(), skipna=True), "other")
-    if dtype.is_numeric():
-        return "number"
-    if dtype in (nw.Categorical, nw.Enum, nw.Boolean):
-        return "level"
-    if series.null_count() == len(series):
-        return "empty"
-    return "text" if dtype == nw.String else "other"
 
 
 def _refusal(series: nw.Series[Any], name: str) -> Exception:
@@ -325,14 +299,13 @@ class _Array(Source):
             type(X) is np.ndarray and X.dtype.kind in "biuf" and X.ndim == 2 and X.size
         ):  # which check_array returns as it is
             X = check_array(X, dtype=None, ensure_all_finite=False)
-        kinds = {"b": "level", "i": "number", "u": "number", "f": "number", "O": "mixed"}
         self._is_text = X.dtype.kind in "US"
         self._X = X.astype(str).astype(object) if self._is_text else X
         self.n_rows, n_columns = X.shape
         self.names = tuple(f"x{j}" for j in range(n_columns))
-        self.kinds = [kinds.get(self._X.dtype.kind, "other")] * n_columns
-        self.narrow = [X.dtype.kind == "f" and X.dtype.itemsize <= 4] * n_columns
-        if self.kinds[0] == "other":
+        kind = Kind.MIXED if self._X.dtype == object else kind_of_dtype(self._X.dtype)
+        self.kinds, self.narrow = [kind] * n_columns, [is_narrow(X.dtype)] * n_columns
+        if self.kinds[0] == Kind.OTHER:
             raise TypeError(_NOT_EITHER.format("x0", X.dtype))
 
     def categorical_mask(self) -> Array:
@@ -343,14 +316,14 @@ class _Array(Source):
         return super().categorical_mask()
 
     def numbers(self, positions: Array, dtype: np.dtype[Any]) -> Array:
-        if self.kinds[0] != "number":
+        if self.kinds[0] != Kind.NUMBER:
             return super().numbers(positions, dtype)
         X = self._X if len(positions) == len(self.names) else np.take(self._X, positions, axis=1)
         with np.errstate(over="ignore"):
             return np.ascontiguousarray(X, dtype=dtype)
 
     def _number(self, j: int) -> Any:
-        if self.kinds[j] == "level":
+        if self.kinds[j] == Kind.LEVEL:
             raise TypeError(_NOT_NUMBERS.format(self.names[j], "Boolean"))
         return _object_numbers(self._X[:, j], self.names[j])
 
@@ -405,19 +378,19 @@ class _Columns(Source):
                     f"All columns must have the same length, but {self.names[0]!r} has {self.n_rows} cells "
                     f"and {name!r} has {len(cells)}."
                 )
-        self.kinds = [_kind_of_cells(cells) for cells in self._cells]
-        self.narrow = [cells.dtype.kind == "f" and cells.dtype.itemsize <= 4 for cells in self._cells]
+        self.kinds = [kind_of_cells(cells) for cells in self._cells]
+        self.narrow = [is_narrow(cells.dtype) for cells in self._cells]
 
     def _number(self, j: int) -> Any:
         cells, name, kind = self._cells[j], self.names[j], self.kinds[j]
-        if kind == "other":
+        if kind == Kind.OTHER:
             raise TypeError(_NOT_EITHER.format(name, cells.dtype))
-        if kind in ("text", "level"):
-            raise TypeError(_NOT_NUMBERS.format(name, "text" if kind == "text" else "Boolean"))
+        if kind.is_categorical:
+            raise TypeError(_NOT_NUMBERS.format(name, "text" if kind == Kind.TEXT else "Boolean"))
         return _object_numbers(cells, name) if cells.dtype == object else cells
 
     def column(self, j: int) -> Column:
-        if self.kinds[j] == "other":
+        if self.kinds[j] == Kind.OTHER:
             raise TypeError(_NOT_EITHER.format(self.names[j], self._cells[j].dtype))
         return _array_column(self._cells[j], self.names[j])
 
@@ -436,26 +409,6 @@ def _cells(column: Any, name: str) -> Array:
     if cells.ndim != 1:
         raise ValueError(f"Column {name!r} must be a sequence of cells, got an array of shape {cells.shape}.")
     return cells
-
-
-def _kind_of_cells(cells: Array) -> str:
-    """Kind of a column of a dict, as `_kind` of a column of a frame."""
-    if cells.dtype != object:
-        return {"b": "level", "i": "number", "u": "number", "f": "number"}.get(cells.dtype.kind, "other")
-    present = {
-        type(cell)
-        for cell in cells
-        if not (cell is None or type(cell).__name__ in ("NAType", "NaTType") or cell != cell)
-    }
-    if not present:
-        return "empty"
-    if all(issubclass(each, str) for each in present):
-        return "text"
-    if all(issubclass(each, bool | np.bool_) for each in present):
-        return "level"
-    if all(issubclass(each, Number) for each in present):
-        return "number"
-    return "mixed" if all(issubclass(each, str | Number) for each in present) else "other"
 
 
 def open_source(X: Any) -> Source:
@@ -500,7 +453,7 @@ def _plain(value: Any, name: str, strict: bool) -> Level | None:
         return value
     if isinstance(value, float | np.longdouble | Decimal):
         return float(value) + 0.0 if value == value else None  # + 0.0: no negative zero
-    if value is None or type(value).__name__ in ("NAType", "NaTType"):
+    if is_missing(value):
         return None
     if strict:
         raise TypeError(_NOT_LEVELS.format(name, type(value).__name__))
@@ -515,7 +468,7 @@ def _object_numbers(cells: Array, name: str) -> Array:
         numbers = np.empty(len(cells))  # at least one cell is not a number; the loop finds it
     for i, cell in enumerate(cells):
         try:
-            numbers[i] = np.nan if type(cell).__name__ in ("NAType", "NaTType") else cell
+            numbers[i] = np.nan if is_missing(cell) else cell
         except (TypeError, ValueError, OverflowError) as error:
             raise TypeError(
                 f"Column {name!r} cannot be read as numbers: every argument must be a string or a number "

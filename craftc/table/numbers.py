@@ -20,6 +20,7 @@ from craftc._common.threads import threads_for
 from craftc._common.typing import Floats
 from craftc._kernels import moments as _kernel
 from craftc.table.frames import as_frame, open_source
+from craftc.table.kinds import Kind
 
 _NO_TARGET = "no_validation"  # of scikit-learn
 _NO_NUMBER = (
@@ -151,7 +152,7 @@ def _explain(X: Any, estimator_name: str) -> None:
     source = open_source(X)
     frame: Any = as_frame(X) if source.named else np.asarray(X, dtype=object)
     for j, (name, kind) in enumerate(zip(source.names, source.kinds, strict=True)):
-        if kind in ("text", "mixed", "other", "level"):
+        if kind not in (Kind.NUMBER, Kind.EMPTY):
             for cell in frame[:, j].to_list() if source.named else frame[:, j]:
                 if not _is_number(cell):
                     raise TypeError(_NO_NUMBER.format(name, repr(cell)[:60], estimator_name))

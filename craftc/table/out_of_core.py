@@ -16,9 +16,10 @@ from typing import Any
 
 import numpy as np
 
-from craftc._common.typing import Array
+from craftc._common.typing import Array, ArrowField
 from craftc.table.blocks import Scratch, mapped
 from craftc.table.frames import MAX_LEVELS, Column, Level, column_mask, count_missing, open_source, refuse_id
+from craftc.table.kinds import Kind, common_kind, kind_of_field
 
 _ROWS = 1 << 16  # of a batch
 _BUFFER = 1 << 20  # bytes of a column that are read at a time
@@ -48,17 +49,11 @@ def files_of(paths: Any) -> list[str]:
     return list(_dataset(paths).files)
 
 
-def column_types(paths: Any) -> dict[str, tuple[str, str]]:
-    """The columns of the first file: kind ("number", "level", "text", "empty" or "other") and type of each."""
+def column_types(paths: Any) -> dict[str, tuple[Kind, str]]:
+    """Kind and type of the columns of the first file."""
     file = files_of(paths)[0]
-    found = {}
-    for field_ in _physical_schema(file, next(_dataset(file).get_fragments())):
-        try:
-            kind, _ = _describe(file, field_)
-        except TypeError:
-            kind = "other"
-        found[field_.name] = kind, str(field_.type)
-    return found
+    schema = _physical_schema(file, next(_dataset(file).get_fragments()))
+    return {each.name: (kind_of_field(each)[0], str(each.type)) for each in schema}
 
 
 def tables_of(file: str) -> Iterator[Any]:
@@ -131,7 +126,7 @@ def read_blocks(
     mask = column_mask(categorical, batches.names)
     auto = mask is None
     if mask is None:
-        mask = np.array([kind == "level" for kind in batches.kinds])
+        mask = np.array([kind == Kind.LEVEL for kind in batches.kinds])
     numeric_index, categorical_index = np.flatnonzero(~mask), np.flatnonzero(mask)
     narrow = len(numeric_index) and all(batches.narrow[j] for j in numeric_index)
     numeric_type = np.dtype(dtype if dtype is not None else np.float32 if narrow else np.float64)
@@ -284,14 +279,14 @@ class Batches:
         if not schemas:
             raise ValueError("The dataset has no files.")
         self.names = _common_names(schemas, columns)
-        described = [[_describe(path, schema.field(name)) for name in self.names] for path, schema in schemas]
-        self.kinds = [
-            _common_kind(name, each, schemas)
-            for name, each in zip(self.names, zip(*described, strict=True), strict=True)
+        described = [
+            [_described(path, schema.field(name)) for name in self.names] for path, schema in schemas
         ]
-        self.is_text = [any(kind == "text" for kind, _ in each) for each in zip(*described, strict=True)]
+        self.kinds = [common_kind(name, schemas) for name in self.names]
+        columns_of_files = list(zip(*described, strict=True))
+        self.is_text = [any(kind == Kind.TEXT for kind, _ in each) for each in columns_of_files]
         self.narrow = [
-            all(narrow for kind, narrow in each if kind != "empty") for each in zip(*described, strict=True)
+            all(narrow for kind, narrow in each if kind != Kind.EMPTY) for each in columns_of_files
         ]
 
     def __iter__(self) -> Iterator[tuple[str, Any]]:
@@ -529,57 +524,13 @@ def _stored_index(schema: Any) -> set[str]:
     return {name for name in (schema.pandas_metadata or {}).get("index_columns", ()) if isinstance(name, str)}
 
 
-def _describe(path: str, field: Any) -> tuple[str, bool]:
-    """Kind of an Arrow column by its type, and whether float32 represents it."""
-    import pyarrow.types as types
-
-    kind = field.type
-    if types.is_dictionary(kind):
-        return "level", False
-    if types.is_boolean(kind):
-        return "level", False
-    if (
-        types.is_string(kind) or types.is_large_string(kind) or str(kind) == "string_view"
-    ):  # pyarrow 15 has no test for views
-        return "text", False
-    if types.is_null(kind):
-        return "empty", False
-    if types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind):
-        return "number", types.is_float16(kind) or types.is_float32(kind)
-    raise TypeError(
-        f"Column {field.name!r} of {path or 'the stream'} has dtype {kind}, which is neither numeric nor "
-        "categorical; convert it (a date "
-        "to days or a month, a list to several columns), or choose other columns."
-    )
-
-
-def _family(kind: Any) -> str:
-    """What the levels of a categorical column are: 1, "1" and True in different files are not the same level."""
-    import pyarrow.types as types
-
-    values = kind.value_type if types.is_dictionary(kind) else kind
-    if types.is_boolean(values):
-        return "boolean"
-    return (
-        "level of numbers"
-        if types.is_integer(values) or types.is_floating(values) or types.is_decimal(values)
-        else "level"
-    )
-
-
-def _common_kind(name: str, found: Sequence[tuple[str, bool]], schemas: Sequence[tuple[str, Any]]) -> str:
-    """The kind of a column in all files."""
-    kinds = ["level" if kind == "text" else kind for kind, _ in found]
-    families = [
-        kind if kind != "level" else _family(schema.field(name).type)
-        for kind, (_, schema) in zip(kinds, schemas, strict=True)
-    ]
-    decided = next((kind for kind in kinds if kind != "empty"), "number")
-    family = next((family for family in families if family != "empty"), "number")
-    for own, (path, schema) in zip(families, schemas, strict=True):
-        if own not in (family, "empty"):
-            raise TypeError(
-                f"Column {name!r} holds {schema.field(name).type} in {path}, but other types in other "
-                "files; convert it."
-            )
-    return decided
+def _described(path: str, field: ArrowField) -> tuple[Kind, bool]:
+    """Kind of a column, and whether float32 represents it; raise TypeError for a column that is never read."""
+    kind, narrow = kind_of_field(field)
+    if kind == Kind.OTHER:
+        raise TypeError(
+            f"Column {field.name!r} of {path or 'the stream'} has dtype {field.type}, which is neither numeric "
+            "nor categorical; convert it (a date to days or a month, a list to several columns), or choose other "
+            "columns."
+        )
+    return kind, narrow

@@ -19,16 +19,10 @@ import numpy as np
 import pandas as pd
 
 from craftc import CRAFT
-from craftc.craft import (
-    automatic,
-    covariance_search,
-    dependence,
-    estimator,
-    fitting,
-    merge_split,
-    partitioned_rows,
-)
+from craftc.craft import dependence, estimator
+from craftc.craft.rows import partitioned
 from craftc.craft.rows.recipes import sides_moved
+from craftc.craft.search import automatic, config, covariances, merges
 from craftc.distributed import Partitions
 from craftc.distributed.dask.engine import _answer
 from craftc.distributed.engine import SerialEngine, read_part, rebuilt
@@ -43,13 +37,13 @@ COUNTS = {"rounds": 0, "losses": 0, "local passes": 0, "fits": 0, "errors": 0}
 def low_limits(large=100, few=40):
     """Tables, clusters and samples are large above a hundred rows or less."""
     with contextlib.ExitStack() as stack:
-        for module in (automatic, covariance_search, dependence, estimator, fitting, merge_split):
+        for module in (automatic, covariances, dependence, estimator, config, merges):
             stack.enter_context(mock.patch.object(module, "LARGE", large))
-        stack.enter_context(mock.patch.object(partitioned_rows, "_FEW_ROWS", few))
-        stack.enter_context(mock.patch.object(merge_split, "_SPLIT_SAMPLE", 32))
-        stack.enter_context(mock.patch.object(merge_split, "_MOST_CANDIDATES", 24))
-        stack.enter_context(mock.patch.object(merge_split, "_SCREENED", 12))
-        stack.enter_context(mock.patch.object(merge_split, "MOST_ROWS", 20))
+        stack.enter_context(mock.patch.object(partitioned, "_FEW_ROWS", few))
+        stack.enter_context(mock.patch.object(merges, "_SPLIT_SAMPLE", 32))
+        stack.enter_context(mock.patch.object(merges, "_MOST_CANDIDATES", 24))
+        stack.enter_context(mock.patch.object(merges, "_SCREENED", 12))
+        stack.enter_context(mock.patch.object(merges, "MOST_ROWS", 20))
         yield
 
 

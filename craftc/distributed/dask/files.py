@@ -15,6 +15,7 @@ from craftc.distributed.collections import without_rows
 from craftc.distributed.dask.engine import DaskEngine
 from craftc.distributed.engine import Engine
 from craftc.distributed.partitioned_table import Output, PartitionedInput
+from craftc.table.kinds import Kind
 from craftc.table.out_of_core import Batches, FilePart, file_parts, located
 
 _ROWS = 1 << 20  # of a partition, unless a row group has more
@@ -65,7 +66,7 @@ class DaskFiles(PartitionedInput):
             read.names, read.kinds, read.is_text, read.narrow, strict=True
         ):
             number = pa.array([0.0], pa.float32() if narrow else pa.float64())
-            columns[name] = text if is_text else text.dictionary_encode() if kind == "level" else number
+            columns[name] = text if is_text else text.dictionary_encode() if kind == Kind.LEVEL else number
         return [("", pa.table(columns))]
 
     @cached_property

@@ -1,0 +1,145 @@
+"""What a column is: one table of kinds for frames, dicts of columns, arrays, Arrow files and read texts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import StrEnum
+from numbers import Number
+from typing import Any
+
+import narwhals.stable.v2 as nw
+import numpy as np
+
+from craftc._common.typing import Array, ArrowField, ArrowSchema
+
+
+class Kind(StrEnum):
+    """Kind of a column by the types of its cells."""
+
+    NUMBER = "number"
+    LEVEL = "level"  # declared categories, booleans
+    TEXT = "text"
+    EMPTY = "empty"  # no value
+    MIXED = "mixed"  # text and numbers, or other objects
+    OTHER = "other"  # dates, lists: never read
+
+    @property
+    def is_categorical(self) -> bool:
+        """Whether a column of this kind is categorical unless the caller says otherwise."""
+        return self in (Kind.LEVEL, Kind.TEXT)
+
+
+#: Kind by the result of pandas.api.types.infer_dtype; all others are OTHER.
+INFERRED = {
+    "string": Kind.TEXT,
+    "boolean": Kind.LEVEL,
+    "empty": Kind.EMPTY,
+    **dict.fromkeys(("integer", "floating", "mixed-integer-float", "decimal", "integer-na"), Kind.NUMBER),
+    **dict.fromkeys(("mixed", "mixed-integer"), Kind.MIXED),
+}
+#: Results of infer_dtype for moments in time, and for durations.
+INFERRED_DATES = ("datetime", "datetime64", "date", "period")
+INFERRED_DURATIONS = ("timedelta", "timedelta64")
+_OF_DTYPE = {"b": Kind.LEVEL, "i": Kind.NUMBER, "u": Kind.NUMBER, "f": Kind.NUMBER}
+
+
+def is_missing(cell: object) -> bool:
+    """Whether an object is None or one of pandas' missing values; NaN is a number."""
+    return cell is None or type(cell).__name__ in ("NAType", "NaTType")
+
+
+def kind_of_dtype(dtype: np.dtype[np.generic]) -> Kind:
+    """Kind of the columns of an array that does not hold objects."""
+    return _OF_DTYPE.get(dtype.kind, Kind.OTHER)
+
+
+def is_narrow(dtype: np.dtype[np.generic]) -> bool:
+    """Whether float32 represents the values of a dtype exactly; integers become float64."""
+    return dtype.kind == "f" and dtype.itemsize <= 4
+
+
+def is_object(series: nw.Series[Any]) -> bool:
+    """Whether a column of a frame holds Python objects."""
+    return bool(series.implementation.is_pandas() and series.to_native().dtype == object)
+
+
+def kind_of_series(series: nw.Series[Any]) -> Kind:
+    """Kind of a column of a frame."""
+    dtype = series.dtype
+    if is_object(series):
+        infer = nw.get_native_namespace(series).api.types.infer_dtype
+        return INFERRED.get(infer(series.to_native(), skipna=True), Kind.OTHER)
+    if dtype.is_numeric():
+        return Kind.NUMBER
+    if dtype in (nw.Categorical, nw.Enum, nw.Boolean):
+        return Kind.LEVEL
+    if series.null_count() == len(series):
+        return Kind.EMPTY
+    return Kind.TEXT if dtype == nw.String else Kind.OTHER
+
+
+def kind_of_cells(cells: Array) -> Kind:
+    """Kind of a column of a dict."""
+    if cells.dtype != object:
+        return kind_of_dtype(cells.dtype)
+    present = {type(cell) for cell in cells if not (is_missing(cell) or cell != cell)}
+    if not present:
+        return Kind.EMPTY
+    if all(issubclass(each, str) for each in present):
+        return Kind.TEXT
+    if all(issubclass(each, bool | np.bool_) for each in present):
+        return Kind.LEVEL
+    if all(issubclass(each, Number) for each in present):
+        return Kind.NUMBER
+    return Kind.MIXED if all(issubclass(each, str | Number) for each in present) else Kind.OTHER
+
+
+def kind_of_field(field: ArrowField) -> tuple[Kind, bool]:
+    """Kind of an Arrow column by its type, and whether float32 represents its values exactly."""
+    import pyarrow.types as types
+
+    of = field.type
+    if types.is_dictionary(of) or types.is_boolean(of):
+        return Kind.LEVEL, False
+    # pyarrow 15 has no test for views
+    if types.is_string(of) or types.is_large_string(of) or str(of) == "string_view":
+        return Kind.TEXT, False
+    if types.is_null(of):
+        return Kind.EMPTY, False
+    if _is_number(of):
+        return Kind.NUMBER, types.is_float16(of) or types.is_float32(of)
+    return Kind.OTHER, False
+
+
+def common_kind(name: str, schemas: Sequence[tuple[str, ArrowSchema]]) -> Kind:
+    """Kind of a column that files have together; `schemas`: name and schema of every file.
+
+    Raises TypeError if the column has other types in some of them: 1, "1" and True are different levels.
+    """
+    fields = [schema.field(name) for _, schema in schemas]
+    families = [_family(field) for field in fields]
+    family = next((each for each in families if each != Kind.EMPTY), Kind.NUMBER)
+    for own, field, (path, _) in zip(families, fields, schemas, strict=True):
+        if own not in (family, Kind.EMPTY):
+            raise TypeError(
+                f"Column {name!r} holds {field.type} in {path}, but other types in other files; convert it."
+            )
+    return Kind.NUMBER if family == Kind.NUMBER else Kind.LEVEL
+
+
+def _family(field: ArrowField) -> str:
+    """NUMBER, EMPTY, or what the levels of a categorical column are."""
+    import pyarrow.types as types
+
+    kind = kind_of_field(field)[0]
+    if not kind.is_categorical:
+        return kind
+    of: Any = field.type
+    values = of.value_type if types.is_dictionary(of) else of
+    return "level of booleans" if types.is_boolean(values) else f"level{' of numbers' * _is_number(values)}"
+
+
+def _is_number(of: object) -> bool:
+    import pyarrow.types as types
+
+    return bool(types.is_integer(of) or types.is_floating(of) or types.is_decimal(of))
