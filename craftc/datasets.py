@@ -367,8 +367,7 @@ def make_mixed(
     if min(n_numeric, n_categorical, n_irrelevant) < 0 or relevant < 1:
         raise ValueError(
             "n_numeric, n_categorical and n_irrelevant must not be negative and n_numeric + n_categorical "
-            "must be at least 1; "
-            f"got {n_numeric}, {n_categorical} and {n_irrelevant}."
+            f"must be at least 1; got {n_numeric}, {n_categorical} and {n_irrelevant}."
         )
     if not 0 <= n_own <= relevant:
         raise ValueError(f"n_own must be between 0 and n_numeric + n_categorical = {relevant}; got {n_own}.")

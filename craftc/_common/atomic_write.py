@@ -139,8 +139,8 @@ def _exchange(
     for name in present:
         if not (folder / name).is_symlink() and not (folder / name).is_file():
             raise FileExistsError(
-                f"{os.fspath(folder / name)!r} is no file and cannot be replaced; rename it, or pass "
-                "another folder."
+                f"{os.fspath(folder / name)!r} is no file and cannot be replaced; rename it, or pass another "
+                "folder."
             )
     moves = [(folder / name, old / name) for name in present] + [
         (new / name, folder / name) for name in written

@@ -288,9 +288,8 @@ def _comparable(weight: Floats) -> Floats:
     least, most = float(weight[weight > 0].min()), float(weight.max())
     if least < max(most * _LIGHTEST, float(weight.sum()) * 2.0**-46):
         raise ValueError(
-            f"sample_weight ranges from {least:.3g} to {most:.3g}, too far for exact sums; set weights "
-            f"below {_LIGHTEST:.1g} of the "
-            "largest to 0, or raise them. (Whole numbers may differ by any factor.)"
+            f"sample_weight ranges from {least:.3g} to {most:.3g}, too far for exact sums; set weights below "
+            f"{_LIGHTEST:.1g} of the largest to 0, or raise them. (Whole numbers may differ by any factor.)"
         )
     return weight
 

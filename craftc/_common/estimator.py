@@ -51,8 +51,8 @@ def _check_finite(model: Any) -> None:
         if fitted and numbers and not np.isfinite(value).all():
             raise ValueError(
                 f"{type(model).__name__} has no finite result for this input: {name} would contain "
-                f"{_first_not_finite(value)}. Numbers, "
-                "weights or parameters are too large or too small for float64; scale them."
+                f"{_first_not_finite(value)}. Numbers, weights or parameters are too large or too small for "
+                "float64; scale them."
             )
 
 

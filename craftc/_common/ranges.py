@@ -35,8 +35,7 @@ def check_ranges(
         d = int(unusable.argmax())
         raise ValueError(
             f"Column {str(names[d])!r} ranges from {low[d]:.3g} to {high[d]:.3g}; squares of its values "
-            "overflow or underflow, so "
-            f"scale it {'down' if size[d] > 1 else 'up'}."
+            f"overflow or underflow, so scale it {'down' if size[d] > 1 else 'up'}."
         )
 
 
@@ -113,11 +112,9 @@ def warn_of_unscaled_columns(estimator: Any, X: NDArray[Any], known: Floats | No
     )
     warn_user(
         f"Columns differ in scale: the standard deviation of {wide_name} is {deviation[wide]:.4g}, that of "
-        f"{narrow_name} "
-        f"{deviation[narrow]:.4g}. {type(estimator).__name__} compares them in their own units, so that "
-        f"{narrow_name} has hardly any "
-        "influence. Scale the columns, for example with sklearn.preprocessing.StandardScaler, or use CRAFT, "
-        "which needs no scaling.",
+        f"{narrow_name} {deviation[narrow]:.4g}. {type(estimator).__name__} compares them in their own "
+        f"units, so that {narrow_name} has hardly any influence. Scale the columns, for example with "
+        "sklearn.preprocessing.StandardScaler, or use CRAFT, which needs no scaling.",
     )
 
 

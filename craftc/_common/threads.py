@@ -77,8 +77,7 @@ def effective_n_threads(n_threads: int | None = None) -> int:
             _state["warned"] = True
             warn_user(
                 "craftc uses one thread: this process was forked after a parallel fit, and OpenMP cannot "
-                "continue in the child. "
-                "Start workers with 'spawn' or 'forkserver' to use more.",
+                "continue in the child. Start workers with 'spawn' or 'forkserver' to use more.",
                 RuntimeWarning,
             )
         return 1

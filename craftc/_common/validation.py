@@ -224,8 +224,7 @@ def check_weight(sample_weight: Any, n: int) -> NDArray[np.float64] | None:
     if not _LEAST_WEIGHT <= total <= _MOST_WEIGHT:
         raise ValueError(
             f"sample_weight sums to {total:.3g}, outside {_LEAST_WEIGHT:g} to {_MOST_WEIGHT:g}; scale the "
-            "weights "
-            f"{'up' if total < 1 else 'down'}."
+            f"weights {'up' if total < 1 else 'down'}."
         )
     return weight
 
@@ -236,8 +235,7 @@ def check_countable(weight: NDArray[np.float64] | None) -> None:
     if total > _COUNTABLE:
         raise ValueError(
             f"sample_weight sums to {total:.3g}, but a weight is a number of rows, and more than 2**53 = "
-            f"{_COUNTABLE:.3g} rows cannot be "
-            "counted exactly; scale the weights down."
+            f"{_COUNTABLE:.3g} rows cannot be counted exactly; scale the weights down."
         )
 
 
@@ -255,8 +253,7 @@ def check_penalties(value: Any, name: str = "fusion_penalty") -> NDArray[np.floa
     if (np.diff(penalties) >= 0).any():
         raise ValueError(
             f"{name} must decrease along a path, because each optimum is the start of the next; got values "
-            "that rise or repeat. "
-            "Sort them, the largest first."
+            "that rise or repeat. Sort them, the largest first."
         )
     return penalties
 

@@ -299,9 +299,8 @@ class DPMeans(WithoutCollections, MomentsSummary, DenseInput, NewRows, ClusterMi
         self._warn_of_the_result(best, len(table))
         if self.covariance_price is not None and spherical:
             warn_user(
-                f"covariance_price={self.covariance_price!r} is ignored: it belongs to covariance='full' "
-                "and 'full-sized'; the price of "
-                "other clusters is cluster_penalty.",
+                f"covariance_price={self.covariance_price!r} is ignored: it belongs to covariance='full' and "
+                "'full-sized'; the price of other clusters is cluster_penalty.",
             )
         moments = best.moments
         if local is not None:
@@ -350,9 +349,8 @@ class DPMeans(WithoutCollections, MomentsSummary, DenseInput, NewRows, ClusterMi
         if self.cluster_penalty_ > 0 and self.n_clusters_ > max(_MANY, n / 10):
             warn_user(
                 f"DPMeans opened {self.n_clusters_} clusters for {n} rows: lambda^2 = "
-                f"{self.cluster_penalty_:.4g} is not larger than "
-                "typical squared distances within clusters. Try a larger cluster_penalty, or n_clusters or "
-                "max_clusters.",
+                f"{self.cluster_penalty_:.4g} is not larger than typical squared distances within clusters. "
+                "Try a larger cluster_penalty, or n_clusters or max_clusters.",
             )
 
     @available_if(  # type: ignore[untyped-decorator]
@@ -499,8 +497,7 @@ class DPMeans(WithoutCollections, MomentsSummary, DenseInput, NewRows, ClusterMi
         if 0 < penalty < _SMALLEST_PENALTY * data.scatter / data.total:
             raise ValueError(
                 f"cluster_penalty={penalty!r} is less than {_SMALLEST_PENALTY:g} of the variance of the "
-                "table; covariances are divided by "
-                "it and overflow. Raise it."
+                "table; covariances are divided by it and overflow. Raise it."
             )
         if isinstance(self.covariance, str) and isinstance(self.init, str) and self.init == "auto":
             labels = k_means_labels(
@@ -533,10 +530,8 @@ class DPMeans(WithoutCollections, MomentsSummary, DenseInput, NewRows, ClusterMi
         if model.known is None and not model.sized and len(few):
             warn_user(
                 f"{len(few)} of {len(rows)} clusters have at most D = {D} rows "
-                f"({', '.join(map(str, few[:10]))}): their covariances "
-                "are singular up to covariance_prior. Give labels as init, fewer clusters, a larger "
-                "covariance_prior, or "
-                "covariance='full-sized'.",
+                f"({', '.join(map(str, few[:10]))}): their covariances are singular up to covariance_prior. "
+                "Give labels as init, fewer clusters, a larger covariance_prior, or covariance='full-sized'.",
             )
         return moments
 
@@ -561,9 +556,8 @@ class DPMeans(WithoutCollections, MomentsSummary, DenseInput, NewRows, ClusterMi
             )
         if self.n_clusters is not None and not isinstance(self.cluster_penalty, str):
             raise ValueError(
-                f"cluster_penalty={self.cluster_penalty!r} and n_clusters={self.n_clusters!r} both "
-                "determine the number of clusters; leave "
-                "one out (max_clusters bounds the number for a given penalty)."
+                f"cluster_penalty={self.cluster_penalty!r} and n_clusters={self.n_clusters!r} both determine "
+                "the number of clusters; leave one out (max_clusters bounds the number for a given penalty)."
             )
 
 

@@ -74,8 +74,8 @@ def model_of(covariance: str | NDArray[np.float64], penalty: float, prior: float
         ):
             raise ValueError(
                 f"covariance must be finite and symmetric, of shape ({D}, {D}) or (K, {D}, {D}) with K = "
-                f"{K}, the clusters of the "
-                f"spherical fit; got shape {known.shape}. Pass labels as init to fix K."
+                f"{K}, the clusters of the spherical fit; got shape {known.shape}. Pass labels as init to "
+                "fix K."
             )
     if not 0 < penalty < np.inf:
         raise ValueError(
@@ -190,9 +190,9 @@ def _shapes(
         covariances[k] /= model.penalty * (max(sizes[k], _LIGHTEST) if model.sized else 1.0)
         if model.phi == 0 and 0 < np.count_nonzero(w[rows]) <= D:
             raise ValueError(
-                f"Cluster {k} has {len(rows)} rows in {D} dimensions: with covariance_prior=0 its "
-                "covariance is singular (no determinant). "
-                "Set covariance_prior > 0, or raise cluster_penalty for fewer clusters."
+                f"Cluster {k} has {len(rows)} rows in {D} dimensions: with covariance_prior=0 its covariance "
+                "is singular (no determinant). Set covariance_prior > 0, or raise cluster_penalty for fewer "
+                "clusters."
             )
     factors, log_det = np.zeros_like(covariances), np.full(K, np.inf)
     for k in range(K):

@@ -49,6 +49,5 @@ def check_binary(table: MixedTable) -> None:
         if len(levels) > 2:
             raise ValueError(
                 f"cat_dissim='jaccard' needs columns of two levels, but column {name!r} has {len(levels)}; "
-                "encode its levels as "
-                "indicators, or pass cat_dissim='matching'."
+                "encode its levels as indicators, or pass cat_dissim='matching'."
             )

@@ -223,8 +223,7 @@ class PrototypeClustering(MixedInput, ClusterMixin, BaseEstimator):
         if mask is not None and list(np.flatnonzero(mask)) != list(self.schema_.categorical_index):
             raise ValueError(
                 "categorical must name the categorical columns of fit, "
-                f"{list(self.schema_.categorical_names)}, got {categorical!r}; leave "
-                "it out."
+                f"{list(self.schema_.categorical_names)}, got {categorical!r}; leave it out."
             )
 
     def centroids(self) -> Any:
@@ -385,8 +384,7 @@ class KModes(PrototypeClustering):
         if mask is not None and not mask.all():
             raise ValueError(
                 f"KModes treats all columns as categorical, but categorical={given!r} leaves out "
-                f"{names[int(mask.argmin())]!r}; pass these "
-                "columns alone, or use KPrototypes."
+                f"{names[int(mask.argmin())]!r}; pass these columns alone, or use KPrototypes."
             )
         return np.ones(len(names), bool)
 

@@ -122,8 +122,7 @@ def given_prototypes(init: Any, problem: Problem, n_clusters: int, numeric: bool
     if not isinstance(init, list | tuple) or len(init) != 2:
         raise ValueError(
             f"init must be one of {', '.join(map(repr, INITS))} or a list of two arrays, means "
-            f"({n_clusters}, {p}) and modes "
-            f"({n_clusters}, {q}), got {shown(init)}."
+            f"({n_clusters}, {p}) and modes ({n_clusters}, {q}), got {shown(init)}."
         )
     return _given_means("init[0]", init[0], n_clusters, p), _given_modes(
         "init[1]", init[1], problem, n_clusters, q
@@ -156,8 +155,7 @@ def _given_modes(name: str, init: Any, problem: Problem, n_clusters: int, q: int
     if not ((given >= 0) & (given < problem.n_levels) & (given == np.floor(given))).all():
         raise ValueError(
             f"{name} must be codes, which are positions among the sorted levels of a column, or levels as "
-            "text; these columns have "
-            f"{problem.n_levels.tolist()} levels, got {shown(init)}."
+            f"text; these columns have {problem.n_levels.tolist()} levels, got {shown(init)}."
         )
     return np.ascontiguousarray(given, np.int32)
 
@@ -186,7 +184,6 @@ def _array(name: str, value: Any, n_clusters: int, width: int) -> NDArray[Any]:
     if array.shape != (n_clusters, width) or array.dtype.kind not in "fiubOUS":
         raise ValueError(
             f"{name} must have shape ({n_clusters}, {width}), one line for each of n_clusters={n_clusters} "
-            f"clusters, got {array.dtype} of "
-            f"shape {array.shape}."
+            f"clusters, got {array.dtype} of shape {array.shape}."
         )
     return array

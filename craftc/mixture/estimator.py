@@ -553,8 +553,7 @@ class FeatureSelectionMixture(HtmlOverview, DenseInput, DensityMixin, ClusterMix
         ):
             raise ValueError(
                 f"init must be responsibilities of shape ({n}, K) with K between 1 and n_components = {K}, "
-                f"got shape {given.shape} of "
-                f"{given.dtype}."
+                f"got shape {given.shape} of {given.dtype}."
             )
         given = given.astype(np.float64)
         if (

@@ -80,9 +80,8 @@ def checked_priors(model: Any) -> Priors:
     if not low < fraction < high:
         raise ValueError(
             f"feature_fraction must lie between {low:.6g} and {high:.6g} for feature_variance {variance:g} "
-            "(a fraction m with variance "
-            f"rho needs m (1 - m) > rho), got {fraction!r}. Lower feature_variance or move feature_fraction "
-            "towards 0.5."
+            f"(a fraction m with variance rho needs m (1 - m) > rho), got {fraction!r}. Lower "
+            "feature_variance or move feature_fraction towards 0.5."
         )
     if fractions == "shared" and (1.0 + LEAST_KAPPA) * variance >= 0.25:
         raise ValueError(

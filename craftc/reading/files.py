@@ -275,8 +275,7 @@ def _first_records(file: InputFile, head: bytes, encoding: str, skip: int) -> tu
         if size >= _LONGEST_HEAD:
             raise TableError(
                 f"{file.shown} is not a table: its first {_FEWEST_ROWS + skip} rows have more than "
-                f"{size >> 20} MiB; check line ends and "
-                "quotes."
+                f"{size >> 20} MiB; check line ends and quotes."
             )
         size *= 4
         head = file.first(size)
@@ -343,8 +342,7 @@ def _header(rows: list[list[str]], header: Any, skip: int, notes: list[str]) -> 
     if absent and header == "infer":
         notes.append(
             f"The first line looks like data ({', '.join(first)[:60]!r}), so the columns are named 'column "
-            f"1' to 'column {len(first)}'; "
-            "header=True takes it as column names."
+            f"1' to 'column {len(first)}'; header=True takes it as column names."
         )
     names = distinct_names([""] * len(first) if absent else [cell.strip() for cell in first], notes)
     return filled[n_title] + (not absent), names

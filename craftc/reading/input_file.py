@@ -64,8 +64,8 @@ class _Watched(io.RawIOBase):
             if available is not None and available < self._size:
                 raise MemoryError(
                     f"{self._shown} does not fit into memory: {self._size >> 20:,} MiB have been read, and "
-                    f"{available >> 20:,} MiB of "
-                    "memory are left. Use fewer rows, or convert it to Parquet, which is read in batches."
+                    f"{available >> 20:,} MiB of memory are left. Use fewer rows, or convert it to Parquet, "
+                    "which is read in batches."
                 )
         return n
 

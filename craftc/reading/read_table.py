@@ -173,8 +173,8 @@ def open_table(path_or_frame: Any, *, header: Any = "infer", skip: int = 0) -> R
     raw = RawTable(plain_frame(frame.to_pandas()))
     if not raw.frame.shape[0] or not raw.frame.shape[1]:
         raise TableError(
-            f"The data frame has {raw.frame.shape[0]} rows and {raw.frame.shape[1]} columns; at least one "
-            "of each is needed."
+            f"The data frame has {raw.frame.shape[0]} rows and {raw.frame.shape[1]} columns; at least one of "
+            "each is needed."
         )
     return raw
 
@@ -226,8 +226,7 @@ class _Reader:
             cells = sorted({cell for cells in self._na_levels.values() for cell in cells})
             self._notes.append(
                 f"{listed(self._na_levels)}: in text columns the cells {listed(cells)} are levels, not "
-                "missing values; "
-                f"na_values=[{listed(cells)}] makes them missing."
+                f"missing values; na_values=[{listed(cells)}] makes them missing."
             )
         return PreparedTable(
             self._pd.DataFrame(used),
@@ -433,8 +432,7 @@ class _Reader:
         if len(texts) > 20 and 2 * len(texts) > present:
             self._notes.append(
                 f"{quoted(name)} has {len(texts):,} distinct texts in {present:,} rows and is unlikely to "
-                "define clusters; "
-                "consider leaving it out."
+                "define clusters; consider leaving it out."
             )
 
     # ---- numbers and dates ----

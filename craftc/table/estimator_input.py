@@ -69,8 +69,7 @@ def check_fitted_arrays(model: Any) -> None:
             )
             raise ValueError(
                 f"{name} must be a C-contiguous array of float64 of shape {shape}, {length} and "
-                "n_features_in_, as fit has set it, got "
-                f"{found}; fit again."
+                f"n_features_in_, as fit has set it, got {found}; fit again."
             )
 
 

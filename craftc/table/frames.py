@@ -40,13 +40,11 @@ _NOT_NUMBERS = "Column {!r} contains {} values where numbers are expected; conve
 _NOT_LEVELS = "Column {!r} contains objects ({}) that are neither text nor numbers; convert them to text or numbers, or drop the column."
 _NOT_EITHER = (
     "Column {!r} has dtype {}, which is neither numeric nor categorical; convert it (a date to days or a "
-    "month, a list to several "
-    "columns), or drop it."
+    "month, a list to several columns), or drop it."
 )
 _INFINITE = (
     "Input X contains infinity: column {!r} contains inf, -inf or a value too large for {}; replace it by a "
-    "number, or by NaN if it is "
-    "unknown."
+    "number, or by NaN if it is unknown."
 )
 _DUPLICATES = "Column names must be unique, got {}; rename the columns."
 
@@ -92,8 +90,7 @@ class Column:
         if len(levels) > MAX_LEVELS:
             raise ValueError(
                 f"Column {self.name!r} has {len(levels)} levels, but at most {MAX_LEVELS} are supported; "
-                "merge rare levels, or convert the "
-                "column to numbers."
+                "merge rare levels, or convert the column to numbers."
             )
         return tuple(levels)
 
@@ -200,8 +197,8 @@ class _Frame(Source):
             return np.nan
         if kind == Kind.MIXED:
             raise TypeError(
-                f"Column {name!r} mixes values of different types; convert it to numbers or text, or name "
-                "it in `categorical`."
+                f"Column {name!r} mixes values of different types; convert it to numbers or text, or name it "
+                "in `categorical`."
             )
         if kind == Kind.OTHER:
             raise _refusal(series, name)
@@ -340,8 +337,7 @@ def _as_array(rows: Sequence[Any]) -> Array:
         other = next((i for i, length in enumerate(lengths) if length != lengths[0]), 0)
         raise ValueError(
             f"The rows of X must be of equal length, got {lengths[0]} cell(s) in row 0 and {lengths[other]} "
-            f"in row {other}; a cell is one "
-            "number or text."
+            f"in row {other}; a cell is one number or text."
         ) from error
 
 
@@ -472,8 +468,8 @@ def _object_numbers(cells: Array, name: str) -> Array:
         except (TypeError, ValueError, OverflowError) as error:
             raise TypeError(
                 f"Column {name!r} cannot be read as numbers: every argument must be a string or a number "
-                "that fits float64, "
-                f"got {repr(cell)[:60]}; pass a DataFrame, or name the column in `categorical`."
+                f"that fits float64, got {repr(cell)[:60]}; pass a DataFrame, or name the column in "
+                "`categorical`."
             ) from error
     return numbers
 

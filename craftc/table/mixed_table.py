@@ -186,9 +186,8 @@ class Schema:
         if self.missing == "error" and n_missing.any():
             j = int((n_missing > 0).argmax())
             raise ValueError(
-                f"Column {self.columns[j]!r} has {n_missing[j]} missing value(s) (NaN or null); impute "
-                "them, or pass missing='ignore' "
-                "or missing='category'."
+                f"Column {self.columns[j]!r} has {n_missing[j]} missing value(s) (NaN or null); impute them, "
+                "or pass missing='ignore' or missing='category'."
             )
         empty = np.flatnonzero(n_missing == n_rows) if n_rows is not None else np.empty(0, np.intp)
         if len(empty):
@@ -206,8 +205,8 @@ class Schema:
                 first = ", ".join(map(repr, unseen[:5])) + (", ..." if len(unseen) > 5 else "")
                 raise ValueError(
                     f"Column {self.categorical_names[d]!r} contains {len(unseen)} level(s) that did not "
-                    f"occur in fit: {first}; remove the "
-                    "rows, or pass unknown='ignore' to treat them as missing."
+                    f"occur in fit: {first}; remove the rows, or pass unknown='ignore' to treat them as "
+                    "missing."
                 )
             codes[:, d] = code_of.astype(dtype)[column.codes]
         return MixedTable._trusted(numeric, codes, self)
@@ -291,8 +290,7 @@ class MixedTable:
             if largest > n_levels:
                 raise ValueError(
                     f"Column {schema.categorical_names[d]!r} has {n_levels} levels, so its codes are 0 to "
-                    f"{n_levels} "
-                    f"({n_levels} = missing), but codes contains {largest}."
+                    f"{n_levels} ({n_levels} = missing), but codes contains {largest}."
                 )
 
     @classmethod
@@ -440,8 +438,7 @@ class MixedTable:
             return self
         raise ValueError(
             f"This MixedTable was built with {differs}, which differs from the parameters passed now; pass "
-            "the same, or the data it was "
-            "built from."
+            "the same, or the data it was built from."
         )
 
     @property

@@ -25,8 +25,7 @@ from craftc.table.kinds import Kind
 _NO_TARGET = "no_validation"  # of scikit-learn
 _NO_NUMBER = (
     "Column {!r} cannot be read as numbers: every argument must be a string or a number that fits float64, "
-    "got {}; {} takes numbers only: "
-    "convert or drop the column, or use CRAFT, which reads categories."
+    "got {}; {} takes numbers only: convert or drop the column, or use CRAFT, which reads categories."
 )
 
 

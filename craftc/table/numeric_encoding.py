@@ -270,8 +270,8 @@ class NumericEncoding:
         given = self.input_schema
         if table.schema is not given and table.schema != given:
             raise ValueError(
-                "This table has another schema than the table that the encoding was fitted on; build it "
-                "with `schema.encode`."
+                "This table has another schema than the table that the encoding was fitted on; build it with "
+                "`schema.encode`."
             )
         if self.identity:
             return table
@@ -333,8 +333,7 @@ class NumericEncoding:
         if len(recipes) != len(schema.numeric_index):
             raise ValueError(
                 f"The encoding has {len(recipes)} numeric column(s) and the schema "
-                f"{len(schema.numeric_index)}; restore both from the same "
-                "model."
+                f"{len(schema.numeric_index)}; restore both from the same model."
             )
         return cls(schema, recipes)
 

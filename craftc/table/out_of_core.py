@@ -221,8 +221,7 @@ class _Levels:
             )
             raise ValueError(
                 f"Column {self.name!r} has more than {MAX_LEVELS} levels{different}, but at most "
-                f"{MAX_LEVELS} are supported; drop it, "
-                "merge rare levels, or convert the column to numbers."
+                f"{MAX_LEVELS} are supported; drop it, merge rare levels, or convert the column to numbers."
             )
         return number
 
@@ -443,8 +442,7 @@ def _dataset(paths: Any) -> Any:
         )
         raise ValueError(
             "Files are read in batches if all are Parquet (.parquet) or all Arrow (.arrow, .feather), but "
-            f"{problem}; craftc.read_table "
-            "reads other files."
+            f"{problem}; craftc.read_table reads other files."
         )
     return ds.dataset(
         files, schema=pa.schema([]), format=formats.pop()
@@ -529,8 +527,8 @@ def _described(path: str, field: ArrowField) -> tuple[Kind, bool]:
     kind, narrow = kind_of_field(field)
     if kind == Kind.OTHER:
         raise TypeError(
-            f"Column {field.name!r} of {path or 'the stream'} has dtype {field.type}, which is neither numeric "
-            "nor categorical; convert it (a date to days or a month, a list to several columns), or choose other "
-            "columns."
+            f"Column {field.name!r} of {path or 'the stream'} has dtype {field.type}, which is neither "
+            "numeric nor categorical; convert it (a date to days or a month, a list to several columns), or "
+            "choose other columns."
         )
     return kind, narrow
