@@ -50,7 +50,7 @@ def pytest_collection_modifyitems(items):
 
 @pytest.fixture(scope="session")
 def data_folder():
-    """Folder of the real tables (environment variable CRAFTC_DATA, or ../shared/data next to the checkout)."""
+    """Folder of the real tables: environment variable CRAFTC_DATA, or ../shared/data."""
     folder = Path(os.environ.get("CRAFTC_DATA", ROOT.parent / "shared" / "data"))
     if not folder.is_dir():
         pytest.skip("the real tables are not here: set CRAFTC_DATA to their folder")

@@ -383,7 +383,8 @@ def show(rows: dict[str, Any], least: float, memory: bool) -> None:
         extra = f" {row['memory'] / 1e6:9.1f}" if memory else ""
         print(
             "  "
-            f"{name:<15}{row['seconds']:9.4f}{row['iterations']:7d}{1e3 * per_pass:10.3f}{per_pass / least:8.1f}"
+            f"{name:<15}{row['seconds']:9.4f}{row['iterations']:7d}"
+            f"{1e3 * per_pass:10.3f}{per_pass / least:8.1f}"
             f"{row['J']:15.0f}{row['K']:6d}{extra} {in_columns(ratios)}"
         )
 
@@ -399,7 +400,10 @@ def machine_line() -> str:
     model = next(
         (line.split(":")[1].strip() for line in lines if line.startswith("model name")), platform.processor()
     )
-    return f"{model} ({platform.machine()}), {os.cpu_count()} cpus, load {os.getloadavg()[0]:.1f}, Python {platform.python_version()}"
+    return (
+        f"{model} ({platform.machine()}), {os.cpu_count()} cpus, load {os.getloadavg()[0]:.1f}, "
+        f"Python {platform.python_version()}"
+    )
 
 
 def main() -> None:

@@ -195,7 +195,8 @@ def main() -> None:
         print(f"\n{name}: {len(X)} x {X.shape[1]}, {settings}; input {X.nbytes / 1e6:.1f} MB")
         print(
             "  "
-            f"{'':<30}{'ms per fit' if whole else 'ms per sweep':>13}{'/floor':>8}{'bound':>15}{'K':>5}{'sweeps':>8}{'extra MB':>10}"
+            f"{'':<30}{'ms per fit' if whole else 'ms per sweep':>13}{'/floor':>8}"
+            f"{'bound':>15}{'K':>5}{'sweeps':>8}{'extra MB':>10}"
         )
         rows = measured(X, work, arguments.threads, arguments.repeat, whole)
         for title, row in rows.items():
@@ -204,7 +205,10 @@ def main() -> None:
             row["floor"], row["held back by"] = floor(X.shape, work.n_components, limits[threads])
             over = "-" if whole else f"{row['seconds'] / row['floor']:.1f}"
             more = f"{row['memory'] / 1e6:.1f}" if threads == 1 else "-"
-            line = f"  {title:<30}{1e3 * row['seconds']:13.2f}{over:>8}{row['bound']:15.1f}{row['K']:5d}{row['sweeps']:8d}{more:>10}"
+            line = (
+                f"  {title:<30}{1e3 * row['seconds']:13.2f}{over:>8}"
+                f"{row['bound']:15.1f}{row['K']:5d}{row['sweeps']:8d}{more:>10}"
+            )
             print(line)
         if not whole:
             for threads in arguments.threads:

@@ -286,7 +286,10 @@ def fits(folder: Path, thread_counts: list[int], repeat: int) -> dict[str, Any]:
                 repeat if name == "heart" else 1,
             )
             model = found["craftc"]
-            line = f"    craftc          {threads} thread{'s'[: threads - 1]:<2}{took['craftc']:10.3f} s  {model.n_iter_:5d} steps"
+            line = (
+                f"    craftc          {threads} thread{'s'[: threads - 1]:<2}"
+                f"{took['craftc']:10.3f} s  {model.n_iter_:5d} steps"
+            )
             print(f"{line}  objective {model.objective_:.8f}")
             out[f"{name}, craftc, {threads}"] = {
                 "seconds": took["craftc"],

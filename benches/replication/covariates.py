@@ -410,7 +410,7 @@ def vectors_of(folder: Path) -> tuple[list[str], Table]:
 
 
 def texts(folder: Path, name: str, least: int) -> Texts | None:
-    """tf-idf of the words that have a vector and stand in at least so many of the texts that are learnt from."""
+    """tf-idf of the words that have a vector and stand in at least `least` training texts."""
     path = folder / f"{name}.jsonl.gz"
     if not path.is_file() or not (folder / "glove50.csv.gz").is_file():
         return None
@@ -446,7 +446,7 @@ def texts(folder: Path, name: str, least: int) -> Texts | None:
 
 
 def held_out(data: Texts, labels: Labels | None) -> float:
-    """Accuracy on the rows left out of a ridge logistic regression on the groups' sums, its ridge by folds."""
+    """Test accuracy of a ridge logistic regression on the groups' sums; the ridge by folds."""
     Z = data.X if labels is None else sums(data.X, labels)
     search = GridSearchCV(
         LogisticRegression(max_iter=300), {"C": 10.0 ** np.arange(-2.0, 3.0)}, cv=3, scoring="neg_log_loss"

@@ -54,7 +54,7 @@ FRACTIONS = (1 / 6, 1 / 3, 1 / 2, 2 / 3)
 
 
 def masks_of(made: Any, model: CRAFT) -> Iterator[tuple[Any, Any]]:
-    """For every true cluster its own features, and those that its match selects; nothing where it has none."""
+    """Own features of every true cluster, and those its match selects; nothing where it has none."""
     counts, _, _ = contingency(made.target, model.labels_)
     match = dict(zip(*linear_sum_assignment(-counts), strict=True))
     for i, true in enumerate(made.feature_mask):
@@ -70,7 +70,7 @@ def recovery(made: Any, model: CRAFT) -> tuple[float, float, float]:
 
 
 def overlap(made: Any, model: CRAFT) -> tuple[float, float]:
-    """Purity, and the features found as a share of the smaller of both sets: 1 where one contains the other."""
+    """Purity, and the features found as a share of the smaller set: 1 where one contains the other."""
     shares = [
         (true & found).sum() / max(min(true.sum(), found.sum()), 1) for true, found in masks_of(made, model)
     ]

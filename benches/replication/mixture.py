@@ -86,7 +86,7 @@ OWN = {"local": (range(10), range(15, 30), range(4, 25)), "global": (range(15),)
 
 
 def made(kind: str, seed: int) -> Made:
-    """300 rows of 30 columns in 3 clusters: own columns N(mean, 1) with means N(0, 1), all others N(0, 10)."""
+    """300 rows of 30 columns in 3 clusters: own columns N(mean, 1), means N(0, 1); others N(0, 10)."""
     rng = np.random.default_rng(seed)
     mask = np.array([[d in own for d in range(30)] for own in OWN[kind]])
     classes, means = np.repeat(np.arange(3), 100), rng.normal(size=(3, 30))

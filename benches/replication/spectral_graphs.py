@@ -1,4 +1,4 @@
-"""Known graphs found again, graphs of two halves of a table, and edges of tables whose columns are permuted."""
+"""Known graphs found again, graphs of two halves of a table, edges of tables of permuted columns."""
 
 from __future__ import annotations
 

@@ -190,7 +190,7 @@ class Fit:
 
 
 class LongTable:
-    """A whole fit of 20 000 x 64, given the number of features or lambda^2, and the memberships of its rows."""
+    """A whole fit of 20 000 x 64, given K or lambda^2, and the memberships of its rows."""
 
     params: Any = (["KFeatures", "BPMeans"],)
     param_names = ("model",)

@@ -32,7 +32,10 @@ def timeraw_import_kernels() -> str:
 
 def timeraw_first_fit() -> str:
     """Imports, and the default fit of a small table."""
-    return "from craftc import CRAFT; from sklearn.datasets import load_iris; CRAFT(random_state=0).fit(load_iris().data)"
+    return (
+        "from craftc import CRAFT; from sklearn.datasets import load_iris; "
+        "CRAFT(random_state=0).fit(load_iris().data)"
+    )
 
 
 def timeraw_cluster_command() -> str:

@@ -546,7 +546,10 @@ def test_without_the_packages_of_the_command_line(tmp_path):
 def test_starting_is_light():
     """Neither help nor version nor a wrong option loads what only a fit needs."""
     heavy = "{'pandas', 'sklearn', 'scipy', 'rich.console', 'matplotlib'}"
-    code = f"import sys; from craftc.cli import main; main(['--version']); main(['predict', '--help']); print({heavy} & set(sys.modules))"
+    code = (
+        "import sys; from craftc.cli import main; main(['--version']); main(['predict', '--help']); "
+        f"print({heavy} & set(sys.modules))"
+    )
     process = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, cwd=ROOT, timeout=120, text=True
     )

@@ -158,7 +158,10 @@ def test_content_that_does_not_fit_into_memory(run, tmp_path, monkeypatch):
     for path in (bomb, plain, records):
         code, said, err = run("cluster", path)
         assert (code, said) == (2, "")
-        words = rf"craftc: {re.escape(repr(str(path)))} does not fit into memory: 1\d MiB have been read, and 15 MiB of memory are left"
+        words = (
+            rf"craftc: {re.escape(repr(str(path)))} does not fit into memory: 1\d MiB have been read, "
+            r"and 15 MiB of memory are left"
+        )
         assert re.match(words, err)
     monkeypatch.setattr(input_file, "available_memory", lambda: None)
     assert len(input_file.find_file(str(bomb)).first(1000)) > 0

@@ -115,7 +115,7 @@ def fitted(request):
 
 
 def check_same(a, b, name=""):
-    """Equal values of equal types, arrays to the last bit; containers and objects of craftc member by member."""
+    """Equal values of equal types, arrays to the last bit; containers and objects member by member."""
     assert type(a) is type(b), name
     if isinstance(a, np.ndarray):
         assert (a.dtype, a.shape) == (b.dtype, b.shape), name

@@ -1,4 +1,4 @@
-"""Plots of clusters: what the heat map, the sizes and the distributions show, and how bad input is rejected."""
+"""Plots of clusters: contents of heat map, sizes and distributions, and how bad input is refused."""
 
 from __future__ import annotations
 

@@ -25,11 +25,13 @@ WIDTHS = [390, 768, 1280]
 #: Elements that reach beyond the right edge of the window, other than in parts that scroll; cut-off text in
 #: them is cut on purpose.
 OVERFLOW = """() => {
-    const wide = document.documentElement.scrollWidth > innerWidth ? ['page ' + document.documentElement.scrollWidth] : [];
+    const page = document.documentElement.scrollWidth;
+    const wide = page > innerWidth ? ['page ' + page] : [];
     for (const e of document.querySelectorAll('body *')) {
         const box = e.getBoundingClientRect();
         const beyond = box.width && box.right > innerWidth + 1;
-        if (beyond && !e.closest('.scroll, pre, .skip, .vh')) wide.push(e.tagName + ' ' + e.textContent.slice(0, 40));
+        if (beyond && !e.closest('.scroll, pre, .skip, .vh'))
+            wide.push(e.tagName + ' ' + e.textContent.slice(0, 40));
     }
     return wide;
 }"""
@@ -37,7 +39,8 @@ OVERFLOW = """() => {
 #: Text with its contrast to what lies behind it (WCAG 2.2), lowest first.
 CONTRAST = """() => {
     const numbers = c => c.match(/[\\d.]+/g).map(Number);
-    const light = ([r, g, b]) => [r, g, b].map(v => v / 255).map(v => v <= .04045 ? v / 12.92 : ((v + .055) / 1.055) ** 2.4)
+    const linear = v => v <= .04045 ? v / 12.92 : ((v + .055) / 1.055) ** 2.4;
+    const light = ([r, g, b]) => [r, g, b].map(v => linear(v / 255))
         .reduce((sum, v, i) => sum + v * [.2126, .7152, .0722][i], 0);
     const behind = e => {
         const layers = [];
@@ -46,7 +49,8 @@ CONTRAST = """() => {
             layers.push([r, g, b, a]);
             if (a === 1) break;
         }
-        return layers.reverse().reduce((under, [r, g, b, a]) => [r, g, b].map((v, i) => v * a + under[i] * (1 - a)), [255, 255, 255]);
+        const over = (under, [r, g, b, a]) => [r, g, b].map((v, i) => v * a + under[i] * (1 - a));
+        return layers.reverse().reduce(over, [255, 255, 255]);
     };
     const found = [], walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
     while (walker.nextNode()) {

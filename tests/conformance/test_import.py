@@ -24,7 +24,10 @@ def test_a_checkout_without_kernels_says_what_to_do(tmp_path):
 
 def test_import_is_light_and_the_kernels_need_numpy_only():
     heavy = "{'sklearn', 'scipy', 'pandas', 'narwhals', 'matplotlib'}"
-    script = f"import sys, craftc, craftc._kernels.craft, craftc._kernels.craft_passes; print(sorted({heavy} & set(sys.modules)))"
+    script = (
+        "import sys, craftc, craftc._kernels.craft, craftc._kernels.craft_passes; "
+        f"print(sorted({heavy} & set(sys.modules)))"
+    )
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     done = subprocess.run(
         [sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=True, cwd=ROOT
@@ -47,7 +50,10 @@ def test_a_fit_and_predictions_import_neither_dask_nor_spark():
 
 
 def test_without_its_dependencies_the_package_says_so():
-    script = "import sys; sys.modules['sklearn'] = None; import craftc\ntry:\n    craftc.CRAFT\nexcept ImportError as e:\n    print(e)"
+    script = (
+        "import sys; sys.modules['sklearn'] = None; import craftc\n"
+        "try:\n    craftc.CRAFT\nexcept ImportError as e:\n    print(e)"
+    )
     done = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, check=True, cwd=ROOT
     )

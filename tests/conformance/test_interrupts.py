@@ -11,7 +11,10 @@ import pytest
 from tests.common import run
 
 #: Sweeps without an end: they climb by rounding, or for long.
-MIXTURE = "FeatureSelectionMixture(20, tol=0, merge=False, max_iter=10**6, n_init=40, n_threads={}, random_state=0).fit(Y[:{}])"
+MIXTURE = (
+    "FeatureSelectionMixture(20, tol=0, merge=False, max_iter=10**6, n_init=40, n_threads={}, random_state=0)"
+    ".fit(Y[:{}])"
+)
 FITS = {
     "restarts": "KFeatures(10, n_threads=1, random_state=0).fit(X)",
     "restarts side by side": "KFeatures(10, n_threads=2, random_state=0).fit(X)",

@@ -21,7 +21,7 @@ def test_words_lead_to_one_kernel(words, kernel):
 
 
 def test_declaration_files_have_no_bodies():
-    """A .pxd declares; what needs a body in every module (a fused leaf called for each row) is listed here."""
+    """A .pxd declares; what needs a body in every module, as a fused leaf called for each row, is listed."""
     bodies = {
         f"{path.name}: {line.split('(')[0].split()[-1].lstrip('*')}"
         for path in (ROOT / "craftc" / "_kernels").glob("*.pxd")

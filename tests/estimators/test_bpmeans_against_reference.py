@@ -204,7 +204,7 @@ def test_the_classes_from_given_memberships(seed, kind):
 
 
 def dtype_kind(seed):
-    """Tables that survive single precision: offsets of 100 leave it too few bits to settle ties the same way."""
+    """Tables for single precision: offsets of 100 leave it too few bits to break ties the same way."""
     return ("plain", "whole", "repeated", "constant", "offset", "scaled")[seed % 6]
 
 

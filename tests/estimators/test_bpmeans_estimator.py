@@ -1,4 +1,4 @@
-"""The feature models as estimators: the number of features, new rows, the tabletop pictures, verbose output."""
+"""The feature models as estimators: number of features, new rows, tabletop pictures, verbose output."""
 
 from __future__ import annotations
 

@@ -267,7 +267,7 @@ def test_rows_of_k_features_may_be_shuffled(seed, name, shape):
 @pytest.mark.parametrize("shape", [(90, 6), (30, 50)], ids=["rows", "products"])
 @pytest.mark.parametrize("name", ["births", "births exact", "collapsed", "drop", "sweep", "reseed"])
 def test_the_order_of_features_permutes_the_result_of_exact_rows(name, shape):
-    """Features of K-features by all combinations have no order; elsewhere they are asked one after the other."""
+    """Features of K-features by all combinations have no order; elsewhere they are tried in turn."""
     X = sums(3, *shape)
     Z = np.random.default_rng(3).random((len(X), 4)) < 0.5
     plain, turned = model_of(name, init=Z).fit(X), model_of(name, init=Z[:, ::-1]).fit(X)

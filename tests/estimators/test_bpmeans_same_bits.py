@@ -48,7 +48,7 @@ WIDE = {
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("name", WIDE)
 def test_rows_shared_out_on_any_number_of_threads(name, dtype, monkeypatch):
-    """Small tables made to take the way of the large ones: windows of rows, births and deaths between them."""
+    """Small tables treated as large ones: windows of rows, births and deaths between them."""
     monkeypatch.setattr(parallel, "SMALL_WORK", 0)
     monkeypatch.setattr(restarts, "_SMALL", 0)
     X = sums(2, 2600, 3, noise=1.0).astype(dtype)

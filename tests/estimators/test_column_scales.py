@@ -56,7 +56,10 @@ ONE_UNIT = {
 @pytest.mark.parametrize("method", METHODS, ids=lambda model: type(model).__name__)
 def test_the_methods_warn(method):
     wide, narrow = UNITS["mass"].std(ddof=0), UNITS["depth"].std(ddof=0)
-    words = rf"deviation of 'mass' is {wide:.4g}, that of 'depth' {narrow:.4g}\. {type(method).__name__} compares .*StandardScaler"
+    words = (
+        rf"deviation of 'mass' is {wide:.4g}, that of 'depth' {narrow:.4g}\. "
+        rf"{type(method).__name__} compares .*StandardScaler"
+    )
     with pytest.warns(UserWarning, match=words) as found:
         method.fit(UNITS)
     assert [warning.filename for warning in found] == [__file__]

@@ -40,7 +40,7 @@ def test_gradients_give_the_penalty_of_a_factorisation(n, p, n_components, monke
 
 @pytest.mark.parametrize("steps", [0, 1, 5, 30])
 def test_a_flow_that_is_cut_short_goes_along_the_tree(steps, monkeypatch):
-    """Then the penalty is larger, and all flows together still move every row to the mean of its component."""
+    """At larger penalties all flows together still move every row to the mean of its component."""
     graph, spread = graph_of(np.random.default_rng(0), 200, 2, 2)
     exact = fusing.fusing_penalty(graph, spread)
     monkeypatch.setattr(fusing, "_PRODUCTS", 0.0)

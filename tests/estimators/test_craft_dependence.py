@@ -1,4 +1,4 @@
-"""Links between columns against clusters: the reference implementation, what the ratio says, and its limits."""
+"""Links between columns against clusters: the reference, the ratio and its limits."""
 
 from __future__ import annotations
 

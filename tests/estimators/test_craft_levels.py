@@ -1,4 +1,4 @@
-"""Models at the steps of a merge path: `CRAFT.at`, merged pairs, and the sums that are kept along the path."""
+"""Models at the steps of a merge path: `CRAFT.at`, merged pairs, and the sums along the path."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ MODES = ("serial", "delayed", "collapsed")
 
 
 def random_points(seed, kind="any", dtype=np.float64):
-    """A table of any scale: one cloud, three clouds, one with a constant column, or one with repeated rows."""
+    """A table of any scale: one cloud, three clouds, a constant column, or repeated rows."""
     rng = np.random.default_rng(seed)
     n, D = int(rng.integers(1, 36)), int(rng.integers(1, 6))
     X = rng.normal(size=(n, D))

@@ -141,7 +141,10 @@ def test_what_is_no_number_of_threads(n_threads):
 
 
 def test_threads_of_the_environment_are_capped():
-    code = "import numpy as np; from craftc import DPMeans; print(DPMeans(5.0, max_iter=2).fit(np.random.rand(50000, 9)).n_clusters_)"
+    code = (
+        "import numpy as np; from craftc import DPMeans; "
+        "print(DPMeans(5.0, max_iter=2).fit(np.random.rand(50000, 9)).n_clusters_)"
+    )
     done = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", code],
         cwd=ROOT,

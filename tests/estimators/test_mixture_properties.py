@@ -1,4 +1,4 @@
-"""What holds for every fit of the mixture: the ELBO never decreases, equal bits, invariances, strange tables."""
+"""Properties of every fit of the mixture: monotone ELBO, equal bits, invariances, strange tables."""
 
 from __future__ import annotations
 

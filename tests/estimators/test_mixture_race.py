@@ -175,7 +175,7 @@ def test_an_end_that_fails_ends_the_race(n_threads, monkeypatch):
 @pytest.mark.skipif(sys.platform == "win32", reason="no SIGINT to a process here")
 @pytest.mark.parametrize("n_threads", [1, 2, 3])
 def test_an_interrupted_race(n_threads):
-    """Ctrl-C reaches the calling thread, whether it has a start or helps; the others end at their next turn."""
+    """Ctrl-C reaches the calling thread, with or without a start of its own; the others end at their turn."""
     stop, turns = threading.Event(), []
 
     def turn():

@@ -1,4 +1,4 @@
-"""Tables that are read in batches: equal to tables in memory, errors that name the file, nothing left behind."""
+"""Tables read in batches: equal to tables in memory, errors name the file, no scratch files stay."""
 
 from __future__ import annotations
 

@@ -146,7 +146,8 @@ def outcome(read, *args, **options):
         return read(*args, **options)
     except (TypeError, ValueError) as error:
         message = re.sub(r"^.*?\.(parquet|arrow): ", "", str(error))
-        return f"{type(error).__name__}: {re.sub(r'.* contains [A-Z][a-z]+ values where', 'Values where', message)}"
+        message = re.sub(r".* contains [A-Z][a-z]+ values where", "Values where", message)
+        return f"{type(error).__name__}: {message}"
 
 
 def same_table(a, b):

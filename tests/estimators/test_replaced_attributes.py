@@ -1,4 +1,4 @@
-"""A fitted array that somebody replaces by one of another shape is refused, because kernels check no index."""
+"""A fitted array replaced by one of another shape is refused, because kernels check no index."""
 
 from __future__ import annotations
 

@@ -249,7 +249,10 @@ def test_new_rows():
             call(FRAME.assign(a="text"))
         call(FRAME[:1])
     strict = model_of(unknown="error").fit(FRAME)
-    message = r"Column 'c' contains 1 level\(s\) that did not occur in fit: 'w'; remove the rows, or pass unknown='ignore'"
+    message = (
+        r"Column 'c' contains 1 level\(s\) that did not occur in fit: 'w'; "
+        "remove the rows, or pass unknown='ignore'"
+    )
     with pytest.raises(ValueError, match=message):
         strict.transform(FRAME.assign(c="w"))
     np.testing.assert_array_equal(model.transform(FRAME), before)

@@ -95,7 +95,10 @@ def test_the_sparse_search_ends_lower_than_it_began():
 
 @pytest.mark.parametrize("name", ["default", "sparse"])
 def test_it_stops_at_max_iter(name):
-    stopped = r"stopped after 3 steps before convergence; the largest entry of the gradient is .* with tol=0.0001: raise max_iter"
+    stopped = (
+        r"stopped after 3 steps before convergence; the largest entry of the gradient is .* "
+        "with tol=0.0001: raise max_iter"
+    )
     with pytest.warns(ConvergenceWarning, match=stopped) as caught:
         model = model_of(name, max_iter=3).fit(table())
     assert caught[0].filename == __file__

@@ -96,7 +96,7 @@ MADE = ("Centres", "Conditionals", "MergeSpace", "Mixture", "Prototypes", "Rows"
 
 
 class Call(NamedTuple):
-    """A call of a kernel, of the constructor of one of its types, or of a method, whose object comes first."""
+    """A call of a kernel, of a constructor of its types, or of a method, whose object comes first."""
 
     name: str
     function: Callable[..., Any]

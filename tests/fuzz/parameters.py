@@ -145,7 +145,7 @@ def _allowed(name: str, parameter: str, value: Any) -> bool:
 
 
 def values(rng: np.random.Generator, name: str, n: int, d: int) -> dict[str, list[Any]]:
-    """Values of every parameter: what the constraints of the estimator allow, and arrays that fit the table."""
+    """Values of every parameter: what its constraint allows, and arrays that fit the table."""
     arrays = _arrays(rng, name, n, d)
     found = {
         parameter: [

@@ -124,7 +124,7 @@ def state(t, labels, full=False):
 
 
 def distances(t, now, Z=None):
-    """(n, K) costs of rows; a row with missing cells (NaN in Z) costs the marginal of its observed columns."""
+    """(n, K) costs of rows; with missing cells (NaN in Z) the marginal of the observed columns."""
     mask = now.mask.copy()
     for k, block in enumerate(now.block):
         mask[k, block] = False

@@ -327,7 +327,7 @@ def best_intercept(theta, p):
 
 
 def augmented_model(lam, sigma, p):
-    """F(B) + sum_e Moreau envelope of radius_e |.| at (D b + lam / sigma); its gradient is grad F + D^T Proj."""
+    """F(B) + sum_e Moreau envelope of radius_e |.| at (D b + lam / sigma); gradient grad F + D^T Proj."""
 
     def model(theta):
         value, gradient, hessian = smooth_part(theta, p.X1, p.y, p.Y, p.a)

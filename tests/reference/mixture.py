@@ -221,7 +221,7 @@ class ReferenceMixture:
     # ------------------------------------------------------------------------------------
 
     def bound(self):
-        """Lower bound of ln p(X), all constants kept (those of the scaling of X excepted: it is that of z)."""
+        """Lower bound of ln p(z) with all constants; z is the scaled X."""
         log_in, log_out = self.log_shares()
         y = self.own_masks()
         a0, b0 = self.share_prior()

@@ -69,7 +69,7 @@ def fit(t, d, sums):
 
 
 def log_likelihood(t, d, sums, theta):
-    """L (K,): log-likelihood of groups of cells under theta, relative to the distribution of the whole table."""
+    """L (K,): log-likelihood of groups of cells under theta, relative to that of the whole table."""
     if d < t.P:
         S, z, zz = sums.T
         mean, variance = theta

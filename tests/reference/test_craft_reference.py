@@ -1,4 +1,4 @@
-"""The reference implementation of CRAFT has the properties of the paper's objective and of the repaired one."""
+"""The reference of CRAFT has the properties of the paper's objective and of the repaired one."""
 
 from math import log
 
