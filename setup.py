@@ -1,9 +1,9 @@
-"""Maps ``src/*.pyx`` to ``craftc._kernels.*``; everything else stands in pyproject.toml.
+"""Maps ``src/FAMILY/NAME.pyx`` to ``craftc._kernels.NAME``; everything else stands in pyproject.toml.
 
 Switches (environment): ``CRAFTC_DEBUG=1`` bounds checks and monotonicity assertions on,
 ``CRAFTC_NO_OPENMP=1`` builds serial kernels, ``CRAFTC_NO_INT128=1`` uses the two-limb integers of compilers
 without a 128-bit type, ``CRAFTC_QUICK=1`` compiles in half the time and gives the same bits from slower
-kernels, as a debug build does, ``CRAFTC_LINETRACE=1`` lets coverage see the lines of ``src/*.pyx`` (the C
+kernels, as a debug build does, ``CRAFTC_LINETRACE=1`` lets coverage see the lines of the ``.pyx`` (the C
 then lies beside them), and ``CRAFTC_SANITIZE=address,undefined`` or ``thread`` builds with these sanitizers.
 Wheels are built with none of them.
 """
@@ -18,7 +18,7 @@ from setuptools.command.build_ext import build_ext
 
 SRC, PACKAGE, GENERATED = Path("src"), Path("craftc/_kernels"), Path("build/cython")
 UTILITY = "craftc._kernels._cyutility"
-HEADERS = [str(path) for path in sorted(SRC.glob("*.h"))]
+HEADERS = [str(path) for path in sorted(SRC.rglob("*.h"))]
 CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
@@ -100,7 +100,7 @@ def kernel(pyx):
 
 def kernels():
     """Every kernel, and the module that holds Cython's memoryviews for all of them."""
-    pyx = [kernel(path) for path in sorted(SRC.glob("*.pyx"))]
+    pyx = [kernel(path) for path in sorted(SRC.rglob("*.pyx"))]
     if LINETRACE:  # the coverage plugin looks for the C beside the .pyx and knows no shared module
         return cythonize(pyx, include_path=["."], compiler_directives=DIRECTIVES, force=True)
     return cythonize(

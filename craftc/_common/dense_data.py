@@ -308,7 +308,7 @@ def groups_of(
     grid: _moments.Grid,
     n_threads: int,
 ) -> Integers:
-    """(K, width) integers of the clusters in `some`, or of all K; src/_moments.h defines the layout."""
+    """(K, width) integers of the clusters in `some`, or of all K; src/table/_moments.h defines the layout."""
     if some is not None:
         labels = np.where(
             (labels >= some.start) & (labels < some.stop), labels - np.int32(some.start), np.int32(-1)

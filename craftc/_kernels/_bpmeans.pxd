@@ -1,10 +1,10 @@
-"""Feature models: the SIMD leaves of src/_bpmeans.h, and the state of one restart."""
+"""Feature models: the SIMD leaves of src/bpmeans/_bpmeans.h, and the state of one restart."""
 
 from libc.stdint cimport int32_t, int64_t, uint64_t
 
 from craftc._kernels.dpmeans cimport dp_sums
 
-cdef extern from "_bpmeans.h" nogil:
+cdef extern from "bpmeans/_bpmeans.h" nogil:
     enum:
         BP_MOST, BP_EXACT, BP_TILE, BP_TRIALS, BP_BLOCK, BP_PIECE
     const double BP_MARGIN

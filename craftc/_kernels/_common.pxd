@@ -3,18 +3,18 @@
 from cpython.buffer cimport PyBUF_C_CONTIGUOUS, PyBUF_FORMAT, PyBUF_WRITABLE, PyBuffer_Release, PyObject_GetBuffer
 from libc.stdint cimport int32_t, uint32_t
 
-cdef extern from "_openmp.h" nogil:
+cdef extern from "common/_openmp.h" nogil:
     int CRAFTC_OPENMP
     int omp_get_max_threads()
     int omp_get_thread_num()
     int omp_get_num_procs()
     Py_ssize_t block_rows()
 
-cdef extern from "_simd.h" nogil:
+cdef extern from "common/_simd.h" nogil:
     int simd_level()
     const char *simd_missing()
 
-cdef extern from "_int128.h" nogil:
+cdef extern from "common/_int128.h" nogil:
     int CRAFTC_NATIVE_INT128
 
 

@@ -1,6 +1,6 @@
 """Threads that share out the items of many steps."""
 
-cdef extern from "_team.h" nogil:
+cdef extern from "common/_team.h" nogil:
     ctypedef struct team:
         pass
 

@@ -1,10 +1,10 @@
-"""The pass of CRAFT over a block of rows and its cost tables, for other kernels. Cost tables are described in src/_craft.h."""
+"""The pass of CRAFT over a block of rows and its cost tables, for other kernels. Cost tables are described in src/craft/_craft.h."""
 
 from libc.stdint cimport int32_t, int64_t, uint8_t
 
 from craftc._kernels.moments cimport Grid, table_rows
 
-cdef extern from "_craft.h" nogil:
+cdef extern from "craft/_craft.h" nogil:
     int CRAFT_PAD
     int CRAFT_FEW
     double CRAFT_FAR
@@ -31,7 +31,7 @@ cdef extern from "_craft.h" nogil:
     const double *craft_costs_of(const craft_tables *t, const double **start, Py_ssize_t rows, double *scratch, double *best)
     void craft_cheapest(const craft_tables *t, const double *cost, const double *best, int32_t *arg)
 
-cdef extern from "_craft_screen.h" nogil:
+cdef extern from "craft/_craft_screen.h" nogil:
     int CRAFT_SCREENED
     Py_ssize_t craft_rounded_size(Py_ssize_t p, Py_ssize_t n_levels, Py_ssize_t lanes)
     void craft_round(craft_tables *t, Py_ssize_t n_levels, double *room)

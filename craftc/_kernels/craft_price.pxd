@@ -12,7 +12,7 @@ cdef enum:
     GIVEN = 3           # one mask for all clusters
     THRESHOLD = 4       # the paper's approximate budget
     SOFT = 5            # all features with a gain, at no price: random starts
-    POOLED = 6          # masks of all clusters together, under the pooled background: src/craft_masks.pyx
+    POOLED = 6          # masks of all clusters together, under the pooled background: src/craft/craft_masks.pyx
 
 cdef struct ranked_t:
     double rank         # net gain in multiples of the tie tolerance

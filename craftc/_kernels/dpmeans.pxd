@@ -1,10 +1,10 @@
-"""Nearest centres and exact sums of rows, see src/_dpmeans.h."""
+"""Nearest centres and exact sums of rows, see src/dpmeans/_dpmeans.h."""
 
 from libc.stdint cimport int32_t, int64_t, uint8_t
 
 from craftc._kernels._team cimport team, team_job
 
-cdef extern from "_dpmeans.h" nogil:
+cdef extern from "dpmeans/_dpmeans.h" nogil:
     ctypedef struct dp_centres:
         Py_ssize_t D, K
         int single

@@ -1,4 +1,4 @@
-"""Mixture with feature selection: moves that other kernels use. See src/mixture_moves.pyx."""
+"""Mixture with feature selection: moves that other kernels use. See src/mixture/mixture_moves.pyx."""
 
 from craftc._kernels.mixture_updates cimport Model
 

@@ -1,10 +1,10 @@
-"""Mixture with feature selection: the present q as lists of selected columns, with bounds. See src/mixture_scores.pyx."""
+"""Mixture with feature selection: the present q as lists of selected columns, with bounds. See src/mixture/mixture_scores.pyx."""
 
 from libc.stdint cimport int32_t, uint32_t
 
 from craftc._kernels.mixture_updates cimport Model
 
-cdef extern from "_mixture_scores.h" nogil:
+cdef extern from "mixture/_mixture_scores.h" nogil:
     enum:
         MX_COLUMNS, MX_PAD, MX_TILE
 

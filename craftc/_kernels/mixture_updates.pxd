@@ -1,6 +1,6 @@
-"""Mixture with feature selection: the variational distribution as structs, and its updates. See src/mixture_updates.pyx."""
+"""Mixture with feature selection: the variational distribution as structs, and its updates. See src/mixture/mixture_updates.pyx."""
 
-cdef extern from "_mixture_constants.h" nogil:
+cdef extern from "mixture/_mixture_constants.h" nogil:
     const double HALF_LN_2PI, LN_2PI, MX_CERTAIN
 
 ctypedef enum:

@@ -1,8 +1,8 @@
-"""Exact moments, for kernels that move rows between groups. See src/_moments.h for the layout of a group."""
+"""Exact moments, for kernels that move rows between groups. See src/table/_moments.h for the layout of a group."""
 
 from libc.stdint cimport int64_t
 
-cdef extern from "_table_rows.h" nogil:
+cdef extern from "table/_table_rows.h" nogil:
     ctypedef struct table_column:
         const char *first
         Py_ssize_t stride
@@ -20,7 +20,7 @@ cdef extern from "_table_rows.h" nogil:
     Py_ssize_t rows_code(const table_rows *t, Py_ssize_t i, Py_ssize_t d)
     int64_t rows_weight(const table_rows *t, Py_ssize_t i)
 
-cdef extern from "_moments.h" nogil:
+cdef extern from "table/_moments.h" nogil:
     void moments_add_cell(int64_t *cell, double offset_scaled, int64_t weight)
     void moments_add_row(int64_t *group, const double *centre, const double *scale, const Py_ssize_t *level_start,
                          Py_ssize_t first_numeric, const table_rows *t, Py_ssize_t i, int64_t weight)

@@ -1,6 +1,6 @@
 """Rows of a mixed table, as the kernels of graph features read them."""
 
-cdef extern from "_mixed_rows.h":
+cdef extern from "spectral/_mixed_rows.h":
     ctypedef struct mixed_rows:
         const void *numeric
         const void *codes
@@ -11,7 +11,7 @@ cdef extern from "_mixed_rows.h":
         const Py_ssize_t *variable
         const Py_ssize_t *first_state
 
-cdef extern from "_spectral.h":
+cdef extern from "spectral/_spectral.h":
     enum:
         SP_LANES
 

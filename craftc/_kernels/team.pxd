@@ -1,4 +1,4 @@
-"""Threads that help kernel calls. See src/team.pyx."""
+"""Threads that help kernel calls. See src/common/team.pyx."""
 
 from craftc._kernels._team cimport team
 

@@ -67,7 +67,7 @@ class CrossProducts:
     columns : ndarray (P,) of intp
         Numeric columns, encoded as the model sees them.
     sums : ndarray (K, P (P + 1)) of int64
-        128-bit integers on the grid of the moments; src/craft_cross_products.pyx defines the order.
+        128-bit integers on the grid of the moments; src/craft/craft_cross_products.pyx defines the order.
     """
 
     columns: NDArray[np.intp]

@@ -20,7 +20,7 @@ from craftc.table.mixed_table import MixedTable
 
 _GRID_BITS = 40  # of a column's range
 _LARGEST, _NARROWEST = 1e140, 1e-140  # the sum of 2^53 squares is a float64
-NUMERIC_CELLS = 5  # CRAFTCNUMERIC_CELLS of src/_moments.h
+NUMERIC_CELLS = 5  # CRAFTCNUMERIC_CELLS of src/table/_moments.h
 
 
 def integer_grid(table: MixedTable, weight: Integers) -> _kernel.Grid:
@@ -116,7 +116,7 @@ class Moments:
 
     @property
     def groups(self) -> Integers:
-        """(K, width) integers of all clusters; src/_moments.h defines the layout."""
+        """(K, width) integers of all clusters; src/table/_moments.h defines the layout."""
         return self._groups[: self.n_clusters]
 
     def workplace(self, n_threads: int) -> tuple[Integers, NDArray[np.int64]]:

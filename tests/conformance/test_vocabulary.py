@@ -16,7 +16,7 @@ from tests.common import ROOT
     ],
 )
 def test_words_lead_to_one_kernel(words, kernel):
-    sources = [*(ROOT / "src").glob("*.pyx"), *(ROOT / "src").glob("*.h")]
+    sources = [*(ROOT / "src").rglob("*.pyx"), *(ROOT / "src").rglob("*.h")]
     assert [path.name for path in sources if words in path.read_text(encoding="utf-8")] == [kernel]
 
 

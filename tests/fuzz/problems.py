@@ -157,7 +157,7 @@ def _raised_on_purpose(error: Exception) -> bool:
     frames = traceback.extract_tb(error.__traceback__)
     name, line = frames[-1].filename, frames[-1].lineno
     if name.endswith(".pyx"):
-        name = str(ROOT / "src" / Path(name).name)
+        name = str(ROOT / name)
     elif not name.startswith((_CRAFTC, _SKLEARN)):
         return False
     return linecache.getline(name, line or 0).lstrip().startswith("raise")

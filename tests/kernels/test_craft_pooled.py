@@ -1,4 +1,4 @@
-"""Masks and prices under the pooled background (src/craft_pooled.pyx, src/craft_masks.pyx), against the
+"""Masks and prices under the pooled background (src/craft/craft_pooled.pyx, src/craft/craft_masks.pyx), against the
 reference and the exact optimum.
 """
 

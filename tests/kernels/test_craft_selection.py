@@ -1,4 +1,4 @@
-"""The selection rules of CRAFT, which src/craft_price.pyx alone contains, against the reference
+"""The selection rules of CRAFT, which src/craft/craft_price.pyx alone contains, against the reference
 implementations.
 """
 

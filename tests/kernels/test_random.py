@@ -1,4 +1,4 @@
-"""Uniform numbers that belong to keys (src/random.pyx), against SplitMix64 by Python's integers."""
+"""Uniform numbers that belong to keys (src/common/random.pyx), against SplitMix64 by Python's integers."""
 
 from __future__ import annotations
 

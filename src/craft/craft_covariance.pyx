@@ -1,0 +1,537 @@
+"""Clusters of CRAFT that hold a full covariance of some of their numeric columns (a block): choice of columns, costs of rows.
+
+In units of the table (z = (x - zeta_0) / sigma_0) a block of m columns costs a row, with mu and Sigma of the cluster,
+
+    (1/2) log det Sigma + (1/2) |L^-1 (z - mu)|^2,      Sigma = L L^T = (SS + I) / (S + 1)
+
+with SS the cross products of deviations from mu over the S rows, and I the one row of prior that gives Sigma = diag(sigma_kd^2) its
+variances too. It therefore saves (S + 1)/2 (sum_d log Sigma_dd - log det Sigma) >= 0 nats over independent columns. A row with missing
+cells costs the marginal of its observed columns.
+"""
+
+import numpy as np
+
+from cython.parallel cimport prange
+from libc.math cimport INFINITY, NAN, log, sqrt
+from libc.stdint cimport int32_t, uint8_t
+from libc.string cimport memset
+
+from craftc._kernels._common cimport block_rows, check, check_indices, check_threads, doubles_in, omp_get_thread_num
+from craftc._kernels.craft cimport CRAFT_FAR, TILE, CostTables, craft_rows_scratch_size, tile_costs
+from craftc._kernels.moments cimport rows_number, rows_of, rows_weight, table_of, table_rows
+
+cdef extern from "craft/_covariance.h" nogil:
+    void covariance_costs(const double *inverse, const double *mean, const Py_ssize_t *position, Py_ssize_t m, double start,
+                          const double *z, const double *background, double *work, double *total)
+
+cdef double SINGULAR = 1e-10    # a column with a smaller share of its variance left, given the others, repeats them
+cdef double WORTH = 1e-6        # nats by which a block must shorten the description
+
+
+# ---- choice of the columns ----
+
+def choice_work_size(Py_ssize_t n_columns):
+    """Doubles of scratch that the choice of one block needs."""
+    return 2 * n_columns * n_columns + 2 * n_columns
+
+
+def choose_blocks(
+    const double[:, :, ::1] deviation not None,  # IN (m, P, P) SS in units of the table
+    const double[::1] weight not None,      # IN  (m,) S
+    const uint8_t[:, ::1] selected not None,  # IN (m, P) columns that the group has selected
+    const double[:, ::1] rise not None,     # IN  (m, P) nats by which selecting another column alone lengthens the description
+    const double[:, ::1] code not None,     # IN  (m, P + 1) nats by which naming 0, 1, ... further columns lengthens it
+    double h,                               # price of one parameter
+    bint full,                              # all columns, whatever they save
+    double[:, ::1] work not None,           # WORK (n_threads, choice_work_size)
+    uint8_t[:, ::1] repeated not None,      # OUT (m, P) columns that repeat others in the group, which no block holds
+    uint8_t[:, ::1] block not None,         # OUT (m, P)
+    double[::1] saving not None,            # OUT (m,) nats, prices and further columns paid
+    int n_threads,
+):
+    """Columns of the block of every group, and what it saves.
+
+    A block starts from the selected columns and from all columns. A column leaves while that shortens the description, the best first.
+    Ties go to the lower column, and to the start from the selected columns.
+    """
+    check_threads(n_threads)
+    check(deviation.shape[2] == deviation.shape[1], "deviation")
+    check(weight.shape[0] == deviation.shape[0], "weight")
+    check(selected.shape[0] == deviation.shape[0] and selected.shape[1] == deviation.shape[1], "selected")
+    check(rise.shape[0] == deviation.shape[0] and rise.shape[1] == deviation.shape[1], "rise")
+    check(code.shape[0] == deviation.shape[0] and code.shape[1] == deviation.shape[1] + 1, "code")
+    check(work.shape[0] >= n_threads, "work")
+    check(repeated.shape[0] == deviation.shape[0] and repeated.shape[1] == deviation.shape[1], "repeated")
+    check(block.shape[0] == deviation.shape[0] and block.shape[1] == deviation.shape[1], "block")
+    check(saving.shape[0] == deviation.shape[0], "saving")
+    cdef Py_ssize_t m = deviation.shape[0], P = deviation.shape[1], i
+    if work.shape[0] < n_threads or work.shape[1] < choice_work_size(P):
+        raise ValueError(f"The buffers are too small for {P} columns and {n_threads} threads.")
+    if n_threads == 1:
+        with nogil:
+            for i in range(m):
+                saving[i] = _choose(deviation[i], weight[i], selected[i], rise[i], code[i], h, full, &work[0, 0], repeated[i], block[i])
+        return
+    for i in prange(m, nogil=True, schedule="dynamic", num_threads=n_threads):
+        saving[i] = _choose(deviation[i], weight[i], selected[i], rise[i], code[i], h, full, &work[omp_get_thread_num(), 0], repeated[i],
+                            block[i])
+
+
+cdef double _choose(
+    const double[:, ::1] deviation, double weight, const uint8_t[::1] selected, const double[::1] rise, const double[::1] code, double h,
+    bint full, double *work, uint8_t[::1] repeated, uint8_t[::1] block,
+) noexcept nogil:
+    cdef Py_ssize_t P = deviation.shape[0], d, start
+    cdef double value, best = WORTH
+    cdef double *V = work
+    cdef double *variance = work + 2 * P * P
+    cdef Py_ssize_t *column = <Py_ssize_t *> (variance + P)
+    cdef Py_ssize_t m
+    _find_repeated(deviation, V, repeated)
+    for d in range(P):
+        block[d] = 0
+        variance[d] = (deviation[d, d] + 1.0) / (weight + 1.0)
+    for start in range(1 if full else 0, 2):
+        m = 0
+        for d in range(P):
+            if not repeated[d] and (start == 1 or selected[d]):
+                column[m] = d
+                m += 1
+        if m < 2:
+            continue
+        value = _reduce(deviation, weight, variance, selected, rise, code, h, full, V, V + P * P, column, &m)
+        if full or value > best:
+            best = value
+            memset(&block[0], 0, P)
+            for d in range(m):
+                block[column[d]] = 1
+        if full:
+            return value
+    return best if best > WORTH else 0.0
+
+
+cdef void _find_repeated(const double[:, ::1] deviation, double *L, uint8_t[::1] repeated) noexcept nogil:
+    """Mark every column that the earlier ones determine, by a Cholesky decomposition that leaves such columns out."""
+    cdef Py_ssize_t P = deviation.shape[0], a, b, c
+    cdef double left
+    for a in range(P):
+        repeated[a] = 0
+        left = deviation[a, a]
+        for b in range(a):
+            if repeated[b]:
+                continue
+            L[a * P + b] = deviation[a, b]
+            for c in range(b):
+                if not repeated[c]:
+                    L[a * P + b] -= L[a * P + c] * L[b * P + c]
+            L[a * P + b] /= L[b * P + b]
+            left -= L[a * P + b] * L[a * P + b]
+        if left > SINGULAR * deviation[a, a]:
+            L[a * P + a] = sqrt(left)
+        else:
+            repeated[a] = 1
+
+
+cdef double _reduce(
+    const double[:, ::1] deviation, double weight, const double *variance, const uint8_t[::1] selected, const double[::1] rise,
+    const double[::1] code, double h, bint full, double *V, double *L, Py_ssize_t *column, Py_ssize_t *size,
+) noexcept nogil:
+    """Remove columns while that shortens the description; returns what the block saves, less its prices."""
+    cdef Py_ssize_t m = size[0], i, j, d, added = 0, worst
+    cdef double half_log, value, net, most, pivot
+    for i in range(m):
+        for j in range(m):
+            V[i * m + j] = (deviation[column[i], column[j]] + (1.0 if i == j else 0.0)) / (weight + 1.0) \
+                / sqrt(variance[column[i]] * variance[column[j]])
+    if not _cholesky(V, m, &half_log):
+        size[0] = 0
+        return 0.0
+    _lower_inverse(V, m, L)
+    value = -(weight + 1.0) * half_log - 0.5 * m * (m - 1) * h
+    for i in range(m):
+        if not selected[column[i]]:
+            value -= rise[column[i]]
+            added += 1
+    value -= code[added]
+    if full:
+        return value
+    for i in range(m):          # V = L^-T L^-1, the inverse of the correlations
+        for j in range(i + 1):
+            V[i * m + j] = 0.0
+            for d in range(i, m):
+                V[i * m + j] += L[d * m + i] * L[d * m + j]
+            V[j * m + i] = V[i * m + j]
+    d = m
+    while d > 1:                # columns 0..m-1 of V; removed ones have column[] = -1
+        worst, most = -1, 1e-9
+        for i in range(m):
+            if column[i] < 0:
+                continue
+            net = (d - 1) * h - 0.5 * (weight + 1.0) * log(V[i * m + i])
+            if not selected[column[i]]:
+                net += rise[column[i]] + code[added] - code[added - 1]
+            if net > most + 1e-9:
+                worst, most = i, net
+        if worst < 0:
+            break
+        value += most
+        if not selected[column[worst]]:
+            added -= 1
+        column[worst] = -1
+        d -= 1
+        pivot = V[worst * m + worst]
+        for i in range(m):
+            if column[i] >= 0:
+                for j in range(m):
+                    if column[j] >= 0:
+                        V[i * m + j] -= V[i * m + worst] * V[worst * m + j] / pivot
+    j = 0
+    for i in range(m):
+        if column[i] >= 0:
+            column[j] = column[i]
+            j += 1
+    size[0] = j
+    return value if j > 1 else 0.0
+
+
+cdef bint _cholesky(double *A, Py_ssize_t m, double *half_log) noexcept nogil:
+    """The lower factor of a symmetric matrix in place, and half the logarithm of its determinant; False if it is not positive definite."""
+    cdef Py_ssize_t i, j, c
+    cdef double left
+    half_log[0] = 0.0
+    for i in range(m):
+        for j in range(i + 1):
+            left = A[i * m + j]
+            for c in range(j):
+                left -= A[i * m + c] * A[j * m + c]
+            if j < i:
+                A[i * m + j] = left / A[j * m + j]
+            elif left > 0.0:
+                A[i * m + i] = sqrt(left)
+                half_log[0] += log(A[i * m + i])
+            else:
+                return False
+    return True
+
+
+def block_savings(
+    const double[:, :, ::1] matrix not None,  # IN (K, P, P) Sigma
+    const uint8_t[:, ::1] block not None,   # IN  (K, P)
+    const double[::1] weight not None,      # IN  (K,) S
+    double h,                               # price of one parameter
+    double[::1] saving not None,            # OUT (K,) nats, 0 without a block
+):
+    """What blocks save in clusters that select their columns anyway: (S + 1)/2 (sum_d log Sigma_dd - log det Sigma) - m (m - 1)/2 h."""
+    cdef Py_ssize_t K = matrix.shape[0], P = matrix.shape[1], k, a, c, m
+    cdef double half_log = 0.0, correlated
+    cdef bint definite = True
+    check(matrix.shape[2] == P, "matrix")
+    check(block.shape[0] == K and block.shape[1] == P, "block")
+    check(weight.shape[0] == K and saving.shape[0] == K, "weight or saving")
+    cdef double[::1] factor = np.empty(P * P + 1)
+    cdef Py_ssize_t[::1] column = np.empty(P + 1, np.intp)
+    with nogil:
+        for k in range(K):
+            m = 0
+            for a in range(P):
+                if block[k, a]:
+                    column[m] = a
+                    m += 1
+            correlated = 0.0
+            for a in range(m):
+                correlated += 0.5 * log(matrix[k, column[a], column[a]])
+                for c in range(a + 1):
+                    factor[a * m + c] = matrix[k, column[a], column[c]]
+            definite = definite and _cholesky(&factor[0], m, &half_log)
+            saving[k] = (weight[k] + 1.0) * (correlated - half_log) - 0.5 * m * (m - 1) * h
+    if not definite:
+        raise ValueError("The covariance of a block is not positive definite.")
+
+
+cdef void _lower_inverse(const double *L, Py_ssize_t m, double *W) noexcept nogil:
+    """The inverse of a lower triangular matrix."""
+    cdef Py_ssize_t i, j, c
+    cdef double total
+    for j in range(m):
+        for i in range(j):
+            W[i * m + j] = 0.0
+        W[j * m + j] = 1.0 / L[j * m + j]
+        for i in range(j + 1, m):
+            total = 0.0
+            for c in range(j, i):
+                total += L[i * m + c] * W[c * m + j]
+            W[i * m + j] = -total / L[i * m + i]
+
+
+# ---- costs of rows ----
+
+cdef class Blocks:
+    """The blocks of the clusters of one model, for the costs of rows. Arrays are C-contiguous and kept alive.
+
+    Parameters
+    ----------
+    columns : ndarray (P,) of intp
+        Numeric columns that blocks may hold.
+    centre, scale : ndarray (P,)
+        z = (x - centre) * scale.
+    shift, precision : ndarray (P,)
+        Mean and inverse variance of the background of every column, in units of the table: 0 and 1 for the table itself.
+    cluster : ndarray (B,) of intp
+        Clusters that have a block.
+    member : ndarray (B, P) of uint8
+        Their columns.
+    mean : ndarray (B, P)
+        mu, in units of the table.
+    covariance : ndarray (B, P, P)
+        Sigma, in units of the table; entries of other columns are not read.
+    """
+
+    cdef readonly object columns, centre, scale, shift, precision, cluster, member, mean, covariance
+    cdef object arrays
+    cdef Py_ssize_t P, n, largest
+    cdef const Py_ssize_t *columns_
+    cdef const Py_ssize_t *cluster_
+    cdef const Py_ssize_t *position     # (n, P) the columns of every block, as positions in `columns`
+    cdef const Py_ssize_t *size         # (n,)
+    cdef const double *centre_
+    cdef const double *scale_
+    cdef const double *shift_
+    cdef const double *precision_
+    cdef const double *half_log_precision
+    cdef const double *mean_            # (n, P) those of the block first
+    cdef const double *sigma            # (n, P, P) those of the block first, in rows of its size
+    cdef const double *inverse          # (n, P, P) L^-1, in the same way
+    cdef const double *half_log_det     # (n,)
+
+    def __cinit__(self, columns, centre, scale, shift, precision, cluster, member, mean, covariance):
+        cdef Py_ssize_t B = len(cluster), P = len(columns), b, i, j, m
+        self.columns, self.centre, self.scale, self.shift, self.precision = columns, centre, scale, shift, precision
+        self.cluster, self.member, self.mean, self.covariance = cluster, member, mean, covariance
+        position, size = np.zeros((B, P), np.intp), np.zeros(B, np.intp)
+        packed, sigma, inverse, half_log = np.zeros((B, P)), np.zeros((B, P * P)), np.zeros((B, P * P)), np.zeros(B)
+        cdef Py_ssize_t[:, ::1] position_ = position
+        cdef Py_ssize_t[::1] size_ = size
+        cdef double[:, ::1] packed_ = packed, sigma_ = sigma, inverse_ = inverse
+        cdef double[::1] half_log_ = half_log
+        cdef const uint8_t[:, ::1] member_ = member
+        cdef const double[:, ::1] given_mean = mean
+        cdef const double[:, :, ::1] given = covariance
+        factor = np.zeros(max(P * P, 1))
+        cdef double[::1] factor_ = factor
+        if member_.shape[0] != B or member_.shape[1] != P or given_mean.shape[0] != B or given_mean.shape[1] != P \
+                or given.shape[0] != B or given.shape[1] != P or given.shape[2] != P:
+            raise ValueError(f"Blocks need one row of every array for each of {B} clusters and {P} columns.")
+        for array in (columns, centre, scale, shift, precision):
+            check(len(array) == P, "columns, centre, scale, shift or precision")
+        for b in range(B):
+            m = 0
+            for i in range(P):
+                if member_[b, i]:
+                    position_[b, m], packed_[b, m] = i, given_mean[b, i]
+                    m += 1
+            size_[b] = m
+            for i in range(m):
+                for j in range(m):
+                    sigma_[b, i * m + j] = factor_[i * m + j] = given[b, position_[b, i], position_[b, j]]
+            if not _cholesky(&factor_[0], m, &half_log_[b]):
+                raise ValueError(f"The covariance of cluster {cluster[b]} is not positive definite.")
+            _lower_inverse(&factor_[0], m, &inverse_[b, 0])
+        half_log_precision = 0.5 * np.log(precision)
+        self.arrays = position, size, packed, sigma, inverse, half_log, half_log_precision
+        self.P, self.n, self.largest = P, B, int(size.max()) if B else 0
+        self.columns_, self.cluster_, self.position, self.size = _indices(columns), _indices(cluster), _indices(position), _indices(size)
+        self.centre_, self.scale_ = doubles_in(centre), doubles_in(scale)
+        self.shift_, self.precision_ = doubles_in(shift), doubles_in(precision)
+        self.half_log_precision, self.half_log_det = doubles_in(half_log_precision), doubles_in(half_log)
+        self.mean_, self.sigma, self.inverse = doubles_in(packed), doubles_in(sigma), doubles_in(inverse)
+
+    def __reduce__(self):
+        return Blocks, (self.columns, self.centre, self.scale, self.shift, self.precision, self.cluster, self.member, self.mean,
+                        self.covariance)
+
+
+cdef const Py_ssize_t *_indices(array) except? NULL:
+    cdef const Py_ssize_t[::1] view = array.reshape(-1)
+    return &view[0] if view.shape[0] else NULL
+
+
+cdef int _check_blocks(CostTables tables, Blocks blocks) except -1:
+    """Raise unless the columns and clusters of the blocks are those of the tables."""
+    cdef Py_ssize_t j
+    for j in range(blocks.P):
+        check(0 <= blocks.columns_[j] < tables.c.p, "columns of blocks")
+    for j in range(blocks.n):
+        check(0 <= blocks.cluster_[j] < tables.c.n_clusters, "clusters of blocks")
+    return 0
+
+
+cdef Py_ssize_t _scratch_size(CostTables tables, Blocks blocks) noexcept nogil:
+    cdef Py_ssize_t marginal = blocks.largest * (blocks.largest + 1)
+    return craft_rows_scratch_size(tables.c.p, tables.c.q, tables.c.lanes) + 3 * TILE * blocks.P + (marginal + 7) // 8 * 8
+
+
+def scratch_size(CostTables tables not None, Blocks blocks not None):
+    """Doubles of scratch that one thread needs for the costs of rows, whole cache lines."""
+    return _scratch_size(tables, blocks)
+
+
+def assign(
+    X not None,                             # IN    (n, p)
+    codes not None,                         # IN    (n, q)
+    weight not None,                        # IN    (n,) or empty = all one
+    CostTables tables not None,             # of the features outside the blocks, mixing costs included
+    Blocks blocks not None,
+    int32_t[::1] labels not None,           # INOUT (n,) -1 = not assigned yet
+    double[:, ::1] scratch not None,        # WORK  (n_threads, scratch_size) on cache lines
+    int n_threads,
+):
+    """Assign every row to its cheapest cluster; returns the number of rows of weight > 0 that moved.
+
+    A row moves only if that saves more than 1e-12 nats; of equally cheap clusters the one of the lowest number is taken.
+    """
+    check_threads(n_threads)
+    check(X.ndim == 2 and X.shape[0] == labels.shape[0] and X.shape[1] == tables.c.p, "X")
+    check(codes.ndim == 2 and codes.shape[0] == labels.shape[0] and codes.shape[1] == tables.c.q, "codes")
+    check(scratch.shape[0] >= n_threads, "scratch")
+    check_indices(labels, -1, tables.c.n_clusters, "labels")
+    _check_blocks(tables, blocks)
+    cdef table_rows table = table_of(X, codes, weight)
+    cdef const int32_t[::1] all_rows = np.empty(0, np.int32)
+    cdef Py_ssize_t block = block_rows(), n = labels.shape[0], n_blocks = (n + block - 1) // block, b, moved = 0
+    if scratch.shape[0] < n_threads or scratch.shape[1] < _scratch_size(tables, blocks):
+        raise ValueError(f"The scratch is too small for {n_threads} threads.")
+    if n_threads == 1:
+        with nogil:
+            for b in range(n_blocks):
+                moved += _assign_block(&table, all_rows, tables, blocks, labels, b * block, min((b + 1) * block, n), &scratch[0, 0])
+        return moved
+    for b in prange(n_blocks, nogil=True, schedule="static", num_threads=n_threads):
+        moved += _assign_block(&table, all_rows, tables, blocks, labels, b * block, min((b + 1) * block, n),
+                               &scratch[omp_get_thread_num(), 0])
+    return moved
+
+
+cdef Py_ssize_t _assign_block(
+    const table_rows *table, const int32_t[::1] all_rows, CostTables tables, Blocks blocks, int32_t[::1] labels, Py_ssize_t start,
+    Py_ssize_t stop, double *scratch,
+) noexcept nogil:
+    cdef Py_ssize_t tile, first, n, r, k, K = tables.c.n_clusters, lanes = tables.c.lanes, moved = 0
+    cdef int32_t new, old
+    cdef const double *cost
+    for tile in range((stop - start + TILE - 1) // TILE):
+        first = start + tile * TILE
+        n = min(TILE, stop - first)
+        cost = _tile_costs(table, all_rows, tables, blocks, first, n, scratch)
+        for r in range(n):
+            new, old = 0, labels[first + r]
+            for k in range(1, K):
+                if cost[r * lanes + k] < cost[r * lanes + new]:
+                    new = <int32_t> k
+            if old >= 0 and cost[r * lanes + old] <= cost[r * lanes + new] + 1e-12:
+                continue
+            labels[first + r] = new
+            moved += rows_weight(table, first + r) != 0
+    return moved
+
+
+def costs(
+    X not None,                             # IN   (n, p)
+    codes not None,                         # IN   (n, q)
+    CostTables tables not None,
+    Blocks blocks not None,
+    double[:, ::1] scratch not None,        # WORK (1, scratch_size) on cache lines
+    double[:, ::1] out not None,            # OUT  (n, K)
+):
+    """Costs of every row under every cluster, relative to its background."""
+    check(X.ndim == 2 and X.shape[0] == out.shape[0] and X.shape[1] == tables.c.p, "X")
+    check(codes.ndim == 2 and codes.shape[0] == out.shape[0] and codes.shape[1] == tables.c.q, "codes")
+    check(scratch.shape[0] >= 1, "scratch")
+    _check_blocks(tables, blocks)
+    cdef table_rows table = rows_of(X, codes)
+    cdef const int32_t[::1] all_rows = np.empty(0, np.int32)
+    cdef Py_ssize_t n = out.shape[0], tile, first, m, r, k
+    cdef const double *cost
+    if scratch.shape[0] < 1 or scratch.shape[1] < _scratch_size(tables, blocks):
+        raise ValueError("The scratch is too small.")
+    with nogil:
+        for tile in range((n + TILE - 1) // TILE):
+            first = tile * TILE
+            m = min(TILE, n - first)
+            cost = _tile_costs(&table, all_rows, tables, blocks, first, m, &scratch[0, 0])
+            for r in range(m):
+                for k in range(out.shape[1]):
+                    out[first + r, k] = cost[r * tables.c.lanes + k]
+
+
+cdef const double *_tile_costs(
+    const table_rows *table, const int32_t[::1] all_rows, CostTables tables, Blocks B, Py_ssize_t first, Py_ssize_t n, double *scratch,
+) noexcept nogil:
+    """(TILE, lanes) costs of n <= TILE rows: cost tables, and the blocks on top."""
+    cdef Py_ssize_t f, r, b
+    cdef double cell
+    cdef double[TILE] total
+    cdef double *cost = <double *> tile_costs(table, all_rows, &tables.c, first, n, scratch, total)
+    cdef double *z = scratch + craft_rows_scratch_size(tables.c.p, tables.c.q, tables.c.lanes)
+    cdef double *background = z + TILE * B.P
+    cdef double *work = background + TILE * B.P
+    for f in range(B.P):
+        for r in range(TILE):
+            cell = (rows_number(table, first + r, B.columns_[f]) - B.centre_[f]) * B.scale_[f] if r < n else 0.0
+            if cell != cell:
+                z[f * TILE + r], background[f * TILE + r] = NAN, 0.0
+                continue
+            cell = max(-CRAFT_FAR, min(CRAFT_FAR, cell))
+            z[f * TILE + r] = cell
+            cell -= B.shift_[f]
+            background[f * TILE + r] = 0.5 * B.precision_[f] * cell * cell - B.half_log_precision[f]
+    for b in range(B.n):
+        _block_costs(B, b, z, background, n, work, total)
+        for r in range(n):
+            cost[r * tables.c.lanes + B.cluster_[b]] += total[r]
+    return cost
+
+
+cdef void _block_costs(
+    Blocks B, Py_ssize_t b, const double *z, const double *background, Py_ssize_t n, double *work, double *total,
+) noexcept nogil:
+    """Costs of the rows of a tile under one block, less those of the background."""
+    cdef Py_ssize_t r, m = B.size[b]
+    covariance_costs(B.inverse + b * B.P * B.P, B.mean_ + b * B.P, B.position + b * B.P, m, B.half_log_det[b], z, background, work, total)
+    for r in range(n):
+        if total[r] != total[r]:
+            total[r] = _marginal_cost(B, b, z + r, background + r, work + m * TILE)
+
+
+cdef double _marginal_cost(Blocks B, Py_ssize_t b, const double *z, const double *background, double *work) noexcept nogil:
+    """The same for a row with missing cells: the marginal of its observed columns."""
+    cdef Py_ssize_t i, j, m = B.size[b], n = 0, f
+    cdef const Py_ssize_t *position = B.position + b * B.P
+    cdef const double *sigma = B.sigma + b * B.P * B.P
+    cdef double *y = work + m * m
+    cdef double total = 0.0
+    cdef Py_ssize_t a, c
+    for i in range(m):          # the observed rows of Sigma, packed
+        f = position[i] * TILE
+        if z[f] != z[f]:
+            continue
+        y[n] = z[f] - B.mean_[b * B.P + i]
+        total -= background[f]
+        c = 0
+        for j in range(m):
+            if z[position[j] * TILE] == z[position[j] * TILE]:
+                work[n * m + c] = sigma[i * m + j]
+                c += 1
+        n += 1
+    for a in range(1, n):       # from rows of length m to rows of length n
+        for c in range(n):
+            work[a * n + c] = work[a * m + c]
+    cdef double half_log = 0.0
+    if not _cholesky(work, n, &half_log):
+        return INFINITY         # a principal part of a positive definite matrix: cannot happen
+    total += half_log
+    for a in range(n):
+        for c in range(a):
+            y[a] -= work[a * n + c] * y[c]
+        y[a] /= work[a * n + a]
+        total += 0.5 * y[a] * y[a]
+    return total

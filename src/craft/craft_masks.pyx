@@ -1,0 +1,529 @@
+"""The masks of all clusters together under the pooled background, whose cost craft_pooled defines.
+
+For one feature and given slopes lam_k = log C(D, q_k + 1) - log C(D, q_k), the masks solve
+
+    min over theta of sum_k min(g_k - L_k(theta), p_d h + lam_k) + pen(theta),
+
+a truncated sum: Lloyd steps alternate between the clusters whose cells are cheaper under theta (the pool) and the distribution of the pool.
+"""
+
+from libc.math cimport INFINITY, log
+from libc.stdint cimport int64_t, uint8_t, uint64_t
+from libc.string cimport memcmp, memcpy, memset
+
+from craftc._kernels.craft_price cimport (
+    PRICED, Pricing, categorical_gain, existence_cost, numeric_gain, parts_in, parts_t, price_of,
+)
+from craftc._kernels.craft_shared cimport (
+    SHARED_POOLS, craft_categorical_likelihood, craft_fit, craft_fit_is_of,
+)
+from craftc._kernels.moments cimport CRAFTC_NUMERIC_CELLS, moments_mean, moments_merge
+
+cdef extern from "craft/_craft_pools.h" nogil:
+    enum:
+        CRAFT_POOL_LANES
+    bint craft_is_in(const uint64_t *pool, Py_ssize_t k)
+    void craft_flip(uint64_t *pool, Py_ssize_t k)
+    bint craft_same_pool(const uint64_t *pool, const uint64_t *other, Py_ssize_t n_words)
+    Py_ssize_t craft_next_in(const uint64_t *pool, Py_ssize_t n_words, Py_ssize_t k)
+    double craft_sum_outside(const uint64_t *pool, Py_ssize_t K, const double *of_cluster)
+    void craft_cheaper_shared(Py_ssize_t lanes, const double *S, const double *spread, const double *shift, const double *around,
+                              const double *gain, const double *most, double mean, double precision, double log_precision,
+                              uint64_t *cheaper)
+
+cdef enum:
+    FEW_STARTS = 4          # single clusters from which Lloyd steps start, largest first: within passes
+    ALL_STARTS = 24         # and where masks are chosen anew
+    MOST_TOGGLED = 12       # up to so many clusters, single changes follow the Lloyd steps
+    MOST_ROWS = 20          # up to so many clusters, whole masks are set and cleared
+    MOST_STEPS = 20
+    MOST_SWEEPS = 30
+
+cdef uint64_t FITS_FACTOR = 0x9E3779B97F4A7C15     # spreads the cells of a pool over the table of fits
+
+cdef struct choice_t:       # scratch of the choice of masks
+    double *theta           # distribution of a pool: mean, precision and its logarithm; or log(eta / eta_0) of every level
+    double *log_choose      # (D + 2) code of a mask with q features
+    double *limit           # (K) p_d h + lam_k
+    Py_ssize_t lanes        # K, padded with clusters that are in no pool
+    double *weight          # (lanes) of the present cells of one numeric feature
+    double *spread          # (lanes) their sums of squared deviations / sigma_0^2
+    double *shift           # (lanes) (zeta - zeta_0) / sigma_0
+    double *around          # (lanes) their sums of squares around zeta_0, over sigma_0^2
+    double *gain            # (lanes) of one feature, over the distribution of the whole table
+    double *most            # (lanes) limit + tolerance
+    double *own             # (K) limit - gain: cost of a distribution of its own
+    int64_t *n_cells        # (K) present cells
+    int64_t *cells          # moments of a pool in one feature
+    int64_t *changed        # and of the pool after one cluster has joined or left it
+    int64_t *order          # (K) clusters by the number of their cells
+    int64_t *n_selected     # (K) q_k
+    Py_ssize_t n_words      # of a pool, which has one bit for every cluster
+    uint64_t *best
+    uint64_t *pool
+    uint64_t *next_pool
+    uint64_t *seen          # (SHARED_POOLS, n_words) pools to which Lloyd steps have led, the last ones
+    uint8_t *mask           # (K, D)
+    uint8_t *given          # (K, D)
+    uint8_t *tried          # (K, D) masks from which the last sweep started
+    bint ended              # whether no choice of a feature changes the masks of the last sweep
+    Py_ssize_t n_starts     # with which this is known of the best masks; 0: it is not known
+    double cost             # of the best pool of one feature
+    int64_t rest            # and its weight
+    double tolerance        # smaller differences of J may be rounding
+
+
+cdef choice_t _choice(Pricing P, Py_ssize_t K) noexcept nogil:
+    cdef choice_t c
+    cdef Py_ssize_t k, lanes = (K + CRAFT_POOL_LANES - 1) // CRAFT_POOL_LANES * CRAFT_POOL_LANES
+    cdef Py_ssize_t widest = max(P.grid.n_levels, <Py_ssize_t> CRAFTC_NUMERIC_CELLS)
+    c.theta = P.shared.work_
+    c.cells = <int64_t *> (c.theta + widest)
+    c.changed = c.cells + widest
+    c.log_choose = <double *> (c.changed + widest)
+    c.lanes, c.weight = lanes, c.log_choose + P.D + 2
+    c.spread, c.shift, c.around = c.weight + lanes, c.weight + 2 * lanes, c.weight + 3 * lanes
+    c.gain, c.most, c.own = c.weight + 4 * lanes, c.weight + 5 * lanes, c.weight + 6 * lanes
+    c.limit = c.own + K
+    c.n_cells = <int64_t *> (c.limit + K)
+    for k in range(K, lanes):
+        c.weight[k] = c.spread[k] = c.shift[k] = c.around[k] = c.gain[k] = 0.0
+        c.most[k] = -INFINITY
+    c.order, c.n_selected = c.n_cells + K, c.n_cells + 2 * K
+    c.n_words = (K + 63) // 64
+    c.best = <uint64_t *> (c.n_cells + 3 * K)
+    c.pool, c.next_pool, c.seen = c.best + c.n_words, c.best + 2 * c.n_words, c.best + 3 * c.n_words
+    c.mask = <uint8_t *> (c.seen + SHARED_POOLS * c.n_words)
+    c.given, c.tried = c.mask + K * P.D, c.mask + 2 * K * P.D
+    c.tolerance = max(1e-9, P.total * P.D * 2.0**-46)
+    if P.shared.count_weight != P.count_weight:
+        P.shared.count_weight = P.count_weight
+        memset(P.shared.fits_, 0, P.shared.n_fits * sizeof(craft_fit))
+    return c
+
+
+cdef double price_masks(
+    Pricing P, const int64_t[:, ::1] groups, Py_ssize_t K, int effort, double[:, ::1] work, uint8_t[:, ::1] mask,
+) noexcept nogil:
+    """Choose the masks of fitted groups; returns J - J_0."""
+    cdef Py_ssize_t k
+    cdef choice_t c = _choice(P, K)
+    cdef double total = _choose_masks(P, &c, groups, K, effort, work, mask), code = log(P.n_usable + 1.0)
+    for k in range(K):
+        total += existence_cost(P, &groups[k, 0]) + code
+    return total
+
+
+# ---- cells of one feature ----
+
+cdef Py_ssize_t first_cell(Pricing P, Py_ssize_t d) noexcept nogil:
+    """Where a feature begins in a group."""
+    if d < P.grid.p:
+        return P.grid.first_numeric + CRAFTC_NUMERIC_CELLS * d
+    return 1 + P.grid.level_start_[d - P.grid.p]
+
+
+cdef void merge_cells(Pricing P, Py_ssize_t d, int64_t *to, const int64_t *cells, int64_t sign) noexcept nogil:
+    """Add the cells of one feature, or take them out, exactly."""
+    cdef Py_ssize_t t
+    if d < P.grid.p:
+        moments_merge(to, cells, sign, 0, CRAFTC_NUMERIC_CELLS)
+        return
+    for t in range(P.n_levels[d - P.grid.p]):
+        to[t] += sign * cells[t]
+
+
+cdef inline Py_ssize_t _width(Pricing P, Py_ssize_t d) noexcept nogil:
+    """Integers of the cells of a feature; missing cells are not among them."""
+    if d < P.grid.p:
+        return CRAFTC_NUMERIC_CELLS
+    return P.n_levels[d - P.grid.p]
+
+
+cdef double fit_cells(Pricing P, Py_ssize_t d, const int64_t *cells, double *shift, double *precision) noexcept nogil:
+    """Distribution of the cells of a numeric feature; returns its gain over the whole table's."""
+    cdef double deviations = 0.0, S = P.count_weight * cells[0], spread
+    shift[0], precision[0] = 0.0, 1.0
+    if cells[0] == 0 or not P.usable[d]:
+        return 0.0
+    shift[0] = (moments_mean(cells, &deviations) - P.mean[d]) * P.inverse_deviation[d]
+    spread = P.count_weight * deviations / P.variance[d]
+    precision[0] = (S + 1.0) / (spread + 1.0)
+    return numeric_gain(S, spread, shift[0], 1.0)
+
+
+cdef inline double _known_fit(Pricing P, Py_ssize_t d, const int64_t *cells, double *theta) noexcept nogil:
+    """The same, by a table of fits: sweeps from several masks, and those after every merge, come to the same pools again and again."""
+    cdef uint64_t key = (<uint64_t> cells[0] * FITS_FACTOR + <uint64_t> cells[1] + <uint64_t> d) * FITS_FACTOR
+    cdef craft_fit *fit = P.shared.fits_ + ((key >> 32) & (P.shared.n_fits - 1))
+    if not craft_fit_is_of(fit, d, cells):
+        fit.feature = d + 1
+        memcpy(fit.cells, cells, sizeof(fit.cells))
+        fit.gain = fit_cells(P, d, cells, &fit.shift, &fit.precision)
+        fit.log_precision = log(fit.precision)
+    theta[0], theta[1], theta[2] = fit.shift, fit.precision, fit.log_precision
+    return fit.gain
+
+
+cdef void fit_levels(Pricing P, Py_ssize_t d, const int64_t *counts, double *log_ratio) noexcept nogil:
+    """log(eta / eta_0) of the cells of a categorical column; 0 for levels that do not occur."""
+    cdef Py_ssize_t t
+    cdef int64_t seen = 0
+    cdef const double *eta = P.frequency + P.grid.level_start_[d]
+    for t in range(P.n_levels[d]):
+        seen += counts[t]
+    for t in range(P.n_levels[d]):
+        log_ratio[t] = log((P.count_weight * counts[t] + eta[t]) / ((P.count_weight * seen + 1.0) * eta[t])) if eta[t] > 0 else 0.0
+
+
+# ---- one feature ----
+
+cdef inline void _copy(choice_t *c, uint64_t *to, const uint64_t *pool) noexcept nogil:
+    cdef Py_ssize_t i
+    for i in range(c.n_words):
+        to[i] = pool[i]
+
+
+cdef inline void _unselected(Pricing P, choice_t *c, Py_ssize_t K, Py_ssize_t d, const uint8_t *mask) noexcept nogil:
+    """c.best: the pool of the clusters that do not select feature d."""
+    cdef Py_ssize_t k
+    memset(c.best, 0, c.n_words * sizeof(uint64_t))
+    for k in range(K):
+        c.best[k >> 6] |= <uint64_t> (mask[k * P.D + d] == 0) << (k & 63)
+
+
+cdef double _pooled_cost(
+    Pricing P, choice_t *c, const int64_t[:, ::1] groups, Py_ssize_t K, Py_ssize_t d, const uint64_t *pool,
+) noexcept nogil:
+    """Cost of feature d, gathered in c, if these clusters pool their cells and the others select it.
+
+    c.cells receives the pool and, for a numeric feature, c.theta its distribution.
+    """
+    _pool_cells(P, c, groups, K, d, pool)
+    return _cost_with(P, c, K, d, pool, c.cells)
+
+
+cdef void _pool_cells(
+    Pricing P, choice_t *c, const int64_t[:, ::1] groups, Py_ssize_t K, Py_ssize_t d, const uint64_t *pool,
+) noexcept nogil:
+    cdef Py_ssize_t k = craft_next_in(pool, c.n_words, 0), first = first_cell(P, d)
+    memset(c.cells, 0, _width(P, d) * sizeof(int64_t))
+    while k < K:
+        merge_cells(P, d, c.cells, &groups[k, 0] + first, 1)
+        k = craft_next_in(pool, c.n_words, k + 1)
+
+
+cdef double _cost_with(Pricing P, choice_t *c, Py_ssize_t K, Py_ssize_t d, const uint64_t *pool, const int64_t *cells) noexcept nogil:
+    """The same, of a pool with these cells."""
+    cdef double cost = craft_sum_outside(pool, K, c.own)
+    if craft_next_in(pool, c.n_words, 0) >= K:
+        if d < P.grid.p:
+            c.theta[0], c.theta[1], c.theta[2] = 0.0, 1.0, 0.0
+        return cost - P.price[d]        # a distribution that nothing uses is not paid for
+    if d < P.grid.p:
+        return cost - _known_fit(P, d, cells, c.theta)
+    return cost - categorical_gain(cells, P.frequency + P.grid.level_start_[d - P.grid.p], _width(P, d), P.count_weight, 1.0)
+
+
+cdef void _fit_pool(Pricing P, choice_t *c, Py_ssize_t d) noexcept nogil:
+    """theta: the distribution of the pool that `_pooled_cost` has left, which is known for a numeric feature."""
+    if d >= P.grid.p:
+        fit_levels(P, d - P.grid.p, c.cells, c.theta)
+
+
+cdef void _gather(
+    Pricing P, choice_t *c, const int64_t[:, ::1] groups, Py_ssize_t K, double[:, ::1] work, Py_ssize_t d,
+) noexcept nogil:
+    """Parameters and gains of all clusters in feature d, and what follows from their limits."""
+    cdef Py_ssize_t k, first = first_cell(P, d), row = work.shape[1]
+    cdef parts_t parts = parts_in(P, &work[0, 0])
+    for k in range(K):
+        c.gain[k] = parts.gain[k * row + d]
+        c.own[k], c.most[k] = c.limit[k] - c.gain[k], c.limit[k] + c.tolerance
+    if d >= P.grid.p:
+        for k in range(K):
+            c.n_cells[k] = groups[k, 0] - groups[k, first + P.n_levels[d - P.grid.p]]
+        return
+    for k in range(K):
+        c.n_cells[k] = groups[k, first]
+        c.weight[k] = P.count_weight * c.n_cells[k]
+        c.spread[k], c.shift[k] = parts.spread[k * row + d], parts.shift[k * row + d]
+        c.around[k] = c.spread[k] + c.weight[k] * c.shift[k] * c.shift[k]
+
+
+cdef void _cheaper_pooled(
+    Pricing P, choice_t *c, const int64_t[:, ::1] groups, Py_ssize_t K, Py_ssize_t d, uint64_t *pool,
+) noexcept nogil:
+    """Clusters whose cells of feature d cost less under theta than under a distribution of their own and its price."""
+    cdef Py_ssize_t k
+    cdef double saved
+    if d < P.grid.p:
+        craft_cheaper_shared(c.lanes, c.weight, c.spread, c.shift, c.around, c.gain, c.most, c.theta[0], c.theta[1], c.theta[2], pool)
+        return
+    memset(pool, 0, c.n_words * sizeof(uint64_t))
+    for k in range(K):
+        saved = P.count_weight * craft_categorical_likelihood(&groups[k, 0] + first_cell(P, d), c.theta, P.n_levels[d - P.grid.p])
+        pool[k >> 6] |= <uint64_t> (c.gain[k] - saved <= c.most[k]) << (k & 63)
+
+
+cdef bint _choose_feature(
+    Pricing P, choice_t *c, const int64_t[:, ::1] groups, Py_ssize_t K, double[:, ::1] work, Py_ssize_t d, uint8_t *mask,
+    Py_ssize_t n_starts,
+) noexcept nogil:
+    """The clusters that select feature d, given the other features of the masks; returns whether any cluster changed."""
+    cdef Py_ssize_t k, start, toggled, n_seen = 0
+    cdef int _step
+    cdef bint changed = False
+    _unselected(P, c, K, d, mask)
+    for k in range(K):
+        c.n_selected[k] -= mask[k * P.D + d]
+        c.limit[k] = P.price[d] + c.log_choose[c.n_selected[k] + 1] - c.log_choose[c.n_selected[k]]
+    _gather(P, c, groups, K, work, d)
+    if _too_weak(P, c, K, d):
+        for k in range(K):
+            changed |= mask[k * P.D + d]
+            mask[k * P.D + d] = 0
+        return changed
+    c.cost, c.rest = _pooled_cost(P, c, groups, K, d, c.best), _weight_of(c, groups, K, c.best)
+    _largest_first(c, K, min(K, n_starts))
+    for start in range(-2, min(K, n_starts)):
+        if start > -2:
+            _begin_with(P, c, groups, d, c.order[start] if start >= 0 else -1)
+        _fit_pool(P, c, d)
+        for _step in range(MOST_STEPS):
+            _cheaper_pooled(P, c, groups, K, d, c.next_pool)
+            if craft_same_pool(c.best, c.next_pool, c.n_words) or _was_seen(c, n_seen):
+                break
+            _copy(c, c.pool, c.next_pool)
+            _copy(c, c.seen + n_seen % SHARED_POOLS * c.n_words, c.pool)
+            n_seen += 1
+            _keep_better(c, groups, K, _pooled_cost(P, c, groups, K, d, c.pool), c.pool)
+            _fit_pool(P, c, d)
+    toggled = 0 if K <= MOST_TOGGLED else -1
+    while toggled >= 0:
+        toggled = -1
+        _copy(c, c.pool, c.best)
+        _pool_cells(P, c, groups, K, d, c.pool)
+        for k in range(K):
+            memcpy(c.changed, c.cells, _width(P, d) * sizeof(int64_t))
+            merge_cells(P, d, c.changed, &groups[k, 0] + first_cell(P, d), -1 if craft_is_in(c.pool, k) else 1)
+            craft_flip(c.pool, k)
+            if _keep_better(c, groups, K, _cost_with(P, c, K, d, c.pool, c.changed), c.pool):
+                toggled = k
+            craft_flip(c.pool, k)
+    for k in range(K):
+        changed |= mask[k * P.D + d] == craft_is_in(c.best, k)
+        mask[k * P.D + d] = not craft_is_in(c.best, k)
+        c.n_selected[k] += mask[k * P.D + d]
+    return changed
+
+
+cdef void _begin_with(Pricing P, choice_t *c, const int64_t[:, ::1] groups, Py_ssize_t d, Py_ssize_t k) noexcept nogil:
+    """The pool of one cluster, or of none (-1): its cells, or for a numeric feature its distribution."""
+    if d < P.grid.p:
+        c.theta[0], c.theta[1], c.theta[2] = 0.0, 1.0, 0.0
+        if k >= 0:
+            _known_fit(P, d, &groups[k, 0] + first_cell(P, d), c.theta)
+        return
+    memset(c.cells, 0, _width(P, d) * sizeof(int64_t))
+    if k >= 0:
+        merge_cells(P, d, c.cells, &groups[k, 0] + first_cell(P, d), 1)
+
+
+cdef inline bint _was_seen(choice_t *c, Py_ssize_t n_seen) noexcept nogil:
+    """Whether Lloyd steps have led to c.next_pool before, so that the further steps are known."""
+    cdef Py_ssize_t i
+    for i in range(min(n_seen, SHARED_POOLS)):
+        if craft_same_pool(c.seen + i * c.n_words, c.next_pool, c.n_words):
+            return True
+    return False
+
+
+cdef bint _too_weak(Pricing P, choice_t *c, Py_ssize_t K, Py_ssize_t d) noexcept nogil:
+    """Whether no selection of a feature can pay: all gains together, that of a pool included, are below the price of one cluster.
+
+    The gain of a pool is at most the sum of those of its clusters, but for the priors, of which it has one only: hence twice the gains.
+    """
+    cdef Py_ssize_t k
+    cdef double gains = 0.0, least = c.limit[0], prices = -P.price[d]
+    for k in range(K):
+        gains += c.gain[k]
+        prices += c.limit[k]
+        least = min(least, c.limit[k])
+    return 2.0 * gains < min(least, prices) - c.tolerance
+
+
+cdef bint _keep_better(choice_t *c, const int64_t[:, ::1] groups, Py_ssize_t K, double cost, const uint64_t *pool) noexcept nogil:
+    """Keep a pool that costs less than the best so far, or as much with more rows in it: of two clusters the larger one is the rest."""
+    cdef int64_t rest = _weight_of(c, groups, K, pool) if cost <= c.cost + c.tolerance else -1
+    if cost < c.cost - c.tolerance or rest > c.rest:
+        c.cost, c.rest = cost, rest
+        _copy(c, c.best, pool)
+        return True
+    return False
+
+
+cdef inline int64_t _weight_of(choice_t *c, const int64_t[:, ::1] groups, Py_ssize_t K, const uint64_t *pool) noexcept nogil:
+    """Weight of the clusters in a pool."""
+    cdef Py_ssize_t k = craft_next_in(pool, c.n_words, 0)
+    cdef int64_t total = 0
+    while k < K:
+        total += groups[k, 0]
+        k = craft_next_in(pool, c.n_words, k + 1)
+    return total
+
+
+cdef void _largest_first(choice_t *c, Py_ssize_t K, Py_ssize_t n) noexcept nogil:
+    """The n clusters with most cells of a feature, in order; ties go to the lower cluster."""
+    cdef Py_ssize_t k, at
+    for k in range(K):
+        at = min(k, n)
+        while at > 0 and c.n_cells[k] > c.n_cells[c.order[at - 1]]:
+            at -= 1
+            if at + 1 < n:
+                c.order[at + 1] = c.order[at]
+        if at < n:
+            c.order[at] = k
+
+
+# ---- all features ----
+
+cdef double _sweep(
+    Pricing P, choice_t *c, const int64_t[:, ::1] groups, Py_ssize_t K, double[:, ::1] work, uint8_t *mask, Py_ssize_t n_starts,
+    const uint8_t *end=NULL, double cost_of_end=0.0,
+) noexcept nogil:
+    """Choose feature after feature until nothing changes; returns the cost of the features and of the codes of the masks.
+
+    `end`: masks that no choice changes. A sweep that comes to them ends there.
+    """
+    cdef Py_ssize_t d, _turn, n_same = 0    # features in a row that have not changed
+    cdef Py_ssize_t n_apart = 0             # entries in which the masks differ from `end`
+    _count_selected(P, c, K, mask)
+    for d in range(P.D):
+        n_apart += _n_apart(P, K, d, mask, end)
+    for _turn in range(MOST_SWEEPS):
+        for d in range(P.D):
+            if not P.usable[d] or n_same == P.n_usable:
+                continue
+            n_apart -= _n_apart(P, K, d, mask, end)
+            n_same = 0 if _choose_feature(P, c, groups, K, work, d, mask, n_starts) else n_same + 1
+            n_apart += _n_apart(P, K, d, mask, end)
+            if end != NULL and n_apart == 0:
+                c.ended = True
+                return cost_of_end
+        if n_same == P.n_usable:
+            break
+    c.ended = n_same == P.n_usable
+    return _cost_of_masks(P, c, groups, K, work, mask)
+
+
+cdef inline Py_ssize_t _n_apart(Pricing P, Py_ssize_t K, Py_ssize_t d, const uint8_t *mask, const uint8_t *end) noexcept nogil:
+    """Clusters whose choice of feature d differs; 0 without an `end`."""
+    cdef Py_ssize_t k, n = 0
+    for k in range(K if end != NULL else 0):
+        n += mask[k * P.D + d] != end[k * P.D + d]
+    return n
+
+
+cdef void _count_selected(Pricing P, choice_t *c, Py_ssize_t K, const uint8_t *mask) noexcept nogil:
+    cdef Py_ssize_t k, d
+    for k in range(K):
+        c.n_selected[k] = 0
+        for d in range(P.D):
+            c.n_selected[k] += mask[k * P.D + d]
+
+
+cdef double _cost_of_masks(
+    Pricing P, choice_t *c, const int64_t[:, ::1] groups, Py_ssize_t K, double[:, ::1] work, const uint8_t *mask,
+) noexcept nogil:
+    cdef Py_ssize_t k, d
+    cdef double cost = 0.0
+    for d in range(P.D):
+        if P.usable[d]:
+            _unselected(P, c, K, d, mask)
+            for k in range(K):
+                c.limit[k] = P.price[d]
+            _gather(P, c, groups, K, work, d)
+            cost += _pooled_cost(P, c, groups, K, d, c.best)
+    for k in range(K):
+        cost += c.log_choose[c.n_selected[k]]
+    return cost
+
+
+cdef double _choose_masks(
+    Pricing P, choice_t *c, const int64_t[:, ::1] groups, Py_ssize_t K, int effort, double[:, ::1] work, uint8_t[:, ::1] mask,
+) noexcept nogil:
+    """The masks of least cost that are found; returns their cost.
+
+    KEEP: the given masks. CONTINUE: from the given ones. ANEW: from the masks that are best against the whole table's distribution, from
+    those that are best if every feature adds the same to the code of a mask (0, log(D) / 2 or log(D) nats), and from the given ones.
+    THOROUGH: then each cluster selects all features, or none, and the others adapt.
+    """
+    cdef Py_ssize_t k, d, q, i, n = K * P.D
+    cdef double best
+    _code_of_masks(P, c)
+    if K == 1:                      # all features or none: the same cost
+        memset(&mask[0, 0], 0, n)
+    if K == 1 or effort == KEEP:
+        _count_selected(P, c, K, &mask[0, 0])
+        return _cost_of_masks(P, c, groups, K, work, &mask[0, 0])
+    if effort == CONTINUE:
+        return _sweep(P, c, groups, K, work, &mask[0, 0], FEW_STARTS)
+    memcpy(c.given, &mask[0, 0], n)
+    for k in range(K):
+        price_of(P, PRICED, &groups[k, 0], parts_in(P, &work[k, 0]), &mask[k, 0])
+    memcpy(c.tried, &mask[0, 0], n)
+    best = _sweep(P, c, groups, K, work, &mask[0, 0], ALL_STARTS)
+    c.n_starts = ALL_STARTS if c.ended else 0
+    for i in range(3):
+        for q in range(P.D + 2):
+            c.log_choose[q] = 0.5 * i * log(P.n_usable) * q
+        memset(c.mask, 0, n)
+        _sweep(P, c, groups, K, work, c.mask, ALL_STARTS)
+        _code_of_masks(P, c)
+        best = _better(P, c, groups, K, work, mask, best, ALL_STARTS)
+    memcpy(c.mask, c.given, n)
+    best = _better(P, c, groups, K, work, mask, best, ALL_STARTS)
+    memcpy(c.tried, &mask[0, 0], n)     # the next sweeps have fewer starts
+    for i in range(2 * K if effort == THOROUGH and K <= MOST_ROWS else 0):
+        memcpy(c.mask, &mask[0, 0], n)
+        for d in range(P.D):
+            c.mask[(i // 2) * P.D + d] = P.usable[d] and i % 2 == 0
+        best = _better(P, c, groups, K, work, mask, best, FEW_STARTS)
+    return best
+
+
+cdef void _code_of_masks(Pricing P, choice_t *c) noexcept nogil:
+    cdef Py_ssize_t q
+    for q in range(P.D + 2):
+        c.log_choose[q] = P.log_choose[min(q, P.n_usable)]
+
+
+cdef double _better(
+    Pricing P, choice_t *c, const int64_t[:, ::1] groups, Py_ssize_t K, double[:, ::1] work, uint8_t[:, ::1] mask, double best,
+    Py_ssize_t n_starts,
+) noexcept nogil:
+    """Sweep from c.mask; the result replaces the masks if it costs less, or as much with larger clusters as the rest. Returns its cost."""
+    cdef double cost
+    if memcmp(c.mask, &mask[0, 0], K * P.D) == 0 or memcmp(c.mask, c.tried, K * P.D) == 0:
+        return best         # where a sweep ends, or the last one began, is nothing new
+    memcpy(c.tried, c.mask, K * P.D)
+    cost = _sweep(P, c, groups, K, work, c.mask, n_starts, &mask[0, 0] if c.n_starts == n_starts else NULL, best)
+    if cost < best - c.tolerance or (cost <= best + c.tolerance and _rest(P, groups, K, c.mask) > _rest(P, groups, K, &mask[0, 0])):
+        memcpy(&mask[0, 0], c.mask, K * P.D)
+        c.n_starts = n_starts if c.ended else 0
+        return cost
+    if c.ended and memcmp(c.mask, &mask[0, 0], K * P.D) == 0:
+        c.n_starts = n_starts
+    return best
+
+
+cdef double _rest(Pricing P, const int64_t[:, ::1] groups, Py_ssize_t K, const uint8_t *mask) noexcept nogil:
+    """Weight of the clusters in the pools of all features."""
+    cdef Py_ssize_t k, d
+    cdef double total = 0.0
+    for k in range(K):
+        for d in range(P.D):
+            if not mask[k * P.D + d]:
+                total += groups[k, 0]
+    return total
