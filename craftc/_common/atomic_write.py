@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import glob
 import os
 import secrets
 import shutil
@@ -15,8 +14,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
-_TEMPORARY = ".{}.{}.tmp"  # of a file and a random word
+_TEMPORARY = ".{}.{}.tmp"  # file name and a random word
 _STAGE = ".craftc-{}.tmp"  # folder of the new files of a folder, with a random word
+_ATTEMPTS = 10  # to remove a folder to which a writer has added a file meanwhile
 _LOCK = ".craftc.lock"
 _PATIENCE = 600.0  # seconds to wait for another process
 _PAUSE = 0.05
@@ -26,11 +26,14 @@ _LOCKED_BYTE = 1 << 20  # Windows locks bytes, and nobody else could read them
 
 
 @contextmanager
-def replacing(path: str | os.PathLike[str], mode: str = "w") -> Iterator[IO[Any]]:
+def replacing(
+    path: str | os.PathLike[str], mode: str = "w", *, within: str | os.PathLike[str] | None = None
+) -> Iterator[IO[Any]]:
     """Open a temporary file for writing; it replaces `path` when the block ends without an error.
 
-    `path`: the file to write. Pipes and devices (``/dev/stdout``) are written directly. `mode` {"w",
-    "wb"}: text is written as UTF-8 without conversion of line ends.
+    `path`: the file to write. Pipes and devices (``/dev/stdout``) are written directly. `mode`: "w" (UTF-8,
+    without conversion of line ends) or "wb". `within`: folder of the temporary file, on the same file system;
+    default: that of `path`.
     """
     target = Path(os.path.realpath(path))
     text: dict[str, Any] = {} if "b" in mode else {"encoding": "utf-8", "newline": ""}
@@ -40,7 +43,8 @@ def replacing(path: str | os.PathLike[str], mode: str = "w") -> Iterator[IO[Any]
         with open(target, mode, **text) as file:
             yield file
         return
-    temporary = target.with_name(_TEMPORARY.format(_short(target.name), secrets.token_hex(8)))
+    folder = target.parent if within is None else Path(within)
+    temporary = folder / _TEMPORARY.format(_short(target.name), secrets.token_hex(8))
     try:
         with open(
             temporary, mode.replace("w", "x"), **text
@@ -61,11 +65,36 @@ def replacing(path: str | os.PathLike[str], mode: str = "w") -> Iterator[IO[Any]
     _sync_folder(target.parent)
 
 
-def remove_unfinished(path: str | os.PathLike[str]) -> None:
-    """Remove what processes that were killed have left of `replacing`; none may be writing this file."""
-    target = Path(os.path.realpath(path))
-    for temporary in target.parent.glob(_TEMPORARY.format(glob.escape(_short(target.name)), "*")):
-        temporary.unlink(missing_ok=True)
+@contextmanager
+def unfinished_files(folder: str | os.PathLike[str]) -> Iterator[Path]:
+    """A new folder in `folder` for the temporary files of several processes, also on other machines.
+
+    It disappears when the block ends. A process that is still writing in it then gets FileNotFoundError, and
+    replaces nothing.
+    """
+    new = Path(folder) / _TEMPORARY.format("craftc", secrets.token_hex(8))
+    try:
+        new.mkdir()
+    except OSError as error:
+        error.filename = os.fspath(folder)
+        raise
+    try:
+        yield new
+    finally:
+        _remove(new)
+
+
+def _remove(folder: Path) -> None:
+    """Remove a folder in which other processes may be writing; under a new name they do not find it."""
+    aside = folder.with_name(_STAGE.format(secrets.token_hex(8)))
+    try:
+        os.rename(folder, aside)
+    except OSError:  # Windows, while one of its files is open
+        aside = folder
+    for _ in range(_ATTEMPTS):
+        shutil.rmtree(aside, ignore_errors=True)
+        if not aside.exists():
+            break
 
 
 def _short(name: str) -> str:
@@ -110,7 +139,7 @@ def replacing_together(
     folder.mkdir(parents=True, exist_ok=True)
     with _locked(folder, waiting):
         for left in folder.glob(_STAGE.format("*")):
-            shutil.rmtree(left, ignore_errors=True)
+            _remove(left)
         stage = folder / _STAGE.format(secrets.token_hex(8))
         new, old = stage / "new", stage / "old"
         try:
@@ -124,7 +153,7 @@ def replacing_together(
             written = sorted(str(path.relative_to(new)) for path in new.rglob("*") if not path.is_dir())
             _exchange(folder, new, old, written, {*written, *former})
         finally:
-            shutil.rmtree(stage, ignore_errors=True)
+            _remove(stage)
 
 
 def _exchange(

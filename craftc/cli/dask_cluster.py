@@ -4,18 +4,27 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Iterator, Mapping
+import uuid
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import CancelledError
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from craftc._common.atomic_write import remove_unfinished
+from craftc._common.atomic_write import unfinished_files
 from craftc.cli.out_of_core import write_assignments
 from craftc.distributed.collections import without_rows
 from craftc.distributed.dask.engine import active_workers
+from craftc.distributed.dask.tasks import JobEnded, end_job, task_of
 
-_PATIENCE = 30  # seconds to connect, and to be without any worker that runs tasks
+if TYPE_CHECKING:
+    from distributed import Client
+
+    from craftc.craft import CRAFT
+
+_PATIENCE = (
+    30  # seconds to connect, to be without any worker that runs tasks, and to wait for tasks that stop
+)
 
 
 def write_on_cluster(fitted: Any, results: Mapping[str, Path], address: str) -> dict[str, None]:
@@ -40,19 +49,37 @@ def write_on_cluster(fitted: Any, results: Mapping[str, Path], address: str) -> 
         The scheduler or all workers are lost, or a worker cannot read or write a file. Complete files of
         results remain, no parts of files.
     """
-    with connected(address) as client:
-        return write_by(client, fitted, results, address)
+    top = os.path.commonpath([result.parent.absolute() for result in results.values()])
+    with connected(address) as client, unfinished_files(top) as within:
+        return write_by(client, fitted, results, address, within)
 
 
-def write_by(client: Any, fitted: Any, results: Mapping[str, Path], address: str) -> dict[str, None]:
-    """As `write_on_cluster`, with a client of the scheduler."""
+def write_by(
+    client: Client, fitted: CRAFT, results: Mapping[str, Path], address: str, within: Path
+) -> dict[str, None]:
+    """As `write_on_cluster`, with a client of the scheduler and a folder for unfinished files.
+
+    However it ends, no worker writes any more: after an error and Ctrl-C, tasks that have not begun are
+    cancelled, and running ones stop before their next rows.
+    """
     from dask import delayed
     from distributed import KilledWorker
 
+    job = f"craftc-{uuid.uuid4().hex[:12]}"
     model = delayed(without_rows(fitted), traverse=False)
-    write = delayed(write_assignments, pure=False)
+    write = delayed(_write, pure=False)
     futures = client.compute(
-        [write(model, os.path.abspath(file), os.path.abspath(result)) for file, result in results.items()]
+        [
+            write(
+                job,
+                write_assignments,
+                model,
+                os.path.abspath(file),
+                os.path.abspath(result),
+                within.absolute(),
+            )
+            for file, result in results.items()
+        ]
     )
     file_of = dict(zip(futures, results, strict=True))
     notes: dict[str, dict[str, None]] = {}
@@ -75,9 +102,19 @@ def write_by(client: Any, fitted: Any, results: Mapping[str, Path], address: str
         raise OSError(f"The scheduler {address} was lost before all files were predicted.") from error
     finally:
         client.cancel(futures)
-        for result in results.values():
-            remove_unfinished(result)
+        end_job(client, job, _PATIENCE)
     return {note: None for file in results for note in notes[file]}
+
+
+def _write(
+    job: str, write: Callable[..., dict[str, None]], fitted: CRAFT, file: str, result: str, within: Path
+) -> dict[str, None]:
+    """On a worker: write the assignments of the rows of one file."""
+    try:
+        with task_of(job) as check:
+            return write(fitted, file, result, within=within, check=check)
+    except JobEnded:
+        return {}
 
 
 def _finished(client: Any, futures: list[Any], address: str) -> Iterator[Any]:
@@ -100,7 +137,7 @@ def _finished(client: Any, futures: list[Any], address: str) -> Iterator[Any]:
 
 
 @contextmanager
-def connected(address: str) -> Iterator[Any]:
+def connected(address: str) -> Iterator[Client]:
     """A client of a scheduler."""
     try:
         from distributed import Client

@@ -5,7 +5,7 @@ from __future__ import annotations
 import glob
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -192,12 +192,30 @@ def result_names(table: str, files: Sequence[str]) -> list[str]:
     return [own if short.count(own) == 1 else f"{name}.csv" for own, name in zip(short, inside, strict=True)]
 
 
-def write_assignments(fitted: Any, file: str, result: str | os.PathLike[str]) -> dict[str, None]:
-    """Write the assignments of the rows of a file; returns what was noted about its columns."""
+def write_assignments(
+    fitted: Any,
+    file: str,
+    result: str | os.PathLike[str],
+    *,
+    within: str | os.PathLike[str] | None = None,
+    check: Callable[[], None] | None = None,
+) -> dict[str, None]:
+    """Write the assignments of the rows of a file; returns the notes about its columns.
+
+    The unfinished file lies in the folder `within`; `check` is called before each part, and stops the writing
+    by an error.
+    """
     notes: dict[str, None] = {}
-    with replacing(result) as out:
-        write_csv(streamed_assignments(fitted, file, notes), out)
+    with replacing(result, within=within) as out:
+        frames = streamed_assignments(fitted, file, notes)
+        write_csv(frames if check is None else _checked(frames, check), out)
     return notes
+
+
+def _checked(frames: Iterator[Any], check: Callable[[], None]) -> Iterator[Any]:
+    for frame in frames:
+        check()
+        yield frame
 
 
 def streamed_assignments(fitted: Any, file: str, notes: dict[str, None]) -> Iterator[Any]:

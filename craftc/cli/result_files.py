@@ -104,7 +104,7 @@ def write_far_files(
         }
         for result in results.values():
             result.parent.mkdir(parents=True, exist_ok=True)
-        write_by(client, answer.model, results, address)
+        write_by(client, answer.model, results, address, new)
         _write_model(new, answer, escape_formulas)
     return ["labels/", *NAMES[1:-1]]
 

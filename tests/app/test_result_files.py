@@ -16,7 +16,7 @@ import pytest
 
 import craftc
 from craftc._common import atomic_write
-from craftc._common.atomic_write import remove_unfinished, replacing, replacing_together
+from craftc._common.atomic_write import replacing, replacing_together, unfinished_files
 from craftc.cli.answer import numbers_by_size
 from tests.common import ROOT
 
@@ -105,17 +105,39 @@ def test_a_new_file_has_the_usual_mode(tmp_path):
     assert {stat.S_IMODE((tmp_path / name).stat().st_mode) for name in ("one", "a", "b")} == {0o640}
 
 
-def test_what_a_killed_process_left_is_removed(tmp_path):
-    for name in ("t.txt", "t*.txt", "ü" * 100 + ".txt"):
-        path = tmp_path / name
-        with contextlib.suppress(RuntimeError), replacing(path):
-            (left,) = tmp_path.glob(".*")
-        left.write_text("half")
-        (tmp_path / ".other.txt.0.tmp").write_text("of another file")
-        remove_unfinished(path)
-        assert not left.exists()
-        assert (tmp_path / ".other.txt.0.tmp").exists()
-        (tmp_path / ".other.txt.0.tmp").unlink()
+def test_unfinished_files_of_several_processes(tmp_path):
+    """Whoever still writes when the block has ended replaces nothing and leaves nothing."""
+    path = tmp_path / "t.txt"
+    with unfinished_files(tmp_path) as folder:
+        with replacing(path, within=folder) as file:
+            file.write("whole")
+            assert [each.parent for each in tmp_path.rglob("*.txt.*")] == [folder]
+        late, begun = replacing(tmp_path / "late.txt", within=folder), replacing(path, within=folder)
+        begun.__enter__().write("half")
+    with pytest.raises(FileNotFoundError):
+        late.__enter__()
+    with pytest.raises(FileNotFoundError):
+        begun.__exit__(None, None, None)
+    assert contents(tmp_path) == {"t.txt": "whole"}
+    assert list(tmp_path.iterdir()) == [path]
+    with pytest.raises(FileNotFoundError) as caught, unfinished_files(tmp_path / "missing"):
+        pass
+    assert caught.value.filename == str(tmp_path / "missing")
+
+
+def test_files_that_appear_while_a_folder_is_removed(tmp_path, monkeypatch):
+    plain, late = atomic_write.shutil.rmtree, ["b", "a"]
+
+    def rmtree(folder, ignore_errors):
+        if late:
+            (folder / late.pop()).write_text("of a writer that had found the folder")
+            return
+        plain(folder, ignore_errors)
+
+    monkeypatch.setattr(atomic_write.shutil, "rmtree", rmtree)
+    with unfinished_files(tmp_path):
+        pass
+    assert list(tmp_path.iterdir()) == []
 
 
 # ---- all files of a folder ----

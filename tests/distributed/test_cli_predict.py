@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import os
+import signal
 import time
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -12,6 +15,7 @@ from craftc.cli import dask_cluster, main
 
 pa = pytest.importorskip("pyarrow", reason="Parquet files need pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")
+pd = pytest.importorskip("pandas")
 pytest.importorskip("click", reason="pip install 'craftc[app]'")
 distributed = pytest.importorskip("distributed", reason="pip install 'craftc[dask]'")
 
@@ -120,8 +124,75 @@ def test_a_file_that_cannot_be_read(run, sales, cluster, tmp_path):
     assert set(contents(tmp_path / "out")) <= {"good.csv"}
 
 
+class Endless:
+    """On a worker: the results of the first file have no end, and the other file waits until they begin."""
+
+    def __init__(self, folder, signal_to=None):
+        self.folder, self.signal_to = folder, signal_to
+
+    def __call__(self, fitted, file, *args, **options):
+        from craftc.cli import out_of_core
+
+        if "good" not in file:
+            while not (self.folder / "began").exists():
+                time.sleep(0.01)
+            return out_of_core.write_assignments(fitted, file, *args, **options)
+        with mock.patch.object(out_of_core, "assignments", self.frames):
+            try:
+                return out_of_core.write_assignments(fitted, file, *args, **options)
+            finally:
+                (self.folder / "ended").touch()
+
+    def frames(self, fitted, table):
+        frame = pd.DataFrame({"row": [0]})
+        for i in itertools.count():
+            yield frame
+            if i == 1:
+                (self.folder / "began").touch()
+                if self.signal_to is not None:
+                    os.kill(self.signal_to, signal.SIGINT)
+            time.sleep(0.01)
+
+
+@pytest.fixture
+def endless(tmp_path, monkeypatch):
+    """A folder of two files whose first one never ends, on a worker that tells the end of its task."""
+    files, marks = tmp_path / "files", tmp_path / "marks"
+    files.mkdir()
+    marks.mkdir()
+    pq.write_table(pa.table({"spent": [1.0], "shop": ["web"]}), files / "good.parquet")
+    pq.write_table(pa.table({"spent": [1.0]}), files / "without.parquet")
+
+    def of(signal_to=None):
+        monkeypatch.setattr(dask_cluster, "write_assignments", Endless(marks, signal_to))
+        return files, marks
+
+    return of
+
+
+def test_no_worker_writes_after_an_error(run, sales, cluster, tmp_path, endless):
+    files, marks = endless()
+    address = cluster.scheduler_address
+    code, _, err = run("predict", sales / "model", files, "--out", tmp_path / "out", "--scheduler", address)
+    assert (marks / "ended").exists()
+    assert code == 2
+    assert "without.parquet" in err
+    assert contents(tmp_path / "out") == {}
+    assert list((tmp_path / "out").iterdir()) == []
+
+
+def test_no_worker_writes_after_ctrl_c(run, sales, cluster, tmp_path, endless):
+    files, marks = endless(os.getpid())
+    (files / "without.parquet").unlink()
+    address = cluster.scheduler_address
+    result = run("predict", sales / "model", files, "--out", tmp_path / "out", "--scheduler", address)
+    assert (marks / "ended").exists()
+    assert result == (130, "", "")
+    assert list((tmp_path / "out").iterdir()) == []
+
+
 def test_results_that_the_workers_cannot_write(run, sales, cluster, tmp_path, monkeypatch):
-    def refused(*_):
+    def refused(*_, **__):
         raise PermissionError(13, "Permission denied", "elsewhere")
 
     monkeypatch.setattr(dask_cluster, "write_assignments", refused)
@@ -171,11 +242,11 @@ def test_a_cluster_without_workers(run, sales, tmp_path, monkeypatch):
     assert contents(tmp_path / "out") == {}
 
 
-def slow(fitted, file, result):
+def slow(fitted, file, result, *, within, check):
     """Begin a file of results, and never finish."""
     from craftc._common.atomic_write import replacing
 
-    with replacing(result) as out:
+    with replacing(result, within=within) as out:
         out.write("row,")
         out.flush()
         time.sleep(600)

@@ -16,6 +16,7 @@ import pytest
 from craftc import CRAFT
 from craftc.distributed.dask import engine as dask_engine
 from craftc.distributed.dask.engine import DaskEngine
+from craftc.distributed.dask.tasks import JobEnded, end_job, task_of
 from tests.distributed.fuzz import low_limits
 from tests.distributed.same_fit import cut, differences, even, mixed
 
@@ -151,6 +152,63 @@ def test_a_worker_is_killed_while_it_reads(client, here, tmp_path):
 
     assert differs(fit(lazy(read), client), here) == []
     assert (tmp_path / "2").exists()
+
+
+def test_a_fit_that_fails_waits_for_the_tasks_that_run(client, tmp_path):
+    folder = str(tmp_path)
+
+    def slow_partition():
+        from craftc.distributed.dask import engine, tasks
+
+        plain = engine.read_part
+
+        def read_part(name, reading, content):
+            if name == "Partition 1":
+                while not os.path.exists(f"{folder}/began"):
+                    time.sleep(0.01)
+                raise ValueError("cannot be read")
+            n_ended = len(tasks._ended)
+            open(f"{folder}/began", "w").close()
+            while len(tasks._ended) == n_ended:  # the driver does not know the error yet
+                time.sleep(0.01)
+            time.sleep(0.3)
+            part = plain(name, reading, content)
+            open(f"{folder}/ended", "w").close()
+            return part
+
+        engine.read_part = read_part
+
+    client.run(slow_partition)
+    with pytest.raises(ValueError, match="cannot be read"):
+        fit(lazy(parts=2), client)
+    assert (tmp_path / "ended").exists()
+    assert left_behind(client) == []
+
+
+def test_tasks_of_a_job_that_has_ended(client, tmp_path):
+    """A running task stops at its next check, and one that begins later does nothing."""
+    folder = str(tmp_path)
+
+    def task(job):
+        with task_of(job) as check:
+            open(f"{folder}/began", "w").close()
+            try:
+                while True:
+                    check()
+                    time.sleep(0.01)
+            finally:
+                time.sleep(0.1)
+                open(f"{folder}/ended", "w").close()
+
+    future = client.submit(task, "job", pure=False)
+    while not (tmp_path / "began").exists():
+        time.sleep(0.01)
+    future.cancel()
+    end_job(client, "job", 60.0)
+    assert (tmp_path / "ended").exists()
+    (tmp_path / "began").unlink()
+    assert isinstance(client.submit(task, "job", pure=False).exception(timeout=60), JobEnded)
+    assert not (tmp_path / "began").exists()
 
 
 def test_a_worker_leaves_with_the_results_of_a_round(client, here):

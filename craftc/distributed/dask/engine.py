@@ -8,13 +8,15 @@ the cluster is given to another one.
 
 from __future__ import annotations
 
+import sys
 import time
 import uuid
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from craftc.distributed.dask.tasks import end_here, end_job, has_ended, task_of
 from craftc.distributed.engine import Engine, read_again, read_part, rebuilt
 from craftc.distributed.partitions import Absent, Message, Part, Summary, answer
 
@@ -23,9 +25,10 @@ _GLANCE = 1.0  # seconds between two looks at the workers while no task ends
 _OFTEN_LOST = 3  # times that a partition may be lost before it is blamed
 _STALE = 3600.0  # seconds after which a worker forgets the partitions of a fit that nobody asks for
 
+_PATIENCE_AT_END = 10.0  # seconds that a fit that has failed waits for the tasks that still run
+
 _fits: dict[str, dict[int, Part]] = {}  # on a worker: the partitions of every fit
-_asked: dict[str, float] = {}  # and when they were last asked for
-_ended: deque[str] = deque(maxlen=1 << 10)  # fits of which nothing is kept any more
+_asked: dict[str, float] = {}  # on a worker: when they were last asked for
 
 
 class DaskEngine(Engine):
@@ -277,13 +280,8 @@ class DaskEngine(Engine):
         )
 
     def close(self) -> None:
-        if self.client.status == "running":
-            try:
-                self.client.run(
-                    _forget, self._fit, on_error="ignore"
-                )  # also on a worker whose threads are busy
-            except (OSError, TimeoutError):  # no scheduler, to which the workers listen
-                return
+        interrupted = isinstance(sys.exc_info()[1], KeyboardInterrupt)
+        end_job(self.client, self._fit, 0.0 if interrupted else _PATIENCE_AT_END, _forget)
 
 
 def active_workers(client: Any) -> set[str]:
@@ -312,7 +310,7 @@ def _parts(fit: str) -> dict[int, Part]:
     """The partitions of a fit; those of fits that nobody has asked for during an hour are forgotten."""
     now = time.monotonic()
     for other in [each for each, asked in list(_asked.items()) if now - asked > _STALE]:
-        _forget(other)
+        _drop(other)
     _asked[fit] = now
     return _fits.setdefault(fit, {})
 
@@ -320,15 +318,20 @@ def _parts(fit: str) -> dict[int, Part]:
 def _load(fit: str, index: int, args: tuple[Any, ...], content: Any) -> tuple[str, Summary]:
     """Read a partition."""
     name, reading = args
-    part = read_part(name, reading, content)
-    _keep(fit, index, part)
-    return _here(), part.summary
+    with task_of(fit):
+        part = read_part(name, reading, content)
+        _keep(fit, index, part)
+        return _here(), part.summary
 
 
 def _step(fit: str, indices: list[int], message: Message, n_threads: int) -> list[Any]:
     """The answers of some partitions; None for one that is not here."""
-    parts = _parts(fit)
-    return [_answer(parts.get(i), message.for_partition(i), n_threads) for i in indices]
+    with task_of(fit) as check:
+        parts, answers = _parts(fit), []
+        for i in indices:
+            check()
+            answers.append(_answer(parts.get(i), message.for_partition(i), n_threads))
+        return answers
 
 
 def _answer(part: Part | None, message: Message, n_threads: int) -> list[Any] | None:
@@ -346,23 +349,29 @@ def _answer(part: Part | None, message: Message, n_threads: int) -> list[Any] | 
 def _repeat(fit: str, index: int, args: tuple[Any, ...], content: Any) -> tuple[str, list[Any]]:
     """Read a partition again, follow the recipes, and answer."""
     name, reading, digest, prelude, message = args
-    part = read_again(name, reading, digest, content)
-    results = rebuilt(part, prelude, message)
-    _keep(fit, index, part)
-    return _here(), results
+    with task_of(fit):
+        part = read_again(name, reading, digest, content)
+        results = rebuilt(part, prelude, message)
+        _keep(fit, index, part)
+        return _here(), results
 
 
 def _keep(fit: str, index: int, part: Part) -> None:
     """Keep a partition, unless its fit has ended while it was read."""
     _parts(fit)[index] = part
     part.release_pages()
-    if fit in _ended:
+    if has_ended(fit):
         _forget(fit)
 
 
-def _forget(fit: str) -> None:
-    """Free the partitions of a fit."""
-    if fit not in _ended:
-        _ended.append(fit)
+def _forget(fit: str) -> int:
+    """End a fit on this worker and free its partitions; the number of its tasks that still run."""
+    n_running = end_here(fit)
+    _drop(fit)
+    return n_running
+
+
+def _drop(fit: str) -> None:
+    """Free the partitions of a fit; they are read again if the fit asks for them."""
     _fits.pop(fit, None)
     _asked.pop(fit, None)
