@@ -140,7 +140,6 @@ ESTIMATORS = {
         {"grid_size": (8,), "max_iter": (100,)},
         (
             {},
-            {"objective": "observed"},
             {"conditionals": "dense", "missing": "category"},
             {"l1": 0.05, "factorization": "svd"},
             {"n_components": 2, "groups": "logistic", "missing": "error"},
@@ -152,7 +151,6 @@ ESTIMATORS = {
             "free": {"n_components": 2, "unary": "free"},
             "sparse": {"n_components": 2, "l1": 0.05},
             "svd": {"n_components": 2, "factorization": "svd"},
-            "observed": {"n_components": 2, "objective": "observed", "n_steps": 20},
         },
     ),
     "KFeatures": Estimator(

@@ -24,7 +24,8 @@ def state_of(model: GraphSpectralFeatures) -> tuple[dict[str, Any], Arrays]:
     """The head and the arrays of a fitted model."""
     encoding = model._encoding
     centre, low, high = _statistics(encoding)
-    head = estimator_head(model, ("random_state",), _SCALARS)
+    learned = hasattr(model, "_parameters")  # otherwise the user gave the graph
+    head = estimator_head(model, ("random_state", "graph"), _SCALARS if learned else ())
     head |= {
         "schema": encoding.schema.to_dict(),
         "beta": encoding.beta,
@@ -35,8 +36,6 @@ def state_of(model: GraphSpectralFeatures) -> tuple[dict[str, Any], Arrays]:
         "components": model.components_,
         "eigenvalues": model.eigenvalues_,
         "spectrum": model.spectrum_,
-        "codes": model.codes_,
-        "objective_path": model.objective_path_,
         "centre": centre,
         "low": low,
         "high": high,
@@ -44,8 +43,13 @@ def state_of(model: GraphSpectralFeatures) -> tuple[dict[str, Any], Arrays]:
         "n_values": np.array([len(values) for values in encoding.values], np.int64),
         "counts": _counts(encoding),
     }
-    if hasattr(model, "_parameters"):
-        arrays |= {"unary_indicators": model._parameters.b, "unary_numbers": model._parameters.c}
+    if learned:
+        arrays |= {
+            "codes": model.codes_,
+            "objective_path": model.objective_path_,
+            "unary_indicators": model._parameters.b,
+            "unary_numbers": model._parameters.c,
+        }
     return head, arrays
 
 
@@ -59,7 +63,7 @@ def _statistics(encoding: Encoding) -> tuple[Floats, Floats, Floats]:
 
 
 def _counts(encoding: Encoding) -> Any:
-    """Rows per level of all categorical columns, and of missing cells; 1 for the level of a constant column."""
+    """Rows per level of all categorical columns, and of missing cells; 1: the level of a constant column."""
     schema, ends = encoding.schema, [*encoding.first_state[1:].tolist(), len(encoding.counts)]
     parts = [np.zeros(len(levels) + 1, np.int64) for levels in schema.levels]
     for v, d in enumerate(encoding.variable):
@@ -74,7 +78,8 @@ def _counts(encoding: Encoding) -> Any:
 def restored(archive: Archive) -> GraphSpectralFeatures:
     """The model; whatever the kernels rely on is checked here."""
     head = archive.head
-    model = restored_estimator(GraphSpectralFeatures, head, **_SCALARS)
+    learned = "unary_numbers" in archive
+    model = restored_estimator(GraphSpectralFeatures, head, **(_SCALARS if learned else {}))
     model._check_parameters()
     encoding = model._encoding = _encoding(archive)
     model._scores = None if head["scores"] is None else stored_encoding(head["scores"], encoding.schema)
@@ -88,11 +93,11 @@ def restored(archive: Archive) -> GraphSpectralFeatures:
     model.components_ = archive.floats("components", (None, p))
     model.eigenvalues_ = archive.floats("eigenvalues", (len(model.components_),))
     model.spectrum_ = archive.floats("spectrum", (p,))
-    model.codes_ = archive.floats("codes", (p, 2), missing=True)
-    model.objective_path_ = archive.floats("objective_path", (None,))
     model.encoded_names_ = np.array(encoding.names, dtype=object)
     model.encoded_columns_, model.n_numeric_ = encoding.source, p1
-    if "unary_numbers" in archive:
+    if learned:
+        model.codes_ = archive.floats("codes", (p, 2), missing=True)
+        model.objective_path_ = archive.floats("objective_path", (None,))
         terms = 2 * int(model.grid_size) + 1 if model.unary == "free" else 2
         c = archive.floats("unary_numbers", (p1, terms))
         demand(

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,10 +14,11 @@ from numpy.typing import NDArray
 from craftc._common.labels import chunks
 from craftc._common.messages import warn_user
 from craftc._common.products import row_products
-from craftc._common.typing import Floats, Ints
+from craftc._common.typing import ColumnSelection, Floats, Ints, TableInput
 from craftc._kernels.spectral import MISSING
 from craftc.table import MixedTable, Schema
 from craftc.table.moments import level_starts
+from craftc.table.numeric_encoding import NumericEncoding
 
 _NAMED = 5  # columns in a message
 
@@ -37,15 +39,11 @@ class Encoding:
     largest: Floats  # (p1,) of |x - mean|
     low: Floats  # (p1,)
     high: Floats  # (p1,)
-    values: tuple[
-        Floats, ...
-    ]  # (p1) distinct numbers of the columns with few of them, ascending; empty for the others
+    values: tuple[Floats, ...]  # (p1) distinct numbers of columns with few, ascending; else empty
     variable: Ints  # (P,) columns of the codes
     first_state: Ints  # (P,)
     first: Ints  # (P + 1,) first indicators
-    indicator_of_state: (
-        Ints  # (C,) the indicator that a state switches on; -1: none, MISSING: missing or never seen
-    )
+    indicator_of_state: Ints  # (C,) indicator that a state switches on; -1: none, MISSING: missing or unseen
     counts: NDArray[np.int64]  # (C,) rows
     names: tuple[str, ...]  # (p,)
     source: Ints  # (p,) columns of the input
@@ -285,6 +283,43 @@ class Encoding:
             levels = np.array([self.schema.levels[d][c] for c in known], dtype=object)
             out[self.schema.categorical_index[d]] = levels[code]
         return out
+
+
+class Prepared(NamedTuple):
+    """A table as its dependence graph sees it."""
+
+    given: MixedTable  # as read
+    table: MixedTable  # with the scaling of the numbers, and missing cells filled if they count as a level
+    encoding: Encoding
+    scores: NumericEncoding | None  # normal scores of the ranks of numeric columns
+
+    @classmethod
+    def of(
+        cls,
+        X: TableInput,
+        categorical: ColumnSelection,
+        missing: str,
+        scaling: str,
+        beta: float,
+        most_values: int = 0,
+    ) -> Prepared:
+        """Read and encode a table; raise unless two of its columns vary.
+
+        A numeric column has few values if it has at most `most_values`, and at most the root of the rows.
+        """
+        given = table = MixedTable.from_data(X, categorical=categorical, missing=missing)
+        check_rows(table)
+        scores = NumericEncoding.normal(table) if scaling == "normal" else None
+        if scores is not None:
+            table = scores.apply(table)
+        encoding = Encoding.of(table, beta, min(most_values, math.isqrt(table.n_rows)))
+        usable, n_columns = len(np.unique(encoding.source)), encoding.schema.n_columns
+        if usable < 2:
+            raise ValueError(
+                f"A graph needs at least two columns that vary, got {usable} among {n_columns} feature(s) "
+                f"(n_features = {n_columns}); constant columns do not count. Pass more columns."
+            )
+        return cls(given, encoding.filled(table) if missing == "category" else table, encoding, scores)
 
 
 def _few_values(cells: NDArray[Any], fill: float | None, few: int) -> Floats:

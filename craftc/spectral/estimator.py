@@ -2,64 +2,47 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
-from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.exceptions import NotFittedError
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from craftc._common.estimator import MixedInput, all_or_nothing, set_convergence, warn_not_converged
 from craftc._common.messages import need_pandas, shown
-from craftc._common.random import seed_of, spread
+from craftc._common.random import seed_of
 from craftc._common.threads import effective_n_threads, one_blas_thread
-from craftc._common.typing import Floats, Ints
+from craftc._common.typing import ColumnSelection, Floats, RandomStateInput, TableInput
 from craftc._common.validation import Choice, Constraint, Flag, Number, check_number, check_parameters
 from craftc.distributed.collections import feature_names_out, rowwise
-from craftc.spectral.encoding import Encoding, check_rows
-from craftc.spectral.factorization import Approximation, Factoriser, default_factors
+from craftc.spectral.encoding import Encoding, Prepared
+from craftc.spectral.factorization import Approximation, approximation_of, sample_of
 from craftc.spectral.laplacian import basis, laplacian
-from craftc.spectral.paper_objective import RATES, STEPS, Observed
+from craftc.spectral.observed import ObservedGraph, given_weights
+from craftc.spectral.parameters import SHARED, eps_of
 from craftc.spectral.preconditioner import Preconditioner
 from craftc.spectral.pseudo_likelihood import Objective, PseudoLikelihood
 from craftc.spectral.solvers import SpectralFit, fit_weights
 from craftc.table import MixedTable
 from craftc.table.estimator_input import set_input_attributes
 from craftc.table.numbers import read_numbers
-from craftc.table.numeric_encoding import NumericEncoding
 
-OBJECTIVES = ("pseudo", "observed")
 LAPLACIANS = ("signed", "abs")
-SCALINGS = ("range", "normal")
 CONDITIONALS = ("codes", "dense")
 GROUPS = ("softmax", "logistic")
-FACTORIZATIONS = ("hals", "svd")
 UNKNOWN = ("ignore", "error")
 N_COMPONENTS = 5  # the default; reduced if the table has fewer encoded columns
-EPS = 0.1  # times beta
-SAMPLED, SHARE = (
-    16_384,
-    16,
-)  # rows from which a fit starts on a sample, and how many rows one row of the sample represents
+_OF_LEARNING = ("codes_", "_parameters", "objective_", "objective_path_", "n_iter_", "converged_")
 
 
-def _sample_of(table: MixedTable) -> Ints | None:
-    """Rows on which a fit starts; None: all."""
-    return spread(table.n_rows, table.n_rows // SHARE, 0) if table.n_rows >= SAMPLED else None
-
-
-def _scores(model: GraphSpectralFeatures) -> bool:
-    if model.objective != "pseudo" or model.conditionals != "codes":
-        raise AttributeError('score needs objective="pseudo" and conditionals="codes".')
+def _has_density(model: GraphSpectralFeatures) -> bool:
+    learned = model.graph is None and (hasattr(model, "_parameters") or not hasattr(model, "graph_"))
+    if not learned or model.conditionals != "codes":
+        raise AttributeError('score needs a learned graph (graph=None) and conditionals="codes".')
     return True
-
-
-_SMALLEST_EPS = 1e-100  # of beta
 
 
 class GraphSpectralFeatures(MixedInput, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
@@ -68,70 +51,57 @@ class GraphSpectralFeatures(MixedInput, ClassNamePrefixFeaturesOutMixin, Transfo
 
     Numbers are scaled, categories become +-1 indicators, and each of these p encoded columns is modelled
     given all others. The edge weights maximise the penalised pseudo-likelihood. The features are the
-    smoothest eigenvectors of the graph's Laplacian: positively related columns are averaged, negatively
-    related ones (signed Laplacian) subtracted.
+    eigenvectors of the graph's Laplacian with the smallest eigenvalues: positively related columns are
+    averaged, negatively related ones (signed Laplacian) subtracted.
 
-    Its main use is the graph itself (`edges`, `plot.dependence_graph`). Before k-means or a classifier, all p
-    components are a rotation of the encoded columns and change nothing for k-means; a few components are a
-    summary that may or may not help.
+    The main use is the graph itself (`edges`, `plot.dependence_graph`). All p components are a rotation of
+    the encoded columns; a few are a summary that may or may not help a classifier.
 
     Parameters
     ----------
     n_components : int, default=5
         Number of features l, at most p. The default is reduced to p if there are fewer encoded columns.
-    objective : {"pseudo", "observed"}, default="pseudo"
-        "observed": the paper's equations (5) to (7), for comparison only. Their likelihood is largest at
-        weights of zero, so the result depends on when the steps stop and is not an estimate.
+    graph : array (p, p), data frame or ObservedGraph, optional
+        Weights of the edges between the encoded columns, symmetric, in the order of `encoded_names_`; the
+        diagonal is ignored. It replaces the learned graph: the parameters of the likelihood have no effect.
+        See :func:`~craftc.spectral.observed_graph`.
+    unary : bool or "free", default="free"
+        Unary terms of every column. "free": linear splines, or one term per value for a numeric column with
+        at most `grid_size` and at most sqrt(n) values. True: c1 x + c2 x^2. False: none.
+    grid_size : int, default=32
+        Nodes on either side of 0 of the grid on which the density of a numeric column is normalised.
+    scaling : {"range", "normal"}, default="range"
+        Numbers as they are, or the normal scores of their ranks (interpolated for new rows), which suit long
+        tails. Then they are scaled to [-beta, beta].
     laplacian : {"signed", "abs"}, default="signed"
-        "abs", the paper's, drops the signs of the weights: negatively related columns are averaged and
-        cancel.
+        "abs", the paper's, drops the signs of the weights: negatively related columns are averaged.
     l2 : float, default=0.1
         Ridge penalty: l2 / 2 times the sum of squared weights is added to the negative pseudo-likelihood per
         row.
+    l1 : float, default=0
+        Lasso penalty of the edge weights, in addition to `l2`; unary terms are left out if ``unary=True``.
     categorical : "auto", or list of names, of positions, or boolean mask
         Categorical columns; "auto": by dtype.
-    l1 : float, default=0
-        Lasso penalty of the edge weights, which sets weak ones to exactly 0. It is added to that of `l2` (0
-        for the lasso alone), and unary terms are left out if `unary=True`.
     normalized : bool, default=True
         Use D^-1/2 L D^-1/2. Otherwise the first features are rare, weakly connected indicators.
     skip_first : bool, default=False
         Leave out the first eigenvector; for "abs" without `normalized` it is the plain sum of all columns.
     conditionals : {"codes", "dense"}, default="codes"
         How numeric and categorical columns enter each other's conditionals: by a code for every level, or by
-        the low-rank approximation of the row. "dense" has no joint density and recovers known graphs less
-        often.
+        the low-rank approximation of the row ("dense", which has no joint density).
     groups : {"softmax", "logistic"}, default="softmax"
         Levels of a variable are mutually exclusive, or modelled one by one (the paper's +-1 columns).
-    unary : bool or "free", default="free"
-        Every column has unary terms, so that edges need not explain the frequency of a level, or the shape of
-        a numeric column. "free": linear splines, which fit a numeric column of any shape, and one term per
-        value for a column with few values: at most `grid_size` and at most sqrt(n). True: c1 x + c2 x^2;
-        spikes, long tails, counts and several modes are then partly explained by edges. Not in the paper.
-    scaling : {"range", "normal"}, default="range"
-        Numbers are used as they are, or replaced by the normal scores of their ranks (interpolated for new
-        rows), so that a long tail does not compress the other rows of its column into a few nodes. Then they
-        are scaled to [-beta, beta].
     beta : float, default=2.0
-        Numeric columns are scaled to [-beta, beta], which sets their weight relative to the +-1 indicators in
-        the features. The graph depends on it only through the small ridge penalty of the `unary` terms.
+        Largest absolute value of a scaled number; its weight relative to the +-1 indicators in the features.
     eps : float, optional
-        0 < eps < beta; scaled numbers within eps of the mean are treated as equal. None: 0.1 beta. The graph
-        depends on it.
-    grid_size : int, default=32
-        Nodes on either side of 0 of the grid on which the density of a numeric column is normalised.
+        0 < eps < beta; scaled numbers within eps of the mean are treated as equal. None: 0.1 beta.
     factorization : {"hals", "svd"}, default="hals"
-        Source of the codes of the levels: a nonnegative factorisation of numbers and indicators together
-        (HALS; of 16 384 rows or more by way of a sixteenth of them), or singular vectors, which need no
-        `random_state`.
+        Source of the codes of the levels: a nonnegative factorisation of numbers and indicators, or singular
+        vectors, which need no `random_state`.
     n_factors : int, optional
         Rank of the factorisation; None: min(20, max(2, p // 2)).
     indicator_weight : float, default=1.0
         Weight of squared errors in the indicators.
-    sign, theta0, rate, n_steps : int, float, float or None, int or None
-        For objective="observed" only: -1 steps downhill, as printed, +1 uphill; initial value of all weights;
-        step size relative to the gradient per row (None: 1.0 downhill, 0.5 uphill); number of steps (None: 20
-        and 50).
     missing : {"ignore", "category", "error"}, default="ignore"
         "ignore": a missing cell has no conditional, and enters no other. "category": missing categories are a
         level, and missing numbers are replaced by the mean of their column. "error": raise. In the features a
@@ -141,7 +111,7 @@ class GraphSpectralFeatures(MixedInput, ClassNamePrefixFeaturesOutMixin, Transfo
     tol : float, default=1e-4
         The fit has converged when no entry of the gradient, per row, exceeds it.
     max_iter : int, default=5000
-        Maximum number of steps.
+        Maximum number of steps over all rows. 16 384 rows or more start on a sixteenth of the rows.
     random_state : int, Generator, RandomState or None, default=None
         Seed of the nonnegative factorisation. The same seed gives the same bits on any number of threads.
     n_threads : int, optional
@@ -152,7 +122,8 @@ class GraphSpectralFeatures(MixedInput, ClassNamePrefixFeaturesOutMixin, Transfo
     Attributes
     ----------
     graph_ : ndarray (p, p)
-        Weights of the edges, symmetric; positive: positively related. 0 between indicators of one variable.
+        Weights of the edges, symmetric; positive: positively related. 0 between levels of one variable,
+        unless given.
     encoded_names_ : ndarray (p,) of str
         Numeric columns, then "variable=level"; a variable of two levels has one encoded column, of the
         second.
@@ -163,18 +134,15 @@ class GraphSpectralFeatures(MixedInput, ClassNamePrefixFeaturesOutMixin, Transfo
     eigenvalues_ : ndarray (l,)
         Eigenvalues of the components, ascending: their roughness on the graph.
     components_ : ndarray (l, p)
-        Eigenvectors of the Laplacian, with a positive entry of largest magnitude (the first of those that
-        tie).
+        Eigenvectors of the Laplacian, with a positive entry of largest magnitude (the first among ties).
     spectrum_ : ndarray (p,)
         All eigenvalues.
     codes_ : ndarray (p, 2)
-        Numbers by which numeric columns see an indicator that is off, and on; NaN for numeric columns.
+        Numbers by which numeric columns see an indicator that is off, and on; NaN for numeric columns. This
+        and the next four exist for a learned graph only.
     objective_, objective_path_ : float, ndarray
         Negative pseudo-likelihood per row, in nats, plus penalties, at the end and after every step.
-        "observed": -(log L / n + log n) of the returned weights, and of the weights after every step, before
-        they are rescaled.
     n_iter_ : int
-        Steps over all rows. A fit to 16 384 rows or more starts on a sixteenth of the rows.
     converged_ : bool
     n_features_in_ : int
     feature_names_in_ : ndarray of str
@@ -183,8 +151,7 @@ class GraphSpectralFeatures(MixedInput, ClassNamePrefixFeaturesOutMixin, Transfo
     References
     ----------
     S. Sahoo, S. Chakraborty: Graph Spectral Feature Learning for Mixed Data of Categorical and Numerical
-    Type. arXiv 2005.02817. J. Besag: Statistical Analysis of Non-Lattice Data. The Statistician 24, 1975
-    (pseudo-likelihood).
+    Type. arXiv 2005.02817. J. Besag: Statistical Analysis of Non-Lattice Data. The Statistician 24, 1975.
 
     Examples
     --------
@@ -200,85 +167,69 @@ class GraphSpectralFeatures(MixedInput, ClassNamePrefixFeaturesOutMixin, Transfo
 
     _constraints: ClassVar[Mapping[str, Constraint]] = {
         "n_components": Number(least=1, whole=True),
-        "objective": Choice(OBJECTIVES),
         "laplacian": Choice(LAPLACIANS),
-        "scaling": Choice(SCALINGS),
         "conditionals": Choice(CONDITIONALS),
         "groups": Choice(GROUPS),
-        "factorization": Choice(FACTORIZATIONS),
         "unknown": Choice(UNKNOWN),
         "l2": Number(least=0),
         "l1": Number(least=0),
-        "beta": Number(above=0),
         "grid_size": Number(least=2, most=200, whole=True),
-        "indicator_weight": Number(above=0),
         "tol": Number(above=0),
         "max_iter": Number(least=1, whole=True),
-        "theta0": Number(),
         "normalized": Flag(),
         "skip_first": Flag(),
-        "rate": Number(above=0, optional=True),
-        "n_steps": Number(least=0, whole=True, optional=True),
-        "n_factors": Number(least=1, whole=True, optional=True),
+        **SHARED,
     }
     _not_always_finite = ("codes_",)  # numeric columns have none
-    _of_fit = ("random_state", "graph_", "spectrum_", "codes_", "_parameters", "objective_path_")
+    _of_fit = ("random_state", "graph", "graph_", "spectrum_", "codes_", "_parameters", "objective_path_")
 
     def __init__(
         self,
         n_components: int = N_COMPONENTS,
         *,
-        objective: str = "pseudo",
+        graph: ArrayLike | ObservedGraph | None = None,
+        unary: bool | str = "free",
+        grid_size: int = 32,
+        scaling: str = "range",
         laplacian: str = "signed",
         l2: float = 0.1,
-        categorical: Any = "auto",
         l1: float = 0.0,
+        categorical: ColumnSelection = "auto",
         normalized: bool = True,
         skip_first: bool = False,
         conditionals: str = "codes",
         groups: str = "softmax",
-        unary: bool | str = "free",
-        scaling: str = "range",
         beta: float = 2.0,
         eps: float | None = None,
-        grid_size: int = 32,
         factorization: str = "hals",
         n_factors: int | None = None,
         indicator_weight: float = 1.0,
-        sign: int = -1,
-        theta0: float = 1.0,
-        rate: float | None = None,
-        n_steps: int | None = None,
         missing: str = "ignore",
         unknown: str = "ignore",
         tol: float = 1e-4,
         max_iter: int = 5000,
-        random_state: Any = None,
+        random_state: RandomStateInput = None,
         n_threads: int | None = None,
         verbose: int = 0,
     ) -> None:
         self.n_components = n_components
-        self.objective = objective
+        self.graph = graph
+        self.unary = unary
+        self.grid_size = grid_size
+        self.scaling = scaling
         self.laplacian = laplacian
         self.l2 = l2
-        self.categorical = categorical
         self.l1 = l1
+        self.categorical = categorical
         self.normalized = normalized
         self.skip_first = skip_first
         self.conditionals = conditionals
         self.groups = groups
-        self.unary = unary
-        self.scaling = scaling
         self.beta = beta
         self.eps = eps
-        self.grid_size = grid_size
         self.factorization = factorization
         self.n_factors = n_factors
         self.indicator_weight = indicator_weight
-        self.sign = sign
-        self.theta0 = theta0
-        self.rate = rate
-        self.n_steps = n_steps
         self.missing = missing
         self.unknown = unknown
         self.tol = tol
@@ -290,8 +241,8 @@ class GraphSpectralFeatures(MixedInput, ClassNamePrefixFeaturesOutMixin, Transfo
     # ---- fitting ----
 
     @all_or_nothing
-    def fit(self, X: Any, y: Any = None) -> GraphSpectralFeatures:
-        """Learn the graph of a table and the basis of its Laplacian.
+    def fit(self, X: TableInput, y: object = None) -> GraphSpectralFeatures:
+        """Learn the graph of a table, or take the given one, and find the basis of its Laplacian.
 
         Parameters
         ----------
@@ -305,29 +256,28 @@ class GraphSpectralFeatures(MixedInput, ClassNamePrefixFeaturesOutMixin, Transfo
             The fitted estimator.
         """
         self._check_parameters()
-        table = MixedTable.from_data(X, categorical=self.categorical, missing=self.missing)
-        check_rows(table)
-        given = table
-        scores = NumericEncoding.normal(table) if self.scaling == "normal" else None
-        if scores is not None:
-            table = scores.apply(table)
-        few = min(int(self.grid_size), math.isqrt(table.n_rows)) if self.unary == "free" else 0
-        encoding = Encoding.of(table, float(self.beta), few)
-        n_components = self._check_sizes(encoding)
-        set_input_attributes(self, X, given)
-        if self.missing == "category":
-            table = encoding.filled(table)
+        prepared = Prepared.of(
+            X,
+            self.categorical,
+            self.missing,
+            self.scaling,
+            float(self.beta),
+            int(self.grid_size) if self.unary == "free" else 0,
+        )
+        encoding = prepared.encoding
+        n_components = self._check_components(encoding)
+        set_input_attributes(self, X, prepared.given)
         # small products: one BLAS thread, so that the bits do not depend on their number
         with one_blas_thread():
-            low_rank = self._approximation(encoding, table)
-            graph = (
-                self._pseudo(encoding, table, low_rank)
-                if self.objective == "pseudo"
-                else self._observed(encoding, table, low_rank)
-            )
+            if self.graph is None:
+                graph = self._learned(encoding, prepared.table)
+            else:
+                graph = given_weights(self.graph, encoding.names)
+                for name in _OF_LEARNING:
+                    self.__dict__.pop(name, None)
             self.spectrum_, vectors = basis(laplacian(graph, self.laplacian, self.normalized))
         kept = slice(int(self.skip_first), int(self.skip_first) + n_components)
-        self._encoding, self._scores, self.graph_ = encoding, scores, graph
+        self._encoding, self._scores, self.graph_ = encoding, prepared.scores, graph
         self.eigenvalues_, self.components_ = self.spectrum_[kept].copy(), vectors[kept].copy()
         self.encoded_names_ = np.array(encoding.names, dtype=object)
         self.encoded_columns_, self.n_numeric_ = encoding.source, encoding.p1
@@ -337,29 +287,25 @@ class GraphSpectralFeatures(MixedInput, ClassNamePrefixFeaturesOutMixin, Transfo
     def _n_features_out(self) -> int:
         return len(self.components_)
 
-    def _approximation(self, encoding: Encoding, table: MixedTable) -> Approximation:
-        """The low-rank approximation of the table, centred and scaled."""
-        factoriser = Factoriser(
-            encoding, table, float(self.indicator_weight), effective_n_threads(self.n_threads)
-        )
-        k = default_factors(encoding.p) if self.n_factors is None else int(self.n_factors)
-        rows = _sample_of(table)
-        if self.factorization == "svd":
-            factors = factoriser.svd(k)
-        elif rows is None:
-            factors = factoriser.hals(k, seed_of(self.random_state))
-        else:
-            factors = factoriser.hals_by_sample(k, seed_of(self.random_state), rows)
-        return factors.approximation(float(self.beta), factoriser.n_threads)
-
-    def _pseudo(self, encoding: Encoding, table: MixedTable, low_rank: Approximation) -> Floats:
+    def _learned(self, encoding: Encoding, table: MixedTable) -> Floats:
         """The graph that maximises the penalised pseudo-likelihood."""
+        low_rank = approximation_of(
+            encoding,
+            table,
+            factorization=self.factorization,
+            n_factors=self.n_factors,
+            indicator_weight=float(self.indicator_weight),
+            seed=seed_of(self.random_state) if self.factorization == "hals" else 0,
+            n_threads=effective_n_threads(self.n_threads),
+        )
         codes = low_rank.codes(encoding)
         self.codes_ = np.concatenate([np.full((encoding.p1, 2), np.nan), codes])
         seen = low_rank if self.conditionals == "dense" else None
         objective = self._penalised(encoding, table, seen)
-        preconditioner = Preconditioner(objective, table, self._eps(), self.groups == "softmax")
-        rows = _sample_of(table)
+        preconditioner = Preconditioner(
+            objective, table, eps_of(self.eps, self.beta), self.groups == "softmax"
+        )
+        rows = sample_of(table)
         sample = (
             None if rows is None else self._penalised(encoding, table.take(rows), seen and seen.take(rows))
         )
@@ -388,7 +334,7 @@ class GraphSpectralFeatures(MixedInput, ClassNamePrefixFeaturesOutMixin, Transfo
             table,
             self.codes_[encoding.p1 :],
             beta=float(self.beta),
-            eps=self._eps(),
+            eps=eps_of(self.eps, self.beta),
             grid_size=int(self.grid_size),
             softmax=self.groups == "softmax",
             low_rank=low_rank,
@@ -412,19 +358,6 @@ class GraphSpectralFeatures(MixedInput, ClassNamePrefixFeaturesOutMixin, Transfo
     def _print_step(self, step: int, value: float, gradient: float) -> None:
         if self.verbose > 1:
             print(f"step {step}: objective {value:.6f}, gradient {gradient:.2e}")
-
-    def _observed(self, encoding: Encoding, table: MixedTable, low_rank: Approximation) -> Floats:
-        """The weights after `n_steps` steps of the paper's equation (6)."""
-        self.__dict__.pop("_parameters", None)
-        observed = Observed(encoding, table, low_rank.table(), self._eps())
-        sign = int(self.sign)
-        rate = RATES[sign] if self.rate is None else float(self.rate)
-        n_steps = STEPS[sign] if self.n_steps is None else int(self.n_steps)
-        self.codes_ = np.concatenate([np.full((encoding.p1, 2), np.nan), low_rank.codes(encoding)])
-        graph, path = observed.gradient_path(sign, float(self.theta0), rate, n_steps)
-        self.objective_, self.objective_path_ = -observed(graph)[0], -path[1:]
-        self.n_iter_, self.converged_ = n_steps, False
-        return graph
 
     # ---- the graph ----
 
@@ -453,7 +386,7 @@ class GraphSpectralFeatures(MixedInput, ClassNamePrefixFeaturesOutMixin, Transfo
         columns = {"source": names[s[order]], "target": names[t[order]], "weight": weight[order]}
         return pd.DataFrame({**columns, "sign": np.sign(weight[order]).astype(np.int64)})
 
-    @available_if(_scores)  # type: ignore[untyped-decorator]
+    @available_if(_has_density)  # type: ignore[untyped-decorator]
     def score(self, X: Any, y: Any = None) -> float:
         """Mean pseudo-likelihood of rows, in nats: the sum over their columns of ln p(column | the others).
 
@@ -473,10 +406,6 @@ class GraphSpectralFeatures(MixedInput, ClassNamePrefixFeaturesOutMixin, Transfo
         float
         """
         table, encoding = self._new_rows(X), self._encoding
-        if not hasattr(self, "_parameters"):
-            raise NotFittedError(
-                'score needs a fit with objective="pseudo", got one with objective="observed"; fit again.'
-            )
         if encoding.schema.missing == "category":
             table = encoding.filled(table)
         return self._likelihood(encoding, encoding.in_range(table), None, refine=True)(self._parameters)[0]
@@ -540,49 +469,20 @@ class GraphSpectralFeatures(MixedInput, ClassNamePrefixFeaturesOutMixin, Transfo
 
     # ---- checks ----
 
-    def _eps(self) -> float:
-        return EPS * float(self.beta) if self.eps is None else float(self.eps)
-
     def _check_parameters(self) -> None:
         check_parameters(self)
-        if self.eps is not None:
-            check_number("eps", self.eps, above=0, below=float(self.beta), hint="beta")
-            if float(self.eps) < _SMALLEST_EPS * float(self.beta):
-                raise ValueError(
-                    f"eps={self.eps!r} is less than {_SMALLEST_EPS:g} of beta={self.beta!r}; their ratio "
-                    "overflows."
-                )
+        eps_of(self.eps, self.beta)
         if not isinstance(self.unary, (bool, np.bool_)) and not (
             isinstance(self.unary, str) and self.unary == "free"
         ):
             raise TypeError(f"unary must be True, False or 'free', got {shown(self.unary)}.")
-        if not isinstance(self.sign, Real) or isinstance(self.sign, bool) or self.sign not in (-1, 1):
-            raise ValueError(f"sign must be -1 (as printed) or 1 (uphill), got {shown(self.sign)}.")
-        if self.theta0 == 0:
-            raise ValueError(
-                'theta0 must not be 0, got 0: the gradient of objective="observed" is 0 there; pass another '
-                "number."
-            )
 
-    def _check_sizes(self, encoding: Encoding) -> int:
-        """The number of components; raise if the table has too few columns for the parameters."""
-        usable = len(np.unique(encoding.source))
-        if usable < 2:
-            raise ValueError(
-                f"A graph needs at least two columns that vary, got {usable} among "
-                f"{encoding.schema.n_columns} feature(s) "
-                f"(n_features = {encoding.schema.n_columns}); constant columns do not count. Pass more "
-                "columns."
-            )
+    def _check_components(self, encoding: Encoding) -> int:
+        """The number of components; raise if the table has fewer encoded columns."""
         p, room = encoding.p, encoding.p - int(self.skip_first)
         if self.n_components > room and self.n_components != N_COMPONENTS:
             raise ValueError(
                 f"n_components must be at most {room}, got {self.n_components}: the table has p = {p} "
-                "encoded columns"
-                f"{', and skip_first leaves one out' if self.skip_first else ''}."
-            )
-        if self.n_factors is not None and self.n_factors > p:
-            raise ValueError(
-                f"n_factors must be at most p = {p}, the number of encoded columns, got {self.n_factors}."
+                f"encoded columns{', and skip_first leaves one out' if self.skip_first else ''}."
             )
         return min(int(self.n_components), room)

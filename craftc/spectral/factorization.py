@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from craftc._common.labels import chunks
-from craftc._common.random import SpectralStream, uniform
+from craftc._common.random import SpectralStream, spread, uniform
 from craftc._common.threads import parallel_map, threads_for
 from craftc._common.typing import Floats, Ints
 from craftc._kernels import spectral_factor as _kernel
@@ -19,6 +19,7 @@ from craftc.spectral.encoding import Encoding
 from craftc.table import MixedTable
 
 SWEEPS = 50
+SAMPLED, SHARE = 16_384, 16  # rows from which a fit starts on a sample, and rows per row of the sample
 _SAMPLE_SWEEPS, _LAST_SWEEPS = 100, 10  # over a sample of the rows, and over all rows after it
 _RUNS, _RUN = 16, 512  # most runs of rows, each with its own sums, and fewest rows of a run
 _UNINTERRUPTED = 2**28  # products of the sweeps of one call of the kernel, after which Ctrl-C is seen
@@ -28,6 +29,38 @@ _PART = 1024  # rows whose approximation is made at once: it stays in the cache
 def default_factors(p: int) -> int:
     """k = min(20, max(2, p // 2))."""
     return min(20, max(2, p // 2))
+
+
+def sample_of(table: MixedTable) -> Ints | None:
+    """Rows on which a fit starts; None: all."""
+    return spread(table.n_rows, table.n_rows // SHARE, 0) if table.n_rows >= SAMPLED else None
+
+
+def approximation_of(
+    encoding: Encoding,
+    table: MixedTable,
+    *,
+    factorization: str,
+    n_factors: int | None,
+    indicator_weight: float,
+    seed: int,
+    n_threads: int,
+) -> Approximation:
+    """The low-rank approximation of a table, centred and scaled; raise if `n_factors` exceeds its columns."""
+    if n_factors is not None and n_factors > encoding.p:
+        raise ValueError(
+            f"n_factors must be at most p = {encoding.p}, the number of encoded columns, got {n_factors}."
+        )
+    factoriser = Factoriser(encoding, table, indicator_weight, n_threads)
+    k = default_factors(encoding.p) if n_factors is None else int(n_factors)
+    rows = sample_of(table)
+    if factorization == "svd":
+        factors = factoriser.svd(k)
+    elif rows is None:
+        factors = factoriser.hals(k, seed)
+    else:
+        factors = factoriser.hals_by_sample(k, seed, rows)
+    return factors.approximation(encoding.beta, n_threads)
 
 
 @dataclass(frozen=True, eq=False)

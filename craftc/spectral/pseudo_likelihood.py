@@ -1,4 +1,4 @@
-"""The node-wise pseudo-likelihood of a mixed table, with its gradient, and the penalised objective of a fit."""
+"""The node-wise pseudo-likelihood of a mixed table with its gradient, and the objective of a fit."""
 
 from __future__ import annotations
 

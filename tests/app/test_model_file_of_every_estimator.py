@@ -18,6 +18,7 @@ from craftc import load_model, save_model
 from craftc._kernels.moments import Grid
 from craftc.cli import main
 from craftc.datasets import load_heart
+from craftc.spectral import observed_graph
 from tests.app.model_members import arrays_of, write_arrays
 
 RNG = np.random.default_rng(0)
@@ -49,6 +50,11 @@ def covariates(y=NAMES, **parameters):
 
 def spectral(**parameters):
     return craftc.GraphSpectralFeatures(3, random_state=0, **parameters).fit(heart()), heart()
+
+
+def given_graph():
+    model, rows = spectral(graph=observed_graph(heart(), random_state=0))
+    return model.set_params(graph=None), rows  # a file does not contain it
 
 
 def prototypes(**parameters):
@@ -99,7 +105,7 @@ CASES = {
     "mixture, counts": lambda: mixture(COUNTS, component="poisson"),
     "mixture, indicators": lambda: mixture(BINARY, component="bernoulli"),
     "spectral": spectral,
-    "spectral, paper": lambda: spectral(objective="observed"),
+    "spectral, given graph": given_graph,
     "spectral, ranks": lambda: spectral(scaling="normal"),
     "spectral, quadratic": lambda: spectral(unary=True),
     "spectral, category": lambda: spectral(missing="category"),
@@ -183,6 +189,7 @@ def test_the_same_bits(fitted, tmp_path):
             {"weights": "gaussian-knn"},
         ),
         (craftc.FeatureSelectionMixture(3, init=np.eye(3)[np.arange(120) % 3]), {"init": "kmeans"}),
+        (craftc.GraphSpectralFeatures(1, graph=np.ones((4, 4))), {"graph": None, "n_components": 1}),
     ],
 )
 def test_parameters_that_a_fitted_model_does_not_use(model, stored, tmp_path):

@@ -69,10 +69,10 @@ MODELS = {
     ),
     "convex-3": ("numbers", craftc.ConvexClustering([1.0, 0.3])),
     "covariates-3": ("numbers", craftc.ConvexCovariateClustering([8.0, 4.0, 2.0])),
-    "spectral-3": ("mixed", craftc.GraphSpectralFeatures(2, categorical=["colour", "sold"], random_state=0)),
 }
 MODELS |= {f"{name[:-1]}4": model for name, model in MODELS.items()}
 MODELS |= {
+    "spectral-4": ("mixed", craftc.GraphSpectralFeatures(2, categorical=["colour", "sold"], random_state=0)),
     "kmodes-4": ("indicators", craftc.KModes(3, random_state=0)),
     "kprototypes-4": ("mixed", craftc.KPrototypes(3, n_init=2, random_state=0)),
     "kprototypes-ng-4": (

@@ -27,6 +27,7 @@ from craftc import (
 )
 from craftc._common import threads
 from craftc._kernels import parallel
+from craftc.spectral import observed_graph
 from tests.common import random_table
 
 _rng = np.random.default_rng(0)
@@ -89,7 +90,11 @@ MODELS = {
         np.column_stack([ROWS, GROUPS, GROUPS % 3]),
         None,
     ),
-    "spectral, observed": (GraphSpectralFeatures(3, objective="observed", random_state=0), TABLE, None),
+    "spectral, given graph": (
+        GraphSpectralFeatures(3, graph=observed_graph(TABLE, random_state=0)),
+        TABLE,
+        None,
+    ),
 }
 
 

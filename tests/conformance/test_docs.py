@@ -81,10 +81,12 @@ def test_every_public_name_is_in_the_reference():
     wanted = {name for name in craftc.__all__ if name not in (*MODULES, "cli")} | {"cli.main"}
     for module in MODULES:
         wanted |= {f"{module}.{name}" for name in getattr(craftc, module).__all__}
-    for package in ("covariates", "craft"):
+    for package in ("covariates", "craft", "spectral"):
         wanted |= {f"{package}.{name}" for name in importlib.import_module(f"craftc.{package}").__all__}
     at_the_top = {
-        f"{package}.{name}" for package in ("table", "covariates", "craft") for name in craftc.__all__
+        f"{package}.{name}"
+        for package in ("table", "covariates", "craft", "spectral")
+        for name in craftc.__all__
     }
     assert listed == wanted - at_the_top
     for module in ("datasets", "metrics", "plot", "report", "table", "cli"):

@@ -56,13 +56,11 @@ SIGNATURES = {
         "init='kmeans', n_init=3, max_iter=500, tol=1e-06, random_state=None, n_threads=None, verbose=0)"
     ),
     "GraphSpectralFeatures": (
-        "(n_components=5, *, objective='pseudo', laplacian='signed', l2=0.1, categorical='auto', l1=0.0, "
-        "normalized=True, "
-        "skip_first=False, conditionals='codes', groups='softmax', unary='free', scaling='range', beta=2.0, "
-        "eps=None, grid_size=32, "
-        "factorization='hals', n_factors=None, indicator_weight=1.0, sign=-1, theta0=1.0, rate=None, "
-        "n_steps=None, missing='ignore', "
-        "unknown='ignore', tol=0.0001, max_iter=5000, random_state=None, n_threads=None, verbose=0)"
+        "(n_components=5, *, graph=None, unary='free', grid_size=32, scaling='range', laplacian='signed', "
+        "l2=0.1, l1=0.0, categorical='auto', normalized=True, skip_first=False, conditionals='codes', "
+        "groups='softmax', beta=2.0, eps=None, factorization='hals', n_factors=None, indicator_weight=1.0, "
+        "missing='ignore', unknown='ignore', tol=0.0001, max_iter=5000, random_state=None, n_threads=None, "
+        "verbose=0)"
     ),
     "KFeatures": (
         "(n_features=None, *, feature_penalty=None, assignment='auto', base='mean', init='greedy', "

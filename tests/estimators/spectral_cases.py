@@ -14,8 +14,6 @@ MODELS = {
     "dense": {"conditionals": "dense"},
     "logistic": {"groups": "logistic", "unary": False},
     "sparse": {"l1": 0.05},
-    "observed": {"objective": "observed"},
-    "uphill": {"objective": "observed", "sign": 1, "factorization": "svd"},
     "absolute": {"laplacian": "abs", "normalized": False, "skip_first": True},
 }
 PLAIN = {"factorization": "svd", "tol": 1e-7}

@@ -16,11 +16,11 @@ from scipy.special import logsumexp
 from sklearn.base import clone
 
 from craftc import GraphSpectralFeatures, MixedTable
-from craftc.spectral import estimator
+from craftc.spectral import factorization, observed_graph
 from craftc.spectral.encoding import Encoding
 from craftc.spectral.factorization import Factoriser, default_factors
 from craftc.spectral.laplacian import basis, laplacian
-from craftc.spectral.paper_objective import Observed
+from craftc.spectral.observed import Observed
 from craftc.spectral.preconditioner import Preconditioner
 from craftc.spectral.pseudo_likelihood import Objective, Parameters, PseudoLikelihood, log_grid, similarity
 from tests.common import examples
@@ -126,9 +126,7 @@ def test_encoding(seed, p1, P, holes, beta):
         categorical[:, 1] = "a"
     frame, names = frame_of(numeric, categorical)
     data = ref.encode(numeric, categorical, beta)
-    model = GraphSpectralFeatures(
-        objective="observed", n_steps=0, categorical=names, missing="category", beta=beta, random_state=0
-    )
+    options = {"categorical": names, "missing": "category", "beta": beta}
     usable = data.p1 + len(data.groups)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -136,9 +134,12 @@ def test_encoding(seed, p1, P, holes, beta):
             with pytest.raises(
                 ValueError, match=f"at least two columns that vary, got {usable}" if p1 + P else "feature"
             ):
-                model.fit(frame)
+                observed_graph(frame, **options)
             return
-        model.set_params(n_components=data.x.shape[1]).fit(frame)
+        graph = observed_graph(frame, n_steps=0, random_state=0, **options)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = GraphSpectralFeatures(data.x.shape[1], graph=graph, **options).fit(frame)
     spelt = {None: "(missing)"}
     assert model.encoded_names_.tolist() == [
         frame.columns[j] if j < p1 else f"{frame.columns[j]}={spelt.get(level, level)}"
@@ -426,8 +427,8 @@ def test_graphs_of_other_tables(seed, p1, P, l2, beta):
 @pytest.mark.slow_except(3)
 @every_kind
 def test_the_graph_by_way_of_a_sample_equals_the_reference(conditionals, groups, unary, monkeypatch):
-    monkeypatch.setattr(estimator, "SAMPLED", 30)
-    monkeypatch.setattr(estimator, "SHARE", 2)
+    monkeypatch.setattr(factorization, "SAMPLED", 30)
+    monkeypatch.setattr(factorization, "SHARE", 2)
     model, _, data, x_hat = fitted(0, conditionals=conditionals, groups=groups, unary=unary, tol=1e-7)
     found = ref.fit(reference_model(data, x_hat, conditionals, groups), 0.1, unary, gtol=1e-7)
     assert model.converged_
@@ -506,7 +507,7 @@ def test_both_penalties_together():
     assert np.abs(gradient).max() <= 0.05 + 2e-7
 
 
-# ---- objective="observed" ----
+# ---- observed_graph ----
 
 
 @pytest.mark.parametrize("p1P", [(3, 2), (3, 0), (0, 3)])
@@ -515,18 +516,22 @@ def test_both_penalties_together():
     [(-1, {}), (1, {}), (-1, {"theta0": 1e-3, "n_steps": 10}), (1, {"rate": 0.1, "n_steps": 7})],
 )
 def test_observed_steps(sign, more, p1P):
-    model, _, data, x_hat = fitted(8, 35, *p1P, objective="observed", sign=sign, **more)
+    numeric, categorical = raw(8, 35, *p1P)
+    frame, names = frame_of(numeric, categorical)
+    data = ref.encode(numeric, categorical, 2.0)
+    x_hat = ref.factorise(data.D_num, data.D_cat, None, "svd", beta=2.0)
+    graph = observed_graph(frame, sign=sign, categorical=names, factorization="svd", **more)
     h = ref.observed_similarities(data.x, data.p1, data.groups, x_hat, 0.1 * data.beta)
     s, t = ref.edges(len(data.names), data.groups)
     theta = ref.observed(h, sign, **more)
     np.testing.assert_allclose(
-        model.graph_, ref.matrix(theta, s, t, len(data.names)), rtol=0, atol=1e-8 * np.abs(theta).max()
+        graph.weights, ref.matrix(theta, s, t, len(data.names)), rtol=0, atol=1e-8 * np.abs(theta).max()
     )
-    assert model.n_iter_ == more.get("n_steps", {-1: 20, 1: 50}[sign]) == len(model.objective_path_)
-    steps = [ref.observed(h, sign, **{**more, "n_steps": k + 1}, rescale=False) for k in range(model.n_iter_)]
+    n_steps = more.get("n_steps", {-1: 20, 1: 50}[sign])
+    steps = [ref.observed(h, sign, **{**more, "n_steps": k + 1}, rescale=False) for k in range(n_steps)]
     values = [ref.observed_value_gradient(step, h)[0] for step in steps]
-    np.testing.assert_allclose(model.objective_path_, -np.array(values), rtol=1e-8, atol=1e-12)
-    assert model.objective_ == pytest.approx(-ref.observed_value_gradient(theta, h)[0], rel=1e-8)
+    np.testing.assert_allclose(graph.objective_path, -np.array(values), rtol=1e-8, atol=1e-12)
+    assert graph.objective == pytest.approx(-ref.observed_value_gradient(theta, h)[0], rel=1e-8)
 
 
 def test_value_and_gradient_of_the_observed_objective():

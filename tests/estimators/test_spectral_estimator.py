@@ -189,7 +189,6 @@ def test_a_refit_leaves_nothing_behind():
     for before in MODELS:
         for after, X in (
             ("default", second),
-            ("observed", second),
             ("sparse", second.to_numpy(object)),
             ("dense", unnamed),
         ):

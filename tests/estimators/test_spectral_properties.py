@@ -15,7 +15,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from craftc import GraphSpectralFeatures, MixedTable
 from craftc._common import threads as parallel
-from craftc.spectral import estimator
+from craftc.spectral import factorization
 from tests.common import ROOT, examples
 from tests.estimators.spectral_cases import (
     MODELS,
@@ -109,8 +109,8 @@ def test_it_stops_at_max_iter(name):
 @quiet
 @pytest.mark.parametrize("max_iter", [1, 2, 4])
 def test_it_stops_at_max_iter_on_the_way_by_a_sample(max_iter, monkeypatch):
-    monkeypatch.setattr(estimator, "SAMPLED", 100)
-    monkeypatch.setattr(estimator, "SHARE", 3)
+    monkeypatch.setattr(factorization, "SAMPLED", 100)
+    monkeypatch.setattr(factorization, "SHARE", 3)
     model = model_of(max_iter=max_iter, tol=1e-9).fit(table())
     assert model.n_iter_ == len(model.objective_path_) <= max_iter
     assert not model.converged_
@@ -132,7 +132,7 @@ def test_a_ridge_shrinks_edges():
 
 @pytest.mark.slow_except(2)
 @pytest.mark.parametrize("holes", [0.0, 0.1])
-@pytest.mark.parametrize("name", ["default", "dense", "logistic", "sparse", "observed"])
+@pytest.mark.parametrize("name", ["default", "dense", "logistic", "sparse"])
 def test_rows_may_be_shuffled_or_repeated(name, holes):
     X = table(holes=holes)
     plain = model_of(name, **PLAIN).fit(X)
@@ -151,7 +151,7 @@ def test_rows_may_be_shuffled_or_repeated(name, holes):
 
 @pytest.mark.slow_except(2)
 @pytest.mark.parametrize("holes", [0.0, 0.1])
-@pytest.mark.parametrize("name", ["default", "dense", "logistic", "sparse", "observed"])
+@pytest.mark.parametrize("name", ["default", "dense", "logistic", "sparse"])
 def test_columns_may_be_shuffled(name, holes):
     X = table(P=3, holes=holes)
     plain = model_of(name, **PLAIN).fit(X)
@@ -254,7 +254,7 @@ def test_any_number_of_threads(name, dtype, monkeypatch):
     """A small table made to take the way of the large ones: several runs of rows."""
     monkeypatch.setattr(parallel, "SMALL_WORK", 0)
     X = table(1, 4200, 2, 3, 0.02, dtype)
-    fits = [model_of(name, max_iter=8, n_steps=5, n_threads=n_threads).fit(X) for n_threads in (1, 2, 3)]
+    fits = [model_of(name, max_iter=8, n_threads=n_threads).fit(X) for n_threads in (1, 2, 3)]
     for other in fits[1:]:
         assert_same_bits(fits[0], other)
         np.testing.assert_array_equal(fits[0].transform(X), other.transform(X))
@@ -268,7 +268,7 @@ def test_a_large_table_on_any_number_of_threads():
     way of a sample.
     """
     X = table(2, 17_000, 4, 4)
-    assert len(X) > estimator.SAMPLED
+    assert len(X) > factorization.SAMPLED
     fits = [model_of(max_iter=3, n_threads=n_threads).fit(X) for n_threads in (1, 2, 3)]
     wanted = {
         n: fit._likelihood(fit._encoding, MixedTable.from_data(X), None).n_threads
@@ -319,8 +319,7 @@ def test_the_same_bits_on_every_instruction_set_and_with_any_number_of_blas_thre
 
 @pytest.mark.parametrize("order", ["F", "strided", "columns", "read-only"])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("name", ["default", "observed"])
-def test_any_memory_layout(name, dtype, order):
+def test_any_memory_layout(dtype, order):
     X = np.column_stack(
         [table(P=0).to_numpy(), np.arange(120) % 3, np.random.default_rng(0).integers(0, 2, 120)]
     ).astype(dtype)
@@ -331,7 +330,7 @@ def test_any_memory_layout(name, dtype, order):
     }
     laid["read-only"] = X.copy()
     laid[order].flags.writeable = order != "read-only"
-    model, expected = (model_of(name, categorical=[3, 4]).fit(rows) for rows in (laid[order], X))
+    model, expected = (model_of(categorical=[3, 4]).fit(rows) for rows in (laid[order], X))
     assert_same_bits(model, expected)
     np.testing.assert_array_equal(model.transform(laid[order]), expected.transform(X))
 

@@ -100,7 +100,6 @@ _SHORT = {
     "n_init": (1, 2, 3),
     "max_iter": (1, 2, 50),
     "verbose": (0, 2),
-    "n_steps": (None, 0, 3),
     "grid_size": (2, 8, 32),
     "n_components": (1, 2, 4, 8, 20, 100),
 }
@@ -234,6 +233,7 @@ def _arrays(rng: np.random.Generator, name: str, n: int, d: int) -> dict[str, li
             [1.0, 2.0],
             np.geomspace(100, 0.01, 8),
         ],
+        "graph": [None, np.ones((d, d)), np.zeros((d, d)), np.full((d, d), -1e300), np.ones((d, d + 1))],
         "similarity": [
             None,
             "correlation",
