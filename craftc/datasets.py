@@ -103,7 +103,7 @@ def load_heart() -> Bunch:
 
 
 @dataclass(frozen=True)
-class _Layout:
+class _TableLayout:
     """A made table of the paper: its columns, the own columns of every cluster, and their distributions."""
 
     n_columns: int
@@ -120,14 +120,14 @@ def _blocks(*bounds: tuple[int, int]) -> tuple[int, ...]:
 _MEANS = (1.0, 5.0, 10.0)
 _UNEQUAL = (_blocks((0, 9)), _blocks((4, 20)), _blocks((16, 24)))
 _LAYOUTS = {
-    "2a": _Layout(24, (_blocks((0, 8)), _blocks((8, 16)), _blocks((16, 24)))),
-    "2c": _Layout(
+    "2a": _TableLayout(24, (_blocks((0, 8)), _blocks((8, 16)), _blocks((16, 24)))),
+    "2c": _TableLayout(
         24, (_blocks((0, 4), (8, 12)), _blocks((12, 20)), _blocks((4, 8), (19, 23))), (140, 100, 60)
     ),
-    "3a": _Layout(36, (_blocks((0, 12)), _blocks((12, 24)), _blocks((21, 34))), means=_MEANS),
-    "3c": _Layout(36, (_blocks((0, 12)), _blocks((9, 15), (21, 27)), _blocks((24, 36))), means=_MEANS),
-    "4a": _Layout(24, _UNEQUAL),
-    "4c": _Layout(24, _UNEQUAL, means=_MEANS),
+    "3a": _TableLayout(36, (_blocks((0, 12)), _blocks((12, 24)), _blocks((21, 34))), means=_MEANS),
+    "3c": _TableLayout(36, (_blocks((0, 12)), _blocks((9, 15), (21, 27)), _blocks((24, 36))), means=_MEANS),
+    "4a": _TableLayout(24, _UNEQUAL),
+    "4c": _TableLayout(24, _UNEQUAL, means=_MEANS),
 }
 
 

@@ -36,9 +36,10 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import numpy as np
+from scipy import sparse
+
 from craft import peak_resident
 from dpmeans import machine_line
-from scipy import sparse
 
 sys.path.append(str(Path(__file__).resolve().parents[1]))  # the other benchmarks
 sys.path.append(str(Path(__file__).resolve().parents[2]))  # an installed craftc comes first

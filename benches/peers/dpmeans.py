@@ -31,6 +31,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+
 from craft import machine_limits, peak_resident, reset_peak, resident, timed
 
 
@@ -126,11 +127,11 @@ def full_sweeps(X: np.ndarray, shape: Shape, threads: int) -> Outcome:
     nothing opens.
     """
     from craftc._common.dense_data import DenseData
-    from craftc.dpmeans.descent import Descent, nearest
+    from craftc.dpmeans.descent import SphericalDescent, nearest
 
     data = DenseData(X, None, threads)
     labels, _ = nearest(X, random_rows(X, shape.K).astype(np.float64), threads)
-    descent = Descent(data, shape.lam2, shape.K, labels, data.order(0, 0))
+    descent = SphericalDescent(data, shape.lam2, shape.K, labels, data.order(0, 0))
     for _ in range(FULL_SWEEPS - 1):
         descent.rows.forget_bounds()
         descent.run(descent.serial, [], 1)

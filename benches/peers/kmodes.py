@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+
 from craft import interleaved, machine_limits, million_rows, read_table, timed
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -33,9 +33,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from threadpoolctl import threadpool_limits
+
 from craft import machine_limits, peak_resident, reset_peak, resident, timed
 from dpmeans import machine_line
-from threadpoolctl import threadpool_limits
 
 SHORT, LONG = 2, 12  # sweeps
 FILES = {"chart": "synthetic_control.csv.gz", "usps": "usps.csv.gz"}

@@ -46,12 +46,13 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import numpy as np
 from covariates import medians
-from craft import machine_limits, peak_resident, reset_peak, resident
-from dpmeans import machine_line
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 from scipy.special import expit, logsumexp
 from threadpoolctl import threadpool_limits
+
+from craft import machine_limits, peak_resident, reset_peak, resident
+from dpmeans import machine_line
 
 sys.path.append(str(Path(__file__).resolve().parents[1]))  # the other benchmarks
 sys.path.append(str(Path(__file__).resolve().parents[2]))  # an installed craftc comes first

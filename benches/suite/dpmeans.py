@@ -17,7 +17,7 @@ with new:
     from craftc._common.dense_data import DenseData
     from craftc._kernels import dpmeans as kernel
     from craftc._kernels import dpmeans_cuts as cuts
-    from craftc.dpmeans.descent import Descent
+    from craftc.dpmeans.descent import SphericalDescent
 setup = new.setup
 
 SHAPES = {
@@ -42,7 +42,9 @@ class Sweep:
 
     def setup(self, shape: str, dtype: str) -> None:
         data = DenseData(blobs(shape, dtype), None, 1)
-        descent = Descent(data, SHAPES[shape][-1], len(data), np.zeros(len(data), np.int32), data.order(0, 0))
+        descent = SphericalDescent(
+            data, SHAPES[shape][-1], len(data), np.zeros(len(data), np.int32), data.order(0, 0)
+        )
         self.rows = descent.rows
         while descent.delayed():
             self.rows.update_means()

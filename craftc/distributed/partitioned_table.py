@@ -18,8 +18,8 @@ from craftc.distributed.partitions import Call, Message, Part, Reading
 from craftc.table.mixed_table import MixedTable, Schema
 from craftc.table.numeric_encoding import (
     SAMPLED_ABOVE,
+    EncodingRecipe,
     NumericEncoding,
-    Recipe,
     decide,
     recipe_of,
     sampled_rows,
@@ -107,12 +107,12 @@ class PartitionedTable:
         """What `NumericEncoding.fit` chooses for the whole table."""
         p, n = len(self.schema.numeric_index), len(self)
         if mode == "raw":
-            return NumericEncoding(self.schema, tuple(Recipe() for _ in range(p)))
+            return NumericEncoding(self.schema, tuple(EncodingRecipe() for _ in range(p)))
         if n <= SAMPLED_ABOVE:
             return NumericEncoding(
                 self.schema, tuple(recipe_of(self._cells_of([j], None)[:, 0], None, mode) for j in range(p))
             )
-        recipes: list[Recipe] = []
+        recipes: list[EncodingRecipe] = []
         rows = self.by_partition(sampled_rows(n))
         for first in range(0, p, _COLUMNS_AT_ONCE):
             columns = list(range(first, min(first + _COLUMNS_AT_ONCE, p)))

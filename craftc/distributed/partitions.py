@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from craftc._common.typing import Array, Labels
 from craftc.table.blocks import Scratch, release_pages
-from craftc.table.frames import Column, Source, count_missing, open_source
+from craftc.table.frames import LevelColumn, Source, count_missing, open_source
 from craftc.table.kinds import Kind
 from craftc.table.mixed_table import MixedTable, Schema
 
@@ -321,8 +321,8 @@ def _last_uses(message: Message) -> dict[int, int]:
     return {number: last[number] for number in message.dropped if number in last and number not in asked}
 
 
-def _no_cells(name: str) -> Column:
-    return Column(name, np.empty(0, np.int8), [], declared=True, strict=True)
+def _no_cells(name: str) -> LevelColumn:
+    return LevelColumn(name, np.empty(0, np.int8), [], declared=True, strict=True)
 
 
 def _bytes(block: NDArray[Any]) -> Any:

@@ -13,7 +13,7 @@ from craftc.distributed.collections import is_collection
 from craftc.distributed.engine import Engine, SerialEngine
 from craftc.distributed.partitioned_table import Output, PartitionedInput, PartitionedTable
 from craftc.distributed.partitions import Part, Reading, Summary, n_rows_of
-from craftc.table.frames import Column, column_mask, open_source, refuse_id
+from craftc.table.frames import LevelColumn, column_mask, open_source, refuse_id
 from craftc.table.kinds import Kind
 from craftc.table.mixed_table import Schema, check_reading
 from craftc.table.out_of_core import is_out_of_core, located
@@ -111,7 +111,7 @@ def read_partitions(X: Any, client: Any, categorical: Any, missing: str, n_threa
     """
     check_reading(missing, None)
     collection = partitions_of(X, client)
-    source = _Columns(collection.examples)
+    source = _CommonColumns(collection.examples)
     mask = column_mask(categorical, source.names)
     auto = mask is None
     if mask is None:
@@ -159,7 +159,7 @@ def read_partitions(X: Any, client: Any, categorical: Any, missing: str, n_threa
     return PartitionedTable(schema, engine, starts, collection)
 
 
-class _Columns:
+class _CommonColumns:
     """The columns that parts of a table have together.
 
     Parameters
@@ -217,7 +217,7 @@ def _check_families(name: str, d: int, summaries: Sequence[Summary]) -> None:
             )
 
 
-def _column(name: str, d: int, n_missing: int, summaries: Sequence[Summary]) -> Column:
+def _column(name: str, d: int, n_missing: int, summaries: Sequence[Summary]) -> LevelColumn:
     """A categorical column of the whole table, each value once; the order of its values is declared if all
     partitions declare the same.
     """
@@ -232,7 +232,7 @@ def _column(name: str, d: int, n_missing: int, summaries: Sequence[Summary]) -> 
         )
         used, declared = np.ones(len(values), bool), False
     codes = np.append(np.flatnonzero(used), np.full(int(n_missing > 0), -1))
-    return Column(name, codes, values, declared=declared, strict=True)
+    return LevelColumn(name, codes, values, declared=declared, strict=True)
 
 
 def _encode(part: Part, schema: Schema, first: int) -> None:

@@ -49,7 +49,7 @@ def best_cuts(data: DenseData, labels: Labels, mu: Floats) -> Cuts:
     )
     far, equal = _furthest(data.X, squared, labels, rows, K)
     total, own = _weights(data, labels, K, rows), _weights(data, labels, K, equal)
-    halves = _Halves(data, labels, K, len(rows), float(total.sum()))
+    halves = _ClusterHalves(data, labels, K, len(rows), float(total.sum()))
     cuts = halves.from_planes(mu.copy(), data.X[far] - mu)
     alone = np.divide(total * own * squared[far], total - own, out=np.zeros(K), where=total > own)
     if not (alone > cuts.gains).any():
@@ -59,7 +59,7 @@ def best_cuts(data: DenseData, labels: Labels, mu: Floats) -> Cuts:
     return Cuts(np.where(better, other.gains, cuts.gains), np.where(better[labels], other.sides, cuts.sides))
 
 
-class _Halves:
+class _ClusterHalves:
     """The two sides of every cluster, with their exact sums; `n` rows of weight `total` have labels."""
 
     def __init__(self, data: DenseData, labels: Labels, K: int, n: int, total: float) -> None:

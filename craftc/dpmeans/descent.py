@@ -185,7 +185,7 @@ class Sweeps:
         )
 
 
-class Descent(Sweeps):
+class SphericalDescent(Sweeps):
     """Sweeps of one start over rows in memory.
 
     `penalty`: lambda^2. `cap`: maximal number of clusters. `labels` (n,): start partition 0..K-1; updated

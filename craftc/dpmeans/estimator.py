@@ -35,10 +35,10 @@ from craftc.describe.frames import MomentsSummary
 from craftc.distributed.collections import WithoutCollections
 from craftc.distributed.read import is_partitioned, read_partitions
 from craftc.dpmeans import gaussian
-from craftc.dpmeans.descent import Descent, SphericalFit
-from craftc.dpmeans.new_rows import NewRows, whitened
+from craftc.dpmeans.descent import SphericalDescent, SphericalFit
+from craftc.dpmeans.new_rows import DPMeansPrediction, whitened
 from craftc.dpmeans.penalty import farthest_first, price_path
-from craftc.dpmeans.rows.local import LocalRows
+from craftc.dpmeans.rows.local import DPMeansLocalRows
 from craftc.dpmeans.seeding import k_means_labels
 from craftc.dpmeans.starts import INITS, NO_CAP, Starts, check_partitioned
 from craftc.table.estimator_input import DenseInput, set_input_attributes
@@ -52,7 +52,7 @@ _SMALLEST_PENALTY = 1e-100  # of the variance
 _MANY = 100  # clusters from which on a warning asks whether lambda^2 is too small
 
 
-class DPMeans(WithoutCollections, MomentsSummary, DenseInput, NewRows, ClusterMixin, BaseEstimator):
+class DPMeans(WithoutCollections, MomentsSummary, DenseInput, DPMeansPrediction, ClusterMixin, BaseEstimator):
     """k-means that finds the number of clusters.
 
     Minimises ``J = sum_n |x_n - mu_{z_n}|^2 + (K - 1) lambda^2`` over labels, means and K. ``DPMeans()``
@@ -291,7 +291,7 @@ class DPMeans(WithoutCollections, MomentsSummary, DenseInput, NewRows, ClusterMi
         data.check_ranges(column_names(self))
         if isinstance(self.covariance, str) and self.covariance == "spherical":
             warn_of_unscaled_columns(self, rows, data.columns())
-        starts = Starts(self, LocalRows(data), seed)
+        starts = Starts(self, DPMeansLocalRows(data), seed)
         penalty, best = starts.best(self._given_labels(len(table)))
         spherical = shape is not None or (isinstance(self.covariance, str) and self.covariance == "spherical")
         local = None if spherical else self._descend_gaussian(data, weight, best, penalty, seed)
@@ -330,12 +330,14 @@ class DPMeans(WithoutCollections, MomentsSummary, DenseInput, NewRows, ClusterMi
         """The table of a collection, the starts, lambda^2, the partition with labels in the form of the
         collection, and some rows.
         """
-        from craftc.dpmeans.rows.partitioned import PartitionedRows  # which ordinary tables do not need
+        from craftc.dpmeans.rows.partitioned import (
+            DPMeansPartitionedRows,  # which ordinary tables do not need
+        )
 
         check_partitioned(self, sample_weight)
         partitions = read_partitions(X, client, [], "error", n_threads)
         with partitions.engine:
-            rows = PartitionedRows(partitions)
+            rows = DPMeansPartitionedRows(partitions)
             rows.table.check_ranges(partitions.schema.columns)
             starts = Starts(self, rows, seed)
             penalty, best = starts.best()
@@ -391,7 +393,7 @@ class DPMeans(WithoutCollections, MomentsSummary, DenseInput, NewRows, ClusterMi
         data = DenseData(table, weight, effective_n_threads(self.n_threads))
         data.check_ranges(column_names(self))
         cap = NO_CAP if self.max_clusters is None else int(self.max_clusters)
-        descent = Descent(data, self._limit, cap, None, data.order(0, 0))
+        descent = SphericalDescent(data, self._limit, cap, None, data.order(0, 0))
         rows = descent.rows
         rows.replace_centers(whitened(self.cluster_centers_, self._shape))
         descent.serial()
@@ -469,7 +471,7 @@ class DPMeans(WithoutCollections, MomentsSummary, DenseInput, NewRows, ClusterMi
         data.check_ranges(names)
         K = min(int(wanted), most)
         path = (
-            price_path(LocalRows(data), K, seed_of(self.random_state))
+            price_path(DPMeansLocalRows(data), K, seed_of(self.random_state))
             if scale == "price"
             else farthest_first(data, K)[1]
         )

@@ -19,7 +19,7 @@ from craftc.dpmeans.rows.bounded import nearest
 _FAR = 520  # binary exponent of the unit of distances whose squares overflow
 
 
-class NewRows(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
+class DPMeansPrediction(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
     """Methods of :class:`craftc.DPMeans`."""
 
     n_clusters_: int

@@ -18,7 +18,7 @@ from craftc._common.random import DPMeansStream, spread
 from craftc._common.threads import threads_for
 from craftc._common.typing import Floats
 from craftc._kernels import dpmeans as _kernel
-from craftc.dpmeans.descent import Descent, SphericalFit
+from craftc.dpmeans.descent import SphericalDescent, SphericalFit
 from craftc.dpmeans.split_search import FAST, MOST_CHOSEN, MOST_PAIRED, THOROUGH, SplitSearch
 
 _PATIENCE = 8  # values of the path that are tried without an improvement
@@ -98,7 +98,7 @@ def choose_by_sample(
     """The lambda^2 of :func:`choose_penalty`; for a large table that of a sample, and the partition of all
     rows by its centres.
 
-    `rows` is a LocalRows or PartitionedRows.
+    `rows` is a DPMeansLocalRows or DPMeansPartitionedRows.
     """
     if rows.n_counted <= ROWS_SEARCHED:
         data = rows.gathered()
@@ -216,7 +216,7 @@ def paper_mode(rows: Any, penalty: float, seed: int) -> str:
         else rows.gathered(spread(n, _MODE_ROWS, seed, DPMeansStream.MODE_SAMPLE))
     )
     most = len(sample) // _ROWS_PER_RADIUS
-    descent = Descent(sample, penalty, most + 1, None, sample.order(0, 0))
+    descent = SphericalDescent(sample, penalty, most + 1, None, sample.order(0, 0))
 
     def typical() -> float:
         return float(2.0 * descent.inertia / sample.total)

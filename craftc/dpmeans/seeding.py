@@ -10,7 +10,7 @@ from craftc._common.random import DPMeansStream, drawn, uniform
 from craftc._common.threads import threads_for
 from craftc._common.typing import Floats, Labels
 from craftc._kernels import dpmeans as _kernel
-from craftc.dpmeans.descent import Descent, SphericalFit
+from craftc.dpmeans.descent import SphericalDescent, SphericalFit
 from craftc.dpmeans.rows.bounded import nearest
 
 _STARTS = 10
@@ -22,7 +22,7 @@ def k_means_labels(data: DenseData, K: int, seed: int, max_iter: int) -> Labels:
     best: SphericalFit | None = None
     for start in range(_STARTS):
         labels = compact(nearest(data.X, _seeds(data, K, seed, start), data.n_threads)[0])
-        descent = Descent(data, 0.0, int(labels.max()) + 1, labels, _NO_ORDER)
+        descent = SphericalDescent(data, 0.0, int(labels.max()) + 1, labels, _NO_ORDER)
         path: list[float] = []
         fit = descent.result(path, *descent.run(descent.serial, path, max_iter))
         if best is None or fit.objective < best.objective - 1e-12 * data.scatter:

@@ -14,7 +14,7 @@ from craftc._common.dense_data import DenseData
 from craftc._common.typing import Floats, Labels
 from craftc._kernels import dpmeans as _kernel
 from craftc.dpmeans.cuts import best_cuts
-from craftc.dpmeans.descent import Descent
+from craftc.dpmeans.descent import SphericalDescent
 
 TOLERANCE = 1e-5  # relative fall of the sum of squares below which sweeps end
 _STALE = 0.1  # share of the rows of a cluster that may have moved since its cut was sought
@@ -49,7 +49,7 @@ FAST, THOROUGH = Schedule(0.3, 1.25), Schedule(0.7, 2.0)
 
 
 @dataclass(frozen=True, eq=False)
-class Merge:
+class ClusterMerge:
     """A step of successive merges."""
 
     cost: float  # by how much the sum of squares rises
@@ -80,7 +80,7 @@ class SplitSearch:
         self._sides = np.zeros(len(data), np.bool_)
 
     def _start(self, labels: Labels) -> None:
-        self._descent = Descent(self.data, 0.0, 0, labels, self.data.order(0, 0))
+        self._descent = SphericalDescent(self.data, 0.0, 0, labels, self.data.order(0, 0))
 
     # ---- the partition ----
 
@@ -204,12 +204,12 @@ class SplitSearch:
 
     # ---- merges ----
 
-    def merges(self, most: int | None = None) -> list[Merge]:
+    def merges(self, most: int | None = None) -> list[ClusterMerge]:
         """Successive merges of the pair whose merge costs least, down to one cluster or at most so many."""
         costs, sizes, means = merge_costs(self.centers, self.sizes), self.sizes, self.centers.copy()
         partner, least = costs.argmin(axis=1), costs.min(axis=1)
         alive, number = np.ones(self.K, np.bool_), np.arange(self.K, dtype=np.int32)
-        steps: list[Merge] = []
+        steps: list[ClusterMerge] = []
         for _ in range(self.K - 1 if most is None else min(most, self.K - 1)):
             one = int(least.argmin())
             cost, k, j = float(least[one]), *sorted((one, int(partner[one])))
@@ -228,10 +228,12 @@ class SplitSearch:
             lost = np.flatnonzero(alive & ~nearer & ((partner == k) | (partner == j)))
             changed = np.append(lost, (k, j))
             partner[changed], least[changed] = costs[changed].argmin(axis=1), costs[changed].min(axis=1)
-            steps.append(Merge(cost, (np.cumsum(alive, dtype=np.int32) - np.int32(1))[number], sizes[alive]))
+            steps.append(
+                ClusterMerge(cost, (np.cumsum(alive, dtype=np.int32) - np.int32(1))[number], sizes[alive])
+            )
         return steps
 
-    def merge(self, step: Merge) -> None:
+    def merge(self, step: ClusterMerge) -> None:
         """Merge as in a step of :meth:`merges`, and sweep."""
         self.relabel(step.numbers[self.labels])
         self.sweep(_SWEEPS)

@@ -17,7 +17,7 @@ from craftc._common.dense_data import DenseData
 from craftc._common.labels import compact
 from craftc._common.typing import Floats, Labels
 from craftc._common.validation import check_choice
-from craftc.dpmeans.descent import Descent, SphericalFit, Sweeps, limit_of
+from craftc.dpmeans.descent import SphericalDescent, SphericalFit, Sweeps, limit_of
 from craftc.dpmeans.penalty import (
     ROWS_SEARCHED,
     choose_by_sample,
@@ -146,7 +146,7 @@ class Starts:
             sample = some_rows(rows, self.seed, len(leaders))
             if len(leaders) == 1 or len(sample) == rows.n_counted:
                 return leaders, []
-        descent = Descent(sample, penalty, self.cap, None, sample.order(0, 0))
+        descent = SphericalDescent(sample, penalty, self.cap, None, sample.order(0, 0))
         if leaders is not None:
             descent.rows.replace_centers(leaders)
         path: list[float] = []
@@ -171,7 +171,9 @@ class Starts:
             return float(self.rows.farthest_first(min(int(model.n_clusters), most))[2][-1]), None
 
         def fit(rows: DenseData, penalty: float) -> SphericalFit:
-            descent = Descent(rows, penalty, min(self.cap, MOST_CHOSEN + 1), None, rows.order(seed, 0))
+            descent = SphericalDescent(
+                rows, penalty, min(self.cap, MOST_CHOSEN + 1), None, rows.order(seed, 0)
+            )
             path: list[float] = []
             return descent.result(path, *descent.run(descent.sweep(self.mode), path, int(model.max_iter)))
 
@@ -219,7 +221,7 @@ class Starts:
         tolerance = _TOLERANCE if model.mode == "auto" and len(self.rows) > ROWS_SEARCHED else 0.0
         n_iter, converged = descent.run(descent.sweep(self.mode), path, left, callback, tolerance, ahead=True)
         n_iter += before
-        if isinstance(descent, Descent) and polishes(model):
+        if isinstance(descent, SphericalDescent) and polishes(model):
             n_iter += descent.polish(path, callback)
         fit = descent.result(path, n_iter, converged)
         if model.verbose > 0:
@@ -268,7 +270,7 @@ def lowest(data: DenseData, price: float, cap: int, centers: Floats, free: bool)
             while len(search.grow(cap, price)):
                 pass
             search.shrink(cap, price)
-        descent = Descent(data, price, cap if free else 0, search.labels.copy(), data.order(0, 0))
+        descent = SphericalDescent(data, price, cap if free else 0, search.labels.copy(), data.order(0, 0))
         descent.run(descent.sweep("collapsed"), [], _LOWEST_SWEEPS)
         search.relabel(descent.rows.labels)
         if before - descent.objective <= _LOWEST_FALL * descent.objective:

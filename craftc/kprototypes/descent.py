@@ -17,7 +17,7 @@ _TRIES, _ALL_TRIES = 20, 100  # starts until the modes are random rows; until th
 
 
 @dataclass
-class Descent:
+class PrototypeDescent:
     """The result of a start; `groups` are the moments of the clusters from which the prototypes follow."""
 
     means: Floats
@@ -54,7 +54,7 @@ def descend(
     n_threads: int,
     stop: Event,
     callback: Callable[[int, float], None] | None = None,
-) -> Descent:
+) -> PrototypeDescent:
     """One start.
 
     `stop`: once set, the next pass raises KeyboardInterrupt. `callback`: called with (pass, cost) after
@@ -92,7 +92,7 @@ def descend(
         epoch_costs.append(cost)
         if callback:
             callback(n_iter, cost)
-    return Descent(*best, labels, cost, epoch_costs, n_iter, converged)
+    return PrototypeDescent(*best, labels, cost, epoch_costs, n_iter, converged)
 
 
 def _first_prototypes(problem: Problem, plan: Plan, draws: Draws, work: Workplace) -> _kernel.Prototypes:

@@ -31,7 +31,7 @@ from craftc._common.validation import (
     check_weight,
     integer_weights,
 )
-from craftc.kprototypes.descent import Descent, Plan, descend
+from craftc.kprototypes.descent import Plan, PrototypeDescent, descend
 from craftc.kprototypes.dissimilarity import CATEGORICAL, NUMERIC, Dissimilarity, check_binary, name_of
 from craftc.kprototypes.fitted import Prototypes, centroid_array, centroid_columns
 from craftc.kprototypes.init import INITS, cao_modes, given_prototypes
@@ -169,7 +169,7 @@ class PrototypeClustering(MixedInput, ClusterMixin, BaseEstimator):
         cao = cao_modes(problem, K) if isinstance(init, str) and init == "Cao" else None
         return Plan(K, init, online, self._mixed, int(self.max_iter), cao)
 
-    def _best(self, problem: Problem, plan: Plan) -> Descent:
+    def _best(self, problem: Problem, plan: Plan) -> PrototypeDescent:
         """The start of the lowest cost; of equal ones the first."""
         n_init = 1 if plan.deterministic else int(self.n_init)
         seeds = rng_of(self.random_state).randint(np.iinfo(np.int32).max, size=n_init)
@@ -177,7 +177,7 @@ class PrototypeClustering(MixedInput, ClusterMixin, BaseEstimator):
         side_by_side = problem.n_threads if n_init > 1 and long else 1
         stop, threads = Event(), problem.n_threads // side_by_side
 
-        def run(start: int) -> Descent:
+        def run(start: int) -> PrototypeDescent:
             result = descend(problem, plan, int(seeds[start]), threads, stop, self._line_of_pass(start))
             if self.verbose:
                 print(f"start {start}: cost {result.cost:.6g} after {result.n_iter} passes")

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from craftc._common.threads import threads_for
 from craftc._common.typing import Array, Floats, Integers, Ints, Labels
 from craftc._kernels.moments import Grid
-from craftc.kprototypes.descent import Descent
+from craftc.kprototypes.descent import PrototypeDescent
 from craftc.kprototypes.problem import NG, NO_WEIGHT, Problem, moments_of, nearest, prototypes_of
 from craftc.table import MixedTable, Schema
 from craftc.table.moments import Moments
@@ -41,7 +41,7 @@ class Prototypes:
         return self.moments.grid
 
     @classmethod
-    def of(cls, problem: Problem, best: Descent) -> Prototypes:
+    def of(cls, problem: Problem, best: PrototypeDescent) -> Prototypes:
         """Those of the best start."""
         assert problem.gamma is not None
         moments = moments_of(problem, best.labels, len(best.means))

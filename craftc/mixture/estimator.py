@@ -39,7 +39,14 @@ from craftc.mixture.priors import SELECTIONS, Priors, checked_priors
 from craftc.mixture.race import Race
 from craftc.mixture.scaling import ColumnScaling, ScaledData, has_missing
 from craftc.mixture.summary import mixture_overview, mixture_summary
-from craftc.mixture.variational import LLOYD, Ascent, ComponentModel, DiagonalModel, FitConfig, MixtureResult
+from craftc.mixture.variational import (
+    LLOYD,
+    Ascent,
+    ComponentModel,
+    DiagonalModel,
+    MixtureConfig,
+    MixtureResult,
+)
 from craftc.table.estimator_input import DenseInput
 
 INITS = ("kmeans", "random")
@@ -302,7 +309,7 @@ class FeatureSelectionMixture(HtmlOverview, DenseInput, DensityMixin, ClusterMix
             if small and len(starts) > 1
             else 1
         )
-        config = FitConfig(int(self.max_iter), float(self.tol), bool(self.merge), Event())
+        config = MixtureConfig(int(self.max_iter), float(self.tol), bool(self.merge), Event())
         race = Race(side, Team(1 if priors.full else side), config.stop)
 
         def run(start: int) -> Iterator[None]:

@@ -25,7 +25,7 @@ from craftc._kernels.team import Team
 from craftc.mixture.posterior import Posterior
 from craftc.mixture.priors import NORMAL, Priors
 from craftc.mixture.scaling import ScaledData
-from craftc.mixture.variational import Ascent, DiagonalModel, Factors, FitConfig
+from craftc.mixture.variational import Ascent, DiagonalModel, MixtureConfig, MixtureFactors
 
 K0, NU0, S0 = NORMAL[0], 2.0 * NORMAL[1], 2.0 * NORMAL[2]  # one column is Normal-Gamma(k0, a0, b0)
 _MARGIN = 1e-12  # of the ELBO: a switch must gain more
@@ -124,7 +124,7 @@ class FullModel:
     """
 
     def __init__(self, data: ScaledData, priors: Priors, n_threads: int) -> None:
-        self.factors = Factors(data, priors)
+        self.factors = MixtureFactors(data, priors)
         self.mixture = self.factors.mixture
         self.data, self.scaling, self.priors, self.n_threads = data, data.scaling, priors, n_threads
         K, D = self.mixture.p.shape
@@ -135,7 +135,7 @@ class FullModel:
     def start_from(self, responsibilities: Floats) -> None:
         self._initialise(lambda rows: responsibilities[rows])
 
-    def start_by_kmeans(self, seed: int, start: int, config: FitConfig, passes: int) -> None:
+    def start_by_kmeans(self, seed: int, start: int, config: MixtureConfig, passes: int) -> None:
         """The labels and masks of the diagonal model: switches of single columns rarely find them from no
         column or from all.
         """

@@ -20,7 +20,7 @@ _CHUNK = 1024  # rows whose densities are computed at a time
 
 
 @dataclass(frozen=True)
-class Columns:
+class ColumnDensities:
     """Posteriors of columns: (D,) of the noise or of one component, (K, D) of all components.
 
     Normal(mean, 1 / (kappa tau)) Gamma(a, b), the Gamma(a, b) of a rate, or the Beta(a, b) of a probability.
@@ -33,7 +33,7 @@ class Columns:
     b: Floats
 
     @classmethod
-    def fitted(cls, prior: Any, kind: str, sums: Floats, common: bool = False) -> Columns:
+    def fitted(cls, prior: Any, kind: str, sums: Floats, common: bool = False) -> ColumnDensities:
         """From the prior (k0, a0, b0) and sums over cells: their reach, x and x^2; `common`: one precision
         for all columns.
         """
@@ -49,9 +49,9 @@ class Columns:
             a, scatter, b0 = np.full_like(a, a.sum()), np.full_like(a, scatter.sum()), b0[:1]
         return cls(kind, s1 / kappa, kappa, a0 + a, b0 + scatter)
 
-    def __getitem__(self, k: int) -> Columns:
+    def __getitem__(self, k: int) -> ColumnDensities:
         """Those of one component."""
-        return Columns(self.kind, self.mean[k], self.kappa[k], self.a[k], self.b[k])
+        return ColumnDensities(self.kind, self.mean[k], self.kappa[k], self.a[k], self.b[k])
 
     def log_density(self, x: Floats, exposure: Floats | None) -> Floats:
         """(n, D) ln of the predictive density of cells: Student's t, negative binomial, or Bernoulli.
@@ -115,8 +115,8 @@ class Posterior:
     # weight, weights: (K,) E ln pi, and the expected shares
     weight: Floats
     weights: Floats
-    clusters: Columns
-    background: Columns
+    clusters: ColumnDensities
+    background: ColumnDensities
 
     @classmethod
     def fitted(
@@ -145,8 +145,8 @@ class Posterior:
             noise=mixture.noise.copy(),
             weight=mixture.weight[found],
             weights=share / share.sum(),
-            clusters=Columns.fitted(own, scaling.kind, sums[:, found]),
-            background=Columns.fitted(noise, scaling.kind, rest, common=not priors.own_noise),
+            clusters=ColumnDensities.fitted(own, scaling.kind, sums[:, found]),
+            background=ColumnDensities.fitted(noise, scaling.kind, rest, common=not priors.own_noise),
             **more,
         )
 

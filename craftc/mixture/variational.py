@@ -3,7 +3,7 @@ ELBO converges.
 
 :class:`Ascent` holds the schedule. What depends on the covariance of the components is behind
 :class:`ComponentModel`, of which :class:`DiagonalModel` is here and ``FullModel`` in ``full_covariance``;
-:class:`Factors` is what both share.
+:class:`MixtureFactors` is what both share.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _SORTED_ROWS = 128  # of them for each component, at least
 LLOYD = 6  # passes of k-means: it only has to give a start
 
 
-class FitConfig(NamedTuple):
+class MixtureConfig(NamedTuple):
     """When a start ends: the most sweeps, the least gain of a sweep in nats per row, whether to try moves,
     and a flag to give up.
     """
@@ -55,13 +55,13 @@ class FitConfig(NamedTuple):
 class ComponentModel(Protocol):
     """A family of components with its E-step and its moves."""
 
-    factors: Factors
+    factors: MixtureFactors
     n_threads: int
 
     def start_from(self, responsibilities: Floats) -> None:
         """Start from responsibilities (n, K)."""
 
-    def start_by_kmeans(self, seed: int, start: int, config: FitConfig, passes: int) -> None:
+    def start_by_kmeans(self, seed: int, start: int, config: MixtureConfig, passes: int) -> None:
         """Start from k-means; one pass: from random rows as centres."""
 
     def elbo(self) -> float:
@@ -125,7 +125,7 @@ class MixtureResult(FitResult):
     model: ComponentModel
 
 
-class Factors:
+class MixtureFactors:
     """The factors of q that do not depend on the covariance of the components: noise, lambda, v, and the
     feature fraction m.
     """
@@ -184,7 +184,7 @@ class DiagonalModel:
     """
 
     def __init__(self, data: ScaledData, priors: Priors, n_threads: int) -> None:
-        self.factors = Factors(data, priors)
+        self.factors = MixtureFactors(data, priors)
         self.mixture = self.factors.mixture
         self.data, self.scaling, self.priors, self.n_threads = data, data.scaling, priors, n_threads
         self.team: Team | None = None
@@ -211,7 +211,7 @@ class DiagonalModel:
         self.rows.e_step(self.mixture, self._threads(), given=responsibilities)
         self._initialise()
 
-    def start_by_kmeans(self, seed: int, start: int, config: FitConfig, passes: int) -> None:
+    def start_by_kmeans(self, seed: int, start: int, config: MixtureConfig, passes: int) -> None:
         """k-means from rows drawn by their squared distances; counts: each row belongs to the rates with the
         highest likelihood.
         """
@@ -344,7 +344,10 @@ class Ascent:
     """
 
     def __init__(
-        self, model: ComponentModel, config: FitConfig, callback: Callable[[int, float], None] | None = None
+        self,
+        model: ComponentModel,
+        config: MixtureConfig,
+        callback: Callable[[int, float], None] | None = None,
     ) -> None:
         self.model, self.config, self.callback = model, config, callback
         self.path, self.converged = [model.elbo()], False

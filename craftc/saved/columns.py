@@ -10,7 +10,7 @@ import numpy as np
 
 from craftc.saved.archive import demand
 from craftc.table.mixed_table import Schema
-from craftc.table.numeric_encoding import NumericEncoding, Recipe
+from craftc.table.numeric_encoding import EncodingRecipe, NumericEncoding
 
 
 def stored_schema(state: dict[str, Any]) -> Schema:
@@ -43,7 +43,7 @@ def stored_encoding(state: dict[str, Any], schema: Schema) -> NumericEncoding:
     return encoding
 
 
-def _possible(recipe: Recipe) -> bool:
+def _possible(recipe: EncodingRecipe) -> bool:
     """Whether a column can have this encoding."""
     values, scores = recipe.values, recipe.scores
     if values.ndim != 1 or scores.shape != (values.shape if recipe.rest == "ranks" else (0,)):

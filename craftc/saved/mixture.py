@@ -12,7 +12,7 @@ import numpy as np
 from craftc._common.typing import Floats
 from craftc.mixture.estimator import FeatureSelectionMixture
 from craftc.mixture.full_covariance import FullPosterior, NormalWishart
-from craftc.mixture.posterior import Columns, Posterior
+from craftc.mixture.posterior import ColumnDensities, Posterior
 from craftc.mixture.priors import Priors
 from craftc.mixture.scaling import ColumnScaling
 from craftc.saved.archive import Archive, Arrays, demand, estimator_head, restored_estimator
@@ -98,8 +98,8 @@ def _posterior(archive: Archive, K: int, width: int) -> Posterior:
         "noise": noise,
         "weight": archive.floats("weight", (K,)),
         "weights": weights,
-        "clusters": Columns(kind, *clusters),
-        "background": Columns(kind, *background),
+        "clusters": ColumnDensities(kind, *clusters),
+        "background": ColumnDensities(kind, *background),
     }
     if not priors.full:
         return Posterior(**state)

@@ -1,7 +1,7 @@
 """Readers of frames, dicts of columns and arrays, column by column.
 
 A :class:`Source` wraps the input and classifies its columns by dtype (`kinds`, and from these
-`categorical_mask`). It returns numeric columns as one block, and a categorical column as a :class:`Column`:
+`categorical_mask`). It returns numeric columns as one block, and a categorical column as a :class:`LevelColumn`:
 codes into its distinct values. The schema of a table assigns the final codes.
 """
 
@@ -49,7 +49,7 @@ _INFINITE = (
 _DUPLICATES = "Column names must be unique, got {}; rename the columns."
 
 
-class Column:
+class LevelColumn:
     """A categorical column as codes into its distinct values; the code -1, which indexes the last value, is
     missing.
 
@@ -172,7 +172,7 @@ class Source(ABC):
         """Return one column as numbers."""
 
     @abstractmethod
-    def column(self, j: int) -> Column:
+    def column(self, j: int) -> LevelColumn:
         """Return one column as codes."""
 
 
@@ -210,19 +210,19 @@ class _Frame(Source):
             series = series.cast(nw.Float64)
         return series.to_numpy()
 
-    def column(self, j: int) -> Column:
+    def column(self, j: int) -> LevelColumn:
         series, name, kind = self._series[j], self.names[j], self.kinds[j]
         if kind == Kind.OTHER:
             raise _refusal(series, name)
         if kind == Kind.EMPTY:
-            return Column(name, np.full(self.n_rows, -1), [], declared=False, strict=True)
+            return LevelColumn(name, np.full(self.n_rows, -1), [], declared=False, strict=True)
         if series.dtype.is_decimal():
             series = series.cast(nw.Float64)
         try:
             codes, values, declared = self._read(series)
         except TypeError as error:
             raise TypeError(_NOT_LEVELS.format(name, error)) from error
-        return Column(name, codes, values, declared=declared, strict=kind == Kind.MIXED)
+        return LevelColumn(name, codes, values, declared=declared, strict=kind == Kind.MIXED)
 
 
 def _checked_names(names: Sequence[Any], n_rows: int) -> tuple[str, ...]:
@@ -324,7 +324,7 @@ class _Array(Source):
             raise TypeError(_NOT_NUMBERS.format(self.names[j], "Boolean"))
         return _object_numbers(self._X[:, j], self.names[j])
 
-    def column(self, j: int) -> Column:
+    def column(self, j: int) -> LevelColumn:
         return _array_column(self._X[:, j], self.names[j])
 
 
@@ -341,11 +341,11 @@ def _as_array(rows: Sequence[Any]) -> Array:
         ) from error
 
 
-def _array_column(cells: Array, name: str) -> Column:
+def _array_column(cells: Array, name: str) -> LevelColumn:
     """A column of an array as codes."""
     if cells.dtype != object:
         distinct, codes = np.unique(cells, return_inverse=True)
-        return Column(name, codes, distinct.tolist(), declared=False, strict=True)
+        return LevelColumn(name, codes, distinct.tolist(), declared=False, strict=True)
     index: defaultdict[Any, int] = defaultdict()
     index.default_factory = (
         index.__len__
@@ -354,10 +354,10 @@ def _array_column(cells: Array, name: str) -> Column:
         codes = np.fromiter(map(index.__getitem__, cells.tolist()), dtype=np.intp, count=len(cells))
     except TypeError as error:
         raise TypeError(_NOT_LEVELS.format(name, error)) from error
-    return Column(name, codes, list(index), declared=False, strict=True)
+    return LevelColumn(name, codes, list(index), declared=False, strict=True)
 
 
-class _Columns(Source):
+class _ColumnDict(Source):
     """A dict of columns, each an array or a sequence; the type of its cells decides the role of a column, as
     in a frame.
     """
@@ -385,7 +385,7 @@ class _Columns(Source):
             raise TypeError(_NOT_NUMBERS.format(name, "text" if kind == Kind.TEXT else "Boolean"))
         return _object_numbers(cells, name) if cells.dtype == object else cells
 
-    def column(self, j: int) -> Column:
+    def column(self, j: int) -> LevelColumn:
         if self.kinds[j] == Kind.OTHER:
             raise TypeError(_NOT_EITHER.format(self.names[j], self._cells[j].dtype))
         return _array_column(self._cells[j], self.names[j])
@@ -423,7 +423,7 @@ def open_source(X: Any) -> Source:
             "A Dask collection was passed where rows are read in this process; call .compute() on it first."
         )
     if isinstance(X, Mapping):
-        return _Columns(X)
+        return _ColumnDict(X)
     frame = None if isinstance(X, np.ndarray) else as_frame(X)
     return _Frame(frame) if isinstance(frame, nw.DataFrame) else _Array(X)
 

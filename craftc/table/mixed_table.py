@@ -12,7 +12,7 @@ import numpy as np
 from craftc._common.typing import Array
 from craftc._common.validation import check_choice
 from craftc.table.blocks import Scratch
-from craftc.table.frames import Column, Level, Source, column_mask, count_missing, open_source, refuse_id
+from craftc.table.frames import Level, LevelColumn, Source, column_mask, count_missing, open_source, refuse_id
 from craftc.table.out_of_core import read_blocks
 
 
@@ -165,7 +165,7 @@ class Schema:
             )
         return np.arange(self.n_columns)
 
-    def _count_missing(self, numeric: Array, columns: list[Column]) -> Array:
+    def _count_missing(self, numeric: Array, columns: list[LevelColumn]) -> Array:
         """Count the missing values of every input column; raise ValueError if `missing="error"`."""
         n_missing = np.zeros(self.n_columns, dtype=np.intp)
         n_missing[self.numeric_index] = count_missing(numeric, self.numeric_names)
@@ -195,7 +195,7 @@ class Schema:
                 f"Column {self.columns[empty[0]]!r} has no value in any of its {n_rows} row(s); drop it."
             )
 
-    def _table(self, numeric: Array, columns: list[Column], unknown: str) -> MixedTable:
+    def _table(self, numeric: Array, columns: list[LevelColumn], unknown: str) -> MixedTable:
         """Encode the categorical columns with the levels of this schema and build the table."""
         dtype = np.uint8 if max(self.n_levels, default=0) < 256 else np.uint16
         codes = np.empty((len(numeric), len(columns)), dtype=dtype)

@@ -63,7 +63,7 @@ def _no_floats() -> Floats:
 
 
 @dataclass(frozen=True, eq=False)
-class Recipe:
+class EncodingRecipe:
     """The encoding of one numeric column."""
 
     # spikes, shares: values with an indicator column, in this order, and their shares of all observed
@@ -131,7 +131,7 @@ class Recipe:
         }
 
     @classmethod
-    def from_dict(cls, state: dict[str, Any]) -> Recipe:
+    def from_dict(cls, state: dict[str, Any]) -> EncodingRecipe:
         """Restore a recipe from the result of `to_dict`."""
         return cls(
             spikes=tuple(map(float, state["spikes"])),
@@ -155,7 +155,7 @@ class NumericEncoding:
     ----------
     input_schema : Schema
         Schema of the tables that `apply` accepts.
-    recipes : tuple of Recipe
+    recipes : tuple of EncodingRecipe
         One per numeric column, in the order of the numeric block.
 
     Examples
@@ -172,7 +172,7 @@ class NumericEncoding:
     """
 
     input_schema: Schema
-    recipes: tuple[Recipe, ...]
+    recipes: tuple[EncodingRecipe, ...]
 
     @classmethod
     def fit(
@@ -187,7 +187,7 @@ class NumericEncoding:
             raise ValueError(f"numeric must be 'auto', 'rank' or 'raw', got {mode!r}.")
         columns = range(table.numeric.shape[1])
         if mode == "raw":
-            return cls(table.schema, tuple(Recipe() for _ in columns))
+            return cls(table.schema, tuple(EncodingRecipe() for _ in columns))
         whole = None if weight is None else integer_weights(weight)[0]
         cells = table.numeric.T
         threads = threads_for(n_threads, table.numeric.size)
@@ -201,7 +201,9 @@ class NumericEncoding:
         recipes = []
         for cells in table.numeric.T:
             values, counts = tally(cells, None)
-            recipes.append(Recipe((), (), "ranks", *_knots(values, counts)) if len(values) else Recipe())
+            recipes.append(
+                EncodingRecipe((), (), "ranks", *_knots(values, counts)) if len(values) else EncodingRecipe()
+            )
         return cls(table.schema, tuple(recipes))
 
     @property
@@ -329,7 +331,7 @@ class NumericEncoding:
     @classmethod
     def from_dict(cls, state: dict[str, Any], schema: Schema) -> NumericEncoding:
         """Restore an encoding from the result of `to_dict` and the schema of the table that it was fitted on."""
-        recipes = tuple(map(Recipe.from_dict, state["recipes"]))
+        recipes = tuple(map(EncodingRecipe.from_dict, state["recipes"]))
         if len(recipes) != len(schema.numeric_index):
             raise ValueError(
                 f"The encoding has {len(recipes)} numeric column(s) and the schema "
@@ -338,7 +340,7 @@ class NumericEncoding:
         return cls(schema, recipes)
 
 
-def recipe_of(cells: NDArray[Any], weight: Integers | None, mode: str) -> Recipe:
+def recipe_of(cells: NDArray[Any], weight: Integers | None, mode: str) -> EncodingRecipe:
     """The encoding of a column with these cells, by the rules of "auto" or "rank"; `weight`: integers of the
     rows.
     """
@@ -352,7 +354,7 @@ def recipe_of(cells: NDArray[Any], weight: Integers | None, mode: str) -> Recipe
         and _clearly_continuous(cells)
         and not _far_from_normal(_present(cells), *_range(cells))
     ):
-        return Recipe()
+        return EncodingRecipe()
     return decide(*tally(cells, weight), mode)
 
 
@@ -407,14 +409,14 @@ def _sampled_tally(cells: NDArray[Any], weight: Integers | None) -> tuple[NDArra
     return tally(cells[rows], weight[rows])
 
 
-def decide(values: NDArray[Any], counts: NDArray[Any], mode: str) -> Recipe:
+def decide(values: NDArray[Any], counts: NDArray[Any], mode: str) -> EncodingRecipe:
     """Apply the rules of "auto" or "rank", see the module's docstring, to a column with these distinct values
     and weights.
 
     `counts`, the weights, may be overwritten.
     """
     if not len(values):
-        return Recipe()  # no observed value: ignored later as a constant column
+        return EncodingRecipe()  # no observed value: ignored later as a constant column
     total = int(counts.sum())
     spikes: list[float] = []
     shares: list[float] = []
@@ -427,11 +429,11 @@ def decide(values: NDArray[Any], counts: NDArray[Any], mode: str) -> Recipe:
             shares.append(int(counts[top]) / total)
             values, counts = np.delete(values, top), np.delete(counts, top)
     if len(values) <= MAX_DISCRETE_VALUES:
-        return Recipe(tuple(spikes), tuple(shares), "values", values.astype(np.float64))
+        return EncodingRecipe(tuple(spikes), tuple(shares), "values", values.astype(np.float64))
     if mode == "rank" or _far_from_normal(_sliced(values, counts), float(values[0]), float(values[-1])):
         knots, scores = _knots(values, counts)
-        return Recipe(tuple(spikes), tuple(shares), "ranks", knots, scores)
-    return Recipe(tuple(spikes), tuple(shares))
+        return EncodingRecipe(tuple(spikes), tuple(shares), "ranks", knots, scores)
+    return EncodingRecipe(tuple(spikes), tuple(shares))
 
 
 def _sliced(values: NDArray[Any], counts: NDArray[Any]) -> Callable[[], Iterator[tuple[Floats, Any]]]:

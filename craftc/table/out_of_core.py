@@ -18,7 +18,15 @@ import numpy as np
 
 from craftc._common.typing import Array, ArrowField
 from craftc.table.blocks import Scratch, mapped
-from craftc.table.frames import MAX_LEVELS, Column, Level, column_mask, count_missing, open_source, refuse_id
+from craftc.table.frames import (
+    MAX_LEVELS,
+    Level,
+    LevelColumn,
+    column_mask,
+    count_missing,
+    open_source,
+    refuse_id,
+)
 from craftc.table.kinds import Kind, common_kind, kind_of_field
 
 _ROWS = 1 << 16  # of a batch
@@ -93,7 +101,7 @@ class Blocks:
     categorical_index: Array
     numeric: Array  # (n, p) in a scratch file
     # the distinct values of every categorical column, in the order of the provisional codes
-    columns: list[Column]
+    columns: list[LevelColumn]
     n_missing: Array  # missing values of every column
     scratch: Scratch
     _provisional: Array
@@ -133,7 +141,7 @@ def read_blocks(
     names = tuple(batches.names[j] for j in numeric_index)
 
     place = Scratch(scratch)
-    levels = [_Levels(batches.names[j], auto and batches.is_text[j]) for j in categorical_index]
+    levels = [_LevelNumbers(batches.names[j], auto and batches.is_text[j]) for j in categorical_index]
     n, n_missing = 0, np.zeros(len(batches.names), np.intp)
     with place.file() as numbers, place.file() as provisional:
         for where, batch in batches:
@@ -190,7 +198,7 @@ def in_batches(of_rows: Callable[[Any], Array], X: Any, columns: Sequence[str] |
 
 
 @dataclass
-class _Levels:
+class _LevelNumbers:
     """The values of one categorical column, numbered by first appearance."""
 
     name: str
@@ -199,7 +207,7 @@ class _Levels:
     n_missing: int = 0
     n_present: int = 0
 
-    def codes(self, column: Column) -> Array:
+    def codes(self, column: LevelColumn) -> Array:
         """Provisional codes of the cells of a batch."""
         place = np.full(len(column.values), _NO_CODE, np.uint16)
         for i in np.flatnonzero(column.used):
@@ -225,12 +233,12 @@ class _Levels:
             )
         return number
 
-    def column(self, n: int) -> Column:
+    def column(self, n: int) -> LevelColumn:
         """All values as one column, the last one missing."""
         if self.may_be_id:
             refuse_id(self.name, len(self.number), n - self.n_missing)
         codes = np.append(np.arange(len(self.number)), np.full(int(self.n_missing > 0), -1))
-        return Column(self.name, codes, list(self.number), declared=False, strict=True)
+        return LevelColumn(self.name, codes, list(self.number), declared=False, strict=True)
 
 
 class Batches:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from craftc import DPMeans
 from craftc._common.dense_data import DenseData
-from craftc.dpmeans.rows.local import LocalRows
+from craftc.dpmeans.rows.local import DPMeansLocalRows
 from craftc.dpmeans.seeding import random_row
 from craftc.dpmeans.starts import Starts
 from tests.common import examples
@@ -138,7 +138,7 @@ def alone(model, X, weight, start):
     """(J, labels) of one start by itself, and (J, labels) of the reference's."""
     points = DenseData(X, weight, 1)
     starts, order = (
-        Starts(model, LocalRows(points), model.random_state),
+        Starts(model, DPMeansLocalRows(points), model.random_state),
         points.order(model.random_state, start),
     )
     labels = starts.labels(start)

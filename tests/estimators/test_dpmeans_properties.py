@@ -21,7 +21,7 @@ from sklearn.exceptions import ConvergenceWarning
 from craftc import DPMeans
 from craftc._common import threads as parallel
 from craftc._common.dense_data import DenseData
-from craftc.dpmeans.rows.local import LocalRows
+from craftc.dpmeans.rows.local import DPMeansLocalRows
 from tests.common import ROOT, examples
 from tests.reference import dpmeans as ref
 
@@ -494,7 +494,7 @@ def test_leaders_are_the_rows_that_open_clusters_in_order(seed, limit, cap, weig
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("craftc.dpmeans.rows.local.WINDOW", 8)
         patch.setattr("craftc.dpmeans.rows.local._LEADERS_AT_ONCE", 3)
-        found = LocalRows(DenseData(X, weight, 1)).leaders(limit, cap)
+        found = DPMeansLocalRows(DenseData(X, weight, 1)).leaders(limit, cap)
     expected = (
         ref.leaders(X, limit, cap)
         if weight is None

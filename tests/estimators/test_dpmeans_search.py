@@ -16,9 +16,9 @@ from craftc import DPMeans, load_model, save_model
 from craftc._common.cluster_moments import description_length
 from craftc._common.dense_data import DenseData
 from craftc.dpmeans.cuts import best_cuts
-from craftc.dpmeans.descent import Descent, _ratio
+from craftc.dpmeans.descent import SphericalDescent, _ratio
 from craftc.dpmeans.penalty import ROWS_SEARCHED, paper_mode
-from craftc.dpmeans.rows.local import LocalRows
+from craftc.dpmeans.rows.local import DPMeansLocalRows
 from craftc.dpmeans.split_search import SplitSearch, merge_costs
 from tests.reference import dpmeans_search as ref
 
@@ -187,7 +187,7 @@ def test_what_the_means_lower(weighted):
     X = clouds(0, 300, 3, 4, 5.0)[0]
     weight = np.random.default_rng(0).integers(1, 4, 300).astype(float) if weighted else None
     data = DenseData(X, weight, 1)
-    descent = Descent(data, np.inf, 0, None, data.order(0, 0))
+    descent = SphericalDescent(data, np.inf, 0, None, data.order(0, 0))
     centres = X[:4].copy()
     descent.rows.replace_centers(centres)
     descent.nearest()
@@ -355,7 +355,7 @@ def test_the_radius_of_a_search_covers_its_rows(tmp_path):
 def test_the_mode_of_the_paper(seed):
     """Serial sweeps shatter clusters where lambda^2 is between one and two squared distances to the mean."""
     X, _ = clouds(seed, 1500, 100, 5, 3.0)
-    rows = LocalRows(DenseData(X, None, 1))
+    rows = DPMeansLocalRows(DenseData(X, None, 1))
     assert [paper_mode(rows, penalty, 0) for penalty in (170.0, 300.0, np.inf)] == [
         "delayed",
         "serial",
@@ -379,7 +379,7 @@ def test_clear_cuts_after_delayed_sweeps(n, kind):
         weights(kind, n),
         2.0 * 64,
     )
-    assert paper_mode(LocalRows(DenseData(X, weight, 1)), penalty, 0) == "delayed"
+    assert paper_mode(DPMeansLocalRows(DenseData(X, weight, 1)), penalty, 0) == "delayed"
     delayed = DPMeans(penalty, mode="delayed").fit(X, sample_weight=weight)
     model = DPMeans(penalty, random_state=0).fit(X, sample_weight=weight)
     agreement = [adjusted_rand_score(truth, each.labels_) for each in (delayed, model)]
@@ -454,7 +454,7 @@ def test_delayed_sweeps_of_a_large_table_start_from_a_sample():
     penalty = 1.95 * 64
     model = DPMeans(penalty, random_state=0).fit(X)
     assert model.converged_
-    assert paper_mode(LocalRows(DenseData(X, None, 1)), penalty, 0) == "delayed"
+    assert paper_mode(DPMeansLocalRows(DenseData(X, None, 1)), penalty, 0) == "delayed"
     assert (model.cluster_sizes_[model.labels_[[5, 17_001]]] == 1.0).all()
     assert model.n_clusters_ < 30
     assert model.objective_ <= DPMeans(penalty, mode="delayed").fit(X).objective_ * 1.001

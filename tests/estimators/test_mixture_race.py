@@ -20,7 +20,7 @@ from craftc._kernels.team import Team
 from craftc.mixture import variational
 from craftc.mixture.priors import checked_priors
 from craftc.mixture.race import Race
-from craftc.mixture.variational import LLOYD, Ascent, DiagonalModel, FitConfig
+from craftc.mixture.variational import LLOYD, Ascent, DiagonalModel, MixtureConfig
 from tests.estimators.mixture_cases import model_of, synthetic, table
 
 
@@ -28,7 +28,7 @@ def ascents_of(model, X):
     """The starts of a fit, one after the other, not yet run."""
     priors, rows = checked_priors(model), model._read(X, reset=True)
     data = model._scaled_data(rows, check_weight(None, len(rows)))
-    config = FitConfig(model.max_iter, model.tol, model.merge, threading.Event())
+    config = MixtureConfig(model.max_iter, model.tol, model.merge, threading.Event())
     for start in range(model.n_init):
         one = DiagonalModel(data, priors, 1)
         one.start_by_kmeans(model.random_state, start, config, LLOYD)

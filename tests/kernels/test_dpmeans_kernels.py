@@ -11,7 +11,7 @@ from craftc._common.dense_data import DenseData
 from craftc._kernels import dpmeans as kernel
 from craftc._kernels import dpmeans_cuts as cuts
 from craftc._kernels import dpmeans_sweep as sweep
-from craftc.dpmeans.rows.local import LocalRows
+from craftc.dpmeans.rows.local import DPMeansLocalRows
 from tests.reference import dpmeans_search as ref
 
 NONE, ALL_ROWS = np.empty(0, np.float32), np.empty(0, np.int32)
@@ -627,7 +627,7 @@ def test_the_farthest_row_is_the_same_with_and_without_clusters(weighted):
         if weighted:  # the farthest row is without weight
             weight = rng.integers(0, 2, n).astype(float)
             weight[0], weight[squared(X, centers).min(axis=1).argmax()] = 1.0, float(n == 1)
-        rows = LocalRows(DenseData(X, weight, 1))
+        rows = DPMeansLocalRows(DenseData(X, weight, 1))
         most, cells = rows.farthest(centers)
         for labels in (
             rng.integers(0, K, n).astype(np.int32),

@@ -15,7 +15,7 @@ from craftc._kernels import mixture_moves, mixture_split, mixture_start
 from craftc._kernels.mixture import Rows
 from craftc._kernels.mixture_updates import Mixture
 from craftc.mixture.priors import checked_priors
-from craftc.mixture.variational import DiagonalModel, FitConfig
+from craftc.mixture.variational import DiagonalModel, MixtureConfig
 from tests.estimators.mixture_cases import synthetic
 from tests.reference.mixture import ReferenceMixture
 from tests.reference.mixture_split import all_halves
@@ -381,7 +381,7 @@ def separate_model(seed, n=700, D=20, K=9, component="gaussian", weighted=False)
     model = DiagonalModel(
         estimator._scaled_data(estimator._read(X, reset=True), weight), checked_priors(estimator), 1
     )
-    model.start_by_kmeans(seed, 0, FitConfig(100, 1e-6, True, Event()), 6)
+    model.start_by_kmeans(seed, 0, MixtureConfig(100, 1e-6, True, Event()), 6)
     return model
 
 

@@ -13,7 +13,7 @@ from craftc._common.random import DPMeansStream, uniform
 from craftc._common.threads import threads_for
 from craftc._common.typing import Floats, Integers, Labels
 from craftc._kernels import dpmeans as _kernel
-from craftc.dpmeans.descent import Descent, SphericalFit
+from craftc.dpmeans.descent import SphericalDescent, SphericalFit
 from craftc.dpmeans.penalty import farthest_first
 from craftc.dpmeans.rows.bounded import WINDOW, nearest, rows_beyond
 from craftc.dpmeans.seeding import random_row
@@ -22,7 +22,7 @@ _ROWS_AT_ONCE = 1 << 17  # of which distances are kept: 12 bytes each
 _LEADERS_AT_ONCE = 256  # that one kernel call finds
 
 
-class LocalRows:
+class DPMeansLocalRows:
     """The rows of a fit, in memory.
 
     `table`: what is known of the table without its rows. `n_counted`: rows of weight > 0.
@@ -72,9 +72,11 @@ class LocalRows:
                 largest, row = float(squared[at]), first + int(rows[at])
         return largest, data.X[row]
 
-    def sweeps(self, penalty: float, cap: int, labels: Labels | None, seed: int, number: int) -> Descent:
+    def sweeps(
+        self, penalty: float, cap: int, labels: Labels | None, seed: int, number: int
+    ) -> SphericalDescent:
         """A descent from a start partition, in the order of the rows that belongs to the number of the start."""
-        return Descent(self.data, penalty, cap, labels, self.data.order(seed, number))
+        return SphericalDescent(self.data, penalty, cap, labels, self.data.order(seed, number))
 
     def leaders(self, limit: float, cap: int) -> Floats:
         """(K, D) the grand mean, and in order each row that is further from it and from earlier ones than the

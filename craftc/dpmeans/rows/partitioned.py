@@ -166,7 +166,7 @@ class PartitionedAssignment(Assignment):
         self._labels = self.engine.labels(moved, self._labels)
 
 
-class PartitionedRows:
+class DPMeansPartitionedRows:
     """The rows of a fit, in partitions."""
 
     def __init__(self, partitions: PartitionedTable) -> None:

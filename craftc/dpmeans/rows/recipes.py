@@ -27,7 +27,7 @@ _NO_ORDER = np.empty(0, np.int32)
 
 
 @dataclass(eq=False)
-class Change:
+class PassChange:
     """What a recipe did with the rows of a partition."""
 
     # moved, beyond, scanned: rows that moved, rows beyond their limit, rows that were scanned
@@ -47,7 +47,7 @@ class PlacedRows:
     # upper, lower: (n,) see `BoundedRows`
     upper: NDArray[np.float32]
     lower: NDArray[np.float32]
-    change: Change | None = None
+    change: PassChange | None = None
 
 
 # ---- recipes ----
@@ -120,7 +120,7 @@ class Assigned:
         moved, beyond, scanned = rows.assign(
             self.moves, self.geometry.centres(self.moves.mu, self.moves.limit), sums
         )
-        placed.change = Change(moved, beyond, scanned, sums.sums, sums.counts)
+        placed.change = PassChange(moved, beyond, scanned, sums.sums, sums.counts)
         return placed
 
 
@@ -151,7 +151,7 @@ class Opened:
         )  # the bounds of all rows cover the centres before
         if self.bounded and covered < len(self.mu):
             rows.bound_new(self.geometry.centres(self.mu, np.inf), covered, n)
-        placed.change = Change(moved, 0, 0, sums.sums, sums.counts)
+        placed.change = PassChange(moved, 0, 0, sums.sums, sums.counts)
         return placed
 
 
@@ -236,7 +236,7 @@ def groups(part: Part, labels: Any, some: slice | None, K: int, grid: _moments.G
     return groups_of(X, _NO_WEIGHT, _labels(labels), some, K, grid, threads_for(part.n_threads, 2 * X.size))
 
 
-def change(part: Part, placed: PlacedRows) -> Change | None:
+def change(part: Part, placed: PlacedRows) -> PassChange | None:
     """What the last recipe did with the rows."""
     return placed.change
 
