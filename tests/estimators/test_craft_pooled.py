@@ -15,7 +15,7 @@ from craftc import CRAFT, MixedTable, load_model, save_model
 from craftc.datasets import load_heart, make_mixed, make_subspaces
 from tests.common import random_table
 from tests.reference import pooled
-from tests.reference.test_pooled_reference import partition
+from tests.reference.craft_cases import partition
 
 
 def reference_of(model, table, weight=None):

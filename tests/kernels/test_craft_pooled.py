@@ -19,7 +19,7 @@ from craftc.datasets import make_subspaces
 from craftc.table.moments import Moments, integer_grid
 from tests.common import random_table
 from tests.reference import automatic, pooled
-from tests.reference.test_pooled_reference import partition, subspaces
+from tests.reference.craft_cases import partition, subspaces
 
 NO_WEIGHT = np.empty(0, np.int64)
 POOLED = ModelSpec(selection="priced", price=None, background="pooled")

@@ -415,21 +415,6 @@ def solve_restricted(p, E, tol, theta=None, lam=None):
     return np.column_stack([found[:, :-1] @ E.T, found[:, -1]]), found, lam
 
 
-def restricted_fit(X, y, labels, S, nu, ridge, gamma=0.0, zero=None, tol=1e-12):
-    """Section 5(c): the optimum among the B whose columns agree in every cluster (and are zero where asked).
-
-    Returns
-    -------
-    SimpleNamespace
-        ``B`` (c, d), ``columns`` (c, m), ``beta0``, ``objective``.
-    """
-    p = as_problem(X, y, S, nu, ridge, gamma)
-    theta, small, _ = solve_restricted(p, expansion(canonical(labels), zero), tol)
-    return SimpleNamespace(
-        B=theta[:, :-1], columns=small[:, :-1], beta0=theta[:, -1], objective=value_of(theta, p)
-    )
-
-
 def proposed(B, X, S, nu, gamma):
     """Section 5(a, b): edges whose columns agree are joined; with gamma all zero columns are one group."""
     i, j, s = edge_list(S)

@@ -1,28 +1,12 @@
-"""The reference of CRAFT has the properties of the paper's objective and of the repaired one."""
+"""The reference of CRAFT against the figures and identities of the paper."""
 
 from math import log
 
 import numpy as np
 import pytest
 
-from tests.common import random_table
 from tests.reference import craft
-
-SELECTIONS = ("fixed", "free", "global", "threshold")
-MODELS = ("likelihood", "paper", "paper-fixed")
-
-
-def random_case(seed, **shape):
-    """A table as the reference implementation takes it, a start partition, and a price."""
-    table, rng = random_table(seed, **shape), np.random.default_rng(seed)
-    n_levels = [int(number) for number in table.n_levels]
-    labels = rng.integers(int(rng.integers(1, 6)), size=table.n_rows)
-    options = {"price": float(rng.uniform(0.5, 15.0)), "fraction": float(rng.uniform(0.15, 1.0))}
-    options["price"] += table.shape[1] * craft.price_terms(options["fraction"])[0]
-    return (table.numeric, table.codes.astype(int), n_levels, labels), options
-
-
-# The prior of the features -------------------------------------------------------------------
+from tests.reference.craft_cases import random_case
 
 
 @pytest.mark.parametrize(
@@ -34,11 +18,6 @@ def test_price_terms_have_the_known_sizes(m, F0, F_delta):
     assert got_0 == pytest.approx(F0, abs=5e-5)
     assert got_delta == pytest.approx(F_delta, abs=5e-5)
     assert got_1 - got_0 == pytest.approx(got_delta, abs=1e-12)
-
-
-def test_price_terms_at_one_half_and_at_one():
-    assert craft.price_terms(0.5)[2] == 0.0
-    assert craft.price_terms(1.0) == (0.0, 0.0, 0.0)
 
 
 @pytest.mark.parametrize("m", [0.02, 0.1, 0.3, 1 / 3, 0.45, 0.49])
@@ -58,14 +37,6 @@ def test_price_terms_equal_the_printed_beta_form(m, share):
     np.testing.assert_allclose(craft.price_terms(m, rho)[:2], printed, rtol=1e-9)
 
 
-def test_variance_towards_zero_leaves_the_logit():
-    m = 0.3
-    assert craft.price_terms(m, 1e-7)[2] == pytest.approx(log((1 - m) / m), abs=1e-4)
-
-
-# The scores as printed ------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("seed", range(20))
 def test_printed_score_of_a_category_is_the_divergence_of_the_cluster(seed):
     """G_d - G_kd = S KL(eta_kd || eta_0d), hence never negative; a difference of entropies can be."""
@@ -79,9 +50,6 @@ def test_printed_score_of_a_category_is_the_divergence_of_the_cluster(seed):
                 eta = craft.smoothed(k.counts[d - back.p], back.eta[d - back.p], 0.0)
                 expected = k.S[d] * craft.divergence(eta, back.eta[d - back.p])
                 assert scores[d] == pytest.approx(expected, rel=1e-9, abs=1e-9)
-
-
-# The gain of a feature -----------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("seed", range(30))
@@ -126,28 +94,3 @@ def test_objective_is_the_sum_of_row_costs_and_prices(seed):
             elif k.mask[d]:
                 J += craft.divergence(back.eta[d - back.p], k.eta[d - back.p])
     assert fitted.objective == pytest.approx(J, rel=1e-11, abs=1e-9)
-
-
-# The descent ---------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("selection", ["fixed", "free", "global"])
-@pytest.mark.parametrize("seed", range(20))
-def test_objective_never_rises_and_the_descent_ends(seed, selection):
-    (numeric, codes, n_levels, labels), options = random_case(seed)
-    fitted = craft.fit(numeric, codes, n_levels, labels, selection=selection, **options)
-    assert fitted.converged
-    assert np.all(np.diff(fitted.path) <= 1e-8 * max(1.0, abs(fitted.path[0])))
-    assert len(fitted.path) == fitted.n_iter + 1
-    again = craft.objective(numeric, codes, n_levels, fitted.labels, selection=selection, **options)
-    assert again == pytest.approx(fitted.objective, rel=1e-12)
-
-
-# Small and degenerate tables -----------------------------------------------------------------
-
-
-def test_a_lone_outlier_opens_a_cluster_of_its_own():
-    numeric = np.append(np.linspace(-1, 1, 40), 500.0)[:, None]
-    fitted = craft.fit(numeric, np.empty((41, 0), int), [], np.zeros(41, int), price=3.0, fraction=1.0)
-    assert fitted.n_clusters >= 2
-    assert (fitted.labels == fitted.labels[-1]).sum() == 1

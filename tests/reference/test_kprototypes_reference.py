@@ -1,10 +1,9 @@
-"""The reference of k-prototypes against results that are known."""
+"""The reference of k-prototypes against results by hand."""
 
 from __future__ import annotations
 
 import math
 
-import numpy as np
 import pytest
 
 from tests.reference import kprototypes as reference
@@ -41,16 +40,3 @@ def test_a_mode_stays_where_a_level_only_draws_level():
     assert state.modes == [[1], [0]]
     state.move(2, 0)
     assert state.modes == [[0], [0]]
-
-
-def test_a_cluster_that_loses_its_last_row():
-    with pytest.raises(reference.EmptyCluster):
-        reference.fit([[]] * 3, [[0], [0], [1]], [[], []], [[0], [0]])
-
-
-@pytest.mark.parametrize("update", ["online", "batch"])
-def test_k_means_where_no_column_is_categorical(update):
-    X = np.concatenate([np.arange(4.0), np.arange(20.0, 24.0)])[:, None]
-    found = reference.fit(X.tolist(), [[]] * 8, [[0.0], [5.0]], [[], []], update=update)
-    assert found.means == [[1.5], [21.5]]
-    assert found.cost == pytest.approx(10.0)
