@@ -1,21 +1,24 @@
-"""What the plots of clusters show of a fitted model: clusters by size, their labels, and statistics of every
-column.
-"""
+"""What the plots show of a fitted model: clusters by size, their labels, statistics and rows; new figures."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from craftc._common.estimator import column_names
-from craftc._common.typing import Bits, Floats, Ints
+from craftc._common.typing import Array, Bits, Floats, Ints, Labels
 from craftc.craft.estimator import CRAFT
 from craftc.craft.summary import differing_features
 from craftc.describe.statistics import CategoricalColumn, NumericColumn, column_statistics
 from craftc.mixture.estimator import FeatureSelectionMixture
+from craftc.reading.unusable import known_columns
+from craftc.table.frames import open_source
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 #: Colour of a cluster, and of the whole table.
 CLUSTER, TABLE, TABLE_LINE = "#0B7A75", "#C9CED6", "#7C8590"
@@ -145,3 +148,38 @@ def percent(share: float) -> str:
     if 0.995 < share < 1:
         return ">99 %"
     return f"{100 * share:.0f} %"
+
+
+class PlottedColumn(NamedTuple):
+    """A column of rows that are drawn."""
+
+    values: Array  # (n,) numbers, NaN = missing; or codes of levels
+    n_levels: int  # 0: numbers; otherwise the code of a missing cell
+
+
+def read_rows(model: CRAFT | FeatureSelectionMixture, X: Any) -> tuple[list[PlottedColumn], Labels]:
+    """The columns of a table, in the order of the model's, and the predicted cluster of every row."""
+    if not isinstance(model, CRAFT):
+        labels = model.predict(X)
+        numbers = open_source(X).numbers(np.arange(model.n_features_in_), np.dtype(np.float64))
+        return [PlottedColumn(column, 0) for column in numbers.T], labels
+    schema = model.schema_
+    if model.unusable == "drop":
+        X = known_columns(X, schema.columns)
+    table = schema.encode(X, unknown=model.unknown, estimator_name="CRAFT")
+    numeric = zip(schema.numeric_index.tolist(), table.numeric.T, strict=True)
+    codes = zip(schema.categorical_index.tolist(), table.codes.T, schema.n_levels.tolist(), strict=True)
+    columns = {d: PlottedColumn(column, 0) for d, column in numeric}
+    columns |= {d: PlottedColumn(column, n_levels) for d, column, n_levels in codes}
+    return [columns[d] for d in range(schema.n_columns)], model.predict(table)
+
+
+def new_figure(size: tuple[float, float]) -> Figure:
+    """Create a pyplot figure of this size in inches, or raise ImportError with the command that installs
+    matplotlib.
+    """
+    try:
+        import matplotlib.pyplot as plt
+    except ImportError as error:
+        raise ImportError("Plots need matplotlib: pip install 'craftc[app]'.") from error
+    return plt.figure(figsize=size, layout="constrained")

@@ -9,9 +9,17 @@ import numpy as np
 
 from craftc._common.typing import Array, Floats, Ints, Labels
 from craftc.describe.statistics import CategoricalColumn, NumericColumn
-from craftc.plot.cluster_view import CLUSTER, TABLE, TABLE_LINE, ClusterView, inches, percent, shortened
-from craftc.plot.figures import new_figure
-from craftc.plot.rows import read_rows
+from craftc.plot.cluster_view import (
+    CLUSTER,
+    TABLE,
+    TABLE_LINE,
+    ClusterView,
+    inches,
+    new_figure,
+    percent,
+    read_rows,
+    shortened,
+)
 
 _WIDTH, _ROW, _AROUND = 5.6, 0.24, 1.1  # inches: width of the axes, height of a cluster, height around them
 _TALL = 0.42  # inches of a cluster with a histogram

@@ -6,7 +6,8 @@ import importlib
 import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from types import ModuleType
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,49 +15,42 @@ from sklearn.utils.validation import check_is_fitted
 
 from craftc._common.typing import Floats, Ints
 from craftc._common.validation import check_number
-from craftc.plot.figures import new_figure
+from craftc.plot.cluster_view import new_figure
+from craftc.spectral.estimator import GraphSpectralFeatures
 
-_POSITIVE, _NEGATIVE = (
-    "#0072B2",
-    "#D55E00",
-)  # distinguishable for colour-blind readers; dashes distinguish them without colour
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+# distinguishable for colour-blind readers; dashes distinguish them without colour
+_POSITIVE, _NEGATIVE = "#0072B2", "#D55E00"
 _DASHED = (0, (2.2, 0.8))
 _THIN, _THICK = 0.8, 5.0  # line width in points at weight 0 and at the largest weight
-_TINTS = (
-    "#CFE8D5",
-    "#E3D3EA",
-    "#FBE9A9",
-    "#CDE3E8",
-    "#F3D0DC",
-    "#DAD7C8",
-    "#D5E8A8",
-)  # of the indicators of one variable
+# colours of the indicators of one variable
+_TINTS = ("#CFE8D5", "#E3D3EA", "#FBE9A9", "#CDE3E8", "#F3D0DC", "#DAD7C8", "#D5E8A8")
 _SINGLE = "#E8E8E8"  # of a variable with one indicator in the plot
 _BAND = 15.0  # width in points of the band between the indicators of one variable
 _FONT, _SMALLEST = 8.0, 4.0  # points
 _SHRINK = 0.85  # factor of the font size while the labels overlap
 _PAD = 0.4  # between a label and its frame, in units of the font size
-_GAP, _SEEN = (
-    8.0,
-    16.0,
-)  # points between two labels, and additional points where a line between them must stay visible
+_GAP, _SEEN = 8.0, 16.0  # points between two labels; additional points where they have an edge
 _SHORT = 11  # characters up to which "variable=level" stays on one line
 _LONG = 22  # characters of a line
 _SAME_VARIABLE = 0.75  # length between two indicators of one variable; the length of an edge is 1
 _STEPS = 400  # iterations that move labels apart
 _PUSH = 0.25  # share of the overlap with a line that one step removes
 _DAMPED = 0.6
-_FIGURE = (
-    3.2,
-    1.15,
-    0.7,
-)  # width in inches without columns, growth with the root of their number, height relative to the width
+# inches: width without columns, growth with the root of their number; height relative to the width
+_FIGURE = 3.2, 1.15, 0.7
 _SPECTRUM = (6.4, 3.8)  # inches
 
 
 def dependence_graph(
-    model: Any, *, top: int = 30, names: Sequence[str] | None = None, axes: Any = None
-) -> Any:
+    model: GraphSpectralFeatures,
+    *,
+    top: int = 30,
+    names: Sequence[str] | None = None,
+    axes: Axes | None = None,
+) -> Axes:
     """Draw the strongest edges of the learned graph between the columns of a mixed table.
 
     Every label is an encoded column: a numeric column has a round frame, a level of a categorical column a
@@ -122,7 +116,7 @@ def dependence_graph(
     return axes
 
 
-def spectrum(model: Any, *, axes: Any = None) -> Any:
+def spectrum(model: GraphSpectralFeatures, *, axes: Axes | None = None) -> Axes:
     """Draw the eigenvalues of the graph's Laplacian, and which components the model keeps.
 
     A component with a small eigenvalue is smooth: columns joined by a strong edge have similar entries.
@@ -183,7 +177,7 @@ class _Subgraph:
     variables: Ints  # (m,) column of the input table that each comes from
 
 
-def _strongest_edges(model: Any, top: int, names: Sequence[str] | None) -> _Subgraph:
+def _strongest_edges(model: GraphSpectralFeatures, top: int, names: Sequence[str] | None) -> _Subgraph:
     """The strongest edges; ties are in column order."""
     graph = np.asarray(model.graph_, np.float64)
     labels = _labels(model, names)
@@ -207,7 +201,7 @@ def _strongest_edges(model: Any, top: int, names: Sequence[str] | None) -> _Subg
     )
 
 
-def _labels(model: Any, names: Sequence[str] | None) -> list[str]:
+def _labels(model: GraphSpectralFeatures, names: Sequence[str] | None) -> list[str]:
     """A label of at most two lines for every encoded column."""
     p = len(model.graph_)
     if names is not None:
@@ -249,7 +243,7 @@ def _wrapped(word: str) -> str:
 # ---- layout ----
 
 
-def _need_networkx() -> Any:
+def _need_networkx() -> ModuleType:
     """The networkx module, or ImportError with the command that installs it."""
     try:
         return importlib.import_module("networkx")
@@ -257,7 +251,7 @@ def _need_networkx() -> Any:
         raise ImportError("Plots of a graph need networkx: pip install 'craftc[app]'.") from error
 
 
-def _layout(networkx: Any, shown: _Subgraph) -> Floats:
+def _layout(networkx: ModuleType, shown: _Subgraph) -> Floats:
     """Positions (m, 2) whose distances follow the edges, with indicators of one variable close together;
     wider than high.
     """
@@ -349,7 +343,7 @@ def _size(columns: int) -> tuple[float, float]:
     return width, height * width
 
 
-def _draw(axes: Any, networkx: Any, shown: _Subgraph) -> None:
+def _draw(axes: Axes, networkx: ModuleType, shown: _Subgraph) -> None:
     """Draw columns as framed labels and edges as lines."""
     from matplotlib.collections import LineCollection
 
@@ -424,7 +418,7 @@ def _draw(axes: Any, networkx: Any, shown: _Subgraph) -> None:
     )
 
 
-def _tree(networkx: Any, members: Ints, places: Floats) -> list[list[int]]:
+def _tree(networkx: ModuleType, members: Ints, places: Floats) -> list[list[int]]:
     """The edges of the minimum spanning tree of some columns."""
     graph = networkx.Graph()
     for k, i in enumerate(members.tolist()):
@@ -438,11 +432,11 @@ def _colour(weight: float) -> str:
     return _POSITIVE if weight > 0 else _NEGATIVE
 
 
-def _style(weight: float) -> Any:
+def _style(weight: float) -> Literal["-"] | tuple[float, tuple[float, ...]]:
     return "-" if weight > 0 else _DASHED
 
 
-def _legend(axes: Any, shown: _Subgraph, bands: bool) -> float:
+def _legend(axes: Axes, shown: _Subgraph, bands: bool) -> float:
     """Draw the legend of lines and frames at the bottom; returns its height in points."""
     from matplotlib.lines import Line2D
 
@@ -497,7 +491,7 @@ def _legend(axes: Any, shown: _Subgraph, bands: bool) -> float:
 # ---- the spectrum ----
 
 
-def _draw_spectrum(axes: Any, spectrum: Floats, kept: slice) -> None:
+def _draw_spectrum(axes: Axes, spectrum: Floats, kept: slice) -> None:
     """Draw the eigenvalues in order, those of `kept` filled, and the gap after them."""
     from matplotlib.ticker import MaxNLocator
 

@@ -9,8 +9,7 @@ import numpy as np
 from craftc._common.typing import Bits, Floats, Ints
 from craftc._common.validation import check_number
 from craftc.describe.statistics import NumericColumn
-from craftc.plot.cluster_view import ClusterView, inches, shortened
-from craftc.plot.figures import new_figure
+from craftc.plot.cluster_view import ClusterView, inches, new_figure, shortened
 
 _STEPS = (0.03, 0.1, 0.3, 0.8)  # nats per row from which a cell is darker
 _APART = 0.2  # standard deviations of the table by which a mean is higher or lower

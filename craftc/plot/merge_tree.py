@@ -12,8 +12,7 @@ from craftc._common.merge_path import MergePath
 from craftc._common.typing import Floats, Labels
 from craftc.craft.estimator import CRAFT
 from craftc.craft.levels import step_of
-from craftc.plot.cluster_view import CLUSTER, ClusterView, inches, percent
-from craftc.plot.figures import new_figure
+from craftc.plot.cluster_view import CLUSTER, ClusterView, inches, new_figure, percent
 
 _WIDTH, _ROW, _AROUND = 5.2, 0.19, 1.2  # inches: width of the tree, height of a leaf, height around the tree
 _LEFT = 0.3  # most width left of 0, relative to the last merge

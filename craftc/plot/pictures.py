@@ -3,33 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
 from craftc._common.typing import Floats
-from craftc.plot.figures import new_figure
+from craftc.bpmeans.estimators import BPMeans, KFeatures
+from craftc.plot.cluster_view import new_figure
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure, SubFigure
+
+PixelMap: TypeAlias = "Callable[[Floats], ArrayLike] | ArrayLike | tuple[ArrayLike, ArrayLike]"
 
 _COLUMNS = 5  # images per line
 _SIDE = 2.1  # inches of the longer side of an image
-_BRIGHTEST = (
-    0.995  # quantile of the pixels at the end of the scale; the few beyond (glints, dead pixels) are clipped
-)
+_BRIGHTEST = 0.995  # quantile of the pixels at the end of the scale; pixels beyond it are clipped
 _NEGATIVE = 0.1  # of the scale: a feature with values further below 0 is drawn as a difference
 
 
 def features(
-    model: Any,
+    model: BPMeans | KFeatures,
     shape: Sequence[int],
     *,
     names: Sequence[str] | None = None,
     columns: int | None = None,
     difference: bool | None = None,
-    figure: Any = None,
-    to_pixels: Callable[[Floats], ArrayLike] | ArrayLike | tuple[ArrayLike, ArrayLike] | None = None,
-) -> Any:
+    figure: Figure | SubFigure | None = None,
+    to_pixels: PixelMap | None = None,
+) -> Figure | SubFigure:
     """Draw the features of a model fitted to images, each as an image.
 
     A feature without clearly negative values is drawn with black at 0. Any other is a difference: 0 is white
@@ -128,10 +132,10 @@ def _shape(shape: Sequence[int]) -> tuple[int, ...]:
     return size
 
 
-def _pixels(table: Floats, to_pixels: Any) -> Floats:
+def _pixels(table: Floats, to_pixels: PixelMap | None) -> Floats:
     """The K features as images of shape (K, pixels)."""
     if to_pixels is None:
-        pictures = table
+        pictures: ArrayLike = table
     elif callable(to_pixels):
         pictures = to_pixels(table)
     else:
@@ -143,8 +147,8 @@ def _pixels(table: Floats, to_pixels: Any) -> Floats:
                 f"{matrix.shape}."
             )
         pictures = table @ matrix + np.asarray(mean, np.float64)
-    pictures = np.asarray(pictures, np.float64)
-    return pictures.reshape(len(pictures), -1) if pictures.ndim > 2 else pictures
+    images = np.asarray(pictures, np.float64)
+    return images.reshape(len(images), -1) if images.ndim > 2 else images
 
 
 def _shades(picture: Floats, difference: bool | None) -> tuple[Floats, dict[str, Any]]:

@@ -12,9 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from craftc._common.typing import Array, Bits, Floats, Ints
 from craftc.craft.estimator import CRAFT
 from craftc.craft.summary import differing_features
-from craftc.plot.cluster_view import shortened
-from craftc.plot.figures import new_figure
-from craftc.plot.rows import Cells, read_rows
+from craftc.plot.cluster_view import PlottedColumn, new_figure, read_rows, shortened
 
 _SIZE = (7.0, 5.0)  # inches
 _FONT = 8.0  # points, of the legend
@@ -119,7 +117,7 @@ def tiles(model: Any, X: Any, *, order: str = "given", axes: Any = None) -> Any:
     return axes
 
 
-def _tiles(cells: Sequence[Cells], rows: Ints, selected: Bits) -> NDArray[np.uint8]:
+def _tiles(cells: Sequence[PlottedColumn], rows: Ints, selected: Bits) -> NDArray[np.uint8]:
     """Colours (n, D, 3) of some rows: grey where not selected, white where missing."""
     import matplotlib
     from matplotlib.colors import to_rgb

@@ -1,61 +1,60 @@
-"""The tree of the merges of covariates along a regularization path."""
+"""The tree of the merges of covariates, or rows, along a regularization path."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from craftc._common.typing import Floats, Ints
+from craftc._common.typing import Array, Floats, Ints
 from craftc._common.validation import check_number
 from craftc.convex.estimator import ConvexClustering
 from craftc.covariates.estimator import ConvexCovariateClustering
-from craftc.plot.figures import new_figure
-from craftc.plot.rows_tree import rows_tree
-from craftc.plot.tree_axes import (
+from craftc.plot.cluster_view import CLUSTER, new_figure
+from craftc.plot.tree_layout import (
     AROUND,
-    DASHED,
     FONT,
     ROW,
     WIDTH,
-    font_of,
-    mark_zero,
-    name_leaves,
+    Branch,
+    BranchLabel,
+    Node,
+    build_tree,
+    draw_legend,
+    draw_tree,
+    is_chosen,
+    leaves_of,
     names_of,
+    nested,
     positions_in,
-    positions_of_penalties,
+    subtree,
 )
-from craftc.plot.tree_layout import Node, build_tree, nested, subtree
 
-_COLOURS = (
-    "#0072B2",
-    "#D55E00",
-    "#009E73",
-    "#CC79A7",
-    "#E69F00",
-    "#56B4E9",
-    "#000000",
-)  # a palette for colour-blind readers
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+# a palette for colour-blind readers
+_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 _STYLES: tuple[Literal["-", "--", ":"], ...] = ("-", "--", ":")  # for more classes than colours
 _NO_CLASS = "0.6"  # colour of clusters whose coefficients are zero
 _FEW = 12  # number of leaves up to which every cluster has its odds ratio
-_LINE = 100  # characters of a line of the legend
+_THICK, _THIN = 2.0, 0.8  # points: branches of rows beyond the chosen penalty, and before it
+_FINE = "#7C8590"  # colour of thin branches
 _RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
 def fusion_tree(
-    model: Any,
+    model: ConvexCovariateClustering | ConvexClustering,
     *,
     names: Sequence[str] | None = None,
     only: int | str | Sequence[int | str] | None = None,
-    of_class: Any = None,
+    of_class: object = None,
     leaves: int = 60,
-    axes: Any = None,
-) -> Any:
+    axes: Axes | None = None,
+) -> Axes:
     """Draw the tree of a regularization path: the fusion penalty at which covariates, or rows, merge.
 
     The leaves are covariates. Two branches meet at the smallest penalty at which their covariates form one
@@ -119,8 +118,7 @@ def fusion_tree(
     ['prize', 'winner']
     """
     check_is_fitted(model)
-    rows = isinstance(model, ConvexClustering)
-    if not rows and not isinstance(model, ConvexCovariateClustering):
+    if not isinstance(model, ConvexClustering | ConvexCovariateClustering):
         kinds = "ConvexCovariateClustering and ConvexClustering"
         raise TypeError(f"plot.fusion_tree draws the path of {kinds}; {type(model).__name__} has none.")
     if len(model._points) < 2:
@@ -129,30 +127,21 @@ def fusion_tree(
             "as fusion_penalty."
         )
     check_number("leaves", leaves, least=1, whole=True)
-    if rows:
+    if isinstance(model, ConvexClustering):
         if of_class is not None:
             raise ValueError(
                 "of_class is for ConvexCovariateClustering; the rows of ConvexClustering have no class, "
                 f"got {of_class!r}."
             )
-        return rows_tree(model, names, only, leaves, axes)
-    d, classes = model.coef_.shape[1], [str(name) for name in model.classes_]
-    labels = names_of(
-        getattr(model, "feature_names_in_", range(d)) if names is None else names, d, "covariate"
-    )
-    path = FusionPath(model)
-    requested = None if only is None else positions_in(only, labels, "covariate")
-    shown, total = path.leaves(requested, _class_index(model.classes_, of_class), leaves)
-    if total == 0:
-        where = " of this subtree" if only is not None else ""
-        raise ValueError(
-            f"No chosen cluster{where} has its largest coefficient for of_class={of_class!r}; pass another "
-            "class or None."
-        )
-    if axes is None:
-        axes = new_figure((WIDTH, AROUND + ROW * max(len(shown), 4))).add_subplot()
-    _draw(axes, path, shown, total, labels, classes)
-    return axes
+        return _rows_tree(model, names, only, leaves, axes)
+    return _covariates_tree(model, names, only, _class_index(model.classes_, of_class), leaves, axes)
+
+
+def _new_axes(axes: Axes | None, leaves: int) -> Axes:
+    return new_figure((WIDTH, AROUND + ROW * max(leaves, 4))).add_subplot() if axes is None else axes
+
+
+# ---- covariates ----
 
 
 class FusionPath:
@@ -160,7 +149,7 @@ class FusionPath:
     covariate.
     """
 
-    def __init__(self, model: Any) -> None:
+    def __init__(self, model: ConvexCovariateClustering) -> None:
         self.points = model._points
         self.penalties = np.array([point.fusion_penalty for point in self.points])
         self.chosen = int(np.argmin(np.abs(self.penalties - model.fusion_penalty_)))
@@ -178,7 +167,7 @@ class FusionPath:
 
     def of_node(self, node: Node, parent: Node | None) -> tuple[Floats, bool]:
         """Coefficients (c,) of a node, and whether it is a chosen cluster."""
-        if (parent is None or parent.point < self.chosen) and self.chosen <= node.point:
+        if is_chosen(self, node, parent):
             return self.refit[node.members[0]], True
         return self.of_path(node.point, node.members).mean(axis=0), False
 
@@ -217,66 +206,49 @@ def odds_ratio(b: Floats) -> str:
     return f"{digit}·10{str(power).translate(_RAISED)}"
 
 
-def _draw(
-    axes: Any, path: FusionPath, shown: Ints, total: int, names: Sequence[str], classes: Sequence[str]
-) -> None:
-    """Draw the tree: leaves on the left, larger penalties on the right."""
-    from matplotlib.collections import LineCollection
-    from matplotlib.patheffects import withStroke
-
+def _covariates_tree(
+    model: ConvexCovariateClustering,
+    names: Sequence[str] | None,
+    only: int | str | Sequence[int | str] | None,
+    class_index: int | None,
+    leaves: int,
+    axes: Axes | None,
+) -> Axes:
+    d, classes = model.coef_.shape[1], [str(name) for name in model.classes_]
+    given = getattr(model, "feature_names_in_", range(d)) if names is None else names
+    labels = names_of(given, d, "covariate")
+    path = FusionPath(model)
+    requested = None if only is None else positions_in(only, labels, "covariate")
+    shown, total = path.leaves(requested, class_index, leaves)
+    if total == 0 and class_index is not None:
+        where = " of this subtree" if only is not None else ""
+        raise ValueError(
+            f"No chosen cluster{where} has its largest coefficient for "
+            f"of_class={model.classes_.tolist()[class_index]!r}; pass another class or None."
+        )
+    axes = _new_axes(axes, len(shown))
     nodes = build_tree(path.levels, shown, path.refit @ np.arange(len(classes), dtype=np.float64))
-    place, low, high = positions_of_penalties(path, nodes)
-    font = font_of(axes, len(shown))
-    lines: list[list[tuple[float, float]]] = []
-    of_line: list[int] = []
-    parts: list[list[float]] = [[] for _ in nodes]
-    for node in nodes:
-        if node.parent >= 0:
-            parts[node.parent].append(node.height)
-    for node, heights in zip(nodes, parts, strict=True):
-        parent = nodes[node.parent] if node.parent >= 0 else None
+    used = set(path.of_class[leaves_of(nodes)].tolist())
+
+    def branch_of(node: Node, parent: Node | None, _: bool) -> Branch:
+        own = int(_dominant_class(path.of_node(node, parent)[0][None])[0])
+        used.add(own)
+        return Branch(_colour(own), _style(own))
+
+    def label_of(node: Node, parent: Node | None, parts: bool) -> BranchLabel | None:
         b, chosen = path.of_node(node, parent)
         own = int(_dominant_class(b[None])[0])
-        start = place[node.point] if heights else low
-        lines.append([(start, node.height), (high if parent is None else place[parent.point], node.height)])
-        of_line.append(own)
-        if heights:
-            lines.append([(start, min(heights)), (start, max(heights))])
-            of_line.append(own)
-        if own >= 0 and (chosen or (heights and len(shown) <= _FEW)):
-            axes.annotate(
-                odds_ratio(b),
-                (place[path.chosen] if chosen else start, node.height),
-                xytext=(3, 0.8),
-                textcoords="offset points",
-                va="bottom",
-                fontsize=font - 1,
-                style="normal" if chosen else "italic",
-                color=_colour(own),
-                path_effects=[withStroke(linewidth=1.5, foreground="white")],
-                zorder=4,
-            )
-    axes.add_collection(
-        LineCollection(
-            lines,
-            colors=[_colour(k) for k in of_line],
-            linestyles=[_style(k) for k in of_line],
-            linewidths=1.3,
-            zorder=2,
-        )
-    )
-    axes.axvline(place[path.chosen], color="0.45", linewidth=1.0, linestyle=DASHED, zorder=1)
-    order = [int(node.members[0]) for node in nodes if len(node.members) == 1]
-    axes.set(xscale="log", xlim=(low, high))
+        if own < 0 or not (chosen or (parts and len(shown) <= _FEW)):
+            return None
+        return BranchLabel(odds_ratio(b), _colour(own), chosen)
+
+    order = leaves_of(nodes)
+    draw_tree(axes, path, nodes, [labels[i] for i in order], branch_of, label_of)
     axes.set_xlabel("fusion penalty ν at which covariates merge", fontsize=FONT)
-    name_leaves(axes, [names[i] for i in order], font)
     for label, k in zip(axes.get_yticklabels(), path.of_class[order], strict=True):
         label.set_color(_colour(int(k)))
-    if path.penalties[-1] == 0:
-        mark_zero(axes, place, high)
-    axes.tick_params(axis="x", labelsize=FONT)
-    axes.spines[["left", "top", "right"]].set_visible(False)
-    _legend(axes, classes, set(of_line) | set(path.of_class[order].tolist()), path, len(shown), total)
+    _explain_classes(axes, path, classes, used, len(shown), total)
+    return axes
 
 
 def _colour(k: int) -> str:
@@ -287,10 +259,10 @@ def _style(k: int) -> Literal["-", "--", ":"]:
     return _STYLES[max(k, 0) // len(_COLOURS) % len(_STYLES)]
 
 
-def _legend(
-    axes: Any, classes: Sequence[str], used: set[int], path: FusionPath, shown: int, total: int
+def _explain_classes(
+    axes: Axes, path: FusionPath, classes: Sequence[str], used: set[int], shown: int, total: int
 ) -> None:
-    """Explain the classes, the line and the numbers above the tree."""
+    """Explain the classes and the numbers above the tree."""
     from matplotlib.lines import Line2D
 
     handles = [
@@ -299,41 +271,85 @@ def _legend(
     ]
     if -1 in used:
         handles.append(Line2D([], [], color=_NO_CLASS, linewidth=2, label="no class: coefficients 0"))
-    K = int(path.levels[path.chosen].max()) + 1
-    label = f"chosen: ν = {path.penalties[path.chosen]:.3g}, {K} cluster{'' if K == 1 else 's'}"
-    handles.append(Line2D([], [], color="0.45", linewidth=1, linestyle=DASHED, label=label))
-    against = (
-        f", {classes[1]} against {classes[0]}" if len(classes) == 2 else " of the class against the others"
-    )
-    notes = [
-        f"Numbers at the line: odds ratios{against}"
-        + ("; in italics: from shrunk coefficients" if shown <= _FEW else "")
-    ]
-    if shown < total:
-        notes.insert(0, f"The {shown} strongest of {total} covariates")
-    long = [len(str(handle.get_label())) + 9 for handle in handles]  # 9: the line in front of the label
-    axes.legend(
-        handles=handles,
-        loc="lower left",
-        bbox_to_anchor=(0, 1),
-        ncols=len(handles) if sum(long) <= _LINE else max(1, _LINE // max(long)),
-        frameon=False,
-        fontsize=FONT,
-        title="\n".join(notes),
-        title_fontsize=FONT,
-        alignment="left",
-        borderaxespad=0.2,
-    )
+    two = len(classes) == 2
+    against = f", {classes[1]} against {classes[0]}" if two else " of the class against the others"
+    italics = "; in italics: from shrunk coefficients" if shown <= _FEW else ""
+    notes = [f"The {shown} strongest of {total} covariates"] if shown < total else []
+    draw_legend(axes, path, handles, "", [*notes, f"Numbers at the line: odds ratios{against}{italics}"])
+
+
+# ---- rows ----
+
+
+class RowsPath:
+    """The path of a fitted `ConvexClustering` as nested partitions, cut off where it has more clusters than
+    `most` leaves.
+
+    Only the subtree of the requested rows is drawn; None: all.
+    """
+
+    def __init__(self, model: ConvexClustering, requested: Ints | None, most: int) -> None:
+        points = model._points
+        penalties: Floats = np.array([point.fusion_penalty for point in points])
+        self.chosen = int(np.argmin(np.abs(penalties - model.fusion_penalty_)))
+        levels = nested(np.array([point.labels for point in points]), self.chosen)
+        inside = np.flatnonzero(
+            np.ones(levels.shape[1], bool) if requested is None else subtree(levels, requested, self.chosen)
+        )
+        if len(inside) > most:
+            counts = np.array([len(np.unique(level[inside])) for level in levels])
+            last = max(int(np.flatnonzero(counts <= most).max(initial=0)), self.chosen)
+            groups, first, of_group = np.unique(levels[last, inside], return_index=True, return_inverse=True)
+            sizes = np.bincount(of_group, minlength=len(groups))
+            kept = np.sort(np.argsort(-sizes, kind="stable")[:most])
+            self.shown, self.sizes, self.n_groups = inside[first[kept]], sizes[kept], len(groups)
+        else:
+            last = len(points) - 1
+            self.shown, self.sizes, self.n_groups = inside, np.ones(len(inside), np.intp), len(inside)
+        self.penalties, self.levels = penalties[: last + 1], levels[: last + 1]
+
+
+def _rows_tree(
+    model: ConvexClustering,
+    names: Sequence[str] | None,
+    only: int | str | Sequence[int | str] | None,
+    leaves: int,
+    axes: Axes | None,
+) -> Axes:
+    n = len(model.labels_)
+    labels = names_of(range(n) if names is None else names, n, "row")
+    path = RowsPath(model, None if only is None else positions_in(only, labels, "row"), leaves)
+    axes = _new_axes(axes, len(path.shown))
+    size = dict(zip(path.shown.tolist(), path.sizes.tolist(), strict=True))
+    nodes = build_tree(path.levels, path.shown, np.arange(path.levels.shape[1], dtype=np.float64))
+
+    def branch_of(node: Node, parent: Node | None, joins: bool) -> Branch:
+        left = node if joins else parent
+        beyond = left is None or left.point < path.chosen
+        return Branch(CLUSTER, width=_THICK) if beyond else Branch(_FINE, width=_THIN)
+
+    def label_of(node: Node, parent: Node | None, _: bool) -> BranchLabel | None:
+        n_rows = sum(size[row] for row in node.members.tolist())
+        return BranchLabel(f"{n_rows:,}", CLUSTER) if is_chosen(path, node, parent) else None
+
+    rows = leaves_of(nodes)
+    texts = [labels[i] if size[i] == 1 else f"{labels[i]} and {size[i] - 1:,} more" for i in rows]
+    draw_tree(axes, path, nodes, texts, branch_of, label_of)
+    axes.set_xlabel("fusion penalty ν at which rows merge", fontsize=FONT)
+    drawn = len(path.shown)
+    notes = [f"The {drawn} largest of {path.n_groups} clusters"] if drawn < path.n_groups else []
+    draw_legend(axes, path, [], "; numbers at the line: their rows", notes)
+    return axes
 
 
 # ---- arguments ----
 
 
-def _class_index(classes: NDArray[Any], of_class: Any) -> int | None:
+def _class_index(classes: Array, of_class: object) -> int | None:
     """Position of a class in `classes_`."""
     if of_class is None:
         return None
-    known: list[Any] = classes.tolist()
+    known: list[object] = classes.tolist()
     if of_class not in known:
         raise ValueError(
             f"of_class must be a class of the model, got {of_class!r}; the classes are "

@@ -1,45 +1,72 @@
-"""The tree of a regularization path: which covariates form one cluster, down to which fusion penalty.
+"""The tree of a regularization path: which nodes form one cluster, down to which penalty, and its drawing.
 
-NumPy only, no drawing.
+Covariates of `ConvexCovariateClustering`, or rows of `ConvexClustering`.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+import math
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from craftc._common.typing import Floats, Ints
 
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.lines import Line2D
+
+WIDTH, ROW, AROUND = 7.5, 0.175, 1.4  # inches: width of the figure, height of a leaf, height around the tree
+FONT = 8.0  # points
+DASHED = (0, (4, 3))
+_FILL = 0.75  # height of the letters relative to a row
+_STUB = 0.03  # of the width: branches extend beyond the ends of the path
+_ROOM = 0.1  # of the width, right of the largest penalty
+_LONG = 32  # characters of a name
+_LINE = 100  # characters of a line of the legend
+
 
 class Node(NamedTuple):
     """A cluster of the tree."""
 
-    members: Ints  # covariates
+    members: Ints  # covariates or rows
     parent: int  # node that contains it; -1: a root
     # point of the path with the smallest penalty at which it is one cluster; its children merge there
     point: int
     height: float  # vertical position of its branch; that of a leaf is its row
 
 
+class Path(Protocol):
+    """A regularization path as nested partitions."""
+
+    penalties: Floats  # (T,) falling
+    chosen: int  # point of the path
+    levels: Ints  # (T, n) nested partitions
+
+
+class Branch(NamedTuple):
+    """How a branch is drawn."""
+
+    colour: str
+    style: str = "-"
+    width: float = 1.3  # points
+
+
+class BranchLabel(NamedTuple):
+    """Text where a branch crosses the line of the chosen penalty or, in italics, where it begins."""
+
+    text: str
+    colour: str
+    chosen: bool = True
+
+
 def nested(path: NDArray[np.integer], chosen: int) -> Ints:
-    """Nested partitions from those of a path, on which separated covariates may merge again.
+    """Nested partitions (T, d) from the labels (T, d) of a path, on which separated nodes may merge again.
 
-    Covariates that have separated stay separate towards smaller penalties. The chosen point keeps its
-    clusters: at larger penalties each of them is kept together, in the cluster that contains most of its
-    members.
-
-    Parameters
-    ----------
-    path : ndarray (T, d)
-        Labels, largest penalty first.
-    chosen : int
-        A point of the path.
-
-    Returns
-    -------
-    ndarray (T, d)
+    Nodes that have separated stay separate towards smaller penalties. The chosen point keeps its clusters: at
+    larger penalties each of them is kept together, in the cluster that contains most of its members.
     """
     levels = np.asarray(path, np.intp).copy()
     cluster = levels[chosen].copy()
@@ -55,11 +82,10 @@ def nested(path: NDArray[np.integer], chosen: int) -> Ints:
 
 
 def subtree(levels: Ints, named: Ints, chosen: int) -> NDArray[np.bool_]:
-    """Mask of the covariates in the smallest cluster of the tree that contains the chosen clusters of the
-    named covariates.
+    """Mask of the smallest cluster of the tree that contains the chosen clusters of the named nodes.
 
-    The cluster has at least two covariates. If no single root contains all named covariates, the mask covers
-    all roots that contain one.
+    The cluster has at least two members. If no single root contains all named nodes, the mask covers all
+    roots that contain one.
     """
     for t in range(chosen, -1, -1):
         inside = np.isin(levels[t], levels[t, named])
@@ -71,18 +97,8 @@ def subtree(levels: Ints, named: Ints, chosen: int) -> NDArray[np.bool_]:
 def build_tree(levels: Ints, shown: Ints, rank: Floats) -> list[Node]:
     """The nodes of the tree, parents before their children, leaves in the order of their rows.
 
-    Parameters
-    ----------
-    levels : ndarray (T, d)
-        Nested partitions, coarsest first.
-    shown : ndarray of int
-        The covariates drawn as leaves. Those in one cluster at the end of the path are siblings.
-    rank : ndarray (d,)
-        Siblings are sorted by the mean rank of their members.
-
-    Returns
-    -------
-    list of Node
+    `levels` (T, d) are nested partitions, coarsest first; `shown` are the leaves. Leaves in one cluster at
+    the end of the path are siblings. Siblings are sorted by the mean rank (d,) of their members.
     """
     nodes: list[Node] = []
     rows = 0
@@ -110,3 +126,175 @@ def _parts(members: Ints, label: Ints, rank: Floats) -> list[Ints]:
     """Members by label; lowest mean rank last, because the caller pops from the end."""
     parts = [members[label == k] for k in np.unique(label)]
     return sorted(parts, key=lambda part: (-float(rank[part].mean()), -int(part[0])))
+
+
+# ---- drawing ----
+
+
+def draw_tree(
+    axes: Axes,
+    path: Path,
+    nodes: Sequence[Node],
+    names: Sequence[str],
+    branch_of: Callable[[Node, Node | None, bool], Branch],
+    label_of: Callable[[Node, Node | None, bool], BranchLabel | None],
+) -> None:
+    """Draw the tree: leaves on the left with their names, larger penalties on the right.
+
+    `branch_of` gets a node, its parent and whether the line is the vertical one that joins its parts;
+    `label_of` gets a node, its parent and whether it has parts.
+    """
+    from matplotlib.collections import LineCollection
+    from matplotlib.patheffects import withStroke
+
+    place, low, high = positions_of_penalties(path, nodes)
+    font = font_of(axes, len(names))
+    lines: list[list[tuple[float, float]]] = []
+    branches: list[Branch] = []
+    parts: list[list[float]] = [[] for _ in nodes]
+    for node in nodes:
+        if node.parent >= 0:
+            parts[node.parent].append(node.height)
+    for node, heights in zip(nodes, parts, strict=True):
+        parent = nodes[node.parent] if node.parent >= 0 else None
+        start, end = place[node.point] if heights else low, high if parent is None else place[parent.point]
+        lines.append([(start, node.height), (end, node.height)])
+        branches.append(branch_of(node, parent, False))
+        if heights:
+            lines.append([(start, min(heights)), (start, max(heights))])
+            branches.append(branch_of(node, parent, True))
+        label = label_of(node, parent, bool(heights))
+        if label is not None:
+            axes.annotate(
+                label.text,
+                (place[path.chosen] if label.chosen else start, node.height),
+                xytext=(3, 0.8),
+                textcoords="offset points",
+                va="bottom",
+                fontsize=font - 1,
+                style="normal" if label.chosen else "italic",
+                color=label.colour,
+                path_effects=[withStroke(linewidth=1.5, foreground="white")],
+                zorder=4,
+            )
+    axes.add_collection(
+        LineCollection(
+            lines,
+            colors=[branch.colour for branch in branches],
+            linestyles=[branch.style for branch in branches],
+            linewidths=[branch.width for branch in branches],
+            zorder=2,
+        )
+    )
+    axes.axvline(place[path.chosen], color="0.45", linewidth=1.0, linestyle=DASHED, zorder=1)
+    axes.set(xscale="log", xlim=(low, high))
+    name_leaves(axes, names, font)
+    if path.penalties[-1] == 0:
+        mark_zero(axes, place, high)
+    axes.tick_params(axis="x", labelsize=FONT)
+    axes.spines[["left", "top", "right"]].set_visible(False)
+
+
+def leaves_of(nodes: Sequence[Node]) -> list[int]:
+    """The leaves from the top down."""
+    return [int(node.members[0]) for node in nodes if len(node.members) == 1]
+
+
+def is_chosen(path: Path, node: Node, parent: Node | None) -> bool:
+    """Whether a node is a cluster of the chosen point."""
+    return (parent is None or parent.point < path.chosen) and path.chosen <= node.point
+
+
+def draw_legend(axes: Axes, path: Path, handles: Sequence[Line2D], what: str, notes: Sequence[str]) -> None:
+    """Explain the lines, the chosen penalty and `what` stands at it, above the tree."""
+    from matplotlib.lines import Line2D
+
+    K = int(path.levels[path.chosen].max()) + 1
+    label = f"chosen: ν = {path.penalties[path.chosen]:.3g}, {K} cluster{'' if K == 1 else 's'}{what}"
+    shown = [*handles, Line2D([], [], color="0.45", linewidth=1, linestyle=DASHED, label=label)]
+    long = [len(str(handle.get_label())) + 9 for handle in shown]  # 9: the line in front of the label
+    axes.legend(
+        handles=shown,
+        loc="lower left",
+        bbox_to_anchor=(0, 1),
+        ncols=len(shown) if sum(long) <= _LINE else max(1, _LINE // max(long)),
+        frameon=False,
+        fontsize=FONT,
+        title="\n".join(notes) or None,
+        title_fontsize=FONT,
+        alignment="left",
+        borderaxespad=0.2,
+    )
+
+
+def positions_of_penalties(path: Path, nodes: Sequence[Node]) -> tuple[Floats, float, float]:
+    """Positions of the penalties on the logarithmic axis, and its limits; nu = 0 is one step left of the
+    others.
+
+    The axis ends where a single root starts, or at the chosen penalty if that is larger.
+    """
+    penalties = path.penalties
+    some = penalties[penalties > 0]
+    place = np.where(penalties > 0, penalties, some[-1] / max(float(some[0] / some[-1]) ** _ROOM, 2.0))
+    last = 0 if sum(node.parent < 0 for node in nodes) > 1 else min(nodes[0].point, path.chosen)
+    span = max(float(place[last] / place[-1]), 10.0)
+    return place, float(place[-1] / span**_STUB), float(place[last] * span**_ROOM)
+
+
+def font_of(axes: Axes, rows: int) -> float:
+    """Font size in points that fits the height of a row."""
+    height = axes.get_position().height * axes.figure.bbox.height / axes.figure.dpi * 72
+    return float(np.clip(_FILL * height / rows, 2.0, FONT))
+
+
+def name_leaves(axes: Axes, names: Sequence[str], font: float) -> None:
+    """Names of the leaves, from the top down, on the left of the tree."""
+    short = [name if len(name) <= _LONG else name[: _LONG - 1] + "…" for name in names]
+    axes.set_yticks(range(len(names)), [name.replace("$", r"\$") for name in short], fontsize=font)
+    axes.tick_params(axis="y", length=0, pad=2)
+    axes.set_ylim(len(names) - 0.4, -0.8)
+
+
+def mark_zero(axes: Axes, place: Floats, high: float) -> None:
+    """Label the tick of the penalty 0 as 0, although its position on the logarithmic axis is positive."""
+    from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullLocator
+
+    ticks = [tick for tick in LogLocator().tick_values(place[-2], high) if place[-2] / 1.01 <= tick <= high]
+    axes.xaxis.set_major_locator(FixedLocator([place[-1], *ticks]))
+    axes.xaxis.set_minor_locator(NullLocator())
+    axes.xaxis.set_major_formatter(
+        FuncFormatter(lambda x, _: "0" if x < place[-2] / 1.01 else f"$10^{{{round(math.log10(x))}}}$")
+    )
+
+
+# ---- arguments ----
+
+
+def names_of(names: Iterable[object], d: int, leaf: str) -> list[str]:
+    """A name for every covariate or row."""
+    labels = [str(name) for name in names]
+    if len(labels) != d:
+        raise ValueError(f"names must have one name per {leaf} ({d}), got {len(labels)}.")
+    return labels
+
+
+def positions_in(only: int | str | Sequence[int | str], names: Sequence[str], leaf: str) -> Ints:
+    """Positions of the covariates or rows in `only`."""
+    requested = list(only) if isinstance(only, Iterable) and not isinstance(only, str) else [only]
+    if not requested:
+        raise ValueError(f"only must name at least one {leaf}, got none.")
+    found: list[int] = []
+    for one in requested:
+        if isinstance(one, str):
+            places = [i for i, name in enumerate(names) if name == one]
+        elif isinstance(one, (int, np.integer)) and not isinstance(one, bool):
+            places = [int(one)] if 0 <= one < len(names) else []
+        else:
+            raise TypeError(f"only must contain names or numbers of {leaf}s, got {one!r}.")
+        if not places:
+            raise ValueError(
+                f"only contains the unknown {leaf} {one!r}; the model has {len(names)}, the first is "
+                f"{names[0]!r}."
+            )
+        found += places
+    return np.unique(found)
