@@ -4,8 +4,8 @@ Switches (environment): ``CRAFTC_DEBUG=1`` bounds checks and monotonicity assert
 ``CRAFTC_NO_OPENMP=1`` builds serial kernels, ``CRAFTC_NO_INT128=1`` uses the two-limb integers of compilers
 without a 128-bit type, ``CRAFTC_QUICK=1`` compiles in half the time and gives the same bits from slower
 kernels, as a debug build does, ``CRAFTC_LINETRACE=1`` lets coverage see the lines of the ``.pyx`` (the C
-then lies beside them), and ``CRAFTC_SANITIZE=address,undefined`` or ``thread`` builds with these sanitizers.
-Wheels are built with none of them.
+is then in the same folder), and ``CRAFTC_SANITIZE=address,undefined`` or ``thread`` builds with these
+sanitizers. Wheels are built with none of them.
 """
 
 import os
@@ -94,14 +94,14 @@ def extension(name, source, depends=(), optimize=True):
 def kernel(pyx):
     own, generated = PACKAGE / f"{pyx.stem}.pxd", GENERATED / pyx.with_suffix(".c")
     if own.exists() and generated.exists() and own.stat().st_mtime > generated.stat().st_mtime:
-        generated.unlink()  # cythonize tracks a module's own .pxd only when it lies beside the .pyx
+        generated.unlink()  # cythonize tracks a module's own .pxd only when it is next to the .pyx
     return extension(f"craftc._kernels.{pyx.stem}", pyx, [str(pyx), *HEADERS])
 
 
 def kernels():
     """Every kernel, and the module that holds Cython's memoryviews for all of them."""
     pyx = [kernel(path) for path in sorted(SRC.rglob("*.pyx"))]
-    if LINETRACE:  # the coverage plugin looks for the C beside the .pyx and knows no shared module
+    if LINETRACE:  # the coverage plugin looks for the C next to the .pyx and knows no shared module
         return cythonize(pyx, include_path=["."], compiler_directives=DIRECTIVES, force=True)
     return cythonize(
         [*pyx, extension(UTILITY, SRC / "_cyutility.c", optimize=False)],

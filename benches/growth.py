@@ -38,7 +38,7 @@ SIZES = {
     "clusters": (2, 8, 32, 128, 512, 1_000),
 }
 BASE = {"rows": 2_000, "columns": 8, "clusters": 8}
-#: The other sizes where the clusters vary: enough rows for each, and enough columns to tell them apart.
+#: The other sizes where the clusters vary: enough rows for each, and enough columns to separate them.
 MANY_CLUSTERS = {"rows": 40_000, "columns": 32}
 SHORT = 0.02  # seconds: shorter fits consist of overhead
 
@@ -52,7 +52,7 @@ def blobs(rows: int, columns: int, clusters: int) -> Any:
 
 
 def mixed(rows: int, columns: int, clusters: int) -> Any:
-    """The same in half of the columns; the other half holds ten levels, of which one has a share of .64 in a
+    """The same in half of the columns; the other half holds ten levels, one with a share of .64 in a
     cluster.
     """
     from craftc import MixedTable

@@ -7,8 +7,8 @@ whole fits, memory.
 No other package has this likelihood. The peer is it in NumPy, dense as its formulas are: for every row the
 similarities of all nodes of the grid to all p columns, (rows, M, p), which the numeric nodes share; products
 of matrices for pairs of indicators. It stores them once and for all ("stored"), or makes them anew for blocks
-of 256 rows in every evaluation ("blocks"). Holes have no term in either. Both see the codes of the levels
-that our fit found; values and gradients are compared, and must agree to 1e-9.
+of 256 rows in every evaluation ("blocks"). Missing cells have no term in either. Both see the codes of the
+levels that our fit found; values and gradients are compared, and must agree to 1e-9.
 
 evaluation: one value and gradient at the weights that two steps reach, heart, adult (2000 rows drawn with
 seed 0), and all 48 842 rows of adult, where the peer works in blocks and runs once. fits: from the table to

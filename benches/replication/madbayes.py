@@ -8,7 +8,7 @@ Tabletop (`tabletop.npz` with X, the principal component scores of the 100 pictu
 the environment variable CRAFTC_DATA, else ../shared/data next to the checkout; without a file its
 tables are skipped. The others make their data. One thread throughout, CPU seconds.
 
-The authors' objectives are those that their own program's documentation lists, best of 1000 starts;
+The authors' objectives are from the documentation of their program, best of 1000 starts;
 the paper's times are its own, of 2013, on a machine and with code that are not ours.
 """
 
@@ -88,7 +88,7 @@ def machine() -> str:
 
 
 def timed(fit: Callable[[], Any]) -> tuple[Any, float]:
-    """What was fitted, and CPU seconds: with one thread those that a machine without other work takes."""
+    """What was fitted, and CPU seconds: with one thread on an idle machine."""
     begin = time.process_time()
     model = fit()
     return model, time.process_time() - begin
@@ -414,7 +414,7 @@ def sums(
 def automatic(report: Report, n_sets: int) -> None:
     heading(
         report,
-        "How many features: those found with nothing given, of those that were made",
+        "How many features: found with nothing given, of the true ones",
         f"{n_sets} sets per line: rows are sums of normal features plus unit noise, each feature in 40 % of "
         "the rows. An offset of 5 in "
         "all columns is a feature more. Numbers found, and how often.",

@@ -23,7 +23,7 @@ class Data(NamedTuple):
     categorical: list[str]
 
     def some(self, many: int) -> Data:
-        """So many rows at most, drawn with seed 0."""
+        """At most this many rows, drawn with seed 0."""
         if many >= len(self.X):
             return self
         rows = np.sort(np.random.default_rng(0).choice(len(self.X), many, replace=False))

@@ -83,7 +83,7 @@ class Search:
 
 
 class Automatic:
-    """How many features by description length: noise, the wide values of one column, and many rows, of which
+    """How many features by description length: noise, the wide values of one column, and many rows, where
     a sample decides.
     """
 

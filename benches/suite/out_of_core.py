@@ -61,7 +61,7 @@ class Blocks(_Files):
 
 
 class OutOfCore(_Files):
-    """A fit of the files, beside that of the table in memory."""
+    """A fit of the files, and of the table in memory."""
 
     def time_fit(self, n: int) -> None:
         fit(self.folder)

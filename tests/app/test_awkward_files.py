@@ -97,7 +97,7 @@ SAME = {
     "blank name": ("t.csv", text(names=["sex", "age", "", "deck"])),
     "repeated names": ("t.csv", text(names=["sex", "x", "x", "deck"])),
 }
-#: A further column of odd cells, and what is said.
+#: A further column of odd cells, and the message.
 ODD = {
     "money": (
         with_column("paid", lambda i: f'"${1200 + 37 * (i * i % 50):,}"'),

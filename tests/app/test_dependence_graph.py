@@ -29,7 +29,7 @@ def _close():
 
 
 def model_of(graph, levels=(), *, names=None, n_numeric=None):
-    """A model with this graph (p, p): numbers n0, n1, ... and variables with so many encoded columns each."""
+    """A model with this graph (p, p): numbers n0, n1, ..., and variables of these encoded columns."""
     graph = np.asarray(graph, float)
     n_numeric = len(graph) - sum(levels) if n_numeric is None else n_numeric
     columns = np.concatenate(
@@ -276,7 +276,7 @@ def test_names_of_the_caller():
 
 def test_long_names_are_shortened_to_two_lines():
     names = [
-        "a number of which much can be said, in words, and also in milligrams",
+        "a number with a long name, in words, and also in milligrams",
         "y" * 60,
         "v=" + "long level " * 6 + "A",
         "v=" + "long level " * 6 + "B",

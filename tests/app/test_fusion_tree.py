@@ -48,7 +48,7 @@ def two_class(b):
 
 
 def model_six(chosen=1, **more):
-    """Covariates 0 to 3, of which 0 1 | 2 3 part first and then 2 | 3, and 4 5, which share no edge with
+    """Covariates 0 to 3: 0 1 | 2 3 part first, then 2 | 3; and 4 5, which share no edge with
     them.
     """
     path = [[0, 0, 0, 0, 1, 1], [0, 0, 1, 1, 2, 2], [0, 0, 1, 2, 3, 3]]
@@ -325,7 +325,7 @@ def test_without_matplotlib(monkeypatch):
 
 
 def model_of_rows(chosen=1):
-    """Rows 0 to 3, of which 0 1 | 2 3 part first and then 2 | 3, and 4 5, which share no edge with them."""
+    """Rows 0 to 3: 0 1 | 2 3 part first, then 2 | 3; and 4 5, which share no edge with them."""
     path = np.array([[0, 0, 0, 0, 1, 1], [0, 0, 1, 1, 2, 2], [0, 0, 1, 2, 3, 3]], np.int32)
     model = ConvexClustering()
     model._points = [

@@ -468,7 +468,7 @@ def test_members_that_contradict_their_size(saved, name, member):
 
 
 def claim(path, name, n_bytes, header):
-    """Replace a member by a header; header and directory agree that data of so many bytes follow, which are
+    """Replace a member by a header; header and directory agree that data of this many bytes follow, which are
     not there.
     """
     replace_member(path, name, header)

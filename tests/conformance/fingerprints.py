@@ -33,7 +33,7 @@ from tests.common import random_table
 _rng = np.random.default_rng(0)
 GROUPS = _rng.integers(0, 4, 900)
 ROWS = _rng.normal(size=(900, 11)) + 4 * _rng.normal(size=(4, 11))[GROUPS]
-HOLES = np.where(_rng.random(ROWS.shape) < 0.05, np.nan, ROWS)
+MISSING = np.where(_rng.random(ROWS.shape) < 0.05, np.nan, ROWS)
 TABLE = random_table(3, n=900, p=4, q=3)
 SUMS = (_rng.random((150, 4)) < 0.4) @ _rng.normal(size=(4, 20)) * 3 + _rng.normal(size=(150, 20))
 CLASSES = GROUPS[:80] % 2
@@ -60,7 +60,7 @@ MODELS = {
     "bp-means": (BPMeans(80.0, n_init=2, max_features=8, random_state=0), SUMS, None),
     "bp-means, collapsed": (BPMeans(60.0, collapsed=True, max_features=6, random_state=0), SUMS, None),
     "k-features": (KFeatures(4, n_init=3, random_state=0), SUMS.astype(np.float32), None),
-    "mixture": (FeatureSelectionMixture(5, n_init=2, max_iter=30, random_state=0), HOLES, None),
+    "mixture": (FeatureSelectionMixture(5, n_init=2, max_iter=30, random_state=0), MISSING, None),
     "mixture, full": (
         FeatureSelectionMixture(3, covariance="full", max_iter=20, random_state=0),
         ROWS[:, :4],

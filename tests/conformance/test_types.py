@@ -70,7 +70,7 @@ def test_a_client_sees_types(tmp_path):
 
 
 def test_type_checkers_and_the_interpreter_find_the_same_names():
-    """The imports for type checkers are those that `__getattr__` makes."""
+    """The imports for type checkers equal the imports of `__getattr__`."""
     tree = ast.parse((ROOT / "craftc" / "__init__.py").read_text(encoding="utf-8"))
     block = next(node for node in tree.body if isinstance(node, ast.If))
     imported = {

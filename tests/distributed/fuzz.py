@@ -49,7 +49,7 @@ def low_limits(large=100, few=40):
 
 @contextlib.contextmanager
 def sampled_encoding(above):
-    """Encodings are decided by a sample above so many rows."""
+    """Encodings are decided by a sample above this many rows."""
     from craftc.distributed import partitioned_table
 
     with contextlib.ExitStack() as stack:

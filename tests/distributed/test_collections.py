@@ -256,7 +256,7 @@ def test_files_are_read_in_batches(name, tmp_path):
 
 
 def size(collection):
-    """Bytes of the tasks of a graph, each of which is sent by itself."""
+    """Bytes of the tasks of a graph; each is sent by itself."""
     return sum(len(pickle.dumps(task)) for task in dict(collection.__dask_graph__()).values())
 
 

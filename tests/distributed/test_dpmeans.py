@@ -23,7 +23,7 @@ from tests.common import examples
 pd = pytest.importorskip("pandas", reason="Dask frames need pandas")
 
 N = 400
-#: First rows of partitions: one; two; seven, of which one has a row and two have none.
+#: First rows of partitions: one; two; seven, one with a row and two with none.
 CUTS = {"1": [0, N], "2": [0, 150, N], "7": [0, 0, 1, 90, 200, 200, 399, N]}
 
 MODELS = {

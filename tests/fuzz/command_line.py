@@ -426,7 +426,7 @@ def random_columns(rng: np.random.Generator) -> dict[str, list[str]]:
 
 
 def cells(rng: np.random.Generator, group: np.ndarray[Any, Any]) -> list[str]:
-    """The cells of one column, most of which follow the groups of the rows."""
+    """The cells of one column; most follow the groups of the rows."""
     n = len(group)
     kind = rng.integers(12)
     if kind < 3:

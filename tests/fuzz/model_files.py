@@ -290,7 +290,7 @@ def _entry(name: str, member: bytes, **fields: Any) -> Entry:
 
 
 def _zeros(descr: str, more: tuple[int, ...], n_bytes: int) -> Entry:
-    """An array of zeros of shape (any, *more), of so many bytes."""
+    """An array of zeros of shape (any, *more) and this many bytes."""
     buffer = io.BytesIO()
     length = n_bytes // (np.dtype(descr).itemsize * int(np.prod(more)))
     np.lib.format.write_array_header_1_0(

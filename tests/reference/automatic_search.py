@@ -61,7 +61,7 @@ def united(t, now, i, j):
     return partition(t, np.where(now.labels == j, i, now.labels))
 
 
-def settle(t, now, log):
+def descend(t, now, log):
     """Passes, then the merges that pay, until no merge was made."""
     while True:
         now = passes(t, now, log)
@@ -177,7 +177,7 @@ def best_split(t, now, k, at_any_price=False):
 
 
 def grow(t, now, log, failed=None):
-    """Split all clusters that pay it together and settle, until none does.
+    """Split all clusters that pay it together and descend, until none does.
 
     A set of rows in ``failed`` is not tried again. Under "threshold" passes may raise J; splits
     after which J is not lower than before are taken back, and that is the end: without this rule
@@ -203,7 +203,7 @@ def grow(t, now, log, failed=None):
         if now.K == K:
             return now
         moves = []
-        other = settle(t, accept(moves, "split", now, partition(t, labels)), moves)
+        other = descend(t, accept(moves, "split", now, partition(t, labels)), moves)
         if not other.J < now.J - QUANTUM:  # only thresholds: their masks do not minimise J
             return now
         log.extend(moves)
@@ -222,7 +222,7 @@ def best_merge(t, now):
 
 
 def with_n_clusters(t, now, n_clusters):
-    """Go on with the best merges or the best splits until there are so many clusters."""
+    """Go on with the best merges or the best splits until there are n_clusters clusters."""
     while n_clusters < now.K:
         now = best_merge(t, now)
     while n_clusters > now.K:
@@ -269,7 +269,7 @@ def search(t, starts, forced=True):
             if start[1] != "soft":
                 raise ValueError(f"a start is labels or (labels, 'soft'), not (.., {start[1]!r})")
             labels = soften(t, labels)
-        now = grow(t, settle(t, partition(t, labels), log), log)
+        now = grow(t, descend(t, partition(t, labels), log), log)
         objectives.append(now.J)
         if now.J < best.J - QUANTUM:
             best = now
@@ -307,7 +307,7 @@ def fit(
         Labels, or (labels, "soft") for a start that is softened first. One cluster always
         competes; under a total weight of 10 nothing else does.
     n_clusters : int, optional
-        A wish: from the result of the search on, by merges or splits.
+        A requested K: from the result of the search on, by merges or splits.
     forced : bool
         Whether the best start is polished by forced merges.
 
@@ -318,7 +318,7 @@ def fit(
         and ``gains`` (K, p+q) in kernel order, ``start_objectives``, ``merge_path`` (a list of
         (K, J, labels) from the result to one cluster) and ``log``, the accepted moves with
         ``kind`` ("pass", "merge", "split", "forced"), ``before``, ``after`` and ``K``. The moves
-        of the wish and of the merge path, where J may rise, are not in it.
+        of the requested K and of the merge path, where J may rise, are not in it.
     """
     t = problem(
         numeric,

@@ -102,7 +102,7 @@ def unit(N, n):
 
 
 def redundancy(Z):
-    """Columns to keep: from left to right those that raise the rank, in exact arithmetic."""
+    """Columns to keep: from left to right, each that raises the rank, in exact arithmetic."""
     pivots, kept = [], []
     rows = sorted({tuple(row) for row in Z.tolist()})
     for k in range(Z.shape[1]):
@@ -159,7 +159,7 @@ def bits_at_once(x, z, alone, A, penalty, margin):
 
 
 def sweep(X, Z, A, penalty, cap, order=None, exact=False, births=True, deaths=True):
-    """Row after row: settle its bits, delete what nobody owns any more, perhaps make a feature of its
+    """Row after row: choose its bits, delete what nobody owns any more, perhaps make a feature of its
     residual.
 
     Returns
@@ -173,8 +173,8 @@ def sweep(X, Z, A, penalty, cap, order=None, exact=False, births=True, deaths=Tr
     for n in range(len(X)) if order is None else order:
         x, K = X[n], Z.shape[1]
         margin = ROUNDING * (square(x) + square(A))
-        settle = bits_at_once if exact and K <= EXACT_MOST else bits_in_turn
-        z = settle(x, Z[n], sole(Z, n), A, penalty, margin)
+        choose = bits_at_once if exact and K <= EXACT_MOST else bits_in_turn
+        z = choose(x, Z[n], sole(Z, n), A, penalty, margin)
         changed |= bool((z != Z[n]).any())
         Z[n] = z
         if deaths:
@@ -233,9 +233,9 @@ def bp_means(X, Z0, A0, penalty, cap=64, exact=False, order=None, max_iter=1000,
     penalty : float
         lambda squared; 0 and infinity are legal.
     cap : int
-        No feature is born once there are so many.
+        Most features; at this number none is born.
     exact : bool
-        Settle all bits of a row at once (up to 16 features).
+        Choose all bits of a row at once (up to 16 features).
     kept : callable
         Columns that stay: `redundancy`, or `distinct` as printed.
     """
@@ -382,7 +382,7 @@ def greedy_init(X, K, penalty, cap, base, draws, n_trials):
     if base == "none" or limit == 0 or (zero and K == 1):
         Z, A = nothing
     else:
-        # the mean of centred data is rounding: rows would be told apart by its sign
+        # the mean of centred data is rounding: rows would be separated by its sign
         Z, A = np.ones((len(X), 1), dtype=bool), (np.zeros_like(mean) if zero else mean)[None, :]
     while Z.shape[1] < limit:
         k, R = Z.shape[1], X - Z @ A
@@ -407,7 +407,7 @@ def greedy_init(X, K, penalty, cap, base, draws, n_trials):
 
 
 def every_table(N, most):
-    """All Z of at most so many columns, those that are empty or twice there left out: they never help."""
+    """All Z of at most `most` columns, without empty or repeated ones, which never help."""
     if N > 5 or most > 3:
         raise ValueError("brute force is meant for at most 5 rows and 3 features")
     columns = all_codes(N)[1:]
@@ -430,7 +430,7 @@ def lowest_objective(errors, penalty):
 
 
 def optimum(X, penalty, most):
-    """The lowest J of all Z of at most so many features."""
+    """The lowest J of all Z of at most `most` features."""
     return lowest_objective(lowest_errors(X, most), penalty)
 
 

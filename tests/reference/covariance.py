@@ -6,7 +6,7 @@ independent ones. Cells are z = (x - zeta_0) / sigma_0. The block costs, over th
     sum_n w_n [ 1/2 log det Sigma + 1/2 (z_n - mu)' Sigma^-1 (z_n - mu) ]  +  1/2 [ tr Sigma^-1 - m + log det
     Sigma ]  +  m (m - 1) / 2 h
 
-of which the second term is the one row of prior, and the last one the price of the covariances beyond the 2 m
+The second term is the one row of prior, the last one the price of the covariances beyond the 2 m
 parameters of the columns. Everything is computed from the rows, with one determinant for every question.
 """
 

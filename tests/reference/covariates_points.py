@@ -42,7 +42,7 @@ def convex_clustering(P, W, g, tol=1e-12, max_iter=200000):
         following = (1.0 + np.sqrt(1.0 + 4.0 * momentum**2)) / 2.0
         ahead = new + (momentum - 1.0) / following * (new - lam)
         lam, momentum, dual = new, following, J - gap
-    # U is within sqrt(2 gap) of the optimum, closer columns cannot be told apart
+    # U is within sqrt(2 gap) of the optimum, closer columns cannot be separated
     apart = norms(U @ D.T)
     joined = (
         apart <= max(EQUAL * norms(U - U.mean(axis=1, keepdims=True)).max(), 2.0 * np.sqrt(max(gap, 0.0)))

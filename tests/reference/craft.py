@@ -11,7 +11,7 @@ nothing and counts nowhere. A column with one distinct value among the rows of p
 is constant: never selected, gain 0, cost 0, not counted in any number of columns. All
 logarithms are natural.
 
-Two families of models share the walk:
+Two families of models share the pass:
 
 ``likelihood``
     one penalised likelihood, every step an exact coordinate minimiser, so the objective never
@@ -414,7 +414,7 @@ def value(rows, weight, clusters, back, s):
     return J
 
 
-def walk(rows, weight, labels, clusters, opened_before, back, s):
+def visit(rows, weight, labels, clusters, opened_before, back, s):
     """One pass of Algorithm 2, row after row: the new labels and the clusters opened, in order."""
     labels, newcomers = list(labels), []
     for n, (row, w) in enumerate(zip(rows, weight, strict=True)):
@@ -438,7 +438,7 @@ def walk(rows, weight, labels, clusters, opened_before, back, s):
 def refit(rows, weight, labels, back, s):
     """Drop clusters of weight 0, fit the others, set their masks: labels 0..K-1 and clusters.
 
-    Rows of weight 0 whose cluster is gone go to the cheapest of those that stay.
+    Rows of weight 0 whose cluster is gone go to the cheapest cluster that stays.
     """
     weight_of = dict.fromkeys(sorted(set(labels)), 0.0)
     for label, w in zip(labels, weight, strict=True):
@@ -567,8 +567,8 @@ def fit(
         ``path`` (J of the start and after every pass), ``n_iter`` (passes), ``converged``,
         ``centers`` and ``variances`` (K, p), ``level_probabilities`` (q arrays (K, T_d)),
         ``n_clusters``; and for `row_costs` the ``clusters``, the ``background`` and the
-        ``settings``. Parameters are given for all columns, selected or not; columns of which a
-        cluster has no cell show the background. Gains are those of the likelihood in every
+        ``settings``. Parameters are given for all columns, selected or not; columns without a
+        cell in the cluster show the background. Gains are those of the likelihood in every
         model.
     """
     s = settings(
@@ -588,7 +588,7 @@ def fit(
     path = [value(rows, weight, clusters, back, s)]
     opened, n_iter, converged = 0, 0, False
     while n_iter < max_iter and not converged:
-        moved_labels, newcomers = walk(rows, weight, labels, clusters, opened, back, s)
+        moved_labels, newcomers = visit(rows, weight, labels, clusters, opened, back, s)
         opened += len(newcomers)
         n_iter += 1
         converged = not newcomers and all(

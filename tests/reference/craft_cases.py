@@ -20,7 +20,7 @@ def random_case(seed, **shape):
 
 
 def mixed_table(seed, *, n=120, K=4, p=4, q=4, irrelevant=2, shift=3.0, purity=0.8, missing=0.0):
-    """Clusters in p numeric and q categorical columns, beside irrelevant ones of either kind."""
+    """Clusters in p numeric and q categorical columns, and irrelevant ones of either kind."""
     rng = np.random.default_rng(seed)
     truth = rng.integers(K, size=n)
     numeric = rng.normal(size=(n, p + irrelevant))

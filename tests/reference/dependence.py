@@ -92,7 +92,7 @@ def links(numeric, codes, n_levels, h, *, source=None, weight=None, of_weight=No
         Columns of the same number are parts of one and are not linked.
     weight : array (n,), optional
     of_weight : float, optional
-        N, weight of the table of which the rows are a sample.
+        N, weight of the table the rows are sampled from.
 
     Returns
     -------

@@ -116,7 +116,7 @@ def nearest(x, centers, present):
 def serial_sweep(X, labels, centers, penalty, cap=None, order=None, weight=None):
     """Row after row: join the nearest centre, or become a new one that later rows see at once.
 
-    The cap counts all centres, also those that this sweep leaves empty.
+    The cap counts all centres, empty ones included.
 
     Returns
     -------
@@ -222,7 +222,7 @@ def fit(
     labels : sequence of N ints, optional
         The start, numbered 0..K-1 in order of value; one cluster if not given.
     cap : int, optional
-        No cluster is opened once there are so many.
+        Most clusters; at this number none is opened.
     order : sequence of N ints, optional
         Order in which the rows are visited (serial, collapsed and polish).
     weight : array (N,), optional

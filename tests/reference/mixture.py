@@ -355,7 +355,7 @@ class ReferenceMixture:
             steps.append((name, self.bound()))
         return steps
 
-    def settle(self, least, max_iter, learn_fraction=False):
+    def converge(self, least, max_iter, learn_fraction=False):
         """Sweeps until one raises the bound by no more than ``least``, or ``elbo_path_`` has max_iter
         entries.
         """
@@ -447,7 +447,7 @@ class ReferenceMixture:
         moves.
         """
         while len(self.elbo_path_) < max_iter:
-            self.settle(least, max_iter, learn_fraction)
+            self.converge(least, max_iter, learn_fraction)
             if not (merge and self.move(max_iter, learn_fraction)):
                 break
 

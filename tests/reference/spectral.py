@@ -7,7 +7,7 @@ every row, node of the grid and pair of variables is stored.
 A table has p columns: the ``p1`` numeric ones first, scaled to [-beta, beta], then the +-1 indicators,
 variable by variable. ``groups`` has one index array per categorical variable (length one for two
 levels). An edge is a pair s < t of columns that are not of one group; theta (p, p) is symmetric and
-zero elsewhere. What the specification leaves open is said where it is settled.
+zero elsewhere. Choices that the specification leaves open have a comment.
 """
 
 from __future__ import annotations
