@@ -1,4 +1,5 @@
-"""The stable C surface of craftc: all that a Cython package may cimport. A change that breaks a caller is a major version.
+"""The stable C surface of craftc: all that a Cython package may cimport. A change that breaks a caller is a
+major version.
 
 What every function does stands in craftc/craftc.h; docs/embedding.md has a complete example.
 """

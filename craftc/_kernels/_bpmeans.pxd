@@ -40,18 +40,24 @@ cdef extern from "bpmeans/_bpmeans.h" nogil:
     uint64_t bp_first(Py_ssize_t K)
     uint64_t bp_extract(uint64_t mask, uint64_t keep)
     const void *bp_row(const bp_model *m, Py_ssize_t i)
-    void bp_products(const void **rows, int single, Py_ssize_t n_rows, Py_ssize_t D, const double *table, Py_ssize_t width, double *out)
+    void bp_products(const void **rows, int single, Py_ssize_t n_rows, Py_ssize_t D, const double *table,
+                     Py_ssize_t width, double *out)
     void bp_norms(const void *X, int single, Py_ssize_t D, Py_ssize_t start, Py_ssize_t stop, double *norm)
-    uint64_t bp_choose(const bp_model *m, const double *b, double norm, uint64_t mask, int passes, double *residual, double *scratch)
+    uint64_t bp_choose(const bp_model *m, const double *b, double norm, uint64_t mask, int passes,
+                       double *residual, double *scratch)
     void bp_propose(
-        const bp_model *m, const int32_t *order, Py_ssize_t start, Py_ssize_t stop, int passes, uint64_t *chosen, double *scratch,
+        const bp_model *m, const int32_t *order, Py_ssize_t start, Py_ssize_t stop, int passes,
+        uint64_t *chosen, double *scratch,
     )
-    void bp_gains(const bp_model *m, const bp_proposals *p, Py_ssize_t start, Py_ssize_t stop, Py_ssize_t taken, double *won)
-    void bp_quadratic(const double *C, const double *linear, double times, double start, Py_ssize_t K, Py_ssize_t lanes, double *out)
+    void bp_gains(const bp_model *m, const bp_proposals *p, Py_ssize_t start, Py_ssize_t stop,
+                  Py_ssize_t taken, double *won)
+    void bp_quadratic(const double *C, const double *linear, double times, double start, Py_ssize_t K,
+                      Py_ssize_t lanes, double *out)
     void bp_words(const uint64_t *mask, Py_ssize_t n, Py_ssize_t K, uint64_t *words)
     void bp_add(double *sums, const double *row, double sign, Py_ssize_t n)
     void bp_fit_products(const bp_model *m)
-    void bp_solve(const double *H, const double *M, const double *right, double *out, Py_ssize_t K, Py_ssize_t lanes)
+    void bp_solve(const double *H, const double *M, const double *right, double *out, Py_ssize_t K,
+                  Py_ssize_t lanes)
     Py_ssize_t bp_scratch(int exact)
     double bp_residual_product(const bp_model *m, Py_ssize_t i, Py_ssize_t j)
     void bp_residual_against(const bp_model *m, Py_ssize_t i, double *c)

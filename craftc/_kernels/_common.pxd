@@ -1,6 +1,8 @@
 """Types shared by the kernels."""
 
-from cpython.buffer cimport PyBUF_C_CONTIGUOUS, PyBUF_FORMAT, PyBUF_WRITABLE, PyBuffer_Release, PyObject_GetBuffer
+from cpython.buffer cimport (
+    PyBUF_C_CONTIGUOUS, PyBUF_FORMAT, PyBUF_WRITABLE, PyBuffer_Release, PyObject_GetBuffer,
+)
 from libc.stdint cimport int32_t, uint32_t
 
 cdef extern from "common/_openmp.h" nogil:
@@ -19,14 +21,16 @@ cdef extern from "common/_int128.h" nogil:
 
 
 cdef inline int check(bint holds, str name) except -1:
-    """Raise unless an argument fits the others: called once for each, before a kernel that checks no index."""
+    """Raise unless an argument fits the others: called once for each, before a kernel that checks no index.
+    """
     if not holds:
         raise ValueError(f"The kernel got {name} of a shape or value that does not fit its other arguments.")
     return 0
 
 
 cdef enum:
-    MOST_THREADS = 4096     # the OpenMP runtime ends the process if it cannot create the threads it is asked for
+    # the OpenMP runtime ends the process if it cannot create the threads it is asked for
+    MOST_THREADS = 4096
 
 
 cdef inline int check_threads(Py_ssize_t n_threads) except -1:
@@ -37,7 +41,9 @@ cdef inline int check_threads(Py_ssize_t n_threads) except -1:
 
 
 cdef inline int check_indices(const int32_t[::1] index, Py_ssize_t low, Py_ssize_t stop, str name) except -1:
-    """Raise unless low <= index[i] < stop for all n: one pass that the compiler vectorises, for kernels that do more for each."""
+    """Raise unless low <= index[i] < stop for all n: one pass that the compiler vectorises, for kernels that
+    do more for each.
+    """
     cdef Py_ssize_t i, n = index.shape[0]
     cdef bint outside = n > 0 and (stop <= low or stop > <Py_ssize_t> 1 << 31)
     cdef uint32_t first = <uint32_t> low, room = <uint32_t> (stop - low)
@@ -50,7 +56,10 @@ cdef inline int check_indices(const int32_t[::1] index, Py_ssize_t low, Py_ssize
 
 
 cdef inline const double *doubles_in(array) except? NULL:
-    """First element of a C-contiguous float64 array of any shape, NULL of an empty one. The caller keeps the array alive."""
+    """First element of a C-contiguous float64 array of any shape, NULL of an empty one.
+
+    The caller keeps the array alive.
+    """
     return _doubles(array, PyBUF_C_CONTIGUOUS | PyBUF_FORMAT)
 
 
@@ -71,12 +80,16 @@ cdef inline double *_doubles(array, int flags) except? NULL:
 
 
 cdef inline void *_elements(array, int flags, char other) except? NULL:
-    """Where the elements lie, float64 or of the `other` format. NumPy itself refuses what is not contiguous or not writable."""
+    """Where the elements lie, float64 or of the `other` format.
+
+    NumPy itself refuses what is not contiguous or not writable.
+    """
     cdef Py_buffer view
     PyObject_GetBuffer(array, &view, flags)
     try:
         if view.format[0] != c"d" and view.format[0] != other:
-            raise TypeError(f"The kernel needs an array of float64{' or float32' if other == c'f' else ''}, got {array.dtype}.")
+            raise TypeError(f"The kernel needs an array of float64{' or float32' if other == c'f' else ''}, "
+                            f"got {array.dtype}.")
         return view.buf if view.len > 0 else NULL
     finally:
         PyBuffer_Release(&view)

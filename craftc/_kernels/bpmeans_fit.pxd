@@ -6,10 +6,12 @@ from craftc._kernels._bpmeans cimport bp_model, descent
 from craftc._kernels.dpmeans cimport dp_sums
 
 cdef enum:
-    VISITS_AT_ONCE = 50_000_000    # of cells and combinations between two checks for an interrupt: a fraction of a second
+    # of cells and combinations between two checks for an interrupt: a fraction of a second
+    VISITS_AT_ONCE = 50_000_000
 
 cdef void invert(const double *M, double *H, Py_ssize_t K, Py_ssize_t lanes) noexcept nogil
-cdef void fit_gram(const double *H, const double *M, const double *Q, double *G, Py_ssize_t K, Py_ssize_t lanes) noexcept nogil
+cdef void fit_gram(const double *H, const double *M, const double *Q, double *G, Py_ssize_t K,
+                   Py_ssize_t lanes) noexcept nogil
 cdef uint64_t independent_columns(
     const double *M, Py_ssize_t lanes, const uint64_t *masks, Py_ssize_t n, Py_ssize_t K, Py_ssize_t without,
 ) noexcept nogil

@@ -1,4 +1,7 @@
-"""The pass of CRAFT over a block of rows and its cost tables, for other kernels. Cost tables are described in src/craft/_craft.h."""
+"""The pass of CRAFT over a block of rows and its cost tables, for other kernels.
+
+Cost tables are described in src/craft/_craft.h.
+"""
 
 from libc.stdint cimport int32_t, int64_t, uint8_t
 
@@ -26,9 +29,10 @@ cdef extern from "craft/_craft.h" nogil:
         craft_rounded rounded
     Py_ssize_t craft_scratch_size(Py_ssize_t p, Py_ssize_t q, Py_ssize_t lanes)
     Py_ssize_t craft_rows_scratch_size(Py_ssize_t p, Py_ssize_t q, Py_ssize_t lanes)
-    void craft_fill(const craft_tables *t, const void *x, int single, const void *codes, int wide, Py_ssize_t first, Py_ssize_t rows,
-                    double *scratch, const double **start)
-    const double *craft_costs_of(const craft_tables *t, const double **start, Py_ssize_t rows, double *scratch, double *best)
+    void craft_fill(const craft_tables *t, const void *x, int single, const void *codes, int wide,
+                    Py_ssize_t first, Py_ssize_t rows, double *scratch, const double **start)
+    const double *craft_costs_of(const craft_tables *t, const double **start, Py_ssize_t rows,
+                                 double *scratch, double *best)
     void craft_cheapest(const craft_tables *t, const double *cost, const double *best, int32_t *arg)
 
 cdef extern from "craft/_craft_screen.h" nogil:
@@ -37,15 +41,17 @@ cdef extern from "craft/_craft_screen.h" nogil:
     void craft_round(craft_tables *t, Py_ssize_t n_levels, double *room)
     ctypedef enum craft_certainty:
         CRAFT_UNSURE, CRAFT_KEPT, CRAFT_CERTAIN
-    craft_certainty craft_screen_tile(const craft_tables *t, const void *x, int single, const void *codes, int wide, Py_ssize_t first,
-                                      Py_ssize_t rows, const int32_t *labels, double *scratch, int32_t *cheapest)
+    craft_certainty craft_screen_tile(const craft_tables *t, const void *x, int single, const void *codes,
+                                      int wide, Py_ssize_t first, Py_ssize_t rows, const int32_t *labels,
+                                      double *scratch, int32_t *cheapest)
 
 cdef enum:
     TILE = 16           # CRAFT_TILE
 
 
 cdef class CostTables:
-    cdef readonly object base, constant, square, linear, offset, level, numeric, categorical, centre, scale, level_offset
+    cdef readonly object base, constant, square, linear, offset, level, numeric, categorical, centre
+    cdef readonly object scale, level_offset
     cdef readonly Grid grid
     cdef craft_tables c
 
@@ -54,22 +60,23 @@ cdef Py_ssize_t levels_of(Grid grid, Py_ssize_t d) noexcept nogil
 
 
 cdef void table_lane(
-    Py_ssize_t k, Py_ssize_t lanes, const int64_t *group, Grid grid, double count_weight, const double *frequency,
-    const double *shift, const double *precision, const uint8_t *mask, double extra, double prior, bint background,
-    const double *shared_shift, const double *shared_precision, const double *shared_level, double *base, double *constant,
-    double *square, double *linear, double *offset, double *level,
+    Py_ssize_t k, Py_ssize_t lanes, const int64_t *group, Grid grid, double count_weight,
+    const double *frequency, const double *shift, const double *precision, const uint8_t *mask, double extra,
+    double prior, bint background, const double *shared_shift, const double *shared_precision,
+    const double *shared_level, double *base, double *constant, double *square, double *linear,
+    double *offset, double *level,
 ) noexcept nogil
 
 
 cdef void empty_lane(
-    Py_ssize_t k, Py_ssize_t lanes, Grid grid, double *base, double *constant, double *square, double *linear, double *offset,
-    double *level,
+    Py_ssize_t k, Py_ssize_t lanes, Grid grid, double *base, double *constant, double *square, double *linear,
+    double *offset, double *level,
 ) noexcept nogil
 
 
 cdef Py_ssize_t assign_block(
-    const table_rows *table, const int32_t[::1] rows, const craft_tables *t, Grid grid, int32_t[::1] labels, double[::1] best,
-    Py_ssize_t start, Py_ssize_t stop, double *scratch, bint moving, int64_t[:, ::1] groups,
+    const table_rows *table, const int32_t[::1] rows, const craft_tables *t, Grid grid, int32_t[::1] labels,
+    double[::1] best, Py_ssize_t start, Py_ssize_t stop, double *scratch, bint moving, int64_t[:, ::1] groups,
 ) noexcept nogil
 
 
@@ -77,12 +84,13 @@ cdef repeated(array, Py_ssize_t times)
 
 
 cdef const double *tile_costs(
-    const table_rows *table, const int32_t[::1] rows, const craft_tables *t, Py_ssize_t first, Py_ssize_t n, double *scratch,
-    double *least,
+    const table_rows *table, const int32_t[::1] rows, const craft_tables *t, Py_ssize_t first, Py_ssize_t n,
+    double *scratch, double *least,
 ) noexcept nogil
 
 
 cdef Py_ssize_t reassign_block(
-    const table_rows *table, CostTables tables, int32_t new_cluster, Py_ssize_t start, Py_ssize_t stop, int32_t[::1] labels,
-    double[::1] best, double *scratch, bint moving, int64_t[:, ::1] groups, const int32_t[::1] all_rows,
+    const table_rows *table, CostTables tables, int32_t new_cluster, Py_ssize_t start, Py_ssize_t stop,
+    int32_t[::1] labels, double[::1] best, double *scratch, bint moving, int64_t[:, ::1] groups,
+    const int32_t[::1] all_rows,
 ) noexcept nogil

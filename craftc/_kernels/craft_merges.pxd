@@ -25,7 +25,8 @@ cdef int check_clusters(
 
 
 cdef Py_ssize_t run_merges(
-    Pricing P, MergeSpace space, Py_ssize_t K, int64_t[:, ::1] groups, uint8_t[:, ::1] mask, double[::1] cost, int64_t[::1] shared,
-    double *excess, double[:, ::1] deltas, int *known, int32_t[::1] place, Py_ssize_t[:, ::1] pairs, double tolerance, Py_ssize_t most,
-    int n_threads_of_one, int n_threads, bint *ended,
+    Pricing P, MergeSpace space, Py_ssize_t K, int64_t[:, ::1] groups, uint8_t[:, ::1] mask, double[::1] cost,
+    int64_t[::1] shared, double *excess, double[:, ::1] deltas, int *known, int32_t[::1] place,
+    Py_ssize_t[:, ::1] pairs, double tolerance, Py_ssize_t most, int n_threads_of_one, int n_threads,
+    bint *ended,
 ) noexcept nogil

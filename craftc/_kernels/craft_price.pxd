@@ -12,7 +12,8 @@ cdef enum:
     GIVEN = 3           # one mask for all clusters
     THRESHOLD = 4       # the paper's approximate budget
     SOFT = 5            # all features with a gain, at no price: random starts
-    POOLED = 6          # masks of all clusters together, under the pooled background: src/craft/craft_masks.pyx
+    # masks of all clusters together, under the pooled background: src/craft/craft_masks.pyx
+    POOLED = 6
 
 cdef struct ranked_t:
     double rank         # net gain in multiples of the tie tolerance
@@ -77,13 +78,14 @@ cdef double shared_likelihood(Pricing P, const int64_t *group, parts_t parts, Py
 cdef double existence_cost(Pricing P, const int64_t *group) noexcept nogil
 
 
-cdef double price_of(Pricing P, int selection, const int64_t *group, parts_t parts, uint8_t *mask) noexcept nogil
+cdef double price_of(Pricing P, int selection, const int64_t *group, parts_t parts,
+                     uint8_t *mask) noexcept nogil
 
 
 cdef double mixing_cost(Pricing P, const int64_t *group) noexcept nogil
 
 
 cdef void price_all(
-    Pricing P, int selection, const int64_t[:, ::1] groups, Py_ssize_t K, double[:, ::1] work, uint8_t[:, ::1] mask,
-    double[::1] cost, bint choose_given,
+    Pricing P, int selection, const int64_t[:, ::1] groups, Py_ssize_t K, double[:, ::1] work,
+    uint8_t[:, ::1] mask, double[::1] cost, bint choose_given,
 ) noexcept nogil

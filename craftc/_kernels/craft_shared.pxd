@@ -1,11 +1,14 @@
-"""The distributions of the pooled background, for kernels that price clusters or compute costs relative to them."""
+"""The distributions of the pooled background, for kernels that price clusters or compute costs relative to
+them.
+"""
 
 from libc.stdint cimport int64_t
 
 from craftc._kernels.moments cimport Grid
 
 cdef extern from "craft/_craft_shared.h" nogil:
-    double craft_numeric_likelihood(double S, double spread, double shift, double mean, double precision, double log_precision)
+    double craft_numeric_likelihood(double S, double spread, double shift, double mean, double precision,
+                                    double log_precision)
     double craft_categorical_likelihood(const int64_t *counts, const double *log_ratio, Py_ssize_t n_levels)
     ctypedef struct craft_fit:
         int64_t feature

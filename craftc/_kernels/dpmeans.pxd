@@ -68,34 +68,40 @@ cdef extern from "dpmeans/_dpmeans.h" nogil:
     float dp_below(double distance)
     double dp_distance(const void *x, int single, const double *mu, Py_ssize_t D)
     void dp_own_distances(
-        const void *X, int single, Py_ssize_t D, const double *mu, const int32_t *labels, double *squared, Py_ssize_t start,
-        Py_ssize_t stop)
-    Py_ssize_t dp_not_kept(dp_rows rows, const dp_drift *drift, Py_ssize_t start, Py_ssize_t n, int32_t *rows_left)
+        const void *X, int single, Py_ssize_t D, const double *mu, const int32_t *labels, double *squared,
+        Py_ssize_t start, Py_ssize_t stop)
+    Py_ssize_t dp_not_kept(dp_rows rows, const dp_drift *drift, Py_ssize_t start, Py_ssize_t n,
+                           int32_t *rows_left)
     Py_ssize_t dp_tile_rows()
     Py_ssize_t dp_assign_tile(
-        const dp_centres *c, const void *X, dp_rows rows, const dp_sums *sums, const int32_t *tile_rows, Py_ssize_t n, float *tile,
-        Py_ssize_t *beyond_limit)
+        const dp_centres *c, const void *X, dp_rows rows, const dp_sums *sums, const int32_t *tile_rows,
+        Py_ssize_t n, float *tile, Py_ssize_t *beyond_limit)
     float dp_quick_check(const dp_centres *c, const void *x, const int32_t *some, float *distance)
-    void dp_add(const dp_sums *sums, const void *x, int single, Py_ssize_t D, int32_t cluster, Py_ssize_t i, int sign)
+    void dp_add(const dp_sums *sums, const void *x, int single, Py_ssize_t D, int32_t cluster, Py_ssize_t i,
+                int sign)
     void dp_add_rows(
-        const dp_sums *sums, const void *X, int single, Py_ssize_t D, const int32_t *labels, Py_ssize_t start, Py_ssize_t stop)
-    void dp_sum_rows(const dp_sums *sums, const void *X, int single, Py_ssize_t D, Py_ssize_t start, Py_ssize_t stop)
+        const dp_sums *sums, const void *X, int single, Py_ssize_t D, const int32_t *labels, Py_ssize_t start,
+        Py_ssize_t stop)
+    void dp_sum_rows(const dp_sums *sums, const void *X, int single, Py_ssize_t D, Py_ssize_t start,
+                     Py_ssize_t stop)
     int64_t dp_cut_rows(
-        const dp_sums *sums, const void *X, int single, Py_ssize_t D, const int32_t *labels, const double *origins,
-        const double *directions, uint8_t *sides, Py_ssize_t start, Py_ssize_t stop)
+        const dp_sums *sums, const void *X, int single, Py_ssize_t D, const int32_t *labels,
+        const double *origins, const double *directions, uint8_t *sides, Py_ssize_t start, Py_ssize_t stop)
     void dp_refresh(dp_collapsed *c, const dp_sums *sums, Py_ssize_t k)
     Py_ssize_t dp_collapse(
-        dp_collapsed *c, const void *X, dp_rows rows, const dp_sums *sums, const int32_t *order, Py_ssize_t start, Py_ssize_t stop,
-        float *tile, Py_ssize_t *moved, Py_ssize_t *computed)
+        dp_collapsed *c, const void *X, dp_rows rows, const dp_sums *sums, const int32_t *order,
+        Py_ssize_t start, Py_ssize_t stop, float *tile, Py_ssize_t *moved, Py_ssize_t *computed)
     Py_ssize_t dp_reassign_to_new(
-        const dp_centres *c, const int32_t *some, Py_ssize_t first, const float *gap, const void *X, dp_rows rows, const dp_sums *sums,
-        const int32_t *order, Py_ssize_t start, Py_ssize_t stop, float *tile)
+        const dp_centres *c, const int32_t *some, Py_ssize_t first, const float *gap, const void *X,
+        dp_rows rows, const dp_sums *sums, const int32_t *order, Py_ssize_t start, Py_ssize_t stop,
+        float *tile)
     Py_ssize_t dp_nearest_places(Py_ssize_t D, Py_ssize_t K, double *scratch, dp_places *places)
     bint dp_prepare(dp_centres *c, Py_ssize_t stride, dp_places *places)
     void dp_nearest_rows(
-        const dp_centres *c, Py_ssize_t centre_stride, const void *x, Py_ssize_t n, Py_ssize_t x_stride, int32_t *labels, double *squared,
-        double *rows, float *tile)
-    void dp_beyond_rows(const dp_centres *c, const void *x, Py_ssize_t n, const double *share, uint8_t *beyond, float *tile)
+        const dp_centres *c, Py_ssize_t centre_stride, const void *x, Py_ssize_t n, Py_ssize_t x_stride,
+        int32_t *labels, double *squared, double *rows, float *tile)
+    void dp_beyond_rows(const dp_centres *c, const void *x, Py_ssize_t n, const double *share,
+                        uint8_t *beyond, float *tile)
 
 
 cdef class Centres:
@@ -127,6 +133,7 @@ cdef struct Blocks:             # of rows [start, stop), shared out among thread
     team threads
 
 
-cdef int blocks_of(Sums sums, Py_ssize_t K, Py_ssize_t start, Py_ssize_t stop, int n_threads, Blocks *out) except -1
+cdef int blocks_of(Sums sums, Py_ssize_t K, Py_ssize_t start, Py_ssize_t stop, int n_threads,
+                   Blocks *out) except -1
 cdef void share_out(Blocks *blocks, team_job job, void *context) noexcept nogil
 cdef void each_block(Blocks *blocks, team_job job, void *context) noexcept nogil

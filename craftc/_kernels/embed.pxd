@@ -1,4 +1,7 @@
-"""The stable C surface, for Cython. What every function does stands in craftc/craftc.h; cimport it from craftc.api."""
+"""The stable C surface, for Cython.
+
+What every function does stands in craftc/craftc.h; cimport it from craftc.api.
+"""
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 
@@ -41,8 +44,9 @@ cdef int craftc_simd_level() noexcept nogil
 
 cdef Py_ssize_t craftc_nearest_scratch_size(Py_ssize_t n_columns, Py_ssize_t n_centres) noexcept nogil
 cdef int craftc_nearest(
-    const void *x, int x_type, Py_ssize_t n_rows, Py_ssize_t n_columns, Py_ssize_t x_stride, const double *centres,
-    Py_ssize_t n_centres, Py_ssize_t centre_stride, int32_t *labels, double *squared, double *scratch,
+    const void *x, int x_type, Py_ssize_t n_rows, Py_ssize_t n_columns, Py_ssize_t x_stride,
+    const double *centres, Py_ssize_t n_centres, Py_ssize_t centre_stride, int32_t *labels, double *squared,
+    double *scratch,
 ) noexcept nogil
 
 cdef int craftc_craft_shape(
@@ -50,8 +54,9 @@ cdef int craftc_craft_shape(
 ) noexcept nogil
 cdef Py_ssize_t craftc_craft_scratch_size(const craftc_costs *model) noexcept nogil
 cdef int craftc_craft_assign(
-    const craftc_costs *model, const void *x, int x_type, Py_ssize_t x_stride, const void *codes, int code_type,
-    Py_ssize_t code_stride, Py_ssize_t n_rows, int32_t *labels, double *least, double *costs, Py_ssize_t cost_stride, double *scratch,
+    const craftc_costs *model, const void *x, int x_type, Py_ssize_t x_stride, const void *codes,
+    int code_type, Py_ssize_t code_stride, Py_ssize_t n_rows, int32_t *labels, double *least, double *costs,
+    Py_ssize_t cost_stride, double *scratch,
 ) noexcept nogil
 
 cdef int craftc_moments_grid(
@@ -59,10 +64,13 @@ cdef int craftc_moments_grid(
 ) noexcept nogil
 cdef Py_ssize_t craftc_moments_size(const craftc_grid *grid) noexcept nogil
 cdef int craftc_moments_add(
-    const craftc_grid *grid, int64_t *group, const void *x, int x_type, const void *codes, int code_type, int64_t weight,
+    const craftc_grid *grid, int64_t *group, const void *x, int x_type, const void *codes, int code_type,
+    int64_t weight,
 ) noexcept nogil
-cdef int craftc_moments_merge(const craftc_grid *grid, int64_t *to, const int64_t *source, int64_t sign) noexcept nogil
-cdef int craftc_moments_mean(const craftc_grid *grid, const int64_t *group, double *mean, double *deviations) noexcept nogil
+cdef int craftc_moments_merge(const craftc_grid *grid, int64_t *to, const int64_t *source,
+                              int64_t sign) noexcept nogil
+cdef int craftc_moments_mean(const craftc_grid *grid, const int64_t *group, double *mean,
+                             double *deviations) noexcept nogil
 
 cdef int craftc_edges_check(const int32_t *edge, Py_ssize_t n_edges, Py_ssize_t n_nodes) noexcept nogil
 cdef int craftc_edges_pass(

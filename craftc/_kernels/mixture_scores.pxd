@@ -1,4 +1,7 @@
-"""Mixture with feature selection: the present q as lists of selected columns, with bounds. See src/mixture/mixture_scores.pyx."""
+"""Mixture with feature selection: the present q as lists of selected columns, with bounds.
+
+See src/mixture/mixture_scores.pyx.
+"""
 
 from libc.stdint cimport int32_t, uint32_t
 
@@ -45,8 +48,10 @@ ctypedef struct Scores:
     bint missing                # whether cells may be missing
     bint bounded                # whether the passes over the rows keep bounds
     int32_t *slot               # (K) slot of every component
-    double *last                # (K, 2 D + 1) by slot: linear, square, constant of the last pass with bounds; NaN: not in it
-    double *size                # (K of the lists, 3) magnitudes of constant, linear and square, of this pass and the last one
+    # (K, 2 D + 1) by slot: linear, square, constant of the last pass with bounds; NaN: not in it
+    double *last
+    # (K of the lists, 3) magnitudes of constant, linear and square, of this pass and the last one
+    double *size
 
 cdef class ScoreTables:
     cdef Scores t

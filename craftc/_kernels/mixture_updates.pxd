@@ -1,4 +1,7 @@
-"""Mixture with feature selection: the variational distribution as structs, and its updates. See src/mixture/mixture_updates.pyx."""
+"""Mixture with feature selection: the variational distribution as structs, and its updates.
+
+See src/mixture/mixture_updates.pyx.
+"""
 
 cdef extern from "mixture/_mixture_constants.h" nogil:
     const double HALF_LN_2PI, LN_2PI, MX_CERTAIN
@@ -6,7 +9,8 @@ cdef extern from "mixture/_mixture_constants.h" nogil:
 ctypedef enum:
     GAUSSIAN, POISSON, BERNOULLI
 
-ctypedef struct Prior:          # Normal(0, 1 / (k0 tau)) Gamma(a0, b0) of a Gaussian column, Gamma(a0, b0) of a rate, Beta(a0, b0)
+# Normal(0, 1 / (k0 tau)) Gamma(a0, b0) of a Gaussian column, Gamma(a0, b0) of a rate, Beta(a0, b0)
+ctypedef struct Prior:
     double k0, a0
     const double *b0            # (D)
     const double *value         # (D) a0 ln b0 - ln Gamma(a0); of a Beta distribution -ln B(a0, b0)
@@ -48,12 +52,14 @@ ctypedef struct Model:
     Beta share, stick           # (D), or (K) with own fractions; (K)
     double *weight              # (K) E ln pi
 
-ctypedef struct Counts:         # the part of a Gaussian posterior that depends on the amount of data only, cached
+# the part of a Gaussian posterior that depends on the amount of data only, cached
+ctypedef struct Counts:
     double reach, kappa, a, log_kappa, log_gamma_a, digamma_a
 
 cdef class Mixture:
     cdef Model m
-    cdef readonly object size, reach, s1, s2, entropy, own, noise, divergence, noise_divergence, p, mask_entropy, share, stick, weight
+    cdef readonly object size, reach, s1, s2, entropy, own, noise, divergence, noise_divergence, p
+    cdef readonly object mask_entropy, share, stick, weight
     cdef readonly object priors
     cdef object arrays
     cdef Py_ssize_t *order
@@ -67,8 +73,10 @@ cdef Counts no_counts() noexcept nogil
 cdef void count(Counts *c, const Prior *prior, double reach) noexcept nogil
 cdef double evidence_of_reach(const Counts *c) noexcept nogil
 cdef bint same_reach(const Model *m, Py_ssize_t k) noexcept nogil
-cdef double log_evidence(const Prior *prior, int kind, Counts *c, Py_ssize_t d, double reach, double s1, double s2) noexcept nogil
-cdef double gain_over_noise(const Model *m, Counts *c, Py_ssize_t d, double reach, double s1, double s2) noexcept nogil
+cdef double log_evidence(const Prior *prior, int kind, Counts *c, Py_ssize_t d, double reach, double s1,
+                         double s2) noexcept nogil
+cdef double gain_over_noise(const Model *m, Counts *c, Py_ssize_t d, double reach, double s1,
+                            double s2) noexcept nogil
 cdef double own_log_likelihood(const Model *m, Py_ssize_t k, Py_ssize_t d) noexcept nogil
 cdef Py_ssize_t share_of(const Model *m, Py_ssize_t k, Py_ssize_t d) noexcept nogil
 cdef double selected(const Model *m, Py_ssize_t i, double *all) noexcept nogil

@@ -1,4 +1,7 @@
-"""Exact moments, for kernels that move rows between groups. See src/table/_moments.h for the layout of a group."""
+"""Exact moments, for kernels that move rows between groups.
+
+See src/table/_moments.h for the layout of a group.
+"""
 
 from libc.stdint cimport int64_t
 
@@ -22,9 +25,11 @@ cdef extern from "table/_table_rows.h" nogil:
 
 cdef extern from "table/_moments.h" nogil:
     void moments_add_cell(int64_t *cell, double offset_scaled, int64_t weight)
-    void moments_add_row(int64_t *group, const double *centre, const double *scale, const Py_ssize_t *level_start,
-                         Py_ssize_t first_numeric, const table_rows *t, Py_ssize_t i, int64_t weight)
-    void moments_merge(int64_t *to, const int64_t *source, int64_t sign, Py_ssize_t first_numeric, Py_ssize_t width)
+    void moments_add_row(int64_t *group, const double *centre, const double *scale,
+                         const Py_ssize_t *level_start, Py_ssize_t first_numeric, const table_rows *t,
+                         Py_ssize_t i, int64_t weight)
+    void moments_merge(int64_t *to, const int64_t *source, int64_t sign, Py_ssize_t first_numeric,
+                       Py_ssize_t width)
     int moments_ranges(const void *x, int single, Py_ssize_t p, double *low, double *high)
     ctypedef struct moments_cell:
         pass

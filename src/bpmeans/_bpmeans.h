@@ -1,11 +1,12 @@
 /* Feature models: every row is a sum of some of K features.
  *
- * With G = A A' and b = A x, the choice of a row depends on K numbers: c = b - G z are the inner products of its residual with the
- * features, and flipping bit k changes |r|^2 by G_kk -+ 2 c_k. A row's features are the bits of one 64-bit mask.
+ * With G = A A' and b = A x, the choice of a row depends on K numbers: c = b - G z are the inner products of
+ * its residual with the features, and flipping bit k changes |r|^2 by G_kk -+ 2 c_k. A row's features are the
+ * bits of one 64-bit mask.
  *
- * Where the products come from is the only difference between the two forms. "Rows": b = A x from the table, features kept as A. "Gram"
- * (no more rows than columns): every feature is a combination of rows, so that b, G and the fit need the inner products S = X X' of the
- * rows alone, whatever the number of columns.
+ * Where the products come from is the only difference between the two forms. "Rows": b = A x from the table,
+ * features kept as A. "Gram" (no more rows than columns): every feature is a combination of rows, so that b,
+ * G and the fit need the inner products S = X X' of the rows alone, whatever the number of columns.
  *
  * All sums over a row run in one order whatever the block, the thread or the instruction set. */
 #ifndef CRAFTC_BPMEANS_H
@@ -21,16 +22,20 @@
 #define BP_MOST 64              /* features: the bits of a mask */
 #define BP_EXACT 16             /* features up to which all 2^K combinations can be compared */
 #define BP_TILE 8               /* rows of a tile, and lanes of a block of features */
-#define BP_FEW 6                /* features up to which all rows of a tile look for the first of the best combinations together */
+/* features up to which all rows of a tile look for the first of the best combinations together */
+#define BP_FEW 6
 #define BP_TRIALS 8             /* proposals of one step of a start */
-#define BP_BLOCK 512            /* rows whose gains are one partial sum, and rows of a piece of parallel work */
+/* rows whose gains are one partial sum, and rows of a piece of parallel work */
+#define BP_BLOCK 512
 #define BP_PIECE 256            /* columns of a piece of a parallel fit */
 #define BP_COLUMNS 1024         /* columns of a run of sums */
-#define BP_MARGIN 0x1p-44       /* a flip must lower |r|^2 by more than this share of |x|^2 + tr G, which bounds the rounding error */
+/* a flip must lower |r|^2 by more than this share of |x|^2 + tr G, which bounds the rounding error */
+#define BP_MARGIN 0x1p-44
 
 typedef struct {
     ptrdiff_t n, D, K, most;    /* K features in use, `most` there is room for (at most BP_MOST) */
-    ptrdiff_t lanes;            /* doubles from row to row of G, H, Q, M and B: `most` rounded up to whole blocks */
+    ptrdiff_t lanes;            /* doubles from row to row of G, H, Q, M and B: `most` rounded up to whole
+                                   blocks */
     int single, gram, exact;    /* exact: features up to which all combinations are compared, 0: never */
     const void *X;              /* (n, D) */
     const double *S;            /* (n, n) X X' on a grid on which sums are exact; gram form */
@@ -88,7 +93,8 @@ static inline uint64_t bp_extract(uint64_t mask, uint64_t keep)
 
 static inline const void *bp_row(const bp_model *m, ptrdiff_t i)
 {
-    return m->single ? (const void *)((const float *)m->X + i * m->D) : (const void *)((const double *)m->X + i * m->D);
+    return m->single ? (const void *)((const float *)m->X + i * m->D)
+        : (const void *)((const double *)m->X + i * m->D);
 }
 
 /* gram form: the residual of row i times row j */
@@ -112,41 +118,47 @@ static inline void bp_mirror(double *Q, ptrdiff_t K, ptrdiff_t lanes)
 #include "common/_lanes.h"
 
 /* out (n_rows <= BP_TILE, width): inner products of rows with a table (D, width) of vectors as lanes */
-static inline void bp_products(const void *const *rows, int single, ptrdiff_t n_rows, ptrdiff_t D, const double *table, ptrdiff_t width,
-                               double *out)
+static inline void bp_products(const void *const *rows, int single, ptrdiff_t n_rows, ptrdiff_t D,
+                               const double *table, ptrdiff_t width, double *out)
 {
     SIMD_DISPATCH(bp_products, (rows, single, n_rows, D, table, width, out));
 }
 
 /* |x|^2 of rows [start, stop) */
-static inline void bp_norms(const void *X, int single, ptrdiff_t D, ptrdiff_t start, ptrdiff_t stop, double *norm)
+static inline void bp_norms(const void *X, int single, ptrdiff_t D, ptrdiff_t start, ptrdiff_t stop,
+                            double *norm)
 {
     SIMD_DISPATCH(bp_norms, (X, single, D, start, stop, norm));
 }
 
-/* the features a row chooses, given b; `passes`: over the bits, unless all combinations are compared; 0: it keeps its own */
-static inline uint64_t bp_choose(const bp_model *m, const double *b, double norm, uint64_t mask, int passes, double *residual,
-                                 double *scratch)
+/* the features a row chooses, given b; `passes`: over the bits, unless all combinations are compared; 0: it
+ * keeps its own */
+static inline uint64_t bp_choose(const bp_model *m, const double *b, double norm, uint64_t mask, int passes,
+                                 double *residual, double *scratch)
 {
     return SIMD_DISPATCH(bp_choose, (m, b, norm, mask, passes, residual, scratch));
 }
 
-/* what the rows at places [start, stop) choose, each for itself, into chosen[place - first]; their residuals follow */
-static inline void bp_propose(const bp_model *m, const int32_t *order, ptrdiff_t start, ptrdiff_t stop, int passes, uint64_t *chosen,
-                              double *scratch)
+/* what the rows at places [start, stop) choose, each for itself, into chosen[place - first]; their residuals
+ * follow */
+static inline void bp_propose(const bp_model *m, const int32_t *order, ptrdiff_t start, ptrdiff_t stop,
+                              int passes, uint64_t *chosen, double *scratch)
 {
     SIMD_DISPATCH(bp_propose, (m, order, start, stop, passes, chosen, scratch));
 }
 
-/* gain of every proposal in rows [start, stop), added to won; `taken` >= 0: this proposal becomes feature K of the rows that gain */
-static inline void bp_gains(const bp_model *m, const bp_proposals *p, ptrdiff_t start, ptrdiff_t stop, int taken, double *won)
+/* gain of every proposal in rows [start, stop), added to won; `taken` >= 0: this proposal becomes feature K
+ * of the rows that gain */
+static inline void bp_gains(const bp_model *m, const bp_proposals *p, ptrdiff_t start, ptrdiff_t stop,
+                            int taken, double *won)
 {
     SIMD_DISPATCH(bp_gains, (m, p, start, stop, taken, won));
 }
 
-/* out[z] = start + times z linear + z C z' for all z of K bits, C with `lanes` from row to row; linear may be NULL */
-static inline void bp_quadratic(const double *C, const double *linear, double times, double start, ptrdiff_t K, ptrdiff_t lanes,
-                                double *out)
+/* out[z] = start + times z linear + z C z' for all z of K bits, C with `lanes` from row to row; linear may be
+ * NULL */
+static inline void bp_quadratic(const double *C, const double *linear, double times, double start,
+                                ptrdiff_t K, ptrdiff_t lanes, double *out)
 {
     SIMD_DISPATCH(bp_quadratic, (C, linear, times, start, K, lanes, out));
 }
@@ -169,7 +181,8 @@ static inline void bp_fit_products(const bp_model *m)
 }
 
 /* out (K, K) = transpose of H right, refined; columns of `right` up to a whole block are read */
-static inline void bp_solve(const double *H, const double *M, const double *right, double *out, ptrdiff_t K, ptrdiff_t lanes)
+static inline void bp_solve(const double *H, const double *M, const double *right, double *out, ptrdiff_t K,
+                            ptrdiff_t lanes)
 {
     SIMD_DISPATCH(bp_solve, (H, M, right, out, K, lanes));
 }

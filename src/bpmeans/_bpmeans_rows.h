@@ -1,66 +1,67 @@
-/* One clone of the leaves of _bpmeans.h, included once per instruction set by _lanes.h: what rows decide, and the products they need. A
- * product of a row and a feature is summed over the columns in order, features side by side in the lanes, so that the width of a vector
- * changes nothing. */
+/* One clone of the leaves of _bpmeans.h, included once per instruction set by _lanes.h: what rows decide, and
+ * the products they need. A product of a row and a feature is summed over the columns in order, features side
+ * by side in the lanes, so that the width of a vector changes nothing. */
 
 #define VECTORS (BP_TILE / W)   /* of a block of features */
 #define TOGETHER W              /* rows at a time: their sums and a block of features fit the registers */
 
 /* ---- products ---- */
 
-#define PRODUCTS(type)                                                                                                            \
-TARGET static inline void THIS(bp_block_##type)(const type *const *rows, ptrdiff_t n, ptrdiff_t D, const double *table,           \
-                                                ptrdiff_t width, double *out)                                                     \
-{                                                                                                                                 \
-    for (ptrdiff_t from = 0; from < D; from += BP_COLUMNS) {                                                                      \
-        const ptrdiff_t to = from + BP_COLUMNS < D ? from + BP_COLUMNS : D;                                                       \
-        LANE sum[TOGETHER][VECTORS];                                                                                              \
-        memset(sum, 0, sizeof sum);                                                                                               \
-        for (ptrdiff_t d = from; d < to; d++)                                                                                     \
-            for (int r = 0; r < TOGETHER; r++)                                                                                    \
-                for (int v = 0; v < VECTORS; v++)                                                                                 \
-                    sum[r][v] += (double)rows[r][d] * *(const LANE *)(table + d * width + v * W);                                 \
-        for (int r = 0; r < TOGETHER && r < n; r++)                                                                               \
-            for (int v = 0; v < VECTORS; v++) {                                                                                   \
-                LANE *place = (LANE *)(out + r * width + v * W);                                                                  \
-                if (from)                                                                                                         \
-                    sum[r][v] += *place;                                                                                          \
-                *place = sum[r][v];                                                                                               \
-            }                                                                                                                     \
-    }                                                                                                                             \
-}                                                                                                                                 \
-                                                                                                                                  \
-TARGET static void THIS(bp_products_##type)(const type *const *rows, ptrdiff_t n_rows, ptrdiff_t D, const double *table,          \
-                                            ptrdiff_t width, double *out)                                                         \
-{                                                                                                                                 \
-    const type *tile[BP_TILE];                                                                                                    \
-    for (ptrdiff_t r = 0; r < BP_TILE; r++)                                                                                       \
-        tile[r] = rows[r < n_rows ? r : n_rows - 1];                                                                              \
-    for (ptrdiff_t k = 0; k < width; k += BP_TILE)                                                                                \
-        for (ptrdiff_t r = 0; r < n_rows; r += TOGETHER)                                                                          \
-            THIS(bp_block_##type)(tile + r, n_rows - r, D, table + k, width, out + r * width + k);                                \
-}                                                                                                                                 \
-                                                                                                                                  \
-TARGET static void THIS(bp_norms_##type)(const type *X, ptrdiff_t D, ptrdiff_t start, ptrdiff_t stop, double *norm)               \
-{                                                                                                                                 \
-    for (ptrdiff_t i = start; i < stop; i++) {                                                                                    \
-        double sum[BP_TILE] = {0};                                                                                                \
-        const type *x = X + i * D;                                                                                                \
-        ptrdiff_t d = 0;                                                                                                          \
-        for (; d + BP_TILE <= D; d += BP_TILE)                                                                                    \
-            for (int l = 0; l < BP_TILE; l++)                                                                                     \
-                sum[l] += (double)x[d + l] * (double)x[d + l];                                                                    \
-        for (int l = 0; d < D; d++, l++)                                                                                          \
-            sum[l] += (double)x[d] * (double)x[d];                                                                                \
-        norm[i] = simd_total(sum);                                                                                                \
-    }                                                                                                                             \
+#define PRODUCTS(type)                                                                                   \
+TARGET static inline void THIS(bp_block_##type)(const type *const *rows, ptrdiff_t n, ptrdiff_t D,       \
+                                                const double *table, ptrdiff_t width, double *out)       \
+{                                                                                                        \
+    for (ptrdiff_t from = 0; from < D; from += BP_COLUMNS) {                                             \
+        const ptrdiff_t to = from + BP_COLUMNS < D ? from + BP_COLUMNS : D;                              \
+        LANE sum[TOGETHER][VECTORS];                                                                     \
+        memset(sum, 0, sizeof sum);                                                                      \
+        for (ptrdiff_t d = from; d < to; d++)                                                            \
+            for (int r = 0; r < TOGETHER; r++)                                                           \
+                for (int v = 0; v < VECTORS; v++)                                                        \
+                    sum[r][v] += (double)rows[r][d] * *(const LANE *)(table + d * width + v * W);        \
+        for (int r = 0; r < TOGETHER && r < n; r++)                                                      \
+            for (int v = 0; v < VECTORS; v++) {                                                          \
+                LANE *place = (LANE *)(out + r * width + v * W);                                         \
+                if (from)                                                                                \
+                    sum[r][v] += *place;                                                                 \
+                *place = sum[r][v];                                                                      \
+            }                                                                                            \
+    }                                                                                                    \
+}                                                                                                        \
+                                                                                                         \
+TARGET static void THIS(bp_products_##type)(const type *const *rows, ptrdiff_t n_rows, ptrdiff_t D,      \
+                                            const double *table, ptrdiff_t width, double *out)           \
+{                                                                                                        \
+    const type *tile[BP_TILE];                                                                           \
+    for (ptrdiff_t r = 0; r < BP_TILE; r++)                                                              \
+        tile[r] = rows[r < n_rows ? r : n_rows - 1];                                                     \
+    for (ptrdiff_t k = 0; k < width; k += BP_TILE)                                                       \
+        for (ptrdiff_t r = 0; r < n_rows; r += TOGETHER)                                                 \
+            THIS(bp_block_##type)(tile + r, n_rows - r, D, table + k, width, out + r * width + k);       \
+}                                                                                                        \
+                                                                                                         \
+TARGET static void THIS(bp_norms_##type)(const type *X, ptrdiff_t D, ptrdiff_t start, ptrdiff_t stop,    \
+                                         double *norm)                                                   \
+{                                                                                                        \
+    for (ptrdiff_t i = start; i < stop; i++) {                                                           \
+        double sum[BP_TILE] = {0};                                                                       \
+        const type *x = X + i * D;                                                                       \
+        ptrdiff_t d = 0;                                                                                 \
+        for (; d + BP_TILE <= D; d += BP_TILE)                                                           \
+            for (int l = 0; l < BP_TILE; l++)                                                            \
+                sum[l] += (double)x[d + l] * (double)x[d + l];                                           \
+        for (int l = 0; d < D; d++, l++)                                                                 \
+            sum[l] += (double)x[d] * (double)x[d];                                                       \
+        norm[i] = simd_total(sum);                                                                       \
+    }                                                                                                    \
 }
 
 PRODUCTS(float)
 PRODUCTS(double)
 #undef PRODUCTS
 
-TARGET static void THIS(bp_products)(const void *const *rows, int single, ptrdiff_t n_rows, ptrdiff_t D, const double *table,
-                                     ptrdiff_t width, double *out)
+TARGET static void THIS(bp_products)(const void *const *rows, int single, ptrdiff_t n_rows, ptrdiff_t D,
+                                     const double *table, ptrdiff_t width, double *out)
 {
     if (single)
         THIS(bp_products_float)((const float *const *)rows, n_rows, D, table, width, out);
@@ -68,7 +69,8 @@ TARGET static void THIS(bp_products)(const void *const *rows, int single, ptrdif
         THIS(bp_products_double)((const double *const *)rows, n_rows, D, table, width, out);
 }
 
-TARGET static void THIS(bp_norms)(const void *X, int single, ptrdiff_t D, ptrdiff_t start, ptrdiff_t stop, double *norm)
+TARGET static void THIS(bp_norms)(const void *X, int single, ptrdiff_t D, ptrdiff_t start, ptrdiff_t stop,
+                                  double *norm)
 {
     if (single)
         THIS(bp_norms_float)((const float *)X, D, start, stop, norm);
@@ -78,9 +80,10 @@ TARGET static void THIS(bp_norms)(const void *X, int single, ptrdiff_t D, ptrdif
 
 /* ---- what a row decides ---- */
 
-/* bit after bit of n <= BP_TILE rows takes the value that lowers |r|^2 = |x|^2 - z b - z c, c = b - G z: lanes are rows here */
-TARGET static void THIS(bp_flip)(const bp_model *m, const double *const *rows, const double *norm, ptrdiff_t n, int passes,
-                                 uint64_t *mask, double *residual, double *scratch)
+/* bit after bit of n <= BP_TILE rows takes the value that lowers |r|^2 = |x|^2 - z b - z c, c = b - G z:
+ * lanes are rows here */
+TARGET static void THIS(bp_flip)(const bp_model *m, const double *const *rows, const double *norm,
+                                 ptrdiff_t n, int passes, uint64_t *mask, double *residual, double *scratch)
 {
     LANE *restrict b = (LANE *)scratch, *restrict c = b + m->K;
     for (ptrdiff_t v = 0; v < n; v += W) {
@@ -137,7 +140,8 @@ TARGET static inline void THIS(bp_subsets)(const double *restrict b, ptrdiff_t K
 }
 
 /* the least q + upper + lower of n combinations with one upper half */
-TARGET static inline double THIS(bp_least_of)(const double *restrict q, double upper, const double *restrict lower, ptrdiff_t n)
+TARGET static inline double THIS(bp_least_of)(const double *restrict q, double upper,
+                                              const double *restrict lower, ptrdiff_t n)
 {
     double least = INFINITY;
     ptrdiff_t z = 0;
@@ -155,11 +159,13 @@ TARGET static inline double THIS(bp_least_of)(const double *restrict q, double u
     return least;
 }
 
-/* the best of all combinations, the first where several are: q(z) - 2 z b, the sums of -2 b split in a lower and an upper half of the
- * bits; *value: its value */
-TARGET static uint64_t THIS(bp_best)(const bp_model *m, const double *b, double margin, uint64_t mask, double *value, double *scratch)
+/* the best of all combinations, the first where several are: q(z) - 2 z b, the sums of -2 b split in a lower
+ * and an upper half of the bits; *value: its value */
+TARGET static uint64_t THIS(bp_best)(const bp_model *m, const double *b, double margin, uint64_t mask,
+                                     double *value, double *scratch)
 {
-    const ptrdiff_t low = (m->K + 1) / 2, high = m->K - low, n_low = (ptrdiff_t)1 << low, n_high = (ptrdiff_t)1 << high;
+    const ptrdiff_t low = (m->K + 1) / 2, high = m->K - low, n_low = (ptrdiff_t)1 << low,
+        n_high = (ptrdiff_t)1 << high;
     double *restrict lower = scratch, *restrict upper = scratch + n_low, *restrict least = upper + n_high;
     double best = INFINITY, lowest = 0.0;
     THIS(bp_subsets)(b, low, lower);
@@ -185,8 +191,8 @@ TARGET static uint64_t THIS(bp_best)(const bp_model *m, const double *b, double 
     return mask;
 }
 
-TARGET static uint64_t THIS(bp_choose)(const bp_model *m, const double *b, double norm, uint64_t mask, int passes,
-                                       double *residual, double *scratch)
+TARGET static uint64_t THIS(bp_choose)(const bp_model *m, const double *b, double norm, uint64_t mask,
+                                       int passes, double *residual, double *scratch)
 {
     const double margin = BP_MARGIN * (norm + m->trace);
     if (passes > 0 && m->K <= m->exact) {
@@ -209,10 +215,10 @@ TARGET static uint64_t THIS(bp_choose)(const bp_model *m, const double *b, doubl
     return mask;
 }
 
-/* for each of BP_TILE rows the first combination of few features whose value is at most `limit`, at least 2^K if there is none: lanes are
- * rows here */
-TARGET static void THIS(bp_first_within)(const bp_model *m, const double *restrict upper, const double *restrict lower,
-                                         const double *limit, double *first)
+/* for each of BP_TILE rows the first combination of few features whose value is at most `limit`, at least 2^K
+ * if there is none: lanes are rows here */
+TARGET static void THIS(bp_first_within)(const bp_model *m, const double *restrict upper,
+                                         const double *restrict lower, const double *limit, double *first)
 {
     const ptrdiff_t low = (m->K + 1) / 2, n_low = (ptrdiff_t)1 << low, n_high = (ptrdiff_t)1 << (m->K - low);
     const double all = (double)(n_low * n_high);
@@ -221,7 +227,8 @@ TARGET static void THIS(bp_first_within)(const bp_model *m, const double *restri
         LANE least = ALL(LANE, all), at = ALL(LANE, 0.0);
         for (ptrdiff_t h = 0; h < n_high; h++)
             for (ptrdiff_t z = 0; z < n_low; z++) {
-                const LANE sum = *(const LANE *)(upper + h * BP_TILE + v) + *(const LANE *)(lower + z * BP_TILE + v);
+                const LANE sum = *(const LANE *)(upper + h * BP_TILE + v)
+                    + *(const LANE *)(lower + z * BP_TILE + v);
                 const LANE place = at + PICK(m->q[h * n_low + z] + sum > most, ALL(LANE, all));
                 least = SMALLER(place, least);
                 at += 1.0;
@@ -231,19 +238,23 @@ TARGET static void THIS(bp_first_within)(const bp_model *m, const double *restri
 }
 
 /* value of the combination `mask` for row r of a tile */
-TARGET static inline double THIS(bp_value)(const bp_model *m, const double *upper, const double *lower, uint64_t mask, int r)
+TARGET static inline double THIS(bp_value)(const bp_model *m, const double *upper, const double *lower,
+                                           uint64_t mask, int r)
 {
     const ptrdiff_t low = (m->K + 1) / 2;
     const uint64_t below = ((uint64_t)1 << low) - 1;
-    return m->q[mask] + (upper[(mask >> low) * BP_TILE + (uint64_t)r] + lower[(mask & below) * BP_TILE + (uint64_t)r]);
+    return m->q[mask]
+        + (upper[(mask >> low) * BP_TILE + (uint64_t)r] + lower[(mask & below) * BP_TILE + (uint64_t)r]);
 }
 
-/* BP_TILE rows compare all combinations, in lanes: each gets the first of the best where these are better than its own by more than the
- * margin. With more than BP_FEW features its own stays, and `better` marks the rows. present: values of `mask` */
-TARGET static void THIS(bp_values)(const bp_model *m, const double *const *rows, const double *norm, uint64_t *mask, double *present,
-                                   int *better, double *restrict scratch)
+/* BP_TILE rows compare all combinations, in lanes: each gets the first of the best where these are better
+ * than its own by more than the margin. With more than BP_FEW features its own stays, and `better` marks the
+ * rows. present: values of `mask` */
+TARGET static void THIS(bp_values)(const bp_model *m, const double *const *rows, const double *norm,
+                                   uint64_t *mask, double *present, int *better, double *restrict scratch)
 {
-    const ptrdiff_t low = (m->K + 1) / 2, high = m->K - low, n_low = (ptrdiff_t)1 << low, n_high = (ptrdiff_t)1 << high;
+    const ptrdiff_t low = (m->K + 1) / 2, high = m->K - low, n_low = (ptrdiff_t)1 << low,
+        n_high = (ptrdiff_t)1 << high;
     double *restrict lower = scratch, *restrict upper = scratch + BP_TILE * n_low;
     double b[BP_EXACT * BP_TILE], best[BP_TILE], limit[BP_TILE];
     int some = 0;
@@ -257,7 +268,8 @@ TARGET static void THIS(bp_values)(const bp_model *m, const double *const *rows,
         const ptrdiff_t half = BP_TILE * ((ptrdiff_t)1 << (k < low ? k : k - low));
         for (ptrdiff_t z = 0; z < half; z += BP_TILE)
             for (int v = 0; v < BP_TILE; v += W)
-                *(LANE *)(sums + half + z + v) = *(const LANE *)(sums + z + v) - *(const LANE *)(b + k * BP_TILE + v);
+                *(LANE *)(sums + half + z + v) = *(const LANE *)(sums + z + v)
+                    - *(const LANE *)(b + k * BP_TILE + v);
     }
     for (int v = 0; v < BP_TILE; v += W) {
         LANE least;
@@ -293,8 +305,8 @@ TARGET static void THIS(bp_values)(const bp_model *m, const double *const *rows,
         }
 }
 
-TARGET static void THIS(bp_propose)(const bp_model *m, const int32_t *order, ptrdiff_t start, ptrdiff_t stop, int passes,
-                                    uint64_t *chosen, double *scratch)
+TARGET static void THIS(bp_propose)(const bp_model *m, const int32_t *order, ptrdiff_t start, ptrdiff_t stop,
+                                    int passes, uint64_t *chosen, double *scratch)
 {
     const ptrdiff_t width = bp_width(m->K);
     const int all = passes > 0 && m->K > 0 && m->K <= m->exact;
@@ -331,8 +343,8 @@ TARGET static void THIS(bp_propose)(const bp_model *m, const int32_t *order, ptr
 }
 
 /* by doubling: what bit k adds to all combinations of the bits below it */
-TARGET static void THIS(bp_quadratic)(const double *C, const double *linear, double times, double start, ptrdiff_t K,
-                                      ptrdiff_t lanes, double *restrict out)
+TARGET static void THIS(bp_quadratic)(const double *C, const double *linear, double times, double start,
+                                      ptrdiff_t K, ptrdiff_t lanes, double *restrict out)
 {
     out[0] = 0.0;
     for (ptrdiff_t k = 0; k < K; k++) {
@@ -354,8 +366,9 @@ TARGET static void THIS(bp_quadratic)(const double *C, const double *linear, dou
 /* ---- starts ---- */
 
 /* gram form: the residuals of proposals [first, last) times rows [from, from + n), a tile */
-TARGET static inline void THIS(bp_residual_products)(const bp_model *m, const bp_proposals *p, ptrdiff_t from, ptrdiff_t n,
-                                                     ptrdiff_t first, ptrdiff_t last, double *restrict out)
+TARGET static inline void THIS(bp_residual_products)(const bp_model *m, const bp_proposals *p, ptrdiff_t from,
+                                                     ptrdiff_t n, ptrdiff_t first, ptrdiff_t last,
+                                                     double *restrict out)
 {
     for (ptrdiff_t t = first; t < last; t++) {
         const double *restrict own = m->S + p->rows[t] * m->n + from;
@@ -369,7 +382,8 @@ TARGET static inline void THIS(bp_residual_products)(const bp_model *m, const bp
     }
 }
 
-TARGET static void THIS(bp_gains)(const bp_model *m, const bp_proposals *p, ptrdiff_t start, ptrdiff_t stop, int taken, double *won)
+TARGET static void THIS(bp_gains)(const bp_model *m, const bp_proposals *p, ptrdiff_t start, ptrdiff_t stop,
+                                  int taken, double *won)
 {
     const ptrdiff_t first = taken < 0 ? 0 : taken, last = taken < 0 ? p->n : taken + 1;
     double c[BP_TILE * BP_TRIALS] = {0};
@@ -397,7 +411,8 @@ TARGET static void THIS(bp_gains)(const bp_model *m, const bp_proposals *p, ptrd
                 for (uint64_t z = m->mask[i]; z; z &= z - 1)
                     gain -= *(const LANE *)(p->against + simd_lowest(z) * BP_TRIALS + t);
                 gain = 2.0 * gain - norm;
-                gain = PICK((gain > BP_MARGIN * (m->norm[i] + norm)) | (*(const BITS *)(drawn + t) == i), gain);
+                gain = PICK((gain > BP_MARGIN * (m->norm[i] + norm)) | (*(const BITS *)(drawn + t) == i),
+                            gain);
                 *(LANE *)(own + t) = gain;
                 if (taken < 0)
                     *(LANE *)(won + t) += gain;
@@ -412,7 +427,8 @@ TARGET static void THIS(bp_gains)(const bp_model *m, const bp_proposals *p, ptrd
 
 /* ---- fit ---- */
 
-TARGET static void THIS(bp_words)(const uint64_t *restrict mask, ptrdiff_t n, ptrdiff_t K, uint64_t *restrict words)
+TARGET static void THIS(bp_words)(const uint64_t *restrict mask, ptrdiff_t n, ptrdiff_t K,
+                                  uint64_t *restrict words)
 {
     for (ptrdiff_t k = 0; k < K; k++) {
         uint64_t word = 0;
@@ -454,8 +470,10 @@ TARGET ALWAYS_INLINE void THIS(bp_fit_tile)(const bp_model *m, const int K)
         memcpy(m->Q + k * m->lanes, sums + k * VECTORS, sizeof(double) * BP_TILE);
 }
 
-/* out (K, K) = transpose of H right, with a step of refinement: t = H right, t += H (right - M t); columns of `right` are lanes */
-TARGET static void THIS(bp_solve)(const double *H, const double *M, const double *right, double *out, ptrdiff_t K, ptrdiff_t lanes)
+/* out (K, K) = transpose of H right, with a step of refinement: t = H right, t += H (right - M t); columns of
+ * `right` are lanes */
+TARGET static void THIS(bp_solve)(const double *H, const double *M, const double *right, double *out,
+                                  ptrdiff_t K, ptrdiff_t lanes)
 {
     LANE rest[BP_MOST], solved[BP_MOST];
     for (ptrdiff_t from = 0; from < K; from += W) {

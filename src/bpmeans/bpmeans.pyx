@@ -10,33 +10,41 @@ from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy, memset
 
 from craftc._kernels._bpmeans cimport (
-    BP_BLOCK, BP_EXACT, BP_MARGIN, BP_MOST, BP_TILE, BP_TRIALS, bp_choose, bp_count, bp_extract, bp_first, bp_model, bp_new_combinations,
-    bp_norms, bp_products, bp_propose, bp_residual, bp_residual_against, bp_residual_product, bp_row, bp_scratch, bp_width, descent,
-    simd_lowest,
+    BP_BLOCK, BP_EXACT, BP_MARGIN, BP_MOST, BP_TILE, BP_TRIALS, bp_choose, bp_count, bp_extract, bp_first,
+    bp_model, bp_new_combinations, bp_norms, bp_products, bp_propose, bp_residual, bp_residual_against,
+    bp_residual_product, bp_row, bp_scratch, bp_width, descent, simd_lowest,
 )
-from craftc._kernels._common cimport check, check_indices, check_threads, doubles_in, doubles_out, omp_get_thread_num, rows_in
+from craftc._kernels._common cimport (
+    check, check_indices, check_threads, doubles_in, doubles_out, omp_get_thread_num, rows_in,
+)
 from craftc._kernels.bpmeans_collapsed cimport other_rows, sweep_collapsed
 from craftc._kernels.bpmeans_fit cimport (
-    VISITS_AT_ONCE, drop_redundant, fit_features, fit_memberships, lay_out, move_sums, reseed_empty, visits_of_row,
+    VISITS_AT_ONCE, drop_redundant, fit_features, fit_memberships, lay_out, move_sums, reseed_empty,
+    visits_of_row,
 )
 from craftc._kernels.bpmeans_start cimport add_feature, greedy, trials_for
 from craftc._kernels.dpmeans cimport dp_sums
 
 MOST, EXACT, TRIALS = BP_MOST, BP_EXACT, BP_TRIALS
 cdef enum:
-    WINDOW = 64                 # rows of the first window of a sweep, and of each one after a feature was created or lost
+    # rows of the first window of a sweep, and of each one after a feature was created or lost
+    WINDOW = 64
     MAX_WINDOW = 65536
 
 
 # ---- a sweep ----
 
 cdef void _sweep_some(descent *c) noexcept nogil:
-    """More rows choose their features; with a penalty, rows in their order, and features are created and lost."""
+    """More rows choose their features; with a penalty, rows in their order, and features are created and
+    lost.
+    """
     cdef bp_model *m = &c.m
     cdef Py_ssize_t stop, i, k, window = WINDOW, reached
     cdef double visits = 0.0
     if c.penalty == 0.0:
-        stop = min(m.n, c.place + max(WINDOW, <Py_ssize_t> (<double> VISITS_AT_ONCE * c.n_threads / visits_of_row(c))))
+        stop = min(m.n,
+                   c.place + max(WINDOW,
+                                 <Py_ssize_t> (<double> VISITS_AT_ONCE * c.n_threads / visits_of_row(c))))
         _propose(c, c.place, stop)
         c.place = stop
         if stop < m.n:
@@ -69,18 +77,23 @@ cdef void _count(descent *c, uint64_t mask) noexcept nogil:
 
 
 cdef void _propose(descent *c, Py_ssize_t start, Py_ssize_t stop) noexcept nogil:
-    """What rows choose, provided that no feature is created or lost in the meantime and that none of them is the only row of a feature."""
+    """What rows choose, provided that no feature is created or lost in the meantime and that none of them is
+    the only row of a feature.
+    """
     cdef Py_ssize_t b, first
     if c.n_threads == 1 or stop - start < 2 * BP_BLOCK:
         bp_propose(&c.m, c.order, start, stop, 1, c.chosen + start, c.scratch)
         return
     for b in prange((stop - start + BP_BLOCK - 1) // BP_BLOCK, num_threads=c.n_threads, schedule="static"):
         first = start + b * BP_BLOCK
-        bp_propose(&c.m, c.order, first, min(first + BP_BLOCK, stop), 1, c.chosen + first, c.scratch + omp_get_thread_num() * c.room)
+        bp_propose(&c.m, c.order, first, min(first + BP_BLOCK, stop), 1, c.chosen + first,
+                   c.scratch + omp_get_thread_num() * c.room)
 
 
 cdef Py_ssize_t _accept_in_order(descent *c, Py_ssize_t start, Py_ssize_t stop, bint *changed) noexcept nogil:
-    """Rows take what they chose, in order, up to the first that loses or creates a feature; returns the place after it."""
+    """Rows take what they chose, in order, up to the first that loses or creates a feature; returns the place
+    after it.
+    """
     cdef bp_model *m = &c.m
     cdef Py_ssize_t place, i, k, alive = 0
     cdef uint64_t flips, single = 0, chosen
@@ -107,7 +120,8 @@ cdef Py_ssize_t _accept_in_order(descent *c, Py_ssize_t start, Py_ssize_t stop, 
                 m.G[k * m.lanes + k] = INFINITY
                 alive -= 1
                 event = True
-        if m.residual[i] > c.penalty * (1.0 - 1e-6) and alive < c.cap and m.K < m.most and _create_feature(c, i):
+        if (m.residual[i] > c.penalty * (1.0 - 1e-6) and alive < c.cap and m.K < m.most
+                and _create_feature(c, i)):
             event = True
         if event:
             bp_new_combinations(m)
@@ -116,7 +130,9 @@ cdef Py_ssize_t _accept_in_order(descent *c, Py_ssize_t start, Py_ssize_t stop, 
 
 
 cdef uint64_t _choose_as_only_row(descent *c, Py_ssize_t i, uint64_t single) noexcept nogil:
-    """What a row chooses that saves the penalty by leaving a feature which no other row has (`single`: features of one row)."""
+    """What a row chooses that saves the penalty by leaving a feature which no other row has (`single`:
+    features of one row).
+    """
     cdef bp_model *m = &c.m
     cdef uint64_t chosen, own = m.mask[i] & single, z = own
     cdef const void *row = bp_row(m, i)
@@ -174,7 +190,10 @@ cdef bint _create_feature(descent *c, Py_ssize_t i) noexcept nogil:
 # ---- a restart ----
 
 cdef bint _advance(descent *c) noexcept nogil:
-    """Some rows of a sweep, as many as take a fraction of a second; after the last one the features follow. Whether the sweep has ended."""
+    """Some rows of a sweep, as many as take a fraction of a second; after the last one the features follow.
+
+    Whether the sweep has ended.
+    """
     cdef bp_model *m = &c.m
     cdef bint first = c.n_iter == 0
     if c.place == 0:
@@ -237,12 +256,14 @@ cdef class Run:
     """
 
     def __cinit__(self, X, products, const double[::1] norm not None, const double[::1] mean not None,
-                  const double[::1] mean_products not None, const double[::1] middle not None, const double[::1] scale not None,
-                  const double[::1] step not None, double penalty, Py_ssize_t cap, bint collapsed, bint reseed, bint dependent,
-                  int exact, Py_ssize_t max_iter, const int32_t[::1] order not None, int n_threads):
+                  const double[::1] mean_products not None, const double[::1] middle not None,
+                  const double[::1] scale not None, const double[::1] step not None, double penalty,
+                  Py_ssize_t cap, bint collapsed, bint reseed, bint dependent, int exact, Py_ssize_t max_iter,
+                  const int32_t[::1] order not None, int n_threads):
         cdef const void *first_cell = rows_in(X)
         # features lost and created within one sweep both need room
-        cdef Py_ssize_t n = X.shape[0], D = X.shape[1], most = BP_MOST if penalty > 0.0 else min(cap, BP_MOST), t
+        cdef Py_ssize_t n = X.shape[0], D = X.shape[1]
+        cdef Py_ssize_t most = BP_MOST if penalty > 0.0 else min(cap, BP_MOST), t
         cdef Py_ssize_t lanes = bp_width(max(most, 1))
         cdef bint gram = products is not None
         cdef Py_ssize_t rows = 1 if gram else most
@@ -261,18 +282,20 @@ cdef class Run:
         check_threads(n_threads)
         m.n, m.D, m.K, m.most, m.lanes = n, D, 0, most, lanes
         m.single, m.gram, m.exact = X.dtype == np.float32, gram, exact
-        self.c.room = (bp_scratch(exact) + (sizeof(other_rows) + 7) // 8 + (0 if gram else 2 * D * BP_TRIALS) + 15) // 16 * 16
+        self.c.room = (bp_scratch(exact) + (sizeof(other_rows) + 7) // 8 + (0 if gram else 2 * D * BP_TRIALS)
+                       + 15) // 16 * 16
         a = {
-            "X": X, "products": products, "norm": norm, "order": order, "mean": mean, "mean_products": mean_products,
-            "middle": middle, "scale": scale, "step": step,
-            "mask": np.zeros(n, np.uint64), "before": np.zeros(n, np.uint64), "chosen": np.zeros(n, np.uint64),
-            "residual": np.zeros(n), "square": _lines((4, lanes, lanes)), "q": _lines(((1 << exact) + (1 << (exact // 2)),)),
-            "A": np.zeros((rows, D)), "W": np.zeros((rows, D)), "table": _lines((1 if gram else D, lanes)),
+            "X": X, "products": products, "norm": norm, "order": order, "mean": mean,
+            "mean_products": mean_products, "middle": middle, "scale": scale, "step": step,
+            "mask": np.zeros(n, np.uint64), "before": np.zeros(n, np.uint64),
+            "chosen": np.zeros(n, np.uint64), "residual": np.zeros(n), "square": _lines((4, lanes, lanes)),
+            "q": _lines(((1 << exact) + (1 << (exact // 2)),)), "A": np.zeros((rows, D)),
+            "W": np.zeros((rows, D)), "table": _lines((1 if gram else D, lanes)),
             "B": _lines((n if gram else 1, lanes)), "P": np.zeros((most if gram else 1, n)),
             "sums": np.zeros((n_threads, rows, 1 if gram else D), np.int64),
             "counts": np.zeros((n_threads, BP_MOST), np.int64),
-            "places": np.zeros((n_threads, sizeof(dp_sums)), np.uint8),
-            "path": np.zeros(max_iter), "scratch": _lines((n_threads, self.c.room)),
+            "places": np.zeros((n_threads, sizeof(dp_sums)), np.uint8), "path": np.zeros(max_iter),
+            "scratch": _lines((n_threads, self.c.room)),
             "parts": np.zeros(((n + BP_BLOCK - 1) // BP_BLOCK, BP_TRIALS)),
         }
         self.arrays = a
@@ -280,7 +303,8 @@ cdef class Run:
         m.S = doubles_in(products) if gram else NULL
         m.norm = &norm[0]
         m.mask, self.c.before, self.c.chosen = _words(a["mask"]), _words(a["before"]), _words(a["chosen"])
-        m.residual, m.A, m.W, m.table = doubles_out(a["residual"]), doubles_out(a["A"]), doubles_out(a["W"]), doubles_out(a["table"])
+        m.residual, m.A = doubles_out(a["residual"]), doubles_out(a["A"])
+        m.W, m.table = doubles_out(a["W"]), doubles_out(a["table"])
         m.B, m.P, m.q = doubles_out(a["B"]), doubles_out(a["P"]), doubles_out(a["q"])
         m.least = m.q + (1 << exact)
         m.G = doubles_out(a["square"])
@@ -300,17 +324,26 @@ cdef class Run:
         self.c.parts = doubles_out(a["parts"])
         self.c.mean, self.c.mean_products = &mean[0], &mean_products[0]
 
-    def greedy(self, int base, Py_ssize_t n_features, const double[:, ::1] draws not None, Py_ssize_t n_trials):
-        """Start from residuals of drawn rows; `base`: 0 none, 1 mean, 2 zero; n_features 0: as long as J falls."""
+    def greedy(
+        self, int base, Py_ssize_t n_features, const double[:, ::1] draws not None, Py_ssize_t n_trials,
+    ):
+        """Start from residuals of drawn rows; `base`: 0 none, 1 mean, 2 zero; n_features 0: as long as J
+        falls.
+        """
         self.check_start(base, n_features, draws.shape[0], draws.shape[1], n_trials)
         with nogil:
             greedy(&self.c, base, n_features, &draws[0, 0], draws.shape[1], n_trials)
 
-    cdef int check_start(self, int base, Py_ssize_t n_features, Py_ssize_t steps, Py_ssize_t trials, Py_ssize_t n_trials) except -1:
-        """Raise unless a start of that base, with draws (steps, trials), has room for its features and the draws that it needs."""
+    cdef int check_start(
+        self, int base, Py_ssize_t n_features, Py_ssize_t steps, Py_ssize_t trials, Py_ssize_t n_trials,
+    ) except -1:
+        """Raise unless a start of that base, with draws (steps, trials), has room for its features and the
+        draws that it needs.
+        """
         cdef Py_ssize_t most = n_features if n_features else self.c.cap
         check(0 <= base <= 2, "base")
-        check(0 <= n_features <= (0 if self.c.penalty > 0.0 else self.c.m.most), "n_features")   # with a penalty, J decides
+        # with a penalty, J decides
+        check(0 <= n_features <= (0 if self.c.penalty > 0.0 else self.c.m.most), "n_features")
         check(0 <= n_trials <= BP_TRIALS, "n_trials")
         check(steps >= most and trials >= (n_trials if n_trials else trials_for(most)), "draws")
         return 0
@@ -322,8 +355,13 @@ cdef class Run:
         with nogil:
             self._begin(&masks[0], n_features, bp_first(n_features))
 
-    def exchange(self, const uint64_t[::1] masks not None, Py_ssize_t n_features, int dropped, const double[::1] draws not None):
-        """Start from memberships without feature `dropped` (-1: with all), and the best of the proposals as one more feature."""
+    def exchange(
+        self, const uint64_t[::1] masks not None, Py_ssize_t n_features, int dropped,
+        const double[::1] draws not None,
+    ):
+        """Start from memberships without feature `dropped` (-1: with all), and the best of the proposals as
+        one more feature.
+        """
         check(masks.shape[0] == self.c.m.n, "masks")
         check(0 <= n_features <= self.c.m.most, "n_features")
         check(-1 <= dropped < n_features, "dropped")
@@ -347,10 +385,11 @@ cdef class Run:
         fit_memberships(&self.c)
 
     def advance(self, Py_ssize_t sweeps, stop=None):
-        """At most `sweeps` sweeps, fewer if nothing changes; returns whether the restart is over: converged, or max_iter reached.
+        """At most `sweeps` sweeps, fewer if nothing changes; returns whether the restart is over: converged,
+        or max_iter reached.
 
-        Between some rows and the next, signals are handled. `stop`: an Event by which another thread ends the call early; then the state
-        is that amid a sweep.
+        Between some rows and the next, signals are handled. `stop`: an Event by which another thread ends the
+        call early; then the state is that amid a sweep.
         """
         cdef bint ended
         while sweeps > 0 and not _is_over(&self.c):
@@ -426,7 +465,10 @@ def restarts(
     double[::1] objective not None,         # OUT   (R,)
     int64_t[:, ::1] outcome not None,       # OUT   (R, 3) features, sweeps, converged
 ):
-    """Whole restarts in parallel, one per thread at a time. The result of a restart does not depend on the others."""
+    """Whole restarts in parallel, one per thread at a time.
+
+    The result of a restart does not depend on the others.
+    """
     cdef Py_ssize_t R = bases.shape[0], r, n_threads = len(runs)
     cdef int t
     cdef bint many = n_threads > 1
@@ -445,7 +487,8 @@ def restarts(
     try:
         for t in range(n_threads):
             places[t] = &(<Run?> runs[t]).c
-        for r in prange(R, nogil=True, num_threads=n_threads, use_threads_if=many, schedule="dynamic", chunksize=1):
+        for r in prange(R, nogil=True, num_threads=n_threads, use_threads_if=many, schedule="dynamic",
+                        chunksize=1):
             t = omp_get_thread_num() if many else 0
             _restart(places[t], bases[r], n_features, &draws[r, 0, 0], draws.shape[2], n_trials[r])
             objective[r] = places[t].objective

@@ -1,18 +1,20 @@
 """Collapsed BP-means: each row is compared with the least squares features of the other rows (Eq. 10).
 
-A row that returns as z raises the squared error by f(z) = |x - z B|^2 / (1 + z H z'), where H = inv(Z_-'Z_-) and B = H Z_-'X belong to
-the other rows: with b = B x and G = B B', three quadratic forms in z. They follow from those of all rows by one rank-one step.
+A row that returns as z raises the squared error by f(z) = |x - z B|^2 / (1 + z H z'), where H = inv(Z_-'Z_-)
+and B = H Z_-'X belong to the other rows: with b = B x and G = B B', three quadratic forms in z. They follow
+from those of all rows by one rank-one step.
 """
 
 from libc.stdint cimport uint64_t
 from libc.string cimport memset
 
 from craftc._kernels._bpmeans cimport (
-    BP_MOST, bp_extract, bp_first, bp_model, bp_products, bp_quadratic, bp_row, bp_width, descent, simd_lowest,
+    BP_MOST, bp_extract, bp_first, bp_model, bp_products, bp_quadratic, bp_row, bp_width, descent,
+    simd_lowest,
 )
 from craftc._kernels.bpmeans_fit cimport (
-    VISITS_AT_ONCE, dequantise_sum, fit_gram, independent_columns, inner_products, invert, keep_features, lay_out, move_rows,
-    visits_of_row,
+    VISITS_AT_ONCE, dequantise_sum, fit_gram, independent_columns, inner_products, invert, keep_features,
+    lay_out, move_rows, visits_of_row,
 )
 
 cdef enum:                      # what a row does
@@ -42,7 +44,9 @@ cdef double _increase(const other_rows *o, double norm, Py_ssize_t lanes, uint64
     return above / below if above > 0.0 else 0.0
 
 
-cdef void _refit_others(const bp_model *m, Py_ssize_t i, const double *p, double penalty, other_rows *o) noexcept nogil:
+cdef void _refit_others(
+    const bp_model *m, Py_ssize_t i, const double *p, double penalty, other_rows *o,
+) noexcept nogil:
     """The fit without row i from the integers, for the features that the other rows determine."""
     cdef double[BP_MOST * BP_MOST] M, Q
     cdef double[BP_MOST] own
@@ -73,7 +77,9 @@ cdef void _refit_others(const bp_model *m, Py_ssize_t i, const double *p, double
     o.cost = penalty if o.K < m.K else _increase(o, m.norm[i], m.lanes, o.present)
 
 
-cdef void _leave_out(const bp_model *m, Py_ssize_t i, const double *p, double penalty, other_rows *o) noexcept nogil:
+cdef void _leave_out(
+    const bp_model *m, Py_ssize_t i, const double *p, double penalty, other_rows *o,
+) noexcept nogil:
     """The fit without row i, given p = Z'X x."""
     cdef Py_ssize_t K = m.K, lanes = m.lanes, k, j
     cdef uint64_t mask = m.mask[i], z
@@ -107,12 +113,15 @@ cdef void _leave_out(const bp_model *m, Py_ssize_t i, const double *p, double pe
         o.b[k] -= s * inner * u[k]
         for j in range(K):
             o.H[k * lanes + j] = m.H[k * lanes + j] + s * u[k] * u[j]
-            o.G[k * lanes + j] = m.G[k * lanes + j] - s * (u[k] * c[j] + c[k] * u[j]) + s * s * left * u[k] * u[j]
+            o.G[k * lanes + j] = m.G[k * lanes + j] - s * (u[k] * c[j]
+                                                           + c[k] * u[j]) + s * s * left * u[k] * u[j]
 
 
 # ---- the features of the row ----
 
-cdef uint64_t _flip(const other_rows *o, double norm, double slack, Py_ssize_t lanes, double *cost) noexcept nogil:
+cdef uint64_t _flip(
+    const other_rows *o, double norm, double slack, Py_ssize_t lanes, double *cost,
+) noexcept nogil:
     """Bit after bit takes the value that lowers f."""
     cdef double[BP_MOST] g, h
     cdef double above = norm, below = 1.0, sign, next_above, next_below
@@ -146,7 +155,9 @@ cdef uint64_t _flip(const other_rows *o, double norm, double slack, Py_ssize_t l
     return mask
 
 
-cdef uint64_t _best(const other_rows *o, double norm, double slack, Py_ssize_t lanes, double *cost, double *scratch) noexcept nogil:
+cdef uint64_t _best(
+    const other_rows *o, double norm, double slack, Py_ssize_t lanes, double *cost, double *scratch,
+) noexcept nogil:
     """The lowest f of all combinations; the present one stays unless another is lower by more than slack."""
     cdef Py_ssize_t n = <Py_ssize_t> 1 << o.K, z, best = 0
     cdef double *above = scratch
@@ -219,7 +230,9 @@ cdef void sweep_collapsed(descent *c) noexcept nogil:
         c.place += 1
 
 
-cdef void _change(descent *c, Py_ssize_t i, uint64_t chosen, double *p, int what, uint64_t keep) noexcept nogil:
+cdef void _change(
+    descent *c, Py_ssize_t i, uint64_t chosen, double *p, int what, uint64_t keep,
+) noexcept nogil:
     """Row i takes the chosen features; Z'Z, Q, H and G follow."""
     cdef bp_model *m = &c.m
     cdef Py_ssize_t k, j, kept = 0
@@ -233,7 +246,8 @@ cdef void _change(descent *c, Py_ssize_t i, uint64_t chosen, double *p, int what
         keep_features(c, keep)
     elif what == OPEN:
         for k in range(m.K + 1):
-            m.M[k * m.lanes + m.K] = m.M[m.K * m.lanes + k] = m.Q[k * m.lanes + m.K] = m.Q[m.K * m.lanes + k] = 0.0
+            m.M[k * m.lanes + m.K] = m.M[m.K * m.lanes + k] = m.Q[k * m.lanes
+                                                                  + m.K] = m.Q[m.K * m.lanes + k] = 0.0
         p[m.K] = 0.0
         chosen |= <uint64_t> 1 << m.K
         m.K += 1

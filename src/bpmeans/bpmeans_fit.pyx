@@ -1,4 +1,5 @@
-"""Least squares features of given memberships: exact sums of rows, exact rank of Z, and A = pinv(Z) X from the integer Gram matrix Z'Z.
+"""Least squares features of given memberships: exact sums of rows, exact rank of Z, and A = pinv(Z) X from
+the integer Gram matrix Z'Z.
 
 Matrices (K, K) lie in memory with `lanes` doubles from row to row.
 """
@@ -9,8 +10,8 @@ from libc.stdint cimport int64_t, uint64_t
 from libc.string cimport memcpy, memset
 
 from craftc._kernels._bpmeans cimport (
-    BP_BLOCK, BP_MOST, BP_PIECE, BP_TILE, bp_add, bp_count, bp_extract, bp_first, bp_fit_products, bp_model, bp_new_combinations,
-    bp_products, bp_row, bp_solve, bp_width, bp_words, descent, simd_lowest,
+    BP_BLOCK, BP_MOST, BP_PIECE, BP_TILE, bp_add, bp_count, bp_extract, bp_first, bp_fit_products, bp_model,
+    bp_new_combinations, bp_products, bp_row, bp_solve, bp_width, bp_words, descent, simd_lowest,
 )
 from craftc._kernels._common cimport omp_get_thread_num
 from craftc._kernels.dpmeans cimport dp_add, dp_sums
@@ -27,8 +28,13 @@ cdef enum:
 
 # ---- inverses ----
 
-cdef bint _factor(const double *M, double *L, Py_ssize_t K, Py_ssize_t lanes, double keep, uint64_t without) noexcept nogil:
-    """Cholesky factor of M with `keep` times its diagonal, less the row `without` of Z. Whether that is positive definite."""
+cdef bint _factor(
+    const double *M, double *L, Py_ssize_t K, Py_ssize_t lanes, double keep, uint64_t without,
+) noexcept nogil:
+    """Cholesky factor of M with `keep` times its diagonal, less the row `without` of Z.
+
+    Whether that is positive definite.
+    """
     cdef Py_ssize_t i, j, k
     cdef double rest
     cdef bint positive = True
@@ -74,14 +80,19 @@ cdef inline uint64_t _multiply(uint64_t a, uint64_t b, uint64_t c) noexcept nogi
     """a b modulo 2^61 - c, c < 64."""
     cdef uint64_t ones = (<uint64_t> 1 << 61) - 1, total
     cdef craftc_int128 s = limbs_multiply_unsigned(a, b)
-    cdef craftc_int128 t = limbs_multiply_unsigned(s.high << 3 | s.low >> 61, c)     # 2^61 is c modulo 2^61 - c
+    # 2^61 is c modulo 2^61 - c
+    cdef craftc_int128 t = limbs_multiply_unsigned(s.high << 3 | s.low >> 61, c)
     total = (s.low & ones) + (t.low & ones) + (t.high << 3 | t.low >> 61) * c
     total = (total & ones) + (total >> 61) * c
     return total - (ones + 1 - c) if total > ones - c else total
 
 
-cdef int _eliminate(uint64_t *row, Py_ssize_t K, uint64_t *basis, uint64_t leading, uint64_t c) noexcept nogil:
-    """Reduce a row by an echelon basis modulo 2^61 - c, add what remains; returns its leading column, or -1 if nothing remains."""
+cdef int _eliminate(
+    uint64_t *row, Py_ssize_t K, uint64_t *basis, uint64_t leading, uint64_t c,
+) noexcept nogil:
+    """Reduce a row by an echelon basis modulo 2^61 - c, add what remains; returns its leading column, or -1
+    if nothing remains.
+    """
     cdef Py_ssize_t k, j
     cdef uint64_t p = (<uint64_t> 1 << 61) - c, own, more, less
     cdef uint64_t *pivot
@@ -104,10 +115,11 @@ cdef uint64_t independent_columns(
 ) noexcept nogil:
     """Columns of Z that raise the rank from left to right; M = Z'Z. `without`: a row to leave out, or -1.
 
-    Exact: minors of a 0/1 matrix of at most 36 columns are below 2^61 (Hadamard), so that elimination modulo the prime 2^61 - 1 gives
-    the true rank; more columns are eliminated modulo a second prime as well, since a prime can only lose rank. A full rank of Z'Z
-    modulo the prime proves a full rank of Z without reading the rows. A Z'Z that stays positive definite when its diagonal shrinks by
-    far more than rounding has a full rank without any elimination.
+    Exact: minors of a 0/1 matrix of at most 36 columns are below 2^61 (Hadamard), so that elimination modulo
+    the prime 2^61 - 1 gives the true rank; more columns are eliminated modulo a second prime as well, since a
+    prime can only lose rank. A full rank of Z'Z modulo the prime proves a full rank of Z without reading the
+    rows. A Z'Z that stays positive definite when its diagonal shrinks by far more than rounding has a full
+    rank without any elimination.
     """
     cdef double[BP_MOST * BP_MOST] factor
     cdef uint64_t[BP_MOST * BP_MOST] basis
@@ -155,7 +167,9 @@ cdef uint64_t independent_columns(
 
 # ---- pseudo-inverse ----
 
-cdef void _product(const double *left, const double *right, double *out, Py_ssize_t J, Py_ssize_t K, Py_ssize_t L) noexcept nogil:
+cdef void _product(
+    const double *left, const double *right, double *out, Py_ssize_t J, Py_ssize_t K, Py_ssize_t L,
+) noexcept nogil:
     """out (K, L) = left' right for left (J, K) and right (J, L), rows BP_MOST apart."""
     cdef Py_ssize_t i, j, k
     cdef double total
@@ -167,7 +181,9 @@ cdef void _product(const double *left, const double *right, double *out, Py_ssiz
             out[i * BP_MOST + j] = total
 
 
-cdef void _deficient_inverse(const double *M, double *H, Py_ssize_t K, Py_ssize_t lanes, uint64_t independent) noexcept nogil:
+cdef void _deficient_inverse(
+    const double *M, double *H, Py_ssize_t K, Py_ssize_t lanes, uint64_t independent,
+) noexcept nogil:
     """H = pseudo-inverse of M, of which the r < K columns F are independent.
 
     With T = inv(M_FF) M_F, M = T' M_FF T, and pinv(M) = V inv(M_FF) V' for V' = inv(T T') T.
@@ -183,7 +199,8 @@ cdef void _deficient_inverse(const double *M, double *H, Py_ssize_t K, Py_ssize_
         memcpy(rest + r * BP_MOST, M + column * lanes, K * sizeof(double))
         others, i = independent, 0
         while others:
-            among[r * BP_MOST + r + i] = among[(r + i) * BP_MOST + r] = M[column * lanes + simd_lowest(others)]
+            among[r * BP_MOST + r + i] = among[(r + i) * BP_MOST
+                                               + r] = M[column * lanes + simd_lowest(others)]
             others &= others - 1
             i += 1
         independent &= independent - 1
@@ -202,7 +219,9 @@ cdef void _deficient_inverse(const double *M, double *H, Py_ssize_t K, Py_ssize_
         memcpy(H + k * lanes, out + k * BP_MOST, K * sizeof(double))
 
 
-cdef void fit_gram(const double *H, const double *M, const double *Q, double *G, Py_ssize_t K, Py_ssize_t lanes) noexcept nogil:
+cdef void fit_gram(
+    const double *H, const double *M, const double *Q, double *G, Py_ssize_t K, Py_ssize_t lanes,
+) noexcept nogil:
     """G = H Q H, the inner products of the least squares features."""
     cdef double[BP_MOST * BP_MOST] half
     cdef Py_ssize_t k, j
@@ -236,8 +255,10 @@ cdef void move_sums(descent *c) noexcept nogil:
     if m.gram:
         move_rows(c, 0, m.n, NULL)
         return
-    for b in prange((m.n + BP_BLOCK - 1) // BP_BLOCK, num_threads=c.n_threads, use_threads_if=many, schedule="static"):
-        move_rows(c, b * BP_BLOCK, min((b + 1) * BP_BLOCK, m.n), &c.places[omp_get_thread_num() if many else 0])
+    for b in prange((m.n + BP_BLOCK - 1) // BP_BLOCK, num_threads=c.n_threads, use_threads_if=many,
+                    schedule="static"):
+        move_rows(c, b * BP_BLOCK, min((b + 1) * BP_BLOCK, m.n),
+                  &c.places[omp_get_thread_num() if many else 0])
     sums = c.places[0].sums
     for t in range(1, c.n_threads):
         for cell in range(m.K * m.D):
@@ -329,8 +350,8 @@ cdef bint _equals_earlier(const bp_model *m, Py_ssize_t k) noexcept nogil:
 
 
 cdef bint drop_redundant(descent *c) noexcept nogil:
-    """Count Z'Z, drop empty features and, with a penalty, those that depend linearly on earlier ones (`dependent`: that equal an earlier
-    one). Whether any was dropped."""
+    """Count Z'Z, drop empty features and, with a penalty, those that depend linearly on earlier ones
+    (`dependent`: that equal an earlier one). Whether any was dropped."""
     cdef bp_model *m = &c.m
     cdef uint64_t keep = 0
     cdef Py_ssize_t k

@@ -7,8 +7,8 @@ from libc.stdint cimport uint64_t
 from libc.string cimport memset
 
 from craftc._kernels._bpmeans cimport (
-    BP_BLOCK, BP_EXACT, BP_MOST, BP_TILE, BP_TRIALS, bp_first, bp_model, bp_new_combinations, bp_norms, bp_products, bp_propose,
-    bp_residual, bp_row, bp_scratch, bp_width,
+    BP_BLOCK, BP_EXACT, BP_MOST, BP_TILE, BP_TRIALS, bp_first, bp_model, bp_new_combinations, bp_norms,
+    bp_products, bp_propose, bp_residual, bp_row, bp_scratch, bp_width,
 )
 from craftc._kernels._common cimport check, check_threads, doubles_out, omp_get_thread_num
 from craftc._kernels.bpmeans_fit cimport inner_products, lay_out
@@ -54,11 +54,15 @@ def assign(
         for b in range(K):
             m.trace += m.G[b * lanes + b]
         bp_new_combinations(&m)
-        for b in prange((n + BP_BLOCK - 1) // BP_BLOCK, num_threads=n_threads, use_threads_if=many, schedule="static"):
-            _assign(&m, norms_, b * BP_BLOCK, min((b + 1) * BP_BLOCK, n), places + (omp_get_thread_num() if many else 0) * room)
+        for b in prange((n + BP_BLOCK - 1) // BP_BLOCK, num_threads=n_threads, use_threads_if=many,
+                        schedule="static"):
+            _assign(&m, norms_, b * BP_BLOCK, min((b + 1) * BP_BLOCK, n),
+                    places + (omp_get_thread_num() if many else 0) * room)
 
 
-cdef void _assign(const bp_model *m, double *norm, Py_ssize_t start, Py_ssize_t stop, double *scratch) noexcept nogil:
+cdef void _assign(
+    const bp_model *m, double *norm, Py_ssize_t start, Py_ssize_t stop, double *scratch,
+) noexcept nogil:
     bp_norms(m.X, m.single, m.D, start, stop, norm)
     bp_propose(m, NULL, start, stop, PASSES, m.mask + start, scratch)
 
@@ -88,11 +92,15 @@ def left_over(
     cdef double *places = doubles_out(rows)
     m.n, m.D, m.single, m.X = n, D, table.single, table.numeric
     m.A, m.mask = <double *> &A[0, 0] if A.shape[0] else NULL, <uint64_t *> &masks[0]
-    for b in prange((n + BP_BLOCK - 1) // BP_BLOCK, nogil=True, num_threads=n_threads, use_threads_if=many, schedule="static"):
-        _left_over(&m, b * BP_BLOCK, min((b + 1) * BP_BLOCK, n), places + (omp_get_thread_num() if many else 0) * D, &residual[0])
+    for b in prange((n + BP_BLOCK - 1) // BP_BLOCK, nogil=True, num_threads=n_threads, use_threads_if=many,
+                    schedule="static"):
+        _left_over(&m, b * BP_BLOCK, min((b + 1) * BP_BLOCK, n),
+                   places + (omp_get_thread_num() if many else 0) * D, &residual[0])
 
 
-cdef void _left_over(const bp_model *m, Py_ssize_t start, Py_ssize_t stop, double *r, double *residual) noexcept nogil:
+cdef void _left_over(
+    const bp_model *m, Py_ssize_t start, Py_ssize_t stop, double *r, double *residual,
+) noexcept nogil:
     cdef Py_ssize_t i
     for i in range(start, stop):
         bp_residual(m, i, r)
@@ -127,11 +135,14 @@ def products(
     cdef bp_model m
     memset(&m, 0, sizeof(m))
     m.D, m.single, m.X = table.p, table.single, table.numeric
-    for b in prange((n + BP_TILE - 1) // BP_TILE, nogil=True, num_threads=n_threads, use_threads_if=many, schedule="static"):
+    for b in prange((n + BP_TILE - 1) // BP_TILE, nogil=True, num_threads=n_threads, use_threads_if=many,
+                    schedule="static"):
         _products(&m, b * BP_TILE, min((b + 1) * BP_TILE, n), &vectors[0, 0], &out[0, 0])
 
 
-cdef void _products(const bp_model *m, Py_ssize_t start, Py_ssize_t stop, const double *table, double *out) noexcept nogil:
+cdef void _products(
+    const bp_model *m, Py_ssize_t start, Py_ssize_t stop, const double *table, double *out,
+) noexcept nogil:
     cdef const void *rows[BP_TILE]
     cdef Py_ssize_t i
     for i in range(start, stop):

@@ -5,19 +5,20 @@ from libc.stdint cimport int64_t, uint64_t
 from libc.string cimport memcpy, memset
 
 from craftc._kernels._bpmeans cimport (
-    BP_BLOCK, BP_MOST, BP_TRIALS, bp_gains, bp_model, bp_new_combinations, bp_norms, bp_products, bp_proposals, bp_propose, bp_residual,
-    bp_residual_against, descent,
+    BP_BLOCK, BP_MOST, BP_TRIALS, bp_gains, bp_model, bp_new_combinations, bp_norms, bp_products,
+    bp_proposals, bp_propose, bp_residual, bp_residual_against, descent,
 )
 from craftc._kernels.bpmeans_fit cimport lay_out
 
 
 cdef void greedy(
-    descent *c, int base, Py_ssize_t n_features, const double *draws, Py_ssize_t n_columns, Py_ssize_t n_trials,
+    descent *c, int base, Py_ssize_t n_features, const double *draws, Py_ssize_t n_columns,
+    Py_ssize_t n_trials,
 ) noexcept nogil:
     """Residuals of rows, drawn in proportion to their squares, become features.
 
-    base: 0 no initial feature, 1 every row has the mean, 2 every row has a feature that is zero (centred data). n_features: how many
-    features, 0: as long as J falls. draws (n_features or cap, n_columns).
+    base: 0 no initial feature, 1 every row has the mean, 2 every row has a feature that is zero (centred
+    data). n_features: how many features, 0: as long as J falls. draws (n_features or cap, n_columns).
     """
     cdef bp_model *m = &c.m
     cdef bp_proposals proposals
@@ -103,7 +104,9 @@ cdef void _add_base(descent *c, int base) noexcept nogil:
                 m.B[i * m.lanes] = c.mean_products[i]
 
 
-cdef void _draw(descent *c, double left, const double *draws, Py_ssize_t trials, bp_proposals *p) noexcept nogil:
+cdef void _draw(
+    descent *c, double left, const double *draws, Py_ssize_t trials, bp_proposals *p,
+) noexcept nogil:
     """Draw rows in proportion to their squared residuals; their residuals are the proposals."""
     cdef bp_model *m = &c.m
     cdef Py_ssize_t t, i, d, k

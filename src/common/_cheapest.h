@@ -1,4 +1,5 @@
-/* The least cost of every row of costs, and the lowest lane that has it: dispatched to the instruction set as `least` and `cheapest`. */
+/* The least cost of every row of costs, and the lowest lane that has it: dispatched to the instruction set as
+ * `least` and `cheapest`. */
 #ifndef CRAFTC_CHEAPEST_H
 #define CRAFTC_CHEAPEST_H
 

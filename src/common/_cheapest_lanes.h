@@ -28,8 +28,10 @@ TARGET static void THIS(least)(ptrdiff_t lanes, ptrdiff_t rows, const double *co
     }
 }
 
-/* The lowest lane of every row that has the least cost, or `lanes`: 64 lanes in one word, so that no branch depends on the winner. */
-TARGET static void THIS(cheapest)(ptrdiff_t lanes, ptrdiff_t rows, const double *cost, const double *best, int32_t *arg)
+/* The lowest lane of every row that has the least cost, or `lanes`: 64 lanes in one word, so that no branch
+ * depends on the winner. */
+TARGET static void THIS(cheapest)(ptrdiff_t lanes, ptrdiff_t rows, const double *cost, const double *best,
+                                  int32_t *arg)
 {
     for (ptrdiff_t r = 0; r < rows; r++, cost += lanes) {
 #if CRAFTC_CLONES
@@ -38,12 +40,16 @@ TARGET static void THIS(cheapest)(ptrdiff_t lanes, ptrdiff_t rows, const double 
             uint64_t equal = 0;
             for (ptrdiff_t k = from; k < lanes && k < from + 64; k += W)
 #if W == 8
-                equal |= (uint64_t)_mm512_cmp_pd_mask(_mm512_loadu_pd(cost + k), _mm512_set1_pd(best[r]), _CMP_EQ_OQ) << (k - from);
+                equal |= (uint64_t)_mm512_cmp_pd_mask(_mm512_loadu_pd(cost + k), _mm512_set1_pd(best[r]),
+                                                      _CMP_EQ_OQ) << (k - from);
 #elif W == 4
                 equal |= (uint64_t)(unsigned)_mm256_movemask_pd(
-                    _mm256_cmp_pd(_mm256_loadu_pd(cost + k), _mm256_set1_pd(best[r]), _CMP_EQ_OQ)) << (k - from);
+                    _mm256_cmp_pd(_mm256_loadu_pd(cost + k), _mm256_set1_pd(best[r]), _CMP_EQ_OQ))
+                    << (k - from);
 #else
-                equal |= (uint64_t)(unsigned)_mm_movemask_pd(_mm_cmpeq_pd(_mm_loadu_pd(cost + k), _mm_set1_pd(best[r]))) << (k - from);
+                equal |= (uint64_t)(unsigned)_mm_movemask_pd(_mm_cmpeq_pd(_mm_loadu_pd(cost + k),
+                                                                          _mm_set1_pd(best[r])))
+                                                                          << (k - from);
 #endif
             if (equal) {
                 arg[r] = (int32_t)(from + __builtin_ctzll(equal));

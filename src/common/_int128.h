@@ -1,5 +1,5 @@
-/* 128-bit signed integers, stored as two 64-bit words (low, high), so that a sum has the same bytes with and without a native type.
- * Arithmetic is modulo 2^128: intermediate overflow is harmless. */
+/* 128-bit signed integers, stored as two 64-bit words (low, high), so that a sum has the same bytes with and
+ * without a native type. Arithmetic is modulo 2^128: intermediate overflow is harmless. */
 #ifndef CRAFTC_INT128_H
 #define CRAFTC_INT128_H
 

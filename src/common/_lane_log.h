@@ -16,7 +16,8 @@ TARGET static inline LANE LANE_LOG(LANE x)
     exponent -= 0x1p52 + 2047;
     const LANE s = (m - 1.0) / (m + 1.0), z = s * s, square = z * z;
     const LANE near = (z * (1.0 / 5) + 1.0 / 3) + (z * (1.0 / 9) + 1.0 / 7) * square;
-    const LANE far = (z * (1.0 / 13) + 1.0 / 11) + (z * (1.0 / 17) + 1.0 / 15) * square + (z * (1.0 / 21) + 1.0 / 19) * (square * square);
+    const LANE far = (z * (1.0 / 13) + 1.0 / 11) + (z * (1.0 / 17) + 1.0 / 15) * square
+        + (z * (1.0 / 21) + 1.0 / 19) * (square * square);
     const LANE rest = (s + s) * (z * (near + far * (square * square)));
     return exponent * 0x1.62e42fefa38p-1 + ((s + s) + (rest + exponent * 0x1.ef35793c7673p-45));
 }

@@ -1,18 +1,23 @@
-/* One vocabulary for vectors. After `#define LEAVES "_some_leaves.h"`, `#include "common/_lanes.h"` compiles that header once per instruction
- * set, from the same source and so with the same bits. SIMD_DISPATCH of _simd.h calls the clone that fits the processor. In LEAVES:
+/* One vocabulary for vectors. After `#define LEAVES "_some_leaves.h"`, `#include "common/_lanes.h"` compiles
+ * that header once per instruction set, from the same source and so with the same bits. SIMD_DISPATCH of
+ * _simd.h calls the clone that fits the processor. In LEAVES:
  *
  *   LEVEL                   0 baseline, 3 x86-64-v3 (AVX2 and FMA), 4 x86-64-v4 (AVX-512)
- *   TARGET, THIS(stem)      the instruction set, an attribute of every function; the clone's own name of `stem`
+ *   TARGET, THIS(stem)      the instruction set, an attribute of every function; the clone's own name of
+ *                           `stem`
  *   W, LANE, BITS           doubles of a vector; W doubles; W 64-bit integers
  *   WF, FLOATS, INTS        floats of a vector; WF floats; WF 32-bit integers
  *   ALL(type, x)            x in every place of a vector
  *   PICK(mask, a)           a where the comparison `mask` of two LANEs holds, else 0
- *   LARGER(a, b)            a > b ? a : b in every place, SMALLER(a, b) a < b ? a : b; LARGER_F and SMALLER_F of FLOATS
+ *   LARGER(a, b)            a > b ? a : b in every place, SMALLER(a, b) a < b ? a : b; LARGER_F and SMALLER_F
+ *                           of FLOATS
  *   PICK_LESS(a, b, i, j)   the INTS i where a < b of two FLOATS, else j
  *   LARGER_I(a, b)          as LARGER, of INTS
  *   BITS_OF(a)              the bits of a LANE, as BITS
- *   CELLS_float(x)          the W floats from x on as a LANE, CELLS_double(x) W doubles; STORE_FLOATS(to, x) the reverse
- *   MINUS_PRODUCT(s, a, b)  s - a b of FLOATS, fused where there is FMA: the one operation whose bits depend on the level */
+ *   CELLS_float(x)          the W floats from x on as a LANE, CELLS_double(x) W doubles; STORE_FLOATS(to, x)
+ *                           the reverse
+ *   MINUS_PRODUCT(s, a, b)  s - a b of FLOATS, fused where there is FMA: the one operation whose bits depend
+ *                           on the level */
 #ifndef CRAFTC_LANES_H
 #define CRAFTC_LANES_H
 
@@ -74,11 +79,13 @@ static inline int64_t lanes_bits(double x)
 #define SMALLER(a, b) ((LANE)_mm512_min_pd((__m512d)(a), (__m512d)(b)))
 #define LARGER_F(a, b) ((FLOATS)_mm512_max_ps((__m512)(a), (__m512)(b)))
 #define SMALLER_F(a, b) ((FLOATS)_mm512_min_ps((__m512)(a), (__m512)(b)))
-#define PICK_LESS(a, b, i, j) \
-    ((INTS)_mm512_mask_mov_epi32((__m512i)(j), _mm512_cmp_ps_mask((__m512)(a), (__m512)(b), _CMP_LT_OQ), (__m512i)(i)))
+#define PICK_LESS(a, b, i, j)                                                                               \
+    ((INTS)_mm512_mask_mov_epi32((__m512i)(j), _mm512_cmp_ps_mask((__m512)(a), (__m512)(b), _CMP_LT_OQ),    \
+                                 (__m512i)(i)))
 #define LARGER_I(a, b) ((INTS)_mm512_max_epi32((__m512i)(a), (__m512i)(b)))
 #define MINUS_PRODUCT(s, a, b) ((FLOATS)_mm512_fnmadd_ps((__m512)(a), (__m512)(b), (__m512)(s)))
-#define CELLS_float(x) ((LANE)_mm512_cvtps_pd(_mm256_loadu_ps(x)))      /* gcc 12 converts halves of a vector apart */
+/* gcc 12 converts halves of a vector apart */
+#define CELLS_float(x) ((LANE)_mm512_cvtps_pd(_mm256_loadu_ps(x)))
 #define STORE_FLOATS(to, x) _mm256_storeu_ps(to, _mm512_cvtpd_ps((__m512d)(x)))
 #elif LEVEL == 3
 #define THIS(stem) SIMD_NAME(stem, _v3)

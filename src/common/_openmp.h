@@ -15,7 +15,8 @@ static inline int omp_get_num_procs(void) { return 1; }
 #include <stddef.h>
 #include <stdlib.h>
 
-/* Rows per block of a parallel loop: 1024, or CRAFTC_BLOCK. Results do not depend on it; the variable exists to test that. */
+/* Rows per block of a parallel loop: 1024, or CRAFTC_BLOCK. Results do not depend on it; the variable exists
+ * to test that. */
 static inline ptrdiff_t block_rows(void)
 {
     static ptrdiff_t rows = 0;

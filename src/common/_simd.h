@@ -1,6 +1,7 @@
-/* Runtime dispatch of the SIMD functions. Each is compiled once per instruction set (level) from the same source. The level is chosen
- * at run time, with any compiler that has `target` attributes and any C library. CRAFTC_SIMD=baseline|v3|v4 lowers it, to check that all
- * levels give the same bits; v4 also leaves out what some of its processors have beyond it. */
+/* Runtime dispatch of the SIMD functions. Each is compiled once per instruction set (level) from the same
+ * source. The level is chosen at run time, with any compiler that has `target` attributes and any C library.
+ * CRAFTC_SIMD=baseline|v3|v4 lowers it, to check that all levels give the same bits; v4 also leaves out what
+ * some of its processors have beyond it. */
 #ifndef CRAFTC_SIMD_H
 #define CRAFTC_SIMD_H
 
@@ -22,8 +23,8 @@ static inline ptrdiff_t simd_lines(ptrdiff_t doubles)
     return (doubles + 7) / 8 * 8;
 }
 
-/* 1.5 * 2^52 and its bits: adding it leaves a rounded number below 2^51 in the low bits of a double, without a conversion and on any
- * instruction set */
+/* 1.5 * 2^52 and its bits: adding it leaves a rounded number below 2^51 in the low bits of a double, without
+ * a conversion and on any instruction set */
 #define SIMD_MAGIC 6755399441055744.0
 #define SIMD_MAGIC_BITS 0x4338000000000000
 
@@ -77,7 +78,8 @@ static inline int simd_lowest(uint64_t mask)
 #define SIMD_DISPATCH(stem, arguments) SIMD_NAME(stem, _baseline) arguments
 #endif
 
-/* 0 baseline, 3 x86-64-v3 (AVX2), 4 x86-64-v4 (AVX-512), 5 v4 with AVX-512 IFMA; concurrent first calls compute the same value */
+/* 0 baseline, 3 x86-64-v3 (AVX2), 4 x86-64-v4 (AVX-512), 5 v4 with AVX-512 IFMA; concurrent first calls
+ * compute the same value */
 static inline int simd_found(void)
 {
 #if CRAFTC_CLONES
@@ -118,7 +120,8 @@ static inline int simd_has_ifma(void)
     return simd_found() == 5;
 }
 
-/* The first instruction set that the code was compiled for (CFLAGS=-march=...) and that this processor lacks, or NULL. */
+/* The first instruction set that the code was compiled for (CFLAGS=-march=...) and that this processor lacks,
+ * or NULL. */
 static inline const char *simd_missing(void)
 {
 #if CRAFTC_CLONES

@@ -1,6 +1,7 @@
-/* A leader and its helpers, threads of one parallel region or Python's, share out the items of one step after another. Waking a thread takes
- * longer than a short step: helpers are there for many steps, look for work for some microseconds, then let other threads have the
- * processor. The leader waits only for items that a helper has begun, never for a helper that is not awake. */
+/* A leader and its helpers, threads of one parallel region or Python's, share out the items of one step after
+ * another. Waking a thread takes longer than a short step: helpers are there for many steps, look for work
+ * for some microseconds, then let other threads have the processor. The leader waits only for items that a
+ * helper has begun, never for a helper that is not awake. */
 #ifndef CRAFTC_TEAM_H
 #define CRAFTC_TEAM_H
 
@@ -36,7 +37,8 @@ typedef int64_t team_int;
 typedef void (*team_job)(void *context, int item, int thread);
 
 typedef struct {
-    team_int items;             /* of the step that nobody has begun, [first, stop): the leader begins the first, a helper the last */
+    team_int items;             /* of the step that nobody has begun, [first, stop): the leader begins the
+                                   first, a helper the last */
     team_int done;              /* items that are done */
     team_int over;              /* whether there are no more steps */
     team_int led;               /* of a team that outlives a call: whether a call leads it */
@@ -55,7 +57,8 @@ static inline void team_start(team *t)
 #endif
 }
 
-/* A helper goes to another processor than the leader's, where some schedulers leave it although others are idle. */
+/* A helper goes to another processor than the leader's, where some schedulers leave it although others are
+ * idle. */
 static inline void team_leave(const team *t)
 {
 #ifdef TEAM_MOVES
@@ -90,7 +93,8 @@ static inline int team_work(team *t, int thread)
         const int first = (int)(items & 0xffffffff), stop = (int)(items >> 32);
         if (first == stop)
             break;
-        if (TEAM_REPLACE(&t->items, items, thread ? TEAM_ITEMS(first, stop - 1) : TEAM_ITEMS(first + 1, stop))) {
+        if (TEAM_REPLACE(&t->items, items,
+                         thread ? TEAM_ITEMS(first, stop - 1) : TEAM_ITEMS(first + 1, stop))) {
             t->job(t->context, thread ? stop - 1 : first, thread);
             done++;
         }

@@ -1,8 +1,8 @@
 """Properties of the build and the machine: OpenMP, threads, instruction set."""
 
 from craftc._kernels._common cimport (
-    CRAFTC_NATIVE_INT128, CRAFTC_OPENMP, MOST_THREADS as _MOST_THREADS, check, omp_get_max_threads, omp_get_num_procs, simd_level,
-    simd_missing,
+    CRAFTC_NATIVE_INT128, CRAFTC_OPENMP, MOST_THREADS as _MOST_THREADS, check, omp_get_max_threads,
+    omp_get_num_procs, simd_level, simd_missing,
 )
 
 MOST_THREADS = _MOST_THREADS    # kernels refuse more
@@ -19,8 +19,10 @@ cdef extern from *:
 
 if simd_missing() is not NULL:
     raise ImportError(
-        f"craftc's kernels were compiled for processors with {simd_missing().decode()}, which this processor lacks. Install a wheel: "
-        "`pip install --force-reinstall craftc`; or build from source without -march in CFLAGS: `pip install --no-binary craftc craftc`."
+        f"craftc's kernels were compiled for processors with {simd_missing().decode()}, which this processor "
+        "lacks. Install a wheel: "
+        "`pip install --force-reinstall craftc`; or build from source without -march in CFLAGS: `pip install "
+        "--no-binary craftc craftc`."
     )
 
 

@@ -1,4 +1,6 @@
-"""Uniform numbers that belong to keys: hashes by SplitMix64 (Steele, Lea & Flood 2014), see craftc/_common/random.py."""
+"""Uniform numbers that belong to keys: hashes by SplitMix64 (Steele, Lea & Flood 2014), see
+craftc/_common/random.py.
+"""
 
 from libc.stdint cimport uint64_t
 

@@ -1,4 +1,6 @@
-"""A team of threads for many kernel calls, one after another: each call leads, and threads of the caller help it. No thread is woken."""
+"""A team of threads for many kernel calls, one after another: each call leads, and threads of the caller help
+it. No thread is woken.
+"""
 
 from cpython.exc cimport PyErr_CheckSignals
 

@@ -1,7 +1,8 @@
 /* Costs of a tile of rows under one covariance of a cluster: half the squared length of the whitened rows.
  *
- * The cells of a column lie together, one row after the other, so that a vector holds one column of several rows. The cost of a row is one
- * fixed sequence of operations: it does not depend on the tile, the clone or the other rows. */
+ * The cells of a column lie together, one row after the other, so that a vector holds one column of several
+ * rows. The cost of a row is one fixed sequence of operations: it does not depend on the tile, the clone or
+ * the other rows. */
 #ifndef CRAFTC_COVARIANCE_H
 #define CRAFTC_COVARIANCE_H
 
@@ -13,11 +14,12 @@
 #define LEAVES "craft/_covariance_lanes.h"
 #include "common/_lanes.h"
 
-/* total (COVARIANCE_TILE) = start + sum over the m columns of (1/2) y^2 - background, with y = L^-1 (z - mean); NaN for a row with a
- * missing cell. `inverse` is L^-1 (m, m); z and background hold COVARIANCE_TILE cells of each column, `position` those of the block;
- * `work` has room for m columns. */
-static inline void covariance_costs(const double *inverse, const double *mean, const ptrdiff_t *position, ptrdiff_t m, double start,
-                                    const double *z, const double *background, double *work, double *total)
+/* total (COVARIANCE_TILE) = start + sum over the m columns of (1/2) y^2 - background, with y = L^-1 (z -
+ * mean); NaN for a row with a missing cell. `inverse` is L^-1 (m, m); z and background hold COVARIANCE_TILE
+ * cells of each column, `position` those of the block; `work` has room for m columns. */
+static inline void covariance_costs(const double *inverse, const double *mean, const ptrdiff_t *position,
+                                    ptrdiff_t m, double start, const double *z, const double *background,
+                                    double *work, double *total)
 {
     SIMD_DISPATCH(covariance_tile, (inverse, mean, position, m, start, z, background, work, total));
 }

@@ -21,60 +21,60 @@
 #else
 #define FILL_VECTORS(type)
 #endif
-/* z of the selected numeric columns, each in its own place; returns whether a cell is missing. Unless few columns are selected it is
- * cheaper to fill in all of them: `repeat` rows are one run of cells (the centres are repeated `repeat` times), so that even few
- * columns fill the vectors. */
-#define FILL_NUMERIC(type)                                                              \
-TARGET static int THIS(craft_fill_##type)(const craft_tables *t, const type *restrict x, ptrdiff_t rows,             \
-                                          double *restrict z)                           \
-{                                                                                       \
-    const double *restrict centre = t->centre, *restrict scale = t->scale;              \
-    const ptrdiff_t p = t->p, selected = t->n_numeric;                                  \
-    int missing = 0;                                                                    \
-    if (CRAFT_DENSE * selected >= p) {                                                  \
-        ptrdiff_t run = rows == CRAFT_TILE ? p * t->repeat : p;                         \
-        for (ptrdiff_t from = 0; from < rows * p; from += run) {                        \
-            ptrdiff_t j = 0;                                                            \
-            FILL_VECTORS(type)                                                          \
-            for (; j < run; j++) {                                                      \
-                double cell = x[from + j];                                              \
-                missing |= cell != cell;                                                \
-                z[from + j] = CRAFT_Z(cell, centre[j], scale[j]);                       \
-            }                                                                           \
-        }                                                                               \
-        return missing;                                                                 \
-    }                                                                                   \
-    for (ptrdiff_t r = 0; r < rows; r++)                                                \
-        for (ptrdiff_t a = 0; a < selected; a++) {                                      \
-            ptrdiff_t d = t->numeric[a];                                                \
-            double cell = x[r * p + d];                                                 \
-            missing |= cell != cell;                                                    \
-            z[r * p + d] = CRAFT_Z(cell, centre[d], scale[d]);                          \
-        }                                                                               \
-    return missing;                                                                     \
-}                                                                                       \
-/* start of the sums of a row with missing cells: the sum of C over its present cells, stored in `cost` */    \
-TARGET static void THIS(craft_missing_##type)(const craft_tables *t, const type *restrict x, ptrdiff_t rows,       \
-                                              double *cost, const double **start, ptrdiff_t *present)         \
-{                                                                                                             \
-    const ptrdiff_t lanes = t->lanes;                                                                         \
-    for (ptrdiff_t r = 0; r < rows; r++) {                                                                    \
-        double *own = cost + r * lanes;                                                                       \
-        ptrdiff_t n = 0;                                                                                      \
-        for (ptrdiff_t a = 0; a < t->n_numeric; a++) {                                                        \
-            present[n] = t->numeric[a] * lanes;                                                               \
-            n += x[r * t->p + t->numeric[a]] == x[r * t->p + t->numeric[a]];                                  \
-        }                                                                                                     \
-        if (n == t->n_numeric)                                                                                \
-            continue;                                                                                         \
-        for (ptrdiff_t k = 0; k < lanes; k += W) {                                                            \
-            LANE sum = *(const LANE *)(t->base + k);                                                          \
-            for (ptrdiff_t j = 0; j < n; j++)                                                                 \
-                sum += *(const LANE *)(t->offset + present[j] + k);                                           \
-            *(LANE *)(own + k) = sum;                                                                         \
-        }                                                                                                     \
-        start[r] = own;                                                                                       \
-    }                                                                                                         \
+/* z of the selected numeric columns, each in its own place; returns whether a cell is missing. Unless few
+ * columns are selected it is cheaper to fill in all of them: `repeat` rows are one run of cells (the centres
+ * are repeated `repeat` times), so that even few columns fill the vectors. */
+#define FILL_NUMERIC(type)                                                                                   \
+TARGET static int THIS(craft_fill_##type)(const craft_tables *t, const type *restrict x, ptrdiff_t rows,     \
+                                          double *restrict z)                                                \
+{                                                                                                            \
+    const double *restrict centre = t->centre, *restrict scale = t->scale;                                   \
+    const ptrdiff_t p = t->p, selected = t->n_numeric;                                                       \
+    int missing = 0;                                                                                         \
+    if (CRAFT_DENSE * selected >= p) {                                                                       \
+        ptrdiff_t run = rows == CRAFT_TILE ? p * t->repeat : p;                                              \
+        for (ptrdiff_t from = 0; from < rows * p; from += run) {                                             \
+            ptrdiff_t j = 0;                                                                                 \
+            FILL_VECTORS(type)                                                                               \
+            for (; j < run; j++) {                                                                           \
+                double cell = x[from + j];                                                                   \
+                missing |= cell != cell;                                                                     \
+                z[from + j] = CRAFT_Z(cell, centre[j], scale[j]);                                            \
+            }                                                                                                \
+        }                                                                                                    \
+        return missing;                                                                                      \
+    }                                                                                                        \
+    for (ptrdiff_t r = 0; r < rows; r++)                                                                     \
+        for (ptrdiff_t a = 0; a < selected; a++) {                                                           \
+            ptrdiff_t d = t->numeric[a];                                                                     \
+            double cell = x[r * p + d];                                                                      \
+            missing |= cell != cell;                                                                         \
+            z[r * p + d] = CRAFT_Z(cell, centre[d], scale[d]);                                               \
+        }                                                                                                    \
+    return missing;                                                                                          \
+}                                                                                                            \
+/* start of the sums of a row with missing cells: the sum of C over its present cells, stored in `cost` */   \
+TARGET static void THIS(craft_missing_##type)(const craft_tables *t, const type *restrict x, ptrdiff_t rows, \
+                                              double *cost, const double **start, ptrdiff_t *present)        \
+{                                                                                                            \
+    const ptrdiff_t lanes = t->lanes;                                                                        \
+    for (ptrdiff_t r = 0; r < rows; r++) {                                                                   \
+        double *own = cost + r * lanes;                                                                      \
+        ptrdiff_t n = 0;                                                                                     \
+        for (ptrdiff_t a = 0; a < t->n_numeric; a++) {                                                       \
+            present[n] = t->numeric[a] * lanes;                                                              \
+            n += x[r * t->p + t->numeric[a]] == x[r * t->p + t->numeric[a]];                                 \
+        }                                                                                                    \
+        if (n == t->n_numeric)                                                                               \
+            continue;                                                                                        \
+        for (ptrdiff_t k = 0; k < lanes; k += W) {                                                           \
+            LANE sum = *(const LANE *)(t->base + k);                                                         \
+            for (ptrdiff_t j = 0; j < n; j++)                                                                \
+                sum += *(const LANE *)(t->offset + present[j] + k);                                          \
+            *(LANE *)(own + k) = sum;                                                                        \
+        }                                                                                                    \
+        start[r] = own;                                                                                      \
+    }                                                                                                        \
 }
 #define CRAFT_Z(cell, centre, scale)                                                    \
     ((cell) != (cell) ? 0.0                                                             \
@@ -82,25 +82,25 @@ TARGET static void THIS(craft_missing_##type)(const craft_tables *t, const type 
      : ((cell) - (centre)) * (scale) < -CRAFT_FAR ? -CRAFT_FAR : ((cell) - (centre)) * (scale))
 
 /* offsets into the level table of the selected categorical columns */
-#define FILL_LEVELS(type)                                                               \
-TARGET static void THIS(craft_fill_##type)(const craft_tables *t, const type *restrict codes, ptrdiff_t rows,          \
-                                           int32_t *restrict level)                     \
-{                                                                                       \
-    const int32_t *restrict start = t->level_offset;                                    \
-    const ptrdiff_t q = t->q, selected = t->n_categorical;                              \
-    const int32_t lanes = (int32_t)t->lanes;                                            \
-    if (CRAFT_DENSE * selected >= q) {                                                  \
-        ptrdiff_t run = rows == CRAFT_TILE ? q * t->repeat : q;                         \
-        for (ptrdiff_t from = 0; from < rows * q; from += run)                          \
-            for (ptrdiff_t j = 0; j < run; j++)                                         \
-                level[from + j] = start[j] + (int32_t)codes[from + j] * lanes;          \
-        return;                                                                         \
-    }                                                                                   \
-    for (ptrdiff_t r = 0; r < rows; r++)                                                \
-        for (ptrdiff_t a = 0; a < selected; a++) {                                      \
-            ptrdiff_t d = t->categorical[a];                                            \
-            level[r * q + d] = start[d] + (int32_t)codes[r * q + d] * lanes;            \
-        }                                                                               \
+#define FILL_LEVELS(type)                                                                        \
+TARGET static void THIS(craft_fill_##type)(const craft_tables *t, const type *restrict codes,    \
+                                           ptrdiff_t rows, int32_t *restrict level)              \
+{                                                                                                \
+    const int32_t *restrict start = t->level_offset;                                             \
+    const ptrdiff_t q = t->q, selected = t->n_categorical;                                       \
+    const int32_t lanes = (int32_t)t->lanes;                                                     \
+    if (CRAFT_DENSE * selected >= q) {                                                           \
+        ptrdiff_t run = rows == CRAFT_TILE ? q * t->repeat : q;                                  \
+        for (ptrdiff_t from = 0; from < rows * q; from += run)                                   \
+            for (ptrdiff_t j = 0; j < run; j++)                                                  \
+                level[from + j] = start[j] + (int32_t)codes[from + j] * lanes;                   \
+        return;                                                                                  \
+    }                                                                                            \
+    for (ptrdiff_t r = 0; r < rows; r++)                                                         \
+        for (ptrdiff_t a = 0; a < selected; a++) {                                               \
+            ptrdiff_t d = t->categorical[a];                                                     \
+            level[r * q + d] = start[d] + (int32_t)codes[r * q + d] * lanes;                     \
+        }                                                                                        \
 }
 FILL_NUMERIC(float)
 FILL_NUMERIC(double)
@@ -137,9 +137,10 @@ FILL_LEVELS(uint16_t)
                 *(LANE *)(cost + (r0 + r) * lanes + k + v * W) = sum[r][v];             \
     }
 
-TARGET static void THIS(craft_cells)(const craft_tables *t, const void *x, int single, const void *codes, int wide,
-                                     ptrdiff_t first, ptrdiff_t rows, double *restrict z, int32_t *restrict level,
-                                     double *restrict cost, ptrdiff_t *present, const double **start)
+TARGET static void THIS(craft_cells)(const craft_tables *t, const void *x, int single, const void *codes,
+                                     int wide, ptrdiff_t first, ptrdiff_t rows, double *restrict z,
+                                     int32_t *restrict level, double *restrict cost, ptrdiff_t *present,
+                                     const double **start)
 {
     const ptrdiff_t p = t->p, q = t->q;
     int missing = 0;
@@ -167,10 +168,12 @@ TARGET static void THIS(craft_cells)(const craft_tables *t, const void *x, int s
     }
 }
 
-TARGET static void THIS(craft_costs)(const craft_tables *t, const double *const *start, ptrdiff_t rows, const double *restrict z,
-                                     const int32_t *restrict level, double *restrict cost)
+TARGET static void THIS(craft_costs)(const craft_tables *t, const double *const *start, ptrdiff_t rows,
+                                     const double *restrict z, const int32_t *restrict level,
+                                     double *restrict cost)
 {
-    const ptrdiff_t n_numeric = t->n_numeric, n_categorical = t->n_categorical, lanes = t->lanes, p = t->p, q = t->q;
+    const ptrdiff_t n_numeric = t->n_numeric, n_categorical = t->n_categorical, lanes = t->lanes, p = t->p,
+        q = t->q;
     const ptrdiff_t *numeric = t->numeric, *categorical = t->categorical;
     const double *square_table = t->square, *linear_table = t->linear, *table = t->level;
     for (ptrdiff_t r0 = 0; r0 < rows; r0 += ROWS) {

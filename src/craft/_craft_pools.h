@@ -60,13 +60,16 @@ static inline double craft_sum_outside(const uint64_t *pool, ptrdiff_t K, const 
     return sum;
 }
 
-/* bit k of `cheaper`: whether the cells of group k cost less under a shared N(mean, 1 / precision) than under a distribution of their own,
- * gain[k], and its price, most[k]; around[k] = spread[k] + S[k] * shift[k]^2. `lanes` is a multiple of CRAFT_POOL_LANES */
-static inline void craft_cheaper_shared(ptrdiff_t lanes, const double *S, const double *spread, const double *shift, const double *around,
-                                        const double *gain, const double *most, double mean, double precision, double log_precision,
-                                        uint64_t *cheaper)
+/* bit k of `cheaper`: whether the cells of group k cost less under a shared N(mean, 1 / precision) than under
+ * a distribution of their own, gain[k], and its price, most[k]; around[k] = spread[k] + S[k] * shift[k]^2.
+ * `lanes` is a multiple of CRAFT_POOL_LANES */
+static inline void craft_cheaper_shared(ptrdiff_t lanes, const double *S, const double *spread,
+                                        const double *shift, const double *around, const double *gain,
+                                        const double *most, double mean, double precision,
+                                        double log_precision, uint64_t *cheaper)
 {
-    SIMD_DISPATCH(cheaper_shared, (lanes, S, spread, shift, around, gain, most, mean, precision, log_precision, cheaper));
+    SIMD_DISPATCH(cheaper_shared,
+                  (lanes, S, spread, shift, around, gain, most, mean, precision, log_precision, cheaper));
 }
 
 #endif

@@ -1,12 +1,14 @@
-/* Screening of a tile in single precision: most rows have one cluster that is cheaper than all others by far more than rounding, and
- * vectors of floats hold twice as many clusters. The decision is that of the costs in double precision: where rounding could change it,
- * the row is left to them.
+/* Screening of a tile in single precision: most rows have one cluster that is cheaper than all others by far
+ * more than rounding, and vectors of floats hold twice as many clusters. The decision is that of the costs in
+ * double precision: where rounding could change it, the row is left to them.
  *
- * A cost is a sum of n terms A z^2 + B z, C and level entries. With u = 2^-24, rounding A, B and z to floats and adding up in floats, fused
- * or not, moves it by at most about (n + 8) u S, S the sum of the sizes of the terms. The bound used is twice that, with S of the
- * largest |A|, |B| and |z| of every column; it covers the rounding of the double costs, of S and of the comparison.
+ * A cost is a sum of n terms A z^2 + B z, C and level entries. With u = 2^-24, rounding A, B and z to floats
+ * and adding up in floats, fused or not, moves it by at most about (n + 8) u S, S the sum of the sizes of the
+ * terms. The bound used is twice that, with S of the largest |A|, |B| and |z| of every column; it covers the
+ * rounding of the double costs, of S and of the comparison.
  *
- * A whole tile without missing cells is rounded as it is read; its cells in double precision are not needed then. */
+ * A whole tile without missing cells is rounded as it is read; its cells in double precision are not needed
+ * then. */
 #ifndef CRAFTC_CRAFT_SCREEN_H
 #define CRAFTC_CRAFT_SCREEN_H
 
@@ -37,7 +39,8 @@ static inline void craft_round(craft_tables *t, ptrdiff_t n_levels, double *room
 {
     craft_rounded *s = &t->rounded;
     const ptrdiff_t lanes = t->lanes, p = t->p, size = lanes * p;
-    float *constant = (float *)room, *square = constant + lanes, *minus_linear = square + size, *level = minus_linear + size;
+    float *constant = (float *)room, *square = constant + lanes, *minus_linear = square + size,
+        *level = minus_linear + size;
     float *most_square = level + lanes * n_levels, *most_linear = most_square + p + CRAFT_WIDE;
     double most = 0.0;
     memset(room, 0, sizeof(double) * (size_t)craft_rounded_size(p, n_levels, lanes));
@@ -63,7 +66,8 @@ static inline void craft_round(craft_tables *t, ptrdiff_t n_levels, double *room
         s->error_at_0 += most;
     }
     for (ptrdiff_t a = 0; a < t->n_categorical; a++) {
-        const ptrdiff_t d = t->categorical[a], stop = d + 1 < t->q ? t->level_offset[d + 1] : lanes * n_levels;
+        const ptrdiff_t d = t->categorical[a],
+            stop = d + 1 < t->q ? t->level_offset[d + 1] : lanes * n_levels;
         most = 0.0;
         for (ptrdiff_t j = t->level_offset[d]; j < stop; j++)
             most = fmax(most, fabs(t->level[j]));
@@ -84,10 +88,11 @@ static inline void craft_round(craft_tables *t, ptrdiff_t n_levels, double *room
 #define LEAVES "craft/_craft_screen_lanes.h"
 #include "common/_lanes.h"
 
-/* The cheapest clusters of a tile of rows as in craft_fill, with their labels or -1; `cheapest` is filled if CRAFT_CERTAIN. The scratch is
- * overwritten. */
-static inline craft_certainty craft_screen_tile(const craft_tables *t, const void *x, int single, const void *codes, int wide,
-                                                ptrdiff_t first, ptrdiff_t rows, const int32_t *labels, double *scratch, int32_t *cheapest)
+/* The cheapest clusters of a tile of rows as in craft_fill, with their labels or -1; `cheapest` is filled if
+ * CRAFT_CERTAIN. The scratch is overwritten. */
+static inline craft_certainty craft_screen_tile(const craft_tables *t, const void *x, int single,
+                                                const void *codes, int wide, ptrdiff_t first, ptrdiff_t rows,
+                                                const int32_t *labels, double *scratch, int32_t *cheapest)
 {
     return SIMD_DISPATCH(craft_screened, (t, x, single, codes, wide, first, rows, labels, scratch, cheapest));
 }

@@ -12,7 +12,8 @@
 #if LEVEL == 4
 #define AT_MOST(cost, x) ((unsigned)_mm512_cmp_ps_mask(_mm512_loadu_ps(cost), _mm512_set1_ps(x), _CMP_LE_OQ))
 #elif LEVEL == 3
-#define AT_MOST(cost, x) ((unsigned)_mm256_movemask_ps(_mm256_cmp_ps(_mm256_loadu_ps(cost), _mm256_set1_ps(x), _CMP_LE_OQ)))
+#define AT_MOST(cost, x)                                                                            \
+    ((unsigned)_mm256_movemask_ps(_mm256_cmp_ps(_mm256_loadu_ps(cost), _mm256_set1_ps(x), _CMP_LE_OQ)))
 #elif CRAFTC_CLONES
 #define AT_MOST(cost, x) ((unsigned)_mm_movemask_ps(_mm_cmple_ps(_mm_loadu_ps(cost), _mm_set1_ps(x))))
 #else
@@ -27,26 +28,28 @@ TARGET static unsigned THIS(screen_bits)(const float *cost, float x)
 #endif
 
 /* z of the cells of a whole tile, rounded; NaN where a cell is missing */
-#define ROUND_TILE(type)                                                                                            \
-TARGET static void THIS(screen_round_##type)(const craft_tables *t, const type *restrict x, float *restrict cells)  \
-{                                                                                                                   \
-    const double *restrict centre = t->centre, *restrict scale = t->scale;                                          \
-    const ptrdiff_t run = t->p * t->repeat;                                                                         \
-    for (ptrdiff_t from = 0; from < CRAFT_TILE * t->p; from += run) {                                               \
-        ptrdiff_t j = 0;                                                                                            \
-        for (; j + W <= run; j += W) {                                                                              \
-            const LANE own = (CELLS_##type(x + from + j) - *(const LANE *)(centre + j)) * *(const LANE *)(scale + j);    \
-            STORE_FLOATS(cells + from + j, own);                                                                    \
-        }                                                                                                           \
-        for (; j < run; j++)                                                                                        \
-            cells[from + j] = (float)((x[from + j] - centre[j]) * scale[j]);                                        \
-    }                                                                                                               \
+#define ROUND_TILE(type)                                                                       \
+TARGET static void THIS(screen_round_##type)(const craft_tables *t, const type *restrict x,    \
+                                             float *restrict cells)                            \
+{                                                                                              \
+    const double *restrict centre = t->centre, *restrict scale = t->scale;                     \
+    const ptrdiff_t run = t->p * t->repeat;                                                    \
+    for (ptrdiff_t from = 0; from < CRAFT_TILE * t->p; from += run) {                          \
+        ptrdiff_t j = 0;                                                                       \
+        for (; j + W <= run; j += W) {                                                         \
+            const LANE own = (CELLS_##type(x + from + j) - *(const LANE *)(centre + j))        \
+                * *(const LANE *)(scale + j);                                                  \
+            STORE_FLOATS(cells + from + j, own);                                               \
+        }                                                                                      \
+        for (; j < run; j++)                                                                   \
+            cells[from + j] = (float)((x[from + j] - centre[j]) * scale[j]);                   \
+    }                                                                                          \
 }
 ROUND_TILE(float)
 ROUND_TILE(double)
 
-/* A bound of the error of every cost of the tile: |z| of a column is at most its largest in the tile. It is not finite where a cell is not:
- * sizes are compared by their bits, and those of NaN are the largest. */
+/* A bound of the error of every cost of the tile: |z| of a column is at most its largest in the tile. It is
+ * not finite where a cell is not: sizes are compared by their bits, and those of NaN are the largest. */
 TARGET static double THIS(screen_error)(const craft_tables *t, float *restrict cells)
 {
     const craft_rounded *s = &t->rounded;
@@ -108,8 +111,8 @@ TARGET static double THIS(screen_error)(const craft_tables *t, float *restrict c
                 *(FLOATS *)(cost + (r0 + r) * stride + k + v * WF) = sum[r][v];             \
     }
 
-TARGET static void THIS(screen_costs)(const craft_tables *t, const float *const *start, const float *cells, const int32_t *level,
-                                      ptrdiff_t stride, float *cost)
+TARGET static void THIS(screen_costs)(const craft_tables *t, const float *const *start, const float *cells,
+                                      const int32_t *level, ptrdiff_t stride, float *cost)
 {
     const craft_rounded *s = &t->rounded;
     const ptrdiff_t lanes = t->lanes, p = t->p, q = t->q;
@@ -140,8 +143,10 @@ TARGET ALWAYS_INLINE int THIS(screen_one)(const float *cost, ptrdiff_t stride, f
     return seen && !several;
 }
 
-/* Whether every row of a tile is certain to keep its cluster: only the lane of its label is at most the cost there and the margin. */
-TARGET ALWAYS_INLINE int THIS(screen_kept)(const float *cost, ptrdiff_t stride, ptrdiff_t rows, const int32_t *labels, float margin)
+/* Whether every row of a tile is certain to keep its cluster: only the lane of its label is at most the cost
+ * there and the margin. */
+TARGET ALWAYS_INLINE int THIS(screen_kept)(const float *cost, ptrdiff_t stride, ptrdiff_t rows,
+                                           const int32_t *labels, float margin)
 {
     int32_t signs = 0;
     unsigned others = 0;
@@ -172,8 +177,9 @@ TARGET static float THIS(screen_least)(const float *cost, ptrdiff_t stride)
 }
 
 /* The first terms of the costs of a tile in double precision, from craft_cells; the cells are rounded. */
-TARGET static void THIS(screen_filled)(const craft_tables *t, const double *restrict z, const double *const *start, ptrdiff_t stride,
-                                       float *restrict cells, float *restrict cost, const float **own)
+TARGET static void THIS(screen_filled)(const craft_tables *t, const double *restrict z,
+                                       const double *const *start, ptrdiff_t stride, float *restrict cells,
+                                       float *restrict cost, const float **own)
 {
     for (ptrdiff_t r = 0; r < CRAFT_TILE; r++) {
         if (CRAFT_DENSE * t->n_numeric < t->p)
@@ -191,14 +197,16 @@ TARGET static void THIS(screen_filled)(const craft_tables *t, const double *rest
 }
 
 /* The cheapest cluster of every row, see craft_screen_tile. */
-TARGET static craft_certainty THIS(craft_screened)(const craft_tables *t, const void *x, int single, const void *codes, int wide,
-                                                   ptrdiff_t first, ptrdiff_t rows, const int32_t *labels, double *scratch,
+TARGET static craft_certainty THIS(craft_screened)(const craft_tables *t, const void *x, int single,
+                                                   const void *codes, int wide, ptrdiff_t first,
+                                                   ptrdiff_t rows, const int32_t *labels, double *scratch,
                                                    int32_t *cheapest)
 {
     const ptrdiff_t stride = (t->lanes + WF - 1) / WF * WF, p = t->p, q = t->q;
     int32_t *level = (int32_t *)(scratch + CRAFT_TILE * p);
     double *whole = scratch + CRAFT_TILE * (p + q);
-    float *cells = (float *)(scratch + craft_costs_size(p, q, t->lanes)), *cost = cells + CRAFT_TILE * ((p + 1) / 2 * 2) + CRAFT_WIDE;
+    float *cells = (float *)(scratch + craft_costs_size(p, q, t->lanes)),
+        *cost = cells + CRAFT_TILE * ((p + 1) / 2 * 2) + CRAFT_WIDE;
     float margin = INFINITY;
     const float *own[CRAFT_TILE];
     for (ptrdiff_t r = 0; r < CRAFT_TILE; r++)
@@ -226,7 +234,8 @@ TARGET static craft_certainty THIS(craft_screened)(const craft_tables *t, const 
     if (!(margin < CRAFT_MOST_ERROR))
         return CRAFT_UNSURE;
     THIS(screen_costs)(t, own, cells, level, stride, cost);
-    if (stride == WF ? THIS(screen_kept)(cost, WF, rows, labels, margin) : THIS(screen_kept)(cost, stride, rows, labels, margin))
+    if (stride == WF ? THIS(screen_kept)(cost, WF, rows, labels, margin)
+        : THIS(screen_kept)(cost, stride, rows, labels, margin))
         return CRAFT_KEPT;
     for (ptrdiff_t r = 0; r < rows; r++, cost += stride)
         if (!THIS(screen_one)(cost, stride, THIS(screen_least)(cost, stride) + margin, cheapest + r))

@@ -1,14 +1,18 @@
-"""CAF, the inner loop of CRAFT: one pass that assigns rows, opens clusters, and updates their parameters and features.
+"""CAF, the inner loop of CRAFT: one pass that assigns rows, opens clusters, and updates their parameters and
+features.
 
-CAF is Algorithm 2 of V. K. Garg, C. Rudin and T. Jaakkola, "CRAFT: ClusteR-specific Assorted Feature selecTion", AISTATS 2016.
-A pass consists of
+CAF is Algorithm 2 of V. K. Garg, C. Rudin and T. Jaakkola, "CRAFT: ClusteR-specific Assorted Feature
+selecTion", AISTATS 2016. A pass consists of
 
-1. `assign`: every row to the cheapest of the clusters that existed before the pass, in parallel (`assign_block` is the loop over rows);
-2. `first_above` and `reassign_if_cheaper`: rows whose cost exceeds their threshold are visited in order. Each may open a cluster,
-   and later rows are compared with it immediately;
-3. `cost_tables`, for the next pass: costs of all cell values under the clusters, whose features src/craft/craft_price.pyx has selected.
+1. `assign`: every row to the cheapest of the clusters that existed before the pass, in parallel
+   (`assign_block` is the loop over rows);
+2. `first_above` and `reassign_if_cheaper`: rows whose cost exceeds their threshold are visited in order. Each
+   may open a cluster, and later rows are compared with it immediately;
+3. `cost_tables`, for the next pass: costs of all cell values under the clusters, whose features
+   src/craft/craft_price.pyx has selected.
 
-Costs are in nats, relative to the cost of a row under the background. Cost tables are described in src/craft/_craft.h.
+Costs are in nats, relative to the cost of a row under the background. Cost tables are described in
+src/craft/_craft.h.
 """
 
 import numpy as np
@@ -20,12 +24,14 @@ from libc.string cimport memcpy
 
 from craftc._kernels._common cimport block_rows, check, check_indices, check_threads, omp_get_thread_num
 from craftc._kernels.craft cimport (
-    CRAFT_CERTAIN, CRAFT_FAR, CRAFT_FEW, CRAFT_PAD, CRAFT_SCREENED, CRAFT_UNSURE, TILE, craft_certainty, craft_cheapest, craft_costs_of,
-    craft_fill, craft_round, craft_rounded_size, craft_rows_scratch_size, craft_scratch_size, craft_screen_tile, craft_tables,
+    CRAFT_CERTAIN, CRAFT_FAR, CRAFT_FEW, CRAFT_PAD, CRAFT_SCREENED, CRAFT_UNSURE, TILE, craft_certainty,
+    craft_cheapest, craft_costs_of, craft_fill, craft_round, craft_rounded_size, craft_rows_scratch_size,
+    craft_scratch_size, craft_screen_tile, craft_tables,
 )
 from craftc._kernels.craft_shared cimport Shared
 from craftc._kernels.moments cimport (
-    CRAFTC_NUMERIC_CELLS, Grid, moments_add_row, rows_codes, rows_copy_numbers, rows_of, rows_weight, table_of, table_rows,
+    CRAFTC_NUMERIC_CELLS, Grid, moments_add_row, rows_codes, rows_copy_numbers, rows_of, rows_weight,
+    table_of, table_rows,
 )
 from craftc._kernels.moments import merge_partial
 
@@ -37,7 +43,8 @@ cdef enum:
 
 
 cdef class CostTables:
-    """Cost tables of K clusters over the columns of a table. The caller allocates all arrays, which are C-contiguous.
+    """Cost tables of K clusters over the columns of a table. The caller allocates all arrays, which are
+    C-contiguous.
 
     Parameters
     ----------
@@ -46,14 +53,15 @@ cdef class CostTables:
     grid : Grid
     centre, scale : ndarray (p,) of float64
         z = (x - centre) * scale.
-    base, constant : ndarray (lanes,), square, linear, offset : ndarray (p, lanes), level : ndarray (n_levels, lanes)
+    base, constant : ndarray (lanes,), square, linear, offset : ndarray (p, lanes), level : ndarray (n_levels,
+    lanes)
         Filled by ``cost_tables``.
     numeric, categorical : ndarray of intp
         Columns that any cluster selected.
     """
 
-    def __cinit__(self, Py_ssize_t n_clusters, Grid grid not None, centre, scale, base, constant, square, linear, offset, level,
-                  numeric, categorical):
+    def __cinit__(self, Py_ssize_t n_clusters, Grid grid not None, centre, scale, base, constant, square,
+                  linear, offset, level, numeric, categorical):
         repeat = TILE if max(grid.p, grid.q) <= CRAFT_FEW else 1
         self.centre, self.scale = repeated(centre, repeat), repeated(scale, repeat)
         self.level_offset = repeated((grid.level_start * len(constant)).astype(np.int32), repeat)
@@ -91,9 +99,11 @@ cdef class CostTables:
             self.c.categorical = &categorical_[0]
 
     def __reduce__(self):
-        rows = np.concatenate([self.base[None], self.constant[None], self.square, self.linear, self.offset, self.level])
+        rows = np.concatenate([self.base[None], self.constant[None], self.square, self.linear, self.offset,
+                               self.level])
         centre, scale = self.centre[:self.c.p], self.scale[:self.c.p]
-        return _copied_tables, (self.c.n_clusters, self.grid, centre, scale, rows, self.numeric, self.categorical)
+        return _copied_tables, (self.c.n_clusters, self.grid, centre, scale, rows, self.numeric,
+                                self.categorical)
 
 
 cdef repeated(array, Py_ssize_t times):
@@ -104,11 +114,14 @@ cdef repeated(array, Py_ssize_t times):
 
 
 def tables_in(n_clusters, grid, centre, scale, rows, numeric, categorical):
-    """Cost tables from the rows (2 + 3 p + n_levels, lanes) base, constant, square, linear, offset and level, on a cache line."""
+    """Cost tables from the rows (2 + 3 p + n_levels, lanes) base, constant, square, linear, offset and level,
+    on a cache line.
+    """
     p = grid.p
     check(rows.ndim == 2 and rows.shape[0] == 2 + 3 * p + grid.n_levels, "rows")
     square, linear, offset = rows[2:2 + 3 * p].reshape(3, p, rows.shape[1])
-    return CostTables(n_clusters, grid, centre, scale, rows[0], rows[1], square, linear, offset, rows[2 + 3 * p:], numeric, categorical)
+    return CostTables(n_clusters, grid, centre, scale, rows[0], rows[1], square, linear, offset,
+                      rows[2 + 3 * p:], numeric, categorical)
 
 
 def _copied_tables(n_clusters, grid, centre, scale, rows, numeric, categorical):
@@ -133,13 +146,16 @@ def assign(
     int32_t[::1] labels not None,           # INOUT (n,) -1 = not assigned yet
     double[::1] best not None,              # OUT   (n,) or empty: cost of the row's cluster
     double[:, ::1] scratch not None,        # WORK  (n_threads, scratch_size)
-    int64_t[:, :, ::1] partial not None,    # WORK  (n_threads, K, width) zeros; empty: moments stay as they are
+    int64_t[:, :, ::1] partial not None,    # WORK  (n_threads, K, width) zeros; empty: moments stay as they
+                                            # are
     int64_t[:, ::1] groups not None,        # INOUT (K, width)
     int n_threads,
 ):
-    """Assign every row to its cheapest cluster and update the moments; returns the number of rows of weight > 0 that moved.
+    """Assign every row to its cheapest cluster and update the moments; returns the number of rows of weight >
+    0 that moved.
 
-    A row moves only if that saves more than 1e-12 nats; of equally cheap clusters the one of the lowest number is taken.
+    A row moves only if that saves more than 1e-12 nats; of equally cheap clusters the one of the lowest
+    number is taken.
     """
     check(scratch.shape[1] >= craft_rows_scratch_size(tables.c.p, tables.c.q, tables.c.lanes), "scratch")
     check(groups.shape[0] >= tables.c.n_clusters or partial.shape[0] == 0, "groups")
@@ -153,14 +169,17 @@ def assign(
     check(partial.shape[0] == 0 or groups.shape[1] == tables.grid.width, "groups")
     check_indices(labels, -1, tables.c.n_clusters, "labels")
     cdef table_rows table = table_of(X, codes, weight)
-    cdef Py_ssize_t block = block_rows(), n = labels.shape[0], n_blocks = (n + block - 1) // block, b, moved = 0
+    cdef Py_ssize_t block = block_rows(), n = labels.shape[0], n_blocks = (n + block - 1) // block
+    cdef Py_ssize_t b, moved = 0
     cdef bint moving = partial.shape[0] > 0
     cdef const int32_t[::1] all_rows = np.empty(0, np.int32)
     cdef craft_tables t = tables.c
     cdef double[::1] rounded
     if best.shape[0] == 0 and n >= CRAFT_SCREENED:
         rounded = np.empty(craft_rounded_size(t.p, tables.grid.n_levels, t.lanes) + CRAFT_PAD)
-        craft_round(&t, tables.grid.n_levels, &rounded[(64 - <size_t> &rounded[0] % 64) % 64 // sizeof(double)])     # on a cache line
+        # on a cache line
+        craft_round(&t, tables.grid.n_levels,
+                    &rounded[(64 - <size_t> &rounded[0] % 64) % 64 // sizeof(double)])
     if n_threads == 1:
         with nogil:
             for b in range(n_blocks):
@@ -177,10 +196,12 @@ def assign(
 
 
 cdef Py_ssize_t assign_block(
-    const table_rows *table, const int32_t[::1] rows, const craft_tables *t, Grid grid, int32_t[::1] labels, double[::1] best,
-    Py_ssize_t start, Py_ssize_t stop, double *scratch, bint moving, int64_t[:, ::1] groups,
+    const table_rows *table, const int32_t[::1] rows, const craft_tables *t, Grid grid, int32_t[::1] labels,
+    double[::1] best, Py_ssize_t start, Py_ssize_t stop, double *scratch, bint moving, int64_t[:, ::1] groups,
 ) noexcept nogil:
-    """Assign the rows at positions start..stop-1 to their cheapest clusters; a row moves only if that saves more than 1e-12 nats."""
+    """Assign the rows at positions start..stop-1 to their cheapest clusters; a row moves only if that saves
+    more than 1e-12 nats.
+    """
     cdef Py_ssize_t tile, first, at, n, r, i, moved = 0, unsure = 0
     cdef const void *x = NULL
     cdef const void *codes = NULL
@@ -197,12 +218,14 @@ cdef Py_ssize_t assign_block(
         n = min(TILE, stop - first)
         at = find_tile(table, rows, t, first, n, scratch, &x, &codes)
         if screened and 2 * unsure <= tile + UNSURE_TILES:      # most tiles of the block are certain
-            certainty = craft_screen_tile(t, x, table.single, codes, table.wide, at, n, &labels[first], scratch, cheapest)
+            certainty = craft_screen_tile(t, x, table.single, codes, table.wide, at, n, &labels[first],
+                                          scratch, cheapest)
             if certainty == CRAFT_CERTAIN:
                 for r in range(n):
                     i = first + r
                     if cheapest[r] != labels[i]:
-                        moved += move_row(table, grid, rows[i] if rows.shape[0] else i, &labels[i], cheapest[r], moving, groups)
+                        moved += move_row(table, grid, rows[i] if rows.shape[0] else i, &labels[i],
+                                          cheapest[r], moving, groups)
             if certainty != CRAFT_UNSURE:
                 continue
             unsure += 1
@@ -220,21 +243,25 @@ cdef Py_ssize_t assign_block(
             if not found:       # in most tiles of late passes no row moves
                 craft_cheapest(t, cost, least, cheapest)
                 found = True
-            new = cheapest[r] if cheapest[r] >= 0 else max(old, 0)      # the latter where no cluster has a finite cost
+            # the latter where no cluster has a finite cost
+            new = cheapest[r] if cheapest[r] >= 0 else max(old, 0)
             if new != old:
-                moved += move_row(table, grid, rows[i] if rows.shape[0] else i, &labels[i], new, moving, groups)
+                moved += move_row(table, grid, rows[i] if rows.shape[0] else i, &labels[i], new, moving,
+                                  groups)
     return moved
 
 
 cdef inline Py_ssize_t find_tile(
-    const table_rows *table, const int32_t[::1] rows, const craft_tables *t, Py_ssize_t first, Py_ssize_t n, double *scratch,
-    const void **x, const void **codes,
+    const table_rows *table, const int32_t[::1] rows, const craft_tables *t, Py_ssize_t first, Py_ssize_t n,
+    double *scratch, const void **x, const void **codes,
 ) noexcept nogil:
-    """Where n <= TILE rows from position `first` on lie, of the table or of the listed rows: two blocks, and their first row there.
+    """Where n <= TILE rows from position `first` on lie, of the table or of the listed rows: two blocks, and
+    their first row there.
 
     Listed rows, and numbers that do not lie in one block, are copied to the end of the scratch.
     """
-    cdef Py_ssize_t r, row_bytes = t.p * (4 if table.single else 8), code_bytes = t.q * (2 if table.wide else 1)
+    cdef Py_ssize_t r, row_bytes = t.p * (4 if table.single else 8)
+    cdef Py_ssize_t code_bytes = t.q * (2 if table.wide else 1)
     cdef char *number
     cdef char *code
     if rows.shape[0] == 0 and table.columns == NULL:
@@ -255,8 +282,8 @@ cdef inline Py_ssize_t find_tile(
 
 
 cdef const double *tile_costs(
-    const table_rows *table, const int32_t[::1] rows, const craft_tables *t, Py_ssize_t first, Py_ssize_t n, double *scratch,
-    double *least,
+    const table_rows *table, const int32_t[::1] rows, const craft_tables *t, Py_ssize_t first, Py_ssize_t n,
+    double *scratch, double *least,
 ) noexcept nogil:
     """Costs of n <= TILE rows from position `first` on."""
     cdef const double *begin[TILE]
@@ -268,9 +295,12 @@ cdef const double *tile_costs(
 
 
 cdef inline Py_ssize_t move_row(
-    const table_rows *table, Grid grid, Py_ssize_t row, int32_t *label, int32_t new, bint moving, int64_t[:, ::1] groups,
+    const table_rows *table, Grid grid, Py_ssize_t row, int32_t *label, int32_t new, bint moving,
+    int64_t[:, ::1] groups,
 ) noexcept nogil:
-    """Assign the row to cluster `new` and move its cells between the moments; returns whether the row has weight."""
+    """Assign the row to cluster `new` and move its cells between the moments; returns whether the row has
+    weight.
+    """
     cdef int64_t w = rows_weight(table, row)
     cdef int32_t old = label[0]
     label[0] = new
@@ -278,8 +308,10 @@ cdef inline Py_ssize_t move_row(
         return 0
     if moving:
         if old >= 0:
-            moments_add_row(&groups[old, 0], grid.centre_, grid.scale_, grid.level_start_, grid.first_numeric, table, row, -w)
-        moments_add_row(&groups[new, 0], grid.centre_, grid.scale_, grid.level_start_, grid.first_numeric, table, row, w)
+            moments_add_row(&groups[old, 0], grid.centre_, grid.scale_, grid.level_start_, grid.first_numeric,
+                            table, row, -w)
+        moments_add_row(&groups[new, 0], grid.centre_, grid.scale_, grid.level_start_, grid.first_numeric,
+                        table, row, w)
     return 1
 
 
@@ -308,11 +340,14 @@ def reassign_if_cheaper(
     int32_t[::1] labels not None,           # INOUT (n,)
     double[::1] best not None,              # INOUT (n,)
     double[:, ::1] scratch not None,        # WORK  (n_threads, scratch_size)
-    int64_t[:, :, ::1] partial not None,    # WORK  (n_threads, K, width) zeros; empty: moments stay as they are
+    int64_t[:, :, ::1] partial not None,    # WORK  (n_threads, K, width) zeros; empty: moments stay as they
+                                            # are
     int64_t[:, ::1] groups not None,        # INOUT (K, width)
     int n_threads,
 ):
-    """Assign the rows from `first_row` on to the new cluster where it is strictly cheaper; returns the rows of weight > 0 that moved."""
+    """Assign the rows from `first_row` on to the new cluster where it is strictly cheaper; returns the rows
+    of weight > 0 that moved.
+    """
     check(scratch.shape[1] >= craft_rows_scratch_size(tables.c.p, tables.c.q, tables.c.lanes), "scratch")
     check(0 <= first_row <= labels.shape[0], "first_row")
     check(0 <= new_cluster < groups.shape[0] or partial.shape[0] == 0, "new_cluster")
@@ -327,28 +362,31 @@ def reassign_if_cheaper(
     if partial.shape[0]:
         check_indices(labels, -1, groups.shape[0], "labels")
     cdef table_rows table = table_of(X, codes, weight)
-    cdef Py_ssize_t block = block_rows(), n = labels.shape[0], n_blocks = (n - first_row + block - 1) // block, b, moved = 0
+    cdef Py_ssize_t block = block_rows(), n = labels.shape[0]
+    cdef Py_ssize_t n_blocks = (n - first_row + block - 1) // block, b, moved = 0
     cdef bint moving = partial.shape[0] > 0
     cdef const int32_t[::1] all_rows = np.empty(0, np.int32)
     if n_threads == 1:
         with nogil:
             for b in range(n_blocks):
                 moved += reassign_block(&table, tables, new_cluster, first_row + b * block,
-                                        min(first_row + (b + 1) * block, n), labels, best, &scratch[0, 0], moving, groups,
-                                        all_rows)
+                                        min(first_row + (b + 1) * block, n), labels, best, &scratch[0, 0],
+                                        moving, groups, all_rows)
         return moved
     for b in prange(n_blocks, nogil=True, schedule="static", num_threads=n_threads):
         moved += reassign_block(&table, tables, new_cluster, first_row + b * block,
-                                min(first_row + (b + 1) * block, n), labels, best, &scratch[omp_get_thread_num(), 0],
-                                moving, partial[omp_get_thread_num()] if moving else groups, all_rows)
+                                min(first_row + (b + 1) * block, n), labels, best,
+                                &scratch[omp_get_thread_num(), 0], moving,
+                                partial[omp_get_thread_num()] if moving else groups, all_rows)
     if moving:
         merge_partial(partial, groups, tables.grid.first_numeric)
     return moved
 
 
 cdef Py_ssize_t reassign_block(
-    const table_rows *table, CostTables tables, int32_t new_cluster, Py_ssize_t start, Py_ssize_t stop, int32_t[::1] labels,
-    double[::1] best, double *scratch, bint moving, int64_t[:, ::1] groups, const int32_t[::1] all_rows,
+    const table_rows *table, CostTables tables, int32_t new_cluster, Py_ssize_t start, Py_ssize_t stop,
+    int32_t[::1] labels, double[::1] best, double *scratch, bint moving, int64_t[:, ::1] groups,
+    const int32_t[::1] all_rows,
 ) noexcept nogil:
     cdef Py_ssize_t tile, first, n, r, moved = 0
     cdef double[TILE] least
@@ -359,7 +397,8 @@ cdef Py_ssize_t reassign_block(
         for r in range(n):
             if least[r] < best[first + r]:
                 best[first + r] = least[r]
-                moved += move_row(table, tables.grid, first + r, &labels[first + r], new_cluster, moving, groups)
+                moved += move_row(table, tables.grid, first + r, &labels[first + r], new_cluster, moving,
+                                  groups)
     return moved
 
 
@@ -404,10 +443,14 @@ def cost_tables(
     const double[::1] extra not None,       # IN  (K,) added to every row's cost of the cluster, nats
     double prior,                           # alpha
     bint background,                        # numeric background and log sigma enter (the coherent model)
-    Shared shared,                          # costs are relative to these distributions; None: to that of the whole table
-    rows not None,                          # OUT (2 + 3 p + n_levels, lanes) as in `tables_in`, kept by the result
+    Shared shared,                          # costs are relative to these distributions; None: to that of the
+                                            # whole table
+    rows not None,                          # OUT (2 + 3 p + n_levels, lanes) as in `tables_in`, kept by the
+                                            # result
 ):
-    """Cost tables of K clusters: own cost less background cost of every selected cell, as tables over its value."""
+    """Cost tables of K clusters: own cost less background cost of every selected cell, as tables over its
+    value.
+    """
     cdef double[:, ::1] room = rows
     cdef Py_ssize_t k, K = groups.shape[0], lanes = room.shape[1], p = grid.p
     check(0 < K <= lanes and room.shape[0] == 2 + 3 * p + grid.n_levels, "rows")
@@ -427,8 +470,10 @@ def cost_tables(
         for k in range(K):
             table_lane(k, lanes, &groups[k, 0], grid, count_weight, frequency_, &shift[k, 0] if p else NULL,
                        &precision[k, 0] if p else NULL, &mask[k, 0], extra[k], prior, background,
-                       shared.shift_ if shared is not None else NULL, shared.precision_ if shared is not None else NULL,
-                       shared.level_ if shared is not None else NULL, base, base + lanes, square, linear, offset, level)
+                       shared.shift_ if shared is not None else NULL,
+                       shared.precision_ if shared is not None else NULL,
+                       shared.level_ if shared is not None else NULL, base, base + lanes, square, linear,
+                       offset, level)
         for k in range(K, lanes):
             empty_lane(k, lanes, grid, base, base + lanes, square, linear, offset, level)
     return tables_in(K, grid, centre, scale, rows, _selected(mask, 0, p), _selected(mask, p, grid.q))
@@ -451,12 +496,14 @@ cdef _selected(const uint8_t[:, ::1] mask, Py_ssize_t first, Py_ssize_t n):
 
 
 cdef void table_lane(
-    Py_ssize_t k, Py_ssize_t lanes, const int64_t *group, Grid grid, double count_weight, const double *frequency, const double *shift,
-    const double *precision, const uint8_t *mask, double extra, double prior, bint background, const double *shared_shift,
-    const double *shared_precision, const double *shared_level, double *base, double *constant, double *square, double *linear,
+    Py_ssize_t k, Py_ssize_t lanes, const int64_t *group, Grid grid, double count_weight,
+    const double *frequency, const double *shift, const double *precision, const uint8_t *mask, double extra,
+    double prior, bint background, const double *shared_shift, const double *shared_precision,
+    const double *shared_level, double *base, double *constant, double *square, double *linear,
     double *offset, double *level,
 ) noexcept nogil:
-    """Cost tables of cluster k: own cost less background cost as a function of the value of every selected cell.
+    """Cost tables of cluster k: own cost less background cost as a function of the value of every selected
+    cell.
 
     The background is the distribution of the whole table, or the shared one (not NULL).
     """
@@ -481,7 +528,8 @@ cdef void table_lane(
                 offset[at] += 0.5 * log(shared_precision[d]) - half * m * m
             constant[k] += offset[at]
     for d in range(grid.q):
-        n_levels, counts, eta = levels_of(grid, d), group + 1 + grid.level_start_[d], frequency + grid.level_start_[d]
+        n_levels, counts = levels_of(grid, d), group + 1 + grid.level_start_[d]
+        eta = frequency + grid.level_start_[d]
         at = grid.level_start_[d] * lanes + k
         seen = 0
         for t in range(n_levels + 1):
@@ -491,14 +539,15 @@ cdef void table_lane(
         if mask[grid.p + d] and seen > 0:
             for t in range(n_levels):
                 if eta[t] > 0:
-                    level[at + t * lanes] = -log((count_weight * counts[t] + prior * eta[t]) / ((count_weight * seen + prior) * eta[t]))
+                    level[at + t * lanes] = -log((count_weight * counts[t] + prior * eta[t])
+                                                 / ((count_weight * seen + prior) * eta[t]))
                     if shared_level != NULL:
                         level[at + t * lanes] += shared_level[grid.level_start_[d] + t]
 
 
 cdef void empty_lane(
-    Py_ssize_t k, Py_ssize_t lanes, Grid grid, double *base, double *constant, double *square, double *linear, double *offset,
-    double *level,
+    Py_ssize_t k, Py_ssize_t lanes, Grid grid, double *base, double *constant, double *square, double *linear,
+    double *offset, double *level,
 ) noexcept nogil:
     """A lane of padding: no row can be assigned to it."""
     cdef Py_ssize_t d, t

@@ -1,12 +1,14 @@
-"""Clusters of CRAFT that hold a full covariance of some of their numeric columns (a block): choice of columns, costs of rows.
+"""Clusters of CRAFT that hold a full covariance of some of their numeric columns (a block): choice of
+columns, costs of rows.
 
-In units of the table (z = (x - zeta_0) / sigma_0) a block of m columns costs a row, with mu and Sigma of the cluster,
+In units of the table (z = (x - zeta_0) / sigma_0) a block of m columns costs a row, with mu and Sigma of the
+cluster,
 
     (1/2) log det Sigma + (1/2) |L^-1 (z - mu)|^2,      Sigma = L L^T = (SS + I) / (S + 1)
 
-with SS the cross products of deviations from mu over the S rows, and I the one row of prior that gives Sigma = diag(sigma_kd^2) its
-variances too. It therefore saves (S + 1)/2 (sum_d log Sigma_dd - log det Sigma) >= 0 nats over independent columns. A row with missing
-cells costs the marginal of its observed columns.
+with SS the cross products of deviations from mu over the S rows, and I the one row of prior that gives Sigma
+= diag(sigma_kd^2) its variances too. It therefore saves (S + 1)/2 (sum_d log Sigma_dd - log det Sigma) >= 0
+nats over independent columns. A row with missing cells costs the marginal of its observed columns.
 """
 
 import numpy as np
@@ -16,15 +18,19 @@ from libc.math cimport INFINITY, NAN, log, sqrt
 from libc.stdint cimport int32_t, uint8_t
 from libc.string cimport memset
 
-from craftc._kernels._common cimport block_rows, check, check_indices, check_threads, doubles_in, omp_get_thread_num
+from craftc._kernels._common cimport (
+    block_rows, check, check_indices, check_threads, doubles_in, omp_get_thread_num,
+)
 from craftc._kernels.craft cimport CRAFT_FAR, TILE, CostTables, craft_rows_scratch_size, tile_costs
 from craftc._kernels.moments cimport rows_number, rows_of, rows_weight, table_of, table_rows
 
 cdef extern from "craft/_covariance.h" nogil:
-    void covariance_costs(const double *inverse, const double *mean, const Py_ssize_t *position, Py_ssize_t m, double start,
-                          const double *z, const double *background, double *work, double *total)
+    void covariance_costs(const double *inverse, const double *mean, const Py_ssize_t *position, Py_ssize_t m,
+                          double start, const double *z, const double *background, double *work,
+                          double *total)
 
-cdef double SINGULAR = 1e-10    # a column with a smaller share of its variance left, given the others, repeats them
+# a column with a smaller share of its variance left, given the others, repeats them
+cdef double SINGULAR = 1e-10
 cdef double WORTH = 1e-6        # nats by which a block must shorten the description
 
 
@@ -39,20 +45,23 @@ def choose_blocks(
     const double[:, :, ::1] deviation not None,  # IN (m, P, P) SS in units of the table
     const double[::1] weight not None,      # IN  (m,) S
     const uint8_t[:, ::1] selected not None,  # IN (m, P) columns that the group has selected
-    const double[:, ::1] rise not None,     # IN  (m, P) nats by which selecting another column alone lengthens the description
-    const double[:, ::1] code not None,     # IN  (m, P + 1) nats by which naming 0, 1, ... further columns lengthens it
+    const double[:, ::1] rise not None,     # IN  (m, P) nats by which selecting another column alone
+                                            # lengthens the description
+    const double[:, ::1] code not None,     # IN  (m, P + 1) nats by which naming 0, 1, ... further columns
+                                            # lengthens it
     double h,                               # price of one parameter
     bint full,                              # all columns, whatever they save
     double[:, ::1] work not None,           # WORK (n_threads, choice_work_size)
-    uint8_t[:, ::1] repeated not None,      # OUT (m, P) columns that repeat others in the group, which no block holds
+    uint8_t[:, ::1] repeated not None,      # OUT (m, P) columns that repeat others in the group, which no
+                                            # block holds
     uint8_t[:, ::1] block not None,         # OUT (m, P)
     double[::1] saving not None,            # OUT (m,) nats, prices and further columns paid
     int n_threads,
 ):
     """Columns of the block of every group, and what it saves.
 
-    A block starts from the selected columns and from all columns. A column leaves while that shortens the description, the best first.
-    Ties go to the lower column, and to the start from the selected columns.
+    A block starts from the selected columns and from all columns. A column leaves while that shortens the
+    description, the best first. Ties go to the lower column, and to the start from the selected columns.
     """
     check_threads(n_threads)
     check(deviation.shape[2] == deviation.shape[1], "deviation")
@@ -70,16 +79,17 @@ def choose_blocks(
     if n_threads == 1:
         with nogil:
             for i in range(m):
-                saving[i] = _choose(deviation[i], weight[i], selected[i], rise[i], code[i], h, full, &work[0, 0], repeated[i], block[i])
+                saving[i] = _choose(deviation[i], weight[i], selected[i], rise[i], code[i], h, full,
+                                    &work[0, 0], repeated[i], block[i])
         return
     for i in prange(m, nogil=True, schedule="dynamic", num_threads=n_threads):
-        saving[i] = _choose(deviation[i], weight[i], selected[i], rise[i], code[i], h, full, &work[omp_get_thread_num(), 0], repeated[i],
-                            block[i])
+        saving[i] = _choose(deviation[i], weight[i], selected[i], rise[i], code[i], h, full,
+                            &work[omp_get_thread_num(), 0], repeated[i], block[i])
 
 
 cdef double _choose(
-    const double[:, ::1] deviation, double weight, const uint8_t[::1] selected, const double[::1] rise, const double[::1] code, double h,
-    bint full, double *work, uint8_t[::1] repeated, uint8_t[::1] block,
+    const double[:, ::1] deviation, double weight, const uint8_t[::1] selected, const double[::1] rise,
+    const double[::1] code, double h, bint full, double *work, uint8_t[::1] repeated, uint8_t[::1] block,
 ) noexcept nogil:
     cdef Py_ssize_t P = deviation.shape[0], d, start
     cdef double value, best = WORTH
@@ -111,7 +121,9 @@ cdef double _choose(
 
 
 cdef void _find_repeated(const double[:, ::1] deviation, double *L, uint8_t[::1] repeated) noexcept nogil:
-    """Mark every column that the earlier ones determine, by a Cholesky decomposition that leaves such columns out."""
+    """Mark every column that the earlier ones determine, by a Cholesky decomposition that leaves such columns
+    out.
+    """
     cdef Py_ssize_t P = deviation.shape[0], a, b, c
     cdef double left
     for a in range(P):
@@ -133,8 +145,9 @@ cdef void _find_repeated(const double[:, ::1] deviation, double *L, uint8_t[::1]
 
 
 cdef double _reduce(
-    const double[:, ::1] deviation, double weight, const double *variance, const uint8_t[::1] selected, const double[::1] rise,
-    const double[::1] code, double h, bint full, double *V, double *L, Py_ssize_t *column, Py_ssize_t *size,
+    const double[:, ::1] deviation, double weight, const double *variance, const uint8_t[::1] selected,
+    const double[::1] rise, const double[::1] code, double h, bint full, double *V, double *L,
+    Py_ssize_t *column, Py_ssize_t *size,
 ) noexcept nogil:
     """Remove columns while that shortens the description; returns what the block saves, less its prices."""
     cdef Py_ssize_t m = size[0], i, j, d, added = 0, worst
@@ -195,7 +208,9 @@ cdef double _reduce(
 
 
 cdef bint _cholesky(double *A, Py_ssize_t m, double *half_log) noexcept nogil:
-    """The lower factor of a symmetric matrix in place, and half the logarithm of its determinant; False if it is not positive definite."""
+    """The lower factor of a symmetric matrix in place, and half the logarithm of its determinant; False if it
+    is not positive definite.
+    """
     cdef Py_ssize_t i, j, c
     cdef double left
     half_log[0] = 0.0
@@ -221,7 +236,9 @@ def block_savings(
     double h,                               # price of one parameter
     double[::1] saving not None,            # OUT (K,) nats, 0 without a block
 ):
-    """What blocks save in clusters that select their columns anyway: (S + 1)/2 (sum_d log Sigma_dd - log det Sigma) - m (m - 1)/2 h."""
+    """What blocks save in clusters that select their columns anyway: (S + 1)/2 (sum_d log Sigma_dd - log det
+    Sigma) - m (m - 1)/2 h.
+    """
     cdef Py_ssize_t K = matrix.shape[0], P = matrix.shape[1], k, a, c, m
     cdef double half_log = 0.0, correlated
     cdef bint definite = True
@@ -275,7 +292,8 @@ cdef class Blocks:
     centre, scale : ndarray (P,)
         z = (x - centre) * scale.
     shift, precision : ndarray (P,)
-        Mean and inverse variance of the background of every column, in units of the table: 0 and 1 for the table itself.
+        Mean and inverse variance of the background of every column, in units of the table: 0 and 1 for the
+        table itself.
     cluster : ndarray (B,) of intp
         Clusters that have a block.
     member : ndarray (B, P) of uint8
@@ -305,10 +323,12 @@ cdef class Blocks:
 
     def __cinit__(self, columns, centre, scale, shift, precision, cluster, member, mean, covariance):
         cdef Py_ssize_t B = len(cluster), P = len(columns), b, i, j, m
-        self.columns, self.centre, self.scale, self.shift, self.precision = columns, centre, scale, shift, precision
+        self.columns, self.centre, self.scale = columns, centre, scale
+        self.shift, self.precision = shift, precision
         self.cluster, self.member, self.mean, self.covariance = cluster, member, mean, covariance
         position, size = np.zeros((B, P), np.intp), np.zeros(B, np.intp)
-        packed, sigma, inverse, half_log = np.zeros((B, P)), np.zeros((B, P * P)), np.zeros((B, P * P)), np.zeros(B)
+        packed, sigma = np.zeros((B, P)), np.zeros((B, P * P))
+        inverse, half_log = np.zeros((B, P * P)), np.zeros(B)
         cdef Py_ssize_t[:, ::1] position_ = position
         cdef Py_ssize_t[::1] size_ = size
         cdef double[:, ::1] packed_ = packed, sigma_ = sigma, inverse_ = inverse
@@ -318,8 +338,9 @@ cdef class Blocks:
         cdef const double[:, :, ::1] given = covariance
         factor = np.zeros(max(P * P, 1))
         cdef double[::1] factor_ = factor
-        if member_.shape[0] != B or member_.shape[1] != P or given_mean.shape[0] != B or given_mean.shape[1] != P \
-                or given.shape[0] != B or given.shape[1] != P or given.shape[2] != P:
+        if (member_.shape[0] != B or member_.shape[1] != P or given_mean.shape[0] != B
+                or given_mean.shape[1] != P
+                or given.shape[0] != B or given.shape[1] != P or given.shape[2] != P):
             raise ValueError(f"Blocks need one row of every array for each of {B} clusters and {P} columns.")
         for array in (columns, centre, scale, shift, precision):
             check(len(array) == P, "columns, centre, scale, shift or precision")
@@ -339,15 +360,16 @@ cdef class Blocks:
         half_log_precision = 0.5 * np.log(precision)
         self.arrays = position, size, packed, sigma, inverse, half_log, half_log_precision
         self.P, self.n, self.largest = P, B, int(size.max()) if B else 0
-        self.columns_, self.cluster_, self.position, self.size = _indices(columns), _indices(cluster), _indices(position), _indices(size)
+        self.columns_, self.cluster_ = _indices(columns), _indices(cluster)
+        self.position, self.size = _indices(position), _indices(size)
         self.centre_, self.scale_ = doubles_in(centre), doubles_in(scale)
         self.shift_, self.precision_ = doubles_in(shift), doubles_in(precision)
         self.half_log_precision, self.half_log_det = doubles_in(half_log_precision), doubles_in(half_log)
         self.mean_, self.sigma, self.inverse = doubles_in(packed), doubles_in(sigma), doubles_in(inverse)
 
     def __reduce__(self):
-        return Blocks, (self.columns, self.centre, self.scale, self.shift, self.precision, self.cluster, self.member, self.mean,
-                        self.covariance)
+        return Blocks, (self.columns, self.centre, self.scale, self.shift, self.precision, self.cluster,
+                        self.member, self.mean, self.covariance)
 
 
 cdef const Py_ssize_t *_indices(array) except? NULL:
@@ -367,7 +389,8 @@ cdef int _check_blocks(CostTables tables, Blocks blocks) except -1:
 
 cdef Py_ssize_t _scratch_size(CostTables tables, Blocks blocks) noexcept nogil:
     cdef Py_ssize_t marginal = blocks.largest * (blocks.largest + 1)
-    return craft_rows_scratch_size(tables.c.p, tables.c.q, tables.c.lanes) + 3 * TILE * blocks.P + (marginal + 7) // 8 * 8
+    return (craft_rows_scratch_size(tables.c.p, tables.c.q, tables.c.lanes) + 3 * TILE * blocks.P
+            + (marginal + 7) // 8 * 8)
 
 
 def scratch_size(CostTables tables not None, Blocks blocks not None):
@@ -387,7 +410,8 @@ def assign(
 ):
     """Assign every row to its cheapest cluster; returns the number of rows of weight > 0 that moved.
 
-    A row moves only if that saves more than 1e-12 nats; of equally cheap clusters the one of the lowest number is taken.
+    A row moves only if that saves more than 1e-12 nats; of equally cheap clusters the one of the lowest
+    number is taken.
     """
     check_threads(n_threads)
     check(X.ndim == 2 and X.shape[0] == labels.shape[0] and X.shape[1] == tables.c.p, "X")
@@ -397,13 +421,15 @@ def assign(
     _check_blocks(tables, blocks)
     cdef table_rows table = table_of(X, codes, weight)
     cdef const int32_t[::1] all_rows = np.empty(0, np.int32)
-    cdef Py_ssize_t block = block_rows(), n = labels.shape[0], n_blocks = (n + block - 1) // block, b, moved = 0
+    cdef Py_ssize_t block = block_rows(), n = labels.shape[0], n_blocks = (n + block - 1) // block
+    cdef Py_ssize_t b, moved = 0
     if scratch.shape[0] < n_threads or scratch.shape[1] < _scratch_size(tables, blocks):
         raise ValueError(f"The scratch is too small for {n_threads} threads.")
     if n_threads == 1:
         with nogil:
             for b in range(n_blocks):
-                moved += _assign_block(&table, all_rows, tables, blocks, labels, b * block, min((b + 1) * block, n), &scratch[0, 0])
+                moved += _assign_block(&table, all_rows, tables, blocks, labels, b * block,
+                                       min((b + 1) * block, n), &scratch[0, 0])
         return moved
     for b in prange(n_blocks, nogil=True, schedule="static", num_threads=n_threads):
         moved += _assign_block(&table, all_rows, tables, blocks, labels, b * block, min((b + 1) * block, n),
@@ -412,8 +438,8 @@ def assign(
 
 
 cdef Py_ssize_t _assign_block(
-    const table_rows *table, const int32_t[::1] all_rows, CostTables tables, Blocks blocks, int32_t[::1] labels, Py_ssize_t start,
-    Py_ssize_t stop, double *scratch,
+    const table_rows *table, const int32_t[::1] all_rows, CostTables tables, Blocks blocks,
+    int32_t[::1] labels, Py_ssize_t start, Py_ssize_t stop, double *scratch,
 ) noexcept nogil:
     cdef Py_ssize_t tile, first, n, r, k, K = tables.c.n_clusters, lanes = tables.c.lanes, moved = 0
     cdef int32_t new, old
@@ -464,7 +490,8 @@ def costs(
 
 
 cdef const double *_tile_costs(
-    const table_rows *table, const int32_t[::1] all_rows, CostTables tables, Blocks B, Py_ssize_t first, Py_ssize_t n, double *scratch,
+    const table_rows *table, const int32_t[::1] all_rows, CostTables tables, Blocks B, Py_ssize_t first,
+    Py_ssize_t n, double *scratch,
 ) noexcept nogil:
     """(TILE, lanes) costs of n <= TILE rows: cost tables, and the blocks on top."""
     cdef Py_ssize_t f, r, b
@@ -476,7 +503,8 @@ cdef const double *_tile_costs(
     cdef double *work = background + TILE * B.P
     for f in range(B.P):
         for r in range(TILE):
-            cell = (rows_number(table, first + r, B.columns_[f]) - B.centre_[f]) * B.scale_[f] if r < n else 0.0
+            cell = (rows_number(table, first + r, B.columns_[f])
+                    - B.centre_[f]) * B.scale_[f] if r < n else 0.0
             if cell != cell:
                 z[f * TILE + r], background[f * TILE + r] = NAN, 0.0
                 continue
@@ -492,17 +520,21 @@ cdef const double *_tile_costs(
 
 
 cdef void _block_costs(
-    Blocks B, Py_ssize_t b, const double *z, const double *background, Py_ssize_t n, double *work, double *total,
+    Blocks B, Py_ssize_t b, const double *z, const double *background, Py_ssize_t n, double *work,
+    double *total,
 ) noexcept nogil:
     """Costs of the rows of a tile under one block, less those of the background."""
     cdef Py_ssize_t r, m = B.size[b]
-    covariance_costs(B.inverse + b * B.P * B.P, B.mean_ + b * B.P, B.position + b * B.P, m, B.half_log_det[b], z, background, work, total)
+    covariance_costs(B.inverse + b * B.P * B.P, B.mean_ + b * B.P, B.position + b * B.P, m, B.half_log_det[b],
+                     z, background, work, total)
     for r in range(n):
         if total[r] != total[r]:
             total[r] = _marginal_cost(B, b, z + r, background + r, work + m * TILE)
 
 
-cdef double _marginal_cost(Blocks B, Py_ssize_t b, const double *z, const double *background, double *work) noexcept nogil:
+cdef double _marginal_cost(
+    Blocks B, Py_ssize_t b, const double *z, const double *background, double *work,
+) noexcept nogil:
     """The same for a row with missing cells: the marginal of its observed columns."""
     cdef Py_ssize_t i, j, m = B.size[b], n = 0, f
     cdef const Py_ssize_t *position = B.position + b * B.P

@@ -1,6 +1,8 @@
-"""Exact sums of the products of every two numeric columns in clusters of CRAFT, and cross products of deviations from them.
+"""Exact sums of the products of every two numeric columns in clusters of CRAFT, and cross products of
+deviations from them.
 
-Products are summed as 128-bit integers on the grid of the moments: the sums do not depend on the order of the additions.
+Products are summed as 128-bit integers on the grid of the moments: the sums do not depend on the order of the
+additions.
 """
 
 from cython.parallel cimport prange
@@ -8,7 +10,9 @@ from libc.stdint cimport int32_t, int64_t, uint64_t
 from libc.string cimport memset
 
 from craftc._kernels._common cimport block_rows, check, check_indices, check_threads, omp_get_thread_num
-from craftc._kernels.moments cimport CRAFTC_NUMERIC_CELLS, Grid, rows_number, rows_weight, table_of, table_rows
+from craftc._kernels.moments cimport (
+    CRAFTC_NUMERIC_CELLS, Grid, rows_number, rows_weight, table_of, table_rows,
+)
 
 cdef extern from "<math.h>" nogil:
     long long llrint(double)
@@ -36,7 +40,8 @@ def cross_products(
     weight not None,                        # IN    (n,) or empty = all one
     const int32_t[::1] labels not None,     # IN    (n,) cluster of each row, -1 = none
     Grid grid not None,
-    const Py_ssize_t[::1] columns not None,  # IN   (P,) numeric columns without missing cells in rows of weight > 0
+    const Py_ssize_t[::1] columns not None,  # IN   (P,) numeric columns without missing cells in rows of
+                                             # weight > 0
     int64_t[:, :, ::1] partial not None,    # WORK  (n_threads, K, cross_width) zeros, and zeros afterwards
     int64_t[:, ::1] cross not None,         # INOUT (K, cross_width)
     int64_t[:, ::1] cells not None,         # WORK  (n_threads, P)
@@ -47,26 +52,28 @@ def cross_products(
     check(X.ndim == 2 and X.shape[0] == labels.shape[0] and X.shape[1] == grid.p, "X")
     cdef table_rows table = table_of(X, None, weight)
     cdef Py_ssize_t block = block_rows(), n = labels.shape[0], n_blocks = (n + block - 1) // block, b, t, k, i
-    if cross.shape[1] != cross_width(columns.shape[0]) or cells.shape[0] < n_threads or cells.shape[1] < columns.shape[0] \
-            or partial.shape[0] < n_threads or partial.shape[1] < cross.shape[0] or partial.shape[2] != cross.shape[1]:
+    if (cross.shape[1] != cross_width(columns.shape[0]) or cells.shape[0] < n_threads
+            or cells.shape[1] < columns.shape[0] or partial.shape[0] < n_threads
+            or partial.shape[1] < cross.shape[0] or partial.shape[2] != cross.shape[1]):
         raise ValueError(f"The buffers are too small for {columns.shape[0]} columns and {n_threads} threads.")
     for i in range(columns.shape[0]):
         check(0 <= columns[i] < grid.p, "columns")
     check_indices(labels, -1, cross.shape[0], "labels")
     for b in prange(n_blocks, nogil=True, schedule="static", num_threads=n_threads):
-        _cross_block(&table, labels, grid, columns, b * block, min((b + 1) * block, n), &cells[omp_get_thread_num(), 0],
-                     partial[omp_get_thread_num()])
+        _cross_block(&table, labels, grid, columns, b * block, min((b + 1) * block, n),
+                     &cells[omp_get_thread_num(), 0], partial[omp_get_thread_num()])
     with nogil:
         for t in range(n_threads):
             for k in range(cross.shape[0]):
                 for i in range(0, cross.shape[1], 2):
-                    int128_store(&cross[k, i], int128_add(int128_load(&cross[k, i]), int128_load(&partial[t, k, i])))
+                    int128_store(&cross[k, i],
+                                 int128_add(int128_load(&cross[k, i]), int128_load(&partial[t, k, i])))
                 memset(&partial[t, k, 0], 0, cross.shape[1] * sizeof(int64_t))
 
 
 cdef void _cross_block(
-    const table_rows *table, const int32_t[::1] labels, Grid grid, const Py_ssize_t[::1] columns, Py_ssize_t start, Py_ssize_t stop,
-    int64_t *cells, int64_t[:, ::1] cross,
+    const table_rows *table, const int32_t[::1] labels, Grid grid, const Py_ssize_t[::1] columns,
+    Py_ssize_t start, Py_ssize_t stop, int64_t *cells, int64_t[:, ::1] cross,
 ) noexcept nogil:
     cdef Py_ssize_t i, a, b, P = columns.shape[0]
     cdef int64_t w
@@ -78,7 +85,8 @@ cdef void _cross_block(
             continue
         to = &cross[labels[i], 0]
         for a in range(P):
-            cells[a] = llrint((rows_number(table, i, columns[a]) - grid.centre_[columns[a]]) * grid.scale_[columns[a]])
+            cells[a] = llrint((rows_number(table, i, columns[a]) - grid.centre_[columns[a]])
+                              * grid.scale_[columns[a]])
             for b in range(a + 1):
                 product = int128_product(cells[a], cells[b])
                 if w != 1:
@@ -109,12 +117,15 @@ def deviations(
     const Py_ssize_t[::1] second not None,  # IN  (m,) the cluster that it is joined with, or -1
     double[:, :, ::1] out not None,         # OUT (m, P, P) SS in units of the table
 ):
-    """Weighted cross products of deviations from the mean, of clusters and unions of two, exact except for the final rounding."""
+    """Weighted cross products of deviations from the mean, of clusters and unions of two, exact except for
+    the final rounding.
+    """
     check(groups.shape[1] == grid.width, "groups")
     check(cross.shape[0] == groups.shape[0] and cross.shape[1] == cross_width(columns.shape[0]), "cross")
     check(scale.shape[0] == columns.shape[0], "scale")
     check(second.shape[0] == first.shape[0], "second")
-    check(out.shape[0] == first.shape[0] and out.shape[1] == columns.shape[0] and out.shape[2] == columns.shape[0], "out")
+    check(out.shape[0] == first.shape[0] and out.shape[1] == columns.shape[0]
+          and out.shape[2] == columns.shape[0], "out")
     cdef Py_ssize_t i
     for i in range(columns.shape[0]):
         check(0 <= columns[i] < grid.p, "columns")
@@ -122,8 +133,9 @@ def deviations(
         check(0 <= first[i] < groups.shape[0] and -1 <= second[i] < groups.shape[0], "first or second")
     with nogil:
         for i in range(first.shape[0]):
-            _deviations(&groups[first[i], 0], &groups[second[i], 0] if second[i] >= 0 else NULL, &cross[first[i], 0],
-                        &cross[second[i], 0] if second[i] >= 0 else NULL, grid, columns, scale, count_weight, out[i])
+            _deviations(&groups[first[i], 0], &groups[second[i], 0] if second[i] >= 0 else NULL,
+                        &cross[first[i], 0], &cross[second[i], 0] if second[i] >= 0 else NULL, grid, columns,
+                        scale, count_weight, out[i])
 
 
 cdef inline craftc_int128 _sum(const int64_t *cell, const int64_t *other) noexcept nogil:
@@ -135,7 +147,9 @@ cdef void _deviations(
     const int64_t *group, const int64_t *other, const int64_t *cross, const int64_t *other_cross, Grid grid,
     const Py_ssize_t[::1] columns, const double[::1] scale, double count_weight, double[:, ::1] out,
 ) noexcept nogil:
-    """With rounded means m and rests r = sum q - m S, exact, SS_ab = sum q_a q_b - m_a sum q_b - m_b r_a - r_a r_b / S."""
+    """With rounded means m and rests r = sum q - m S, exact, SS_ab = sum q_a q_b - m_a sum q_b - m_b r_a -
+    r_a r_b / S.
+    """
     cdef Py_ssize_t a, b, t = 0, at_a, at_b
     cdef int64_t weight = group[0] + (other[0] if other != NULL else 0), m_a, m_b
     cdef craftc_int128 sum_a, sum_b, rest_a, rest_b, product

@@ -4,7 +4,8 @@ For one feature and given slopes lam_k = log C(D, q_k + 1) - log C(D, q_k), the 
 
     min over theta of sum_k min(g_k - L_k(theta), p_d h + lam_k) + pen(theta),
 
-a truncated sum: Lloyd steps alternate between the clusters whose cells are cheaper under theta (the pool) and the distribution of the pool.
+a truncated sum: Lloyd steps alternate between the clusters whose cells are cheaper under theta (the pool) and
+the distribution of the pool.
 """
 
 from libc.math cimport INFINITY, log
@@ -27,9 +28,9 @@ cdef extern from "craft/_craft_pools.h" nogil:
     bint craft_same_pool(const uint64_t *pool, const uint64_t *other, Py_ssize_t n_words)
     Py_ssize_t craft_next_in(const uint64_t *pool, Py_ssize_t n_words, Py_ssize_t k)
     double craft_sum_outside(const uint64_t *pool, Py_ssize_t K, const double *of_cluster)
-    void craft_cheaper_shared(Py_ssize_t lanes, const double *S, const double *spread, const double *shift, const double *around,
-                              const double *gain, const double *most, double mean, double precision, double log_precision,
-                              uint64_t *cheaper)
+    void craft_cheaper_shared(Py_ssize_t lanes, const double *S, const double *spread, const double *shift,
+                              const double *around, const double *gain, const double *most, double mean,
+                              double precision, double log_precision, uint64_t *cheaper)
 
 cdef enum:
     FEW_STARTS = 4          # single clusters from which Lloyd steps start, largest first: within passes
@@ -42,7 +43,8 @@ cdef enum:
 cdef uint64_t FITS_FACTOR = 0x9E3779B97F4A7C15     # spreads the cells of a pool over the table of fits
 
 cdef struct choice_t:       # scratch of the choice of masks
-    double *theta           # distribution of a pool: mean, precision and its logarithm; or log(eta / eta_0) of every level
+    # distribution of a pool: mean, precision and its logarithm; or log(eta / eta_0) of every level
+    double *theta
     double *log_choose      # (D + 2) code of a mask with q features
     double *limit           # (K) p_d h + lam_k
     Py_ssize_t lanes        # K, padded with clusters that are in no pool
@@ -103,7 +105,8 @@ cdef choice_t _choice(Pricing P, Py_ssize_t K) noexcept nogil:
 
 
 cdef double price_masks(
-    Pricing P, const int64_t[:, ::1] groups, Py_ssize_t K, int effort, double[:, ::1] work, uint8_t[:, ::1] mask,
+    Pricing P, const int64_t[:, ::1] groups, Py_ssize_t K, int effort, double[:, ::1] work,
+    uint8_t[:, ::1] mask,
 ) noexcept nogil:
     """Choose the masks of fitted groups; returns J - J_0."""
     cdef Py_ssize_t k
@@ -123,7 +126,9 @@ cdef Py_ssize_t first_cell(Pricing P, Py_ssize_t d) noexcept nogil:
     return 1 + P.grid.level_start_[d - P.grid.p]
 
 
-cdef void merge_cells(Pricing P, Py_ssize_t d, int64_t *to, const int64_t *cells, int64_t sign) noexcept nogil:
+cdef void merge_cells(
+    Pricing P, Py_ssize_t d, int64_t *to, const int64_t *cells, int64_t sign,
+) noexcept nogil:
     """Add the cells of one feature, or take them out, exactly."""
     cdef Py_ssize_t t
     if d < P.grid.p:
@@ -140,7 +145,9 @@ cdef inline Py_ssize_t _width(Pricing P, Py_ssize_t d) noexcept nogil:
     return P.n_levels[d - P.grid.p]
 
 
-cdef double fit_cells(Pricing P, Py_ssize_t d, const int64_t *cells, double *shift, double *precision) noexcept nogil:
+cdef double fit_cells(
+    Pricing P, Py_ssize_t d, const int64_t *cells, double *shift, double *precision,
+) noexcept nogil:
     """Distribution of the cells of a numeric feature; returns its gain over the whole table's."""
     cdef double deviations = 0.0, S = P.count_weight * cells[0], spread
     shift[0], precision[0] = 0.0, 1.0
@@ -153,7 +160,9 @@ cdef double fit_cells(Pricing P, Py_ssize_t d, const int64_t *cells, double *shi
 
 
 cdef inline double _known_fit(Pricing P, Py_ssize_t d, const int64_t *cells, double *theta) noexcept nogil:
-    """The same, by a table of fits: sweeps from several masks, and those after every merge, come to the same pools again and again."""
+    """The same, by a table of fits: sweeps from several masks, and those after every merge, come to the same
+    pools again and again.
+    """
     cdef uint64_t key = (<uint64_t> cells[0] * FITS_FACTOR + <uint64_t> cells[1] + <uint64_t> d) * FITS_FACTOR
     cdef craft_fit *fit = P.shared.fits_ + ((key >> 32) & (P.shared.n_fits - 1))
     if not craft_fit_is_of(fit, d, cells):
@@ -173,7 +182,8 @@ cdef void fit_levels(Pricing P, Py_ssize_t d, const int64_t *counts, double *log
     for t in range(P.n_levels[d]):
         seen += counts[t]
     for t in range(P.n_levels[d]):
-        log_ratio[t] = log((P.count_weight * counts[t] + eta[t]) / ((P.count_weight * seen + 1.0) * eta[t])) if eta[t] > 0 else 0.0
+        log_ratio[t] = log((P.count_weight * counts[t] + eta[t])
+                           / ((P.count_weight * seen + 1.0) * eta[t])) if eta[t] > 0 else 0.0
 
 
 # ---- one feature ----
@@ -184,7 +194,9 @@ cdef inline void _copy(choice_t *c, uint64_t *to, const uint64_t *pool) noexcept
         to[i] = pool[i]
 
 
-cdef inline void _unselected(Pricing P, choice_t *c, Py_ssize_t K, Py_ssize_t d, const uint8_t *mask) noexcept nogil:
+cdef inline void _unselected(
+    Pricing P, choice_t *c, Py_ssize_t K, Py_ssize_t d, const uint8_t *mask,
+) noexcept nogil:
     """c.best: the pool of the clusters that do not select feature d."""
     cdef Py_ssize_t k
     memset(c.best, 0, c.n_words * sizeof(uint64_t))
@@ -213,7 +225,9 @@ cdef void _pool_cells(
         k = craft_next_in(pool, c.n_words, k + 1)
 
 
-cdef double _cost_with(Pricing P, choice_t *c, Py_ssize_t K, Py_ssize_t d, const uint64_t *pool, const int64_t *cells) noexcept nogil:
+cdef double _cost_with(
+    Pricing P, choice_t *c, Py_ssize_t K, Py_ssize_t d, const uint64_t *pool, const int64_t *cells,
+) noexcept nogil:
     """The same, of a pool with these cells."""
     cdef double cost = craft_sum_outside(pool, K, c.own)
     if craft_next_in(pool, c.n_words, 0) >= K:
@@ -222,11 +236,13 @@ cdef double _cost_with(Pricing P, choice_t *c, Py_ssize_t K, Py_ssize_t d, const
         return cost - P.price[d]        # a distribution that nothing uses is not paid for
     if d < P.grid.p:
         return cost - _known_fit(P, d, cells, c.theta)
-    return cost - categorical_gain(cells, P.frequency + P.grid.level_start_[d - P.grid.p], _width(P, d), P.count_weight, 1.0)
+    return cost - categorical_gain(cells, P.frequency + P.grid.level_start_[d - P.grid.p], _width(P, d),
+                                   P.count_weight, 1.0)
 
 
 cdef void _fit_pool(Pricing P, choice_t *c, Py_ssize_t d) noexcept nogil:
-    """theta: the distribution of the pool that `_pooled_cost` has left, which is known for a numeric feature."""
+    """theta: the distribution of the pool that `_pooled_cost` has left, which is known for a numeric feature.
+    """
     if d >= P.grid.p:
         fit_levels(P, d - P.grid.p, c.cells, c.theta)
 
@@ -254,23 +270,29 @@ cdef void _gather(
 cdef void _cheaper_pooled(
     Pricing P, choice_t *c, const int64_t[:, ::1] groups, Py_ssize_t K, Py_ssize_t d, uint64_t *pool,
 ) noexcept nogil:
-    """Clusters whose cells of feature d cost less under theta than under a distribution of their own and its price."""
+    """Clusters whose cells of feature d cost less under theta than under a distribution of their own and its
+    price.
+    """
     cdef Py_ssize_t k
     cdef double saved
     if d < P.grid.p:
-        craft_cheaper_shared(c.lanes, c.weight, c.spread, c.shift, c.around, c.gain, c.most, c.theta[0], c.theta[1], c.theta[2], pool)
+        craft_cheaper_shared(c.lanes, c.weight, c.spread, c.shift, c.around, c.gain, c.most, c.theta[0],
+                             c.theta[1], c.theta[2], pool)
         return
     memset(pool, 0, c.n_words * sizeof(uint64_t))
     for k in range(K):
-        saved = P.count_weight * craft_categorical_likelihood(&groups[k, 0] + first_cell(P, d), c.theta, P.n_levels[d - P.grid.p])
+        saved = P.count_weight * craft_categorical_likelihood(&groups[k, 0] + first_cell(P, d), c.theta,
+                                                              P.n_levels[d - P.grid.p])
         pool[k >> 6] |= <uint64_t> (c.gain[k] - saved <= c.most[k]) << (k & 63)
 
 
 cdef bint _choose_feature(
-    Pricing P, choice_t *c, const int64_t[:, ::1] groups, Py_ssize_t K, double[:, ::1] work, Py_ssize_t d, uint8_t *mask,
-    Py_ssize_t n_starts,
+    Pricing P, choice_t *c, const int64_t[:, ::1] groups, Py_ssize_t K, double[:, ::1] work, Py_ssize_t d,
+    uint8_t *mask, Py_ssize_t n_starts,
 ) noexcept nogil:
-    """The clusters that select feature d, given the other features of the masks; returns whether any cluster changed."""
+    """The clusters that select feature d, given the other features of the masks; returns whether any cluster
+    changed.
+    """
     cdef Py_ssize_t k, start, toggled, n_seen = 0
     cdef int _step
     cdef bint changed = False
@@ -306,7 +328,8 @@ cdef bint _choose_feature(
         _pool_cells(P, c, groups, K, d, c.pool)
         for k in range(K):
             memcpy(c.changed, c.cells, _width(P, d) * sizeof(int64_t))
-            merge_cells(P, d, c.changed, &groups[k, 0] + first_cell(P, d), -1 if craft_is_in(c.pool, k) else 1)
+            merge_cells(P, d, c.changed, &groups[k, 0] + first_cell(P, d),
+                        -1 if craft_is_in(c.pool, k) else 1)
             craft_flip(c.pool, k)
             if _keep_better(c, groups, K, _cost_with(P, c, K, d, c.pool, c.changed), c.pool):
                 toggled = k
@@ -318,7 +341,9 @@ cdef bint _choose_feature(
     return changed
 
 
-cdef void _begin_with(Pricing P, choice_t *c, const int64_t[:, ::1] groups, Py_ssize_t d, Py_ssize_t k) noexcept nogil:
+cdef void _begin_with(
+    Pricing P, choice_t *c, const int64_t[:, ::1] groups, Py_ssize_t d, Py_ssize_t k,
+) noexcept nogil:
     """The pool of one cluster, or of none (-1): its cells, or for a numeric feature its distribution."""
     if d < P.grid.p:
         c.theta[0], c.theta[1], c.theta[2] = 0.0, 1.0, 0.0
@@ -340,9 +365,11 @@ cdef inline bint _was_seen(choice_t *c, Py_ssize_t n_seen) noexcept nogil:
 
 
 cdef bint _too_weak(Pricing P, choice_t *c, Py_ssize_t K, Py_ssize_t d) noexcept nogil:
-    """Whether no selection of a feature can pay: all gains together, that of a pool included, are below the price of one cluster.
+    """Whether no selection of a feature can pay: all gains together, that of a pool included, are below the
+    price of one cluster.
 
-    The gain of a pool is at most the sum of those of its clusters, but for the priors, of which it has one only: hence twice the gains.
+    The gain of a pool is at most the sum of those of its clusters, but for the priors, of which it has one
+    only: hence twice the gains.
     """
     cdef Py_ssize_t k
     cdef double gains = 0.0, least = c.limit[0], prices = -P.price[d]
@@ -353,8 +380,12 @@ cdef bint _too_weak(Pricing P, choice_t *c, Py_ssize_t K, Py_ssize_t d) noexcept
     return 2.0 * gains < min(least, prices) - c.tolerance
 
 
-cdef bint _keep_better(choice_t *c, const int64_t[:, ::1] groups, Py_ssize_t K, double cost, const uint64_t *pool) noexcept nogil:
-    """Keep a pool that costs less than the best so far, or as much with more rows in it: of two clusters the larger one is the rest."""
+cdef bint _keep_better(
+    choice_t *c, const int64_t[:, ::1] groups, Py_ssize_t K, double cost, const uint64_t *pool,
+) noexcept nogil:
+    """Keep a pool that costs less than the best so far, or as much with more rows in it: of two clusters the
+    larger one is the rest.
+    """
     cdef int64_t rest = _weight_of(c, groups, K, pool) if cost <= c.cost + c.tolerance else -1
     if cost < c.cost - c.tolerance or rest > c.rest:
         c.cost, c.rest = cost, rest
@@ -363,7 +394,9 @@ cdef bint _keep_better(choice_t *c, const int64_t[:, ::1] groups, Py_ssize_t K, 
     return False
 
 
-cdef inline int64_t _weight_of(choice_t *c, const int64_t[:, ::1] groups, Py_ssize_t K, const uint64_t *pool) noexcept nogil:
+cdef inline int64_t _weight_of(
+    choice_t *c, const int64_t[:, ::1] groups, Py_ssize_t K, const uint64_t *pool,
+) noexcept nogil:
     """Weight of the clusters in a pool."""
     cdef Py_ssize_t k = craft_next_in(pool, c.n_words, 0)
     cdef int64_t total = 0
@@ -389,10 +422,11 @@ cdef void _largest_first(choice_t *c, Py_ssize_t K, Py_ssize_t n) noexcept nogil
 # ---- all features ----
 
 cdef double _sweep(
-    Pricing P, choice_t *c, const int64_t[:, ::1] groups, Py_ssize_t K, double[:, ::1] work, uint8_t *mask, Py_ssize_t n_starts,
-    const uint8_t *end=NULL, double cost_of_end=0.0,
+    Pricing P, choice_t *c, const int64_t[:, ::1] groups, Py_ssize_t K, double[:, ::1] work, uint8_t *mask,
+    Py_ssize_t n_starts, const uint8_t *end=NULL, double cost_of_end=0.0,
 ) noexcept nogil:
-    """Choose feature after feature until nothing changes; returns the cost of the features and of the codes of the masks.
+    """Choose feature after feature until nothing changes; returns the cost of the features and of the codes
+    of the masks.
 
     `end`: masks that no choice changes. A sweep that comes to them ends there.
     """
@@ -417,7 +451,9 @@ cdef double _sweep(
     return _cost_of_masks(P, c, groups, K, work, mask)
 
 
-cdef inline Py_ssize_t _n_apart(Pricing P, Py_ssize_t K, Py_ssize_t d, const uint8_t *mask, const uint8_t *end) noexcept nogil:
+cdef inline Py_ssize_t _n_apart(
+    Pricing P, Py_ssize_t K, Py_ssize_t d, const uint8_t *mask, const uint8_t *end,
+) noexcept nogil:
     """Clusters whose choice of feature d differs; 0 without an `end`."""
     cdef Py_ssize_t k, n = 0
     for k in range(K if end != NULL else 0):
@@ -434,7 +470,8 @@ cdef void _count_selected(Pricing P, choice_t *c, Py_ssize_t K, const uint8_t *m
 
 
 cdef double _cost_of_masks(
-    Pricing P, choice_t *c, const int64_t[:, ::1] groups, Py_ssize_t K, double[:, ::1] work, const uint8_t *mask,
+    Pricing P, choice_t *c, const int64_t[:, ::1] groups, Py_ssize_t K, double[:, ::1] work,
+    const uint8_t *mask,
 ) noexcept nogil:
     cdef Py_ssize_t k, d
     cdef double cost = 0.0
@@ -451,13 +488,15 @@ cdef double _cost_of_masks(
 
 
 cdef double _choose_masks(
-    Pricing P, choice_t *c, const int64_t[:, ::1] groups, Py_ssize_t K, int effort, double[:, ::1] work, uint8_t[:, ::1] mask,
+    Pricing P, choice_t *c, const int64_t[:, ::1] groups, Py_ssize_t K, int effort, double[:, ::1] work,
+    uint8_t[:, ::1] mask,
 ) noexcept nogil:
     """The masks of least cost that are found; returns their cost.
 
-    KEEP: the given masks. CONTINUE: from the given ones. ANEW: from the masks that are best against the whole table's distribution, from
-    those that are best if every feature adds the same to the code of a mask (0, log(D) / 2 or log(D) nats), and from the given ones.
-    THOROUGH: then each cluster selects all features, or none, and the others adapt.
+    KEEP: the given masks. CONTINUE: from the given ones. ANEW: from the masks that are best against the whole
+    table's distribution, from those that are best if every feature adds the same to the code of a mask (0,
+    log(D) / 2 or log(D) nats), and from the given ones. THOROUGH: then each cluster selects all features, or
+    none, and the others adapt.
     """
     cdef Py_ssize_t k, d, q, i, n = K * P.D
     cdef double best
@@ -500,16 +539,20 @@ cdef void _code_of_masks(Pricing P, choice_t *c) noexcept nogil:
 
 
 cdef double _better(
-    Pricing P, choice_t *c, const int64_t[:, ::1] groups, Py_ssize_t K, double[:, ::1] work, uint8_t[:, ::1] mask, double best,
-    Py_ssize_t n_starts,
+    Pricing P, choice_t *c, const int64_t[:, ::1] groups, Py_ssize_t K, double[:, ::1] work,
+    uint8_t[:, ::1] mask, double best, Py_ssize_t n_starts,
 ) noexcept nogil:
-    """Sweep from c.mask; the result replaces the masks if it costs less, or as much with larger clusters as the rest. Returns its cost."""
+    """Sweep from c.mask; the result replaces the masks if it costs less, or as much with larger clusters as
+    the rest. Returns its cost.
+    """
     cdef double cost
     if memcmp(c.mask, &mask[0, 0], K * P.D) == 0 or memcmp(c.mask, c.tried, K * P.D) == 0:
         return best         # where a sweep ends, or the last one began, is nothing new
     memcpy(c.tried, c.mask, K * P.D)
-    cost = _sweep(P, c, groups, K, work, c.mask, n_starts, &mask[0, 0] if c.n_starts == n_starts else NULL, best)
-    if cost < best - c.tolerance or (cost <= best + c.tolerance and _rest(P, groups, K, c.mask) > _rest(P, groups, K, &mask[0, 0])):
+    cost = _sweep(P, c, groups, K, work, c.mask, n_starts, &mask[0, 0] if c.n_starts == n_starts else NULL,
+                  best)
+    if cost < best - c.tolerance or (cost <= best + c.tolerance
+                                     and _rest(P, groups, K, c.mask) > _rest(P, groups, K, &mask[0, 0])):
         memcpy(&mask[0, 0], c.mask, K * P.D)
         c.n_starts = n_starts if c.ended else 0
         return cost

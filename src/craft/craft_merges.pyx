@@ -1,5 +1,5 @@
-"""Merges and splits of CRAFT from exact moments: what merges of pairs add to the objective, and merges and splits under the pooled
-background, each priced with the masks of all clusters.
+"""Merges and splits of CRAFT from exact moments: what merges of pairs add to the objective, and merges and
+splits under the pooled background, each priced with the masks of all clusters.
 """
 
 import numpy as np
@@ -11,7 +11,9 @@ from libc.string cimport memcmp, memcpy, memmove
 from craftc._kernels._common cimport check, check_threads, omp_get_thread_num
 from craftc._kernels.craft_masks cimport CONTINUE, KEEP, price_masks
 from craftc._kernels.craft_pooled cimport check_room, share_cells, share_rest
-from craftc._kernels.craft_price cimport GIVEN, PRICED, Pricing, check_selection, fit_group, parts_in, parts_length, price_of
+from craftc._kernels.craft_price cimport (
+    GIVEN, PRICED, Pricing, check_selection, fit_group, parts_in, parts_length, price_of,
+)
 from craftc._kernels.moments cimport moments_merge
 
 
@@ -41,28 +43,32 @@ def pair_deltas(
     check(mask.shape[0] >= n_threads and mask.shape[1] >= (pricing.grid.p + pricing.grid.q), "mask")
     if groups.shape[0] > 0:
         with nogil:
-            deltas_between(groups, groups.shape[0], cost, pricing, selection, given, only, &delta[0, 0], groups.shape[0], union, work, mask,
-                           n_threads)
+            deltas_between(groups, groups.shape[0], cost, pricing, selection, given, only, &delta[0, 0],
+                           groups.shape[0], union, work, mask, n_threads)
 
 
 cdef void deltas_between(
-    const int64_t[:, ::1] groups, Py_ssize_t K, const double[::1] cost, Pricing P, int selection, const uint8_t[::1] given,
-    Py_ssize_t only, double *delta, Py_ssize_t stride, int64_t[:, ::1] union, double[:, ::1] work, uint8_t[:, ::1] mask, int n_threads,
+    const int64_t[:, ::1] groups, Py_ssize_t K, const double[::1] cost, Pricing P, int selection,
+    const uint8_t[::1] given, Py_ssize_t only, double *delta, Py_ssize_t stride, int64_t[:, ::1] union,
+    double[:, ::1] work, uint8_t[:, ::1] mask, int n_threads,
 ) noexcept nogil:
     """The same, of the first K groups; the rows of `delta` are `stride` numbers apart."""
     cdef Py_ssize_t i
     if n_threads == 1:
         for i in range(K):
-            _deltas_of(groups, K, cost, P, selection, given, only, i, delta, stride, &union[0, 0], &work[0, 0], &mask[0, 0])
+            _deltas_of(groups, K, cost, P, selection, given, only, i, delta, stride, &union[0, 0],
+                       &work[0, 0], &mask[0, 0])
         return
     for i in prange(K, schedule="dynamic", num_threads=n_threads):
-        _deltas_of(groups, K, cost, P, selection, given, only, i, delta, stride, &union[omp_get_thread_num(), 0],
-                   &work[omp_get_thread_num(), 0], &mask[omp_get_thread_num(), 0])
+        _deltas_of(groups, K, cost, P, selection, given, only, i, delta, stride,
+                   &union[omp_get_thread_num(), 0], &work[omp_get_thread_num(), 0],
+                   &mask[omp_get_thread_num(), 0])
 
 
 cdef void _deltas_of(
-    const int64_t[:, ::1] groups, Py_ssize_t K, const double[::1] cost, Pricing P, int selection, const uint8_t[::1] given,
-    Py_ssize_t only, Py_ssize_t i, double *delta, Py_ssize_t stride, int64_t *union, double *work, uint8_t *mask,
+    const int64_t[:, ::1] groups, Py_ssize_t K, const double[::1] cost, Pricing P, int selection,
+    const uint8_t[::1] given, Py_ssize_t only, Py_ssize_t i, double *delta, Py_ssize_t stride, int64_t *union,
+    double *work, uint8_t *mask,
 ) noexcept nogil:
     """Pairs of cluster i with all that follow it, or with `only` alone."""
     cdef Py_ssize_t j
@@ -77,8 +83,8 @@ cdef void _deltas_of(
 
 
 cdef inline double _delta(
-    const int64_t[:, ::1] groups, const double[::1] cost, Pricing P, int selection, const uint8_t[::1] given, Py_ssize_t i, Py_ssize_t j,
-    int64_t *union, double *work, uint8_t *mask,
+    const int64_t[:, ::1] groups, const double[::1] cost, Pricing P, int selection, const uint8_t[::1] given,
+    Py_ssize_t i, Py_ssize_t j, int64_t *union, double *work, uint8_t *mask,
 ) noexcept nogil:
     memcpy(union, &groups[i, 0], P.grid.width * sizeof(int64_t))
     moments_merge(union, &groups[j, 0], 1, P.grid.first_numeric, P.grid.width)
@@ -112,7 +118,8 @@ cdef class MergeSpace:
         check_threads(n_threads)
         width, n_parts = pricing.grid.width, parts_length(pricing)
         self.capacity, self.n_threads = capacity, n_threads
-        self.groups, self.mask = np.empty((2, capacity, width), np.int64), np.empty((2, capacity, pricing.D), np.uint8)
+        self.groups = np.empty((2, capacity, width), np.int64)
+        self.mask = np.empty((2, capacity, pricing.D), np.uint8)
         self.cost, self.union = np.empty(capacity), np.empty((n_threads, width), np.int64)
         self.groups_, self.mask_, self.cost_ = self.groups, self.mask, self.cost
         self.one_mask = np.empty((n_threads, pricing.D), np.uint8)
@@ -134,13 +141,16 @@ cdef int check_clusters(
 def best_merge(
     const int64_t[:, ::1] groups not None,  # IN    (K, width), none empty
     const uint8_t[:, ::1] mask not None,    # IN    (K, D)
-    const Py_ssize_t[:, ::1] pairs not None,  # IN  (n, 2) clusters i < j that may be merged; those behind j move one down
+    const Py_ssize_t[:, ::1] pairs not None,  # IN  (n, 2) clusters i < j that may be merged; those behind j
+                                              # move one down
     Pricing pricing not None,               # OUT   as in price_partition
     MergeSpace space not None,              # OUT   K - 1 clusters, masks and costs
 ):
-    """The merge of the lowest J, ties to the earlier pair: its position, which of the two candidates of the space it is, and J - J_0.
+    """The merge of the lowest J, ties to the earlier pair: its position, which of the two candidates of the
+    space it is, and J - J_0.
 
-    A union selects what both select, or what one selects, whichever costs less; the masks are then continued from there.
+    A union selects what both select, or what one selects, whichever costs less; the masks are then continued
+    from there.
     """
     cdef Py_ssize_t K = groups.shape[0], n, best
     cdef int at = 0
@@ -155,8 +165,8 @@ def best_merge(
 
 
 cdef Py_ssize_t _best_merge(
-    Pricing P, const int64_t[:, ::1] groups, Py_ssize_t K, const uint8_t[:, ::1] mask, const Py_ssize_t[:, ::1] pairs, Py_ssize_t n_pairs,
-    MergeSpace space, int *best_at, double *least,
+    Pricing P, const int64_t[:, ::1] groups, Py_ssize_t K, const uint8_t[:, ::1] mask,
+    const Py_ssize_t[:, ::1] pairs, Py_ssize_t n_pairs, MergeSpace space, int *best_at, double *least,
 ) noexcept nogil:
     cdef Py_ssize_t k, n, best = -1
     cdef int at = 0
@@ -176,7 +186,8 @@ cdef Py_ssize_t _best_merge(
 
 
 cdef void _fit_merge(
-    Pricing P, const int64_t[:, ::1] groups, Py_ssize_t K, Py_ssize_t i, Py_ssize_t j, MergeSpace space, int at,
+    Pricing P, const int64_t[:, ::1] groups, Py_ssize_t K, Py_ssize_t i, Py_ssize_t j, MergeSpace space,
+    int at,
 ) noexcept nogil:
     """Clusters after a merge, and their parameters and gains from the fits of the clusters before it."""
     cdef Py_ssize_t k, parts = parts_length(P) * sizeof(double), width = P.grid.width * sizeof(int64_t)
@@ -189,7 +200,8 @@ cdef void _fit_merge(
 
 
 cdef double _price_merge(
-    Pricing P, const int64_t[:, ::1] groups, Py_ssize_t K, const uint8_t[:, ::1] mask, Py_ssize_t i, Py_ssize_t j, MergeSpace space, int at,
+    Pricing P, const int64_t[:, ::1] groups, Py_ssize_t K, const uint8_t[:, ::1] mask, Py_ssize_t i,
+    Py_ssize_t j, MergeSpace space, int at,
 ) noexcept nogil:
     """J - J_0 after a merge; the space receives clusters and masks."""
     cdef Py_ssize_t k, d
@@ -220,7 +232,8 @@ def merge_while_cheaper(
     int64_t[::1] shared not None,           # INOUT (width,) moments of the cells that clusters share
     Py_ssize_t K,
     double excess,                          # J - J_0 of the clusters
-    double[:, ::1] deltas not None,         # INOUT (n, n), n >= K: changes of J by the merges of i < j, as `pair_deltas` gives them
+    double[:, ::1] deltas not None,         # INOUT (n, n), n >= K: changes of J by the merges of i < j, as
+                                            # `pair_deltas` gives them
     int known,                              # UNKNOWN, or what the last call has returned
     int32_t[::1] place not None,            # INOUT (m,) cluster of each label
     Pricing pricing not None,               # OUT   as in price_partition
@@ -231,10 +244,12 @@ def merge_while_cheaper(
     int n_threads_of_one,                   # for the deltas of one cluster
     int n_threads,                          # for those of all pairs
 ):
-    """Merge the pair that lowers J most, of those cheapest against the present shared distributions, while one does.
+    """Merge the pair that lowers J most, of those cheapest against the present shared distributions, while
+    one does.
 
-    The distributions, and with them the deltas of all pairs, change with every merge. Only those of the new cluster are computed again,
-    until no merge lowers J; then all are. Returns K, J - J_0, what is known of the deltas, and whether the merges have come to their end.
+    The distributions, and with them the deltas of all pairs, change with every merge. Only those of the new
+    cluster are computed again, until no merge lowers J; then all are. Returns K, J - J_0, what is known of
+    the deltas, and whether the merges have come to their end.
     """
     cdef bint ended = False
     check_clusters(pricing, space, K, groups, mask)
@@ -245,15 +260,16 @@ def merge_while_cheaper(
     check(1 <= n_threads_of_one <= space.n_threads, "n_threads_of_one")
     check(1 <= n_threads <= space.n_threads, "n_threads")
     with nogil:
-        K = run_merges(pricing, space, K, groups, mask, cost, shared, &excess, deltas, &known, place, pairs, tolerance, most,
-                       n_threads_of_one, n_threads, &ended)
+        K = run_merges(pricing, space, K, groups, mask, cost, shared, &excess, deltas, &known, place, pairs,
+                       tolerance, most, n_threads_of_one, n_threads, &ended)
     return K, excess, known, ended
 
 
 cdef Py_ssize_t run_merges(
-    Pricing P, MergeSpace space, Py_ssize_t K, int64_t[:, ::1] groups, uint8_t[:, ::1] mask, double[::1] cost, int64_t[::1] shared,
-    double *excess, double[:, ::1] deltas, int *known, int32_t[::1] place, Py_ssize_t[:, ::1] pairs, double tolerance, Py_ssize_t most,
-    int n_threads_of_one, int n_threads, bint *ended,
+    Pricing P, MergeSpace space, Py_ssize_t K, int64_t[:, ::1] groups, uint8_t[:, ::1] mask, double[::1] cost,
+    int64_t[::1] shared, double *excess, double[:, ::1] deltas, int *known, int32_t[::1] place,
+    Py_ssize_t[:, ::1] pairs, double tolerance, Py_ssize_t most, int n_threads_of_one, int n_threads,
+    bint *ended,
 ) noexcept nogil:
     """The loop of `merge_while_cheaper`; returns K."""
     cdef Py_ssize_t best, made = 0, stride = deltas.shape[0], i, j
@@ -264,18 +280,19 @@ cdef Py_ssize_t run_merges(
     while made < most and not ended[0]:
         if known[0] == DELTAS_UNKNOWN:
             share_cells(P, &shared[0])
-            deltas_between(groups, K, cost, P, PRICED, no_mask, -1, &deltas[0, 0], stride, space.union, space.work, space.one_mask,
-                           n_threads)
+            deltas_between(groups, K, cost, P, PRICED, no_mask, -1, &deltas[0, 0], stride, space.union,
+                           space.work, space.one_mask, n_threads)
             known[0] = DELTAS_FRESH
-        best = _best_merge(P, groups, K, mask, pairs, _cheapest(&deltas[0, 0], stride, K, pairs), space, &at, &least)
+        best = _best_merge(P, groups, K, mask, pairs, _cheapest(&deltas[0, 0], stride, K, pairs), space, &at,
+                           &least)
         if least < excess[0] - tolerance:
             i, j = pairs[best, 0], pairs[best, 1]
             K -= 1
             _take(P, space, at, at, K, groups, mask, cost, shared)
             _without(&deltas[0, 0], stride, K, j)
             _join(place, i, j)
-            deltas_between(groups, K, cost, P, PRICED, no_mask, i, &deltas[0, 0], stride, space.union, space.work, space.one_mask,
-                           n_threads_of_one)
+            deltas_between(groups, K, cost, P, PRICED, no_mask, i, &deltas[0, 0], stride, space.union,
+                           space.work, space.one_mask, n_threads_of_one)
             excess[0], known[0], made, ended[0] = least, DELTAS_STALE, made + 1, K == 1
         elif known[0] == DELTAS_FRESH:
             ended[0] = True
@@ -285,8 +302,8 @@ cdef Py_ssize_t run_merges(
 
 
 cdef void _take(
-    Pricing P, MergeSpace space, int at, int mask_at, Py_ssize_t K, int64_t[:, ::1] groups, uint8_t[:, ::1] mask, double[::1] cost,
-    int64_t[::1] shared,
+    Pricing P, MergeSpace space, int at, int mask_at, Py_ssize_t K, int64_t[:, ::1] groups,
+    uint8_t[:, ::1] mask, double[::1] cost, int64_t[::1] shared,
 ) noexcept nogil:
     """Make a candidate of the space, the last whose masks were shared, the partition."""
     memcpy(&groups[0, 0], &space.groups_[at, 0, 0], K * P.grid.width * sizeof(int64_t))
@@ -295,7 +312,9 @@ cdef void _take(
     memcpy(&shared[0], P.shared.group_, P.grid.width * sizeof(int64_t))
 
 
-cdef Py_ssize_t _cheapest(const double *deltas, Py_ssize_t stride, Py_ssize_t K, Py_ssize_t[:, ::1] pairs) noexcept nogil:
+cdef Py_ssize_t _cheapest(
+    const double *deltas, Py_ssize_t stride, Py_ssize_t K, Py_ssize_t[:, ::1] pairs,
+) noexcept nogil:
     """The pairs i < j of the lowest deltas, in order, ties to the first; returns their number."""
     cdef Py_ssize_t i, j, at, n = 0
     for i in range(K):
@@ -340,8 +359,10 @@ def split_while_cheaper(
     Py_ssize_t K,
     double excess,                          # J - J_0 of the clusters
     const Py_ssize_t[::1] clusters not None,  # IN  (n,) clusters that splits divide
-    const int64_t[:, :, ::1] halves not None,  # IN (n, 2, width) what stays and what becomes the last cluster, none empty
-    const uint8_t[:, :, ::1] selected not None,  # IN (n, 2, D) what pays for the halves against the shared distributions
+    const int64_t[:, :, ::1] halves not None,  # IN (n, 2, width) what stays and what becomes the last
+                                               # cluster, none empty
+    const uint8_t[:, :, ::1] selected not None,  # IN (n, 2, D) what pays for the halves against the shared
+                                                 # distributions
     Pricing pricing not None,               # OUT   as in price_partition
     MergeSpace space not None,              # WORK
     Py_ssize_t most_clusters,
@@ -350,7 +371,8 @@ def split_while_cheaper(
 ):
     """Accept the splits, in order, that lower J, one of a cluster; returns K and J - J_0.
 
-    Both halves select what the cluster selected, or each what pays for it, whichever costs less; the masks are continued from there.
+    Both halves select what the cluster selected, or each what pays for it, whichever costs less; the masks
+    are continued from there.
     """
     cdef Py_ssize_t n = clusters.shape[0], s, k, i
     cdef bint divided
@@ -371,14 +393,16 @@ def split_while_cheaper(
                     divided = True
             if divided or K >= most_clusters:
                 continue
-            excess = _try_split(pricing, space, K, groups, mask, cost, shared, k, halves[s], selected[s], excess, tolerance, &accepted[s])
+            excess = _try_split(pricing, space, K, groups, mask, cost, shared, k, halves[s], selected[s],
+                                excess, tolerance, &accepted[s])
             K += accepted[s]
     return K, excess
 
 
 cdef double _try_split(
-    Pricing P, MergeSpace space, Py_ssize_t K, int64_t[:, ::1] groups, uint8_t[:, ::1] mask, double[::1] cost, int64_t[::1] shared,
-    Py_ssize_t k, const int64_t[:, ::1] halves, const uint8_t[:, ::1] selected, double excess, double tolerance, uint8_t *accepted,
+    Pricing P, MergeSpace space, Py_ssize_t K, int64_t[:, ::1] groups, uint8_t[:, ::1] mask, double[::1] cost,
+    int64_t[::1] shared, Py_ssize_t k, const int64_t[:, ::1] halves, const uint8_t[:, ::1] selected,
+    double excess, double tolerance, uint8_t *accepted,
 ) noexcept nogil:
     """Split cluster k if that lowers J; returns J - J_0."""
     cdef Py_ssize_t c
@@ -395,7 +419,8 @@ cdef double _try_split(
         memcpy(&space.mask_[at, 0, 0], &mask[0, 0], K * P.D)
         memcpy(&space.mask_[at, k, 0], &selected[0, 0] if at == 0 else &mask[k, 0], P.D)
         memcpy(&space.mask_[at, K, 0], &selected[1, 0] if at == 0 else &mask[k, 0], P.D)
-        if at == 0 or memcmp(&selected[0, 0], &mask[k, 0], P.D) != 0 or memcmp(&selected[1, 0], &mask[k, 0], P.D) != 0:
+        if (at == 0 or memcmp(&selected[0, 0], &mask[k, 0], P.D) != 0
+                or memcmp(&selected[1, 0], &mask[k, 0], P.D) != 0):
             total[at] = price_masks(P, trial, K + 1, CONTINUE, space.fits, space.mask_[at])
         else:       # the same masks as before
             total[at] = total[0]

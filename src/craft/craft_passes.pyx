@@ -1,4 +1,6 @@
-"""Passes of CRAFT under the description-length price: fully parallel, because no clusters open, and repeated until convergence."""
+"""Passes of CRAFT under the description-length price: fully parallel, because no clusters open, and repeated
+until convergence.
+"""
 
 import numpy as np
 
@@ -8,14 +10,18 @@ from libc.string cimport memcpy, memset
 
 from craftc._kernels._common cimport block_rows, check, check_indices, check_threads, omp_get_thread_num
 from craftc._kernels.craft cimport (
-    CRAFT_FEW, CRAFT_PAD, CRAFT_SCREENED, TILE, assign_block, craft_round, craft_rounded_size, craft_rows_scratch_size, craft_tables,
-    empty_lane, table_lane,
+    CRAFT_FEW, CRAFT_PAD, CRAFT_SCREENED, TILE, assign_block, craft_round, craft_rounded_size,
+    craft_rows_scratch_size, craft_tables, empty_lane, table_lane,
 )
 from craftc._kernels.craft import tables_in
 from craftc._kernels.craft_masks cimport CONTINUE
-from craftc._kernels.craft_merges cimport DELTAS_UNKNOWN, MergeSpace, check_clusters as check_clusters_of_merges, run_merges
+from craftc._kernels.craft_merges cimport (
+    DELTAS_UNKNOWN, MergeSpace, check_clusters as check_clusters_of_merges, run_merges,
+)
 from craftc._kernels.craft_pooled cimport price_pooled
-from craftc._kernels.craft_price cimport POOLED, Pricing, check_selection, mixing_cost, parts_in, parts_length, parts_t, price_all
+from craftc._kernels.craft_price cimport (
+    POOLED, Pricing, check_selection, mixing_cost, parts_in, parts_length, parts_t, price_all,
+)
 from craftc._kernels.moments cimport Grid, moments_merge, table_of, table_rows
 
 
@@ -25,9 +31,12 @@ cdef Py_ssize_t lanes_for(Py_ssize_t n_clusters) noexcept nogil:
 
 
 def slab_size(Pricing pricing not None, Py_ssize_t capacity):
-    """Doubles of the cost tables of `capacity` clusters, in double and in single precision, with level offsets and lists of columns."""
+    """Doubles of the cost tables of `capacity` clusters, in double and in single precision, with level
+    offsets and lists of columns.
+    """
     cdef Grid grid = pricing.grid
-    return tables_size(grid, lanes_for(capacity)) + craft_rounded_size(grid.p, grid.n_levels, lanes_for(capacity))
+    return (tables_size(grid, lanes_for(capacity))
+            + craft_rounded_size(grid.p, grid.n_levels, lanes_for(capacity)))
 
 
 cdef Py_ssize_t tables_size(Grid grid, Py_ssize_t lanes) noexcept nogil:
@@ -41,7 +50,8 @@ def pass_scratch_size(Pricing pricing not None, Py_ssize_t capacity):
 
 
 cdef int check_clusters(
-    Pricing P, const int64_t[:, ::1] groups, Py_ssize_t K, const double[:, ::1] work, const uint8_t[:, ::1] mask,
+    Pricing P, const int64_t[:, ::1] groups, Py_ssize_t K, const double[:, ::1] work,
+    const uint8_t[:, ::1] mask,
 ) except -1:
     """Raise unless the buffers have the width of the pricing and room for K clusters."""
     if not 0 <= K <= min(groups.shape[0], mask.shape[0], work.shape[0]):
@@ -53,8 +63,8 @@ cdef int check_clusters(
 
 
 cdef int check_priced(
-    Pricing P, int selection, const int64_t[:, ::1] groups, Py_ssize_t K, const double[:, ::1] work, const uint8_t[:, ::1] mask,
-    const double[::1] cost,
+    Pricing P, int selection, const int64_t[:, ::1] groups, Py_ssize_t K, const double[:, ::1] work,
+    const uint8_t[:, ::1] mask, const double[::1] cost,
 ) except -1:
     """The same, with room for the costs and a rule of selection that the pricing allows."""
     check_clusters(P, groups, K, work, mask)
@@ -78,8 +88,8 @@ cdef int check_rows(X, codes, const int32_t[::1] labels, Py_ssize_t n, Py_ssize_
 
 
 cdef int check_space(
-    Pricing P, Py_ssize_t K, const double[::1] slab, const double[:, ::1] scratch, const double[::1] path, Py_ssize_t max_passes,
-    int n_threads,
+    Pricing P, Py_ssize_t K, const double[::1] slab, const double[:, ::1] scratch, const double[::1] path,
+    Py_ssize_t max_passes, int n_threads,
 ) except -1:
     if slab.shape[0] < slab_size(P, K) or scratch.shape[1] < pass_scratch_size(P, K) \
             or scratch.shape[0] < n_threads or path.shape[0] <= max_passes:
@@ -99,25 +109,31 @@ def passes(
     int selection,
     bint choose_given,                      # GIVEN: choose the shared mask anew after every pass
     Py_ssize_t max_passes,
-    double least_fall,                      # a pass that lowers the summed costs by less is the last; 0: a pass that moves no row
+    double least_fall,                      # a pass that lowers the summed costs by less is the last; 0: a
+                                            # pass that moves no row
     double[::1] slab not None,              # WORK  (slab_size,) on a cache line
     double[:, ::1] scratch not None,        # WORK  (n_threads, pass_scratch_size) on cache lines
     int64_t[:, :, ::1] partial not None,    # WORK  (n_threads, capacity, width) zeros
     double[:, ::1] work not None,           # WORK  (capacity, parts_size)
     uint8_t[:, ::1] mask not None,          # INOUT (capacity, D)
     double[::1] cost not None,              # OUT   (capacity,) of the clusters that are left
-    double[::1] path not None,              # OUT   (max_passes + 1,) J less the cost of the background, before and after every pass
+    double[::1] path not None,              # OUT   (max_passes + 1,) J less the cost of the background,
+                                            # before and after every pass
     int n_threads,
 ):
-    """Batch passes until no row moves: assign all rows to fixed clusters, drop empty clusters, then update parameters and masks.
+    """Batch passes until no row moves: assign all rows to fixed clusters, drop empty clusters, then update
+    parameters and masks.
 
-    Returns the numbers of clusters left and of passes, and whether they converged. Labels, moments, masks and costs always agree.
+    Returns the numbers of clusters left and of passes, and whether they converged. Labels, moments, masks and
+    costs always agree.
     """
     check_threads(n_threads)
     check_priced(pricing, selection, groups, K, work, mask, cost)
     check_rows(X, codes, labels, rows.shape[0] if rows.shape[0] else len(X), K, pricing)
     check(max_passes >= 0, "max_passes")
-    check(n_threads == 1 or (partial.shape[0] >= n_threads and partial.shape[1] >= K and partial.shape[2] == pricing.grid.width), "partial")
+    check(n_threads == 1
+          or (partial.shape[0] >= n_threads and partial.shape[1] >= K
+              and partial.shape[2] == pricing.grid.width), "partial")
     check_indices(rows, 0, X.shape[0], "rows")
     check_space(pricing, K, slab, scratch, path, max_passes, n_threads)
     cdef table_rows table = table_of(X, codes, weight)
@@ -125,15 +141,18 @@ def passes(
     cdef bint converged = False
     cdef int32_t[::1] number = np.empty(max(K, 1), np.int32)
     with nogil:
-        made = run_passes(&table, rows, labels, groups, &K, pricing, selection, choose_given, max_passes, least_fall, slab, scratch,
-                          partial, work, mask, cost, path, number, n_threads, &converged)
+        made = run_passes(&table, rows, labels, groups, &K, pricing, selection, choose_given, max_passes,
+                          least_fall, slab, scratch, partial, work, mask, cost, path, number, n_threads,
+                          &converged)
     return K, made, converged
 
 
 cdef Py_ssize_t run_passes(
-    const table_rows *table, const int32_t[::1] rows, int32_t[::1] labels, int64_t[:, ::1] groups, Py_ssize_t *K, Pricing P, int selection,
-    bint choose_given, Py_ssize_t max_passes, double least_fall, double[::1] slab, double[:, ::1] scratch, int64_t[:, :, ::1] partial,
-    double[:, ::1] work, uint8_t[:, ::1] mask, double[::1] cost, double[::1] path, int32_t[::1] number, int n_threads, bint *converged,
+    const table_rows *table, const int32_t[::1] rows, int32_t[::1] labels, int64_t[:, ::1] groups,
+    Py_ssize_t *K, Pricing P, int selection, bint choose_given, Py_ssize_t max_passes, double least_fall,
+    double[::1] slab, double[:, ::1] scratch, int64_t[:, :, ::1] partial, double[:, ::1] work,
+    uint8_t[:, ::1] mask, double[::1] cost, double[::1] path, int32_t[::1] number, int n_threads,
+    bint *converged,
 ) noexcept nogil:
     """The loop of `passes`; returns the number of passes."""
     cdef Py_ssize_t made = 0, moved = 1
@@ -172,10 +191,11 @@ def passes_and_merges(
     Py_ssize_t n_pairs,                     # merges of which the exact J is computed
     double tolerance,                       # nats by which a merge must lower J
 ):
-    """Passes and merges under the pooled background, in turn until no merge lowers J: a small table, on one thread.
+    """Passes and merges under the pooled background, in turn until no merge lowers J: a small table, on one
+    thread.
 
-    The same as `passes` and `craft_merges.merge_while_cheaper` by turns. Returns K, J - J_0, the number of passes, and whether the last
-    ones converged.
+    The same as `passes` and `craft_merges.merge_while_cheaper` by turns. Returns K, J - J_0, the number of
+    passes, and whether the last ones converged.
     """
     check_priced(pricing, POOLED, groups, K, work, mask, cost)
     check_rows(X, codes, labels, len(X), K, pricing)
@@ -196,13 +216,15 @@ def passes_and_merges(
     with nogil:
         while before != K:
             pricing.relative = False
-            made = run_passes(&table, every_row, labels, groups, &K, pricing, POOLED, True, max_passes, least_fall, slab, scratch,
-                              no_partial, work, mask, cost, path, place, 1, &converged)
+            made = run_passes(&table, every_row, labels, groups, &K, pricing, POOLED, True, max_passes,
+                              least_fall, slab, scratch, no_partial, work, mask, cost, path, place, 1,
+                              &converged)
             total, excess, before, known = total + made, path[made], K, DELTAS_UNKNOWN
             memcpy(&shared[0], pricing.shared.group_, pricing.grid.width * sizeof(int64_t))
             for i in range(K):
                 place[i] = <int32_t> i
-            K = run_merges(pricing, space, K, groups, mask, cost, shared, &excess, deltas, &known, place, pairs, tolerance, K, 1, 1, &ended)
+            K = run_merges(pricing, space, K, groups, mask, cost, shared, &excess, deltas, &known, place,
+                           pairs, tolerance, K, 1, 1, &ended)
             for i in range(labels.shape[0] if K < before else 0):
                 if labels[i] >= 0:
                     labels[i] = place[labels[i]]
@@ -235,7 +257,9 @@ def drop_empty(
     uint8_t[:, ::1] mask not None,          # INOUT (capacity, D)
     Py_ssize_t K,
 ):
-    """Remove clusters without weight; returns how many are left, and the (K,) new number of every cluster or -1."""
+    """Remove clusters without weight; returns how many are left, and the (K,) new number of every cluster or
+    -1.
+    """
     number = np.empty(max(K, 1), np.int32)
     if not 0 <= K <= min(groups.shape[0], mask.shape[0]):
         raise ValueError(f"The buffers are too small for {K} clusters.")
@@ -259,8 +283,8 @@ def price(
 
 
 cdef double _price(
-    Pricing P, int selection, const int64_t[:, ::1] groups, Py_ssize_t K, double[:, ::1] work, uint8_t[:, ::1] mask,
-    double[::1] cost, bint choose_given,
+    Pricing P, int selection, const int64_t[:, ::1] groups, Py_ssize_t K, double[:, ::1] work,
+    uint8_t[:, ::1] mask, double[::1] cost, bint choose_given,
 ) noexcept nogil:
     """Masks and costs of all clusters; returns J less the cost of the background."""
     cdef double total = 0.0
@@ -276,7 +300,10 @@ cdef double _price(
 cdef Py_ssize_t _drop_empty(
     int32_t[::1] labels, int64_t[:, ::1] groups, uint8_t[:, ::1] mask, Py_ssize_t K, int32_t[::1] number,
 ) noexcept nogil:
-    """Remove clusters without weight; the others keep their order and masks. Rows of weight 0 may end at -1."""
+    """Remove clusters without weight; the others keep their order and masks.
+
+    Rows of weight 0 may end at -1.
+    """
     cdef Py_ssize_t k, i, kept = 0
     for k in range(K):
         number[k] = -1
@@ -294,23 +321,25 @@ cdef Py_ssize_t _drop_empty(
 
 
 cdef Py_ssize_t _one_pass(
-    const table_rows *table, const int32_t[::1] rows, int32_t[::1] labels, int64_t[:, ::1] groups, Py_ssize_t K, Pricing P,
-    double[::1] slab, double[:, ::1] scratch, int64_t[:, :, ::1] partial, double[:, ::1] work, const uint8_t[:, ::1] mask,
-    int n_threads,
+    const table_rows *table, const int32_t[::1] rows, int32_t[::1] labels, int64_t[:, ::1] groups,
+    Py_ssize_t K, Pricing P, double[::1] slab, double[:, ::1] scratch, int64_t[:, :, ::1] partial,
+    double[:, ::1] work, const uint8_t[:, ::1] mask, int n_threads,
 ) noexcept nogil:
-    cdef Py_ssize_t block = block_rows(), m = labels.shape[0], n_blocks = (m + block - 1) // block, b, t, k, moved = 0
+    cdef Py_ssize_t block = block_rows(), m = labels.shape[0], n_blocks = (m + block - 1) // block
+    cdef Py_ssize_t b, t, k, moved = 0
     cdef craft_tables tables = _tables(P, groups, K, work, mask, &slab[0])
     cdef double[::1] no_best = slab[:0]
     if m >= CRAFT_SCREENED:
         craft_round(&tables, P.grid.n_levels, &slab[0] + tables_size(P.grid, tables.lanes))
     if n_threads == 1:
         for b in range(n_blocks):
-            moved += assign_block(table, rows, &tables, P.grid, labels, no_best, b * block, min((b + 1) * block, m),
-                                  &scratch[0, 0], True, groups)
+            moved += assign_block(table, rows, &tables, P.grid, labels, no_best, b * block,
+                                  min((b + 1) * block, m), &scratch[0, 0], True, groups)
         return moved
     for b in prange(n_blocks, schedule="static", num_threads=n_threads):
-        moved += assign_block(table, rows, &tables, P.grid, labels, no_best, b * block, min((b + 1) * block, m),
-                              &scratch[omp_get_thread_num(), 0], True, partial[omp_get_thread_num()])
+        moved += assign_block(table, rows, &tables, P.grid, labels, no_best, b * block,
+                              min((b + 1) * block, m), &scratch[omp_get_thread_num(), 0], True,
+                              partial[omp_get_thread_num()])
     for t in range(n_threads):
         for k in range(K):
             moments_merge(&groups[k, 0], &partial[t, k, 0], 1, P.grid.first_numeric, P.grid.width)
@@ -319,7 +348,8 @@ cdef Py_ssize_t _one_pass(
 
 
 cdef craft_tables _tables(
-    Pricing P, const int64_t[:, ::1] groups, Py_ssize_t K, double[:, ::1] work, const uint8_t[:, ::1] mask, double *slab,
+    Pricing P, const int64_t[:, ::1] groups, Py_ssize_t K, double[:, ::1] work, const uint8_t[:, ::1] mask,
+    double *slab,
 ) noexcept nogil:
     """Cost tables of the clusters in the slab; the cost of every row contains the mixing cost."""
     cdef craft_tables t
@@ -336,10 +366,10 @@ cdef craft_tables _tables(
     cdef bint any_selected
     for k in range(K):
         parts = parts_in(P, &work[k, 0])
-        table_lane(k, lanes, &groups[k, 0], P.grid, P.count_weight, P.frequency, parts.shift, parts.precision, &mask[k, 0],
-                   mixing_cost(P, &groups[k, 0]), 1.0, True, P.shared.shift_ if P.relative else NULL,
-                   P.shared.precision_ if P.relative else NULL, P.shared.level_ if P.relative else NULL,
-                   base, constant, square, linear, offset, level)
+        table_lane(k, lanes, &groups[k, 0], P.grid, P.count_weight, P.frequency, parts.shift, parts.precision,
+                   &mask[k, 0], mixing_cost(P, &groups[k, 0]), 1.0, True,
+                   P.shared.shift_ if P.relative else NULL, P.shared.precision_ if P.relative else NULL,
+                   P.shared.level_ if P.relative else NULL, base, constant, square, linear, offset, level)
     for k in range(K, lanes):
         empty_lane(k, lanes, P.grid, base, constant, square, linear, offset, level)
     t.n_clusters, t.lanes, t.p, t.q = K, lanes, P.grid.p, P.grid.q

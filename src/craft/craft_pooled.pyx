@@ -1,12 +1,15 @@
-"""The pooled background of CRAFT: masks of all clusters together, exact cost of a partition, and the distributions that clusters share.
+"""The pooled background of CRAFT: masks of all clusters together, exact cost of a partition, and the
+distributions that clusters share.
 
-The clusters R_d that do not select feature d share one distribution, that of their own cells. With g_d(.) the gain of a group of cells over
-the distribution of the whole table, a partition with masks v costs, beyond the background of the whole table,
+The clusters R_d that do not select feature d share one distribution, that of their own cells. With g_d(.) the
+gain of a group of cells over the distribution of the whole table, a partition with masks v costs, beyond the
+background of the whole table,
 
     J - J_0 = sum_k [ h + log(D + 1) + log C(D, q_k) - S_k log(S_k / N) + sum_{d in v_k} (p_d h - g_d(k)) ]
               - sum_d [ g_d(pool of R_d), or p_d h if R_d is empty ]
 
-Moments are integers and pools are exact sums of them, so the result depends on the partition alone, whichever threads summed it.
+Moments are integers and pools are exact sums of them, so the result depends on the partition alone, whichever
+threads summed it.
 """
 
 from libc.math cimport log
@@ -16,7 +19,9 @@ from libc.string cimport memcpy, memset
 from craftc._kernels.craft_masks cimport (
     ANEW, CONTINUE, KEEP, THOROUGH, first_cell, fit_cells, fit_levels, merge_cells, price_masks,
 )
-from craftc._kernels.craft_price cimport Pricing, existence_cost, fit_group, parts_in, parts_length, parts_t, shared_likelihood
+from craftc._kernels.craft_price cimport (
+    Pricing, existence_cost, fit_group, parts_in, parts_length, parts_t, shared_likelihood,
+)
 
 EFFORTS = {"keep": KEEP, "continue": CONTINUE, "anew": ANEW, "thorough": THOROUGH}
 
@@ -38,19 +43,22 @@ def price_partition(
 
 
 cdef int check_room(
-    Pricing pricing, Py_ssize_t K, const int64_t[:, ::1] groups, double[:, ::1] work, uint8_t[:, ::1] mask, double[::1] cost,
+    Pricing pricing, Py_ssize_t K, const int64_t[:, ::1] groups, double[:, ::1] work, uint8_t[:, ::1] mask,
+    double[::1] cost,
 ) except -1:
     """Raise unless the buffers have room for K clusters."""
     if pricing.shared is None or K > pricing.shared.room:
         raise ValueError(f"The pricing has no room for the shared distributions of {K} clusters.")
-    if K > min(groups.shape[0], work.shape[0], mask.shape[0], cost.shape[0]) or work.shape[1] < parts_length(pricing) \
-            or mask.shape[1] != pricing.D or groups.shape[1] != pricing.grid.width:
+    if (K > min(groups.shape[0], work.shape[0], mask.shape[0], cost.shape[0])
+            or work.shape[1] < parts_length(pricing)
+            or mask.shape[1] != pricing.D or groups.shape[1] != pricing.grid.width):
         raise ValueError(f"The buffers do not fit {K} clusters.")
     return 0
 
 
 cdef double price_pooled(
-    Pricing P, const int64_t[:, ::1] groups, Py_ssize_t K, int effort, double[:, ::1] work, uint8_t[:, ::1] mask, double[::1] cost,
+    Pricing P, const int64_t[:, ::1] groups, Py_ssize_t K, int effort, double[:, ::1] work,
+    uint8_t[:, ::1] mask, double[::1] cost,
 ) noexcept nogil:
     cdef Py_ssize_t k
     cdef double total
@@ -63,9 +71,12 @@ cdef double price_pooled(
 
 
 cdef void share_rest(
-    Pricing P, const int64_t[:, ::1] groups, Py_ssize_t K, double[:, ::1] work, const uint8_t[:, ::1] mask, double[::1] cost,
+    Pricing P, const int64_t[:, ::1] groups, Py_ssize_t K, double[:, ::1] work, const uint8_t[:, ::1] mask,
+    double[::1] cost,
 ) noexcept nogil:
-    """Fit the distributions that the clusters share under these masks, and price each fitted group against them."""
+    """Fit the distributions that the clusters share under these masks, and price each fitted group against
+    them.
+    """
     cdef Py_ssize_t k, d, n_selected
     cdef parts_t parts
     cdef double code = log(P.n_usable + 1.0)
@@ -95,7 +106,9 @@ cdef void share_cells(Pricing P, const int64_t *group) noexcept nogil:
     P.relative = True
 
 
-cdef void _share(Pricing P, const int64_t[:, ::1] groups, Py_ssize_t K, const uint8_t[:, ::1] mask) noexcept nogil:
+cdef void _share(
+    Pricing P, const int64_t[:, ::1] groups, Py_ssize_t K, const uint8_t[:, ::1] mask,
+) noexcept nogil:
     """Pool the cells of the clusters that do not select each feature, and fit their distributions."""
     cdef Py_ssize_t d, k
     cdef int64_t *to
@@ -114,4 +127,5 @@ cdef void _fit_shared(Pricing P) noexcept nogil:
         fit_cells(P, d, P.shared.group_ + first_cell(P, d), P.shared.shift_ + d, P.shared.precision_ + d)
         P.shared.log_precision_[d] = log(P.shared.precision_[d])
     for d in range(P.grid.q):
-        fit_levels(P, d, P.shared.group_ + 1 + P.grid.level_start_[d], P.shared.level_ + P.grid.level_start_[d])
+        fit_levels(P, d, P.shared.group_ + 1 + P.grid.level_start_[d],
+                   P.shared.level_ + P.grid.level_start_[d])

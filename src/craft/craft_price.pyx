@@ -2,10 +2,12 @@
 
 Under the description-length price a cluster costs
 
-    h + log(D + 1) + log C(D, q) + sum_{d in v} (p_d h - gain_d) - S log(S / N),      h = price_factor * (1/2) log N
+    h + log(D + 1) + log C(D, q) + sum_{d in v} (p_d h - gain_d) - S log(S / N),      h = price_factor * (1/2)
+    log N
 
-with the q = |v| features that minimise it; p_d is the number of parameters of feature d. Everything is computed from exact moments, so
-clusters and merges are priced without reading the rows. Under a fixed price a feature costs F_Delta (`feature_price`) and the mask no code.
+with the q = |v| features that minimise it; p_d is the number of parameters of feature d. Everything is
+computed from exact moments, so clusters and merges are priced without reading the rows. Under a fixed price a
+feature costs F_Delta (`feature_price`) and the mask no code.
 """
 
 import numpy as np
@@ -16,13 +18,16 @@ from libc.string cimport memcpy, memset
 
 from craftc._kernels._common cimport check
 from craftc._kernels.craft cimport CRAFT_FEW, TILE, levels_of, repeated
-from craftc._kernels.craft_price cimport FIXED, FREE, GIVEN, POOLED, PRICED, SOFT, THRESHOLD, Pricing, parts_t, ranked_t
+from craftc._kernels.craft_price cimport (
+    FIXED, FREE, GIVEN, POOLED, PRICED, SOFT, THRESHOLD, Pricing, parts_t, ranked_t,
+)
 from craftc._kernels.craft_shared cimport craft_categorical_likelihood, craft_numeric_likelihood
 from craftc._kernels.moments cimport CRAFTC_NUMERIC_CELLS, Grid, moments_mean
 
 cdef double TIE = 1e-9      # scores closer than this, relative to the largest, are ties
 
-SELECTIONS = {"priced": PRICED, "free": FREE, "fixed": FIXED, "global": GIVEN, "threshold": THRESHOLD, "soft": SOFT, "pooled": POOLED}
+SELECTIONS = {"priced": PRICED, "free": FREE, "fixed": FIXED, "global": GIVEN, "threshold": THRESHOLD,
+              "soft": SOFT, "pooled": POOLED}
 
 
 cdef inline bint _before(const ranked_t *x, const ranked_t *y) noexcept nogil:
@@ -30,7 +35,10 @@ cdef inline bint _before(const ranked_t *x, const ranked_t *y) noexcept nogil:
 
 
 cdef void _sort(ranked_t *ranked, Py_ssize_t n) noexcept nogil:
-    """Highest rank first, ties to the lower feature. Shell's sort, because calls through qsort cost more than these few comparisons."""
+    """Highest rank first, ties to the lower feature.
+
+    Shell's sort, because calls through qsort cost more than these few comparisons.
+    """
     cdef Py_ssize_t gap = 1, i, j
     cdef ranked_t one
     while gap < n // 3:
@@ -82,29 +90,33 @@ cdef class Pricing:
     Attributes
     ----------
     shared : Shared, optional
-        Distributions of the cells of all clusters that do not select a feature; None: they have that of the whole table.
+        Distributions of the cells of all clusters that do not select a feature; None: they have that of the
+        whole table.
     relative : bool
         Whether gains are those over `shared`, and not those over the whole table.
     """
 
-    def __cinit__(self, Grid grid not None, double count_weight, double total, double h, double feature_price, bint mixing, centre,
-                  scale, mean, variance, inverse_deviation, frequency, usable, price, log_choose, entropy, Py_ssize_t n_numeric,
-                  Py_ssize_t n_categorical, thresholds):
+    def __cinit__(self, Grid grid not None, double count_weight, double total, double h, double feature_price,
+                  bint mixing, centre, scale, mean, variance, inverse_deviation, frequency, usable, price,
+                  log_choose, entropy, Py_ssize_t n_numeric, Py_ssize_t n_categorical, thresholds):
         self.grid, self.count_weight, self.total, self.h, self.mixing = grid, count_weight, total, h, mixing
         self.feature_price = feature_price
         self.n_usable = int(np.count_nonzero(usable))
         self.n_numeric, self.n_categorical = n_numeric, n_categorical
         self.eps_c, variance_limit = thresholds
-        # repeated once per row of a tile, as the pass wants them; the first p (q) entries are the columns' own
+        # repeated once per row of a tile, as the pass wants them; the first p (q) entries are the columns'
+        # own
         repeat = TILE if max(grid.p, grid.q) <= CRAFT_FEW else 1
         self.centre, self.scale = repeated(centre, repeat), repeated(scale, repeat)
-        self.arguments = (grid, count_weight, total, h, feature_price, mixing, centre, scale, mean, variance, inverse_deviation,
-                          frequency, usable, price, log_choose, entropy, n_numeric, n_categorical, thresholds)
+        self.arguments = (grid, count_weight, total, h, feature_price, mixing, centre, scale, mean, variance,
+                          inverse_deviation, frequency, usable, price, log_choose, entropy, n_numeric,
+                          n_categorical, thresholds)
         self.widths = np.array([levels_of(grid, d) for d in range(grid.q)], np.intp)
         cdef const uint8_t[::1] flags = usable
         cdef const Py_ssize_t[::1] widths = self.widths
         check(flags.shape[0] == grid.p + grid.q, "usable")
-        check(len(centre) == len(scale) == len(mean) == len(variance) == len(inverse_deviation) == grid.p, "a numeric column")
+        check(len(centre) == len(scale) == len(mean) == len(variance) == len(inverse_deviation) == grid.p,
+              "a numeric column")
         check(len(frequency) == grid.n_levels, "frequency")
         check(len(price) == flags.shape[0], "price")
         check(len(entropy) == grid.q and len(variance_limit) == grid.p, "entropy or thresholds")
@@ -112,7 +124,8 @@ cdef class Pricing:
         self.usable = &flags[0] if self.D else NULL
         self.n_levels = &widths[0] if grid.q else NULL
         self.centre_, self.scale_ = _first(self.centre), _first(self.scale)
-        self.mean, self.variance, self.inverse_deviation = _first(mean), _first(variance), _first(inverse_deviation)
+        self.mean, self.variance = _first(mean), _first(variance)
+        self.inverse_deviation = _first(inverse_deviation)
         self.variance_limit = _first(variance_limit)
         self.relative = False
         self.frequency, self.price = _first(frequency), _first(price)
@@ -126,7 +139,10 @@ cdef class Pricing:
 
 
 cdef int check_selection(Pricing P, int selection) except -1:
-    """Raise unless a rule selects features, and what it reads is there. POOLED has kernels of its own: craft_masks."""
+    """Raise unless a rule selects features, and what it reads is there.
+
+    POOLED has kernels of its own: craft_masks.
+    """
     check(0 <= selection < POOLED, "selection")
     check(not P.relative or P.shared is not None, "pricing")
     check(selection != PRICED or len(P.arguments[14]) > P.n_usable, "log_choose")
@@ -154,7 +170,8 @@ def gains(
     check(groups.shape[1] == grid.width, "groups")
     check(frequency.shape[0] == grid.n_levels and variance.shape[0] == grid.p, "frequency or variance")
     check(usable.shape[0] == grid.p + grid.q, "usable")
-    check(shift.shape[0] == deviations.shape[0] == groups.shape[0] and shift.shape[1] == deviations.shape[1] == grid.p, "shift, deviations")
+    check(shift.shape[0] == deviations.shape[0] == groups.shape[0]
+          and shift.shape[1] == deviations.shape[1] == grid.p, "shift, deviations")
     check(gain.shape[0] == groups.shape[0] and gain.shape[1] == grid.p + grid.q, "gain")
     cdef Py_ssize_t k, d
     cdef double S
@@ -162,16 +179,21 @@ def gains(
         for k in range(groups.shape[0]):
             for d in range(grid.p):
                 S = count_weight * groups[k, grid.first_numeric + CRAFTC_NUMERIC_CELLS * d]
-                gain[k, d] = numeric_gain(S, deviations[k, d] / variance[d], shift[k, d], prior) if usable[d] and S > 0 else 0.0
+                gain[k, d] = numeric_gain(S, deviations[k, d] / variance[d], shift[k, d],
+                                          prior) if usable[d] and S > 0 else 0.0
             for d in range(grid.q):
                 gain[k, grid.p + d] = categorical_gain(
-                    &groups[k, 1 + grid.level_start_[d]], &frequency[grid.level_start_[d]], levels_of(grid, d), count_weight, prior,
+                    &groups[k, 1 + grid.level_start_[d]], &frequency[grid.level_start_[d]],
+                    levels_of(grid, d), count_weight, prior,
                 ) if usable[grid.p + d] else 0.0
 
 
 cdef double numeric_gain(double S, double spread, double shift, double prior) noexcept nogil:
-    """Gain of a numeric column: S present cells, spread = SS / sigma_0^2, shift = (zeta_k - zeta_0) / sigma_0."""
-    cdef double gain = 0.5 * (spread + S * shift * shift - S - (S + prior) * log((spread + prior) / (S + prior)))
+    """Gain of a numeric column: S present cells, spread = SS / sigma_0^2, shift = (zeta_k - zeta_0) /
+    sigma_0.
+    """
+    cdef double gain = 0.5 * (spread + S * shift * shift - S
+                              - (S + prior) * log((spread + prior) / (S + prior)))
     return gain if gain > 0 else 0.0
 
 
@@ -195,7 +217,9 @@ cdef double categorical_gain(
 
 
 cdef void fit_group(Pricing P, const int64_t *group, parts_t parts) noexcept nogil:
-    """Parameters and gains of one group; gains over the shared distributions if P.relative, otherwise over the whole table."""
+    """Parameters and gains of one group; gains over the shared distributions if P.relative, otherwise over
+    the whole table.
+    """
     cdef Py_ssize_t d
     cdef const int64_t *cell
     cdef double S, mean, spread, deviations = 0.0
@@ -213,7 +237,8 @@ cdef void fit_group(Pricing P, const int64_t *group, parts_t parts) noexcept nog
             parts.gain[d] = numeric_gain(S, spread, parts.shift[d], 1.0)
     for d in range(P.grid.q):
         parts.gain[P.grid.p + d] = categorical_gain(
-            group + 1 + P.grid.level_start_[d], P.frequency + P.grid.level_start_[d], P.n_levels[d], P.count_weight, 1.0,
+            group + 1 + P.grid.level_start_[d], P.frequency + P.grid.level_start_[d], P.n_levels[d],
+            P.count_weight, 1.0,
         ) if P.usable[P.grid.p + d] else 0.0
     if P.relative:
         for d in range(P.D):
@@ -222,18 +247,26 @@ cdef void fit_group(Pricing P, const int64_t *group, parts_t parts) noexcept nog
 
 
 cdef double shared_likelihood(Pricing P, const int64_t *group, parts_t parts, Py_ssize_t d) noexcept nogil:
-    """What the shared distribution of feature d saves in a group over the distribution of the whole table, nats; may be negative."""
+    """What the shared distribution of feature d saves in a group over the distribution of the whole table,
+    nats; may be negative.
+    """
     if d < P.grid.p:
-        return craft_numeric_likelihood(P.count_weight * group[P.grid.first_numeric + CRAFTC_NUMERIC_CELLS * d], parts.spread[d],
-                                        parts.shift[d], P.shared.shift_[d], P.shared.precision_[d], P.shared.log_precision_[d])
+        return craft_numeric_likelihood(P.count_weight
+                                        * group[P.grid.first_numeric + CRAFTC_NUMERIC_CELLS * d],
+                                        parts.spread[d], parts.shift[d], P.shared.shift_[d],
+                                        P.shared.precision_[d], P.shared.log_precision_[d])
     d -= P.grid.p
     return P.count_weight * craft_categorical_likelihood(
         group + 1 + P.grid.level_start_[d], P.shared.level_ + P.grid.level_start_[d], P.n_levels[d],
     )
 
 
-cdef double _choose(Pricing P, int selection, const int64_t *group, parts_t parts, uint8_t *mask) noexcept nogil:
-    """Set the mask (GIVEN: leave it) and return the cost of the features: their prices and the code of the mask less the gains."""
+cdef double _choose(
+    Pricing P, int selection, const int64_t *group, parts_t parts, uint8_t *mask,
+) noexcept nogil:
+    """Set the mask (GIVEN: leave it) and return the cost of the features: their prices and the code of the
+    mask less the gains.
+    """
     cdef Py_ssize_t d
     cdef double net, cost = 0.0
     if selection == PRICED:
@@ -256,8 +289,8 @@ cdef double _choose(Pricing P, int selection, const int64_t *group, parts_t part
 cdef double _choose_priced(Pricing P, parts_t parts, uint8_t *mask) noexcept nogil:
     """The q features that minimise log C(D, q) less the sum of net gains; of equal minima the smallest q.
 
-    One more feature changes the code of the mask by at most log D, up or down. A net gain above that is always selected, one below
-    its negative never, and only the features between have to be sorted.
+    One more feature changes the code of the mask by at most log D, up or down. A net gain above that is
+    always selected, one below its negative never, and only the features between have to be sorted.
     """
     cdef Py_ssize_t d, n = 0, q = 0, first
     cdef double tie_tolerance = 1.0, net, total = 0.0, best, doubtful = log(P.n_usable + 1.0) + 1.0
@@ -276,7 +309,8 @@ cdef double _choose_priced(Pricing P, parts_t parts, uint8_t *mask) noexcept nog
             mask[d] = 1
             q += 1
         else:
-            parts.ranked[n].rank, parts.ranked[n].net, parts.ranked[n].feature = floor(net / tie_tolerance + 0.5), net, d
+            parts.ranked[n].rank, parts.ranked[n].net = floor(net / tie_tolerance + 0.5), net
+            parts.ranked[n].feature = d
             n += 1
     _sort(parts.ranked, n)
     first = q
@@ -299,8 +333,12 @@ cdef void _choose_budget(Pricing P, parts_t parts, uint8_t *mask) noexcept nogil
     _top(P, parts, P.grid.p, P.D, P.n_categorical, mask)
 
 
-cdef void _top(Pricing P, parts_t parts, Py_ssize_t start, Py_ssize_t stop, Py_ssize_t count, uint8_t *mask) noexcept nogil:
-    """Add the `count` usable features of start..stop-1 with the largest net gains to the mask; ties go to the lower feature."""
+cdef void _top(
+    Pricing P, parts_t parts, Py_ssize_t start, Py_ssize_t stop, Py_ssize_t count, uint8_t *mask,
+) noexcept nogil:
+    """Add the `count` usable features of start..stop-1 with the largest net gains to the mask; ties go to the
+    lower feature.
+    """
     cdef Py_ssize_t d, n = 0
     cdef double tie_tolerance = 1.0, net
     for d in range(start, stop):
@@ -319,7 +357,9 @@ cdef void _top(Pricing P, parts_t parts, Py_ssize_t start, Py_ssize_t stop, Py_s
 
 
 cdef bint _within(Pricing P, const int64_t *group, Py_ssize_t d) noexcept nogil:
-    """The approximate budget on raw counts: entropy lower than the table's by more than eps_c of it, or variance below its limit."""
+    """The approximate budget on raw counts: entropy lower than the table's by more than eps_c of it, or
+    variance below its limit.
+    """
     cdef const int64_t *cell
     cdef double S = 0.0, inner = 0.0, deviations = 0.0, count
     cdef Py_ssize_t t
@@ -338,7 +378,9 @@ cdef bint _within(Pricing P, const int64_t *group, Py_ssize_t d) noexcept nogil:
     return S > 0 and P.entropy[d] - (log(S) - inner / S) > P.eps_c * P.entropy[d]
 
 
-cdef double price_of(Pricing P, int selection, const int64_t *group, parts_t parts, uint8_t *mask) noexcept nogil:
+cdef double price_of(
+    Pricing P, int selection, const int64_t *group, parts_t parts, uint8_t *mask,
+) noexcept nogil:
     """Cost of one group in nats, its mask and parameters."""
     fit_group(P, group, parts)
     return existence_cost(P, group) + _choose(P, selection, group, parts, mask)
@@ -350,7 +392,8 @@ cdef double existence_cost(Pricing P, const int64_t *group) noexcept nogil:
 
 
 cdef double mixing_cost(Pricing P, const int64_t *group) noexcept nogil:
-    """-log(S / N), the cost of the label of each row of a group of weight S; 0 where labels are not priced."""
+    """-log(S / N), the cost of the label of each row of a group of weight S; 0 where labels are not priced.
+    """
     return -log(P.count_weight * group[0] / P.total) if P.mixing else 0.0
 
 
@@ -386,7 +429,9 @@ def mixing_costs(
     Pricing pricing not None,
     double[::1] cost not None,              # OUT (K,)
 ):
-    """-log(S_k / N) of every cluster, 0 where labels are not priced: the cost of the label of each of its rows."""
+    """-log(S_k / N) of every cluster, 0 where labels are not priced: the cost of the label of each of its
+    rows.
+    """
     check(groups.shape[1] == pricing.grid.width, "groups")
     check(cost.shape[0] == groups.shape[0], "cost")
     cdef Py_ssize_t k
@@ -402,16 +447,19 @@ def choose_features(
     int selection,
     double[::1] work not None,              # WORK (parts_size,)
     uint8_t[:, ::1] mask not None,          # OUT (n, D); GIVEN: IN
-    double[::1] cost not None,              # OUT (n,) prices of the selected features and code of the mask, less the gains
+    double[::1] cost not None,              # OUT (n,) prices of the selected features and code of the mask,
+                                            # less the gains
 ):
     """Features that each group selects by its gains, and what they cost."""
     check(gain.shape[1] == (pricing.grid.p + pricing.grid.q), "gain")
-    check(groups.shape[0] == 0 or (groups.shape[0] == gain.shape[0] and groups.shape[1] == pricing.grid.width), "groups")
+    check(groups.shape[0] == 0
+          or (groups.shape[0] == gain.shape[0] and groups.shape[1] == pricing.grid.width), "groups")
     check(mask.shape[0] == gain.shape[0] and mask.shape[1] == (pricing.grid.p + pricing.grid.q), "mask")
     check(cost.shape[0] == gain.shape[0], "cost")
     check(work.shape[0] >= parts_length(pricing), "work")
     check_selection(pricing, selection)
-    check(selection != THRESHOLD or groups.shape[0] < gain.shape[0] or groups.shape[1] == pricing.grid.width, "groups")
+    check(selection != THRESHOLD or groups.shape[0] < gain.shape[0] or groups.shape[1] == pricing.grid.width,
+          "groups")
     cdef Py_ssize_t i
     cdef parts_t parts = parts_in(pricing, &work[0])
     if selection == THRESHOLD and groups.shape[0] < gain.shape[0]:
@@ -419,7 +467,8 @@ def choose_features(
     with nogil:
         for i in range(gain.shape[0]):
             memcpy(parts.gain, &gain[i, 0], pricing.D * sizeof(double))
-            cost[i] = _choose(pricing, selection, &groups[i, 0] if selection == THRESHOLD else NULL, parts, &mask[i, 0])
+            cost[i] = _choose(pricing, selection, &groups[i, 0] if selection == THRESHOLD else NULL, parts,
+                              &mask[i, 0])
 
 
 def best_features(
@@ -462,8 +511,8 @@ def price_groups(
 
 
 cdef void price_all(
-    Pricing P, int selection, const int64_t[:, ::1] groups, Py_ssize_t K, double[:, ::1] work, uint8_t[:, ::1] mask,
-    double[::1] cost, bint choose_given,
+    Pricing P, int selection, const int64_t[:, ::1] groups, Py_ssize_t K, double[:, ::1] work,
+    uint8_t[:, ::1] mask, double[::1] cost, bint choose_given,
 ) noexcept nogil:
     cdef Py_ssize_t k, d
     cdef parts_t first
@@ -475,7 +524,8 @@ cdef void price_all(
         fit_group(P, &groups[k, 0], parts_in(P, &work[k, 0]))
     first = parts_in(P, &work[0, 0])
     if choose_given:
-        # the mask is chosen by the net gains summed over the clusters, kept for a moment as the gains of the first
+        # the mask is chosen by the net gains summed over the clusters, kept for a moment as the gains of the
+        # first
         for d in range(P.D):
             for k in range(1, K):
                 first.gain[d] += parts_in(P, &work[k, 0]).gain[d] - P.price[d]
@@ -484,4 +534,5 @@ cdef void price_all(
     for k in range(K):
         if k > 0:
             memcpy(&mask[k, 0], &mask[0, 0], P.D)
-        cost[k] = existence_cost(P, &groups[k, 0]) + _choose(P, GIVEN, &groups[k, 0], parts_in(P, &work[k, 0]), &mask[k, 0])
+        cost[k] = existence_cost(P, &groups[k, 0]) + _choose(P, GIVEN, &groups[k, 0],
+                                                             parts_in(P, &work[k, 0]), &mask[k, 0])

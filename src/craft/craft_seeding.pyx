@@ -9,7 +9,9 @@ from libc.string cimport memset
 
 from craftc._kernels._common cimport block_rows, check, check_threads, omp_get_thread_num
 from craftc._kernels.craft cimport CostTables, craft_rows_scratch_size, empty_lane, reassign_block, table_lane
-from craftc._kernels.moments cimport CRAFTC_NUMERIC_CELLS, Grid, moments_add_row, moments_mean, rows_weight, table_of, table_rows
+from craftc._kernels.moments cimport (
+    CRAFTC_NUMERIC_CELLS, Grid, moments_add_row, moments_mean, rows_weight, table_of, table_rows,
+)
 
 cdef double NO_DISTANCE = 1e-9      # nats of all rows together: every distinct row is a seed
 
@@ -33,13 +35,15 @@ def kmeans_plus_plus(
     double[:, ::1] scratch not None,        # WORK (n_threads, scratch_size)
     int n_threads,
 ):
-    """Draw each seed with probability proportional to the weighted distance to the nearest earlier seed; returns the number of seeds.
+    """Draw each seed with probability proportional to the weighted distance to the nearest earlier seed;
+    returns the number of seeds.
 
-    The distance of a row to a seed is its cost under the seed's one-point cluster less that under its own, in nats. There are fewer seeds
-    where all rows are at distance 0.
+    The distance of a row to a seed is its cost under the seed's one-point cluster less that under its own, in
+    nats. There are fewer seeds where all rows are at distance 0.
     """
     cdef Grid grid = tables.grid
-    cdef Py_ssize_t n = own.shape[0], p = grid.p, lanes = tables.c.lanes, k, i, b, block = block_rows(), n_blocks = (n + block - 1) // block
+    cdef Py_ssize_t n = own.shape[0], p = grid.p, lanes = tables.c.lanes, k, i, b
+    cdef Py_ssize_t block = block_rows(), n_blocks = (n + block - 1) // block
     check_threads(n_threads)
     check(X.ndim == 2 and X.shape[0] == n and X.shape[1] == grid.p, "X")
     check(codes.ndim == 2 and codes.shape[0] == n and codes.shape[1] == grid.q, "codes")
@@ -52,9 +56,11 @@ def kmeans_plus_plus(
     check(0 <= row < n, "row")
     check(labels.shape[0] == n, "labels")
     check(running.shape[0] == n, "running")
-    check(scratch.shape[0] >= n_threads and scratch.shape[1] >= craft_rows_scratch_size(grid.p, grid.q, tables.c.lanes), "scratch")
+    check(scratch.shape[0] >= n_threads
+          and scratch.shape[1] >= craft_rows_scratch_size(grid.p, grid.q, tables.c.lanes), "scratch")
     cdef double[::1] base = tables.base, constant = tables.constant
-    cdef double[:, ::1] square = tables.square, linear = tables.linear, offset = tables.offset, level = tables.level
+    cdef double[:, ::1] square = tables.square, linear = tables.linear, offset = tables.offset
+    cdef double[:, ::1] level = tables.level
     cdef table_rows table = table_of(X, codes, weight)
     cdef double[::1] best = np.full(n, np.inf)
     cdef int64_t[::1] group = np.empty(grid.width, np.int64)
@@ -63,19 +69,22 @@ def kmeans_plus_plus(
     cdef int64_t[:, ::1] no_groups = np.empty((0, 0), np.int64)
     cdef double total, target
     for k in range(1, lanes):
-        empty_lane(k, lanes, grid, &base[0], &constant[0], &square[0, 0] if p else NULL, &linear[0, 0] if p else NULL,
-                   &offset[0, 0] if p else NULL, &level[0, 0] if grid.q else NULL)
+        empty_lane(k, lanes, grid, &base[0], &constant[0], &square[0, 0] if p else NULL,
+                   &linear[0, 0] if p else NULL, &offset[0, 0] if p else NULL,
+                   &level[0, 0] if grid.q else NULL)
     memset(&labels[0], 0, n * sizeof(int32_t))
     for k in range(draws.shape[0]):
         seeds[k] = row
         _fit_row(&table, row, grid, mean, variance, group, shift)
-        table_lane(0, lanes, &group[0], grid, 1.0, &frequency[0] if grid.q else NULL, &shift[0] if p else NULL,
-                   &precision[0] if p else NULL, &usable[0], 0.0, prior, True, NULL, NULL, NULL, &base[0], &constant[0],
-                   &square[0, 0] if p else NULL, &linear[0, 0] if p else NULL, &offset[0, 0] if p else NULL,
+        table_lane(0, lanes, &group[0], grid, 1.0, &frequency[0] if grid.q else NULL,
+                   &shift[0] if p else NULL, &precision[0] if p else NULL, &usable[0], 0.0, prior, True, NULL,
+                   NULL, NULL, &base[0], &constant[0], &square[0, 0] if p else NULL,
+                   &linear[0, 0] if p else NULL, &offset[0, 0] if p else NULL,
                    &level[0, 0] if grid.q else NULL)
         if n_threads == 1:
             with nogil:
-                reassign_block(&table, tables, <int32_t> k, 0, n, labels, best, &scratch[0, 0], False, no_groups, all_rows)
+                reassign_block(&table, tables, <int32_t> k, 0, n, labels, best, &scratch[0, 0], False,
+                               no_groups, all_rows)
         else:
             for b in prange(n_blocks, nogil=True, schedule="static", num_threads=n_threads):
                 reassign_block(&table, tables, <int32_t> k, b * block, min((b + 1) * block, n), labels, best,
@@ -97,15 +106,16 @@ def kmeans_plus_plus(
 
 
 cdef void _fit_row(
-    const table_rows *table, Py_ssize_t row, Grid grid, const double[::1] mean, const double[::1] variance, int64_t[::1] group,
-    double[::1] shift,
+    const table_rows *table, Py_ssize_t row, Grid grid, const double[::1] mean, const double[::1] variance,
+    int64_t[::1] group, double[::1] shift,
 ) noexcept nogil:
     """Moments of the one-point cluster of a row, and its mean in standard deviations of the table."""
     cdef Py_ssize_t d
     cdef const int64_t *cell
     cdef double deviations = 0.0
     memset(&group[0], 0, grid.width * sizeof(int64_t))
-    moments_add_row(&group[0], grid.centre_, grid.scale_, grid.level_start_, grid.first_numeric, table, row, 1)
+    moments_add_row(&group[0], grid.centre_, grid.scale_, grid.level_start_, grid.first_numeric, table, row,
+                    1)
     for d in range(grid.p):
         cell = &group[grid.first_numeric + CRAFTC_NUMERIC_CELLS * d]
         shift[d] = ((moments_mean(cell, &deviations) if cell[0] > 0 else 0.0) - mean[d]) / sqrt(variance[d])

@@ -1,4 +1,6 @@
-"""The distributions of the pooled background of CRAFT, in which the clusters that do not select a feature share its cells."""
+"""The distributions of the pooled background of CRAFT, in which the clusters that do not select a feature
+share its cells.
+"""
 
 import numpy as np
 
@@ -13,7 +15,8 @@ cdef extern from "craft/_craft_pools.h" nogil:
 
 
 cdef class Shared:
-    """The pooled background: for every feature the cells of all clusters that do not select it, and their distribution.
+    """The pooled background: for every feature the cells of all clusters that do not select it, and their
+    distribution.
 
     Parameters
     ----------
@@ -42,7 +45,8 @@ cdef class Shared:
             self.n_fits //= 2
         self.fits = np.zeros(self.n_fits * sizeof(craft_fit) // sizeof(int64_t), np.int64)
         cdef int64_t[::1] group = self.group, fits = self.fits
-        cdef double[::1] shift = self.shift, precision = self.precision, log_precision = self.log_precision, level = self.level
+        cdef double[::1] shift = self.shift, precision = self.precision
+        cdef double[::1] log_precision = self.log_precision, level = self.level
         cdef double[::1] work = self.work
         self.group_, self.work_, self.fits_ = &group[0], &work[0], <craft_fit *> &fits[0]
         if grid.p:
@@ -61,6 +65,10 @@ cdef class Shared:
 
 
 cdef Py_ssize_t pooled_room(Grid grid, Py_ssize_t room):
-    """Doubles of scratch for the choice of the masks of `room` clusters: see choice_t of src/craft/craft_masks.pyx."""
-    cdef Py_ssize_t D = grid.p + grid.q, widest = max(grid.n_levels, CRAFTC_NUMERIC_CELLS), padded = room + CRAFT_POOL_LANES
-    return 3 * widest + (D + 2) + 11 * padded + (3 + SHARED_POOLS) * ((room + 63) // 64) + (3 * room * D + 7) // 8
+    """Doubles of scratch for the choice of the masks of `room` clusters: see choice_t of
+    src/craft/craft_masks.pyx.
+    """
+    cdef Py_ssize_t D = grid.p + grid.q, widest = max(grid.n_levels, CRAFTC_NUMERIC_CELLS)
+    cdef Py_ssize_t padded = room + CRAFT_POOL_LANES
+    return (3 * widest + (D + 2) + 11 * padded + (3 + SHARED_POOLS) * ((room + 63) // 64)
+            + (3 * room * D + 7) // 8)

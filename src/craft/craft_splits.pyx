@@ -1,4 +1,6 @@
-"""Splits of a CRAFT cluster: candidates, exact moments of the rows that leave under each, screening in wide tables, and prices."""
+"""Splits of a CRAFT cluster: candidates, exact moments of the rows that leave under each, screening in wide
+tables, and prices.
+"""
 
 import numpy as np
 
@@ -10,21 +12,26 @@ from libc.string cimport memcpy, memset
 from craftc._kernels._common cimport block_rows, check, check_indices, check_threads, omp_get_thread_num
 from craftc._kernels.craft_passes cimport run_passes
 from craftc._kernels.craft_passes import pass_scratch_size, slab_size
-from craftc._kernels.craft_price cimport GIVEN, Pricing, check_selection, parts_in, parts_length, price_all, price_of
+from craftc._kernels.craft_price cimport (
+    GIVEN, Pricing, check_selection, parts_in, parts_length, price_all, price_of,
+)
 from craftc._kernels.moments cimport (
-    CRAFTC_NUMERIC_CELLS, Grid, moments_add_prepared, moments_cell, moments_mean, moments_merge, moments_prepare, rows_code, rows_number,
-    rows_weight, table_of, table_rows,
+    CRAFTC_NUMERIC_CELLS, Grid, moments_add_prepared, moments_cell, moments_mean, moments_merge,
+    moments_prepare, rows_code, rows_number, rows_weight, table_of, table_rows,
 )
 
 
 def propose_splits(
     const int64_t[::1] group not None,      # IN  (width,)
     Pricing pricing not None,
-    int32_t[::1] level_slot not None,       # OUT (n_levels,) number of the candidate "this level against the rest", or -1
+    int32_t[::1] level_slot not None,       # OUT (n_levels,) number of the candidate "this level against the
+                                            # rest", or -1
     int32_t[::1] numeric_slot not None,     # OUT (p,) number of the candidate "above the mean", or -1
     double[::1] threshold not None,         # OUT (p,) that mean, (zeta_k - zeta_0) / sigma_0
 ):
-    """Candidate splits of a cluster, numbered in order: the three most frequent levels of a column, the mean of a numeric column."""
+    """Candidate splits of a cluster, numbered in order: the three most frequent levels of a column, the mean
+    of a numeric column.
+    """
     check(group.shape[0] == pricing.grid.width, "group")
     check(level_slot.shape[0] == pricing.grid.n_levels, "level_slot")
     check(numeric_slot.shape[0] == pricing.grid.p, "numeric_slot")
@@ -36,7 +43,8 @@ def propose_splits(
 
 
 cdef int32_t _propose(
-    const int64_t[::1] group, Pricing P, Grid grid, int32_t[::1] level_slot, int32_t[::1] numeric_slot, double[::1] threshold,
+    const int64_t[::1] group, Pricing P, Grid grid, int32_t[::1] level_slot, int32_t[::1] numeric_slot,
+    double[::1] threshold,
 ) noexcept nogil:
     cdef Py_ssize_t d, t, _turn, n_levels, occurring, best
     cdef const int64_t *counts
@@ -54,7 +62,8 @@ cdef int32_t _propose(
         for _turn in range(1 if occurring == 2 else 3):
             best = -1
             for t in range(n_levels):
-                if counts[t] > 0 and level_slot[grid.level_start_[d] + t] < 0 and (best < 0 or counts[t] > counts[best]):
+                if (counts[t] > 0 and level_slot[grid.level_start_[d] + t] < 0
+                        and (best < 0 or counts[t] > counts[best])):
                     best = t
             level_slot[grid.level_start_[d] + best] = n
             n += 1
@@ -73,23 +82,31 @@ cdef int32_t _propose(
 
 def screen_splits(
     const double[:, ::1] cells not None,    # IN  (m, W) weighted cells, integers
-    const int32_t[::1] rows not None,       # IN  the rows that leave under the candidates, one candidate after the other
+    const int32_t[::1] rows not None,       # IN  the rows that leave under the candidates, one candidate
+                                            # after the other
     const Py_ssize_t[::1] begin not None,   # IN  (C + 1,) their first positions
     const double[::1] sums not None,        # IN  (W,) of the columns of cells
     const double[::1] size not None,        # IN  (C,) weight of the rows that leave
     double total,                           # weight of all rows
-    const double[::1] per_column not None,  # IN  (W,) 1 / (total^2 variance), 0 for a column that counts nothing
-    const double[::1] per_split not None,   # IN  (C,) factor of the squared excess: half a chi-squared in steps, scaled to the cluster
+    const double[::1] per_column not None,  # IN  (W,) 1 / (total^2 variance), 0 for a column that counts
+                                            # nothing
+    const double[::1] per_split not None,   # IN  (C,) factor of the squared excess: half a chi-squared in
+                                            # steps, scaled to the cluster
     const Py_ssize_t[::1] first not None,   # IN  (D + 1,) columns of cells of every feature
     const double[::1] floor not None,       # IN  (D,) price of every feature, steps
-    double[:, ::1] work not None,           # WORK (m + 1, columns of cells that are screened at once, at least those of a feature)
-    int64_t[::1] score not None,            # OUT (C,) sum over the features of what exceeds their prices, steps
+    double[:, ::1] work not None,           # WORK (m + 1, columns of cells that are screened at once, at
+                                            # least those of a feature)
+    int64_t[::1] score not None,            # OUT (C,) sum over the features of what exceeds their prices,
+                                            # steps
 ):
-    """Net gains of many candidate splits by chi-squared. The sums over rows are sums of integers below 2^53, hence exact.
+    """Net gains of many candidate splits by chi-squared. The sums over rows are sums of integers below 2^53,
+    hence exact.
 
-    All candidates are screened against a few columns at a time, whose cells are copied so that they stay in cache.
+    All candidates are screened against a few columns at a time, whose cells are copied so that they stay in
+    cache.
     """
-    cdef Py_ssize_t c, i, d, m = cells.shape[0], D = floor.shape[0], C = size.shape[0], width = work.shape[1], last, at, n
+    cdef Py_ssize_t c, i, d, m = cells.shape[0], D = floor.shape[0], C = size.shape[0]
+    cdef Py_ssize_t width = work.shape[1], last, at, n
     check(begin.shape[0] == C + 1 and begin[0] >= 0 and begin[C] <= rows.shape[0], "begin")
     check(sums.shape[0] == cells.shape[1], "sums")
     check(per_column.shape[0] == cells.shape[1], "per_column")
@@ -122,15 +139,16 @@ def screen_splits(
                 memcpy(block + i * width, &cells[i, 0] + at, n * sizeof(double))
             for c in range(C):
                 _add_rows(block, width, n, row + begin[c], begin[c + 1] - begin[c], &work[0, 0])
-                score[c] += _net_gain(&work[0, 0], &sums[0] + at, &per_column[0] + at, &first[d], &floor[d], last - d, size[c], total,
-                                      per_split[c])
+                score[c] += _net_gain(&work[0, 0], &sums[0] + at, &per_column[0] + at, &first[d], &floor[d],
+                                      last - d, size[c], total, per_split[c])
             d = last
 
 
 cdef void _add_rows(
     const double *cells, Py_ssize_t width, Py_ssize_t n, const int32_t *rows, Py_ssize_t n_rows, double *out,
 ) noexcept nogil:
-    """Sums of some rows of n cells; four rows at a time, so that the sums are loaded and stored less often."""
+    """Sums of some rows of n cells; four rows at a time, so that the sums are loaded and stored less often.
+    """
     cdef Py_ssize_t r, j
     cdef const double *a
     cdef const double *b
@@ -149,8 +167,8 @@ cdef void _add_rows(
 
 
 cdef int64_t _net_gain(
-    const double *leaving, const double *sums, const double *per_column, const Py_ssize_t *first, const double *floor, Py_ssize_t n,
-    double size, double total, double per_split,
+    const double *leaving, const double *sums, const double *per_column, const Py_ssize_t *first,
+    const double *floor, Py_ssize_t n, double size, double total, double per_split,
 ) noexcept nogil:
     """Sum over n features of what exceeds their prices."""
     cdef Py_ssize_t d, j
@@ -168,8 +186,8 @@ cdef int64_t _net_gain(
 
 
 cdef int _check_candidates(
-    X, codes, const int32_t[::1] rows, Grid grid, const int32_t[::1] level_slot, const int32_t[::1] numeric_slot,
-    const double[::1] threshold, Py_ssize_t n_sides,
+    X, codes, const int32_t[::1] rows, Grid grid, const int32_t[::1] level_slot,
+    const int32_t[::1] numeric_slot, const double[::1] threshold, Py_ssize_t n_sides,
 ) except -1:
     """Raise unless the rows belong to the table, and candidates with so many sides to its columns."""
     check(X.ndim == 2 and X.shape[1] == grid.p, "X")
@@ -183,8 +201,12 @@ cdef int _check_candidates(
     return 0
 
 
-cdef inline bint _above(const table_rows *table, Py_ssize_t row, Py_ssize_t d, Pricing P, double threshold) noexcept nogil:
-    """Whether a number, in standard deviations of the table from its mean, is above the threshold; a missing one is not."""
+cdef inline bint _above(
+    const table_rows *table, Py_ssize_t row, Py_ssize_t d, Pricing P, double threshold,
+) noexcept nogil:
+    """Whether a number, in standard deviations of the table from its mean, is above the threshold; a missing
+    one is not.
+    """
     return (rows_number(table, row, d) - P.centre_[d]) * P.scale_[d] > threshold
 
 
@@ -255,15 +277,18 @@ def split_moments(
     cdef Py_ssize_t block = block_rows(), m = rows.shape[0], n_blocks = (m + block - 1) // block, b, t, c
     if n_threads == 1:
         with nogil:
-            _split_rows(&table, rows, pricing, level_slot, numeric_slot, threshold, everything, sides[0], &work[0, 0], 0, m)
+            _split_rows(&table, rows, pricing, level_slot, numeric_slot, threshold, everything, sides[0],
+                        &work[0, 0], 0, m)
         return
     for b in prange(n_blocks, nogil=True, schedule="static", num_threads=n_threads):
-        _split_rows(&table, rows, pricing, level_slot, numeric_slot, threshold, everything, sides[omp_get_thread_num()],
-                    &work[omp_get_thread_num(), 0], b * block, min((b + 1) * block, m))
+        _split_rows(&table, rows, pricing, level_slot, numeric_slot, threshold, everything,
+                    sides[omp_get_thread_num()], &work[omp_get_thread_num(), 0], b * block,
+                    min((b + 1) * block, m))
     with nogil:
         for t in range(1, sides.shape[0]):
             for c in range(sides.shape[1]):
-                moments_merge(&sides[0, c, 0], &sides[t, c, 0], 1, pricing.grid.first_numeric, pricing.grid.width)
+                moments_merge(&sides[0, c, 0], &sides[t, c, 0], 1, pricing.grid.first_numeric,
+                              pricing.grid.width)
 
 
 def split_work_size(Pricing pricing not None):
@@ -277,8 +302,8 @@ cdef Py_ssize_t _split_work_size(Grid grid) noexcept nogil:
 
 cdef void _split_rows(
     const table_rows *table, const int32_t[::1] rows, Pricing P,
-    const int32_t[::1] level_slot, const int32_t[::1] numeric_slot, const double[::1] threshold, Py_ssize_t everything,
-    int64_t[:, ::1] sides, double *work, Py_ssize_t start, Py_ssize_t stop,
+    const int32_t[::1] level_slot, const int32_t[::1] numeric_slot, const double[::1] threshold,
+    Py_ssize_t everything, int64_t[:, ::1] sides, double *work, Py_ssize_t start, Py_ssize_t stop,
 ) noexcept nogil:
     """The cells of a row are prepared once and added to every side that contains the row."""
     cdef Py_ssize_t i, d, row, n, p = P.grid.p, q = P.grid.q
@@ -311,7 +336,8 @@ cdef void _split_rows(
 
 
 cdef inline void _add_prepared(
-    int64_t *group, const moments_cell *numbers, Py_ssize_t n, const Py_ssize_t *levels, Py_ssize_t q, int64_t w,
+    int64_t *group, const moments_cell *numbers, Py_ssize_t n, const Py_ssize_t *levels, Py_ssize_t q,
+    int64_t w,
 ) noexcept nogil:
     cdef Py_ssize_t j
     group[0] += w
@@ -328,7 +354,8 @@ def split_scores(
     Pricing pricing not None,
     int selection,
     const uint8_t[::1] given not None,      # IN  (D,)
-    double[::1] score not None,             # OUT (C,) cost(side) + cost(rest) - cost, +inf where a side is empty
+    double[::1] score not None,             # OUT (C,) cost(side) + cost(rest) - cost, +inf where a side is
+                                            # empty
     int64_t[:, ::1] rest not None,          # WORK (n_threads, width)
     double[:, ::1] work not None,           # WORK (n_threads, parts_size)
     uint8_t[:, ::1] mask not None,          # WORK (n_threads, D)
@@ -348,16 +375,18 @@ def split_scores(
     if n_threads == 1:
         with nogil:
             for c in range(sides.shape[0]):
-                _split_score(group, cost, &sides[c, 0], pricing, selection, given, &score[c], &rest[0, 0], &work[0, 0], &mask[0, 0])
+                _split_score(group, cost, &sides[c, 0], pricing, selection, given, &score[c], &rest[0, 0],
+                             &work[0, 0], &mask[0, 0])
         return
     for c in prange(sides.shape[0], nogil=True, schedule="dynamic", num_threads=n_threads):
-        _split_score(group, cost, &sides[c, 0], pricing, selection, given, &score[c], &rest[omp_get_thread_num(), 0],
-                     &work[omp_get_thread_num(), 0], &mask[omp_get_thread_num(), 0])
+        _split_score(group, cost, &sides[c, 0], pricing, selection, given, &score[c],
+                     &rest[omp_get_thread_num(), 0], &work[omp_get_thread_num(), 0],
+                     &mask[omp_get_thread_num(), 0])
 
 
 cdef void _split_score(
-    const int64_t[::1] group, double cost, const int64_t *side, Pricing P, int selection, const uint8_t[::1] given, double *score,
-    int64_t *rest, double *work, uint8_t *mask,
+    const int64_t[::1] group, double cost, const int64_t *side, Pricing P, int selection,
+    const uint8_t[::1] given, double *score, int64_t *rest, double *work, uint8_t *mask,
 ) noexcept nogil:
     score[0] = INFINITY
     if side[0] == 0 or side[0] == group[0]:
@@ -395,7 +424,8 @@ def local_splits(
     uint8_t[:, :, ::1] mask not None,       # OUT   (most, 2, D)
     double[:, ::1] costs not None,          # OUT   (most, 2)
 ):
-    """The most promising splits of a cluster of few rows, each after passes with its two sides; returns their number.
+    """The most promising splits of a cluster of few rows, each after passes with its two sides; returns their
+    number.
 
     Those are left out of which the passes empty a side.
     """
@@ -416,7 +446,8 @@ def local_splits(
     check_selection(P, selection)
     check_selection(P, local_selection)
     cdef int32_t[::1] integers = np.empty(grid.n_levels + grid.p + 2, np.int32)
-    cdef int32_t[::1] level_slot = integers[:grid.n_levels], numeric_slot = integers[grid.n_levels:grid.n_levels + grid.p]
+    cdef int32_t[::1] level_slot = integers[:grid.n_levels]
+    cdef int32_t[::1] numeric_slot = integers[grid.n_levels:grid.n_levels + grid.p]
     cdef int32_t[::1] number = integers[grid.n_levels + grid.p:]
     cdef Py_ssize_t n_cells = _split_work_size(grid)
     cdef double[::1] doubles = np.empty(n_cells + 2 * grid.p + grid.n_levels)
@@ -433,7 +464,8 @@ def local_splits(
     with nogil:
         _split_rows(&table, rows, P, level_slot, numeric_slot, threshold, -1, leaving, &cells[0], 0, m)
         for c in range(n):
-            _split_score(group, cost, &leaving[c, 0], P, selection, given, &score[c], &groups[0, 0, 0], &work[0, 0], &mask[0, 0, 0])
+            _split_score(group, cost, &leaving[c, 0], P, selection, given, &score[c], &groups[0, 0, 0],
+                         &work[0, 0], &mask[0, 0, 0])
         promising = _lowest(score, best, most)
         for i in range(promising):
             c, K = best[i], 2
@@ -443,8 +475,9 @@ def local_splits(
             moments_merge(&groups[found, 0, 0], &leaving[c, 0], -1, grid.first_numeric, grid.width)
             memcpy(&mask[found, 0, 0], &given[0], P.D)
             memcpy(&mask[found, 1, 0], &given[0], P.D)
-            run_passes(&table, rows, sides[found], groups[found], &K, P, local_selection, False, max_passes, 0.0, slab, scratch, no_partial,
-                       work, mask[found], costs[found], path, number, 1, &converged)
+            run_passes(&table, rows, sides[found], groups[found], &K, P, local_selection, False, max_passes,
+                       0.0, slab, scratch, no_partial, work, mask[found], costs[found], path, number, 1,
+                       &converged)
             if K == 2 and local_selection != selection:
                 price_all(P, selection, groups[found], 2, work, mask[found], costs[found], False)
             found += K == 2
@@ -452,7 +485,10 @@ def local_splits(
 
 
 cdef Py_ssize_t _lowest(double[::1] score, Py_ssize_t *best, Py_ssize_t most) noexcept nogil:
-    """Positions of up to `most` finite scores, lowest first; within 1e-9 the earlier position is first. Their scores become infinite."""
+    """Positions of up to `most` finite scores, lowest first; within 1e-9 the earlier position is first.
+
+    Their scores become infinite.
+    """
     cdef Py_ssize_t n = 0, c
     cdef double least
     while n < most:
@@ -470,8 +506,8 @@ cdef Py_ssize_t _lowest(double[::1] score, Py_ssize_t *best, Py_ssize_t most) no
 
 
 cdef void _begin_sides(
-    const table_rows *table, const int32_t[::1] rows, Pricing P, const int32_t[::1] level_slot, const int32_t[::1] numeric_slot,
-    const double[::1] threshold, Py_ssize_t candidate, int32_t[::1] side,
+    const table_rows *table, const int32_t[::1] rows, Pricing P, const int32_t[::1] level_slot,
+    const int32_t[::1] numeric_slot, const double[::1] threshold, Py_ssize_t candidate, int32_t[::1] side,
 ) noexcept nogil:
     """1 for the rows that leave under one candidate, 0 for the others."""
     cdef Py_ssize_t i, d
@@ -485,7 +521,9 @@ cdef void _begin_sides(
                 side[i] = level_slot[P.grid.level_start_[d] + rows_code(table, rows[i], d)] == candidate
 
 
-cdef bint _has_candidate(Pricing P, Py_ssize_t d, const int32_t[::1] level_slot, Py_ssize_t candidate) noexcept nogil:
+cdef bint _has_candidate(
+    Pricing P, Py_ssize_t d, const int32_t[::1] level_slot, Py_ssize_t candidate,
+) noexcept nogil:
     """Whether a candidate is a level of a categorical column."""
     cdef Py_ssize_t t
     for t in range(P.grid.level_start_[d], P.grid.level_start_[d] + P.n_levels[d]):

@@ -1,4 +1,6 @@
-"""Whether a valley of the density lies between two clusters of CRAFT: positions of their rows along Fisher's discriminant."""
+"""Whether a valley of the density lies between two clusters of CRAFT: positions of their rows along Fisher's
+discriminant.
+"""
 
 import numpy as np
 
@@ -9,8 +11,8 @@ from libc.string cimport memset
 from craftc._kernels._common cimport check
 
 cdef extern from "craft/_craft_valley.h" nogil:
-    void valley_density(const double *at, Py_ssize_t n_points, const double *middle, const double *count, Py_ssize_t n_bins, double width,
-                        double *density)
+    void valley_density(const double *at, Py_ssize_t n_points, const double *middle, const double *count,
+                        Py_ssize_t n_bins, double width, double *density)
 
 cdef enum:
     BINS = 500      # of the histogram of the positions
@@ -30,15 +32,18 @@ def valley_depth(
     int32_t second,
     const double[:, ::1] inverse not None,  # IN (P, P) of the covariance inside the two clusters
     const double[:, ::1] mean not None,     # IN (2, P) of the clusters
-    const double[::1] size not None,        # IN (2,) weights of the clusters, of which the rows may be a sample
-    double fewest,                          # weight of the rows of a cluster below which there is nothing to see
+    const double[::1] size not None,        # IN (2,) weights of the clusters, of which the rows may be a
+                                            # sample
+    double fewest,                          # weight of the rows of a cluster below which there is nothing to
+                                            # see
 ):
     """Least density between two clusters over the lower of the peaks on its two sides; 1: one hump.
 
-    Every row is projected onto the discriminant of all other rows. A direction that a row has helped to choose moves the row away from the
-    other cluster; with many columns and few rows this alone opens a valley. With W the covariance inside the clusters, d = m_1 - m_2,
-    r = x - m_1 and c = n_1 / (n (n_1 - 1)), the discriminant without the row is (W - c r r')^-1 (d - r / (n_1 - 1)), and its product with
-    x - (m_1 + m_2) / 2 follows from r'W^-1 r, r'W^-1 d and d'W^-1 d by the formula of Sherman and Morrison.
+    Every row is projected onto the discriminant of all other rows. A direction that a row has helped to
+    choose moves the row away from the other cluster; with many columns and few rows this alone opens a
+    valley. With W the covariance inside the clusters, d = m_1 - m_2, r = x - m_1 and c = n_1 / (n (n_1 - 1)),
+    the discriminant without the row is (W - c r r')^-1 (d - r / (n_1 - 1)), and its product with x - (m_1 +
+    m_2) / 2 follows from r'W^-1 r, r'W^-1 d and d'W^-1 d by the formula of Sherman and Morrison.
     """
     cdef Py_ssize_t m = z.shape[0], P = z.shape[1]
     check(weight.shape[0] == m, "weight")
@@ -79,12 +84,13 @@ cdef double _half_between(const double[:, ::1] inverse, const double[:, ::1] mea
 
 
 cdef double _position(
-    const double[:, ::1] z, Py_ssize_t i, const double[:, ::1] inverse, const double[:, ::1] mean, const double *size, int s,
-    double between, double[::1] rest,
+    const double[:, ::1] z, Py_ssize_t i, const double[:, ::1] inverse, const double[:, ::1] mean,
+    const double *size, int s, double between, double[::1] rest,
 ) noexcept nogil:
     """Position of row i of cluster s of the two along the discriminant of all other rows."""
     cdef Py_ssize_t a, b, P = z.shape[1]
-    cdef double towards, own = 0.0, other = 0.0, side = 1.0 if s == 0 else -1.0, left = max(size[s] - 1.0, 1.0), half, share
+    cdef double towards, own = 0.0, other = 0.0, side = 1.0 if s == 0 else -1.0
+    cdef double left = max(size[s] - 1.0, 1.0), half, share
     for a in range(P):
         rest[a] = z[i, a] - mean[s, a]
     for b in range(P):
@@ -95,10 +101,13 @@ cdef double _position(
         other += towards * (mean[0, b] - mean[1, b])
     half = own + side * 0.5 * other
     share = size[s] / ((size[0] + size[1]) * left)
-    return other + side * between - side * half / left + share * (other - side * own / left) * half / (1.0 - share * own)
+    return (other + side * between - side * half / left
+            + share * (other - side * own / left) * half / (1.0 - share * own))
 
 
-cdef side_t _side(const double[::1] position, const double[::1] weight, const int32_t[::1] labels, int32_t cluster) noexcept nogil:
+cdef side_t _side(
+    const double[::1] position, const double[::1] weight, const int32_t[::1] labels, int32_t cluster,
+) noexcept nogil:
     cdef side_t side
     cdef double total = 0.0, squares = 0.0
     cdef Py_ssize_t i
@@ -116,7 +125,8 @@ cdef side_t _side(const double[::1] position, const double[::1] weight, const in
 
 
 cdef double _depth(
-    const double[::1] position, const double[::1] weight, const int32_t[::1] labels, const int32_t *clusters, const side_t *sides,
+    const double[::1] position, const double[::1] weight, const int32_t[::1] labels, const int32_t *clusters,
+    const side_t *sides,
 ) noexcept nogil:
     """Depth of the valley in the density of the positions."""
     cdef double[BINS] middle, count
@@ -131,7 +141,8 @@ cdef double _depth(
     n_bins = _histogram(position, weight, labels, clusters, low, high, middle, count)
     for i in range(POINTS):
         at[i] = low + i * ((high - low) / (POINTS - 1))
-    width = max(0.9 * min(sides[0].spread, sides[1].spread) * pow(min(sides[0].weight, sides[1].weight), -0.2),
+    width = max(0.9 * min(sides[0].spread, sides[1].spread) * pow(min(sides[0].weight, sides[1].weight),
+                                                                  -0.2),
                 1e-3 * (high - low) + 1e-12)
     valley_density(at, POINTS, middle, count, n_bins, width, density)
     left, right = _nearest(at, sides[0].centre), _nearest(at, sides[1].centre)
@@ -144,8 +155,8 @@ cdef double _depth(
 
 
 cdef Py_ssize_t _histogram(
-    const double[::1] position, const double[::1] weight, const int32_t[::1] labels, const int32_t *clusters, double low, double high,
-    double *middle, double *count,
+    const double[::1] position, const double[::1] weight, const int32_t[::1] labels, const int32_t *clusters,
+    double low, double high, double *middle, double *count,
 ) noexcept nogil:
     """Middles and weights of the bins that hold positions; returns their number."""
     cdef Py_ssize_t i, b, n = 0

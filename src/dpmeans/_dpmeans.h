@@ -1,14 +1,15 @@
 /* Nearest centres, exactly.
  *
- * Which centre is nearest is decided by one formula in double precision, sum_d (x_d - mu_d)^2 in eight running sums, whatever the
- * block, the thread or the instruction set. Most rows never see it: a scan in single precision over a tile of rows (lanes are rows,
- * cells are centred and scaled first) finds the best and the second best centre with a bound E on the error, and where they are
- * further apart than E the exact formula could not say otherwise. Only the others are looked at again. So the scan may fuse, round
- * and reorder as the machine likes, and float64 tables are scanned as fast as float32 ones.
+ * Which centre is nearest is decided by one formula in double precision, sum_d (x_d - mu_d)^2 in eight
+ * running sums, whatever the block, the thread or the instruction set. Most rows never see it: a scan in
+ * single precision over a tile of rows (lanes are rows, cells are centred and scaled first) finds the best
+ * and the second best centre with a bound E on the error, and where they are further apart than E the exact
+ * formula could not say otherwise. Only the others are looked at again. So the scan may fuse, round and
+ * reorder as the machine likes, and float64 tables are scanned as fast as float32 ones.
  *
- * With t = (x - ref) * scale and c = (mu - ref) * scale in single precision, s_k = |c_k|^2 / 2 - t . c_k orders the centres and
- * d_k^2 = |t|^2 + 2 s_k. Every cell carries a relative error of 2^-24 and every sum adds D more: both d_k^2 and 2 (s_k - s_j) are off
- * by at most E = (D + 8) 2^-24 (|t| + max |c|)^2. */
+ * With t = (x - ref) * scale and c = (mu - ref) * scale in single precision, s_k = |c_k|^2 / 2 - t . c_k
+ * orders the centres and d_k^2 = |t|^2 + 2 s_k. Every cell carries a relative error of 2^-24 and every sum
+ * adds D more: both d_k^2 and 2 (s_k - s_j) are off by at most E = (D + 8) 2^-24 (|t| + max |c|)^2. */
 #ifndef CRAFTC_DPMEANS_H
 #define CRAFTC_DPMEANS_H
 
@@ -30,9 +31,11 @@
 #define DP_TILE 64              /* rows of a tile at most */
 #define DP_BOUNDED 256          /* rows at most whose bounds are compared at once */
 #define DP_CHECKED 4            /* centres of a quick check: the row's own and up to three others */
-#define DP_WORTH_CLUSTERS 24    /* from so many centres and columns on a quick check is much cheaper than a scan of all centres */
+/* from so many centres and columns on a quick check is much cheaper than a scan of all centres */
+#define DP_WORTH_CLUSTERS 24
 #define DP_WORTH_COLUMNS 64
-#define DP_WORTH_SCAN 3         /* from so many centres and rows on the scan is cheaper than the exact formula alone */
+/* from so many centres and rows on the scan is cheaper than the exact formula alone */
+#define DP_WORTH_SCAN 3
 #define DP_WORTH_TILE 16
 #define DP_FETCHED 4096         /* bytes that passes over rows in order fetch ahead */
 #define DP_AHEAD 4              /* rows that quick checks fetch ahead */
@@ -57,11 +60,13 @@ typedef struct {
     const float *half;          /* (K + DP_PAD) |c|^2 / 2, +inf beyond K */
     float reach;                /* max |c|, rounded up */
     double limit;               /* lambda^2 in the table's own units */
-    float inside, outside;      /* scaled: d^2 <= inside is surely within the limit, d^2 > outside surely beyond */
+    float inside, outside;      /* scaled: d^2 <= inside is surely within the limit, d^2 > outside surely
+                                   beyond */
 } dp_centres;
 
-/* what a row carries from sweep to sweep, scaled, single precision: |upper| >= distance to its centre, lower <= distance to every
- * other; a negative upper says that the row is beyond its limit and may open a cluster */
+/* what a row carries from sweep to sweep, scaled, single precision: |upper| >= distance to its centre, lower
+ * <= distance to every other; a negative upper says that the row is beyond its limit and may open a cluster
+ */
 typedef struct {
     int32_t *labels;            /* -1: in the first cluster, but not in its sums */
     float *upper, *lower;       /* both NULL: bounds are not kept */
@@ -72,7 +77,8 @@ typedef struct {
     const float *own;           /* (K) how far the centre moved; NULL: there are no bounds */
     const float *others;        /* (K) how far any other moved, the moved centres below left out */
     const float *half_gap;      /* (K) half the distance to the nearest other centre */
-    const int32_t *moved;       /* centres that the bounds do not cover: new ones, and some that moved much further than the others */
+    const int32_t *moved;       /* centres that the bounds do not cover: new ones, and some that moved much
+                                   further than the others */
     ptrdiff_t n_moved;
     const float *moved_gap;     /* (K) distance to the nearest other of the moved centres */
     float root;                 /* distances up to this are within the limit */
@@ -84,7 +90,8 @@ typedef struct {
     int64_t *sums;                  /* (K, D) sum w q, or sum rint(w (x - centre) scale) */
     int64_t *counts;                /* (K) sum w */
     const int64_t *weight;          /* (n) or NULL = all one */
-    const double *share;            /* (n) w where it is not whole, else NULL: then it enters the product before that is rounded */
+    const double *share;            /* (n) w where it is not whole, else NULL: then it enters the product
+                                       before that is rounded */
     const double *unit_weight;      /* (n) min(w, 1) or NULL = all one */
 } dp_sums;
 
@@ -97,16 +104,19 @@ typedef struct {
 
 /* clusters while single rows move */
 typedef struct {
-    ptrdiff_t D, K, n_clusters, capacity, cap;  /* K numbers in use, of which n_clusters are not empty; cap: most there may be */
+    ptrdiff_t D, K, n_clusters, capacity, cap;  /* K numbers in use, of which n_clusters are not empty; cap:
+                                                   most there may be */
     int single;
     double *mu;                 /* (capacity, D) means */
-    float *centre, *half;       /* (capacity + DP_PAD, D + 1), (capacity + DP_PAD): for a scan of (t, -|t|^2 / 2) */
+    float *centre, *half;       /* (capacity + DP_PAD, D + 1), (capacity + DP_PAD): for a scan of (t, -|t|^2 /
+                                   2) */
     const double *step;         /* (D) grid step: mean = centre + sum / count * step */
     const double *ref;
     const float *ref_single;
     double scale, unit, limit, slack;   /* unit: weight of a count; slack: a move must win more than that */
     float reach, inside;
-    float *travelled, *shrunk;  /* (capacity) path length of a mean and share of its f that is left, since the sweep began */
+    float *travelled, *shrunk;  /* (capacity) path length of a mean and share of its f that is left, since the
+                                   sweep began */
     float far, least_shrunk;    /* the most and the least of them */
 } dp_collapsed;
 
@@ -115,7 +125,8 @@ static inline const void *dp_row(const void *X, int single, ptrdiff_t D, ptrdiff
     return single ? (const void *)((const float *)X + i * D) : (const void *)((const double *)X + i * D);
 }
 
-/* row i where the rows are read one after the other: cells further on are fetched meanwhile, over the edges of pages, too */
+/* row i where the rows are read one after the other: cells further on are fetched meanwhile, over the edges
+ * of pages, too */
 static inline const void *dp_row_in_order(const void *X, int single, ptrdiff_t D, ptrdiff_t i)
 {
     const char *x = (const char *)dp_row(X, single, D, i);
@@ -160,31 +171,35 @@ static inline double dp_distance(const void *x, int single, const double *mu, pt
 }
 
 /* squared distances of rows [start, stop) to the centres of their clusters, 0 where the label is -1 */
-static inline void dp_own_distances(const void *X, int single, ptrdiff_t D, const double *mu, const int32_t *labels, double *squared,
-                                    ptrdiff_t start, ptrdiff_t stop)
+static inline void dp_own_distances(const void *X, int single, ptrdiff_t D, const double *mu,
+                                    const int32_t *labels, double *squared, ptrdiff_t start, ptrdiff_t stop)
 {
     SIMD_DISPATCH(dp_own_distances, (X, single, D, mu, labels, squared, start, stop));
 }
 
-/* nearest centres of n rows (ties: the lowest; -1 where no distance is finite), and with `squared` their squared distances. Rows are
- * `x_stride` and centres `centre_stride` cells apart; rows: room for a tile of rows that are not contiguous; tile == NULL: the exact formula
- * alone */
-static inline void dp_nearest_rows(const dp_centres *c, ptrdiff_t centre_stride, const void *x, ptrdiff_t n, ptrdiff_t x_stride,
-                                   int32_t *labels, double *squared, double *rows, float *tile)
+/* nearest centres of n rows (ties: the lowest; -1 where no distance is finite), and with `squared` their
+ * squared distances. Rows are `x_stride` and centres `centre_stride` cells apart; rows: room for a tile of
+ * rows that are not contiguous; tile == NULL: the exact formula alone */
+static inline void dp_nearest_rows(const dp_centres *c, ptrdiff_t centre_stride, const void *x, ptrdiff_t n,
+                                   ptrdiff_t x_stride, int32_t *labels, double *squared, double *rows,
+                                   float *tile)
 {
     SIMD_DISPATCH(dp_nearest_rows, (c, centre_stride, x, n, x_stride, labels, squared, rows, tile));
 }
 
-/* which of n rows are further than the limit from all centres; a row's squared distance counts times its share, of at most 1, unless share is
- * NULL */
-static inline void dp_beyond_rows(const dp_centres *c, const void *x, ptrdiff_t n, const double *share, uint8_t *beyond, float *tile)
+/* which of n rows are further than the limit from all centres; a row's squared distance counts times its
+ * share, of at most 1, unless share is NULL */
+static inline void dp_beyond_rows(const dp_centres *c, const void *x, ptrdiff_t n, const double *share,
+                                  uint8_t *beyond, float *tile)
 {
     SIMD_DISPATCH(dp_beyond_rows, (c, x, n, share, beyond, tile));
 }
 
-/* rows [start, start + n) of at most DP_BOUNDED: the bounds of those that certainly stay in their clusters and within their limits follow the
- * centres; the others go into `list`, which has room for n, and their number is returned */
-static inline ptrdiff_t dp_not_kept(dp_rows rows, const dp_drift *drift, ptrdiff_t start, ptrdiff_t n, int32_t *list)
+/* rows [start, start + n) of at most DP_BOUNDED: the bounds of those that certainly stay in their clusters
+ * and within their limits follow the centres; the others go into `list`, which has room for n, and their
+ * number is returned */
+static inline ptrdiff_t dp_not_kept(dp_rows rows, const dp_drift *drift, ptrdiff_t start, ptrdiff_t n,
+                                    int32_t *list)
 {
     return SIMD_DISPATCH(dp_not_kept, (rows, drift, start, n, list));
 }
@@ -195,83 +210,94 @@ static inline ptrdiff_t dp_tile_rows(void)
     return SIMD_DISPATCH(dp_tile_rows, ());
 }
 
-/* the n rows of `list` to their nearest centres, by the scan or, where its error leaves a doubt, by the exact formula; returns rows of weight
- * that moved and counts those beyond the limit */
-static inline ptrdiff_t dp_assign_tile(const dp_centres *c, const void *X, dp_rows rows, const dp_sums *sums, const int32_t *list,
-                                       ptrdiff_t n, float *tile, ptrdiff_t *beyond_limit)
+/* the n rows of `list` to their nearest centres, by the scan or, where its error leaves a doubt, by the exact
+ * formula; returns rows of weight that moved and counts those beyond the limit */
+static inline ptrdiff_t dp_assign_tile(const dp_centres *c, const void *X, dp_rows rows, const dp_sums *sums,
+                                       const int32_t *list, ptrdiff_t n, float *tile, ptrdiff_t *beyond_limit)
 {
     return SIMD_DISPATCH(dp_assign_tile, (c, X, rows, sums, list, n, tile, beyond_limit));
 }
 
-/* squared distances of one row to a few centres, scaled, in single precision; returns the bound on their error */
-static inline float dp_quick_check(const dp_centres *c, const void *x, const int32_t some[DP_CHECKED], float distance[DP_CHECKED])
+/* squared distances of one row to a few centres, scaled, in single precision; returns the bound on their
+ * error */
+static inline float dp_quick_check(const dp_centres *c, const void *x, const int32_t some[DP_CHECKED],
+                                   float distance[DP_CHECKED])
 {
     return SIMD_DISPATCH(dp_quick_check, (c, x, some, distance));
 }
 
 /* row i is added to a cluster (sign 1) or removed from it (-1) */
-static inline void dp_add(const dp_sums *sums, const void *x, int single, ptrdiff_t D, int32_t cluster, ptrdiff_t i, int sign)
+static inline void dp_add(const dp_sums *sums, const void *x, int single, ptrdiff_t D, int32_t cluster,
+                          ptrdiff_t i, int sign)
 {
     SIMD_DISPATCH(dp_add, (sums, x, single, D, cluster, i, sign));
 }
 
 /* rows [start, stop) are added to the first cluster */
-static inline void dp_sum_rows(const dp_sums *sums, const void *X, int single, ptrdiff_t D, ptrdiff_t start, ptrdiff_t stop)
+static inline void dp_sum_rows(const dp_sums *sums, const void *X, int single, ptrdiff_t D, ptrdiff_t start,
+                               ptrdiff_t stop)
 {
     SIMD_DISPATCH(dp_sum_rows, (sums, X, single, D, start, stop));
 }
 
 /* rows [start, stop) are added to their clusters */
-static inline void dp_add_rows(const dp_sums *sums, const void *X, int single, ptrdiff_t D, const int32_t *labels, ptrdiff_t start,
-                               ptrdiff_t stop)
+static inline void dp_add_rows(const dp_sums *sums, const void *X, int single, ptrdiff_t D,
+                               const int32_t *labels, ptrdiff_t start, ptrdiff_t stop)
 {
     SIMD_DISPATCH(dp_add_rows, (sums, X, single, D, labels, start, stop));
 }
 
-/* rows [start, stop) to the sides of their clusters, by planes unless directions are NULL, and into the sums of these; returns the counts of
- * those that change sides */
-static inline int64_t dp_cut_rows(const dp_sums *sums, const void *X, int single, ptrdiff_t D, const int32_t *labels, const double *origins,
-                                  const double *directions, uint8_t *sides, ptrdiff_t start, ptrdiff_t stop)
+/* rows [start, stop) to the sides of their clusters, by planes unless directions are NULL, and into the sums
+ * of these; returns the counts of those that change sides */
+static inline int64_t dp_cut_rows(const dp_sums *sums, const void *X, int single, ptrdiff_t D,
+                                  const int32_t *labels, const double *origins, const double *directions,
+                                  uint8_t *sides, ptrdiff_t start, ptrdiff_t stop)
 {
     return SIMD_DISPATCH(dp_cut_rows, (sums, X, single, D, labels, origins, directions, sides, start, stop));
 }
 
-/* rows at positions [start, stop) to the nearest of centres [first, K), which are `some`, where it is strictly nearer than their own; returns
- * rows of weight that moved. One leaf: with two columns a leaf call for every row costs 7 % of a serial fit */
-static inline ptrdiff_t dp_reassign_to_new(const dp_centres *c, const int32_t *some, ptrdiff_t first, const float *gap, const void *X,
-                                           dp_rows rows, const dp_sums *sums, const int32_t *order, ptrdiff_t start, ptrdiff_t stop,
-                                           float *tile)
+/* rows at positions [start, stop) to the nearest of centres [first, K), which are `some`, where it is
+ * strictly nearer than their own; returns rows of weight that moved. One leaf: with two columns a leaf call
+ * for every row costs 7 % of a serial fit */
+static inline ptrdiff_t dp_reassign_to_new(const dp_centres *c, const int32_t *some, ptrdiff_t first,
+                                           const float *gap, const void *X, dp_rows rows, const dp_sums *sums,
+                                           const int32_t *order, ptrdiff_t start, ptrdiff_t stop, float *tile)
 {
     return SIMD_DISPATCH(dp_reassign_to_new, (c, some, first, gap, X, rows, sums, order, start, stop, tile));
 }
 
 /* ---- collapsed moves ---- */
 
-/* cluster k after its sums changed: mean, and the centre of the scan, f mu, f, f |mu|^2 / 2 with f = S / (S + 1) */
+/* cluster k after its sums changed: mean, and the centre of the scan, f mu, f, f |mu|^2 / 2 with f = S / (S +
+ * 1) */
 static inline void dp_refresh(dp_collapsed *c, const dp_sums *sums, ptrdiff_t k)
 {
     SIMD_DISPATCH(dp_refresh, (c, sums, k));
 }
 
 /* collapsed moves of the rows at positions [start, stop); returns the position reached */
-static inline ptrdiff_t dp_collapse(dp_collapsed *c, const void *X, dp_rows rows, const dp_sums *sums, const int32_t *order,
-                                    ptrdiff_t start, ptrdiff_t stop, float *tile, ptrdiff_t *moved, ptrdiff_t *computed)
+static inline ptrdiff_t dp_collapse(dp_collapsed *c, const void *X, dp_rows rows, const dp_sums *sums,
+                                    const int32_t *order, ptrdiff_t start, ptrdiff_t stop, float *tile,
+                                    ptrdiff_t *moved, ptrdiff_t *computed)
 {
     return SIMD_DISPATCH(dp_collapse, (c, X, rows, sums, order, start, stop, tile, moved, computed));
 }
 
 /* ---- nearest centres of rows that carry no bounds ---- */
 
-/* what the scan reads: the reference point in both precisions, a tile of rows, the centres in single precision, the tile that is scanned */
+/* what the scan reads: the reference point in both precisions, a tile of rows, the centres in single
+ * precision, the tile that is scanned */
 typedef struct {
     double *ref, *rows;
     float *ref_single, *centre, *half, *tile;
 } dp_places;
 
-/* doubles of scratch that dp_prepare and dp_nearest_rows need; `places` are set within `scratch` unless it is NULL */
+/* doubles of scratch that dp_prepare and dp_nearest_rows need; `places` are set within `scratch` unless it is
+ * NULL */
 static inline ptrdiff_t dp_nearest_places(ptrdiff_t D, ptrdiff_t K, double *scratch, dp_places *places)
 {
-    const ptrdiff_t size[] = {D, DP_TILE * D, (D + 1) / 2, ((K + DP_PAD) * D + 1) / 2, (K + DP_PAD + 1) / 2, (DP_TILE * D + 1) / 2};
+    const ptrdiff_t size[] = {D, DP_TILE * D, (D + 1) / 2, ((K + DP_PAD) * D + 1) / 2, (K + DP_PAD + 1) / 2,
+                              (DP_TILE * D + 1) / 2};
     double *at[6] = {NULL};
     ptrdiff_t total = 0;
     for (int i = 0; i < 6; i++) {
@@ -284,8 +310,8 @@ static inline ptrdiff_t dp_nearest_places(ptrdiff_t D, ptrdiff_t K, double *scra
     return total;
 }
 
-/* the centres of c (D, K, single and mu are set) as the scan reads them, centred on their mean; 0 where their distances are no numbers to
- * scale by */
+/* the centres of c (D, K, single and mu are set) as the scan reads them, centred on their mean; 0 where their
+ * distances are no numbers to scale by */
 static inline int dp_prepare(dp_centres *c, ptrdiff_t stride, dp_places *places)
 {
     const ptrdiff_t D = c->D, K = c->K;
@@ -323,7 +349,8 @@ static inline int dp_prepare(dp_centres *c, ptrdiff_t stride, dp_places *places)
     memset(places->centre + K * D, 0, sizeof(float) * (size_t)(DP_PAD * D));
     for (ptrdiff_t k = K; k < K + DP_PAD; k++)
         places->half[k] = INFINITY;
-    c->ref = places->ref, c->ref_single = places->ref_single, c->centre = places->centre, c->half = places->half;
+    c->ref = places->ref, c->ref_single = places->ref_single, c->centre = places->centre,
+        c->half = places->half;
     c->reach = dp_above(sqrt(most));
     return 1;
 }

@@ -1,12 +1,14 @@
 /* Rows whose bounds keep them in their clusters (Hamerly 2010). Included by _dpmeans_scan.h. */
 
-TARGET static ptrdiff_t THIS(dp_not_kept)(dp_rows rows, const dp_drift *drift, ptrdiff_t start, ptrdiff_t n, int32_t *list)
+TARGET static ptrdiff_t THIS(dp_not_kept)(dp_rows rows, const dp_drift *drift, ptrdiff_t start, ptrdiff_t n,
+                                          int32_t *list)
 {
     const int32_t *restrict labels = rows.labels + start;
     const float *moved = drift->n_moved ? drift->moved_gap : drift->half_gap;
     const float root = drift->root, none = drift->n_moved ? 0.0f : INFINITY;
     float *restrict upper = rows.upper + start, *restrict lower = rows.lower + start;
-    float own[DP_BOUNDED], others[DP_BOUNDED], half[DP_BOUNDED], gap[DP_BOUNDED];    /* of the clusters of the rows */
+    /* of the clusters of the rows */
+    float own[DP_BOUNDED], others[DP_BOUNDED], half[DP_BOUNDED], gap[DP_BOUNDED];
     int32_t leaves[DP_BOUNDED];
     ptrdiff_t found = 0;
     for (ptrdiff_t r = 0; r < n; r += 64 / (ptrdiff_t)sizeof(float)) {

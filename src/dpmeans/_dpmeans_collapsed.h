@@ -1,7 +1,9 @@
-/* Collapsed moves: single rows go where the objective is smallest and the means follow. Included by _dpmeans_scan.h. The rows are visited
- * here and not in Cython: a leaf call for every row costs 6 to 23 % of a fit. */
+/* Collapsed moves: single rows go where the objective is smallest and the means follow. Included by
+ * _dpmeans_scan.h. The rows are visited here and not in Cython: a leaf call for every row costs 6 to 23 % of
+ * a fit. */
 
-/* cluster k after its sums changed: mean, and the centre of the scan, f mu, f, f |mu|^2 / 2 with f = S / (S + 1) */
+/* cluster k after its sums changed: mean, and the centre of the scan, f mu, f, f |mu|^2 / 2 with f = S / (S +
+ * 1) */
 TARGET static void THIS(dp_refresh)(dp_collapsed *c, const dp_sums *sums, ptrdiff_t k)
 {
     const ptrdiff_t D = c->D;
@@ -14,7 +16,8 @@ TARGET static void THIS(dp_refresh)(dp_collapsed *c, const dp_sums *sums, ptrdif
         return;
     }
     for (ptrdiff_t d = 0; d < D; d++) {
-        const double mean = sums->centre[d] + (double)sums->sums[k * D + d] / (double)sums->counts[k] * c->step[d];
+        const double mean = sums->centre[d] + (double)sums->sums[k * D + d] / (double)sums->counts[k]
+            * c->step[d];
         const double cell = (mean - c->ref[d]) * c->scale;
         step += (mean - mu[d]) * (mean - mu[d]);
         mu[d] = mean;
@@ -34,13 +37,14 @@ TARGET static void THIS(dp_refresh)(dp_collapsed *c, const dp_sums *sums, ptrdif
 }
 
 /* the cheapest cluster of a row; `stay` is the cost of its own */
-TARGET static int32_t THIS(dp_cheapest)(const dp_collapsed *c, const dp_sums *sums, const void *x, int32_t own, double w,
-                                        double *stay, double *cost)
+TARGET static int32_t THIS(dp_cheapest)(const dp_collapsed *c, const dp_sums *sums, const void *x,
+                                        int32_t own, double w, double *stay, double *cost)
 {
     const double rest = c->unit * (double)sums->counts[own] - w;
     const int alone = !(rest > 0.0);
     int32_t arg = own;
-    *stay = alone ? c->limit : w * (rest + w) / rest * THIS(dp_distance)(x, c->single, c->mu + own * c->D, c->D);
+    *stay = alone ? c->limit
+        : w * (rest + w) / rest * THIS(dp_distance)(x, c->single, c->mu + own * c->D, c->D);
     *cost = *stay;
     for (ptrdiff_t k = 0; k < c->K; k++) {
         double S = c->unit * (double)sums->counts[k], joined;
@@ -66,9 +70,10 @@ TARGET ALWAYS_INLINE float THIS(dp_cost_at_most)(const dp_collapsed *c, int64_t 
     return distance * distance * (S / (S - 1.0f)) * (1.0f + 0x1p-19f);
 }
 
-/* whether the bounds of an earlier sweep keep a row where it is: `upper` >= its distance, `lower`^2 <= the cost of any other cluster, both
- * when the sweep began */
-TARGET ALWAYS_INLINE int THIS(dp_stays_collapsed)(const dp_collapsed *c, dp_rows rows, const dp_sums *sums, ptrdiff_t i)
+/* whether the bounds of an earlier sweep keep a row where it is: `upper` >= its distance, `lower`^2 <= the
+ * cost of any other cluster, both when the sweep began */
+TARGET ALWAYS_INLINE int THIS(dp_stays_collapsed)(const dp_collapsed *c, dp_rows rows, const dp_sums *sums,
+                                                  ptrdiff_t i)
 {
     const int32_t own = rows.labels[i];
     const float least = rows.lower[i] - c->far;
@@ -76,11 +81,14 @@ TARGET ALWAYS_INLINE int THIS(dp_stays_collapsed)(const dp_collapsed *c, dp_rows
     if (sums->counts[own] <= 1 || !(least > 0.0f))
         return 0;
     stay = THIS(dp_cost_at_most)(c, sums->counts[own], rows.upper[i] + c->travelled[own]);
-    return stay < least * least * c->least_shrunk * (1.0f - 0x1p-19f) && (stay < c->inside || c->n_clusters >= c->cap);
+    return stay < least * least * c->least_shrunk * (1.0f - 0x1p-19f)
+        && (stay < c->inside || c->n_clusters >= c->cap);
 }
 
-/* one row to its cheapest cluster; returns 1 if it moved, -1 if it has to open a cluster and there is no room */
-TARGET static int THIS(dp_move_if_cheaper)(dp_collapsed *c, const void *X, dp_rows rows, const dp_sums *sums, ptrdiff_t i)
+/* one row to its cheapest cluster; returns 1 if it moved, -1 if it has to open a cluster and there is no room
+ */
+TARGET static int THIS(dp_move_if_cheaper)(dp_collapsed *c, const void *X, dp_rows rows, const dp_sums *sums,
+                                           ptrdiff_t i)
 {
     const int64_t weight = sums->weight ? sums->weight[i] : 1;
     const void *x = dp_row(X, c->single, c->D, i);
@@ -109,11 +117,13 @@ TARGET static int THIS(dp_move_if_cheaper)(dp_collapsed *c, const void *X, dp_ro
     return 1;
 }
 
-/* rows from position `start` on, one after the other, each to the cluster where the objective is smallest. Bounds and tiles find the rows
- * that certainly stay; after a move a few rows are taken one by one, then tiles start again. Returns the position reached: `stop`, or where
- * a cluster has to open and there is no room. */
-TARGET static ptrdiff_t THIS(dp_collapse)(dp_collapsed *c, const void *X, dp_rows rows, const dp_sums *sums, const int32_t *order,
-                                          ptrdiff_t start, ptrdiff_t stop, float *tile, ptrdiff_t *moved, ptrdiff_t *computed)
+/* rows from position `start` on, one after the other, each to the cluster where the objective is smallest.
+ * Bounds and tiles find the rows that certainly stay; after a move a few rows are taken one by one, then
+ * tiles start again. Returns the position reached: `stop`, or where a cluster has to open and there is no
+ * room. */
+TARGET static ptrdiff_t THIS(dp_collapse)(dp_collapsed *c, const void *X, dp_rows rows, const dp_sums *sums,
+                                          const int32_t *order, ptrdiff_t start, ptrdiff_t stop, float *tile,
+                                          ptrdiff_t *moved, ptrdiff_t *computed)
 {
     const float slack = (float)(2 * c->D + 16) * 0x1p-23f;
     dp_found found;
@@ -122,7 +132,8 @@ TARGET static ptrdiff_t THIS(dp_collapse)(dp_collapsed *c, const void *X, dp_row
     ptrdiff_t at[DP_TILE], position = start;
     int singly = 0;
     memset(&table, 0, sizeof table);
-    table.D = c->D, table.single = c->single, table.ref = c->ref, table.ref_single = c->ref_single, table.scale = c->scale;
+    table.D = c->D, table.single = c->single, table.ref = c->ref, table.ref_single = c->ref_single,
+        table.scale = c->scale;
     while (position < stop) {
         ptrdiff_t n = 0, next = position;
         if (singly > 0 || sums->weight) {
@@ -156,8 +167,10 @@ TARGET static ptrdiff_t THIS(dp_collapse)(dp_collapsed *c, const void *X, dp_row
             int went;
             if (found.arg[r] == own && sums->counts[own] > 1) {
                 const float size = sqrtf(found.norm[r]) + c->reach, error = slack * size * size + DP_TINY;
-                const float S = (float)(c->unit * (double)sums->counts[own]), others = 2.0f * found.second[r] - error;
-                const float distance = sqrtf((2.0f * found.best[r] + error) * ((S + 1.0f) / S)) * (1.0f + 0x1p-20f);
+                const float S = (float)(c->unit * (double)sums->counts[own]),
+                    others = 2.0f * found.second[r] - error;
+                const float distance = sqrtf((2.0f * found.best[r] + error) * ((S + 1.0f) / S))
+                    * (1.0f + 0x1p-20f);
                 const float stay = THIS(dp_cost_at_most)(c, sums->counts[own], distance);
                 if (stay < others && (stay < c->inside || c->n_clusters >= c->cap)) {
                     rows.upper[i] = distance;

@@ -1,10 +1,12 @@
 /* Sides of the rows of clusters. Included by _dpmeans_scan.h. */
 
-/* Rows [start, stop) go to side 1 of their cluster where their projection on its direction, relative to its origin, is positive, else to
- * side 0; without directions they stay. They are added to cluster 2 label + side; rows of label -1 are left out. Returns the counts of those
- * that change sides. */
-TARGET static int64_t THIS(dp_cut_rows)(const dp_sums *s, const void *X, int single, ptrdiff_t D, const int32_t *labels,
-                                        const double *origins, const double *directions, uint8_t *sides, ptrdiff_t start, ptrdiff_t stop)
+/* Rows [start, stop) go to side 1 of their cluster where their projection on its direction, relative to its
+ * origin, is positive, else to side 0; without directions they stay. They are added to cluster 2 label +
+ * side; rows of label -1 are left out. Returns the counts of those that change sides. */
+TARGET static int64_t THIS(dp_cut_rows)(const dp_sums *s, const void *X, int single, ptrdiff_t D,
+                                        const int32_t *labels, const double *origins,
+                                        const double *directions, uint8_t *sides, ptrdiff_t start,
+                                        ptrdiff_t stop)
 {
     int32_t list[DP_TILE], clusters[DP_TILE];
     int64_t changed = 0;

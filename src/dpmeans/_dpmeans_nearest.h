@@ -1,7 +1,8 @@
-/* Nearest centres of a block of rows. Included by _dpmeans_scan.h: the scan finds the nearest centre of most rows, the exact formula that
- * of the others and every distance that is returned. */
+/* Nearest centres of a block of rows. Included by _dpmeans_scan.h: the scan finds the nearest centre of most
+ * rows, the exact formula that of the others and every distance that is returned. */
 
-TARGET static int32_t THIS(dp_nearest_exact)(const dp_centres *c, ptrdiff_t stride, const void *x, double *squared)
+TARGET static int32_t THIS(dp_nearest_exact)(const dp_centres *c, ptrdiff_t stride, const void *x,
+                                             double *squared)
 {
     double least = INFINITY, distance = INFINITY;
     int32_t arg = -1;
@@ -16,8 +17,9 @@ TARGET static int32_t THIS(dp_nearest_exact)(const dp_centres *c, ptrdiff_t stri
     return arg;
 }
 
-TARGET static void THIS(dp_nearest_rows)(const dp_centres *c, ptrdiff_t centre_stride, const char *x, ptrdiff_t n,
-                                         ptrdiff_t x_stride, int32_t *labels, double *squared, double *rows, float *tile)
+TARGET static void THIS(dp_nearest_rows)(const dp_centres *c, ptrdiff_t centre_stride, const char *x,
+                                         ptrdiff_t n, ptrdiff_t x_stride, int32_t *labels, double *squared,
+                                         double *rows, float *tile)
 {
     const ptrdiff_t bytes = c->single ? 4 : 8, D = c->D;
     dp_found found;
@@ -42,7 +44,8 @@ TARGET static void THIS(dp_nearest_rows)(const dp_centres *c, ptrdiff_t centre_s
             const void *row = from + r * stride * bytes;
             int32_t arg = -1;
             if (tile) {
-                if (found.second[r] - found.best[r] > dp_error(c, found.norm[r]))      /* false for NaN, too */
+                /* false for NaN, too */
+                if (found.second[r] - found.best[r] > dp_error(c, found.norm[r]))
                     arg = found.arg[r];
             }
             if (arg < 0)
@@ -56,8 +59,10 @@ TARGET static void THIS(dp_nearest_rows)(const dp_centres *c, ptrdiff_t centre_s
     }
 }
 
-/* whether the squared distance of every row to its nearest centre, times its share if it has one (of at most 1), exceeds the limit */
-TARGET static void THIS(dp_beyond_rows)(const dp_centres *c, const char *x, ptrdiff_t n, const double *share, uint8_t *beyond, float *tile)
+/* whether the squared distance of every row to its nearest centre, times its share if it has one (of at most
+ * 1), exceeds the limit */
+TARGET static void THIS(dp_beyond_rows)(const dp_centres *c, const char *x, ptrdiff_t n, const double *share,
+                                        uint8_t *beyond, float *tile)
 {
     const ptrdiff_t bytes = c->single ? 4 : 8;
     dp_found found;

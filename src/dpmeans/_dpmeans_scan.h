@@ -1,5 +1,5 @@
-/* One clone of the leaves of _dpmeans.h, included once per instruction set by _lanes.h: the exact formula, sums and the scan of a tile;
- * the files included at the end build on them. */
+/* One clone of the leaves of _dpmeans.h, included once per instruction set by _lanes.h: the exact formula,
+ * sums and the scan of a tile; the files included at the end build on them. */
 
 #if LEVEL == 4
 #define NV 4                    /* vectors of a tile of rows */
@@ -19,21 +19,22 @@
 /* ---- the one formula ---- */
 
 #define SUMS (8 / W)    /* vectors of its running sums */
-#define RUNNING_SUMS(stem, type, TERM)                                                                                   \
-TARGET ALWAYS_INLINE double THIS(stem)(const type *x, const double *a, const double *b, ptrdiff_t D)                     \
-{                                                                                                                        \
-    LANE sum[SUMS] = {ALL(LANE, 0.0)};                                                                                   \
-    double one[8];                                                                                                       \
-    ptrdiff_t d = 0;                                                                                                     \
-    (void)b;                                                                                                             \
-    for (; d + 8 <= D; d += 8)                                                                                           \
-        for (int v = 0; v < SUMS; v++)                                                                                   \
-            sum[v] += TERM(CELLS_##type(x + d + v * W), CELLS_double(a + d + v * W), CELLS_double(b + d + v * W));       \
-    for (int v = 0; v < SUMS; v++)                                                                                       \
-        *(LANE *)(one + v * W) = sum[v];                                                                                 \
-    for (ptrdiff_t j = 0; d + j < D; j++)                                                                                \
-        one[j] += TERM((double)x[d + j], a[d + j], b[d + j]);                                                            \
-    return ((one[0] + one[4]) + (one[1] + one[5])) + ((one[2] + one[6]) + (one[3] + one[7]));                            \
+#define RUNNING_SUMS(stem, type, TERM)                                                                  \
+TARGET ALWAYS_INLINE double THIS(stem)(const type *x, const double *a, const double *b, ptrdiff_t D)    \
+{                                                                                                       \
+    LANE sum[SUMS] = {ALL(LANE, 0.0)};                                                                  \
+    double one[8];                                                                                      \
+    ptrdiff_t d = 0;                                                                                    \
+    (void)b;                                                                                            \
+    for (; d + 8 <= D; d += 8)                                                                          \
+        for (int v = 0; v < SUMS; v++)                                                                  \
+            sum[v] += TERM(CELLS_##type(x + d + v * W), CELLS_double(a + d + v * W),                    \
+                           CELLS_double(b + d + v * W));                                                \
+    for (int v = 0; v < SUMS; v++)                                                                      \
+        *(LANE *)(one + v * W) = sum[v];                                                                \
+    for (ptrdiff_t j = 0; d + j < D; j++)                                                               \
+        one[j] += TERM((double)x[d + j], a[d + j], b[d + j]);                                           \
+    return ((one[0] + one[4]) + (one[1] + one[5])) + ((one[2] + one[6]) + (one[3] + one[7]));           \
 }
 #define SQUARED(x, a, b) (((x) - (a)) * ((x) - (a)))
 #define ALONG(x, a, b) (((x) - (a)) * (b))
@@ -48,27 +49,32 @@ RUNNING_SUMS(dp_projection_double, double, ALONG)
 
 TARGET static inline double THIS(dp_distance)(const void *x, int single, const double *mu, ptrdiff_t D)
 {
-    return single ? THIS(dp_distance_float)((const float *)x, mu, mu, D) : THIS(dp_distance_double)((const double *)x, mu, mu, D);
+    return single ? THIS(dp_distance_float)((const float *)x, mu, mu, D)
+        : THIS(dp_distance_double)((const double *)x, mu, mu, D);
 }
 
 /* (x - origin) . direction */
-TARGET static inline double THIS(dp_projection)(const void *x, int single, const double *origin, const double *direction, ptrdiff_t D)
+TARGET static inline double THIS(dp_projection)(const void *x, int single, const double *origin,
+                                                const double *direction, ptrdiff_t D)
 {
     return single ? THIS(dp_projection_float)((const float *)x, origin, direction, D)
                   : THIS(dp_projection_double)((const double *)x, origin, direction, D);
 }
 
 /* squared distances of rows [start, stop) to the centres of their clusters */
-TARGET static void THIS(dp_own_distances)(const void *X, int single, ptrdiff_t D, const double *mu, const int32_t *labels, double *squared,
-                                          ptrdiff_t start, ptrdiff_t stop)
+TARGET static void THIS(dp_own_distances)(const void *X, int single, ptrdiff_t D, const double *mu,
+                                          const int32_t *labels, double *squared, ptrdiff_t start,
+                                          ptrdiff_t stop)
 {
     for (ptrdiff_t i = start; i < stop; i++)
-        squared[i] = labels[i] < 0 ? 0.0 : THIS(dp_distance)(dp_row_in_order(X, single, D, i), single, mu + labels[i] * D, D);
+        squared[i] = labels[i] < 0 ? 0.0
+            : THIS(dp_distance)(dp_row_in_order(X, single, D, i), single, mu + labels[i] * D, D);
 }
 
-/* nearest of `n` centres, those named in `some` or (NULL) the first n, without centre `own`; -1 where no distance is finite */
-TARGET static int32_t THIS(dp_nearest_of)(const dp_centres *c, const int32_t *some, ptrdiff_t n, const void *x, int32_t own,
-                                          double *least, double *second)
+/* nearest of `n` centres, those named in `some` or (NULL) the first n, without centre `own`; -1 where no
+ * distance is finite */
+TARGET static int32_t THIS(dp_nearest_of)(const dp_centres *c, const int32_t *some, ptrdiff_t n,
+                                          const void *x, int32_t own, double *least, double *second)
 {
     int32_t arg = -1;
     *least = *second = INFINITY;
@@ -90,7 +96,8 @@ TARGET static int32_t THIS(dp_nearest_of)(const dp_centres *c, const int32_t *so
 }
 
 /* nearest of all centres; `present`, -1 = none, wins a tie, then the lowest number */
-TARGET static int32_t THIS(dp_nearest)(const dp_centres *c, const void *x, int32_t present, double *least, double *second)
+TARGET static int32_t THIS(dp_nearest)(const dp_centres *c, const void *x, int32_t present, double *least,
+                                       double *second)
 {
     const int32_t other = THIS(dp_nearest_of)(c, NULL, c->K, x, present, least, second);
     double own;
@@ -113,8 +120,10 @@ TARGET static int32_t THIS(dp_nearest)(const dp_centres *c, const void *x, int32
 
 #include "dpmeans/_dpmeans_fill.h"
 
-/* `count` centres from number k on, all rows of the tile: sums stay in registers. second == NULL: the best value alone */
-TARGET ALWAYS_INLINE void THIS(dp_scan_some)(const dp_centres *c, ptrdiff_t k, const int count, const float *restrict tile, FLOATS best[NV],
+/* `count` centres from number k on, all rows of the tile: sums stay in registers. second == NULL: the best
+ * value alone */
+TARGET ALWAYS_INLINE void THIS(dp_scan_some)(const dp_centres *c, ptrdiff_t k, const int count,
+                                             const float *restrict tile, FLOATS best[NV],
                                          FLOATS *second, INTS *arg)
 {
     const ptrdiff_t D = c->D;
@@ -144,7 +153,8 @@ TARGET ALWAYS_INLINE void THIS(dp_scan_some)(const dp_centres *c, ptrdiff_t k, c
 }
 
 /* all centres from number k on */
-TARGET ALWAYS_INLINE void THIS(dp_scan_from)(const dp_centres *c, ptrdiff_t k, const float *restrict tile, FLOATS best[NV], FLOATS *second,
+TARGET ALWAYS_INLINE void THIS(dp_scan_from)(const dp_centres *c, ptrdiff_t k, const float *restrict tile,
+                                             FLOATS best[NV], FLOATS *second,
                                          INTS *arg)
 {
     for (; k + NC <= c->K; k += NC)
@@ -156,7 +166,8 @@ TARGET ALWAYS_INLINE void THIS(dp_scan_from)(const dp_centres *c, ptrdiff_t k, c
 }
 
 /* the two nearest of centres [first, K) for every row of the tile */
-TARGET static void THIS(dp_scan)(const dp_centres *c, ptrdiff_t first, const float *restrict tile, dp_found *found)
+TARGET static void THIS(dp_scan)(const dp_centres *c, ptrdiff_t first, const float *restrict tile,
+                                 dp_found *found)
 {
     FLOATS best[NV], second[NV];
     INTS arg[NV];
@@ -189,30 +200,35 @@ TARGET static ptrdiff_t THIS(dp_tile_rows)(void)
 }
 
 /* the two nearest of centres [first, K) for the n rows of `list`; tile is scratch, (DP_TILE, D) */
-TARGET static void THIS(dp_scan_tile)(const dp_centres *c, ptrdiff_t first, const void *X, const int32_t *list, ptrdiff_t n, float *tile,
-                                      dp_found *found)
+TARGET static void THIS(dp_scan_tile)(const dp_centres *c, ptrdiff_t first, const void *X,
+                                      const int32_t *list, ptrdiff_t n, float *tile, dp_found *found)
 {
     THIS(dp_fill)(c, X, list, n, tile, found->norm);
     THIS(dp_scan)(c, first, tile, found);
 }
 
-/* bounds on the distances of the tile's rows; certain[r]: the exact formula could not decide otherwise (1 within, 2 beyond the limit) */
-TARGET static void THIS(dp_bound)(const dp_centres *c, const dp_found *found, float *restrict upper, float *restrict lower,
-                                  int32_t *restrict certain)
+/* bounds on the distances of the tile's rows; certain[r]: the exact formula could not decide otherwise (1
+ * within, 2 beyond the limit) */
+TARGET static void THIS(dp_bound)(const dp_centres *c, const dp_found *found, float *restrict upper,
+                                  float *restrict lower, int32_t *restrict certain)
 {
-    const float slack = (float)(c->D + 8) * 0x1p-24f, reach = c->reach, inside = c->inside, outside = c->outside;
+    const float slack = (float)(c->D + 8) * 0x1p-24f, reach = c->reach, inside = c->inside,
+        outside = c->outside;
     for (int r = 0; r < ROWS; r++) {
         float norm = found->norm[r], size = sqrtf(norm) + reach, error = slack * size * size + DP_TINY;
         float nearest = norm + 2.0f * found->best[r], other = norm + 2.0f * found->second[r] - error;
         float most = nearest + error;
         upper[r] = sqrtf(most > 0.0f ? most : 0.0f) * DP_ROOT_UP;
         lower[r] = sqrtf(other > 0.0f ? other : 0.0f) * DP_ROOT_DOWN;
-        certain[r] = (found->second[r] - found->best[r] > error) * ((most <= inside) + 2 * (nearest - error > outside));
+        certain[r]
+            = (found->second[r] - found->best[r] > error)
+                * ((most <= inside) + 2 * (nearest - error > outside));
     }
 }
 
-TARGET static ptrdiff_t THIS(dp_assign_tile)(const dp_centres *c, const void *X, dp_rows rows, const dp_sums *sums,
-                                             const int32_t *list, ptrdiff_t n, float *tile, ptrdiff_t *beyond_limit)
+TARGET static ptrdiff_t THIS(dp_assign_tile)(const dp_centres *c, const void *X, dp_rows rows,
+                                             const dp_sums *sums, const int32_t *list, ptrdiff_t n,
+                                             float *tile, ptrdiff_t *beyond_limit)
 {
     dp_found found;
     float upper[DP_TILE], lower[DP_TILE];
@@ -298,7 +314,8 @@ TARGET ALWAYS_INLINE float THIS(dp_total)(FLOATS sum)
     return lanes[0];
 }
 
-TARGET static float THIS(dp_quick_check)(const dp_centres *c, const void *x, const int32_t some[DP_CHECKED], float distance[DP_CHECKED])
+TARGET static float THIS(dp_quick_check)(const dp_centres *c, const void *x, const int32_t some[DP_CHECKED],
+                                         float distance[DP_CHECKED])
 {
     const ptrdiff_t D = c->D, bytes = c->single ? 4 : 8;
     const float *restrict centre[DP_CHECKED];
@@ -323,7 +340,8 @@ TARGET static float THIS(dp_quick_check)(const dp_centres *c, const void *x, con
         for (ptrdiff_t d = 0; d < m; d += WF) {
             const FLOATS cells = *(const FLOATS *)(t + d);
             square = MINUS_PRODUCT(square, cells, cells);
-            for (int j = 0; j < DP_CHECKED; j++)     /* beyond a centre's last cell stands the next one's first: times 0 */
+            for (int j = 0; j < DP_CHECKED; j++)     /* beyond a centre's last cell stands the next one's
+                                                        first: times 0 */
                 sum[j] = MINUS_PRODUCT(sum[j], cells, *(const FLOATS *)(centre[j] + first + d));
         }
     }
@@ -334,8 +352,9 @@ TARGET static float THIS(dp_quick_check)(const dp_centres *c, const void *x, con
     return (float)(D + 24) * 0x1p-24f * size * size + DP_TINY;
 }
 
-TARGET static ptrdiff_t THIS(dp_reassign_if_nearer)(const dp_centres *c, const int32_t *some, ptrdiff_t n, const void *X,
-                                                    dp_rows rows, const dp_sums *sums, ptrdiff_t i)
+TARGET static ptrdiff_t THIS(dp_reassign_if_nearer)(const dp_centres *c, const int32_t *some, ptrdiff_t n,
+                                                    const void *X, dp_rows rows, const dp_sums *sums,
+                                                    ptrdiff_t i)
 {
     const void *x = dp_row(X, c->single, c->D, i);
     const double own = fabsf(rows.upper[i]) / c->scale;
@@ -360,9 +379,11 @@ TARGET static ptrdiff_t THIS(dp_reassign_if_nearer)(const dp_centres *c, const i
     return moved;
 }
 
-/* the rows of `list` to the new centres [first, K) where these are strictly nearer: the scan finds the rows in question */
-TARGET static ptrdiff_t THIS(dp_reassign_tile)(const dp_centres *c, const int32_t *some, ptrdiff_t first, const void *X, dp_rows rows,
-                                               const dp_sums *sums, const int32_t *list, ptrdiff_t n, float *tile)
+/* the rows of `list` to the new centres [first, K) where these are strictly nearer: the scan finds the rows
+ * in question */
+TARGET static ptrdiff_t THIS(dp_reassign_tile)(const dp_centres *c, const int32_t *some, ptrdiff_t first,
+                                               const void *X, dp_rows rows, const dp_sums *sums,
+                                               const int32_t *list, ptrdiff_t n, float *tile)
 {
     dp_found found;
     ptrdiff_t moved = 0;
@@ -388,9 +409,10 @@ TARGET static ptrdiff_t THIS(dp_reassign_tile)(const dp_centres *c, const int32_
     return moved;
 }
 
-TARGET static ptrdiff_t THIS(dp_reassign_to_new)(const dp_centres *c, const int32_t *some, ptrdiff_t first, const float *gap,
-                                                 const void *X, dp_rows rows, const dp_sums *sums, const int32_t *order,
-                                                 ptrdiff_t start, ptrdiff_t stop, float *tile)
+TARGET static ptrdiff_t THIS(dp_reassign_to_new)(const dp_centres *c, const int32_t *some, ptrdiff_t first,
+                                                 const float *gap, const void *X, dp_rows rows,
+                                                 const dp_sums *sums, const int32_t *order, ptrdiff_t start,
+                                                 ptrdiff_t stop, float *tile)
 {
     int32_t list[DP_TILE];
     ptrdiff_t moved = 0, n = 0;

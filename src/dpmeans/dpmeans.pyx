@@ -10,9 +10,9 @@ from libc.stdlib cimport calloc, free
 from craftc._kernels._common cimport block_rows, check, check_indices, check_threads, omp_get_thread_num
 from craftc._kernels._team cimport team_end, team_help, team_job, team_start, team_step
 from craftc._kernels.dpmeans cimport (
-    DP_CHECKED, DP_PAD, DP_TILE, DP_WORTH_CLUSTERS, DP_WORTH_COLUMNS, DP_WORTH_SCAN, Blocks, Sums, dp_above, dp_add_rows, dp_below,
-    dp_beyond_rows, dp_centres, dp_distance, dp_nearest_places, dp_nearest_rows, dp_own_distances, dp_places, dp_prepare, dp_sum_rows,
-    dp_sums,
+    DP_CHECKED, DP_PAD, DP_TILE, DP_WORTH_CLUSTERS, DP_WORTH_COLUMNS, DP_WORTH_SCAN, Blocks, Sums, dp_above,
+    dp_add_rows, dp_below, dp_beyond_rows, dp_centres, dp_distance, dp_nearest_places, dp_nearest_rows,
+    dp_own_distances, dp_places, dp_prepare, dp_sum_rows, dp_sums,
 )
 from craftc._kernels.moments cimport rows_numeric, rows_of, table_rows
 from craftc._kernels.parallel import first_aligned
@@ -23,7 +23,8 @@ cdef extern from "float.h":
 cdef enum:
     FEWEST = 128    # rows of a block, at least, where several threads share out rows
     PIECES = 16     # blocks for each of them, at least, of a table that is long enough
-    APART = 16      # clusters between the sums of two threads, which then have no pair of cache lines in common
+    # clusters between the sums of two threads, which then have no pair of cache lines in common
+    APART = 16
 
 TILE, PAD = DP_TILE, DP_PAD
 MOST_MOVED = DP_CHECKED - 1
@@ -89,7 +90,8 @@ cdef class Centres:
 
 
 cdef class Sums:
-    """Exact sums of the rows of every cluster: integers on a grid, fine enough for their sums to stay below 2^62.
+    """Exact sums of the rows of every cluster: integers on a grid, fine enough for their sums to stay below
+    2^62.
 
     Parameters
     ----------
@@ -106,8 +108,10 @@ cdef class Sums:
     """
 
     def __cinit__(self, centre, scale, weight, share, unit_weight, Py_ssize_t capacity, int n_threads):
-        self.centre, self.scale, self.weight, self.share, self.unit_weight = centre, scale, weight, share, unit_weight
-        self.centre_, self.scale_, self.weight_, self.share_, self.unit_weight_ = centre, scale, weight, share, unit_weight
+        self.centre, self.scale, self.weight = centre, scale, weight
+        self.share, self.unit_weight = share, unit_weight
+        self.centre_, self.scale_, self.weight_ = centre, scale, weight
+        self.share_, self.unit_weight_ = share, unit_weight
         check(self.scale_.shape[0] == self.centre_.shape[0], "scale")
         check(capacity >= 0, "capacity")
         check_threads(n_threads)
@@ -115,7 +119,9 @@ cdef class Sums:
         self._make_room(capacity)
 
     def _make_room(self, Py_ssize_t capacity):
-        """Sums of every thread, of which the first are those of all threads in the end; they begin cache lines."""
+        """Sums of every thread, of which the first are those of all threads in the end; they begin cache
+        lines.
+        """
         cdef Py_ssize_t rows = capacity + APART, D = self.centre_.shape[0], skip
         room = np.zeros(self.n_threads * rows * D + 8, np.int64)
         skip = first_aligned(room.view(np.float64))
@@ -159,7 +165,8 @@ cdef int check_rows(X, Centres centres) except -1:
 
 
 cdef int check_sums(Sums sums, X, Py_ssize_t n_clusters, int n_threads) except -1:
-    """Raise unless the sums have the columns and the weights of X, and room for so many clusters and threads."""
+    """Raise unless the sums have the columns and the weights of X, and room for so many clusters and threads.
+    """
     cdef Py_ssize_t n = X.shape[0]
     check_threads(n_threads)
     check(n_threads == 1 or n_threads <= sums.n_threads, "n_threads")
@@ -172,7 +179,9 @@ cdef int check_sums(Sums sums, X, Py_ssize_t n_clusters, int n_threads) except -
 
 # ---- blocks of rows for several threads ----
 
-cdef int blocks_of(Sums sums, Py_ssize_t K, Py_ssize_t start, Py_ssize_t stop, int n_threads, Blocks *out) except -1:
+cdef int blocks_of(
+    Sums sums, Py_ssize_t K, Py_ssize_t start, Py_ssize_t stop, int n_threads, Blocks *out,
+) except -1:
     """Blocks of rows for the first K sums; `out.places` is to be freed."""
     cdef int t
     out.places = <dp_sums *> calloc(n_threads, sizeof(dp_sums))
@@ -193,7 +202,9 @@ cdef void set_blocks(Blocks *out, Py_ssize_t start, Py_ssize_t stop, int n_threa
 
 
 cdef void share_out(Blocks *b, team_job job, void *context) noexcept nogil:
-    """The leader of a team: job(context, block, thread) for every block of rows, then the sums of all threads."""
+    """The leader of a team: job(context, block, thread) for every block of rows, then the sums of all
+    threads.
+    """
     team_step(&b.threads, job, context, <int> ((b.stop - b.start + b.rows - 1) // b.rows))
     if b.n_threads > 1:
         team_step(&b.threads, join_sums, b, <int> b.K)
@@ -306,14 +317,17 @@ def nearest(
     c.D, c.K, c.single, c.mu = D, K, table.single, &mu[0, 0]
     scan = K >= DP_WORTH_SCAN and dp_prepare(&c, D, &places)
     for b in prange((n + block - 1) // block, nogil=True, schedule="static", num_threads=n_threads):
-        _nearest(&c, &table, labels, squared, b * block, min((b + 1) * block, n), &tile[omp_get_thread_num(), 0] if scan else NULL)
+        _nearest(&c, &table, labels, squared, b * block, min((b + 1) * block, n),
+                 &tile[omp_get_thread_num(), 0] if scan else NULL)
 
 
 cdef void _nearest(
-    const dp_centres *c, const table_rows *table, int32_t[::1] labels, double[::1] squared, Py_ssize_t start, Py_ssize_t stop, float *tile,
+    const dp_centres *c, const table_rows *table, int32_t[::1] labels, double[::1] squared, Py_ssize_t start,
+    Py_ssize_t stop, float *tile,
 ) noexcept nogil:
     cdef Py_ssize_t i
-    dp_nearest_rows(c, c.D, rows_numeric(table, start), stop - start, c.D, &labels[start], &squared[start], NULL, tile)
+    dp_nearest_rows(c, c.D, rows_numeric(table, start), stop - start, c.D, &labels[start], &squared[start],
+                    NULL, tile)
     for i in range(start, stop):
         labels[i] = max(labels[i], 0)
 
@@ -336,7 +350,8 @@ def beyond(
     cdef float[:, ::1] tile = np.empty((n_threads, DP_TILE * table.p), np.float32)
     for b in prange((n + block - 1) // block, nogil=True, schedule="static", num_threads=n_threads):
         dp_beyond_rows(&centres.c, rows_numeric(&table, b * block), min(block, n - b * block),
-                       &share[b * block] if share.shape[0] else NULL, &out[b * block], &tile[omp_get_thread_num(), 0])
+                       &share[b * block] if share.shape[0] else NULL, &out[b * block],
+                       &tile[omp_get_thread_num(), 0])
 
 
 def leaders(
@@ -346,9 +361,11 @@ def leaders(
     double limit,
     double[:, ::1] found not None,          # OUT (m, D) their cells
 ):
-    """The first of some rows, and in order each that is further than the limit from all leaders before it (Hartigan 1975).
+    """The first of some rows, and in order each that is further than the limit from all leaders before it
+    (Hartigan 1975).
 
-    Returns their number and the position among the rows up to which they were sought: the end, or where there was no more room.
+    Returns their number and the position among the rows up to which they were sought: the end, or where there
+    was no more room.
     """
     cdef table_rows table = rows_of(X)
     cdef Py_ssize_t n = 0, position = 0, D = table.p, i, k, d
@@ -459,7 +476,8 @@ def gaps(
     const double[:, ::1] mu not None,       # IN  (K, D)
     const int32_t[::1] some not None,       # IN  distances to these centres
     double factor,
-    float[::1] out not None,                # OUT (K,) factor * distance to the nearest other of them, rounded down
+    float[::1] out not None,                # OUT (K,) factor * distance to the nearest other of them, rounded
+                                            # down
 ):
     """How near the nearest of some centres is to every centre."""
     check(out.shape[0] == mu.shape[0], "out")

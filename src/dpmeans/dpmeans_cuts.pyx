@@ -1,7 +1,8 @@
 """DP-means: 2-means within the clusters of a partition, the search for their best cuts.
 
-A row lies on the side of its cluster's plane to which the direction points, or on the other. Every sweep has two steps: each plane halves
-the way between the means of the sides, and the rows go to their sides. A team of threads shares out both; it is woken once for all sweeps.
+A row lies on the side of its cluster's plane to which the direction points, or on the other. Every sweep has
+two steps: each plane halves the way between the means of the sides, and the rows go to their sides. A team of
+threads shares out both; it is woken once for all sweeps.
 """
 
 import numpy as np
@@ -31,7 +32,8 @@ cdef struct Halves:
     const double *step
     Blocks blocks               # with the sums of every thread, of cluster 2 label + side
     int64_t *changed            # (n_threads, APART) counts that have changed sides
-    bint cuts, keeps_origins    # whether the planes cut, or the rows stay on their sides; whether the planes keep their origins
+    # whether the planes cut, or the rows stay on their sides; whether the planes keep their origins
+    bint cuts, keeps_origins
 
 
 def two_means(
@@ -43,10 +45,12 @@ def two_means(
     Sums sums not None,                         # INOUT of cluster 2 label + side, empty at first
     const double[::1] middle not None,          # IN    (D,) mean = middle + sum / count * step
     const double[::1] step not None,            # IN    (D,)
-    bint given,                                 # the planes of a first cut are; otherwise the first cut is that by the present sides
+    bint given,                                 # the planes of a first cut are; otherwise the first cut is
+                                                # that by the present sides
     Py_ssize_t kept,                            # first sweeps whose planes keep their origins
     Py_ssize_t most,                            # sweeps after the first cut
-    double few,                                 # the last sweep is that in which at most these counts change sides
+    double few,                                 # the last sweep is that in which at most these counts change
+                                                # sides
     int n_threads,
 ):
     """Cut all clusters by 2-means; returns the counts that change sides in the last sweep."""
@@ -105,13 +109,15 @@ cdef void cut_block(void *context, int block, int thread) noexcept nogil:
     cdef Halves *h = <Halves *> context
     cdef Py_ssize_t start = block * h.blocks.rows, stop = min(start + h.blocks.rows, h.table.n)
     h.changed[thread * APART] += dp_cut_rows(
-        &h.blocks.places[thread], h.table.numeric, h.table.single, h.table.p, h.labels, h.origins, h.directions if h.cuts else NULL,
-        h.sides, start, stop,
+        &h.blocks.places[thread], h.table.numeric, h.table.single, h.table.p, h.labels, h.origins,
+        h.directions if h.cuts else NULL, h.sides, start, stop,
     )
 
 
 cdef void halve(void *context, int item, int thread) noexcept nogil:
-    """The plane of a cluster from the means of its sides, whose sums begin anew; no plane where a side is empty."""
+    """The plane of a cluster from the means of its sides, whose sums begin anew; no plane where a side is
+    empty.
+    """
     cdef Halves *h = <Halves *> context
     cdef Py_ssize_t D = h.table.p, d
     cdef double *origin = h.origins + item * D

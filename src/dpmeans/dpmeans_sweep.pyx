@@ -1,10 +1,11 @@
 """DP-means: the sweeps over the rows.
 
-A serial sweep of the paper takes three kernels: `assign` moves all rows to their nearest centres in parallel, `open_at` makes a row that is
-beyond its limit a centre, `reassign_to_new` compares later rows with the new centres. `collapse` moves one row after the other.
+A serial sweep of the paper takes three kernels: `assign` moves all rows to their nearest centres in parallel,
+`open_at` makes a row that is beyond its limit a centre, `reassign_to_new` compares later rows with the new
+centres. `collapse` moves one row after the other.
 
-Bounds on the distances of every row decide which rows are scanned (Hamerly 2010); the scan decides for most of these, the exact formula for
-the others. See src/dpmeans/_dpmeans.h.
+Bounds on the distances of every row decide which rows are scanned (Hamerly 2010); the scan decides for most
+of these, the exact formula for the others. See src/dpmeans/_dpmeans.h.
 """
 
 import numpy as np
@@ -17,10 +18,10 @@ from libc.stdlib cimport calloc, free
 from craftc._kernels._common cimport block_rows, check, check_indices, check_threads
 from craftc._kernels._team cimport team_job
 from craftc._kernels.dpmeans cimport (
-    DP_BOUNDED, DP_CHECKED, DP_DOWN, DP_PAD, DP_ROOT_DOWN, DP_ROOT_UP, DP_TILE, DP_UP, DP_WORTH_CLUSTERS, DP_WORTH_COLUMNS, Blocks,
-    Centres, Sums, blocks_of, check_rows, check_sums, dp_add, dp_assign_tile, dp_below, dp_centres, dp_collapse, dp_collapsed,
-    dp_distance, dp_drift, dp_fetch_rows, dp_not_kept, dp_quick_check, dp_reassign_to_new, dp_refresh, dp_row, dp_rows, dp_sums,
-    dp_tile_rows, each_block,
+    DP_BOUNDED, DP_CHECKED, DP_DOWN, DP_PAD, DP_ROOT_DOWN, DP_ROOT_UP, DP_TILE, DP_UP, DP_WORTH_CLUSTERS,
+    DP_WORTH_COLUMNS, Blocks, Centres, Sums, blocks_of, check_rows, check_sums, dp_add, dp_assign_tile,
+    dp_below, dp_centres, dp_collapse, dp_collapsed, dp_distance, dp_drift, dp_fetch_rows, dp_not_kept,
+    dp_quick_check, dp_reassign_to_new, dp_refresh, dp_row, dp_rows, dp_sums, dp_tile_rows, each_block,
 )
 from craftc._kernels.moments cimport rows_numeric, rows_of, table_rows
 
@@ -49,8 +50,8 @@ cdef struct Sweep:
 
 
 cdef int prepare(
-    Sweep *s, Centres centres, const table_rows *table, Sums sums, Py_ssize_t start, Py_ssize_t stop, float *tile, Py_ssize_t width,
-    int n_threads,
+    Sweep *s, Centres centres, const table_rows *table, Sums sums, Py_ssize_t start, Py_ssize_t stop,
+    float *tile, Py_ssize_t width, int n_threads,
 ) except -1:
     """What all sweeps over rows [start, stop) need; `finished` frees it."""
     blocks_of(sums, centres.c.K, start, stop, n_threads, &s.blocks)
@@ -82,11 +83,14 @@ cdef tuple finished(Sweep *s, team_job job):
 def assign(
     X not None,                             # IN    (n, D)
     Centres centres not None,
-    int32_t[::1] labels not None,           # INOUT (n,) 0..K-1, or without bounds -1: in the first, but not in its sums
-    float[::1] upper not None,              # INOUT (n,) bound on the distance to the own centre, < 0: beyond the limit; empty: not kept
+    int32_t[::1] labels not None,           # INOUT (n,) 0..K-1, or without bounds -1: in the first, but not
+                                            # in its sums
+    float[::1] upper not None,              # INOUT (n,) bound on the distance to the own centre, < 0: beyond
+                                            # the limit; empty: not kept
     float[::1] lower not None,              # INOUT (n,) bound on the distance to all others, or empty, too
     Sums sums not None,                     # INOUT
-    const float[::1] drift not None,        # IN    (K,) how far centres moved since the bounds were set; empty: there are no bounds
+    const float[::1] drift not None,        # IN    (K,) how far centres moved since the bounds were set;
+                                            # empty: there are no bounds
     const float[::1] drift_others not None,  # IN    (K,) how far any other moved
     const float[::1] half_gap not None,     # IN    (K,) half the distance to the nearest other centre
     const int32_t[::1] moved_centers not None,  # IN centres that the bounds do not cover, at most MOST_MOVED
@@ -96,7 +100,9 @@ def assign(
     float[:, ::1] tile not None,            # WORK  (n_threads, TILE * D)
     int n_threads,
 ):
-    """Move rows to their nearest centres; returns (rows of weight > 0 that moved, rows beyond the limit, rows scanned)."""
+    """Move rows to their nearest centres; returns (rows of weight > 0 that moved, rows beyond the limit, rows
+    scanned).
+    """
     check_rows(X, centres)
     check_sums(sums, X, centres.c.K, n_threads)
     check(0 <= start <= stop <= labels.shape[0], "start or stop")
@@ -119,10 +125,12 @@ def assign(
     s.rows.upper = &upper[0] if upper.shape[0] else NULL
     s.rows.lower = &lower[0] if lower.shape[0] else NULL
     s.drift.own = s.drift.others = s.drift.half_gap = s.drift.moved_gap = NULL
-    s.drift.moved, s.drift.n_moved = &moved_centers[0] if moved_centers.shape[0] else NULL, moved_centers.shape[0]
+    s.drift.moved = &moved_centers[0] if moved_centers.shape[0] else NULL
+    s.drift.n_moved = moved_centers.shape[0]
     s.drift.root = sqrtf(centres.c.inside) * DP_ROOT_DOWN if centres.c.inside < FLT_MAX else <float> INFINITY
     if drift.shape[0]:
-        s.drift.own, s.drift.others, s.drift.half_gap, s.drift.moved_gap = &drift[0], &drift_others[0], &half_gap[0], &moved_gap[0]
+        s.drift.own, s.drift.others = &drift[0], &drift_others[0]
+        s.drift.half_gap, s.drift.moved_gap = &half_gap[0], &moved_gap[0]
     return finished(&s, assign_block)
 
 
@@ -130,7 +138,8 @@ cdef void assign_block(void *context, int block, int thread) noexcept nogil:
     """Rows that the bounds cannot keep where they are, a tile at a time."""
     cdef Sweep *s = <Sweep *> context
     cdef int32_t listed[DP_BOUNDED + DP_TILE]
-    cdef Py_ssize_t start = s.blocks.start + block * s.blocks.rows, stop = min(start + s.blocks.rows, s.blocks.stop)
+    cdef Py_ssize_t start = s.blocks.start + block * s.blocks.rows
+    cdef Py_ssize_t stop = min(start + s.blocks.rows, s.blocks.stop)
     cdef Py_ssize_t size = dp_tile_rows(), n = 0, m, r
     cdef Py_ssize_t *tally = &s.tally[thread * APART]
     cdef const dp_sums *sums = &s.blocks.places[thread]
@@ -157,9 +166,12 @@ cdef void assign_block(void *context, int block, int thread) noexcept nogil:
 
 
 cdef Py_ssize_t _not_kept(
-    const dp_centres *c, const void *X, dp_rows rows, const dp_drift *drift, Py_ssize_t start, Py_ssize_t n, int32_t *listed,
+    const dp_centres *c, const void *X, dp_rows rows, const dp_drift *drift, Py_ssize_t start, Py_ssize_t n,
+    int32_t *listed,
 ) noexcept nogil:
-    """The rows of [start, start + n) that may leave their clusters or their limits; where scans are long, quick checks keep more."""
+    """The rows of [start, start + n) that may leave their clusters or their limits; where scans are long,
+    quick checks keep more.
+    """
     cdef Py_ssize_t m = dp_not_kept(rows, drift, start, n, listed), left = 0, r
     if c.K < DP_WORTH_CLUSTERS or c.D < DP_WORTH_COLUMNS:
         dp_fetch_rows(c, X, listed, m)
@@ -171,8 +183,12 @@ cdef Py_ssize_t _not_kept(
     return left
 
 
-cdef bint _stays(const dp_centres *c, const void *x, dp_rows rows, Py_ssize_t i, const dp_drift *drift) noexcept nogil:
-    """Whether the distances of a row to its own centre and the moved ones keep it; they tighten both bounds then."""
+cdef bint _stays(
+    const dp_centres *c, const void *x, dp_rows rows, Py_ssize_t i, const dp_drift *drift,
+) noexcept nogil:
+    """Whether the distances of a row to its own centre and the moved ones keep it; they tighten both bounds
+    then.
+    """
     cdef float distance[DP_CHECKED]
     cdef int32_t some[DP_CHECKED]
     cdef int32_t k = rows.labels[i]
@@ -212,7 +228,9 @@ def reassign_to_new(
     float[:, ::1] tile not None,            # WORK  (n_threads, TILE * D)
     int n_threads,
 ):
-    """Move rows to the nearest of the new centres where it is strictly nearer than their own; returns how many moved."""
+    """Move rows to the nearest of the new centres where it is strictly nearer than their own; returns how
+    many moved.
+    """
     check_rows(X, centres)
     check_sums(sums, X, centres.c.K, n_threads)
     check(0 <= start <= stop <= labels.shape[0], "start or stop")
@@ -240,8 +258,8 @@ cdef void reassign_block(void *context, int block, int thread) noexcept nogil:
     cdef Sweep *s = <Sweep *> context
     cdef Py_ssize_t start = s.blocks.start + block * s.blocks.rows
     s.tally[thread * APART + MOVED] += dp_reassign_to_new(
-        s.c, s.some, s.first, s.gap, s.X, s.rows, &s.blocks.places[thread], s.order, start, min(start + s.blocks.rows, s.blocks.stop),
-        s.tile + thread * s.width,
+        s.c, s.some, s.first, s.gap, s.X, s.rows, &s.blocks.places[thread], s.order, start,
+        min(start + s.blocks.rows, s.blocks.stop), s.tile + thread * s.width,
     )
 
 
@@ -266,8 +284,8 @@ def bound_new(
 
 
 cdef void _bound_new(
-    const float[::1] gap, const int32_t[::1] labels, const float[::1] upper, float[::1] lower, const int32_t[::1] order,
-    Py_ssize_t start, Py_ssize_t stop,
+    const float[::1] gap, const int32_t[::1] labels, const float[::1] upper, float[::1] lower,
+    const int32_t[::1] order, Py_ssize_t start, Py_ssize_t stop,
 ) noexcept nogil:
     cdef Py_ssize_t position, i
     for position in range(start, stop):
@@ -318,7 +336,9 @@ def open_at(
     sums.at(0, &place)
     dp_add(&place, rows_numeric(&table, row), table.single, D, old, row, -1)
     dp_add(&place, rows_numeric(&table, row), table.single, D, new, row, 1)
-    lower[row] = min(lower[row], dp_below(sqrt(dp_distance(rows_numeric(&table, row), table.single, &mu[old, 0], D)) * scale))
+    lower[row] = min(lower[row],
+                     dp_below(sqrt(dp_distance(rows_numeric(&table, row), table.single, &mu[old, 0], D))
+                              * scale))
     upper[row] = 0.0
     labels[row] = new
 
@@ -349,8 +369,9 @@ def collapse(
 ):
     """Collapsed moves: every row in turn goes where the objective is smallest, and the means follow.
 
-    Returns (position reached, numbers in use, rows that moved, rows whose costs were computed, longest path of a mean, least share of f).
-    The position is below `stop` where a cluster has to open and there is no room.
+    Returns (position reached, numbers in use, rows that moved, rows whose costs were computed, longest path
+    of a mean, least share of f). The position is below `stop` where a cluster has to open and there is no
+    room.
     """
     check_rows(X, centres)
     check(0 <= K <= mu.shape[0], "K")
@@ -378,7 +399,8 @@ def collapse(
     rows.labels, rows.upper, rows.lower = &labels[0], &upper[0], &lower[0]
     c.D, c.K, c.capacity, c.cap, c.single = table.p, K, mu.shape[0], cap, table.single
     c.mu, c.centre, c.half, c.step = &mu[0, 0], &centre[0, 0], &half[0], &step[0]
-    c.ref, c.ref_single, c.scale, c.reach = centres.c.ref, centres.c.ref_single, centres.c.scale, centres.c.reach
+    c.ref, c.ref_single = centres.c.ref, centres.c.ref_single
+    c.scale, c.reach = centres.c.scale, centres.c.reach
     c.unit, c.limit, c.slack, c.inside, c.n_clusters = unit, centres.c.limit, slack, centres.c.inside, 0
     c.travelled, c.shrunk = &travelled[0], &shrunk[0]
     with nogil:
@@ -393,8 +415,8 @@ def collapse(
         for k in range(c.capacity):
             travelled[k] = 0.0
         c.far, c.least_shrunk = 0.0, 1.0
-        at = dp_collapse(&c, table.numeric, rows, &place, &order[0] if order.shape[0] else NULL, start, stop, &tile[0, 0], &moved,
-                         &computed)
+        at = dp_collapse(&c, table.numeric, rows, &place, &order[0] if order.shape[0] else NULL, start, stop,
+                         &tile[0, 0], &moved, &computed)
     return at, c.K, moved, computed, c.far, c.least_shrunk
 
 

@@ -1,4 +1,5 @@
-/* The public C functions (craftc/craftc.h) over the kernels' leaves: what is wrong is found here, the arithmetic stands there. */
+/* The public C functions (craftc/craftc.h) over the kernels' leaves: what is wrong is found here, the
+ * arithmetic stands there. */
 #ifndef CRAFTC_EMBED_H
 #define CRAFTC_EMBED_H
 
@@ -36,8 +37,9 @@ static ptrdiff_t embed_nearest_scratch_size(ptrdiff_t n_columns, ptrdiff_t n_cen
     return n_columns < 0 || n_centres < 0 ? 0 : dp_nearest_places(n_columns, n_centres, NULL, &places);
 }
 
-static int embed_nearest(const void *x, int x_type, ptrdiff_t n_rows, ptrdiff_t n_columns, ptrdiff_t x_stride, const double *centres,
-                         ptrdiff_t n_centres, ptrdiff_t centre_stride, int32_t *labels, double *squared, double *scratch)
+static int embed_nearest(const void *x, int x_type, ptrdiff_t n_rows, ptrdiff_t n_columns, ptrdiff_t x_stride,
+                         const double *centres, ptrdiff_t n_centres, ptrdiff_t centre_stride, int32_t *labels,
+                         double *squared, double *scratch)
 {
     dp_centres c;
     dp_places places;
@@ -55,13 +57,15 @@ static int embed_nearest(const void *x, int x_type, ptrdiff_t n_rows, ptrdiff_t 
     memset(&c, 0, sizeof c);
     c.D = n_columns, c.K = n_centres, c.single = x_type == CRAFTC_FLOAT32, c.mu = centres;
     scan = n_centres >= DP_WORTH_SCAN && n_rows >= DP_WORTH_TILE && dp_prepare(&c, centre_stride, &places);
-    dp_nearest_rows(&c, centre_stride, (const char *)x, n_rows, x_stride, labels, squared, places.rows, scan ? places.tile : NULL);
+    dp_nearest_rows(&c, centre_stride, (const char *)x, n_rows, x_stride, labels, squared, places.rows,
+                    scan ? places.tile : NULL);
     return CRAFTC_OK;
 }
 
 /* ---- CRAFT ---- */
 
-static int embed_craft_shape(const craftc_costs *model, ptrdiff_t *n_clusters, ptrdiff_t *n_numeric, ptrdiff_t *n_categorical)
+static int embed_craft_shape(const craftc_costs *model, ptrdiff_t *n_clusters, ptrdiff_t *n_numeric,
+                             ptrdiff_t *n_categorical)
 {
     if (!model)
         return CRAFTC_NO_POINTER;
@@ -83,19 +87,22 @@ static ptrdiff_t embed_craft_scratch_size(const craftc_costs *model)
            + simd_lines(CRAFT_TILE * model->tables.p) + simd_lines(CRAFT_TILE * model->tables.q);
 }
 
-static int embed_codes_fit(const craftc_costs *model, const char *codes, int bytes, ptrdiff_t stride, ptrdiff_t n)
+static int embed_codes_fit(const craftc_costs *model, const char *codes, int bytes, ptrdiff_t stride,
+                           ptrdiff_t n)
 {
     const int32_t *missing = model->missing;
     int beyond = 0;
     for (ptrdiff_t r = 0; r < n; r++)
         for (ptrdiff_t d = 0; d < model->tables.q; d++)
-            beyond |= (bytes == 1 ? ((const uint8_t *)codes)[r * stride + d] : ((const uint16_t *)codes)[r * stride + d]) > missing[d];
+            beyond |= (bytes == 1 ? ((const uint8_t *)codes)[r * stride + d]
+                       : ((const uint16_t *)codes)[r * stride + d]) > missing[d];
     return !beyond;
 }
 
-static int embed_craft_assign(const craftc_costs *model, const void *x, int x_type, ptrdiff_t x_stride, const void *codes, int code_type,
-                              ptrdiff_t code_stride, ptrdiff_t n_rows, int32_t *labels, double *least, double *costs,
-                              ptrdiff_t cost_stride, double *scratch)
+static int embed_craft_assign(const craftc_costs *model, const void *x, int x_type, ptrdiff_t x_stride,
+                              const void *codes, int code_type, ptrdiff_t code_stride, ptrdiff_t n_rows,
+                              int32_t *labels, double *least, double *costs, ptrdiff_t cost_stride,
+                              double *scratch)
 {
     const craft_tables *t;
     char *tile_x, *tile_codes;
@@ -104,7 +111,8 @@ static int embed_craft_assign(const craftc_costs *model, const void *x, int x_ty
     t = &model->tables;
     if ((t->p && !embed_is_float(x_type)) || (t->q && !embed_is_code(code_type)))
         return CRAFTC_BAD_TYPE;
-    if (n_rows < 0 || (t->p && x_stride < t->p) || (t->q && code_stride < t->q) || (costs && cost_stride < t->n_clusters))
+    if (n_rows < 0 || (t->p && x_stride < t->p) || (t->q && code_stride < t->q)
+        || (costs && cost_stride < t->n_clusters))
         return CRAFTC_BAD_SIZE;
     if (n_rows == 0)
         return CRAFTC_OK;
@@ -128,24 +136,28 @@ static int embed_craft_assign(const craftc_costs *model, const void *x, int x_ty
         }
         if (t->q && code_stride != t->q) {
             for (ptrdiff_t r = 0; r < n; r++)
-                memcpy(tile_codes + r * t->q * code_type, code + r * code_stride * code_type, (size_t)(t->q * code_type));
+                memcpy(tile_codes + r * t->q * code_type, code + r * code_stride * code_type,
+                       (size_t)(t->q * code_type));
             code = tile_codes;
         }
-        cost = craft_tile(t, row, x_type == CRAFTC_FLOAT32, code, code_type == CRAFTC_UINT16, 0, n, scratch, best);
+        cost = craft_tile(t, row, x_type == CRAFTC_FLOAT32, code, code_type == CRAFTC_UINT16, 0, n, scratch,
+                          best);
         craft_cheapest(t, cost, best, arg);
         memcpy(labels + first, arg, sizeof(int32_t) * (size_t)n);
         if (least)
             memcpy(least + first, best, sizeof(double) * (size_t)n);
         if (costs)
             for (ptrdiff_t r = 0; r < n; r++)
-                memcpy(costs + (first + r) * cost_stride, cost + r * t->lanes, sizeof(double) * (size_t)t->n_clusters);
+                memcpy(costs + (first + r) * cost_stride, cost + r * t->lanes,
+                       sizeof(double) * (size_t)t->n_clusters);
     }
     return CRAFTC_OK;
 }
 
 /* ---- exact sums ---- */
 
-static int embed_moments_grid(const double *low, const double *high, ptrdiff_t n_numeric, double *centre, double *scale)
+static int embed_moments_grid(const double *low, const double *high, ptrdiff_t n_numeric, double *centre,
+                              double *scale)
 {
     if (n_numeric < 0)
         return CRAFTC_BAD_SIZE;
@@ -177,12 +189,14 @@ static int embed_grid_fits(const craftc_grid *grid)
 
 static ptrdiff_t embed_moments_size(const craftc_grid *grid)
 {
-    return embed_grid_fits(grid) == CRAFTC_OK ? 1 + grid->n_levels + CRAFTC_NUMERIC_CELLS * grid->n_numeric : 0;
+    return embed_grid_fits(grid) == CRAFTC_OK ? 1 + grid->n_levels + CRAFTC_NUMERIC_CELLS * grid->n_numeric
+        : 0;
 }
 
 static inline double embed_offset(const craftc_grid *grid, const void *x, int single, ptrdiff_t d)
 {
-    return ((single ? (double)((const float *)x)[d] : ((const double *)x)[d]) - grid->centre[d]) * grid->scale[d];
+    return ((single ? (double)((const float *)x)[d] : ((const double *)x)[d]) - grid->centre[d])
+        * grid->scale[d];
 }
 
 static inline ptrdiff_t embed_level(const craftc_grid *grid, const void *codes, int bytes, ptrdiff_t d)
@@ -190,8 +204,8 @@ static inline ptrdiff_t embed_level(const craftc_grid *grid, const void *codes, 
     return grid->level_start[d] + (bytes == 1 ? ((const uint8_t *)codes)[d] : ((const uint16_t *)codes)[d]);
 }
 
-static int embed_moments_add(const craftc_grid *grid, int64_t *group, const void *x, int x_type, const void *codes, int code_type,
-                             int64_t weight)
+static int embed_moments_add(const craftc_grid *grid, int64_t *group, const void *x, int x_type,
+                             const void *codes, int code_type, int64_t weight)
 {
     const int status = embed_grid_fits(grid), single = x_type == CRAFTC_FLOAT32;
     int64_t *at;
@@ -202,7 +216,8 @@ static int embed_moments_add(const craftc_grid *grid, int64_t *group, const void
     if (!group || (grid->n_numeric && !x) || (grid->n_categorical && !codes))
         return CRAFTC_NO_POINTER;
     for (ptrdiff_t d = 0; d < grid->n_categorical; d++)
-        if (embed_level(grid, codes, code_type, d) >= (d + 1 < grid->n_categorical ? grid->level_start[d + 1] : grid->n_levels))
+        if (embed_level(grid, codes, code_type, d) >= (d + 1 < grid->n_categorical ? grid->level_start[d + 1]
+                                                       : grid->n_levels))
             return CRAFTC_BAD_CODE;
     for (ptrdiff_t d = 0; d < grid->n_numeric; d++)
         if (fabs(embed_offset(grid, x, single, d)) > EMBED_REACH)     /* false for a missing cell */
@@ -266,7 +281,8 @@ static int embed_edges_check(const int32_t *edge, ptrdiff_t n_edges, ptrdiff_t n
     return CRAFTC_OK;
 }
 
-static int embed_edges_pass(const craftc_edges *edges, ptrdiff_t start, ptrdiff_t stop, double *sums, double *moved)
+static int embed_edges_pass(const craftc_edges *edges, ptrdiff_t start, ptrdiff_t stop, double *sums,
+                            double *moved)
 {
     Edges c;
     if (!edges || !moved)
@@ -285,8 +301,10 @@ static int embed_edges_pass(const craftc_edges *edges, ptrdiff_t start, ptrdiff_
 }
 
 static const craftc_api embed_api = {
-    CRAFTC_API_VERSION, sizeof(craftc_api), embed_api_version, embed_simd_level, embed_nearest_scratch_size, embed_nearest,
-    embed_craft_shape, embed_craft_scratch_size, embed_craft_assign, embed_moments_grid, embed_moments_size, embed_moments_add,
+    CRAFTC_API_VERSION, sizeof(craftc_api), embed_api_version, embed_simd_level, embed_nearest_scratch_size,
+        embed_nearest,
+    embed_craft_shape, embed_craft_scratch_size, embed_craft_assign, embed_moments_grid, embed_moments_size,
+        embed_moments_add,
     embed_moments_merge, embed_moments_mean, embed_edges_check, embed_edges_pass,
 };
 

@@ -26,23 +26,30 @@ cdef extern from "embed/_embed.h" nogil:
     int embed_simd_level() noexcept
     Py_ssize_t embed_nearest_scratch_size(Py_ssize_t n_columns, Py_ssize_t n_centres) noexcept
     int embed_nearest(
-        const void *x, int x_type, Py_ssize_t n_rows, Py_ssize_t n_columns, Py_ssize_t x_stride, const double *centres,
-        Py_ssize_t n_centres, Py_ssize_t centre_stride, int32_t *labels, double *squared, double *scratch) noexcept
+        const void *x, int x_type, Py_ssize_t n_rows, Py_ssize_t n_columns, Py_ssize_t x_stride,
+        const double *centres, Py_ssize_t n_centres, Py_ssize_t centre_stride, int32_t *labels,
+        double *squared, double *scratch) noexcept
     int embed_craft_shape(
-        const craftc_costs *model, Py_ssize_t *n_clusters, Py_ssize_t *n_numeric, Py_ssize_t *n_categorical) noexcept
+        const craftc_costs *model, Py_ssize_t *n_clusters, Py_ssize_t *n_numeric,
+        Py_ssize_t *n_categorical) noexcept
     Py_ssize_t embed_craft_scratch_size(const craftc_costs *model) noexcept
     int embed_craft_assign(
-        const craftc_costs *model, const void *x, int x_type, Py_ssize_t x_stride, const void *codes, int code_type,
-        Py_ssize_t code_stride, Py_ssize_t n_rows, int32_t *labels, double *least, double *costs, Py_ssize_t cost_stride,
-        double *scratch) noexcept
-    int embed_moments_grid(const double *low, const double *high, Py_ssize_t n_numeric, double *centre, double *scale) noexcept
+        const craftc_costs *model, const void *x, int x_type, Py_ssize_t x_stride, const void *codes,
+        int code_type, Py_ssize_t code_stride, Py_ssize_t n_rows, int32_t *labels, double *least,
+        double *costs, Py_ssize_t cost_stride, double *scratch) noexcept
+    int embed_moments_grid(const double *low, const double *high, Py_ssize_t n_numeric, double *centre,
+                           double *scale) noexcept
     Py_ssize_t embed_moments_size(const craftc_grid *grid) noexcept
     int embed_moments_add(
-        const craftc_grid *grid, int64_t *group, const void *x, int x_type, const void *codes, int code_type, int64_t weight) noexcept
-    int embed_moments_merge(const craftc_grid *grid, int64_t *to, const int64_t *source, int64_t sign) noexcept
-    int embed_moments_mean(const craftc_grid *grid, const int64_t *group, double *mean, double *deviations) noexcept
+        const craftc_grid *grid, int64_t *group, const void *x, int x_type, const void *codes, int code_type,
+        int64_t weight) noexcept
+    int embed_moments_merge(const craftc_grid *grid, int64_t *to, const int64_t *source,
+                            int64_t sign) noexcept
+    int embed_moments_mean(const craftc_grid *grid, const int64_t *group, double *mean,
+                           double *deviations) noexcept
     int embed_edges_check(const int32_t *edge, Py_ssize_t n_edges, Py_ssize_t n_nodes) noexcept
-    int embed_edges_pass(const craftc_edges *edges, Py_ssize_t start, Py_ssize_t stop, double *sums, double *moved) noexcept
+    int embed_edges_pass(const craftc_edges *edges, Py_ssize_t start, Py_ssize_t stop, double *sums,
+                         double *moved) noexcept
 
 API_VERSION = CRAFTC_API_VERSION
 _C_API = PyCapsule_New(<void *> &embed_api, CRAFTC_API_CAPSULE, NULL)
@@ -87,10 +94,12 @@ cdef Py_ssize_t craftc_nearest_scratch_size(Py_ssize_t n_columns, Py_ssize_t n_c
 
 
 cdef int craftc_nearest(
-    const void *x, int x_type, Py_ssize_t n_rows, Py_ssize_t n_columns, Py_ssize_t x_stride, const double *centres,
-    Py_ssize_t n_centres, Py_ssize_t centre_stride, int32_t *labels, double *squared, double *scratch,
+    const void *x, int x_type, Py_ssize_t n_rows, Py_ssize_t n_columns, Py_ssize_t x_stride,
+    const double *centres, Py_ssize_t n_centres, Py_ssize_t centre_stride, int32_t *labels, double *squared,
+    double *scratch,
 ) noexcept nogil:
-    return embed_nearest(x, x_type, n_rows, n_columns, x_stride, centres, n_centres, centre_stride, labels, squared, scratch)
+    return embed_nearest(x, x_type, n_rows, n_columns, x_stride, centres, n_centres, centre_stride, labels,
+                         squared, scratch)
 
 
 cdef int craftc_craft_shape(
@@ -104,11 +113,12 @@ cdef Py_ssize_t craftc_craft_scratch_size(const craftc_costs *model) noexcept no
 
 
 cdef int craftc_craft_assign(
-    const craftc_costs *model, const void *x, int x_type, Py_ssize_t x_stride, const void *codes, int code_type,
-    Py_ssize_t code_stride, Py_ssize_t n_rows, int32_t *labels, double *least, double *costs, Py_ssize_t cost_stride, double *scratch,
+    const craftc_costs *model, const void *x, int x_type, Py_ssize_t x_stride, const void *codes,
+    int code_type, Py_ssize_t code_stride, Py_ssize_t n_rows, int32_t *labels, double *least, double *costs,
+    Py_ssize_t cost_stride, double *scratch,
 ) noexcept nogil:
-    return embed_craft_assign(model, x, x_type, x_stride, codes, code_type, code_stride, n_rows, labels, least, costs, cost_stride,
-                              scratch)
+    return embed_craft_assign(model, x, x_type, x_stride, codes, code_type, code_stride, n_rows, labels,
+                              least, costs, cost_stride, scratch)
 
 
 cdef int craftc_moments_grid(
@@ -122,16 +132,21 @@ cdef Py_ssize_t craftc_moments_size(const craftc_grid *grid) noexcept nogil:
 
 
 cdef int craftc_moments_add(
-    const craftc_grid *grid, int64_t *group, const void *x, int x_type, const void *codes, int code_type, int64_t weight,
+    const craftc_grid *grid, int64_t *group, const void *x, int x_type, const void *codes, int code_type,
+    int64_t weight,
 ) noexcept nogil:
     return embed_moments_add(grid, group, x, x_type, codes, code_type, weight)
 
 
-cdef int craftc_moments_merge(const craftc_grid *grid, int64_t *to, const int64_t *source, int64_t sign) noexcept nogil:
+cdef int craftc_moments_merge(
+    const craftc_grid *grid, int64_t *to, const int64_t *source, int64_t sign,
+) noexcept nogil:
     return embed_moments_merge(grid, to, source, sign)
 
 
-cdef int craftc_moments_mean(const craftc_grid *grid, const int64_t *group, double *mean, double *deviations) noexcept nogil:
+cdef int craftc_moments_mean(
+    const craftc_grid *grid, const int64_t *group, double *mean, double *deviations,
+) noexcept nogil:
     return embed_moments_mean(grid, group, mean, deviations)
 
 

@@ -1,5 +1,5 @@
-/* The inner loop over the edges of a fusion penalty, specialised by the numbers per node (classes less one), so that those of an edge
- * stay in registers. */
+/* The inner loop over the edges of a fusion penalty, specialised by the numbers per node (classes less one),
+ * so that those of an edge stay in registers. */
 #ifndef CRAFTC_EDGES_H
 #define CRAFTC_EDGES_H
 
@@ -30,15 +30,17 @@ typedef double four_lane __attribute__((vector_size(32), aligned(8), may_alias))
 
 #define SHUFFLE __builtin_shufflevector
 /* of four quads the sums of squares, each in the order of its numbers */
-#define SUMS_OF_SQUARES(quads, out)                                                                                   \
-    do {                                                                                                              \
-        const four_lane s0 = (quads)[0] * (quads)[0], s1 = (quads)[1] * (quads)[1];                                   \
-        const four_lane s2 = (quads)[2] * (quads)[2], s3 = (quads)[3] * (quads)[3];                                   \
-        const four_lane even01 = SHUFFLE(s0, s1, 0, 4, 2, 6), odd01 = SHUFFLE(s0, s1, 1, 5, 3, 7);                    \
-        const four_lane even23 = SHUFFLE(s2, s3, 0, 4, 2, 6), odd23 = SHUFFLE(s2, s3, 1, 5, 3, 7);                    \
-        const four_lane first = SHUFFLE(even01, even23, 0, 1, 4, 5), second = SHUFFLE(odd01, odd23, 0, 1, 4, 5);      \
-        const four_lane third = SHUFFLE(even01, even23, 2, 3, 6, 7), fourth = SHUFFLE(odd01, odd23, 2, 3, 6, 7);      \
-        *(four_lane *)(out) = ((first + second) + third) + fourth;                                                    \
+#define SUMS_OF_SQUARES(quads, out)                                                                   \
+    do {                                                                                              \
+        const four_lane s0 = (quads)[0] * (quads)[0], s1 = (quads)[1] * (quads)[1];                   \
+        const four_lane s2 = (quads)[2] * (quads)[2], s3 = (quads)[3] * (quads)[3];                   \
+        const four_lane even01 = SHUFFLE(s0, s1, 0, 4, 2, 6), odd01 = SHUFFLE(s0, s1, 1, 5, 3, 7);    \
+        const four_lane even23 = SHUFFLE(s2, s3, 0, 4, 2, 6), odd23 = SHUFFLE(s2, s3, 1, 5, 3, 7);    \
+        const four_lane first = SHUFFLE(even01, even23, 0, 1, 4, 5),                                  \
+            second = SHUFFLE(odd01, odd23, 0, 1, 4, 5);                                               \
+        const four_lane third = SHUFFLE(even01, even23, 2, 3, 6, 7),                                  \
+            fourth = SHUFFLE(odd01, odd23, 2, 3, 6, 7);                                               \
+        *(four_lane *)(out) = ((first + second) + third) + fourth;                                    \
     } while (0)
 #endif
 #endif
@@ -78,7 +80,8 @@ static double edges_wide(const Edges *c, ptrdiff_t start, ptrdiff_t stop, double
 
 static double edges_some(const Edges *c, ptrdiff_t start, ptrdiff_t stop, double *sums)
 {
-    return c->q <= EDGES_MOST ? SIMD_DISPATCH(edges_few, (c, start, stop, sums)) : edges_wide(c, start, stop, sums);
+    return c->q <= EDGES_MOST ? SIMD_DISPATCH(edges_few, (c, start, stop, sums))
+        : edges_wide(c, start, stop, sums);
 }
 
 #endif

@@ -1,14 +1,17 @@
 /* One clone of the leaves of _edges.h, included once per instruction set by _lanes.h. */
 
-/* Edges start..stop - 1, sorted by their first node: p = Proj(lam + step (b_i - b_j)); lam += relax (p - lam);
- * p is added to the sums of node i and subtracted from those of j. Returns the sum of |p - lam|^2 / step. Edges of one first node are
- * processed together, so that their square roots and quotients are vectorised. */
-TARGET ALWAYS_INLINE double THIS(edges_of)(const ptrdiff_t q, const Edges *c, ptrdiff_t start, ptrdiff_t stop, double *restrict sums)
+/* Edges start..stop - 1, sorted by their first node: p = Proj(lam + step (b_i - b_j)); lam += relax (p -
+ * lam); p is added to the sums of node i and subtracted from those of j. Returns the sum of |p - lam|^2 /
+ * step. Edges of one first node are processed together, so that their square roots and quotients are
+ * vectorised. */
+TARGET ALWAYS_INLINE double THIS(edges_of)(const ptrdiff_t q, const Edges *c, ptrdiff_t start, ptrdiff_t stop,
+                                           double *restrict sums)
 {
     const double *restrict b = c->b;
     const int32_t *restrict edge = c->edge;
     const double relax = c->relax;
-    double moved = 0.0, v[EDGES_SIDE * EDGES_MOST], square[EDGES_SIDE], scale[EDGES_SIDE], per_step[EDGES_SIDE];
+    double moved = 0.0, v[EDGES_SIDE * EDGES_MOST], square[EDGES_SIDE], scale[EDGES_SIDE],
+        per_step[EDGES_SIDE];
     while (start < stop) {
         const int32_t i = edge[2 * start];
         const double *restrict radius = c->radius + start, *restrict step = c->step + start;
@@ -56,7 +59,8 @@ TARGET ALWAYS_INLINE double THIS(edges_of)(const ptrdiff_t q, const Edges *c, pt
 }
 
 #if EDGES_QUADS && LEVEL < 4
-/* The same for four numbers per node: those of an edge are one vector, and sums over them those of four edges at once. */
+/* The same for four numbers per node: those of an edge are one vector, and sums over them those of four edges
+ * at once. */
 TARGET static double THIS(edges_quads)(const Edges *c, ptrdiff_t start, ptrdiff_t stop, double *restrict sums)
 {
     const double *restrict b = c->b;
@@ -76,7 +80,8 @@ TARGET static double THIS(edges_quads)(const Edges *c, ptrdiff_t start, ptrdiff_
         while (many < EDGES_SIDE && start + many < stop && edge[2 * (start + many)] == i)
             many++;
         for (ptrdiff_t e = 0; e < many; e++)
-            v[e] = *(four_lane *)(lam + e * 4) + ALL(four_lane, step[e]) * (from - *(const four_lane *)(b + to[2 * e] * 4));
+            v[e] = *(four_lane *)(lam + e * 4)
+                + ALL(four_lane, step[e]) * (from - *(const four_lane *)(b + to[2 * e] * 4));
         for (ptrdiff_t e = many; e < (many + 3) / 4 * 4; e++)
             v[e] = ALL(four_lane, 1.0);
         for (ptrdiff_t e = 0; e < many; e += 4)

@@ -23,8 +23,9 @@ typedef struct {
     uint8_t *saturated;      /* (l) whether the projection shrank the edge */
 } Flows;
 
-/* Edges start..stop - 1: y = lam + momentum (lam - previous); new = Proj(y - step (potential_i - potential_j)).
- * Returns sum (y - new) (new - lam), which is positive where the step goes against the momentum. */
+/* Edges start..stop - 1: y = lam + momentum (lam - previous); new = Proj(y - step (potential_i -
+ * potential_j)). Returns sum (y - new) (new - lam), which is positive where the step goes against the
+ * momentum. */
 ALWAYS_INLINE double flows_of(const ptrdiff_t q, const Flows *c, ptrdiff_t start, ptrdiff_t stop)
 {
     const double momentum = c->momentum;

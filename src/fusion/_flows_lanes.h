@@ -1,5 +1,5 @@
-/* One clone of the leaf of _flows.h, included once per instruction set by _lanes.h. Sums over the numbers of a node go in eight parts,
- * whatever the instruction set. */
+/* One clone of the leaf of _flows.h, included once per instruction set by _lanes.h. Sums over the numbers of
+ * a node go in eight parts, whatever the instruction set. */
 
 #define VECTORS (FLOWS_PARTS / W)
 #define AT(pointer) (*(LANE *)(pointer))
@@ -18,7 +18,8 @@ TARGET static double THIS(flows_wide)(const Flows *c, ptrdiff_t start, ptrdiff_t
         const double *from = c->potential + c->edge[2 * e] * q, *to = c->potential + c->edge[2 * e + 1] * q;
         const double *lam = c->lam + e * q;
         const LANE step = ALL(LANE, c->step[e]);
-        double *previous = c->previous + e * q, *from_sum = c->sums + c->edge[2 * e] * q, *to_sum = c->sums + c->edge[2 * e + 1] * q;
+        double *previous = c->previous + e * q, *from_sum = c->sums + c->edge[2 * e] * q,
+            *to_sum = c->sums + c->edge[2 * e + 1] * q;
         double part[FLOWS_PARTS], norm = 0.0;
         LANE square[VECTORS];
         for (int v = 0; v < VECTORS; v++)

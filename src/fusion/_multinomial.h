@@ -1,4 +1,5 @@
-/* Rows of the multinomial loss on a sparse table. Numbers of the classes are padded to whole vectors of MN_TILE. */
+/* Rows of the multinomial loss on a sparse table. Numbers of the classes are padded to whole vectors of
+ * MN_TILE. */
 #ifndef CRAFTC_MULTINOMIAL_H
 #define CRAFTC_MULTINOMIAL_H
 

@@ -1,5 +1,5 @@
-/* One clone of the leaves of _multinomial.h, included once per instruction set by _lanes.h. The lanes are classes. Sums over them go in
- * MN_TILE parts: no order of additions depends on the width of a vector. */
+/* One clone of the leaves of _multinomial.h, included once per instruction set by _lanes.h. The lanes are
+ * classes. Sums over them go in MN_TILE parts: no order of additions depends on the width of a vector. */
 
 #define VECTORS (MN_TILE / W)
 #define AT(pointer) (*(LANE *)(pointer))
@@ -10,7 +10,8 @@
 #undef LANE_EXP
 
 /* row (w) = x beta, for `some` vectors from number a on */
-TARGET ALWAYS_INLINE void THIS(mn_gather_some)(const mn_rows *t, ptrdiff_t s, ptrdiff_t a, const int some, double *row)
+TARGET ALWAYS_INLINE void THIS(mn_gather_some)(const mn_rows *t, ptrdiff_t s, ptrdiff_t a, const int some,
+                                               double *row)
 {
     const ptrdiff_t start = t->first[s], stop = t->first[s + 1], w = t->w;
     LANE sum[MN_TOGETHER * VECTORS];
@@ -27,7 +28,8 @@ TARGET ALWAYS_INLINE void THIS(mn_gather_some)(const mn_rows *t, ptrdiff_t s, pt
 }
 
 /* sums (m, w) += x' row, likewise */
-TARGET ALWAYS_INLINE void THIS(mn_scatter_some)(const mn_rows *t, ptrdiff_t s, ptrdiff_t a, const int some, const double *row, double *sums)
+TARGET ALWAYS_INLINE void THIS(mn_scatter_some)(const mn_rows *t, ptrdiff_t s, ptrdiff_t a, const int some,
+                                                const double *row, double *sums)
 {
     const ptrdiff_t start = t->first[s], stop = t->first[s + 1], w = t->w;
     LANE own[MN_TOGETHER * VECTORS];
@@ -90,7 +92,8 @@ TARGET static inline void THIS(mn_load)(const mn_rows *t, ptrdiff_t s, double *r
         row[a] = 0.0;
 }
 
-TARGET static void THIS(mn_evaluate)(const mn_rows *t, ptrdiff_t start, ptrdiff_t stop, double *row, double *out)
+TARGET static void THIS(mn_evaluate)(const mn_rows *t, ptrdiff_t start, ptrdiff_t stop, double *row,
+                                     double *out)
 {
     const ptrdiff_t c = t->c, w = t->w;
     double *const z = row, *const p = row + w;
@@ -123,7 +126,8 @@ TARGET static void THIS(mn_evaluate)(const mn_rows *t, ptrdiff_t start, ptrdiff_
     }
 }
 
-TARGET static void THIS(mn_gradient)(const mn_rows *t, ptrdiff_t start, ptrdiff_t stop, double *row, double *sums)
+TARGET static void THIS(mn_gradient)(const mn_rows *t, ptrdiff_t start, ptrdiff_t stop, double *row,
+                                     double *sums)
 {
     for (ptrdiff_t s = start; s < stop; s++) {
         THIS(mn_load)(t, s, row);
@@ -132,7 +136,8 @@ TARGET static void THIS(mn_gradient)(const mn_rows *t, ptrdiff_t start, ptrdiff_
     }
 }
 
-TARGET static void THIS(mn_hessian)(const mn_rows *t, ptrdiff_t start, ptrdiff_t stop, double *row, double *sums)
+TARGET static void THIS(mn_hessian)(const mn_rows *t, ptrdiff_t start, ptrdiff_t stop, double *row,
+                                    double *sums)
 {
     const ptrdiff_t w = t->w;
     double *const change = row, *const p = row + w;
@@ -146,7 +151,8 @@ TARGET static void THIS(mn_hessian)(const mn_rows *t, ptrdiff_t start, ptrdiff_t
     }
 }
 
-TARGET static void THIS(mn_variances)(const mn_rows *t, ptrdiff_t start, ptrdiff_t stop, double *row, double *sums)
+TARGET static void THIS(mn_variances)(const mn_rows *t, ptrdiff_t start, ptrdiff_t stop, double *row,
+                                      double *sums)
 {
     for (ptrdiff_t s = start; s < stop; s++) {
         THIS(mn_load)(t, s, row);

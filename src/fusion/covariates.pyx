@@ -1,8 +1,10 @@
-"""Kernels of convex clustering: the ADMM edge pass, Newton terms of the edges, connected components, flows inside clusters.
+"""Kernels of convex clustering: the ADMM edge pass, Newton terms of the edges, connected components, flows
+inside clusters.
 
-Nodes are covariates, rows, or clusters of them, each with a vector of q numbers. Edge e joins nodes i and j; its dual variable lam_e
-lies in a ball of radius r_e. The zero node, if there is one, stands for the zero vector; edges to it are the group lasso. An edge counts
-as fused if its projection onto the ball changed nothing, never because two numbers are equal.
+Nodes are covariates, rows, or clusters of them, each with a vector of q numbers. Edge e joins nodes i and j;
+its dual variable lam_e lies in a ball of radius r_e. The zero node, if there is one, stands for the zero
+vector; edges to it are the group lasso. An edge counts as fused if its projection onto the ball changed
+nothing, never because two numbers are equal.
 """
 
 import numpy as np
@@ -52,10 +54,12 @@ def edge_pass(
     double[:, ::1] lam not None,            # IN/OUT (l, q)
     uint8_t[::1] fused not None,            # OUT (l,) whether the projection changed nothing
     double[:, ::1] sums not None,           # OUT (m, q) signed sums of the projections at every node
-    double[:, :, ::1] work not None,        # WORK (blocks, m, q) node sums of each block of edges, added in block order
+    double[:, :, ::1] work not None,        # WORK (blocks, m, q) node sums of each block of edges, added in
+                                            # block order
     int n_threads,
 ):
-    """The ADMM edge pass: lam <- lam + relax (Proj(lam + step (b_i - b_j)) - lam), and the node sums of the projections.
+    """The ADMM edge pass: lam <- lam + relax (Proj(lam + step (b_i - b_j)) - lam), and the node sums of the
+    projections.
 
     Returns
     -------
@@ -69,7 +73,8 @@ def edge_pass(
     check(lam.shape[0] == edge.shape[0] and lam.shape[1] == b.shape[1], "lam")
     check(fused.shape[0] == edge.shape[0], "fused")
     check(sums.shape[0] == b.shape[0] and sums.shape[1] == b.shape[1], "sums")
-    check(work.shape[0] >= (edge.shape[0] > 0) and work.shape[1] == b.shape[0] and work.shape[2] == b.shape[1], "work")
+    check(work.shape[0] >= (edge.shape[0] > 0) and work.shape[1] == b.shape[0]
+          and work.shape[2] == b.shape[1], "work")
     cdef Py_ssize_t edges = edge.shape[0], m = b.shape[0], blocks = work.shape[0], k, i, a
     cdef double moved = 0.0
     cdef Edges c
@@ -77,7 +82,8 @@ def edge_pass(
         sums[:] = 0.0
         return 0.0
     cdef double[::1] part = np.empty(blocks)
-    c.q, c.b, c.edge, c.radius, c.lam, c.fused = b.shape[1], &b[0, 0], &edge[0, 0], &radius[0], &lam[0, 0], &fused[0]
+    c.q, c.b, c.edge = b.shape[1], &b[0, 0], &edge[0, 0]
+    c.radius, c.lam, c.fused = &radius[0], &lam[0, 0], &fused[0]
     c.step, c.relax = &step[0], relax
     for k in prange(blocks, nogil=True, schedule="static", num_threads=n_threads):
         work[k] = 0.0
@@ -102,14 +108,16 @@ def newton_terms(
     double[:, ::1] projected not None,      # OUT (l, q) projections of lam + sigma (theta_i - theta_j)
     uint8_t[::1] fused not None,            # OUT (l,) whether the projection changed nothing
     double[:, ::1] gradient not None,       # IN/OUT (>= m, q), increased by the gradient of the edge terms
-    double[:, ::1] hessian not None,        # IN/OUT (>= m q, >= m q), increased likewise; of one number: not computed
+    double[:, ::1] hessian not None,        # IN/OUT (>= m q, >= m q), increased likewise; of one number: not
+                                            # computed
 ):
     """Edge terms of the augmented Lagrangian: value, gradient and generalised Hessian (both triangles).
 
     Returns
     -------
     float
-        sum over edges of (|v|^2 - dist(v, ball)^2 - |lam|^2) / (2 sigma), v = lam + sigma (theta_i - theta_j).
+        sum over edges of (|v|^2 - dist(v, ball)^2 - |lam|^2) / (2 sigma), v = lam + sigma (theta_i -
+        theta_j).
     """
     check(edge.shape[1] == 2, "edge")
     check(radius.shape[0] == edge.shape[0], "radius")
@@ -177,7 +185,9 @@ cdef const int32_t[::1] nodes_of(const int32_t[:, ::1] edge):
 
 
 def components(Py_ssize_t n, const int32_t[:, ::1] edge not None, const uint8_t[::1] joined not None):
-    """Connected components of n nodes over the joined edges: (n,) labels numbered by smallest member, and their count."""
+    """Connected components of n nodes over the joined edges: (n,) labels numbered by smallest member, and
+    their count.
+    """
     check(0 <= n < 1 << 31, "n")
     check(edge.shape[1] == 2 and joined.shape[0] == edge.shape[0], "edge or joined")
     check_indices(nodes_of(edge), 0, n, "nodes of edges")
@@ -243,13 +253,15 @@ cdef struct State:              # of the flows of a cluster; of nodes (d + 1, q)
     double *potential
     double momentum
     double *row                 # (2, q)
-    double *coarse              # (2, q, parts) sums of the residual over aggregates, and what the inverse makes of them
+    # (2, q, parts) sums of the residual over aggregates, and what the inverse makes of them
+    double *coarse
     const double *inverse       # (parts, parts)
 
 
 def flows(
     const double[:, ::1] load not None,     # IN  (d, q) what the flows of a cluster must cancel at every node
-    const int32_t[:, ::1] edge not None,    # IN  (l, 2) edges inside clusters, cluster after cluster; d is the zero node
+    const int32_t[:, ::1] edge not None,    # IN  (l, 2) edges inside clusters, cluster after cluster; d is
+                                            # the zero node
     const double[::1] radius not None,      # IN  (l,)
     const Py_ssize_t[::1] first_edge not None,  # IN  (C + 1,) first edge of every cluster
     const int32_t[::1] node not None,       # IN  nodes (without the zero node), cluster after cluster
@@ -259,21 +271,27 @@ def flows(
     double[:, ::1] lam not None,            # IN/OUT (l, q) flows of the edges
     uint8_t[::1] saturated not None,        # OUT (l,) whether the last projection shrank the edge
     double[:, ::1] residual not None,       # OUT (d + 1, q) load + flow
-    int32_t[::1] status not None,           # OUT (C,) FLOW_FOUND, NO_FLOW (proved) or FLOW_UNDECIDED after max_iter
+    int32_t[::1] status not None,           # OUT (C,) FLOW_FOUND, NO_FLOW (proved) or FLOW_UNDECIDED after
+                                            # max_iter
     double[:, :, ::1] work not None,        # WORK (2, l, q)
     double[::1] step not None,              # WORK (l,)
     double[::1] capacity not None,          # WORK (d + 1,)
     const int32_t[::1] aggregate=None,      # IN  (d,) aggregate of every node, numbered within its cluster
-    const Py_ssize_t[::1] parts=None,       # IN  (C,) number of aggregates of every cluster; 0: its flows take plain steps
+    const Py_ssize_t[::1] parts=None,       # IN  (C,) number of aggregates of every cluster; 0: its flows
+                                            # take plain steps
     const double[::1] inverse=None,         # IN  (sum of parts^2,) of every cluster, see below
-    double[:, ::1] potential=None,          # OUT (d + 1, q) the preconditioned residual; without aggregates the residual
+    double[:, ::1] potential=None,          # OUT (d + 1, q) the preconditioned residual; without aggregates
+                                            # the residual
 ):
-    """Flows inside clusters with the least residual: min |load + A' lam|^2 over |lam_e| <= r_e, by FISTA with restarts.
+    """Flows inside clusters with the least residual: min |load + A' lam|^2 over |lam_e| <= r_e, by FISTA with
+    restarts.
 
-    A is the incidence matrix of the cluster's edges. Flows that cancel the load prove that the cluster is fused at the optimum.
+    A is the incidence matrix of the cluster's edges. Flows that cancel the load prove that the cluster is
+    fused at the optimum.
 
-    With aggregates the norm of the residual is that of I + P C P', P the membership of the nodes and C the inverse of the Laplacian of
-    the aggregates whose weights are the steps of :func:`step_sizes`. One step then moves flow between distant parts of a cluster.
+    With aggregates the norm of the residual is that of I + P C P', P the membership of the nodes and C the
+    inverse of the Laplacian of the aggregates whose weights are the steps of :func:`step_sizes`. One step
+    then moves flow between distant parts of a cluster.
     """
     check(edge.shape[1] == 2, "edge")
     check(radius.shape[0] == edge.shape[0], "radius")
@@ -304,8 +322,10 @@ def flows(
     if q == 0:
         status[:] = FOUND
         return
-    s.q, s.load, s.row, s.coarse, s.inverse = q, &load[0, 0] if d > 0 else NULL, &buffer[0], &buffer[0] + 2 * q, NULL
-    s.sums, s.sums_before, s.residual, s.potential = &sums[0, 0], &sums[1, 0], &residual[0, 0], &potential[0, 0]
+    s.q, s.load, s.row = q, &load[0, 0] if d > 0 else NULL, &buffer[0]
+    s.coarse, s.inverse = &buffer[0] + 2 * q, NULL
+    s.sums, s.sums_before = &sums[0, 0], &sums[1, 0]
+    s.residual, s.potential = &residual[0, 0], &potential[0, 0]
     own.parts = 0
     with nogil:
         for a in range(q):
@@ -336,11 +356,13 @@ def flows(
                 flow_residual(own, node, aggregate, s.momentum, &s)
                 t = fista_step(own, edge, radius, step, node, t, saturated, &s)
             if own.stop_edge > own.first_edge and s.lam != &lam[0, 0]:
-                memcpy(&lam[own.first_edge, 0], s.lam + own.first_edge * q, (own.stop_edge - own.first_edge) * q * sizeof(double))
+                memcpy(&lam[own.first_edge, 0], s.lam + own.first_edge * q,
+                       (own.stop_edge - own.first_edge) * q * sizeof(double))
 
 
-cdef Py_ssize_t check_aggregates(const int32_t[::1] node, const Py_ssize_t[::1] first_node, const int32_t[::1] aggregate,
-                                 const Py_ssize_t[::1] parts, const double[::1] inverse) except -1:
+cdef Py_ssize_t check_aggregates(const int32_t[::1] node, const Py_ssize_t[::1] first_node,
+                                 const int32_t[::1] aggregate, const Py_ssize_t[::1] parts,
+                                 const double[::1] inverse) except -1:
     """The largest number of aggregates of a cluster."""
     cdef Py_ssize_t most = 0, total = 0, c, k
     check(aggregate is not None and inverse is not None, "aggregate or inverse")
@@ -356,9 +378,10 @@ cdef Py_ssize_t check_aggregates(const int32_t[::1] node, const Py_ssize_t[::1] 
     return most
 
 
-cdef void step_sizes(Cluster own, const int32_t[:, ::1] edge, const double[::1] radius, const int32_t[::1] node, double[::1] step,
-                     double[::1] capacity) noexcept nogil:
-    """step_e = r_e / (R_i + R_j), where the capacity R_i of a node is the sum of its edges' r_e: A A' is below diag(1 / step).
+cdef void step_sizes(Cluster own, const int32_t[:, ::1] edge, const double[::1] radius,
+                     const int32_t[::1] node, double[::1] step, double[::1] capacity) noexcept nogil:
+    """step_e = r_e / (R_i + R_j), where the capacity R_i of a node is the sum of its edges' r_e: A A' is
+    below diag(1 / step).
 
     With aggregates half of it, as the norms of I and of P C P' add up.
     """
@@ -375,8 +398,8 @@ cdef void step_sizes(Cluster own, const int32_t[:, ::1] edge, const double[::1] 
         step[e] = share * radius[e] / both if both > 0 else 0.0
 
 
-cdef void start_flows(Cluster own, const int32_t[:, ::1] edge, const int32_t[::1] node, double[:, ::1] lam, double[:, :, ::1] work,
-                      State *s) noexcept nogil:
+cdef void start_flows(Cluster own, const int32_t[:, ::1] edge, const int32_t[::1] node, double[:, ::1] lam,
+                      double[:, :, ::1] work, State *s) noexcept nogil:
     """The state of a cluster whose flows have no momentum yet."""
     cdef Py_ssize_t q = s.q, e, k, a, i, j
     s.momentum = 0.0
@@ -394,8 +417,12 @@ cdef void start_flows(Cluster own, const int32_t[:, ::1] edge, const int32_t[::1
             s.sums[j * q + a] -= lam[e, a]
 
 
-cdef double flow_residual(Cluster own, const int32_t[::1] node, const int32_t[::1] aggregate, double momentum, State *s) noexcept nogil:
-    """The residual load + A' lam, of flows extrapolated by the momentum, and its potential; returns its squared norm."""
+cdef double flow_residual(
+    Cluster own, const int32_t[::1] node, const int32_t[::1] aggregate, double momentum, State *s,
+) noexcept nogil:
+    """The residual load + A' lam, of flows extrapolated by the momentum, and its potential; returns its
+    squared norm.
+    """
     cdef Py_ssize_t q = s.q, parts = own.parts, k, a, b, i
     cdef double squares = 0.0, x
     cdef double *image = s.coarse + q * parts
@@ -423,12 +450,13 @@ cdef double flow_residual(Cluster own, const int32_t[::1] node, const int32_t[::
     return squares
 
 
-cdef double separation(Cluster own, const int32_t[:, ::1] edge, const double[::1] radius, const int32_t[::1] node,
-                       const State *s) noexcept nogil:
-    """sum load u + sum r_e |u_i - u_j| for u = -potential, and a margin: a negative value proves that no flow cancels the load.
+cdef double separation(Cluster own, const int32_t[:, ::1] edge, const double[::1] radius,
+                       const int32_t[::1] node, const State *s) noexcept nogil:
+    """sum load u + sum r_e |u_i - u_j| for u = -potential, and a margin: a negative value proves that no flow
+    cancels the load.
 
-    The margin also bounds the flows' duality gap by a small share of the squared residual. The differences of the potential then show where
-    the cluster comes apart.
+    The margin also bounds the flows' duality gap by a small share of the squared residual. The differences of
+    the potential then show where the cluster comes apart.
     """
     cdef Py_ssize_t q = s.q, e, k, a, i, j
     cdef double value = 0.0, norm, difference
@@ -445,16 +473,20 @@ cdef double separation(Cluster own, const int32_t[:, ::1] edge, const double[::1
     return value
 
 
-cdef double fista_step(Cluster own, const int32_t[:, ::1] edge, const double[::1] radius, const double[::1] step,
-                       const int32_t[::1] node, double t, uint8_t[::1] saturated, State *s) noexcept nogil:
-    """One FISTA step of the flows of a cluster from their extrapolation; returns the next t, 1 after a restart."""
+cdef double fista_step(Cluster own, const int32_t[:, ::1] edge, const double[::1] radius,
+                       const double[::1] step, const int32_t[::1] node, double t, uint8_t[::1] saturated,
+                       State *s) noexcept nogil:
+    """One FISTA step of the flows of a cluster from their extrapolation; returns the next t, 1 after a
+    restart.
+    """
     cdef Py_ssize_t k, a
     cdef double next_t = 0.5 * (1.0 + sqrt(1.0 + 4.0 * t * t))
     cdef Flows f
     if own.stop_edge == own.first_edge:
         return t
     f.q, f.edge, f.radius, f.step, f.saturated = s.q, &edge[0, 0], &radius[0], &step[0], &saturated[0]
-    f.potential, f.momentum, f.lam, f.previous, f.sums, f.row = s.potential, s.momentum, s.lam, s.before, s.sums_before, s.row
+    f.potential, f.momentum, f.lam = s.potential, s.momentum, s.lam
+    f.previous, f.sums, f.row = s.before, s.sums_before, s.row
     for k in range(own.first_node, own.stop_node):
         for a in range(s.q):
             s.sums_before[node[k] * s.q + a] = 0.0

@@ -1,7 +1,8 @@
-"""Kernels of the multinomial loss on a sparse table: value and probabilities, gradient, products with the Hessian, its diagonal.
+"""Kernels of the multinomial loss on a sparse table: value and probabilities, gradient, products with the
+Hessian, its diagonal.
 
-Coefficients have one number for every class, padded with zeros to a multiple of :data:`TILE`. Sums over rows belong to fixed blocks and
-are added in their order.
+Coefficients have one number for every class, padded with zeros to a multiple of :data:`TILE`. Sums over rows
+belong to fixed blocks and are added in their order.
 """
 
 import numpy as np
@@ -24,18 +25,23 @@ cdef extern from "fusion/_multinomial.h":
         const int32_t *y
         double *proba
 
-    void mn_evaluate(const mn_rows *t, Py_ssize_t start, Py_ssize_t stop, double *row, double *out) noexcept nogil
-    void mn_gradient(const mn_rows *t, Py_ssize_t start, Py_ssize_t stop, double *row, double *sums) noexcept nogil
-    void mn_hessian(const mn_rows *t, Py_ssize_t start, Py_ssize_t stop, double *row, double *sums) noexcept nogil
-    void mn_variances(const mn_rows *t, Py_ssize_t start, Py_ssize_t stop, double *row, double *sums) noexcept nogil
+    void mn_evaluate(const mn_rows *t, Py_ssize_t start, Py_ssize_t stop, double *row,
+                     double *out) noexcept nogil
+    void mn_gradient(const mn_rows *t, Py_ssize_t start, Py_ssize_t stop, double *row,
+                     double *sums) noexcept nogil
+    void mn_hessian(const mn_rows *t, Py_ssize_t start, Py_ssize_t stop, double *row,
+                    double *sums) noexcept nogil
+    void mn_variances(const mn_rows *t, Py_ssize_t start, Py_ssize_t stop, double *row,
+                      double *sums) noexcept nogil
 
 TILE = MN_TILE
 
-ctypedef void (*mn_pass)(const mn_rows *t, Py_ssize_t start, Py_ssize_t stop, double *row, double *sums) noexcept nogil
+ctypedef void (*mn_pass)(const mn_rows *t, Py_ssize_t start, Py_ssize_t stop, double *row,
+                         double *sums) noexcept nogil
 
 
-cdef int set_rows(mn_rows *t, const Py_ssize_t[::1] first, const int32_t[::1] column, const double[::1] x, const double[:, ::1] proba,
-                  Py_ssize_t m) except -1:
+cdef int set_rows(mn_rows *t, const Py_ssize_t[::1] first, const int32_t[::1] column, const double[::1] x,
+                  const double[:, ::1] proba, Py_ssize_t m) except -1:
     """Check the table and set its pointers."""
     cdef Py_ssize_t s
     check(first.shape[0] >= 1 and first[0] == 0, "first")
@@ -125,7 +131,9 @@ def hessian_product(
     double[:, :, ::1] work not None,        # WORK (blocks, m + 2, w)
     int n_threads,
 ):
-    """The product of the loss's Hessian and a direction: X' (P * (V - <P, V>)) for V = X direction, row by row."""
+    """The product of the loss's Hessian and a direction: X' (P * (V - <P, V>)) for V = X direction, row by
+    row.
+    """
     cdef mn_rows t
     cdef Py_ssize_t m = out.shape[0]
     check_threads(n_threads)

@@ -1,13 +1,16 @@
 """Passes of k-prototypes and k-modes over the rows of a table.
 
-The algorithms are those of Z. Huang, "Extensions to the k-means algorithm for clustering large data sets with categorical values", Data
-Mining and Knowledge Discovery 2, 1998. A prototype is the mean of the numeric columns and the mode of the categorical columns.
+The algorithms are those of Z. Huang, "Extensions to the k-means algorithm for clustering large data sets with
+categorical values", Data Mining and Knowledge Discovery 2, 1998. A prototype is the mean of the numeric
+columns and the mode of the categorical columns.
 
-1. `assign`: every row to its nearest prototype, in parallel (a pass of Lloyd's algorithm, and the cost of a partition);
+1. `assign`: every row to its nearest prototype, in parallel (a pass of Lloyd's algorithm, and the cost of a
+   partition);
 2. `move_in_order`: the rows in turn, where a row that moves changes two prototypes at once;
 3. `Prototypes.refit`: all prototypes from the moments of their clusters.
 
-The tables of dissimilarities are described in src/kprototypes/_kprototypes.h, the moments in src/table/_moments.h.
+The tables of dissimilarities are described in src/kprototypes/_kprototypes.h, the moments in
+src/table/_moments.h.
 """
 
 import numpy as np
@@ -47,17 +50,20 @@ cdef extern from "kprototypes/_kprototypes.h" nogil:
         const Py_ssize_t *n_levels
         Py_ssize_t none
     Py_ssize_t kp_scratch_size(Py_ssize_t p, Py_ssize_t q, Py_ssize_t lanes)
-    const double *kp_tile(const kp_tables *t, const void *x, int single, const void *codes, int wide, Py_ssize_t first,
-                          Py_ssize_t rows, double *scratch, double *best, int32_t *arg)
-    void kp_mismatches(const void *codes, int wide, Py_ssize_t n, Py_ssize_t q, const void *mode, const void *n_levels, int32_t *out)
+    const double *kp_tile(const kp_tables *t, const void *x, int single, const void *codes, int wide,
+                          Py_ssize_t first, Py_ssize_t rows, double *scratch, double *best, int32_t *arg)
+    void kp_mismatches(const void *codes, int wide, Py_ssize_t n, Py_ssize_t q, const void *mode,
+                       const void *n_levels, int32_t *out)
 
 cdef enum:
     TILE = 8                # KP_TILE
-    COST_BLOCK = 1024       # rows whose costs are added in turn: the sum of a table does not depend on the threads
+    # rows whose costs are added in turn: the sum of a table does not depend on the threads
+    COST_BLOCK = 1024
 
 BLOCK = COST_BLOCK
 
-KINDS = ("matching", "ng", "jaccard", "jaccard-label")      # in the order of the enum of src/kprototypes/_kprototypes.h
+# in the order of the enum of src/kprototypes/_kprototypes.h
+KINDS = ("matching", "ng", "jaccard", "jaccard-label")
 
 
 cdef class Prototypes:
@@ -91,7 +97,9 @@ cdef class Prototypes:
     cdef const double[::1] mean_
     cdef const int32_t[::1] mode_
 
-    def __cinit__(self, Grid grid not None, n_levels, int kind, double gamma, means, modes, mean, mode, groups):
+    def __cinit__(
+        self, Grid grid not None, n_levels, int kind, double gamma, means, modes, mean, mode, groups,
+    ):
         cdef const Py_ssize_t[::1] counts = n_levels
         cdef const int64_t[:, ::1] moments = groups
         cdef Py_ssize_t K = len(means), lanes = (K + KP_PAD - 1) // KP_PAD * KP_PAD, d, k, most = 0
@@ -150,7 +158,9 @@ cdef class Prototypes:
         return np.array(self.modes_)
 
     def refit(self, const int64_t[:, ::1] groups not None):
-        """Means and modes of the clusters with these (K, width) moments; of equally frequent levels the lowest."""
+        """Means and modes of the clusters with these (K, width) moments; of equally frequent levels the
+        lowest.
+        """
         cdef Py_ssize_t k, d
         check(groups.shape[0] == self.c.n_clusters and groups.shape[1] == self.grid.width, "groups")
         with nogil:
@@ -179,7 +189,9 @@ cdef inline Py_ssize_t levels_of(Grid grid, Py_ssize_t d) noexcept nogil:
 
 
 cdef double mean_of(Prototypes t, const int64_t *group, Py_ssize_t d) noexcept nogil:
-    """Mean of a numeric column, from the exact sum by one division: that of whole numbers is correctly rounded."""
+    """Mean of a numeric column, from the exact sum by one division: that of whole numbers is correctly
+    rounded.
+    """
     cdef const int64_t *cell = group + t.grid.first_numeric + CRAFTC_NUMERIC_CELLS * d
     cdef double weight = <double> cell[0]
     if cell[0] <= 0:
@@ -230,7 +242,9 @@ cdef inline void mark_mode(Prototypes t, Py_ssize_t k, Py_ssize_t d, int32_t mod
 
 
 cdef void weigh_modes(Prototypes t, Py_ssize_t k, const int64_t *group) noexcept nogil:
-    """Under KP_NG a cell that equals the mode costs 1 less its share in the cluster; nothing in an empty cluster."""
+    """Under KP_NG a cell that equals the mode costs 1 less its share in the cluster; nothing in an empty
+    cluster.
+    """
     cdef Py_ssize_t d, row
     for d in range(t.c.q):
         row = t.grid.level_start_[d] + t.modes_[k, d]
@@ -253,7 +267,9 @@ cdef inline void change_mode(Prototypes t, Py_ssize_t k, Py_ssize_t d, int32_t m
     mark_mode(t, k, d, mode)
 
 
-cdef inline void add_row(int64_t *group, Grid grid, const table_rows *rows, Py_ssize_t i, int64_t w) noexcept nogil:
+cdef inline void add_row(
+    int64_t *group, Grid grid, const table_rows *rows, Py_ssize_t i, int64_t w,
+) noexcept nogil:
     """Add row i to the moments of a cluster; w < 0 takes it out."""
     moments_add_row(group, grid.centre_, grid.scale_, grid.level_start_, grid.first_numeric, rows, i, w)
 
@@ -265,13 +281,16 @@ def assign(
     Prototypes prototypes not None,
     int32_t[::1] labels not None,           # INOUT (n,) -1 = not assigned yet
     double[::1] best not None,              # OUT   (n,) or empty: cost of the row
-    double[:, ::1] cost not None,           # OUT   (n_blocks, 2) weight times cost, summed over every block of BLOCK rows, and the rest
+    double[:, ::1] cost not None,           # OUT   (n_blocks, 2) weight times cost, summed over every block
+                                            # of BLOCK rows, and the rest
     double[:, ::1] scratch not None,        # WORK  (n_threads, scratch_size)
-    int64_t[:, :, ::1] partial not None,    # WORK  (n_threads, K, width) zeros; empty: moments stay as they are
+    int64_t[:, :, ::1] partial not None,    # WORK  (n_threads, K, width) zeros; empty: moments stay as they
+                                            # are
     int64_t[:, ::1] groups not None,        # INOUT (K, width)
     int n_threads,
 ):
-    """Assign every row to its nearest prototype and update the moments; returns the number of rows of weight > 0 that moved.
+    """Assign every row to its nearest prototype and update the moments; returns the number of rows of weight
+    > 0 that moved.
 
     Of equally near prototypes the one of the lowest number is taken.
     """
@@ -283,31 +302,37 @@ def assign(
     check(codes.ndim == 2 and codes.shape[0] == n and codes.shape[1] == t.c.q, "codes")
     check(best.shape[0] == 0 or best.shape[0] == n, "best")
     check(cost.shape[0] == n_blocks and cost.shape[1] == 2, "cost")
-    check(scratch.shape[0] >= n_threads and scratch.shape[1] >= kp_scratch_size(t.c.p, t.c.q, t.c.lanes), "scratch")
-    check(not moving or (partial.shape[0] >= n_threads and partial.shape[1] == t.c.n_clusters and partial.shape[2] == t.grid.width),
-          "partial")
+    check(scratch.shape[0] >= n_threads and scratch.shape[1] >= kp_scratch_size(t.c.p, t.c.q, t.c.lanes),
+          "scratch")
+    check(not moving
+          or (partial.shape[0] >= n_threads and partial.shape[1] == t.c.n_clusters
+              and partial.shape[2] == t.grid.width), "partial")
     check(not moving or (groups.shape[0] == t.c.n_clusters and groups.shape[1] == t.grid.width), "groups")
     check_indices(labels, -1, t.c.n_clusters, "labels")
     cdef table_rows rows = rows_of(X, codes, weight)
     if n_threads == 1:
         with nogil:
             for b in range(n_blocks):
-                moved += assign_block(&rows, &t.c, t.grid, labels, best, b * COST_BLOCK, min((b + 1) * COST_BLOCK, n), &scratch[0, 0],
-                                      &cost[b, 0], moving, groups)
+                moved += assign_block(&rows, &t.c, t.grid, labels, best, b * COST_BLOCK,
+                                      min((b + 1) * COST_BLOCK, n), &scratch[0, 0], &cost[b, 0], moving,
+                                      groups)
         return moved
     for b in prange(n_blocks, nogil=True, schedule="static", num_threads=n_threads):
         moved += assign_block(&rows, &t.c, t.grid, labels, best, b * COST_BLOCK, min((b + 1) * COST_BLOCK, n),
-                              &scratch[omp_get_thread_num(), 0], &cost[b, 0], moving, partial[omp_get_thread_num()] if moving else groups)
+                              &scratch[omp_get_thread_num(), 0], &cost[b, 0], moving,
+                              partial[omp_get_thread_num()] if moving else groups)
     if moving:
         merge_partial(partial, groups, t.grid.first_numeric)
     return moved
 
 
 cdef Py_ssize_t assign_block(
-    const table_rows *rows, const kp_tables *t, Grid grid, int32_t[::1] labels, double[::1] best, Py_ssize_t start, Py_ssize_t stop,
-    double *scratch, double *cost, bint moving, int64_t[:, ::1] groups,
+    const table_rows *rows, const kp_tables *t, Grid grid, int32_t[::1] labels, double[::1] best,
+    Py_ssize_t start, Py_ssize_t stop, double *scratch, double *cost, bint moving, int64_t[:, ::1] groups,
 ) noexcept nogil:
-    """Assign the rows start..stop-1; what the sum of their costs loses is summed, too, so that a row of weight 2 costs as much as two."""
+    """Assign the rows start..stop-1; what the sum of their costs loses is summed, too, so that a row of
+    weight 2 costs as much as two.
+    """
     cdef Py_ssize_t first = start, n, r, moved = 0
     cdef double[TILE] least
     cdef int32_t[TILE] nearest
@@ -316,8 +341,8 @@ cdef Py_ssize_t assign_block(
     cdef int32_t old
     while first < stop:
         n = min(TILE, stop - first)
-        kp_tile(t, rows.numeric if t.p else NULL, rows.single, rows.codes if t.q else NULL, rows.wide, first, n, scratch, least,
-                nearest)
+        kp_tile(t, rows.numeric if t.p else NULL, rows.single, rows.codes if t.q else NULL, rows.wide, first,
+                n, scratch, least, nearest)
         for r in range(n):
             w, old = rows_weight(rows, first + r), labels[first + r]
             part = least[r] * <double> w
@@ -351,16 +376,19 @@ def move_in_order(
     Prototypes prototypes not None,         # INOUT
     Py_ssize_t first_row,
     bint fixed,                             # the prototypes stay as they are; only the shares of KP_NG change
-    int32_t[::1] labels not None,           # INOUT (n,) -1 = not assigned yet, and in the end where the weight is 0
+    int32_t[::1] labels not None,           # INOUT (n,) -1 = not assigned yet, and in the end where the
+                                            # weight is 0
     double[:, ::1] scratch not None,        # WORK  (1, scratch_size)
     int64_t[:, ::1] groups not None,        # INOUT (K, width)
 ):
-    """Assign the rows from `first_row` on in turn to their nearest prototypes; a row that moves changes its two prototypes at once.
+    """Assign the rows from `first_row` on in turn to their nearest prototypes; a row that moves changes its
+    two prototypes at once.
 
-    Returns (next row, rows that moved, cluster): stops behind a row that left a cluster empty; the cluster is -1 if there is none.
+    Returns (next row, rows that moved, cluster): stops behind a row that left a cluster empty; the cluster is
+    -1 if there is none.
 
-    A mode changes where another level becomes strictly more frequent in the cluster that a row joins; in the cluster that it leaves, where
-    it held the mode, to the most frequent level (the lowest of several).
+    A mode changes where another level becomes strictly more frequent in the cluster that a row joins; in the
+    cluster that it leaves, where it held the mode, to the most frequent level (the lowest of several).
     """
     cdef Prototypes t = prototypes
     cdef Py_ssize_t n = labels.shape[0], row = first_row, size, r, i, moved = 0, emptied = -1
@@ -378,9 +406,10 @@ def move_in_order(
     cdef table_rows rows = rows_of(X, codes, weight)
     with nogil:
         while row < n and emptied < 0:
-            size = 1 if changed else min(TILE, n - row)     # rows that move come in runs: the costs of the rows behind them are not used
-            kp_tile(&t.c, rows.numeric if t.c.p else NULL, rows.single, rows.codes if t.c.q else NULL, rows.wide, row, size,
-                    &scratch[0, 0], best, nearest)
+            # rows that move come in runs: the costs of the rows behind them are not used
+            size = 1 if changed else min(TILE, n - row)
+            kp_tile(&t.c, rows.numeric if t.c.p else NULL, rows.single, rows.codes if t.c.q else NULL,
+                    rows.wide, row, size, &scratch[0, 0], best, nearest)
             changed = False
             for r in range(size):
                 i, old, new = row + r, labels[row + r], nearest[r]
@@ -400,9 +429,12 @@ def move_in_order(
 
 
 cdef bint move_row(
-    Prototypes t, const table_rows *rows, Py_ssize_t i, Py_ssize_t old, Py_ssize_t new, int64_t w, bint fixed, int64_t[:, ::1] groups,
+    Prototypes t, const table_rows *rows, Py_ssize_t i, Py_ssize_t old, Py_ssize_t new, int64_t w, bint fixed,
+    int64_t[:, ::1] groups,
 ) noexcept nogil:
-    """Move the cells of a row between the moments and update both prototypes; returns whether a dissimilarity changed."""
+    """Move the cells of a row between the moments and update both prototypes; returns whether a dissimilarity
+    changed.
+    """
     cdef bint changed = t.c.kind == KP_NG
     add_row(&groups[new, 0], t.grid, rows, i, w)
     if old >= 0:
@@ -474,13 +506,14 @@ def move_one(
 
 def mismatches(
     codes not None,                         # IN  (n, q)
-    limits not None,                        # IN  (2, q) of the type of the codes: the mode, and the number of levels
+    limits not None,                        # IN  (2, q) of the type of the codes: the mode, and the number of
+                                            # levels
     int32_t[::1] out not None,              # OUT (n,)
 ):
     """The number of present cells of every row that differ from the mode."""
     cdef Py_ssize_t n = out.shape[0]
-    check(codes.ndim == 2 and codes.shape[0] == n and limits.ndim == 2 and limits.shape[0] == 2 and limits.shape[1] == codes.shape[1],
-          "codes")
+    check(codes.ndim == 2 and codes.shape[0] == n and limits.ndim == 2 and limits.shape[0] == 2
+          and limits.shape[1] == codes.shape[1], "codes")
     check(limits.dtype == codes.dtype, "limits")
     cdef const double[:, ::1] nothing = np.empty((n, 0)), none = np.empty((2, 0))
     cdef table_rows rows = rows_of(nothing, codes), of_mode = rows_of(none, limits)
@@ -488,4 +521,5 @@ def mismatches(
         out[:] = 0
         return
     with nogil:
-        kp_mismatches(rows.codes, rows.wide, n, rows.q, rows_codes(&of_mode, 0), rows_codes(&of_mode, 1), &out[0])
+        kp_mismatches(rows.codes, rows.wide, n, rows.q, rows_codes(&of_mode, 0), rows_codes(&of_mode, 1),
+                      &out[0])

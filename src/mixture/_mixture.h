@@ -1,5 +1,5 @@
-/* The mixture with feature selection: the table, the present q as lists of selected columns, and one pass over the rows (the E-step).
- * The updates of q are in mixture_updates.pyx. */
+/* The mixture with feature selection: the table, the present q as lists of selected columns, and one pass
+ * over the rows (the E-step). The updates of q are in mixture_updates.pyx. */
 #ifndef CRAFTC_MIXTURE_H
 #define CRAFTC_MIXTURE_H
 
@@ -30,12 +30,13 @@ typedef struct {
     const double *exposure;     /* (n), or NULL: all 1 */
     const double *weight;       /* (n) of the rows in all sums, or NULL: all 1 */
     const int32_t *order;       /* (n) the rows in the order in which they are visited, or NULL: their own */
-    const double *kept;         /* (n, stride) z of all rows in this order, or NULL: read anew in every pass; no cell is missing */
+    const double *kept;         /* (n, stride) z of all rows in this order, or NULL: read anew in every pass;
+                                   no cell is missing */
     int missing;                /* whether cells may be missing: NaN */
 } mx_table;
 
-/* sums over a segment of rows: size (K), reach (K), entropy, s1 (K, stride), s2 (K, stride), missing reach (K, stride) if cells may be missing.
- * All are zero at first, but s1 and s2 of components of size 0 */
+/* sums over a segment of rows: size (K), reach (K), entropy, s1 (K, stride), s2 (K, stride), missing reach
+ * (K, stride) if cells may be missing. All are zero at first, but s1 and s2 of components of size 0 */
 typedef struct {
     double *size, *reach, *entropy, *s1, *s2, *missing;
 } mx_sums;
@@ -80,10 +81,11 @@ static inline void mx_keep(const mx_table *t, ptrdiff_t n, double *z)
     SIMD_DISPATCH(mx_keep, (t, n, z));
 }
 
-/* rows [start, stop) from the start of a tile on: their responsibilities, with bounds (NULL: none) only where they are not zero, and the
- * sums of a segment (NULL: not computed) */
-static inline void mx_rows(const mx_table *t, const mx_lists *l, const mx_bounds *bounds, const mx_request *request, ptrdiff_t K,
-                           int linear, ptrdiff_t start, ptrdiff_t stop, mx_sums *sums, mx_scratch *scratch)
+/* rows [start, stop) from the start of a tile on: their responsibilities, with bounds (NULL: none) only where
+ * they are not zero, and the sums of a segment (NULL: not computed) */
+static inline void mx_rows(const mx_table *t, const mx_lists *l, const mx_bounds *bounds,
+                           const mx_request *request, ptrdiff_t K, int linear, ptrdiff_t start,
+                           ptrdiff_t stop, mx_sums *sums, mx_scratch *scratch)
 {
     SIMD_DISPATCH(mx_rows, (t, l, bounds, request, K, linear, start, stop, sums, scratch));
 }

@@ -1,9 +1,11 @@
-/* One clone of the leaf of _mixture_change.h, included once per instruction set by _lanes.h. The lanes are columns. */
+/* One clone of the leaf of _mixture_change.h, included once per instruction set by _lanes.h. The lanes are
+ * columns. */
 
 #define VECTORS (MC_PARTS / W)
 #define FROM(pointer) (*(const LANE *)((pointer) + d + v * W))
 
-TARGET static double THIS(mc_change)(const double *p, const double *own, const double *noise, ptrdiff_t D, double *last,
+TARGET static double THIS(mc_change)(const double *p, const double *own, const double *noise, ptrdiff_t D,
+                                     double *last,
                               double *moved, double *size)
 {
     LANE squares[VECTORS], large[VECTORS];

@@ -1,5 +1,5 @@
-/* The gain over the noise of a group of rows, with Gaussian columns and masks of every component: the sum over columns that a search for
- * merges evaluates for every pair. */
+/* The gain over the noise of a group of rows, with Gaussian columns and masks of every component: the sum
+ * over columns that a search for merges evaluates for every pair. */
 #ifndef CRAFTC_MIXTURE_GAIN_H
 #define CRAFTC_MIXTURE_GAIN_H
 
@@ -22,13 +22,15 @@ typedef struct {
 typedef struct {
     const double *s1, *s2, *more1, *more2;
     double other, reach;                    /* reach: the weight of all rows, the same in every column */
-    double kappa, a, evidence;              /* of the posterior; the part of the log evidence that no column changes */
+    double kappa, a, evidence;              /* of the posterior; the part of the log evidence that no column
+                                               changes */
 } mg_cells;
 
 #define LEAVES "mixture/_mixture_gain_lanes.h"
 #include "common/_lanes.h"
 
-/* sum over columns of ln(E[lambda] e^gain + 1 - E[lambda]), with the expected logarithms in the place of logarithms */
+/* sum over columns of ln(E[lambda] e^gain + 1 - E[lambda]), with the expected logarithms in the place of
+ * logarithms */
 static inline double mg_gain(const mg_columns *c, const mg_cells *x)
 {
     return SIMD_DISPATCH(mg_gain, (c, x));

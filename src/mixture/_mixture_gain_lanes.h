@@ -1,5 +1,5 @@
-/* One clone of the leaves of _mixture_gain.h, included once per instruction set by _lanes.h. The lanes are columns. Sums over them go in
- * MG_TILE parts: no order of additions depends on the width of a vector. */
+/* One clone of the leaves of _mixture_gain.h, included once per instruction set by _lanes.h. The lanes are
+ * columns. Sums over them go in MG_TILE parts: no order of additions depends on the width of a vector. */
 
 #define VECTORS (MG_TILE / W)
 #define FROM(pointer) (*(const LANE *)((pointer) + d))
@@ -11,8 +11,10 @@
 #include "common/_lane_log.h"
 #undef LANE_LOG
 
-/* Columns from `tile` on, those before `first` left out: the larger of the two exponents goes to `sum`, and 1 + e^difference to `factor`. */
-TARGET ALWAYS_INLINE void THIS(mg_add)(const mg_columns *c, const mg_cells *x, ptrdiff_t tile, ptrdiff_t first, LANE *sum, LANE *factor)
+/* Columns from `tile` on, those before `first` left out: the larger of the two exponents goes to `sum`, and 1
+ * + e^difference to `factor`. */
+TARGET ALWAYS_INLINE void THIS(mg_add)(const mg_columns *c, const mg_cells *x, ptrdiff_t tile,
+                                       ptrdiff_t first, LANE *sum, LANE *factor)
 {
     static const double number[MG_TILE] = {0, 1, 2, 3, 4, 5, 6, 7};
     const LANE zero = ALL(LANE, 0.0), other = ALL(LANE, x->other);
@@ -23,7 +25,8 @@ TARGET ALWAYS_INLINE void THIS(mg_add)(const mg_columns *c, const mg_cells *x, p
         const LANE noise = x->reach * FROM(c->constant) + s1 * FROM(c->linear) + s2 * FROM(c->square);
         const LANE gain = x->evidence + FROM(c->value) - x->a * THIS(mg_log)(b) - noise + FROM(c->log_mean);
         const LANE rest = FROM(c->log_rest), high = LARGER(gain, rest), low = SMALLER(gain, rest);
-        const LANE more = THIS(mg_exp)(LARGER(low - high, ALL(LANE, -700.0))), at = *(const LANE *)(number + v * W);
+        const LANE more = THIS(mg_exp)(LARGER(low - high, ALL(LANE, -700.0))),
+            at = *(const LANE *)(number + v * W);
         sum[v] += PICK(at >= (double)(first - tile), high);
         factor[v] *= 1.0 + PICK(at >= (double)(first - tile), more);
     }

@@ -1,8 +1,9 @@
 /* The E-step over rows of _mixture.h, included once per instruction set by _lanes.h.
  *
- * Responsibilities: the lanes are rows, and the selected columns of a component are added one after the other, so a column that no
- * component selects costs nothing. Sums: the lanes are columns, and the rows of a component are added one after the other, without those
- * of responsibility zero. Both add in an order that does not depend on the width of a vector. */
+ * Responsibilities: the lanes are rows, and the selected columns of a component are added one after the
+ * other, so a column that no component selects costs nothing. Sums: the lanes are columns, and the rows of a
+ * component are added one after the other, without those of responsibility zero. Both add in an order that
+ * does not depend on the width of a vector. */
 
 #define VECTORS (MX_TILE / W)
 #define TOGETHER 4              /* vectors of columns whose sums stay in registers */
@@ -16,24 +17,25 @@
 #undef LANE_LOG
 
 /* the cells of row i, centred and scaled, missing ones 0 */
-#define ROW(type)                                                                                                                 \
-TARGET static inline void THIS(mx_row_##type)(const mx_table *t, const type *x, double *restrict z)                               \
-{                                                                                                                                 \
-    const double *restrict centre = t->centre, *restrict scale = t->scale;                                                        \
-    const ptrdiff_t D = t->D;                                                                                                     \
-    if (t->all)                                                                                                                   \
-        for (ptrdiff_t d = 0; d < D; d++)                                                                                         \
-            z[d] = ((double)x[d] - centre[d]) * scale[d];                                                                         \
-    else                                                                                                                          \
-        for (ptrdiff_t d = 0; d < D; d++)                                                                                         \
-            z[d] = ((double)x[t->column[d]] - centre[d]) * scale[d];                                                              \
+#define ROW(type)                                                                                      \
+TARGET static inline void THIS(mx_row_##type)(const mx_table *t, const type *x, double *restrict z)    \
+{                                                                                                      \
+    const double *restrict centre = t->centre, *restrict scale = t->scale;                             \
+    const ptrdiff_t D = t->D;                                                                          \
+    if (t->all)                                                                                        \
+        for (ptrdiff_t d = 0; d < D; d++)                                                              \
+            z[d] = ((double)x[d] - centre[d]) * scale[d];                                              \
+    else                                                                                               \
+        for (ptrdiff_t d = 0; d < D; d++)                                                              \
+            z[d] = ((double)x[t->column[d]] - centre[d]) * scale[d];                                   \
 }
 ROW(float)
 ROW(double)
 #undef ROW
 
 /* rows [start, start + n), to z; lists their missing cells, which become 0, and returns how many there are */
-TARGET static ptrdiff_t THIS(mx_load)(const mx_table *t, ptrdiff_t start, ptrdiff_t n, double *to, int64_t *missing)
+TARGET static ptrdiff_t THIS(mx_load)(const mx_table *t, ptrdiff_t start, ptrdiff_t n, double *to,
+                                      int64_t *missing)
 {
     ptrdiff_t n_missing = 0;
     const ptrdiff_t bytes = t->width * (t->single ? 4 : 8);
@@ -62,7 +64,8 @@ TARGET static void THIS(mx_keep)(const mx_table *t, ptrdiff_t n, double *z)
 }
 
 /* tile (columns, MX_TILE) of up to MX_TILE rows of z; columns are a multiple of MX_PAD */
-TARGET static void THIS(mx_transpose)(const double *z, ptrdiff_t n, ptrdiff_t stride, ptrdiff_t columns, double *restrict tile)
+TARGET static void THIS(mx_transpose)(const double *z, ptrdiff_t n, ptrdiff_t stride, ptrdiff_t columns,
+                                      double *restrict tile)
 {
     if (n < MX_TILE)
         memset(tile, 0, sizeof(double) * MX_TILE * (size_t)columns);
@@ -83,7 +86,8 @@ TARGET static void THIS(mx_transpose)(const double *z, ptrdiff_t n, ptrdiff_t st
                 }
             for (int i = 0; i < 4; i++) {
                 _mm512_storeu_pd(tile + (d + i) * MX_TILE + from, _mm512_shuffle_f64x2(a[i], a[i + 4], 0x88));
-                _mm512_storeu_pd(tile + (d + i + 4) * MX_TILE + from, _mm512_shuffle_f64x2(a[i], a[i + 4], 0xdd));
+                _mm512_storeu_pd(tile + (d + i + 4) * MX_TILE + from,
+                                 _mm512_shuffle_f64x2(a[i], a[i + 4], 0xdd));
             }
         }
     if (n == MX_TILE)
@@ -105,8 +109,10 @@ TARGET static void THIS(mx_transpose)(const double *z, ptrdiff_t n, ptrdiff_t st
             tile[d * MX_TILE + r] = z[r * stride + d];
 }
 
-/* out += scores of the rows of a tile under one component in a run of columns, whose list entries are [i, stop) */
-TARGET static inline void THIS(mx_add_scores)(const mx_lists *l, ptrdiff_t i, ptrdiff_t stop, int linear, const double *tile, double *out)
+/* out += scores of the rows of a tile under one component in a run of columns, whose list entries are [i,
+ * stop) */
+TARGET static inline void THIS(mx_add_scores)(const mx_lists *l, ptrdiff_t i, ptrdiff_t stop, int linear,
+                                              const double *tile, double *out)
 {
     LANE even[VECTORS], odd[VECTORS];
     for (int v = 0; v < VECTORS; v++)
@@ -141,13 +147,16 @@ TARGET static inline void THIS(mx_add_scores)(const mx_lists *l, ptrdiff_t i, pt
         *(LANE *)(out + v * W) += even[v] + odd[v];
 }
 
-/* Indices of the components with the largest and the second largest score r (K, MX_TILE; rows of components `room` apart), the first of
- * equal ones; hard: the responsibility of the best becomes 1, that of the others 0. */
-TARGET static void THIS(mx_best)(double *r, ptrdiff_t K, ptrdiff_t room, int hard, double *best, double *second)
+/* Indices of the components with the largest and the second largest score r (K, MX_TILE; rows of components
+ * `room` apart), the first of equal ones; hard: the responsibility of the best becomes 1, that of the others
+ * 0. */
+TARGET static void THIS(mx_best)(double *r, ptrdiff_t K, ptrdiff_t room, int hard, double *best,
+                                 double *second)
 {
     const LANE one = ALL(LANE, 1.0);
     for (int v = 0; v < VECTORS; v++) {
-        LANE high = *(LANE *)(r + v * W), next = ALL(LANE, -INFINITY), found = ALL(LANE, 0.0), runner_up = found;
+        LANE high = *(LANE *)(r + v * W), next = ALL(LANE, -INFINITY), found = ALL(LANE, 0.0),
+            runner_up = found;
         for (ptrdiff_t k = 1; k < K; k++) {
             const LANE x = *(LANE *)(r + k * room + v * W), here = ALL(LANE, (double)k);
             runner_up = PICK(x > high, found) + PICK(x <= high, LARGER(PICK(x > next, here), runner_up));
@@ -163,7 +172,8 @@ TARGET static void THIS(mx_best)(double *r, ptrdiff_t K, ptrdiff_t room, int har
 }
 
 /* u and v of the n rows of a tile, and its norms, rounded up; see mx_bounds. */
-TARGET static void THIS(mx_middle)(const double *z, ptrdiff_t n, ptrdiff_t stride, double *middle, double *norm)
+TARGET static void THIS(mx_middle)(const double *z, ptrdiff_t n, ptrdiff_t stride, double *middle,
+                                   double *norm)
 {
     double *spread = middle + stride;       /* v */
     memset(middle, 0, sizeof(double) * 2 * (size_t)stride);
@@ -181,7 +191,8 @@ TARGET static void THIS(mx_middle)(const double *z, ptrdiff_t n, ptrdiff_t strid
         double part[4][MX_PAD] = {{0}};
         for (ptrdiff_t d = 0; d < stride; d += MX_PAD)
             for (int v = 0; v < MX_PAD; v += W) {
-                const LANE x = *(const LANE *)(z + r * stride + d + v), near = x - *(const LANE *)(middle + d + v);
+                const LANE x = *(const LANE *)(z + r * stride + d + v),
+                    near = x - *(const LANE *)(middle + d + v);
                 const LANE far = near * near - *(const LANE *)(spread + d + v);
                 *(LANE *)(part[0] + v) += x * x;
                 *(LANE *)(part[1] + v) += x * x * (x * x);
@@ -196,7 +207,8 @@ TARGET static void THIS(mx_middle)(const double *z, ptrdiff_t n, ptrdiff_t strid
 }
 
 /* Between what numbers the scores of the rows of a tile under a component have changed. */
-TARGET static void THIS(mx_changes)(const mx_bounds *b, ptrdiff_t k, ptrdiff_t tile, ptrdiff_t stride, double *least, double *most)
+TARGET static void THIS(mx_changes)(const mx_bounds *b, ptrdiff_t k, ptrdiff_t tile, ptrdiff_t stride,
+                                    double *least, double *most)
 {
     const double *linear = b->moved + 2 * k * stride, *square = linear + stride, *norm = b->norm + 4 * tile;
     const double *middle = b->middle + 2 * tile * stride, *spread = middle + stride;
@@ -204,7 +216,8 @@ TARGET static void THIS(mx_changes)(const mx_bounds *b, ptrdiff_t k, ptrdiff_t t
     for (int v = 0; v < MX_PAD; v += W) {
         LANE change = ALL(LANE, 0.0), length = ALL(LANE, 0.0);
         for (ptrdiff_t d = v; d < stride; d += MX_PAD) {
-            const LANE l = *(const LANE *)(linear + d), q = *(const LANE *)(square + d), u = *(const LANE *)(middle + d);
+            const LANE l = *(const LANE *)(linear + d), q = *(const LANE *)(square + d),
+                u = *(const LANE *)(middle + d);
             const LANE curved = q * u, along = l + (curved + curved);
             change += (l + curved) * u + q * *(const LANE *)(spread + d);
             length += along * along;
@@ -224,13 +237,17 @@ static inline float THIS(mx_bound)(double x)
     return (float)((x < 0x1p126 ? x : 0x1p126) * (1.0 - MX_ABOVE));
 }
 
-/* Lists the components that may have probability in a tile; of the others the new bound is written. Comparisons with NaN are false. */
-TARGET static ptrdiff_t THIS(mx_list_live)(const mx_lists *l, const mx_bounds *b, ptrdiff_t tile, ptrdiff_t stride, int32_t *live)
+/* Lists the components that may have probability in a tile; of the others the new bound is written.
+ * Comparisons with NaN are false. */
+TARGET static ptrdiff_t THIS(mx_list_live)(const mx_lists *l, const mx_bounds *b, ptrdiff_t tile,
+                                           ptrdiff_t stride, int32_t *live)
 {
     const double *norm = b->norm + 4 * tile;
-    const double limit = MX_CERTAIN + 16.0 * (b->rounding[0] + norm[0] * b->rounding[1] + norm[1] * b->rounding[2]);
+    const double limit = MX_CERTAIN
+        + 16.0 * (b->rounding[0] + norm[0] * b->rounding[1] + norm[1] * b->rounding[2]);
     float *behind = b->behind + tile * b->K;
-    double best = INFINITY, least, most;        /* best: the least change of a score that was the best of a row */
+    double best = INFINITY, least, most;        /* best: the least change of a score that was the best of a
+                                                   row */
     ptrdiff_t n = 0;
     for (ptrdiff_t i = 0; i < b->n_gone; i++)
         if (behind[b->gone[i]] <= 0.0f)
@@ -255,10 +272,12 @@ TARGET static ptrdiff_t THIS(mx_list_live)(const mx_lists *l, const mx_bounds *b
     return n;
 }
 
-/* Scores r (rows of components `room` apart, MX_TILE) of n listed components become responsibilities in place. Per row: the log-sum-exp of
- * the scores, and the entropy of the responsibilities. With bounds, how far each component is at least behind the best goes to `behind`. */
-TARGET static void THIS(mx_normalize)(double *r, const int32_t *live, ptrdiff_t n, ptrdiff_t room, const mx_bounds *bounds, float *behind,
-                                      double *log_sum, double *entropy)
+/* Scores r (rows of components `room` apart, MX_TILE) of n listed components become responsibilities in
+ * place. Per row: the log-sum-exp of the scores, and the entropy of the responsibilities. With bounds, how
+ * far each component is at least behind the best goes to `behind`. */
+TARGET static void THIS(mx_normalize)(double *r, const int32_t *live, ptrdiff_t n, ptrdiff_t room,
+                                      const mx_bounds *bounds, float *behind, double *log_sum,
+                                      double *entropy)
 {
     LANE high[VECTORS], all[VECTORS], weighted[VECTORS];
     for (int v = 0; v < VECTORS; v++) {
@@ -272,7 +291,8 @@ TARGET static void THIS(mx_normalize)(double *r, const int32_t *live, ptrdiff_t 
     for (ptrdiff_t k = 0; k < n; k++) {
         LANE *place = (LANE *)(r + live[k] * room), nearest = ALL(LANE, -INFINITY);
         for (int v = 0; v < VECTORS; v++) {
-            const LANE below = place[v] - high[v], e = PICK(below > -MX_CERTAIN, THIS(mx_exp)(PICK(below > -MX_CERTAIN, below)));
+            const LANE below = place[v] - high[v],
+                e = PICK(below > -MX_CERTAIN, THIS(mx_exp)(PICK(below > -MX_CERTAIN, below)));
             nearest = LARGER(below, nearest);
             weighted[v] += e * PICK(below > -MX_CERTAIN, below);
             all[v] += e;
@@ -298,8 +318,8 @@ TARGET static void THIS(mx_normalize)(double *r, const int32_t *live, ptrdiff_t 
 }
 
 /* s1 += sum w z, s2 += sum w z^2 over the listed rows, for `vectors` vectors of columns */
-TARGET ALWAYS_INLINE void THIS(mx_add_some)(const double *z, ptrdiff_t stride, const int32_t *row, const double *w, ptrdiff_t n,
-                                            int vectors, double *s1, double *s2)
+TARGET ALWAYS_INLINE void THIS(mx_add_some)(const double *z, ptrdiff_t stride, const int32_t *row,
+                                            const double *w, ptrdiff_t n, int vectors, double *s1, double *s2)
 {
     LANE a[TOGETHER], b[TOGETHER];
     for (int v = 0; v < vectors; v++)
@@ -316,8 +336,8 @@ TARGET ALWAYS_INLINE void THIS(mx_add_some)(const double *z, ptrdiff_t stride, c
     }
 }
 
-TARGET static void THIS(mx_add)(const double *z, ptrdiff_t stride, const int32_t *row, const double *w, ptrdiff_t n, double *s1,
-                                double *s2)
+TARGET static void THIS(mx_add)(const double *z, ptrdiff_t stride, const int32_t *row, const double *w,
+                                ptrdiff_t n, double *s1, double *s2)
 {
     ptrdiff_t d = 0;
     for (; d + TOGETHER * W <= stride; d += TOGETHER * W)
@@ -330,8 +350,10 @@ TARGET static void THIS(mx_add)(const double *z, ptrdiff_t stride, const int32_t
         THIS(mx_add_some)(z + d, stride, row, w, n, 1, s1 + d, s2 + d);
 }
 
-/* sum of n weights, those of the listed rows from `start` on; of a table that is not NULL, each times its row's exposure */
-TARGET static double THIS(mx_total)(const double *w, const int32_t *row, ptrdiff_t n, const mx_table *exposed, ptrdiff_t start)
+/* sum of n weights, those of the listed rows from `start` on; of a table that is not NULL, each times its
+ * row's exposure */
+TARGET static double THIS(mx_total)(const double *w, const int32_t *row, ptrdiff_t n, const mx_table *exposed,
+                                    ptrdiff_t start)
 {
     double sum[4] = {0};
     for (ptrdiff_t i = 0; i < n; i++)
@@ -339,8 +361,8 @@ TARGET static double THIS(mx_total)(const double *w, const int32_t *row, ptrdiff
     return (sum[0] + sum[1]) + (sum[2] + sum[3]);
 }
 
-/* Lists the rows whose responsibility is not zero, and their number; the bits of `tiles` are those that the component takes part in. Most are
- * zero, often of all rows of a group. */
+/* Lists the rows whose responsibility is not zero, and their number; the bits of `tiles` are those that the
+ * component takes part in. Most are zero, often of all rows of a group. */
 TARGET static ptrdiff_t THIS(mx_present)(const double *r, ptrdiff_t n, unsigned tiles, mx_scratch *s)
 {
     ptrdiff_t some = 0;
@@ -366,8 +388,9 @@ TARGET static ptrdiff_t THIS(mx_present)(const double *r, ptrdiff_t n, unsigned 
 }
 
 /* scores of a tile of m rows under its listed components */
-TARGET static void THIS(mx_tile_scores)(const mx_table *t, const mx_lists *l, int linear, ptrdiff_t start, ptrdiff_t m, const double *z,
-                                        const int32_t *live, ptrdiff_t n, ptrdiff_t room, double *tile, double *r)
+TARGET static void THIS(mx_tile_scores)(const mx_table *t, const mx_lists *l, int linear, ptrdiff_t start,
+                                        ptrdiff_t m, const double *z, const int32_t *live, ptrdiff_t n,
+                                        ptrdiff_t room, double *tile, double *r)
 {
     for (ptrdiff_t j = 0; j < n; j++)
         for (ptrdiff_t i = 0; i < MX_TILE; i++) {
@@ -375,7 +398,8 @@ TARGET static void THIS(mx_tile_scores)(const mx_table *t, const mx_lists *l, in
             r[live[j] * room + i] = l->constant[live[j]] + e * l->reach[live[j]];
         }
     for (ptrdiff_t d = 0; d < t->D; d += MX_COLUMNS) {
-        const ptrdiff_t columns = t->stride - d < MX_COLUMNS ? t->stride - d : MX_COLUMNS, *stop = l->stop + d / MX_COLUMNS * l->K;
+        const ptrdiff_t columns = t->stride - d < MX_COLUMNS ? t->stride - d : MX_COLUMNS,
+            *stop = l->stop + d / MX_COLUMNS * l->K;
         THIS(mx_transpose)(z + d, m, t->stride, columns, tile);
         for (ptrdiff_t j = 0; j < n; j++)
             THIS(mx_add_scores)(l, live[j] * t->D + d, stop[live[j]], linear, tile, r + live[j] * room);
@@ -383,19 +407,22 @@ TARGET static void THIS(mx_tile_scores)(const mx_table *t, const mx_lists *l, in
 }
 
 /* responsibilities of a block of rows, (K of the lists, room) */
-TARGET static double THIS(mx_responsibilities)(const mx_table *t, const mx_lists *l, const mx_bounds *bounds, const mx_request *request,
-                                               int linear, ptrdiff_t start, ptrdiff_t n, ptrdiff_t room, const double *cells,
+TARGET static double THIS(mx_responsibilities)(const mx_table *t, const mx_lists *l, const mx_bounds *bounds,
+                                               const mx_request *request, int linear, ptrdiff_t start,
+                                               ptrdiff_t n, ptrdiff_t room, const double *cells,
                                                ptrdiff_t n_missing, mx_scratch *s)
 {
     double entropy = 0.0;
     ptrdiff_t n_live[MX_MOST_ROWS / MX_TILE];
     for (ptrdiff_t from = 0; from < n; from += MX_TILE) {
-        const ptrdiff_t m = n - from < MX_TILE ? n - from : MX_TILE, block_tile = from / MX_TILE, tile = (start + from) / MX_TILE;
+        const ptrdiff_t m = n - from < MX_TILE ? n - from : MX_TILE, block_tile = from / MX_TILE,
+            tile = (start + from) / MX_TILE;
         const double *z = cells + from * t->stride;
         int32_t *live = s->live + block_tile * l->K;
         if (bounds) {
             if (bounds->norm[4 * tile] < 0.0)
-                THIS(mx_middle)(z, m, t->stride, bounds->middle + 2 * tile * t->stride, bounds->norm + 4 * tile);
+                THIS(mx_middle)(z, m, t->stride, bounds->middle + 2 * tile * t->stride,
+                                bounds->norm + 4 * tile);
             n_live[block_tile] = THIS(mx_list_live)(l, bounds, tile, t->stride, live);
             for (ptrdiff_t j = 0; j < n_live[block_tile]; j++)
                 s->tiles[live[j]] |= 1u << block_tile;
@@ -404,7 +431,8 @@ TARGET static double THIS(mx_responsibilities)(const mx_table *t, const mx_lists
             for (ptrdiff_t k = 0; k < l->K; k++)
                 live[k] = (int32_t)k;
         }
-        THIS(mx_tile_scores)(t, l, linear, start + from, m, z, live, n_live[block_tile], room, s->tile, s->r + from);
+        THIS(mx_tile_scores)(t, l, linear, start + from, m, z, live, n_live[block_tile], room, s->tile,
+                             s->r + from);
     }
     for (ptrdiff_t h = 0; h < n_missing; h++) {
         const ptrdiff_t r = (ptrdiff_t)s->missing[h] / t->D, d = (ptrdiff_t)s->missing[h] % t->D;
@@ -423,7 +451,8 @@ TARGET static double THIS(mx_responsibilities)(const mx_table *t, const mx_lists
     for (ptrdiff_t from = 0; !request->hard && from < n; from += MX_TILE) {
         double log_sum[MX_TILE], surprise[MX_TILE];
         float *behind = bounds ? bounds->behind + (start + from) / MX_TILE * bounds->K : NULL;
-        THIS(mx_normalize)(s->r + from, s->live + from / MX_TILE * l->K, n_live[from / MX_TILE], room, bounds, behind, log_sum, surprise);
+        THIS(mx_normalize)(s->r + from, s->live + from / MX_TILE * l->K, n_live[from / MX_TILE], room, bounds,
+                           behind, log_sum, surprise);
         for (ptrdiff_t i = 0; i < MX_TILE && from + i < n; i++) {
             const ptrdiff_t at = mx_place(t, start + from + i);
             entropy += t->weight ? t->weight[at] * surprise[i] : surprise[i];
@@ -438,8 +467,8 @@ TARGET static double THIS(mx_responsibilities)(const mx_table *t, const mx_lists
 }
 
 /* responsibilities given as input; returns their entropy */
-static double THIS(mx_copy_given)(const mx_table *t, const mx_lists *l, const double *given, ptrdiff_t K, ptrdiff_t start, ptrdiff_t n,
-                                  ptrdiff_t room, double *r)
+static double THIS(mx_copy_given)(const mx_table *t, const mx_lists *l, const double *given, ptrdiff_t K,
+                                  ptrdiff_t start, ptrdiff_t n, ptrdiff_t room, double *r)
 {
     double entropy = 0.0;
     for (ptrdiff_t i = 0; i < n; i++)
@@ -453,8 +482,9 @@ static double THIS(mx_copy_given)(const mx_table *t, const mx_lists *l, const do
     return entropy;
 }
 
-TARGET static void THIS(mx_rows)(const mx_table *t, const mx_lists *l, const mx_bounds *bounds, const mx_request *request, ptrdiff_t K,
-                                 int linear, ptrdiff_t start, ptrdiff_t stop, mx_sums *sums, mx_scratch *s)
+TARGET static void THIS(mx_rows)(const mx_table *t, const mx_lists *l, const mx_bounds *bounds,
+                                 const mx_request *request, ptrdiff_t K, int linear, ptrdiff_t start,
+                                 ptrdiff_t stop, mx_sums *sums, mx_scratch *s)
 {
     const ptrdiff_t room = mx_block(t->D);
     for (ptrdiff_t from = start; from < stop; from += room) {
@@ -462,8 +492,10 @@ TARGET static void THIS(mx_rows)(const mx_table *t, const mx_lists *l, const mx_
         const ptrdiff_t n_missing = t->kept ? 0 : THIS(mx_load)(t, from, n, s->z, s->missing);
         const double *z = t->kept ? t->kept + from * t->stride : s->z;
         memset(s->tiles, request->given || !bounds ? 255 : 0, sizeof(*s->tiles) * (size_t)l->K);
-        const double entropy = request->given ? THIS(mx_copy_given)(t, l, request->given, K, from, n, room, s->r)
-                                            : THIS(mx_responsibilities)(t, l, bounds, request, linear, from, n, room, z, n_missing,
+        const double entropy = request->given
+            ? THIS(mx_copy_given)(t, l, request->given, K, from, n, room, s->r)
+                                            : THIS(mx_responsibilities)(t, l, bounds, request, linear, from,
+                                                                        n, room, z, n_missing,
                                                                          s);
         if (!sums)
             continue;
@@ -486,7 +518,8 @@ TARGET static void THIS(mx_rows)(const mx_table *t, const mx_lists *l, const mx_
             THIS(mx_add)(z, t->stride, s->row, s->weight, some, s1, s2);
         }
         for (ptrdiff_t h = 0; h < n_missing; h++) {
-            const ptrdiff_t r = (ptrdiff_t)s->missing[h] / t->D, d = (ptrdiff_t)s->missing[h] % t->D, at = mx_place(t, from + r);
+            const ptrdiff_t r = (ptrdiff_t)s->missing[h] / t->D, d = (ptrdiff_t)s->missing[h] % t->D,
+                at = mx_place(t, from + r);
             const double e = t->exposure ? t->exposure[at] : 1.0, w = t->weight ? t->weight[at] : 1.0;
             for (ptrdiff_t j = 0; j < l->K; j++)
                 sums->missing[l->component[j] * t->stride + d] += e * (w * s->r[j * room + r]);

@@ -1,5 +1,5 @@
-/* Updates of the factors that all components of the mixture with feature selection share, over the columns: Gaussian noise and q(lambda).
- * The lanes are columns, MU_TILE of them a tile. */
+/* Updates of the factors that all components of the mixture with feature selection share, over the columns:
+ * Gaussian noise and q(lambda). The lanes are columns, MU_TILE of them a tile. */
 #ifndef CRAFTC_MIXTURE_SHARED_H
 #define CRAFTC_MIXTURE_SHARED_H
 
@@ -12,7 +12,8 @@ typedef struct {
     double *rest[3];                    /* (D) OUT reach, sums and squares of these cells */
     double k0, a0;                      /* prior */
     const double *b0, *value;           /* (D) the prior's scale, and its normalisation */
-    int common;                         /* one precision of all columns, its posterior in the next three; else each has its own */
+    int common;                         /* one precision of all columns, its posterior in the next three; else
+                                           each has its own */
     double digamma_a, log_b, tau;
     double *constant, *linear, *square; /* (D) OUT expected log density */
 } mu_noise;
@@ -23,7 +24,8 @@ typedef struct {
     const double *p;                    /* (K, D) probabilities of selection */
     double prior_a, prior_b;
     double digamma_both, log_gamma_both;        /* of a + b, the same for all */
-    double *a, *b, *log_mean, *log_rest, *value;        /* (D) the posterior: shapes, E ln x, E ln(1 - x), ln B(a, b) */
+    double *a, *b, *log_mean, *log_rest, *value;        /* (D) the posterior: shapes, E ln x, E ln(1 - x), ln
+                                                           B(a, b) */
 } mu_shares;
 
 #define LEAVES "mixture/_mixture_shared_lanes.h"
@@ -35,8 +37,8 @@ static inline void mu_pool(const mu_noise *c)
     SIMD_DISPATCH(mu_pool, (c));
 }
 
-/* Gaussian noise from its sums; returns the expected log likelihood of its cells minus their log evidence, without that of a common
- * precision */
+/* Gaussian noise from its sums; returns the expected log likelihood of its cells minus their log evidence,
+ * without that of a common precision */
 static inline double mu_fit_noise(const mu_noise *c)
 {
     return SIMD_DISPATCH(mu_fit_noise, (c));

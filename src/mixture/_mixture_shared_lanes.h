@@ -1,5 +1,6 @@
-/* One clone of the leaves of _mixture_shared.h, included once per instruction set by _lanes.h after those of _mixture_updates.h. Columns are
- * independent, and sums over them are added in MU_TILE parts: nothing depends on the width of a vector. */
+/* One clone of the leaves of _mixture_shared.h, included once per instruction set by _lanes.h after those of
+ * _mixture_updates.h. Columns are independent, and sums over them are added in MU_TILE parts: nothing depends
+ * on the width of a vector. */
 
 #define LANE_LOG THIS(mu_log)
 #define LANE_GAMMA THIS(mu_gamma)
@@ -48,9 +49,11 @@ TARGET static double THIS(mu_fit_noise)(const mu_noise *c)
         THIS(mu_tile)(in[3], c->b0 + d, n, 1.0);
         THIS(mu_tile)(in[4], c->value + d, n, 0.0);
         for (int v = 0; v < MU_TILE; v += W) {
-            const LANE reach = AT(in[0]), s1 = AT(in[1]), s2 = AT(in[2]), kappa = c->k0 + reach, mean = s1 / kappa;
+            const LANE reach = AT(in[0]), s1 = AT(in[1]), s2 = AT(in[2]), kappa = c->k0 + reach,
+                mean = s1 / kappa;
             LANE evidence = 0.5 * THIS(mu_log)(c->k0 / kappa) - reach * HALF_LN_2PI;
-            LANE digamma_a = ALL(LANE, c->digamma_a), log_b = ALL(LANE, c->log_b), tau = ALL(LANE, c->tau), density[3];
+            LANE digamma_a = ALL(LANE, c->digamma_a), log_b = ALL(LANE, c->log_b), tau = ALL(LANE, c->tau),
+                density[3];
             if (!c->common) {
                 const LANE a = c->a0 + 0.5 * reach, b = THIS(mu_scale)(AT(in[3]), s1, s2, mean);
                 LANE log_gamma_a;
@@ -120,7 +123,8 @@ TARGET static double THIS(mu_shares_elbo)(const mu_shares *c)
         double a[MU_TILE], b[MU_TILE];
         THIS(mu_shapes)(c, d, n, a, b);
         for (ptrdiff_t i = 0; i < n; i++)
-            sum[i] += (a[i] - c->a[d + i]) * c->log_mean[d + i] + (b[i] - c->b[d + i]) * c->log_rest[d + i] + c->value[d + i];
+            sum[i] += (a[i] - c->a[d + i]) * c->log_mean[d + i] + (b[i] - c->b[d + i]) * c->log_rest[d + i]
+                + c->value[d + i];
     }
     return simd_total(sum);
 }

@@ -10,7 +10,8 @@
 #include "common/_lanes.h"
 
 /* out (n): squared distances of the columns of x (D, n) to a centre, whose cells are `stride` apart */
-static inline void ms_squares(const double *x, ptrdiff_t n, ptrdiff_t D, const double *centre, ptrdiff_t stride, double *out)
+static inline void ms_squares(const double *x, ptrdiff_t n, ptrdiff_t D, const double *centre,
+                              ptrdiff_t stride, double *out)
 {
     SIMD_DISPATCH(ms_squares, (x, n, D, centre, stride, out));
 }

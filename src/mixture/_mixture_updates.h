@@ -1,5 +1,6 @@
-/* Updates of one component of the mixture with feature selection, over its columns: q(theta) where all Gaussian columns have the same amount
- * of data, and q(y). The lanes are columns; MU_TILE of them make a tile, and what is left over is copied into one. */
+/* Updates of one component of the mixture with feature selection, over its columns: q(theta) where all
+ * Gaussian columns have the same amount of data, and q(y). The lanes are columns; MU_TILE of them make a
+ * tile, and what is left over is copied into one. */
 #ifndef CRAFTC_MIXTURE_UPDATES_H
 #define CRAFTC_MIXTURE_UPDATES_H
 
@@ -45,7 +46,8 @@ static inline double mu_select(const mu_selection *c, ptrdiff_t D)
     return D > 0 ? SIMD_DISPATCH(mu_select, (c, D)) : 0.0;
 }
 
-/* the expected log likelihood of a component's cells in D columns, minus p times the divergence of its q(theta) */
+/* the expected log likelihood of a component's cells in D columns, minus p times the divergence of its
+ * q(theta) */
 static inline double mu_likelihood(const mu_selection *c, ptrdiff_t D)
 {
     return D > 0 ? SIMD_DISPATCH(mu_likelihood, (c, D)) : 0.0;

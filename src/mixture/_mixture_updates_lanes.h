@@ -1,5 +1,5 @@
-/* One clone of the leaves of _mixture_updates.h, included once per instruction set by _lanes.h. Columns are independent, and entropies are
- * added in MU_TILE parts: nothing depends on the width of a vector. */
+/* One clone of the leaves of _mixture_updates.h, included once per instruction set by _lanes.h. Columns are
+ * independent, and entropies are added in MU_TILE parts: nothing depends on the width of a vector. */
 
 #define FROM(pointer) (*(const LANE *)((pointer) + d))
 #define TO(pointer) (*(LANE *)((pointer) + d))
@@ -11,13 +11,16 @@
 #include "common/_lane_log.h"
 #undef LANE_LOG
 
-TARGET static inline LANE THIS(mu_expected)(LANE reach, LANE s1, LANE s2, LANE constant, LANE linear, LANE square)
+TARGET static inline LANE THIS(mu_expected)(LANE reach, LANE s1, LANE s2, LANE constant, LANE linear,
+                                            LANE square)
 {
     return reach * constant + s1 * linear + s2 * square;
 }
 
-/* constant, linear and square of the expected log density of Gaussian cells: mean, 1 / kappa, and psi(a), ln b, a / b of the precision */
-TARGET static inline void THIS(mu_density)(LANE mean, LANE spread, LANE digamma_a, LANE log_b, LANE tau, LANE density[3])
+/* constant, linear and square of the expected log density of Gaussian cells: mean, 1 / kappa, and psi(a), ln
+ * b, a / b of the precision */
+TARGET static inline void THIS(mu_density)(LANE mean, LANE spread, LANE digamma_a, LANE log_b, LANE tau,
+                                           LANE density[3])
 {
     density[2] = -0.5 * tau;
     density[1] = tau * mean;
@@ -42,11 +45,13 @@ TARGET static inline void THIS(mu_fit_tile)(const mu_gaussian *c, ptrdiff_t from
         TO(c->constant) = density[0];
         TO(c->linear) = density[1];
         TO(c->square) = density[2];
-        TO(c->divergence) = THIS(mu_expected)(ALL(LANE, c->reach), s1, s2, density[0], density[1], density[2]) - evidence;
+        TO(c->divergence) = THIS(mu_expected)(ALL(LANE, c->reach), s1, s2, density[0], density[1], density[2])
+            - evidence;
     }
 }
 
-/* The columns behind the whole tiles: with D >= MU_TILE, a tile ends with them and computes some before them once more, to the same bits. */
+/* The columns behind the whole tiles: with D >= MU_TILE, a tile ends with them and computes some before them
+ * once more, to the same bits. */
 
 TARGET static void THIS(mu_fit)(const mu_gaussian *c, ptrdiff_t D)
 {
@@ -74,11 +79,13 @@ TARGET static void THIS(mu_fit)(const mu_gaussian *c, ptrdiff_t D)
     memcpy(c->divergence, out[3], bytes);
 }
 
-/* what both tiles below need of the columns from d on: likelihoods under the component, minus the divergence, and under the noise */
+/* what both tiles below need of the columns from d on: likelihoods under the component, minus the divergence,
+ * and under the noise */
 TARGET static inline void THIS(mu_likelihoods)(const mu_selection *c, ptrdiff_t d, LANE *own, LANE *noise)
 {
     const LANE reach = FROM(c->reach), s1 = FROM(c->s1), s2 = FROM(c->s2);
-    *own = THIS(mu_expected)(reach, s1, s2, FROM(c->own[0]), FROM(c->own[1]), FROM(c->own[2])) - FROM(c->divergence);
+    *own = THIS(mu_expected)(reach, s1, s2, FROM(c->own[0]), FROM(c->own[1]), FROM(c->own[2]))
+        - FROM(c->divergence);
     *noise = THIS(mu_expected)(reach, s1, s2, FROM(c->noise[0]), FROM(c->noise[1]), FROM(c->noise[2]));
 }
 
@@ -86,11 +93,14 @@ TARGET static inline void THIS(mu_likelihoods)(const mu_selection *c, ptrdiff_t 
 TARGET static inline void THIS(mu_select_tile)(const mu_selection *c, ptrdiff_t from, double *entropy)
 {
     for (ptrdiff_t d = from; d < from + MU_TILE; d += W) {
-        const LANE prior = c->one_share ? ALL(LANE, c->log_mean[0] - c->log_rest[0]) : FROM(c->log_mean) - FROM(c->log_rest);
+        const LANE prior = c->one_share ? ALL(LANE, c->log_mean[0] - c->log_rest[0])
+            : FROM(c->log_mean) - FROM(c->log_rest);
         LANE own, noise;
         THIS(mu_likelihoods)(c, d, &own, &noise);
-        const LANE odds = prior + (own - noise), far = LARGER(odds, -odds), open = PICK(far <= MX_CERTAIN, far);
-        const LANE less = PICK(far <= MX_CERTAIN, THIS(mu_exp)(-open)), most = 1.0 + less, small = less / most;
+        const LANE odds = prior + (own - noise), far = LARGER(odds, -odds),
+            open = PICK(far <= MX_CERTAIN, far);
+        const LANE less = PICK(far <= MX_CERTAIN, THIS(mu_exp)(-open)), most = 1.0 + less,
+            small = less / most;
         /* the entropy is ln(1 + less) + far small, with the digits of `less` that 1 + less has lost */
         const LANE bits = THIS(mu_log)(most) + (less - (most - 1.0)) / most + open * small;
         *(LANE *)(entropy + d - from) += bits;
@@ -114,7 +124,8 @@ TARGET static mu_selection THIS(mu_few)(const mu_selection *c, ptrdiff_t D, doub
     const size_t bytes = (size_t)D * sizeof(double);
     const ptrdiff_t first = MU_TILE - D;
     mu_selection few = *c;
-    const double **from[12] = {&few.reach, &few.s1, &few.s2, &few.own[0], &few.own[1], &few.own[2], &few.noise[0],
+    const double **from[12]
+        = {&few.reach, &few.s1, &few.s2, &few.own[0], &few.own[1], &few.own[2], &few.noise[0],
                                &few.noise[1], &few.noise[2], &few.divergence, &few.log_mean, &few.log_rest};
     memset(in, 0, 13 * MU_TILE * sizeof(double));
     for (int i = 0; i < (c->one_share ? 10 : 12); i++) {

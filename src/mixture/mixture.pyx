@@ -1,8 +1,10 @@
-"""Mixture with feature selection: the E-step, one pass over the rows that computes responsibilities and their sufficient statistics.
+"""Mixture with feature selection: the E-step, one pass over the rows that computes responsibilities and their
+sufficient statistics.
 
-The pass itself is C (_mixture_rows.h: SIMD over rows and columns), and the present q is a list of selected columns (mixture_scores.pyx).
-Here is what surrounds them: segments of rows, their partial sums, and whole sweeps. A team of threads shares out the segments: that of the
-`Rows`, or one that is woken once for many sweeps.
+The pass itself is C (_mixture_rows.h: SIMD over rows and columns), and the present q is a list of selected
+columns (mixture_scores.pyx). Here is what surrounds them: segments of rows, their partial sums, and whole
+sweeps. A team of threads shares out the segments: that of the `Rows`, or one that is woken once for many
+sweeps.
 """
 
 import numpy as np
@@ -12,15 +14,17 @@ from libc.math cimport INFINITY
 from libc.stdint cimport int32_t, int64_t, uint32_t, uintptr_t
 from libc.string cimport memcmp, memcpy, memset
 
-from craftc._kernels._common cimport check, check_indices, check_threads, doubles_in, doubles_out, omp_get_thread_num
+from craftc._kernels._common cimport (
+    check, check_indices, check_threads, doubles_in, doubles_out, omp_get_thread_num,
+)
 from craftc._kernels._team cimport team, team_end, team_help, team_start, team_step
 from craftc._kernels.mixture_moves cimport sort_by_size
 from craftc._kernels.mixture_scores cimport (
-    MX_COLUMNS, MX_PAD, MX_TILE, Scores, ScoreTables, list_columns, list_components, measure_rounding, mx_bounds, mx_lists, mx_stride,
-    sort_slots)
+    MX_COLUMNS, MX_PAD, MX_TILE, Scores, ScoreTables, list_columns, list_components, measure_rounding,
+    mx_bounds, mx_lists, mx_stride, sort_slots)
 from craftc._kernels.mixture_updates cimport (
-    GAUSSIAN, Mixture, Model, evidence_lower_bound, update_component, update_components, update_masks, update_masks_of, update_noise,
-    update_shares, update_sticks)
+    GAUSSIAN, Mixture, Model, evidence_lower_bound, update_component, update_components, update_masks,
+    update_masks_of, update_noise, update_shares, update_sticks)
 from craftc._kernels.team cimport Team
 
 cdef extern from "mixture/_mixture.h":
@@ -68,20 +72,23 @@ cdef extern from "mixture/_mixture.h":
 
     Py_ssize_t mx_block(Py_ssize_t) noexcept nogil
     void mx_keep(const mx_table *, Py_ssize_t, double *) noexcept nogil
-    void mx_rows(const mx_table *, const mx_lists *, const mx_bounds *, const mx_request *, Py_ssize_t, int, Py_ssize_t, Py_ssize_t,
-                 mx_sums *, mx_scratch *) noexcept nogil
+    void mx_rows(const mx_table *, const mx_lists *, const mx_bounds *, const mx_request *, Py_ssize_t, int,
+                 Py_ssize_t, Py_ssize_t, mx_sums *, mx_scratch *) noexcept nogil
 
 cdef extern from "common/_simd.h":
     Py_ssize_t simd_lines(Py_ssize_t) noexcept nogil
 
 cdef enum:
     FEW_ROWS = 512              # of a segment, at least; every segment has its own partial sums
-    ROWS_PER_COMPONENT = 96     # of a segment, at least, so that partial sums stay small compared with the table
+    # of a segment, at least, so that partial sums stay small compared with the table
+    ROWS_PER_COMPONENT = 96
     MOST_SEGMENTS = 256
-    FEW_SEGMENTS = 16           # of a smaller table, at most: of at least LEAST_ROWS, with LEAST_SUMS numbers together
+    # of a smaller table, at most: of at least LEAST_ROWS, with LEAST_SUMS numbers together
+    FEW_SEGMENTS = 16
     LEAST_ROWS = 128
     LEAST_SUMS = 131072
-    KEPT_CELLS = 65536          # of a smaller table, at most, z is kept from pass to pass: it stays in a cache
+    # of a smaller table, at most, z is kept from pass to pass: it stays in a cache
+    KEPT_CELLS = 65536
 
 
 cdef struct Pass:               # over all rows
@@ -101,14 +108,19 @@ cdef struct Pass:               # over all rows
 
 
 cdef Py_ssize_t rows_of_segment(Py_ssize_t n, Py_ssize_t K, Py_ssize_t size) noexcept nogil:
-    """Rows of a segment, whose sums are `size` numbers; small tables have a few segments, too, for several threads."""
+    """Rows of a segment, whose sums are `size` numbers; small tables have a few segments, too, for several
+    threads.
+    """
     cdef Py_ssize_t rows = max(FEW_ROWS, ROWS_PER_COMPONENT * K, (n + MOST_SEGMENTS - 1) // MOST_SEGMENTS)
     cdef Py_ssize_t few = max(1, min(FEW_SEGMENTS, n // LEAST_ROWS, LEAST_SUMS // size))
-    return min((rows + MX_TILE - 1) // MX_TILE * MX_TILE, (n + few * MX_TILE - 1) // (few * MX_TILE) * MX_TILE)
+    return min((rows + MX_TILE - 1) // MX_TILE * MX_TILE,
+               (n + few * MX_TILE - 1) // (few * MX_TILE) * MX_TILE)
 
 
 cdef object cache_lines(Py_ssize_t rows, Py_ssize_t size):
-    """Doubles in rows of whole cache lines, with room to start at `at_line`; vectors then never cross two lines."""
+    """Doubles in rows of whole cache lines, with room to start at `at_line`; vectors then never cross two
+    lines.
+    """
     return np.zeros((rows + 1, simd_lines(size)))
 
 
@@ -143,8 +155,8 @@ cdef void segment_sums(void *context, int segment, int thread) noexcept nogil:
         sums = p.sums + segment * p.size
         places(p, sums, &out)
         memset(out.size, 0, (p.size - (out.size - sums)) * sizeof(double))
-    mx_rows(&p.t, &p.scores.lists, &p.scores.bounds if p.scores.bounded else NULL, p.request, p.K, p.linear, start,
-            min(start + p.rows, p.n), &out if p.gather else NULL, &s)
+    mx_rows(&p.t, &p.scores.lists, &p.scores.bounds if p.scores.bounded else NULL, p.request, p.K, p.linear,
+            start, min(start + p.rows, p.n), &out if p.gather else NULL, &s)
 
 
 cdef void add_segments(void *context, int k, int thread) noexcept nogil:
@@ -195,7 +207,8 @@ cdef void all_rows(Pass *p) noexcept nogil:
 
 cdef inline double cell(const mx_table *t, Py_ssize_t i, Py_ssize_t d) noexcept nogil:
     cdef Py_ssize_t at = i * t.width + t.column[d]
-    return ((<const float *> t.X)[at] - t.centre[d] if t.single else (<const double *> t.X)[at] - t.centre[d]) * t.scale[d]
+    return ((<const float *> t.X)[at] - t.centre[d] if t.single else (<const double *> t.X)[at]
+            - t.centre[d]) * t.scale[d]
 
 
 cdef void set_centres(Model *m) noexcept nogil:
@@ -233,7 +246,9 @@ cdef void fit_component(void *context, int k, int thread) noexcept nogil:
 
 
 cdef void fit_shared(void *context, int part, int thread) noexcept nogil:
-    """One of the factors that all components share and that do not depend on each other: the noise, q(lambda), q(v)."""
+    """One of the factors that all components share and that do not depend on each other: the noise,
+    q(lambda), q(v).
+    """
     cdef Pass *p = <Pass *> context
     if part == 0:
         update_noise(p.m, p.pooled)
@@ -243,7 +258,9 @@ cdef void fit_shared(void *context, int part, int thread) noexcept nogil:
         update_sticks(p.m)
 
 
-cdef void ascend(Pass *p, Mixture mixture, double before, double least, double *elbo, Py_ssize_t most, Py_ssize_t *made) noexcept nogil:
+cdef void ascend(
+    Pass *p, Mixture mixture, double before, double least, double *elbo, Py_ssize_t most, Py_ssize_t *made,
+) noexcept nogil:
     """At most so many sweeps, until one raises the ELBO by no more than `least`; how many it made."""
     cdef Model *m = &mixture.m
     cdef double gain = INFINITY
@@ -262,7 +279,8 @@ cdef void ascend(Pass *p, Mixture mixture, double before, double least, double *
 
 
 cdef class Rows:
-    """The table in the model's units, (x - centre) * scale of some columns. Every segment of rows has its own sums, added in their order.
+    """The table in the model's units, (x - centre) * scale of some columns. Every segment of rows has its own
+    sums, added in their order.
 
     Parameters
     ----------
@@ -326,7 +344,8 @@ cdef class Rows:
         if weight is not None:
             weights = weight
             if weights.shape[0] != self.p.n:
-                raise ValueError(f"weight must have one entry for every row, got {weights.shape[0]} for {self.p.n} rows")
+                raise ValueError(f"weight must have one entry for every row, got {weights.shape[0]} for "
+                                 f"{self.p.n} rows")
             self.p.t.weight = &weights[0]
         self.p.size = simd_lines((3 if missing else 2) * K * self.p.t.stride + 2 * K + 1)
         self.p.rows = rows_of_segment(self.p.n, K, self.p.size)
@@ -334,8 +353,12 @@ cdef class Rows:
         self.scores = ScoreTables(K, self.p.t.D, missing)
         self.p.scores = &self.scores.t
 
-    cdef int _prepare(self, Mixture mixture, const mx_request *request, bint linear, bint gather, int n_threads) except -1:
-        """What passes need: partial sums of all segments, scratch for the threads; raises if the mixture has another shape."""
+    cdef int _prepare(
+        self, Mixture mixture, const mx_request *request, bint linear, bint gather, int n_threads,
+    ) except -1:
+        """What passes need: partial sums of all segments, scratch for the threads; raises if the mixture has
+        another shape.
+        """
         cdef Py_ssize_t block = mx_block(self.p.t.D)
         check_threads(n_threads)
         check(self.team is None or n_threads == 1, "n_threads")
@@ -346,10 +369,13 @@ cdef class Rows:
         n_threads = n_threads if self.team is None else self.team.n_threads
         if n_threads > self.threads:
             self.scratch = cache_lines(
-                n_threads, block * (self.p.t.stride + self.p.K + 2 + (self.p.t.D if self.p.t.missing else 0)) + MX_COLUMNS * MX_TILE
+                n_threads, block * (self.p.t.stride + self.p.K + 2 + (self.p.t.D if self.p.t.missing else 0))
+                + MX_COLUMNS * MX_TILE
                 + MX_MOST_ROWS // MX_TILE * self.p.K)
-            self.p.scratch, self.p.room, self.threads = at_line(self.scratch), self.scratch.shape[1], n_threads
-        self.p.m, self.p.pooled, self.p.request, self.p.linear, self.p.gather = &mixture.m, mixture.pooled, request, linear, gather
+            self.p.scratch, self.p.room = at_line(self.scratch), self.scratch.shape[1]
+            self.threads = n_threads
+        self.p.m, self.p.pooled, self.p.request = &mixture.m, mixture.pooled, request
+        self.p.linear, self.p.gather = linear, gather
         self.p.scores.bounded = False
         team_start(&self.woken)
         self.p.threads = &self.woken if self.team is None else self.team.lead()
@@ -430,7 +456,8 @@ cdef class Rows:
                 m.s1[at] = z if z == z else 0.0
 
     def visit(self, const int32_t[::1] order not None):
-        """Passes visit the rows in another order: tiles of near rows have few components. Nothing else changes.
+        """Passes visit the rows in another order: tiles of near rows have few components. Nothing else
+        changes.
 
         Parameters
         ----------
@@ -450,16 +477,18 @@ cdef class Rows:
         Returns
         -------
         ndarray (tiles, K) of float32, or None
-            In nats; a tile is MX_TILE rows in their `order`. None if no sweep has kept bounds: cells are missing, or rows have exposures.
+            In nats; a tile is MX_TILE rows in their `order`. None if no sweep has kept bounds: cells are
+            missing, or rows have exposures.
         """
         if self.scores.bounds is None:
             return None
         slot, behind = self.scores.bounds[:2]
         return behind[:, slot[0]]
 
-    def e_step(self, Mixture mixture not None, int n_threads, *, bint gather=True, bint hard=False, given=None, proba=None, label=None,
-               evidence=None, bint linear=False):
-        """Responsibilities of all rows and, with `gather`, their sufficient statistics, which go to the mixture.
+    def e_step(self, Mixture mixture not None, int n_threads, *, bint gather=True, bint hard=False,
+               given=None, proba=None, label=None, evidence=None, bint linear=False):
+        """Responsibilities of all rows and, with `gather`, their sufficient statistics, which go to the
+        mixture.
 
         Components of size 0 are skipped.
 
@@ -507,8 +536,12 @@ cdef class Rows:
                 team_help(&self.woken, omp_get_thread_num())
         self._rest()
 
-    def kmeans(self, Mixture mixture not None, Py_ssize_t passes, int n_threads, int32_t[::1] label=None, int32_t[::1] second=None):
-        """Passes of k-means, at most so many, from the sums of the first centres; of counts and indicators, the likeliest rates.
+    def kmeans(
+        self, Mixture mixture not None, Py_ssize_t passes, int n_threads, int32_t[::1] label=None,
+        int32_t[::1] second=None,
+    ):
+        """Passes of k-means, at most so many, from the sums of the first centres; of counts and indicators,
+        the likeliest rates.
 
         Parameters
         ----------
@@ -547,8 +580,12 @@ cdef class Rows:
         self._rest()
         return changed
 
-    def sweep(self, Mixture mixture not None, double before, double least, double[::1] elbo not None, bint linear, int n_threads):
-        """Sweeps until one raises the ELBO by no more than `least`: q(theta), q(y), the noise, q(lambda), q(v), q(z), order of sizes.
+    def sweep(
+        self, Mixture mixture not None, double before, double least, double[::1] elbo not None, bint linear,
+        int n_threads,
+    ):
+        """Sweeps until one raises the ELBO by no more than `least`: q(theta), q(y), the noise, q(lambda),
+        q(v), q(z), order of sizes.
 
         Parameters
         ----------

@@ -1,8 +1,9 @@
 """Mixture with full covariances: the update of the masks, columns selected and deselected one by one.
 
-The evidence of a component's columns S is that of a normal-inverse-Wishart, Sigma ~ IW(nu0 + q - 1, s0 I) on q columns, whose marginals
-agree for every S. It depends on the data through ln |Psi_S| only, so a Cholesky factor of Psi_S is kept: adding a column is a triangular
-solve and one new row, removing one is a rank-one update of the rows after it. Both cost q^2.
+The evidence of a component's columns S is that of a normal-inverse-Wishart, Sigma ~ IW(nu0 + q - 1, s0 I) on
+q columns, whose marginals agree for every S. It depends on the data through ln |Psi_S| only, so a Cholesky
+factor of Psi_S is kept: adding a column is a triangular solve and one new row, removing one is a rank-one
+update of the rows after it. Both cost q^2.
 """
 
 from craftc._kernels._common cimport check
@@ -132,7 +133,8 @@ def switch_columns(
     const double[:, :, ::1] psi not None,   # IN  (K, D, D)
     const double[:, ::1] steps not None,    # IN  (K, D) evidence of the q-th column without ln |Psi|
     const double[::1] freedom not None,     # IN  (K,) nu0 - 1 + N
-    const double[:, ::1] against not None,  # IN  (K, D) gain that a column must exceed: log likelihood of the noise minus prior log-odds
+    const double[:, ::1] against not None,  # IN  (K, D) gain that a column must exceed: log likelihood of the
+                                            # noise minus prior log-odds
     double margin,                          # a switch must gain more
     bint tied,                              # a column is switched for all components at once
     double[:, ::1] p not None,              # IN/OUT (K, D) 0 or 1
@@ -140,7 +142,8 @@ def switch_columns(
     int32_t[:, ::1] column not None,        # OUT (K, D) the columns in S, in the order of the factor
     int32_t[::1] count not None,            # OUT (K,) number of columns in S
 ):
-    """Switch every column of every component if that raises the ELBO, components and columns in their order."""
+    """Switch every column of every component if that raises the ELBO, components and columns in their order.
+    """
     check(psi.shape[2] == psi.shape[1], "psi")
     check(steps.shape[0] == psi.shape[0] and steps.shape[1] == psi.shape[1], "steps")
     check(freedom.shape[0] == psi.shape[0], "freedom")

@@ -11,9 +11,10 @@ from libc.string cimport memcpy, memset
 from craftc._kernels._common cimport check, doubles_out
 from craftc._kernels._team cimport team, team_start, team_step
 from craftc._kernels.mixture_updates cimport (
-    GAUSSIAN, HALF_LN_2PI, MX_CERTAIN, Counts, Mixture, Model, Prior, above_zero, count, evidence_of_reach, gain_over_noise, log_beta,
-    log_evidence, log_gamma, no_counts, own_log_likelihood, pool_scatter, same_reach, selected, share_of, update_components, update_masks,
-    update_noise, update_shares, update_sticks)
+    GAUSSIAN, HALF_LN_2PI, MX_CERTAIN, Counts, Mixture, Model, Prior, above_zero, count, evidence_of_reach,
+    gain_over_noise, log_beta, log_evidence, log_gamma, no_counts, own_log_likelihood, pool_scatter,
+    same_reach, selected, share_of, update_components, update_masks, update_noise, update_shares,
+    update_sticks)
 from craftc._kernels.team cimport Team
 
 cdef extern from "mixture/_mixture_gain.h":
@@ -44,7 +45,9 @@ cdef extern from "mixture/_mixture_gain.h":
 
 
 cdef double stick_elbo(const double *size, Py_ssize_t K, double concentration) noexcept nogil:
-    """Contribution of the sizes to the ELBO once q(v) is fitted to them, without a constant: sum_k ln B(1 + n_k, alpha + behind_k)."""
+    """Contribution of the sizes to the ELBO once q(v) is fitted to them, without a constant: sum_k ln B(1 +
+    n_k, alpha + behind_k).
+    """
     cdef double value = behind_elbo(size, K, concentration)
     cdef Py_ssize_t k
     for k in range(K - 1):
@@ -53,7 +56,8 @@ cdef double stick_elbo(const double *size, Py_ssize_t K, double concentration) n
 
 
 cdef double behind_elbo(const double *size, Py_ssize_t K, double concentration) noexcept nogil:
-    """`stick_elbo` without sum_k ln Gamma(1 + n_k), k < K - 1. With n_k + behind_k = behind_{k-1}, most Gamma functions cancel out:
+    """`stick_elbo` without sum_k ln Gamma(1 + n_k), k < K - 1. With n_k + behind_k = behind_{k-1}, most Gamma
+    functions cancel out:
 
     ln Gamma(alpha + n_{K-1}) - ln Gamma(1 + alpha + n) - sum_{k < K - 2} ln(alpha + behind_k)
     """
@@ -68,11 +72,15 @@ cdef double behind_elbo(const double *size, Py_ssize_t K, double concentration) 
                 value -= log(factor)
                 factor = 1.0
         behind += size[k]
-    return value - log(factor) + log_gamma(concentration + size[K - 1]) - log_gamma(1.0 + concentration + behind)
+    return (value - log(factor) + log_gamma(concentration + size[K - 1])
+            - log_gamma(1.0 + concentration + behind))
 
 
 cdef bint find_order(const Model *m, Py_ssize_t *order) noexcept nogil:
-    """order (K): components by falling size, ties in their present order. Returns whether it differs from the present one."""
+    """order (K): components by falling size, ties in their present order.
+
+    Returns whether it differs from the present one.
+    """
     cdef bint differs = False
     cdef Py_ssize_t k, at
     for k in range(m.K):
@@ -85,7 +93,9 @@ cdef bint find_order(const Model *m, Py_ssize_t *order) noexcept nogil:
     return differs
 
 
-cdef void permute(double *table, Py_ssize_t K, Py_ssize_t D, const Py_ssize_t *order, double *work) noexcept nogil:
+cdef void permute(
+    double *table, Py_ssize_t K, Py_ssize_t D, const Py_ssize_t *order, double *work,
+) noexcept nogil:
     cdef Py_ssize_t k
     for k in range(K):
         memcpy(work + k * D, table + order[k] * D, sizeof(double) * D)
@@ -95,7 +105,8 @@ cdef void permute(double *table, Py_ssize_t K, Py_ssize_t D, const Py_ssize_t *o
 cdef bint sort_by_size(Model *m, Py_ssize_t *order, double *work) noexcept nogil:
     """Order components by falling size if that raises the ELBO; returns whether it did. work (K D + K)."""
     cdef double *by_size = work + m.K * m.D
-    cdef double **tables = [m.reach, m.s1, m.s2, m.p, m.divergence, m.own.constant, m.own.linear, m.own.square]
+    cdef double **tables = [m.reach, m.s1, m.s2, m.p, m.divergence, m.own.constant, m.own.linear,
+                            m.own.square]
     cdef double **shares = [m.share.a, m.share.b, m.share.log_mean, m.share.log_rest, m.share.value]
     cdef Py_ssize_t k, i
     if not find_order(m, order):
@@ -118,7 +129,9 @@ cdef bint sort_by_size(Model *m, Py_ssize_t *order, double *work) noexcept nogil
 
 
 cdef bint in_lanes(const Model *m) noexcept nogil:
-    """Whether gains over the noise can be computed for many columns at once: all have the same reach, and masks of every component."""
+    """Whether gains over the noise can be computed for many columns at once: all have the same reach, and
+    masks of every component.
+    """
     cdef Py_ssize_t k
     if m.D < MG_TILE or m.kind != GAUSSIAN or m.tied or m.own_fractions:
         return False
@@ -131,22 +144,23 @@ cdef bint in_lanes(const Model *m) noexcept nogil:
 cdef double gain_in_lanes(const Model *m, Py_ssize_t i, Py_ssize_t j) noexcept nogil:
     """`group_gain` where `in_lanes` holds."""
     cdef mg_columns columns = mg_columns(
-        D=m.D, b0=m.prior.b0, value=m.prior.value, constant=m.noise.constant, linear=m.noise.linear, square=m.noise.square,
-        log_mean=m.share.log_mean, log_rest=m.share.log_rest)
+        D=m.D, b0=m.prior.b0, value=m.prior.value, constant=m.noise.constant, linear=m.noise.linear,
+        square=m.noise.square, log_mean=m.share.log_mean, log_rest=m.share.log_rest)
     cdef double other = 0.0 if i == j else 1.0, reach = m.reach[i * m.D] + other * m.reach[j * m.D]
     cdef Counts c = no_counts()
     count(&c, &m.prior, reach)
     cdef mg_cells cells = mg_cells(
-        s1=m.s1 + i * m.D, s2=m.s2 + i * m.D, more1=m.s1 + j * m.D, more2=m.s2 + j * m.D, other=other, reach=reach,
-        kappa=c.kappa, a=c.a, evidence=evidence_of_reach(&c))
+        s1=m.s1 + i * m.D, s2=m.s2 + i * m.D, more1=m.s1 + j * m.D, more2=m.s2 + j * m.D, other=other,
+        reach=reach, kappa=c.kappa, a=c.a, evidence=evidence_of_reach(&c))
     return mg_gain(&columns, &cells)
 
 
 cdef double group_gain(const Model *m, Py_ssize_t i, Py_ssize_t j, bint lanes=False) noexcept nogil:
-    """Gain over the noise of the merged cells of components i and j: lambda, the noise and m fixed, theta and y at their optimum.
+    """Gain over the noise of the merged cells of components i and j: lambda, the noise and m fixed, theta and
+    y at their optimum.
 
-    i == j: of the component itself; i < 0: of component j if it is empty. Own fractions: that of component i, if it is not empty.
-    lanes: `in_lanes` holds.
+    i == j: of the component itself; i < 0: of component j if it is empty. Own fractions: that of component i,
+    if it is not empty. lanes: `in_lanes` holds.
     """
     cdef double total = 0.0, factor = 1.0, gain, rest, high, low, reach, s1, s2
     cdef Counts c = no_counts()
@@ -238,8 +252,10 @@ cdef void fill_pair_gains(void *context, int i, int thread) noexcept nogil:
     memset(gain, 0, sizeof(double) * m.K)
     for j in range(i + 1, m.K):
         if m.size[i] > 0.0 and m.size[j] > 0.0:
-            sizes = merged_stick_elbo(m, i, j, p.order, p.factorials - p.factorial[i] - p.factorial[j], p.sizes + thread * m.K) - p.apart
-            gain[j] = group_gain(m, i, j, p.lanes) + p.empty[j if m.own_fractions else 0] - p.alone[i] - p.alone[j] + sizes
+            sizes = merged_stick_elbo(m, i, j, p.order, p.factorials - p.factorial[i] - p.factorial[j],
+                                      p.sizes + thread * m.K) - p.apart
+            gain[j] = (group_gain(m, i, j, p.lanes) + p.empty[j if m.own_fractions else 0]
+                       - p.alone[i] - p.alone[j] + sizes)
 
 
 # ---- columns that every component selects ----
@@ -268,11 +284,14 @@ cdef void set_share(const Model *m, Column *c, Py_ssize_t share) noexcept nogil:
     c.value = log_beta(c.rich, c.poor)
 
 
-cdef double noise_gain(const Model *m, const double *pooled, const Column *column, double reach, double s1, double s2) noexcept nogil:
+cdef double noise_gain(
+    const Model *m, const double *pooled, const Column *column, double reach, double s1, double s2,
+) noexcept nogil:
     """Change of the log evidence of the noise if it takes these cells of the column."""
     cdef const Prior *prior = &m.noise_prior
     cdef Py_ssize_t d = column.d
-    cdef double r = pooled[d], t1 = pooled[m.D + d], t2 = pooled[2 * m.D + d], before, kappa, wider, scatter, a = column.a
+    cdef double r = pooled[d], t1 = pooled[m.D + d], t2 = pooled[2 * m.D + d], before, kappa, wider
+    cdef double scatter, a = column.a
     cdef Counts c = no_counts()
     if m.kind != GAUSSIAN or m.own_noise:
         before = log_evidence(prior, m.kind, &c, d, r, t1, t2)
@@ -280,11 +299,14 @@ cdef double noise_gain(const Model *m, const double *pooled, const Column *colum
     kappa = prior.k0 + r
     wider = kappa + reach
     scatter = above_zero(t2 + s2 - (t1 + s1) * (t1 + s1) / wider) - above_zero(t2 - t1 * t1 / kappa)
-    return (log_gamma(a + 0.5 * reach) - column.log_gamma_a + a * column.log_b - (a + 0.5 * reach) * log(column.b + 0.5 * scatter)
+    return (log_gamma(a + 0.5 * reach) - column.log_gamma_a + a * column.log_b
+            - (a + 0.5 * reach) * log(column.b + 0.5 * scatter)
             + 0.5 * log(kappa / wider) - reach * HALF_LN_2PI)
 
 
-cdef double deselection_gain(const Model *m, const double *pooled, Column *column, Py_ssize_t first, Py_ssize_t last) noexcept nogil:
+cdef double deselection_gain(
+    const Model *m, const double *pooled, Column *column, Py_ssize_t first, Py_ssize_t last,
+) noexcept nogil:
     """Gain of the ELBO if components [first, last) deselect the column, noise and lambda refitted."""
     cdef double reach = 0.0, s1 = 0.0, s2 = 0.0, own = 0.0, p = m.p[first * m.D + column.d]
     cdef Py_ssize_t k, at
@@ -296,7 +318,8 @@ cdef double deselection_gain(const Model *m, const double *pooled, Column *colum
         reach += m.reach[at]
         s1 += m.s1[at]
         s2 += m.s2[at]
-    return noise_gain(m, pooled, column, reach, s1, s2) - own + log_beta(column.rich - p, column.poor + p) - column.value
+    return (noise_gain(m, pooled, column, reach, s1, s2) - own + log_beta(column.rich - p, column.poor + p)
+            - column.value)
 
 
 cdef bint all_select(const Model *m, Py_ssize_t d) noexcept nogil:
@@ -309,10 +332,11 @@ cdef bint all_select(const Model *m, Py_ssize_t d) noexcept nogil:
 
 
 cdef Py_ssize_t deselect_columns(Model *m, double margin, double *pooled) noexcept nogil:
-    """Deselect columns that every component selects; returns how many. All factors except the labels' are then refitted.
+    """Deselect columns that every component selects; returns how many. All factors except the labels' are
+    then refitted.
 
-    The noise has no data for such a column, so the updates alone never deselect it. It is deselected in the one component (tied: in all)
-    where a noise fitted to its cells raises the ELBO most.
+    The noise has no data for such a column, so the updates alone never deselect it. It is deselected in the
+    one component (tied: in all) where a noise fitted to its cells raises the ELBO most.
     """
     cdef Py_ssize_t deselected = 0, d, k, best_k
     cdef double best, gain
@@ -351,7 +375,10 @@ cdef Py_ssize_t deselect_columns(Model *m, double margin, double *pooled) noexce
 
 
 def sort(Mixture mixture not None):
-    """Order components by falling size if that raises the ELBO. Returns their order, None if it is unchanged."""
+    """Order components by falling size if that raises the ELBO.
+
+    Returns their order, None if it is unchanged.
+    """
     cdef bint changed
     with nogil:
         changed = sort_by_size(&mixture.m, mixture.order, mixture.work)
@@ -359,16 +386,19 @@ def sort(Mixture mixture not None):
 
 
 def pair_gains(Mixture mixture not None, Team helpers=None):
-    """(K, K), upper triangle: estimated gain of the ELBO if two components are merged, theta and y refitted, the labels fixed.
+    """(K, K), upper triangle: estimated gain of the ELBO if two components are merged, theta and y refitted,
+    the labels fixed.
 
-    It leaves out the entropy of labels that the two share, so it may be too high. `helpers` share out the components.
+    It leaves out the entropy of labels that the two share, so it may be too high. `helpers` share out the
+    components.
     """
     cdef Model *m = &mixture.m
     cdef Pairs p
     cdef team alone
     cdef team *threads
     gain, sizes = np.empty((m.K, m.K)), np.empty((1 if helpers is None else helpers.n_threads, m.K))
-    p.m, p.lanes, p.order, p.gain, p.sizes = m, in_lanes(m), mixture.order, doubles_out(gain), doubles_out(sizes)
+    p.m, p.lanes, p.order = m, in_lanes(m), mixture.order
+    p.gain, p.sizes = doubles_out(gain), doubles_out(sizes)
     p.alone, p.factorial, p.empty = mixture.work, mixture.work + m.K, mixture.work + 2 * m.K
     team_start(&alone)
     threads = &alone if helpers is None else helpers.lead()
@@ -389,7 +419,8 @@ def stick_gain(Mixture mixture not None, Py_ssize_t i, Py_ssize_t j):
     find_order(m, mixture.order)
     cdef double *factorial = mixture.work + m.K
     cdef double others = fill_factorials(m, factorial) - factorial[i] - factorial[j]
-    return merged_stick_elbo(m, i, j, mixture.order, others, mixture.work) - stick_elbo(m.size, m.K, m.concentration)
+    return (merged_stick_elbo(m, i, j, mixture.order, others, mixture.work)
+            - stick_elbo(m.size, m.K, m.concentration))
 
 
 def merge(Mixture mixture not None, Py_ssize_t i, Py_ssize_t j):
@@ -400,7 +431,8 @@ def merge(Mixture mixture not None, Py_ssize_t i, Py_ssize_t j):
 
 
 def deselect(Mixture mixture not None, double margin):
-    """Deselect columns that every component selects in one of them (tied: in all) where the ELBO rises by more than `margin`.
+    """Deselect columns that every component selects in one of them (tied: in all) where the ELBO rises by
+    more than `margin`.
 
     Returns the number of columns; all factors except that of the labels are then refitted.
     """

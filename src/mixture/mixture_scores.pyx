@@ -1,7 +1,9 @@
-"""Mixture with feature selection: the present q as lists of selected columns, and how far scores move from sweep to sweep.
+"""Mixture with feature selection: the present q as lists of selected columns, and how far scores move from
+sweep to sweep.
 
-A sweep leaves out the components that are out of reach for every row of a tile; see `mx_bounds` in _mixture_scores.h. Here are the changes
-of the scores since the last pass, as norms over the columns of a component.
+A sweep leaves out the components that are out of reach for every row of a tile; see `mx_bounds` in
+_mixture_scores.h. Here are the changes of the scores since the last pass, as norms over the columns of a
+component.
 """
 
 import numpy as np
@@ -13,8 +15,8 @@ from craftc._kernels._common cimport doubles_out
 from craftc._kernels.mixture_updates cimport Density
 
 cdef extern from "mixture/_mixture_change.h" nogil:
-    double mc_change(const double *p, const double *own, const double *noise, Py_ssize_t D, double *last, double *moved,
-                     double *size)
+    double mc_change(const double *p, const double *own, const double *noise, Py_ssize_t D, double *last,
+                     double *moved, double *size)
 
 cdef extern from "float.h" nogil:
     const double DBL_EPSILON
@@ -56,7 +58,8 @@ cdef void measure_change(Scores *scores, Py_ssize_t j) noexcept nogil:
     bounds.constant[j] = now - constant[0]  # NaN if the component was not in the last pass
     change = mc_change(m.p + first, m.own.linear + first, m.noise.linear, m.D, linear, moved, size + 1)
     bounds.linear[j] = (1.0 + MX_ABOVE) * sqrt(change)
-    change = mc_change(m.p + first, m.own.square + first, m.noise.square, m.D, linear + m.D, moved + mx_stride(m.D), size + 2)
+    change = mc_change(m.p + first, m.own.square + first, m.noise.square, m.D, linear + m.D,
+                       moved + mx_stride(m.D), size + 2)
     bounds.square[j] = (1.0 + MX_ABOVE) * sqrt(change)
     size[0] = fabs(now) if isnan(constant[0]) else fabs(now) + fabs(constant[0])
     size[1], size[2] = sqrt(size[1]), sqrt(size[2])
@@ -93,7 +96,9 @@ cdef void list_columns(void *context, int j, int thread) noexcept nogil:
 
 
 cdef void measure_rounding(Scores *scores) noexcept nogil:
-    """Rounding of a score, of the largest magnitudes; each of its D + 8 operations may be wrong by half a unit of the last place."""
+    """Rounding of a score, of the largest magnitudes; each of its D + 8 operations may be wrong by half a
+    unit of the last place.
+    """
     cdef Py_ssize_t i, j
     cdef double *most = scores.bounds.rounding
     for i in range(3):
@@ -127,7 +132,8 @@ cdef class ScoreTables:
 
     def __init__(self, Py_ssize_t K, Py_ssize_t D, bint missing):
         cdef mx_lists *lists = &self.t.lists
-        component, stop, places = np.empty(K, np.int32), np.empty(mx_runs(D) * K, np.intp), np.empty(K * D, np.uint32)
+        component, stop = np.empty(K, np.int32), np.empty(mx_runs(D) * K, np.intp)
+        places = np.empty(K * D, np.uint32)
         entry, each, absent = np.empty((2, K * D)), np.empty((2, K)), np.empty(K * D if missing else 0)
         self.arrays = (component, stop, places, entry, each, absent)
         cdef int32_t[::1] component_ = component
@@ -137,7 +143,8 @@ cdef class ScoreTables:
         lists.component = &component_[0] if K else NULL
         lists.stop, lists.place = &stop_[0] if K * D else NULL, &places_[0] if K * D else NULL
         lists.linear, lists.square = doubles_out(entry[0]), doubles_out(entry[1])
-        lists.constant, lists.reach, lists.missing = doubles_out(each[0]), doubles_out(each[1]), doubles_out(absent)
+        lists.constant, lists.reach = doubles_out(each[0]), doubles_out(each[1])
+        lists.missing = doubles_out(absent)
 
     cdef int keep_bounds(self, Py_ssize_t tiles) except -1:
         """From here on, passes keep the bounds of all tiles."""
@@ -147,7 +154,8 @@ cdef class ScoreTables:
         self.t.bounded = True
         if self.bounds is not None:
             return 0
-        slot, behind, norm = np.empty((3, K), np.int32), np.zeros((tiles, K), np.float32), np.full((tiles, 4), -1.0)
+        slot, behind = np.empty((3, K), np.int32), np.zeros((tiles, K), np.float32)
+        norm = np.full((tiles, 4), -1.0)
         middle, moved = np.empty((tiles, 2 * mx_stride(D))), np.zeros((K, 2 * mx_stride(D)))
         slot[0] = np.arange(K)  # of every component; the others are those of the lists, and gone
         last, size, change = np.zeros((K, 2 * D + 1)), np.empty((K, 3)), np.empty((3, K))
@@ -157,6 +165,7 @@ cdef class ScoreTables:
         self.t.slot, self.t.bounds.slot, self.t.bounds.gone = &slot_[0, 0], &slot_[1, 0], &slot_[2, 0]
         self.t.bounds.K, self.t.bounds.behind, self.t.bounds.norm = K, &behind_[0, 0], doubles_out(norm)
         self.t.bounds.constant, self.t.bounds.linear = doubles_out(change[0]), doubles_out(change[1])
-        self.t.bounds.square, self.t.bounds.middle, self.t.bounds.moved = doubles_out(change[2]), doubles_out(middle), doubles_out(moved)
+        self.t.bounds.square, self.t.bounds.middle = doubles_out(change[2]), doubles_out(middle)
+        self.t.bounds.moved = doubles_out(moved)
         self.t.last, self.t.size = doubles_out(last), doubles_out(size)
         return 0

@@ -1,7 +1,8 @@
 """Mixture with feature selection: the two halves of every component, and what the ELBO gains by them.
 
-A component is cut along the axis of largest variance of its selected columns. A few sweeps follow over its own rows only: a mixture of two
-components under the noise and the lambda of the whole, each row in one of them. Components are independent and shared among threads.
+A component is cut along the axis of largest variance of its selected columns. A few sweeps follow over its
+own rows only: a mixture of two components under the noise and the lambda of the whole, each row in one of
+them. Components are independent and shared among threads.
 """
 
 import numpy as np
@@ -11,10 +12,14 @@ from libc.math cimport fabs, sqrt
 from libc.stdint cimport int8_t, int32_t
 from libc.string cimport memcpy, memset
 
-from craftc._kernels._common cimport check, check_indices, check_threads, doubles_in, doubles_out, omp_get_thread_num, rows_in
+from craftc._kernels._common cimport (
+    check, check_indices, check_threads, doubles_in, doubles_out, omp_get_thread_num, rows_in,
+)
 from craftc._kernels._team cimport team, team_step
 from craftc._kernels.mixture_moves cimport group_gain, stick_elbo
-from craftc._kernels.mixture_updates cimport POISSON, Mixture, Model, update_components, update_masks, update_sticks
+from craftc._kernels.mixture_updates cimport (
+    POISSON, Mixture, Model, update_components, update_masks, update_sticks,
+)
 from craftc._kernels.team cimport Team
 
 cdef enum:
@@ -40,7 +45,8 @@ cdef struct Halves:
     double *mean                # (D) of the component
     double *spread              # (D) factor of a column in the axis
     double *turned              # (D)
-    double *constant            # (D) log odds of the second half for a cell: e constant + x linear + x^2 square; first, the axis
+    # (D) log odds of the second half for a cell: e constant + x linear + x^2 square; first, the axis
+    double *constant
     double *linear
     double *square
     double prior                # log odds of any row
@@ -165,7 +171,9 @@ cdef bint start_axis(const Model *whole, Py_ssize_t k, Halves *h) noexcept nogil
     return most > 0.0
 
 
-cdef void turn_axis(const Model *whole, const Cells *t, const Py_ssize_t *row, Py_ssize_t n, Halves *h) noexcept nogil:
+cdef void turn_axis(
+    const Model *whole, const Cells *t, const Py_ssize_t *row, Py_ssize_t n, Halves *h,
+) noexcept nogil:
     """One step of the power iteration for the axis of largest variance."""
     cdef Py_ssize_t i, d
     cdef double along, most = 0.0, e
@@ -187,8 +195,12 @@ cdef void turn_axis(const Model *whole, const Cells *t, const Py_ssize_t *row, P
 # ---- sweeps over the rows of a component ----
 
 
-cdef Py_ssize_t assign(const Cells *t, const Py_ssize_t *row, Py_ssize_t n, int8_t *half, Halves *h) noexcept nogil:
-    """Each row goes to its likelier half, whose sufficient statistics are gathered; returns how many rows moved."""
+cdef Py_ssize_t assign(
+    const Cells *t, const Py_ssize_t *row, Py_ssize_t n, int8_t *half, Halves *h,
+) noexcept nogil:
+    """Each row goes to its likelier half, whose sufficient statistics are gathered; returns how many rows
+    moved.
+    """
     cdef Model *m = &h.m
     cdef Py_ssize_t i, d, first, moved = 0
     cdef double w, e
@@ -224,13 +236,18 @@ cdef void fit_halves(Halves *h) noexcept nogil:
     h.prior = m.weight[1] - m.weight[0]
     for d in range(D):
         p, q = m.p[d], m.p[D + d]
-        h.constant[d] = q * (m.own.constant[D + d] - m.noise.constant[d]) - p * (m.own.constant[d] - m.noise.constant[d])
-        h.linear[d] = q * (m.own.linear[D + d] - m.noise.linear[d]) - p * (m.own.linear[d] - m.noise.linear[d])
-        h.square[d] = q * (m.own.square[D + d] - m.noise.square[d]) - p * (m.own.square[d] - m.noise.square[d])
+        h.constant[d] = q * (m.own.constant[D + d]
+                             - m.noise.constant[d]) - p * (m.own.constant[d] - m.noise.constant[d])
+        h.linear[d] = q * (m.own.linear[D + d] - m.noise.linear[d]) - p * (m.own.linear[d]
+                                                                           - m.noise.linear[d])
+        h.square[d] = q * (m.own.square[D + d] - m.noise.square[d]) - p * (m.own.square[d]
+                                                                           - m.noise.square[d])
 
 
 cdef double sizes_gain(const Model *whole, Py_ssize_t k, Halves *h) noexcept nogil:
-    """Gain of the sizes alone: component k gives the share of its second half to an empty one; components by falling size."""
+    """Gain of the sizes alone: component k gives the share of its second half to an empty one; components by
+    falling size.
+    """
     cdef double part = whole.size[k] * h.m.size[1] / (h.m.size[0] + h.m.size[1]), size
     cdef Py_ssize_t i, n = 0, at
     memset(h.sizes, 0, sizeof(double) * whole.K)
@@ -244,12 +261,14 @@ cdef double sizes_gain(const Model *whole, Py_ssize_t k, Halves *h) noexcept nog
             at -= 1
         h.sizes[at] = size
         n += 1
-    return stick_elbo(h.sizes, whole.K, whole.concentration) - stick_elbo(whole.size, whole.K, whole.concentration)
+    return (stick_elbo(h.sizes, whole.K, whole.concentration)
+            - stick_elbo(whole.size, whole.K, whole.concentration))
 
 
-cdef double find_halves(const Model *whole, const Cells *t, Py_ssize_t k, const Py_ssize_t *row, Py_ssize_t n, int8_t *half,
-                        Halves *h) noexcept nogil:
-    """The halves of component k, whose rows are given; returns the gain of the ELBO, 0 where there are none."""
+cdef double find_halves(const Model *whole, const Cells *t, Py_ssize_t k, const Py_ssize_t *row, Py_ssize_t n,
+                        int8_t *half, Halves *h) noexcept nogil:
+    """The halves of component k, whose rows are given; returns the gain of the ELBO, 0 where there are none.
+    """
     cdef Py_ssize_t _
     if not start_axis(whole, k, h):
         return 0.0
@@ -297,9 +316,10 @@ cdef void split_component(void *context, int k, int thread) noexcept nogil:
         memcpy(sums + 2 * table, h.m.s2, sizeof(double) * table)
 
 
-def split_gains(Mixture mixture not None, rows not None, const Py_ssize_t[::1] order not None, const Py_ssize_t[::1] first not None,
-                int n_threads):
-    """Estimated gain of the ELBO if a component is split in two, theta and y refitted, and the sufficient statistics of its halves.
+def split_gains(Mixture mixture not None, rows not None, const Py_ssize_t[::1] order not None,
+                const Py_ssize_t[::1] first not None, int n_threads):
+    """Estimated gain of the ELBO if a component is split in two, theta and y refitted, and the sufficient
+    statistics of its halves.
 
     Parameters
     ----------
@@ -349,10 +369,12 @@ def split_gains(Mixture mixture not None, rows not None, const Py_ssize_t[::1] o
         t.exposure = doubles_in(rows.exposure)
     if rows.weight is not None:
         t.weight = doubles_in(rows.weight)
-    half, scratch = np.empty(n, np.int8), np.empty((n_threads if helpers is None else helpers.n_threads, room))
+    half = np.empty(n, np.int8)
+    scratch = np.empty((n_threads if helpers is None else helpers.n_threads, room))
     cdef int8_t[::1] half_ = half
     s.whole, s.t, s.order, s.first, s.half = m, &t, &order[0], &first[0], &half_[0]
-    s.scratch, s.room, s.gain, s.size, s.sums = doubles_out(scratch), room, doubles_out(gain), doubles_out(size), doubles_out(sums)
+    s.scratch, s.room, s.gain = doubles_out(scratch), room, doubles_out(gain)
+    s.size, s.sums = doubles_out(size), doubles_out(sums)
     if helpers is not None:
         threads = helpers.lead()
         with nogil:
@@ -365,7 +387,9 @@ def split_gains(Mixture mixture not None, rows not None, const Py_ssize_t[::1] o
 
 
 def split(Mixture mixture not None, Py_ssize_t k, Py_ssize_t empty, size not None, sums not None):
-    """Component k keeps its first half, an empty one takes the second; size (2,) and sums (3, 2, D) as `split_gains` returns them."""
+    """Component k keeps its first half, an empty one takes the second; size (2,) and sums (3, 2, D) as
+    `split_gains` returns them.
+    """
     check(0 <= k < mixture.m.K and 0 <= empty < mixture.m.K and k != empty, "k or empty")
     check(np.shape(size) == (2,) and np.shape(sums) == (3, 2, mixture.m.D), "size or sums")
     mixture.p[empty] = mixture.p[k]

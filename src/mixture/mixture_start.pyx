@@ -1,7 +1,8 @@
-"""Mixture with feature selection: rows as first centres, by k-means++ with several trials for each centre, then exchanges; and the order
-in which passes visit the rows from then on.
+"""Mixture with feature selection: rows as first centres, by k-means++ with several trials for each centre,
+then exchanges; and the order in which passes visit the rows from then on.
 
-The table is transposed: the lanes are rows, and the columns are added in order. The sums do not depend on the width of a vector.
+The table is transposed: the lanes are rows, and the columns are added in order. The sums do not depend on the
+width of a vector.
 """
 
 import numpy as np
@@ -14,7 +15,8 @@ from libc.string cimport memset
 from craftc._kernels._common cimport check, check_indices, doubles_in, doubles_out
 
 cdef extern from "mixture/_mixture_start.h" nogil:
-    void ms_squares(const double *x, Py_ssize_t n, Py_ssize_t D, const double *centre, Py_ssize_t stride, double *out)
+    void ms_squares(const double *x, Py_ssize_t n, Py_ssize_t D, const double *centre, Py_ssize_t stride,
+                    double *out)
 
 cdef enum:
     CELLS_PER_CHECK = 100_000_000   # cells of distances between two checks for Ctrl-C
@@ -48,7 +50,9 @@ cdef int check_signals(Seeds *q, Py_ssize_t cells) except -1 nogil:
 
 
 cdef Py_ssize_t draw_row(const double *mass, Py_ssize_t n, double total, double draw) noexcept nogil:
-    """The row whose share of the running sum, which ends in `total`, contains the uniform number; -1 if all are 0."""
+    """The row whose share of the running sum, which ends in `total`, contains the uniform number; -1 if all
+    are 0.
+    """
     cdef Py_ssize_t i, last = -1
     cdef double running = 0.0
     for i in range(n):
@@ -70,7 +74,9 @@ cdef double potential_with(const Sample *s, const Seeds *q, const double *away) 
 
 
 cdef inline void insert(Seeds *q, Py_ssize_t i, int32_t k, double away) noexcept nogil:
-    """Centre k at this distance of row i, among its two closest if it is one of them; ties keep the earlier centre."""
+    """Centre k at this distance of row i, among its two closest if it is one of them; ties keep the earlier
+    centre.
+    """
     if away < q.near[i]:
         q.far[i], q.next[i] = q.near[i], q.closest[i]
         q.near[i], q.closest[i] = away, k
@@ -88,9 +94,11 @@ cdef void add(const Sample *s, Seeds *q, Py_ssize_t row, const double *away) noe
     q.K += 1
 
 
-cdef int replace(const Sample *s, Seeds *q, Py_ssize_t k, Py_ssize_t row, const double *away, double *packed, double *some,
-                 int32_t *moved) except -1 nogil:
-    """Centre k moves to a row; the rows that had it as one of their two closest centres are compared with all centres again."""
+cdef int replace(const Sample *s, Seeds *q, Py_ssize_t k, Py_ssize_t row, const double *away, double *packed,
+                 double *some, int32_t *moved) except -1 nogil:
+    """Centre k moves to a row; the rows that had it as one of their two closest centres are compared with all
+    centres again.
+    """
     cdef Py_ssize_t n = 0, i, j, d
     q.row[k] = row
     for i in range(s.n):
@@ -115,7 +123,9 @@ cdef int replace(const Sample *s, Seeds *q, Py_ssize_t k, Py_ssize_t row, const 
     return 0
 
 
-cdef Py_ssize_t worst_centre(const Sample *s, const Seeds *q, const double *away, double *loss, double *potential) noexcept nogil:
+cdef Py_ssize_t worst_centre(
+    const Sample *s, const Seeds *q, const double *away, double *loss, double *potential,
+) noexcept nogil:
     """The centre to give up for one at these distances, and the potential then."""
     cdef Py_ssize_t i, k, worst = 0
     cdef double sum = 0.0, near
@@ -131,8 +141,9 @@ cdef Py_ssize_t worst_centre(const Sample *s, const Seeds *q, const double *away
     return worst
 
 
-cdef int choose(const Sample *s, Seeds *q, Py_ssize_t K, const double *draws, Py_ssize_t trials, Py_ssize_t exchanges, bint spread,
-                double *mass, double *away, double *best, double *packed, int32_t *moved, double *loss) except -1 nogil:
+cdef int choose(const Sample *s, Seeds *q, Py_ssize_t K, const double *draws, Py_ssize_t trials,
+                Py_ssize_t exchanges, bint spread, double *mass, double *away, double *best, double *packed,
+                int32_t *moved, double *loss) except -1 nogil:
     """At most K centres; each the best of some trials. draws (1 + (K - 1) trials + exchanges)."""
     cdef Py_ssize_t i, t, row, chosen, k
     cdef double found, least, total = 0.0
@@ -177,7 +188,10 @@ cdef int choose(const Sample *s, Seeds *q, Py_ssize_t K, const double *draws, Py
     return 0
 
 
-def seed_rows(cells not None, weight not None, draws not None, Py_ssize_t K, Py_ssize_t trials, Py_ssize_t exchanges, bint spread):
+def seed_rows(
+    cells not None, weight not None, draws not None, Py_ssize_t K, Py_ssize_t trials, Py_ssize_t exchanges,
+    bint spread,
+):
     """At most K distinct rows of a sample as centres, fewer where all others equal one of them.
 
     Parameters
@@ -204,7 +218,8 @@ def seed_rows(cells not None, weight not None, draws not None, Py_ssize_t K, Py_
     check(cells.ndim == 2, "cells")
     s.D, s.n = cells.shape
     check(s.n < 2**31, "cells")
-    check(1 <= K < 2**31 and 1 <= trials < 2**31 and 0 <= exchanges < 2**31, "K, trials or exchanges")  # their product is an index
+    # their product is an index
+    check(1 <= K < 2**31 and 1 <= trials < 2**31 and 0 <= exchanges < 2**31, "K, trials or exchanges")
     check(weight.shape == (s.n,), "weight")
     check(draws.shape == (1 + (K - 1) * trials + exchanges,), "draws")
     rows, loss = np.empty(K, np.intp), np.empty(K)
@@ -219,14 +234,20 @@ def seed_rows(cells not None, weight not None, draws not None, Py_ssize_t K, Py_
     cdef double *packed_ = doubles_out(packed)
     cdef double *loss_ = doubles_out(loss)
     s.cells, s.weight = doubles_in(cells), doubles_in(weight)
-    q.row, q.near, q.far, q.closest, q.next = &rows_[0], doubles_out(near), doubles_out(far), &links_[0, 0], &links_[1, 0]
+    q.row, q.near, q.far = &rows_[0], doubles_out(near), doubles_out(far)
+    q.closest, q.next = &links_[0, 0], &links_[1, 0]
     with nogil:
-        choose(&s, &q, K, draws_, trials, exchanges, spread, mass_, away_, best_, packed_, &links_[2, 0], loss_)
+        choose(&s, &q, K, draws_, trials, exchanges, spread, mass_, away_, best_, packed_, &links_[2, 0],
+               loss_)
     return rows[:q.K].copy()
 
 
-cdef void link_centres(const double *centres, Py_ssize_t K, Py_ssize_t D, double *away, int32_t *rank) noexcept nogil:
-    """Places of centres (D, K) in a chain that begins far from the first one and goes on to the closest of those left."""
+cdef void link_centres(
+    const double *centres, Py_ssize_t K, Py_ssize_t D, double *away, int32_t *rank,
+) noexcept nogil:
+    """Places of centres (D, K) in a chain that begins far from the first one and goes on to the closest of
+    those left.
+    """
     cdef Py_ssize_t k, last = 0, place, closest
     ms_squares(centres, K, D, centres, K, away)
     for k in range(K):
@@ -243,8 +264,8 @@ cdef void link_centres(const double *centres, Py_ssize_t K, Py_ssize_t D, double
         last = closest
 
 
-cdef void sort_rows(const int32_t *rows, Py_ssize_t n, const int32_t *component, Py_ssize_t K, const int32_t *rank, Py_ssize_t *place,
-                    int32_t *out) noexcept nogil:
+cdef void sort_rows(const int32_t *rows, Py_ssize_t n, const int32_t *component, Py_ssize_t K,
+                    const int32_t *rank, Py_ssize_t *place, int32_t *out) noexcept nogil:
     """Rows by the place of their component in the chain; equal ones keep their order. place (K + 1)."""
     cdef Py_ssize_t i, k
     memset(place, 0, sizeof(Py_ssize_t) * (K + 1))
@@ -258,7 +279,9 @@ cdef void sort_rows(const int32_t *rows, Py_ssize_t n, const int32_t *component,
         place[k] += 1
 
 
-def visiting_order(const int32_t[::1] label not None, const int32_t[::1] second not None, centres not None, Py_ssize_t group):
+def visiting_order(
+    const int32_t[::1] label not None, const int32_t[::1] second not None, centres not None, Py_ssize_t group,
+):
     """An order of the rows in which those of one component follow each other, and those of near components.
 
     Parameters
@@ -280,7 +303,8 @@ def visiting_order(const int32_t[::1] label not None, const int32_t[::1] second 
     D, K = centres.shape
     check_indices(label, 0, K, "label")
     check_indices(second, 0, K, "second")
-    order, middle, rank = np.arange(n, dtype=np.int32), np.empty(min(n, group), np.int32), np.empty(K, np.int32)
+    order, middle = np.arange(n, dtype=np.int32), np.empty(min(n, group), np.int32)
+    rank = np.empty(K, np.int32)
     cdef int32_t[::1] order_ = order, middle_ = middle, rank_ = rank
     cdef Py_ssize_t[::1] place = np.empty(K + 1, np.intp)
     away = np.empty(K)

@@ -1,9 +1,10 @@
-"""Mixture with feature selection: the variational updates of q, each the exact maximiser of the ELBO, and the ELBO.
+"""Mixture with feature selection: the variational updates of q, each the exact maximiser of the ELBO, and the
+ELBO.
 
-Gaussian, Poisson and Bernoulli columns differ in two places only: the posterior of a component's column and the posterior of the noise.
-Both give three numbers that define the expected log density of a cell, E ln p(x) = reach * constant + x * linear + x^2 * square. The
-likelihood of any set of rows is therefore a combination of their (reach, sum x, sum x^2). reach is the weight of the row, for a count times
-its exposure.
+Gaussian, Poisson and Bernoulli columns differ in two places only: the posterior of a component's column and
+the posterior of the noise. Both give three numbers that define the expected log density of a cell, E ln p(x)
+= reach * constant + x * linear + x^2 * square. The likelihood of any set of rows is therefore a combination
+of their (reach, sum x, sum x^2). reach is the weight of the row, for a count times its exposure.
 """
 
 import numpy as np
@@ -73,12 +74,14 @@ cdef extern from "mixture/_mixture_shared.h":
     void mu_fit_shares(const mu_shares *) noexcept nogil
     double mu_shares_elbo(const mu_shares *) noexcept nogil
 
-cdef struct Posterior:          # Gamma(a, b) of a precision or a rate, Beta(a, b), and the log evidence (counts: without ln x!, x ln e)
+# Gamma(a, b) of a precision or a rate, Beta(a, b), and the log evidence (counts: without ln x!, x ln e)
+cdef struct Posterior:
     double a, b, log_b, evidence
 
 
 # ---- ln Gamma ----
-# Stirling's series after a shift to x >= 10, where six terms are exact; the absolute error is a few 1e-16 max(1, |value|). One formula on
+# Stirling's series after a shift to x >= 10, where six terms are exact; the absolute error is a few 1e-16
+# max(1, |value|). One formula on
 # every platform, and without the global sign of the C library's lgamma, which threads would share.
 
 
@@ -89,7 +92,9 @@ cdef inline double log_gamma(double x) noexcept nogil:
         x += 1.0
     r = 1.0 / x
     s = r * r
-    s = r * (1.0 / 12 - s * (1.0 / 360 - s * (1.0 / 1260 - s * (1.0 / 1680 - s * (1.0 / 1188 - s * (691.0 / 360360))))))
+    s = r * (1.0 / 12
+             - s * (1.0 / 360
+                    - s * (1.0 / 1260 - s * (1.0 / 1680 - s * (1.0 / 1188 - s * (691.0 / 360360))))))
     s += (x - 0.5) * log(x) - x + HALF_LN_2PI
     return s if shift == 1.0 else s - log(shift)
 
@@ -102,7 +107,8 @@ cdef inline double digamma(double x) noexcept nogil:
         x += 1.0
     r = 1.0 / x
     s = r * r
-    s = s * (1.0 / 12 - s * (1.0 / 120 - s * (1.0 / 252 - s * (1.0 / 240 - s * (1.0 / 132 - s * (691.0 / 32760))))))
+    s = s * (1.0 / 12
+             - s * (1.0 / 120 - s * (1.0 / 252 - s * (1.0 / 240 - s * (1.0 / 132 - s * (691.0 / 32760))))))
     return log(x) - 0.5 * r - s - shift
 
 
@@ -138,7 +144,9 @@ cdef double evidence_of_reach(const Counts *c) noexcept nogil:
     return c.log_gamma_a + 0.5 * c.log_kappa - c.reach * HALF_LN_2PI
 
 
-cdef inline Posterior fit(const Prior *prior, int kind, Counts *c, Py_ssize_t d, double reach, double s1, double s2) noexcept nogil:
+cdef inline Posterior fit(
+    const Prior *prior, int kind, Counts *c, Py_ssize_t d, double reach, double s1, double s2,
+) noexcept nogil:
     cdef Posterior q
     if kind == BERNOULLI:
         q.a = prior.a0 + s1
@@ -173,7 +181,9 @@ cdef inline void set_gaussian(
     out.constant[at] = 0.5 * (digamma_a - log_b - LN_2PI - 1.0 / c.kappa - tau * mean * mean)
 
 
-cdef inline void set_density(Density out, Py_ssize_t at, int kind, Posterior q, const Counts *c, double s1) noexcept nogil:
+cdef inline void set_density(
+    Density out, Py_ssize_t at, int kind, Posterior q, const Counts *c, double s1,
+) noexcept nogil:
     if kind == GAUSSIAN:
         set_gaussian(out, at, c, s1, c.digamma_a, q.log_b, q.a / q.b)
         return
@@ -186,13 +196,19 @@ cdef inline void set_density(Density out, Py_ssize_t at, int kind, Posterior q, 
     out.constant[at] = -q.a / q.b
 
 
-cdef double log_evidence(const Prior *prior, int kind, Counts *c, Py_ssize_t d, double reach, double s1, double s2) noexcept nogil:
+cdef double log_evidence(
+    const Prior *prior, int kind, Counts *c, Py_ssize_t d, double reach, double s1, double s2,
+) noexcept nogil:
     """Log evidence of cells with these sums under one posterior fitted to them."""
     return fit(prior, kind, c, d, reach, s1, s2).evidence
 
 
-cdef double gain_over_noise(const Model *m, Counts *c, Py_ssize_t d, double reach, double s1, double s2) noexcept nogil:
-    """Log evidence of cells with these sums under their own distribution, minus their expected log density under the noise."""
+cdef double gain_over_noise(
+    const Model *m, Counts *c, Py_ssize_t d, double reach, double s1, double s2,
+) noexcept nogil:
+    """Log evidence of cells with these sums under their own distribution, minus their expected log density
+    under the noise.
+    """
     return fit(&m.prior, m.kind, c, d, reach, s1, s2).evidence - expected(m.noise, d, reach, s1, s2)
 
 
@@ -217,9 +233,9 @@ cdef void update_component(Model *m, Py_ssize_t k) noexcept nogil:
         reach = m.reach[at]
         count(&c, &m.prior, reach)
         columns = mu_gaussian(
-            s1=m.s1 + at, s2=m.s2 + at, b0=m.prior.b0, value=m.prior.value, reach=reach, kappa=c.kappa, a=c.a, digamma_a=c.digamma_a,
-            evidence=evidence_of_reach(&c), constant=m.own.constant + at, linear=m.own.linear + at, square=m.own.square + at,
-            divergence=m.divergence + at)
+            s1=m.s1 + at, s2=m.s2 + at, b0=m.prior.b0, value=m.prior.value, reach=reach, kappa=c.kappa, a=c.a,
+            digamma_a=c.digamma_a, evidence=evidence_of_reach(&c), constant=m.own.constant + at,
+            linear=m.own.linear + at, square=m.own.square + at, divergence=m.divergence + at)
         mu_fit(&columns, m.D)
         return
     for d in range(m.D):
@@ -238,7 +254,8 @@ cdef void update_components(Model *m) noexcept nogil:
 
 
 cdef void pool_scatter(const Model *m, const double *pooled, double *a, double *b) noexcept nogil:
-    """Shapes a, b of the noise precision that all columns share; pooled (3, D) as `update_noise` leaves it."""
+    """Shapes a, b of the noise precision that all columns share; pooled (3, D) as `update_noise` leaves it.
+    """
     cdef const double *reach = pooled
     cdef const double *s1 = pooled + m.D
     cdef const double *s2 = pooled + 2 * m.D
@@ -251,7 +268,9 @@ cdef void pool_scatter(const Model *m, const double *pooled, double *a, double *
 
 
 cdef void update_noise(Model *m, double *pooled) noexcept nogil:
-    """q of the noise, from the cells that no component selects; pooled (3, D): OUT their reach, sums and squares."""
+    """q of the noise, from the cells that no component selects; pooled (3, D): OUT their reach, sums and
+    squares.
+    """
     cdef Py_ssize_t D = m.D, d
     cdef const Prior *prior = &m.noise_prior
     cdef double evidence = 0.0, likelihood = 0.0, a = 0.0, b = 1.0
@@ -268,7 +287,8 @@ cdef void update_noise(Model *m, double *pooled) noexcept nogil:
     noise.rest[0], noise.rest[1], noise.rest[2] = reach, s1, s2
     mu_pool(&noise)
     if m.kind == GAUSSIAN:
-        noise.k0, noise.a0, noise.b0, noise.value, noise.common = prior.k0, prior.a0, prior.b0, prior.value, not m.own_noise
+        noise.k0, noise.a0, noise.b0 = prior.k0, prior.a0, prior.b0
+        noise.value, noise.common = prior.value, not m.own_noise
         noise.constant, noise.linear, noise.square = m.noise.constant, m.noise.linear, m.noise.square
         noise.digamma_a = noise.log_b = noise.tau = 0.0
         if noise.common:
@@ -315,10 +335,12 @@ cdef mu_selection columns_of(const Model *m, Py_ssize_t k) noexcept nogil:
     """The columns of one component."""
     cdef Py_ssize_t at = k * m.D, share = share_of(m, k, 0)
     cdef mu_selection columns
-    columns.reach, columns.s1, columns.s2, columns.divergence = m.reach + at, m.s1 + at, m.s2 + at, m.divergence + at
+    columns.reach, columns.s1 = m.reach + at, m.s1 + at
+    columns.s2, columns.divergence = m.s2 + at, m.divergence + at
     columns.own[0], columns.own[1], columns.own[2] = m.own.constant + at, m.own.linear + at, m.own.square + at
     columns.noise[0], columns.noise[1], columns.noise[2] = m.noise.constant, m.noise.linear, m.noise.square
-    columns.log_mean, columns.log_rest, columns.one_share = m.share.log_mean + share, m.share.log_rest + share, m.own_fractions
+    columns.log_mean, columns.log_rest = m.share.log_mean + share, m.share.log_rest + share
+    columns.one_share = m.own_fractions
     columns.p = m.p + at
     return columns
 
@@ -347,7 +369,9 @@ cdef void update_masks(Model *m) noexcept nogil:
             m.p[k * m.D + d] = odds
 
 
-cdef inline void fit_beta(Beta q, Py_ssize_t i, double a, double b, double digamma_both, double log_gamma_both) noexcept nogil:
+cdef inline void fit_beta(
+    Beta q, Py_ssize_t i, double a, double b, double digamma_both, double log_gamma_both,
+) noexcept nogil:
     """Shapes a and b, psi(a + b) and ln Gamma(a + b)."""
     q.a[i] = a
     q.b[i] = b
@@ -357,7 +381,9 @@ cdef inline void fit_beta(Beta q, Py_ssize_t i, double a, double b, double digam
 
 
 cdef inline double beta_elbo(Beta q, Py_ssize_t i, double a, double b) noexcept nogil:
-    """E ln p - KL of a Beta variable whose prior and data add up to the shapes a, b; without the prior's own ln B."""
+    """E ln p - KL of a Beta variable whose prior and data add up to the shapes a, b; without the prior's own
+    ln B.
+    """
     return (a - q.a[i]) * q.log_mean[i] + (b - q.b[i]) * q.log_rest[i] + q.value[i]
 
 
@@ -386,7 +412,8 @@ cdef mu_shares shares_of_columns(const Model *m) noexcept nogil:
     shares.K, shares.D, shares.p = min(m.K, 1) if m.tied else m.K, m.D, m.p
     shares.prior_a, shares.prior_b = m.share_a, m.share_b
     shares.digamma_both = shares.log_gamma_both = 0.0
-    shares.a, shares.b, shares.log_mean, shares.log_rest = m.share.a, m.share.b, m.share.log_mean, m.share.log_rest
+    shares.a, shares.b = m.share.a, m.share.b
+    shares.log_mean, shares.log_rest = m.share.log_mean, m.share.log_rest
     shares.value = m.share.value
     return shares
 
@@ -429,8 +456,10 @@ cdef void update_sticks(Model *m) noexcept nogil:
 
 
 cdef double evidence_lower_bound(const Model *m) noexcept nogil:
-    """The ELBO of the current q, without the constants that no update changes (ln x! and x ln e of counts)."""
-    cdef double elbo = m.entropy[0] - m.noise_divergence[0] - n_shares(m) * log_beta(m.share_a, m.share_b), behind = 0.0
+    """The ELBO of the current q, without the constants that no update changes (ln x! and x ln e of counts).
+    """
+    cdef double elbo = m.entropy[0] - m.noise_divergence[0] - n_shares(m) * log_beta(m.share_a, m.share_b)
+    cdef double behind = 0.0
     cdef double some, all = 0.0
     cdef Py_ssize_t k
     cdef mu_selection columns
@@ -454,12 +483,14 @@ cdef double evidence_lower_bound(const Model *m) noexcept nogil:
 
 cdef int set_beta(Beta *q, array) except -1:
     q.a, q.b, q.log_mean, q.log_rest, q.value = (
-        doubles_out(array[0]), doubles_out(array[1]), doubles_out(array[2]), doubles_out(array[3]), doubles_out(array[4]))
+        doubles_out(array[0]), doubles_out(array[1]), doubles_out(array[2]), doubles_out(array[3]),
+        doubles_out(array[4]))
     return 0
 
 
 cdef class Mixture:
-    """q(z, v, y, theta, lambda, noise); of the responsibilities only the sufficient statistics are kept. Its arrays are views of its state.
+    """q(z, v, y, theta, lambda, noise); of the responsibilities only the sufficient statistics are kept. Its
+    arrays are views of its state.
 
     Parameters
     ----------
@@ -479,11 +510,12 @@ cdef class Mixture:
         y_kd ~ Bernoulli(m_k), m_k ~ Beta(share_prior), in the place of lambda_d.
     """
 
-    def __init__(self, Py_ssize_t K, Py_ssize_t D, prior, noise_prior, double concentration, *, str kind, bint own_noise, bint tied,
-                 bint own_fractions=False):
+    def __init__(self, Py_ssize_t K, Py_ssize_t D, prior, noise_prior, double concentration, *, str kind,
+                 bint own_noise, bint tied, bint own_fractions=False):
         cdef Model *m = &self.m
         check(K >= 0 and D >= 0, "K or D")
-        own_k0, own_a0, own_b0 = prior       # unpacked: without bounds checks, an index is not checked in tuples either
+        # unpacked: without bounds checks, an index is not checked in tuples either
+        own_k0, own_a0, own_b0 = prior
         noise_k0, noise_a0, noise_b0 = noise_prior
         check(np.shape(own_b0) == np.shape(noise_b0) == (D,), "prior or noise_prior")
         self.size, self.weight = np.zeros(K), np.zeros(K)
@@ -499,17 +531,22 @@ cdef class Mixture:
             values = [a0 * np.log(b0) - log_gamma(a0) for _, a0, b0 in (prior, noise_prior)]
         self.priors = (prior, noise_prior, values)
         m.kind = {"gaussian": GAUSSIAN, "poisson": POISSON, "bernoulli": BERNOULLI}[kind]
-        m.K, m.D, m.own_noise, m.tied, m.own_fractions, m.concentration = K, D, own_noise, tied, own_fractions, concentration
-        m.prior.k0, m.prior.a0, m.prior.b0, m.prior.value = own_k0, own_a0, doubles_in(own_b0), doubles_out(values[0])
+        m.K, m.D, m.own_noise = K, D, own_noise
+        m.tied, m.own_fractions, m.concentration = tied, own_fractions, concentration
+        m.prior.k0, m.prior.a0 = own_k0, own_a0
+        m.prior.b0, m.prior.value = doubles_in(own_b0), doubles_out(values[0])
         m.noise_prior.k0, m.noise_prior.a0 = noise_k0, noise_a0
         m.noise_prior.b0, m.noise_prior.value = doubles_in(noise_b0), doubles_out(values[1])
         m.size, m.reach, m.s1, m.s2, m.entropy = (
-            doubles_out(self.size), doubles_out(self.reach), doubles_out(self.s1), doubles_out(self.s2), doubles_out(self.entropy))
-        m.own.constant, m.own.linear, m.own.square = doubles_out(self.own[0]), doubles_out(self.own[1]), doubles_out(self.own[2])
+            doubles_out(self.size), doubles_out(self.reach), doubles_out(self.s1), doubles_out(self.s2),
+            doubles_out(self.entropy))
+        m.own.constant, m.own.linear = doubles_out(self.own[0]), doubles_out(self.own[1])
+        m.own.square = doubles_out(self.own[2])
         m.noise.constant, m.noise.linear = doubles_out(self.noise[0]), doubles_out(self.noise[1])
         m.noise.square = doubles_out(self.noise[2])
         m.divergence, m.noise_divergence = doubles_out(self.divergence), doubles_out(self.noise_divergence)
-        m.p, m.mask_entropy, m.weight = doubles_out(self.p), doubles_out(self.mask_entropy), doubles_out(self.weight)
+        m.p, m.mask_entropy = doubles_out(self.p), doubles_out(self.mask_entropy)
+        m.weight = doubles_out(self.weight)
         set_beta(&m.share, self.share)
         set_beta(&m.stick, self.stick)
         m.share_a = m.share_b = 1.0

@@ -1,4 +1,5 @@
-/* Rows of a mixed table in memory: a numeric block of float64 or float32, and a block of codes of uint8 or uint16. */
+/* Rows of a mixed table in memory: a numeric block of float64 or float32, and a block of codes of uint8 or
+ * uint16. */
 #ifndef CRAFTC_MIXED_ROWS_H
 #define CRAFTC_MIXED_ROWS_H
 
@@ -10,7 +11,8 @@ typedef struct {
     const void *codes;              /* (n, q) */
     ptrdiff_t width, q;
     int single, wide;               /* the numeric block is float32, the codes are uint16 */
-    ptrdiff_t p1, P, C;             /* columns and variables used, and states of the variables: levels and a missing state */
+    ptrdiff_t p1, P, C;             /* columns and variables used, and states of the variables: levels and a
+                                       missing state */
     const ptrdiff_t *column;        /* (p1) of the numeric block */
     const ptrdiff_t *variable;      /* (P) columns of the codes */
     const ptrdiff_t *first_state;   /* (P) */
@@ -25,7 +27,9 @@ static inline double mixed_number(const mixed_rows *t, ptrdiff_t i, ptrdiff_t s)
 static inline ptrdiff_t mixed_state(const mixed_rows *t, ptrdiff_t i, ptrdiff_t v)
 {
     const ptrdiff_t at = i * t->q + t->variable[v];
-    return t->first_state[v] + (t->wide ? (ptrdiff_t)((const uint16_t *)t->codes)[at] : (ptrdiff_t)((const uint8_t *)t->codes)[at]);
+    return t->first_state[v]
+        + (t->wide ? (ptrdiff_t)((const uint16_t *)t->codes)[at]
+           : (ptrdiff_t)((const uint8_t *)t->codes)[at]);
 }
 
 #endif

@@ -1,12 +1,14 @@
-/* One clone of the sweep over the rows of _spectral_factor.h, included once per instruction set by _lanes.h. Every sum has a lane of its
- * own, and adds the rows in their order, so that all clones give the same bits. */
+/* One clone of the sweep over the rows of _spectral_factor.h, included once per instruction set by _lanes.h.
+ * Every sum has a lane of its own, and adds the rows in their order, so that all clones give the same bits.
+ */
 
 #define AT(pointer) (*(LANE *)(pointer))
 #define READ(pointer) (*(const LANE *)(pointer))
 
 /* Products of row i with some vectors of loadings from a on; x (p1) are its numbers. */
-TARGET ALWAYS_INLINE void THIS(nf_products)(const nf_table *t, const double *loading, const double *state_loading, ptrdiff_t i,
-                                            const double *x, ptrdiff_t a, const int vectors, double *restrict line)
+TARGET ALWAYS_INLINE void THIS(nf_products)(const nf_table *t, const double *loading,
+                                            const double *state_loading, ptrdiff_t i, const double *x,
+                                            ptrdiff_t a, const int vectors, double *restrict line)
 {
     LANE sum[NF_TILE / W];
     for (int v = 0; v < vectors; v++)
@@ -23,9 +25,11 @@ TARGET ALWAYS_INLINE void THIS(nf_products)(const nf_table *t, const double *loa
         AT(line + a + v * W) = sum[v];
 }
 
-/* W rows of nonnegative factors w (k), factor after factor, each optimal given the others. `owed` (k) are the products of the rows with
- * the other side's factors, then what of them the new factors before a do not yet explain. */
-TARGET ALWAYS_INLINE void THIS(nf_improve)(ptrdiff_t k, const double *gram, LANE *restrict owed, LANE *restrict w)
+/* W rows of nonnegative factors w (k), factor after factor, each optimal given the others. `owed` (k) are the
+ * products of the rows with the other side's factors, then what of them the new factors before a do not yet
+ * explain. */
+TARGET ALWAYS_INLINE void THIS(nf_improve)(ptrdiff_t k, const double *gram, LANE *restrict owed,
+                                           LANE *restrict w)
 {
     for (ptrdiff_t a = 0; a < k; a++) {
         LANE left = owed[a];
@@ -36,7 +40,8 @@ TARGET ALWAYS_INLINE void THIS(nf_improve)(ptrdiff_t k, const double *gram, LANE
     for (ptrdiff_t b = 0; b < k; b++) {
         const double own = gram[b * k + b];
         if (own > 0.0) {
-            const LANE wanted = w[b] + owed[b] * (1.0 / own), better = LARGER(wanted, (LANE){0}), change = better - w[b];
+            const LANE wanted = w[b] + owed[b] * (1.0 / own), better = LARGER(wanted, (LANE){0}),
+                change = better - w[b];
             w[b] = better;
             for (ptrdiff_t a = b + 1; a < k; a++)
                 owed[a] -= change * gram[b * k + a];
@@ -44,11 +49,12 @@ TARGET ALWAYS_INLINE void THIS(nf_improve)(ptrdiff_t k, const double *gram, LANE
     }
 }
 
-/* Scores (n, width) of n <= W rows from `first` on, factor after factor, each optimal given the others, and their numbers x (n, p1). Every
- * lane holds a row; lanes from n on repeat the first. */
-TARGET static void THIS(nf_scores)(const nf_table *t, const double *loading, const double *state_loading, const double *gram,
-                                   ptrdiff_t first, ptrdiff_t n, double *scores, double *restrict line, double *restrict x,
-                                   LANE *restrict owed, LANE *restrict w)
+/* Scores (n, width) of n <= W rows from `first` on, factor after factor, each optimal given the others, and
+ * their numbers x (n, p1). Every lane holds a row; lanes from n on repeat the first. */
+TARGET static void THIS(nf_scores)(const nf_table *t, const double *loading, const double *state_loading,
+                                   const double *gram, ptrdiff_t first, ptrdiff_t n, double *scores,
+                                   double *restrict line, double *restrict x, LANE *restrict owed,
+                                   LANE *restrict w)
 {
     const ptrdiff_t k = t->k, p1 = t->rows.p1;
     for (ptrdiff_t r = 0; r < W; r++) {
@@ -72,8 +78,8 @@ TARGET static void THIS(nf_scores)(const nf_table *t, const double *loading, con
 }
 
 /* sums (many, width) += products of columns (n, many) with scores w (n, width) */
-TARGET ALWAYS_INLINE void THIS(nf_sums)(const double *column, ptrdiff_t stride, ptrdiff_t many, ptrdiff_t n, const double *restrict w,
-                                        ptrdiff_t width, double *restrict sums)
+TARGET ALWAYS_INLINE void THIS(nf_sums)(const double *column, ptrdiff_t stride, ptrdiff_t many, ptrdiff_t n,
+                                        const double *restrict w, ptrdiff_t width, double *restrict sums)
 {
     for (ptrdiff_t s = 0; s < many; s++)
         for (ptrdiff_t a = 0; a < width; a += W) {
@@ -91,15 +97,16 @@ TARGET static void THIS(nf_gram)(ptrdiff_t k, ptrdiff_t width, ptrdiff_t n, cons
 }
 
 /* Scores of the rows [start, stop); sums of w w', of x w' by column and of w by state. */
-TARGET static void THIS(nf_rows)(const nf_table *t, const double *loading, const double *state_loading, const double *gram,
-                                 ptrdiff_t start, ptrdiff_t stop, double *scores, double *square, double *by_column,
-                                 double *by_state, double *scratch)
+TARGET static void THIS(nf_rows)(const nf_table *t, const double *loading, const double *state_loading,
+                                 const double *gram, ptrdiff_t start, ptrdiff_t stop, double *scores,
+                                 double *square, double *by_column, double *by_state, double *scratch)
 {
     const ptrdiff_t width = t->width, p1 = t->rows.p1;
     double *w = scratch + 2 * NF_LANES * width, *x = w + NF_LANES * width;
     for (ptrdiff_t first = start; first < stop; first += W) {
         const ptrdiff_t n = stop - first < W ? stop - first : W;
-        THIS(nf_scores)(t, loading, state_loading, gram, first, n, scores, w, x, (LANE *)scratch, (LANE *)scratch + width);
+        THIS(nf_scores)(t, loading, state_loading, gram, first, n, scores, w, x, (LANE *)scratch,
+                        (LANE *)scratch + width);
         THIS(nf_sums)(w, width, t->k, n, w, width, square);
         THIS(nf_sums)(x, p1, p1, n, w, width, by_column);
         for (ptrdiff_t r = 0; r < n; r++)
@@ -111,8 +118,10 @@ TARGET static void THIS(nf_rows)(const nf_table *t, const double *loading, const
     }
 }
 
-/* The other half of a sweep: loadings (p, k) from products (p, k) of the columns with the scores; scratch (2, k, NF_LANES). */
-TARGET static void THIS(nf_loadings)(ptrdiff_t p, ptrdiff_t k, const double *product, const double *gram, double *loadings, double *scratch)
+/* The other half of a sweep: loadings (p, k) from products (p, k) of the columns with the scores; scratch (2,
+ * k, NF_LANES). */
+TARGET static void THIS(nf_loadings)(ptrdiff_t p, ptrdiff_t k, const double *product, const double *gram,
+                                     double *loadings, double *scratch)
 {
     double *owed = scratch, *w = scratch + k * W;
     for (ptrdiff_t first = 0; first < p; first += W) {

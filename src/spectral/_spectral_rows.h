@@ -1,7 +1,8 @@
 /* One clone of the pass over the rows of _spectral.h, included once per instruction set by _lanes.h.
  *
- * Lanes hold nodes of the grid, or indicators; the neighbours of a row are processed one after the other. Sums over lanes are kept in
- * SP_LANES lanes whatever the width of a vector, so that all clones give the same bits. */
+ * Lanes hold nodes of the grid, or indicators; the neighbours of a row are processed one after the other.
+ * Sums over lanes are kept in SP_LANES lanes whatever the width of a vector, so that all clones give the same
+ * bits. */
 
 #define VECTORS (SP_LANES / W)          /* of the lanes that sums are kept in */
 #define TILE (SP_TILE / W)              /* of a tile of nodes, which stays in registers */
@@ -55,8 +56,9 @@ static inline void THIS(sp_log)(double *product, double *log_sum, double z)
 }
 
 /* Energies of numeric node s on some vectors of its nodes from m on, and the largest in every lane. */
-TARGET ALWAYS_INLINE void THIS(sp_on_some)(const sp_table *t, const sp_weights *w, ptrdiff_t s, ptrdiff_t m, const int vectors,
-                                           ptrdiff_t known, const sp_scratch *k, LANE *high)
+TARGET ALWAYS_INLINE void THIS(sp_on_some)(const sp_table *t, const sp_weights *w, ptrdiff_t s, ptrdiff_t m,
+                                           const int vectors, ptrdiff_t known, const sp_scratch *k,
+                                           LANE *high)
 {
     const ptrdiff_t M = t->M, p1 = t->rows.p1, tables = w->node_table ? t->J : 0;
     const double *restrict unary = w->unary + s * M + m, *restrict weights = w->pair + s * t->seen;
@@ -83,7 +85,8 @@ TARGET ALWAYS_INLINE void THIS(sp_on_some)(const sp_table *t, const sp_weights *
 }
 
 /* Energies of numeric node s on all its nodes, and the largest. */
-TARGET ALWAYS_INLINE double THIS(sp_on_grid)(const sp_table *t, const sp_weights *w, ptrdiff_t s, ptrdiff_t known, const sp_scratch *k)
+TARGET ALWAYS_INLINE double THIS(sp_on_grid)(const sp_table *t, const sp_weights *w, ptrdiff_t s,
+                                             ptrdiff_t known, const sp_scratch *k)
 {
     double lane[SP_LANES], largest = -INFINITY;
     LANE high[VECTORS];
@@ -109,7 +112,8 @@ TARGET ALWAYS_INLINE double THIS(sp_weigh)(ptrdiff_t nodes, double *restrict ene
     memset(sum, 0, sizeof sum);
     for (ptrdiff_t m = 0; m < nodes; m += SP_LANES)
         for (int v = 0; v < VECTORS; v++) {
-            const LANE zero = {0}, below = READ(energy + m + v * W) - largest, x = THIS(sp_exp)(LARGER(below, zero - SP_LARGE));
+            const LANE zero = {0}, below = READ(energy + m + v * W) - largest,
+                x = THIS(sp_exp)(LARGER(below, zero - SP_LARGE));
             AT(energy + m + v * W) = x;
             sum[v] += x;
         }
@@ -119,8 +123,9 @@ TARGET ALWAYS_INLINE double THIS(sp_weigh)(ptrdiff_t nodes, double *restrict ene
 }
 
 /* Add the expected statistics of numeric node s on some vectors of its nodes from m on to the sums. */
-TARGET ALWAYS_INLINE void THIS(sp_expect_some)(const sp_table *t, ptrdiff_t s, ptrdiff_t m, const int vectors, int tabled, ptrdiff_t known,
-                                               double share, sp_sums *sums, const sp_scratch *k)
+TARGET ALWAYS_INLINE void THIS(sp_expect_some)(const sp_table *t, ptrdiff_t s, ptrdiff_t m, const int vectors,
+                                               int tabled, ptrdiff_t known, double share, sp_sums *sums,
+                                               const sp_scratch *k)
 {
     const ptrdiff_t M = t->M, p1 = t->rows.p1, tables = tabled ? t->J : 0;
     const double *restrict energy = k->grid + s * M + m;
@@ -149,8 +154,8 @@ TARGET ALWAYS_INLINE void THIS(sp_expect_some)(const sp_table *t, ptrdiff_t s, p
 }
 
 /* The same on all its nodes. */
-TARGET ALWAYS_INLINE void THIS(sp_expect)(const sp_table *t, ptrdiff_t s, int tabled, ptrdiff_t known, double share, sp_sums *sums,
-                                          const sp_scratch *k)
+TARGET ALWAYS_INLINE void THIS(sp_expect)(const sp_table *t, ptrdiff_t s, int tabled, ptrdiff_t known,
+                                          double share, sp_sums *sums, const sp_scratch *k)
 {
     ptrdiff_t m = 0;
     for (; m + SP_TILE <= t->n_nodes[s]; m += SP_TILE)
@@ -160,7 +165,8 @@ TARGET ALWAYS_INLINE void THIS(sp_expect)(const sp_table *t, ptrdiff_t s, int ta
 }
 
 /* similarities of n nodes of the grid to the known numbers of a row */
-TARGET ALWAYS_INLINE void THIS(sp_pairs)(const sp_table *t, ptrdiff_t first, ptrdiff_t n, ptrdiff_t known, sp_scratch *k)
+TARGET ALWAYS_INLINE void THIS(sp_pairs)(const sp_table *t, ptrdiff_t first, ptrdiff_t n, ptrdiff_t known,
+                                         sp_scratch *k)
 {
     sp_scale nodes = t->grid;
     nodes.size += first;
@@ -184,10 +190,10 @@ TARGET ALWAYS_INLINE void THIS(sp_pairs)(const sp_table *t, ptrdiff_t first, ptr
     }
 }
 
-/* All numeric nodes of a row. Of those that share their nodes one stage after the other: stages of one node depend on each other, those of
- * different nodes do not. */
-TARGET ALWAYS_INLINE void THIS(sp_numeric)(const sp_table *t, const sp_weights *w, ptrdiff_t known, sp_sums *sums,
-                                           sp_scratch *k, double *product, double *log_sum)
+/* All numeric nodes of a row. Of those that share their nodes one stage after the other: stages of one node
+ * depend on each other, those of different nodes do not. */
+TARGET ALWAYS_INLINE void THIS(sp_numeric)(const sp_table *t, const sp_weights *w, ptrdiff_t known,
+                                           sp_sums *sums, sp_scratch *k, double *product, double *log_sum)
 {
     const ptrdiff_t M = t->M, p1 = t->rows.p1;
     if (t->shared)
@@ -207,7 +213,8 @@ TARGET ALWAYS_INLINE void THIS(sp_numeric)(const sp_table *t, const sp_weights *
         if (t->first_node[s] && k->x[s] == k->x[s]) {
             const ptrdiff_t n = t->n_nodes[s];
             THIS(sp_pairs)(t, t->first_node[s], n, known, k);
-            const double largest = THIS(sp_on_grid)(t, w, s, known, k), z = THIS(sp_weigh)(n, k->grid + s * M, largest);
+            const double largest = THIS(sp_on_grid)(t, w, s, known, k),
+                z = THIS(sp_weigh)(n, k->grid + s * M, largest);
             *log_sum += largest;
             THIS(sp_log)(product, log_sum, z);
             THIS(sp_expect)(t, s, w->node_table != NULL, known, 1.0 / z, sums, k);
@@ -218,7 +225,8 @@ TARGET ALWAYS_INLINE void THIS(sp_numeric)(const sp_table *t, const sp_weights *
 TARGET static inline void THIS(sp_switched)(const sp_table *t, double x, double *restrict out)
 {
     double size;
-    const double *restrict sign = THIS(sp_side)(&t->plus, x, t->eps, &size), *restrict other = THIS(sp_side)(&t->minus, x, t->eps, &size);
+    const double *restrict sign = THIS(sp_side)(&t->plus, x, t->eps, &size),
+        *restrict other = THIS(sp_side)(&t->minus, x, t->eps, &size);
     const double inverse = 1.0 / size;
     for (ptrdiff_t l = 0; l < t->plus.width; l += W) {
         const LANE up = READ(t->plus.size + l) * inverse, down = READ(t->plus.inverse + l) * size;
@@ -228,7 +236,8 @@ TARGET static inline void THIS(sp_switched)(const sp_table *t, double x, double 
 }
 
 /* those of the known numbers `shown` of a row */
-TARGET ALWAYS_INLINE void THIS(sp_changes)(const sp_table *t, ptrdiff_t known, const double *shown, sp_scratch *k)
+TARGET ALWAYS_INLINE void THIS(sp_changes)(const sp_table *t, ptrdiff_t known, const double *shown,
+                                           sp_scratch *k)
 {
     for (ptrdiff_t j = 0; j < known; j++) {
         const ptrdiff_t s = k->known[j], slot = t->slots ? s * t->slots + sp_slot(shown[s], t->slots) : s;
@@ -242,8 +251,8 @@ TARGET ALWAYS_INLINE void THIS(sp_changes)(const sp_table *t, ptrdiff_t known, c
 }
 
 /* Energies of some vectors of indicators from l on, before the shift. */
-TARGET ALWAYS_INLINE void THIS(sp_energies)(const sp_table *t, const sp_weights *w, ptrdiff_t l, const int vectors, ptrdiff_t known,
-                                            sp_scratch *k)
+TARGET ALWAYS_INLINE void THIS(sp_energies)(const sp_table *t, const sp_weights *w, ptrdiff_t l,
+                                            const int vectors, ptrdiff_t known, sp_scratch *k)
 {
     const ptrdiff_t L = t->plus.width;
     LANE x[SP_TOGETHER];
@@ -255,7 +264,8 @@ TARGET ALWAYS_INLINE void THIS(sp_energies)(const sp_table *t, const sp_weights 
             x[v] += READ(row + v * W);
     }
     for (ptrdiff_t j = 0; j < known; j++) {
-        const double *restrict weight = w->cross + k->known[j] * L + l, *restrict change = k->change[k->known[j]] + l;
+        const double *restrict weight = w->cross + k->known[j] * L + l,
+            *restrict change = k->change[k->known[j]] + l;
         for (int v = 0; v < vectors; v++)
             x[v] += READ(change + v * W) * READ(weight + v * W);
     }
@@ -264,8 +274,8 @@ TARGET ALWAYS_INLINE void THIS(sp_energies)(const sp_table *t, const sp_weights 
 }
 
 /* Add the residuals of some vectors of indicators to the sums. */
-TARGET ALWAYS_INLINE void THIS(sp_leave)(const sp_table *t, ptrdiff_t l, const int vectors, ptrdiff_t known, sp_sums *sums,
-                                         const sp_scratch *k)
+TARGET ALWAYS_INLINE void THIS(sp_leave)(const sp_table *t, ptrdiff_t l, const int vectors, ptrdiff_t known,
+                                         sp_sums *sums, const sp_scratch *k)
 {
     const ptrdiff_t L = t->plus.width;
     LANE r[SP_TOGETHER];
@@ -285,8 +295,8 @@ TARGET ALWAYS_INLINE void THIS(sp_leave)(const sp_table *t, ptrdiff_t l, const i
 }
 
 /* All categorical variables of a row. */
-TARGET ALWAYS_INLINE void THIS(sp_categorical)(const sp_table *t, const sp_weights *w, ptrdiff_t i, sp_sums *sums, sp_scratch *k,
-                                               double *product, double *log_sum)
+TARGET ALWAYS_INLINE void THIS(sp_categorical)(const sp_table *t, const sp_weights *w, ptrdiff_t i,
+                                               sp_sums *sums, sp_scratch *k, double *product, double *log_sum)
 {
     const ptrdiff_t L = t->plus.width;
     const double *shown = t->low_rank ? t->low_rank + i * (t->rows.p1 + t->p2) : k->x;
@@ -342,8 +352,8 @@ TARGET ALWAYS_INLINE void THIS(sp_categorical)(const sp_table *t, const sp_weigh
         THIS(sp_leave)(t, l, 1, known, sums, k);
 }
 
-TARGET static void THIS(sp_rows)(const sp_table *t, const sp_weights *w, ptrdiff_t start, ptrdiff_t stop, sp_sums *sums,
-                                 sp_scratch *k)
+TARGET static void THIS(sp_rows)(const sp_table *t, const sp_weights *w, ptrdiff_t start, ptrdiff_t stop,
+                                 sp_sums *sums, sp_scratch *k)
 {
     double product = 1.0, log_sum = 0.0;
     for (ptrdiff_t l = t->p2; l < t->plus.width; l++)
@@ -357,9 +367,10 @@ TARGET static void THIS(sp_rows)(const sp_table *t, const sp_weights *w, ptrdiff
     *sums->log_z += log_sum + log(product);
 }
 
-/* powers (p1, 3): count, sum x, sum x^2; own (p1, p1 + p2): sums of the similarity of a row's own number to the number, or the code of
- * the indicator, that it sees */
-TARGET static void THIS(sp_observe)(const sp_table *t, ptrdiff_t start, ptrdiff_t stop, double *powers, double *own, sp_scratch *k)
+/* powers (p1, 3): count, sum x, sum x^2; own (p1, p1 + p2): sums of the similarity of a row's own number to
+ * the number, or the code of the indicator, that it sees */
+TARGET static void THIS(sp_observe)(const sp_table *t, ptrdiff_t start, ptrdiff_t stop, double *powers,
+                                    double *own, sp_scratch *k)
 {
     const ptrdiff_t p = t->rows.p1 + t->p2;
     for (ptrdiff_t i = start; i < stop; i++) {
@@ -395,8 +406,8 @@ TARGET static void THIS(sp_observe)(const sp_table *t, ptrdiff_t start, ptrdiff_
     }
 }
 
-TARGET static void THIS(sp_combine)(const sp_table *t, const sp_terms *c, ptrdiff_t s, const double *weight, double *restrict known,
-                                    double *restrict out)
+TARGET static void THIS(sp_combine)(const sp_table *t, const sp_terms *c, ptrdiff_t s, const double *weight,
+                                    double *restrict known, double *restrict out)
 {
     const ptrdiff_t p1 = t->rows.p1, P = t->rows.P, M = t->M, width = t->grid.width;
     for (ptrdiff_t v = 0; v < P; v++)
@@ -421,7 +432,8 @@ TARGET static void THIS(sp_combine)(const sp_table *t, const sp_terms *c, ptrdif
 }
 
 /* Add the products of n doubles of a and b to SP_LANES lanes. */
-TARGET ALWAYS_INLINE void THIS(sp_product)(const double *restrict a, const double *restrict b, ptrdiff_t n, double *restrict lanes)
+TARGET ALWAYS_INLINE void THIS(sp_product)(const double *restrict a, const double *restrict b, ptrdiff_t n,
+                                           double *restrict lanes)
 {
     LANE sum[VECTORS];
     for (int v = 0; v < VECTORS; v++)
@@ -433,8 +445,8 @@ TARGET ALWAYS_INLINE void THIS(sp_product)(const double *restrict a, const doubl
         AT(lanes + v * W) = sum[v];
 }
 
-TARGET static void THIS(sp_visited)(const sp_table *t, const sp_terms *c, ptrdiff_t s, const double *visits, double *restrict known,
-                                    double *restrict lanes)
+TARGET static void THIS(sp_visited)(const sp_table *t, const sp_terms *c, ptrdiff_t s, const double *visits,
+                                    double *restrict known, double *restrict lanes)
 {
     const ptrdiff_t p1 = t->rows.p1, P = t->rows.P, M = t->M, width = t->grid.width;
     for (ptrdiff_t r = 0; r < t->R; r++) {
@@ -443,7 +455,8 @@ TARGET static void THIS(sp_visited)(const sp_table *t, const sp_terms *c, ptrdif
             const ptrdiff_t v = c->term[i], l = v - P;
             double *restrict sum = known + v * M;
             if (l >= 0)
-                THIS(sp_product)(visit, c->rise + l * width + t->first_node[s], t->n_nodes[s], lanes + (s * t->p2 + l) * SP_LANES);
+                THIS(sp_product)(visit, c->rise + l * width + t->first_node[s], t->n_nodes[s],
+                                 lanes + (s * t->p2 + l) * SP_LANES);
             else
                 for (ptrdiff_t m = 0; m < t->n_nodes[s]; m += W)
                     AT(sum + m) += READ(visit + m);
@@ -451,7 +464,8 @@ TARGET static void THIS(sp_visited)(const sp_table *t, const sp_terms *c, ptrdif
     }
     for (ptrdiff_t v = 0; v < P; v++)
         for (ptrdiff_t l = t->first[v]; l < t->first[v + 1]; l++)
-            THIS(sp_product)(known + v * M, c->off + l * width + t->first_node[s], t->n_nodes[s], lanes + (s * t->p2 + l) * SP_LANES);
+            THIS(sp_product)(known + v * M, c->off + l * width + t->first_node[s], t->n_nodes[s],
+                             lanes + (s * t->p2 + l) * SP_LANES);
 }
 
 #undef VECTORS

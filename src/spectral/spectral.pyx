@@ -1,8 +1,8 @@
 """Expected statistics of the pseudo-likelihood gradient of a mixed table.
 
-The states of a categorical variable are its levels and, after them, the missing state: state ``first_state[v] + code`` belongs to the code
-``code`` of variable v. Sums over rows belong to fixed runs of rows and are added in order. A team of threads shares out the runs, and the
-steps before and after them.
+The states of a categorical variable are its levels and, after them, the missing state: state ``first_state[v]
++ code`` belongs to the code ``code`` of variable v. Sums over rows belong to fixed runs of rows and are added
+in order. A team of threads shares out the runs, and the steps before and after them.
 """
 
 import math
@@ -86,14 +86,18 @@ cdef extern from "spectral/_spectral.h":
         const double *rise
 
     Py_ssize_t sp_padded(Py_ssize_t) noexcept nogil
-    void sp_rows(const sp_table *, const sp_weights *, Py_ssize_t, Py_ssize_t, sp_sums *, sp_scratch *) noexcept nogil
+    void sp_rows(const sp_table *, const sp_weights *, Py_ssize_t, Py_ssize_t, sp_sums *,
+                 sp_scratch *) noexcept nogil
     void sp_observe(const sp_table *, Py_ssize_t, Py_ssize_t, double *, double *, sp_scratch *) noexcept nogil
-    void sp_combine(const sp_table *, const sp_terms *, Py_ssize_t, const double *, double *, double *) noexcept nogil
-    void sp_visited(const sp_table *, const sp_terms *, Py_ssize_t, const double *, double *, double *) noexcept nogil
+    void sp_combine(const sp_table *, const sp_terms *, Py_ssize_t, const double *, double *,
+                    double *) noexcept nogil
+    void sp_visited(const sp_table *, const sp_terms *, Py_ssize_t, const double *, double *,
+                    double *) noexcept nogil
 
 MISSING = SP_MISSING    # `indicator` of a missing state
 CUT = SP_LARGE          # energies are clipped to +-CUT
-LANES = SP_LANES        # tables over the nodes of the grid, and over indicators, are padded to a multiple of LANES
+# tables over the nodes of the grid, and over indicators, are padded to a multiple of LANES
+LANES = SP_LANES
 
 
 cdef const Py_ssize_t *numbers(array) except? NULL:
@@ -115,17 +119,23 @@ cdef int check_positions(const Py_ssize_t[::1] positions, Py_ssize_t stop, str n
 
 
 cdef int read_rows(mixed_rows *t, numeric, column, codes, variable, first_state, Py_ssize_t C) except -1:
-    """Point to the two blocks of a table and the columns used; raise unless dtypes, layout and lengths fit."""
-    for name, array, types in (("numeric", numeric, (np.float64, np.float32)), ("codes", codes, (np.uint8, np.uint16))):
+    """Point to the two blocks of a table and the columns used; raise unless dtypes, layout and lengths fit.
+    """
+    for name, array, types in (("numeric", numeric, (np.float64, np.float32)),
+                               ("codes", codes, (np.uint8, np.uint16))):
         if array.dtype not in types:
             raise TypeError(f"{name} must be {types[0].__name__} or {types[1].__name__}, got {array.dtype}")
         if array.ndim != 2 or not array.flags.c_contiguous:
-            raise ValueError(f"{name} must be two-dimensional and C-contiguous, got shape {array.shape} with strides {array.strides}")
+            raise ValueError(f"{name} must be two-dimensional and C-contiguous, got shape {array.shape} with "
+                             f"strides {array.strides}")
     if len(numeric) != len(codes):
-        raise ValueError(f"numeric and codes must have equally many rows, got {len(numeric)} and {len(codes)}")
+        raise ValueError(f"numeric and codes must have equally many rows, got {len(numeric)} and "
+                         f"{len(codes)}")
     if len(first_state) != len(variable):
-        raise ValueError(f"first_state must have one entry per variable, got {len(first_state)} for {len(variable)}")
-    t.numeric, t.codes = <const void *> <uintptr_t> numeric.ctypes.data, <const void *> <uintptr_t> codes.ctypes.data
+        raise ValueError(f"first_state must have one entry per variable, got {len(first_state)} for "
+                         f"{len(variable)}")
+    t.numeric = <const void *> <uintptr_t> numeric.ctypes.data
+    t.codes = <const void *> <uintptr_t> codes.ctypes.data
     t.single, t.wide = numeric.dtype == np.float32, codes.dtype == np.uint16
     t.width, t.q, t.p1, t.P, t.C = numeric.shape[1], codes.shape[1], len(column), len(variable), C
     check_positions(column, numeric.shape[1], "column")
@@ -139,7 +149,8 @@ cdef struct Pass:               # over all rows
     sp_table t
     sp_weights w
     sp_terms c
-    const double *mixed         # (p1, p2) weights of the tables of the numeric nodes, NULL if there are none to make
+    # (p1, p2) weights of the tables of the numeric nodes, NULL if there are none to make
+    const double *mixed
     double *node_table          # OUT of them
     Py_ssize_t n, runs
     double *sums                # (runs, room)
@@ -186,7 +197,8 @@ cdef void sum_run(void *context, int run, int thread) noexcept nogil:
     cdef sp_scratch scratch
     scratch_of(p, thread, &scratch)
     memset(room, 0, sizeof(double) * p.size)
-    sums.log_z, sums.node, sums.pair, sums.node_table = room, room + p.place[1], room + p.place[2], room + p.place[3]
+    sums.log_z, sums.node = room, room + p.place[1]
+    sums.pair, sums.node_table = room + p.place[2], room + p.place[3]
     sums.bias_table, sums.cross = room + p.place[4], room + p.place[5]
     sp_rows(&p.t, &p.w, p.n * run // p.runs, p.n * (run + 1) // p.runs, &sums, &scratch)
 
@@ -252,13 +264,15 @@ cdef class Conditionals:
     indicator : ndarray (C,) of intp
         Indicator that a state switches on, -1: none, `MISSING`: a missing state.
     low_rank : ndarray (n, p) of float64 or None
-        Low-rank approximation of the encoded table, which other columns see; None: they see codes of the indicators.
+        Low-rank approximation of the encoded table, which other columns see; None: they see codes of the
+        indicators.
     first_node, n_nodes : ndarrays (p1,) of intp
-        The nodes in `grid` of every numeric column; those from 0 on are shared by columns. Their number is a multiple of `LANES`;
-        the largest is M.
+        The nodes in `grid` of every numeric column; those from 0 on are shared by columns. Their number is a
+        multiple of `LANES`; the largest is M.
     grid, minus, plus : ndarrays (5, width), (5, L), (5, L)
-        Size, its inverse, and the signs towards numbers below -eps, near 0, above eps: of nodes, and of codes of indicators off and on.
-        They are padded with columns of zeros: the nodes of every column, and L, to a multiple of `LANES`.
+        Size, its inverse, and the signs towards numbers below -eps, near 0, above eps: of nodes, and of codes
+        of indicators off and on. They are padded with columns of zeros: the nodes of every column, and L, to
+        a multiple of `LANES`.
     eps : float
     softmax : bool
         Indicators of a variable are normalised together, otherwise one by one.
@@ -271,24 +285,29 @@ cdef class Conditionals:
     cdef readonly object shapes
     cdef object arrays, rooms, scratch
 
-    def __init__(self, numeric, column, centre, scale, codes, variable, first_state, first, joint, stride, first_row, indicator, low_rank,
-                 first_node, n_nodes, grid, minus, plus, double eps, bint softmax, Py_ssize_t runs):
+    def __init__(self, numeric, column, centre, scale, codes, variable, first_state, first, joint, stride,
+                 first_row, indicator, low_rank, first_node, n_nodes, grid, minus, plus, double eps,
+                 bint softmax, Py_ssize_t runs):
         cdef sp_table *t = &self.p.t
-        check(all([np.ndim(array) == 2 and len(array) == 5 for array in (grid, minus, plus)]), "grid, minus or plus")
-        check(np.ndim(first) == 1 and len(first) >= 1 and np.ndim(first_row) == 1 and len(first_row) >= 1, "first or first_row")
+        check(all([np.ndim(array) == 2 and len(array) == 5 for array in (grid, minus, plus)]),
+              "grid, minus or plus")
+        check(np.ndim(first) == 1 and len(first) >= 1 and np.ndim(first_row) == 1 and len(first_row) >= 1,
+              "first or first_row")
         cdef Py_ssize_t width = grid.shape[1], L = plus.shape[1], p1, R, i, M = 0
-        self.arrays = (numeric, column, centre, scale, codes, variable, first_state, first, joint, stride, first_row, indicator, low_rank,
-                       first_node, n_nodes, grid, minus, plus)
+        self.arrays = (numeric, column, centre, scale, codes, variable, first_state, first, joint, stride,
+                       first_row, indicator, low_rank, first_node, n_nodes, grid, minus, plus)
         if width % SP_LANES or L % SP_LANES or minus.shape[1] != L:
             raise ValueError(f"grid, minus and plus must be padded to multiples of {SP_LANES}")
         read_rows(&t.rows, numeric, column, codes, variable, first_state, len(indicator))
         p1, R, t.p2 = len(column), first_row[len(first_row) - 1], first[len(first) - 1]
         t.seen = p1 if low_rank is None else p1 + t.p2
-        if L < t.p2 or len(centre) != p1 or len(scale) != p1 or len(first) != len(variable) + 1 or len(joint) != len(variable) \
-                or len(stride) != len(variable):
+        if (L < t.p2 or len(centre) != p1 or len(scale) != p1 or len(first) != len(variable) + 1
+                or len(joint) != len(variable)
+                or len(stride) != len(variable)):
             raise ValueError("the arrays of columns, variables and indicators do not fit each other")
         if len(first_node) != p1 or len(n_nodes) != p1:
-            raise ValueError(f"first_node and n_nodes must have one entry per numeric column, got {len(first_node)} and {len(n_nodes)}")
+            raise ValueError("first_node and n_nodes must have one entry per numeric column, got "
+                             f"{len(first_node)} and {len(n_nodes)}")
         check(runs >= 1, "runs")
         check(0 <= t.p2 and R >= 0, "first or first_row")
         check_positions(first, t.p2 + 1, "first")
@@ -297,19 +316,23 @@ cdef class Conditionals:
         check(all([-1 <= i < t.p2 or i == SP_MISSING for i in indicator]), "indicator")
         t.first_node, t.n_nodes = numbers(first_node), numbers(n_nodes)
         for i in range(p1):
-            if t.n_nodes[i] <= 0 or t.n_nodes[i] % SP_LANES or t.first_node[i] < 0 or t.first_node[i] % SP_LANES \
-                    or t.first_node[i] + t.n_nodes[i] > width:
-                raise ValueError(f"the nodes of a numeric column must be multiples of {SP_LANES} within the grid, got "
+            if (t.n_nodes[i] <= 0 or t.n_nodes[i] % SP_LANES or t.first_node[i] < 0
+                    or t.first_node[i] % SP_LANES
+                    or t.first_node[i] + t.n_nodes[i] > width):
+                raise ValueError(f"the nodes of a numeric column must be multiples of {SP_LANES} within the "
+                                 "grid, got "
                                  f"{t.n_nodes[i]} from {t.first_node[i]}")
             M = max(M, t.n_nodes[i])
             if not t.first_node[i]:
                 t.shared = max(t.shared, t.n_nodes[i])
         t.M = M
         if low_rank is not None and low_rank.shape != (len(numeric), p1 + t.p2):
-            raise ValueError(f"low_rank must have shape ({len(numeric)}, {p1 + t.p2}), that of the encoded table, got {low_rank.shape}")
+            raise ValueError(f"low_rank must have shape ({len(numeric)}, {p1 + t.p2}), that of the encoded "
+                             f"table, got {low_rank.shape}")
         t.softmax, t.eps, t.J, t.R = softmax, eps, len(first_row) - 1, R
         t.joint, t.stride, t.first_row = numbers(joint), numbers(stride), numbers(first_row)
-        t.centre, t.scale, t.first, t.indicator = doubles_in(centre), doubles_in(scale), numbers(first), numbers(indicator)
+        t.centre, t.scale = doubles_in(centre), doubles_in(scale)
+        t.first, t.indicator = numbers(first), numbers(indicator)
         if low_rank is not None:
             t.low_rank = doubles_in(low_rank)
         self._scale(&t.grid, grid)
@@ -342,7 +365,8 @@ cdef class Conditionals:
         if self.rooms is None or self.rooms.shape[1] < size + SP_LANES:
             self.rooms = np.empty((self.runs, size + SP_LANES))
         if self.scratch is None or len(self.scratch[0]) < n_threads:
-            self.scratch = (np.full((n_threads, self.p.scratch_size), np.nan), np.empty((n_threads, self.p.scratch_whole), np.intp))
+            self.scratch = (np.full((n_threads, self.p.scratch_size), np.nan),
+                            np.empty((n_threads, self.p.scratch_whole), np.intp))
         rooms, (scratch, whole) = self.rooms, self.scratch
         self.p.sums, self.p.room, self.p.size = &rooms[0, 0], rooms.shape[1], size
         self.p.scratch, self.p.whole, self.p.pieces = &scratch[0, 0], &whole[0, 0], n_threads
@@ -350,7 +374,8 @@ cdef class Conditionals:
         return 0
 
     def sums(self, unary, pair, node_table, bias, bias_table, cross, int n_threads, terms=None):
-        """One pass over the rows: log-normalisers, and the expected statistics of the pseudo-likelihood gradient.
+        """One pass over the rows: log-normalisers, and the expected statistics of the pseudo-likelihood
+        gradient.
 
         Parameters
         ----------
@@ -364,23 +389,26 @@ cdef class Conditionals:
             Of the indicators: unary terms, what a combination adds, weights to numeric columns.
         n_threads : int
         terms : tuple (start, term, off, rise, mixed), optional
-            Of these node_table is made: OUT, energies under a combination of states by the weights mixed (p1, p2) between numeric columns
-            and indicators. start, term, ndarrays (R + 1,) and (T,) of intp: terms of a combination, v for every variable that is not
-            missing, and P + l for every indicator l that is on; off, rise, ndarrays (p2, width): similarities of all nodes to an
-            indicator that is off, and their change when it is on.
+            Of these node_table is made: OUT, energies under a combination of states by the weights mixed (p1,
+            p2) between numeric columns and indicators. start, term, ndarrays (R + 1,) and (T,) of intp: terms
+            of a combination, v for every variable that is not missing, and P + l for every indicator l that
+            is on; off, rise, ndarrays (p2, width): similarities of all nodes to an indicator that is off, and
+            their change when it is on.
 
         Returns
         -------
         tuple of seven arrays, with terms of eight
-            log_z, sum of log-normalisers of observed cells (1,); node, expected visits of the nodes (p1, M); pair, expected similarities
-            (p1, seen, LANES), to be summed over lanes; node_table, visits by combination (R, p1, M); bias, residuals y - q of the
-            indicators (L,), bias_table, by combination (R, L), and cross, times the change of similarity (p1, L); mixed, similarities
-            of the indicators to the nodes of the numeric columns, times their visits (p1, p2).
+            log_z, sum of log-normalisers of observed cells (1,); node, expected visits of the nodes (p1, M);
+            pair, expected similarities (p1, seen, LANES), to be summed over lanes; node_table, visits by
+            combination (R, p1, M); bias, residuals y - q of the indicators (L,), bias_table, by combination
+            (R, L), and cross, times the change of similarity (p1, L); mixed, similarities of the indicators
+            to the nodes of the numeric columns, times their visits (p1, p2).
         """
         cdef double[::1] out
         cdef Pass *p = &self.p
         cdef sp_weights *w = &p.w
-        wanted = (self.shapes[1], self.shapes[2][:2], self.shapes[3], self.shapes[4][1:], self.shapes[4], self.shapes[5])
+        wanted = (self.shapes[1], self.shapes[2][:2], self.shapes[3], self.shapes[4][1:], self.shapes[4],
+                  self.shapes[5])
         for array, shape in zip((unary, pair, node_table, bias, bias_table, cross), wanted, strict=True):
             if array is not None and array.shape != shape:
                 raise ValueError(f"weights must have shape {shape}, got {array.shape}")
@@ -402,7 +430,8 @@ cdef class Conditionals:
             else:
                 team_help(&p.threads, omp_get_thread_num())
         log_z, node, pairs, visits, residuals, crosses = [
-            total[p.place[j]:p.place[j] + math.prod(shape)].reshape(shape) for j, shape in enumerate(self.shapes)
+            total[p.place[j]:p.place[j] + math.prod(shape)].reshape(shape) for j,
+            shape in enumerate(self.shapes)
         ]
         # every row is in one row of the first joint's table
         if p.t.J and node_table is not None:
@@ -455,11 +484,14 @@ cdef class Conditionals:
         check(node_table is not None, "node_table")
         c.start, c.term, c.off, c.rise = numbers(start), numbers(term), doubles_in(off), doubles_in(rise)
         known, lanes = np.empty((p.t.rows.p1, p.t.rows.P, p.t.M)), np.zeros((p.t.rows.p1, p.t.p2, SP_LANES))
-        p.mixed, p.node_table, p.known, p.lanes = doubles_in(mixed), doubles_out(node_table), doubles_out(known), doubles_out(lanes)
+        p.mixed, p.node_table = doubles_in(mixed), doubles_out(node_table)
+        p.known, p.lanes = doubles_out(known), doubles_out(lanes)
         return known, lanes
 
     def spread(self, start, term, const double[:, ::1] by_term not None, double[:, ::1] out not None):
-        """out (R, :width) = sums of rows of `by_term` (P + p2, width) over the terms of every combination; terms as in `combine`."""
+        """out (R, :width) = sums of rows of `by_term` (P + p2, width) over the terms of every combination;
+        terms as in `combine`.
+        """
         cdef const Py_ssize_t[::1] first = start, index = term
         cdef Py_ssize_t r, i, j, width = by_term.shape[1]
         self._check_terms(start, term)
@@ -474,7 +506,9 @@ cdef class Conditionals:
                         out[r, j] += by_term[index[i], j]
 
     def collect(self, start, term, const double[:, ::1] by_row not None):
-        """(P + p2, width) sums of rows (R, width) over the combinations that have a term: the transpose of `spread`."""
+        """(P + p2, width) sums of rows (R, width) over the combinations that have a term: the transpose of
+        `spread`.
+        """
         cdef const Py_ssize_t[::1] first = start, index = term
         cdef Py_ssize_t r, i, j, width = by_row.shape[1]
         self._check_terms(start, term)

@@ -1,7 +1,7 @@
 """Nonnegative factorisation of a mixed table by hierarchical alternating least squares (HALS): sweeps.
 
-A sweep updates the scores of all rows, then the loadings. A team of threads shares out runs of rows; it is woken once for many sweeps.
-States, and sums over runs, as in `spectral`.
+A sweep updates the scores of all rows, then the loadings. A team of threads shares out runs of rows; it is
+woken once for many sweeps. States, and sums over runs, as in `spectral`.
 """
 
 import numpy as np
@@ -23,9 +23,10 @@ cdef extern from "spectral/_spectral_factor.h":
 
     Py_ssize_t nf_padded(Py_ssize_t) noexcept nogil
     Py_ssize_t nf_scratch(Py_ssize_t, Py_ssize_t) noexcept nogil
-    void nf_rows(const nf_table *, const double *, const double *, const double *, Py_ssize_t, Py_ssize_t, double *, double *, double *,
-                 double *, double *) noexcept nogil
-    void nf_loadings(Py_ssize_t, Py_ssize_t, const double *, const double *, double *, double *) noexcept nogil
+    void nf_rows(const nf_table *, const double *, const double *, const double *, Py_ssize_t, Py_ssize_t,
+                 double *, double *, double *, double *, double *) noexcept nogil
+    void nf_loadings(Py_ssize_t, Py_ssize_t, const double *, const double *, double *,
+                     double *) noexcept nogil
     void nf_gram(Py_ssize_t, Py_ssize_t, Py_ssize_t, const double *, double *) noexcept nogil
 
 
@@ -39,7 +40,8 @@ cdef struct Factors:
     const double *shares            # (p2)
     double *scores                  # (n, k)
     double *loadings                # (p1 + p2, k)
-    # rows of factors are padded to `width` and start at cache lines; runs, of different threads, are a pair of lines apart
+    # rows of factors are padded to `width` and start at cache lines; runs, of different threads, are a pair
+    # of lines apart
     double *padded                  # (p1 + p2, width) loadings, and of the states (C, width)
     double *gram                    # (k, width) of the loadings, and (k, k)
     double *product                 # (p1 + p2, k) columns of the table times scores
@@ -52,7 +54,9 @@ cdef struct Factors:
 
 
 cdef void spread_loadings(Factors *f) noexcept nogil:
-    """Loadings of the states, of a missing one the mean of its variable's, and the Gram matrix of all loadings."""
+    """Loadings of the states, of a missing one the mean of its variable's, and the Gram matrix of all
+    loadings.
+    """
     cdef Py_ssize_t k = f.t.k, width = f.t.width, p1 = f.t.rows.p1, p = p1 + f.p2, i, v, at, a
     cdef double *of_state = f.padded + p * width
     cdef double *row
@@ -82,8 +86,9 @@ cdef void score_run(void *context, int run, int thread) noexcept nogil:
     cdef Py_ssize_t width = f.t.width, k = f.t.k, p1 = f.t.rows.p1
     cdef double *room = line_start(f.rooms + run * f.room)
     memset(room, 0, sizeof(double) * f.size)
-    nf_rows(&f.t, f.padded, f.padded + (p1 + f.p2) * width, f.gram + k * width, f.n * run // f.runs, f.n * (run + 1) // f.runs, f.scores,
-            room, room + k * width, room + (k + p1) * width, room + f.size)
+    nf_rows(&f.t, f.padded, f.padded + (p1 + f.p2) * width, f.gram + k * width, f.n * run // f.runs,
+            f.n * (run + 1) // f.runs, f.scores, room, room + k * width, room + (k + p1) * width,
+            room + f.size)
 
 
 cdef void add_runs(Factors *f) noexcept nogil:
@@ -146,39 +151,48 @@ def hals(
     first,                                  # IN  (P + 1,) first indicators
     state_of,                               # IN  (p2,) the state that switches an indicator on
     missing_state,                          # IN  (P,)
-    shares,                                 # IN  (p2,) what an indicator of a missing cell is factorised as, in units of the root
+    shares,                                 # IN  (p2,) what an indicator of a missing cell is factorised as,
+                                            # in units of the root
     double root,                            # an indicator that is on is factorised as this number
     double[:, ::1] scores not None,         # IN/OUT (n, k) >= 0
     double[:, ::1] loadings not None,       # IN/OUT (p1 + p2, k) >= 0
-    double[:, ::1] sums not None,           # OUT (k + p1 + C, k) scores' Gram, and their sums with the columns and by state
-    double[::1] errors not None,            # OUT (sweeps,) squared errors less the sum of squares of the table
+    double[:, ::1] sums not None,           # OUT (k + p1 + C, k) scores' Gram, and their sums with the
+                                            # columns and by state
+    double[::1] errors not None,            # OUT (sweeps,) squared errors less the sum of squares of the
+                                            # table
     Py_ssize_t runs,                        # of rows, each with its own sums, which are added in order
     int n_threads,
 ):
     """Sweeps of HALS: every factor's scores, then every factor's loadings, are optimal given the others."""
     check_threads(n_threads)
     cdef Factors f
-    cdef Py_ssize_t n = scores.shape[0], k = scores.shape[1], p1 = len(column), p2 = len(state_of), P = len(variable), C
+    cdef Py_ssize_t n = scores.shape[0], k = scores.shape[1], p1 = len(column), p2 = len(state_of)
+    cdef Py_ssize_t P = len(variable), C
     C = sums.shape[0] - k - p1
     check(np.ndim(codes) == 2 and codes.shape[0] == n, "codes")
     check(np.shape(low) == np.shape(scale) == np.shape(fill) == (p1,), "low, scale or fill")
     check(k >= 1 and loadings.shape[0] == p1 + p2 and loadings.shape[1] == k, "loadings")
     check(C >= 0 and sums.shape[1] == k, "sums")
-    check(np.shape(first) == (P + 1,) and first[0] == 0 and first[P] == p2 and (np.diff(first) >= 0).all(), "first")
+    check(np.shape(first) == (P + 1,) and first[0] == 0 and first[P] == p2 and (np.diff(first) >= 0).all(),
+          "first")
     check(np.shape(missing_state) == (P,) and np.shape(shares) == (p2,), "missing_state or shares")
     check_positions(state_of, C, "state_of")
     check_positions(missing_state, C, "missing_state")
     check(runs >= 1, "runs")
     read_rows(&f.t.rows, numeric, column, codes, variable, first_state, C)
-    f.t.k, f.t.width, f.t.low, f.t.scale, f.t.fill = k, nf_padded(k), doubles_in(low), doubles_in(scale), doubles_in(fill)
+    f.t.k, f.t.width, f.t.low = k, nf_padded(k), doubles_in(low)
+    f.t.scale, f.t.fill = doubles_in(scale), doubles_in(fill)
     f.n, f.p2, f.runs, f.root, f.size = n, p2, runs, root, (k + p1 + C) * f.t.width
-    f.first, f.state_of, f.missing_state, f.shares = numbers(first), numbers(state_of), numbers(missing_state), doubles_in(shares)
+    f.first, f.state_of = numbers(first), numbers(state_of)
+    f.missing_state, f.shares = numbers(missing_state), doubles_in(shares)
     f.room = f.size + nf_scratch(f.t.width, p1) + 3 * SP_LANES
     padded, gram = np.zeros((p1 + p2 + C) * f.t.width + SP_LANES), np.zeros(k * (f.t.width + k) + SP_LANES)
-    product, scratch, rooms = np.zeros((p1 + p2, k)), np.zeros(2 * k * SP_LANES + SP_LANES), np.zeros(runs * f.room)
+    product, scratch = np.zeros((p1 + p2, k)), np.zeros(2 * k * SP_LANES + SP_LANES)
+    rooms = np.zeros(runs * f.room)
     f.padded, f.gram = line_start(doubles_out(padded)), line_start(doubles_out(gram))
     f.product, f.scratch, f.rooms = doubles_out(product), line_start(doubles_out(scratch)), doubles_out(rooms)
-    f.scores, f.loadings, f.sums = doubles_out(np.asarray(scores)), doubles_out(np.asarray(loadings)), doubles_out(np.asarray(sums))
+    f.scores, f.loadings = doubles_out(np.asarray(scores)), doubles_out(np.asarray(loadings))
+    f.sums = doubles_out(np.asarray(sums))
     cdef Py_ssize_t sweeps = errors.shape[0]
     cdef double *error = doubles_out(np.asarray(errors))
     team_start(&f.threads)

@@ -1,4 +1,5 @@
-/* Rows of a table for the kernels: numeric cells of float64 or float32 (NaN: missing), codes of uint8 or uint16, weights.
+/* Rows of a table for the kernels: numeric cells of float64 or float32 (NaN: missing), codes of uint8 or
+ * uint16, weights.
  *
  * The numeric columns are one block, or each lies by itself in one of two blocks (`columns`). */
 #ifndef CRAFTC_TABLE_ROWS_H
@@ -57,7 +58,8 @@ static inline const void *rows_codes(const table_rows *t, ptrdiff_t i)
 static inline double rows_number(const table_rows *t, ptrdiff_t i, ptrdiff_t d)
 {
     const ptrdiff_t size = t->single ? sizeof(float) : sizeof(double);
-    const char *cell = t->columns ? t->columns[d].first + i * t->columns[d].stride : t->numeric + (i * t->p + d) * size;
+    const char *cell = t->columns ? t->columns[d].first + i * t->columns[d].stride
+        : t->numeric + (i * t->p + d) * size;
     return t->single ? (double)*(const float *)cell : *(const double *)cell;
 }
 

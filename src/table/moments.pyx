@@ -13,8 +13,8 @@ from libc.stdint cimport int32_t, int64_t, uint64_t
 
 from craftc._kernels._common cimport check, check_indices, check_threads, omp_get_thread_num
 from craftc._kernels.moments cimport (
-    CRAFTC_NUMERIC_CELLS, moments_add_row, moments_mean, moments_merge, moments_ranges, rows_numeric, rows_weight,
-    table_rows,
+    CRAFTC_NUMERIC_CELLS, moments_add_row, moments_mean, moments_merge, moments_ranges, rows_numeric,
+    rows_weight, table_rows,
 )
 
 cdef extern from "common/_int128.h" nogil:
@@ -31,18 +31,21 @@ cdef extern from "common/_int128.h" nogil:
     double int128_double(craftc_int128 a)
 
 cdef extern from "table/_moments_ranges.h" nogil:
-    int moments_ranges_of_rows(const void *x, int single, Py_ssize_t p, Py_ssize_t n, double *low, double *high)
+    int moments_ranges_of_rows(const void *x, int single, Py_ssize_t p, Py_ssize_t n, double *low,
+                               double *high)
 
 cdef extern from "table/_moments_sums.h" nogil:
-    void moments_add_rows(int64_t *group, const double *centre, const double *scale, const Py_ssize_t *level_start,
-                          Py_ssize_t first_numeric, const table_rows *t, Py_ssize_t start, const int32_t *list, Py_ssize_t n)
+    void moments_add_rows(int64_t *group, const double *centre, const double *scale,
+                          const Py_ssize_t *level_start, Py_ssize_t first_numeric, const table_rows *t,
+                          Py_ssize_t start, const int32_t *list, Py_ssize_t n)
     Py_ssize_t moments_run(const table_rows *t)
     enum:
         MOMENTS_RUN
         MOMENTS_GROUPS
 
 cdef enum:
-    APART = 16      # numbers between the results of two threads, which then have no pair of cache lines in common
+    # numbers between the results of two threads, which then have no pair of cache lines in common
+    APART = 16
 
 
 cdef class Grid:
@@ -53,7 +56,8 @@ cdef class Grid:
     centre, scale : ndarray (p,) of float64, contiguous
         q = rint((x - centre) * scale).
     level_start : ndarray (q,) of intp, contiguous
-        Position of the first level of every categorical column in the list of all levels, in which a missing level follows each column.
+        Position of the first level of every categorical column in the list of all levels, in which a missing
+        level follows each column.
     n_levels : int
         Length of that list.
     """
@@ -63,10 +67,12 @@ cdef class Grid:
         cdef const Py_ssize_t[::1] start = level_start
         cdef Py_ssize_t d
         if s.shape[0] != c.shape[0]:
-            raise ValueError(f"centre and scale need one value for each numeric column, got {c.shape[0]} and {s.shape[0]}.")
+            raise ValueError(f"centre and scale need one value for each numeric column, got {c.shape[0]} and "
+                             f"{s.shape[0]}.")
         for d in range(start.shape[0]):
             if not 0 <= start[d] < n_levels or (d > 0 and start[d] <= start[d - 1]):
-                raise ValueError(f"level_start must increase within 0..{n_levels - 1}, got {list(level_start)}.")
+                raise ValueError(f"level_start must increase within 0..{n_levels - 1}, got "
+                                 f"{list(level_start)}.")
         if n_levels < 0:
             raise ValueError(f"n_levels must be >= 0, got {n_levels}.")
         self.centre, self.scale, self.level_start = centre, scale, level_start
@@ -99,7 +105,8 @@ cdef class Columns:
         cdef table_rows rows = rows_of(first), other = rows_of(second)
         cdef Py_ssize_t d, at, size = sizeof(float) if rows.single else sizeof(double)
         if other.n != rows.n or other.single != rows.single:
-            raise ValueError(f"The blocks need the same rows and type, got {first.shape} {first.dtype} and {second.shape} {second.dtype}.")
+            raise ValueError(f"The blocks need the same rows and type, got {first.shape} {first.dtype} and "
+                             f"{second.shape} {second.dtype}.")
         self.first, self.second, self.place = first, second, tuple(map(int, place))
         self.shape, self.dtype = (rows.n, len(self.place)), first.dtype
         self.columns = <table_column *> PyMem_Malloc(max(len(self.place), 1) * sizeof(table_column))
@@ -112,7 +119,8 @@ cdef class Columns:
             if at < rows.p:
                 self.columns[d].first, self.columns[d].stride = rows.numeric + at * size, rows.p * size
             else:
-                self.columns[d].first, self.columns[d].stride = other.numeric + (at - rows.p) * size, other.p * size
+                self.columns[d].first = other.numeric + (at - rows.p) * size
+                self.columns[d].stride = other.p * size
 
     def __dealloc__(self):
         PyMem_Free(self.columns)
@@ -147,7 +155,8 @@ cdef table_rows table_of(X, codes, weight) except *:
 
 
 cdef table_rows rows_of(X, codes=None, weight=None) except *:
-    """The rows of a table: X (n, p) float64 or float32, codes (n, q) uint8 or uint16, weight (n,) int64 or empty = all one.
+    """The rows of a table: X (n, p) float64 or float32, codes (n, q) uint8 or uint16, weight (n,) int64 or
+    empty = all one.
 
     One kernel reads every kind of table, so that it is compiled once. The caller keeps the arrays alive.
     """
@@ -166,7 +175,8 @@ cdef table_rows rows_of(X, codes=None, weight=None) except *:
         if shape[0] == 0:
             rows.weight = NULL
         elif shape[0] != rows.n:
-            raise ValueError(f"weight needs one value for each of the {rows.n} rows, or none, got {shape[0]}.")
+            raise ValueError(f"weight needs one value for each of the {rows.n} rows, or none, got "
+                             f"{shape[0]}.")
     return rows
 
 
@@ -177,7 +187,8 @@ cdef char _block(array, str name, int ndim, str formats, const char **first, Py_
     PyObject_GetBuffer(array, &view, PyBUF_C_CONTIGUOUS | PyBUF_FORMAT)
     try:
         if view.ndim != ndim or chr(view.format[0]) not in formats:
-            raise ValueError(f"{name} needs {ndim} dimensions and one of the formats {', '.join(formats)}, got an array of {view.ndim} "
+            raise ValueError(f"{name} needs {ndim} dimensions and one of the formats {', '.join(formats)}, "
+                             f"got an array of {view.ndim} "
                              f"dimensions and dtype {array.dtype}.")
         first[0] = <const char *> view.buf
         for j in range(ndim):
@@ -194,7 +205,9 @@ def column_ranges(
     double[::1] high not None,              # OUT (p,) -inf without observed values
     int n_threads,
 ):
-    """Minimum and maximum of the observed values of every column, over rows with weight > 0; returns whether a cell of these is missing."""
+    """Minimum and maximum of the observed values of every column, over rows with weight > 0; returns whether
+    a cell of these is missing.
+    """
     check_threads(n_threads)
     check(X.ndim == 2 and X.shape[1] == low.shape[0], "X")
     check(high.shape[0] == low.shape[0], "high")
@@ -214,20 +227,24 @@ def column_ranges(
     return missing > 0
 
 
-cdef int _ranges(const table_rows *rows, Py_ssize_t start, Py_ssize_t stop, double[:, ::1] found) noexcept nogil:
+cdef int _ranges(
+    const table_rows *rows, Py_ssize_t start, Py_ssize_t stop, double[:, ::1] found,
+) noexcept nogil:
     cdef Py_ssize_t i, d
     cdef int missing = 0
     cdef const table_column *column
     for d in range(rows.p):
         found[1, d] = -INFINITY
     if rows.columns == NULL and rows.weight == NULL:
-        return moments_ranges_of_rows(rows_numeric(rows, start), rows.single, rows.p, stop - start, &found[0, 0], &found[1, 0])
+        return moments_ranges_of_rows(rows_numeric(rows, start), rows.single, rows.p, stop - start,
+                                      &found[0, 0], &found[1, 0])
     for i in range(start, stop):
         if rows_weight(rows, i) != 0:
             if rows.columns != NULL:
                 for d in range(rows.p):
                     column = &rows.columns[d]
-                    missing |= moments_ranges(column.first + i * column.stride, rows.single, 1, &found[0, d], &found[1, d])
+                    missing |= moments_ranges(column.first + i * column.stride, rows.single, 1, &found[0, d],
+                                              &found[1, d])
             elif rows.single:
                 missing |= moments_ranges(rows_numeric(rows, i), 1, rows.p, &found[0, 0], &found[1, 0])
             else:
@@ -249,8 +266,9 @@ def accumulate(
     check_threads(n_threads)
     check(X.ndim == 2 and X.shape[0] == labels.shape[0] and X.shape[1] == grid.p, "X")
     check(codes.ndim == 2 and codes.shape[0] == labels.shape[0] and codes.shape[1] == grid.q, "codes")
-    check(n_threads == 1 or (partial.shape[0] >= n_threads and partial.shape[1] >= groups.shape[0] and partial.shape[2] == grid.width),
-          "partial")
+    check(n_threads == 1
+          or (partial.shape[0] >= n_threads and partial.shape[1] >= groups.shape[0]
+              and partial.shape[2] == grid.width), "partial")
     check(groups.shape[1] == grid.width, "groups")
     check_indices(labels, -1, groups.shape[0], "labels")
     cdef table_rows rows = table_of(X, codes, weight)
@@ -267,7 +285,8 @@ def accumulate(
 
 
 cdef void _accumulate_run(
-    const table_rows *rows, const int32_t[::1] labels, Grid grid, Py_ssize_t start, Py_ssize_t stop, int64_t[:, ::1] groups,
+    const table_rows *rows, const int32_t[::1] labels, Grid grid, Py_ssize_t start, Py_ssize_t stop,
+    int64_t[:, ::1] groups,
 ) noexcept nogil:
     cdef Py_ssize_t i
     cdef int64_t w
@@ -276,26 +295,31 @@ cdef void _accumulate_run(
     elif rows.weight == NULL:   # the compiler leaves the products with a weight of 1 out
         for i in range(start, stop):
             if labels[i] >= 0:
-                moments_add_row(&groups[labels[i], 0], grid.centre_, grid.scale_, grid.level_start_, grid.first_numeric, rows, i, 1)
+                moments_add_row(&groups[labels[i], 0], grid.centre_, grid.scale_, grid.level_start_,
+                                grid.first_numeric, rows, i, 1)
     else:
         for i in range(start, stop):
             w = rows_weight(rows, i)
             if labels[i] >= 0 and w != 0:
-                moments_add_row(&groups[labels[i], 0], grid.centre_, grid.scale_, grid.level_start_, grid.first_numeric, rows, i, w)
+                moments_add_row(&groups[labels[i], 0], grid.centre_, grid.scale_, grid.level_start_,
+                                grid.first_numeric, rows, i, w)
 
 
 cdef void _accumulate_together(
-    const table_rows *rows, const int32_t[::1] labels, Grid grid, Py_ssize_t start, Py_ssize_t stop, int64_t[:, ::1] groups,
+    const table_rows *rows, const int32_t[::1] labels, Grid grid, Py_ssize_t start, Py_ssize_t stop,
+    int64_t[:, ::1] groups,
 ) noexcept nogil:
     """The rows of one group after the other."""
     cdef Py_ssize_t i, k, K = groups.shape[0], n = 0
     cdef int32_t[MOMENTS_RUN] by_group
-    cdef Py_ssize_t[MOMENTS_GROUPS + 1] first   # of the rows of a group in that list; those of no group come last
+    # of the rows of a group in that list; those of no group come last
+    cdef Py_ssize_t[MOMENTS_GROUPS + 1] first
     if K == 1:
         for i in range(start, stop):
             by_group[n] = <int32_t> (i - start)
             n += labels[i] + 1
-        moments_add_rows(&groups[0, 0], grid.centre_, grid.scale_, grid.level_start_, grid.first_numeric, rows, start, by_group, n)
+        moments_add_rows(&groups[0, 0], grid.centre_, grid.scale_, grid.level_start_, grid.first_numeric,
+                         rows, start, by_group, n)
         return
     for k in range(K + 1):
         first[k] = 0
@@ -309,8 +333,8 @@ cdef void _accumulate_together(
         by_group[first[k]] = <int32_t> (i - start)
     for k in range(K):
         if first[k + 1] > first[k]:
-            moments_add_rows(&groups[k, 0], grid.centre_, grid.scale_, grid.level_start_, grid.first_numeric, rows, start,
-                             &by_group[first[k]], first[k + 1] - first[k])
+            moments_add_rows(&groups[k, 0], grid.centre_, grid.scale_, grid.level_start_, grid.first_numeric,
+                             rows, start, &by_group[first[k]], first[k + 1] - first[k])
 
 
 def merge_partial(
@@ -319,7 +343,8 @@ def merge_partial(
     Py_ssize_t first_numeric,
 ):
     """Add the partial sums of every thread to the groups."""
-    check(0 <= first_numeric <= groups.shape[1] and (groups.shape[1] - first_numeric) % CRAFTC_NUMERIC_CELLS == 0, "first_numeric")
+    check(0 <= first_numeric <= groups.shape[1]
+          and (groups.shape[1] - first_numeric) % CRAFTC_NUMERIC_CELLS == 0, "first_numeric")
     check(groups.shape[0] <= partial.shape[1] and groups.shape[1] == partial.shape[2], "groups")
     cdef Py_ssize_t t, k, i, width = groups.shape[1]
     with nogil:
@@ -337,7 +362,8 @@ def merge(
     Py_ssize_t first_numeric,
 ):
     """group += sign * other: merge (1) or subtract (-1)."""
-    check(0 <= first_numeric <= group.shape[0] and (group.shape[0] - first_numeric) % CRAFTC_NUMERIC_CELLS == 0, "first_numeric")
+    check(0 <= first_numeric <= group.shape[0]
+          and (group.shape[0] - first_numeric) % CRAFTC_NUMERIC_CELLS == 0, "first_numeric")
     check(other.shape[0] == group.shape[0], "other")
     moments_merge(&group[0], &other[0], sign, first_numeric, group.shape[0])
 
@@ -348,8 +374,11 @@ def means(
     double[:, ::1] mean not None,           # OUT (K, p) in grid units, 0 without observed values
     double[:, ::1] deviations not None,     # OUT (K, p) sum of squared deviations from the mean, grid units^2
 ):
-    """Mean and sum of squared deviations of every numeric column of every group, exact except for the final rounding."""
-    check(0 <= first_numeric and first_numeric + CRAFTC_NUMERIC_CELLS * mean.shape[1] <= groups.shape[1], "first_numeric")
+    """Mean and sum of squared deviations of every numeric column of every group, exact except for the final
+    rounding.
+    """
+    check(0 <= first_numeric and first_numeric + CRAFTC_NUMERIC_CELLS * mean.shape[1] <= groups.shape[1],
+          "first_numeric")
     check(mean.shape[0] == groups.shape[0], "mean")
     check(deviations.shape[0] == groups.shape[0] and deviations.shape[1] == mean.shape[1], "deviations")
     cdef Py_ssize_t k, d
@@ -358,16 +387,20 @@ def means(
             for d in range(mean.shape[1]):
                 mean[k, d] = deviations[k, d] = 0.0
                 if groups[k, first_numeric + CRAFTC_NUMERIC_CELLS * d] > 0:
-                    mean[k, d] = moments_mean(&groups[k, first_numeric + CRAFTC_NUMERIC_CELLS * d], &deviations[k, d])
+                    mean[k, d] = moments_mean(&groups[k, first_numeric + CRAFTC_NUMERIC_CELLS * d],
+                                              &deviations[k, d])
 
 
 def int128_check(uint64_t a_low, uint64_t a_high, uint64_t b_low, uint64_t b_high, int64_t factor):
-    """For the tests: (a + b, a * factor, signed a_low * factor, factor as 128 bits) by limbs and by the arithmetic in use, and float(a)."""
+    """For the tests: (a + b, a * factor, signed a_low * factor, factor as 128 bits) by limbs and by the
+    arithmetic in use, and float(a).
+    """
     cdef craftc_int128 a, b
     a.low, a.high = a_low, a_high
     b.low, b.high = b_low, b_high
     return (
         (limbs_add(a, b), limbs_scale(a, factor), limbs_product(<int64_t> a_low, factor), limbs_of(factor)),
-        (int128_add(a, b), int128_scale(a, factor), int128_product(<int64_t> a_low, factor), limbs_of(factor)),
+        (int128_add(a, b), int128_scale(a, factor), int128_product(<int64_t> a_low, factor),
+         limbs_of(factor)),
         int128_double(a),
     )
