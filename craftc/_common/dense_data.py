@@ -17,7 +17,7 @@ from craftc._common.cluster_moments import ExactMoments
 from craftc._common.random import DPMeansStream, uniform
 from craftc._common.ranges import check_ranges, column_ranges
 from craftc._common.threads import threads_for
-from craftc._common.typing import Floats, Integers, Labels
+from craftc._common.typing import Array, Floats, Integers, Labels
 from craftc._common.validation import integer_weights
 from craftc._kernels import dpmeans as _kernel
 from craftc._kernels import moments as _moments
@@ -25,10 +25,12 @@ from craftc._kernels import moments as _moments
 _SUM_BITS = 62  # sums of integers stay below 2^62
 _GRID_BITS = 45  # a cell never needs more, so that rounding by adding 1.5 * 2^52 is exact
 _SQUARE_BITS = 125  # sums of squares stay below 2^126
-_LIGHTEST = 2.0**-30  # of the largest weight: 15 of the 45 bits of a cell are left
-_CELL_BITS = 51  # all that vectors of float64 can add up, one less than it has
-_ROOM = 64  # clusters for which sums have room at first
-_GROUP_WORDS = 1 << 22  # integers of the clusters that are summed in one pass over the rows
+_LIGHTEST = (
+    2.0**-30
+)  # share of the largest weight below which a weight is refused: 15 bits of a cell are left
+_CELL_BITS = 51  # bits of a cell of the exact moments: the most that vectors of float64 add exactly
+_ROOM = 64  # clusters that new sums have room for
+_GROUP_WORDS = 1 << 22  # integers of the clusters that one pass over the rows sums; bounds its memory
 _ANY_ORDER = np.empty(0, np.int32)
 _NONE = np.empty(0)
 _NO_WEIGHT = np.empty(0, np.int64)
@@ -89,13 +91,12 @@ class NumberTable:
         """Number of columns."""
         return len(self.middle)
 
-    def check_ranges(self, names: Sequence[Any]) -> None:
+    def check_ranges(self, names: Sequence[str]) -> None:
         """Raise where squared distances would overflow or underflow, or their sum overflow; `names` are those
         of the columns.
         """
-        check_ranges(
-            self._low, self._high, names, narrowest=0.0
-        )  # a narrow column among others only adds little
+        # a narrow column among others adds little
+        check_ranges(self._low, self._high, names, narrowest=0.0)
         if self.reach == 0:
             return
         spread = 2 * math.log2(self.reach)
@@ -175,9 +176,8 @@ class NumberTable:
     def columns(self) -> Floats:
         """(4, D) smallest and largest number, standard deviation and mean of every column."""
         of = self._of_columns
-        least = (self._high / 2 - self._low / 2) / math.sqrt(
-            len(self) / 2
-        )  # for columns whose squares underflow
+        # for columns whose squares underflow
+        least = (self._high / 2 - self._low / 2) / math.sqrt(len(self) / 2)
         deviation = np.where(of.scatters[0] > 0, np.sqrt(of.scatters[0] / self.total), least)
         return np.array([self._low, self._high, deviation, of.origin + of.offsets[0]])
 
@@ -214,9 +214,7 @@ class DenseData(NumberTable):
     known; not used with weights, which may leave rows out.
     """
 
-    def __init__(
-        self, X: NDArray[Any], weight: Floats | None, n_threads: int, ranges: Floats | None = None
-    ) -> None:
+    def __init__(self, X: Array, weight: Floats | None, n_threads: int, ranges: Floats | None = None) -> None:
         self.X, self.n_threads = X, n_threads
         self.weight, unit = integer_weights(weight)
         self._given = weight
@@ -232,7 +230,7 @@ class DenseData(NumberTable):
         largest = 1.0 if whole or weight is None else float(weight.max())
         super().__init__(len(X), ranges[0], ranges[1], total, unit, largest, bool(X.dtype == np.float32))
 
-    def check_ranges(self, names: Sequence[Any]) -> None:
+    def check_ranges(self, names: Sequence[str]) -> None:
         super().check_ranges(names)
         if len(self.weight):  # rows of weight 0 get labels, too
             check_ranges(*column_ranges(self.X), names, narrowest=0.0)
@@ -300,7 +298,7 @@ def _power_of_two(exponent: NDArray[np.int32]) -> Floats:
 
 
 def groups_of(
-    X: NDArray[Any],
+    X: Array,
     weight: Integers,
     labels: Labels,
     some: slice | None,

@@ -6,17 +6,30 @@ import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import wraps
-from typing import Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Protocol, TypeVar
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from craftc._common.messages import need_pandas, warn_user
+from craftc._common.typing import Array, OutputFrame
 
-F = TypeVar("F", bound=Callable[..., Any])
+if TYPE_CHECKING:
+    import pandas as pd
+    from sklearn.utils import Tags
+
+E = TypeVar("E")
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
-def all_or_nothing(fit: F) -> F:
+class FittedColumns(Protocol):
+    """A fitted estimator that knows its input columns."""
+
+    n_features_in_: int
+
+
+def all_or_nothing(fit: Callable[Concatenate[E, P], R]) -> Callable[Concatenate[E, P], R]:
     """A method that fits an estimator: where it raises or is interrupted, the estimator is left as it was
     before the call.
 
@@ -25,12 +38,11 @@ def all_or_nothing(fit: F) -> F:
     """
 
     @wraps(fit)
-    def fit_or_restore(self: Any, *args: Any, **options: Any) -> Any:
+    def fit_or_restore(self: E, /, *args: P.args, **options: P.kwargs) -> R:
         before = dict(vars(self))
         try:
-            with np.errstate(
-                over="ignore"
-            ):  # what overflows is infinite, compares as such, and is not returned
+            # what overflows is infinite, compares as such, and is not returned
+            with np.errstate(over="ignore"):
                 fitted = fit(self, *args, **options)
             _check_finite(self)
         except BaseException:
@@ -39,10 +51,10 @@ def all_or_nothing(fit: F) -> F:
             raise
         return fitted
 
-    return cast(F, fit_or_restore)
+    return fit_or_restore
 
 
-def _check_finite(model: Any) -> None:
+def _check_finite(model: object) -> None:
     """Raise ValueError unless the numbers among the fitted attributes are finite."""
     exempt = getattr(model, "_not_always_finite", ())
     for name, value in vars(model).items():
@@ -56,7 +68,7 @@ def _check_finite(model: Any) -> None:
             )
 
 
-def _first_not_finite(value: Any) -> float:
+def _first_not_finite(value: float | Array) -> float:
     numbers = np.ravel(value)
     return float(numbers[~np.isfinite(numbers)][0])
 
@@ -71,13 +83,17 @@ class FitResult:
     converged: bool
 
 
-def set_convergence(estimator: Any, result: FitResult) -> None:
+def set_convergence(estimator: object, result: FitResult) -> None:
     """Set objective_, objective_path_, n_iter_ and converged_."""
-    estimator.objective_, estimator.objective_path_ = result.objective, np.array(result.path)
-    estimator.n_iter_, estimator.converged_ = result.n_iter, result.converged
+    vars(estimator).update(
+        objective_=result.objective,
+        objective_path_=np.array(result.path),
+        n_iter_=result.n_iter,
+        converged_=result.converged,
+    )
 
 
-def warn_not_converged(estimator: Any, n_iter: int, unit: str, remedy: str) -> None:
+def warn_not_converged(estimator: object, n_iter: int, unit: str, remedy: str) -> None:
     """Warn that a fit stopped early."""
     warn_user(
         f"{type(estimator).__name__} stopped after {n_iter} {unit} before convergence; {remedy}.",
@@ -85,13 +101,13 @@ def warn_not_converged(estimator: Any, n_iter: int, unit: str, remedy: str) -> N
     )
 
 
-def column_names(model: Any) -> list[Any]:
+def column_names(model: FittedColumns) -> list[str]:
     """Names of the input columns; x0, x1, ... where the input had none."""
     names = getattr(model, "feature_names_in_", None)
     return [f"x{d}" for d in range(model.n_features_in_)] if names is None else list(names)
 
 
-def frame_library(X: Any) -> str | None:
+def frame_library(X: object) -> str | None:
     """The library of a data frame in which results are returned: "polars" or "pandas"; None for other tables."""
     for name in ("polars", "pandas"):
         module = sys.modules.get(name)
@@ -105,8 +121,8 @@ class MixedInput:
 
     missing: str
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()  # type: ignore[misc]
+    def __sklearn_tags__(self) -> Tags:
+        tags: Tags = super().__sklearn_tags__()  # type: ignore[misc]
         tags.input_tags.allow_nan = self.missing != "error"
         tags.input_tags.categorical = True
         tags.input_tags.string = True
@@ -116,14 +132,15 @@ class MixedInput:
 
 
 def output_frame(
-    columns: Mapping[Any, Any], library: str | None, attrs: Mapping[str, Any] | None = None, index: Any = None
-) -> Any:
+    columns: Mapping[Any, Any],
+    library: str | None,
+    attrs: Mapping[str, object] | None = None,
+    index: pd.Index | None = None,
+) -> OutputFrame:
     """A data frame of these columns.
 
-    `library`: as `craftc._common.estimator.frame_library` returned it. None: pandas. `attrs`: attributes
-    of a pandas frame; polars has none. `index`: index of a pandas frame.
-
-    Raises ImportError: the library is not installed.
+    `library`: as `frame_library` returned it. None: pandas. `attrs`, `index`: of a pandas frame. Raises
+    ImportError if the library is not installed.
     """
     if library == "polars":
         import polars as pl

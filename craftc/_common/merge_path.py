@@ -3,50 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
 from craftc._common.labels import chunks, join, renumber
-from craftc._common.typing import Labels
+from craftc._common.typing import Array, Labels
 
 #: Share of what the best partition of a merge path saves that a suggested number of clusters keeps.
 SHARE_KEPT = 0.9
+_NO_ROWS: Labels = np.empty(0, np.int32)  # of a step in which no row moves by itself
 
 
-_NO_ROWS: Labels = np.empty(0, np.int32)
+class MergeStep(NamedTuple):
+    """One partition of the merge path."""
 
-
-class _Step(NamedTuple):
     n_clusters: int
     objective: float
-    labels: NDArray[Any]
-
-
-class MergeStep(_Step):
-    """One partition of the merge path: a tuple ``(n_clusters, objective, labels)`` with two further
-    attributes.
-
-    `merged`: the clusters of the step before that were merged; passes may move rows afterwards. None for
-    the first step. `heirs`: the cluster as which each cluster of the step before continues; None for the
-    first step.
-    """
-
+    labels: Array
+    # the clusters of the step before that were merged; passes may move rows afterwards; None for the first step
     merged: tuple[int, int] | None
+    # the cluster as which each cluster of the step before continues; None for the first step
     heirs: Labels | None
-
-    def __new__(
-        cls,
-        n_clusters: int,
-        objective: float,
-        labels: NDArray[Any],
-        merged: tuple[int, int] | None = None,
-        heirs: Labels | None = None,
-    ) -> MergeStep:
-        step = super().__new__(cls, n_clusters, objective, labels)
-        step.merged, step.heirs = merged, heirs
-        return step
 
 
 class Change(NamedTuple):
@@ -85,7 +64,7 @@ class MergePath(Sequence[MergeStep]):
     the labels of its steps cannot be read.
     """
 
-    def __init__(self, labels: NDArray[Any] | None, n_clusters: int, objective: float) -> None:
+    def __init__(self, labels: Array | None, n_clusters: int, objective: float) -> None:
         self._labels = labels
         self._steps = [(n_clusters, objective)]
         self._changes: list[Change] = []
@@ -94,8 +73,8 @@ class MergePath(Sequence[MergeStep]):
         self,
         n_clusters: int,
         objective: float,
-        before: NDArray[Any],
-        after: NDArray[Any],
+        before: Array,
+        after: Array,
         merged: tuple[int, int] | None = None,
     ) -> None:
         """Add a step: the partition `before`, numbered as the last step, becomes `after`, numbered by first
@@ -160,7 +139,11 @@ class MergePath(Sequence[MergeStep]):
     def __len__(self) -> int:
         return len(self._steps)
 
-    def __getitem__(self, i: Any) -> Any:
+    @overload
+    def __getitem__(self, i: int) -> MergeStep: ...
+    @overload
+    def __getitem__(self, i: slice) -> list[MergeStep]: ...
+    def __getitem__(self, i: int | slice) -> MergeStep | list[MergeStep]:
         if isinstance(i, slice):
             return [self[j] for j in range(*i.indices(len(self)))]
         i = range(len(self))[i]
@@ -168,7 +151,7 @@ class MergePath(Sequence[MergeStep]):
         n_clusters, objective = self._steps[i]
         return MergeStep(n_clusters, objective, self._labels_at(i), merged, heirs)
 
-    def _labels_at(self, i: int) -> Any:
+    def _labels_at(self, i: int) -> Array:
         """Labels of a step."""
         if self._labels is None:
             raise AttributeError(
@@ -177,11 +160,11 @@ class MergePath(Sequence[MergeStep]):
             )
         return self._renumbered(self._labels.astype(np.int32), i)
 
-    def first_labels(self) -> Any:
+    def first_labels(self) -> Array | None:
         """The labels of the first step, in the type in which the path holds them."""
         return self._labels
 
-    def _renumbered(self, labels: NDArray[Any], i: int) -> NDArray[Any]:
+    def _renumbered(self, labels: Array, i: int) -> Array:
         """Labels of the first step, changed in place to those of step i."""
         for change in self._changes[:i]:
             renumber(labels, change.place)
@@ -189,7 +172,7 @@ class MergePath(Sequence[MergeStep]):
         return labels
 
 
-def shared_rows(before: NDArray[Any], after: NDArray[Any], n_before: int, n_after: int) -> NDArray[np.int64]:
+def shared_rows(before: Array, after: Array, n_before: int, n_after: int) -> NDArray[np.int64]:
     """(n_before, n_after) rows that every two clusters of two partitions share."""
     pairs = np.zeros((n_before, n_after), np.int64)
     for rows in chunks(len(before)):

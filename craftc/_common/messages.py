@@ -6,6 +6,7 @@ import sys
 import warnings
 from collections.abc import Collection
 from itertools import islice
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -26,7 +27,7 @@ def warn_user(message: str, category: type[Warning] = UserWarning) -> None:
     warnings.warn(message, category, stacklevel=level)
 
 
-def shown(value: Any) -> str:
+def shown(value: object) -> str:
     """The value as an error shows it: short, and without failing for numbers of thousands of digits."""
     if isinstance(value, int) and value.bit_length() > 200:
         return f"an integer of {value.bit_length()} bits"
@@ -34,7 +35,7 @@ def shown(value: Any) -> str:
     return text if len(text) <= _LONGEST_VALUE else f"{text[:_LONGEST_VALUE]}…"
 
 
-def array_of(name: str, value: Any, wanted: str) -> NDArray[Any]:
+def array_of(name: str, value: object, wanted: str) -> NDArray[Any]:
     """A parameter as an array; raise ValueError, which says that it must be `wanted`, if its rows differ in
     length.
     """
@@ -44,7 +45,7 @@ def array_of(name: str, value: Any, wanted: str) -> NDArray[Any]:
         raise ValueError(f"{name} must be {wanted}, got {shown(value)}, which is no array.") from error
 
 
-def numbers_of(name: str, value: Any, wanted: str) -> NDArray[np.float64]:
+def numbers_of(name: str, value: object, wanted: str) -> NDArray[np.float64]:
     """A parameter as an array of float64; raise ValueError, which says that it must be `wanted`, unless it
     has numbers.
     """
@@ -54,13 +55,14 @@ def numbers_of(name: str, value: Any, wanted: str) -> NDArray[np.float64]:
     return array.astype(np.float64)
 
 
-def need_pandas() -> Any:
+def need_pandas() -> ModuleType:
     """The pandas module, or ImportError with the command that installs it."""
     try:
         import pandas as pd
     except ImportError as error:
         raise ImportError("This needs pandas: pip install 'craftc[app]'.") from error
-    return pd
+    module: ModuleType = pd
+    return module
 
 
 def as_text(cell: object) -> str:

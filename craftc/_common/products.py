@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array, issparse
 from threadpoolctl import threadpool_limits
 
-from craftc._common.typing import Floats
+from craftc._common.typing import Array, Floats
 
 _CELLS = 1 << 18  # cells of the rows of one sparse product; bounds its memory
 
 
-def row_products(rows: Any, factor: NDArray[Any]) -> Floats:
+def row_products(rows: Array | csr_array, factor: Array) -> Floats:
     """(n, m) product of rows (n, D), dense or sparse, and a factor (D, m); columns are added in their order."""
     if issparse(rows):
         return np.asarray(rows @ factor)
@@ -28,7 +26,7 @@ def row_products(rows: Any, factor: NDArray[Any]) -> Floats:
     return out
 
 
-def row_sums(rows: NDArray[Any]) -> Floats:
+def row_sums(rows: Array) -> Floats:
     """(n,) sums of rows (n, D); columns are added in their order, whatever the layout of the memory."""
     out = np.zeros(len(rows))
     for column in rows.T:

@@ -9,11 +9,12 @@ is in use never changes: results depend on it.
 from __future__ import annotations
 
 from enum import IntEnum, unique
-from typing import Any
+from typing import overload
 
 import numpy as np
 from sklearn.utils import check_random_state
 
+from craftc._common.typing import Array, Floats, Ints, RandomStateInput
 from craftc._common.validation import RandomState
 from craftc._kernels import random as kernel
 
@@ -82,7 +83,11 @@ class SpectralStream(IntEnum):
     LOADINGS = 42  # its first loadings
 
 
-def uniform(seed: int, *key: Any) -> Any:
+@overload
+def uniform(seed: int, *key: int) -> float: ...  # type: ignore[overload-overlap]
+@overload
+def uniform(seed: int, *key: int | Array) -> Floats: ...
+def uniform(seed: int, *key: int | Array) -> float | Floats:
     """Uniform numbers in [0, 1) that belong to ``(seed, *key)``.
 
     Parameters
@@ -112,14 +117,15 @@ def uniform(seed: int, *key: Any) -> Any:
     return out
 
 
-def spread(n: int, m: int, seed: int, *key: Any) -> Any:
+def spread(n: int, m: int, seed: int, *key: int) -> Ints:
     """(m,) numbers below n in ascending order, one drawn from each of m equal parts; they belong to ``(seed,
     *key)``.
     """
-    return ((np.arange(m) + uniform(seed, *key, np.arange(m))) * (n / m)).astype(np.intp)
+    draws: Floats = uniform(seed, *key, np.arange(m))
+    return ((np.arange(m) + draws) * (n / m)).astype(np.intp)
 
 
-def drawn(running: Any, draw: float) -> int:
+def drawn(running: Array, draw: float) -> int:
     """The index whose share of a running sum of chances contains the uniform number."""
     beyond = int(np.searchsorted(running, draw * running[-1], side="right"))
     return min(
@@ -127,9 +133,9 @@ def drawn(running: Any, draw: float) -> int:
     )  # a product that is rounded up to the sum draws the last chance
 
 
-def seed_of(random_state: Any) -> int:
-    """One integer seed from ``random_state``: None, int, numpy.random.Generator or RandomState; one number of
-    the latter two is drawn.
+def seed_of(random_state: RandomStateInput) -> int:
+    """One integer seed from ``random_state``: None, int, numpy.random.Generator or RandomState; a generator
+    draws it.
     """
     RandomState().check("random_state", random_state)
     if isinstance(random_state, (int, np.integer)):
@@ -139,7 +145,7 @@ def seed_of(random_state: Any) -> int:
     return int(check_random_state(random_state).randint(np.iinfo(np.int32).max))
 
 
-def rng_of(random_state: Any) -> np.random.RandomState:
+def rng_of(random_state: RandomStateInput) -> np.random.RandomState:
     """NumPy's generator of ``random_state``, which has the same values as in `seed_of`; a RandomState itself
     is drawn from.
     """

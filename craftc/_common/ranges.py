@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import issparse
+from scipy.sparse import csr_array, issparse
 
 from craftc._common.messages import warn_user
 from craftc._common.random import spread
-from craftc._common.typing import Floats
+from craftc._common.typing import Array, Floats
 
 LARGEST = 1e150  # in absolute value
 NARROWEST = 1e-150  # range of a column that varies
@@ -39,7 +39,7 @@ def check_ranges(
         )
 
 
-def column_ranges(X: Any) -> tuple[Floats, Floats]:
+def column_ranges(X: Array | csr_array) -> tuple[Floats, Floats]:
     """(D,) smallest and largest number of every column of an array or sparse array, NaN left out; inf and
     -inf where a column has none.
     """
@@ -63,7 +63,7 @@ _ROWS_AT_FIRST = 256  # which show that most columns have more than two values
 _CENTRED = 0.25
 
 
-def warn_of_unscaled_columns(estimator: Any, X: NDArray[Any], known: Floats | None = None) -> None:
+def warn_of_unscaled_columns(estimator: object, X: Array, known: Floats | None = None) -> None:
     """Warn if the standard deviations of columns differ by more than a factor of 10, as those of different
     units do.
 
@@ -132,7 +132,7 @@ def _scales(rows: Floats) -> Floats:
     return np.array([low, high, deviation, mean])
 
 
-def _varied(X: NDArray[Any], rows: NDArray[np.intp], known: Floats) -> NDArray[np.bool_]:
+def _varied(X: Array, rows: NDArray[np.intp], known: Floats) -> NDArray[np.bool_]:
     """(D,) whether some of the rows have a third value, between the smallest and the largest one."""
     few = X[rows[:_ROWS_AT_FIRST]]
     varied: NDArray[np.bool_] = ((few > known[0]) & (few < known[1])).any(axis=0)

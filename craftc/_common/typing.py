@@ -13,6 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:
+    import pandas as pd
+    import polars as pl
     from narwhals.typing import IntoDataFrame
     from numpy.typing import ArrayLike
 
@@ -118,6 +120,9 @@ RowsInput: TypeAlias = SupportsArray | Sequence[object]
 FrameInput: TypeAlias = "RowsInput | Mapping[str, object] | IntoDataFrame | ArrowTable"
 #: What `fit` of an estimator for mixed tables takes as X.
 TableInput: TypeAlias = "FrameInput | EncodedTable | FileInput | DaskCollection"
+
+#: What an estimator returns as a table: a frame of the library of its input, else of pandas.
+OutputFrame: TypeAlias = "pd.DataFrame | pl.DataFrame"
 
 # ---- parameters ----
 

@@ -6,7 +6,9 @@ An error names the parameter, what is allowed, and the value received.
 from __future__ import annotations
 
 import math
+import math
 import numbers
+import operator
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -15,18 +17,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from craftc._common.messages import array_of, shown
-from craftc._common.typing import Integers, Labels
+from craftc._common.typing import Integers, Labels, WeightInput
 
-_LEAST_WEIGHT, _MOST_WEIGHT = (
-    1e-140,
-    1e140,
-)  # of all rows: products with squared deviations stay in the range of float64
-_COUNTABLE = 2.0**53
-_MOST_WHOLE = 2**31 - 1
-_MOST_PENALTY = 1e100
+# sum of the weights: its products with squared deviations stay in the range of float64
+_LEAST_WEIGHT, _MOST_WEIGHT = 1e-140, 1e140
+_COUNTABLE = 2.0**53  # largest sum of weights that float64 counts one by one
+_MOST_WHOLE = 2**31 - 1  # largest whole parameter
+_MOST_PENALTY = 1e100  # its square is a float64
 
 
-def check_choice(name: str, value: Any, choices: Sequence[str], otherwise: str = "") -> None:
+def check_choice(name: str, value: object, choices: Sequence[str], otherwise: str = "") -> None:
     """Raise ValueError unless the value is one of the choices."""
     if not isinstance(value, str) or value not in choices:
         allowed = ", ".join(repr(choice) for choice in choices)
@@ -35,9 +35,12 @@ def check_choice(name: str, value: Any, choices: Sequence[str], otherwise: str =
         )
 
 
+_BOUNDS = ((">=", operator.ge), (">", operator.gt), ("<=", operator.le), ("<", operator.lt))
+
+
 def check_number(
     name: str,
-    value: Any,
+    value: object,
     *,
     least: float | None = None,
     above: float | None = None,
@@ -50,42 +53,35 @@ def check_number(
 
     Whole numbers fit into 32 bits.
     """
-
-    def wanted() -> str:
-        bounds = [
-            f"{sign} {bound:.{16 if whole else 6}g}{' = ' + hint if hint and sign == '<' else ''}"
-            for sign, bound in ((">=", least), (">", above), ("<=", most), ("<", below))
-            if bound is not None
-        ]
-        kinds = "whole number" if whole else "number"
-        return f"{name} must be a {' '.join([kinds, ' and '.join(bounds)]).strip()}, got {shown(value)}."
-
+    bounds = [
+        (sign, bound, holds)
+        for (sign, holds), bound in zip(_BOUNDS, (least, above, most, below), strict=True)
+        if bound is not None
+    ]
     kind = numbers.Integral if whole else numbers.Real
-    if isinstance(value, (bool, np.bool_)) or not isinstance(value, kind):
-        raise TypeError(wanted())
-    number = _as_float(value)
-    if (
-        (not np.isfinite(number) and not whole)
-        or (least is not None and number < least)
-        or (above is not None and number <= above)
-        or (most is not None and number > most)
-        or (below is not None and number >= below)
-    ):
-        raise ValueError(wanted())
+    number = None if isinstance(value, bool) or not isinstance(value, kind) else _as_float(value)
+    finite = number is not None and (whole or math.isfinite(number))
+    if number is None or not finite or not all(holds(number, bound) for _, bound, holds in bounds):
+        words = [
+            f"{sign} {bound:.{16 if whole else 6}g}{' = ' + hint if hint and sign == '<' else ''}"
+            for sign, bound, _ in bounds
+        ]
+        wanted = f"a {'whole ' * whole}number {' and '.join(words)}".strip()
+        raise (TypeError if number is None else ValueError)(f"{name} must be {wanted}, got {shown(value)}.")
     if whole and abs(number) > _MOST_WHOLE:
         raise ValueError(f"{name} must be a whole number of at most {_MOST_WHOLE}, got {shown(value)}.")
     return number
 
 
-def _as_float(value: Any) -> float:
+def _as_float(value: numbers.Real) -> float:
     """The number as a float; infinity beyond its range."""
     try:
         return float(value)
     except OverflowError:
-        return float(np.copysign(np.inf, 1.0 if value > 0 else -1.0))
+        return math.copysign(math.inf, operator.gt(value, 0) - 0.5)
 
 
-def check_flag(name: str, value: Any) -> None:
+def check_flag(name: str, value: object) -> None:
     """Raise TypeError unless the value is True or False."""
     if not isinstance(value, (bool, np.bool_)):
         raise TypeError(f"{name} must be True or False, got {shown(value)}.")
@@ -94,7 +90,7 @@ def check_flag(name: str, value: Any) -> None:
 class Constraint(Protocol):
     """What one parameter may be."""
 
-    def check(self, name: str, value: Any) -> None:
+    def check(self, name: str, value: object) -> None:
         """Raise TypeError or ValueError unless the parameter may have this value."""
 
 
@@ -110,7 +106,7 @@ class Number:
     infinite: bool = False
     optional: bool = False
 
-    def check(self, name: str, value: Any) -> None:
+    def check(self, name: str, value: object) -> None:
         if (value is None and self.optional) or (
             self.infinite and isinstance(value, numbers.Real) and value == np.inf
         ):
@@ -134,7 +130,7 @@ class Choice:
     otherwise: str = ""
     other: Constraint | None = None
 
-    def check(self, name: str, value: Any) -> None:
+    def check(self, name: str, value: object) -> None:
         if self.other is None or isinstance(value, str):
             check_choice(name, value, self.options, self.otherwise)
         else:
@@ -145,7 +141,7 @@ class Choice:
 class Flag:
     """True or False."""
 
-    def check(self, name: str, value: Any) -> None:
+    def check(self, name: str, value: object) -> None:
         check_flag(name, value)
 
 
@@ -153,19 +149,26 @@ class Flag:
 class RandomState:
     """What `craftc._common.random.seed_of` takes."""
 
-    def check(self, name: str, value: Any) -> None:
+    def check(self, name: str, value: object) -> None:
         if (
             value is None
             or value is np.random
             or isinstance(value, (np.random.RandomState, np.random.Generator))
         ):
             return
-        whole = isinstance(value, numbers.Integral) and not isinstance(value, (bool, np.bool_))
-        if not whole or not 0 <= value < 1 << 64:
+        whole = int(value) if isinstance(value, numbers.Integral) and not isinstance(value, bool) else -1
+        if not 0 <= whole < 1 << 64:
             raise ValueError(
                 f"{name} must be None, a whole number >= 0 and < 2**64, or a numpy.random.Generator or "
                 f"RandomState, got {shown(value)}."
             )
+
+
+class Constrained(Protocol):
+    """An estimator with a table of what its parameters may be."""
+
+    @property
+    def _constraints(self) -> Mapping[str, Constraint]: ...
 
 
 #: Parameters that mean the same wherever an estimator has them.
@@ -176,7 +179,7 @@ _COMMON: Mapping[str, Constraint] = {
 }
 
 
-def check_parameters(estimator: Any) -> None:
+def check_parameters(estimator: Constrained) -> None:
     """Check the parameters of an estimator by the table of its class, `_constraints`, in the order of the
     table, and those of all.
     """
@@ -186,7 +189,7 @@ def check_parameters(estimator: Any) -> None:
         constraint.check(name, getattr(estimator, name))
 
 
-def check_labels(labels: Any, n: int) -> Labels:
+def check_labels(labels: object, n: int) -> Labels:
     """Start labels given as `init`: contiguous int32, clusters renumbered 0..K-1 in order of value; raise
     unless they are labels.
     """
@@ -202,7 +205,7 @@ def check_labels(labels: Any, n: int) -> Labels:
     return numbered
 
 
-def check_weight(sample_weight: Any, n: int) -> NDArray[np.float64] | None:
+def check_weight(sample_weight: WeightInput, n: int) -> NDArray[np.float64] | None:
     """Weights as float64 (n,), or None; raise unless they are finite, >= 0 and not all 0."""
     if sample_weight is None:
         return None
@@ -239,7 +242,7 @@ def check_countable(weight: NDArray[np.float64] | None) -> None:
         )
 
 
-def check_penalties(value: Any, name: str = "fusion_penalty") -> NDArray[np.float64]:
+def check_penalties(value: object, name: str = "fusion_penalty") -> NDArray[np.float64]:
     """A penalty, or a path of them, as an array; raise unless finite, >= 0 and decreasing."""
     penalties = np.atleast_1d(array_of(name, value, "a finite number >= 0 or an array of them"))
     numeric = penalties.dtype.kind in "fiu" and penalties.ndim == 1 and len(penalties) > 0

@@ -59,6 +59,7 @@ def summary_frame(
 class MomentsSummary:
     """The method `summary` of clusterings of numbers."""
 
+    n_features_in_: int
     _moments: ClusterMoments
     _frame_library: str | None
 

@@ -164,7 +164,9 @@ def sums_of_table(
     n_threads : int
     """
     grid, unit, sums = moments.grid, moments.unit, moment_sums(moments)
-    groups, labels = moments.groups, path.first_labels().copy()
+    first = path.first_labels()
+    assert first is not None  # the rows are here
+    groups, labels = moments.groups, first.copy()
     for (n_clusters, _), change in zip(path.objectives()[1:], path.changes(), strict=True):
         groups, rows = sums.carried(groups, change.place, n_clusters), change.moved
         if len(rows):
