@@ -14,13 +14,13 @@ from craftc._kernels import covariates as _kernel
 
 OVER_RELAXATION = 1.7
 _CHECK_EVERY = 10  # iterations between two evaluations of the gap, and two updates of the penalty
-_MAX_CHANGE = 2.0  # of the penalty at once
-_RANGE = 1e4  # of the penalty, around one radius per scale of the coefficients
-_DAMPED = 100  # iterations after which the penalty changes less and less
-_INNER = 0.1  # of the residuals: the gradient that a minimisation over B may leave
-_NEWTON_STEPS = 3  # of such a minimisation
-_PRODUCTS = 50  # conjugate gradients of a Newton step
-_MAX_BLOCKS = 16  # of edges, each with its own node sums
+_MAX_CHANGE = 2.0  # largest factor of one update of the penalty
+_RANGE = 1e4  # largest factor of the penalty, around one radius per scale of the coefficients
+_DAMPED = 100  # iterations after which updates of the penalty shrink
+_INNER = 0.1  # gradient that a minimisation over B may leave, relative to the residuals
+_NEWTON_STEPS = 3  # most Newton steps of such a minimisation
+_PRODUCTS = 50  # most products of conjugate gradients of a Newton step
+_MAX_BLOCKS = 16  # most blocks of edges, each with its own node sums
 
 
 class EdgeAdmm:
@@ -105,9 +105,7 @@ class EdgeAdmm:
         for step in range(_NEWTON_STEPS):
             gradient = data_gradient + weight * theta + linear
             size = float(np.sqrt((gradient**2).sum()))
-            if (
-                step and size <= tolerance
-            ):  # always one step: if B did not move, the balance of the penalty would be misled
+            if step and size <= tolerance:  # one step at least: an update of the penalty compares moves
                 break
             goal = max(0.5 * tolerance, 1e-3 * size)
             direction = newton_direction(datafit, X, point, weight, self.scale, gradient, goal, _PRODUCTS)
@@ -135,13 +133,9 @@ class EdgeAdmm:
 
 
 class Admm:
-    """Over-relaxed ADMM until the duality gap is small; its penalties rho_e = stiffness * radius_e are
-    balanced as it proceeds.
+    """Over-relaxed ADMM until the duality gap is small, with at most `max_iter` iterations at every penalty.
 
-    Parameters
-    ----------
-    max_iter : int
-        Iterations at every penalty.
+    Its penalties rho_e = stiffness * radius_e are balanced as it proceeds.
     """
 
     on_clusters = False

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from craftc._common.typing import Edges, Floats, Labels
 from craftc._kernels import covariates as _kernel
 
-MIN_NODES = 64  # of a cluster that has aggregates
-_MOST = 150  # aggregates of a cluster
-_SHIFT = 1e-10  # of the diagonal, relative, which keeps the Laplacian regular in rounding
+MIN_NODES = 64  # nodes of the smallest cluster with aggregates
+_MOST = 150  # most aggregates of a cluster
+_SHIFT = 1e-10  # relative enlargement of the diagonal, which keeps the Laplacian regular
 
 
 class Aggregates(NamedTuple):
@@ -28,15 +28,9 @@ class Aggregates(NamedTuple):
     def of(edge: Edges, radius: Floats, cluster: Labels, first_node: NDArray[np.intp]) -> Aggregates:
         """Join nodes along their strongest edges until every cluster has at most `_MOST` aggregates.
 
-        Parameters
-        ----------
-        edge : ndarray (l, 2) of int32
-            Edges inside clusters, cluster after cluster; node d is the zero node.
-        radius : ndarray (l,)
-        cluster : ndarray (d + 1,) of int32
-            Cluster of every node; that of the zero node is the last.
-        first_node : ndarray (C + 1,)
-            Bounds of the clusters in the order of their nodes.
+        `edge` (l, 2) and `radius` (l,) are the edges inside clusters, cluster after cluster; `cluster`
+        (d + 1,) is the cluster of every node, the zero node's the last; `first_node` (C + 1,) bounds the
+        clusters in the order of their nodes.
         """
         d, size = len(cluster) - 1, np.diff(first_node)
         if not (size >= MIN_NODES).any():

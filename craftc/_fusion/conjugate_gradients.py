@@ -4,48 +4,37 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 from scipy.linalg import lapack
 
 from craftc._common.typing import Floats
-from craftc._fusion.datafits import Datafit, Evaluation
+from craftc._fusion.datafits import Datafit, Evaluation, Matrix
 
-# per node, from which products with the Hessian cost more than solutions with a factor of one matrix for all
-# of them
-_MANY_NUMBERS = 4
+_MANY_NUMBERS = 4  # numbers of a node from which one factor for all classes is cheaper than products
 _FACTORED = 1000  # nodes up to which such a factor pays
-_SHIFTS = 30  # of the diagonal, each ten times the last
+_SHIFTS = 30  # most enlargements of a diagonal, each ten times the last
 
 
 class Preconditioner:
     """An approximation of the Hessian at a point: its diagonal or, with many numbers at a node, its mean over
     the classes.
 
-    The mean is scaled to the diagonal of every class, whose curvatures differ by orders of magnitude where a
-    column belongs to few classes.
-
-    Parameters
-    ----------
-    datafit : Datafit
-    X : array or sparse array (n, m + 1)
-    point : Evaluation
+    The mean is scaled to the diagonal of every class: where a column belongs to few classes, the curvatures
+    of the classes differ by orders of magnitude.
     """
 
-    def __init__(self, datafit: Datafit, X: Any, point: Evaluation) -> None:
+    def __init__(self, datafit: Datafit, X: Matrix, point: Evaluation) -> None:
         pays = datafit.q >= _MANY_NUMBERS and X.shape[1] <= _FACTORED
         self.mean = datafit.mean_hessian(X, point) if pays else None
         self.diagonal = datafit.hessian_diagonal(X, point) if self.mean is None else np.empty(0)
 
     def scale(self, weight: Floats) -> Callable[[Floats], Floats]:
         """Multiplication by the inverse of the approximation + diag(weight)."""
+        tiny = np.finfo(np.float64).tiny  # squares of columns may underflow
         if self.mean is None:
-            inverse = 1.0 / np.maximum(
-                self.diagonal + weight, np.finfo(np.float64).tiny
-            )  # columns whose squares underflow
+            inverse = 1.0 / np.maximum(self.diagonal + weight, tiny)
             return lambda residual: inverse * residual
-        tiny = np.finfo(np.float64).tiny
         system, basis = self.mean.mean.copy(), self.mean.basis
         system[np.diag_indices(len(system))] += weight[:, 0]
         unit = 1.0 / np.sqrt(np.maximum(system.diagonal(), tiny))
@@ -61,7 +50,7 @@ class Preconditioner:
 
 def newton_direction(
     datafit: Datafit,
-    X: Any,
+    X: Matrix,
     point: Evaluation,
     weight: Floats,
     scale: Callable[[Floats], Floats],
@@ -80,9 +69,7 @@ def newton_direction(
     for _ in range(max_products if 0 < product < math.inf else 0):
         image = datafit.hessian_product(X, point, direction) + weight * direction
         curvature = float(np.vdot(direction, image))
-        if (
-            not 0 < curvature < math.inf
-        ):  # underflow: nothing is left to gain; overflow: columns of very different scales
+        if not 0 < curvature < math.inf:  # underflow: no gain is left; overflow: scales differ widely
             break
         alpha = product / curvature
         if not alpha * float(np.abs(direction).max()) < math.inf:

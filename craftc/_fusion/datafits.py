@@ -1,11 +1,10 @@
-"""Data fits of convex clustering, on columns that may be sums over clusters: the multinomial loss, and
-squares.
-"""
+"""Data fits of convex clustering, on columns that may be sums over clusters: multinomial loss and squares."""
 
 from __future__ import annotations
 
+import math
 from itertools import pairwise
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, TypeAlias, TypeGuard
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,30 +14,56 @@ from craftc._common.threads import aligned, threads_for
 from craftc._common.typing import Floats, Labels
 from craftc._kernels import multinomial as _kernel
 
-_DENSE = 0.25  # density from which sums are kept as a dense array
-# of a logit: a coefficient that changes a logit by this is the scale of coefficients that are all zero
-_SMALL_CHANGE = 1e-3
-_PARTS, _PART_WIDTH = 2, 64  # of the columns, for the blocks of a Hessian
+_DENSE = 0.25  # density above which sums are stored as a dense array
+_SMALL_CHANGE = 1e-3  # change of a logit that defines the scale of coefficients that are all zero
+_PARTS, _PART_WIDTH = 2, 64  # parts of the columns for the blocks of a Hessian; columns of a part
 _CACHED = 20_000  # numbers of a block of rows, whose arrays stay in the cache
-_MAX_BLOCKS = 8  # of the rows of a sparse table, each with its own sums
-_CLASSES = 5  # from which products with a sparse table have kernels of their own
-_ROWS = 1024  # of a part of the table whose products with all classes are stored
-_ROUNDING = 1e-12  # of the objective
-_INTERCEPT_STEPS = 20  # Newton steps of the intercept at most, from a point where it is nearly optimal
+_MAX_BLOCKS = 8  # blocks of rows of a sparse table, each with its own sums
+_CLASSES = 5  # classes from which products with a sparse table use kernels
+_ROWS = 1024  # rows of a block whose products with all classes are stored
+_ROUNDING = 1e-12  # tolerance for rounding, relative to the objective
+_INTERCEPT_STEPS = 20  # most Newton steps of the intercept
+
+
+class SparseMatrix(Protocol):
+    """A scipy.sparse.csr_array of float64."""
+
+    @property
+    def shape(self) -> tuple[int, ...]: ...
+    @property
+    def dtype(self) -> np.dtype[Any]: ...
+    @property
+    def nnz(self) -> int: ...
+    @property
+    def data(self) -> Floats: ...
+    @property
+    def indices(self) -> Labels: ...
+    @property
+    def indptr(self) -> Labels: ...
+    @property
+    def T(self) -> SparseMatrix: ...
+    def toarray(self) -> Floats: ...
+    def multiply(self, other: SparseMatrix, /) -> SparseMatrix: ...
+    def sum(self, axis: int) -> Floats: ...
+    def mean(self, axis: int) -> Floats: ...
+    def __matmul__(self, other: Floats, /) -> Floats: ...
+    def __getitem__(self, key: object, /) -> SparseMatrix: ...
+
+
+#: A table of covariates, or of their sums over clusters.
+Matrix: TypeAlias = "Floats | SparseMatrix"
 
 
 class Evaluation(NamedTuple):
     """A data fit at some coefficients."""
 
     value: float
-    # its negative convex conjugate at the residual; of the multinomial loss the entropy of the fitted
-    # probabilities
-    entropy: float
+    entropy: float  # negative convex conjugate at the residual; multinomial: entropy of the probabilities
     proba: Floats  # (n, c)
 
 
 class MeanHessian(NamedTuple):
-    """What a preconditioner keeps of a Hessian: its mean over the classes, and the diagonal of every class."""
+    """The mean of a Hessian over the classes, and the diagonal of every class, for a preconditioner."""
 
     mean: Floats  # (m + 1, m + 1)
     diagonal: Floats  # (m + 1, c)
@@ -53,52 +78,43 @@ class Datafit(Protocol):
     q: int  # numbers per covariate
     objective_floor: float  # smallest objective that a relative accuracy refers to
 
-    def columns(self, X: Any, label: Labels, m: int) -> Any:
+    def columns(self, X: Matrix, label: Labels, m: int) -> Matrix:
         """(n, m + 1) sums of the covariates of every cluster 0..m-1, and the intercept's column."""
 
-    def coefficient_scale(self, X: Any) -> float:
+    def coefficient_scale(self, X: Matrix) -> float:
         """Scale of the coefficients where all are zero."""
 
-    def max_curvature(self, X: Any) -> float:
+    def max_curvature(self, X: Matrix) -> float:
         """An upper bound, up to a factor, of the curvature along one coefficient."""
 
     def start(self, width: int) -> Floats:
         """(width, q) coefficients of zero with the best intercept."""
 
-    def at(self, X: Any, theta: Floats) -> Evaluation:
+    def at(self, X: Matrix, theta: Floats) -> Evaluation:
         """Value and probabilities at theta."""
 
-    def gradient(self, X: Any, point: Evaluation) -> Floats:
+    def gradient(self, X: Matrix, point: Evaluation) -> Floats:
         """Gradient by the coefficients of the columns of X, (m + 1, q)."""
 
-    def with_best_intercept(self, X: Any, theta: Floats, point: Evaluation) -> tuple[Floats, Evaluation]:
+    def with_best_intercept(self, X: Matrix, theta: Floats, point: Evaluation) -> tuple[Floats, Evaluation]:
         """The optimal intercept for the other coefficients, as the dual bound requires."""
 
-    def hessian(self, X: Any, point: Evaluation) -> Floats:
+    def hessian(self, X: Matrix, point: Evaluation) -> Floats:
         """((m + 1) q, (m + 1) q), node after node."""
 
-    def hessian_diagonal(self, X: Any, point: Evaluation) -> Floats:
+    def hessian_diagonal(self, X: Matrix, point: Evaluation) -> Floats:
         """(m + 1, q)."""
 
-    def mean_hessian(self, X: Any, point: Evaluation) -> MeanHessian | None:
+    def mean_hessian(self, X: Matrix, point: Evaluation) -> MeanHessian | None:
         """The mean of the Hessian over the classes, and their diagonals; None: the Hessian is diagonal."""
 
-    def hessian_product(self, X: Any, point: Evaluation, direction: Floats) -> Floats:
+    def hessian_product(self, X: Matrix, point: Evaluation, direction: Floats) -> Floats:
         """(m + 1, q) product of the Hessian and a direction (m + 1, q)."""
 
 
 class Multinomial:
     """sum_s lse(B x_s + beta0) - (B x_s + beta0)_{y_s} for B = V theta, V an orthonormal basis of the vectors
-    whose sum is zero.
-
-    Parameters
-    ----------
-    y : ndarray (n,) of int
-        Classes 0..c-1.
-    c : int
-    objective_floor : float
-    n_threads : int
-        Of passes over a sparse table.
+    whose sum is zero; y (n,) are classes 0..c-1.
     """
 
     def __init__(
@@ -115,13 +131,13 @@ class Multinomial:
         self.pairs = np.triu_indices(q)
         self.products = self.basis[:, self.pairs[0]] * self.basis[:, self.pairs[1]]
 
-    def columns(self, X: Any, label: Labels, m: int) -> Any:
+    def columns(self, X: Matrix, label: Labels, m: int) -> Matrix:
         return column_sums(X, label, m)
 
-    def coefficient_scale(self, X: Any) -> float:
+    def coefficient_scale(self, X: Matrix) -> float:
         return _SMALL_CHANGE / max(float(np.sqrt(squares(X).sum(axis=0).max() / X.shape[0])), 1e-12)
 
-    def max_curvature(self, X: Any) -> float:
+    def max_curvature(self, X: Matrix) -> float:
         """The largest diagonal entry of X'X: four times the largest curvature along one coefficient."""
         return float(squares(X).sum(axis=0).max())
 
@@ -130,16 +146,14 @@ class Multinomial:
         theta[-1] = np.log(np.bincount(self.y, minlength=self.c) / len(self.y)) @ self.basis
         return theta
 
-    def at(self, X: Any, theta: Floats) -> Evaluation:
+    def at(self, X: Matrix, theta: Floats) -> Evaluation:
         if self._in_kernel(X):
             proba = np.empty((len(self.y), self.c))
             value, entropy = _kernel.evaluate(
                 *_entries(X), self._of_classes(theta), self.codes, proba, *self._passes(X, 2)
             )
             return Evaluation(value, entropy, proba)
-        logits = (
-            self.basis @ (X @ theta).T
-        ).T  # transposed, so that sums over the few classes are sums of long rows
+        logits = (self.basis @ (X @ theta).T).T  # transposed: sums over the few classes add long rows
         logits -= logits.max(axis=1, keepdims=True)
         proba = np.exp(logits)
         total = proba.sum(axis=1)
@@ -149,7 +163,7 @@ class Multinomial:
         entropy = float((log_total - np.einsum("nc,nc->n", proba, logits)).sum())
         return Evaluation(value, entropy, proba)
 
-    def gradient(self, X: Any, point: Evaluation) -> Floats:
+    def gradient(self, X: Matrix, point: Evaluation) -> Floats:
         if self._in_kernel(X):
             out = aligned((X.shape[1], self.width))
             proba = np.ascontiguousarray(point.proba)  # that of a dense table of sums is not
@@ -157,7 +171,7 @@ class Multinomial:
             return np.asarray(out[:, : self.c] @ self.basis)
         return np.asarray(X.T @ (point.proba @ self.basis - self.target))
 
-    def with_best_intercept(self, X: Any, theta: Floats, point: Evaluation) -> tuple[Floats, Evaluation]:
+    def with_best_intercept(self, X: Matrix, theta: Floats, point: Evaluation) -> tuple[Floats, Evaluation]:
         """The probabilities of a class then sum to its number of rows."""
         trial, at, least, step = theta, point, np.inf, np.zeros(self.q)
         for _ in range(_INTERCEPT_STEPS):
@@ -182,13 +196,13 @@ class Multinomial:
             at = self.at(X, trial)
         return theta, point
 
-    def hessian(self, X: Any, point: Evaluation) -> Floats:
+    def hessian(self, X: Matrix, point: Evaluation) -> Floats:
         q, width = self.q, X.shape[1]
         if self.c >= _CLASSES:
             return self._hessian_by_classes(X, point)
         weight = self._curvature(point)
         out = np.empty((width, q, width, q))
-        if sparse.issparse(X):
+        if not isinstance(X, np.ndarray):
             for k, (a, b) in enumerate(zip(*self.pairs, strict=True)):
                 out[:, a, :, b] = out[:, b, :, a] = gram(X, weight[:, k])
             return out.reshape(width * q, width * q)
@@ -203,7 +217,7 @@ class Multinomial:
                 out[start:stop, a, stop:, b] = out[start:stop, b, stop:, a] = block[stop - start :].T
         return out.reshape(width * q, width * q)
 
-    def _hessian_by_classes(self, X: Any, point: Evaluation) -> Floats:
+    def _hessian_by_classes(self, X: Matrix, point: Evaluation) -> Floats:
         """sum_s x x' * (V' diag(p) V - V'p p'V): as many products of columns as classes, not as pairs of
         them.
         """
@@ -211,7 +225,7 @@ class Multinomial:
         own, both = np.zeros((width, self.c * width)), np.zeros((width * self.q, width * self.q))
         for start in range(0, X.shape[0], _ROWS):
             some = slice(start, start + _ROWS)
-            rows = X[some].toarray() if sparse.issparse(X) else X[some]
+            rows = dense(X[some])
             own += rows.T @ (point.proba[some][:, :, None] * rows[:, None, :]).reshape(len(rows), -1)
             products = (rows[:, :, None] * mean[some][:, None, :]).reshape(len(rows), -1)
             both += products.T @ products
@@ -226,11 +240,11 @@ class Multinomial:
         mean = point.proba @ self.basis
         return np.asarray(point.proba @ self.products - mean[:, self.pairs[0]] * mean[:, self.pairs[1]])
 
-    def hessian_diagonal(self, X: Any, point: Evaluation) -> Floats:
+    def hessian_diagonal(self, X: Matrix, point: Evaluation) -> Floats:
         weight = point.proba @ self.basis**2 - (point.proba @ self.basis) ** 2
         return np.asarray(squares(X).T @ weight)
 
-    def mean_hessian(self, X: Any, point: Evaluation) -> MeanHessian:
+    def mean_hessian(self, X: Matrix, point: Evaluation) -> MeanHessian:
         if self._in_kernel(X):
             out = aligned((X.shape[1], self.width))
             first, column, x = _entries(X)
@@ -242,7 +256,7 @@ class Multinomial:
         weight = (point.proba - point.proba**2).sum(axis=1) / self.q  # the trace, which no basis changes
         return MeanHessian(gram(X, weight), diagonal, self.basis)
 
-    def hessian_product(self, X: Any, point: Evaluation, direction: Floats) -> Floats:
+    def hessian_product(self, X: Matrix, point: Evaluation, direction: Floats) -> Floats:
         if self._in_kernel(X):
             out = aligned((X.shape[1], self.width))
             _kernel.hessian_product(
@@ -260,9 +274,9 @@ class Multinomial:
             change[some] = logits.T @ self.basis
         return np.asarray(X.T @ change)
 
-    def _in_kernel(self, X: Any) -> bool:
-        """Whether a pass over X belongs to the kernels, whose vectors few classes would leave nearly empty."""
-        return self.c >= _CLASSES and sparse.issparse(X) and X.dtype == np.float64
+    def _in_kernel(self, X: Matrix) -> TypeGuard[SparseMatrix]:
+        """Whether kernels compute a pass over X: few classes would leave their vectors nearly empty."""
+        return self.c >= _CLASSES and not isinstance(X, np.ndarray) and X.dtype == np.float64
 
     def _of_classes(self, theta: Floats) -> Floats:
         """(m + 1, width) coefficients of the classes, then zeros."""
@@ -270,11 +284,10 @@ class Multinomial:
         out[:, : self.c], out[:, self.c :] = theta @ self.basis.T, 0.0
         return out
 
-    def _passes(self, X: Any, rows: int) -> tuple[Floats, int]:
+    def _passes(self, X: SparseMatrix, rows: int) -> tuple[Floats, int]:
         """Work of a pass over a sparse table, with these rows for each of its blocks, and its threads."""
-        blocks = min(
-            max(X.nnz // (X.shape[1] * self.width), 1), _MAX_BLOCKS
-        )  # their sums take no more memory than the table
+        # the sums of the blocks take no more memory than the table
+        blocks = min(max(X.nnz // (X.shape[1] * self.width), 1), _MAX_BLOCKS)
         if self._work.size < blocks * rows * self.width:
             self._work = aligned((blocks * rows * self.width,))
         work = self._work[: blocks * rows * self.width]
@@ -282,56 +295,51 @@ class Multinomial:
 
 
 class Squares:
-    """1/2 |P|^2 - <P, U>: with a ridge of 1/2 on U, the data fit 1/2 |P - U|^2 of convex clustering. It has
-    no intercept.
+    """1/2 |P|^2 - <P, U>: with a ridge of 1/2 on U, the data fit 1/2 |P - U|^2 of convex clustering.
 
-    Parameters
-    ----------
-    P : ndarray (n, q)
-        Rows to be clustered. The X of this data fit is P'.
+    P (n, q) are the rows; the X of this data fit is P'. It has no intercept.
     """
 
     def __init__(self, P: Floats) -> None:
         self.q, self.half_squares = P.shape[1], 0.5 * float((P**2).sum())
-        self.objective_floor = max(
-            1e-9 * self.half_squares, 1e-300
-        )  # objectives are differences of numbers of this size
+        # objectives are differences of numbers of the size of half_squares
+        self.objective_floor = max(1e-9 * self.half_squares, 1e-300)
 
-    def columns(self, X: Any, label: Labels, m: int) -> Any:
+    def columns(self, X: Matrix, label: Labels, m: int) -> Matrix:
         return column_sums(X, label, m, 0.0)
 
-    def coefficient_scale(self, X: Any) -> float:
+    def coefficient_scale(self, X: Matrix) -> float:
         """A thousandth of a column's root mean square."""
-        return 1e-3 * max(float(np.sqrt(2.0 * self.half_squares / max(X.size, 1))), 1e-12)
+        return 1e-3 * max(float(np.sqrt(2.0 * self.half_squares / max(math.prod(X.shape), 1))), 1e-12)
 
-    def max_curvature(self, X: Any) -> float:
+    def max_curvature(self, X: Matrix) -> float:
         return 1.0
 
     def start(self, width: int) -> Floats:
         return np.zeros((width, self.q))
 
-    def at(self, X: Any, theta: Floats) -> Evaluation:
-        value = self.half_squares - float(np.einsum("qm,mq->", X, theta))
+    def at(self, X: Matrix, theta: Floats) -> Evaluation:
+        value = self.half_squares - float(np.einsum("qm,mq->", dense(X), theta))
         return Evaluation(value, self.half_squares, np.empty((0, 0)))
 
-    def gradient(self, X: Any, point: Evaluation) -> Floats:
-        return np.ascontiguousarray(-X.T)
+    def gradient(self, X: Matrix, point: Evaluation) -> Floats:
+        return np.ascontiguousarray(-dense(X).T)
 
-    def with_best_intercept(self, X: Any, theta: Floats, point: Evaluation) -> tuple[Floats, Evaluation]:
+    def with_best_intercept(self, X: Matrix, theta: Floats, point: Evaluation) -> tuple[Floats, Evaluation]:
         return theta, point
 
-    def hessian(self, X: Any, point: Evaluation) -> Floats:
+    def hessian(self, X: Matrix, point: Evaluation) -> Floats:
         return np.diag(self.hessian_diagonal(X, point).ravel())
 
-    def hessian_diagonal(self, X: Any, point: Evaluation) -> Floats:
+    def hessian_diagonal(self, X: Matrix, point: Evaluation) -> Floats:
         out = np.zeros((X.shape[1], self.q))
         out[-1] = 1.0  # keeps the Hessian regular without an intercept
         return out
 
-    def mean_hessian(self, X: Any, point: Evaluation) -> MeanHessian | None:
+    def mean_hessian(self, X: Matrix, point: Evaluation) -> MeanHessian | None:
         return None
 
-    def hessian_product(self, X: Any, point: Evaluation, direction: Floats) -> Floats:
+    def hessian_product(self, X: Matrix, point: Evaluation, direction: Floats) -> Floats:
         return self.hessian_diagonal(X, point) * direction
 
 
@@ -342,16 +350,14 @@ def centred_basis(c: int) -> Floats:
     return np.asarray(basis / np.sqrt(np.arange(c, 1, -1) * np.arange(c - 1, 0, -1.0)))
 
 
-def column_sums(X: Any, label: Labels, m: int, last: float = 1.0) -> Any:
-    """(n, m + 1) sums of the covariates of every cluster, and a constant column; sparse if X and the sums
-    are.
-    """
-    if sparse.issparse(X):
+def column_sums(X: Matrix, label: Labels, m: int, last: float = 1.0) -> Matrix:
+    """(n, m + 1) sums of the covariates of every cluster, and a constant column; sparse if X and they are."""
+    if not isinstance(X, np.ndarray):
         own = label < m
         member = sparse.csr_array(
             (np.ones(int(own.sum())), (np.flatnonzero(own).astype(np.int32), label[own])), (X.shape[1], m)
         )
-        sums = sparse.hstack([X @ member, np.full((X.shape[0], 1), last)], format="csr")
+        sums: SparseMatrix = sparse.hstack([X @ member, np.full((X.shape[0], 1), last)], format="csr")
         return sums.toarray() if sums.nnz > _DENSE * sums.shape[0] * sums.shape[1] else sums
     out = np.zeros((len(X), m + 1))
     out[:, -1] = last
@@ -364,19 +370,24 @@ def column_sums(X: Any, label: Labels, m: int, last: float = 1.0) -> Any:
     return out
 
 
-def _entries(X: Any) -> tuple[NDArray[np.intp], Labels, Floats]:
+def _entries(X: SparseMatrix) -> tuple[NDArray[np.intp], Labels, Floats]:
     """Bounds of the rows of a sparse array, columns and numbers of their entries."""
-    return np.asarray(X.indptr, np.intp), np.asarray(X.indices, np.int32), X.data
+    return np.asarray(X.indptr, np.intp), np.asarray(X.indices, np.int32), np.asarray(X.data)
 
 
-def squares(X: Any) -> Any:
+def dense(X: Matrix) -> Floats:
+    """The table as an array."""
+    return X if isinstance(X, np.ndarray) else X.toarray()
+
+
+def squares(X: Matrix) -> Matrix:
     """The squares of all entries."""
-    return X.multiply(X) if sparse.issparse(X) else X * X
+    return X * X if isinstance(X, np.ndarray) else X.multiply(X)
 
 
-def gram(X: Any, weight: Floats) -> Floats:
+def gram(X: Matrix, weight: Floats) -> Floats:
     """X' diag(weight) X."""
-    if sparse.issparse(X):
+    if not isinstance(X, np.ndarray):
         out = np.empty((X.shape[1], X.shape[1]))
         _kernel.weighted_gram(*_entries(X), np.ascontiguousarray(weight[:, None]), out)
         return out

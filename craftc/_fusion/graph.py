@@ -23,21 +23,12 @@ class Graph:
     """Nodes 0..d-1 (covariates or rows), and the edges along which they may be fused.
 
     Node d is the zero node, which stands for the zero vector; edges to it are the group lasso.
-
-    Parameters
-    ----------
-    d : int
-    edge : ndarray (l, 2) of int32
-        Pairs i < j, sorted.
-    weight : ndarray (l,) of float64, > 0
-    group_lasso_edges : ndarray (l,) of bool
-        Edges to the zero node. The fusion penalty does not multiply their weight.
     """
 
     d: int
-    edge: Edges
-    weight: Floats
-    group_lasso_edges: NDArray[np.bool_]
+    edge: Edges  # (l, 2) pairs i < j, sorted
+    weight: Floats  # (l,) > 0
+    group_lasso_edges: NDArray[np.bool_]  # (l,) edges to the zero node; nu does not multiply their weight
 
     def radius(self, nu: float) -> Floats:
         """(l,) radii of the balls of the dual variables at the fusion penalty nu."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TypeVar
 
 import numpy as np
 from scipy import sparse
@@ -15,40 +15,31 @@ from craftc._fusion.datafits import Evaluation
 from craftc._fusion.problem import SolverResult, Subproblem, node_gap, project_onto_balls
 from craftc._kernels import covariates as _kernel
 
-MAX_UNKNOWNS = 800
-MAX_UNKNOWNS_SPARSE = 150  # of a sparse X, whose products are cheap compared with a factorisation
+MAX_UNKNOWNS = 800  # unknowns of a dense factorisation
+MAX_UNKNOWNS_SPARSE = 150  # the same for a sparse X, whose products are cheaper than a factorisation
 MAX_WIDTH = 64  # numbers of a node
-_NEWTON_STEPS = 60  # of one minimisation, at most
-_MIN_DECREASE = (
-    0.4  # an old factor is replaced if the predicted decrease is more than this share of the last one
-)
-_NEAR = 1e-2  # of the objective: up to this predicted decrease the first step may use an old factor
-_GROW_SIGMA = 5.0  # sigma grows by this where the dual lags
-_SHRINK_SIGMA = (
-    100.0  # and shrinks by this where every step ends at the next kink, as happens far from the optimum
-)
-_LAST_STEP = 0.05  # of the goal: the minimisation ends at this predicted decrease
-_INEXACT, _PRODUCTS = (
-    0.3,
-    300,
-)  # without edges: share of the gradient that conjugate gradients leave at most, and their products
-_MAX_SIGMA_SCALE = 1e4  # beyond, sigma would drown the data fit in rounding
+_NEWTON_STEPS = 60  # most Newton steps of one minimisation
+_MIN_DECREASE = 0.4  # predicted decrease, relative to the last one, above which a factor is replaced
+_NEAR = 1e-2  # predicted decrease, relative to the objective, up to which the first step keeps a factor
+_GROW_SIGMA = 5.0  # factor of sigma where the dual lags
+_SHRINK_SIGMA = 100.0  # divisor of sigma where every step ends at the next kink, far from the optimum
+_LAST_STEP = 0.05  # predicted decrease, relative to the goal, that ends the minimisation
+_INEXACT = 0.3  # largest share of the gradient that conjugate gradients leave, without edges
+_PRODUCTS = 300  # most products of conjugate gradients, without edges
+_MAX_SIGMA_SCALE = 1e4  # above, rounding of sigma's terms exceeds the data fit
 _MIN_SIGMA_SCALE = 1e-12  # below, the dual variables no longer move
-_SHORT_STEP, _SHORTEST_STEP = (
-    1e-3,
-    1e-10,
-)  # of a line search: below the first, the objective must fall; below the second, it ends
+_SHORT_STEP = 1e-3  # step below which the objective must fall
+_SHORTEST_STEP = 1e-10  # step that ends a line search
 _MULTIPLIER_UPDATES = 40
-_SIGMA = 1e4  # sigma at the start, in radii per scale of the coefficients
+_SIGMA = 1e4  # initial sigma, in radii per scale of the coefficients
+
+Found = TypeVar("Found", bound="tuple[float, *tuple[object, ...]]")
 
 
 class Newton:
     """Method of multipliers, whose minimisations are semismooth Newton steps.
 
-    Parameters
-    ----------
-    max_iter : int
-        Newton steps (factorisations) of the whole path.
+    `max_iter` limits the Newton steps (factorisations) of the whole path.
     """
 
     on_clusters = True
@@ -75,23 +66,14 @@ class Newton:
         if not len(dual):
             return self._without_edges(subproblem, theta, dual)
         coarsening, datafit = subproblem.coarsening, subproblem.coarsening.datafit
-        X, m, edge, r, weight = (
-            coarsening.X,
-            coarsening.m,
-            coarsening.edge,
-            subproblem.radius,
-            subproblem.weight,
-        )
+        X, m, edge = coarsening.X, coarsening.m, coarsening.edge
+        r, weight = subproblem.radius, subproblem.weight
         project_onto_balls(dual, r)
         sigma = r * (coarsening.sigma_scale * _SIGMA / subproblem.scale(theta))
         projected, fused = np.empty_like(dual), np.zeros(len(edge), np.uint8)
         no_hessian = np.empty((1, 1))
-        hessian, factor, steps, max_steps = (
-            coarsening.hessian,
-            coarsening.factor,
-            0,
-            self.max_iter - self.n_iter,
-        )
+        hessian, factor = coarsening.hessian, coarsening.factor
+        steps, max_steps = 0, self.max_iter - self.n_iter
 
         def lagrangian(theta: Floats) -> tuple[float, Floats, Evaluation]:
             point = datafit.at(X, theta)
@@ -133,9 +115,7 @@ class Newton:
                 t, _, trial, (new, new_gradient, new_point) = line_search(
                     lagrangian, theta, direction, value, decrease
                 )
-                if (
-                    t < _SHORT_STEP and not new < value
-                ):  # columns of very different scales: the rest is rounding
+                if t < _SHORT_STEP and not new < value:  # scales differ widely: the rest is rounding
                     lagrangian(theta)  # `projected` and `fused`, which are those of the trial
                     factor = hessian = None
                     break
@@ -186,9 +166,8 @@ class Newton:
             gradient = datafit.gradient(X, point) + weight * theta
             goal = subproblem.accuracy * max(abs(value), subproblem.objective_floor)
             gap = gap_of(theta, gradient)
-            if (
-                gap <= goal and subproblem.ridge > 0
-            ):  # the dual bound needs the best intercept, which changes the other gradients
+            if gap <= goal and subproblem.ridge > 0:
+                # the dual bound needs the best intercept, which changes the other gradients
                 best, best_point = datafit.with_best_intercept(X, theta, point)
                 gap = gap_of(best, datafit.gradient(X, best_point) + weight * best)
                 if gap <= goal:
@@ -213,27 +192,12 @@ class Newton:
 
 
 def line_search(
-    evaluate: Callable[[Floats], Any], theta: Floats, direction: Floats, value: float, decrease: float
-) -> tuple[float, bool, Floats, Any]:
-    """The step of 1, 1/2, 1/4, ... that first lowers the objective enough, or the last one tried.
+    evaluate: Callable[[Floats], Found], theta: Floats, direction: Floats, value: float, decrease: float
+) -> tuple[float, bool, Floats, Found]:
+    """The step t of 1, 1/2, 1/4, ... that first lowers the objective enough, or the last one tried.
 
-    Parameters
-    ----------
-    evaluate : callable
-        The objective at a point, and more that depends on it.
-    theta, direction : ndarray
-    value, decrease : float
-        The objective at theta, and by how much the direction should lower it.
-
-    Returns
-    -------
-    t : float
-    lower : bool
-        Whether it lowers the objective enough.
-    trial : ndarray
-        theta + t direction.
-    found : tuple
-        What `evaluate` gave there.
+    `evaluate` returns the objective at a point first, `value` at theta; `decrease` is the predicted decrease
+    of t = 1. Returns t, whether it lowers the objective enough, theta + t direction, and its evaluation.
     """
     t = 1.0
     while True:

@@ -19,12 +19,8 @@ _MIN_ITER = 11  # a warm start can meet the stopping rule without having moved
 class PaperAdmm:
     """Keeps B, the copies z and the multipliers u from one penalty to the next.
 
-    z and u have an entry (2, l, q) for both ends of the l edges; that of the zero node stays zero.
-
-    Parameters
-    ----------
-    max_iter : int
-        Iterations at every penalty.
+    z and u have an entry (2, l, q) for both ends of the l edges; the entry of the zero node stays zero.
+    `max_iter` limits the iterations at every penalty.
     """
 
     on_clusters = False

@@ -1,35 +1,32 @@
-"""Certified optima along a decreasing fusion penalty: the regularization path.
-
-Coarsen, solve small, certify, split.
-"""
+"""Certified optima along a decreasing fusion penalty: coarsen, solve, certify, split."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from craftc._common.estimator import warn_not_converged
-from craftc._common.typing import Flags, Floats, Labels
+from craftc._common.typing import Bits, Flags, Floats, Labels
 from craftc._fusion.admm import Admm
-from craftc._fusion.datafits import Datafit, Evaluation
+from craftc._fusion.datafits import Datafit, Evaluation, Matrix
 from craftc._fusion.graph import Graph, components, differences, lengths, with_zero_node, zero_node_last
 from craftc._fusion.newton import Newton
 from craftc._fusion.paper_admm import PaperAdmm
 from craftc._fusion.problem import Coarsening, Solver, SolverResult, Subproblem, node_gap, project_onto_balls
 from craftc._kernels import covariates as _kernel
 
-_ROUNDS = 60  # of splits at one penalty
-_FLOW_STEPS = 4000  # FISTA steps of a certificate's flows
-_APART = 0.05  # of the largest difference of residuals in a cluster
-_CLOSE = 1e-6  # of the largest coefficient: columns nearer than this are tried as one
-_EXACT = 1e-3  # of `_SHARE`, for optima whose objectives are compared
-_CLOSER = 0.1  # of the accuracy of such an optimum, where the last one does not decide
-_NEARER = 0.03  # of the distance at which columns may still be one: tried if those at that distance are not
-_ROUNDING = 1e-14  # of the objective: no solver is asked for more
-_SHARE = 0.1  # of the tolerance that a subproblem may use
+_ROUNDS = 60  # most splits at one penalty
+_FLOW_STEPS = 4000  # most FISTA steps of a certificate's flows
+_APART = 0.05  # difference of residuals of a cut edge, relative to the largest in the cluster
+_CLOSE = 1e-6  # distance of columns that are tried as one, relative to the largest coefficient
+_SHARE = 0.1  # share of the tolerance that a subproblem may use
+_EXACT = 1e-3  # factor of `_SHARE` for optima whose objectives are compared
+_CLOSER = 0.1  # factor of the accuracy of such an optimum if the last one does not decide
+_NEARER = 0.03  # second distance at which clusters are tried as one, relative to the largest possible
+_ROUNDING = 1e-14  # smallest accuracy of a solver, relative to the objective
 
 
 class Optimum(NamedTuple):
@@ -92,31 +89,15 @@ class Certified:
 
 @dataclass
 class RegularizationPath:
-    """Optima along decreasing penalties, each the start of the next.
+    """Optima along decreasing penalties, each the start of the next."""
 
-    Parameters
-    ----------
-    X : array or sparse array (n, d)
-    datafit : Datafit
-    graph : Graph
-    ridge : float
-        0: there is no dual bound; the gap is then an estimate (:func:`node_gap`).
-    tol : float
-        Relative duality gap.
-    max_iter : int
-        Newton steps of the whole path; of the other solvers, iterations at every penalty.
-    solver : {"certified", "admm", "paper"}
-        "paper" takes the clusters from its own flags; the others end with the merge test.
-    n_threads : int
-    """
-
-    X: Any
+    X: Matrix  # (n, d)
     datafit: Datafit
     graph: Graph
-    ridge: float
-    tol: float
-    max_iter: int
-    solver: str = "certified"
+    ridge: float  # 0: there is no dual bound; the gap is then an estimate (`node_gap`)
+    tol: float  # relative duality gap
+    max_iter: int  # Newton steps of the whole path; of the other solvers, iterations at every penalty
+    solver: str = "certified"  # "paper" takes the clusters from its own flags; others end with a merge test
     n_threads: int = 1
     label: Labels = field(init=False)
     theta: Floats = field(init=False)
@@ -136,14 +117,11 @@ class RegularizationPath:
         self.dual = np.zeros((edges, self.datafit.q))
         self.theta = self.datafit.start(int(self.label[-1]) + 1)
         self.coarsening = Coarsening(self.X, self.datafit, self.graph, self.label)
-        self.coefficient_scale, self.objective_floor = (
-            self.datafit.coefficient_scale(self.X),
-            self.datafit.objective_floor,
-        )
+        self.coefficient_scale = self.datafit.coefficient_scale(self.X)
+        self.objective_floor = self.datafit.objective_floor
         self.nu = np.inf
-        self._previous: tuple[float, Floats, Labels] | None = (
-            None  # penalty, coefficients and partition of the optimum before the last
-        )
+        # penalty, coefficients and partition of the optimum before the last
+        self._previous: tuple[float, Floats, Labels] | None = None
 
     @property
     def n_iter(self) -> int:
@@ -244,7 +222,7 @@ class RegularizationPath:
         possible = float(np.sqrt(squared))
         near = (apart <= _CLOSE * size) | (fused > 0)
         if self._solver.on_clusters:  # few clusters are in doubt, and a wrong merge is rejected at once
-            candidates: tuple[Any, ...] = (apart <= possible, apart <= _NEARER * possible, near)
+            candidates: tuple[Bits, ...] = (apart <= possible, apart <= _NEARER * possible, near)
         else:  # every cluster has yet to be found
             candidates = (near | (apart <= possible),)
         rejected = np.empty(0, np.int32)
@@ -425,7 +403,7 @@ class RegularizationPath:
         length = max(float(np.sqrt((columns**2).sum())), self.coefficient_scale)
         return np.asarray(sizes * ((0.5 * goal / length) ** 2 / d))
 
-    def _split(self, torn: Any, saturated: Any, residual: Floats) -> Labels | None:
+    def _split(self, torn: Bits, saturated: Bits, residual: Floats) -> Labels | None:
         """A finer partition, without the saturated edges of the torn clusters; None where that splits
         nothing.
         """
@@ -438,7 +416,6 @@ class RegularizationPath:
         # at the least residual, an edge that could carry more leaves no difference between its ends; a
         # saturated one need not leave any. Where the flow is not that exact yet, cut all edges with a large
         # difference; the merge test joins again what belongs together
-        # again what belongs together
         apart = np.sqrt(((residual[edge[:, 0]] - residual[edge[:, 1]]) ** 2).sum(axis=1))
         largest = np.zeros(clusters)
         np.maximum.at(largest, cluster, apart)
@@ -467,7 +444,7 @@ def follow(
     ends: Callable[[list[int]], bool],
     *,
     verbose: int,
-    estimator: Any,
+    estimator: object,
     name: str = "penalty",
 ) -> list[Optimum]:
     """Optima along penalties, until `ends` accepts their numbers of clusters; warn if any optimum was not

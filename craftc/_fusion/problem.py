@@ -3,29 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
 from craftc._common.typing import Flags, Floats, Labels
 from craftc._fusion.aggregates import Aggregates
-from craftc._fusion.datafits import Datafit, Evaluation
+from craftc._fusion.datafits import Datafit, Evaluation, Matrix
 from craftc._fusion.graph import Graph, differences, lengths
 
 
 class Coarsening:
-    """Clusters of nodes: sums of their columns, the edges between clusters, and those inside.
+    """Clusters of nodes: sums of their columns, the edges between clusters, and the edges inside.
 
-    Parameters
-    ----------
-    X : array or sparse array (n, d)
-    datafit : Datafit
-    graph : Graph
-    label : ndarray (d + 1,) of int32
-        Cluster of every node; that of the zero node is the last.
+    `label` (d + 1,) is the cluster of every node; the cluster of the zero node is the last.
     """
 
-    def __init__(self, X: Any, datafit: Datafit, graph: Graph, label: Labels) -> None:
+    def __init__(self, X: Matrix, datafit: Datafit, graph: Graph, label: Labels) -> None:
         m = int(label[-1])
         self.m, self.label, self.graph, self.datafit = m, label, graph, datafit
         own = label[:-1]
@@ -58,9 +52,8 @@ class Coarsening:
 
     def aggregates(self, radius: Floats) -> Aggregates:
         """Aggregates of the nodes inside large clusters, for edges inside clusters of these radii."""
-        if (
-            self._aggregates is None or self.graph.group_lasso_edges.any()
-        ):  # otherwise radii change by a common factor only
+        # without a group lasso, radii change by a common factor only
+        if self._aggregates is None or self.graph.group_lasso_edges.any():
             self._aggregates = Aggregates.of(self.inner_edge, radius, self.label, self.first_node)
         return self._aggregates
 
@@ -71,9 +64,8 @@ class Coarsening:
         if self.hessian is None:
             return None
         q, m = self.datafit.q, int(group[-1])
-        place = np.append(
-            group[:-1], m
-        )  # the last column is the intercept's; clusters joined to the zero node have none
+        # the last column is the intercept's; clusters joined to the zero node have none
+        place = np.append(group[:-1], m)
         _, first = np.unique(np.append(group[:-1], m + 1), return_index=True)
         first = np.append(first[:m], self.m)
         entries = np.arange(q)
