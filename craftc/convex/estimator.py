@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
-from typing import Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -29,20 +29,21 @@ from craftc._common.validation import (
     check_parameters,
     check_penalties,
 )
-from craftc._fusion.datafits import Squares
+from craftc._fusion.datafits import SparseMatrix, Squares
 from craftc._fusion.graph import N_NEIGHBORS, Graph, edges_of
 from craftc._fusion.path import RegularizationPath, follow
 from craftc.convex.fusing import fusing_penalty
 from craftc.describe.frames import MomentsSummary
 from craftc.table.numbers import read_numbers
 
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
 SOLVERS = ("certified", "admm")
-GRID = 150  # penalties of the default path at most
-_RATIO = 2.0**-0.2  # of a penalty to the one before
-_MIN_WEIGHT = (
-    0.01  # as at three times the median distance, so that rows far from all others are fused in the end
-)
-_REFINED = 15  # penalties between two of the path, if it skips the requested number of clusters
+GRID = 150  # most penalties of the default path
+_RATIO = 2.0**-0.2  # ratio of two consecutive penalties
+_MIN_WEIGHT = 0.01  # weight of a Gaussian at three times s, so that the path fuses isolated rows
+_REFINED = 15  # penalties between two of the path if it skips the requested number of clusters
 
 
 class RowsPoint(NamedTuple):
@@ -132,7 +133,7 @@ class ConvexClustering(MomentsSummary, ClusterMixin, BaseEstimator):
         fusion_penalty: float | ArrayLike | None = None,
         *,
         n_clusters: int | None = None,
-        weights: Any = "gaussian-knn",
+        weights: ArrayLike | SparseMatrix | Callable[[Floats], ArrayLike | SparseMatrix] = "gaussian-knn",
         n_neighbors: int = N_NEIGHBORS,
         solver: str = "certified",
         tol: float = 1e-6,
@@ -151,7 +152,7 @@ class ConvexClustering(MomentsSummary, ClusterMixin, BaseEstimator):
         self.verbose = verbose
 
     @all_or_nothing
-    def fit(self, X: ArrayLike, y: Any = None) -> ConvexClustering:
+    def fit(self, X: ArrayLike, y: object = None) -> ConvexClustering:
         """Cluster the rows.
 
         Parameters
@@ -199,11 +200,8 @@ class ConvexClustering(MomentsSummary, ClusterMixin, BaseEstimator):
         chosen = self._choice(spread)
         point = self._points[chosen]
         self.labels_, self.n_clusters_ = point.labels, point.n_clusters
-        self.fusion_penalty_, self.objective_, self.duality_gap_ = (
-            point.fusion_penalty,
-            point.objective,
-            point.gap,
-        )
+        self.fusion_penalty_, self.objective_ = point.fusion_penalty, point.objective
+        self.duality_gap_ = point.gap
         first = np.unique(point.labels, return_index=True)[1]
         self.cluster_centers_ = optima[chosen].columns()[first] + mean
         self._moments = ClusterMoments.of(rows, self.labels_, self.n_clusters_)
@@ -232,11 +230,9 @@ class ConvexClustering(MomentsSummary, ClusterMixin, BaseEstimator):
         return Graph(len(rows), np.ascontiguousarray(edge, np.int32), weight, np.zeros(len(edge), bool))
 
     def _ends(self, n: int, counts: list[int]) -> bool:
-        """Whether a path with these numbers of clusters reaches all that may be chosen."""
-        enough = (
-            min(self.n_clusters if self.n_clusters is not None else max(1, n // ROWS_PER_CLUSTER), n - 1) + 1
-        )
-        return self.fusion_penalty is None and counts[-1] >= enough
+        """Whether a path with these numbers of clusters contains every possible choice."""
+        most = self.n_clusters if self.n_clusters is not None else max(1, n // ROWS_PER_CLUSTER)
+        return self.fusion_penalty is None and counts[-1] >= min(most, n - 1) + 1
 
     def _penalties(self, graph: Graph, spread: Floats) -> Iterator[float]:
         if self.fusion_penalty is not None:
@@ -251,7 +247,7 @@ class ConvexClustering(MomentsSummary, ClusterMixin, BaseEstimator):
             allowed = [
                 point.n_clusters if point.n_clusters <= self.n_clusters else 0 for point in self._points
             ]
-            return len(allowed) - 1 - int(np.argmax(allowed[::-1]))  # the smallest penalty of those that tie
+            return len(allowed) - 1 - int(np.argmax(allowed[::-1]))  # among ties, the smallest penalty
         scatter = float((spread**2).sum())
         most = max(1, len(spread) // ROWS_PER_CLUSTER)
         nats = [
@@ -261,7 +257,7 @@ class ConvexClustering(MomentsSummary, ClusterMixin, BaseEstimator):
         return int(np.argmin(nats))
 
     @property
-    def path_(self) -> Any:
+    def path_(self) -> DataFrame:
         """The regularization path as a frame."""
         check_is_fitted(self, "_points")
         return need_pandas().DataFrame(self._points)
@@ -291,11 +287,8 @@ def gaussian_weights(rows: Floats, n_neighbors: int) -> coo_array:
             own, other = np.flatnonzero(label == group), np.flatnonzero(label != group)
             reach, nearest = nearest_rows(rows[other], rows[own], 1)
             best = int(reach.argmin())
-            i, j, d = (
-                np.append(i, own[best]),
-                np.append(j, other[nearest[best, 0]]),
-                np.append(d, reach[best, 0]),
-            )
+            i, j = np.append(i, own[best]), np.append(j, other[nearest[best, 0]])
+            d = np.append(d, reach[best, 0])
     weight = np.maximum(np.exp(-0.5 * (d / size) ** 2), _MIN_WEIGHT)
     near = coo_array((weight, (i, j)), (n, n)).tocsr()
     near.data = np.minimum(near.data, 1.0)  # pairs found twice were added up

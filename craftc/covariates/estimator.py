@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial
-from typing import Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.sparse import csr_array, issparse
 from scipy.special import softmax
 from sklearn.base import BaseEstimator, ClassifierMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin
@@ -20,27 +20,28 @@ from craftc._common.messages import need_pandas, warn_user
 from craftc._common.products import row_products
 from craftc._common.ranges import check_ranges, column_ranges
 from craftc._common.threads import effective_n_threads, one_blas_thread
-from craftc._common.typing import Floats, Labels
+from craftc._common.typing import Array, Bits, Floats, Labels
 from craftc._common.validation import Choice, Constraint, Number, check_parameters, check_penalties
-from craftc._fusion.datafits import Multinomial, column_sums
+from craftc._fusion.datafits import Matrix, Multinomial, column_sums
 from craftc._fusion.graph import Graph, components, with_zero_node, zero_node_last
 from craftc._fusion.path import Optimum, RegularizationPath, follow
 from craftc.covariates.evidence import MapFit, carried, log_evidence, map_fit, sigma_by_folds
-from craftc.covariates.similarity import graph_of, zero_graph
+from craftc.covariates.similarity import Similarity, graph_of, zero_graph
 from craftc.distributed.collections import feature_names_out, rowwise
 from craftc.table.numbers import read_numbers
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+    from sklearn.utils import Tags
 
 SOLVERS = ("certified", "admm", "paper")
 SELECTIONS = ("evidence", "evidence-full")
 GRID = 300  # penalties of the default path, n 2^(-0.1 a)
-_SEPARATED = 1e-3  # of the loss of guessing: a model with a smaller loss separates the classes
-_LARGE, _SPARSE = (
-    10**6,
-    0.1,
-)  # a dense table of more entries, of which a smaller share is not zero, is converted to a sparse one
+_SEPARATED = 1e-3  # loss, relative to that of guessing, below which a model separates the classes
+_LARGE, _SPARSE = 10**6, 0.1  # entries of a dense table, and share of nonzeros, from which it becomes sparse
 _ALONE = 3  # consecutive penalties with every covariate alone that end the default path
-_FOLD_CLUSTERS = 200  # clusters at most of the partition on which sigma is chosen
-_LARGEST = 1e45  # in absolute value: the products of Newton steps have sixth powers
+_FOLD_CLUSTERS = 200  # most clusters of the partition on which sigma is chosen
+_LARGEST = 1e45  # largest absolute value of X: the products of Newton steps have sixth powers
 
 
 class PathPoint(NamedTuple):
@@ -178,7 +179,7 @@ class ConvexCovariateClustering(
         self,
         fusion_penalty: float | ArrayLike | None = None,
         *,
-        similarity: Any = None,
+        similarity: Similarity | None = None,
         ridge: float = 0.1,
         sparsity: float | ArrayLike = 0.0,
         solver: str = "certified",
@@ -271,16 +272,15 @@ class ConvexCovariateClustering(
         ]
         chosen = 0 if fit is None else int(np.argmax(scores))
         self._set_state(datafit, optima[chosen], parts[chosen], self._points[chosen], fit)
-        self.intercept_ -= np.einsum(
-            "cd,d->c", self.coef_[:, selected], covariates.centre
-        )  # no BLAS: bits do not depend on its threads
+        # no BLAS: bits do not depend on its threads
+        self.intercept_ -= np.einsum("cd,d->c", self.coef_[:, selected], covariates.centre)
         return self
 
     def _ends(self, d: int, counts: list[int]) -> bool:
         """Whether a path with these numbers of clusters is complete."""
         return self.fusion_penalty is None and counts[-_ALONE:] == [d] * _ALONE
 
-    def _regularization_path(self, X: Any, datafit: Multinomial, graph: Graph) -> RegularizationPath:
+    def _regularization_path(self, X: Matrix, datafit: Multinomial, graph: Graph) -> RegularizationPath:
         return RegularizationPath(
             X,
             datafit,
@@ -294,7 +294,7 @@ class ConvexCovariateClustering(
 
     def _select(
         self, covariates: Covariates, datafit: Multinomial, gammas: Floats
-    ) -> tuple[float, NDArray[np.bool_], int]:
+    ) -> tuple[float, Bits, int]:
         """The gamma of largest evidence of those that select a covariate, the covariates (d,) that it
         selects, and the iterations.
         """
@@ -318,15 +318,14 @@ class ConvexCovariateClustering(
         part = parts[chosen]
         return float(gammas[chosen]), part[:-1] < part[-1], path.n_iter
 
-    def _warn_of_separation(self, X: Any, datafit: Multinomial, graph: Graph) -> None:
+    def _warn_of_separation(self, X: Matrix, datafit: Multinomial, graph: Graph) -> None:
         """Without a ridge there is no optimum if sums over the components of S separate the classes."""
         label = components(graph)
         fused = map_fit(column_sums(X, label[:-1], int(label[-1])), datafit, np.inf)
         if fused.value < _SEPARATED * len(datafit.y) * np.log(datafit.c):
             warn_user(
                 "The classes are linearly separable even after fusing all covariates, so with ridge=0 the "
-                "optimum may not exist; set "
-                "ridge > 0.",
+                "optimum may not exist; set ridge > 0.",
             )
 
     def _scores(
@@ -349,11 +348,8 @@ class ConvexCovariateClustering(
                     columns, datafit, self.sigma_, None if start is None else carried(start, before, part)
                 )
                 start, before = fit.theta, part
-                columns = (
-                    columns
-                    if covariates.given is covariates.centred
-                    else column_sums(covariates.given, part[:-1], m)
-                )
+                if covariates.given is not covariates.centred:
+                    columns = column_sums(covariates.given, part[:-1], m)
                 known[part.tobytes()] = (
                     log_evidence(columns, datafit, fit, self.sigma_, self.selection == "evidence-full"),
                     fit,
@@ -366,11 +362,8 @@ class ConvexCovariateClustering(
     ) -> None:
         self.best_ = point
         self.covariate_labels_, self.n_clusters_ = point.labels, point.n_clusters
-        self.fusion_penalty_, self.objective_, self.duality_gap_ = (
-            point.fusion_penalty,
-            point.objective,
-            point.gap,
-        )
+        self.fusion_penalty_, self.objective_ = point.fusion_penalty, point.objective
+        self.duality_gap_ = point.gap
         theta = optimum.theta if fit is None else fit.theta
         columns = optimum.columns() if fit is None else with_zero_node(theta[:-1])[part[:-1]]
         # one product per cluster, then copies: BLAS does not guarantee equal bits for equal columns
@@ -384,7 +377,7 @@ class ConvexCovariateClustering(
     def _n_features_out(self) -> int:
         return self.n_clusters_
 
-    def __sklearn_tags__(self) -> Any:
+    def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
@@ -424,7 +417,7 @@ class ConvexCovariateClustering(
         return np.asarray(softmax(scores, axis=1))
 
     @rowwise("class", lambda model: model.classes_)
-    def predict(self, X: ArrayLike) -> NDArray[Any]:
+    def predict(self, X: ArrayLike) -> Array:
         """The most probable class of every row.
 
         Parameters
@@ -439,7 +432,7 @@ class ConvexCovariateClustering(
         return np.asarray(self.classes_[best])
 
     @rowwise(feature_names_out, "float64")
-    def transform(self, X: ArrayLike) -> Any:
+    def transform(self, X: ArrayLike) -> Floats | csr_array:
         """Sums of the covariates of every cluster.
 
         Parameters
@@ -457,13 +450,13 @@ class ConvexCovariateClustering(
         return csr_array(sums) if issparse(rows) else sums
 
     @property
-    def path_(self) -> Any:
+    def path_(self) -> DataFrame:
         """The regularization path as a frame."""
         check_is_fitted(self, "_points")
         return need_pandas().DataFrame(self._points)
 
     @property
-    def sparsity_path_(self) -> Any:
+    def sparsity_path_(self) -> DataFrame:
         """The path of the selection as a frame."""
         check_is_fitted(self, "_points")
         if not self._selection_points:
@@ -488,30 +481,29 @@ class ConvexCovariateClustering(
 class Covariates(NamedTuple):
     """The covariates (n, d) as given and less their means `centre` (d,).
 
-    A free intercept makes up for the means: the optimum has the same coefficients, and steps towards it
-    suffer less from rounding where columns are far from the origin. Evidence is defined by the covariates as
-    given.
+    The free intercept compensates the means: the optimum has the same coefficients, and steps towards it
+    lose fewer digits where columns are far from the origin. The evidence uses the covariates as given.
     """
 
-    given: Any
-    centred: Any
+    given: Matrix
+    centred: Matrix
     centre: Floats
 
     @classmethod
-    def of(cls, X: Any, solver: str) -> Covariates:
-        """A sparse table, whose zeros centring would fill, and the steps of the paper are not centred.
+    def of(cls, X: Matrix, solver: str) -> Covariates:
+        """Centre a dense table; a sparse one would fill up, and the paper does not centre.
 
-        A large table of few numbers that are not zero becomes a sparse one.
+        A large table with few nonzeros becomes sparse.
         """
-        if not issparse(X) and X.size > _LARGE and np.count_nonzero(X) < _SPARSE * X.size:
+        if isinstance(X, np.ndarray) and X.size > _LARGE and np.count_nonzero(X) < _SPARSE * X.size:
             X = csr_array(X)
-        if issparse(X) or solver == "paper":
+        if not isinstance(X, np.ndarray) or solver == "paper":
             return cls(X, X, np.zeros(X.shape[1]))
         centre = X.mean(axis=0)
         return cls(X, X - centre, centre)
 
 
-def _among_all(label: Labels, selected: NDArray[np.bool_]) -> Labels:
+def _among_all(label: Labels, selected: Bits) -> Labels:
     """(d + 1,) labels of the selected covariates and the zero node as labels of all; the others are in the
     cluster of the zero node.
     """

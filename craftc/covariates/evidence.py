@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,19 +12,17 @@ from sklearn.model_selection import StratifiedKFold
 from craftc._common.threads import parallel_map, threads_for
 from craftc._common.typing import Floats, Labels
 from craftc._fusion.conjugate_gradients import Preconditioner, cholesky, newton_direction
-from craftc._fusion.datafits import Multinomial, gram, squares
+from craftc._fusion.datafits import Matrix, Multinomial, gram, squares
 from craftc._fusion.graph import with_zero_node
 
 SIGMAS = 10.0 ** np.arange(-3.0, 2.0, 0.5)
 _FOLDS = 5
-_STEPS = 100
-_LARGE = 200  # coefficients beyond which Newton steps use conjugate gradients
-_INNER, _PRODUCTS = 0.03, 300  # share of the gradient that these leave, and products with the Hessian at most
-_MIN_DECREASE = (
-    0.3  # an old factor is replaced if the predicted decrease is more than this share of the last one
-)
-_FOLD_TOL = 1e-8  # likewise of the fits to folds, which choose between values of sigma far apart
-_TOL = 1e-11  # of the objective: predicted decrease of the last Newton step
+_STEPS = 100  # most Newton steps
+_LARGE = 200  # coefficients above which Newton steps use conjugate gradients
+_INNER, _PRODUCTS = 0.03, 300  # share of the gradient that these leave; most products with the Hessian
+_MIN_DECREASE = 0.3  # predicted decrease, relative to the last one, above which a factor is replaced
+_TOL = 1e-11  # predicted decrease of the last Newton step, relative to the objective
+_FOLD_TOL = 1e-8  # the same for fits to folds, which choose between distant values of sigma
 
 
 class MapFit(NamedTuple):
@@ -38,7 +36,7 @@ class MapFit(NamedTuple):
 
 
 def map_fit(
-    X: Any, datafit: Multinomial, sigma: float, theta: Floats | None = None, tol: float = _TOL
+    X: Matrix, datafit: Multinomial, sigma: float, theta: Floats | None = None, tol: float = _TOL
 ) -> MapFit:
     """min -ln p(y | B) + |B|^2 / (2 sigma^2), the intercept free; X (n, m + 1) with ones last."""
     q = datafit.c - 1
@@ -96,7 +94,7 @@ def carried(theta: Floats, before: Labels, now: Labels) -> Floats:
     return out
 
 
-def log_evidence(X: Any, datafit: Multinomial, fit: MapFit, sigma: float, full: bool) -> float:
+def log_evidence(X: Matrix, datafit: Multinomial, fit: MapFit, sigma: float, full: bool) -> float:
     """ln p(y | X, clustering, beta0) by Laplace's approximation around the MAP, over all c rows of B; `full`:
     with all covariances.
     """
@@ -118,7 +116,7 @@ def log_evidence(X: Any, datafit: Multinomial, fit: MapFit, sigma: float, full: 
     return float(-fit.value - 0.5 * length / sigma**2 - c * m * float(np.log(sigma)) - 0.5 * log_det)
 
 
-def sigma_by_folds(X: Any, y: NDArray[np.intp], c: int, n_threads: int = 1) -> float:
+def sigma_by_folds(X: Matrix, y: NDArray[np.intp], c: int, n_threads: int = 1) -> float:
     """The smallest sigma of the prior whose cross-validated log-probability is largest."""
     folds = _FOLDS if len(y) / (_FOLDS * c) >= 2 else 2
     if np.bincount(y, minlength=c).min() < folds:

@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TypeAlias
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy import sparse
 
 from craftc._common.products import nearest_rows
-from craftc._common.typing import Floats
+from craftc._common.typing import Bits, Floats
 from craftc._common.validation import check_choice
-from craftc._fusion.datafits import squares
+from craftc._fusion.datafits import Matrix, SparseMatrix, squares
 from craftc._fusion.graph import N_NEIGHBORS, Graph, edges_of
 
 SIMILARITIES = ("correlation", "knn")
+Similarity: TypeAlias = "ArrayLike | SparseMatrix | Callable[[Matrix], ArrayLike | SparseMatrix]"
 
 
-def knn_similarity(embedding: ArrayLike, n_neighbors: int = N_NEIGHBORS) -> Any:
+def knn_similarity(embedding: ArrayLike, n_neighbors: int = N_NEIGHBORS) -> sparse.csr_array:
     """A sparse similarity of covariates from vectors that describe them, such as word embeddings.
 
     Parameters
@@ -56,9 +57,8 @@ def knn_similarity(embedding: ArrayLike, n_neighbors: int = N_NEIGHBORS) -> Any:
     return near.maximum(near.T)
 
 
-def correlation_similarity(X: Any, n_neighbors: int = N_NEIGHBORS) -> Any:
-    """A sparse similarity of the columns: the positive correlations of each with those it correlates with
-    most.
+def correlation_similarity(X: Matrix, n_neighbors: int = N_NEIGHBORS) -> sparse.csr_array:
+    """A sparse similarity of the columns: the largest positive correlations of each.
 
     Parameters
     ----------
@@ -70,25 +70,31 @@ def correlation_similarity(X: Any, n_neighbors: int = N_NEIGHBORS) -> Any:
     -------
     scipy.sparse array (d, d)
         Symmetric, with an empty diagonal.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from craftc.covariates import correlation_similarity
+    >>> correlation_similarity(np.array([[0.0, 0.0, 3.0], [1.0, 2.0, 2.0], [2.0, 4.0, 3.0]])).nnz
+    2
     """
     n, d = X.shape
     k = min(n_neighbors, d - 1)
     if k < 1:
         return sparse.csr_array((d, d))
     mean = np.asarray(X.mean(axis=0)).ravel()
-    if sparse.issparse(X):
-        spread, norm = X, np.sqrt(np.maximum(np.asarray(squares(X).sum(axis=0)).ravel() - n * mean**2, 0.0))
-    else:
+    if isinstance(X, np.ndarray):
         spread = X - mean
         norm = np.sqrt((spread**2).sum(axis=0))
+    else:
+        norm = np.sqrt(np.maximum(np.asarray(squares(X).sum(axis=0)).ravel() - n * mean**2, 0.0))
     inverse = np.divide(1.0, norm, where=norm > 0, out=np.zeros(d))
     rows, columns, values = [], [], []
     for i in range(d):
-        product = (
-            (X.T @ X[:, [i]].toarray())[:, 0] - n * mean * mean[i]
-            if sparse.issparse(X)
-            else spread.T @ spread[:, i]
-        )
+        if isinstance(X, np.ndarray):
+            product = spread.T @ spread[:, i]
+        else:
+            product = (X.T @ X[:, [i]].toarray())[:, 0] - n * mean * mean[i]
         correlation = product * inverse * inverse[i]
         correlation[i] = -np.inf
         best = np.argsort(-correlation, kind="stable")[:k]
@@ -100,13 +106,12 @@ def correlation_similarity(X: Any, n_neighbors: int = N_NEIGHBORS) -> Any:
     return near.maximum(near.T)
 
 
-def _standardised(X: Any) -> Floats:
+def _standardised(X: Matrix) -> Floats:
     """Columns as vectors for "knn"."""
-    if sparse.issparse(X):
+    if not isinstance(X, np.ndarray):
         raise ValueError(
             "similarity='knn' takes columns as vectors and needs a dense X, got a sparse one; pass "
-            "similarity='correlation', or "
-            "knn_similarity(...) of vectors that describe the covariates."
+            "similarity='correlation', or knn_similarity(...) of vectors that describe the covariates."
         )
     spread = X.std(axis=0)
     return np.asarray(((X - X.mean(axis=0)) / np.where(spread > 0, spread, 1.0)).T)
@@ -120,16 +125,17 @@ def zero_graph(d: int) -> Graph:
     return Graph(d, np.ascontiguousarray(edge, np.int32), np.ones(d), np.zeros(d, bool))
 
 
-def graph_of(similarity: Any, X: Any, sparsity: float, selected: NDArray[np.bool_] | None = None) -> Graph:
-    """The edges of a similarity (None: "correlation"), and the edges to the zero node that the group lasso
-    adds.
+def graph_of(
+    similarity: Similarity | None, X: Matrix, sparsity: float, selected: Bits | None = None
+) -> Graph:
+    """The edges of a similarity (None: "correlation"), and the group lasso's edges to the zero node.
 
-    X has the selected covariates only (None: all), and the graph a node for each of them; a similarity that
-    is given has a row for every covariate.
+    X has the selected covariates only (None: all), and the graph a node for each of them; a given similarity
+    has a row for every covariate.
     """
     d = X.shape[1]
     if similarity is None or isinstance(similarity, str):
-        built_in: dict[str, Callable[[], Any]] = {
+        built_in: dict[str, Callable[[], sparse.csr_array]] = {
             "correlation": lambda: correlation_similarity(X),
             "knn": lambda: knn_similarity(_standardised(X)),
         }
@@ -146,8 +152,6 @@ def graph_of(similarity: Any, X: Any, sparsity: float, selected: NDArray[np.bool
     group_lasso = np.zeros(len(edge), bool)
     if sparsity > 0:
         edge = np.concatenate([edge, np.stack([np.arange(d), np.full(d, d)], axis=1)])
-        weight, group_lasso = (
-            np.append(weight, np.full(d, sparsity)),
-            np.append(group_lasso, np.ones(d, bool)),
-        )
+        weight = np.append(weight, np.full(d, sparsity))
+        group_lasso = np.append(group_lasso, np.ones(d, bool))
     return Graph(d, np.ascontiguousarray(edge, np.int32), weight, group_lasso)
