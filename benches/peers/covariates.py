@@ -9,7 +9,7 @@ and CLARABEL, where it is installed), and scikit-learn's LogisticRegression, whi
 the fusion penalty is zero.
 
 paths: the paper's synthetic data, disagreeing similarity, ridge .1, n 2^(-0.1 a), a = 0, 1, ...; seconds of
-fits, and of the evidence in them; a conic solver's seconds of one penalty in the middle of the path, its model
+fits, and of their evidence; a conic solver's seconds of one penalty in the middle of the path, its model
 compiled before. nu0: without fusion. words: sparse made texts, 2 classes, 10 000 rows of 2604
 words, 8 neighbours, 60 penalties, in a process of its own; MB is the peak of that whole process. edges: one
 pass over 499 500 edges. rows: convex clustering of rows at one penalty.

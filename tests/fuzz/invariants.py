@@ -218,7 +218,7 @@ def _monotone(model: Any) -> bool:
     if name == "KFeatures":
         return bool(model.empty == "drop")
     if name == "GraphSpectralFeatures":
-        return bool(model.objective == "pseudo")
+        return model.graph is None
     return True
 
 
