@@ -16,7 +16,7 @@ import craftc
 from tests.common import ROOT
 
 DOCS, EXAMPLES = ROOT / "docs", ROOT / "examples"
-PAGES = [ROOT / "README.md", *sorted(DOCS.glob("*.md"))]
+PAGES = [ROOT / "README.md", *sorted(DOCS.glob("*.md")), *sorted((DOCS / "decisions").glob("*.md"))]
 GALLERY = sorted(EXAMPLES.glob("plot_*.py"))
 MODULES = ("datasets", "distributed", "embed", "metrics", "plot", "report", "table")
 
@@ -137,6 +137,35 @@ def test_links_lead_somewhere(page):
         assert target.exists(), f"{page.name} links to {link}"
         if anchor:
             assert anchor in anchors_of(target), f"{page.name} links to {link}"
+
+
+def exists(name):
+    """Whether a dotted name is a module of craftc, its attribute, or a declaration file of Cython."""
+    parts = name.split(".")
+    if ROOT.joinpath(*parts).with_suffix(".pxd").exists():
+        return True
+    for length in range(len(parts), 0, -1):
+        try:
+            found = importlib.import_module(".".join(parts[:length]))
+        except ModuleNotFoundError:
+            continue
+        for attribute in parts[length:]:
+            found = getattr(found, attribute, None)
+        return found is not None
+    return False
+
+
+@pytest.mark.parametrize("page", [*PAGES, ROOT / "CONTRIBUTING.md"], ids=lambda page: page.name)
+def test_modules_and_files_that_pages_name_exist(page):
+    """Names in single backticks: `craftc/table`, `craftc.report.write(...)`."""
+    if not page.exists():
+        pytest.skip("not here (an unpacked sdist)")
+    named = re.findall(r"(?<!`)`([^`\n]+)`(?!`)", prose_of(page))
+    paths = [name for name in named if re.match(r"(craftc|src|tests|benches|docs|examples)/[a-z_./]+$", name)]
+    assert [path for path in paths if not (ROOT / path).exists()] == []
+    dotted = [match[0] for name in named if (match := re.match(r"craftc(\.[A-Za-z_]\w*)+", name))]
+    foreign = ("craftc.h", "craftc._C_API.v1")  # a header, a capsule
+    assert [name for name in dotted if name not in foreign and not exists(name)] == []
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

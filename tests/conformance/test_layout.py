@@ -5,6 +5,7 @@ is long.
 from __future__ import annotations
 
 import ast
+import re
 
 import pytest
 
@@ -118,6 +119,36 @@ def test_imports_point_down():
 
 def test_imports_have_no_cycle():
     assert cycle(import_graph(ROOT)) == []
+
+
+@pytest.fixture(scope="module")
+def contributing():
+    path = ROOT / "CONTRIBUTING.md"
+    if not path.exists():
+        pytest.skip("CONTRIBUTING.md is not here (an unpacked sdist)")
+    return path.read_text(encoding="utf-8")
+
+
+def entries(folder):
+    """Folders and files of a folder that are not built, as the layout of CONTRIBUTING.md names them."""
+    found = {path.name + "/" * path.is_dir() for path in folder.iterdir() if path.name != "__pycache__"}
+    return {name for name in found if name.endswith(("/", ".py", ".pxd", ".h"))}
+
+
+def test_contributing_has_the_layout_of_the_folders(contributing):
+    block = re.search(r"^## Code layout.*?```\n(.*?)```", contributing, re.DOTALL | re.MULTILINE)[1]
+    package = re.search(r"^craftc/\n(.*?)^\S", block, re.DOTALL | re.MULTILINE)[1]
+    named = [word for word in package.split() if re.fullmatch(r"[\w.]+(/|\.py|\.pxd|\.h)", word)]
+    assert sorted(named) == sorted(entries(ROOT / "craftc"))
+    for folder in ("tests", "benches"):
+        line = re.search(rf"^{folder}/ (.*)$", block, re.MULTILINE)[1]
+        inside = {name for name in entries(ROOT / folder) if name.endswith("/")}
+        assert set(re.findall(r"\b\w+/", line)) == inside
+
+
+def test_contributing_has_the_order_of_imports(contributing):
+    sentence = re.search(r"^Imports point down: (.*?)\.$", contributing, re.DOTALL | re.MULTILINE)[1]
+    assert [set(re.findall(r"`(\w+)`", layer)) for layer in sentence.split("->")] == LAYERS
 
 
 def test_no_module_is_long():
