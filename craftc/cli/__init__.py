@@ -17,12 +17,18 @@ import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from types import FrameType
-from typing import Any
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import click
 
 __all__ = ["main"]
 
 _TRACEBACK = "CRAFTC_TRACEBACK"
-_NO_MEMORY = "not enough memory for this table. Use fewer rows or columns; Parquet and Arrow files are read in batches (--out-of-core)."
+_NO_MEMORY = (
+    "not enough memory for this table. Use fewer rows or columns; Parquet and Arrow files are read in "
+    "batches (--out-of-core)."
+)
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
@@ -52,9 +58,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             _drop_output()
             return 141
         except Exception as error:
-            if (
-                signals
-            ):  # compiled modules turn the KeyboardInterrupt into another error while they are imported
+            if signals:  # compiled modules that are being imported turn KeyboardInterrupt into another error
                 return 128 + signals[0]
             return _report(error)
         finally:
@@ -91,13 +95,11 @@ def _caught_signals() -> Iterator[list[int]]:
         arrived.append(number)
         raise _Interrupted
 
-    before: dict[int, Any] = {}
-    if threading.current_thread() is threading.main_thread():
-        before = {number: signal.getsignal(number) for number in _SIGNALS}
+    in_main_thread = threading.current_thread() is threading.main_thread()
     standard = {
         number: handler
-        for number, handler in before.items()
-        if handler in (signal.SIG_DFL, signal.default_int_handler)
+        for number in (_SIGNALS if in_main_thread else ())
+        if (handler := signal.getsignal(number)) in (signal.SIG_DFL, signal.default_int_handler)
     }
     try:
         for number in standard:
@@ -127,12 +129,11 @@ def _run(argv: Sequence[str]) -> None:
         raise ValueError(f"{_problem(error).rstrip('.')} (see {command} --help)") from error
 
 
-def _problem(error: Any) -> str:
+def _problem(error: click.UsageError) -> str:
     """What is wrong with an argument, after the name of its option."""
-    name = error.param.opts[0] if getattr(error, "param", None) is not None else ""
-    return (
-        f"{name}: {error.message}" if name.startswith("-") and error.message else str(error.format_message())
-    )
+    param: click.Parameter | None = getattr(error, "param", None)
+    name = "" if param is None else param.opts[0]
+    return f"{name}: {error.message}" if name.startswith("-") and error.message else error.format_message()
 
 
 # ---- errors ----
@@ -151,15 +152,10 @@ def _report(error: Exception) -> int:
     if expected:
         text = _message(error)
     else:
-        how = (
-            "see the traceback above"
-            if os.environ.get(_TRACEBACK)
-            else f"{_TRACEBACK}=1 prints the traceback"
-        )
+        printed = bool(os.environ.get(_TRACEBACK))
+        how = "see the traceback above" if printed else f"{_TRACEBACK}=1 prints the traceback"
         text = f"this is a defect of craftc, please report it ({how}): {type(error).__name__}: {error}"
-    with suppress(
-        OSError
-    ):  # a closed pipe or a full disk behind stderr: the exit code is all that can be said
+    with suppress(OSError):  # stderr is a closed pipe or on a full disk: the exit code remains
         print(f"craftc: {clean(text)}", file=sys.stderr)
     if isinstance(error, OSError):
         _drop_unwritable_output()
@@ -191,11 +187,9 @@ def _message(error: BaseException) -> str:
     """An error as one line of text."""
     if isinstance(error, OSError) and error.strerror:
         return f"{error.strerror}: {error.filename!r}." if error.filename else f"{error.strerror}."
-    if isinstance(error, MemoryError) and not (
-        type(error) is MemoryError and error.args
-    ):  # NumPy and pyarrow have classes of their own
+    if isinstance(error, MemoryError) and (type(error) is not MemoryError or not error.args):
         return _NO_MEMORY
-    from craftc.cli.words import in_options
+    from craftc.cli.text import in_options
 
     return in_options(str(error))
 

@@ -2,53 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import IO, Any
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import IO, TYPE_CHECKING
 
 import numpy as np
 from scipy.special import softmax
 
+from craftc._common.atomic_write import replacing
 from craftc._common.messages import need_pandas
 from craftc._common.typing import Labels
 from craftc.cli.answer import numbers_by_size
+from craftc.cli.columns import ColumnRoles, match_columns
+from craftc.craft import CRAFT
+from craftc.reading.files import RawTable, plain_frame
 from craftc.table import MixedTable
+from craftc.table.out_of_core import tables_of
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 _ROWS_AT_ONCE = 1 << 16
-_FORMULAS = (
-    "=",
-    "+",
-    "-",
-    "@",
-    "\t",
-    "\r",
-    "\n",
-    "＝",
-    "＋",
-    "－",
-    "＠",
-)  # first characters; spreadsheets normalise the wide ones
+_FORMULAS = tuple("=+-@\t\r\n＝＋－＠")  # first characters; spreadsheets normalise the wide ones
 _CRLF = "\r\n"
 _DIGITS = 6  # after the point of margins (nats) and probabilities
 
 
-def assignments(model: Any, table: MixedTable, labels: Labels | None = None) -> Iterator[Any]:
+def assignments(model: CRAFT, table: MixedTable, labels: Labels | None = None) -> Iterator[pd.DataFrame]:
     """Frames of some rows each: row, cluster, cost, margin, probability, next.
 
-    Parameters
-    ----------
-    model : CRAFT
-        Fitted.
-    table : MixedTable
-        Rows of its schema.
-    labels : ndarray (n,), optional
-        Clusters of the rows; None: the cheapest.
-
-    Yields
-    ------
-    pandas.DataFrame
-        `cluster` and `next`, the cheapest of the other clusters, are numbers by size from 1. `cost` in nats,
-        `margin` by how many nats the next cluster costs more. Missing: margin and next with one cluster,
-        probability of a model that defines none.
+    `cluster` and `next`, the cheapest of the other clusters, are numbers by size from 1; `labels` (n,)
+    replace the cheapest cluster of each row. `cost` is in nats, `margin` the nats by which `next` costs more.
+    Missing: margin and next with one cluster, probability of a model that defines none.
     """
     pd, number_of = need_pandas(), numbers_by_size(model.cluster_sizes_)
     several = len(number_of) > 1
@@ -77,7 +63,7 @@ def assignments(model: Any, table: MixedTable, labels: Labels | None = None) -> 
         )
 
 
-def without_formulas(frame: Any) -> Any:
+def without_formulas(frame: pd.DataFrame) -> pd.DataFrame:
     """A frame with an apostrophe before the names and texts that a spreadsheet would take as formulas;
     numbers stay as they are.
     """
@@ -89,7 +75,7 @@ def without_formulas(frame: Any) -> Any:
     return need_pandas().DataFrame(columns, index=frame.index)
 
 
-def _no_formula(cell: Any) -> Any:
+def _no_formula(cell: object) -> object:
     if not isinstance(cell, str) or not cell.startswith(_FORMULAS):
         return cell
     try:
@@ -99,11 +85,11 @@ def _no_formula(cell: Any) -> Any:
     return cell
 
 
-def write_csv(frames: Iterable[Any], file: IO[Any]) -> None:
+def write_csv(frames: Iterable[pd.DataFrame], file: IO[str]) -> None:
     """Write frames with the same columns one after the other as CSV, in the form of numbers that reads back
     to the same bits.
     """
-    lines: Any = _Lines(file)
+    lines = _Lines(file)
     for i, frame in enumerate(frames):
         frame.to_csv(lines, index=False, header=i == 0, lineterminator="\r\n")
 
@@ -113,9 +99,110 @@ class _Lines:
     line ends.
     """
 
-    def __init__(self, file: IO[Any]) -> None:
+    def __init__(self, file: IO[str]) -> None:
         self._file = file
 
     def write(self, line: str) -> None:
         """Write one line."""
         self._file.write(f"{line.removesuffix(_CRLF)}\n")
+
+
+def encoded(fitted: CRAFT, rows: pd.DataFrame) -> MixedTable:
+    """The rows as a model sees them."""
+    return fitted.schema_.encode(rows, unknown=fitted.unknown, estimator_name="the model")
+
+
+def labelled(
+    model: CRAFT, reported: CRAFT, roles: ColumnRoles, own_columns: pd.DataFrame
+) -> Iterator[pd.DataFrame]:
+    """The assignments of the rows of a fit, and columns of the table, renamed where their names are taken.
+
+    If `reported` has other clusters, their numbers are the column `report`.
+    """
+    table = roles.features
+    if not isinstance(table, MixedTable):
+        table = encoded(model, table)
+    first = 0
+    for frame in assignments(model, table, model.labels_):
+        own = own_columns.iloc[first : first + len(frame)].reset_index(drop=True)
+        frame = frame.drop(columns="cost")
+        if reported is not model:
+            numbers = numbers_by_size(reported.cluster_sizes_)
+            frame["report"] = numbers[reported.labels_[first : first + len(frame)]]
+        own.columns = _free_names(own.columns, frame.columns)
+        yield frame.join(own)
+        first += len(frame)
+
+
+def _free_names(names: Iterable[str], taken: Iterable[str]) -> list[str]:
+    """The names, with ".table" behind those that are taken."""
+    used, out = set(taken), []
+    for name in names:
+        while name in used:
+            name = f"{name}.table"
+        used.add(name)
+        out.append(name)
+    return out
+
+
+# ---- files ----
+
+
+def result_files(table: str, files: Sequence[str], folder: Path) -> dict[str, Path]:
+    """The file of the results of each file: sales/may.parquet gives sales/may.csv; folders are created."""
+    results = {file: folder / name for file, name in zip(files, result_names(table, files), strict=True)}
+    for result in results.values():
+        result.parent.mkdir(parents=True, exist_ok=True)
+    return results
+
+
+def result_names(table: str, files: Sequence[str]) -> list[str]:
+    """The names of the files of results, relative to their folder."""
+    folder = (
+        table
+        if os.path.isdir(table)
+        else os.path.commonpath([os.path.dirname(os.path.abspath(file)) for file in files])
+    )
+    inside = [os.path.relpath(os.path.abspath(file), os.path.abspath(folder)) for file in files]
+    short = [str(Path(name).with_suffix(".csv")) for name in inside]
+    return [own if short.count(own) == 1 else f"{name}.csv" for own, name in zip(short, inside, strict=True)]
+
+
+def write_assignments(
+    fitted: CRAFT,
+    file: str,
+    result: str | os.PathLike[str],
+    *,
+    within: str | os.PathLike[str] | None = None,
+    check: Callable[[], None] | None = None,
+) -> dict[str, None]:
+    """Write the assignments of the rows of a file; returns the notes about its columns.
+
+    The unfinished file lies in the folder `within`. `check` stops the writing by an error.
+    """
+    notes: dict[str, None] = {}
+    with replacing(result, within=within) as out:
+        write_csv(streamed_assignments(fitted, file, notes, check), out)
+    return notes
+
+
+def streamed_assignments(
+    fitted: CRAFT, file: str, notes: dict[str, None], check: Callable[[], None] | None = None
+) -> Iterator[pd.DataFrame]:
+    """The assignments of the rows of a file, some at a time, with a call of `check` before each part; notes
+    about the columns are added to `notes`.
+    """
+    first = 0
+    for part in tables_of(file):
+        rows, noted = match_columns(RawTable(plain_frame(part.to_pandas())), fitted.schema_, file)
+        notes |= dict.fromkeys(noted)
+        for frame in assignments(fitted, encoded(fitted, rows)):
+            if check is not None:
+                check()
+            yield frame.assign(row=frame["row"] + first)
+        first += len(part)
+    if not first:  # the names of the columns
+        schema = fitted.schema_
+        levels = {name: own[0] for name, own in zip(schema.categorical_names, schema.levels, strict=True)}
+        cells = {name: [levels[name]] if name in levels else [0.0] for name in schema.columns}
+        yield next(assignments(fitted, encoded(fitted, need_pandas().DataFrame(cells)))).iloc[:0]

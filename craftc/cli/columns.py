@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -23,6 +23,11 @@ from craftc.reading.read_table import PARTS, Roles, part_name, prepare
 from craftc.table import MixedTable, Schema
 from craftc.table.frames import MISSING_LEVEL
 
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from craftc.cli.options import ClusterOptions
+
 _ROWS = 1 << 16  # in which missing cells are counted at a time
 _MOST = 12  # names that an error lists
 
@@ -31,9 +36,9 @@ _MOST = 12  # names that an error lists
 class ColumnRoles:
     """The role of every column of a table, and the columns that are clustered."""
 
-    features: Any  # DataFrame, MixedTable of a table that was read in batches, or DaskFiles
-    levels: Any = "auto"  # what the estimator is given as categorical
-    target: Any = None  # Series of the known classes, if a target was named
+    features: pd.DataFrame | MixedTable | DaskFiles  # in memory, read in batches, or read by workers
+    levels: str | list[str] = "auto"  # `categorical` of the estimator
+    target: pd.Series | None = None  # known classes or numbers
     numeric: list[str] = field(default_factory=list)
     categorical: list[str] = field(default_factory=list)
     codes: list[str] = field(default_factory=list)  # categorical columns that the file has as integers
@@ -41,9 +46,9 @@ class ColumnRoles:
     notes: list[str] = field(default_factory=list)
 
     @property
-    def in_batches(self) -> bool:
-        """Whether the table was read in batches."""
-        return isinstance(self.features, MixedTable | DaskFiles)
+    def here(self) -> pd.DataFrame | MixedTable | None:
+        """The rows, unless workers of a cluster hold them."""
+        return None if isinstance(self.features, DaskFiles) else self.features
 
     @cached_property
     def n_missing(self) -> int:
@@ -51,7 +56,7 @@ class ColumnRoles:
         table = self.features
         if isinstance(table, DaskFiles):
             return table.n_missing
-        if not self.in_batches:
+        if not isinstance(table, MixedTable):
             return int(table.isna().to_numpy().sum())
         code = [
             len(levels) - (levels[-1:] == (MISSING_LEVEL,) and table.schema.missing == "category")
@@ -64,69 +69,59 @@ class ColumnRoles:
         )
 
 
-def assign_roles(
-    raw: RawTable,
-    *,
-    target: str | None = None,
-    ignore: Sequence[str] = (),
-    categorical: Sequence[str] = (),
-    numeric: Sequence[str] = (),
-    na_values: Sequence[str] = (),
-    split_dates: bool = True,
-) -> ColumnRoles:
-    """Decide the role of each column of a table, as `craftc.read_table` does.
-
-    Parameters
-    ----------
-    raw : RawTable
-    target, ignore, categorical, numeric : names given by the user
-        The column of known classes; columns to exclude; columns to treat as categorical; columns to treat as
-        numeric.
-    na_values : sequence of str
-        Further missing cells.
-    split_dates : bool
-        Whether dates become year, month, weekday and day number; otherwise they are excluded.
-
-    Returns
-    -------
-    ColumnRoles
-    """
+def assign_roles(raw: RawTable, options: ClusterOptions) -> ColumnRoles:
+    """Decide the role of each column of a table, as `craftc.read_table` does."""
     names = list(raw.frame.columns)
-    check_named(names, target, ignore, categorical, numeric)
-    excluded = dict.fromkeys(ignore, "--ignore") | ({target: "the target"} if target is not None else {})
-    excluded = {name: excluded[name] for name in names if name in excluded}
+    check_named(names, options)
+    named = named_exclusions(options)
+    excluded = {name: named[name] for name in names if name in named}
     if len(excluded) == len(names):
         raise TableError("No column is left to cluster: all of them are named by --target or --ignore.")
     features = RawTable(raw.frame.drop(columns=list(excluded)), raw.notes, raw.semicolons)
-    wanted = Roles(categorical, numeric, split_dates=split_dates, numeric_problem="--numeric needs numbers")
-    table = prepare(features, wanted, na_values=na_values)
+    wanted = Roles(
+        options.categorical,
+        options.numeric,
+        split_dates=options.dates == "parts",
+        numeric_problem="--numeric needs numbers",
+    )
+    table = prepare(features, wanted, na_values=options.na)
     roles = ColumnRoles(table.frame, codes=table.codes, notes=table.notes, excluded=table.unusable | excluded)
-    if target is not None:
-        classes = RawTable(raw.frame[[target]], [], raw.semicolons)
-        roles.target = prepare(classes, Roles(kept=[target]), na_values=na_values, drop=False).frame[target]
+    if options.target is not None:
+        classes = RawTable(raw.frame[[options.target]], [], raw.semicolons)
+        roles.target = target_of(classes, options)
     is_numeric = need_pandas().api.types.is_numeric_dtype
     for name in table.frame.columns:
         (roles.numeric if is_numeric(table.frame[name].dtype) else roles.categorical).append(name)
     return roles
 
 
-def check_named(
-    names: Sequence[str],
-    target: str | None,
-    ignore: Sequence[str],
-    categorical: Sequence[str],
-    numeric: Sequence[str],
-) -> None:
+def target_of(classes: RawTable, options: ClusterOptions) -> pd.Series:
+    """The target, converted as a column of the table."""
+    name = options.target
+    return prepare(classes, Roles(kept=[str(name)]), na_values=options.na, drop=False).frame[name]
+
+
+def named_exclusions(options: ClusterOptions) -> dict[str, str]:
+    """The columns that options exclude, each with the reason."""
+    target = {} if options.target is None else {options.target: "the target"}
+    return dict.fromkeys(options.ignore, "--ignore") | target
+
+
+def check_named(names: Sequence[str], options: ClusterOptions) -> None:
     """Raise TableError unless the columns that options name exist and have one role."""
     known_names = set(names)
-    lists = [("--ignore", ignore), ("--categorical", categorical), ("--numeric", numeric)]
-    for option, requested in [("--target", [target] if target is not None else []), *lists]:
+    for option, requested in (
+        ("--target", [] if options.target is None else [options.target]),
+        ("--ignore", options.ignore),
+        ("--categorical", options.categorical),
+        ("--numeric", options.numeric),
+    ):
         for name in requested:
             if name not in known_names:
                 known = did_you_mean(name, names) or f" The columns are {listed(names, _MOST)}."
                 raise TableError(f"{option}: the table has no column {quoted(name)}.{known}")
-    for name in categorical:
-        if name in numeric:
+    for name in options.categorical:
+        if name in options.numeric:
             raise TableError(
                 f"Column {quoted(name)} is named by both --categorical and --numeric; keep one of them."
             )
@@ -137,24 +132,12 @@ def check_named(
 
 def match_columns(
     raw: RawTable, schema: Schema, path: str, na_values: Sequence[str] = ()
-) -> tuple[Any, list[str]]:
+) -> tuple[pd.DataFrame, list[str]]:
     """Select and convert the columns that a model expects; the model's columns decide their roles, not the
     cells.
 
-    Parameters
-    ----------
-    raw : RawTable
-    schema : Schema
-    path : str
-        Name of the table in messages.
-    na_values : sequence of str
-        Further missing cells.
-
-    Returns
-    -------
-    frame : pandas.DataFrame
-    notes : list of str
-        Notes about conversions, ignored columns and unseen levels.
+    Returns the columns, and notes about conversions, ignored columns and unseen levels; `path` names the
+    table in messages.
     """
     frame = raw.frame
     if not schema.named:  # the model was fitted on an array
@@ -194,7 +177,7 @@ def match_columns(
             f"{path!r} lacks column(s) of the model: {listed(absent, _MOST)}, because a column holds no "
             "dates."
         )
-    columns: dict[str, Any] = dict.fromkeys(schema.columns)
+    columns: dict[str, pd.Series | None] = dict.fromkeys(schema.columns)
     for name in schema.numeric_names:
         columns[name] = table.frame[name].astype(np.float64)
     for name, levels in zip(schema.categorical_names, schema.levels, strict=True):
@@ -202,9 +185,9 @@ def match_columns(
     return need_pandas().DataFrame(columns), notes
 
 
-def _levels(column: Any, known: set[str], notes: list[str]) -> Any:
+def _levels(column: pd.Series, known: set[str], notes: list[str]) -> pd.Series:
     """A categorical column with its cells replaced by the model's spelling of the levels."""
-    level_of: dict[Any, str | None] = {}
+    level_of: dict[object, str | None] = {}
     for cell in column.dropna().unique():
         text = as_text(cell)
         level_of[cell] = next((spelling for spelling in _spellings(text) if spelling in known), text)

@@ -5,49 +5,29 @@ from __future__ import annotations
 import logging
 import os
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import CancelledError
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 from craftc._common.atomic_write import unfinished_files
-from craftc.cli.out_of_core import write_assignments
+from craftc._common.typing import DaskClient, DaskFuture
+from craftc.cli.assignments import write_assignments
+from craftc.craft import CRAFT
 from craftc.distributed.collections import without_rows
 from craftc.distributed.dask.engine import active_workers
 from craftc.distributed.dask.tasks import JobEnded, end_job, task_of
 
-if TYPE_CHECKING:
-    from distributed import Client
-
-    from craftc.craft import CRAFT
-
-_PATIENCE = (
-    30  # seconds to connect, to be without any worker that runs tasks, and to wait for tasks that stop
-)
+_PATIENCE = 30  # seconds to connect, to have no worker that runs tasks, and for tasks to stop
 
 
-def write_on_cluster(fitted: Any, results: Mapping[str, Path], address: str) -> dict[str, None]:
-    """Write the assignments of the rows of files by the workers of a cluster.
+def write_on_cluster(fitted: CRAFT, results: Mapping[str, Path], address: str) -> dict[str, None]:
+    """Write the assignments of the rows of files by the workers of a cluster; returns notes on columns.
 
-    Parameters
-    ----------
-    fitted : CRAFT
-    results : dict
-        The file of the results of every file. All must be visible to the workers under their absolute paths.
-    address : str
-        Of the scheduler, as tcp://HOST:PORT.
+    `results`: the file of the results of every file; the workers see both under the same absolute paths.
 
-    Returns
-    -------
-    dict
-        What was noted about the columns of the files.
-
-    Raises
-    ------
-    OSError
-        The scheduler or all workers are lost, or a worker cannot read or write a file. Complete files of
-        results remain, no parts of files.
+    Raises OSError: the scheduler or all workers are lost, or a worker cannot read or write a file. Complete
+    files of results remain, no parts of files.
     """
     top = os.path.commonpath([result.parent.absolute() for result in results.values()])
     with connected(address) as client, unfinished_files(top) as within:
@@ -55,7 +35,7 @@ def write_on_cluster(fitted: Any, results: Mapping[str, Path], address: str) -> 
 
 
 def write_by(
-    client: Client, fitted: CRAFT, results: Mapping[str, Path], address: str, within: Path
+    client: DaskClient, fitted: CRAFT, results: Mapping[str, Path], address: str, within: Path
 ) -> dict[str, None]:
     """As `write_on_cluster`, with a client of the scheduler and a folder for unfinished files.
 
@@ -117,7 +97,7 @@ def _write(
         return {}
 
 
-def _finished(client: Any, futures: list[Any], address: str) -> Iterator[Any]:
+def _finished(client: DaskClient, futures: Sequence[DaskFuture], address: str) -> Iterator[DaskFuture]:
     """The futures as they finish, while the cluster has workers."""
     from distributed import wait
 
@@ -137,7 +117,7 @@ def _finished(client: Any, futures: list[Any], address: str) -> Iterator[Any]:
 
 
 @contextmanager
-def connected(address: str) -> Iterator[Client]:
+def connected(address: str) -> Iterator[DaskClient]:
     """A client of a scheduler."""
     try:
         from distributed import Client

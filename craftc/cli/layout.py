@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TextIO
 
 from rich.cells import cell_len, set_cell_size
 from rich.console import Console, RenderableType
@@ -21,15 +21,11 @@ _LONGEST_LEVEL = 20  # columns of a level that is not the only one of a cell
 class Layout:
     """Lays out texts and tables for a terminal, or for a file of 100 columns.
 
-    Texts are never parsed as markup; those from the table pass `name_of` or `clean`.
-
-    Parameters
-    ----------
-    file : text stream
-        Where the lines will be written.
+    Texts are never parsed as markup; those from the table pass `name_of` or `clean`. The lines will be
+    written to `file`.
     """
 
-    def __init__(self, file: Any) -> None:
+    def __init__(self, file: TextIO) -> None:
         columns = max(shutil.get_terminal_size((WIDEST, 0)).columns, NARROWEST)
         self._room = min(columns, WIDEST)
         self.width = columns if file.isatty() else self._room
@@ -38,10 +34,10 @@ class Layout:
         )
         self.blocks = _blocks(file)
 
-    def lines(self, part: RenderableType, **how: Any) -> list[str]:
+    def lines(self, part: RenderableType, *, wrap: bool = True) -> list[str]:
         """The lines of a text or table, with the colours of a terminal."""
         with self._console.capture() as captured:
-            self._console.print(part, crop=False, **how)
+            self._console.print(part, crop=False, no_wrap=not wrap, overflow=None if wrap else "ignore")
         return [line.rstrip() for line in captured.get().split("\n")[:-1]]
 
     def text(self, text: str, label: str = "", *, style: str = "", most: int | None = None) -> list[str]:
@@ -63,7 +59,7 @@ class Layout:
 
     def unbroken(self, text: str, *, style: str = "") -> list[str]:
         """A text in one line, as wide as it is: paths stay whole."""
-        return self.lines(Text(clean(text), style=style), no_wrap=True, overflow="ignore")
+        return self.lines(Text(clean(text), style=style), wrap=False)
 
     def names(self, label: str, names: Sequence[str], *, most: int | None = None) -> list[str]:
         """``label name, name, ...``, wrapped; of many names those that fit into `most` lines."""
@@ -111,7 +107,7 @@ def _joined(parts: Parts) -> str:
     return ", ".join(shortened(name, _LONGEST_LEVEL) + rest for name, rest in parts)
 
 
-def _blocks(file: Any) -> str:
+def _blocks(file: TextIO) -> str:
     """The characters that bars are drawn with: eighths of a block if the output can encode them, else "#"."""
     try:
         EIGHTHS.encode(file.encoding or "ascii")

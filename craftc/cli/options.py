@@ -3,15 +3,114 @@
 from __future__ import annotations
 
 import difflib
+import gc
+import importlib
 import os
 import re
-from collections.abc import Callable, Sequence
-from typing import Any
+import sys
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Any, Literal, TypeVar
 
 import click
 
 from craftc import _about
-from craftc.cli.start import quick_imports
+
+F = TypeVar("F", bound=Callable[..., object])
+
+# ---- values ----
+
+
+@dataclass(frozen=True, kw_only=True)
+class TableOptions:
+    """How a table is read, and where results go: the options of both commands."""
+
+    table: str  # file, folder, pattern, or "-"
+    out: str | None
+    quiet: bool
+    in_batches: bool | None
+    scheduler: str | None  # address
+    threads: int | None
+    header: str
+    skip: int
+    na: Sequence[str]
+
+    def check(self) -> None:
+        """Raise ValueError if options contradict each other."""
+        if self.scheduler is not None and self.in_batches is False:
+            raise ValueError("--scheduler reads files in batches; leave out --in-memory.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClusterOptions(TableOptions):
+    """The options of ``craftc cluster``."""
+
+    clusters: int | Literal["suggested"] | None
+    target: str | None
+    ignore: Sequence[str]
+    categorical: Sequence[str]
+    numeric: Sequence[str]
+    dates: str
+    missing: str
+    price_factor: float | Literal["auto"]
+    seed: int
+    stability: int | None  # refits
+    details: bool
+    all_features: bool
+    as_json: bool
+    scratch: str | None
+    escape_formulas: bool
+    keep: bool
+
+    def check(self) -> None:
+        """Raise ValueError if options contradict each other, or if the results have no folder."""
+        if self.out is not None and not self.out.strip():
+            raise ValueError("--out needs the name of a folder, got an empty one.")
+        if self.out is not None and os.path.exists(self.out) and not os.path.isdir(self.out):
+            raise ValueError(f"--out {self.out!r} is a file; pass the name of a folder.")
+        super().check()
+
+
+@dataclass(frozen=True, kw_only=True)
+class PredictOptions(TableOptions):
+    """The options of ``craftc predict``."""
+
+    model: str  # file or folder
+
+
+# ---- commands ----
+
+_SLOW = ("scipy.stats",)  # scikit-learn imports it at its start, for functions that no command calls
+
+
+class _Deferred(ModuleType):
+    """Stands for a module until one of its attributes is read, which imports the module."""
+
+    def __getattr__(self, name: str) -> object:
+        if sys.modules.get(self.__name__) is self:
+            del sys.modules[self.__name__]
+        return getattr(importlib.import_module(self.__name__), name)
+
+
+@contextmanager
+def _quick_imports() -> Iterator[None]:
+    """Import without the garbage collector, which would visit all that is imported and find next to no
+    garbage; slow modules are imported where they are used.
+    """
+    for name in _SLOW:
+        sys.modules.setdefault(name, _Deferred(name))
+    collected = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.freeze()
+        if collected:
+            gc.enable()
+
 
 _NUMBER = re.compile(r"-\d+|-\d*\.\d+")
 _HOW_TABLES_ARE_READ = """
@@ -46,49 +145,54 @@ class _Command(click.Command):
         options = {
             name: option for option in self.params if isinstance(option, click.Option) for name in option.opts
         }
-        arguments = [
-            parameter.human_readable_name
-            for parameter in self.params
-            if isinstance(parameter, click.Argument)
-        ]
-        out: list[str] = []
+        words, out, n_arguments = deque(args), list[str](), 0
         last: tuple[str, list[str]] = ("", [])  # the latest option of several values, and these
-        n_arguments = i = 0
-        while i < len(args):
-            word, i = args[i], i + 1
-            if word == "--":
-                return [*out, *args[i - 1 :]]
+        while words:
+            word = words.popleft()
             option = options.get(word)
-            if option is not None and option.multiple:
-                values = []
-                while i < len(args) and _is_value(args[i]):
-                    values.append(args[i])
-                    i += 1
-                if not values:
-                    raise click.BadOptionUsage(word, f"{word} needs at least one value.", ctx)
-                last = word, values
-                out += [f"{word}={value}" for value in values]
-            elif option is not None and not option.is_flag:
-                out += [word, *args[i : i + 1]]
-                i += 1
-            else:
+            if word == "--":
+                return [*out, word, *words]
+            if option is None or option.is_flag:
                 out.append(word)
                 n_arguments += _is_value(word)
+            elif option.multiple:
+                last = word, _values(word, words, ctx)
+                out += [f"{word}={value}" for value in last[1]]
+            else:
+                out += [word, *([words.popleft()] if words else [])]
+        if {"--help", "-h"}.intersection(args):
+            return out
+        return self._with_arguments(out, n_arguments, *last, ctx)
+
+    def _with_arguments(
+        self, words: list[str], n_arguments: int, option: str, values: list[str], ctx: click.Context
+    ) -> list[str]:
+        """The words, whose missing arguments are the last values of the latest option of several values."""
+        arguments = [each.human_readable_name for each in self.params if isinstance(each, click.Argument)]
         missing = arguments[n_arguments:]
-        if missing and len(last[1]) > len(missing) and not {"--help", "-h"}.intersection(args):
-            option_name, values = last
-            rest = values[-len(missing) :]
-            if not all(value == "-" or os.path.exists(value) for value in rest):
-                raise click.UsageError(
-                    f"{' '.join(missing)} is missing: {option_name} takes all words after it "
-                    f"({', '.join(map(repr, values))}). Put "
-                    f"{' '.join(missing)} before the options.",
-                    ctx,
-                )
-            for value in rest:
-                out.remove(f"{option_name}={value}")
-            out += ["--", *rest]
-        return out
+        if not missing or len(values) <= len(missing):
+            return words
+        rest = values[-len(missing) :]
+        if not all(value == "-" or os.path.exists(value) for value in rest):
+            names = " ".join(missing)
+            raise click.UsageError(
+                f"{names} is missing: {option} takes all words after it ({', '.join(map(repr, values))}). "
+                f"Put {names} before the options.",
+                ctx,
+            )
+        for value in rest:
+            words.remove(f"{option}={value}")
+        return [*words, "--", *rest]
+
+
+def _values(option: str, words: deque[str], ctx: click.Context) -> list[str]:
+    """Take the values of an option off the beginning of the words."""
+    values = []
+    while words and _is_value(words[0]):
+        values.append(words.popleft())
+    if not values:
+        raise click.BadOptionUsage(option, f"{option} needs at least one value.", ctx)
+    return values
 
 
 def _is_value(word: str) -> bool:
@@ -113,7 +217,9 @@ class _Group(click.Group):
                 f"{error.option_name} is an option of craftc {owners[0]}; name the command first.", ctx
             ) from error
 
-    def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
         name = args[0]
         if name not in self.commands:
             close = difflib.get_close_matches(name, list(self.commands), n=1)
@@ -128,12 +234,12 @@ class _Group(click.Group):
 class _Word(click.ParamType):  # type: ignore[type-arg]  # generic from click 8.5 on
     """A number, or one word."""
 
-    def __init__(self, word: str, convert: Any, kind: str) -> None:
+    def __init__(self, word: str, convert: Callable[[str], float], kind: str) -> None:
         self.name, self._word, self._convert, self._kind = "number", word, convert, kind
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> str | float:
         try:
-            return value if value == self._word else self._convert(value)
+            return self._word if value == self._word else self._convert(str(value))
         except ValueError:
             self.fail(f"must be {self._word} or {self._kind}, got {value!r}", param, ctx)
 
@@ -151,11 +257,11 @@ def craftc(ctx: click.Context) -> None:
         click.echo(ctx.get_help())
 
 
-def _columns(name: str, help: str) -> Callable[[Any], Any]:
+def _columns(name: str, help: str) -> Callable[[F], F]:
     return click.option(name, multiple=True, metavar="COL ...", help=help)
 
 
-def _reading(command: Any) -> Any:
+def _reading(command: F) -> F:
     """The options of reading a table."""
     for option in (
         click.option(
@@ -285,9 +391,9 @@ def cluster(**options: Any) -> None:
     Clusters are numbered by size: 1 is the largest, on the screen and in all files. TABLE has one observation
     per row.
     """
-    with quick_imports():
+    with _quick_imports():
         from craftc.cli.cluster import run
-    run(**options)
+    run(ClusterOptions(**options))
 
 
 @craftc.command(cls=_Command)
@@ -313,9 +419,9 @@ def predict(**options: Any) -> None:
     model. Writes CSV: cluster (numbered as by craftc cluster), cost in nats (lower is better), margin to the
     next cluster, probability, next cluster.
     """
-    with quick_imports():
+    with _quick_imports():
         from craftc.cli.predict import run
-    run(**options)
+    run(PredictOptions(**options))
 
 
 @craftc.command()

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from types import TracebackType
-from typing import Any
 
 from rich.console import Console
 from rich.progress import BarColumn, TextColumn
@@ -15,15 +15,10 @@ from craftc.craft import Progress
 
 
 class ProgressBar:
-    """A bar on stderr, cleared at the end; nothing is written if stderr is not a terminal or the bar is off.
-
-    Parameters
-    ----------
-    on : bool
-    """
+    """A bar on stderr, cleared at the end; nothing is written if it is off or stderr is no terminal."""
 
     def __init__(self, on: bool) -> None:
-        self._bars: Any = None
+        self._bars: Bars | None = None
         self._stage = ""  # of the fit
         if on and sys.stderr.isatty():
             columns = (
@@ -52,19 +47,17 @@ class ProgressBar:
             self._bars.update(self._task, description=clean(text)[:60], total=None, left="", refresh=True)
 
     @property
-    def callback(self) -> Any:
+    def callback(self) -> Callable[[Progress], None] | None:
         """The callback of a fit; None if there is no bar."""
         return None if self._bars is None else self._show
 
     def _show(self, progress: Progress) -> None:
+        assert self._bars is not None
         left = f"{100 * progress.share:.0f} %" + (
             "" if progress.remaining_s is None else f", {duration(progress.remaining_s)} left"
         )
         text = f"{progress.stage}: {plural(progress.n_clusters, 'cluster')}"
-        new, self._stage = (
-            progress.stage != self._stage,
-            progress.stage,
-        )  # however short a stage is, it is seen
+        new, self._stage = progress.stage != self._stage, progress.stage  # even a short stage is shown
         self._bars.update(
             self._task, description=text, total=1.0, completed=progress.share, left=left, refresh=new
         )

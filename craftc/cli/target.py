@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,32 +13,22 @@ from craftc._common.typing import Floats
 from craftc.cli.answer import typical
 from craftc.cli.text import after, name_of, percent
 
+if TYPE_CHECKING:
+    import pandas as pd
+
 _MOST_NUMBERED_CLASSES = 20  # distinct numbers up to which a numeric target holds classes
 
 
 @dataclass(frozen=True)
 class Classes:
-    """Clusters and known classes.
-
-    Attributes
-    ----------
-    name : str
-    n_missing : int
-        Rows without a class, which are excluded.
-    classes : list of str
-        From the most to the least frequent.
-    counts : ndarray (K, n_classes)
-        Rows of each cluster, by size, and class.
-    purity, nmi, ari : float or None
-        Agreement; None where it is not defined: no class, or one.
-    """
+    """Clusters and known classes."""
 
     name: str
-    n_missing: int
-    classes: list[str]
-    counts: NDArray[np.int64]
-    purity: float | None
-    nmi: float | None
+    n_missing: int  # rows without a class, which are excluded
+    classes: list[str]  # from the most to the least frequent
+    counts: NDArray[np.int64]  # (K, n_classes) rows of each cluster, by size, and class
+    purity: float | None  # None without any class
+    nmi: float | None  # None with fewer than two classes, as ari
     ari: float | None
 
     def of_cluster(self, position: int) -> str:
@@ -57,7 +47,7 @@ class Classes:
         measures = [("purity", self.purity), ("NMI", self.nmi), ("ARI", self.ari)]
         return ", ".join(f"{name} {value:.3f}" for name, value in measures if value is not None)
 
-    def values(self, position: int) -> dict[str, Any]:
+    def values(self, position: int) -> dict[str, object]:
         """Shares of the classes in a cluster, for JSON."""
         counts = self.counts[position]
         shares = counts / max(counts.sum(), 1)
@@ -67,7 +57,7 @@ class Classes:
             }
         }
 
-    def measures(self) -> dict[str, Any]:
+    def measures(self) -> dict[str, object]:
         """Agreement, for JSON."""
         return {
             "kind": "classes",
@@ -80,28 +70,15 @@ class Classes:
 
 @dataclass(frozen=True)
 class Amounts:
-    """Clusters and a quantity.
-
-    Attributes
-    ----------
-    name : str
-    n_missing : int
-        Rows without a value, which are excluded.
-    means, deviations : ndarray (K,)
-        Of each cluster, by size; NaN without a value.
-    mean, deviation : float
-        Of the whole table.
-    explained : float
-        Share of the variance that lies between the clusters.
-    """
+    """Clusters and a quantity."""
 
     name: str
-    n_missing: int
-    means: Floats
+    n_missing: int  # rows without a value, which are excluded
+    means: Floats  # (K,) of each cluster, by size; NaN without a value
     deviations: Floats
-    mean: float
+    mean: float  # of the whole table, as `deviation`
     deviation: float
-    explained: float
+    explained: float  # share of the variance that lies between the clusters
 
     def of_cluster(self, position: int) -> str:
         """Mean and standard deviation in a cluster, as "3,933 ± 1,200"."""
@@ -113,11 +90,11 @@ class Amounts:
         whole = typical(self.mean, self.deviation, self.deviation)
         return f"{whole} in the whole table; clusters explain {percent(self.explained)} of the variance"
 
-    def values(self, position: int) -> dict[str, Any]:
+    def values(self, position: int) -> dict[str, object]:
         """Mean and standard deviation in a cluster, for JSON."""
         return {"mean": float(self.means[position]), "deviation": float(self.deviations[position])}
 
-    def measures(self) -> dict[str, Any]:
+    def measures(self) -> dict[str, object]:
         """Agreement, for JSON."""
         return {
             "kind": "numbers",
@@ -127,7 +104,7 @@ class Amounts:
         }
 
 
-def without_infinities(target: Any, notes: list[str]) -> Any:
+def without_infinities(target: pd.Series, notes: list[str]) -> pd.Series:
     """A target whose infinite values are missing, which adds a note."""
     if not need_pandas().api.types.is_float_dtype(target.dtype):
         return target
@@ -140,17 +117,10 @@ def without_infinities(target: Any, notes: list[str]) -> Any:
     return target.mask(infinite)
 
 
-def compare(name: str, target: Any, positions: NDArray[np.int32], n_clusters: int) -> Classes | Amounts:
-    """Compare the clusters of the rows with a target.
+def compare(name: str, target: pd.Series, positions: NDArray[np.int32], n_clusters: int) -> Classes | Amounts:
+    """Compare the clusters of the rows with a target; numbers with at most 20 distinct values are classes.
 
-    Parameters
-    ----------
-    name : str
-    target : pandas.Series
-        Classes or numbers. Numbers with at most 20 distinct values are classes.
-    positions : ndarray (n,) of int
-        Position of every row's cluster by size, from 0.
-    n_clusters : int
+    `positions` (n,): position of every row's cluster by size, from 0.
     """
     present = target.notna().to_numpy()
     n_missing = int((~present).sum())

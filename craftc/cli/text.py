@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 Parts = list[tuple[str, str]]  # of a cell: a name, which may be truncated, and the text after it
@@ -55,3 +56,16 @@ def bar_of(length: float, blocks: str) -> str:
     parts = round(length * len(blocks))
     whole, part = divmod(parts, len(blocks))
     return blocks[-1] * whole + (blocks[part - 1] if part else "")
+
+
+def in_options(message: str) -> str:
+    """A message of the library with parameters replaced by options."""
+    text = re.sub(r"\bprice_factor(=| must )", r"--price-factor\1", message)
+    text = re.sub(r"\bn_clusters(=| must )", r"--clusters\1", text)
+    text = text.replace("--price-factor=", "--price-factor ").replace("--clusters=", "--clusters ")
+    text = re.sub(r"na_values=\[(.*)\] makes", lambda found: f"--na {found[1].replace(',', '')} makes", text)
+    text = text.replace("header=True", "--header yes").replace(" left after skip=", " left after --skip ")
+    text = text.replace(
+        "on_unusable='keep' keeps such columns", "name columns in --numeric or --categorical to include them"
+    )
+    return text.replace("cut(k)", "--clusters K").removeprefix("CRAFT found ")

@@ -23,7 +23,7 @@ import craftc
 from craftc.cli import page
 from craftc.cli import text as words_of_the_shell
 from craftc.cli.answer import numbers_by_size, typical
-from craftc.cli.words import in_options
+from craftc.cli.text import in_options
 
 ROOT = Path(__file__).resolve().parents[2]
 HEART = str(ROOT / "examples" / "heart.csv")

@@ -9,12 +9,14 @@ import datetime
 import json
 import os
 import re
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from craftc import CRAFT
-from craftc.cli import cluster, out_of_core
+from craftc.cli import sources
+from craftc.cli.assignments import result_names
 from craftc.table import out_of_core as batches
 
 pa = pytest.importorskip("pyarrow", reason="Parquet files need pyarrow")
@@ -62,7 +64,7 @@ def test_the_same_results_as_in_memory(run, tmp_path, folder, whole, missing, mo
     def refused(*_, **__):
         raise AssertionError("the table was read whole")
 
-    monkeypatch.setattr(cluster, "open_table", refused)
+    monkeypatch.setattr(sources, "open_table", refused)
     for i, table in enumerate((folder, folder / "*" / "*.parquet", one)):
         out = tmp_path / f"out{i}"
         code, said, err = run(
@@ -87,6 +89,10 @@ def test_the_page(run, folder):
     assert "was read in batches" in said
 
 
+def in_batches(table, wanted=None):
+    return sources.is_read_in_batches(SimpleNamespace(table=table, in_batches=wanted, scheduler=None))
+
+
 def test_the_size_decides(folder, tmp_path, whole, monkeypatch):
     one = str(tmp_path / "one.parquet")
     pq.write_table(whole, one, row_group_size=70)
@@ -101,18 +107,18 @@ def test_the_size_decides(folder, tmp_path, whole, monkeypatch):
         (10**12, True, True),
     ]
     for available, wanted, expected in cases:
-        monkeypatch.setattr(out_of_core, "available_memory", lambda available=available: available)
-        assert out_of_core.is_read_in_batches(one, wanted) is expected
-    monkeypatch.setattr(out_of_core, "available_memory", lambda: 1)
-    assert out_of_core.is_read_in_batches(str(folder), None)
-    assert out_of_core.is_read_in_batches(str(folder / "*" / "*.parquet"), None)
+        monkeypatch.setattr(sources, "available_memory", lambda available=available: available)
+        assert in_batches(one, wanted) is expected
+    monkeypatch.setattr(sources, "available_memory", lambda: 1)
+    assert in_batches(str(folder))
+    assert in_batches(str(folder / "*" / "*.parquet"))
     (tmp_path / "broken.parquet").write_bytes(b"PAR1 no more")
     for table in ("-", "nothing.parquet", str(tmp_path / "broken.parquet"), __file__):
-        assert not out_of_core.is_read_in_batches(table, None)
+        assert not in_batches(table)
 
 
 def test_available_memory():
-    available = out_of_core.available_memory()
+    available = sources.available_memory()
     assert available is None or available > 1 << 20
 
 
@@ -144,7 +150,7 @@ def test_predict_writes_a_file_for_each_file(run, tmp_path, folder, whole):
 
 def test_files_of_equal_names():
     files = [os.path.join("a", "x.parquet"), os.path.join("a", "x.pq"), os.path.join("a", "b", "y.parquet")]
-    assert out_of_core.result_names(os.path.join("a", "*"), files) == [
+    assert result_names(os.path.join("a", "*"), files) == [
         "x.parquet.csv",
         "x.pq.csv",
         os.path.join("b", "y.csv"),

@@ -131,15 +131,15 @@ class Endless:
         self.folder, self.signal_to = folder, signal_to
 
     def __call__(self, fitted, file, *args, **options):
-        from craftc.cli import out_of_core
+        from craftc.cli import assignments
 
         if "good" not in file:
             while not (self.folder / "began").exists():
                 time.sleep(0.01)
-            return out_of_core.write_assignments(fitted, file, *args, **options)
-        with mock.patch.object(out_of_core, "assignments", self.frames):
+            return assignments.write_assignments(fitted, file, *args, **options)
+        with mock.patch.object(assignments, "assignments", self.frames):
             try:
-                return out_of_core.write_assignments(fitted, file, *args, **options)
+                return assignments.write_assignments(fitted, file, *args, **options)
             finally:
                 (self.folder / "ended").touch()
 

@@ -10,10 +10,8 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from distributed import Client
+from craftc._common.typing import DaskClient
 
 _PAUSE = 0.02  # seconds between two questions whether tasks still run
 
@@ -54,18 +52,11 @@ def end_here(job: str) -> int:
     return list(_running.values()).count(job)
 
 
-def end_job(client: Client, job: str, patience: float, end: Callable[[str], int] = end_here) -> None:
-    """Stop the tasks of a job on all workers that can be reached, and wait until none runs.
+def end_job(client: DaskClient, job: str, patience: float, end: Callable[[str], int] = end_here) -> None:
+    """Stop the tasks of a job on all workers that can be reached, and wait until none runs, at most
+    `patience` seconds; its futures have been cancelled.
 
-    Parameters
-    ----------
-    client : distributed.Client
-    job : str
-        Its futures have been cancelled: no further task begins.
-    patience : float
-        Longest time to wait, in seconds.
-    end : callable
-        Runs on every worker, also while its threads are busy, and returns what `end_here` does.
+    `end` runs on every worker, also while its threads are busy, and returns what `end_here` does.
     """
     last = time.monotonic() + patience
     while client.status == "running":

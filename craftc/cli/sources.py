@@ -1,0 +1,278 @@
+"""Where the rows of a table lie: in memory, in files that are read in batches, or in files that the workers
+of a Dask cluster read.
+"""
+
+from __future__ import annotations
+
+import glob
+import os
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar
+
+from craftc._common.atomic_write import replacing
+from craftc._common.machine import available_memory
+from craftc._common.messages import need_pandas
+from craftc._common.typing import DaskClient
+from craftc.cli.assignments import labelled, result_files, without_formulas, write_csv
+from craftc.cli.columns import ColumnRoles, assign_roles, check_named, named_exclusions, target_of
+from craftc.cli.dask_cluster import connected, write_by
+from craftc.cli.options import ClusterOptions, TableOptions
+from craftc.craft import CRAFT, Progress
+from craftc.distributed.dask.files import DaskFiles
+from craftc.reading.files import RawTable
+from craftc.reading.input_file import TableError
+from craftc.reading.read_table import open_table
+from craftc.reading.unusable import DATES
+from craftc.table import MixedTable
+from craftc.table.kinds import Kind
+from craftc.table.out_of_core import Batches, column_types, decoded_size, files_of
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_SHARE = 8  # a data frame takes several times the size of the decoded file, and the fit as much again
+_SUFFIXES = (".parquet", ".pq", ".feather", ".arrow", ".ipc")
+_TIMES = ("date", "timestamp", "time", "duration")
+_INDEX = "the index of a data frame"
+_IN_BATCHES = (
+    "The table was read in batches (--in-memory reads it whole): numeric ids and row counters are not "
+    "recognised (--ignore), integers are numbers (--categorical), and texts are not read as numbers or dates."
+)
+_HEADERS = {"infer": "infer", "yes": True, "no": False}
+
+Callback = Callable[[Progress], object]
+
+
+class Source(ABC):
+    """The rows of a table for ``craftc cluster``."""
+
+    files: ClassVar[tuple[str, ...]]  # of results, in a folder
+
+    def __init__(self, options: ClusterOptions) -> None:
+        self.options = options
+
+    @abstractmethod
+    def roles(self) -> ColumnRoles:
+        """Read the table, or what decides the roles of its columns."""
+
+    def fit(self, model: CRAFT, roles: ColumnRoles, callback: Callback | None) -> None:
+        """Fit a model to the rows."""
+        model.fit(roles.features, callback=callback)
+
+    def write_labels(self, folder: Path, model: CRAFT, reported: CRAFT, roles: ColumnRoles) -> None:
+        """Write the cluster of every row, and its cluster in the report if that shows others."""
+        frames = labelled(model, reported, roles, self._own_columns(roles))
+        with replacing(folder / "labels.csv") as file:
+            write_csv(map(without_formulas, frames) if self.options.escape_formulas else frames, file)
+
+    def _own_columns(self, roles: ColumnRoles) -> pd.DataFrame:
+        """The columns of the table that labels.csv repeats."""
+        if roles.target is not None:
+            return roles.target.to_frame()
+        return need_pandas().DataFrame(index=range(len(roles.features)))
+
+
+class InMemory(Source):
+    """A table in memory."""
+
+    files = ("labels.csv", "summary.csv", "model.craftc", "report.html")
+
+    def roles(self) -> ColumnRoles:
+        self._raw = raw_table(self.options)
+        return assign_roles(self._raw, self.options)
+
+    def _own_columns(self, roles: ColumnRoles) -> pd.DataFrame:
+        return self._raw.frame if self.options.keep else super()._own_columns(roles)
+
+
+class InBatches(Source):
+    """Files that are read in batches into scratch files."""
+
+    files = ("labels.csv", "summary.csv", "model.craftc")
+
+    def roles(self) -> ColumnRoles:
+        options, columns = self.options, _FileColumns(self.options)
+        levels = columns.levels()
+        excluded, notes = columns.excluded, [_IN_BATCHES]
+        if options.out is not None:
+            need = "and --keep need" if options.keep else "needs"
+            notes.append(f"report.html {need} a table in memory, and was left out.")
+        roles = self._read(columns, levels)
+        roles.excluded, roles.notes = excluded, notes
+        roles.numeric = [name for name in columns.names if name not in roles.categorical]
+        if options.target is not None:
+            roles.target = _target(options)
+        return roles
+
+    def _read(self, columns: _FileColumns, levels: str | list[str]) -> ColumnRoles:
+        options = self.options
+        with _column_errors():
+            features = MixedTable.from_parquet(
+                options.table,
+                columns=columns.names,
+                categorical=levels,
+                missing=options.missing,
+                scratch=options.scratch,
+            )
+        return ColumnRoles(features, categorical=list(features.categorical_names))
+
+
+class OnCluster(InBatches):
+    """Files that the workers of a Dask cluster read."""
+
+    files = ("labels/", "summary.csv", "model.craftc")
+
+    def __init__(self, options: ClusterOptions, client: DaskClient) -> None:
+        super().__init__(options)
+        self.client = client
+
+    def _read(self, columns: _FileColumns, levels: str | list[str]) -> ColumnRoles:
+        features = DaskFiles(self.options.table, self.client, columns.names)
+        categorical = columns.by_type() if isinstance(levels, str) else levels
+        return ColumnRoles(features, levels, categorical=categorical)
+
+    def fit(self, model: CRAFT, roles: ColumnRoles, callback: Callback | None) -> None:
+        with _column_errors():
+            super().fit(model, roles, callback)
+
+    def write_labels(self, folder: Path, model: CRAFT, reported: CRAFT, roles: ColumnRoles) -> None:
+        """Write one file of labels for each file of the table, by the workers."""
+        files = files_of(self.options.table)
+        results = result_files(self.options.table, files, folder / "labels")
+        write_by(self.client, model, results, str(self.options.scheduler), folder)
+
+
+@contextmanager
+def opened(options: ClusterOptions) -> Iterator[Source]:
+    """The rows of the table that options name."""
+    if not is_read_in_batches(options):
+        yield InMemory(options)
+        return
+    if options.stability is not None:
+        raise ValueError("--stability needs a table in memory; pass --in-memory, or leave it out.")
+    if options.scheduler is None:
+        yield InBatches(options)
+        return
+    with connected(options.scheduler) as client:
+        yield OnCluster(options, client)
+
+
+def raw_table(options: TableOptions) -> RawTable:
+    """The table in memory."""
+    return open_table(options.table, header=_HEADERS[options.header], skip=options.skip)
+
+
+def is_read_in_batches(options: TableOptions) -> bool:
+    """Whether a table is read in batches: if options say so; by default folders and patterns, and Parquet or
+    Arrow files above an eighth of the memory that is available.
+    """
+    table = options.table
+    several = table != "-" and (os.path.isdir(table) or (glob.has_magic(table) and not os.path.exists(table)))
+    if several and options.in_batches is False:
+        raise ValueError(f"--in-memory reads one file, but {table!r} is a folder or a pattern.")
+    if options.in_batches is not None or options.scheduler is not None:
+        return options.in_batches is not False
+    try:  # the reader in memory says what is wrong with a file
+        if several:
+            return bool(files_of(table))
+        if not table.lower().endswith(_SUFFIXES) or not os.path.isfile(table):
+            return False
+        available = available_memory()
+        return available is not None and _SHARE * decoded_size(table) > available
+    except (OSError, ImportError, ValueError, TypeError):
+        return False
+
+
+def refuse_further_missing_cells(options: TableOptions) -> None:
+    """Raise ValueError if an option names further missing cells of a table that is read in batches."""
+    if options.na:
+        raise ValueError("--na needs a table in memory; pass --in-memory, or write the cells as null.")
+
+
+class _FileColumns:
+    """The columns of files that are read in batches, whose types decide their roles."""
+
+    def __init__(self, options: ClusterOptions) -> None:
+        refuse_further_missing_cells(options)
+        self._options, self._types = options, column_types(options.table)
+        check_named(list(self._types), options)
+        self._check_numeric()
+        self.excluded = self._exclusions()
+        self._check_kinds()
+        self.names = [name for name in self._types if name not in self.excluded]
+        if not self.names:
+            raise TableError(
+                "No column is left to cluster: all of them are named by --target or --ignore, or are dates."
+            )
+
+    def by_type(self) -> list[str]:
+        """The columns that are categorical by their types."""
+        return [name for name in self.names if self._types[name][0].is_categorical]
+
+    def levels(self) -> str | list[str]:
+        """`categorical` of the estimator."""
+        named, numeric = self._options.categorical, self._options.numeric
+        if not named and not numeric:
+            return "auto"
+        by_type = self.by_type()
+        return [name for name in self.names if name in named or (name in by_type and name not in numeric)]
+
+    def _check_numeric(self) -> None:
+        for name in self._options.numeric:
+            kind, of_type = self._types[name]
+            if kind not in (Kind.NUMBER, Kind.EMPTY):
+                raise TableError(
+                    f"--numeric: {name!r} is {of_type}, which batches do not convert; pass --in-memory, or "
+                    "write numbers."
+                )
+
+    def _exclusions(self) -> dict[str, str]:
+        """Excluded columns, each with the reason."""
+        named = named_exclusions(self._options)
+        excluded = {name: _INDEX for name in self._types if re.fullmatch(r"__index_level_\d+__", name)}
+        excluded |= {name: named[name] for name in self._types if name in named}
+        if self._options.dates == "drop":
+            for name, of_type in self._others(excluded).items():
+                if of_type.startswith(_TIMES):
+                    excluded[name] = DATES
+        return excluded
+
+    def _others(self, excluded: dict[str, str]) -> dict[str, str]:
+        """The types of the columns that are neither numbers nor text nor booleans."""
+        return {
+            name: of_type
+            for name, (kind, of_type) in self._types.items()
+            if kind == Kind.OTHER and name not in excluded
+        }
+
+    def _check_kinds(self) -> None:
+        others = self._others(self.excluded)
+        if others:
+            words = " ".join(f"'{name}'" if " " in name else name for name in others)
+            found = ", ".join(f"{name!r} is {of_type}" for name, of_type in others.items())
+            raise TableError(
+                f"Tables that are read in batches hold numbers, text and booleans, but {found}: "
+                f"--ignore {words} excludes {'it' if len(others) == 1 else 'them'}, --in-memory reads dates."
+            )
+
+
+@contextmanager
+def _column_errors() -> Iterator[None]:
+    """Errors about columns say how a column is excluded."""
+    try:
+        yield
+    except ValueError as error:
+        if "Column " not in str(error):
+            raise
+        raise TableError(f"{str(error).rstrip('.')} (--ignore COL excludes a column).") from error
+
+
+def _target(options: ClusterOptions) -> pd.Series:
+    """The target of files that are read in batches."""
+    name = str(options.target)
+    parts = [batch.to_pandas()[name] for _, batch in Batches(options.table, [name])]
+    return target_of(RawTable(need_pandas().concat(parts, ignore_index=True).to_frame()), options)
