@@ -11,9 +11,9 @@ import numpy as np
 from craftc._common.threads import effective_n_threads
 from craftc.cli import target as targets
 from craftc.cli.answer import Answer
+from craftc.cli.arguments import ClusterOptions
 from craftc.cli.json_output import document
 from craftc.cli.layout import Layout
-from craftc.cli.options import ClusterOptions
 from craftc.cli.page import Result, page
 from craftc.cli.progress_bar import ProgressBar
 from craftc.cli.sources import Source, opened

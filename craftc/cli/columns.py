@@ -26,7 +26,7 @@ from craftc.table.frames import MISSING_LEVEL
 if TYPE_CHECKING:
     import pandas as pd
 
-    from craftc.cli.options import ClusterOptions
+    from craftc.cli.arguments import ClusterOptions
 
 _ROWS = 1 << 16  # in which missing cells are counted at a time
 _MOST = 12  # names that an error lists

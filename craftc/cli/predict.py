@@ -9,6 +9,7 @@ from pathlib import Path
 
 from craftc._common.atomic_write import replacing
 from craftc._common.threads import effective_n_threads
+from craftc.cli.arguments import PredictOptions
 from craftc.cli.assignments import (
     assignments,
     encoded,
@@ -19,7 +20,6 @@ from craftc.cli.assignments import (
 )
 from craftc.cli.columns import match_columns
 from craftc.cli.dask_cluster import write_on_cluster
-from craftc.cli.options import PredictOptions
 from craftc.cli.sources import is_read_in_batches, raw_table, refuse_further_missing_cells
 from craftc.cli.text import clean, in_options
 from craftc.craft import CRAFT

@@ -17,10 +17,10 @@ from craftc._common.atomic_write import replacing
 from craftc._common.machine import available_memory
 from craftc._common.messages import need_pandas
 from craftc._common.typing import DaskClient
+from craftc.cli.arguments import ClusterOptions, TableOptions
 from craftc.cli.assignments import labelled, result_files, without_formulas, write_csv
 from craftc.cli.columns import ColumnRoles, assign_roles, check_named, named_exclusions, target_of
 from craftc.cli.dask_cluster import connected, write_by
-from craftc.cli.options import ClusterOptions, TableOptions
 from craftc.craft import CRAFT, Progress
 from craftc.distributed.dask.files import DaskFiles
 from craftc.reading.files import RawTable
