@@ -1,9 +1,9 @@
-"""What the feature models share: parameters and input, the fitted state, and the methods of a fitted model."""
+"""The base of the feature models: parameters and input, fitted state, and methods of a fitted model."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, ClassVar
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -21,23 +21,22 @@ from craftc._common.labels import chunks
 from craftc._common.messages import array_of
 from craftc._common.random import seed_of
 from craftc._common.threads import effective_n_threads, threads_for
-from craftc._common.typing import Bits, Floats
+from craftc._common.typing import Bits, Floats, RandomStateInput
 from craftc._common.validation import Choice, Constraint, Flag, Number, check_choice, check_parameters
 from craftc._kernels import bpmeans as bpmeans_kernel
-from craftc.bpmeans.restarts import FeatureData, FeatureFit, FitConfig, choose, run_for, unpack
+from craftc.bpmeans.restarts import FeatureConfig, FeatureData, FeatureFit, choose, run_for, unpack
 from craftc.describe.frames import LEADING, number
 from craftc.distributed.collections import feature_names_out, rowwise
 from craftc.table.estimator_input import DenseInput
 from craftc.table.numbers import read_numbers
 
-EXACT = {
-    "auto": 10,
-    "exact": bpmeans_kernel.EXACT,
-    "sweep": 0,
-}  # features up to which all combinations of a row are compared
-COUNT = Number(
-    least=1, most=bpmeans_kernel.MOST, whole=True, optional=True
-)  # of features: the memberships of a row are the bits of a word
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+# features up to which all combinations of a row are compared
+EXACT = {"auto": 10, "exact": bpmeans_kernel.EXACT, "sweep": 0}
+# number of features: the memberships of a row are the bits of a word
+COUNT = Number(least=1, most=bpmeans_kernel.MOST, whole=True, optional=True)
 
 
 class FeatureModel(DenseInput, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
@@ -52,15 +51,14 @@ class FeatureModel(DenseInput, ClassNamePrefixFeaturesOutMixin, TransformerMixin
     }
     _of_fit = ("init", "random_state", "assignments_", "objective_path_")
 
-    feature_penalty: Any
     _frame_library: str | None
     assignment: str
     base: str
-    init: Any
+    init: str | ArrayLike
     n_init: int
     exchanges: bool
     max_iter: int
-    random_state: Any
+    random_state: RandomStateInput
     n_threads: int | None
     verbose: int
     n_trials: int | None
@@ -91,13 +89,21 @@ class FeatureModel(DenseInput, ClassNamePrefixFeaturesOutMixin, TransformerMixin
             )
 
     def _config(
-        self, penalty: float, n_features: int, cap: int, exact: int | None = None, **options: Any
-    ) -> FitConfig:
+        self,
+        penalty: float,
+        n_features: int,
+        cap: int,
+        exact: int | None = None,
+        *,
+        collapsed: bool = False,
+        reseed: bool = False,
+        shuffle: bool = False,
+    ) -> FeatureConfig:
         def callback(line: str) -> None:
             if self.verbose:
                 print(line)
 
-        return FitConfig(
+        return FeatureConfig(
             penalty=penalty,
             n_features=n_features,
             cap=cap,
@@ -109,7 +115,9 @@ class FeatureModel(DenseInput, ClassNamePrefixFeaturesOutMixin, TransformerMixin
             seed=seed_of(self.random_state),
             exchanges=bool(self.exchanges),
             callback=callback,
-            **options,
+            collapsed=collapsed,
+            reseed=reseed,
+            shuffle=shuffle,
         )
 
     def _given_memberships(self, n: int, *inits: str) -> Bits | None:
@@ -133,7 +141,7 @@ class FeatureModel(DenseInput, ClassNamePrefixFeaturesOutMixin, TransformerMixin
     def _set_state(
         self,
         data: FeatureData,
-        config: FitConfig,
+        config: FeatureConfig,
         fit: FeatureFit | None,
         interval: tuple[float, float] | None,
     ) -> None:
@@ -145,19 +153,13 @@ class FeatureModel(DenseInput, ClassNamePrefixFeaturesOutMixin, TransformerMixin
         if fit is not None and fit.n_features:
             run = run_for(data, config, threads_for(data.n_threads, data.X.size), gram=False)
             run.start(fit.masks, fit.n_features)
-            masks, K, features, removal_costs = (
-                run.masks.copy(),
-                run.n_features,
-                run.features.copy(),
-                run.removal_costs(),
-            )
+            masks, K = run.masks.copy(), run.n_features
+            features, removal_costs = run.features.copy(), run.removal_costs()
         residuals = data.left_over(features, masks)
         self.features_, self.assignments_, self.n_features_ = features, unpack(masks, K), K
         self.inertia_ = float(np.add.reduce(residuals))
-        self.penalty_interval_ = interval or (
-            float(residuals.max()),
-            float(removal_costs.min(initial=np.inf)),
-        )
+        estimated = float(residuals.max()), float(removal_costs.min(initial=np.inf))
+        self.penalty_interval_ = interval or estimated
         objective = self.inertia_ + K * config.penalty
         set_convergence(self, fit or FitResult(objective, [objective], 0, True))
         self.objective_ = objective
@@ -240,7 +242,7 @@ class FeatureModel(DenseInput, ClassNamePrefixFeaturesOutMixin, TransformerMixin
         """
         return self.inverse_transform(self.transform(X))
 
-    def summary(self) -> Any:
+    def summary(self) -> DataFrame:
         """One line per feature.
 
         Returns
@@ -277,7 +279,7 @@ class FeatureModel(DenseInput, ClassNamePrefixFeaturesOutMixin, TransformerMixin
         return output_frame(table, self._frame_library)
 
 
-def _largest_values(feature: Floats, columns: list[Any]) -> str:
+def _largest_values(feature: Floats, columns: Sequence[object]) -> str:
     """The leading columns of a feature and its values there, as ``"age 41.2, chol -3.01"``, but none below a
     hundredth of the largest.
     """

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -13,6 +13,7 @@ from craftc._common.messages import warn_user
 from craftc._common.random import FeatureStream
 from craftc._common.ranges import warn_of_unscaled_columns
 from craftc._common.threads import effective_n_threads
+from craftc._common.typing import RandomStateInput
 from craftc._common.validation import Choice, Constraint, Flag, Number
 from craftc._kernels import bpmeans as bpmeans_kernel
 from craftc.bpmeans.base import COUNT, EXACT, FeatureModel
@@ -137,7 +138,7 @@ class KFeatures(FeatureModel):
         n_init: int = 10,
         exchanges: bool = True,
         max_iter: int = 1000,
-        random_state: Any = None,
+        random_state: RandomStateInput = None,
         n_threads: int | None = None,
         verbose: int = 0,
         n_trials: int | None = None,
@@ -158,7 +159,7 @@ class KFeatures(FeatureModel):
         self.empty = empty
 
     @all_or_nothing
-    def fit(self, X: ArrayLike, y: Any = None) -> Self:
+    def fit(self, X: ArrayLike, y: object = None) -> Self:
         """Find the features.
 
         Parameters
@@ -323,7 +324,7 @@ class BPMeans(FeatureModel):
         n_init: int = 10,
         exchanges: bool = True,
         max_iter: int = 1000,
-        random_state: Any = None,
+        random_state: RandomStateInput = None,
         n_threads: int | None = None,
         verbose: int = 0,
         n_trials: int | None = None,
@@ -345,7 +346,7 @@ class BPMeans(FeatureModel):
         self.shuffle = shuffle
 
     @all_or_nothing
-    def fit(self, X: ArrayLike, y: Any = None) -> Self:
+    def fit(self, X: ArrayLike, y: object = None) -> Self:
         """Find the features.
 
         Parameters
@@ -382,10 +383,8 @@ class BPMeans(FeatureModel):
             if isinstance(self.init, str) and self.init == "kfeatures":
                 path, of_starts = stepwise(data, fixed, penalty)
                 # with fewer starts the descent would have begun at these, and might have ended lower
-                starts, K = (
-                    [path.best_of_first(n, int(k)) for n, k in enumerate(of_starts, 1)],
-                    int(of_starts[-1]),
-                )
+                starts = [path.best_of_first(n, int(k)) for n, k in enumerate(of_starts, 1)]
+                K = int(of_starts[-1])
         config = self._config(penalty, 0, cap, collapsed=bool(self.collapsed), shuffle=bool(self.shuffle))
         fits: list[FeatureFit] = []
         if given is not None:
@@ -401,12 +400,9 @@ class BPMeans(FeatureModel):
         for fit in fits:
             if best is None or fit.objective < best.objective - _WORTH * data.scatter:
                 best = fit
-        if (
-            automatic and given is None and best is not None
-        ):  # the path has had exchanges of its own: one search is enough
-            best = (
-                improved_alone(data, config, best, (FeatureStream.EXCHANGE, 0)) if config.exchanges else best
-            )
+        # the path has had exchanges of its own: one search is enough
+        if automatic and given is None and best is not None and config.exchanges:
+            best = improved_alone(data, config, best, (FeatureStream.EXCHANGE, 0))
         if given is None and (best is None or data.scatter < best.objective - _WORTH * data.scatter):
             best = None
         interval = (
@@ -417,8 +413,7 @@ class BPMeans(FeatureModel):
         if self.n_features_ == bpmeans_kernel.MOST and cap == bpmeans_kernel.MOST:
             warn_user(
                 f"BPMeans found {bpmeans_kernel.MOST} features, its maximum: feature_penalty = "
-                f"{penalty:.4g} is of the order of the noise. "
-                "Raise feature_penalty, or set max_features.",
+                f"{penalty:.4g} is of the order of the noise. Raise feature_penalty, or set max_features.",
             )
         return self
 

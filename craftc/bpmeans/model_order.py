@@ -13,9 +13,9 @@ from craftc._common.random import FeatureStream, spread
 from craftc._common.typing import Bits, Floats
 from craftc._kernels import bpmeans as bpmeans_kernel
 from craftc.bpmeans.restarts import (
+    FeatureConfig,
     FeatureData,
     FeatureFit,
-    FitConfig,
     Record,
     best_restarts,
     choose,
@@ -35,8 +35,8 @@ from craftc.bpmeans.restarts import (
     unpack,
 )
 
-_CHOICE_ROWS = 4096  # a larger table chooses K from a sample of this size
-_PATH_ROUNDS = 2  # of exchanges of the solutions that show which K is best
+_CHOICE_ROWS = 4096  # rows of the sample from which a larger table chooses K
+_PATH_ROUNDS = 2  # rounds of exchanges of the solutions that show which K is best
 _LEADERS = 6  # starts improved where K is best
 _PATIENCE = 2  # numbers of features tried without a shorter description
 
@@ -83,7 +83,7 @@ class ModelPath:
         return low, high
 
 
-def stepwise(data: FeatureData, config: FitConfig, penalty: float) -> tuple[ModelPath, NDArray[np.intp]]:
+def stepwise(data: FeatureData, config: FeatureConfig, penalty: float) -> tuple[ModelPath, NDArray[np.intp]]:
     """K-features for K = 1, 2, ... until SSE + K lambda^2 no longer falls.
 
     Returns the path and the best K, which may be 0, of the first 1, 2, ... starts. The path of n starts goes
@@ -105,7 +105,7 @@ def stepwise(data: FeatureData, config: FitConfig, penalty: float) -> tuple[Mode
     return path, np.where(tried, np.array(costs), np.inf).argmin(axis=0)
 
 
-def shortest_description(data: FeatureData, config: FitConfig) -> tuple[ModelPath, int]:
+def shortest_description(data: FeatureData, config: FeatureConfig) -> tuple[ModelPath, int]:
     """K-features for K = 1, 2, ..., and the K of least description length.
 
     One solution for each K, the leading start or the solution for K - 1 with one more feature, shows about
@@ -143,15 +143,12 @@ def _length(path: ModelPath, data: FeatureData, K: int) -> float:
     return description_length(data, path.best(K), float(path.errors[K][-1]))
 
 
-def _leading(path: ModelPath, data: FeatureData, config: FitConfig, restart: int) -> FeatureFit:
-    """The better of a restart and of the solution with one feature less and a new one, improved by exchanges."""
+def _leading(path: ModelPath, data: FeatureData, config: FeatureConfig, restart: int) -> FeatureFit:
+    """The better of a restart and of the solution for K - 1 with a new feature, improved by exchanges."""
     K = config.n_features
     run = run_alone(data, config, K)
-    fit, fewer, key = (
-        run_restart(data, config, restart, run),
-        path.best(K - 1),
-        (FeatureStream.EXCHANGE, restart),
-    )
+    fit, fewer = run_restart(data, config, restart, run), path.best(K - 1)
+    key = FeatureStream.EXCHANGE, restart
     if not config.exchanges:
         return fit
     if fewer is not None and fewer.n_features == K - 1:
@@ -163,7 +160,7 @@ def _leading(path: ModelPath, data: FeatureData, config: FitConfig, restart: int
     return improved_alone(data, config, fit, key, _PATH_ROUNDS)
 
 
-def _improve(path: ModelPath, data: FeatureData, config: FitConfig, restarts: list[int]) -> None:
+def _improve(path: ModelPath, data: FeatureData, config: FeatureConfig, restarts: list[int]) -> None:
     """More exchanges for the solution of the path, and for other restarts."""
     K = config.n_features
     run, best = run_alone(data, config, K), path.best(K)
@@ -174,7 +171,7 @@ def _improve(path: ModelPath, data: FeatureData, config: FitConfig, restarts: li
         path.improve(K, improved_alone(data, config, fit, key))
 
 
-def _shortest_of_sample(data: FeatureData, config: FitConfig) -> tuple[ModelPath, int]:
+def _shortest_of_sample(data: FeatureData, config: FeatureConfig) -> tuple[ModelPath, int]:
     some = spread(len(data), _CHOICE_ROWS, config.seed, FeatureStream.CHOICE_SAMPLE)
     sample = FeatureData(np.ascontiguousarray(data.X[some]), data.n_threads)
     path, K = shortest_description(sample, config)
@@ -190,7 +187,7 @@ def _shortest_of_sample(data: FeatureData, config: FitConfig) -> tuple[ModelPath
     return path, K
 
 
-def _extend(path: ModelPath, data: FeatureData, config: FitConfig, K: int) -> None:
+def _extend(path: ModelPath, data: FeatureData, config: FeatureConfig, K: int) -> None:
     """Append K features: the best of the restarts and of the solutions for K - 1 with one more feature."""
     config = config.with_features(K)
     found = best_restarts(data, config)
@@ -202,7 +199,7 @@ def _extend(path: ModelPath, data: FeatureData, config: FitConfig, K: int) -> No
     config.callback(f"K = {K}: {path.records[-1][-1].fit.objective:.6g}")
 
 
-def _grown(record: Record, data: FeatureData, config: FitConfig, K: int) -> Record:
+def _grown(record: Record, data: FeatureData, config: FeatureConfig, K: int) -> Record:
     """A solution for K - 1 features with one more, improved by exchanges."""
     run = run_for(data, config, threads_within(data, config))
     draws = exchange_draws(config, (FeatureStream.GROWTH, record.n_starts), 0, bpmeans_kernel.TRIALS)
@@ -213,7 +210,7 @@ def _grown(record: Record, data: FeatureData, config: FitConfig, K: int) -> Reco
     return Record(record.n_starts, exchange_features(data, config, fit, key, run, 1, budget))
 
 
-def _improve_from_above(path: ModelPath, data: FeatureData, config: FitConfig, K: int) -> None:
+def _improve_from_above(path: ModelPath, data: FeatureData, config: FeatureConfig, K: int) -> None:
     """Replace the solution for K by that for K + 1 without the feature of least removal cost where that is
     better.
     """

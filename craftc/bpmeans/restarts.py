@@ -1,6 +1,4 @@
-"""Restarts of the feature models: the table they share, one restart, and the exchange of features that
-improves the best of them.
-"""
+"""Restarts of the feature models: their table, one restart, and exchanges of features after it."""
 
 from __future__ import annotations
 
@@ -9,7 +7,6 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from threading import Event
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,49 +15,38 @@ from craftc._common.dense_data import DenseData
 from craftc._common.estimator import FitResult
 from craftc._common.random import FeatureStream, uniform
 from craftc._common.threads import aligned, parallel_map, threads_for
-from craftc._common.typing import Bits, Floats, Masks
+from craftc._common.typing import Array, Bits, Floats, Masks
 from craftc._kernels import bpmeans as bpmeans_kernel
 from craftc._kernels import bpmeans_rows as rows_kernel
 from craftc._kernels import parallel as build
 
-_IMPROVED = 3  # a restart is improved by exchanges if, when it ends, it is among so many lowest ones
-ROUNDS = 4  # over all features without a gain that end the exchanges
-_SWEEPS = 100  # times K: sweeps of all exchanges from one solution
+_IMPROVED = 3  # rank by J, when a restart ends, up to which exchanges improve it
+ROUNDS = 4  # rounds over all features without a gain that end the exchanges
+_SWEEPS = 100  # most sweeps of all exchanges from one solution, per feature
 _HORIZON = 16  # sweeps as good as the last one within which an exchange must catch up
-_VISITS = 200_000_000  # cells and combinations that the exchanges from a solution may visit where K is chosen
-_HEAT = 10  # sweeps of every start that show which starts lead
+_VISITS = 200_000_000  # most cells and combinations visited by exchanges where K is chosen
+_HEAT = 10  # sweeps after which starts are ranked
 _WORTHWHILE = 1e-4  # share of J that an exchange must save for all features to be tried again
-_ROUNDING = 1e-12  # of the sum of squares: solutions whose J differs by less are equally good
-# products of a sweep up to which a restart uses one thread and several restarts run in parallel
-_SMALL = 20_000_000
-_GRAM_ROWS = 8192  # largest number of rows whose inner products are all kept
-_SECONDS = 0.1  # of restarts between two checks for an interrupt
-_SHORT, _LONG, _TYPICAL = (
-    2e8,
-    100,
-    20,
-)  # visits of a short restart of so many sweeps, and features where none are given
-_CENTRED = {
-    np.dtype(np.float64): 1e-20,
-    np.dtype(np.float32): 1e-12,
-}  # a mean below this share of the squares is rounding error
+_ROUNDING = 1e-12  # difference of J, relative to the sum of squares, up to which solutions are equally good
+_SMALL = 20_000_000  # products of a sweep up to which restarts run in parallel, one thread each
+_GRAM_ROWS = 8192  # most rows whose inner products are all stored
+_SECONDS = 0.1  # seconds between two checks for an interrupt
+_SHORT = 2e8  # most visits of a short restart
+_LONG, _TYPICAL = 100, 20  # assumed sweeps of a restart, and features if their number is not given
+# squared mean, relative to the mean square, up to which it is rounding error
+_CENTRED = {np.dtype(np.float64): 1e-20, np.dtype(np.float32): 1e-12}
 _TABLE_ORDER = np.empty(0, np.int32)
 NONE, MEAN, ZERO = 0, 1, 2  # the feature that a start gives to every row
 
 
 class FeatureData:
-    """A table and what all restarts share: norms, the mean, and (where there are no more rows than columns)
-    all inner products.
+    """A table (n, D), contiguous and finite, and what all restarts share: norms, the mean, and (where there
+    are no more rows than columns) all inner products.
 
-    Parameters
-    ----------
-    X : ndarray (n, D) of float32 or float64, contiguous, finite
-    n_threads : int
-    names : sequence (D,), optional
-        Of the columns, whose ranges are checked; None: part of a table that has been checked.
+    `names` (D,) of the columns, whose ranges are checked; None: part of a table that has been checked.
     """
 
-    def __init__(self, X: NDArray[Any], n_threads: int, names: Sequence[Any] | None = None) -> None:
+    def __init__(self, X: Array, n_threads: int, names: Sequence[str] | None = None) -> None:
         self.X, self.n_threads = X, n_threads
         self.points = DenseData(X, None, n_threads)
         if names is not None:
@@ -116,32 +102,26 @@ class FeatureData:
 
 
 @dataclass(frozen=True)
-class FitConfig:
-    """What a restart minimises, and how.
+class FeatureConfig:
+    """The objective of a restart, and how it is minimised."""
 
-    penalty 0: the number of features is fixed. n_features 0: features are added as long as J falls. exact:
-    number of features up to which a row compares all combinations. base: "mean", "none" or "mixed" (odd
-    restarts none). n_trials 0: 2 + log K and 1 in turn. exchanges False: the best restart as it ends, and
-    features that depend linearly on others stay.
-    """
-
-    penalty: float
-    n_features: int
+    penalty: float  # 0: the number of features is fixed
+    n_features: int  # 0: features are added as long as J falls
     cap: int
-    exact: int
-    base: str
-    n_trials: int
+    exact: int  # number of features up to which a row compares all combinations
+    base: str  # "mean", "none" or "mixed" (odd restarts none)
+    n_trials: int  # 0: 2 + log K and 1 in turn
     max_iter: int
     n_init: int
     seed: int
-    exchanges: bool = True
+    exchanges: bool = True  # False: the best restart as it ends; linearly dependent features stay
     collapsed: bool = False
     reseed: bool = False
     shuffle: bool = False
     callback: Callable[[str], None] = field(default=lambda line: None)
     stop: Event = field(default_factory=Event)  # set where another thread has failed or was interrupted
 
-    def with_features(self, K: int) -> FitConfig:
+    def with_features(self, K: int) -> FeatureConfig:
         """K-features with this number of features and random numbers of its own."""
         return replace(
             self, penalty=0.0, n_features=K, cap=K, seed=self.seed + K, collapsed=False, shuffle=False
@@ -166,7 +146,7 @@ class Record:
 
 def run_for(
     data: FeatureData,
-    config: FitConfig,
+    config: FeatureConfig,
     n_threads: int,
     order: NDArray[np.int32] = _TABLE_ORDER,
     gram: bool = True,
@@ -194,7 +174,7 @@ def run_for(
     )
 
 
-def best_restarts(data: FeatureData, config: FitConfig, improve: bool = True) -> list[Record]:
+def best_restarts(data: FeatureData, config: FeatureConfig, improve: bool = True) -> list[Record]:
     """The solutions that were the lowest when their start ended, after exchanges of single features; the last
     is the best of all.
 
@@ -235,7 +215,7 @@ def best_restarts(data: FeatureData, config: FitConfig, improve: bool = True) ->
     return running_best(data, parallel_map(improved, chosen, data.n_threads if worth else 1, config.stop))
 
 
-def ranked(data: FeatureData, config: FitConfig) -> list[int]:
+def ranked(data: FeatureData, config: FeatureConfig) -> list[int]:
     """The restarts by their J after a few sweeps, one for each value of J."""
     heat = replace(config, max_iter=min(config.max_iter, _HEAT))
     if _restarts_in_parallel(data, config):
@@ -259,17 +239,17 @@ def running_best(data: FeatureData, found: list[Record]) -> list[Record]:
     return records
 
 
-def _products(data: FeatureData, config: FitConfig) -> int:
+def _products(data: FeatureData, config: FeatureConfig) -> int:
     """Products of a sweep."""
     return data.X.size * max(config.n_features or config.cap, 8)
 
 
-def is_small(data: FeatureData, config: FitConfig) -> bool:
+def is_small(data: FeatureData, config: FeatureConfig) -> bool:
     """Whether sweeps are so fast that the exchanges may take more of them than the starts."""
     return data.products is not None or _products(data, config) < _SMALL
 
 
-def _restarts_in_parallel(data: FeatureData, config: FitConfig) -> bool:
+def _restarts_in_parallel(data: FeatureData, config: FeatureConfig) -> bool:
     """Whether a restart uses one thread and several restarts run in parallel."""
     return (
         data.products is not None
@@ -278,24 +258,20 @@ def _restarts_in_parallel(data: FeatureData, config: FitConfig) -> bool:
     )
 
 
-def threads_within(data: FeatureData, config: FitConfig) -> int:
+def threads_within(data: FeatureData, config: FeatureConfig) -> int:
     """Threads within one restart."""
     return 1 if _restarts_in_parallel(data, config) else threads_for(data.n_threads, data.X.size)
 
 
-def parallel_restarts(data: FeatureData, config: FitConfig) -> tuple[Floats, NDArray[np.int64]]:
+def parallel_restarts(data: FeatureData, config: FeatureConfig) -> tuple[Floats, NDArray[np.int64]]:
     """J and sweeps of every restart, one per thread at a time."""
     steps = config.n_features or config.cap
     runs = [
         run_for(data, config, 1)
         for _ in range(threads_for(data.n_threads, _SMALL) if config.n_init > 1 else 1)
     ]
-    objectives, sweeps, first, batch = (
-        np.empty(config.n_init),
-        np.empty(config.n_init, np.int64),
-        0,
-        len(runs),
-    )
+    objectives, sweeps = np.empty(config.n_init), np.empty(config.n_init, np.int64)
+    first, batch = 0, len(runs)
     while first < config.n_init:
         some = np.arange(first, min(first + batch, config.n_init))
         states = np.empty((len(some), 3), np.int64)
@@ -318,7 +294,7 @@ def parallel_restarts(data: FeatureData, config: FitConfig) -> tuple[Floats, NDA
     return objectives, sweeps
 
 
-def _side_by_side(data: FeatureData, config: FitConfig) -> tuple[Floats, NDArray[np.int64]]:
+def _side_by_side(data: FeatureData, config: FeatureConfig) -> tuple[Floats, NDArray[np.int64]]:
     """J and sweeps of every restart, one per thread at a time: sweep by sweep, unless whole restarts take a
     fraction of a second.
 
@@ -352,7 +328,7 @@ def _promising(objectives: Floats, most: int, tolerance: float) -> list[int]:
 
 
 def run_restart(
-    data: FeatureData, config: FitConfig, r: int, run: bpmeans_kernel.Run | None, report: bool = True
+    data: FeatureData, config: FeatureConfig, r: int, run: bpmeans_kernel.Run | None, report: bool = True
 ) -> FeatureFit:
     """One restart, sweep by sweep."""
     if run is None:
@@ -366,7 +342,7 @@ def run_restart(
 
 def exchange_features(
     data: FeatureData,
-    config: FitConfig,
+    config: FeatureConfig,
     fit: FeatureFit,
     key: tuple[FeatureStream, int],
     run: bpmeans_kernel.Run,
@@ -415,16 +391,15 @@ def redrawn(masks: Masks, k: int, draws: Floats) -> Masks:
     return np.asarray(np.where(draws < 0.5, masks | bit, masks & ~bit))
 
 
-def run_alone(data: FeatureData, config: FitConfig, K: int) -> bpmeans_kernel.Run:
+def run_alone(data: FeatureData, config: FeatureConfig, K: int) -> bpmeans_kernel.Run:
     """Memory for a search of about K features that runs alone, with all threads."""
-    return run_for(
-        data, config, threads_for(data.n_threads, _visits(data, config, K) / 4)
-    )  # a sweep has about four parallel regions
+    # a sweep has about four parallel regions
+    return run_for(data, config, threads_for(data.n_threads, _visits(data, config, K) / 4))
 
 
 def improved_alone(
     data: FeatureData,
-    config: FitConfig,
+    config: FeatureConfig,
     fit: FeatureFit,
     key: tuple[FeatureStream, int],
     rounds: int = ROUNDS,
@@ -437,7 +412,7 @@ def improved_alone(
     return exchange_features(data, config, fit, key, run_alone(data, config, K), rounds, budget)
 
 
-def _visits(data: FeatureData, config: FitConfig, K: int) -> int:
+def _visits(data: FeatureData, config: FeatureConfig, K: int) -> int:
     """Cells and combinations of features that a sweep visits."""
     visits = data.X.size * (K + 1)
     if config.exact >= K:
@@ -445,7 +420,7 @@ def _visits(data: FeatureData, config: FitConfig, K: int) -> int:
     return visits + 4 * len(data) * K**2 if config.collapsed else visits
 
 
-def exchange_budget(data: FeatureData, config: FitConfig, n_features: int, sweeps: int) -> int:
+def exchange_budget(data: FeatureData, config: FeatureConfig, n_features: int, sweeps: int) -> int:
     """Sweeps for the exchanges from one solution: where they are expensive, no more than the `sweeps` that
     led to it.
     """
@@ -453,7 +428,7 @@ def exchange_budget(data: FeatureData, config: FitConfig, n_features: int, sweep
 
 
 def from_memberships(
-    data: FeatureData, config: FitConfig, masks: Masks, n_features: int, target: float = math.inf
+    data: FeatureData, config: FeatureConfig, masks: Masks, n_features: int, target: float = math.inf
 ) -> FeatureFit:
     """The descent from given memberships, given up if J would not reach `target` soon."""
     order = data.points.order(config.seed, 1) if config.shuffle else _TABLE_ORDER
@@ -463,7 +438,7 @@ def from_memberships(
 
 
 def run_to_convergence(
-    run: bpmeans_kernel.Run, config: FitConfig, name: str | None, target: float = math.inf
+    run: bpmeans_kernel.Run, config: FeatureConfig, name: str | None, target: float = math.inf
 ) -> FeatureFit:
     """Sweeps until convergence or max_iter, fewer if J would not reach `target` soon; `name`: of the start,
     for the callback.
@@ -484,7 +459,7 @@ def run_to_convergence(
     )
 
 
-def _bases(data: FeatureData, config: FitConfig, restarts: NDArray[np.intp]) -> NDArray[np.int32]:
+def _bases(data: FeatureData, config: FeatureConfig, restarts: NDArray[np.intp]) -> NDArray[np.int32]:
     """The feature that every row has at the start of each restart."""
     bases = np.full(len(restarts), NONE if config.base == "none" else data.base, np.int32)
     if config.base == "mixed":
@@ -492,19 +467,19 @@ def _bases(data: FeatureData, config: FitConfig, restarts: NDArray[np.intp]) -> 
     return bases
 
 
-def random_draws(config: FitConfig, restarts: NDArray[np.intp], steps: int) -> Floats:
+def random_draws(config: FeatureConfig, restarts: NDArray[np.intp], steps: int) -> Floats:
     """(R, steps, trials) uniform numbers by (seed, restart, step, trial)."""
     trials = config.n_trials or 2 + int(math.log(steps))
     key = restarts[:, None, None], np.arange(steps)[:, None], np.arange(trials)
     return np.ascontiguousarray(uniform(config.seed, FeatureStream.FEATURE, *key))
 
 
-def exchange_draws(config: FitConfig, key: tuple[FeatureStream, int], turn: int, trials: int) -> Floats:
+def exchange_draws(config: FeatureConfig, key: tuple[FeatureStream, int], turn: int, trials: int) -> Floats:
     """(trials,) uniform numbers by (seed, stream, restart, turn, trial)."""
     return np.asarray(uniform(config.seed, *key, turn, np.arange(trials)))
 
 
-def _trials(config: FitConfig, restarts: NDArray[np.intp]) -> NDArray[np.int32]:
+def _trials(config: FeatureConfig, restarts: NDArray[np.intp]) -> NDArray[np.int32]:
     """Rows drawn for every feature of a start; 0: 2 + log K.
 
     Every other start of a base draws one, which finds what greedy starts miss.
@@ -518,7 +493,7 @@ def _trials(config: FitConfig, restarts: NDArray[np.intp]) -> NDArray[np.int32]:
 # ---- memberships ----
 
 
-def choose(X: NDArray[Any], features: Floats, most_exact: int, n_threads: int) -> Masks:
+def choose(X: Array, features: Floats, most_exact: int, n_threads: int) -> Masks:
     """(n,) memberships of rows in given features: the best of all combinations of up to `most_exact`
     features, else bit after bit.
     """

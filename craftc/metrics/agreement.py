@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.metrics import normalized_mutual_info_score, rand_score
 
+from craftc._common.typing import Array, Integers, Ints, RowsInput
 from craftc.metrics.checks import check_labels
 
 
-def _pair(labels_true: Any, labels_pred: Any) -> tuple[NDArray[Any], NDArray[Any]]:
+def _pair(labels_true: RowsInput, labels_pred: RowsInput) -> tuple[Array, Array]:
     """Both label arrays, checked to have equal length."""
     true, pred = check_labels(labels_true, "labels_true"), check_labels(labels_pred, "labels_pred")
     if len(true) != len(pred):
@@ -22,21 +20,19 @@ def _pair(labels_true: Any, labels_pred: Any) -> tuple[NDArray[Any], NDArray[Any
     return true, pred
 
 
-def _codes(labels_true: Any, labels_pred: Any) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+def _codes(labels_true: RowsInput, labels_pred: RowsInput) -> tuple[Ints, Ints]:
     """Both labels as integers 0, 1, ..., because scikit-learn's metrics reject bytes."""
     true, pred = _pair(labels_true, labels_pred)
     return np.unique(true, return_inverse=True)[1], np.unique(pred, return_inverse=True)[1]
 
 
-def contingency(labels_true: Any, labels_pred: Any) -> tuple[NDArray[np.int64], NDArray[Any], NDArray[Any]]:
+def contingency(labels_true: RowsInput, labels_pred: RowsInput) -> tuple[Integers, Array, Array]:
     """Count the rows of every pair (class, cluster).
 
     Parameters
     ----------
-    labels_true : array-like of shape (n_samples,)
-        Classes: strings or integers.
-    labels_pred : array-like of shape (n_samples,)
-        Clusters: strings or integers.
+    labels_true, labels_pred : array-like of shape (n_samples,)
+        Classes and clusters: strings or integers.
 
     Returns
     -------
@@ -46,6 +42,11 @@ def contingency(labels_true: Any, labels_pred: Any) -> tuple[NDArray[np.int64], 
         The classes, sorted.
     pred_names : ndarray of shape (n_clusters,)
         The clusters, sorted.
+
+    Raises
+    ------
+    ValueError
+        Labels are missing or neither strings nor integers, or the two lengths differ.
 
     Examples
     --------
@@ -65,21 +66,23 @@ def contingency(labels_true: Any, labels_pred: Any) -> tuple[NDArray[np.int64], 
     return cells.reshape(shape).astype(np.int64), true_names, pred_names
 
 
-def purity(labels_true: Any, labels_pred: Any) -> float:
+def purity(labels_true: RowsInput, labels_pred: RowsInput) -> float:
     """Share of the rows that belong to the majority class of their cluster.
 
     Parameters
     ----------
-    labels_true : array-like of shape (n_samples,)
-        Classes.
-    labels_pred : array-like of shape (n_samples,)
-        Clusters.
+    labels_true, labels_pred : array-like of shape (n_samples,)
+        Classes and clusters: strings or integers.
 
     Returns
     -------
     float
-        In (0, 1]. Splitting a cluster never decreases it: compare only clusterings with the same number of
-        clusters.
+        In (0, 1]. Splitting a cluster never decreases it: compare equal numbers of clusters.
+
+    Raises
+    ------
+    ValueError
+        Labels are missing or neither strings nor integers, or the two lengths differ.
 
     References
     ----------
@@ -95,20 +98,23 @@ def purity(labels_true: Any, labels_pred: Any) -> float:
     return float(matrix.max(axis=0).sum() / matrix.sum())
 
 
-def nmi(labels_true: Any, labels_pred: Any) -> float:
+def nmi(labels_true: RowsInput, labels_pred: RowsInput) -> float:
     """Normalized mutual information, with the geometric mean of the two entropies.
 
     Parameters
     ----------
-    labels_true : array-like of shape (n_samples,)
-        Classes.
-    labels_pred : array-like of shape (n_samples,)
-        Clusters.
+    labels_true, labels_pred : array-like of shape (n_samples,)
+        Classes and clusters: strings or integers.
 
     Returns
     -------
     float
         In [0, 1]: 1 for identical partitions (up to the names of the labels), 0 for independent ones.
+
+    Raises
+    ------
+    ValueError
+        Labels are missing or neither strings nor integers, or the two lengths differ.
 
     References
     ----------
@@ -126,27 +132,24 @@ def nmi(labels_true: Any, labels_pred: Any) -> float:
     return float(normalized_mutual_info_score(*_codes(labels_true, labels_pred), average_method="geometric"))
 
 
-def rand_index(labels_true: Any, labels_pred: Any) -> float:
+def rand_index(labels_true: RowsInput, labels_pred: RowsInput) -> float:
     """Share of the pairs of rows on which classes and clusters agree: together in both, or apart in both.
 
     Parameters
     ----------
-    labels_true : array-like of shape (n_samples,)
-        Classes.
-    labels_pred : array-like of shape (n_samples,)
-        Clusters.
+    labels_true, labels_pred : array-like of shape (n_samples,)
+        Classes and clusters: strings or integers.
 
     Returns
     -------
     float
-        R in [0, 1]: 1 for identical partitions (up to the names of the labels). Its level depends on the
-        sizes of clusters and classes, so compare it with `chance_rand_index`. A single row has no pairs and
-        gives 1.0.
+        In [0, 1]: 1 for identical partitions (up to the names of the labels), and for a single row. Its level
+        depends on the sizes of clusters and classes: compare it with `chance_rand_index`.
 
     Raises
     ------
     ValueError
-        If labels are missing, are neither strings nor integers, or the two lengths differ.
+        Labels are missing or neither strings nor integers, or the two lengths differ.
 
     References
     ----------
@@ -164,28 +167,25 @@ def rand_index(labels_true: Any, labels_pred: Any) -> float:
     return float(rand_score(*_codes(labels_true, labels_pred)))
 
 
-def chance_rand_index(labels_true: Any, labels_pred: Any) -> float:
+def chance_rand_index(labels_true: RowsInput, labels_pred: RowsInput) -> float:
     """Mean of the Rand index over all permutations of the labels: its chance level for these cluster sizes.
 
     Parameters
     ----------
-    labels_true : array-like of shape (n_samples,)
-        Classes.
-    labels_pred : array-like of shape (n_samples,)
-        Clusters.
+    labels_true, labels_pred : array-like of shape (n_samples,)
+        Classes and clusters: strings or integers.
 
     Returns
     -------
     float
         1 - a - b + 2 a b in [0, 1], where a is the share of the pairs of rows within a cluster and b the
-        share within a class. It depends only on the sizes of clusters and classes. It puts a Rand index into
-        perspective: many small clusters have a high Rand index whatever rows they contain. A single row has
-        no pairs and gives 1.0, as in `rand_index`.
+        share within a class; 1 for a single row. Many small clusters have a high Rand index whatever rows
+        they contain.
 
     Raises
     ------
     ValueError
-        If labels are missing, are neither strings nor integers, or the two lengths differ.
+        Labels are missing or neither strings nor integers, or the two lengths differ.
 
     References
     ----------
@@ -212,21 +212,24 @@ def chance_rand_index(labels_true: Any, labels_pred: Any) -> float:
     return 1.0 - a - b + 2.0 * a * b
 
 
-def cluster_label_entropy(labels_true: Any, labels_pred: Any) -> float:
+def cluster_label_entropy(labels_true: RowsInput, labels_pred: RowsInput) -> float:
     """Mean entropy of the classes within a cluster, weighted by the size of the cluster.
 
     Parameters
     ----------
-    labels_true : array-like of shape (n_samples,)
-        Classes.
-    labels_pred : array-like of shape (n_samples,)
-        Clusters.
+    labels_true, labels_pred : array-like of shape (n_samples,)
+        Classes and clusters: strings or integers.
 
     Returns
     -------
     float
         The conditional entropy H(class | cluster) in nats: 0 if every cluster contains a single class, at
         most the entropy of the classes.
+
+    Raises
+    ------
+    ValueError
+        Labels are missing or neither strings nor integers, or the two lengths differ.
 
     References
     ----------
@@ -241,33 +244,28 @@ def cluster_label_entropy(labels_true: Any, labels_pred: Any) -> float:
     0.346574
     """
     matrix, _, _ = contingency(labels_true, labels_pred)
-    rows, columns = np.nonzero(matrix)
-    counts, sizes = matrix[rows, columns], matrix.sum(axis=0)[columns]
+    counts, sizes = _nonzero_cells(matrix)
     return float((counts * np.log(sizes / counts)).sum() / matrix.sum())
 
 
-def total_cluster_label_entropy(labels_true: Any, labels_pred: Any) -> float:
+def total_cluster_label_entropy(labels_true: RowsInput, labels_pred: RowsInput) -> float:
     """Entropy of the classes within a cluster, summed over the clusters without weights.
 
     Parameters
     ----------
-    labels_true : array-like of shape (n_samples,)
-        Classes.
-    labels_pred : array-like of shape (n_samples,)
-        Clusters.
+    labels_true, labels_pred : array-like of shape (n_samples,)
+        Classes and clusters: strings or integers.
 
     Returns
     -------
     float
         E of the paper in nats: 0 if every cluster contains a single class, at most K ln C for K clusters and
-        C classes. It grows with K, and a cluster of two rows counts as much as one of a thousand: compare
-        only clusterings with the same number of clusters. `cluster_label_entropy` is the mean weighted by
-        size.
+        C classes. Clusters of any size count alike, and E grows with K: compare equal numbers of clusters.
 
     Raises
     ------
     ValueError
-        If labels are missing, are neither strings nor integers, or the two lengths differ.
+        Labels are missing or neither strings nor integers, or the two lengths differ.
 
     References
     ----------
@@ -283,25 +281,34 @@ def total_cluster_label_entropy(labels_true: Any, labels_pred: Any) -> float:
     0.693147
     """
     matrix, _, _ = contingency(labels_true, labels_pred)
-    rows, columns = np.nonzero(matrix)
-    counts, sizes = matrix[rows, columns], matrix.sum(axis=0)[columns]
+    counts, sizes = _nonzero_cells(matrix)
     return float((counts / sizes * np.log(sizes / counts)).sum())
 
 
-def macro_f1(labels_true: Any, labels_pred: Any) -> float:
+def _nonzero_cells(matrix: Integers) -> tuple[Integers, Integers]:
+    """Counts of the cells that are not 0, and the sizes of their clusters."""
+    rows, columns = np.nonzero(matrix)
+    return matrix[rows, columns], matrix.sum(axis=0)[columns]
+
+
+def macro_f1(labels_true: RowsInput, labels_pred: RowsInput) -> float:
     """Mean of the F1 scores of the classes when every cluster predicts its majority class.
 
     Parameters
     ----------
-    labels_true : array-like of shape (n_samples,)
-        Classes.
-    labels_pred : array-like of shape (n_samples,)
-        Clusters. A cluster predicts its most frequent class; ties go to the first class in sorted order.
+    labels_true, labels_pred : array-like of shape (n_samples,)
+        Classes and clusters: strings or integers. A cluster predicts its most frequent class; ties go to the
+        first class in sorted order.
 
     Returns
     -------
     float
         In (0, 1]. A class that no cluster predicts counts as 0.
+
+    Raises
+    ------
+    ValueError
+        Labels are missing or neither strings nor integers, or the two lengths differ.
 
     References
     ----------

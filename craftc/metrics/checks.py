@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from decimal import Decimal
 from numbers import Real
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+
+from craftc._common.typing import Array, Floats, FrameInput, RowsInput
 
 
-def _is_missing(value: Any) -> bool:
+def _is_missing(value: object) -> bool:
     """Whether a value is None, NaN, NaT or pandas' NA (whose comparison raises TypeError)."""
     try:
         return value is None or bool(value != value)
@@ -18,7 +18,7 @@ def _is_missing(value: Any) -> bool:
         return True
 
 
-def check_labels(values: Any, name: str) -> NDArray[Any]:
+def check_labels(values: RowsInput, name: str) -> Array:
     """Labels as a 1-D array of strings or integers; anything else raises ValueError."""
     # lists are converted through objects, because NumPy converts a NaN among strings to "nan"
     labels = np.asarray(values, dtype=None if hasattr(values, "dtype") else object)
@@ -50,7 +50,7 @@ def check_labels(values: Any, name: str) -> NDArray[Any]:
     return labels
 
 
-def check_features(features: Any) -> NDArray[np.float64]:
+def check_features(features: FrameInput) -> Floats:
     """Features as float64 (n, l) with n >= 2 and l >= 1; anything else raises ValueError."""
     rows_and_columns = "pass one row per observation and one column per feature"
     try:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
 
+from craftc._common.typing import Floats, FrameInput, RowsInput
 from craftc.metrics.checks import check_features, check_labels
 
 
-def eigen_diffusion(features: Any) -> float:
+def eigen_diffusion(features: FrameInput) -> float:
     """How evenly variance is spread over the eigenvectors of the covariance: alpha = (sum lambda)^2 / (l sum
     lambda^2).
 
@@ -59,7 +57,7 @@ def eigen_diffusion(features: Any) -> float:
     return float(np.clip(alpha, 1.0 / len(scatter), 1.0))
 
 
-def separability(features: Any, labels: Any) -> float:
+def separability(features: FrameInput, labels: RowsInput) -> float:
     """Share of the scatter that lies between clusters: J = Tr S_B / Tr S_T.
 
     S_T is the total scatter of the rows around their mean, S_B that of the cluster means, every cluster with
@@ -117,7 +115,7 @@ def separability(features: Any, labels: Any) -> float:
     return min(float((sizes[:, None] * means**2).sum() / (centred**2).sum()), 1.0)
 
 
-def _centred(values: NDArray[np.float64], measure: str) -> NDArray[np.float64]:
+def _centred(values: Floats, measure: str) -> Floats:
     """Centred rows, scaled by a power of two that brings the largest value near 1, so that no square
     overflows or underflows.
 
@@ -131,5 +129,5 @@ def _centred(values: NDArray[np.float64], measure: str) -> NDArray[np.float64]:
             "feature(s); pass others."
         )
     away = np.ldexp(away, -int(np.frexp(np.abs(away).max())[1]))
-    centred: NDArray[np.float64] = away - away.mean(axis=0)
+    centred: Floats = away - away.mean(axis=0)
     return centred

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from craftc._common.labels import chunks
 from craftc._common.messages import warn_user
 from craftc._common.products import row_products
-from craftc._common.typing import ColumnSelection, Floats, Ints, TableInput
+from craftc._common.typing import Array, ColumnSelection, Floats, Ints, TableInput
 from craftc._kernels.spectral import MISSING
 from craftc.table import MixedTable, Schema
 from craftc.table.moments import level_starts
@@ -47,7 +47,7 @@ class Encoding:
     counts: NDArray[np.int64]  # (C,) rows
     names: tuple[str, ...]  # (p,)
     source: Ints  # (p,) columns of the input
-    constants: dict[int, Any]  # values of the columns that are left out
+    constants: dict[int, object]  # values of the columns that are left out
 
     @classmethod
     def of(cls, table: MixedTable, beta: float, few: int = 0) -> Encoding:
@@ -103,7 +103,7 @@ class Encoding:
         """
         column = np.flatnonzero(low < high)
         names, source = [schema.numeric_names[j] for j in column], list(schema.numeric_index[column])
-        constants: dict[int, Any] = {
+        constants: dict[int, object] = {
             int(schema.numeric_index[j]): centre[j] for j in range(len(low)) if not low[j] < high[j]
         }
         variable, first, indicator_of_state, kept = [], [0], [], []
@@ -247,7 +247,7 @@ class Encoding:
         value[missing] *= 1.0 - 2.0 * self.shares
         return value
 
-    def project(self, table: MixedTable, components: Floats) -> NDArray[Any]:
+    def project(self, table: MixedTable, components: Floats) -> Array:
         """(n, l) encoded rows times (l, p) components, in the dtype of the table; a missing cell counts as
         the mean of its column.
         """
@@ -262,15 +262,14 @@ class Encoding:
             out[rows] = part
         return out
 
-    def decode(self, x: Floats) -> list[Any]:
+    def decode(self, x: Floats) -> list[Array]:
         """Columns of the input, in its order, from (n, p) encoded rows: numbers, and the level whose
         indicator is largest.
         """
-        out: list[Any] = [None] * self.schema.n_columns
+        out: dict[int, Array] = {}
         for j, value in self.constants.items():
-            out[j] = np.full(
-                len(x), value, object if j in self.schema.categorical_index else self.schema.dtype
-            )
+            kind = object if j in self.schema.categorical_index else self.schema.dtype
+            out[j] = np.full(len(x), value, kind)
         for s, j in enumerate(self.source[: self.p1]):
             out[j] = (x[:, s] / self.scale[s] + self.centre[s]).astype(self.schema.dtype)
         for v, d in enumerate(self.variable):
@@ -282,7 +281,7 @@ class Encoding:
             code = (mine[:, 0] > 0.0).astype(np.intp) if mine.shape[1] == 1 else mine.argmax(axis=1)
             levels = np.array([self.schema.levels[d][c] for c in known], dtype=object)
             out[self.schema.categorical_index[d]] = levels[code]
-        return out
+        return [out[j] for j in range(self.schema.n_columns)]
 
 
 class Prepared(NamedTuple):
@@ -322,7 +321,7 @@ class Prepared(NamedTuple):
         return cls(given, encoding.filled(table) if missing == "category" else table, encoding, scores)
 
 
-def _few_values(cells: NDArray[Any], fill: float | None, few: int) -> Floats:
+def _few_values(cells: Array, fill: float | None, few: int) -> Floats:
     """The distinct numbers of a column, ascending, with `fill` if it replaces missing ones; empty if there
     are more than `few`.
     """

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
@@ -15,7 +15,7 @@ from craftc._common.estimator import MixedInput, all_or_nothing, set_convergence
 from craftc._common.messages import need_pandas, shown
 from craftc._common.random import seed_of
 from craftc._common.threads import effective_n_threads, one_blas_thread
-from craftc._common.typing import ColumnSelection, Floats, RandomStateInput, TableInput
+from craftc._common.typing import Array, ColumnSelection, Floats, RandomStateInput, TableInput
 from craftc._common.validation import Choice, Constraint, Flag, Number, check_number, check_parameters
 from craftc.distributed.collections import feature_names_out, rowwise
 from craftc.spectral.encoding import Encoding, Prepared
@@ -29,6 +29,9 @@ from craftc.spectral.solvers import SpectralFit, fit_weights
 from craftc.table import MixedTable
 from craftc.table.estimator_input import set_input_attributes
 from craftc.table.numbers import read_numbers
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
 
 LAPLACIANS = ("signed", "abs")
 CONDITIONALS = ("codes", "dense")
@@ -361,7 +364,7 @@ class GraphSpectralFeatures(MixedInput, ClassNamePrefixFeaturesOutMixin, Transfo
 
     # ---- the graph ----
 
-    def edges(self, top: int | None = None) -> Any:
+    def edges(self, top: int | None = None) -> DataFrame:
         """The edges of the graph, strongest first.
 
         Parameters
@@ -387,7 +390,7 @@ class GraphSpectralFeatures(MixedInput, ClassNamePrefixFeaturesOutMixin, Transfo
         return pd.DataFrame({**columns, "sign": np.sign(weight[order]).astype(np.int64)})
 
     @available_if(_has_density)  # type: ignore[untyped-decorator]
-    def score(self, X: Any, y: Any = None) -> float:
+    def score(self, X: TableInput, y: object = None) -> float:
         """Mean pseudo-likelihood of rows, in nats: the sum over their columns of ln p(column | the others).
 
         p is the density of a scaled number, which integrates to 1 over [-beta, beta], or the probability of a
@@ -413,7 +416,7 @@ class GraphSpectralFeatures(MixedInput, ClassNamePrefixFeaturesOutMixin, Transfo
     # ---- rows ----
 
     @rowwise(feature_names_out, lambda model: model._encoding.schema.dtype)
-    def transform(self, X: Any) -> NDArray[Any]:
+    def transform(self, X: TableInput) -> Array:
         """The features of rows.
 
         Parameters
@@ -430,7 +433,7 @@ class GraphSpectralFeatures(MixedInput, ClassNamePrefixFeaturesOutMixin, Transfo
         check_is_fitted(self)
         return self._encoding.project(self._new_rows(X), self.components_)
 
-    def inverse_transform(self, X: ArrayLike) -> Any:
+    def inverse_transform(self, X: ArrayLike) -> DataFrame | Array:
         """Rows with these features: with all p components the table itself, with fewer its smoothest part.
 
         Directions outside the components are set to their means. A category is the level with the largest
@@ -462,7 +465,7 @@ class GraphSpectralFeatures(MixedInput, ClassNamePrefixFeaturesOutMixin, Transfo
             return np.column_stack(columns)
         return need_pandas().DataFrame(dict(zip(encoding.schema.columns, columns, strict=True)))
 
-    def _new_rows(self, X: Any) -> MixedTable:
+    def _new_rows(self, X: TableInput) -> MixedTable:
         check_is_fitted(self)
         table = self._encoding.schema.encode(X, unknown=self.unknown, estimator_name=type(self).__name__)
         return table if self._scores is None else self._scores.apply(table)

@@ -5,7 +5,6 @@ vectors.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
@@ -20,15 +19,21 @@ from craftc.table import MixedTable
 
 SWEEPS = 50
 SAMPLED, SHARE = 16_384, 16  # rows from which a fit starts on a sample, and rows per row of the sample
-_SAMPLE_SWEEPS, _LAST_SWEEPS = 100, 10  # over a sample of the rows, and over all rows after it
-_RUNS, _RUN = 16, 512  # most runs of rows, each with its own sums, and fewest rows of a run
-_UNINTERRUPTED = 2**28  # products of the sweeps of one call of the kernel, after which Ctrl-C is seen
-_PART = 1024  # rows whose approximation is made at once: it stays in the cache
+_SAMPLE_SWEEPS, _LAST_SWEEPS = 100, 10  # sweeps over a sample of the rows; sweeps over all rows after it
+_RUNS, _RUN = 16, 512  # most runs of rows, each with its own sums; fewest rows of a run
+_UNINTERRUPTED = 2**28  # products of one kernel call; Ctrl-C is seen between two calls
+_PART = 1024  # rows of a part of the approximation, which stays in the cache
 
 
 def default_factors(p: int) -> int:
     """k = min(20, max(2, p // 2))."""
     return min(20, max(2, p // 2))
+
+
+def runs_of(n_rows: int, most: int = _RUNS) -> int:
+    """Runs of rows with sums of their own: a power of two, so that two or four threads get equal parts."""
+    runs = int(np.clip(n_rows // _RUN, 1, min(_RUNS, most)))
+    return 1 << (runs.bit_length() - 1)
 
 
 def sample_of(table: MixedTable) -> Ints | None:
@@ -105,7 +110,7 @@ class Approximation:
         """(n, p)."""
         return np.asarray((self.factors.scores @ self.factors.loadings.T - self.mean) * self.scale)
 
-    def take(self, rows: Any) -> Approximation:
+    def take(self, rows: Ints) -> Approximation:
         """The approximation of some rows; the sums by state remain those of all rows."""
         return replace(self, factors=replace(self.factors, scores=self.factors.scores[rows]))
 
@@ -128,15 +133,7 @@ class Approximation:
 
 class Factoriser:
     """Factorises a table of numbers in [0, 1] and indicators of 0 and sqrt(weight), with missing cells
-    replaced by the means.
-
-    Parameters
-    ----------
-    encoding : Encoding
-    table : MixedTable
-    weight : float
-        Weight of squared errors in the indicators.
-    n_threads : int
+    replaced by the means; `weight` is that of squared errors in the indicators.
     """
 
     def __init__(self, encoding: Encoding, table: MixedTable, weight: float, n_threads: int) -> None:
@@ -161,9 +158,7 @@ class Factoriser:
         return out
 
     def hals_by_sample(self, k: int, seed: int, rows: Ints) -> Factors:
-        """The nonnegative factors of some rows, and from their loadings and mean scores those of all rows in
-        a few sweeps.
-        """
+        """The nonnegative factors of all rows, started at loadings and mean scores of a sample of them."""
         sample = Factoriser(self.encoding, self.table.take(rows), self.weight, self.n_threads).hals(
             k, seed, sweeps=_SAMPLE_SWEEPS
         )
@@ -173,18 +168,8 @@ class Factoriser:
     def hals(
         self, k: int, seed: int, start: tuple[Floats, Floats] | None = None, sweeps: int = SWEEPS
     ) -> Factors:
-        """Nonnegative factors by hierarchical alternating least squares; every sweep lowers the squared
-        error.
-
-        Parameters
-        ----------
-        k : int
-            Factors.
-        seed : int
-            Of the uniform start.
-        start : (scores (n, k), loadings (p, k)), optional
-            Start; None: drawn from the seed.
-        sweeps : int, default=50
+        """k nonnegative factors by hierarchical alternating least squares; every sweep lowers the squared
+        error. `start`: scores (n, k) and loadings (p, k); None: uniform, drawn from the seed.
         """
         e, n = self.encoding, self.table.n_rows
         if start is None:
@@ -193,8 +178,6 @@ class Factoriser:
             draws = [uniform(seed, stream, np.arange(m)[:, None], np.arange(k)) for stream, m in streams]
             start = size * draws[0], size * draws[1]
         scores, loadings = (np.array(part, np.float64, order="C") for part in start)
-        runs = int(np.clip(n // _RUN, 1, _RUNS))
-        runs = 1 << (runs.bit_length() - 1)  # a power of two, of which two or four threads get equal parts
         sums, errors = np.empty((k + e.p1 + len(e.indicator_of_state), k)), np.empty(sweeps)
         work = n * k * (k + e.p1 + len(e.variable))
         threads, at_once = threads_for(self.n_threads, work), max(1, _UNINTERRUPTED // work)
@@ -217,7 +200,7 @@ class Factoriser:
                 loadings,
                 sums,
                 errors[done : done + at_once],
-                runs,
+                runs_of(n),
                 threads,
             )
         return Factors(scores, loadings, sums[k + e.p1 :].copy(), 1.0 + errors / self._sum_of_squares())

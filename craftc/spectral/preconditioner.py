@@ -9,8 +9,8 @@ from craftc.spectral.pseudo_likelihood import HatBasis, Objective, similarity
 from craftc.table import MixedTable
 
 _SAMPLE = 500  # rows from which the scales are estimated
-_MIN_CURVATURE = 1e-8  # of a coordinate: without a ridge the sample may show none
-_PSEUDO_COUNT = 0.5  # of a node in a histogram
+_MIN_CURVATURE = 1e-8  # least curvature of a coordinate; without a ridge the sample may show none
+_PSEUDO_COUNT = 0.5  # rows added to every node of a histogram
 _PARTNERS = 50  # rows of the sample that represent a numeric neighbour
 
 
@@ -21,8 +21,8 @@ class Preconditioner:
     rare indicators, nearly constant, would otherwise be collinear with them. A constant added to b of a
     softmax, or to free unary terms of a column, changes only the ridge penalty; it is removed, so that these
     sum to zero. x^2 is centred at its regression on x, free terms at the histogram of the column. Then every
-    coordinate is scaled by its second derivative. On the Adult data L-BFGS needs a tenth of the steps it
-    needs without.
+    coordinate is scaled by its second derivative. On the Adult data this divides the steps of
+    L-BFGS by ten.
     """
 
     def __init__(self, objective: Objective, table: MixedTable, eps: float, softmax: bool) -> None:
@@ -59,10 +59,8 @@ class Preconditioner:
             if self._free:
                 support, counts = like.support(s), like.basis_sums(s, sample[:, s]) + _PSEUDO_COUNT
                 at, weight = support.nodes, counts / counts.sum()
-                origin[s, terms_of], spread[s, terms_of] = (
-                    np.log(weight / support.weights),
-                    weight * (1.0 - weight),
-                )
+                origin[s, terms_of] = np.log(weight / support.weights)
+                spread[s, terms_of] = weight * (1.0 - weight)
                 design = np.eye(len(at))
             else:
                 values = basis(at)

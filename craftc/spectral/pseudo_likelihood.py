@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -12,12 +12,11 @@ from craftc._common.threads import aligned, parallel_map, threads_for
 from craftc._common.typing import Floats, Ints
 from craftc._kernels import spectral as _kernel
 from craftc.spectral.encoding import Encoding
-from craftc.spectral.factorization import Approximation
+from craftc.spectral.factorization import Approximation, runs_of
 from craftc.table import MixedTable
 
-_RUNS, _RUN = 16, 512  # most runs of rows, each with its own sums, and fewest rows of a run
-UNARY_RIDGE = 1e-4
-_ROOM = 2**23  # numbers that the sums of all runs may take
+UNARY_RIDGE = 1e-4  # penalty of squared unary terms
+_ROOM = 2**23  # most numbers in the sums of all runs
 _COMBINATIONS = 64  # most rows of a table that variables share
 _PER_INTERVAL = 4  # nodes of the refined grid between two nodes of the grid
 
@@ -42,9 +41,7 @@ class ExpectedStatistics(NamedTuple):
     bias: Floats  # (L,) residuals y - q of the indicators
     bias_table: Floats  # (R, L) residuals by combination
     cross: Floats  # (p1, L) residuals times the change of similarity to the numeric columns
-    mixed: Floats | None = (
-        None  # (p1, p2) expected similarities of the indicators to the numeric columns, unless "dense"
-    )
+    mixed: Floats | None = None  # (p1, p2) expected similarities of indicators and numbers, unless "dense"
 
 
 class Grid(NamedTuple):
@@ -168,15 +165,8 @@ def _scale(values: Floats, eps: float, width: int) -> Floats:
 
 
 class Joints:
-    """Variables of few states share a table: its rows are the combinations of their states, so that a row of
-    data reads fewer tables.
-
-    `terms` are those of the combinations, as `Conditionals.combine` reads them.
-
-    Parameters
-    ----------
-    encoding : Encoding
-    table : MixedTable
+    """Variables of few states share a table whose rows are the combinations of their states, so that a row of
+    data reads fewer tables. `terms` are the terms of the combinations, for `Conditionals.combine`.
     """
 
     def __init__(self, encoding: Encoding, table: MixedTable) -> None:
@@ -212,28 +202,11 @@ class PseudoLikelihood:
     """Sum over the columns of ln p(column | the others), per row; a missing cell has no conditional, and
     enters no other.
 
-    Parameters
-    ----------
-    encoding : Encoding
-    table : MixedTable
-    codes : ndarray (p2, 2)
-        Number by which numeric columns see an indicator that is off, and on.
-    beta, eps : float
-        Numeric columns lie in [-beta, beta]; numbers between -eps and eps are treated as equal.
-    grid_size : int
-        Nodes of the normaliser's grid on either side of 0.
-    softmax : bool
-        Normalise the indicators of a variable together.
-    low_rank : Approximation or None
-        "dense": a numeric column sees the approximations of the others, and an indicator those of the numeric
-        columns.
-    n_threads : int
-    free : bool
-        Unary terms of numeric columns are in the `HatBasis`, otherwise in the `QuadraticBasis`. A column with
-        few values has one term per value, and its conditional is a probability of these values instead of a
-        density.
-    refine : bool
-        Normalise the interpolated log density on the refined grid, so that it integrates to 1.
+    Numeric columns lie in [-beta, beta], and see an indicator that is off or on by its `codes` (p2, 2);
+    with `low_rank`, columns see the approximations of columns of the other kind. `softmax` normalises the
+    indicators of a variable together. `free` unary terms use the `HatBasis`, others the `QuadraticBasis`; a
+    column with few values then has one term per value, and a probability instead of a density. `refine`
+    normalises the interpolated log density on the refined grid, so that it integrates to 1.
     """
 
     def __init__(
@@ -263,9 +236,8 @@ class PseudoLikelihood:
             (values - centre) * scale
             for values, centre, scale in zip(e.values, e.centre, e.scale, strict=True)
         ]
-        self._spread = np.array(
-            [not len(values) for values in self._values], dtype=bool
-        )  # columns that are normalised on the grid
+        # columns that are normalised on the grid
+        self._spread = np.array([not len(values) for values in self._values], dtype=bool)
         self._few = np.flatnonzero(~self._spread)
         n_nodes = np.array(
             [_padded(len(values) or len(self.grid.nodes), _kernel.LANES) for values in self._values], np.intp
@@ -279,8 +251,7 @@ class PseudoLikelihood:
             nodes[first : first + len(at)] = at
         self._M, self._L = int(n_nodes.max(initial=0)), _padded(e.p2, _kernel.LANES)
         size = self._M * e.p1 * (1 + R) + self._L * (1 + R + e.p1)
-        runs = int(np.clip(self.n // _RUN, 1, min(_RUNS, max(1, _ROOM // size))))
-        runs = 1 << (runs.bit_length() - 1)  # a power of two, of which two or four threads get equal parts
+        runs = runs_of(self.n, max(1, _ROOM // size))
         joints = self._joints
         self._conditionals = _kernel.Conditionals(
             table.numeric,
@@ -313,19 +284,16 @@ class PseudoLikelihood:
         off, on = (np.nan_to_num(similarity(nodes, code[:, None], eps), nan=0.0) for code in codes.T)
         self._off, self._rise = off, on - off
         # side by side: the kernel does not hold the interpreter's lock
-        works: list[Callable[[], Any]] = [
+        works: list[Callable[[], tuple[Floats, ...]]] = [
             lambda: self._conditionals.observed(self.n_threads),
-            lambda: self._sums_of_basis(table) if free else None,
+            lambda: (self._sums_of_basis(table),) if free else (),
         ]
         (powers, self._own), sums = parallel_map(lambda work: work(), works, self.n_threads)
-        self._basis_sums = powers[:, 1:] if sums is None else sums
+        self._basis_sums = sums[0] if sums else powers[:, 1:]
         self._unary = aligned((e.p1, self._M))
         self._node_table = aligned((R, e.p1, self._M))
-        self._bias, self._bias_table, self._cross = (
-            aligned((self._L,)),
-            aligned((R, self._L)),
-            aligned((e.p1, self._L)),
-        )
+        self._bias, self._bias_table = aligned((self._L,)), aligned((R, self._L))
+        self._cross = aligned((e.p1, self._L))
         for room in (self._node_table, self._bias, self._bias_table, self._cross):
             room[:] = 0.0
         self._unary[:] = -np.inf
@@ -425,16 +393,14 @@ class Objective:
         e = likelihood.encoding
         self.edges = e.edges()
         self._flat = np.ravel_multi_index(self.edges, (e.p, e.p))
-        self._number = np.full(
-            (e.p, e.p), len(self._flat)
-        )  # of the edge between two columns; behind all edges: none
+        # number of the edge between two columns; one more than the last: none
+        self._number = np.full((e.p, e.p), len(self._flat))
         self._number[self.edges] = self._number.T[self.edges] = np.arange(len(self._flat))
         self.n_basis = likelihood.unary_basis.size
         self.n_edges, self.n_b, self.n_c = len(self.edges[0]), e.p2 * unary, self.n_basis * e.p1 * unary
         self.ridge = np.concatenate([np.full(self.n_edges, l2), np.full(self.n_b + self.n_c, UNARY_RIDGE)])
-        self._last: tuple[Floats, float, Floats] | None = (
-            None  # a vector, its value and gradient: a solver asks for its result again
-        )
+        # the last vector, its value and gradient: a solver evaluates its result again
+        self._last: tuple[Floats, float, Floats] | None = None
 
     def __len__(self) -> int:
         return len(self.ridge)

@@ -17,38 +17,26 @@ from craftc._common.typing import Floats
 from craftc.spectral.preconditioner import Preconditioner
 from craftc.spectral.pseudo_likelihood import Objective, Parameters
 
-MEMORY = 10
-_PAIRS = (
-    30  # of L-BFGS over the sample, where an evaluation takes much longer than a product with all of them
-)
-_SHARE = 0.1  # of the gradient over all rows, at which a minimisation over the sample ends
-_ARMIJO, _HALVINGS, _SLOW = (
-    1e-4,
-    5,
-    0.7,
-)  # sufficient decrease; halvings of a step; reduction of the gradient below which a round is slow
-_TRIALS = 20  # of a step over the sample
+MEMORY = 10  # pairs of L-BFGS over all rows
+_PAIRS = 30  # pairs of L-BFGS over the sample, where an evaluation costs more than products with all of them
+_SHARE = 0.1  # gradient that ends a minimisation over the sample, relative to the gradient over all rows
+_ARMIJO = 1e-4  # share of the predicted decrease that a step must achieve
+_HALVINGS = 5  # most halvings of a step over all rows
+_SLOW = 0.7  # ratio of the gradients after and before a round above which the round is slow
+_TRIALS = 20  # most step sizes tried over the sample
 
 Callback = Callable[[int, float, float], None]
 Pairs = deque[tuple[Floats, Floats, float]]  # steps, changes of the gradient, and their products
-Value = Callable[
-    [Floats], tuple[float, Floats, float]
-]  # value, gradient, and the size of the gradient that decides convergence
+# value, gradient, and the size of the gradient that decides convergence
+Value = Callable[[Floats], tuple[float, Floats, float]]
 
 
 @dataclass
 class SpectralFit(FitResult):
-    """The result of a solver.
-
-    Parameters
-    ----------
-    parameters : Parameters
-    gradient : float
-        Its largest absolute entry at the end.
-    """
+    """The result of a solver."""
 
     parameters: Parameters
-    gradient: float
+    gradient: float  # its largest absolute entry at the end
 
 
 def fit_weights(
@@ -68,20 +56,9 @@ def fit_weights(
     bounds, on which weak edges end at exact zeros. The values on the path, those of this problem, are upper
     bounds of the penalised objective, and equal it where one of two parts is 0.
 
-    Parameters
-    ----------
-    objective : Objective
-    preconditioner : Preconditioner
-        Steps are taken in its coordinates; convergence is decided by the gradient of the objective itself.
-    sample : Objective, optional
-        The same objective for some of the rows, by way of which the search begins.
-    l1 : float, default=0
-    tol : float
-    max_iter : int
-        Maximum number of steps.
-    callback : callable
-        Called after every step over all rows with its number, the objective, and the largest entry of the
-        gradient.
+    Steps use the coordinates of the preconditioner; the gradient of the objective itself decides convergence.
+    The search begins on `sample`, the same objective for some of the rows. `callback` is called after every
+    step over all rows with its number, the objective, and the largest entry of the gradient.
     """
     path: list[float] = []
     n, size, split = objective.n_edges, len(objective), l1 > 0.0
@@ -222,9 +199,8 @@ def _lbfgs(
             raise StopIteration
 
     options = {"maxcor": MEMORY, "gtol": 0.0, "ftol": 0.0, "maxiter": max_iter, "maxfun": 20 * max_iter}
-    bounds = (
-        Bounds(least, np.inf) if np.isfinite(least).any() else None
-    )  # SciPy converts bounds in a loop over variables
+    # SciPy converts bounds in a loop over variables
+    bounds = Bounds(least, np.inf) if np.isfinite(least).any() else None
     return np.asarray(
         minimize(plain, x, jac=True, method="L-BFGS-B", bounds=bounds, callback=stop, options=options).x
     )

@@ -80,7 +80,7 @@ def fit_reference(kind, X, Z, penalty, cap=64, exact=False, order=None, A=None, 
 def config_of(kind, penalty, K, cap, exact, max_iter=60):
     """The settings of a run of a kind; K 0: as many features as lower J."""
     free = kind in ("births", "collapsed")
-    return restarts.FitConfig(
+    return restarts.FeatureConfig(
         penalty=penalty if free else 0.0,
         n_features=0 if free else K,
         cap=cap if free else K,
@@ -342,7 +342,7 @@ def test_restarts_of_the_search(seed, kind, base):
     X = random_rows(seed, "offset")
     penalty = random_penalty(seed, X)
     free = kind == "births"
-    config = restarts.FitConfig(
+    config = restarts.FeatureConfig(
         penalty=penalty if free else 0.0,
         n_features=0 if free else 3,
         cap=6 if free else 3,

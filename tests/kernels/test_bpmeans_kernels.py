@@ -29,7 +29,7 @@ def features_and_masks(seed, X, K):
 def begun(X, Z, penalty, gram=False, exact=0):
     """A run that has read a start: dependent columns gone where there is a penalty, features fitted."""
     K = Z.shape[1]
-    config = restarts.FitConfig(
+    config = restarts.FeatureConfig(
         penalty=penalty,
         n_features=0 if penalty else K,
         cap=64 if penalty else K,
