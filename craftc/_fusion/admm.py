@@ -144,9 +144,6 @@ class Admm:
         self.max_iter, self.n_iter = max_iter, 0
         self.stiffness: float | None = None  # as the last call left it
 
-    def converged(self, gap: float, tol: float) -> bool:
-        return gap <= tol
-
     def solve(self, subproblem: Subproblem, theta: Floats, dual: Floats) -> SolverResult:
         stiffness = 1.0 / subproblem.scale(theta) if self.stiffness is None else self.stiffness
         admm = EdgeAdmm(subproblem, theta, dual, stiffness * subproblem.radius)

@@ -1,6 +1,4 @@
-"""Aggregates of nearby nodes inside large clusters, by which flows reach distant parts of a cluster in few
-steps.
-"""
+"""Aggregates of nearby nodes inside large clusters: flows reach distant parts of a cluster in few steps."""
 
 from __future__ import annotations
 

@@ -206,8 +206,7 @@ class Multinomial:
             for k, (a, b) in enumerate(zip(*self.pairs, strict=True)):
                 out[:, a, :, b] = out[:, b, :, a] = gram(X, weight[:, k])
             return out.reshape(width * q, width * q)
-        # blocks are symmetric: columns of the first part against all, then those of each part against the
-        # columns from there on
+        # blocks are symmetric: every part of the columns against itself and the columns after it
         bounds = np.linspace(0, width, 1 + min(_PARTS, 1 + width // _PART_WIDTH), dtype=int)
         for start, stop in pairwise(bounds.tolist()):
             blocks = X[:, start:].T @ (X[:, None, start:stop] * weight[:, :, None]).reshape(len(X), -1)

@@ -14,8 +14,8 @@ from craftc._common.typing import Edges, Floats, Labels
 from craftc._kernels import covariates as _kernel
 
 N_NEIGHBORS = 8  # of a nearest-neighbour graph
-_LARGEST = 1e100  # weight of an edge
-_ROUNDING = 1e-12  # of the largest weight: a matrix that is symmetric but for this is
+_LARGEST = 1e100  # largest weight of an edge
+_ROUNDING = 1e-12  # asymmetry, relative to the largest weight, that is averaged away
 
 
 @dataclass(frozen=True)
@@ -36,9 +36,7 @@ class Graph:
 
 
 def edges_of(matrix: Any, d: int, name: str, node: str) -> tuple[NDArray[np.intp], Floats]:
-    """Pairs i < j with S_ij > 0, sorted, and their S_ij; raise unless the matrix is symmetric but for
-    rounding, finite and >= 0.
-    """
+    """Pairs i < j with S_ij > 0, sorted, and their S_ij; raise unless S is symmetric, finite and >= 0."""
     matrix = matrix if sparse.issparse(matrix) else array_of(name, matrix, "a square array of numbers >= 0")
     if matrix.shape != (d, d):
         raise ValueError(
@@ -87,9 +85,7 @@ def components(graph: Graph, joined: NDArray[np.uint8] | None = None) -> Labels:
 
 
 def zero_node_last(label: Labels) -> Labels:
-    """Labels by first appearance, except that the cluster of the zero node, the last one, gets the largest
-    number.
-    """
+    """Labels by first appearance, except that the cluster of the zero node gets the largest number."""
     last = label[-1]
     out = label - (label > last)
     out[label == last] = label.max()

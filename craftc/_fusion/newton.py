@@ -59,9 +59,6 @@ class Newton:
         """Whether all steps of the path are used up."""
         return self.n_iter >= self.max_iter
 
-    def converged(self, gap: float, tol: float) -> bool:
-        return gap <= tol
-
     def solve(self, subproblem: Subproblem, theta: Floats, dual: Floats) -> SolverResult:
         if not len(dual):
             return self._without_edges(subproblem, theta, dual)
@@ -116,7 +113,7 @@ class Newton:
                     lagrangian, theta, direction, value, decrease
                 )
                 if t < _SHORT_STEP and not new < value:  # scales differ widely: the rest is rounding
-                    lagrangian(theta)  # `projected` and `fused`, which are those of the trial
+                    lagrangian(theta)  # resets `projected` and `fused`, which belong to the trial
                     factor = hessian = None
                     break
                 theta, value, gradient, point = trial, new, new_gradient, new_point

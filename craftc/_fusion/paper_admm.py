@@ -1,6 +1,4 @@
-"""The paper's own ADMM, with copies of both ends of every edge, and its stopping rule: the reference
-implementation.
-"""
+"""The paper's own ADMM, with copies of both ends of every edge, and its stopping rule."""
 
 from __future__ import annotations
 
@@ -13,7 +11,7 @@ from craftc._fusion.problem import SolverResult, Subproblem, project_onto_balls
 
 RHO = 1.0
 EPS = 1e-5
-_MIN_ITER = 11  # a warm start can meet the stopping rule without having moved
+_MIN_ITER = 11  # least iterations: a warm start can meet the stopping rule without a move
 
 
 class PaperAdmm:
@@ -29,9 +27,6 @@ class PaperAdmm:
         self.max_iter, self.n_iter, self.theta = max_iter, 0, np.empty((0, 0))
         self.z = self.u = np.empty((2, 0, 0))
         self.exhausted = False  # whether the stopping rule was not met at some penalty
-
-    def converged(self, gap: float, tol: float) -> bool:
-        return not self.exhausted
 
     def solve(self, subproblem: Subproblem, theta: Floats, dual: Floats) -> SolverResult:
         """Iterate until |z - b| and rho |z - z_old| are at most sqrt(c (d + 2 l)) eps.

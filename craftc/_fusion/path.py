@@ -57,7 +57,7 @@ class Optimum(NamedTuple):
 
 
 class Flows(NamedTuple):
-    """What is known about the flows inside clusters."""
+    """The state of the flows inside clusters."""
 
     saturated: Flags  # (edges,) whether the last projection shrank the edge
     residual: Floats  # (d + 1, q) load and flows
@@ -77,9 +77,6 @@ class Certified:
     def n_iter(self) -> int:
         """Newton steps and ADMM iterations of the whole path."""
         return self.newton.n_iter + self.admm.n_iter
-
-    def converged(self, gap: float, tol: float) -> bool:
-        return gap <= tol
 
     def solve(self, subproblem: Subproblem, theta: Floats, dual: Floats) -> SolverResult:
         if self.newton.fits(subproblem) or not len(dual):
@@ -130,10 +127,10 @@ class RegularizationPath:
         return self._certified.n_iter + (self._solver.n_iter if separate else 0)
 
     def converged(self, optima: list[Optimum]) -> bool:
-        """Whether these optima of the path were reached: by the duality gap, or by the stopping rule of the
-        solver.
-        """
-        return self._solver.converged(max(optimum.relative_gap for optimum in optima), self.tol)
+        """Whether the duality gap, or the stopping rule of the solver, holds for these optima."""
+        if isinstance(self._solver, PaperAdmm):
+            return not self._solver.exhausted
+        return max(optimum.relative_gap for optimum in optima) <= self.tol
 
     def step(self, nu: float) -> Optimum:
         """The optimum at a penalty no larger than the last one."""
@@ -143,8 +140,8 @@ class RegularizationPath:
         if not self._solver.on_clusters:
             self._refine(np.arange(self.graph.d + 1, dtype=np.int32))
         if np.isfinite(self.nu):
-            # between clusters duals lie on the spheres, which shrink; inside, those that fit remain flows
-            # that hold the cluster together
+            # between clusters duals lie on spheres, which shrink; inside, duals that still fit hold the
+            # cluster together
             between = self.coarsening.between[~self.graph.group_lasso_edges[self.coarsening.between]]
             self.dual[between] *= nu / self.nu if self.nu > 0 else 0.0
             project_onto_balls(self.dual, radius)
@@ -183,9 +180,7 @@ class RegularizationPath:
         self._refine(components(self.graph, zero.astype(np.uint8)))
 
     def _extrapolate(self, nu: float) -> None:
-        """On an unchanged partition the optimum moves smoothly: start from the linear extrapolation of the
-        last two.
-        """
+        """Start from the linear extrapolation of the last two optima if they share the partition."""
         last = self.nu, self.theta, self.label
         if self._previous is not None and np.array_equal(self._previous[2], self.label):
             before, theta, _ = self._previous
@@ -193,9 +188,7 @@ class RegularizationPath:
         self._previous = last
 
     def _flagged(self, fused: Flags, radius: Floats, bound: float) -> Optimum:
-        """The mean coefficients of the components of fused edges, and their objective; `bound`: of the
-        iterate on all nodes.
-        """
+        """Mean coefficients of the components of fused edges; `bound` is that of the iterate on all nodes."""
         group, _ = _kernel.components(self.coarsening.m + 1, self.coarsening.edge, fused)
         self._coarsen(zero_node_last(group))
         point = self.datafit.at(self.coarsening.X, self.theta)
@@ -206,9 +199,7 @@ class RegularizationPath:
         )
 
     def _merge_test(self, fused: Flags, radius: Floats, optimum: Optimum) -> tuple[Optimum, Flags] | None:
-        """Merge clusters that are close, or whose edges stayed fused, if the optimum on fewer columns is as
-        good.
-        """
+        """Merge clusters that are close or whose edges stayed fused, if that does not raise the objective."""
         coarsening = self.coarsening
         apart = lengths(differences(self.theta[: coarsening.m], coarsening.edge))
         size = max(float(np.abs(self.theta[: coarsening.m]).max(initial=0.0)), self.coefficient_scale)
@@ -221,9 +212,9 @@ class RegularizationPath:
         )
         possible = float(np.sqrt(squared))
         near = (apart <= _CLOSE * size) | (fused > 0)
-        if self._solver.on_clusters:  # few clusters are in doubt, and a wrong merge is rejected at once
+        if self._solver.on_clusters:  # few merges are possible, and a wrong one is rejected at once
             candidates: tuple[Bits, ...] = (apart <= possible, apart <= _NEARER * possible, near)
-        else:  # every cluster has yet to be found
+        else:  # the merge test finds every cluster
             candidates = (near | (apart <= possible),)
         rejected = np.empty(0, np.int32)
         for joined in candidates:
@@ -236,21 +227,17 @@ class RegularizationPath:
         return None
 
     def _merged(self, group: Labels, radius: Floats, optimum: Optimum) -> tuple[Optimum, Flags] | None:
-        """The optimum on groups of clusters, or on the parts of them that flows hold together, if it is as
-        good.
-        """
+        """The optimum on groups of clusters, or on parts of groups that flows hold together, if as good."""
         floor, n_clusters = self.objective_floor, int(self.label[-1])
         slack = 2.0 * _EXACT * _SHARE * self.tol * max(abs(optimum.objective), floor)
         gap = max(optimum.objective - optimum.dual_bound, 0.0)
         bounded = self._solver.on_clusters and self.ridge > 0
-        # J - J* >= ridge |B - B*|^2, for the optimum as for one on groups that is as good: they are at most
-        # this far apart
+        # J - J* >= ridge |B - B*|^2 bounds the distance of the optimum from an equally good one on groups
         if bounded and self._distance(group) > 2.0 * np.sqrt((gap + slack) / self.ridge):
             return None
         kept = self.label, self.theta, self.coarsening, self.dual.copy()
         self._coarsen(group)
-        # a wrong merge shows long before its optimum is exact, which costs a first-order method most of its
-        # iterations; without a ridge nothing bounds that optimum
+        # a wrong merge is visible long before its optimum is exact; a ridge is needed to bound that optimum
         limit = optimum.objective + slack if bounded else np.inf
         share = (
             _SHARE
@@ -278,9 +265,7 @@ class RegularizationPath:
         return None
 
     def _means(self, group: Labels) -> Floats:
-        """(groups, q) mean coefficients of the nodes in groups of clusters; the last group, that of the zero
-        node, has zeros.
-        """
+        """(groups, q) mean coefficients of the nodes in groups of clusters; the last, the zero node's, is 0."""
         size = self.coarsening.size[:, None]
         means = np.zeros((int(group[-1]) + 1, self.theta.shape[1]))
         np.add.at(means, group[:-1], size * self.theta[:-1])
@@ -404,9 +389,7 @@ class RegularizationPath:
         return np.asarray(sizes * ((0.5 * goal / length) ** 2 / d))
 
     def _split(self, torn: Bits, saturated: Bits, residual: Floats) -> Labels | None:
-        """A finer partition, without the saturated edges of the torn clusters; None where that splits
-        nothing.
-        """
+        """A finer partition, without the saturated edges of the torn clusters; None if nothing splits."""
         coarsening, clusters = self.coarsening, self.coarsening.m + 1
         edge = coarsening.inner_edge
         cluster = coarsening.label[edge[:, 0]]

@@ -43,8 +43,7 @@ class Coarsening:
         self.first_edge = np.searchsorted(np.sort(cluster), np.arange(m + 2)).astype(np.intp)
         self.node, self.first_node = order.astype(np.int32), np.append(first, graph.d).astype(np.intp)
         self.inner_edge = np.ascontiguousarray(graph.edge[self.inside])
-        # state that Newton's method keeps from one penalty to the next: Hessian of the data fit, factor of
-        # the system, scale of sigma
+        # Newton's method keeps these from one penalty to the next
         self.hessian: Floats | None = None
         self.factor: Floats | None = None
         self.sigma_scale = 1.0
@@ -58,9 +57,7 @@ class Coarsening:
         return self._aggregates
 
     def merged_hessian(self, group: Labels) -> Floats | None:
-        """The Hessian of the data fit for groups of the clusters, if that of the clusters is known: sums of
-        its blocks.
-        """
+        """The Hessian of the data fit for groups of clusters: sums of blocks; None if not known."""
         if self.hessian is None:
             return None
         q, m = self.datafit.q, int(group[-1])
@@ -86,7 +83,7 @@ class Coarsening:
         )
 
     def gather(self, dual: Floats) -> Floats:
-        """Dual variables of the edges between clusters: sums of those of the graph's edges (l, q)."""
+        """Dual variables of the edges between clusters: sums of the duals (l, q) of the graph's edges."""
         out = np.zeros((len(self.edge), dual.shape[1]))
         np.add.at(out, self.merged, self.sign * dual[self.between])
         return out
@@ -111,7 +108,7 @@ class Subproblem:
     accuracy: float  # of the objective, relative
     objective_floor: float  # smallest objective that an accuracy refers to
     n_threads: int
-    limit: float = np.inf  # an optimum that is proved to be above it need not be found
+    limit: float = np.inf  # objective above which a solver may give up
 
     @property
     def weight(self) -> Floats:
@@ -170,7 +167,7 @@ class Solver(Protocol):
     A solver may keep state from one to the next.
     """
 
-    # whether the path gives it clusters of nodes; otherwise all nodes, and the merge test finds the clusters
+    # True: subproblems are on clusters of nodes; False: on all nodes, and the merge test finds the clusters
     on_clusters: bool
 
     @property
@@ -179,6 +176,3 @@ class Solver(Protocol):
 
     def solve(self, subproblem: Subproblem, theta: Floats, dual: Floats) -> SolverResult:
         """The optimum from a start; `dual` may be changed."""
-
-    def converged(self, gap: float, tol: float) -> bool:
-        """Whether the optima found so far, of the largest relative duality gap `gap`, were reached."""

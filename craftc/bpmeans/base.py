@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from craftc._common.estimator import (
     FitResult,
+    all_or_nothing,
     column_names,
     output_frame,
     set_convergence,
@@ -20,6 +21,7 @@ from craftc._common.estimator import (
 from craftc._common.labels import chunks
 from craftc._common.messages import array_of
 from craftc._common.random import seed_of
+from craftc._common.ranges import warn_of_unscaled_columns
 from craftc._common.threads import effective_n_threads, threads_for
 from craftc._common.typing import Bits, Floats, RandomStateInput
 from craftc._common.validation import Choice, Constraint, Flag, Number, check_choice, check_parameters
@@ -51,6 +53,8 @@ class FeatureModel(DenseInput, ClassNamePrefixFeaturesOutMixin, TransformerMixin
     }
     _of_fit = ("init", "random_state", "assignments_", "objective_path_")
 
+    _limit: ClassVar[str]  # name of the parameter that limits the number of features
+    _inits: ClassVar[tuple[str, ...]]  # choices of `init`
     _frame_library: str | None
     assignment: str
     base: str
@@ -75,17 +79,47 @@ class FeatureModel(DenseInput, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 
     # ---- fitting ----
 
-    def _check_parameters(self, count: str) -> None:
-        """Raise unless the parameters can be used; `count` names the parameter that limits the number of
-        features.
+    @all_or_nothing
+    def fit(self, X: ArrayLike, y: object = None) -> Self:
+        """Find the features.
+
+        Parameters
+        ----------
+        X : array or data frame (n, D) of numbers
+            float32 stays float32.
+        y : ignored
+
+        Returns
+        -------
+        BPMeans or KFeatures
+            Itself.
+
+        Raises
+        ------
+        ValueError
+            A parameter is not allowed, or X has missing or infinite values.
         """
+        self._check_parameters()
+        table = self._read_rows(X, reset=True)
+        given = self._given_memberships(len(table))
+        data = FeatureData(table, effective_n_threads(self.n_threads), column_names(self))
+        warn_of_unscaled_columns(self, table)
+        self._search(data, given)
+        return self
+
+    def _search(self, data: FeatureData, given: Bits | None) -> None:
+        """Set the fitted attributes; `given` are the memberships (n, K) passed as `init`."""
+        raise NotImplementedError
+
+    def _check_parameters(self) -> None:
+        """Raise unless the parameters can be used."""
         check_parameters(self)
-        value = getattr(self, count)
+        value = getattr(self, self._limit)
         if self.assignment == "exact" and value is not None and value > bpmeans_kernel.EXACT:
             raise ValueError(
                 "assignment='exact' compares all 2^K combinations of a row and allows at most "
-                f"{bpmeans_kernel.EXACT} features, got "
-                f"{count}={value}; use assignment='sweep' or 'auto', or fewer features."
+                f"{bpmeans_kernel.EXACT} features, got {self._limit}={value}; use assignment='sweep' or "
+                "'auto', or fewer features."
             )
 
     def _config(
@@ -120,10 +154,10 @@ class FeatureModel(DenseInput, ClassNamePrefixFeaturesOutMixin, TransformerMixin
             shuffle=shuffle,
         )
 
-    def _given_memberships(self, n: int, *inits: str) -> Bits | None:
+    def _given_memberships(self, n: int) -> Bits | None:
         """Z given as `init`, (n, K)."""
         if isinstance(self.init, str):
-            check_choice("init", self.init, inits, "or memberships (n, K) of 0 and 1")
+            check_choice("init", self.init, self._inits, "or memberships (n, K) of 0 and 1")
             return None
         Z = array_of("init", self.init, "memberships (n, K) of 0 and 1")
         most = bpmeans_kernel.MOST

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import ClassVar, Self
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from craftc._common.estimator import all_or_nothing, column_names
 from craftc._common.messages import warn_user
 from craftc._common.random import FeatureStream
-from craftc._common.ranges import warn_of_unscaled_columns
-from craftc._common.threads import effective_n_threads
-from craftc._common.typing import RandomStateInput
+from craftc._common.typing import Bits, RandomStateInput
 from craftc._common.validation import Choice, Constraint, Flag, Number
 from craftc._kernels import bpmeans as bpmeans_kernel
 from craftc.bpmeans.base import COUNT, EXACT, FeatureModel
@@ -74,10 +71,10 @@ class KFeatures(FeatureModel):
     verbose : int, default=0
         1: print a line per start.
     n_trials : int, optional
-        Rows drawn for each feature of a start, up to 8, of which the best is taken; 1 as in the paper. None:
-        starts alternate between 2 + log K and 1 (1 if `exchanges` is False).
+        Rows drawn for each feature of a start, up to 8; the best becomes the feature. 1: as in the paper.
+        None: starts alternate between 2 + log K and 1 (1 if `exchanges` is False).
     empty : {"drop", "reseed"}, default="drop"
-        A feature that no row has any more is dropped, or gets the row of largest residual.
+        A feature without rows is dropped, or gets the row of largest residual.
 
     Attributes
     ----------
@@ -126,6 +123,7 @@ class KFeatures(FeatureModel):
         "feature_penalty": Number(above=0, optional=True),
         "empty": Choice(("drop", "reseed")),
     }
+    _limit, _inits = "n_features", ("greedy",)
 
     def __init__(
         self,
@@ -158,31 +156,7 @@ class KFeatures(FeatureModel):
         self.n_trials = n_trials
         self.empty = empty
 
-    @all_or_nothing
-    def fit(self, X: ArrayLike, y: object = None) -> Self:
-        """Find the features.
-
-        Parameters
-        ----------
-        X : array or data frame (n, D) of numbers
-            float32 stays float32; missing and infinite values raise an error.
-        y : ignored
-
-        Returns
-        -------
-        KFeatures
-            Itself.
-
-        Raises
-        ------
-        ValueError
-            If a parameter or the input cannot be used.
-        """
-        self._check_parameters("n_features")
-        table = self._read_rows(X, reset=True)
-        given = self._given_memberships(len(table), "greedy")
-        data = FeatureData(table, effective_n_threads(self.n_threads), column_names(self))
-        warn_of_unscaled_columns(self, table)
+    def _search(self, data: FeatureData, given: Bits | None) -> None:
         K = self.n_features if given is None else given.shape[1]
         config = self._config(0.0, int(K or 0), int(K or bpmeans_kernel.MOST), reseed=self.empty == "reseed")
         if given is not None and self.n_features not in (None, given.shape[1]):
@@ -205,7 +179,6 @@ class KFeatures(FeatureModel):
             config = config.with_features(max(best, 1))
         self._set_state(data, config, fit, interval)
         self.objective_ += self.n_features_ * (self.feature_penalty or 0.0)
-        return self
 
 
 class BPMeans(FeatureModel):
@@ -256,8 +229,8 @@ class BPMeans(FeatureModel):
     verbose : int, default=0
         1: print a line per start.
     n_trials : int, optional
-        Rows drawn for each feature of a start, up to 8, of which the best is taken; 1 as in the paper. None:
-        starts alternate between 2 + log K and 1 (1 if `exchanges` is False).
+        Rows drawn for each feature of a start, up to 8; the best becomes the feature. 1: as in the paper.
+        None: starts alternate between 2 + log K and 1 (1 if `exchanges` is False).
     shuffle : bool, default=False
         Visit the rows in a random order from the second start on. False: in the order of the table.
 
@@ -309,6 +282,7 @@ class BPMeans(FeatureModel):
         "collapsed": Flag(),
         "shuffle": Flag(),
     }
+    _limit, _inits = "max_features", ("greedy", "kfeatures")
 
     feature_penalty_: float
 
@@ -345,32 +319,8 @@ class BPMeans(FeatureModel):
         self.n_trials = n_trials
         self.shuffle = shuffle
 
-    @all_or_nothing
-    def fit(self, X: ArrayLike, y: object = None) -> Self:
-        """Find the features.
-
-        Parameters
-        ----------
-        X : array or data frame (n, D) of numbers
-            float32 stays float32; missing and infinite values raise an error.
-        y : ignored
-
-        Returns
-        -------
-        BPMeans
-            Itself.
-
-        Raises
-        ------
-        ValueError
-            If a parameter or the input cannot be used.
-        """
-        self._check_parameters("max_features")
-        table = self._read_rows(X, reset=True)
+    def _search(self, data: FeatureData, given: Bits | None) -> None:
         cap = int(self.max_features or bpmeans_kernel.MOST)
-        given = self._given_memberships(len(table), "greedy", "kfeatures")
-        data = FeatureData(table, effective_n_threads(self.n_threads), column_names(self))
-        warn_of_unscaled_columns(self, table)
         path, K, penalty = None, 0, 0.0
         starts: list[FeatureFit | None] = []  # solutions of the path
         fixed = self._config(0.0, 0, cap, exact=max(EXACT[self.assignment], EXACT["auto"]))
@@ -415,7 +365,6 @@ class BPMeans(FeatureModel):
                 f"BPMeans found {bpmeans_kernel.MOST} features, its maximum: feature_penalty = "
                 f"{penalty:.4g} is of the order of the noise. Raise feature_penalty, or set max_features.",
             )
-        return self
 
 
 def _penalty_within(low: float, high: float, scatter: float) -> float:

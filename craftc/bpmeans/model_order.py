@@ -1,6 +1,4 @@
-"""The number of features: the path of K-features solutions for K = 1, 2, ..., and the K of least cost or
-least description length.
-"""
+"""The number of features: K-features for K = 1, 2, ..., and the K of least cost or description length."""
 
 from __future__ import annotations
 
@@ -211,9 +209,7 @@ def _grown(record: Record, data: FeatureData, config: FeatureConfig, K: int) -> 
 
 
 def _improve_from_above(path: ModelPath, data: FeatureData, config: FeatureConfig, K: int) -> None:
-    """Replace the solution for K by that for K + 1 without the feature of least removal cost where that is
-    better.
-    """
+    """Replace the solution for K by the one for K + 1 less its feature of least removal cost, if better."""
     config, now, more = config.with_features(K), path.best(K), path.best(K + 1)
     if now is None or more is None or more.n_features != K + 1:
         return

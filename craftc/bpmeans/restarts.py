@@ -175,8 +175,7 @@ def run_for(
 
 
 def best_restarts(data: FeatureData, config: FeatureConfig, improve: bool = True) -> list[Record]:
-    """The solutions that were the lowest when their start ended, after exchanges of single features; the last
-    is the best of all.
+    """Solutions that were the lowest when their start ended, after exchanges; the last is the best of all.
 
     Neither the result of a restart, nor whether it is improved, nor how, depends on later restarts or on the
     number of threads. More restarts therefore never end with a higher J.
@@ -245,7 +244,7 @@ def _products(data: FeatureData, config: FeatureConfig) -> int:
 
 
 def is_small(data: FeatureData, config: FeatureConfig) -> bool:
-    """Whether sweeps are so fast that the exchanges may take more of them than the starts."""
+    """Whether sweeps are fast enough for exchanges to use more of them than the starts."""
     return data.products is not None or _products(data, config) < _SMALL
 
 
@@ -295,10 +294,9 @@ def parallel_restarts(data: FeatureData, config: FeatureConfig) -> tuple[Floats,
 
 
 def _side_by_side(data: FeatureData, config: FeatureConfig) -> tuple[Floats, NDArray[np.int64]]:
-    """J and sweeps of every restart, one per thread at a time: sweep by sweep, unless whole restarts take a
-    fraction of a second.
+    """J and sweeps of every restart, one per thread at a time.
 
-    A kernel call that makes whole restarts does not look for an interrupt.
+    Long restarts run sweep by sweep: a kernel call for whole restarts cannot be interrupted.
     """
     visits = _visits(data, config, config.n_features or min(config.cap, _TYPICAL)) * min(
         config.max_iter, _LONG
@@ -404,9 +402,7 @@ def improved_alone(
     key: tuple[FeatureStream, int],
     rounds: int = ROUNDS,
 ) -> FeatureFit:
-    """One solution improved by exchanges that visit a limited number of cells, whatever the size of the
-    table.
-    """
+    """One solution improved by exchanges that visit a limited number of cells of any table."""
     K = fit.n_features
     budget = min(_SWEEPS * K, 1 + _VISITS // _visits(data, config, K))
     return exchange_features(data, config, fit, key, run_alone(data, config, K), rounds, budget)
@@ -421,9 +417,7 @@ def _visits(data: FeatureData, config: FeatureConfig, K: int) -> int:
 
 
 def exchange_budget(data: FeatureData, config: FeatureConfig, n_features: int, sweeps: int) -> int:
-    """Sweeps for the exchanges from one solution: where they are expensive, no more than the `sweeps` that
-    led to it.
-    """
+    """Most sweeps of the exchanges from one solution; if expensive, the `sweeps` that led to it."""
     return _SWEEPS * n_features if is_small(data, config) and not config.collapsed else sweeps
 
 
@@ -440,9 +434,7 @@ def from_memberships(
 def run_to_convergence(
     run: bpmeans_kernel.Run, config: FeatureConfig, name: str | None, target: float = math.inf
 ) -> FeatureFit:
-    """Sweeps until convergence or max_iter, fewer if J would not reach `target` soon; `name`: of the start,
-    for the callback.
-    """
+    """Sweeps until convergence or max_iter, fewer if J cannot reach `target` soon; `name` is for callbacks."""
     before = math.inf
     while (
         not run.advance(1, config.stop)
@@ -494,9 +486,7 @@ def _trials(config: FeatureConfig, restarts: NDArray[np.intp]) -> NDArray[np.int
 
 
 def choose(X: Array, features: Floats, most_exact: int, n_threads: int) -> Masks:
-    """(n,) memberships of rows in given features: the best of all combinations of up to `most_exact`
-    features, else bit after bit.
-    """
+    """(n,) memberships of rows: best of all combinations up to `most_exact` features, else by switches."""
     n, K = len(X), len(features)
     masks, left = np.zeros(n, np.uint64), np.empty(n)
     exact = K if most_exact >= K else 0

@@ -67,7 +67,7 @@ def conjugate_gradients(adjacency: SparseMatrix, load: Floats) -> tuple[Floats, 
     """Potentials phi (d, p) with L phi near the load, and the remaining load; the degrees scale the system.
 
     A factorisation takes half a minute for the nearest neighbours of 8 000 rows in 6 columns, and no
-    interrupt ends it. The sums are not those of BLAS, whose bits may depend on the number of threads.
+    interrupt ends it. The sums avoid BLAS, whose bits may depend on the number of threads.
     """
     degree = np.asarray(adjacency.sum(axis=1)).reshape(-1, 1)
     scale = np.where(degree > 0, degree, 1.0)

@@ -234,8 +234,7 @@ class ConvexCovariateClustering(
         datafit = Multinomial(codes, c, least, effective_n_threads(self.n_threads))
         gamma, selected, n_iter = float(gammas[0]), np.ones(rows.shape[1], bool), 0
         self._selection_points: list[SelectionPoint] = []
-        # products of small matrices: more BLAS threads would cost more than they save, and change the last
-        # bits
+        # products of small matrices: more BLAS threads would cost time and change the last bits
         with one_blas_thread():
             if len(gammas) > 1:
                 gamma, selected, n_iter = self._select(Covariates.of(rows, self.solver), datafit, gammas)
@@ -248,7 +247,7 @@ class ConvexCovariateClustering(
             optima = follow(
                 path, penalties, partial(self._ends, graph.d), verbose=self.verbose, estimator=self
             )
-            # clusters of every optimum by first appearance, that of zero coefficients (of the zero node) last
+            # clusters of every optimum by first appearance, the zero node's cluster last
             parts = [zero_node_last(canonical(optimum.label)) for optimum in optima]
             scores, fit = np.full(1, np.nan), None
             if len(penalties) > 1:
@@ -295,8 +294,8 @@ class ConvexCovariateClustering(
     def _select(
         self, covariates: Covariates, datafit: Multinomial, gammas: Floats
     ) -> tuple[float, Bits, int]:
-        """The gamma of largest evidence of those that select a covariate, the covariates (d,) that it
-        selects, and the iterations.
+        """The gamma of largest evidence that selects a covariate, the selected covariates (d,), and the
+        iterations.
         """
         path = self._regularization_path(covariates.centred, datafit, zero_graph(len(covariates.centre)))
         optima = follow(
@@ -504,9 +503,7 @@ class Covariates(NamedTuple):
 
 
 def _among_all(label: Labels, selected: Bits) -> Labels:
-    """(d + 1,) labels of the selected covariates and the zero node as labels of all; the others are in the
-    cluster of the zero node.
-    """
+    """Labels (d + 1,) of all covariates and the zero node; unselected ones join the zero node's cluster."""
     out = np.full(len(selected) + 1, label[-1], label.dtype)
     out[:-1][selected] = label[:-1]
     return out

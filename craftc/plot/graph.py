@@ -492,7 +492,7 @@ def _legend(axes: Axes, shown: _Subgraph, bands: bool) -> float:
 
 
 def _draw_spectrum(axes: Axes, spectrum: Floats, kept: slice) -> None:
-    """Draw the eigenvalues in order, those of `kept` filled, and the gap after them."""
+    """Draw the eigenvalues in order, the kept ones filled, and the gap after them."""
     from matplotlib.ticker import MaxNLocator
 
     number = np.arange(1, len(spectrum) + 1)

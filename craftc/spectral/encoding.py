@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
@@ -15,12 +15,23 @@ from craftc._common.labels import chunks
 from craftc._common.messages import warn_user
 from craftc._common.products import row_products
 from craftc._common.typing import Array, ColumnSelection, Floats, Ints, TableInput
+from craftc._common.validation import Choice, Constraint, Number, check_number
 from craftc._kernels.spectral import MISSING
 from craftc.table import MixedTable, Schema
 from craftc.table.moments import level_starts
 from craftc.table.numeric_encoding import NumericEncoding
 
 _NAMED = 5  # columns in a message
+#: Constraints of the parameters that the estimator and `observed_graph` share.
+SHARED: Mapping[str, Constraint] = {
+    "scaling": Choice(("range", "normal")),
+    "factorization": Choice(("hals", "svd")),
+    "beta": Number(above=0),
+    "indicator_weight": Number(above=0),
+    "n_factors": Number(least=1, whole=True, optional=True),
+}
+_EPS = 0.1  # default of eps, times beta
+_SMALLEST_EPS = 1e-100  # times beta
 
 
 @dataclass(frozen=True, eq=False)
@@ -218,9 +229,7 @@ class Encoding:
         return self._changed(table, lambda block: np.where(np.isnan(block), self.centre, block))
 
     def in_range(self, table: MixedTable) -> MixedTable:
-        """The table with numbers clipped to the range of their columns; where these have few values, moved to
-        the nearest one.
-        """
+        """The table with numbers clipped to the range of their columns, or moved to the nearest value."""
 
         def nearest(block: Floats) -> Floats:
             out = np.clip(block, self.low, self.high)
@@ -319,6 +328,18 @@ class Prepared(NamedTuple):
                 f"(n_features = {n_columns}); constant columns do not count. Pass more columns."
             )
         return cls(given, encoding.filled(table) if missing == "category" else table, encoding, scores)
+
+
+def eps_of(eps: float | None, beta: float) -> float:
+    """The half-width eps of numbers that are treated as equal, 0.1 beta by default; raise unless possible."""
+    if eps is None:
+        return _EPS * float(beta)
+    check_number("eps", eps, above=0, below=float(beta), hint="beta")
+    if float(eps) < _SMALLEST_EPS * float(beta):
+        raise ValueError(
+            f"eps={eps!r} is less than {_SMALLEST_EPS:g} of beta={beta!r}; their ratio overflows."
+        )
+    return float(eps)
 
 
 def _few_values(cells: Array, fill: float | None, few: int) -> Floats:

@@ -18,11 +18,9 @@ from craftc._common.threads import effective_n_threads, one_blas_thread
 from craftc._common.typing import Array, ColumnSelection, Floats, RandomStateInput, TableInput
 from craftc._common.validation import Choice, Constraint, Flag, Number, check_number, check_parameters
 from craftc.distributed.collections import feature_names_out, rowwise
-from craftc.spectral.encoding import Encoding, Prepared
+from craftc.spectral.encoding import SHARED, Encoding, Prepared, eps_of
 from craftc.spectral.factorization import Approximation, approximation_of, sample_of
-from craftc.spectral.laplacian import basis, laplacian
 from craftc.spectral.observed import ObservedGraph, given_weights
-from craftc.spectral.parameters import SHARED, eps_of
 from craftc.spectral.preconditioner import Preconditioner
 from craftc.spectral.pseudo_likelihood import Objective, PseudoLikelihood
 from craftc.spectral.solvers import SpectralFit, fit_weights
@@ -38,6 +36,7 @@ CONDITIONALS = ("codes", "dense")
 GROUPS = ("softmax", "logistic")
 UNKNOWN = ("ignore", "error")
 N_COMPONENTS = 5  # the default; reduced if the table has fewer encoded columns
+_ROUNDED = 10  # decimals to which entries of an eigenvector are compared
 _OF_LEARNING = ("codes_", "_parameters", "objective_", "objective_path_", "n_iter_", "converged_")
 
 
@@ -489,3 +488,28 @@ class GraphSpectralFeatures(MixedInput, ClassNamePrefixFeaturesOutMixin, Transfo
                 f"encoded columns{', and skip_first leaves one out' if self.skip_first else ''}."
             )
         return min(int(self.n_components), room)
+
+
+def laplacian(graph: Floats, kind: str, normalized: bool) -> Floats:
+    """D - graph ("signed") or D - |graph| ("abs"), D the row sums of |graph|; normalized: D^-1/2 . D^-1/2.
+
+    The Laplacian of a column without edges is zero.
+    """
+    weight = np.abs(graph)
+    degree = weight.sum(axis=1)
+    L = np.diag(degree) - (graph if kind == "signed" else weight)
+    if not normalized:
+        return np.asarray(L)
+    root = np.where(degree > 0.0, 1.0 / np.sqrt(np.where(degree > 0.0, degree, 1.0)), 0.0)
+    return np.asarray(root[:, None] * L * root)
+
+
+def basis(L: Floats) -> tuple[Floats, Floats]:
+    """Eigenvalues of a Laplacian, ascending, and eigenvectors as rows; the first of the largest entries of
+    each is positive.
+    """
+    values, vectors = np.linalg.eigh(L)
+    rows = np.ascontiguousarray(vectors.T)
+    leading = np.abs(rows).round(_ROUNDED).argmax(axis=1)
+    rows *= np.sign(rows[np.arange(len(rows)), leading])[:, None]
+    return np.maximum(values, 0.0), rows

@@ -1,6 +1,4 @@
-"""Codes of the levels from a low-rank approximation of the table: a nonnegative factorisation, or singular
-vectors.
-"""
+"""Codes of the levels from a low-rank approximation: a nonnegative factorisation, or singular vectors."""
 
 from __future__ import annotations
 
@@ -70,12 +68,10 @@ def approximation_of(
 
 @dataclass(frozen=True, eq=False)
 class Factors:
-    """scores (n, k) and loadings (p, k), whose product approximates columns in [0, 1] (indicators times the
-    root of their weight).
-    """
+    """Factors whose product approximates columns in [0, 1] (indicators times the root of their weight)."""
 
-    scores: Floats
-    loadings: Floats
+    scores: Floats  # (n, k)
+    loadings: Floats  # (p, k)
     by_state: Floats  # (C, k) sums of the scores over the rows of a state
     residual: Floats  # squared error over the sum of squares, after every sweep
 
@@ -111,7 +107,7 @@ class Approximation:
         return np.asarray((self.factors.scores @ self.factors.loadings.T - self.mean) * self.scale)
 
     def take(self, rows: Ints) -> Approximation:
-        """The approximation of some rows; the sums by state remain those of all rows."""
+        """The approximation of some rows; the sums by state are kept for all rows."""
         return replace(self, factors=replace(self.factors, scores=self.factors.scores[rows]))
 
     def codes(self, encoding: Encoding) -> Floats:

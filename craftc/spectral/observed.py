@@ -15,9 +15,8 @@ from craftc._common.random import seed_of
 from craftc._common.threads import effective_n_threads, one_blas_thread
 from craftc._common.typing import ColumnSelection, Floats, RandomStateInput, TableInput
 from craftc._common.validation import Constraint, Number, RandomState
-from craftc.spectral.encoding import Encoding, Prepared
+from craftc.spectral.encoding import SHARED, Encoding, Prepared, eps_of
 from craftc.spectral.factorization import approximation_of
-from craftc.spectral.parameters import SHARED, eps_of
 from craftc.spectral.pseudo_likelihood import similarity
 from craftc.table import MixedTable
 
@@ -174,8 +173,8 @@ def observed_graph(
 def given_weights(graph: ArrayLike | ObservedGraph, names: tuple[str, ...]) -> Floats:
     """The weights (p, p) of a graph that a user passes for these encoded columns; raise unless it fits.
 
-    The diagonal is set to zero. Names of an `ObservedGraph`, and columns of a data frame, must be those of
-    the encoded columns.
+    The diagonal is set to zero. An `ObservedGraph` or a data frame must have the names of the encoded
+    columns.
     """
     p, wanted = len(names), "a symmetric array of numbers, with a row and a column for every encoded column"
     if isinstance(graph, ObservedGraph):

@@ -32,7 +32,7 @@ class Parameters(NamedTuple):
 
 
 class ExpectedStatistics(NamedTuple):
-    """What the kernel returns: sums over rows, expected under the conditionals at some parameters."""
+    """Sums over rows, expected under the conditionals at some parameters."""
 
     log_z: Floats  # (1,) sum of the log-normalisers of observed cells
     node: Floats  # (p1, M) expected visits of the nodes of the grid

@@ -1,6 +1,4 @@
-"""The solver of the weights of a graph: L-BFGS, with bounds for an l1 penalty, optionally by way of a sample
-of the rows.
-"""
+"""The solver of the weights of a graph: L-BFGS, with bounds for an l1 penalty, and a start on a sample."""
 
 from __future__ import annotations
 
@@ -53,7 +51,7 @@ def fit_weights(
     subgradient exceeds tol.
 
     With l1, every weight is the difference of two parts >= 0, whose sum l1 multiplies: a smooth problem with
-    bounds, on which weak edges end at exact zeros. The values on the path, those of this problem, are upper
+    bounds, on which weak edges end at exact zeros. The values on the path are upper
     bounds of the penalised objective, and equal it where one of two parts is 0.
 
     Steps use the coordinates of the preconditioner; the gradient of the objective itself decides convergence.
@@ -103,9 +101,7 @@ def fit_weights(
 
 
 def _smallest_subgradient(at: Floats, gradient: Floats, l1: float, n: int) -> Floats:
-    """Of the penalised objective: its gradient where the n edges are not 0; at 0, what the penalty leaves of
-    it.
-    """
+    """Gradient of the penalised objective; for the n edges at 0, its smallest subgradient."""
     if l1 == 0.0:
         return gradient
     edges, g = at[:n], gradient[:n]

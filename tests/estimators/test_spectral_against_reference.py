@@ -18,8 +18,8 @@ from sklearn.base import clone
 from craftc import GraphSpectralFeatures, MixedTable
 from craftc.spectral import factorization, observed_graph
 from craftc.spectral.encoding import Encoding
+from craftc.spectral.estimator import basis, laplacian
 from craftc.spectral.factorization import Factoriser, default_factors
-from craftc.spectral.laplacian import basis, laplacian
 from craftc.spectral.observed import Observed
 from craftc.spectral.preconditioner import Preconditioner
 from craftc.spectral.pseudo_likelihood import Objective, Parameters, PseudoLikelihood, log_grid, similarity
