@@ -6,7 +6,6 @@ An error names the parameter, what is allowed, and the value received.
 from __future__ import annotations
 
 import math
-import math
 import numbers
 import operator
 from collections.abc import Mapping, Sequence

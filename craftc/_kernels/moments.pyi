@@ -5,6 +5,8 @@ import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import disjoint_base
 
+NUMERIC_CELLS: int
+
 @disjoint_base
 class Grid:
     centre: NDArray[np.float64]

@@ -256,7 +256,7 @@ class FeatureModel(DenseInput, ClassNamePrefixFeaturesOutMixin, TransformerMixin
         ndarray (n, D) of float64
         """
         check_is_fitted(self)
-        Z = np.asarray(read_numbers(self, X, reset=None, ensure_min_features=0))
+        Z = read_numbers(self, X, reset=None, ensure_min_features=0)
         if Z.shape[1] != self.n_features_:
             raise ValueError(
                 f"inverse_transform needs one column per feature, {self.n_features_}, got {Z.shape[1]}."

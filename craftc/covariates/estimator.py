@@ -28,7 +28,7 @@ from craftc._fusion.path import Optimum, RegularizationPath, follow
 from craftc.covariates.evidence import MapFit, carried, log_evidence, map_fit, sigma_by_folds
 from craftc.covariates.similarity import Similarity, graph_of, zero_graph
 from craftc.distributed.collections import feature_names_out, rowwise
-from craftc.table.numbers import read_numbers
+from craftc.table.numbers import read_numbers, read_with_target
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -218,7 +218,7 @@ class ConvexCovariateClustering(
             The fitted estimator.
         """
         self._check_parameters()
-        rows, target = read_numbers(self, X, y, reset=True, accept_sparse="csr")
+        rows, target = read_with_target(self, X, y, accept_sparse="csr")
         check_ranges(*column_ranges(rows), column_names(self), largest=_LARGEST, narrowest=1.0 / _LARGEST)
         check_classification_targets(target)
         classes, codes = np.unique(target, return_inverse=True)

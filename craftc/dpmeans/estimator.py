@@ -456,7 +456,7 @@ class DPMeans(WithoutCollections, MomentsSummary, DenseInput, DPMeansPrediction,
         array([40.11, 13.44,  1.  ])
         """
         check_choice("scale", scale, ("price", "radius"))
-        table = np.asarray(read_numbers(self, X, reset=None, dtype=[np.float64, np.float32]))
+        table = read_numbers(self, X, reset=None, dtype=[np.float64, np.float32])
         names = open_source(X).names
         table = whitened(table, self._known_shape(table.shape[1]))
         most = len(table) + 1  # all later values are 0, too

@@ -447,7 +447,7 @@ class GraphSpectralFeatures(MixedInput, ClassNamePrefixFeaturesOutMixin, Transfo
         pandas DataFrame, or ndarray (n, D) of numbers where the input had no names and no categories
         """
         check_is_fitted(self)
-        features = np.asarray(read_numbers(self, X, reset=None))
+        features = read_numbers(self, X, reset=None)
         if features.shape[1] != len(self.components_):
             raise ValueError(
                 f"inverse_transform needs {len(self.components_)} features for every row, got shape "

@@ -11,10 +11,12 @@ import math
 import mmap
 import os
 import tempfile
-from typing import Any
+from typing import BinaryIO, cast
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike
+
+from craftc._common.typing import Array
 
 _ZEROS = 1 << 22  # bytes written at a time where the system cannot reserve space
 
@@ -32,20 +34,21 @@ class Scratch:
         if not os.path.isdir(self.folder):
             raise NotADirectoryError(errno.ENOTDIR, "The scratch folder does not exist", self.folder)
 
-    def empty(self, shape: tuple[int, ...], dtype: Any) -> NDArray[Any]:
+    def empty(self, shape: tuple[int, ...], dtype: DTypeLike) -> Array:
         """An array in a new scratch file, whose space is reserved."""
         with self.file() as file:
             self._reserve(file, math.prod(shape) * np.dtype(dtype).itemsize)
             return mapped(file, shape, dtype)
 
-    def file(self) -> Any:
+    def file(self) -> BinaryIO:
         """A new scratch file, open for reading and writing."""
         try:
-            return tempfile.TemporaryFile(dir=self.folder, prefix="craftc-", buffering=0)
+            file = tempfile.TemporaryFile(dir=self.folder, prefix="craftc-", buffering=0)
+            return cast(BinaryIO, file)
         except OSError as error:
             raise self._named(error) from error
 
-    def write(self, file: Any, block: NDArray[Any]) -> None:
+    def write(self, file: BinaryIO, block: Array) -> None:
         """Append a C-contiguous block to a scratch file."""
         rest = memoryview(block.reshape(-1).view(np.uint8))  # type: ignore[arg-type]
         try:
@@ -54,7 +57,7 @@ class Scratch:
         except OSError as error:
             raise self._named(error) from error
 
-    def _reserve(self, file: Any, size: int) -> None:
+    def _reserve(self, file: BinaryIO, size: int) -> None:
         """Extend a file to this size; a disk that is full must be reported here, not by a signal when the
         array is written.
         """
@@ -92,18 +95,18 @@ class Scratch:
         return OSError(error.errno, f"The scratch folder {advice}", self.folder)
 
 
-def release_pages(block: NDArray[Any]) -> None:
+def release_pages(block: Array) -> None:
     """Drop the pages of an array in a scratch file from the memory of the process; they are read again when
     they are used.
     """
-    base: Any = block
+    base: object = block
     while isinstance(base, np.ndarray):
         base = base.base
     if isinstance(base, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED"):
         base.madvise(mmap.MADV_DONTNEED)
 
 
-def mapped(file: Any, shape: tuple[int, ...], dtype: Any) -> NDArray[Any]:
+def mapped(file: BinaryIO, shape: tuple[int, ...], dtype: DTypeLike) -> Array:
     """The content of a scratch file as an array, which keeps the space of the file after it is closed."""
     if not math.prod(shape):
         return np.empty(shape, dtype)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.utils.validation import validate_data
 
-from craftc._common.estimator import frame_library
-from craftc.table.mixed_table import MixedTable
+from craftc._common.estimator import FittedColumns, frame_library
+from craftc._common.typing import Array, ColumnSelection, FileInput, TableInput
+from craftc.table.mixed_table import MixedTable, Schema
 from craftc.table.numbers import read_numbers
 from craftc.table.out_of_core import is_out_of_core, read_blocks
 
@@ -18,40 +18,40 @@ from craftc.table.out_of_core import is_out_of_core, read_blocks
 _BY_COLUMN = {"cluster_centers_": "n_clusters_", "features_": "n_features_"}
 
 
-def read_input(X: Any, categorical: Any, missing: str) -> MixedTable:
+class HasSchema(Protocol):
+    """A table in memory or in partitions."""
+
+    @property
+    def schema(self) -> Schema: ...
+
+
+def read_input(X: TableInput, categorical: ColumnSelection, missing: str) -> MixedTable:
     """The table of `fit`: in memory, or read in batches from files, a dataset or a stream."""
     if is_out_of_core(X):
         return MixedTable.from_parquet(X, categorical=categorical, missing=missing)
     return MixedTable.from_data(X, categorical=categorical, missing=missing)
 
 
-def set_input_attributes(estimator: Any, X: Any, table: Any) -> None:
+def set_input_attributes(estimator: object, X: TableInput, table: HasSchema) -> None:
     """Set n_features_in_ and feature_names_in_ as scikit-learn does; called when nothing can be refused any
     more.
 
     The library of a data frame is kept as well, for tables that the estimator returns.
     """
-    estimator._frame_library = frame_library(X)
-    if (
-        isinstance(X, MixedTable | Mapping | np.ndarray)
-        or not isinstance(table, MixedTable)
-        or is_out_of_core(X)
-    ):
-        estimator.n_features_in_ = table.schema.n_columns
-        if table.schema.named:
-            estimator.feature_names_in_ = np.array(table.schema.columns, dtype=object)
-        elif hasattr(estimator, "feature_names_in_"):
-            del estimator.feature_names_in_
-    elif table.schema.named and all(isinstance(name, str) for name in getattr(X, "columns", (None,))):
-        estimator.n_features_in_, estimator.feature_names_in_ = (
-            table.schema.n_columns,
-            np.array(table.schema.columns, dtype=object),
-        )
-    else:
+    attributes, schema = vars(estimator), table.schema
+    attributes["_frame_library"] = frame_library(X)
+    ours = isinstance(X, MixedTable | Mapping | np.ndarray) or not isinstance(table, MixedTable)
+    text_names = schema.named and all(isinstance(name, str) for name in getattr(X, "columns", (None,)))
+    if not (ours or text_names or is_out_of_core(X)):
         validate_data(estimator, X, skip_check_array=True, reset=True)
+        return
+    attributes["n_features_in_"] = schema.n_columns
+    attributes.pop("feature_names_in_", None)
+    if schema.named:
+        attributes["feature_names_in_"] = np.array(schema.columns, dtype=object)
 
 
-def check_fitted_arrays(model: Any) -> None:
+def check_fitted_arrays(model: FittedColumns) -> None:
     """Raise ValueError if somebody has replaced a fitted array by one that kernels cannot read; they check no
     index.
     """
@@ -76,9 +76,10 @@ def check_fitted_arrays(model: Any) -> None:
 class DenseInput:
     """Input of numbers: float32 stays float32, everything else becomes float64."""
 
-    feature_names_in_: NDArray[Any]
+    n_features_in_: int
+    feature_names_in_: Array
 
-    def _read_rows(self, X: Any, reset: bool, **checks: Any) -> NDArray[Any]:
+    def _read_rows(self, X: object, reset: bool, **checks: Any) -> Array:
         """The rows as a C-contiguous array; `reset` sets n_features_in_ and feature_names_in_, otherwise they
         are compared.
         """
@@ -87,12 +88,12 @@ class DenseInput:
             check_fitted_arrays(self)
         if is_out_of_core(X):
             return self._read_batches(X, reset, checks)
-        rows = np.asarray(read_numbers(self, X, reset=reset, **checks))
+        rows = read_numbers(self, X, reset=reset, **checks)
         if reset:
             self._frame_library = frame_library(X)
         return rows
 
-    def _read_batches(self, X: Any, reset: bool, checks: dict[str, Any]) -> NDArray[Any]:
+    def _read_batches(self, X: FileInput, reset: bool, checks: dict[str, Any]) -> Array:
         """The rows of files, a dataset or a stream, in a scratch file; new rows may have columns that the
         model does not use.
         """
@@ -100,7 +101,7 @@ class DenseInput:
         read = read_blocks(X, [], None, None if known is None else known.tolist(), None)
         names = np.array(read.names, dtype=object)
         # the columns of the block have been chosen by name
-        rows = np.asarray(read_numbers(self, read.numeric, reset=reset if known is None else None, **checks))
+        rows = read_numbers(self, read.numeric, reset=reset if known is None else None, **checks)
         if reset:
             self.feature_names_in_, self._frame_library = names, None
         return rows

@@ -10,9 +10,9 @@ from __future__ import annotations
 import os
 from abc import ABC, abstractmethod
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
-from typing import Any, TypeAlias, cast
+from typing import Any, TypeAlias, TypeGuard, cast
 
 import narwhals.stable.v2 as nw
 import numpy as np
@@ -20,7 +20,7 @@ from scipy.sparse import issparse
 from sklearn.utils import check_array
 
 from craftc._common.messages import shown
-from craftc._common.typing import Array
+from craftc._common.typing import Array, ColumnSelection
 from craftc.table.kinds import (
     Kind,
     is_missing,
@@ -36,8 +36,14 @@ Level: TypeAlias = str | int | float | bool
 MISSING_LEVEL = "(missing)"
 MAX_LEVELS = 65535  # one code of uint16 stays free for a missing cell
 
-_NOT_NUMBERS = "Column {!r} contains {} values where numbers are expected; convert it to numbers, or name it in `categorical` when fitting."
-_NOT_LEVELS = "Column {!r} contains objects ({}) that are neither text nor numbers; convert them to text or numbers, or drop the column."
+_NOT_NUMBERS = (
+    "Column {!r} contains {} values where numbers are expected; convert it to numbers, or name it in "
+    "`categorical` when fitting."
+)
+_NOT_LEVELS = (
+    "Column {!r} contains objects ({}) that are neither text nor numbers; convert them to text or numbers, or "
+    "drop the column."
+)
 _NOT_EITHER = (
     "Column {!r} has dtype {}, which is neither numeric nor categorical; convert it (a date to days or a "
     "month, a list to several columns), or drop it."
@@ -160,15 +166,14 @@ class Source(ABC):
         with np.errstate(over="ignore"):  # `count_missing` raises on infinite values
             for d, j in enumerate(positions):
                 cells = self._number(j)
-                if dtype == np.float32 and getattr(cells, "dtype", dtype).kind in "iu":
-                    cells = cells.astype(
-                        np.float64
-                    )  # as in a column with missing values; direct conversion may round differently
+                if dtype == np.float32 and isinstance(cells, np.ndarray) and cells.dtype.kind in "iu":
+                    # as in a column with missing values; direct conversion may round differently
+                    cells = cells.astype(np.float64)
                 block[:, d] = cells
         return block
 
     @abstractmethod
-    def _number(self, j: int) -> Any:
+    def _number(self, j: int) -> Array | float:
         """Return one column as numbers."""
 
     @abstractmethod
@@ -191,7 +196,7 @@ class _Frame(Source):
         self.kinds = [kind_of_series(series) for series in self._series]
         self.narrow = [str(series.dtype) in ("Float16", "Float32") for series in self._series]
 
-    def _number(self, j: int) -> Any:
+    def _number(self, j: int) -> Array | float:
         series, name, kind = self._series[j], self.names[j], self.kinds[j]
         if kind == Kind.EMPTY:
             return np.nan
@@ -287,23 +292,20 @@ class _Array(Source):
 
     named = False
 
-    def __init__(self, X: Any) -> None:
+    def __init__(self, X: object) -> None:
         if isinstance(X, np.ma.MaskedArray):
             raise TypeError("A masked array was passed; call .filled(np.nan) to mark missing values.")
         if isinstance(X, list | tuple) and _as_array(X).dtype.kind in "US":
             X = np.asarray(X, dtype=object)  # otherwise NumPy converts numbers in mixed lists to text
-        if not (
-            type(X) is np.ndarray and X.dtype.kind in "biuf" and X.ndim == 2 and X.size
-        ):  # which check_array returns as it is
-            X = check_array(X, dtype=None, ensure_all_finite=False)
-        self._is_text = X.dtype.kind in "US"
-        self._X = X.astype(str).astype(object) if self._is_text else X
-        self.n_rows, n_columns = X.shape
+        cells = check_array(X, dtype=None, ensure_all_finite=False) if not _is_read(X) else X
+        self._is_text = cells.dtype.kind in "US"
+        self._X: Array = cells.astype(str).astype(object) if self._is_text else cells
+        self.n_rows, n_columns = cells.shape
         self.names = tuple(f"x{j}" for j in range(n_columns))
         kind = Kind.MIXED if self._X.dtype == object else kind_of_dtype(self._X.dtype)
-        self.kinds, self.narrow = [kind] * n_columns, [is_narrow(X.dtype)] * n_columns
+        self.kinds, self.narrow = [kind] * n_columns, [is_narrow(cells.dtype)] * n_columns
         if self.kinds[0] == Kind.OTHER:
-            raise TypeError(_NOT_EITHER.format("x0", X.dtype))
+            raise TypeError(_NOT_EITHER.format("x0", cells.dtype))
 
     def categorical_mask(self) -> Array:
         if self._is_text:
@@ -319,13 +321,18 @@ class _Array(Source):
         with np.errstate(over="ignore"):
             return np.ascontiguousarray(X, dtype=dtype)
 
-    def _number(self, j: int) -> Any:
+    def _number(self, j: int) -> Array | float:
         if self.kinds[j] == Kind.LEVEL:
             raise TypeError(_NOT_NUMBERS.format(self.names[j], "Boolean"))
         return _object_numbers(self._X[:, j], self.names[j])
 
     def column(self, j: int) -> LevelColumn:
         return _array_column(self._X[:, j], self.names[j])
+
+
+def _is_read(X: object) -> TypeGuard[Array]:
+    """Whether X is an array that scikit-learn's `check_array` returns as it is."""
+    return type(X) is np.ndarray and X.dtype.kind in "biuf" and X.ndim == 2 and X.size > 0
 
 
 def _as_array(rows: Sequence[Any]) -> Array:
@@ -377,7 +384,7 @@ class _ColumnDict(Source):
         self.kinds = [kind_of_cells(cells) for cells in self._cells]
         self.narrow = [is_narrow(cells.dtype) for cells in self._cells]
 
-    def _number(self, j: int) -> Any:
+    def _number(self, j: int) -> Array | float:
         cells, name, kind = self._cells[j], self.names[j], self.kinds[j]
         if kind == Kind.OTHER:
             raise TypeError(_NOT_EITHER.format(name, cells.dtype))
@@ -391,7 +398,7 @@ class _ColumnDict(Source):
         return _array_column(self._cells[j], self.names[j])
 
 
-def _cells(column: Any, name: str) -> Array:
+def _cells(column: object, name: str) -> Array:
     """A column of a dict as an array with one axis; text becomes an object array of str."""
     if isinstance(column, np.ma.MaskedArray):
         raise TypeError(f"Column {name!r} is a masked array; call .filled(np.nan) to mark missing values.")
@@ -407,7 +414,7 @@ def _cells(column: Any, name: str) -> Array:
     return cells
 
 
-def open_source(X: Any) -> Source:
+def open_source(X: object) -> Source:
     """Wrap an accepted input, or raise TypeError."""
     if issparse(X):
         raise TypeError(
@@ -425,23 +432,22 @@ def open_source(X: Any) -> Source:
     if isinstance(X, Mapping):
         return _ColumnDict(X)
     frame = None if isinstance(X, np.ndarray) else as_frame(X)
-    return _Frame(frame) if isinstance(frame, nw.DataFrame) else _Array(X)
+    return _Array(X) if frame is None else _Frame(frame)
 
 
-def as_frame(X: Any) -> Any:
-    """A data frame for narwhals, or X itself if it is none; raise if it is a lazy frame, or has two columns
-    of one name.
-    """
+def as_frame(X: object) -> nw.DataFrame[Any] | None:
+    """A data frame for narwhals, or None; raise if X is a lazy frame, or has two columns of one name."""
     try:
-        frame = nw.from_native(X, pass_through=True)
+        frame: object = nw.from_native(X, pass_through=True)
     except nw.exceptions.DuplicateError as error:
-        raise ValueError(_DUPLICATES.format(list(getattr(X, "column_names", X.columns)))) from error
+        names = getattr(X, "column_names", getattr(X, "columns", ()))
+        raise ValueError(_DUPLICATES.format(list(names))) from error
     if isinstance(frame, nw.LazyFrame):
         raise TypeError("A lazy frame was passed; call .collect() on it first.")
-    return frame
+    return frame if isinstance(frame, nw.DataFrame) else None
 
 
-def _plain(value: Any, name: str, strict: bool) -> Level | None:
+def _plain(value: object, name: str, strict: bool) -> Level | None:
     """Convert a value to a level: a Python scalar, or None if it is missing."""
     if isinstance(value, np.generic):
         value = value.item()
@@ -474,20 +480,17 @@ def _object_numbers(cells: Array, name: str) -> Array:
     return numbers
 
 
-def column_mask(categorical: Any, names: tuple[str, ...]) -> Array | None:
-    """Return the mask of the columns named by `categorical` (names, positions or a mask), or None for "auto"."""
+def column_mask(categorical: ColumnSelection, names: tuple[str, ...]) -> Array | None:
+    """The mask of the columns that `categorical` names (names, positions or a mask); None for "auto"."""
     if isinstance(categorical, str) and categorical == "auto":
         return None
-    if (
-        isinstance(categorical, str)
-        or not hasattr(categorical, "__iter__")
-        or getattr(categorical, "ndim", 1) == 0
-    ):
+    scalar = isinstance(categorical, str) or getattr(categorical, "ndim", 1) == 0
+    if scalar or not isinstance(categorical, Iterable):
         raise ValueError(
             "categorical must be 'auto' or a list of column names, of positions, or of booleans, got "
             f"{shown(categorical)}."
         )
-    items = list(categorical)
+    items: list[object] = list(categorical)
     if items and all(isinstance(item, bool | np.bool_) for item in items):
         if len(items) != len(names):
             raise ValueError(

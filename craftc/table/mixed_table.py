@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import DTypeLike
 
-from craftc._common.typing import Array
+from craftc._common.typing import Array, ColumnSelection, FileInput, TableInput
 from craftc._common.validation import check_choice
 from craftc.table.blocks import Scratch
 from craftc.table.frames import Level, LevelColumn, Source, column_mask, count_missing, open_source, refuse_id
@@ -110,7 +111,9 @@ class Schema:
             missing=state["missing"],
         )
 
-    def encode(self, X: Any, *, unknown: str = "ignore", estimator_name: str = "this model") -> MixedTable:
+    def encode(
+        self, X: TableInput, *, unknown: str = "ignore", estimator_name: str = "this model"
+    ) -> MixedTable:
         """Encode new data that has the same columns.
 
         Parameters
@@ -310,13 +313,18 @@ class MixedTable:
             object.__setattr__(table, name, value)
         return table
 
-    def _empty_block(self, shape: tuple[int, ...], dtype: Any) -> Array:
+    def _empty_block(self, shape: tuple[int, ...], dtype: DTypeLike) -> Array:
         """An array for as many rows: in a scratch file if the blocks of this table are, else in memory."""
         return np.empty(shape, dtype) if self._scratch is None else self._scratch.empty(shape, dtype)
 
     @classmethod
     def from_data(
-        cls, X: Any, *, categorical: Any = "auto", missing: str = "ignore", dtype: Any = None
+        cls,
+        X: TableInput,
+        *,
+        categorical: ColumnSelection = "auto",
+        missing: str = "ignore",
+        dtype: DTypeLike | None = None,
     ) -> MixedTable:
         """Build a table from a frame, a dict of columns or an array, without a copy where the layout allows
         it.
@@ -372,12 +380,12 @@ class MixedTable:
     @classmethod
     def from_parquet(
         cls,
-        path: Any,
+        path: FileInput,
         *,
         columns: Sequence[str] | None = None,
-        categorical: Any = "auto",
+        categorical: ColumnSelection = "auto",
         missing: str = "ignore",
-        dtype: Any = None,
+        dtype: DTypeLike | None = None,
         scratch: str | os.PathLike[str] | None = None,
     ) -> MixedTable:
         """Read a table of any length in batches; its blocks are kept in scratch files, which disappear with
@@ -424,7 +432,9 @@ class MixedTable:
         ]
         return cls._trusted(read.numeric, read.codes(final, schema.n_levels), schema, read.scratch)
 
-    def _check_arguments(self, categorical: Any, missing: str, dtype: Any) -> MixedTable:
+    def _check_arguments(
+        self, categorical: ColumnSelection, missing: str, dtype: DTypeLike | None
+    ) -> MixedTable:
         """Return this table if it was built with these arguments of `from_data`, else raise ValueError."""
         schema = self.schema
         mask = column_mask(categorical, schema.columns)
@@ -476,7 +486,7 @@ class MixedTable:
         """Size of the two blocks in bytes."""
         return self.numeric.nbytes + self.codes.nbytes
 
-    def take(self, rows: Any) -> MixedTable:
+    def take(self, rows: Array | Sequence[int] | slice) -> MixedTable:
         """Return the table of these rows (positions, boolean mask or slice), with the same schema."""
         numeric, codes = self.numeric[rows], self.codes[rows]
         if codes.ndim != 2:
@@ -493,7 +503,7 @@ class MixedTable:
         )
 
 
-def check_reading(missing: str, dtype: Any) -> None:
+def check_reading(missing: str, dtype: DTypeLike | None) -> None:
     """Raise ValueError unless these are arguments of `from_data`."""
     check_choice("missing", missing, ("ignore", "category", "error"))
     if dtype is not None and np.dtype(dtype) not in (np.dtype("f4"), np.dtype("f8")):

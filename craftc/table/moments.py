@@ -16,11 +16,11 @@ from craftc._common.ranges import check_ranges
 from craftc._common.threads import threads_for
 from craftc._common.typing import Floats, Integers
 from craftc._kernels import moments as _kernel
-from craftc.table.mixed_table import MixedTable
+from craftc.table.mixed_table import MixedTable, Schema
 
 _GRID_BITS = 40  # of a column's range
 _LARGEST, _NARROWEST = 1e140, 1e-140  # the sum of 2^53 squares is a float64
-NUMERIC_CELLS = 5  # CRAFTCNUMERIC_CELLS of src/table/_moments.h
+NUMERIC_CELLS = _kernel.NUMERIC_CELLS  # integers of a numeric column of a cluster
 
 
 def integer_grid(table: MixedTable, weight: Integers) -> _kernel.Grid:
@@ -32,20 +32,20 @@ def integer_grid(table: MixedTable, weight: Integers) -> _kernel.Grid:
     p = table.numeric.shape[1]
     low, high = np.empty(p), np.empty(p)
     _kernel.column_ranges(table.numeric, weight, low, high, 1)
-    return grid_of_ranges(table, low, high)
+    return grid_of_ranges(table.schema, low, high)
 
 
-def grid_of_ranges(table: Any, low: Floats, high: Floats) -> _kernel.Grid:
+def grid_of_ranges(schema: Schema, low: Floats, high: Floats) -> _kernel.Grid:
     """The integer grid of a table with these (p,) smallest and largest numbers; inf and -inf where a column
     has none.
     """
-    check_ranges(low, high, table.numeric_names, largest=_LARGEST, narrowest=_NARROWEST)
+    check_ranges(low, high, schema.numeric_names, largest=_LARGEST, narrowest=_NARROWEST)
     seen = low <= high
     low, high = np.where(seen, low, 0.0), np.where(seen, high, 0.0)
     half = high / 2 - low / 2
     scale = np.where(half > 0, np.ldexp(1.0, _GRID_BITS - 1 - np.frexp(half)[1]), 1.0)
     return _kernel.Grid(
-        low / 2 + high / 2, scale, level_starts(table.n_levels), _total_levels(table.n_levels)
+        low / 2 + high / 2, scale, level_starts(schema.n_levels), _total_levels(schema.n_levels)
     )
 
 

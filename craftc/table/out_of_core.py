@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import glob
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, TypeGuard, cast
 
 import numpy as np
+from numpy.typing import DTypeLike
 
-from craftc._common.typing import Array, ArrowField
+from craftc._common.typing import Array, ArrowField, ArrowTable, ColumnSelection, FileInput, PathInput
 from craftc.table.blocks import Scratch, mapped
 from craftc.table.frames import (
     MAX_LEVELS,
@@ -29,14 +30,18 @@ from craftc.table.frames import (
 )
 from craftc.table.kinds import Kind, common_kind, kind_of_field
 
-_ROWS = 1 << 16  # of a batch
-_BUFFER = 1 << 20  # bytes of a column that are read at a time
+if TYPE_CHECKING:
+    import pyarrow as pa
+    import pyarrow.dataset as ds
+
+_BATCH_ROWS = 1 << 16  # rows that are decoded at a time; bounds the memory of a batch
+_BUFFER = 1 << 20  # bytes of a column that are read from a Parquet file at a time
 _NO_CODE = MAX_LEVELS  # provisional code of a missing value
 _FORMATS = {".parquet": "parquet", ".pq": "parquet", ".feather": "feather", ".arrow": "ipc", ".ipc": "ipc"}
 _NEEDS = "Reading {} needs pyarrow: pip install 'craftc[app]'."
 
 
-def is_out_of_core(X: Any) -> bool:
+def is_out_of_core(X: object) -> TypeGuard[FileInput]:
     """Whether an input is a path of Parquet or Arrow files (or a list of paths), a dataset, or a stream of
     record batches.
     """
@@ -50,21 +55,21 @@ def is_out_of_core(X: Any) -> bool:
     )
 
 
-def files_of(paths: Any) -> list[str]:
+def files_of(paths: PathInput) -> list[str]:
     """The Parquet or Arrow files that a path, a pattern, a folder or a list of these names, in the order in
     which they are read.
     """
     return list(_dataset(paths).files)
 
 
-def column_types(paths: Any) -> dict[str, tuple[Kind, str]]:
+def column_types(paths: PathInput) -> dict[str, tuple[Kind, str]]:
     """Kind and type of the columns of the first file."""
     file = files_of(paths)[0]
     schema = _physical_schema(file, next(_dataset(file).get_fragments()))
     return {each.name: (kind_of_field(each)[0], str(each.type)) for each in schema}
 
 
-def tables_of(file: str) -> Iterator[Any]:
+def tables_of(file: str) -> Iterator[pa.Table]:
     """The rows of a file with all its columns, of any type, as pyarrow tables of some rows each."""
     import pyarrow as pa
 
@@ -78,7 +83,7 @@ def tables_of(file: str) -> Iterator[Any]:
         raise OSError(f"{file!r} cannot be read: {error}") from error
 
 
-def decoded_size(paths: Any) -> int:
+def decoded_size(paths: PathInput) -> int:
     """Bytes of the files without compression, by the footers of Parquet files and the sizes of others."""
     size = 0
     for fragment in _dataset(paths).get_fragments():
@@ -115,17 +120,17 @@ class Blocks:
         code_of = np.zeros((len(final), _NO_CODE + 1), dtype)
         for d, of_value in enumerate(final):
             code_of[d, : len(of_value) - 1], code_of[d, _NO_CODE] = of_value[:-1], of_value[-1]
-        for start in range(0, len(codes), _ROWS):
-            rows = slice(start, start + _ROWS)
+        for start in range(0, len(codes), _BATCH_ROWS):
+            rows = slice(start, start + _BATCH_ROWS)
             for d in range(len(final)):
                 codes[rows, d] = code_of[d, self._provisional[rows, d]]
         return codes
 
 
 def read_blocks(
-    X: Any,
-    categorical: Any,
-    dtype: Any,
+    X: FileInput,
+    categorical: ColumnSelection,
+    dtype: DTypeLike | None,
     columns: Sequence[str] | None,
     scratch: str | os.PathLike[str] | None,
 ) -> Blocks:
@@ -184,7 +189,7 @@ def located(error: TypeError | ValueError, where: str) -> TypeError | ValueError
     return kind(f"{where}: {error}" if where else str(error))
 
 
-def in_batches(of_rows: Callable[[Any], Array], X: Any, columns: Sequence[str] | None) -> Array:
+def in_batches(of_rows: Callable[[ArrowTable], Array], X: FileInput, columns: Sequence[str] | None) -> Array:
     """The results of a function of rows, for an input that is read in batches of these columns; None: of all."""
     parts = []
     for where, batch in Batches(X, columns):
@@ -253,20 +258,19 @@ class Batches:
     do not have the same columns.
     """
 
-    def __init__(self, X: Any, columns: Sequence[str] | None = None) -> None:
+    def __init__(self, X: FileInput, columns: Sequence[str] | None = None) -> None:
         try:
             import pyarrow as pa
             import pyarrow.dataset as ds
         except ImportError as error:
             raise ImportError(_NEEDS.format("Parquet files")) from error
         self._reader = X if isinstance(X, pa.RecordBatchReader) else None
-        self.fragments: list[
-            tuple[str, Any, dict[str, Any]]
-        ] = []  # path, fragment, columns that the names of its folders give
+        # path, fragment, columns that the names of its folders give
+        self.fragments: list[tuple[str, ds.Fragment, dict[str, pa.Scalar]]] = []
         if self._reader is not None:
             schemas = [("", self._reader.schema)]
         else:
-            dataset = X if isinstance(X, ds.Dataset) else _dataset(X)
+            dataset = X if isinstance(X, ds.Dataset) else _dataset(cast(PathInput, X))
             if isinstance(X, ds.Dataset) and columns is None:
                 columns = [name for name in dataset.schema.names if name not in _stored_index(dataset.schema)]
             schemas = []
@@ -296,7 +300,7 @@ class Batches:
             all(narrow for kind, narrow in each if kind != Kind.EMPTY) for each in columns_of_files
         ]
 
-    def __iter__(self) -> Iterator[tuple[str, Any]]:
+    def __iter__(self) -> Iterator[tuple[str, pa.Table]]:
         import pyarrow as pa
 
         if self._reader is not None:
@@ -326,10 +330,10 @@ class FilePart:
     format: str  # {"parquet", "ipc", "feather"}
     groups: tuple[int, ...] | None  # row groups of a Parquet file; None: the whole file
     names: tuple[str, ...]  # columns
-    constant: dict[str, Any]  # the values of the columns that the file does not hold
+    constant: dict[str, pa.Scalar]  # the values of the columns that the file does not hold
     n_rows: int
 
-    def read(self) -> Any:
+    def read(self) -> pa.Table:
         """The rows as a pyarrow table."""
         import pyarrow as pa
         import pyarrow.dataset as ds
@@ -378,7 +382,7 @@ def file_parts(batches: Batches, most_rows: int) -> list[FilePart]:
     return parts
 
 
-def _completed(part: Any, constant: dict[str, Any], names: Sequence[str]) -> Any:
+def _completed(part: pa.Table, constant: Mapping[str, pa.Scalar], names: Sequence[str]) -> pa.Table:
     """A batch with the columns of one value that its file does not hold."""
     import pyarrow as pa
 
@@ -388,22 +392,22 @@ def _completed(part: Any, constant: dict[str, Any], names: Sequence[str]) -> Any
     return pa.Table.from_arrays(columns, names=list(names))
 
 
-def _batches_of(fragment: Any, names: list[str]) -> Iterator[Any]:
+def _batches_of(fragment: ds.Fragment, names: list[str]) -> Iterator[pa.RecordBatch]:
     """The record batches of a file, decoded a few at a time."""
     import pyarrow.dataset as ds
     import pyarrow.parquet as pq
 
     if not isinstance(fragment, ds.ParquetFileFragment):
         yield from fragment.to_batches(
-            columns=names, batch_size=_ROWS, batch_readahead=2, fragment_readahead=1
+            columns=names, batch_size=_BATCH_ROWS, batch_readahead=2, fragment_readahead=1
         )
         return
     groups = [group.id for group in fragment.row_groups]
     with fragment.open() as file, pq.ParquetFile(file, buffer_size=_BUFFER, pre_buffer=False) as content:
-        yield from content.iter_batches(_ROWS, row_groups=groups, columns=names)
+        yield from content.iter_batches(_BATCH_ROWS, row_groups=groups, columns=names)
 
 
-def _dataset(paths: Any) -> Any:
+def _dataset(paths: PathInput) -> ds.FileSystemDataset:
     """The files that a path, a pattern, a folder or a list of these names, in the order of their names."""
     try:
         import pyarrow as pa
@@ -476,7 +480,7 @@ def _format_of(path: str) -> str | None:
     return _FORMATS.get(os.path.splitext(path)[1].lower())
 
 
-def _physical_schema(path: str, fragment: Any) -> Any:
+def _physical_schema(path: str, fragment: ds.Fragment) -> pa.Schema:
     import pyarrow as pa
 
     try:
@@ -485,7 +489,7 @@ def _physical_schema(path: str, fragment: Any) -> Any:
         raise OSError(f"{path!r} cannot be read: {error}") from error
 
 
-def _common_names(schemas: Sequence[tuple[str, Any]], columns: Sequence[str] | None) -> tuple[str, ...]:
+def _common_names(schemas: Sequence[tuple[str, pa.Schema]], columns: Sequence[str] | None) -> tuple[str, ...]:
     """The columns of the first file, or those that were asked for; every file must have them, and no others
     unless some were chosen.
     """
@@ -523,7 +527,7 @@ def _common_names(schemas: Sequence[tuple[str, Any]], columns: Sequence[str] | N
     return names
 
 
-def _stored_index(schema: Any) -> set[str]:
+def _stored_index(schema: pa.Schema) -> set[str]:
     """The columns that hold the index of a data frame, which pandas has written; it is no column of the
     table.
     """

@@ -17,6 +17,8 @@ from craftc._kernels.moments cimport (
     rows_weight, table_rows,
 )
 
+NUMERIC_CELLS = CRAFTC_NUMERIC_CELLS
+
 cdef extern from "common/_int128.h" nogil:
     ctypedef struct craftc_int128:
         uint64_t low

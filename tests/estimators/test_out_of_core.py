@@ -67,7 +67,7 @@ PARTITIONS = [
 @pytest.mark.parametrize("ends", PARTITIONS)
 @pytest.mark.parametrize("missing", ["ignore", "category"])
 def test_equals_the_table_in_memory(tmp_path, ends, missing, monkeypatch):
-    monkeypatch.setattr(out_of_core, "_ROWS", 64)
+    monkeypatch.setattr(out_of_core, "_BATCH_ROWS", 64)
     whole = table()
     folder = write(tmp_path / "parts", whole, ends, row_group_size=100)
     expected = MixedTable.from_data(whole, missing=missing)
@@ -85,7 +85,7 @@ def test_equals_the_table_in_memory(tmp_path, ends, missing, monkeypatch):
 @pytest.mark.parametrize("ends", PARTITIONS[1:])
 @pytest.mark.parametrize("numeric", ["auto", "raw"])
 def test_a_fit_has_the_same_bits(tmp_path, ends, numeric, monkeypatch):
-    monkeypatch.setattr(out_of_core, "_ROWS", 64)
+    monkeypatch.setattr(out_of_core, "_BATCH_ROWS", 64)
     whole = table()
     weight = np.random.default_rng(1).integers(0, 3, len(whole)).astype(float)
     folder = write(tmp_path / "parts", whole, ends)

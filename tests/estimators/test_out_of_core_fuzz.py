@@ -164,7 +164,7 @@ def same_table(a, b):
 @pytest.mark.parametrize("seed", range(24))
 def test_equal_or_refused_alike(tmp_path, seed, monkeypatch):
     rng = np.random.default_rng([seed, 22])
-    monkeypatch.setattr(out_of_core, "_ROWS", int(rng.choice([1, 2, 13, 64])))
+    monkeypatch.setattr(out_of_core, "_BATCH_ROWS", int(rng.choice([1, 2, 13, 64])))
     for trial in range(4):
         drawn = random_table(rng)
         whole = random_files(rng, drawn, folder := tmp_path / str(trial))

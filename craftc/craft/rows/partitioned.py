@@ -202,7 +202,7 @@ class PartitionedRows:
     def grid(self) -> Any:
         """The integer grid of the numeric columns."""
         if self.table.grid is None:
-            self.table.grid = grid_of_ranges(self.table, *self.table.column_ranges())
+            self.table.grid = grid_of_ranges(self.table.schema, *self.table.column_ranges())
         return self.table.grid
 
     # ---- sums ----
