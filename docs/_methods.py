@@ -9,7 +9,7 @@ import inspect
 from typing import Any
 
 import craftc
-from craftc import craft, distributed, embed, table
+from craftc import craft, distributed, embed, spectral, table
 
 
 def of(cls: type) -> dict[str, list[str]]:
@@ -32,11 +32,8 @@ def of(cls: type) -> dict[str, list[str]]:
 
 def of_all() -> dict[str, dict[str, list[str]]]:
     """The same for all public classes, keyed by their name in the API reference."""
-    classes = {
-        f"craftc.{name}": getattr(craftc, name)
-        for name in craftc.__all__
-        if inspect.isclass(getattr(craftc, name))
-    }
-    others = (craft.Progress, distributed.Partitions, embed.CraftCosts, table.Schema)
-    classes |= {f"craftc.{cls.__module__.split('.')[1]}.{cls.__name__}": cls for cls in others}
-    return {name: of(cls) for name, cls in classes.items()}
+    modules = (craftc, craft, distributed, embed, spectral, table)
+    named = (
+        (f"{module.__name__}.{name}", getattr(module, name)) for module in modules for name in module.__all__
+    )
+    return {name: of(thing) for name, thing in named if inspect.isclass(thing)}

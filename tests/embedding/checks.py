@@ -134,18 +134,18 @@ def craft_models():
     frame = pd.DataFrame({f"v{d}": rng.normal(size=n) + 4 * (group == d) for d in range(4)})
     for d in range(3):
         frame[f"c{d}"] = np.where(rng.random(n) < 0.7, group, rng.integers(0, 4, n)).astype(str)
-    holes = frame.mask(rng.random(frame.shape) < 0.1)
+    with_missing = frame.mask(rng.random(frame.shape) < 0.1)
     many = pd.DataFrame({"a": frame["v0"], "b": [f"{k:03}" for k in np.arange(n) % 300], "c": frame["c0"]})
     raw: dict[str, Any] = {"covariance": "diagonal", "numeric": "raw", "n_init": 2, "random_state": 0}
     yield (
-        CRAFT(covariance="diagonal", n_init=2, random_state=0).fit(holes),
-        holes,
+        CRAFT(covariance="diagonal", n_init=2, random_state=0).fit(with_missing),
+        with_missing,
     )  # columns encoded by themselves
     yield CRAFT(**raw).fit(frame), frame
     yield CRAFT(background="table", **raw).fit(frame), frame
-    yield CRAFT(**raw).fit(holes), holes
-    yield CRAFT(**raw).fit(holes[["v0", "v1", "v2", "v3"]]), holes[["v0", "v1", "v2", "v3"]]
-    yield CRAFT(**raw).fit(holes[["c0", "c1", "c2"]]), holes[["c0", "c1", "c2"]]
+    yield CRAFT(**raw).fit(with_missing), with_missing
+    yield CRAFT(**raw).fit(with_missing[["v0", "v1", "v2", "v3"]]), with_missing[["v0", "v1", "v2", "v3"]]
+    yield CRAFT(**raw).fit(with_missing[["c0", "c1", "c2"]]), with_missing[["c0", "c1", "c2"]]
     yield CRAFT(**raw).fit(many), many
     single = frame.astype({f"v{d}": np.float32 for d in range(4)})
     yield CRAFT(**raw).fit(single), single
@@ -324,7 +324,7 @@ def check_moments_like_craft(module):
     assert model.n_clusters_ > 1
     low, high, centre, scale = X.min(axis=0), X.max(axis=0), np.zeros(3), np.zeros(3)
     assert module.grid(low, high, centre, scale) == OK
-    level = (np.zeros(1, np.intp), 2)  # one column of one level beside them
+    level = (np.zeros(1, np.intp), 2)  # and one column of one level
     mean, deviations, code = np.zeros(3), np.zeros(3), np.zeros(1, np.uint8)
     for k in range(model.n_clusters_):
         group = np.zeros(module.moments_size(centre, scale, *level), np.int64)

@@ -78,14 +78,14 @@ def test_kernels_that_do_not_load(package):
 
 @pytest.mark.slow
 def test_kernels_compiled_for_another_processor(package, tmp_path):
-    """`-march=` of a newer processor: told before an illegal instruction ends the process."""
+    """`-march=` of a newer processor: an error before an illegal instruction ends the process."""
     if (
         not sys.platform.startswith("linux")
         or shutil.which("gcc") is None
         or b"avx512fp16" in processor_flags()
     ):
         pytest.skip(
-            "needs gcc, and an x86-64 processor without AVX512-FP16 whose instructions it can be told to use"
+            "needs gcc, and an x86-64 processor without AVX512-FP16 whose instructions it can generate"
         )
     need("setuptools", "Cython")
     tree = tmp_path / "tree"

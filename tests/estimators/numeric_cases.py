@@ -19,7 +19,7 @@ def fit(*columns, weight=None, mode="auto", dtype=None):
 
 
 def words(*columns, **options):
-    """What is said of the first column."""
+    """The encoding of the first column."""
     return fit(*columns, **options).describe()[0][1]
 
 
@@ -56,7 +56,7 @@ def bell(n, scale=1.0):
 
 
 def any_column(rng, n):
-    """A column of a random kind: levels, spikes and a tail, a bell, holes in all of them."""
+    """A column of a random kind: levels, spikes and a tail, a bell, missing cells in all of them."""
     kind = rng.integers(4)
     if kind == 0:
         x = rng.integers(0, rng.integers(1, 25), n).astype(float)

@@ -38,14 +38,14 @@ def model_of(name="default", n_components=3, **parameters):
     )
 
 
-def table(seed=0, n=120, p1=3, P=2, holes=0.0, dtype=np.float64):
+def table(seed=0, n=120, p1=3, P=2, p_missing=0.0, dtype=np.float64):
     """Numeric columns that go together, and variables of 2 to 4 levels that each follow one of them."""
     rng = np.random.default_rng(seed)
     hidden = rng.normal(size=(n, max(p1, 1)))
     numeric = (hidden @ rng.normal(size=(max(p1, 1), max(p1, 1))))[:, :p1] * 10.0 ** rng.integers(
         -3, 4, p1
     ) + rng.normal(0, 3, p1)
-    numeric[rng.random((n, p1)) < holes] = np.nan
+    numeric[rng.random((n, p1)) < p_missing] = np.nan
     columns = {f"n{j}": numeric[:, j].astype(dtype) for j in range(p1)}
     for d in range(P):
         m = 2 + d % 3
@@ -54,7 +54,7 @@ def table(seed=0, n=120, p1=3, P=2, holes=0.0, dtype=np.float64):
         )
         code[rng.permutation(n)[:m]] = np.arange(m)
         cells = np.array(list("abcd"), dtype=object)[code]
-        cells[rng.random(n) < holes] = None
+        cells[rng.random(n) < p_missing] = None
         columns[f"c{d}"] = cells
     return pd.DataFrame(columns)
 

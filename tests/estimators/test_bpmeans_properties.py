@@ -294,9 +294,9 @@ def test_float32_is_close_to_float64(name):
 @pytest.mark.parametrize("name", ["births", "births exact", "drop", "sweep"])
 @pytest.mark.parametrize("seed", range(3))
 def test_an_offset_of_ten_thousand(seed, name, shape):
-    """The feature of all rows carries the offset, and the others are what they are beside a smaller one.
+    """The feature of all rows carries the offset, and the others equal those at a smaller offset.
 
-    Not collapsed: a row moves there for 10^-10 of |X|^2 at least, of which the offset makes a few per cent of
+    Not collapsed: a row moves there for 10^-10 of |X|^2 at least; the offset makes that a few per cent of
     lambda^2.
     """
     X, rng = np.rint(sums(seed, *shape) * 512) / 512, np.random.default_rng(seed)  # so that X + 10^4 is exact

@@ -409,15 +409,15 @@ def test_input_is_left_as_it_is():
 
 ROWS = np.random.default_rng(0).normal(size=(4, 2))
 ONES = np.ones((4, 4))
-ASYMMETRIC, NEGATIVE, HOLE = ONES.copy(), ONES.copy(), ONES.copy()
+ASYMMETRIC, NEGATIVE, WITH_NAN = ONES.copy(), ONES.copy(), ONES.copy()
 ASYMMETRIC[0, 1] = 2.0
 NEGATIVE[0, 1] = NEGATIVE[1, 0] = -1.0
-HOLE[0, 1] = HOLE[1, 0] = np.nan
+WITH_NAN[0, 1] = WITH_NAN[1, 0] = np.nan
 PARAMETERS = [
     ({"weights": ASYMMETRIC}, "weights must be symmetric"),
     ({"weights": sparse.csr_array(ASYMMETRIC)}, "weights must be symmetric"),
     ({"weights": NEGATIVE}, "weights must be finite and >= 0"),
-    ({"weights": HOLE}, "weights must be finite and >= 0"),
+    ({"weights": WITH_NAN}, "weights must be finite and >= 0"),
     ({"weights": ONES[:3]}, r"weights must have shape \(4, 4\).*row.*got \(3, 4\)"),
     ({"weights": lambda X: X}, r"weights must have shape \(4, 4\)"),
     ({"weights": ONES.astype(str)}, "weights must hold numbers"),

@@ -181,10 +181,10 @@ def test_the_same_bits_whatever_the_threads():
 # ---- bad input ----
 
 BAD = np.ones((4, 4))
-ASYMMETRIC, NEGATIVE, HOLE, ENDLESS = BAD.copy(), BAD.copy(), BAD.copy(), BAD.copy()
+ASYMMETRIC, NEGATIVE, WITH_NAN, ENDLESS = BAD.copy(), BAD.copy(), BAD.copy(), BAD.copy()
 ASYMMETRIC[0, 1] = 2.0
 NEGATIVE[0, 1] = NEGATIVE[1, 0] = -1.0
-HOLE[0, 1] = HOLE[1, 0] = np.nan
+WITH_NAN[0, 1] = WITH_NAN[1, 0] = np.nan
 ENDLESS[0, 1] = ENDLESS[1, 0] = np.inf
 ONE_WAY = np.diag([1.0, 0.0, 1.0], 1)
 SPARSE_ASYMMETRIC = sparse.csr_array(ASYMMETRIC)
@@ -197,8 +197,8 @@ PARAMETERS = [
     ({"similarity": ONE_WAY}, "similarity must be symmetric"),
     ({"similarity": SPARSE_ASYMMETRIC}, "similarity must be symmetric"),
     ({"similarity": NEGATIVE}, "similarity must be finite and >= 0"),
-    ({"similarity": HOLE}, "similarity must be finite and >= 0"),
-    ({"similarity": sparse.csr_array(HOLE)}, "similarity must be finite and >= 0"),
+    ({"similarity": WITH_NAN}, "similarity must be finite and >= 0"),
+    ({"similarity": sparse.csr_array(WITH_NAN)}, "similarity must be finite and >= 0"),
     ({"similarity": ENDLESS}, "similarity must be finite and >= 0"),
     (
         {"similarity": BAD[:3]},

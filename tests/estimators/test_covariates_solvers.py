@@ -296,10 +296,10 @@ def test_one_vector_per_edge_goes_the_papers_way(monkeypatch, kind, c, weights, 
     for _ in range(times):
         solver.iterate(relax, 1e-11)
         ours.append(in_classes(subproblem, solver.theta))
-    settled = {"max_iter": times, "min_iter": times, "inner_tol": 1e-12, "iterates": True}
-    theirs = [ref_paper.edge_admm(X, y, S, nu, 0.1, weights=weights, relax=relax, **settled)]
+    options = {"max_iter": times, "min_iter": times, "inner_tol": 1e-12, "iterates": True}
+    theirs = [ref_paper.edge_admm(X, y, S, nu, 0.1, weights=weights, relax=relax, **options)]
     if weights == "uniform" and relax == 1.0:
-        theirs.append(ref_paper.paper_admm(X, y, S, nu, 0.1, **settled))
+        theirs.append(ref_paper.paper_admm(X, y, S, nu, 0.1, **options))
     for other in theirs:
         assert len(other.iterates) == times
         np.testing.assert_allclose(ours, other.iterates, rtol=0, atol=1e-8)
@@ -586,9 +586,9 @@ def test_sparse_tables_have_no_vectors_for_knn():
         match=r"similarity='knn' takes columns as vectors and needs a dense X.*similarity='correlation'",
     ):
         ConvexCovariateClustering(1.0, similarity="knn").fit(sparse.csr_array(X), y)
-    hole = sparse.csr_array(np.where(X > 2, np.nan, X))
+    with_nan = sparse.csr_array(np.where(X > 2, np.nan, X))
     with pytest.raises(ValueError, match="NaN"):
-        ConvexCovariateClustering(1.0).fit(hole, y)
+        ConvexCovariateClustering(1.0).fit(with_nan, y)
 
 
 @pytest.mark.parametrize("sparsity", [0.5, 3.0])

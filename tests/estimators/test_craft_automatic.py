@@ -16,7 +16,7 @@ from tests.reference import automatic_search as ref_search
 
 
 def structured(seed, n=120):
-    """A mixed table with holes and some clusters in it."""
+    """A mixed table with missing cells and some clusters in it."""
     rng = np.random.default_rng(seed)
     K, p, q, idle = (
         int(rng.integers(2, 5)),
@@ -75,13 +75,13 @@ def test_the_reference_agrees_with_weights_and_prices(seed):
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
-@pytest.mark.parametrize("wish", [1, 2, 4, 7])
-def test_the_reference_agrees_on_a_target_number_and_the_path(wish):
+@pytest.mark.parametrize("target", [1, 2, 4, 7])
+def test_the_reference_agrees_on_a_target_number_and_the_path(target):
     table = structured(7)
     starts = [np.arange(120) % 5]
-    ours, theirs = fit_both(table, starts, n_clusters=wish)
+    ours, theirs = fit_both(table, starts, n_clusters=target)
     assert_same(ours, theirs, table)
-    assert ours.n_clusters_ == wish
+    assert ours.n_clusters_ == target
     assert [step.n_clusters for step in ours.merge_path_] == [step[0] for step in theirs.merge_path]
     np.testing.assert_allclose(
         [step.objective for step in ours.merge_path_], [step[1] for step in theirs.merge_path], rtol=1e-9

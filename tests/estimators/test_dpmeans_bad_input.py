@@ -11,8 +11,8 @@ from sklearn.exceptions import NotFittedError
 from craftc import DPMeans
 
 X = np.random.default_rng(0).normal(size=(20, 3))
-HOLE = X.copy()
-HOLE[3, 1] = np.nan
+WITH_NAN = X.copy()
+WITH_NAN[3, 1] = np.nan
 
 PARAMETERS = [
     ({"cluster_penalty": -1.0}, "cluster_penalty must be a number >= 0"),
@@ -76,7 +76,7 @@ def test_new_rows():
         with pytest.raises(ValueError, match="2 features"):
             call(X[:, :2])
         with pytest.raises(ValueError, match="NaN"):
-            call(HOLE)
+            call(WITH_NAN)
         with pytest.raises(ValueError, match="2D array"):
             call(X[0])
     with pytest.raises(ValueError, match="zero"):

@@ -233,7 +233,7 @@ def test_parts_of_a_group_that_flows_hold_together_are_merged(first_order, monke
     merged, _ = path._merged(np.array([0, 0, 1, 1, 2, 2, 3], np.int32), radius, optimum)
     assert merged.label.tolist() == path.label.tolist() == [0, 0, 1, 1, 2, 3, 4]
     assert merged.objective <= objective * (1.0 + 1e-9)
-    # a group of which nothing holds together leaves everything as it was
+    # a group that nothing holds together changes nothing
     kept = path.label, path.theta.copy()
     finer.append(path.label)
     assert path._merged(np.array([0, 1, 2, 2, 3], np.int32), radius, merged) is None

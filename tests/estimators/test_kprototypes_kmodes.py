@@ -47,7 +47,7 @@ def draws(monkeypatch):
 def categories(rng, rows, columns, levels):
     """Codes 0, 1, ...
 
-    of which every column has all up to its largest; rows of a few groups that are alike.
+    Every column has all levels up to its largest; rows of a few groups are alike.
     """
     groups = rng.integers(0, levels, (3, columns))
     X = np.where(

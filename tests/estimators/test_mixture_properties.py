@@ -284,9 +284,9 @@ def test_data_frames_lists_and_whole_numbers():
         with pytest.raises(ValueError, match="feature names"):
             model.predict(frame[list("bacdefg")])
     X[4, 3] = np.nan
-    holed = model_of().fit(X)
-    assert_same_bits(model_of().fit(pd.DataFrame(X)), holed)
-    assert_same_bits(model_of().fit(pl.DataFrame(X)), holed)
+    with_missing = model_of().fit(X)
+    assert_same_bits(model_of().fit(pd.DataFrame(X)), with_missing)
+    assert_same_bits(model_of().fit(pl.DataFrame(X)), with_missing)
 
 
 # ---- what a table may look like ----
@@ -355,7 +355,7 @@ def test_nothing_but_constants(name):
 
 
 @every_model
-def test_holes(name):
+def test_missing_cells(name):
     """A row without cells goes where most rows are; one cell missing moves its row's numbers only."""
     X = table(name)
     X[5] = np.nan

@@ -34,7 +34,7 @@ def assert_same_graph(a, b):
 @pytest.mark.parametrize("scaling", ["range", "normal"])
 @pytest.mark.parametrize("missing", ["ignore", "category"])
 def test_the_graph_has_the_columns_of_the_estimator(scaling, missing):
-    X = table(holes=0.1)
+    X = table(p_missing=0.1)
     graph = graph_of(X, scaling=scaling, missing=missing)
     model = GraphSpectralFeatures(2, scaling=scaling, missing=missing, random_state=0).fit(X)
     assert graph.names == tuple(model.encoded_names_)
@@ -48,7 +48,7 @@ def test_the_graph_has_the_columns_of_the_estimator(scaling, missing):
 
 
 def test_every_kind_of_table_gives_the_same_bits():
-    X = table(holes=0.1)
+    X = table(p_missing=0.1)
     graph = graph_of(X)
     for other in (pl.from_pandas(X), MixedTable.from_data(X)):
         assert_same_graph(graph_of(other), graph)
@@ -69,9 +69,9 @@ def test_the_seed_decides_the_bits_and_threads_do_not(monkeypatch):
     assert_same_graph(*singular)
 
 
-@pytest.mark.parametrize("holes", [0.0, 0.1])
-def test_rows_and_columns_may_be_shuffled(holes):
-    X = table(P=3, holes=holes)
+@pytest.mark.parametrize("p_missing", [0.0, 0.1])
+def test_rows_and_columns_may_be_shuffled(p_missing):
+    X = table(P=3, p_missing=p_missing)
     plain = graph_of(X, factorization="svd")
     for seed in range(3):
         rng = np.random.default_rng(seed)
@@ -82,7 +82,7 @@ def test_rows_and_columns_may_be_shuffled(holes):
 
 
 def test_a_missing_cell_as_a_level_is_that_level():
-    X = table(holes=0.1)
+    X = table(p_missing=0.1)
     filled = X.assign(**{c: X[c].fillna(X[c].mean()) for c in ("n0", "n1", "n2")})
     filled = filled.assign(**{c: X[c].where(X[c].notna(), "(missing)") for c in ("c0", "c1")})
     ours, expected = (

@@ -115,7 +115,7 @@ def test_columns_are_chosen_and_files_may_hold_more(tmp_path):
 
 
 def test_files_with_other_types_of_the_same_kind(tmp_path):
-    """Text beside dictionaries, float32 beside float64, a column without values in one file."""
+    """Text and dictionaries, float32 and float64, a column without values in one file."""
     whole = table()
     first, second = whole.slice(0, 300), whole.slice(300)
     first = first.set_column(4, "text", first["text"].dictionary_encode()).set_column(

@@ -139,7 +139,7 @@ def random_files(rng, whole, folder):
 
 
 def outcome(read, *args, **options):
-    """The result, or the message of the refusal without the name of the file, and of which of several wrong
+    """The result, or the message of the refusal without the name of the file and of one of several wrong
     columns.
     """
     try:

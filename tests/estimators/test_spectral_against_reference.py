@@ -31,7 +31,7 @@ every_kind = pytest.mark.parametrize(("conditionals", "groups", "unary"), ALL)
 LEVELS = [["no", "yes"], ["a", "b", "c"], [3, 1, 22], ["p", "q", "r", "s", "t"]]
 
 
-def raw(seed, n=40, p1=3, P=3, holes=0.0):
+def raw(seed, n=40, p1=3, P=3, p_missing=0.0):
     """(numeric, categorical): columns that go together, and variables of 2, 3, 3 and 5 levels, each tied to
     one of them.
     """
@@ -46,8 +46,8 @@ def raw(seed, n=40, p1=3, P=3, holes=0.0):
         code = np.where(rng.random(n) < 0.5, tied, rng.integers(0, m, n))
         code[rng.permutation(n)[:m]] = np.arange(m)
         categorical[:, d] = np.array(LEVELS[d], dtype=object)[code]
-    numeric[rng.random((n, p1)) < holes] = np.nan
-    categorical[rng.random((n, P)) < holes] = None
+    numeric[rng.random((n, p1)) < p_missing] = np.nan
+    categorical[rng.random((n, P)) < p_missing] = None
     return numeric, categorical
 
 
@@ -110,16 +110,16 @@ def random_parameters(encoding, seed, sd=0.5, unary=True):
     seed=st.integers(0, 10**6),
     p1=st.integers(0, 3),
     P=st.integers(0, 4),
-    holes=st.sampled_from([0.0, 0.1]),
+    p_missing=st.sampled_from([0.0, 0.1]),
     beta=st.sampled_from([0.5, 2.0]),
 )
-def test_encoding(seed, p1, P, holes, beta):
+def test_encoding(seed, p1, P, p_missing, beta):
     """Names, columns that are left out, and values: transform by all p components is a rotation of them.
 
-    A hole is a level, or a mean.
+    A missing cell is a level, or a mean.
     """
     rng = np.random.default_rng(seed)
-    numeric, categorical = raw(seed, int(rng.integers(8, 40)), p1, P, holes)
+    numeric, categorical = raw(seed, int(rng.integers(8, 40)), p1, P, p_missing)
     if rng.random() < 0.3 and p1 > 1:
         numeric[:, 1] = 4.0
     if rng.random() < 0.3 and P > 1:
@@ -161,12 +161,12 @@ def test_encoding(seed, p1, P, holes, beta):
     ("seed", "p1", "P", "k"), [(0, 3, 3, 4), (1, 0, 3, 2), (2, 3, 0, 1), (3, 3, 4, 8), (4, 2, 1, 3)]
 )
 @pytest.mark.parametrize("weight", [1.0, 0.3])
-@pytest.mark.parametrize("holes", [0.0, 0.1])
-def test_hals_from_the_same_start(seed, p1, P, k, weight, holes):
-    table, encoding, data = both(seed, p1=p1, P=P, holes=holes)
+@pytest.mark.parametrize("p_missing", [0.0, 0.1])
+def test_hals_from_the_same_start(seed, p1, P, k, weight, p_missing):
+    table, encoding, data = both(seed, p1=p1, P=P, p_missing=p_missing)
     factoriser = Factoriser(encoding, table, weight, 1)
     A = np.column_stack([data.D_num, np.sqrt(weight) * data.D_cat])
-    if holes:  # the reference has none: a missing cell is the mean of its column
+    if p_missing:  # the reference has none: a missing cell is the mean of its column
         A = factoriser.dense(slice(None))
         x = encoding.project(table, np.eye(encoding.p))
         np.testing.assert_allclose(A[:, p1:], np.sqrt(weight) * (x[:, p1:] + 1.0) / 2.0, atol=1e-14)
@@ -224,15 +224,15 @@ def test_singular_vectors(p1, P, weight):
 
 
 @pytest.mark.parametrize("missing", ["ignore", "category"])
-@pytest.mark.parametrize("holes", [0.0, 0.15])
-def test_codes(holes, missing):
+@pytest.mark.parametrize("p_missing", [0.0, 0.15])
+def test_codes(p_missing, missing):
     """Means over the rows at a level; rows where the variable is not known belong to no side."""
-    table, encoding, data = both(3, holes=holes, missing=missing, P=4)
+    table, encoding, data = both(3, p_missing=p_missing, missing=missing, P=4)
     hat = approximation(encoding, table)
     x_hat, found = hat.table(), hat.codes(encoding)
     np.testing.assert_allclose(x_hat.mean(axis=0), 0.0, atol=1e-12)
     np.testing.assert_allclose(np.abs(x_hat).max(axis=0), encoding.beta, rtol=1e-12)
-    if missing == "category" or not holes:
+    if missing == "category" or not p_missing:
         np.testing.assert_allclose(found, ref.codes(data.x, x_hat, data.p1)[data.p1 :], atol=1e-12)
         return
     frame = [
@@ -303,11 +303,11 @@ def differences(function, x, step=1e-5):
     return np.array([(function(x + d)[0] - function(x - d)[0]) / (2 * step) for d in step * np.eye(len(x))])
 
 
-@pytest.mark.parametrize("holes", [0.0, 0.2])
+@pytest.mark.parametrize("p_missing", [0.0, 0.2])
 @every_kind
-def test_gradients_by_differences(conditionals, groups, unary, holes):
+def test_gradients_by_differences(conditionals, groups, unary, p_missing):
     """In the preconditioner of the objective, and in those of the search."""
-    table, encoding, _ = both(2, n=21, P=2, holes=holes)
+    table, encoding, _ = both(2, n=21, P=2, p_missing=p_missing)
     hat = approximation(encoding, table)
     objective = Objective(likelihood_of(encoding, table, hat, conditionals, groups), 0.1, unary)
     x = np.random.default_rng(0).normal(0, 0.5, len(objective))
@@ -322,7 +322,7 @@ def test_gradients_by_differences(conditionals, groups, unary, holes):
 
 
 def by_loops(table, encoding, hat, at, conditionals, groups, m=16):
-    """The value per row, conditional by conditional: a hole has none, and adds nothing to those of others."""
+    """The value per row, conditional by conditional: a missing cell has none and adds nothing to others."""
     p1, eps = encoding.p1, 0.1 * encoding.beta
     u, w = ref.grid(encoding.beta, eps, m)
     x, x_hat, code = encoding.scaled(table), hat.table(), hat.codes(encoding)
@@ -365,9 +365,9 @@ def by_loops(table, encoding, hat, at, conditionals, groups, m=16):
 
 
 @every_kind
-def test_holes_leave_out_their_terms(conditionals, groups, unary):
-    for seed, holes, shape in ((0, 0.2, (3, 3)), (1, 0.6, (2, 4)), (2, 0.3, (3, 0)), (3, 0.3, (0, 3))):
-        table, encoding, _ = both(seed, n=18, p1=shape[0], P=shape[1], holes=holes)
+def test_missing_cells_leave_out_their_terms(conditionals, groups, unary):
+    for seed, p_missing, shape in ((0, 0.2, (3, 3)), (1, 0.6, (2, 4)), (2, 0.3, (3, 0)), (3, 0.3, (0, 3))):
+        table, encoding, _ = both(seed, n=18, p1=shape[0], P=shape[1], p_missing=p_missing)
         hat, at = approximation(encoding, table), random_parameters(encoding, seed, unary=unary)
         value = likelihood_of(encoding, table, hat, conditionals, groups)(at)[0]
         assert value == pytest.approx(by_loops(table, encoding, hat, at, conditionals, groups), rel=1e-12)
@@ -535,9 +535,9 @@ def test_observed_steps(sign, more, p1P):
 
 
 def test_value_and_gradient_of_the_observed_objective():
-    """With holes too, where a similarity is 0; more rows than a block."""
-    for holes in (0.0, 0.2):
-        table, encoding, data = both(9, n=700, holes=holes)
+    """With missing cells too, where a similarity is 0; more rows than a block."""
+    for p_missing in (0.0, 0.2):
+        table, encoding, data = both(9, n=700, p_missing=p_missing)
         hat = approximation(encoding, table).table()
         x = encoding.project(table, np.eye(encoding.p))
         there = np.column_stack(

@@ -14,8 +14,8 @@ from craftc import GraphSpectralFeatures, MixedTable
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(20, 3))
-HOLE = X.copy()
-HOLE[3, 1] = np.nan
+WITH_NAN = X.copy()
+WITH_NAN[3, 1] = np.nan
 FRAME = pd.DataFrame(
     {"a": X[:, 0], "b": X[:, 1], "c": ["u", "v"] * 10, "d": ["x", "y", "z", "y"] * 5}
 )  # p = 6
@@ -184,11 +184,11 @@ def test_missing_cells_where_there_may_be_none():
     with pytest.raises(
         ValueError, match=r"Column 'x1' has 1 missing value\(s\) \(NaN or null\); impute them"
     ):
-        model_of(missing="error").fit(HOLE)
+        model_of(missing="error").fit(WITH_NAN)
     model = model_of(missing="error").fit(X)
     for call in (model.transform, model.score):
         with pytest.raises(ValueError, match=r"Column 'x1' has 1 missing value"):
-            call(HOLE)
+            call(WITH_NAN)
 
 
 def test_a_table_built_for_something_else():

@@ -169,7 +169,7 @@ def test_pipelines():
 
 @every_model
 def test_clone_and_pickle(name):
-    X = table(holes=0.05)
+    X = table(p_missing=0.05)
     model = model_of(name).fit(X)
     again = pickle.loads(pickle.dumps(model))
     assert_same_bits(again, model)
@@ -184,7 +184,7 @@ def test_clone_and_pickle(name):
 
 @pytest.mark.slow
 def test_a_refit_leaves_nothing_behind():
-    first, second = table(P=3, holes=0.1), table(4, 50, 2, 1)
+    first, second = table(P=3, p_missing=0.1), table(4, 50, 2, 1)
     unnamed = MixedTable.from_data(second.to_numpy(object), categorical=[2])
     for before in MODELS:
         for after, X in (

@@ -17,9 +17,9 @@ from tests.estimators.spectral_cases import MODELS, assert_same_bits, encoded, e
 
 
 @every_model
-@pytest.mark.parametrize("holes", [0.0, 0.1])
-def test_features_are_the_encoded_rows_times_the_components(name, holes):
-    X = table(holes=holes)
+@pytest.mark.parametrize("p_missing", [0.0, 0.1])
+def test_features_are_the_encoded_rows_times_the_components(name, p_missing):
+    X = table(p_missing=p_missing)
     all_of_it = model_of("singular", n_components=len(model_of("singular").fit(X).encoded_names_)).fit(X)
     x = encoded(all_of_it, X)
     model = model_of(name, 2).fit(X)
@@ -30,7 +30,7 @@ def test_features_are_the_encoded_rows_times_the_components(name, holes):
     np.testing.assert_allclose(np.abs(scaled).max(axis=0), 2.0, rtol=1e-12)
     np.testing.assert_allclose(scaled.sum(axis=0), 0.0, atol=1e-10)
     np.testing.assert_allclose(np.abs(indicators[there[:, 3:]]), 1.0, rtol=1e-12)
-    for j in range(x.shape[1]):  # a hole is the mean
+    for j in range(x.shape[1]):  # a missing cell is the mean
         np.testing.assert_allclose(x[~there[:, j], j], x[there[:, j], j].mean(), atol=1e-12)
 
 
@@ -49,7 +49,7 @@ def test_all_components_are_a_rotation():
 
 
 def test_new_rows_one_by_one_and_many():
-    X = table(n=100, holes=0.1)
+    X = table(n=100, p_missing=0.1)
     model = model_of().fit(X)
     all_rows = model.transform(X)
     np.testing.assert_allclose(
@@ -82,7 +82,7 @@ def test_levels_never_seen():
 
 @pytest.mark.parametrize("name", ["default", "dense"])
 def test_missing_cells(name):
-    X = table(holes=0.1)
+    X = table(p_missing=0.1)
     numbers, labels = ["n0", "n1", "n2"], ["c0", "c1"]
     filled = X.assign(**{c: X[c].fillna(X[c].mean()) for c in numbers})
     filled = filled.assign(**{c: X[c].where(X[c].notna(), "(missing)") for c in labels})
@@ -118,18 +118,22 @@ def test_missing_cells(name):
 def test_a_row_without_a_cell():
     """It has no term, and is the mean in the features."""
     X = table()
-    holed = pd.concat([X, pd.DataFrame([[np.nan] * 3 + [None] * 2], columns=X.columns)], ignore_index=True)
-    plain, model = (model_of("singular", unary=False, l2=0.0, tol=1e-7).fit(frame) for frame in (X, holed))
-    np.testing.assert_allclose(model.transform(holed)[-1], model.transform(X).mean(axis=0), atol=1e-12)
+    with_missing = pd.concat(
+        [X, pd.DataFrame([[np.nan] * 3 + [None] * 2], columns=X.columns)], ignore_index=True
+    )
+    plain, model = (
+        model_of("singular", unary=False, l2=0.0, tol=1e-7).fit(frame) for frame in (X, with_missing)
+    )
+    np.testing.assert_allclose(model.transform(with_missing)[-1], model.transform(X).mean(axis=0), atol=1e-12)
     assert model.objective_ * 121 == pytest.approx(
         plain.objective_ * 120, rel=1e-3
     )  # but for the factors, which see one row more
-    assert plain.score(holed) * 121 == pytest.approx(plain.score(X) * 120, rel=1e-12)
+    assert plain.score(with_missing) * 121 == pytest.approx(plain.score(X) * 120, rel=1e-12)
 
 
 @every_model
 def test_float32_stays_float32(name):
-    X = table(dtype=np.float32, holes=0.05)
+    X = table(dtype=np.float32, p_missing=0.05)
     double = X.astype(dict.fromkeys(["n0", "n1", "n2"], np.float64))
     single, expected = model_of(name).fit(X), model_of(name).fit(double)
     assert_same_bits(single, expected)
@@ -284,11 +288,11 @@ def test_a_tied_pair_has_the_strongest_edge_and_its_sign():
 # ---- the score ----
 
 
-@pytest.mark.parametrize("holes", [0.0, 0.1])
+@pytest.mark.parametrize("p_missing", [0.0, 0.1])
 @pytest.mark.parametrize("missing", ["ignore", "category"])
 @pytest.mark.parametrize("name", ["default", "singular", "logistic", "sparse"])
-def test_the_likelihood_of_the_rows_of_the_fit_is_the_objective_without_penalties(name, missing, holes):
-    X = table(holes=holes)
+def test_the_likelihood_of_the_rows_of_the_fit_is_the_objective_without_penalties(name, missing, p_missing):
+    X = table(p_missing=p_missing)
     model = model_of(name, missing=missing).fit(X)
     weights = model.edges()["weight"].to_numpy()
     b, c = model._parameters[1:]

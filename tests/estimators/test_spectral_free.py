@@ -281,15 +281,15 @@ def test_missing_cells(missing):
     change.
     """
     X = odd_columns(600)
-    holed = X.assign(
+    with_missing = X.assign(
         price=X["price"].where(np.arange(600) % 3 == 0), rooms=X["rooms"].where(np.arange(600) % 2 == 0)
     )
-    model = fitted(holed, missing=missing, tol=1e-6)
+    model = fitted(with_missing, missing=missing, tol=1e-6)
     assert model.converged_
-    assert np.isfinite(model.score(holed))
+    assert np.isfinite(model.score(with_missing))
     rooms = model._encoding.values[list(model.encoded_names_).index("rooms")]
     seen = [1.0, 2.0, 3.0, 7.0]
-    assert rooms.tolist() == (seen if missing == "ignore" else sorted([*seen, holed["rooms"].mean()]))
+    assert rooms.tolist() == (seen if missing == "ignore" else sorted([*seen, with_missing["rooms"].mean()]))
     steps = fitted(X, tol=1e-6).n_iter_
     assert model.n_iter_ < 2 * steps
 

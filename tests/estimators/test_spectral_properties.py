@@ -38,18 +38,18 @@ from tests.estimators.spectral_cases import (
     unary=st.booleans(),
     factorization=st.sampled_from(["hals", "svd"]),
     missing=st.sampled_from(["ignore", "category"]),
-    holes=st.sampled_from([0.0, 0.0, 0.1, 0.4]),
+    p_missing=st.sampled_from([0.0, 0.0, 0.1, 0.4]),
     l2=st.sampled_from([0.003, 0.1, 3.0]),
     grid_size=st.sampled_from([4, 16]),
     dtype=st.sampled_from([np.float64, np.float32]),
 )
 @pytest.mark.filterwarnings("ignore:Constant columns:UserWarning")
-def test_the_objective_never_rises(seed, missing, holes, dtype, **parameters):
+def test_the_objective_never_rises(seed, missing, p_missing, dtype, **parameters):
     rng = np.random.default_rng(seed)
     p1, P = rng.integers(1, 5), rng.integers(1, 5)
     if rng.random() < 0.3:
         p1, P = (0, P + 1) if rng.random() < 0.5 else (p1 + 1, 0)
-    X = table(seed, int(rng.integers(20, 90)), p1, P, holes, dtype)
+    X = table(seed, int(rng.integers(20, 90)), p1, P, p_missing, dtype)
     model = GraphSpectralFeatures(missing=missing, random_state=seed, n_threads=1, **parameters).fit(X)
     path = model.objective_path_
     assert (np.diff(path) <= 1e-12 * np.abs(path).max()).all()
@@ -131,10 +131,10 @@ def test_a_ridge_shrinks_edges():
 
 
 @pytest.mark.slow_except(2)
-@pytest.mark.parametrize("holes", [0.0, 0.1])
+@pytest.mark.parametrize("p_missing", [0.0, 0.1])
 @pytest.mark.parametrize("name", ["default", "dense", "logistic", "sparse"])
-def test_rows_may_be_shuffled_or_repeated(name, holes):
-    X = table(holes=holes)
+def test_rows_may_be_shuffled_or_repeated(name, p_missing):
+    X = table(p_missing=p_missing)
     plain = model_of(name, **PLAIN).fit(X)
     for rows in (
         np.random.default_rng(0).permutation(len(X)),
@@ -150,10 +150,10 @@ def test_rows_may_be_shuffled_or_repeated(name, holes):
 
 
 @pytest.mark.slow_except(2)
-@pytest.mark.parametrize("holes", [0.0, 0.1])
+@pytest.mark.parametrize("p_missing", [0.0, 0.1])
 @pytest.mark.parametrize("name", ["default", "dense", "logistic", "sparse"])
-def test_columns_may_be_shuffled(name, holes):
-    X = table(P=3, holes=holes)
+def test_columns_may_be_shuffled(name, p_missing):
+    X = table(P=3, p_missing=p_missing)
     plain = model_of(name, **PLAIN).fit(X)
     for seed in range(3):
         columns = np.random.default_rng(seed).permutation(X.columns)
@@ -189,7 +189,7 @@ def test_beta_does_not_change_the_graph():
 
 
 def test_units_do_not_matter():
-    X = table(holes=0.1)
+    X = table(p_missing=0.1)
     numbers = ["n0", "n1", "n2"]
     moved = X.copy()
     moved[numbers] = 3.0 * X[numbers] + 17.0
@@ -211,7 +211,7 @@ def test_a_column_that_points_the_other_way_turns_its_edges_among_numbers():
 
 
 def test_constant_columns_are_left_out():
-    X = table(holes=0.1)
+    X = table(p_missing=0.1)
     row = np.arange(len(X))
     wide = X.assign(k=3.0, l="same", m=np.where(row % 3, None, "once"), z=np.where(row % 2, np.nan, -1.0))
     wide = wide[["k", "c1", "n0", "m", "n1", "l", "c0", "z", "n2"]]
@@ -236,7 +236,7 @@ def test_constant_columns_are_left_out():
     assert (back[["l", "m"]] == ["same", "once"]).all(axis=None)
 
 
-def test_a_hole_beside_a_level_is_no_constant_where_it_is_a_level():
+def test_a_missing_cell_and_a_level_are_no_constant_where_it_is_a_level():
     X = table().assign(m=["once" if i % 3 else None for i in range(120)])
     model = model_of(missing="category").fit(X)
     assert model.encoded_names_[-1] == "m=(missing)"
@@ -336,7 +336,7 @@ def test_any_memory_layout(dtype, order):
 
 
 def test_frames_arrays_and_tables():
-    X = table(holes=0.1)
+    X = table(p_missing=0.1)
     expected = model_of().fit(X)
     ready = MixedTable.from_data(X)
     block, codes = ready.numeric.copy(), ready.codes.copy()
@@ -357,7 +357,7 @@ def test_frames_arrays_and_tables():
 
 
 def test_a_level_that_the_rows_do_not_have():
-    """A table of some rows keeps the levels of all: those that do not occur have no column, and are missing
+    """A table of some rows keeps the levels of all: levels that do not occur have no column, and are missing
     in new rows.
     """
     X = table(P=3)

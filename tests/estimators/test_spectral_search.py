@@ -20,7 +20,7 @@ from craftc.table import MixedTable
 
 
 def large(n=17_000, seed=0):
-    """Rows enough for a sample; columns that depend on each other, a rare level, some holes."""
+    """Rows enough for a sample; columns that depend on each other, a rare level, some missing cells."""
     rng = np.random.default_rng(seed)
     common = rng.normal(size=n)
     X = pd.DataFrame(

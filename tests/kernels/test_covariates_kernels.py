@@ -86,7 +86,7 @@ def test_a_pass_equals_numpy(seed, q, relax, zero_node):
 @pytest.mark.parametrize("q", [1, 3, 4, 5])
 @pytest.mark.parametrize("many", [31, 32, 33, 64, 100])
 def test_long_rows_of_one_node(many, q, relax):
-    """Edges of one first node go side by side, so many at a time: here the first node has `many` and its
+    """Edges of one first node are processed together, up to a limit: here the first node has `many` and its
     neighbour the rest.
     """
     m = many + 1

@@ -19,7 +19,7 @@ NO_WEIGHT = np.empty(0, np.int64)
 
 
 def background_of(seed, p=4, q=3, n=90):
-    """The background of a random table of which one numeric column is constant."""
+    """The background of a random table with one constant numeric column."""
     table = random_table(seed, n=n, p=p, q=q, constant=True)
     return Background(
         Moments.of_partition(integer_grid(table, NO_WEIGHT), 1.0, table, NO_WEIGHT, np.zeros(n, np.int32), 1)

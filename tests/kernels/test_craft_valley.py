@@ -12,7 +12,7 @@ from tests.reference import covariance as reference
 
 
 def clusters(seed, n=(40, 55), P=3, apart=3.0):
-    """Rows, weights and labels of three clusters, of which the first two are asked for."""
+    """Rows, weights and labels of three clusters; the first two are compared."""
     rng = np.random.default_rng(seed)
     labels = rng.permutation(np.repeat([4, 1, 2], [*n, 30])).astype(np.int32)
     z = rng.normal(size=(len(labels), P)) @ rng.normal(size=(P, P))
@@ -21,7 +21,7 @@ def clusters(seed, n=(40, 55), P=3, apart=3.0):
 
 
 def depth(z, weight, labels, fewest=0.0, extra=1.0):
-    """By the kernel; `extra`: how often every row is in the clusters of which these rows are a sample."""
+    """By the kernel; `extra`: how often every row is in the clusters that the rows are sampled from."""
     w, Z = ([array[labels == k] for k in (4, 1)] for array in (weight, z))
     mean = np.array([a @ x / a.sum() for a, x in zip(w, Z, strict=True)])
     within = extra * sum((x - m).T @ (a[:, None] * (x - m)) for a, x, m in zip(w, Z, mean, strict=True))

@@ -209,7 +209,7 @@ def test_prototypes_without_rows_have_the_values_of_the_table():
 
 @pytest.mark.parametrize("kind", kernel.KINDS)
 def test_rows_in_order(kind):
-    """Tables that change with single rows are those that follow from the means and modes, and moments are
+    """Tables that change with single rows equal the ones computed from means and modes, and moments are
     those of the labels.
     """
     made = Setting(11, 9, weighted=True, binary=kind == "jaccard")

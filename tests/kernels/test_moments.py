@@ -123,7 +123,7 @@ def accumulated(X, codes, weight, labels, grid, K):
 
 
 def random_cells(seed, n, p, dtype, bits, missing=0.0):
-    """Cells within a grid of so many bits, and that grid, with one categorical column."""
+    """Cells within a grid of this many bits, and that grid, with one categorical column."""
     rng = np.random.default_rng(seed)
     X = rng.uniform(-1, 1, (n, p)).astype(dtype)
     X[rng.random((n, p)) < missing] = np.nan
@@ -225,8 +225,8 @@ def test_ranges_are_those_of_numpy_whatever_the_threads(p, n, dtype):
     X[0, 0], X[-1, -1] = -0.0, np.inf
     weight = rng.integers(0, 2, n)
     weight[-1] = 1
-    holed = X.copy()
-    holed[rng.random((n, p)) < 0.3] = np.nan
+    with_missing = X.copy()
+    with_missing[rng.random((n, p)) < 0.3] = np.nan
     for n_threads in (1, 3):
         low, high = np.empty((2, p))
         assert kernel.column_ranges(X, np.empty(0, np.int64), low, high, n_threads) is False
@@ -235,18 +235,22 @@ def test_ranges_are_those_of_numpy_whatever_the_threads(p, n, dtype):
         kernel.column_ranges(X, weight, low, high, n_threads)
         assert np.array_equal([low, high], [X[weight > 0].min(axis=0), X[weight > 0].max(axis=0)])
         assert (
-            kernel.column_ranges(holed, np.empty(0, np.int64), low, high, n_threads) == np.isnan(holed).any()
+            kernel.column_ranges(with_missing, np.empty(0, np.int64), low, high, n_threads)
+            == np.isnan(with_missing).any()
         )
-        assert np.array_equal(low, np.fmin.reduce(holed, axis=0, initial=np.inf))
-        assert np.array_equal(high, np.fmax.reduce(holed, axis=0, initial=-np.inf))
-        assert kernel.column_ranges(holed, weight, low, high, n_threads) == np.isnan(holed[weight > 0]).any()
-        columns = kernel.Columns(holed, X, range(2 * p))
+        assert np.array_equal(low, np.fmin.reduce(with_missing, axis=0, initial=np.inf))
+        assert np.array_equal(high, np.fmax.reduce(with_missing, axis=0, initial=-np.inf))
+        assert (
+            kernel.column_ranges(with_missing, weight, low, high, n_threads)
+            == np.isnan(with_missing[weight > 0]).any()
+        )
+        columns = kernel.Columns(with_missing, X, range(2 * p))
         low, high = np.empty((2, 2 * p))
         assert (
             kernel.column_ranges(columns, np.empty(0, np.int64), low, high, n_threads)
-            == np.isnan(holed).any()
+            == np.isnan(with_missing).any()
         )
-        assert np.array_equal(low, [*np.fmin.reduce(holed, axis=0, initial=np.inf), *X.min(axis=0)])
+        assert np.array_equal(low, [*np.fmin.reduce(with_missing, axis=0, initial=np.inf), *X.min(axis=0)])
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

@@ -54,7 +54,7 @@ def case(
     dense=False,
     softmax=True,
     dtype=np.float64,
-    holes=0.1,
+    p_missing=0.1,
     runs=1,
     m=16,
     sd=0.5,
@@ -71,7 +71,7 @@ def case(
     P = len(levels)
     block = rng.uniform(-1, 1, (n, p1 + spare)) * 10.0 ** rng.integers(-2, 3, p1 + spare)
     column = np.sort(rng.permutation(p1 + spare)[:p1])
-    block[rng.random(block.shape) < holes] = np.nan
+    block[rng.random(block.shape) < p_missing] = np.nan
     block = block.astype(dtype)
     centre = rng.normal(0, 0.1, p1)
     used = block[:, column].astype(np.float64) - centre
@@ -81,7 +81,7 @@ def case(
     codes[:] = rng.integers(0, 2, codes.shape)
     first, indicator, first_state = [0], [], [0]
     for v, count in enumerate(levels):
-        codes[:, variable[v]] = np.where(rng.random(n) < holes, count, rng.integers(0, count, n))
+        codes[:, variable[v]] = np.where(rng.random(n) < p_missing, count, rng.integers(0, count, n))
         shown = np.arange(1 if count == 2 else 0, count)
         cells = np.full(count + 1, MISSING)
         cells[:count] = -1
@@ -198,7 +198,7 @@ def sums_of(t, n_threads=1, **changes):
 
 
 def rows_of(t):
-    """Of every row: its numbers by column, those that others see, its cells, its rows of the tables."""
+    """Of every row: its numbers by column, the numbers that others see, its cells, its rows of the tables."""
     column, variable, first_state, first, indicator, joint, stride, first_row = t.columns[:8]
     for i in range(t.n):
         x = (t.block[i, column].astype(np.float64) - t.centre) * t.scale
@@ -288,8 +288,8 @@ SHAPES = [
 @pytest.mark.parametrize("dense", [False, True])
 @pytest.mark.parametrize(("n", "p1", "levels"), SHAPES)
 def test_sums(n, p1, levels, dense, softmax):
-    for seed, dtype, holes in ((0, np.float64, 0.0), (1, np.float32, 0.2)):
-        t = case(seed, n, p1, levels, dense=dense, softmax=softmax, dtype=dtype, holes=holes)
+    for seed, dtype, p_missing in ((0, np.float64, 0.0), (1, np.float32, 0.2)):
+        t = case(seed, n, p1, levels, dense=dense, softmax=softmax, dtype=dtype, p_missing=p_missing)
         found, expected = sums_of(t), sums_by_loops(t)
         for name in NAMES:
             np.testing.assert_allclose(
@@ -335,7 +335,7 @@ def test_grids_of_any_size(m):
 @pytest.mark.parametrize("dense", [False, True])
 @pytest.mark.parametrize(("p1", "few", "m"), [(1, 1, 16), (3, 1, 20), (8, 8, 2), (5, 3, 40)])
 def test_columns_with_nodes_of_their_own(p1, few, m, dense):
-    t = case(5, 40, p1, [3, 2, 5], dense=dense, m=m, few=few, holes=0.2)
+    t = case(5, 40, p1, [3, 2, 5], dense=dense, m=m, few=few, p_missing=0.2)
     found, expected = sums_of(t), sums_by_loops(t)
     for name in NAMES:
         np.testing.assert_allclose(found[name], expected[name], rtol=1e-11, atol=1e-11, err_msg=name)
@@ -360,7 +360,7 @@ def test_large_energies_are_cut_and_stay_finite(sd, softmax):
 @pytest.mark.parametrize("shift", [-300.0, 40.0, 300.0])
 def test_energies_that_cancel(shift):
     """Of many rows: what is added to all nodes and taken by all rows of a table changes nothing."""
-    t = case(11, 1000, 2, [3, 2], holes=0.0)
+    t = case(11, 1000, 2, [3, 2], p_missing=0.0)
     expected = sums_of(t)
     nodes = len(t.nodes[0])
     t.weights["unary"][:, :nodes] += shift
@@ -373,7 +373,7 @@ def test_energies_that_cancel(shift):
 
 
 def test_rows_without_a_cell_count_nothing():
-    t = case(4, 6, 2, [3, 2], holes=0.0)
+    t = case(4, 6, 2, [3, 2], p_missing=0.0)
     variable, first_state, _, indicator = t.columns[1:5]
     expected = sums_of(t)
     empty = np.full_like(t.block[:3], np.nan)
@@ -414,8 +414,8 @@ def test_sums_have_the_same_bits_on_any_number_of_threads(runs, dense):
 @pytest.mark.parametrize("dense", [False, True])
 @pytest.mark.parametrize(("n", "p1", "levels"), SHAPES)
 def test_what_no_parameter_enters(n, p1, levels, dense):
-    for dtype, holes in ((np.float64, 0.0), (np.float32, 0.2)):
-        t = case(7, n, p1, levels, dense=dense, dtype=dtype, holes=holes)
+    for dtype, p_missing in ((np.float64, 0.0), (np.float32, 0.2)):
+        t = case(7, n, p1, levels, dense=dense, dtype=dtype, p_missing=p_missing)
         first, indicator = t.columns[3:5]
         powers, own = np.zeros((p1, 3)), np.zeros((p1, p1 + t.p2))
         for _, x, shown, cells, _ in rows_of(t):
@@ -513,7 +513,7 @@ def test_the_same_bits_on_every_instruction_set():
         "for seed, (n, p1, levels) in enumerate(SHAPES):\n"
         "    more = {'dense': seed % 3 == 2, 'softmax': seed % 2 == 0, 'dtype': [np.float32, "
         "np.float64][seed % 2]}\n"
-        "    t = case(seed, 3 * n, p1, levels, holes=0.1, runs=1 + seed % 3, sd=[0.5, 5.0, 300.0][seed % "
+        "    t = case(seed, 3 * n, p1, levels, p_missing=0.1, runs=1 + seed % 3, sd=[0.5, 5.0, 300.0][seed % "
         "3], **more)\n"
         "    for array in (*sums_of(t).values(), *conditionals_of(t).observed(1)):\n"
         "        h.update(np.ascontiguousarray(array).tobytes())\n"
