@@ -180,16 +180,16 @@ def make_subspaces(
     the numeric layouts the own features of the three clusters are N(1, 1), N(5, 1) and N(10, 1), and all
     other cells are N(0, 3^2).
 
-    ====== ========== ====================================== =============
-    ======================================== layout columns    own columns of clusters 0 / 1 / 2      shares
-    from the paper ====== ========== ====================================== =============
-    ======================================== "2a"   24 binary  0-7 / 8-15 / 16-23                     equal
-    all "2c"   24 binary  0-3, 8-11 / 12-19 / 4-7, 19-22         140:100:60    an overlap; positions and
-    shares are ours "3a"   36 numeric 0-11 / 12-23 / 21-33                   equal         all "3c"   36
-    numeric 0-11 / 9-14, 21-26 / 24-35             equal         overlaps; positions are ours "4a"   24 binary
-    0-8 / 4-19 / 16-23                     equal         9, 16 and 8 columns; positions are ours "4c"   24
-    numeric 0-8 / 4-19 / 16-23                     equal         distributions; columns are ours ======
-    ========== ====================================== ============= ========================================
+    ====== ========== ================================= =========== =======================================
+    layout columns    own columns of clusters 0 / 1 / 2 shares      from the paper
+    ====== ========== ================================= =========== =======================================
+    "2a"   24 binary  0-7 / 8-15 / 16-23                equal       all
+    "2c"   24 binary  0-3, 8-11 / 12-19 / 4-7, 19-22    140:100:60  an overlap; we chose positions, shares
+    "3a"   36 numeric 0-11 / 12-23 / 21-33              equal       all
+    "3c"   36 numeric 0-11 / 9-14, 21-26 / 24-35        equal       overlaps; we chose positions
+    "4a"   24 binary  0-8 / 4-19 / 16-23                equal       9, 16 and 8 columns; we chose positions
+    "4c"   24 numeric 0-8 / 4-19 / 16-23                equal       distributions; we chose columns
+    ====== ========== ================================= =========== =======================================
 
     The other panels of these figures (2b, 2d, ...) show results.
 
