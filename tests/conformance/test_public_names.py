@@ -134,7 +134,7 @@ SIGNATURES = {
 }
 MODULES = {"cli", "datasets", "distributed", "embed", "metrics", "plot", "report", "table"}
 
-#: Methods of a class besides those that scikit-learn's base classes bring.
+#: Methods of a class other than those of scikit-learn's base classes.
 METHODS = {
     "BPMeans": "fit inverse_transform predict reconstruct summary transform",
     "CRAFT": (

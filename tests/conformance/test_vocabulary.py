@@ -1,6 +1,8 @@
-"""Words by which a reader searches for an algorithm: each leads to one kernel."""
+"""Words: each term of an algorithm leads to one kernel, and texts are in plain technical English."""
 
 from __future__ import annotations
+
+import re
 
 import pytest
 
@@ -38,3 +40,40 @@ def test_declaration_files_have_no_bodies():
         "_common.pxd: _doubles",
         "_common.pxd: _elements",
     }
+
+
+#: Words of a dialect, and turns that make a sentence state two facts.
+AVOIDED = re.compile(
+    r"\b(told|wish(es|ed)?|settle[sd]?|holes?|twins?|walk(s|ed|ing)?|beside|so many|formerly|second edition"
+    r"|what is said|those that|the latter|of which|from which on)\b".replace(" ", r"\s+"),
+    re.IGNORECASE,
+)
+#: Functions, terms and messages of others that contain such a word.
+FOREIGN = ("ast.walk", "os.walk", "random walk", "feature names should match those that were passed")
+TEXTS = {".py", ".pyx", ".pxd", ".h", ".md", ".rst", ".toml", ".yml", ".ipynb"}
+FOLDERS = ("tests", "benches", "docs", "examples", ".github", ".ci")
+
+
+def avoided(text):
+    """The words that are to be avoided, line breaks and marks of comments apart."""
+    for phrase in FOREIGN:
+        text = text.replace(phrase, "")
+    return sorted({match[0].lower() for match in AVOIDED.finditer(re.sub(r"[\s#*]+", " ", text))})
+
+
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_plain_words(folder):
+    found = {}
+    for path in sorted((ROOT / folder).rglob("*")):
+        if path.suffix in TEXTS and "generated" not in path.parts and path.name != "test_vocabulary.py":
+            found[str(path.relative_to(ROOT))] = avoided(path.read_text(encoding="utf-8"))
+    assert {name: words for name, words in found.items() if words} == {}
+
+
+def test_plain_words_at_the_top():
+    paths = [*ROOT.glob("*.md"), ROOT / "setup.py", ROOT / "pyproject.toml"]
+    assert {path.name: words for path in paths if (words := avoided(path.read_text(encoding="utf-8")))} == {}
+
+
+def test_avoided_words_are_found():
+    assert avoided("# of\n# which, and ast.walk(tree), so   many") == ["of which", "so many"]

@@ -11,8 +11,8 @@ from craftc import CRAFT
 from craftc.datasets import load_heart
 
 X = np.random.default_rng(0).normal(size=(20, 3))
-HOLE = X.copy()
-HOLE[3, 1] = np.nan
+WITH_NAN = X.copy()
+WITH_NAN[3, 1] = np.nan
 FRAME = pd.DataFrame({"a": X[:, 0], "b": pd.Categorical(["u", "v"] * 10)})
 
 PARAMETERS = [
@@ -63,7 +63,7 @@ def test_parameters(parameters, sentence):
 TABLES = [
     (np.empty((0, 3)), {}, "0 sample"),
     (np.empty((5, 0)), {}, "0 feature"),
-    (HOLE, {"missing": "error"}, "NaN"),
+    (WITH_NAN, {"missing": "error"}, "NaN"),
     (np.where(np.arange(60).reshape(20, 3) == 5, np.inf, X), {}, "inf"),
     (np.column_stack([X, np.full(20, np.nan)]), {}, "x3"),
     (X.astype(complex), {}, "Complex data not supported"),
