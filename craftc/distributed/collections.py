@@ -13,22 +13,29 @@ from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import dataclass
 from functools import wraps
-from typing import Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeGuard, TypeVar, cast
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn import get_config
+from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from craftc._common.estimator import MixedInput
 from craftc._common.messages import need_pandas
+from craftc._common.typing import Array, DaskCollection, TableInput
 from craftc.table.estimator_input import DenseInput
 from craftc.table.out_of_core import in_batches, is_out_of_core, located
+
+if TYPE_CHECKING:
+    import dask.array as da
+    import dask.dataframe as dd
+    import pandas as pd
+    from dask.delayed import Delayed
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-def is_collection(X: Any) -> bool:
+def is_collection(X: object) -> TypeGuard[DaskCollection]:
     """Whether an input is a collection of Dask; Dask is not imported."""
     return hasattr(X, "__dask_graph__") and any(
         each.__module__.partition(".")[0] == "dask" for each in type(X).__mro__
@@ -36,26 +43,22 @@ def is_collection(X: Any) -> bool:
 
 
 def rowwise(
-    names: str | Callable[[Any], Sequence[Any]], values: str | Callable[[Any], Any]
+    names: str | Callable[[BaseEstimator], Sequence[object]],
+    values: str | Callable[[BaseEstimator], np.dtype[Any] | Array],
 ) -> Callable[[F], F]:
-    """A method of a fitted estimator that maps rows to rows, extended to Dask collections, and to files that
+    """Extend a method of a fitted estimator, which maps rows to rows, to Dask collections, and to files that
     are read in batches.
 
-    Parameters
-    ----------
-    names : str, or function of the estimator
-        The name of the Series for a data frame, where the result has one value per row; otherwise a function
-        that returns the columns.
-    values : str, or function of the estimator
-        The dtype of the result, or a function that returns it or an array of all the values that a row may
-        have.
+    `names`: the name of the Series for a data frame if the result has one value per row, otherwise a function
+    that returns the columns. `values`: the dtype of the result, or a function that returns it, or all values
+    that a row may have.
     """
 
     def extended(method: F) -> F:
         parameters = inspect.signature(method)
 
         @wraps(method)
-        def of_any_input(self: Any, X: Any, *args: Any, **options: Any) -> Any:
+        def of_any_input(self: BaseEstimator, X: TableInput, *args: object, **options: object) -> object:
             if is_collection(X):
                 check_is_fitted(self)
                 bound = parameters.bind(self, X, *args, **options).arguments
@@ -74,15 +77,13 @@ def rowwise(
     return extended
 
 
-def feature_names_out(model: Any) -> list[Any]:
+def feature_names_out(model: BaseEstimator) -> list[object]:
     """The columns of `transform`."""
     return list(model.get_feature_names_out())
 
 
-def without_rows(model: Any) -> Any:
-    """A copy of a fitted estimator for new rows, without the attributes and parameters that it lists as
-    `_of_fit`.
-    """
+def without_rows(model: BaseEstimator) -> BaseEstimator:
+    """A copy of a fitted estimator for new rows, without the attributes and parameters in `_of_fit`."""
     light = copy(model)
     parameters = inspect.signature(type(model).__init__).parameters
     for name in getattr(model, "_of_fit", ()):
@@ -94,12 +95,10 @@ def without_rows(model: Any) -> Any:
 
 
 class WithoutCollections:
-    """Estimators whose copies and pickles do not hold collections: labels of the fit, which lie on a cluster,
-    are left behind.
-    """
+    """Estimators whose copies and pickles hold no collections: labels of the fit stay on the cluster."""
 
-    def __getstate__(self) -> Any:
-        state: Any = super().__getstate__()
+    def __getstate__(self) -> dict[str, object]:
+        state = cast(dict[str, Any], super().__getstate__())
         return {
             name: value.without_collection() if hasattr(value, "without_collection") else value
             for name, value in state.items()
@@ -107,35 +106,22 @@ class WithoutCollections:
         }
 
 
-def _known_names(model: Any) -> list[str] | None:
+def _known_names(model: BaseEstimator) -> list[str] | None:
     """The names of the columns of a fitted estimator; None if it has none."""
     return [str(name) for name in getattr(model, "feature_names_in_", ())] or None
 
 
 @dataclass(frozen=True)
-class _Call:
-    """A call of a method, once in a graph.
+class _MethodCall:
+    """A call of a method, once in a graph."""
 
-    Parameters
-    ----------
-    model : estimator
-        Without the rows of its fit.
-    method : str
-    options : dict
-        Further arguments of the method.
-    columns : str or list
-        Name or columns of the result for a data frame.
-    empty : Series, DataFrame or ndarray
-        The result of no rows.
-    """
-
-    model: Any
+    model: BaseEstimator  # without the rows of its fit
     method: str
-    options: dict[str, Any]
-    columns: Any
-    empty: Any
+    options: dict[str, object]  # further arguments of the method
+    columns: str | list[object]  # name or columns of the result for a data frame
+    empty: pd.Series | pd.DataFrame | Array  # the result of no rows
 
-    def of(self, part: Any, number: int) -> NDArray[Any]:
+    def of(self, part: pd.DataFrame | Array, number: int) -> Array:
         """The result for the rows of a partition."""
         try:
             return np.asarray(getattr(self.model, self.method)(part, **self.options))
@@ -143,33 +129,38 @@ class _Call:
             raise located(error, f"Partition {number}") from error
 
 
-def _of_frame(part: Any, call: _Call, partition_info: Any = None) -> Any:
+def _of_frame(
+    part: pd.DataFrame, call: _MethodCall, partition_info: dict[str, int]
+) -> pd.Series | pd.DataFrame:
     """The result for a partition of a data frame."""
     if not len(part):
+        assert not isinstance(call.empty, np.ndarray)
         result = call.empty.copy()
         result.index = part.index
         return result
     return _labelled(call.of(part, partition_info["number"]), call.columns, part.index)
 
 
-def _of_array(part: NDArray[Any], call: _Call, block_id: Any = None) -> NDArray[Any]:
+def _of_array(part: Array, call: _MethodCall, block_id: tuple[int, ...] = (0,)) -> Array:
     """The result for a block of rows of an array."""
-    return call.of(part, block_id[0]) if len(part) else call.empty
+    return call.of(part, block_id[0]) if len(part) else np.asarray(call.empty)
 
 
-def _labelled(values: NDArray[Any], columns: Any, index: Any) -> Any:
+def _labelled(values: Array, columns: str | list[object], index: pd.Index | None) -> pd.Series | pd.DataFrame:
     """Values as a Series of this name, or as a data frame of these columns."""
-    pd = need_pandas()
-    return (
-        pd.Series(values, index, name=columns)
-        if isinstance(columns, str)
-        else pd.DataFrame(values, index, columns)
-    )
+    if isinstance(columns, str):
+        return need_pandas().Series(values, index, name=columns)
+    return need_pandas().DataFrame(values, index, columns)
 
 
 def _lazy(
-    model: Any, method: str, options: dict[str, Any], X: Any, columns: Any, example: NDArray[Any]
-) -> Any:
+    model: BaseEstimator,
+    method: str,
+    options: dict[str, object],
+    X: DaskCollection,
+    columns: str | list[object],
+    example: Array,
+) -> da.Array | dd.Series | dd.DataFrame:
     """The collection of the results of a method; `example` has the values or the dtype of the results."""
     import dask.array as da
 
@@ -179,7 +170,7 @@ def _lazy(
     empty = np.empty((0, *width), example.dtype)
     if isinstance(X, da.Array):
         _check_array(model, X)
-        call = _delayed(_Call(light, method, options, columns, empty))
+        call = _delayed(_MethodCall(light, method, options, columns, empty))
         of_rows = X.rechunk({1: -1})
         chunks = (of_rows.chunks[0], *((each,) for each in width))
         shape: dict[str, Any] = {"chunks": chunks} if width else {"chunks": chunks, "drop_axis": 1}
@@ -197,17 +188,17 @@ def _lazy(
     _check_columns(model, X)
     meta = _labelled(empty if width else example, columns, None).iloc[:0]
     meta.index = X._meta.index
-    call = _delayed(_Call(light, method, options, columns, meta))
+    call = _delayed(_MethodCall(light, method, options, columns, meta))
     return X.map_partitions(_of_frame, call, meta=meta, enforce_metadata=False, transform_divisions=False)
 
 
-def _delayed(call: _Call) -> Any:
+def _delayed(call: _MethodCall) -> Delayed:
     from dask import delayed
 
     return delayed(call, traverse=False, name=f"{type(call.model).__name__}-{uuid.uuid4().hex}")
 
 
-def _check_output(model: Any) -> None:
+def _check_output(model: BaseEstimator) -> None:
     """Raise ValueError where scikit-learn would convert the collection to a data frame in memory."""
     wanted = getattr(model, "_sklearn_output_config", {}).get("transform") or get_config()["transform_output"]
     if wanted != "default":
@@ -219,7 +210,7 @@ def _check_output(model: Any) -> None:
         )
 
 
-def _check_array(model: Any, X: Any) -> None:
+def _check_array(model: BaseEstimator, X: da.Array) -> None:
     """Raise ValueError unless a Dask Array has rows and the columns of the model."""
     if X.ndim != 2:
         raise ValueError(
@@ -237,7 +228,7 @@ def _check_array(model: Any, X: Any) -> None:
         )
 
 
-def _check_columns(model: Any, X: Any) -> None:
+def _check_columns(model: BaseEstimator, X: dd.DataFrame) -> None:
     """Raise ValueError, as the model would for rows in memory, unless a Dask DataFrame has its columns."""
     known = _known_names(model)
     if known is not None and isinstance(model, MixedInput):  # finds columns by their names

@@ -7,64 +7,53 @@ from __future__ import annotations
 import weakref
 from abc import ABC, abstractmethod
 from collections import Counter, deque
-from collections.abc import Callable, Coroutine, Iterable, Sequence
-from typing import Any, TypeVar
+from collections.abc import Callable, Coroutine, Generator, Iterable, Sequence
+from typing import Any, Generic, TypeVar
 
-from craftc.distributed.partitions import Call, Message, Part, Reading, Recipe, Summary, answer
+from craftc.distributed.partitions import (
+    Call,
+    Content,
+    LabelRecipe,
+    Message,
+    Part,
+    Reading,
+    RecipeEntry,
+    Summary,
+    answer,
+)
 from craftc.table.out_of_core import located
 
 T = TypeVar("T")
 
 
 class FarLabels:
-    """Labels of all rows, which lie with the partitions; they never change.
-
-    Parameters
-    ----------
-    engine : Engine
-    node : Node
-    parents : tuple of FarLabels
-        Labels from which they follow, which partitions keep until these are made.
-
-    Attributes
-    ----------
-    facts : dict
-        What the partitions have answered about them.
-    """
+    """Labels of all rows, which lie with the partitions; they never change."""
 
     def __init__(self, engine: Engine, node: Node, parents: tuple[FarLabels, ...] = ()) -> None:
-        self.node, self._parents = node, parents
-        self.facts: dict[Any, Any] = {}
+        self.node = node
+        self._parents = parents  # partitions keep these labels until the new ones are made
+        self.facts: dict[object, Any] = {}  # answers of the partitions about the labels
         engine.keep(node)
-        weakref.finalize(
-            self, engine.released.append, node
-        )  # in any thread and at any time: a collector of garbage may call it
+        # the garbage collector may call it in any thread and at any time
+        weakref.finalize(self, engine.released.append, node)
 
     def made(self) -> None:
-        """The partitions have made the labels."""
+        """Note that the partitions have made the labels."""
         self._parents = ()
 
     def copy(self) -> FarLabels:
-        """The labels themselves."""
+        """Return the labels themselves."""
         return self
 
 
 class Node:
-    """The recipe of labels, and those of the labels from which they follow.
+    """A recipe of labels, and the nodes of the labels from which they follow, whose numbers are smaller."""
 
-    Parameters
-    ----------
-    number : int
-        Larger than those of the parents.
-    recipe : Recipe
-    parents : tuple of Node
-    """
-
-    def __init__(self, number: int, recipe: Recipe, parents: tuple[Node, ...]) -> None:
+    def __init__(self, number: int, recipe: LabelRecipe, parents: tuple[Node, ...]) -> None:
         self.number, self.recipe, self.parents = number, recipe, parents
 
     def chain(self) -> list[Node]:
-        """All that the labels follow from, and they themselves, in the order in which they are made."""
+        """The node and all of its ancestors, in the order in which labels are made."""
         found: dict[int, Node] = {}
         waiting = [self]
         while waiting:
@@ -74,71 +63,60 @@ class Node:
                 waiting += node.parents
         return [found[number] for number in sorted(found)]
 
-    def entry(self) -> tuple[int, Recipe, tuple[int, ...]]:
+    def entry(self) -> RecipeEntry:
         """The node as part of a message."""
         return self.number, self.recipe, tuple(parent.number for parent in self.parents)
 
 
-class Question:
-    """An operation whose results a coroutine waits for: one of every partition.
+class Question(Generic[T]):
+    """An operation (part, *labels, *args) for which a coroutine waits: one result of every partition.
 
-    Parameters
-    ----------
-    function : callable (part, *labels, *args)
-    labels : sequence of FarLabels
-    args : tuple
-    each : sequence, optional
-        A further last argument for every partition.
+    `each` holds a further last argument for every partition.
     """
 
     def __init__(
-        self, function: Callable[..., Any], labels: Sequence[FarLabels] = (), *args: Any, each: Any = None
+        self,
+        function: Callable[..., T],
+        labels: Sequence[FarLabels] = (),
+        *args: object,
+        each: Sequence[object] | None = None,
     ) -> None:
         self.function, self.labels, self.args, self.each = function, tuple(labels), args, each
 
-    def __await__(self) -> Any:
+    def __await__(self) -> Generator[Question[T], list[T], list[T]]:
         return (yield self)
 
 
 class Engine(ABC):
-    """Rounds of questions to all partitions.
-
-    Attributes
-    ----------
-    n_partitions : int
-    n_rounds : int
-        Rounds so far.
-    released : deque of Node
-        Nodes of labels that nobody keeps any more.
-    """
+    """Rounds of questions to all partitions."""
 
     n_partitions: int
     reading: Reading
-    digests: list[int]
+    digests: list[int]  # checksum of every partition
 
     def __init__(self) -> None:
-        self.n_rounds = 0
+        self.n_rounds = 0  # so far
         self._n_nodes = 0
         self._made: set[int] = set()
         self._dropped: list[int] = []
         self._live: dict[int, Node] = {}
         self._n_handles: Counter[int] = Counter()
-        self.released: deque[Node] = deque()
-        self.prelude: list[Call] = []
+        self.released: deque[Node] = deque()  # nodes of labels that nobody keeps any more
+        self.prelude: list[Call] = []  # operations that a partition repeats when it is read again
 
     # ---- labels ----
 
-    def labels(self, recipe: Recipe, *parents: FarLabels) -> FarLabels:
+    def labels(self, recipe: LabelRecipe, *parents: FarLabels) -> FarLabels:
         """New labels that follow from others."""
         return FarLabels(self, self.node(recipe, tuple(parent.node for parent in parents)), parents)
 
-    def node(self, recipe: Recipe, parents: tuple[Node, ...]) -> Node:
+    def node(self, recipe: LabelRecipe, parents: tuple[Node, ...]) -> Node:
         """A node with the next number."""
         self._n_nodes += 1
         return Node(self._n_nodes, recipe, parents)
 
     def keep(self, node: Node) -> None:
-        """Somebody may ask for these labels."""
+        """Keep labels, for which somebody may ask."""
         self._n_handles[node.number] += 1
         self._live[node.number] = node
 
@@ -155,16 +133,21 @@ class Engine(ABC):
 
     # ---- rounds ----
 
-    def prepare(self, function: Callable[..., Any], *args: Any, each: Any = None) -> list[Any]:
-        """An operation that changes the partitions themselves; a partition that is read again repeats it."""
+    def prepare(
+        self, function: Callable[..., object], *args: object, each: Sequence[object] | None = None
+    ) -> None:
+        """Change the partitions themselves by an operation; a partition that is read again repeats it."""
         call = Call(function, args, (), each)
-        results = self._round(Message([], [call], []))
+        self._round(Message([], [call], []))
         self.prelude.append(call)
-        return [result[0] for result in results]
 
     def ask(
-        self, function: Callable[..., Any], labels: Sequence[FarLabels] = (), *args: Any, each: Any = None
-    ) -> list[Any]:
+        self,
+        function: Callable[..., T],
+        labels: Sequence[FarLabels] = (),
+        *args: object,
+        each: Sequence[object] | None = None,
+    ) -> list[T]:
         """The results of one operation on every partition, in a round of its own."""
         return self._answers([Question(function, labels, *args, each=each)])[0]
 
@@ -174,9 +157,9 @@ class Engine(ABC):
         """
         running = dict(enumerate(coroutines))
         results: dict[int, T] = {}
-        answers: dict[int, Any] = dict.fromkeys(running)
+        answers: dict[int, list[Any] | None] = dict.fromkeys(running)
         while running:
-            questions: dict[int, Question] = {}
+            questions: dict[int, Question[Any]] = {}
             for i in list(running):
                 try:
                     questions[i] = running[i].send(answers[i])
@@ -187,7 +170,7 @@ class Engine(ABC):
                 answers = dict(zip(questions, self._answers(list(questions.values())), strict=True))
         return [results[i] for i in sorted(results)]
 
-    def _answers(self, questions: list[Question]) -> list[list[Any]]:
+    def _answers(self, questions: list[Question[T]]) -> list[list[T]]:
         """For every question the results of all partitions."""
         self._drop_released()
         needed = {
@@ -267,7 +250,7 @@ class Engine(ABC):
         self.close()
 
 
-def read_again(name: str, reading: Reading, digest: int, content: Any) -> Part:
+def read_again(name: str, reading: Reading, digest: int, content: Content) -> Part:
     """A partition that was read before; ValueError if its content has changed."""
     part = read_part(name, reading, content)
     if part.summary.digest != digest:
@@ -288,16 +271,9 @@ def rebuilt(part: Part, prelude: list[Call], message: Message) -> list[Any]:
 
 
 class SerialEngine(Engine):
-    """Partitions in this process, one after the other.
+    """Partitions in this process, one after the other, with `n_threads` threads for the rows of each."""
 
-    Parameters
-    ----------
-    contents : list of data frames or arrays
-    n_threads : int
-        Threads for the rows of a partition.
-    """
-
-    def __init__(self, contents: Sequence[Any], n_threads: int = 1) -> None:
+    def __init__(self, contents: Sequence[Content], n_threads: int = 1) -> None:
         super().__init__()
         self.contents, self.n_threads, self.n_partitions = contents, n_threads, len(contents)
         self.parts: list[Part] = []
@@ -320,7 +296,7 @@ class SerialEngine(Engine):
         self.parts = []
 
 
-def read_part(name: str, reading: Reading, content: Any) -> Part:
+def read_part(name: str, reading: Reading, content: Content) -> Part:
     """A partition; an error begins with its name."""
     try:
         return Part(reading, content)

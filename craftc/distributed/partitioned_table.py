@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
 from craftc._common.labels import first_rows
 from craftc._common.threads import threads_for
-from craftc._common.typing import Floats, Labels
+from craftc._common.typing import Array, DaskCollection, Floats, Integers, Labels
 from craftc._kernels import moments as moments_kernel
 from craftc.distributed.engine import Engine, Node, read_again, read_part, rebuilt
-from craftc.distributed.partitions import Call, Message, Part, Reading
+from craftc.distributed.partitions import Call, Content, Message, Part, Reading, RecipeEntry
 from craftc.table.mixed_table import MixedTable, Schema
 from craftc.table.numeric_encoding import (
     SAMPLED_ABOVE,
@@ -26,47 +25,34 @@ from craftc.table.numeric_encoding import (
 )
 from craftc.table.tally import few_values, joined_tally, may_be_few, tally
 
+if TYPE_CHECKING:
+    from sklearn.base import BaseEstimator
+
+#: One value of every row, in the form of the input.
+OfRows: TypeAlias = Array | DaskCollection
+
 _COLUMNS_AT_ONCE = 8  # whose samples of 2^20 cells are gathered at once
 
 
 class PartitionedTable:
     """A table whose rows lie in partitions, which an engine asks. It stands for a `MixedTable` where rows are
     not read one by one.
-
-    Parameters
-    ----------
-    schema : Schema
-    engine : Engine
-    starts : ndarray (n_partitions + 1,) of int64
-        First row of every partition, and the number of rows.
-    collection : object
-        The input, by which labels are returned in its own form.
-    source : PartitionedTable, optional
-        The table as it was read, if this is that table as the model sees it.
-
-    Attributes
-    ----------
-    grid : Grid or None
-        The integer grid of the numeric columns, once it is known.
     """
 
-    grid: Any = None
+    grid: moments_kernel.Grid | None = None  # of the numeric columns, once it is known
 
     def __init__(
         self,
         schema: Schema,
         engine: Engine,
-        starts: NDArray[np.int64],
-        collection: Any,
+        starts: Integers,
+        collection: PartitionedInput,
         source: PartitionedTable | None = None,
     ) -> None:
-        self.schema, self.engine, self.starts, self.collection, self.source = (
-            schema,
-            engine,
-            starts,
-            collection,
-            source,
-        )
+        self.schema, self.engine = schema, engine
+        self.starts = starts  # (n_partitions + 1,) first row of every partition, and the number of rows
+        self.collection = collection  # the input, in whose form labels are returned
+        self.source = source  # the table as it was read, if this is that table as the model sees it
 
     @property
     def stage(self) -> str:
@@ -82,17 +68,17 @@ class PartitionedTable:
         return self.schema.numeric_names
 
     @property
-    def n_levels(self) -> NDArray[Any]:
+    def n_levels(self) -> Array:
         """Number of levels of each categorical column."""
         return self.schema.n_levels
 
-    def by_partition(self, rows: NDArray[Any]) -> list[NDArray[np.int64]]:
+    def by_partition(self, rows: Array) -> list[Integers]:
         """Ascending rows as positions inside every partition."""
         ends = np.searchsorted(rows, self.starts)
         each = zip(ends[:-1], ends[1:], self.starts[:-1], strict=True)
         return [rows[first:last].astype(np.int64) - start for first, last, start in each]
 
-    def take(self, rows: Any) -> MixedTable:
+    def take(self, rows: Array) -> MixedTable:
         """The table of some rows, in ascending order, in this process."""
         found = self.engine.ask(_cells, (), self.stage, each=self.by_partition(np.asarray(rows)))
         numeric, codes = (np.concatenate(blocks) for blocks in zip(*found, strict=True))
@@ -118,7 +104,7 @@ class PartitionedTable:
             columns = list(range(first, min(first + _COLUMNS_AT_ONCE, p)))
             samples = [tally(cells, None) for cells in self._cells_of(columns, rows).T]
             short = [j for j, (values, _) in zip(columns, samples, strict=True) if may_be_few(values)]
-            exact: dict[int, Any] = dict.fromkeys(columns)
+            exact: dict[int, tuple[Array, Array] | None] = dict.fromkeys(columns)
             if short:
                 found = self.engine.ask(_few_values, (), short)
                 exact |= {
@@ -130,13 +116,10 @@ class PartitionedTable:
                 recipes.append(decide(values, counts, mode))
         return NumericEncoding(self.schema, tuple(recipes))
 
-    def _cells_of(self, columns: list[int], rows: Any) -> NDArray[Any]:
+    def _cells_of(self, columns: list[int], rows: list[Integers] | None) -> Array:
         """Numeric columns, of all rows or of some rows of every partition."""
-        return np.concatenate(
-            self.engine.ask(
-                _numbers, (), columns, each=[None] * self.engine.n_partitions if rows is None else rows
-            )
-        )
+        each = [None] * self.engine.n_partitions if rows is None else rows
+        return np.concatenate(self.engine.ask(_numbers, (), columns, each=each))
 
     def encoded(self, encoding: NumericEncoding) -> PartitionedTable:
         """The table as the model sees it."""
@@ -146,73 +129,57 @@ class PartitionedTable:
         return PartitionedTable(encoding.schema, self.engine, self.starts, self.collection, self)
 
     def output(self) -> Output:
-        """What makes labels of all rows again from the input."""
+        """All that is needed to compute labels of all rows again from the input."""
         return Output(self.collection, self.engine.reading, self.engine.digests, list(self.engine.prelude))
 
 
 class PartitionedInput(ABC):
-    """An input in partitions.
+    """An input in partitions."""
 
-    Attributes
-    ----------
-    n_missing : int
-        Missing cells, once the input has been read.
-    """
-
-    n_missing = 0
+    n_missing = 0  # missing cells, once the input has been read
 
     @property
     @abstractmethod
-    def examples(self) -> list[tuple[str, Any]]:
-        """Rows by which the columns are known, and the names of their partitions for error messages."""
+    def examples(self) -> list[tuple[str, Content]]:
+        """Rows that show the columns, each with the name of its partition for error messages."""
 
     @abstractmethod
     def engine(self, n_threads: int) -> Engine:
         """The engine that asks the partitions."""
 
     @abstractmethod
-    def labels(self, output: Output, entries: list[Any]) -> Any:
+    def labels(self, output: Output, entries: list[RecipeEntry]) -> OfRows:
         """Labels of all rows in the form of the input."""
 
     @abstractmethod
-    def margins(self, model: Any) -> Any:
+    def margins(self, model: BaseEstimator) -> OfRows:
         """The margins of all rows under a model, in the same form."""
 
 
 @dataclass(frozen=True)
 class Output:
-    """What makes labels of all rows again from the input, without the engine of the fit.
+    """Computes labels of all rows again from the input, without the engine of the fit."""
 
-    Parameters
-    ----------
-    collection : object
-        The input, which returns labels in its own form.
-    reading : Reading
-    digests : list of int
-        Checksums of the partitions.
-    prelude : list of Call
-    """
-
-    collection: Any
+    collection: PartitionedInput | None  # None in the graph of a collection
     reading: Reading
-    digests: list[int]
+    digests: list[int]  # checksums of the partitions
     prelude: list[Call]
 
-    def labels(self, node: Node) -> Any:
+    def labels(self, node: Node) -> OfRows:
         """Labels in the form of the collection."""
+        assert self.collection is not None
         return self.collection.labels(self, [each.entry() for each in node.chain()])
 
-    def of_partition(self, index: int, content: Any, entries: list[Any]) -> Labels:
+    def of_partition(self, index: int, content: Content, entries: list[RecipeEntry]) -> Labels:
         """Labels of one partition."""
-        return self._labels(
-            read_again(f"Partition {index}", self.reading, self.digests[index], content), index, entries
-        )
+        part = read_again(f"Partition {index}", self.reading, self.digests[index], content)
+        return self._labels(part, index, entries)
 
-    def of_rows(self, content: Any, entries: list[Any]) -> Labels:
+    def of_rows(self, content: Content, entries: list[RecipeEntry]) -> Labels:
         """Labels of any rows of the input, by recipes that depend on the cells of a row alone."""
         return self._labels(read_part("The collection", self.reading, content), 0, entries)
 
-    def _labels(self, part: Part, index: int, entries: list[Any]) -> Labels:
+    def _labels(self, part: Part, index: int, entries: list[RecipeEntry]) -> Labels:
         *earlier, last = (entry[0] for entry in entries)
         prelude = Message([], self.prelude, []).for_partition(index).calls
         labels: Labels = rebuilt(part, prelude, Message(entries, [Call(labels_of, (), (last,))], earlier))[0]
@@ -233,7 +200,7 @@ def _table(part: Part, stage: str) -> MixedTable:
     return part.source if stage == "source" else part.table
 
 
-def _cells(part: Part, stage: str, rows: NDArray[np.int64]) -> tuple[NDArray[Any], NDArray[Any]]:
+def _cells(part: Part, stage: str, rows: Integers) -> tuple[Array, Array]:
     table = _table(part, stage)
     return table.numeric[rows], table.codes[rows]
 
@@ -247,12 +214,12 @@ def _ranges(part: Part, stage: str) -> tuple[Floats, Floats]:
     return low, high
 
 
-def _numbers(part: Part, columns: list[int], rows: Any) -> NDArray[Any]:
+def _numbers(part: Part, columns: list[int], rows: Integers | None) -> Array:
     cells = part.source.numeric if rows is None else part.source.numeric[rows]
     return np.ascontiguousarray(cells[:, columns])
 
 
-def _few_values(part: Part, columns: list[int]) -> list[Any]:
+def _few_values(part: Part, columns: list[int]) -> list[tuple[Array, Array] | None]:
     return [few_values(part.source.numeric[:, j], None) for j in columns]
 
 

@@ -12,42 +12,31 @@ import os
 import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from craftc._common.typing import Array, Labels
+from craftc._common.typing import Array, FrameInput, Labels
 from craftc.table.blocks import Scratch, release_pages
 from craftc.table.frames import LevelColumn, Source, count_missing, open_source
 from craftc.table.kinds import Kind
 from craftc.table.mixed_table import MixedTable, Schema
 
+#: Rows of a partition as they are read; None: no rows.
+Content: TypeAlias = "FrameInput | None"
+
 
 @dataclass(frozen=True)
 class Reading:
-    """How the partitions of a collection are read.
+    """How the partitions of a collection are read."""
 
-    Parameters
-    ----------
-    names : tuple of str
-        Columns.
-    named : bool
-        Whether partitions have names of columns, by which their columns are found.
-    numeric, categorical : tuple of int
-        Positions of the numeric and of the categorical columns.
-    dtype : str
-        Of the numeric block.
-    scratch : path or None
-        Folder in which workers keep the encoded rows; None: their folder for temporary files.
-    """
-
-    names: tuple[str, ...]
-    named: bool
-    numeric: tuple[int, ...]
-    categorical: tuple[int, ...]
-    dtype: str
-    scratch: str | os.PathLike[str] | None = None
+    names: tuple[str, ...]  # of the columns
+    named: bool  # whether partitions have names of columns, by which their columns are found
+    numeric: tuple[int, ...]  # positions of the numeric columns
+    categorical: tuple[int, ...]  # positions of the categorical columns
+    dtype: str  # of the numeric block
+    scratch: str | os.PathLike[str] | None = None  # folder of scratch files; None: that of the worker
 
     def positions(self, source: Source) -> NDArray[np.intp]:
         """The positions of the columns in a partition; raise ValueError if it has others."""
@@ -89,27 +78,16 @@ class Reading:
 
 @dataclass
 class Summary:
-    """What a partition says of itself when it is read.
-
-    Parameters
-    ----------
-    n_rows : int
-    n_missing : ndarray (D,) of intp
-        Missing values of every column.
-    values : list of (values, used, declared)
-        Of every categorical column: the distinct values, which of them occur, and whether their order is that
-        of the codes.
-    digest : int
-        Checksum of the content.
-    """
+    """Size and categories of a partition that has been read."""
 
     n_rows: int
-    n_missing: Array
+    n_missing: Array  # (D,) intp, missing values of every column
+    # of every categorical column: distinct values, which of them occur, and whether their order is declared
     values: list[tuple[list[Any], Array, bool]]
-    digest: int
+    digest: int  # checksum of the content
 
 
-class Recipe(Protocol):
+class LabelRecipe(Protocol):
     """How the labels of a partition follow from earlier ones."""
 
     @property
@@ -118,30 +96,19 @@ class Recipe(Protocol):
         ...
 
 
+#: Number, recipe and numbers of the parents of labels.
+RecipeEntry: TypeAlias = tuple[int, LabelRecipe, tuple[int, ...]]
+
+
 class Part:
-    """One partition on the worker that holds it.
+    """One partition on the worker that holds it; its rows lie in scratch files."""
 
-    Parameters
-    ----------
-    reading : Reading
-    content : data frame, array or None
-        None: no rows.
+    source: MixedTable  # the rows as they were read
+    table: MixedTable  # the rows as the model sees them
 
-    Attributes
-    ----------
-    first : int
-        Position of its first row in the whole table.
-    source, table : MixedTable
-        The rows as they were read, and as the model sees them, in scratch files.
-    n_threads : int
-        Threads for the next operation.
-    """
-
-    source: MixedTable
-    table: MixedTable
-
-    def __init__(self, reading: Reading, content: Any) -> None:
-        self.first, self.n_threads = 0, 1
+    def __init__(self, reading: Reading, content: Content) -> None:
+        self.first = 0  # position of the first row in the whole table
+        self.n_threads = 1  # of the next operation
         self.known: dict[int, Labels] = {}
         self._scratch = Scratch(reading.scratch)
         numeric_index, dtype = np.array(reading.numeric, np.intp), np.dtype(reading.dtype)
@@ -224,41 +191,21 @@ class OneCluster:
 
 @dataclass(frozen=True)
 class Call:
-    """One operation on all partitions.
+    """One operation on all partitions."""
 
-    Parameters
-    ----------
-    function : callable (part, *labels, *args)
-        A function of a module.
-    args : tuple
-    labels : tuple of int
-        Numbers of the labels that it takes.
-    each : sequence, optional
-        A further last argument for every partition.
-    """
-
-    function: Callable[..., Any]
-    args: tuple[Any, ...] = ()
-    labels: tuple[int, ...] = ()
-    each: Sequence[Any] | Mapping[int, Any] | None = None
+    function: Callable[..., Any]  # (part, *labels, *args), of a module
+    args: tuple[object, ...] = ()
+    labels: tuple[int, ...] = ()  # their numbers
+    each: Sequence[object] | Mapping[int, object] | None = None  # a further last argument for every partition
 
 
 @dataclass
 class Message:
-    """What partitions are asked in one round.
+    """The requests to partitions in one round."""
 
-    Parameters
-    ----------
-    recipes : list of (number, recipe, numbers of the parents)
-        Labels to make first, in this order.
-    calls : list of Call
-    dropped : list of int
-        Labels that are not needed any more.
-    """
-
-    recipes: list[tuple[int, Recipe, tuple[int, ...]]] = field(default_factory=list)
+    recipes: list[RecipeEntry] = field(default_factory=list)  # labels to make first, in this order
     calls: list[Call] = field(default_factory=list)
-    dropped: list[int] = field(default_factory=list)
+    dropped: list[int] = field(default_factory=list)  # labels that are not needed any more
 
     def for_partitions(self, indices: list[int]) -> Message:
         """The message with the arguments of some partitions only."""
@@ -282,10 +229,7 @@ class Absent(Exception):
 
 
 def answer(part: Part, message: Message) -> list[Any]:
-    """The results of the calls of a message for one partition.
-
-    A message that is answered twice has the same answers.
-    """
+    """The results of the calls of a message for one partition; the same if it is answered twice."""
     known, last = part.known, _last_uses(message)
     for number, recipe, parents in message.recipes:
         if number not in known:
@@ -305,11 +249,10 @@ def answer(part: Part, message: Message) -> list[Any]:
     return results
 
 
-def n_rows_of(content: Any) -> int:
+def n_rows_of(content: Content) -> int:
     """Rows of a data frame, dict, array or sparse array."""
-    if isinstance(content, Mapping):
-        return len(next(iter(content.values()), ()))
-    return int(content.shape[0]) if hasattr(content, "shape") else len(content)
+    rows: Any = next(iter(content.values()), ()) if isinstance(content, Mapping) else content
+    return int(rows.shape[0]) if hasattr(rows, "shape") else len(rows)
 
 
 def _last_uses(message: Message) -> dict[int, int]:
@@ -325,5 +268,5 @@ def _no_cells(name: str) -> LevelColumn:
     return LevelColumn(name, np.empty(0, np.int8), [], declared=True, strict=True)
 
 
-def _bytes(block: NDArray[Any]) -> Any:
+def _bytes(block: Array) -> memoryview:
     return block.reshape(-1).view(np.uint8).data

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import compress
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from craftc._common.typing import Array
+from craftc._common.typing import Array, ColumnSelection, DaskClient, FrameInput, TableInput
 from craftc.distributed.collections import is_collection
 from craftc.distributed.engine import Engine, SerialEngine
 from craftc.distributed.partitioned_table import Output, PartitionedInput, PartitionedTable
-from craftc.distributed.partitions import Part, Reading, Summary, n_rows_of
+from craftc.distributed.partitions import Content, Part, Reading, RecipeEntry, Summary, n_rows_of
 from craftc.table.frames import LevelColumn, column_mask, open_source, refuse_id
 from craftc.table.kinds import Kind
 from craftc.table.mixed_table import Schema, check_reading
 from craftc.table.out_of_core import is_out_of_core, located
+
+if TYPE_CHECKING:
+    from sklearn.base import BaseEstimator
 
 
 class Partitions(PartitionedInput):
@@ -38,37 +41,39 @@ class Partitions(PartitionedInput):
     True
     """
 
-    def __init__(self, contents: Sequence[Any]) -> None:
+    def __init__(self, contents: Sequence[FrameInput]) -> None:
         if not len(contents):
             raise ValueError("Partitions needs at least one data frame or array, got an empty list.")
         self.contents = list(contents)
 
     @property
-    def examples(self) -> list[tuple[str, Any]]:
-        """The parts with rows, by which the columns are known, and their names."""
-        named = [(f"Partition {i}", content) for i, content in enumerate(self.contents)]
+    def examples(self) -> list[tuple[str, Content]]:
+        """The parts with rows, which show the columns, and their names."""
+        named: list[tuple[str, Content]] = [
+            (f"Partition {i}", content) for i, content in enumerate(self.contents)
+        ]
         return [(name, content) for name, content in named if n_rows_of(content)] or named[:1]
 
     def engine(self, n_threads: int) -> Engine:
         """The engine that asks the parts."""
         return SerialEngine(self.contents, n_threads)
 
-    def labels(self, output: Output, entries: list[Any]) -> Array:
+    def labels(self, output: Output, entries: list[RecipeEntry]) -> Array:
         """Labels of all rows as one array."""
         return np.concatenate(
             [output.of_partition(i, content, entries) for i, content in enumerate(self.contents)]
         )
 
-    def margins(self, model: Any) -> Array:
+    def margins(self, model: BaseEstimator) -> Array:
         """The margins of all rows under a model as one array."""
-        margins = np.concatenate([model.margins(content) for content in self.contents if len(content)])
+        margins = np.concatenate([model.margins(content) for content in self.contents if n_rows_of(content)])
         capped: Array = np.minimum(
             margins, np.finfo(np.float32).max if model.n_clusters_ > 1 else np.inf
         ).astype(np.float32)
         return capped
 
 
-def is_partitioned(X: Any, client: Any = None) -> bool:
+def is_partitioned(X: TableInput | PartitionedInput, client: DaskClient | None = None) -> bool:
     """Whether an input consists of partitions: `Partitions`, a Dask data frame or array, or files that a
     client's workers read.
     """
@@ -83,11 +88,11 @@ def is_partitioned(X: Any, client: Any = None) -> bool:
     return partitioned
 
 
-def partitions_of(X: Any, client: Any) -> PartitionedInput:
+def partitions_of(X: TableInput | PartitionedInput, client: DaskClient | None) -> PartitionedInput:
     """The input as partitions."""
     if isinstance(X, PartitionedInput):
         return X
-    if is_out_of_core(X):
+    if client is not None and is_out_of_core(X):
         from craftc.distributed.dask.files import DaskFiles
 
         return DaskFiles(X, client)
@@ -96,18 +101,16 @@ def partitions_of(X: Any, client: Any) -> PartitionedInput:
     return DaskPartitions(X, client)
 
 
-def read_partitions(X: Any, client: Any, categorical: Any, missing: str, n_threads: int) -> PartitionedTable:
+def read_partitions(
+    X: TableInput | PartitionedInput,
+    client: DaskClient | None,
+    categorical: ColumnSelection,
+    missing: str,
+    n_threads: int,
+) -> PartitionedTable:
     """Read a table in partitions; the result stands for `MixedTable.from_data` of the whole table.
 
-    Parameters
-    ----------
-    X : Partitions, dask DataFrame, dask Array, or files with a client
-    client : distributed.Client or None
-        None: the current one.
-    categorical, missing
-        As in `MixedTable.from_data`.
-    n_threads : int
-        Threads for the rows of a partition in this process.
+    `client` None: the current one. `n_threads`: for the rows of a partition in this process.
     """
     check_reading(missing, None)
     collection = partitions_of(X, client)
@@ -160,22 +163,11 @@ def read_partitions(X: Any, client: Any, categorical: Any, missing: str, n_threa
 
 
 class _CommonColumns:
-    """The columns that parts of a table have together.
-
-    Parameters
-    ----------
-    examples : list of (name, data frame or array)
-        One part, or all parts of which any may differ from the others.
-
-    Attributes
-    ----------
-    names : tuple of str
-    named : bool
-    categorical_mask, is_text, narrow : ndarray (D,) of bool
-        Columns that are categorical by their types, that hold text, and that float32 represents exactly.
+    """The columns that parts of a table, each with its name, have together: those that are categorical by
+    their types, that hold text, and that float32 represents exactly.
     """
 
-    def __init__(self, examples: list[tuple[str, Any]]) -> None:
+    def __init__(self, examples: list[tuple[str, Content]]) -> None:
         for i, (where, example) in enumerate(examples):
             try:
                 source = open_source(example)
@@ -196,9 +188,7 @@ class _CommonColumns:
 
 
 def _families(values: list[Any]) -> set[str]:
-    """What the values of a categorical column are: 1, "1" and True in different partitions are not the same
-    level.
-    """
+    """Types of the values of a categorical column: 1, "1" and True are different levels."""
     name_of = {str: "text", bool: "booleans"}
     return {name_of.get(type(value), "numbers") for value in values if value is not None}
 

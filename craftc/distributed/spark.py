@@ -4,17 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from craftc.distributed.collections import without_rows
 
+if TYPE_CHECKING:
+    import pandas as pd
+
 
 def spark_predict(
-    model: Any, *, output: str = "cluster", columns: Sequence[str] | None = None
-) -> Callable[[Iterator[Any]], Iterator[Any]]:
+    model: BaseEstimator, *, output: str = "cluster", columns: Sequence[str] | None = None
+) -> Callable[[Iterator[pd.DataFrame]], Iterator[pd.DataFrame]]:
     """The predictions of a fitted model as a function for ``DataFrame.mapInPandas`` of Spark.
 
     Parameters
@@ -78,8 +82,13 @@ def spark_predict(
 
 
 def _with_labels(
-    batches: Iterator[Any], *, model: Any, dtype: Any, output: str, columns: list[str] | None
-) -> Iterator[Any]:
+    batches: Iterator[pd.DataFrame],
+    *,
+    model: BaseEstimator,
+    dtype: np.dtype[Any],
+    output: str,
+    columns: list[str] | None,
+) -> Iterator[pd.DataFrame]:
     """The batches with their labels."""
     known = set(getattr(model, "feature_names_in_", ()))
     for batch in batches:

@@ -14,11 +14,17 @@ import uuid
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
+from craftc._common.typing import DaskClient, DaskFuture
 from craftc.distributed.dask.tasks import end_here, end_job, has_ended, task_of
 from craftc.distributed.engine import Engine, read_again, read_part, rebuilt
-from craftc.distributed.partitions import Absent, Message, Part, Summary, answer
+from craftc.distributed.partitions import Absent, Call, Content, Message, Part, Reading, Summary, answer
+
+if TYPE_CHECKING:
+    from dask.delayed import Delayed
+
+T = TypeVar("T")
 
 _PATIENCE = 60.0  # seconds without any worker that runs tasks after which a fit is given up
 _GLANCE = 1.0  # seconds between two looks at the workers while no task ends
@@ -32,26 +38,19 @@ _asked: dict[str, float] = {}  # on a worker: when they were last asked for
 
 
 class DaskEngine(Engine):
-    """Partitions on the workers of a cluster.
+    """Partitions on the workers of a cluster; `names` identify them in error messages."""
 
-    Parameters
-    ----------
-    client : distributed.Client
-    contents : sequence of Delayed
-        The partitions of a collection.
-    names : sequence of str, optional
-        What error messages call them; None: by their numbers.
-    """
-
-    def __init__(self, client: Any, contents: Sequence[Any], names: Sequence[str] | None = None) -> None:
+    def __init__(
+        self, client: DaskClient, contents: Sequence[Delayed], names: Sequence[str] | None = None
+    ) -> None:
         super().__init__()
         self.names = [f"Partition {i}" for i in range(len(contents))] if names is None else list(names)
         self.client, self.contents, self.n_partitions = client, contents, len(contents)
         self._fit = f"craftc-{uuid.uuid4().hex[:12]}"
         self._address = str(client.scheduler.addr) if client.scheduler is not None else "of the client"
-        self._home: dict[int, str] = {}
-        self._threads: dict[str, int] = {}
-        self._lost: Counter[int] = Counter()
+        self._home: dict[int, str] = {}  # worker of every partition
+        self._threads: dict[str, int] = {}  # of every worker
+        self._lost: Counter[int] = Counter()  # times that a partition was lost with its worker
 
     # ---- rounds ----
 
@@ -111,7 +110,7 @@ class DaskEngine(Engine):
 
     # ---- tasks ----
 
-    def _step_task(self, worker: str, indices: list[int], message: Message, n_threads: int) -> Any:
+    def _step_task(self, worker: str, indices: list[int], message: Message, n_threads: int) -> DaskFuture:
         return self.client.submit(
             _step,
             self._fit,
@@ -125,31 +124,33 @@ class DaskEngine(Engine):
         )
 
     def _from_contents(
-        self, function: Any, indices: Sequence[int], args_of: Callable[[int], Any]
-    ) -> Iterator[tuple[int, Any]]:
+        self, function: Callable[..., T], indices: Sequence[int], args_of: Callable[[int], tuple[object, ...]]
+    ) -> Iterator[tuple[int, T]]:
         """The results of tasks that read the content of a partition, on any worker; a task whose worker has
-        left is made again.
+        left is sent again.
         """
         waiting = list(indices)
         while waiting:
-            tasks, waiting = (
-                dict(
-                    zip(self._content_tasks(function, waiting, args_of), ([i] for i in waiting), strict=True)
-                ),
-                [],
-            )
+            futures = self._content_tasks(function, waiting, args_of)
+            tasks = dict(zip(futures, ([i] for i in waiting), strict=True))
+            waiting = []
             for (i,), result in self._results(tasks, on_any_worker=True):
                 if result is None:
                     waiting.append(i)
                 else:
                     yield i, result
 
-    def _content_tasks(self, function: Any, indices: Sequence[int], args_of: Callable[[int], Any]) -> Any:
-        """Tasks that are sent at once, so that what their contents have in common is computed once."""
+    def _content_tasks(
+        self,
+        function: Callable[..., object],
+        indices: Sequence[int],
+        args_of: Callable[[int], tuple[object, ...]],
+    ) -> list[DaskFuture]:
+        """Tasks that are sent at once, so that common ancestors of their contents are computed once."""
         import dask
 
         each = dask.delayed(function, pure=False)
-        return self.client.compute(
+        futures: list[DaskFuture] = self.client.compute(
             [
                 each(
                     self._fit,
@@ -161,16 +162,17 @@ class DaskEngine(Engine):
                 for i in indices
             ]
         )
+        return futures
 
     def _key(self, kind: str) -> str:
         return f"{self._fit}-{kind}-{uuid.uuid4().hex[:8]}"
 
     def _results(
-        self, tasks: dict[Any, list[int]], on_any_worker: bool = False
+        self, tasks: dict[DaskFuture, list[int]], on_any_worker: bool = False
     ) -> Iterator[tuple[list[int], Any]]:
         """The results of tasks as they end; None for a task that was lost with its worker.
 
-        One on any worker moves to another by itself.
+        Dask moves a task `on_any_worker` to another worker itself.
         """
         from distributed import CancelledError
 
@@ -194,7 +196,7 @@ class DaskEngine(Engine):
                     if task.status == "finished":
                         try:
                             result = task.result(timeout=patience[task])
-                        except TimeoutError:  # a long way, or its worker left when it had ended
+                        except TimeoutError:  # a slow network, or its worker left after the task
                             self._workers()
                             pending[task], patience[task] = indices, 2.0 * patience[task]
                             continue
@@ -212,13 +214,15 @@ class DaskEngine(Engine):
                 self.client.cancel(list(pending), force=True)
             raise
 
-    def _ended_tasks(self, pending: dict[Any, list[int]]) -> set[Any]:
+    def _ended_tasks(self, pending: dict[DaskFuture, list[int]]) -> set[DaskFuture]:
         """Tasks that have ended or are lost, as soon as there are any; none after a second."""
         from distributed import CancelledError, wait
 
         try:
             with self.client.as_current():  # whose tasks they are; another client may be the current one
-                ended: set[Any] = wait(list(pending), timeout=_GLANCE, return_when="FIRST_COMPLETED").done
+                ended: set[DaskFuture] = wait(
+                    list(pending), timeout=_GLANCE, return_when="FIRST_COMPLETED"
+                ).done
         except TimeoutError:
             return set()
         except CancelledError:  # the scheduler is lost, or has lost its tasks
@@ -226,7 +230,7 @@ class DaskEngine(Engine):
             return {task for task in pending if task.status != "pending"}
         return ended
 
-    def _blame(self, task: Any, indices: list[int]) -> None:
+    def _blame(self, task: DaskFuture, indices: list[int]) -> None:
         """Raise the error of a task, unless only its worker is to blame and the partitions have not been lost
         often.
         """
@@ -284,7 +288,7 @@ class DaskEngine(Engine):
         end_job(self.client, self._fit, 0.0 if interrupted else _PATIENCE_AT_END, _forget)
 
 
-def active_workers(client: Any) -> set[str]:
+def active_workers(client: DaskClient) -> set[str]:
     """Addresses of the workers that run tasks.
 
     Dask pauses those whose memory is nearly full; they only end what they have begun.
@@ -315,7 +319,7 @@ def _parts(fit: str) -> dict[int, Part]:
     return _fits.setdefault(fit, {})
 
 
-def _load(fit: str, index: int, args: tuple[Any, ...], content: Any) -> tuple[str, Summary]:
+def _load(fit: str, index: int, args: tuple[str, Reading], content: Content) -> tuple[str, Summary]:
     """Read a partition."""
     name, reading = args
     with task_of(fit):
@@ -324,7 +328,7 @@ def _load(fit: str, index: int, args: tuple[Any, ...], content: Any) -> tuple[st
         return _here(), part.summary
 
 
-def _step(fit: str, indices: list[int], message: Message, n_threads: int) -> list[Any]:
+def _step(fit: str, indices: list[int], message: Message, n_threads: int) -> list[list[Any] | None]:
     """The answers of some partitions; None for one that is not here."""
     with task_of(fit) as check:
         parts, answers = _parts(fit), []
@@ -346,7 +350,9 @@ def _answer(part: Part | None, message: Message, n_threads: int) -> list[Any] | 
         part.release_pages()
 
 
-def _repeat(fit: str, index: int, args: tuple[Any, ...], content: Any) -> tuple[str, list[Any]]:
+def _repeat(
+    fit: str, index: int, args: tuple[str, Reading, int, list[Call], Message], content: Content
+) -> tuple[str, list[Any]]:
     """Read a partition again, follow the recipes, and answer."""
     name, reading, digest, prelude, message = args
     with task_of(fit):

@@ -5,33 +5,32 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from craftc._common.typing import Array
+from craftc._common.typing import Array, DaskClient, DaskCollection
 from craftc.distributed.dask.engine import DaskEngine
 from craftc.distributed.engine import Engine, SerialEngine
 from craftc.distributed.partitioned_table import Output, PartitionedInput
+from craftc.distributed.partitions import Content, RecipeEntry
+
+if TYPE_CHECKING:
+    import dask.array as da
+    import dask.dataframe as dd
+    import pandas as pd
+    from dask.delayed import Delayed
+    from sklearn.base import BaseEstimator
 
 
 class DaskPartitions(PartitionedInput):
     """The partitions of a Dask collection.
 
-    Parameters
-    ----------
-    X : dask DataFrame, or dask Array (n, D)
-    client : distributed.Client or None
-        None: the current one; without one, the partitions are computed one by one and kept in scratch files
-        of this process.
-
-    Raises
-    ------
-    ValueError
-        An array does not have two dimensions, or an unknown number of columns.
+    `client` None: the current one; without any, the partitions are computed one by one and kept in scratch
+    files of this process. Raises ValueError unless an array has two dimensions and a known number of columns.
     """
 
-    def __init__(self, X: Any, client: Any) -> None:
+    def __init__(self, X: dd.DataFrame | da.Array, client: DaskClient | None) -> None:
         self.is_frame = hasattr(X, "columns")
         if not self.is_frame:
             if X.ndim != 2 or math.isnan(X.shape[1]):
@@ -42,14 +41,14 @@ class DaskPartitions(PartitionedInput):
         self.X, self._client = X, client
 
     @property
-    def examples(self) -> list[tuple[str, Any]]:
-        """Rows of the same types, by which the columns are known."""
+    def examples(self) -> list[tuple[str, Content]]:
+        """Rows of the same types, which show the columns."""
         return [
             ("", self.X._meta_nonempty if self.is_frame else np.zeros((1, self.X.shape[1]), self.X.dtype))
         ]
 
     @property
-    def contents(self) -> list[Any]:
+    def contents(self) -> list[Delayed]:
         """The partitions, each to be computed."""
         delayed = self.X.to_delayed()
         return list(delayed) if self.is_frame else list(delayed[:, 0])
@@ -63,7 +62,7 @@ class DaskPartitions(PartitionedInput):
             else DaskEngine(client, self.contents)
         )
 
-    def labels(self, output: Output, entries: list[Any]) -> Any:
+    def labels(self, output: Output, entries: list[RecipeEntry]) -> DaskCollection:
         """Labels of all rows: a Series with the index and the divisions of the frame, or an array.
 
         Labels that follow from the cells of each row are mapped over the frame, so that Dask aligns them with
@@ -71,50 +70,52 @@ class DaskPartitions(PartitionedInput):
         """
         import dask
 
+        sent = dask.delayed((replace(output, collection=None), entries), traverse=False)
+        labels: DaskCollection
         if self.is_frame and all(getattr(recipe, "rowwise", False) for _, recipe, _ in entries):
-            return self._mapped(replace(output, collection=None), entries)
-        recipe = dask.delayed((replace(output, collection=None), entries), traverse=False)
-        each = [dask.delayed(_labels)(recipe, i, content) for i, content in enumerate(self.contents)]
+            labels = self.X.map_partitions(
+                _labels_by_row,
+                sent,
+                meta=self._no_labels(),
+                enforce_metadata=False,
+                transform_divisions=False,
+            )
+            return labels
+        each = [dask.delayed(_labels)(sent, i, content) for i, content in enumerate(self.contents)]
         if self.is_frame:
             import dask.dataframe as dd
-            import pandas as pd
 
-            meta = pd.Series([], dtype=np.int32, index=self.X._meta.index, name="labels")
-            return dd.from_delayed(each, meta=meta, divisions=self.X.divisions, verify_meta=False)
+            labels = dd.from_delayed(
+                each, meta=self._no_labels(), divisions=self.X.divisions, verify_meta=False
+            )
+            return labels
         import dask.array as da
 
-        return da.concatenate(
-            [
-                da.from_delayed(labels, (n,), np.int32)
-                for labels, n in zip(each, self.X.chunks[0], strict=True)
-            ]
-        )
+        blocks = [
+            da.from_delayed(of_part, (n,), np.int32)
+            for of_part, n in zip(each, self.X.chunks[0], strict=True)
+        ]
+        labels = da.concatenate(blocks)
+        return labels
 
-    def _mapped(self, output: Output, entries: list[Any]) -> Any:
-        import dask
+    def _no_labels(self) -> pd.Series:
+        """Labels of no rows."""
         import pandas as pd
 
-        sent = dask.delayed((output, entries), traverse=False)
-        meta = pd.Series([], dtype=np.int32, index=self.X._meta.index, name="labels")
-        return self.X.map_partitions(
-            _labels_by_row, sent, meta=meta, enforce_metadata=False, transform_divisions=False
-        )
+        return pd.Series([], dtype=np.int32, index=self.X._meta.index, name="labels")
 
-    def margins(self, model: Any) -> Any:
+    def margins(self, model: BaseEstimator) -> DaskCollection:
         """The margins of all rows under a model."""
         margins = model.margins(self.X)
         most = np.finfo(np.float32).max if model.n_clusters_ > 1 else np.inf
-        return (
-            margins.clip(upper=most).astype(np.float32)
-            if self.is_frame
-            else margins.clip(None, most).astype(np.float32)
-        )
+        capped: DaskCollection = margins.clip(None, most).astype(np.float32)
+        return capped
 
 
 class _Computed(Sequence[Any]):
     """Partitions that are computed when they are read."""
 
-    def __init__(self, delayed: list[Any]) -> None:
+    def __init__(self, delayed: list[Delayed]) -> None:
         self._delayed = delayed
 
     def __len__(self) -> int:
@@ -123,21 +124,22 @@ class _Computed(Sequence[Any]):
     def __getitem__(self, i: Any) -> Any:
         return self._delayed[i].compute()
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> Iterator[Content]:
         return (each.compute() for each in self._delayed)
 
 
-def _current_client() -> Any:
+def _current_client() -> DaskClient | None:
     """The client that Dask would use, or None."""
     try:
         from distributed import default_client
 
-        return default_client()
+        client: DaskClient = default_client()
+        return client
     except (ImportError, ValueError):  # no package, no client
         return None
 
 
-def _labels_by_row(content: Any, recipe: tuple[Output, list[Any]]) -> Any:
+def _labels_by_row(content: pd.DataFrame, recipe: tuple[Output, list[RecipeEntry]]) -> pd.Series:
     """Labels of any rows of the frame, with their index."""
     import pandas as pd
 
@@ -145,10 +147,12 @@ def _labels_by_row(content: Any, recipe: tuple[Output, list[Any]]) -> Any:
     return pd.Series(output.of_rows(content, entries), index=content.index, name="labels")
 
 
-def _labels(recipe: tuple[Output, list[Any]], index: int, content: Any) -> Any:
+def _labels(
+    recipe: tuple[Output, list[RecipeEntry]], index: int, content: pd.DataFrame | Array
+) -> pd.Series | Array:
     """Labels of one partition, with its index if it has one."""
     output, entries = recipe
-    labels: Array = output.of_partition(index, content, entries)
+    labels = output.of_partition(index, content, entries)
     if not hasattr(content, "index"):
         return labels
     import pandas as pd

@@ -100,7 +100,7 @@ class PartitionedAssignment(Assignment):
     def _changed(self, labels: FarLabels) -> tuple[int, int, int]:
         """Continue with labels whose recipe counts what it does."""
         self._labels = labels
-        changes = self.engine.ask(operations.change, (labels,))
+        changes = [each for each in self.engine.ask(operations.change, (labels,)) if each is not None]
         for change in changes:
             self.sums.sums[: self.K] += change.sums
             self.sums.counts[: self.K] += change.counts
