@@ -39,7 +39,7 @@ def whole():
 @pytest.fixture
 def folder(tmp_path, whole, monkeypatch):
     """Three files, the second of them without rows."""
-    monkeypatch.setattr(batches, "_ROWS", 64)
+    monkeypatch.setattr(batches, "_BATCH_ROWS", 64)
     for i, (start, n) in enumerate(((0, 100), (100, 0), (100, 200))):
         path = tmp_path / "sales" / str(2024 + i) / "may.parquet"
         path.parent.mkdir(parents=True)
