@@ -2,9 +2,9 @@
 executing anything in it.
 
 An ``.npz`` archive, never of pickled objects. Its member ``model`` is the JSON text (UTF-8), the head: format
-name and version, name of the estimator, parameters and scalars of the fit; the other members are arrays. From
-format 4 on, the member ``checksum`` is the SHA-256 of all others, which is compared before anything else is
-read, so that a changed file never gives other results in silence.
+name and version, name of the estimator, parameters and values of the fit; the other members are arrays. The
+member ``checksum`` is the SHA-256 of all others. It is compared before anything else is read, so that a
+changed file never gives other results in silence.
 
 A damaged or hostile file cannot ask for much more memory than its own length: the members together are at
 most `_MOST_EXPANDED` times as long as the file (and the head, of which Python makes larger objects,
@@ -15,42 +15,33 @@ before its data are read.
 from __future__ import annotations
 
 import hashlib
-import inspect
 import io
 import json
 import math
-import numbers
 import os
 import warnings
 import zipfile
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
-from typing import IO, Any, TypeVar, cast
+from typing import IO, Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from craftc._common.atomic_write import replacing
-from craftc._common.threads import effective_n_threads
-from craftc._common.typing import Bits, Floats, Labels
-from craftc._common.validation import check_parameters
 
-FORMAT = "craftc-model"
+FORMAT, VERSION = "craftc-model", 1
 
 Arrays = dict[str, NDArray[Any]]
-E = TypeVar("E")
 
 _HEAD = "model"
 _CHECKSUM = "checksum"
-_FIRST_WITH_CHECKSUM = 4
 _MOST_DEFLATED = 1032  # bytes that one byte of a deflated member can expand to
-_MOST_EXPANDED, _SMALL = (
-    64,
-    100_000_000,
-)  # times the length of the file, for all members; never refused up to so many bytes
-_MOST_EXPANDED_HEAD, _SMALL_HEAD = 16, 16_000_000  # the same for the head
-_CHUNK = 1 << 20
-_LONG = 300  # characters of a problem: it may quote the file
+_MOST_EXPANDED = 64  # bytes of all members to a byte of the file
+_SMALL = 100_000_000  # bytes of all members that are never refused
+_MOST_EXPANDED_HEAD, _SMALL_HEAD = 16, 16_000_000  # the same of the head
+_CHUNK = 1 << 20  # bytes
+_LONG = 300  # characters of a problem, which may quote the file
 _FOREIGN = "{} is not a craftc model; pass a file that craftc.save_model wrote."
 _DAMAGED = "{} is damaged or cut short ({}); copy it again, or save the model again."
 _NEWER = "{} was written by a newer craftc (format {}, this one reads up to {}); update craftc."
@@ -61,16 +52,10 @@ _TOO_LARGE = "{} needs {:.0f} MB of memory, more than this process can have; loa
 def write_archive(path: str | os.PathLike[str], head: Mapping[str, Any], arrays: Arrays) -> None:
     """Write a model file; it replaces `path` once all is written.
 
-    Parameters
-    ----------
-    path : path
-    head : dict
-        Values that JSON can write, without NaN and infinity; ``estimator`` is the name of the class,
-        ``format_version`` that of its state.
-    arrays : dict of ndarray
+    `head` has values that JSON can write, without NaN and infinity; ``estimator`` is the name of the class.
     """
     try:
-        text = json.dumps({"format": FORMAT, **head}, allow_nan=False).encode()
+        text = json.dumps({"format": FORMAT, "format_version": VERSION, **head}, allow_nan=False).encode()
     except (TypeError, ValueError) as error:  # before anything is written
         raise type(error)(f"The model holds a value that a model file cannot store: {error}.") from error
     members = {_HEAD: np.frombuffer(text, np.uint8), **arrays}
@@ -136,26 +121,15 @@ def _possible(length: int, head: int, arrays: int) -> bool:
 
 
 class Archive:
-    """A model file that is open for reading.
-
-    Parameters
-    ----------
-    file : binary file
-        Can seek.
-
-    Attributes
-    ----------
-    head : dict
-        The JSON text.
-    """
+    """A model file that is open for reading, from a binary file that can seek."""
 
     def __init__(self, file: IO[bytes]) -> None:
-        length = self._length = file.seek(0, io.SEEK_END)
+        length = file.seek(0, io.SEEK_END)
         file.seek(0)
         self._zip = zipfile.ZipFile(file)
         members = self._zip.infolist()
         self._members = {info.filename.removesuffix(".npy"): info for info in members}
-        self.head: dict[str, Any] = {}
+        self.head: dict[str, Any] = {}  # the JSON text
         if _HEAD in self:  # otherwise the file of another program
             demand(len(self._members) == len(members), "it has two members of one name")
             demand(
@@ -179,13 +153,11 @@ class Archive:
         if not isinstance(head, dict) or head.get("format") != FORMAT:
             return False
         self.head = head
-        written = head.get("format_version")
-        if type(written) is not int or not isinstance(head.get("estimator"), str):
+        if type(head.get("format_version")) is not int or not isinstance(head.get("estimator"), str):
             return False
-        if written >= _FIRST_WITH_CHECKSUM or _CHECKSUM in self:
-            digests = {name: self._digest(info) for name, info in self._members.items() if name != _CHECKSUM}
-            same = np.array_equal(self.array(_CHECKSUM, "uint8", (32,)), _checksum(digests))
-            demand(same, "its contents do not have its checksum")
+        digests = {name: self._digest(info) for name, info in self._members.items() if name != _CHECKSUM}
+        same = np.array_equal(self.array(_CHECKSUM, "uint8", (32,)), _checksum(digests))
+        demand(same, "its contents do not have its checksum")
         return True
 
     def _digest(self, info: zipfile.ZipInfo) -> bytes:
@@ -196,39 +168,13 @@ class Archive:
                 digest.update(chunk)
         return digest.digest()
 
-    def floats(
-        self, name: str, shape: tuple[int | None, ...], *, missing: bool = False, least: float = -np.inf
-    ) -> Floats:
-        """An array of float64 >= `least`; NaN only with `missing`, and no infinity."""
-        array = self.array(name, "float64", shape)
-        valid = (np.isfinite(array) & (array >= least)) | (missing & np.isnan(array))
-        demand(bool(valid.all()), f"{name} contains values that are not possible")
-        return array
-
-    def labels(self, name: str, shape: tuple[int | None, ...], n_clusters: int) -> Labels:
-        """An array of int32, 0..n_clusters - 1."""
-        array = self.array(name, "int32", shape)
-        demand(bool(((array >= 0) & (array < n_clusters)).all()), f"{name} contains unknown clusters")
-        return array
-
-    def bits(self, name: str, n_columns: int) -> Bits:
-        """An array (n, n_columns) of bool that is stored as bits."""
-        packed = self.array(name, "uint8", (None, (n_columns + 7) // 8))
-        demand(_possible(self._length, 0, 8 * packed.size), f"{name} is too long for this file")
-        return np.unpackbits(packed, axis=1, count=n_columns).astype(bool)
-
     def array(
         self, name: str, dtype: str | Collection[str] | None, shape: tuple[int | None, ...] | None = None
     ) -> NDArray[Any]:
         """One array; raise unless its type and shape are as given, before its data are read.
 
-        Parameters
-        ----------
-        name : str
-        dtype : str, several or None
-            Names of types that are allowed; None: any of numbers, text or dates.
-        shape : tuple, optional
-            None in it: any length.
+        `dtype` names the types that are allowed; None: any of numbers, text or dates. None in `shape`: any
+        length.
         """
         demand(name in self._members, f"{name} is missing")
         info = self._members[name]
@@ -266,14 +212,9 @@ class Archive:
 
 
 @contextmanager
-def reading(path: str | os.PathLike[str], newest: Callable[[str], int | None]) -> Iterator[Archive]:
-    """Open a model file; errors in the block are reported as those of a damaged file.
-
-    Parameters
-    ----------
-    path : path
-    newest : callable
-        The newest format of an estimator, by its name, that can be read; None if the estimator is unknown.
+def reading(path: str | os.PathLike[str], estimators: Collection[str]) -> Iterator[Archive]:
+    """Open a model file of one of these estimators; errors in the block are reported as those of a damaged
+    file.
 
     Raises
     ------
@@ -295,12 +236,12 @@ def reading(path: str | os.PathLike[str], newest: Callable[[str], int | None]) -
         if not known:
             raise ValueError(_FOREIGN.format(name))
         written, estimator = archive.head["format_version"], archive.head["estimator"]
-        latest = newest(estimator)
-        if latest is None:
+        if estimator not in estimators:
             raise ValueError(_UNKNOWN.format(name, estimator))
-        if written > latest:
-            raise ValueError(_NEWER.format(name, written, latest))
+        if written > VERSION:
+            raise ValueError(_NEWER.format(name, written, VERSION))
         try:
+            demand(written == VERSION, f"its format is {written}")
             with np.errstate(all="ignore"):  # what is not finite is refused as such
                 yield archive
         except Exception as error:
@@ -322,117 +263,6 @@ def demand(holds: bool, otherwise: str) -> None:
     """Raise ValueError unless a condition on the contents of a file holds."""
     if not holds:
         raise ValueError(otherwise)
-
-
-def estimator_head(model: Any, unused: Collection[str], scalars: Collection[str]) -> dict[str, Any]:
-    """Parameters, input columns and scalars of a fitted estimator, as the head of its model file;
-    `restored_estimator` is the inverse.
-
-    Parameters
-    ----------
-    model : estimator
-        Fitted.
-    unused : collection of str
-        Parameters that a fitted model does not use: arrays, callables and objects among them become the
-        default of the class.
-    scalars : collection of str
-        Names of fitted attributes that are numbers.
-    """
-    names = getattr(model, "feature_names_in_", None)
-    head = {"frame_library": model._frame_library} if hasattr(model, "_frame_library") else {}
-    return head | {
-        "parameters": plain_parameters(model, unused),
-        "n_features": int(model.n_features_in_),
-        "feature_names": None if names is None else [str(name) for name in names],
-        "scalars": {name: plain(name, getattr(model, name)) for name in scalars},
-    }
-
-
-def restored_estimator(cls: Callable[..., E], head: Mapping[str, Any], **scalars: type) -> E:
-    """An estimator with the parameters, input columns and scalars of the head.
-
-    Parameters
-    ----------
-    cls : class of the estimator
-    head : dict
-    **scalars : type
-        Type of every scalar.
-    """
-    model: Any = cls(**stored_parameters(head))
-    check_parameters(model)
-    effective_n_threads(model.n_threads)
-    model.n_features_in_ = _whole(head["n_features"], "the number of columns", 1)
-    names = head["feature_names"]
-    if names is not None:
-        fits = (
-            isinstance(names, list)
-            and len(names) == model.n_features_in_
-            and all(isinstance(name, str) for name in names)
-        )
-        demand(fits, "the names do not fit the columns")
-        model.feature_names_in_ = np.array(names, dtype=object)
-    if "frame_library" in head or hasattr(cls, "summary"):
-        demand(
-            head["frame_library"] in (None, "pandas", "polars"),
-            f"the library of data frames is {head['frame_library']!r}",
-        )
-        model._frame_library = head["frame_library"]
-    for name, kind in scalars.items():
-        value = _stored(head["scalars"][name])
-        demand(type(value) is kind and value == value, f"{name} is {value!r}")
-        setattr(model, name, value)
-    return cast(E, model)
-
-
-def plain_parameters(model: Any, unused: Collection[str]) -> dict[str, Any]:
-    """The parameters of an estimator as values that JSON can write; `stored_parameters` is the inverse.
-    Arrays and tuples become lists.
-
-    Parameters
-    ----------
-    model : estimator
-    unused : collection of str
-        As for `estimator_head`.
-    """
-    defaults = inspect.signature(type(model)).parameters
-    parameters = model.get_params(deep=False)
-    for name in unused:
-        if not isinstance(parameters[name], str | int | np.integer | float | None):
-            parameters[name] = defaults[name].default
-    return {name: plain(name, value) for name, value in parameters.items()}
-
-
-def stored_parameters(head: Mapping[str, Any]) -> dict[str, Any]:
-    """The parameters in the head of a model file."""
-    return {name: _stored(value) for name, value in head["parameters"].items()}
-
-
-def plain(name: str, value: Any) -> Any:
-    """A number, text or nested list as JSON can write it; `name` is that of a parameter or attribute."""
-    if hasattr(value, "tolist"):  # arrays, their elements, Series
-        value = value.tolist()
-    if isinstance(value, list | tuple):
-        return [plain(name, item) for item in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return {"float": str(value)}  # JSON has no word for it
-    if value is None or isinstance(value, str | int | float):
-        return value
-    if isinstance(value, numbers.Real):
-        return float(value)
-    raise TypeError(
-        f"The parameter {name}={value!r} cannot be written to a file; use numbers, text or lists."
-    )
-
-
-def _stored(value: Any) -> Any:
-    if isinstance(value, list):
-        return [_stored(item) for item in value]
-    return float(value["float"]) if isinstance(value, dict) else value
-
-
-def _whole(value: Any, name: str, least: int) -> int:
-    demand(type(value) is int and value >= least, f"{name} is {value!r}")
-    return int(value)
 
 
 def _no_constant(text: str) -> float:

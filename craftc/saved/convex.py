@@ -1,59 +1,42 @@
-"""The state of a fitted ConvexClustering in a model file: its fitted attributes, with the partitions of the
-path.
-"""
+"""Model files of ConvexClustering."""
 
 from __future__ import annotations
-
-from typing import Any
 
 import numpy as np
 
 from craftc._common.cluster_moments import ClusterMoments
 from craftc.convex.estimator import ConvexClustering, RowsPoint
-from craftc.saved.archive import Archive, Arrays, demand, estimator_head, restored_estimator
+from craftc.saved.archive import demand
+from craftc.saved.fields import LARGEST, POSITIVE, Number, Record, Records, floats, labels
+from craftc.saved.layout import FIT, FRAMES, Layout
 
-FORMAT_VERSION = 4  # 3: without checksum
-
-_SCALARS = {"fusion_penalty_": float, "objective_": float, "duality_gap_": float, "n_iter_": int}
-
-
-def state_of(model: ConvexClustering) -> tuple[dict[str, Any], Arrays]:
-    """The head and the arrays of a fitted model."""
-    points = model._points
-    return estimator_head(model, ("weights",), _SCALARS), {
-        "labels": model.labels_,
-        "centers": model.cluster_centers_,
-        "means": model._moments.means,
-        "variances": model._moments.variances,
-        "path_labels": np.stack(
-            [point.labels for point in points], axis=1
-        ),  # (rows, points), so that a row's numbers are neighbours
-        "path_numbers": np.array([[point.fusion_penalty, point.objective, point.gap] for point in points]),
-    }
+_FIELDS = {
+    **FRAMES,
+    "fusion_penalty_": Number(),
+    **FIT,
+    "duality_gap_": Number(),
+    "cluster_centers_": floats("K", "D"),
+    "labels_": labels("n", below="K"),
+    "_moments": Record(
+        ClusterMoments,
+        sizes=floats("K", least=POSITIVE),
+        means=floats("K", "D"),
+        variances=floats("K", "D", least=0.0),
+    ),
+    "_points": Records(RowsPoint, labels=labels("n", below="n"), gap=Number(least=-LARGEST)),
+}
 
 
-def restored(archive: Archive) -> ConvexClustering:
-    """The model."""
-    model = restored_estimator(ConvexClustering, archive.head, **_SCALARS)
+def _complete(model: ConvexClustering) -> None:
     model._check_parameters()
-    D = model.n_features_in_
-    model.cluster_centers_ = archive.floats("centers", (None, D))
     K = model.n_clusters_ = len(model.cluster_centers_)
-    model.labels_ = archive.labels("labels", (None,), K)
-    n = len(model.labels_)
-    sizes = np.bincount(model.labels_, minlength=K).astype(np.float64)
-    demand(bool((sizes > 0).all()) and n > 0, "a cluster is empty")
-    model._moments = ClusterMoments(
-        sizes, archive.floats("means", (K, D)), archive.floats("variances", (K, D), least=0.0)
-    )
-    numbers = archive.array("path_numbers", "float64", (None, 3))
-    demand(
-        bool(np.isfinite(numbers[:, :2]).all()) and not np.isnan(numbers).any(),
-        "the path contains values that are not possible",
-    )
-    labels = archive.labels("path_labels", (n, len(numbers)), n)
-    model._points = [
-        RowsPoint(penalty, int(label.max()) + 1, label.copy(), objective, gap)
-        for (penalty, objective, gap), label in zip(numbers.tolist(), labels.T, strict=True)
-    ]
-    return model
+    counted = np.bincount(model.labels_, minlength=K) == model._moments.sizes
+    demand(bool(counted.all()), "the sizes of the clusters are not those of the labels")
+    for point in model._points:
+        demand(
+            point.n_clusters == point.labels.max() + 1,
+            "the path contains numbers of clusters that are not possible",
+        )
+
+
+LAYOUTS = {"ConvexClustering": Layout(ConvexClustering, _FIELDS, _complete, ("weights",))}

@@ -1,171 +1,148 @@
-"""The state of a fitted FeatureSelectionMixture in a model file: the posterior of its clusters and of the
-noise.
-"""
+"""Model files of FeatureSelectionMixture: the posterior of its clusters and of the noise."""
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import Any
 
 import numpy as np
 
-from craftc._common.typing import Floats
 from craftc.mixture.estimator import FeatureSelectionMixture
 from craftc.mixture.full_covariance import FullPosterior, NormalWishart
 from craftc.mixture.posterior import ColumnDensities, Posterior
 from craftc.mixture.priors import Priors
 from craftc.mixture.scaling import ColumnScaling
-from craftc.saved.archive import Archive, Arrays, demand, estimator_head, restored_estimator
+from craftc.saved.archive import demand
+from craftc.saved.fields import (
+    ABSENT,
+    POSITIVE,
+    Choice,
+    Number,
+    Optional,
+    Record,
+    Records,
+    Through,
+    floats,
+    labels,
+)
+from craftc.saved.layout import CONVERGED, FIT, FRAMES, Layout
 
-FORMAT_VERSION = 4  # 3: without checksum
-
-_SCALARS = {"objective_": float, "n_iter_": int, "converged_": bool}
-_COLUMNS = ("mean", "kappa", "a", "b")
-_COMPONENT = ("kappa", "freedom", "log_det", "evidence")
-
-
-def state_of(model: FeatureSelectionMixture) -> tuple[dict[str, Any], Arrays]:
-    """The head and the arrays of a fitted model."""
-    posterior = model._posterior
-    scaling = posterior.scaling
-    head = estimator_head(model, ("init", "random_state"), _SCALARS)
-    head |= {"kind": scaling.kind, "priors": asdict(posterior.priors)}
-    arrays = {
-        "labels": model.labels_,
-        "sizes": model.cluster_sizes_,
-        "objective_path": model.objective_path_,
-        "fraction": np.asarray(model.feature_fraction_, np.float64),
-        "means": scaling.mean,
-        "variances": scaling.variance,
-        "column": scaling.column,
-        "centre": scaling.centre,
-        "scale": scaling.scale,
-    }
-    arrays |= {name: getattr(posterior, name) for name in ("p", "gains", "own", "noise", "weight", "weights")}
-    arrays |= {f"cluster_{name}": getattr(posterior.clusters, name) for name in _COLUMNS}
-    arrays |= {f"noise_{name}": getattr(posterior.background, name) for name in _COLUMNS}
-    if isinstance(posterior, FullPosterior):
-        held = posterior.components
-        arrays |= {f"component_{name}": np.array([getattr(one, name) for one in held]) for name in _COMPONENT}
-        arrays |= {
-            "component_counts": np.array([len(one.column) for one in held], np.int64),
-            "component_columns": np.concatenate([one.column for one in held]).astype(np.int32),
-            "component_means": np.concatenate([one.mean for one in held]),
-            "component_inverses": np.concatenate([one.inverse.ravel() for one in held]),
-            "psi": posterior.psi,
-        }
-    return head, arrays
+_KIND, _POSITIVE = Choice(("gaussian", "poisson", "bernoulli")), Number(least=POSITIVE)
 
 
-def restored(archive: Archive) -> FeatureSelectionMixture:
-    """The model; whatever the kernels rely on is checked here."""
-    model = restored_estimator(FeatureSelectionMixture, archive.head, **_SCALARS)
+def _columns(*shape: str) -> Record:
+    array = floats(*shape)
+    return Record(ColumnDensities, kind=_KIND, mean=array, kappa=array, a=array, b=array)
+
+
+def _made(**parts: Any) -> Posterior:
+    """The posterior, of the class that has these fields."""
+    full = parts["components"] is not ABSENT
+    return (
+        FullPosterior(**parts)
+        if full
+        else Posterior(**{name: parts[name] for name in Posterior.__annotations__})
+    )
+
+
+_SCALING = Record(
+    ColumnScaling,
+    kind=_KIND,
+    mean=floats("D", missing=True),
+    variance=floats("D", missing=True),
+    column=labels("columns", below="D"),
+    centre=floats("columns"),
+    scale=floats("columns", least=POSITIVE),
+)
+_PRIORS = Record(
+    Priors,
+    kind=_KIND,
+    fraction=_POSITIVE,
+    variance=_POSITIVE,
+    fraction_prior=Number(count=2),
+    concentration=_POSITIVE,
+)
+_COMPONENTS = Records(
+    NormalWishart,
+    column=labels("selected", below="columns"),
+    kappa=_POSITIVE,
+    mean=floats("selected"),
+    inverse=floats("selected", "selected"),
+)
+_POSTERIOR = Record(
+    Posterior,
+    _made,
+    scaling=_SCALING,
+    priors=_PRIORS,
+    fractions=Optional(floats("K")),
+    p=floats("K", "columns", least=0.0, most=1.0),
+    gains=floats("K", "columns"),
+    own=floats("terms", "K", "columns"),
+    noise=floats("terms", "columns"),
+    weight=floats("K"),
+    weights=floats("K", least=0.0),
+    clusters=_columns("K", "columns"),
+    background=_columns("columns"),
+    components=Optional(_COMPONENTS, ABSENT),
+    psi=Optional(floats("K", "columns", "columns"), ABSENT),
+)
+_FIELDS = {
+    **FRAMES,
+    **FIT,
+    **CONVERGED,
+    "cluster_sizes_": floats("K", least=0.0),
+    "labels_": labels("n", below="K"),
+    "objective_path_": floats("steps"),
+    "feature_fraction_": Through(floats("fractions"), np.atleast_1d, np.asarray),
+    "_posterior": _POSTERIOR,
+}
+
+
+def _complete(model: FeatureSelectionMixture) -> None:
     model.fraction_prior = model.fraction_prior[0], model.fraction_prior[1]
-    model.cluster_sizes_ = archive.floats("sizes", (None,), least=0.0)
-    K = model.n_clusters_ = len(model.cluster_sizes_)
-    demand(K > 0, "it has no clusters")
-    model.labels_ = archive.labels("labels", (None,), K)
-    model.objective_path_ = archive.floats("objective_path", (None,))
+    model.n_clusters_ = len(model.cluster_sizes_)
+    demand(model.n_clusters_ > 0, "it has no clusters")
     model.elbo_, model.elbo_path_ = -model.objective_, -model.objective_path_
-    posterior = _posterior(archive, K, model.n_features_in_)
+    posterior, fraction = model._posterior, model.feature_fraction_
+    _check(posterior, model.n_clusters_)
+    if isinstance(posterior, FullPosterior):
+        _check_components(posterior)
     model._set_posterior(posterior)
-    fraction = posterior.fractions
-    model.feature_fraction_ = archive.floats("fraction", ()).item() if fraction is None else fraction
-    return model
-
-
-def _posterior(archive: Archive, K: int, width: int) -> Posterior:
-    kind, priors = archive.head["kind"], _priors(archive.head["priors"], K)
-    scaling = _scaling(archive, kind, width)
-    demand(kind == priors.kind, "the kind of the components is unknown")
-    D = len(scaling.column)
-    own, noise = (archive.floats(name, (None, *shape)) for name, shape in (("own", (K, D)), ("noise", (D,))))
+    model.feature_fraction_ = (
+        np.asarray(fraction).item() if posterior.fractions is None else posterior.fractions
+    )
     demand(
-        len(own) == len(noise) == len(scaling.mixture(priors).own),
-        "the coefficients of the densities have a wrong shape",
+        np.array_equal(fraction, np.atleast_1d(model.feature_fraction_)),
+        "the fractions contradict each other",
     )
-    clusters = [archive.floats(f"cluster_{name}", (K, D)) for name in _COLUMNS]
-    background = [archive.floats(f"noise_{name}", (D,)) for name in _COLUMNS]
-    p, weights = archive.floats("p", (K, D), least=0.0), archive.floats("weights", (K,), least=0.0)
-    demand(bool((p <= 1.0).all()) and abs(weights.sum() - 1.0) < 1e-6, "the probabilities are not possible")
-    state: dict[str, Any] = {
-        "scaling": scaling,
-        "priors": priors,
-        "fractions": archive.floats("fraction", (K,)) if priors.own_fractions else None,
-        "p": p,
-        "gains": archive.floats("gains", (K, D)),
-        "own": own,
-        "noise": noise,
-        "weight": archive.floats("weight", (K,)),
-        "weights": weights,
-        "clusters": ColumnDensities(kind, *clusters),
-        "background": ColumnDensities(kind, *background),
-    }
-    if not priors.full:
-        return Posterior(**state)
-    return FullPosterior(**state, components=_components(archive, K, D), psi=archive.floats("psi", (K, D, D)))
 
 
-def _priors(state: dict[str, Any], K: int) -> Priors:
-    """The specification of the model, of valid types."""
-    shapes = state["fraction_prior"]
-    priors = Priors(**state | {"fraction_prior": (float(shapes[0]), float(shapes[1]))})
-    flags = priors.full, priors.own_noise, priors.tied, priors.learn, priors.own_fractions
-    numbers = priors.fraction, priors.variance, priors.concentration
-    fits = (
-        priors.K == K
-        and priors.kind in ("gaussian", "poisson", "bernoulli")
-        and not (priors.full and priors.kind != "gaussian")
-    )
-    fits &= all(type(flag) is bool for flag in flags) and all(
-        type(number) is float and number > 0 for number in numbers
-    )
+def _check(posterior: Posterior, K: int) -> None:
+    """What the kernels rely on, besides types, shapes and ranges."""
+    scaling, priors = posterior.scaling, posterior.priors
+    kinds = {scaling.kind, priors.kind, posterior.clusters.kind, posterior.background.kind}
+    demand(len(kinds) == 1, "the kind of the components is unknown")
+    fits = priors.K == K and priors.full == isinstance(posterior, FullPosterior)
+    fits &= priors.own_fractions == (posterior.fractions is not None)
+    fits &= not (priors.full and priors.kind != "gaussian")
     demand(fits, "the priors are not possible")
-    return priors
+    demand(bool((np.diff(scaling.column) > 0).all()), "the columns of the model do not exist")
+    demand(bool((scaling.variance[scaling.column] > 0).all()), "the scales of the columns are not positive")
+    rates = scaling.mean[scaling.column]
+    demand(scaling.kind != "poisson" or bool((rates > 0).all()), "the rates of the columns are not positive")
+    demand(abs(posterior.weights.sum() - 1.0) < 1e-6, "the probabilities are not possible")
+    terms = len(scaling.mixture(priors).own)
+    demand(len(posterior.own) == terms, "the coefficients of the densities have a wrong shape")
 
 
-def _scaling(archive: Archive, kind: str, width: int) -> ColumnScaling:
-    """The columns of the model and their units."""
-    mean, variance = (
-        archive.floats("means", (width,), missing=True),
-        archive.floats("variances", (width,), missing=True),
-    )
-    column = archive.array("column", "int32", (None,))
-    inside = bool((np.diff(column) > 0).all()) and (
-        not len(column) or (column[0] >= 0 and column[-1] < width)
-    )
-    demand(inside, "the columns of the model do not exist")
-    centre, scale = archive.floats("centre", column.shape), archive.floats("scale", column.shape)
-    demand(
-        bool((scale > 0).all() and (variance[column] > 0).all()), "the scales of the columns are not positive"
-    )
-    demand(kind != "poisson" or bool((mean[column] > 0).all()), "the rates of the columns are not positive")
-    return ColumnScaling(kind, mean, variance, column, centre, scale)
+def _check_components(posterior: FullPosterior) -> None:
+    """Raise unless every component is a distribution of columns of the model."""
+    demand(len(posterior.components) == posterior.priors.K, "a cluster has no component")
+    for one in posterior.components:
+        q = len(one.column)
+        demand(q == len(one.mean) == len(one.inverse), "a component has another number of columns")
+        demand(one.freedom > q - 1, "a component is not a distribution")
 
 
-def _components(archive: Archive, K: int, D: int) -> list[NormalWishart]:
-    """The normal-inverse-Wishart distributions of the clusters."""
-    counts = archive.array("component_counts", "int64", (K,))
-    demand(bool(((counts >= 0) & (counts <= D)).all()), "the clusters select columns that do not exist")
-    total, squares = int(counts.sum()), int((counts**2).sum())
-    column = archive.array("component_columns", "int32", (total,))
-    demand(bool(((column >= 0) & (column < D)).all()), "the clusters select columns that do not exist")
-    kappa, freedom, log_det, evidence = (archive.floats(f"component_{name}", (K,)) for name in _COMPONENT)
-    demand(bool((kappa > 0).all() and (freedom > counts - 1).all()), "a component is not a distribution")
-    ends = np.cumsum(counts)[:-1]
-    columns, means = np.split(column, ends), np.split(archive.floats("component_means", (total,)), ends)
-    inverses: list[Floats] = np.split(
-        archive.floats("component_inverses", (squares,)), np.cumsum(counts**2)[:-1]
-    )
-    return [
-        NormalWishart(
-            columns[k],
-            float(kappa[k]),
-            means[k],
-            float(freedom[k]),
-            inverses[k].reshape(counts[k], counts[k]),
-            float(log_det[k]),
-            float(evidence[k]),
-        )
-        for k in range(K)
-    ]
+LAYOUTS = {
+    "FeatureSelectionMixture": Layout(FeatureSelectionMixture, _FIELDS, _complete, ("init", "random_state"))
+}

@@ -6,24 +6,12 @@ import importlib
 import os
 from typing import Any
 
+from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from craftc._about import version
 from craftc.saved.archive import reading, write_archive
-
-#: The module of craftc.saved for every estimator; it has FORMAT_VERSION, `state_of` and `restored`.
-_PACKAGES = {
-    "BPMeans": "bpmeans",
-    "CRAFT": "craft",
-    "ConvexClustering": "convex",
-    "ConvexCovariateClustering": "covariates",
-    "DPMeans": "dpmeans",
-    "FeatureSelectionMixture": "mixture",
-    "GraphSpectralFeatures": "spectral",
-    "KFeatures": "bpmeans",
-    "KModes": "kprototypes",
-    "KPrototypes": "kprototypes",
-}
+from craftc.saved.layout import Layout
 
 
 def save_model(model: Any, path: str | os.PathLike[str]) -> None:
@@ -54,18 +42,18 @@ def save_model(model: Any, path: str | os.PathLike[str]) -> None:
     >>> bool((again.predict(heart) == model.labels_).all())
     True
     """
-    own = (each.__name__ for each in type(model).__mro__ if each.__module__.startswith("craftc."))
-    name = next((each for each in own if each in _PACKAGES), None)
-    if name is None:
+    package = importlib.import_module("craftc")
+    own = (each for each in type(model).__mro__ if each.__name__ in package.__all__)
+    cls = next((each for each in own if each.__module__.startswith("craftc.")), None)
+    if cls is None or not isinstance(model, BaseEstimator):
+        public = (getattr(package, name) for name in package.__all__ if name[0].isupper())
+        names = ", ".join(each.__name__ for each in public if issubclass(each, BaseEstimator))
         raise TypeError(
-            f"save_model writes a fitted estimator of craftc ({', '.join(_PACKAGES)}), got "
-            f"{type(model).__name__}."
+            f"save_model writes a fitted estimator of craftc ({names}), got {type(model).__name__}."
         )
     check_is_fitted(model)
-    state = _state_module(name)
-    head, arrays = state.state_of(model)
-    about = {"format_version": state.FORMAT_VERSION, "craftc_version": version(), "estimator": name}
-    write_archive(path, about | head, arrays)
+    head, arrays = _layout_of(cls).head_of(model)
+    write_archive(path, {"craftc_version": version(), "estimator": cls.__name__, **head}, arrays)
 
 
 def load_model(path: str | os.PathLike[str]) -> Any:
@@ -85,14 +73,14 @@ def load_model(path: str | os.PathLike[str]) -> Any:
     ValueError
         The file is not a craftc model, is damaged, or has a newer format.
     """
-    with reading(path, _newest) as archive:
-        return _state_module(archive.head["estimator"]).restored(archive)
+    package = importlib.import_module("craftc")
+    classes = [name for name in package.__all__ if name[0].isupper()]
+    with reading(path, classes) as archive:
+        return _layout_of(getattr(package, archive.head["estimator"])).model_of(archive)
 
 
-def _state_module(name: str) -> Any:
-    return importlib.import_module(f"craftc.saved.{_PACKAGES[name]}")
-
-
-def _newest(name: str) -> int | None:
-    """The newest format of an estimator that can be read; None if it is unknown."""
-    return int(_state_module(name).FORMAT_VERSION) if name in _PACKAGES else None
+def _layout_of(estimator: type) -> Layout[Any]:
+    """The layout of its files, from the module of craftc.saved that has the name of its package."""
+    package = estimator.__module__.split(".")[1]
+    layout: Layout[Any] = importlib.import_module(f"craftc.saved.{package}").LAYOUTS[estimator.__name__]
+    return layout

@@ -19,7 +19,7 @@ from tests.conformance import fingerprints
 skops = pytest.importorskip("skops.io", reason="skops is not installed")
 
 _COLUMNS = ["craftc.table.mixed_table.Schema", "numpy.dtype"]
-_ENCODING = ["craftc.table.numeric_encoding.NumericEncoding", "craftc.table.numeric_encoding.Recipe"]
+_ENCODING = ["craftc.table.numeric_encoding.NumericEncoding", "craftc.table.numeric_encoding.EncodingRecipe"]
 _CRAFT = [
     "craftc.craft.clusters.Clusters",
     "craftc.craft.dependence.ColumnLinks",
@@ -39,7 +39,7 @@ _BLOCKS = ["craftc.craft.covariance.Covariance", "craftc.craft.covariance.CrossP
 _DP_MEANS = ["craftc._common.cluster_moments.ClusterMoments", "craftc.dpmeans.estimator.DPMeans"]
 _MIXTURE = [
     "craftc.mixture.estimator.FeatureSelectionMixture",
-    "craftc.mixture.posterior.Columns",
+    "craftc.mixture.posterior.ColumnDensities",
     "craftc.mixture.priors.Priors",
     "craftc.mixture.scaling.ColumnScaling",
 ]
@@ -78,7 +78,7 @@ TRUSTED = {
     ],
     "spectral": [*_SPECTRAL, "craftc.spectral.pseudo_likelihood.Parameters"],
     "spectral, few values": [*_SPECTRAL, *_ENCODING, "craftc.spectral.pseudo_likelihood.Parameters"],
-    "spectral, observed": _SPECTRAL,
+    "spectral, given graph": [*_SPECTRAL, "craftc.spectral.observed.ObservedGraph"],
 }
 
 

@@ -16,7 +16,7 @@ import numpy as np
 
 import craftc
 from craftc._kernels import embed
-from tests.app.write_model_fixtures import table_of
+from tests.app.small_models import table_of
 from tests.fuzz.problems import Problem, Problems
 from tests.fuzz.tables import not_a_table, table
 

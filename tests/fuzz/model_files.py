@@ -14,6 +14,7 @@ import json
 import re
 import resource
 import struct
+import tempfile
 import zipfile
 import zlib
 from collections.abc import Callable
@@ -26,7 +27,7 @@ import pandas as pd
 import craftc
 from craftc.cli import main
 from tests.app.model_members import checksum_of_digests, members_of, npy
-from tests.app.write_model_fixtures import FOLDER, MODELS, table_of
+from tests.app.small_models import MODELS, fitted
 from tests.fuzz.problems import Problem, Problems
 
 AREA = "model_files"
@@ -179,20 +180,15 @@ class State(NamedTuple):
 
 
 def prepare() -> State:
-    """Load a model of every estimator, and make members that expand to much more than they are."""
+    """Fit a model of every estimator, and make members that expand to much more than they are."""
     models = []
-    for name, (kind, _) in MODELS.items():
-        if name.endswith("-4"):
-            path, X = FOLDER / f"{name}.craftc", table_of(kind)
-            models.append(
-                Model(
-                    name,
-                    X,
-                    path.read_bytes(),
-                    members_of(path),
-                    _results(craftc.load_model(path), X, Problems()),
-                )
-            )
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "model"
+        for name in MODELS:
+            model, X = fitted(name)
+            craftc.save_model(model, path)
+            results = _results(model, X, Problems())
+            models.append(Model(name, X, path.read_bytes(), members_of(path), results))
     kinds = (("<i4", ()), ("|u1", (1,)), ("<f8", (4,)), ("<f8", ()))
     bombs = [_zeros(kind, more, n_bytes << 20) for n_bytes in (30, 90, 500) for kind, more in kinds]
     return State(
@@ -411,7 +407,7 @@ def _members(rng: np.random.Generator, model: Model, state: State, checked: bool
                 model, {one: model.members[one][: int(rng.integers(len(model.members[one])))]}, checked
             )
         case _:
-            names = ("../../x", "/x", "", "é", "factor", "covariances", "mask", "classes")
+            names = ("../../x", "/x", "", "é", "_shape", "covariances_", "_fitted.mask", "classes_")
             return _written(model, dict.fromkeys(names, model.members[one]), checked)
 
 

@@ -1,0 +1,82 @@
+"""What a model file of an estimator holds: its parameters, its input columns, and a table of its fitted
+attributes.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar
+
+import numpy as np
+from sklearn.base import BaseEstimator
+
+from craftc._common.threads import effective_n_threads
+from craftc._common.validation import check_parameters
+from craftc.saved.archive import Archive, Arrays, demand
+from craftc.saved.fields import ABSENT, Choice, Kind, Number, Reading, Writing, plain, restored
+
+#: Attributes of several estimators: of a descent, of its convergence, of the library of data frames.
+FIT = {"objective_": Number(), "n_iter_": Number(int)}
+CONVERGED = {"converged_": Number(bool)}
+FRAMES = {"_frame_library": Choice((None, "pandas", "polars"))}
+
+E = TypeVar("E", bound=BaseEstimator)
+
+
+@dataclass(frozen=True)
+class Layout(Generic[E]):
+    """The content of the model files of an estimator."""
+
+    cls: Callable[..., E]
+    fields: Mapping[str, Kind]  # by the names of fitted attributes, in the order in which they are read
+    complete: Callable[[E], None]  # checks the attributes together, and sets those that follow from them
+    # parameters that a fitted model does not use: arrays, callables and objects among them become the default
+    unused: Collection[str] = ()
+    # values that are no attributes
+    parts: Mapping[str, Callable[[E], object]] = field(default_factory=dict)
+    # parameters that may be functions, and what gives the names by which they are written
+    named: Mapping[str, Callable[[object], str]] = field(default_factory=dict)
+
+    def head_of(self, model: E) -> tuple[dict[str, object], Arrays]:
+        """The head and the arrays of a fitted model."""
+        out, names = Writing(), getattr(model, "feature_names_in_", None)
+        for name, kind in self.fields.items():
+            value = self.parts[name](model) if name in self.parts else getattr(model, name, ABSENT)
+            kind.write(out, name, value)
+        return {
+            "parameters": self._parameters(model),
+            "n_features": int(model.n_features_in_),
+            "feature_names": None if names is None else [str(name) for name in names],
+            "values": out.values,
+        }, out.arrays
+
+    def _parameters(self, model: E) -> dict[str, object]:
+        defaults, parameters = inspect.signature(type(model)).parameters, model.get_params(deep=False)
+        for name in self.unused:
+            if not isinstance(parameters[name], str | int | np.integer | float | None):
+                parameters[name] = defaults[name].default
+        parameters |= {name: name_of(parameters[name]) for name, name_of in self.named.items()}
+        return {name: plain(name, value) for name, value in parameters.items()}
+
+    def model_of(self, archive: Archive) -> E:
+        """The model; whatever the kernels rely on is checked."""
+        head = archive.head
+        model = self.cls(**{name: restored(value) for name, value in head["parameters"].items()})
+        check_parameters(model)
+        effective_n_threads(model.n_threads)
+        n_features, names = head["n_features"], head["feature_names"]
+        demand(type(n_features) is int and n_features > 0, f"the number of columns is {n_features!r}")
+        model.n_features_in_ = n_features
+        if names is not None:
+            fits = isinstance(names, list) and len(names) == n_features
+            demand(fits and all(isinstance(name, str) for name in names), "the names do not fit the columns")
+            model.feature_names_in_ = np.array(names, dtype=object)
+        source = Reading(archive, head["values"], {"D": n_features})
+        for name, kind in self.fields.items():
+            value = source.read(kind, name)
+            if value is not ABSENT:
+                setattr(model, name, value)
+        self.complete(model)
+        return model
