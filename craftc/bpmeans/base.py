@@ -27,7 +27,7 @@ from craftc._common.typing import Bits, Floats, RandomStateInput
 from craftc._common.validation import Choice, Constraint, Flag, Number, check_choice, check_parameters
 from craftc._kernels import bpmeans as bpmeans_kernel
 from craftc.bpmeans.restarts import FeatureConfig, FeatureData, FeatureFit, choose, run_for, unpack
-from craftc.describe.frames import LEADING, number
+from craftc.describe.words import LEADING, number
 from craftc.distributed.collections import feature_names_out, rowwise
 from craftc.table.estimator_input import DenseInput
 from craftc.table.numbers import read_numbers

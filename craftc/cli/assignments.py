@@ -13,9 +13,9 @@ from scipy.special import softmax
 from craftc._common.atomic_write import replacing
 from craftc._common.messages import need_pandas
 from craftc._common.typing import Labels
-from craftc.cli.answer import numbers_by_size
 from craftc.cli.columns import ColumnRoles, match_columns
 from craftc.craft import CRAFT
+from craftc.describe.view import numbers_by_size
 from craftc.reading.files import RawTable, plain_frame
 from craftc.table import MixedTable
 from craftc.table.out_of_core import tables_of

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-from typing import Any
 
 import numpy as np
 
@@ -21,7 +20,7 @@ def document(result: Result) -> str:
     `predict` returns it in Python.
     """
     roles, model = result.roles, result.answer.model
-    content: dict[str, Any] = {
+    content: dict[str, object] = {
         "craftc": _about.version(),
         "table": result.table,
         "rows": len(roles.features),
@@ -61,8 +60,8 @@ def document(result: Result) -> str:
     return json.dumps(_plain(content), indent=1, allow_nan=False)
 
 
-def _cluster(result: Result, position: int, cluster: Cluster) -> dict[str, Any]:
-    content: dict[str, Any] = {
+def _cluster(result: Result, position: int, cluster: Cluster) -> dict[str, object]:
+    content: dict[str, object] = {
         "number": cluster.number,
         "label": cluster.label,
         "name": cluster.name,
@@ -74,8 +73,8 @@ def _cluster(result: Result, position: int, cluster: Cluster) -> dict[str, Any]:
                 "column": feature.name,
                 "gain": feature.gain,
                 "selected": feature.selected,
-                "in_cluster": feature.cluster.values(),
-                "in_table": feature.table.values(),
+                "in_cluster": feature.values(cluster.label),
+                "in_table": feature.values(-1),
             }
             for feature in cluster.features
         ],
@@ -89,7 +88,7 @@ def _cluster(result: Result, position: int, cluster: Cluster) -> dict[str, Any]:
     return content
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> object:
     """A value of types that JSON has; a number that is not finite is null."""
     if isinstance(value, dict):
         return {str(name): _plain(each) for name, each in value.items()}

@@ -7,12 +7,14 @@ from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from typing import TextIO
 
-from rich.cells import cell_len, set_cell_size
+from rich.cells import cell_len
 from rich.console import Console, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from craftc.cli.text import EIGHTHS, Parts, clean, name_of
+from craftc.cli.text import EIGHTHS, clean
+from craftc.describe import words
+from craftc.describe.statistics import Parts
 
 NARROWEST, WIDEST = 60, 100  # columns of texts; tables take the whole width of a terminal
 _LONGEST_LEVEL = 20  # columns of a level that is not the only one of a cell
@@ -21,8 +23,8 @@ _LONGEST_LEVEL = 20  # columns of a level that is not the only one of a cell
 class Layout:
     """Lays out texts and tables for a terminal, or for a file of 100 columns.
 
-    Texts are never parsed as markup; those from the table pass `name_of` or `clean`. The lines will be
-    written to `file`.
+    Texts are never parsed as markup; those from the table pass `clean`. The lines will be written to
+    `file`.
     """
 
     def __init__(self, file: TextIO) -> None:
@@ -42,12 +44,12 @@ class Layout:
 
     def text(self, text: str, label: str = "", *, style: str = "", most: int | None = None) -> list[str]:
         """A text after a label, wrapped and indented under its first word; of many lines the first ones."""
-        words = clean(text).split()
+        parts = clean(text).split()
 
         def first(n: int) -> list[str]:
-            return self._wrapped(" ".join(words[:n]) + (" …" if n < len(words) else ""), label, style)
+            return self._wrapped(" ".join(parts[:n]) + (" …" if n < len(parts) else ""), label, style)
 
-        return _longest(first, len(words), most)
+        return _longest(first, len(parts), most)
 
     def _wrapped(self, text: str, label: str, style: str = "") -> list[str]:
         grid = Table.grid(padding=(0, 1, 0, 0))
@@ -66,22 +68,22 @@ class Layout:
         room = self._room - cell_len(label) - 1
         if room < self._room // 2:  # a long label has its own line
             return [label, *self.names(" " * 5, names, most=most)]
-        words = [
-            shortened(name_of(name), room - 2) for name in (names if most is None else names[: most * room])
-        ]
+        listed = [words.clean(name) for name in (names if most is None else names[: most * room])]
+        listed = words.distinct(listed, room - 2, cell_len)
 
         def first(n: int) -> list[str]:
             more = f" and {len(names) - n:,} more" if n < len(names) else ""
-            return self._wrapped(", ".join(words[:n]) + more, label)
+            return self._wrapped(", ".join(listed[:n]) + more, label)
 
-        return _longest(first, len(words), most)
+        return _longest(first, len(listed), most)
 
     def levels(self, parts: Parts, room: int) -> str:
         """A cell of a table within the room: as many of its parts as fit, whose names may be truncated."""
         n = fitting(parts, room)
         if n > 1:
             return _joined(parts[:n])
-        name, rest = parts[0] if parts else ("(all missing)", "")
+        name, share = parts[0] if parts else (words.NO_VALUES, None)
+        rest = "" if share is None else words.after(name, share)
         return shortened(name, room - cell_len(rest)) + rest
 
 
@@ -94,8 +96,8 @@ def _longest(first: Callable[[int], list[str]], n: int, most: int | None) -> lis
 
 
 def shortened(text: str, room: int) -> str:
-    """The text, truncated with … if it is wider than the room."""
-    return text if cell_len(text) <= room else set_cell_size(text, max(room - 1, 0)).rstrip() + "…"
+    """The text; if it is wider than the room, its beginning and its end."""
+    return words.shortened(text, room, cell_len)
 
 
 def fitting(parts: Parts, room: int) -> int:
@@ -104,7 +106,11 @@ def fitting(parts: Parts, room: int) -> int:
 
 
 def _joined(parts: Parts) -> str:
-    return ", ".join(shortened(name, _LONGEST_LEVEL) + rest for name, rest in parts)
+    return ", ".join(
+        shortened(name, _LONGEST_LEVEL if len(parts) > 1 else words.LONGEST)
+        + ("" if share is None else words.after(name, share))
+        for name, share in parts
+    )
 
 
 def _blocks(file: TextIO) -> str:

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 from rich.cells import cell_len
@@ -14,12 +13,16 @@ from rich.table import Table
 from rich.text import Text
 
 from craftc._common.merge_path import SHARE_KEPT, objectives_of
+from craftc._common.typing import Ints
 from craftc.cli.answer import Answer, Cluster, Feature
 from craftc.cli.columns import ColumnRoles
 from craftc.cli.layout import NARROWEST, Layout, fitting, shortened
 from craftc.cli.target import Amounts, Classes
-from craftc.cli.text import bar_of, name_of, nats, percent, plural
+from craftc.cli.text import bar_of
+from craftc.craft import CRAFT
 from craftc.craft.dependence import dependence_sentence
+from craftc.craft.stability import Stability
+from craftc.describe.words import clean, count, distinct, nats, percent, plural
 from craftc.reading.cells import MAX_INTEGER_CODES
 
 MOST_LINES = 60  # of a page without --details
@@ -32,9 +35,11 @@ _FEWEST_LISTED, _MOST_LISTED = (
 _MOST_FEATURES, _SOME_FEATURES = 8, 5  # per cluster, if the details of all clusters fit, and otherwise
 _SHORTEST_BLOCK = 3  # lines of the details of a cluster at least: a blank line, a title and one more
 _MOST_LINKS = 3
+_BESIDE_LINKS = 26  # columns of a line that the two names of a link do not take
 _STEPS = 4  # of the merge path
 _TIE = 5.0  # nats
 _BAR = 10  # columns of the longest bar
+_GAIN_WIDTH = 7  # columns of a gain below 10^5
 _WIDEST_CLASS = 30  # columns of the most frequent class with its share
 _MOST_CLASSES = 50  # of the contingency table
 _GAIN = (
@@ -57,7 +62,7 @@ class Result:
     answer: Answer
     warnings: list[str] = field(default_factory=list)
     target: Classes | Amounts | None = None
-    stability: Any = None
+    stability: Stability | None = None
     folder: str = ""
     files: Sequence[str] = ()
     n_reported: int = 0  # clusters in report.html
@@ -180,7 +185,7 @@ def fewer(objectives: Sequence[tuple[int, float]]) -> str:
     return text + (" Fewer clusters describe the table better." if least < objectives[0][1] else "")
 
 
-def suggestion(model: Any) -> str:
+def suggestion(model: CRAFT) -> str:
     """How to see fewer clusters: always above 15 of them, otherwise if fewer keep most of what the best
     partition saves.
     """
@@ -195,11 +200,14 @@ def suggestion(model: Any) -> str:
     return "For fewer clusters, pass --clusters K." if K > MANY_CLUSTERS else ""
 
 
-def _dependence(layout: Layout, model: Any) -> list[str]:
+def _dependence(layout: Layout, model: CRAFT) -> list[str]:
     """Links between columns, if they describe the table better than clusters."""
     if not (sentence := dependence_sentence(model)):
         return []
-    strongest = [f"{name_of(a)} - {name_of(b)}" for a, b, _ in model.column_links_[:_MOST_LINKS]]
+    links = model.column_links_[:_MOST_LINKS]
+    names = [clean(name) for a, b, _ in links for name in (a, b)]
+    short = distinct(names, (layout.width - _BESIDE_LINKS) // 2, cell_len)
+    strongest = [f"{a} - {b}" for a, b in zip(short[::2], short[1::2], strict=True)]
     return layout.text(sentence) + (
         layout.names("  strongest links:", strongest, most=_MOST_NAME_LINES) if strongest else []
     )
@@ -228,15 +236,14 @@ def _overview(layout: Layout, result: Result, most: int | None) -> list[str]:
         heads.append("stability")
     if target is not None:
         heads.append(
-            f"{shortened(name_of(target.name), 20)} "
-            f"{'mostly' if isinstance(target, Classes) else 'mean ± sd'}"
+            f"{shortened(clean(target.name), 20)} {'mostly' if isinstance(target, Classes) else 'mean ± sd'}"
         )
     rows = []
     for position, cluster in enumerate(shown):
         cells = [
             str(cluster.number),
-            name_of(cluster.name),
-            f"{cluster.rows:,.0f}",
+            cluster.name,
+            count(cluster.rows),
             percent(cluster.share),
             _margin(cluster),
         ]
@@ -260,7 +267,7 @@ def _overview(layout: Layout, result: Result, most: int | None) -> list[str]:
         rest = clusters[len(shown) :]
         others, share = sum(cluster.rows for cluster in rest), sum(cluster.share for cluster in rest)
         lines.append(
-            f"and {plural(len(rest), 'more cluster')} with {others:,.0f} rows ({percent(share)}): --details "
+            f"and {plural(len(rest), 'more cluster')} with {count(others)} rows ({percent(share)}): --details "
             "shows all."
         )
     return lines
@@ -276,7 +283,7 @@ def _agreement(layout: Layout, result: Result) -> list[str]:
     if (target := result.target) is not None:
         without = f" ({plural(target.n_missing, 'row')} without a value excluded)" if target.n_missing else ""
         text = (
-            f"{shortened(name_of(target.name), 40)} (not used for clustering): {target.agreement()}{without}."
+            f"{shortened(clean(target.name), 40)} (not used for clustering): {target.agreement()}{without}."
         )
         if isinstance(target, Classes) and len(target.classes) > _MOST_CLASSES:
             text += f" {len(target.classes):,} distinct values: too many for a table."
@@ -286,7 +293,7 @@ def _agreement(layout: Layout, result: Result) -> list[str]:
     return lines
 
 
-def _stability(stability: Any) -> str:
+def _stability(stability: Stability) -> str:
     """The meaning of the overview's column, and how often refits and other seeds agree."""
     text = (
         "Stability: overlap (Jaccard) of a cluster with its best match in "
@@ -295,18 +302,19 @@ def _stability(stability: Any) -> str:
         f"{_range(stability.n_clusters)} clusters."
     )
     if len(stability.agreement):
-        text += f" Agreement (ARI) with {plural(len(stability.agreement), 'other seed')}: {float(np.mean(stability.agreement)):.2f}."
+        seeds, agreement = plural(len(stability.agreement), "other seed"), float(np.mean(stability.agreement))
+        text += f" Agreement (ARI) with {seeds}: {agreement:.2f}."
     return text
 
 
-def _range(values: Any) -> str:
+def _range(values: Ints) -> str:
     low, high = int(min(values)), int(max(values))
     return str(low) if low == high else f"{low} to {high}"
 
 
 def _contingency(layout: Layout, target: Classes) -> list[str]:
     """Rows of every cluster and class; classes that do not fit into the width are summed as "others"."""
-    names = [shortened(name_of(name), 16) for name in target.classes]
+    names = [shortened(clean(name), 16) for name in target.classes]
     digits = len(f"{int(target.counts.sum()):,}")
     widths = [max(cell_len(name), digits) + 2 for name in names]
     free = layout.width - 10
@@ -355,20 +363,21 @@ class _FeatureTables:
     def __init__(self, layout: Layout, answer: Answer) -> None:
         self._layout = layout
         width = layout.width
-        names = [name_of(feature.name) for cluster in answer.clusters for feature in cluster.features]
+        features = [feature for cluster in answer.clusters for feature in cluster.features]
+        names = list(dict.fromkeys(feature.short for feature in features))
         self._bars = min(_BAR, width // 8)
         self._first = min(max(map(cell_len, [*names, "feature"])), width // 4)
-        self._cell = (width - self._first - 17 - self._bars) // 2
+        self._names = dict(zip(names, distinct(names, self._first, cell_len), strict=True))
+        self._gain = max([_GAIN_WIDTH, *(len(nats(feature.gain)) for feature in features)])
+        self._cell = (width - self._first - 10 - self._gain - self._bars) // 2
 
     def lines(self, cluster: Cluster, most: int | None) -> list[str]:
         """Title, head, and one line per feature: of gains of at least 1 nat the `most` largest, or all."""
         layout = self._layout
-        title = (
-            f"Cluster {cluster.number}: {name_of(cluster.name)}"
-            if cluster.name
-            else f"Cluster {cluster.number}"
+        title = f"Cluster {cluster.number}: {cluster.name}"
+        facts = (
+            f" - {count(cluster.rows)} {'row' if cluster.rows == 1 else 'rows'} ({percent(cluster.share)})"
         )
-        facts = f" - {cluster.rows:,.0f} {'row' if cluster.rows == 1 else 'rows'} ({percent(cluster.share)})"
         facts += f", margin {_margin(cluster)} nats" if np.isfinite(cluster.margin) else ""
         lines = layout.unbroken(shortened(title, layout.width - cell_len(facts)) + facts, style="bold")
         listed = (
@@ -385,19 +394,18 @@ class _FeatureTables:
         table.add_column("  feature", width=self._first + 2, no_wrap=True)
         table.add_column(here, width=self._cell, no_wrap=True)
         table.add_column(whole, width=self._cell, no_wrap=True)
-        table.add_column("gain", width=7, justify="right", no_wrap=True)
+        table.add_column("gain", width=self._gain, justify="right", no_wrap=True)
         table.add_column("", style="cyan", no_wrap=True)
         for feature in listed:
-            table.add_row(*map(Text, self._cells(feature, cluster.features[0].gain)))
+            table.add_row(*map(Text, self._cells(feature, cluster)))
         lines += layout.lines(table)
         others = len(cluster.features) - len(listed)
         return [*lines, f"  and {plural(others, 'feature')} with a smaller gain"] if others else lines
 
-    def _cells(self, feature: Feature, largest: float) -> list[str]:
-        own, whole = feature.cluster.parts(), feature.table.parts()
-        n = min(
-            fitting(parts, self._cell) for parts in (own, whole) if parts
-        )  # the same levels in both columns
-        cells = [self._layout.levels(parts[:n], self._cell) for parts in (own, whole)]
-        bar = bar_of(self._bars * feature.gain / max(largest, 1e-300), self._layout.blocks)
-        return ["  " + shortened(name_of(feature.name), self._first), *cells, nats(feature.gain), bar]
+    def _cells(self, feature: Feature, cluster: Cluster) -> list[str]:
+        both = feature.typical(cluster.label), feature.typical(-1)
+        n = min(fitting(parts, self._cell) for parts in both if parts)  # the same levels in both columns
+        cells = [self._layout.levels(parts[:n], self._cell) for parts in both]
+        largest = max(cluster.features[0].gain, 1e-300)
+        bar = bar_of(self._bars * feature.gain / largest, self._layout.blocks)
+        return ["  " + self._names[feature.short], *cells, nats(feature.gain), bar]

@@ -10,8 +10,9 @@ from rich.console import Console
 from rich.progress import BarColumn, TextColumn
 from rich.progress import Progress as Bars
 
-from craftc.cli.text import clean, plural
+from craftc.cli.text import clean
 from craftc.craft import Progress
+from craftc.describe.words import plural
 
 
 class ProgressBar:

@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 
 from craftc._common.messages import need_pandas
 from craftc._common.typing import Floats
-from craftc.cli.answer import typical
-from craftc.cli.text import after, name_of, percent
+from craftc.describe.words import clean, mean_and_deviation, percent, with_share
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -37,8 +36,7 @@ class Classes:
         if not counts.any():
             return ""
         best = int(counts.argmax())
-        name = name_of(self.classes[best])
-        return name + after(name, counts[best] / counts.sum())
+        return with_share(clean(self.classes[best]), counts[best] / counts.sum())
 
     def agreement(self) -> str:
         """The line of measures."""
@@ -83,11 +81,11 @@ class Amounts:
     def of_cluster(self, position: int) -> str:
         """Mean and standard deviation in a cluster, as "3,933 ± 1,200"."""
         mean, deviation = float(self.means[position]), float(self.deviations[position])
-        return "" if np.isnan(mean) else typical(mean, deviation, self.deviation)
+        return "" if np.isnan(mean) else mean_and_deviation(mean, deviation)
 
     def agreement(self) -> str:
         """The line of measures."""
-        whole = typical(self.mean, self.deviation, self.deviation)
+        whole = mean_and_deviation(self.mean, self.deviation)
         return f"{whole} in the whole table; clusters explain {percent(self.explained)} of the variance"
 
     def values(self, position: int) -> dict[str, object]:

@@ -16,14 +16,14 @@ from craftc._common.validation import check_number
 from craftc.craft.dependence import dependence_sentence
 from craftc.craft.diagnostics import contribution_columns
 from craftc.craft.levels import check_rows_of_fit, weights_of_fit
-from craftc.craft.naming import cluster_names
 from craftc.craft.probabilities import is_a_density
 from craftc.craft.rows.scores import MOST_TYPICAL, MOST_UNUSUAL, extremes_of
 from craftc.craft.similarity import bhattacharyya
 from craftc.craft.stability import Stability, refits
-from craftc.craft.summary import cluster_summary, differing_features, distributions
-from craftc.describe.frames import typical_values
-from craftc.describe.overview import HtmlOverview, Overview
+from craftc.craft.summary import cluster_summary, cluster_view, differing_features, distributions
+from craftc.describe.facts import Facts
+from craftc.describe.overview import HtmlOverview
+from craftc.describe.view import ClusterView
 
 
 class Interpretation(HtmlOverview):
@@ -33,7 +33,7 @@ class Interpretation(HtmlOverview):
     def cluster_names_(self: Any) -> list[str]:
         """Name of every cluster, of up to three facts in which it differs from the whole table."""
         check_is_fitted(self)
-        return cluster_names(self)
+        return Facts(self._cluster_view()).names()
 
     @property
     def feature_importances_(self: Any) -> Floats:
@@ -89,23 +89,14 @@ class Interpretation(HtmlOverview):
         check_is_fitted(self)
         return cluster_summary(self)
 
-    def _overview(self: Any) -> Overview:
-        values = typical_values(self._moments_original_units, self.schema_)
+    def _cluster_view(self: Any) -> ClusterView:
+        return cluster_view(self)
+
+    def _overview_notes(self: Any) -> list[str]:
         suggested = self.suggested_n_clusters_
-        notes = (
-            []
-            if suggested in (None, self.n_clusters_)
-            else [f'suggested: {suggested} clusters, at("suggested")']
-        )
-        notes += filter(None, [dependence_sentence(self)])
-        return Overview(
-            self.cluster_names_,
-            self.schema_.columns,
-            values,
-            differing_features(self),
-            self.feature_gains_,
-            notes,
-        )
+        fewer = suggested not in (None, self.n_clusters_)
+        notes = [f'suggested: {suggested} clusters, at("suggested")'] if fewer else []
+        return [*notes, *filter(None, [dependence_sentence(self)])]
 
     def representatives(self: Any, n: int = 3, X: Any = None) -> list[NDArray[np.intp]]:
         """Typical rows of every cluster: those of the highest log density that belong clearly to it.

@@ -1,47 +1,78 @@
-"""The summary of a fitted CRAFT: size and typical values of every cluster, compared with the whole table."""
+"""The clusters of a fitted CRAFT for every description: features that differ, frame of `summary`."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
-from craftc._common.merge_path import objectives_of
+from craftc._common.merge_path import MergeStep, objectives_of
+from craftc._common.typing import Array, Bits, Floats
+from craftc.craft.clusters import Clusters
 from craftc.craft.covariance import too_many_columns
-from craftc.craft.dependence import dependence_sentence
+from craftc.craft.dependence import ColumnLinks, dependence_sentence
 from craftc.craft.description_length import feature_prices
-from craftc.describe.frames import summary_frame, typical_values
+from craftc.craft.parameters import ModelSpec
+from craftc.describe.frames import summary_frame
+from craftc.describe.statistics import column_statistics
+from craftc.describe.view import ClusterView, links_of
+from craftc.table import Schema
+from craftc.table.moments import Moments
+from craftc.table.numeric_encoding import NumericEncoding
 
 
-def cluster_summary(model: Any) -> Any:
+class DescribedModel(Protocol):
+    """A fitted CRAFT."""
+
+    schema_: Schema
+    cluster_sizes_: Array
+    feature_mask_: Bits
+    feature_gains_: Floats
+    merge_path_: Sequence[MergeStep]
+    _moments_original_units: Moments
+    _clusters: Clusters
+    _encoding: NumericEncoding
+    _links: ColumnLinks
+    _spec: ModelSpec
+    _frame_library: str | None
+
+
+def cluster_view(model: DescribedModel) -> ClusterView:
+    """The clusters of a fitted CRAFT."""
+    return ClusterView(
+        model.schema_.columns,
+        column_statistics(
+            model._moments_original_units, model.schema_, model._clusters.moments, model._encoding
+        ),
+        np.asarray(model.cluster_sizes_),
+        differing_features(model),
+        model.feature_mask_,
+        model.feature_gains_,
+        links_of(model._links.alike, model._links.implied),
+    )
+
+
+def cluster_summary(model: DescribedModel) -> Any:
     """The frame of ``CRAFT.summary``: one row per cluster and selected feature, largest gain first."""
-    schema, moments = model.schema_, model._moments_original_units
-    inside, everywhere = typical_values(moments, schema), typical_values(moments.total(), schema)[0]
-    attrs: dict[str, Any] = {
+    view = cluster_view(model)
+    attrs: dict[str, object] = {
         "merges": objectives_of(model.merge_path_),
         "dependence": dependence_sentence(model),
     }
     names = ("price_factor", "suggested_n_clusters", "dependence_ratio", "column_links")
     attrs |= {name: getattr(model, f"{name}_") for name in names}
     clusters = model._clusters
-    encoded = [str(schema.columns[column]) for column in model._encoding.source]
-    attrs["notes"] = too_many_columns(clusters.background, clusters.moments.total(), clusters.spec)
+    notes = too_many_columns(clusters.background, clusters.moments.total(), clusters.spec)
     if clusters.covariances is not None:
-        attrs["notes"] += clusters.covariances.notes(encoded, moments.sizes)
+        encoded = [view.columns[column] for column in model._encoding.source]
+        notes += clusters.covariances.notes(encoded, view.sizes)
     return summary_frame(
-        model,
-        moments.sizes / moments.sizes.sum(),
-        schema.columns,
-        inside,
-        everywhere,
-        differing_features(model),
-        attrs,
-        distribution=distributions(model),
+        view, model._frame_library, attrs | {"notes": notes}, distribution=distributions(model)
     )
 
 
-def distributions(model: Any) -> NDArray[Any]:
+def distributions(model: DescribedModel) -> Array:
     """(K, n_columns) whose distribution the cells of each cluster have: "own", "shared with n clusters", or
     "whole table".
 
@@ -52,19 +83,15 @@ def distributions(model: Any) -> NDArray[Any]:
     if not model._spec.pooled:
         return np.where(selected, "own", "whole table").astype(object)
     others = np.maximum((~selected).sum(axis=0) - 1, 0)
-    shared = np.array(
-        [
-            "own" if n == 0 else "shared with 1 cluster" if n == 1 else f"shared with {n} clusters"
-            for n in others
-        ],
-        object,
-    )
-    return np.where(selected, "own", shared[None, :])
+    shared = ["own" if n == 0 else f"shared with {n} cluster{'' if n == 1 else 's'}" for n in others.tolist()]
+    return np.where(selected, "own", np.array(shared, object)[None, :])
 
 
-def differing_features(model: Any) -> NDArray[np.bool_]:
+def differing_features(model: DescribedModel) -> Bits:
     """(K, n_columns) features that a cluster selects, or shares with others but not with the whole table: the
     gain exceeds its price.
+
+    It is the only rule by which a feature defines a cluster.
     """
     clusters, listed = model._clusters, model.feature_mask_.copy()
     if model._spec.pooled:

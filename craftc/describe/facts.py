@@ -1,74 +1,68 @@
-"""What sets a cluster apart from the whole table: direction or levels of every feature, in words, and whether
-other clusters share it.
+"""What sets a cluster apart from the whole table, in words, and the names of clusters.
+
+The model decides *whether* a cluster differs in a column. Direction and figures come from normal scores,
+quartiles and shares in the encoding of the model (`NumericColumn.shift`), which one outlier hardly changes:
+the names of clusters need no rows and are the same in `summary`, report, plots and command line.
 """
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass, field
-from functools import cached_property
+from collections import Counter
+from dataclasses import dataclass, field, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
-from craftc._common.typing import Floats
-from craftc.describe.columns import Column, Pairs
-from craftc.describe.words import number, percent, shortened, with_share
+from craftc.describe.statistics import CategoricalColumn, NumericColumn, Spike, typical_text
+from craftc.describe.view import ClusterView
+from craftc.describe.words import percent, with_share
+from craftc.table.frames import MISSING_LEVEL
 
-STEPS = (0.03, 0.10, 0.30, 0.80)  # nats per row at which the colour of the map becomes deeper
-REPEATS = 0.5  # share of information from which one column says what another one does
-_LONG_TABLE = 2000  # rows from which on the price of a feature grows with the table
-_VISIBLE = 0.2  # deviations between means that are a direction
-_RANKS = 0.45, 0.55  # mean ranks between which there is none
+STEPS = (0.03, 0.10, 0.30, 0.80)  # nats per row from which the colour of a map is deeper
+REPEATS = 0.5  # share of information from which one column repeats another
+_SAME, _HALF = 0.9, 0.5  # the same of a number and a category with at least half of the rows
+_VISIBLE, _APART = 0.2, 0.45  # shifts from which a number is higher or lower, and named so
+_NARROW, _NARROWER, _WIDER = 0.5, 0.9, 1.1  # ratios of quartile ranges to the table's
+_LEAST = 0.04  # nats per row of a fact that leads
 _MOST = 0.6  # share of rows from which levels describe a cluster
-_OFTEN, _LIFT = 0.4, 1.5  # or a smaller share, if it is larger than the table's by this factor
-_APART, _EXACT = (
-    0.45,
-    0.02,
-)  # deviations of the table: of a mean that is high or low; of values that are all equal
-_LEAST, _CANDIDATES = 0.04, 12  # nats per row of a fact that leads, and how many are looked at
-_IMPLIED = 0.9
-_CLAUSE = 60  # characters of a name or level in a clause
-
+_OFTEN, _LIFT = 0.4, 1.5  # or a smaller share that exceeds the table's by this factor
+_SECOND, _SECOND_LIFT = 0.15, 1.25  # the same of a second level
+_MOST_FACTS, _FEWEST_FACTS = 3, 2  # of a name; the second number if columns repeat each other
+_NOT_WORDS = frozenset(
+    {
+        "true",
+        "false",
+        "yes",
+        "no",
+        "none",
+        "other",
+        "others",
+        "unknown",
+        "nan",
+        "null",
+        "missing",
+        MISSING_LEVEL,
+    }
+)
 _SIGNS = {"higher": "▲", "lower": "▼", "mix": "●", "other": "◆"}
 
 
-@dataclass
+@dataclass(frozen=True)
 class Fact:
-    """One feature in one cluster.
-
-    Parameters
-    ----------
-    k, d : int
-        Cluster in the order of the page, and column.
-    way : {"higher", "lower", "mix", "other"}
-        Direction of a number; another mix of levels; narrower, wider or of another shape.
-    levels : tuple of int
-        The levels that a mix is about.
-    long : str
-        A clause: the cluster's values and the table's.
-    caption, cell, table : str
-        The same below a figure and in the map, and the table's value.
-    per_row : float
-        Gain in nats per row.
-    state : {"own", "shared", "background"}
-    others : list of int
-        Clusters, counted from 1, that share it.
-    """
+    """One column in one cluster."""
 
     k: int
     d: int
-    name: str
-    way: str
-    levels: tuple[int, ...] = ()
-    long: str = ""
-    caption: str = ""
-    cell: str = ""
-    table: str = ""
-    share: float = 1.0
-    per_row: float = 0.0
-    state: str = "background"
-    others: list[int] = field(default_factory=list)
+    way: str  # "higher" | "lower" of a number | "mix" of levels | "other": narrower, wider, another shape
+    levels: tuple[int, ...] = ()  # of a mix
+    share: float = 1.0  # of the cluster's cells with one of the levels
+    per_row: float = 0.0  # gain, nats per row
+    words: str = ""  # for the name of a cluster; empty where the difference is too small to see
+    long: str = ""  # a clause: the cluster's values and the table's
+    caption: str = ""  # the cluster's values
+    cell: str = ""  # the same, for a map
+    table: str = ""  # the table's values
+    state: str = "background"  # | "own" | "shared": the cluster does not differ, differs alone, with others
+    others: list[int] = field(default_factory=list)  # clusters with which it is shared
 
     @property
     def sign(self) -> str:
@@ -77,209 +71,276 @@ class Fact:
 
     @property
     def step(self) -> int:
-        """Depth of colour in the map, 1 to 4."""
+        """Depth of colour in a map, 1 to 4."""
         return max(1, int(np.searchsorted(STEPS, self.per_row, side="right")))
 
     @property
     def shared_with(self) -> str:
-        """The clusters that share it, in words."""
-        return ", ".join(map(str, self.others)) if len(self.others) <= 3 else f"{len(self.others)} others"
+        """The clusters that share it, counted from 1, in words."""
+        if len(self.others) > 3:
+            return f"{len(self.others)} others"
+        return ", ".join(str(k + 1) for k in self.others)
 
 
 class Facts:
-    """The features of all clusters.
+    """The facts about all clusters of a view."""
 
-    A feature is background where describing it anew saves a cluster less than it costs; own where no other
-    cluster differs in the same direction, or in one of the same levels; otherwise shared.
-
-    Parameters
-    ----------
-    columns : list of Column
-    gains : ndarray (K, D)
-        Nats over the distribution of the whole table.
-    weight : ndarray (K,)
-        Weight of the rows of every cluster.
-    """
-
-    def __init__(self, columns: list[Column], gains: Floats, weight: Floats) -> None:
-        self.columns, self.pairs, self.gains = columns, Pairs(columns), gains
-        self.per_row = gains / weight[:, None]
-        n = float(weight.sum())
-        price = (
-            0.5
-            * math.log(max(n, 1.0))
-            * max(1.0, n / _LONG_TABLE)
-            * np.array([column.n_parameters for column in columns])
-        )
-        self.differs: NDArray[np.bool_] = gains > price
+    def __init__(self, view: ClusterView) -> None:
+        self.view = view
         self._facts: dict[tuple[int, int], Fact] = {}
-
-    @cached_property
-    def _ways(self) -> list[list[tuple[str, tuple[int, ...]]]]:
-        """Direction and levels by column and cluster."""
-        return [[_way(column, k) for k in range(len(self.gains))] for column in self.columns]
+        self._n_columns = Counter(
+            text.casefold()
+            for column in view.statistics
+            if isinstance(column, CategoricalColumn)
+            for text in column.texts
+        )
 
     def of(self, k: int, d: int) -> Fact:
         """The fact about column d in cluster k."""
         if (k, d) not in self._facts:
-            way, levels = self._ways[d][k]
-            fact = Fact(k, d, self.columns[d].name, way, levels, per_row=float(self.per_row[k, d]))
-            _describe(fact, self.columns[d])
-            if self.differs[k, d]:
-                same = [
-                    j for j in np.flatnonzero(self.differs[:, d]).tolist() if j != k and self._alike(k, j, d)
-                ]
-                fact.others = [j + 1 for j in same]
-                fact.state = "shared" if same else "own"
+            view = self.view
+            fact = self._described(k, d)
+            if view.differs[k, d]:
+                same = [j for j in np.flatnonzero(view.differs[:, d]).tolist() if j != k]
+                same = [j for j in same if self._alike(fact, j)]
+                fact = replace(fact, state="shared" if same else "own", others=same)
             self._facts[k, d] = fact
         return self._facts[k, d]
 
-    def _alike(self, k: int, j: int, d: int) -> bool:
-        (way, levels), (other, theirs) = self._ways[d][k], self._ways[d][j]
-        return way == other and (not levels or not set(levels).isdisjoint(theirs))
+    def _alike(self, fact: Fact, j: int) -> bool:
+        """Whether another cluster differs in the same direction, or in one of the same levels."""
+        column = self.view.statistics[fact.d]
+        if isinstance(column, CategoricalColumn):
+            return not set(fact.levels).isdisjoint(levels_of(column, j))
+        return fact.way == way_of(column, j)
 
     def ranked(self, k: int) -> list[Fact]:
-        """The features in which a cluster differs, by falling gain; if there are none, the three with the
+        """The columns in which a cluster differs, the largest gain first; if there are none, the three of the
         largest gains.
         """
-        order = np.argsort(-self.gains[k], kind="stable").tolist()
-        return [self.of(k, d) for d in ([d for d in order if self.differs[k, d]] or order[:3])]
+        columns = self.view.ranked(k) or np.argsort(-self.view.gains[k], kind="stable")[:3].tolist()
+        return [self.of(k, d) for d in columns]
 
-    def leading(self, k: int, most: int = 3) -> list[Fact]:
-        """The first features of `ranked` that do not repeat each other, and of linked columns the category
-        rather than the number.
+    def leading(self, k: int) -> list[Fact]:
+        """The facts of a name, at most three: a reader sees them, and they do not repeat each other.
+
+        A category is preferred to a number that says the same. If repeated information leaves fewer than two
+        facts, columns that do not say nearly the same are accepted.
         """
+        facts = [self.of(k, d) for d in self.view.ranked(k) if self.view.per_row[k, d] >= _LEAST]
+        facts = [fact for fact in facts if fact.words]
+        links = self.view.links
+        if links.alike:
+            categories = [fact for fact in facts if fact.levels and fact.share >= _HALF]
+            for i, fact in enumerate(facts):
+                if not fact.levels:
+                    same = (other for other in categories if links.share(fact.d, other.d) >= _SAME)
+                    facts[i] = next(same, fact)
         chosen: list[Fact] = []
-        ranked = self.ranked(k)
-        facts = [
-            fact for fact in ranked[:_CANDIDATES] if fact.per_row >= _LEAST and self._plain(fact)
-        ] or ranked[:1]
-        for fact in facts:
-            if not fact.levels:
-                same = [
-                    f
-                    for f in facts
-                    if f.way == "mix" and f.share >= 0.5 and self.pairs.alike(f.d, fact.d) >= _IMPLIED
-                ]
-                fact = same[0] if same else fact
-            if not any(
-                fact is f or self.pairs.alike(fact.d, f.d) >= REPEATS or self._implied(f, fact)
-                for f in chosen
-            ):
-                chosen.append(fact)
-            if len(chosen) == most:
-                break
+        for most_alike, most in ((REPEATS, _MOST_FACTS), (_SAME, _FEWEST_FACTS)):
+            for fact in facts:
+                repeats = any(
+                    links.share(fact.d, other.d) >= most_alike or self._implies(other, fact)
+                    for other in chosen
+                )
+                if not repeats and len(chosen) < most:
+                    chosen.append(fact)
         return chosen
 
-    def _plain(self, fact: Fact) -> bool:
-        """Whether a reader sees the difference: levels of many rows, a mean far from the table's, equal
-        values.
-        """
-        column = self.columns[fact.d]
-        if fact.way == "mix":
-            return fact.share >= _MOST or (
-                fact.share >= _OFTEN and fact.share >= _LIFT * column.shares[-1, list(fact.levels)].sum()
-            )
-        unit, mean = column.deviation[-1], column.mean[fact.k]
-        return column.style == "bands" or bool(
-            column.deviation[fact.k] < _EXACT * unit or abs(mean - column.mean[-1]) >= _APART * unit
+    def _implies(self, fact: Fact, other: Fact) -> bool:
+        """Whether rows with the levels of a fact nearly always have those of the other: husbands are male."""
+        implied = self.view.links.implied
+        return bool(fact.levels and other.levels) and all(
+            any((fact.d, s, other.d, t) in implied for t in other.levels) for s in fact.levels
         )
 
-    def _implied(self, first: Fact, second: Fact) -> bool:
-        """Whether rows with the levels of the first fact have those of the second in nine of ten cases:
-        husbands are male.
-        """
-        if not first.levels or not second.levels:
-            return False
-        rows = self.pairs.joint(first.d, second.d)[list(first.levels)]
-        return bool(rows[:, list(second.levels)].sum() >= _IMPLIED * max(rows.sum(), 1e-12))
+    def names(self) -> list[str]:
+        """(K,) names of the clusters, such as "Husband, often Male, low age"; equal names are numbered."""
+        view = self.view
+        names = [
+            ", ".join(fact.words for fact in self.leading(k)) or self._plain_name(k)
+            for k in range(len(view.sizes))
+        ]
+        seen: Counter[str] = Counter()
+        for k in view.order.tolist():
+            seen[names[k]] += 1
+            if seen[names[k]] > 1:
+                names[k] += f" ({seen[names[k]]})"
+        return names
+
+    def _plain_name(self, k: int) -> str:
+        """The name of a cluster without a fact that a reader sees."""
+        if not (ranked := self.view.ranked(k)):
+            return "like the whole table"
+        column, name = self.view.statistics[ranked[0]], self.view.shortest[ranked[0]]
+        if isinstance(column, NumericColumn):
+            unit = column.ranges[-1] / 1.349  # the deviation of a normal column
+            if 0 < column.ranges[k] < _NARROW * unit * 1.349:
+                digits = -int(np.floor(np.log10(0.1 * unit)))
+                return f"{name} near {column.text(round(column.centres[k], digits))}"
+        return f"another distribution of {name}"
+
+    # ---- words ----
+
+    def _described(self, k: int, d: int) -> Fact:
+        column = self.view.statistics[d]
+        fact = Fact(k, d, "other", per_row=float(self.view.per_row[k, d]))
+        if isinstance(column, CategoricalColumn):
+            return self._of_levels(fact, column)
+        spike = column.spike
+        if spike is None or np.isnan(spike.shares[k]) or np.isfinite(column.value[k]):
+            return self._of_number(fact, column)
+        return self._of_spike(fact, column, spike)
+
+    def _of_levels(self, fact: Fact, column: CategoricalColumn) -> Fact:
+        k, name = fact.k, self.view.short[fact.d]
+        levels = levels_of(column, k)
+        if not levels:
+            return _missing(replace(fact, way="mix"), name)
+        here, there = (float(share[list(levels)].sum()) for share in (column.shares[k], column.shares[-1]))
+        there_words = f"in {percent(there)} of the table"
+        named, words = ([texts[t] for t in levels] for texts in (column.texts, column.short))
+        text = " or ".join(words)
+        if not all(self._is_word(level) for level in named):
+            text = f"{self.view.shortest[fact.d]} {text}"
+        seen = here >= _MOST or _is_often(here, there)
+        return replace(
+            fact,
+            way="mix",
+            levels=levels,
+            share=here,
+            words="" if not seen else text if here >= _MOST else f"often {text}",
+            long=f"{name} is {' or '.join(named)} in {percent(here)} of rows, {there_words}",
+            caption=with_share(" or ".join(words), here),
+            cell=with_share(" or ".join(words), here),
+            table=percent(there),
+        )
+
+    def _is_word(self, level: str) -> bool:
+        """Whether a level is understood without its column: a word, and a level of this column alone."""
+        text = level.casefold()
+        return (
+            len(text) >= 3
+            and any(c.isalpha() for c in text)
+            and text not in _NOT_WORDS
+            and self._n_columns[text] == 1
+        )
+
+    def _of_spike(self, fact: Fact, column: NumericColumn, spike: Spike) -> Fact:
+        """Of a column with a value of most cells: the share of the others."""
+        k, name = fact.k, self.view.short[fact.d]
+        here, there = 1.0 - float(spike.shares[k]), 1.0 - float(spike.shares[-1])
+        where = f"{'above' if spike.low else 'below'} {column.text(spike.value)}"
+        short = self.view.shortest[fact.d]
+        words = f"{short} {where}" if here >= _MOST else f"often {short} {where}"
+        if not (here >= _MOST or _is_often(here, there)):
+            words = self._of_number(fact, column).words
+        return replace(
+            fact,
+            way=way_of(column, k),
+            words=words,
+            long=f"{name} is {where} in {percent(here)} of rows, in {percent(there)} of the table",
+            caption=f"{where}: {percent(here)}",
+            cell=f"{where}: {percent(here)}",
+            table=percent(there),
+        )
+
+    def _of_number(self, fact: Fact, column: NumericColumn) -> Fact:
+        k, name, short = fact.k, self.view.short[fact.d], self.view.shortest[fact.d]
+        shift = float(column.shift[k])
+        if np.isnan(shift):
+            return _missing(fact, name)
+        way, cell, table = way_of(column, k), column.text(column.centres[k]), column.text(column.centres[-1])
+        fact = replace(fact, way=way, cell=cell, table=table)
+        words = f"{'high' if shift > 0 else 'low'} {short}" if abs(shift) >= _APART else ""
+        average = "median" if column.skewed else "mean"
+        if np.isfinite(column.value[k]):
+            value = column.text(float(column.value[k]))
+            rows = "in all rows" if column.missing[k] == 0 else "in all rows with a value"
+            return replace(
+                fact,
+                cell=value,
+                words=f"{short} {value}",
+                long=f"{name} is {value} {rows} (table {average} {table})",
+                caption=f"{value} {rows}",
+            )
+        if way != "other":
+            figures = f"median {cell}" if column.skewed else f"{cell} on average"
+            return replace(
+                fact,
+                words=words,
+                long=f"{name} is {way}: {figures}, {table} in the table",
+                caption=f"{way}: {average} {cell}",
+            )
+        ratio = column.ranges[k] / column.ranges[-1] if column.ranges[-1] > 0 else 1.0
+        if _NARROWER <= ratio <= _WIDER:
+            return replace(
+                fact,
+                long=f"{name} has another shape around the same {average}, {cell}",
+                caption=f"other shape, {average} {cell}",
+            )
+        own, whole = (_spread(column, i) for i in (k, -1))
+        return replace(
+            fact,
+            table=whole,
+            long=f"{name} spreads {'less' if ratio < 1 else 'more'}: {own}, table {whole}",
+            caption=f"{'narrower' if ratio < 1 else 'wider'}: {own}",
+        )
 
 
-def _way(column: Column, k: int) -> tuple[str, tuple[int, ...]]:
-    if column.style == "bands":
-        spike, p, q = _spike(column), column.shares[k], column.shares[-1]
-        return ("higher" if (p[spike] < q[spike]) == (spike == 0) else "lower"), ()
-    if not column.numeric:
-        return "mix", _levels_of(column, k)
-    apart = abs(column.mean[k] - column.mean[-1]) >= _VISIBLE * column.deviation[-1] > 0
-    if apart and column.rank[k] > _RANKS[1]:
-        return "higher", ()
-    if apart and column.rank[k] < _RANKS[0]:
-        return "lower", ()
-    return "other", ()
+def way_of(column: NumericColumn, k: int) -> str:
+    """ "higher", "lower" or "other": how a number differs from the whole table."""
+    if column.spike is not None and not np.isnan(column.spike.shares[k]):
+        more = bool(column.spike.shares[k] < column.spike.shares[-1])
+        return "higher" if more == column.spike.low else "lower"
+    shift = column.shift[k]
+    return "higher" if shift >= _VISIBLE else "lower" if shift <= -_VISIBLE else "other"
 
 
-def _spike(column: Column) -> int:
-    """The code of the frequent value of a column in bands: the first or the last."""
-    share = column.shares[-1]
-    return 0 if share[0] > share[-1] else len(share) - 1
-
-
-def _levels_of(column: Column, k: int) -> tuple[int, ...]:
-    """The level that says most about a cluster, or two where they hold for most rows only together."""
-    p, q = column.shares[k], column.shares[-1]
-    score = p * np.log(np.maximum(p, 1e-300) / np.maximum(q, 1e-300))
-    if column.merged:
-        score[-1] = -np.inf
-    first = int(score.argmax())
-    if p[first] < _MOST and len(p) > 2:
-        for second in np.argsort(-score, kind="stable").tolist():
-            if second != first and np.isfinite(score[second]) and p[second] >= max(0.15, 1.25 * q[second]):
-                together = sorted((first, second), key=lambda t: -p[t])
-                return tuple(together) if p[first] + p[second] >= _MOST else (first,)
+def levels_of(column: CategoricalColumn, k: int) -> tuple[int, ...]:
+    """The level with the largest part of the divergence from the table, or two that only together hold for
+    most rows; none without values.
+    """
+    own, whole = column.shares[k], column.shares[-1]
+    if np.isnan(own).any():
+        return ()
+    part = np.where(own > 0, own * np.log(np.maximum(own, 1e-300) / np.maximum(whole, 1e-300)), 0.0)
+    order = np.argsort(-part, kind="stable").tolist()
+    first = order[0]
+    if own[first] < _MOST and len(own) > 2:
+        more = [t for t in order[1:] if own[t] >= max(_SECOND, _SECOND_LIFT * whole[t])]
+        if more and own[first] + own[more[0]] >= _MOST:
+            return tuple(sorted((first, more[0]), key=lambda t: -own[t]))
     return (first,)
 
 
-def _describe(fact: Fact, column: Column) -> None:
-    """Put the fact in words."""
-    k, name = fact.k, shortened(column.name, _CLAUSE)
-    if column.style == "bands":
-        spike, base = _spike(column), column.labels[_spike(column)]
-        here, there = (float(1.0 - column.shares[i, spike]) for i in (k, -1))
-        where = "above" if spike == 0 else "below"
-        fact.long = f"{name} is {where} {base} in {percent(here)} of rows, in {percent(there)} of the table"
-        fact.caption, fact.cell, fact.table = (
-            f"{where} {base}: {percent(here)}",
-            f"{where} {base}: {percent(here)}",
-            percent(there),
-        )
-        return
-    if not column.numeric:
-        levels = list(fact.levels)
-        here, there = float(column.shares[k, levels].sum()), float(column.shares[-1, levels].sum())
-        words = " or ".join(shortened(column.labels[t], _CLAUSE) for t in levels)
-        fact.share, fact.table = here, percent(there)
-        fact.long = f"{name} is {words} in {percent(here)} of rows, in {percent(there)} of the table"
-        fact.caption, fact.cell = with_share(words, here), with_share(shortened(words), here)
-        return
-    mean, deviation, all_ = float(column.mean[k]), float(column.deviation[k]), float(column.deviation[-1])
-    fact.cell, fact.table = number(mean, all_), number(float(column.mean[-1]), all_)
-    if not np.isfinite(mean):
-        fact.long = fact.caption = f"{name} is missing in all rows"
-        fact.cell = "missing"
-    elif deviation < _EXACT * all_:
-        fact.long, fact.caption = (
-            f"{name} is {fact.cell} in all rows (table mean {fact.table})",
-            f"{fact.cell} in all rows",
-        )
-    elif fact.way in ("higher", "lower"):
-        fact.long = f"{name} is {fact.way}: {fact.cell} on average, {fact.table} in the table"
-        fact.caption = f"{fact.way}: mean {fact.cell}"
-    elif deviation < 0.9 * all_ or deviation > 1.1 * all_:
-        less = deviation < all_
-        both, fact.table = f"{fact.cell} ± {number(deviation, all_)}", f"{fact.table} ± {number(all_, all_)}"
-        fact.long = f"{name} spreads {'less' if less else 'more'}: {both}, table {fact.table}"
-        fact.caption = f"{'narrower' if less else 'wider'}: {both}"
-    else:
-        fact.long, fact.caption = (
-            f"{name} has another shape around the same mean, {fact.cell}",
-            f"other shape, mean {fact.cell}",
-        )
+def _is_often(here: float, there: float) -> bool:
+    return here >= _OFTEN and here >= _LIFT * there
 
 
-def whole_table(column: Column) -> str:
-    """The table's value of a column in the map: the mean, or the most frequent level."""
-    if column.numeric and column.style != "bands":
-        return number(float(column.mean[-1]), column.spread)
-    t = int(column.shares[-1].argmax())
-    return with_share(shortened(column.labels[t]), float(column.shares[-1, t]))
+def _spread(column: NumericColumn, k: int) -> str:
+    """Mean and deviation, or the quartiles of a skewed column."""
+    if column.skewed:
+        return f"half within {column.text(column.quartiles[k, 0])} to {column.text(column.quartiles[k, 2])}"
+    return typical_text(column.typical(k))
+
+
+def _missing(fact: Fact, name: str) -> Fact:
+    text = f"{name} is missing in all rows"
+    return replace(fact, long=text, caption=text, cell="missing")
+
+
+def names_of(view: ClusterView) -> list[str] | None:
+    """(K,) names of the clusters of a view; None if its clusters have none."""
+    return Facts(view).names() if view.named else None
+
+
+def whole_table(view: ClusterView, d: int) -> str:
+    """The table's value of a column in a map: mean or median, or the most frequent level."""
+    column = view.statistics[d]
+    if isinstance(column, NumericColumn):
+        if column.spike is not None:
+            return with_share(column.text(column.spike.value), float(column.spike.shares[-1]))
+        return column.text(column.centres[-1])
+    t = int(np.nan_to_num(column.shares[-1]).argmax())
+    return with_share(column.short[t], float(column.shares[-1, t]))

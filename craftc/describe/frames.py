@@ -2,58 +2,94 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from craftc._common.cluster_moments import ClusterMoments
 from craftc._common.estimator import column_names, output_frame
-from craftc.describe.statistics import in_units
-from craftc.table.moments import Moments
-
-#: Levels named in a cell of the summary.
-LEADING = 3
+from craftc._common.typing import Array, Floats
+from craftc.describe.statistics import Column, NumericColumn, numeric_statistics
+from craftc.describe.view import ClusterView
 
 
 def summary_frame(
-    model: Any,
-    share: Any,
-    columns: Any,
-    inside: Any,
-    everywhere: Any,
-    listed: NDArray[np.bool_] | None = None,
-    attrs: dict[str, Any] | None = None,
-    **more: NDArray[Any],
+    view: ClusterView,
+    library: str | None,
+    attrs: Mapping[str, object] | None = None,
+    share: Floats | None = None,
+    **more: Array,
 ) -> Any:
-    """One row per cluster and listed feature (by default: selected), largest gain first; `more` are (K, D)
-    columns that follow the gain.
+    """One row per cluster and feature in which it differs, largest gain first.
+
+    Parameters
+    ----------
+    view : ClusterView
+    library, attrs
+        As in `output_frame`.
+    share : ndarray (K,), optional
+        Shares of the clusters; None: of their sizes.
+    **more : ndarray (K, D)
+        Columns that follow the gain.
     """
-    listed = model.feature_mask_ if listed is None else listed
+    share = view.shares if share is None else share
     names = ["cluster", "rows", "share", "feature", "gain", *more, "in the cluster", "in the whole table"]
-    table: dict[str, list[Any]] = {name: [] for name in names}
-    for k in range(model.n_clusters_):
-        gains = np.where(listed[k], model.feature_gains_[k], -np.inf)
-        ranked = [d for d in np.argsort(-gains, kind="stable") if listed[k, d]]
-        others = [part[k].tolist() for part in more.values()]
-        lines = [
+    table: dict[str, list[object]] = {name: [] for name in names}
+    for k in range(len(view.sizes)):
+        lines: list[tuple[object, ...]] = [
             (
-                columns[d],
-                float(model.feature_gains_[k, d]),
-                *(part[d] for part in others),
-                inside[k][d],
-                everywhere[d],
+                view.names[d],
+                float(view.gains[k, d]),
+                *(part[k].tolist()[d] for part in more.values()),
+                view.typical(k, d),
+                view.typical(-1, d),
             )
-            for d in ranked
+            for d in view.ranked(k)
         ]
         nothing = ("" if part.dtype == object else 0.0 for part in more.values())
         for line in lines or [("(none: like the whole table)", 0.0, *nothing, "", "")]:
-            for name, value in zip(
-                names, (k, model.cluster_sizes_[k].item(), float(share[k]), *line), strict=True
-            ):
+            for name, value in zip(names, (k, view.sizes[k].item(), float(share[k]), *line), strict=True):
                 table[name].append(value)
-    return output_frame(table, getattr(model, "_frame_library", None), attrs)
+    return output_frame(table, library, attrs)
+
+
+def plain_view(names: Sequence[object], columns: Sequence[Column], sizes: Floats) -> ClusterView:
+    """Clusters without a rule for features: every column differs, its gain is the size of the difference."""
+    gains = np.abs(_differences(columns))
+    everything = np.ones(gains.shape, bool)
+    return ClusterView(names, columns, sizes, everything, everything, gains, named=False)
+
+
+def difference_frame(view: ClusterView, library: str | None) -> Any:
+    """One row per cluster and column, the largest difference from the whole table first: of means in standard
+    deviations, or half the sum of the differences between shares of levels.
+    """
+    difference = _differences(view.statistics)
+    K, D = difference.shape
+    places = [(k, d) for k in range(K) for d in view.ranked(k)]
+    table = {
+        "cluster": np.repeat(np.arange(K), D),
+        "rows": np.repeat(view.sizes, D),
+        "share": np.repeat(view.shares, D),
+        "feature": [view.names[d] for _, d in places],
+        "difference": [difference[k, d].item() for k, d in places],
+        "in the cluster": [view.typical(k, d) for k, d in places],
+        "in the whole table": [view.typical(-1, d) for _, d in places],
+    }
+    return output_frame(table, library)
+
+
+def _differences(columns: Sequence[Column]) -> Floats:
+    """(K, D) differences of the clusters from the whole table; 0 where a cluster has no values."""
+    found = [
+        column.shift[:-1]
+        if isinstance(column, NumericColumn)
+        else 0.5 * np.abs(column.shares[:-1] - column.shares[-1]).sum(axis=1)
+        for column in columns
+    ]
+    return np.asarray(np.nan_to_num(np.column_stack(found), nan=0.0))
 
 
 class MomentsSummary:
@@ -62,6 +98,9 @@ class MomentsSummary:
     n_features_in_: int
     _moments: ClusterMoments
     _frame_library: str | None
+
+    def _cluster_view(self) -> ClusterView:
+        return plain_view(column_names(self), numeric_statistics(self._moments), self._moments.sizes)
 
     def summary(self) -> Any:
         """Size and typical values of every cluster, compared with the whole table.
@@ -72,7 +111,7 @@ class MomentsSummary:
             One row per cluster and column, the largest difference first: ``cluster``, ``rows`` (sum of their
             weights), ``share``, ``feature``, ``difference`` (of the mean from that of the whole table, in
             standard deviations of the whole table), and mean ± standard deviation in the cluster and in the
-            whole table.
+            whole table, each to four significant digits.
 
         Examples
         --------
@@ -81,91 +120,10 @@ class MomentsSummary:
         >>> table = pd.DataFrame({"a": [0.0, 1.0, 10.0, 11.0], "b": [0.0, 1.0, 0.0, 1.0]})
         >>> DPMeans(9.0).fit(table).summary()[["cluster", "feature", "difference", "in the cluster"]]
            cluster feature  difference in the cluster
-        0        0       a   -0.995037  0.500 ± 0.500
-        1        0       b    0.000000  0.500 ± 0.500
-        2        1       a    0.995037   10.5 ± 0.500
-        3        1       b    0.000000  0.500 ± 0.500
+        0        0       a   -0.995037      0.5 ± 0.5
+        1        0       b    0.000000      0.5 ± 0.5
+        2        1       a    0.995037     10.5 ± 0.5
+        3        1       b    0.000000      0.5 ± 0.5
         """
         check_is_fitted(self)
-        moments, columns = self._moments, column_names(self)
-        total = moments.total()
-        deviation = np.sqrt(total.variances[0])
-        step = moments.means - total.means[0]
-        difference = np.divide(step, deviation, out=np.zeros_like(step), where=deviation > 0)
-        everywhere, inside = typical_numbers(total)[0], typical_numbers(moments)
-        return difference_frame(columns, moments.sizes, difference, inside, everywhere, self._frame_library)
-
-
-def difference_frame(
-    columns: Any,
-    sizes: NDArray[Any],
-    difference: NDArray[np.float64],
-    inside: Any,
-    everywhere: Any,
-    library: str | None,
-) -> Any:
-    """One row per cluster and column, the largest of its (K, D) differences from the whole table first."""
-    order = [np.argsort(-np.abs(row), kind="stable").tolist() for row in difference]
-    K, D = difference.shape
-    table = {
-        "cluster": np.repeat(np.arange(K), D),
-        "rows": np.repeat(sizes, D),
-        "share": np.repeat(sizes / sizes.sum(), D),
-        "feature": [columns[d] for some in order for d in some],
-        "difference": [difference[k, d].item() for k, some in enumerate(order) for d in some],
-        "in the cluster": [inside[k][d] for k, some in enumerate(order) for d in some],
-        "in the whole table": [everywhere[d] for some in order for d in some],
-    }
-    return output_frame(table, library)
-
-
-def typical_numbers(moments: ClusterMoments) -> list[list[str]]:
-    """Per cluster and column "mean ± standard deviation"."""
-    return [
-        [f"{number(mean)} ± {number(deviation)}" for mean, deviation in zip(means, deviations, strict=True)]
-        for means, deviations in zip(moments.means.tolist(), np.sqrt(moments.variances).tolist(), strict=True)
-    ]
-
-
-def typical_values(moments: Moments, schema: Any) -> list[list[str]]:
-    """Per group and input column: "mean ± sd" of a numeric column, the leading levels and their shares of a
-    categorical one.
-    """
-    grid, counts = moments.grid, moments.counts
-    means, deviations = in_units(moments)
-    out = [[""] * schema.n_columns for _ in range(moments.n_clusters)]
-    for j, d in enumerate(schema.numeric_index):
-        for k, (mean, deviation) in enumerate(zip(means[:, j], deviations[:, j], strict=True)):
-            out[k][d] = "(all missing)" if np.isnan(mean) else f"{number(mean)} ± {number(deviation)}"
-    for j, d in enumerate(schema.categorical_index):
-        start, levels = grid.level_start[j], schema.levels[j]
-        for k in range(moments.n_clusters):
-            out[k][d] = leading_levels(counts[k, start : start + len(levels)], levels)
-    return out
-
-
-def leading_levels(counts: NDArray[np.float64], levels: tuple[Any, ...]) -> str:
-    """The most frequent levels with their shares of the present cells, e.g. ``"4 91 %, 3 6 %"``."""
-    total = counts.sum()
-    if total == 0:
-        return "(all missing)"
-    order = [t for t in np.argsort(-counts, kind="stable")[:LEADING] if counts[t] > 0]
-    # one level that accounts for nearly all cells is named alone
-    if counts[order[0]] >= 0.995 * total:
-        order = order[:1]
-    return ", ".join(f"{levels[t]} {100 * counts[t] / total:.0f} %" for t in order)
-
-
-def short_number(value: float) -> str:
-    """`number` without zeros at the end of its decimals."""
-    text = number(value)
-    return text.rstrip("0").rstrip(".") if "." in text and "e" not in text else text
-
-
-def number(value: float) -> str:
-    """A number for reading: four significant digits, thousands in full, no exponent where avoidable."""
-    size = abs(value)
-    if size >= 1e9 or (0 < size < 1e-4):
-        return f"{value:.3g}"
-    digits = 0 if size >= 1000 else 3 - len(str(int(size))) if size >= 1 else 3
-    return f"{value:,.{max(digits, 0)}f}"
+        return difference_frame(self._cluster_view(), self._frame_library)

@@ -1,14 +1,14 @@
-"""The HTML display of fitted estimators in notebooks: one row per cluster, above scikit-learn's parameters."""
+"""The HTML display of fitted estimators: one row per cluster, above scikit-learn's parameters."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from html import escape
-from typing import Any, NamedTuple
+from typing import Any
 
-import numpy as np
-
-from craftc._common.typing import Bits, Floats
+from craftc.describe.facts import names_of
+from craftc.describe.view import ClusterView
+from craftc.describe.words import count, percent, plural, shortened
 
 _MOST_CLUSTERS = 20
 _MOST_FEATURES = 3
@@ -18,21 +18,11 @@ _STYLE = """
 .craftc-overview table {border-collapse: collapse; font-size: .92em}
 .craftc-overview caption {text-align: left; font-weight: bold; padding-bottom: .3em}
 .craftc-overview th, .craftc-overview td {text-align: left; vertical-align: top; padding: .2em .7em .2em 0;
-  border-bottom: 1px solid rgba(128, 128, 128, .35); white-space: normal; max-width: 34em; overflow-wrap: anywhere}
+  border-bottom: 1px solid rgba(128, 128, 128, .35); white-space: normal; max-width: 34em;
+  overflow-wrap: anywhere}
 .craftc-overview .number {text-align: right; white-space: nowrap; font-variant-numeric: tabular-nums}
 .craftc-overview p {margin: .3em 0}
 """
-
-
-class Overview(NamedTuple):
-    """What the display of a fitted estimator shows of its clusters."""
-
-    names: Sequence[str] | None  # of the K clusters
-    columns: Sequence[Any]  # names of the D input columns
-    values: Sequence[Sequence[str]]  # (K, D) typical values
-    differs: Bits  # (K, D)
-    gains: Floats  # (K, D) nats
-    notes: Sequence[str]
 
 
 class HtmlOverview:
@@ -40,46 +30,51 @@ class HtmlOverview:
     display alone.
     """
 
-    def _overview(self) -> Overview:
+    def _cluster_view(self) -> ClusterView:
         """The clusters of the fitted estimator."""
         raise NotImplementedError
 
+    def _overview_notes(self) -> list[str]:
+        """Sentences below the clusters."""
+        return []
+
     def _repr_html_inner(self) -> str:
         display: str = super()._repr_html_inner()  # type: ignore[misc]
-        return overview_html(self, self._overview()) + display if hasattr(self, "cluster_sizes_") else display
+        if not hasattr(self, "cluster_sizes_"):
+            return display
+        return overview_html(type(self).__name__, self._cluster_view(), self._overview_notes()) + display
 
-    def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, Any]:
+    def _repr_mimebundle_(self, **kwargs: object) -> dict[str, Any]:
         bundle: dict[str, Any] = super()._repr_mimebundle_(**kwargs)  # type: ignore[misc]
         if "text/html" in bundle:
             bundle["text/html"] = self._repr_html_inner()
         return bundle
 
 
-def overview_html(model: Any, overview: Overview) -> str:
+def overview_html(title: str, view: ClusterView, notes: Sequence[str]) -> str:
     """A table of the largest clusters: number, name, rows, share and leading features.
 
     All names and values are escaped.
     """
-    sizes = np.asarray(model.cluster_sizes_, np.float64)
-    order = np.argsort(-sizes, kind="stable")
-    K, total = len(sizes), sizes.sum()
-    named = ["name"] if overview.names is not None else []
+    K, names = len(view.sizes), names_of(view)
+    named = [] if names is None else ["name"]
     head = "".join(
         _cell(text, tag="th", number=text in ("cluster", "rows", "share"))
         for text in ("cluster", *named, "rows", "share", "leading features")
     )
     lines = []
-    for k in order[:_MOST_CLUSTERS].tolist():
-        name = [] if overview.names is None else [_cell(_text(overview.names[k]))]
-        size = f"{sizes[k]:,.0f}" if sizes[k] == round(sizes[k]) else f"{sizes[k]:,.1f}"
-        numbers = [_cell(text, number=True) for text in (size, f"{100 * sizes[k] / total:.0f} %")]
-        lines.append(
-            f"<tr>{''.join([_cell(str(k), tag='th', number=True), *name, *numbers, _cell(_features(overview, k))])}</tr>"
-        )
-    title = f"{type(model).__name__}: {K} cluster{'' if K == 1 else 's'}, {model.n_features_in_} columns"
-    notes = list(overview.notes)
+    for k in view.order[:_MOST_CLUSTERS].tolist():
+        cells = [
+            _cell(str(k), tag="th", number=True),
+            *([] if names is None else [_cell(_text(names[k]))]),
+            _cell(count(view.sizes[k]), number=True),
+            _cell(percent(view.shares[k]), number=True),
+            _cell(_features(view, k)),
+        ]
+        lines.append(f"<tr>{''.join(cells)}</tr>")
+    title = f"{title}: {plural(K, 'cluster')}, {plural(len(view.columns), 'column')}"
     if K > _MOST_CLUSTERS:
-        notes.insert(0, f"and {K - _MOST_CLUSTERS} more clusters")
+        notes = [f"and {K - _MOST_CLUSTERS} more clusters", *notes]
     below = "".join(f"<p>{escape(note)}</p>" for note in notes)
     return (
         f'<div class="craftc-overview"><style>{_STYLE}</style><table><caption>{escape(title)}</caption>'
@@ -87,20 +82,20 @@ def overview_html(model: Any, overview: Overview) -> str:
     )
 
 
-def _features(overview: Overview, k: int) -> str:
+def _features(view: ClusterView, k: int) -> str:
     """The features with the largest gains in a cluster, with their typical values."""
-    ranked = [d for d in np.argsort(-overview.gains[k], kind="stable").tolist() if overview.differs[k, d]]
-    if not ranked:
-        return "like the whole table"
-    return "; ".join(
-        f"<b>{_text(overview.columns[d])}</b> {_text(overview.values[k][d])}" for d in ranked[:_MOST_FEATURES]
+    return (
+        "; ".join(
+            f"<b>{_text(view.short[d])}</b> {_text(view.typical(k, d))}"
+            for d in view.ranked(k)[:_MOST_FEATURES]
+        )
+        or "like the whole table"
     )
 
 
-def _text(value: Any) -> str:
+def _text(value: str) -> str:
     """A name or a value, escaped and shortened; its text direction does not affect its neighbours."""
-    text = str(value)
-    return f"<bdi>{escape(text if len(text) <= _LONGEST else text[: _LONGEST - 1] + '…')}</bdi>"
+    return f"<bdi>{escape(shortened(value, _LONGEST))}</bdi>"
 
 
 def _cell(content: str, *, tag: str = "td", number: bool = False) -> str:

@@ -2,60 +2,383 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
+from scipy.special import ndtr, ndtri
 
-from craftc._common.typing import Floats
+from craftc._common.cluster_moments import ClusterMoments
+from craftc._common.typing import Array, Floats, Ints
+from craftc.describe.words import (
+    LEADING,
+    LONGEST,
+    NEARLY_ALL,
+    NO_VALUES,
+    SHORT,
+    day,
+    distinct,
+    level_text,
+    mean_and_deviation,
+    number,
+    with_share,
+)
 from craftc.table.mixed_table import Schema
 from craftc.table.moments import Moments
+from craftc.table.numeric_encoding import EncodingRecipe, NumericEncoding
+
+_POINTS = 65  # by which a normal distribution is represented
+_NORMAL = ndtri((np.arange(_POINTS) + 0.5) / _POINTS)
+_NORMAL = _NORMAL / np.sqrt((_NORMAL**2).mean())
+_QUARTILES = ndtri(np.array([0.25, 0.5, 0.75]))
+_FARTHEST = 1e-12  # share beyond which a normal score is constant
+_MOST_CELLS = 0.5  # share of the cells of a spike
+_AT_THE_END = 1e-3  # share of the cells beyond a value at the end of a column
+_YEARS = 1900.0, 2100.0
+_BEYOND = 0.005  # share of the values beyond each end of an axis
+_ROUNDING = 1e-15  # of a mean, relative to the largest number of its column
 
 
-class NumericColumn(NamedTuple):
-    """Means and standard deviations of a numeric column over its present cells; NaN where there are none."""
-
-    means: Floats  # (K,)
-    deviations: Floats  # (K,)
-    mean: float  # of the whole table
-    deviation: float
+#: Parts of a typical value: a text, which may be shortened, and the share that follows it.
+Parts = list[tuple[str, float | None]]
 
 
-class CategoricalColumn(NamedTuple):
+@dataclass(frozen=True)
+class NumericColumn:
+    """A numeric column over its present cells, in its units: in the K clusters and, last, in the whole table.
+
+    NaN stands for a cluster without values. `shift`, `quartiles` and `value` follow the encoding of the
+    model: one outlier hardly changes them.
+    """
+
+    means: Floats  # (K + 1,)
+    deviations: Floats  # (K + 1,)
+    shift: Floats  # (K + 1,) mean normal score in the table; of a normal column: difference in deviations
+    quartiles: Floats  # (K + 1, 3)
+    value: Floats  # (K + 1,) the value of all cells; NaN if there are two
+    missing: Floats  # (K + 1,) share of the cells without a value
+    style: str = "number"  # | "year" | "day": days since 1970-01-01
+    spike: Spike | None = None
+
+    @cached_property
+    def skewed(self) -> bool:
+        """Whether a mean is outside the middle half of the cells, so that medians describe better."""
+        low, _, high = self.quartiles.T
+        outside = (self.means < low) | (self.means > high)
+        return bool(low[-1] < high[-1] and (outside & np.isnan(self.value)).any())
+
+    @property
+    def centres(self) -> Floats:
+        """(K + 1,) means, or medians of a skewed column."""
+        return self.quartiles[:, 1] if self.skewed else self.means
+
+    @property
+    def ranges(self) -> Floats:
+        """(K + 1,) distances of the outer quartiles."""
+        return np.asarray(self.quartiles[:, 2] - self.quartiles[:, 0])
+
+    def in_order(self, rows: Ints) -> NumericColumn:
+        """The column with its K + 1 groups in another order."""
+        names = ("means", "deviations", "shift", "quartiles", "value", "missing")
+        spike = None if self.spike is None else replace(self.spike, shares=self.spike.shares[rows])
+        return replace(self, spike=spike, **{name: getattr(self, name)[rows] for name in names})
+
+    def text(self, x: float) -> str:
+        """A value of the column."""
+        return day(x) if self.style == "day" else number(x, years=self.style == "year")
+
+    def typical(self, k: int, _: Sequence[int] | None = None) -> Parts:
+        """Mean and standard deviation, ``54.43 ± 9.109``, in cluster k; -1: in the whole table."""
+        if self.missing[k] == 1 or not np.isfinite(self.means[k]):
+            return []
+        mean, deviation = float(self.means[k]), float(self.deviations[k])
+        if np.isfinite(self.value[k]):
+            return [(f"{self.text(float(self.value[k]))} ± 0", None)]
+        if self.style == "day":
+            return [(f"{day(mean)} ± {number(deviation)} days", None)]
+        return [(mean_and_deviation(mean, deviation, years=self.style == "year"), None)]
+
+
+@dataclass(frozen=True)
+class Spike:
+    """The value of at least half of a column's cells, which is below or above all others."""
+
+    value: float
+    low: bool  # whether it is below the others
+    shares: Floats  # (K + 1,) of the cells
+
+
+@dataclass(frozen=True)
+class CategoricalColumn:
     """Shares of the levels of a categorical column among its present cells; NaN where there are none."""
 
-    levels: tuple[Any, ...]  # T of them
-    shares: Floats  # (K, T)
-    share: Floats  # (T,) of the whole table
+    levels: tuple[object, ...]  # T of them
+    shares: Floats  # (K + 1, T), last of the whole table
+
+    @cached_property
+    def texts(self) -> list[str]:
+        """(T,) levels as texts; different levels differ."""
+        return distinct([level_text(level) for level in self.levels], LONGEST)
+
+    @cached_property
+    def short(self) -> list[str]:
+        """`texts` of at most 30 characters."""
+        return distinct(self.texts, SHORT)
+
+    def in_order(self, rows: Ints) -> CategoricalColumn:
+        """The column with its K + 1 groups in another order."""
+        return replace(self, shares=self.shares[rows])
+
+    def leading(self, k: int) -> list[int]:
+        """The most frequent levels of cluster k; one that nearly all cells have alone."""
+        share = self.shares[k]
+        order = [t for t in np.argsort(-share, kind="stable")[:LEADING].tolist() if share[t] > 0]
+        return order[:1] if order and share[order[0]] >= NEARLY_ALL else order
+
+    def typical(self, k: int, levels: Sequence[int] | None = None) -> Parts:
+        """Levels, by default the leading ones, and their shares in cluster k; -1: in the whole table."""
+        if np.isnan(self.shares[k]).any():
+            return []
+        levels = self.leading(k) if levels is None else levels
+        return [(self.texts[t], float(self.shares[k, t])) for t in levels]
 
 
-def column_statistics(moments: Moments, schema: Schema) -> list[NumericColumn | CategoricalColumn]:
-    """Statistics of the input columns, in input order, from the moments of a partition in the units of the
-    table.
+Column = NumericColumn | CategoricalColumn
+
+
+def typical_text(parts: Sequence[tuple[str, float | None]]) -> str:
+    """Parts of a typical value as one text."""
+    return ", ".join(text if share is None else with_share(text, share) for text, share in parts) or NO_VALUES
+
+
+def column_statistics(
+    moments: Moments,
+    schema: Schema,
+    encoded: Moments | None = None,
+    encoding: NumericEncoding | None = None,
+) -> list[Column]:
+    """Statistics of the input columns, in input order.
+
+    Parameters
+    ----------
+    moments : Moments
+        Of a partition, in the units of the table.
+    schema : Schema
+        Of the table.
+    encoded, encoding : optional
+        Moments of the same partition of the encoded table, and its encoding.
     """
-    total = moments.total()
-    found: list[NumericColumn | CategoricalColumn | None] = [None] * schema.n_columns
-    (means, deviations), (mean, deviation) = in_units(moments), in_units(total)
-    for j, d in enumerate(schema.numeric_index):
-        found[d] = NumericColumn(means[:, j], deviations[:, j], float(mean[0, j]), float(deviation[0, j]))
-    for j, d in enumerate(schema.categorical_index):
-        start, levels = moments.grid.level_start[j], schema.levels[j]
-        shares, share = (
-            level_shares(each.counts[:, start : start + len(levels)]) for each in (moments, total)
+    moments = _with_total(moments)
+    grid, size = moments.grid, moments.sizes
+    columns: list[Column | None] = [None] * schema.n_columns
+    means, deviations = in_units(moments)
+    shapes = None if encoded is None or encoding is None else _Shapes(_with_total(encoded), encoding)
+    for j, d in enumerate(schema.numeric_index.tolist()):
+        half = 2.0**39 / grid.scale[j]  # at least half of the column's range
+        columns[d] = _numeric(
+            means[:, j],
+            deviations[:, j],
+            1.0 - moments.present[:, j] / size,
+            None if shapes is None else shapes.of(j),
+            _style(schema.columns, d, float(grid.centre[j]) - half, float(grid.centre[j]) + half),
         )
-        found[d] = CategoricalColumn(levels, shares, share[0])
-    return [column for column in found if column is not None]
+    for j, d in enumerate(schema.categorical_index.tolist()):
+        at = slice(grid.level_start[j], grid.level_start[j] + len(schema.levels[j]))
+        columns[d] = CategoricalColumn(schema.levels[j], level_shares(moments.counts[:, at]))
+    return [column for column in columns if column is not None]
+
+
+def numeric_statistics(moments: ClusterMoments, total: ClusterMoments | None = None) -> list[NumericColumn]:
+    """Statistics of the columns of a table of numbers, from floating-point moments of its clusters."""
+    total = moments.total() if total is None else total
+    means = np.vstack([moments.means, total.means])
+    deviations = np.sqrt(np.vstack([moments.variances, total.variances]))
+    rounding = _ROUNDING * (np.abs(means) + deviations).max(axis=0)
+    means, deviations = (np.where(np.abs(x) <= rounding, 0.0, x) for x in (means, deviations))
+    nothing = np.zeros(len(means))
+    return [
+        _numeric(mean, deviation, nothing, None, "number")
+        for mean, deviation in zip(means.T, deviations.T, strict=True)
+    ]
+
+
+def _with_total(moments: Moments) -> Moments:
+    """The moments of the clusters and, last, of the whole table."""
+    groups = np.vstack([moments.groups, moments.total().groups])
+    return Moments.of_groups(moments.grid, moments.unit, groups)
+
+
+def _style(names: Sequence[str], d: int, low: float, high: float) -> str:
+    """How the values of a column are written. `read_table` derives "NAME day number" from a date."""
+    name = str(names[d])
+    if name.endswith(" day number") and f"{name.removesuffix('day number')}year" in map(str, names):
+        return "day"
+    return "year" if _YEARS[0] <= low and high <= _YEARS[1] else "number"
 
 
 def in_units(moments: Moments) -> tuple[Floats, Floats]:
-    """Means and standard deviations of the numeric columns, (K, p) each, in their units; NaN without values."""
+    """Means and standard deviations of the numeric columns, (K, p) each, in their units; NaN without values.
+
+    A mean within a step of the integer grid is 0.
+    """
     grid, present = moments.grid, moments.present
     mean, squares = moments.means()
     unseen = np.where(present > 0, 0.0, np.nan)
+    centre = grid.centre + mean / grid.scale
+    centre = np.where(np.abs(centre) * grid.scale < 1.0, 0.0, centre)
     deviation = np.sqrt(squares / np.where(present > 0, present, 1.0)) / grid.scale
-    return grid.centre + mean / grid.scale + unseen, deviation + unseen
+    return centre + unseen, deviation + unseen
+
+
+def inner_range(values: Array) -> tuple[float, float]:
+    """Ends of an axis that hold 99 % of some values; of few values the two extremes may lie beyond.
+
+    One outlier does not change the axis.
+    """
+    low = float(np.quantile(values, _BEYOND, method="higher"))
+    high = float(np.quantile(values, 1.0 - _BEYOND, method="lower"))
+    return (low, high) if high > low else (float(values.min()), float(values.max()))
 
 
 def level_shares(counts: Floats) -> Floats:
     """(K, T) shares of the levels of a column, NaN without values."""
     size = counts.sum(axis=1, keepdims=True)
     return np.where(size > 0, counts / np.where(size > 0, size, 1.0), np.nan)
+
+
+@dataclass(frozen=True)
+class _Shape:
+    """A numeric column as the model sees it, in every group: some values, and a normal distribution of the
+    others, perhaps of normal scores of ranks.
+    """
+
+    values: Floats  # (A,)
+    counts: Floats  # (G, A)
+    size: Floats  # (G,) of the normal part
+    mean: Floats  # (G,)
+    deviation: Floats  # (G,)
+    recipe: EncodingRecipe
+
+
+class _Shapes:
+    """The shapes of the columns of an encoded table."""
+
+    def __init__(self, moments: Moments, encoding: NumericEncoding) -> None:
+        self._moments = moments
+        self._means, self._deviations = in_units(moments)
+        self._encoding = encoding
+        schema = encoding.schema
+        self._numeric = {d: j for j, d in enumerate(schema.numeric_index.tolist())}
+        self._categorical = {d: j for j, d in enumerate(schema.categorical_index.tolist())}
+        kernel_order = np.concatenate([schema.numeric_index, schema.categorical_index])
+        self._derived: dict[int, list[int]] = {}
+        for place, d in zip(encoding.source.tolist(), kernel_order.tolist(), strict=True):
+            self._derived.setdefault(place, []).append(d)
+
+    def of(self, j: int) -> _Shape:
+        """The shape of numeric input column j."""
+        recipe, G = self._encoding.recipes[j], self._moments.n_clusters
+        derived = sorted(self._derived[int(self._encoding.input_schema.numeric_index[j])])
+        atoms = [self._counts(d)[:, 1:2] for d in derived[: len(recipe.spikes)]]
+        values = list(recipe.spikes)
+        nothing = np.zeros(G), np.zeros(G), np.zeros(G)
+        size, mean, deviation = nothing
+        if recipe.rest == "values":
+            atoms.append(self._counts(derived[-1])[:, : len(recipe.values)])
+            values += recipe.values.tolist()
+        else:
+            at = self._numeric[derived[-1]]
+            size = self._moments.present[:, at]
+            mean, deviation = np.nan_to_num(self._means[:, at]), np.nan_to_num(self._deviations[:, at])
+        counts = np.column_stack(atoms) if atoms else np.zeros((G, 0))
+        return _Shape(np.array(values), counts, size, mean, deviation, recipe)
+
+    def _counts(self, d: int) -> Floats:
+        start = self._moments.grid.level_start[self._categorical[d]]
+        levels = self._encoding.schema.levels[self._categorical[d]]
+        return np.asarray(self._moments.counts[:, start : start + len(levels)])
+
+
+def _numeric(
+    means: Floats, deviations: Floats, missing: Floats, shape: _Shape | None, style: str
+) -> NumericColumn:
+    """A numeric column; without a shape its cells are taken as normal in every group."""
+    if shape is None:
+        seen = np.isfinite(means) * 1.0
+        shape = _Shape(np.empty(0), np.empty((len(means), 0)), seen, means, deviations, EncodingRecipe())
+    recipe, ranks = shape.recipe, shape.recipe.rest == "ranks"
+    scores = np.interp(shape.values, recipe.values, recipe.scores) if ranks else shape.values
+    spike = None
+    if len(scores):
+        points = np.hstack(
+            [
+                np.broadcast_to(scores, shape.counts.shape),
+                shape.mean[:, None] + shape.deviation[:, None] * _NORMAL,
+            ]
+        )
+        weights = np.hstack([shape.counts, np.repeat(shape.size[:, None] / _POINTS, _POINTS, axis=1)])
+        total = weights.sum(axis=1, keepdims=True)
+        weights = np.divide(weights, total, out=np.full(weights.shape, np.nan), where=total > 0)
+        rank = _mean_rank(points, scores, weights[-1], float(shape.mean[-1]), float(shape.deviation[-1]))
+        shift = (weights * ndtri(np.clip(rank, _FARTHEST, 1 - _FARTHEST))).sum(axis=1)
+        quartiles = _quartiles(points, weights)
+        spike = _spike(shape, scores, weights)
+    else:
+        per_unit = 1.0 / shape.deviation[-1] if shape.deviation[-1] > 0 else 0.0
+        shift = np.where(shape.size > 0, (shape.mean - shape.mean[-1]) * per_unit, np.nan)
+        quartiles = np.where(shape.size > 0, shape.mean + _QUARTILES[:, None] * shape.deviation, np.nan).T
+    counted = (shape.counts > 0).sum(axis=1)
+    value = np.where((counted == 0) & (shape.size > 0) & (deviations == 0), means, np.nan)
+    if ranks:
+        known = dict(zip(scores.tolist(), shape.values.tolist(), strict=True))
+
+        def undo(x: float) -> float:
+            return known.get(x, float(np.interp(x, recipe.scores, recipe.values))) if x == x else x
+
+        quartiles = np.reshape([undo(x) for x in quartiles.ravel().tolist()], quartiles.shape)
+        exact = np.array([undo(x) for x in shape.mean.tolist()])
+        value = np.where((shape.deviation == 0) & ~np.isnan(value), exact, np.nan)
+    single = (counted == 1) & (shape.size == 0)
+    if single.any():
+        value[single] = shape.values[(shape.counts[single] > 0).argmax(axis=1)]
+    return NumericColumn(means, deviations, shift - shift[-1], quartiles, value, missing, style, spike)
+
+
+def _mean_rank(points: Floats, scores: Floats, weights: Floats, mean: float, deviation: float) -> Floats:
+    """Share of the table's cells below each of the points, and half of those equal to it."""
+    A = len(scores)
+    of_values, normal = weights[:A], float(weights[A:].sum())
+    below = ((points[..., None] > scores) + 0.5 * (points[..., None] == scores)) @ of_values
+    if normal > 0:
+        z = (points - mean) / deviation if deviation > 0 else np.sign(points - mean) * np.inf
+        below = below + normal * ndtr(np.nan_to_num(z, nan=0.0))
+    return np.asarray(below)
+
+
+def _quartiles(points: Floats, weights: Floats) -> Floats:
+    """(G, 3) quartiles of weighted points; NaN without weight."""
+    order = np.argsort(points, axis=1, kind="stable")
+    ordered, cumulative = (
+        np.take_along_axis(points, order, 1),
+        np.cumsum(np.take_along_axis(weights, order, 1), axis=1),
+    )
+    out = np.full((len(points), 3), np.nan)
+    for i, share in enumerate((0.25, 0.5, 0.75)):
+        first = np.minimum((cumulative < share - 1e-12).sum(axis=1), points.shape[1] - 1)
+        known = np.isfinite(cumulative[:, -1])
+        out[known, i] = ordered[known, first[known]]
+    return out
+
+
+def _spike(shape: _Shape, scores: Floats, weights: Floats) -> Spike | None:
+    """The spike of a column from its values and points, and their weights in every group."""
+    if not shape.recipe.spikes or weights[-1, 0] < _MOST_CELLS:
+        return None
+    A = len(scores)
+    z = (scores[0] - shape.mean[-1]) / shape.deviation[-1] if shape.deviation[-1] > 0 else 0.0
+    below = float(weights[-1, :A][scores < scores[0]].sum() + weights[-1, A:].sum() * ndtr(z))
+    above = 1.0 - float(weights[-1, 0]) - below
+    if min(below, above) > _AT_THE_END:
+        return None
+    return Spike(float(shape.values[0]), below < above, weights[:, 0])

@@ -31,12 +31,14 @@ from craftc._common.validation import (
     check_weight,
     integer_weights,
 )
+from craftc.describe.frames import difference_frame, plain_view
+from craftc.describe.statistics import column_statistics
+from craftc.describe.view import ClusterView
 from craftc.kprototypes.descent import Plan, PrototypeDescent, descend
 from craftc.kprototypes.dissimilarity import CATEGORICAL, NUMERIC, Dissimilarity, check_binary, name_of
 from craftc.kprototypes.fitted import Prototypes, centroid_array, centroid_columns
 from craftc.kprototypes.init import INITS, cao_modes, given_prototypes
 from craftc.kprototypes.problem import Problem
-from craftc.kprototypes.summary import prototype_summary
 from craftc.table import MixedTable, Schema
 from craftc.table.estimator_input import set_input_attributes
 from craftc.table.frames import column_mask, open_source
@@ -250,7 +252,11 @@ class PrototypeClustering(MixedInput, ClusterMixin, BaseEstimator):
             deviations of the whole table), and typical values in the cluster and in the whole table.
         """
         check_is_fitted(self)
-        return prototype_summary(self)
+        return difference_frame(self._cluster_view(), self._frame_library)
+
+    def _cluster_view(self) -> ClusterView:
+        columns = column_statistics(self._prototypes.moments, self.schema_)
+        return plain_view(column_names(self), columns, self.cluster_sizes_)
 
 
 class KModes(PrototypeClustering):

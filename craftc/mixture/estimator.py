@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClusterMixin, DensityMixin
 from sklearn.utils.validation import check_is_fitted
 
+from craftc._common.cluster_moments import ClusterMoments
 from craftc._common.estimator import all_or_nothing, column_names, set_convergence, warn_not_converged
 from craftc._common.labels import chunks, number_by_appearance
 from craftc._common.messages import array_of, warn_user
@@ -31,14 +32,16 @@ from craftc._common.validation import (
     check_weight,
 )
 from craftc._kernels.team import Team
-from craftc.describe.overview import HtmlOverview, Overview
+from craftc.describe.frames import summary_frame
+from craftc.describe.overview import HtmlOverview
+from craftc.describe.statistics import numeric_statistics
+from craftc.describe.view import ClusterView
 from craftc.distributed.collections import rowwise
 from craftc.mixture.full_covariance import FullModel, FullPosterior
 from craftc.mixture.posterior import Posterior
 from craftc.mixture.priors import SELECTIONS, Priors, checked_priors
 from craftc.mixture.race import Race
 from craftc.mixture.scaling import ColumnScaling, ScaledData, has_missing
-from craftc.mixture.summary import mixture_overview, mixture_summary
 from craftc.mixture.variational import (
     LLOYD,
     Ascent,
@@ -485,10 +488,21 @@ class FeatureSelectionMixture(HtmlOverview, DenseInput, DensityMixin, ClusterMix
             values in the cluster and in the whole table.
         """
         check_is_fitted(self)
-        return mixture_summary(self)
+        return summary_frame(
+            self._cluster_view(),
+            getattr(self, "_frame_library", None),
+            share=self.weights_,
+            probability=self.feature_probabilities_,
+        )
 
-    def _overview(self) -> Overview:
-        return mixture_overview(self)
+    def _cluster_view(self) -> ClusterView:
+        scaling, sizes = self._posterior.scaling, self.cluster_sizes_
+        columns = numeric_statistics(
+            ClusterMoments(sizes, self.means_, self.variances_),
+            ClusterMoments(sizes.sum(keepdims=True), scaling.mean[None], scaling.variance[None]),
+        )
+        mask = self.feature_mask_
+        return ClusterView(column_names(self), columns, sizes, mask, mask, self.feature_gains_, named=False)
 
     # ---- input and parameters ----
 

@@ -1,18 +1,20 @@
-"""What the plots show of a fitted model: clusters by size, their labels, statistics and rows; new figures."""
+"""What the plots show of a fitted model: clusters and their labels, columns and rows; new figures."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
-from craftc._common.estimator import column_names
-from craftc._common.typing import Array, Bits, Floats, Ints, Labels
+from craftc._common.typing import Array, Ints, Labels
 from craftc.craft.estimator import CRAFT
-from craftc.craft.summary import differing_features
-from craftc.describe.statistics import CategoricalColumn, NumericColumn, column_statistics
+from craftc.describe.facts import Facts
+from craftc.describe.overview import HtmlOverview
+from craftc.describe.view import ClusterView
+from craftc.describe.words import CELL, distinct, shortened
 from craftc.mixture.estimator import FeatureSelectionMixture
 from craftc.reading.unusable import known_columns
 from craftc.table.frames import open_source
@@ -20,134 +22,75 @@ from craftc.table.frames import open_source
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+ClusterModel: TypeAlias = CRAFT | FeatureSelectionMixture
+
 #: Colour of a cluster, and of the whole table.
 CLUSTER, TABLE, TABLE_LINE = "#0B7A75", "#C9CED6", "#7C8590"
 _LONG = 48  # characters of a label
 _LETTER = 0.068  # inches of a letter in 8 points
 
 
-class ClusterView:
-    """A fitted model as the plots read it.
+class DrawnClusters:
+    """The clusters of a fitted CRAFT or FeatureSelectionMixture, with the labels of axes.
 
     Parameters
     ----------
-    model : CRAFT or FeatureSelectionMixture
+    model : estimator
     function : str
         Name of the plot, for errors.
-
-    Attributes
-    ----------
-    columns : list of str
-        Names of the D input columns.
-    statistics : list of NumericColumn or CategoricalColumn
-        Of the D input columns.
-    sizes : ndarray (K,)
-    order : ndarray (K,) of int
-        Clusters, the largest first.
-    differs : ndarray (K, D) of bool
-        Features in which a cluster differs from the whole table.
-    shared : ndarray (K, D) of bool
-        Features of which a cluster has the distribution of two or more clusters.
-    gains : ndarray (K, D)
-        Nats.
     """
 
-    def __init__(self, model: Any, function: str) -> None:
-        if not isinstance(model, CRAFT | FeatureSelectionMixture):
+    def __init__(self, model: object, function: str) -> None:
+        if not isinstance(model, HtmlOverview):
             raise TypeError(
                 f"plot.{function} draws the clusters of CRAFT and FeatureSelectionMixture, got "
                 f"{type(model).__name__}."
             )
         check_is_fitted(model)
-        self.sizes: Floats = np.asarray(model.cluster_sizes_, np.float64)
-        self.order: Ints = np.argsort(-self.sizes, kind="stable")
-        self.gains: Floats = model.feature_gains_
-        self.statistics: Sequence[NumericColumn | CategoricalColumn]
-        self.differs: Bits
-        if isinstance(model, CRAFT):
-            self.columns = [str(name) for name in model.schema_.columns]
-            self.statistics = column_statistics(model._moments_original_units, model.schema_)
-            self.differs = differing_features(model)
-        else:
-            self.columns = [str(name) for name in column_names(model)]
-            scaling = model._posterior.scaling
-            own = zip(
-                model.means_.T,
-                np.sqrt(model.variances_.T),
-                scaling.mean,
-                np.sqrt(scaling.variance),
-                strict=True,
-            )
-            self.statistics = [
-                NumericColumn(means, deviations, float(mean), float(sd))
-                for means, deviations, mean, sd in own
-            ]
-            self.differs = model.feature_mask_
-        selected = np.asarray(model.feature_mask_)
-        self.shared: Bits = ~selected & ((~selected).sum(axis=0) > 1)
-        self.importances: Floats = np.where(self.differs, self.gains, 0.0).sum(axis=0)
-        names = getattr(model, "cluster_names_", None)  # the mixture has none
+        self.view: ClusterView = model._cluster_view()
+        self.facts = Facts(self.view)
+        names, K = self.facts.names() if self.view.named else None, len(self.view.sizes)
         self.labels = [
-            f"cluster {k}" if names is None else shortened(f"{k}: {names[k]}") for k in range(len(self.sizes))
+            f"cluster {k}" if names is None else plain(shortened(f"{k}: {names[k]}", _LONG)) for k in range(K)
         ]
 
-    @property
-    def shares(self) -> Floats:
-        """(K,) shares of the rows."""
-        return np.asarray(self.sizes / self.sizes.sum())
+    def columns(self, most: int = CELL) -> list[str]:
+        """Names of the D columns, shortened."""
+        return [plain(name) for name in distinct(self.view.columns, most)]
 
-    def position(self, feature: Any) -> int:
+    def position(self, feature: object) -> int:
         """Position of a column that is given by its name or by its position."""
+        names = list(map(str, self.view.names))
         if isinstance(feature, int | np.integer) and not isinstance(feature, bool):
-            if 0 <= feature < len(self.columns):
+            if 0 <= feature < len(names):
                 return int(feature)
-        elif str(feature) in self.columns:
-            return self.columns.index(str(feature))
+        elif str(feature) in names:
+            return names.index(str(feature))
+        shown = ", ".join(map(repr, names[:12])) + (", ..." if len(names) > 12 else "")
         raise ValueError(
-            f"feature must be a column of the model or its position, got {feature!r}; the columns are "
-            f"{self._listed()}."
+            f"feature must be a column of the model or its position, got {feature!r}; the columns are {shown}."
         )
 
-    def _listed(self) -> str:
-        shown = ", ".join(map(repr, self.columns[:12]))
-        return shown if len(self.columns) <= 12 else f"{shown}, ..."
-
-    def chosen(self, clusters: Iterable[int] | int | None) -> Ints:
+    def chosen(self, clusters: ArrayLike | None) -> Ints:
         """The clusters to draw, by default all, the largest first."""
         if clusters is None:
-            return self.order
+            return self.view.order
         wanted = np.atleast_1d(np.asarray(clusters))
-        K = len(self.sizes)
-        if (
-            wanted.ndim != 1
-            or not wanted.size
-            or wanted.dtype.kind not in "iu"
-            or wanted.min() < 0
-            or wanted.max() >= K
-        ):
+        K = len(self.view.sizes)
+        whole = wanted.ndim == 1 and wanted.size and wanted.dtype.kind in "iu"
+        if not whole or wanted.min() < 0 or wanted.max() >= K:
             raise ValueError(f"clusters must be numbers of clusters from 0 to {K - 1}, got {clusters!r}.")
         return np.asarray(wanted, np.intp)
 
 
-def shortened(text: str, most: int = _LONG) -> str:
-    """At most `most` characters of a text that matplotlib shows as it is."""
-    text = " ".join(text.split())
-    short = text if len(text) <= most else text[: most - 1].rstrip() + "…"
-    return short.replace("$", r"\$")
+def plain(text: str) -> str:
+    """A text that matplotlib shows as it is."""
+    return text.replace("$", r"\$")
 
 
-def inches(texts: Iterable[str]) -> float:
+def inches(texts: Sequence[str]) -> float:
     """About the width of the longest of some texts in 8 points."""
     return _LETTER * max(map(len, texts))
-
-
-def percent(share: float) -> str:
-    """Whole per cent; 0 and 100 only where they are exact."""
-    if 0 < share < 0.005:
-        return "<1 %"
-    if 0.995 < share < 1:
-        return ">99 %"
-    return f"{100 * share:.0f} %"
 
 
 class PlottedColumn(NamedTuple):
@@ -157,7 +100,7 @@ class PlottedColumn(NamedTuple):
     n_levels: int  # 0: numbers; otherwise the code of a missing cell
 
 
-def read_rows(model: CRAFT | FeatureSelectionMixture, X: Any) -> tuple[list[PlottedColumn], Labels]:
+def read_rows(model: ClusterModel, X: Any) -> tuple[list[PlottedColumn], Labels]:
     """The columns of a table, in the order of the model's, and the predicted cluster of every row."""
     if not isinstance(model, CRAFT):
         labels = model.predict(X)

@@ -2,36 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from craftc._common.typing import Array, Floats, Ints, Labels
-from craftc.describe.statistics import CategoricalColumn, NumericColumn
+from craftc._common.typing import Array, Floats, FrameInput, Ints, Labels
+from craftc.describe.statistics import CategoricalColumn, NumericColumn, inner_range, level_shares
+from craftc.describe.words import count, distinct, percent
 from craftc.plot.cluster_view import (
     CLUSTER,
     TABLE,
     TABLE_LINE,
-    ClusterView,
+    ClusterModel,
+    DrawnClusters,
     inches,
     new_figure,
-    percent,
+    plain,
     read_rows,
-    shortened,
 )
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 _WIDTH, _ROW, _AROUND = 5.6, 0.24, 1.1  # inches: width of the axes, height of a cluster, height around them
 _TALL = 0.42  # inches of a cluster with a histogram
 _FONT = 8.0
 _BINS = 24
-_ENDS = 0.005  # share of the values at either end of the axis of a histogram
 _MOST_LEVELS = 7  # levels with bars of their own
 _BAR = 0.68  # width of the longest bar of a level; 1 is the distance of two levels
+_LONG = 48  # characters of the name of the column
 _LINE = 80  # characters of the levels on one line
 
 
-def sizes(model: Any, *, axes: Any = None) -> Any:
+def sizes(model: ClusterModel, *, axes: Axes | None = None) -> Axes:
     """Draw the number of rows of every cluster, the largest first.
 
     Parameters
@@ -60,12 +64,13 @@ def sizes(model: Any, *, axes: Any = None) -> Any:
     >>> [label.get_text() for label in axes.texts]
     ['138 (51 %)', '132 (49 %)']
     """
-    view = ClusterView(model, "sizes")
-    axes = _axes(axes, view.order, view, _ROW)
+    drawn = DrawnClusters(model, "sizes")
+    view = drawn.view
+    axes = _axes(axes, view.order, drawn, _ROW)
     shown = view.sizes[view.order]
     axes.barh(range(len(shown)), shown, height=0.7, color=CLUSTER)
     for row, k in enumerate(view.order):
-        text = f"{round(view.sizes[k], 1):,.12g} ({percent(view.shares[k])})"
+        text = f"{count(view.sizes[k])} ({percent(view.shares[k])})"
         axes.annotate(
             text, (view.sizes[k], row), xytext=(3, 0), textcoords="offset points", va="center", fontsize=_FONT
         )
@@ -76,8 +81,13 @@ def sizes(model: Any, *, axes: Any = None) -> Any:
 
 
 def distribution(
-    model: Any, feature: Any, X: Any = None, *, clusters: Iterable[int] | int | None = None, axes: Any = None
-) -> Any:
+    model: ClusterModel,
+    feature: str | int,
+    X: FrameInput | None = None,
+    *,
+    clusters: ArrayLike | None = None,
+    axes: Axes | None = None,
+) -> Axes:
     """Draw a feature in every cluster, compared with the whole table on the same axes.
 
     Every cluster is a line of the plot, the largest first. Of a number, the line shows the mean of the
@@ -123,33 +133,31 @@ def distribution(
     >>> [label.get_text() for label in axes.get_xticklabels()]
     ['1', '2', '3']
     """
-    view = ClusterView(model, "distribution")
-    d = view.position(feature)
-    chosen = view.chosen(clusters)
-    column = view.statistics[d]
-    name = shortened(view.columns[d])
+    drawn = DrawnClusters(model, "distribution")
+    d, chosen = drawn.position(feature), drawn.chosen(clusters)
+    column, name = drawn.view.statistics[d], drawn.columns(_LONG)[d]
     if isinstance(column, CategoricalColumn):
         if X is not None:
             cells, labels = read_rows(model, X)
-            column = _counted(column, cells[d].values, labels, len(view.sizes))
-        axes = _axes(axes, chosen, view, _ROW)
+            column = _counted(column, cells[d].values, labels)
+        axes = _axes(axes, chosen, drawn, _ROW)
         _levels(axes, column, chosen)
         name += ": share of every level"
     elif X is not None:
         cells, labels = read_rows(model, X)
-        axes = _axes(axes, chosen, view, _TALL)
+        axes = _axes(axes, chosen, drawn, _TALL)
         _histograms(axes, cells[d].values, labels, chosen)
     else:
-        axes = _axes(axes, chosen, view, _ROW)
+        axes = _axes(axes, chosen, drawn, _ROW)
         _intervals(axes, column, chosen)
     axes.set_xlabel(name, fontsize=_FONT, loc="left")
     _legend(axes, column, X is None)
     return axes
 
 
-def _axes(axes: Any, chosen: Ints, view: ClusterView, height: float) -> Any:
+def _axes(axes: Axes | None, chosen: Ints, drawn: DrawnClusters, height: float) -> Axes:
     """Axes with one line per cluster."""
-    labels = [view.labels[k] for k in chosen]
+    labels = [drawn.labels[k] for k in chosen]
     if axes is None:
         axes = new_figure((_WIDTH + inches(labels), _AROUND + height * max(len(chosen), 2))).add_subplot()
     axes.set_yticks(range(len(chosen)), labels, fontsize=_FONT)
@@ -160,12 +168,11 @@ def _axes(axes: Any, chosen: Ints, view: ClusterView, height: float) -> Any:
     return axes
 
 
-def _intervals(axes: Any, column: NumericColumn, chosen: Ints) -> None:
+def _intervals(axes: Axes, column: NumericColumn, chosen: Ints) -> None:
     """Means and standard deviations; those of the whole table as a line and a band."""
-    axes.axvspan(
-        column.mean - column.deviation, column.mean + column.deviation, color=TABLE, alpha=0.6, linewidth=0
-    )
-    axes.axvline(column.mean, color=TABLE_LINE, linewidth=1.2)
+    mean, deviation = column.means[-1], column.deviations[-1]
+    axes.axvspan(mean - deviation, mean + deviation, color=TABLE, alpha=0.6, linewidth=0)
+    axes.axvline(mean, color=TABLE_LINE, linewidth=1.2)
     means, deviations = column.means[chosen], column.deviations[chosen]
     rows = np.flatnonzero(~np.isnan(means))
     axes.errorbar(
@@ -180,7 +187,7 @@ def _intervals(axes: Any, column: NumericColumn, chosen: Ints) -> None:
     )
 
 
-def _histograms(axes: Any, values: Array, labels: Labels, chosen: Ints) -> None:
+def _histograms(axes: Axes, values: Array, labels: Labels, chosen: Ints) -> None:
     """A histogram per cluster, in front of that of the whole table; every line is scaled to the higher of the
     two.
     """
@@ -209,9 +216,7 @@ def bin_edges(values: Array) -> Floats:
     """
     if not len(values):
         return np.linspace(0.0, 1.0, _BINS + 1)
-    low, high = np.quantile(values, [_ENDS, 1.0 - _ENDS])
-    if high <= low:
-        low, high = float(values.min()), float(values.max())
+    low, high = inner_range(values)
     if high <= low:
         return np.array([low - 0.5, low + 0.5])
     if (values == np.round(values)).all():
@@ -220,31 +225,26 @@ def bin_edges(values: Array) -> Floats:
     return np.linspace(low, high, _BINS + 1)
 
 
-def _counted(column: CategoricalColumn, codes: Array, labels: Labels, n_clusters: int) -> CategoricalColumn:
+def _counted(column: CategoricalColumn, codes: Array, labels: Labels) -> CategoricalColumn:
     """The shares of the levels among other rows."""
-    T = len(column.levels)
+    K, T = len(column.shares) - 1, len(column.levels)
     present = codes < T
-    cells = np.bincount(labels[present] * T + codes[present], minlength=n_clusters * T).reshape(n_clusters, T)
-    with np.errstate(invalid="ignore"):
-        return CategoricalColumn(
-            column.levels, cells / cells.sum(axis=1, keepdims=True), cells.sum(axis=0) / cells.sum()
-        )
+    cells = np.bincount(labels[present] * T + codes[present], minlength=K * T).reshape(K, T)
+    return CategoricalColumn(column.levels, level_shares(np.vstack([cells, cells.sum(axis=0)])))
 
 
-def _levels(axes: Any, column: CategoricalColumn, chosen: Ints) -> None:
+def _levels(axes: Axes, column: CategoricalColumn, chosen: Ints) -> None:
     """Bars of the shares of the most frequent levels, side by side; the others share one."""
-    order = np.argsort(-column.share, kind="stable")
+    order = np.argsort(-column.shares[-1], kind="stable")
     shown = order if len(order) <= _MOST_LEVELS + 1 else order[:_MOST_LEVELS]
     rest = order[len(shown) :]
-    own, whole = column.shares[:, shown], column.share[shown]
-    names = [shortened(str(column.levels[t]), _LINE // (len(shown) + bool(len(rest)))) for t in shown]
+    shares = column.shares[:, shown]
+    names = distinct([column.texts[t] for t in shown], _LINE // (len(shown) + bool(len(rest))))
+    names = [plain(name) for name in names]
     if len(rest):
-        own, whole = (
-            np.column_stack([own, column.shares[:, rest].sum(axis=1)]),
-            np.append(whole, column.share[rest].sum()),
-        )
+        shares = np.column_stack([shares, column.shares[:, rest].sum(axis=1)])
         names.append(f"{len(rest)} others")
-    for place, (of_clusters, of_table) in enumerate(zip(own[chosen].T, whole, strict=True)):
+    for place, (of_clusters, of_table) in enumerate(zip(shares[chosen].T, shares[-1], strict=True)):
         rows = np.flatnonzero(~np.isnan(of_clusters))
         axes.barh(rows, np.full(len(rows), _BAR * of_table), left=place, height=0.82, color=TABLE)
         axes.barh(rows, _BAR * of_clusters[rows], left=place, height=0.44, color=CLUSTER)
@@ -262,16 +262,16 @@ def _levels(axes: Any, column: CategoricalColumn, chosen: Ints) -> None:
     axes.spines["bottom"].set_visible(False)
 
 
-def _legend(axes: Any, column: NumericColumn | CategoricalColumn, without_rows: bool) -> None:
+def _legend(axes: Axes, column: NumericColumn | CategoricalColumn, without_rows: bool) -> None:
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 
     above = isinstance(column, NumericColumn)  # names of levels are above the others
     intervals = above and without_rows
-    mark: Any = Line2D([], [], color=CLUSTER, marker="o", markersize=4) if intervals else Patch(color=CLUSTER)
+    point = Line2D([], [], color=CLUSTER, marker="o", markersize=4)
     labels = ["cluster: mean ± sd", "whole table: mean ± sd"] if intervals else ["cluster", "whole table"]
     axes.legend(
-        [mark, Patch(color=TABLE)],
+        [point if intervals else Patch(color=CLUSTER), Patch(color=TABLE)],
         labels,
         ncols=2,
         loc="lower right" if above else "upper right",

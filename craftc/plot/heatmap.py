@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from craftc._common.typing import Bits, Floats, Ints
 from craftc._common.validation import check_number
-from craftc.describe.statistics import NumericColumn
-from craftc.plot.cluster_view import ClusterView, inches, new_figure, shortened
+from craftc.describe.facts import STEPS
+from craftc.describe.view import ClusterView
+from craftc.plot.cluster_view import ClusterModel, DrawnClusters, inches, new_figure
 
-_STEPS = (0.03, 0.1, 0.3, 0.8)  # nats per row from which a cell is darker
-_APART = 0.2  # standard deviations of the table by which a mean is higher or lower
-_HIGHER, _LOWER, _LEVELS, _SPREAD = range(4)  # ways in which a cluster differs
-_WAYS = ("higher", "lower", "other levels", "other spread")
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+_WAYS = ("higher", "lower", "mix", "other")  # of a fact
+_NAMES = ("higher", "lower", "other levels", "other spread")
 _MARKERS = "^voD"
 _SHADES = (
     ("#FFFFFF", "#FDEEE2", "#F9CFAB", "#F0A264", "#A8480A"),
@@ -34,12 +36,12 @@ _MARKER = 18.0  # area in square points
 _LONG = 24  # characters of the name of a column
 
 
-def heatmap(model: Any, *, n_features: int = 30, axes: Any = None) -> Any:
+def heatmap(model: ClusterModel, *, n_features: int = 30, axes: Axes | None = None) -> Axes:
     """Draw which features make which cluster: one row per cluster, one column per feature.
 
     A cell is coloured where the cluster differs from the whole table in the feature, as in ``summary()``.
     Orange with a triangle that points up: the values are higher, by at least 0.2 standard deviations of the
-    table. Blue with a triangle that points down: lower. Violet with a dot: other levels of a categorical
+    table, in normal scores if the model encodes the column by rank. Blue with a triangle that points down: lower. Violet with a dot: other levels of a categorical
     feature; with a diamond: a number with another spread around a similar mean. The symbol is an outline
     where the cluster shares the distribution of the feature with other clusters. The colour is the darker the
     more the feature gains per row of the cluster, in steps at 0.03, 0.1, 0.3 and 0.8 nats. Clusters are
@@ -76,19 +78,21 @@ def heatmap(model: Any, *, n_features: int = 30, axes: Any = None) -> Any:
     >>> [label.get_text() for label in axes.get_xticklabels()]
     ['max_hr', 'slope', 'oldpeak']
     """
-    view = ClusterView(model, "heatmap")
+    drawn = DrawnClusters(model, "heatmap")
+    view = drawn.view
     check_number("n_features", n_features, least=1, whole=True)
     columns = np.argsort(-view.importances, kind="stable")[:n_features]
-    names = [shortened(view.columns[d], _LONG) for d in columns]
+    shortened = drawn.columns(_LONG)
+    names = [shortened[d] for d in columns]
     shape = len(view.order), len(columns)
     if axes is None:
         width, height = max(_CELL[0] * shape[1], _NARROWEST), _CELL[1] * max(shape[0], 3)
-        axes = new_figure((width + inches(view.labels) + 0.3, height + inches(names) + _ABOVE)).add_subplot()
-    way, depth = ways(view, columns)[view.order], depths(view, columns)[view.order]
+        axes = new_figure((width + inches(drawn.labels) + 0.3, height + inches(names) + _ABOVE)).add_subplot()
+    way, depth = ways(drawn, columns)[view.order], depths(view, columns)[view.order]
     shared = (view.shared[:, columns])[view.order]
     axes.imshow(_colours(way, depth), aspect="auto", interpolation="nearest")
     _mark(axes, way, depth, shared)
-    axes.set_yticks(range(shape[0]), [view.labels[k] for k in view.order], fontsize=_FONT)
+    axes.set_yticks(range(shape[0]), [drawn.labels[k] for k in view.order], fontsize=_FONT)
     axes.set_xticks(range(shape[1]), names, fontsize=_FONT, rotation=90 if shape[1] > 3 else 0)
     axes.set_xticks(np.arange(shape[1] + 1) - 0.5, minor=True)
     axes.set_yticks(np.arange(shape[0] + 1) - 0.5, minor=True)
@@ -99,24 +103,18 @@ def heatmap(model: Any, *, n_features: int = 30, axes: Any = None) -> Any:
     return axes
 
 
-def ways(view: ClusterView, columns: Ints) -> Ints:
+def ways(drawn: DrawnClusters, columns: Ints) -> Ints:
     """(K, n) ways in which the clusters differ from the whole table in some columns, -1 where they do not."""
-    found = np.full((len(view.sizes), len(columns)), -1)
-    for i, d in enumerate(columns):
-        column = view.statistics[d]
-        if isinstance(column, NumericColumn):
-            apart = (column.means - column.mean) / (column.deviation or 1.0)
-            way = np.where(apart >= _APART, _HIGHER, np.where(apart <= -_APART, _LOWER, _SPREAD))
-        else:
-            way = np.full(len(view.sizes), _LEVELS)
-        found[:, i] = np.where(view.differs[:, d], way, -1)
+    differs = drawn.view.differs[:, columns]
+    found = np.full(differs.shape, -1)
+    for k, i in np.argwhere(differs).tolist():
+        found[k, i] = _WAYS.index(drawn.facts.of(k, int(columns[i])).way)
     return found
 
 
 def depths(view: ClusterView, columns: Ints) -> Ints:
     """(K, n) steps of the gain per row, from 0 to 4."""
-    per_row: Floats = view.gains[:, columns] / view.sizes[:, None]
-    return np.searchsorted(_STEPS, per_row, side="right")
+    return np.searchsorted(STEPS, view.per_row[:, columns], side="right")
 
 
 def _colours(way: Ints, depth: Ints) -> Floats:
@@ -127,7 +125,7 @@ def _colours(way: Ints, depth: Ints) -> Floats:
     return np.where(way[..., None] >= 0, palette[way, depth], 1.0)
 
 
-def _mark(axes: Any, way: Ints, depth: Ints, shared: Bits) -> None:
+def _mark(axes: Axes, way: Ints, depth: Ints, shared: Bits) -> None:
     """A symbol in every coloured cell, so that no meaning depends on colour alone; an outline where other
     clusters share it.
     """
@@ -135,7 +133,7 @@ def _mark(axes: Any, way: Ints, depth: Ints, shared: Bits) -> None:
         for dark, colour in ((False, _ON_PALE[kind]), (True, _ON_DARK)):
             for outline in (False, True):
                 rows, columns = np.nonzero(
-                    (way == kind) & ((depth == len(_STEPS)) == dark) & (shared == outline)
+                    (way == kind) & ((depth == len(STEPS)) == dark) & (shared == outline)
                 )
                 if len(rows):
                     face = "none" if outline else colour
@@ -150,17 +148,17 @@ def _mark(axes: Any, way: Ints, depth: Ints, shared: Bits) -> None:
                     )
 
 
-def _legend(axes: Any, outlines: bool, n_shown: int, n_columns: int) -> None:
+def _legend(axes: Axes, outlines: bool, n_shown: int, n_columns: int) -> None:
     """Explain symbols and shades, above the map."""
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 
     kinds = [
         Line2D([], [], color=_ON_PALE[kind], marker=_MARKERS[kind], linestyle="", markersize=5, label=way)
-        for kind, way in enumerate(_WAYS)
+        for kind, way in enumerate(_NAMES)
     ]
     shades = [
-        Patch(facecolor=_GREYS[i + 1], edgecolor="0.7", label=f"≥ {step:g}") for i, step in enumerate(_STEPS)
+        Patch(facecolor=_GREYS[i + 1], edgecolor="0.7", label=f"≥ {step:g}") for i, step in enumerate(STEPS)
     ]
     shades[-1].set_label(f"{shades[-1].get_label()} nats per row")
     note = "Compared with the whole table"

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple, cast
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from craftc._common.merge_path import MergePath
+from craftc._common.merge_path import MergePath, objectives_of
 from craftc._common.typing import Floats, Labels
 from craftc.craft.estimator import CRAFT
 from craftc.craft.levels import step_of
-from craftc.plot.cluster_view import CLUSTER, ClusterView, inches, new_figure, percent
+from craftc.describe.words import percent, plural
+from craftc.plot.cluster_view import CLUSTER, DrawnClusters, inches, new_figure
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 _WIDTH, _ROW, _AROUND = 5.2, 0.19, 1.2  # inches: width of the tree, height of a leaf, height around the tree
 _LEFT = 0.3  # most width left of 0, relative to the last merge
@@ -33,7 +37,7 @@ class Merge(NamedTuple):
     step: int  # of the path, counted from 0
 
 
-def merge_tree(model: Any, *, n_clusters: int | str | None = "suggested", axes: Any = None) -> Any:
+def merge_tree(model: CRAFT, *, n_clusters: int | str | None = "suggested", axes: Axes | None = None) -> Axes:
     """Draw the merges from the clusters of a model down to one cluster, with heights in nats.
 
     The leaves are the clusters of the model, larger branches first. Two branches meet where the merge path
@@ -84,12 +88,12 @@ def merge_tree(model: Any, *, n_clusters: int | str | None = "suggested", axes: 
     cut = step_of(model, 1 if n_clusters is None else n_clusters)
     if model.n_clusters_ == 1:
         raise ValueError("plot.merge_tree needs two clusters, but the model has one.")
-    path = cast(MergePath, model.merge_path_)
-    view = ClusterView(model, "merge_tree")
-    merges = merges_of([change.heirs for change in path.changes()])
-    heights = heights_of([objective for _, objective in path.objectives()])
-    leaves = leaves_of(merges, view.sizes)
-    labels = [f"{view.labels[k]} ({percent(view.shares[k])})" for k in leaves]
+    drawn = DrawnClusters(model, "merge_tree")
+    path, objectives = model.merge_path_, objectives_of(model.merge_path_)
+    merges = merges_of([change.heirs for change in path.changes()] if isinstance(path, MergePath) else [])
+    heights = heights_of([objective for _, objective in objectives])
+    leaves = leaves_of(merges, drawn.view.sizes)
+    labels = [f"{drawn.labels[k]} ({percent(drawn.view.shares[k])})" for k in leaves]
     if axes is None:
         axes = new_figure((_WIDTH + inches(labels), _AROUND + _ROW * max(len(leaves), 4))).add_subplot()
     n_free = int(np.count_nonzero(heights[1:] <= 0.0))
@@ -99,7 +103,7 @@ def merge_tree(model: Any, *, n_clusters: int | str | None = "suggested", axes: 
         _mark_cut(
             axes,
             (places[cut] + np.append(places, end)[cut + 1]) / 2,
-            path.objectives()[cut][0],
+            objectives[cut][0],
             isinstance(n_clusters, str),
         )
     axes.set_yticks(range(len(leaves)), labels, fontsize=_FONT)
@@ -164,7 +168,9 @@ def leaves_of(merges: Sequence[Merge], sizes: Floats) -> list[int]:
     return order
 
 
-def _draw(axes: Any, merges: Sequence[Merge], places: Floats, leaves: Sequence[int], cut: int | None) -> None:
+def _draw(
+    axes: Axes, merges: Sequence[Merge], places: Floats, leaves: Sequence[int], cut: int | None
+) -> None:
     """The branches: thick beyond the cut."""
     from matplotlib.collections import LineCollection
 
@@ -184,10 +190,10 @@ def _draw(axes: Any, merges: Sequence[Merge], places: Floats, leaves: Sequence[i
     axes.add_collection(LineCollection(lines, linewidths=widths, colors=colours, capstyle="projecting"))
 
 
-def _mark_cut(axes: Any, place: float, n_clusters: int, suggested: bool) -> None:
+def _mark_cut(axes: Axes, place: float, n_clusters: int, suggested: bool) -> None:
     """A dashed line between the merge that leads to so many clusters and the next."""
     axes.axvline(place, color=_CUT, linewidth=1.0, linestyle="--")
-    text = f"{n_clusters} cluster{'' if n_clusters == 1 else 's'}{' (suggested)' if suggested else ''}"
+    text = f"{plural(n_clusters, 'cluster')}{' (suggested)' if suggested else ''}"
     axes.annotate(
         text,
         (place, 1),

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils.validation import check_is_fitted
 
-from craftc._common.typing import Array, Bits, Floats, Ints
-from craftc.craft.estimator import CRAFT
-from craftc.craft.summary import differing_features
-from craftc.plot.cluster_view import PlottedColumn, new_figure, read_rows, shortened
+from craftc._common.typing import Array, Bits, Floats, FrameInput, Ints
+from craftc.describe.overview import HtmlOverview
+from craftc.describe.words import plural
+from craftc.plot.cluster_view import ClusterModel, DrawnClusters, PlottedColumn, new_figure, read_rows
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 _SIZE = (7.0, 5.0)  # inches
 _FONT = 8.0  # points, of the legend
@@ -29,7 +31,7 @@ _PALEST = 222  # grey of a cell that is not selected, to distinguish it from a m
 _OF_LEVELS = ("#7A0F22", "#B3122C", "#DC3B47", "#E8707A", "#E892A0", "#D9A7B5")
 
 
-def tiles(model: Any, X: Any, *, order: str = "given", axes: Any = None) -> Any:
+def tiles(model: ClusterModel, X: FrameInput, *, order: str = "given", axes: Axes | None = None) -> Axes:
     """Draw the table as an image: rows sorted by cluster, with the features that a cluster selects in colour.
 
     Every value is a tile: a number from dark blue (low in its column) to yellow (high), a category from dark
@@ -76,15 +78,15 @@ def tiles(model: Any, X: Any, *, order: str = "given", axes: Any = None) -> Any:
     >>> [label.get_text() for label in axes.get_yticklabels()]
     ['cluster 0: 60 rows', 'cluster 1: 60 rows']
     """
-    check_is_fitted(model)
-    if not hasattr(model, "feature_mask_"):
+    if not isinstance(model, HtmlOverview):
         raise TypeError(
             "plot.tiles draws the feature_mask_ of FeatureSelectionMixture and CRAFT; "
             f"{type(model).__name__} has none."
         )
+    drawn = DrawnClusters(model, "tiles")
     if order not in ("given", "selection"):
         raise ValueError(f'order must be "given" or "selection", got {order!r}.')
-    mask = differing_features(model) if isinstance(model, CRAFT) else np.asarray(model.feature_mask_)
+    mask = drawn.view.differs
     cells, labels = read_rows(model, X)
     # the first cluster's features first, among them the second's, ...
     columns = np.lexsort(~mask[::-1]) if order == "selection" else np.arange(len(cells))
@@ -93,8 +95,7 @@ def tiles(model: Any, X: Any, *, order: str = "given", axes: Any = None) -> Any:
     if n > _MOST_ROWS:
         rows = rows[np.linspace(0, n - 1, _MOST_ROWS).round().astype(np.intp)]
     own_figure = axes is None
-    if own_figure:
-        axes = new_figure(_SIZE).add_subplot()
+    axes = new_figure(_SIZE).add_subplot() if axes is None else axes
     picture = _tiles([cells[d] for d in columns], rows, mask[labels[rows]][:, columns])
     extent = (-0.5, len(columns) - 0.5, n - 0.5, -0.5)
     axes.imshow(picture, aspect="auto", interpolation="nearest", extent=extent)
@@ -102,12 +103,13 @@ def tiles(model: Any, X: Any, *, order: str = "given", axes: Any = None) -> Any:
     ends = np.cumsum(sizes) - 0.5
     for end in ends[:-1]:
         axes.axhline(end, color="black", linewidth=0.8)
-    named = sizes >= _NAMED * n
-    cluster_names = [f"cluster {k}: {size} row{'' if size == 1 else 's'}" for k, size in enumerate(sizes)]
-    axes.set_yticks((ends - sizes / 2)[named], np.array(cluster_names)[named])
-    known = getattr(model, "feature_names_in_", np.arange(len(columns)))
+    large = sizes >= _NAMED * n
+    cluster_names = [f"cluster {k}: {plural(size, 'row')}" for k, size in enumerate(sizes.tolist())]
+    axes.set_yticks((ends - sizes / 2)[large], np.array(cluster_names)[large])
     ticks = np.arange(0, len(columns), max(1, -(-len(columns) // _MOST_TICKS)))
-    names = [shortened(str(known[d]), _LONG) for d in columns[ticks]]
+    named = hasattr(model, "feature_names_in_")
+    shortened = drawn.columns(_LONG) if named else list(map(str, range(len(columns))))
+    names = [shortened[d] for d in columns[ticks]]
     axes.set_xticks(ticks, names, rotation=90 if sum(map(len, names)) > _LINE else 0)
     if own_figure:  # on other axes there may be a title
         kinds = {column.n_levels > 0 for column in cells}
@@ -160,13 +162,16 @@ def _level_places(codes: Array, n_levels: int, rows: Ints) -> Ints:
     return rank[codes[rows]]
 
 
-def _legend(axes: Any, numbers: bool, levels: bool, faded: bool, missing: bool) -> None:
+def _legend(axes: Axes, numbers: bool, levels: bool, faded: bool, missing: bool) -> None:
     """Explain the colours, above the table."""
     import matplotlib
     from matplotlib.patches import Patch
 
     scale = matplotlib.colormaps["viridis"]
-    shown: list[tuple[str, Any, bool]] = [("low", scale(0.0), numbers), ("high", scale(1.0), numbers)]
+    shown: list[tuple[str, str | tuple[float, float, float, float], bool]] = [
+        ("low", scale(0.0), numbers),
+        ("high", scale(1.0), numbers),
+    ]
     shown += [("frequent level", _OF_LEVELS[0], levels), ("rare level", _OF_LEVELS[-1], levels)]
     shown += [("as in the whole table", "0.8", faded), ("missing", "white", missing)]
     handles = [Patch(facecolor=colour, edgecolor="0.7", label=label) for label, colour, used in shown if used]

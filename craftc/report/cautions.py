@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
-from craftc.describe.words import NBSP, number, percent, plural, some
+from craftc.describe.words import percent, plural, ratio, some
+from craftc.report.page import Page
 
 _MOST = 6
 _SOFT = 0.7  # share of clearly placed rows below which a border is soft
@@ -25,13 +25,13 @@ class Caution:
     to: str
 
 
-def cautions(page: Any) -> list[Caution]:
+def cautions(page: Page) -> list[Caution]:
     """At most six cautions, important first."""
     found = [*_important(page), *_notes(page)]
     return sorted(found, key=lambda caution: not caution.important)[:_MOST]
 
 
-def _important(page: Any) -> list[Caution]:
+def _important(page: Page) -> list[Caution]:
     out = []
     if page.found_k > page.K and page.tree is not None:
         keep = f"{page.K} keep {percent(page.tree.kept.get(page.K, 0.0))} of what they save"
@@ -62,9 +62,7 @@ def _important(page: Any) -> list[Caution]:
         )
     if page.ratio > 1 and page.K > 1:
         times = (
-            ""
-            if math.isinf(page.ratio)
-            else f" {number(page.ratio, 1.0)} times as much description as the groups"
+            "" if math.isinf(page.ratio) else f" {ratio(page.ratio)} times as much description as the groups"
         )
         out.append(
             Caution(
@@ -99,7 +97,7 @@ def _important(page: Any) -> list[Caution]:
     return out[: _MOST - 1]
 
 
-def _notes(page: Any) -> list[Caution]:
+def _notes(page: Page) -> list[Caution]:
     out = []
     soft = [card.k for card in page.cards if card.placed < _SOFT]
     if soft and page.K > 1:
@@ -108,7 +106,7 @@ def _notes(page: Any) -> list[Caution]:
             Caution(
                 False,
                 "Some borders are soft",
-                f"In {clusters} fewer than {percent(_SOFT)} of the rows are placed with at least 90{NBSP}% "
+                f"In {clusters} fewer than {percent(_SOFT)} of the rows are placed with at least 90 % "
                 "probability. Read the "
                 "certainty of a row before acting on it.",
                 "sure",
@@ -154,7 +152,7 @@ def _notes(page: Any) -> list[Caution]:
             Caution(
                 False,
                 "The fit counted rows by weight",
-                "Gains follow the weights. Sizes, shares and means on this page count every row once.",
+                "Gains, means and shares follow the weights. Sizes and figures count every row once.",
                 "repeat",
             )
         )

@@ -9,11 +9,11 @@ import math
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 
 from craftc._common.typing import Floats
-from craftc.describe.columns import Column
-from craftc.describe.words import number, percent
+from craftc.describe.statistics import NumericColumn
+from craftc.describe.words import percent
+from craftc.report.columns import DrawnColumn
 
 HEIGHT = 40  # of a histogram, in its own units; the width is 100
 _MOST_BARS = 6
@@ -24,6 +24,7 @@ class Bar:
     """One level: its share in the cluster and in the table."""
 
     label: str
+    short: str
     share: float
     table: float
     words: str
@@ -32,50 +33,42 @@ class Bar:
 
 @dataclass
 class Figure:
-    """A histogram (outline of the cluster, of the table, means, ends of the axis) or bars."""
+    """A histogram (outline of the cluster, of the table, means or medians, ends of the axis) or bars."""
 
     name: str
     inside: str = ""
     table: str = ""
-    mean: float | None = None
-    mean_table: float = 0.0
+    centre: float | None = None
+    centre_table: float = 0.0
     low: str = ""
     high: str = ""
     bars: list[Bar] = field(default_factory=list)
 
 
-def figure(column: Column, k: int | None) -> Figure:
+def figure(column: DrawnColumn, k: int | None) -> Figure:
     """The figure of a column in cluster k, or, without a cluster, in the table alone."""
     if column.style != "curve":
         return Figure(column.name, bars=_bars(column, -1 if k is None else k))
     shares = _bin_shares(column)
     most = max(float(shares.max()), 1e-12)  # one scale for a column in all clusters
-    out = Figure(
-        column.name, table=_outline(shares[-1] / most), mean_table=_position(column, float(column.mean[-1]))
-    )
+    out = Figure(column.name, table=_outline(shares[-1] / most))
+    centres = column.statistics.centres if isinstance(column.statistics, NumericColumn) else shares[:, 0]
+    out.centre_table = _position(column, float(centres[-1]))
     if k is not None:
         out.inside = _outline(shares[k] / most)
-        if np.isfinite(column.mean[k]):
-            out.mean = _position(column, float(column.mean[k]))
+        if np.isfinite(centres[k]):
+            out.centre = _position(column, float(centres[k]))
     low, high = float(column.edges[0]), float(column.edges[-1])
-    out.low = _end(
-        column, max(column.least, math.ceil(low) if column.whole else low), "≤ " if column.least < low else ""
-    )
-    out.high = _end(
-        column,
-        min(column.most, math.floor(high) if column.whole else high),
-        "≥ " if column.most > high else "",
-    )
+    first = max(column.least, math.ceil(low) if column.whole else low)
+    last = min(column.most, math.floor(high) if column.whole else high)
+    out.low = ("≤ " if column.least < low else "") + column.text(first)
+    out.high = ("≥ " if column.most > high else "") + column.text(last)
     return out
 
 
-def _bin_shares(column: Column) -> Floats:
+def _bin_shares(column: DrawnColumn) -> Floats:
     counts = np.vstack([column.bins, column.bins.sum(axis=0)]).astype(np.float64)
     return np.asarray(counts / np.maximum(counts.sum(axis=1, keepdims=True), 1.0))
-
-
-def _end(column: Column, x: float, sign: str) -> str:
-    return sign + number(x, None if column.whole else column.spread)
 
 
 def _outline(heights: Floats) -> str:
@@ -90,25 +83,25 @@ def _outline(heights: Floats) -> str:
     return "".join([*parts, f"V{HEIGHT}Z"])
 
 
-def _position(column: Column, x: float) -> float:
+def _position(column: DrawnColumn, x: float) -> float:
     return round(100 * float(np.clip((x - column.edges[0]) / (column.edges[-1] - column.edges[0]), 0, 1)), 1)
 
 
-def _bars(column: Column, k: int) -> list[Bar]:
+def _bars(column: DrawnColumn, k: int) -> list[Bar]:
     p, q = column.shares[k], column.shares[-1]
     if column.numeric:
         order = _kept_in_order(np.maximum(p, q))
     else:
         order = sorted(range(len(p)), key=lambda t: -max(p[t], q[t]))
         order = order if len(order) <= _MOST_BARS else order[: _MOST_BARS - 1]
-    bars = [(column.labels[t], float(p[t]), float(q[t])) for t in order]
+    bars = [(column.labels[t], column.short_labels[t], float(p[t]), float(q[t])) for t in order]
     rest = np.setdiff1d(np.arange(len(p)), order)
     if len(rest):
-        bars.append((f"{len(rest)} others", float(p[rest].sum()), float(q[rest].sum())))
-    return [Bar(label, a, b, percent(a), percent(b)) for label, a, b in bars]
+        bars.append((f"{len(rest)} others",) * 2 + (float(p[rest].sum()), float(q[rest].sum())))
+    return [Bar(label, short, a, b, percent(a), percent(b)) for label, short, a, b in bars]
 
 
-def _kept_in_order(share: NDArray[np.float64]) -> list[int]:
+def _kept_in_order(share: Floats) -> list[int]:
     """All codes, or the largest ones in their own order."""
     if len(share) <= _MOST_BARS:
         return list(range(len(share)))

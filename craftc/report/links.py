@@ -3,33 +3,34 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from craftc.describe.columns import Column, Pairs
-from craftc.describe.words import clean, number, percent
+from craftc.describe.words import number, percent
+from craftc.report.columns import DrawnColumn, Pairs
 from craftc.table import MixedTable
 
+if TYPE_CHECKING:
+    from craftc.craft import CRAFT
+
 _MOST = 30
-_LEAST_SHARE, _LEAST_ROWS = 0.01, 5  # of the rows of a level whose mean is named
+_LEAST_SHARE, _LEAST_ROWS = 0.01, 5  # of the rows of a level whose median is named
 
 
 @dataclass
 class Link:
-    """Two columns, the nats that linking them saves, and the share of the simpler column's information that
-    the other repeats.
-    """
+    """Two linked columns."""
 
     first: str
     second: str
-    nats: float
-    share: float
+    nats: float  # that the link saves
+    share: float  # of the simpler column's information that the other repeats
     words: str
     near_duplicates: bool
 
 
-def column_links(model: Any, columns: list[Column], pairs: Pairs, table: MixedTable) -> list[Link]:
+def column_links(model: CRAFT, columns: list[DrawnColumn], pairs: Pairs, table: MixedTable) -> list[Link]:
     """The strongest links of a model."""
     place = {name: d for d, name in enumerate(model.schema_.columns)}
     out = []
@@ -37,18 +38,18 @@ def column_links(model: Any, columns: list[Column], pairs: Pairs, table: MixedTa
         a, b = place[first], place[second]
         share = pairs.alike(a, b)
         words = _words(a, b, columns, pairs, table)
-        out.append(Link(clean(first), clean(second), float(nats), share, words, share > 0.98))
+        out.append(Link(columns[a].name, columns[b].name, float(nats), share, words, share > 0.98))
     return out
 
 
-def _words(a: int, b: int, columns: list[Column], pairs: Pairs, table: MixedTable) -> str:
+def _words(a: int, b: int, columns: list[DrawnColumn], pairs: Pairs, table: MixedTable) -> str:
     one, two = columns[a], columns[b]
     if one.numeric and two.numeric and "bands" not in (one.style, two.style):
         return _correlation(a, b, columns, pairs)
     if two.style == "curve":
         one, two = two, one
     if one.style == "curve":
-        return _means(one, two, table)
+        return _medians(one, two, table)
     joint = pairs.joint(a, b)
     p, q = joint.sum(axis=1, keepdims=True), joint.sum(axis=0, keepdims=True)
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -56,13 +57,13 @@ def _words(a: int, b: int, columns: list[Column], pairs: Pairs, table: MixedTabl
     s, t = np.unravel_index(int(part.argmax()), joint.shape)
     one, two = columns[a], columns[b]
     return (
-        f"where {one.name} is {one.labels[s]}, {two.name} is {two.labels[t]} in "
+        f"where {one.short} is {one.labels[s]}, {two.short} is {two.labels[t]} in "
         f"{percent(float(joint[s, t] / max(p[s, 0], 1e-12)))} of "
         f"rows (table {percent(float(q[0, t]))})"
     )
 
 
-def _correlation(a: int, b: int, columns: list[Column], pairs: Pairs) -> str:
+def _correlation(a: int, b: int, columns: list[DrawnColumn], pairs: Pairs) -> str:
     """The correlation of ranks, by bands of equal size."""
     joint = pairs.joint(a, b)
     x, y = joint.sum(axis=1), joint.sum(axis=0)
@@ -70,21 +71,21 @@ def _correlation(a: int, b: int, columns: list[Column], pairs: Pairs) -> str:
     size = np.sqrt((x @ rank_x**2) * (y @ rank_y**2))
     r = float(rank_x @ joint @ rank_y / size) if size > 0 else 0.0
     more = "higher" if r > 0 else "lower"
-    return f"higher {columns[a].name} goes with {more} {columns[b].name} (rank correlation about {number(r, 0.5)})"
+    names = f"higher {columns[a].short} goes with {more} {columns[b].short}"
+    return f"{names} (rank correlation about {number(round(r, 2))})"
 
 
-def _means(curve: Column, other: Column, table: MixedTable) -> str:
-    """The levels of a column in which a number is highest and lowest on average."""
+def _medians(curve: DrawnColumn, other: DrawnColumn, table: MixedTable) -> str:
+    """The levels of a column in which a number has the highest and the lowest median."""
     x = table.numeric[:, curve.place].astype(np.float64)
     seen = ~np.isnan(x) & (other.codes < other.n_codes)
     n = np.bincount(other.codes[seen], minlength=other.n_codes)
-    mean = np.bincount(other.codes[seen], x[seen], other.n_codes) / np.maximum(n, 1)
-    levels = np.flatnonzero(n >= max(_LEAST_ROWS, _LEAST_SHARE * seen.sum()))
+    levels = np.flatnonzero(n >= max(_LEAST_ROWS, _LEAST_SHARE * seen.sum())).tolist()
     if len(levels) < 2:
-        return f"the mean of {curve.name} depends on {other.name}"
-    high, low = levels[mean[levels].argmax()], levels[mean[levels].argmin()]
+        return f"the median of {curve.short} depends on {other.short}"
+    median = {t: float(np.median(x[seen & (other.codes == t)])) for t in levels}
+    high, low = max(levels, key=median.__getitem__), min(levels, key=median.__getitem__)
     return (
-        f"mean {curve.name} is {number(float(mean[high]), curve.spread)} where {other.name} is "
-        f"{other.labels[high]}, "
-        f"{number(float(mean[low]), curve.spread)} where it is {other.labels[low]}"
+        f"median {curve.short} is {curve.text(median[high])} where {other.short} is {other.labels[high]}, "
+        f"{curve.text(median[low])} where it is {other.labels[low]}"
     )

@@ -4,19 +4,20 @@ model and its table.
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from craftc._common.merge_path import objectives_of
-from craftc.describe.columns import read_columns
+from craftc._common.typing import Ints, Labels
 from craftc.describe.facts import REPEATS, Fact, Facts, whole_table
-from craftc.describe.words import clean, count, listing, number, percent, plural
-from craftc.report import reproduce
-from craftc.report.cautions import Caution, cautions
+from craftc.describe.statistics import NumericColumn
+from craftc.describe.view import order_by_size
+from craftc.describe.words import count, listing, number, percent, plural
+from craftc.report.columns import Pairs, read_columns, with_rows
 from craftc.report.figures import Figure, figure
 from craftc.report.links import Link, column_links
 from craftc.report.merge_tree import MergeTree, merge_tree
@@ -24,11 +25,15 @@ from craftc.report.rows import BETWEEN, CLEAR, Row, certainty, typical, unusual
 from craftc.report.target import Target
 from craftc.table import MixedTable
 
+if TYPE_CHECKING:
+    from craftc.craft import CRAFT
+    from craftc.craft.stability import Stability
+
 FIGURES = 6  # of a card
 _OPEN_CARDS = 12  # clusters whose cards are open
 _MORE = 8  # further features named in a card
 _MAP_ROWS = 30
-_STABLE = ((0.85, "stable"), (0.75, "fairly stable"), (0.6, "doubtful"))  # mean overlaps from which on
+_STABLE = ((0.85, "stable"), (0.75, "fairly stable"), (0.6, "doubtful"))  # least mean overlaps
 
 
 @dataclass
@@ -96,39 +101,37 @@ class Page:
         The rows of the fit.
     target : Target or None
         Read with `labels` and `n_clusters` of `display_order`.
-    stability : object with `overlap`, `n_clusters`, `agreement`; or None
+    stability : Stability or None
     title : str
     """
 
     def __init__(
-        self, model: Any, found: Any, table: MixedTable, target: Target | None, stability: Any, title: str
+        self,
+        model: CRAFT,
+        found: CRAFT,
+        table: MixedTable,
+        target: Target | None,
+        stability: Stability | None,
+        title: str,
     ) -> None:
-        self.model, self.found, self.table, self.target, self.stability, self.title = (
-            model,
-            found,
-            table,
-            target,
-            stability,
-            title,
-        )
+        self.model, self.found, self.table, self.target = model, found, table, target
+        self.stability, self.title = stability, title
         self.K, self.N, self.D = int(model.n_clusters_), len(table), table.schema.n_columns
         self.order, self.labels = display_order(model)
         self.sizes = np.bincount(self.labels, minlength=self.K)
-        self.columns = read_columns(table, self.labels, self.K)
-        weight = np.asarray(model.cluster_sizes_, dtype=np.float64)[self.order]
-        self.weighted = bool((weight != self.sizes).any())
-        self.facts = Facts(
-            self.columns, np.asarray(model.feature_gains_)[self.order], np.maximum(weight, 1e-300)
-        )
-        importance = np.nan_to_num(np.asarray(model.feature_importances_, dtype=np.float64))
+        view = model._cluster_view().in_order(self.order)
+        self.names = Facts(view).names()
+        view = with_rows(view, table, self.labels)
+        self.facts = Facts(view)
+        self.columns = read_columns(view, table, self.labels)
+        self.weighted = bool((view.sizes != self.sizes).any())
+        importance = view.importances
         self.importance = importance / max(float(importance.max(initial=0.0)), 1e-300)
         self.ranked = np.argsort(-importance, kind="stable").tolist()
-        names = model.cluster_names_
-        self.names = [clean(names[label]) for label in self.order]
         self.sure = certainty(model, table, self.labels, self.order)
         self.clear = float((self.sure.probability >= CLEAR).mean())
         self.ratio = float(found.dependence_ratio_)
-        self.links: list[Link] = column_links(found, self.columns, self.facts.pairs, table)
+        self.links: list[Link] = column_links(found, self.columns, Pairs(self.columns), table)
         self.suggested = int(found.suggested_n_clusters_ or self.K)
         self.tree: MergeTree | None = (
             merge_tree(found.merge_path_, self.labels, self.K, self.suggested) if found.merge_path_ else None
@@ -150,7 +153,7 @@ class Page:
             self.names[k],
             int(self.sizes[k]),
             float(self.sizes[k] / self.N),
-            self.facts.leading(k),
+            self.facts.leading(k) or facts[:1],
             facts,
             [(fact, figure(self.columns[fact.d], k), self._missing(fact)) for fact in shown],
             float((p >= CLEAR).mean()),
@@ -159,7 +162,7 @@ class Page:
             int(np.bincount(second, minlength=self.K).argmax()) + 1 if self.K > 1 else 0,
             typical(self.representatives[label], columns, self.table, self.sure, self.target),
             unusual(rows, self.columns, self.table, self.sure, self.target),
-            [column.name for column in columns],
+            [column.short for column in columns],
             self._overlap(label),
             k < _OPEN_CARDS,
         )
@@ -172,7 +175,7 @@ class Page:
         return card
 
     @cached_property
-    def representatives(self) -> list[NDArray[np.intp]]:
+    def representatives(self) -> list[Ints]:
         """Typical rows of every cluster, by the labels of the model."""
         return list(self.model.representatives(30, self.table))
 
@@ -201,10 +204,11 @@ class Page:
             return f"{rows} do not fall into groups: one description fits them all."
         if self.K == 2:
             one, two = self.cards
-            return f"{rows} fall into 2 groups: {one.name} ({percent(one.share)}), and {two.name} ({percent(two.share)})."
+            groups = f"{one.name} ({percent(one.share)}), and {two.name} ({percent(two.share)})"
+            return f"{rows} fall into 2 groups: {groups}."
         named: list[int] = []
         for d in self.ranked:
-            if self.importance[d] > 0 and all(self.facts.pairs.alike(d, e) < REPEATS for e in named):
+            if self.importance[d] > 0 and all(self._alike(d, e) < REPEATS for e in named):
                 named.append(d)
             if len(named) == 3:
                 break
@@ -216,8 +220,11 @@ class Page:
 
     def _spoken(self, d: int) -> str:
         """A column, or the category that says the same as a number: education rather than education_num."""
-        same = (e for e in self.ranked if not self.columns[e].numeric and self.facts.pairs.alike(d, e) >= 0.9)
-        return self.columns[next(same, d) if self.columns[d].numeric else d].name
+        same = (e for e in self.ranked if not self.columns[e].numeric and self._alike(d, e) >= 0.9)
+        return self.columns[next(same, d) if self.columns[d].numeric else d].short
+
+    def _alike(self, a: int, b: int) -> float:
+        return self.facts.view.links.share(a, b)
 
     @cached_property
     def verdict(self) -> str:
@@ -230,7 +237,10 @@ class Page:
                 overlaps.append(card.overlap)
                 sizes.append(size)
         if not overlaps:
-            return f"The groups are {clearly}: {placed}. Whether they come back without some of the rows has not been computed."
+            return (
+                f"The groups are {clearly}: {placed}. Whether they come back without some of the rows has "
+                "not been computed."
+            )
         mean = float(np.average([overlap.mean for overlap in overlaps], weights=sizes))
         firm = mean >= _STABLE[0][0] and min(overlap.mean for overlap in overlaps) >= _STABLE[1][0]
         back = (
@@ -238,28 +248,28 @@ class Page:
         )
         return (
             f"The groups are {clearly} and {back} when a fifth of the rows is left out: {placed}, and the "
-            "groups of "
-            f"{self.n_refits} such refits overlap with these by {percent(mean)} on average."
+            f"groups of {self.n_refits} such refits overlap with these by {percent(mean)} on average."
         )
 
     @property
     def n_refits(self) -> int:
         """Number of refits of `stability`."""
-        return len(self.stability.overlap)
+        return 0 if self.stability is None else len(self.stability.overlap)
 
     @cached_property
     def refits(self) -> str:
         """How many clusters refits find, and how far fits from other seeds agree."""
-        values, times = np.unique(np.asarray(self.stability.n_clusters), return_counts=True)
-        found = ", ".join(f"{k} in {n}" for k, n in zip(values.tolist(), times.tolist(), strict=True))
-        agreement = np.asarray(self.stability.agreement, dtype=np.float64)
+        if self.stability is None:
+            return ""
+        times = sorted(Counter(self.stability.n_clusters.tolist()).items())
+        found = ", ".join(f"{k} in {n}" for k, n in times)
+        agreement = self.stability.agreement
         seeds = ""
         if len(agreement):
             seeds = (
                 f" {plural(len(agreement), 'fit')} of all rows from other seeds: adjusted Rand index with "
-                "these clusters "
-                f"{number(float(agreement.mean()), 0.1)} on average, {number(float(agreement.min()), 0.1)} "
-                "at least."
+                f"these clusters {number(round(float(agreement.mean()), 2))} on average, "
+                f"{number(round(float(agreement.min()), 2))} at least."
             )
         return f"Number of clusters in the refits: {found}.{seeds}"
 
@@ -293,11 +303,9 @@ class Page:
             ("map", "Map"),
             ("clusters", "Each cluster"),
         ]
-        first = [("cautions", "Before you use this")] if self.cautions else []
         middle = groups if self.K > 1 else [("columns", "Columns")]
         last = [("sure", "How sure")] if self.K > 1 else []
         return [
-            *first,
             *middle,
             ("links", "Linked columns"),
             *last,
@@ -308,12 +316,7 @@ class Page:
     @property
     def one_cluster(self) -> float:
         """The objective of one cluster."""
-        return float(self.found.merge_path_[-1].objective)
-
-    @cached_property
-    def cautions(self) -> list[Caution]:
-        """What could mislead a reader, important first."""
-        return cautions(self)
+        return float(objectives_of(self.found.merge_path_)[-1][1])
 
     # ---- map, links and the end ----
 
@@ -324,7 +327,7 @@ class Page:
             (
                 self.columns[d].name,
                 float(self.importance[d]),
-                whole_table(self.columns[d]),
+                whole_table(self.facts.view, d),
                 [self.facts.of(k, d) for k in range(self.K)],
             )
             for d in self.ranked[:_MAP_ROWS]
@@ -337,16 +340,15 @@ class Page:
 
     @cached_property
     def column_figures(self) -> list[tuple[str, str, Figure, str]]:
-        """Name, value, figure and missing cells of the columns of the whole table, for a page without groups."""
-        return [
-            (
-                column.name,
-                whole_table(column),
-                figure(column, None),
-                percent(float(column.missing[-1])) if column.missing[-1] > 0 else "",
-            )
-            for column in self.columns[:_MAP_ROWS]
-        ]
+        """Name, value, figure and missing cells of the columns of the table, for a page without groups."""
+        figures = []
+        for d, column in enumerate(self.columns[:_MAP_ROWS]):
+            value, missing = whole_table(self.facts.view, d), float(column.missing[-1])
+            if isinstance(column.statistics, NumericColumn) and column.statistics.spike is None:
+                value = f"{'median' if column.statistics.skewed else 'mean'} {value}"
+            gaps = percent(missing) if missing > 0 else ""
+            figures.append((column.name, value, figure(column, None), gaps))
+        return figures
 
     @cached_property
     def only_unusual(self) -> list[Row]:
@@ -361,37 +363,11 @@ class Page:
         """Number of columns of one kind."""
         return sum(column.numeric == numeric for column in self.columns)
 
-    @cached_property
-    def python(self) -> str:
-        """The Python that gives these clusters."""
-        return reproduce.python(self)
 
-    @cached_property
-    def command(self) -> str:
-        """The shell command that gives these clusters, or an empty string where there is none."""
-        return reproduce.command(self)
-
-    @cached_property
-    def fingerprint(self) -> str:
-        """SHA-256 of the cells as read."""
-        return reproduce.fingerprint(self.table)
-
-    @cached_property
-    def versions(self) -> str:
-        """Versions of what computed the clusters."""
-        return reproduce.versions()
-
-    @cached_property
-    def seed(self) -> str:
-        """The seed in words."""
-        return reproduce.seed(self.found)
-
-
-def display_order(model: Any) -> tuple[NDArray[np.intp], NDArray[np.int32]]:
+def display_order(model: CRAFT) -> tuple[Ints, Labels]:
     """The model's label of every cluster, largest first, and the labels of the rows in this order."""
     labels = np.asarray(model.labels_)
-    sizes = np.bincount(labels, minlength=int(model.n_clusters_))
-    order = np.argsort(-sizes, kind="stable")
+    order = order_by_size(np.bincount(labels, minlength=int(model.n_clusters_)))
     place = np.empty(len(order), np.int32)
     place[order] = np.arange(len(order))
     return order, place[labels]

@@ -9,10 +9,14 @@ import inspect
 import numbers
 import platform
 import shlex
-from importlib import metadata
-from typing import Any
+from dataclasses import dataclass
+
+import numpy as np
+import sklearn
 
 from craftc import _about
+from craftc.craft import CRAFT
+from craftc.report.page import Page
 from craftc.table import MixedTable
 
 _MOST_COLUMNS = 40  # named in a shell command
@@ -24,10 +28,26 @@ _IN_SHELL = {
 }
 
 
-def python(page: Any) -> str:
+@dataclass(frozen=True)
+class Again:
+    """How to compute the clusters of a page again."""
+
+    python: str
+    command: str
+    seed: str
+    versions: str
+    fingerprint: str
+
+
+def reproduce(page: Page) -> Again:
+    """How to compute the clusters of a page again."""
+    return Again(_python(page), _command(page), _seed(page.found), _versions(), _fingerprint(page.table))
+
+
+def _python(page: Page) -> str:
     """A fit with the parameters of the model, and the report."""
     model, n = page.found, len(page.order)
-    arguments = ", ".join(f"{name}={_source(value)}" for name, value in changed(model).items())
+    arguments = ", ".join(f"{name}={_source(value)}" for name, value in _changed(model).items())
     weights = ", sample_weight=weights" if page.weighted else ""
     without = "" if page.target is None else f"  # the table without its column {page.target.name!r}"
     lines = ["import craftc", "", f"model = craftc.CRAFT({arguments}).fit(table{weights}){without}"]
@@ -36,11 +56,11 @@ def python(page: Any) -> str:
     return "\n".join([*lines, "model.summary()"])
 
 
-def command(page: Any) -> str:
+def _command(page: Page) -> str:
     """``craftc cluster`` with the role of every column; empty where the shell has no option for a parameter
     of the model.
     """
-    parameters = changed(page.found)
+    parameters = _changed(page.found)
     names = [*page.table.schema.columns, *([] if page.target is None else [page.target.name])]
     odd = any(
         not name.isprintable() or "\ufffd" in name or name.startswith("-") or len(name) > 60 for name in names
@@ -68,7 +88,7 @@ def command(page: Any) -> str:
     return " \\\n  ".join([*words, "--out FOLDER"])
 
 
-def changed(model: Any) -> dict[str, Any]:
+def _changed(model: CRAFT) -> dict[str, object]:
     """The parameters of a model that differ from their defaults."""
     defaults = {
         name: parameter.default
@@ -82,7 +102,7 @@ def changed(model: Any) -> dict[str, Any]:
     }
 
 
-def _source(value: Any) -> str:
+def _source(value: object) -> str:
     """A parameter as Python; objects that have no short form as an ellipsis."""
     plain = (
         value is None
@@ -93,7 +113,7 @@ def _source(value: Any) -> str:
     return text if len(text) <= 200 and " at 0x" not in text else "..."
 
 
-def seed(model: Any) -> str:
+def _seed(model: CRAFT) -> str:
     """The seed in words."""
     value = model.random_state
     if value is None:
@@ -103,16 +123,13 @@ def seed(model: Any) -> str:
     return "a random state of the caller"
 
 
-def versions() -> str:
+def _versions() -> str:
     """Versions of craftc, Python and what computes."""
-    packages = ", ".join(
-        f"{title} {metadata.version(name)}"
-        for title, name in (("NumPy", "numpy"), ("scikit-learn", "scikit-learn"))
-    )
+    packages = f"NumPy {np.__version__}, scikit-learn {sklearn.__version__}"
     return f"craftc {_about.version()}, Python {platform.python_version()}, {packages}"
 
 
-def fingerprint(table: MixedTable) -> str:
+def _fingerprint(table: MixedTable) -> str:
     """SHA-256 of the numeric block and the codes of a table."""
     digest = hashlib.sha256(table.numeric.data)
     digest.update(table.codes.data)

@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
-from craftc._common.typing import Floats, Labels
-from craftc.describe.columns import Column
+from craftc._common.typing import Floats, Ints, Labels
 from craftc.describe.words import percent
+from craftc.report.columns import DrawnColumn
+from craftc.report.target import Target
 from craftc.table import MixedTable
 
-CLEAR, BETWEEN = (
-    0.9,
-    0.6,
-)  # probabilities from which on a row is clearly placed, and below which it lies between clusters
-_ROWS = 1 << 15
+if TYPE_CHECKING:
+    from craftc.craft import CRAFT
+
+CLEAR = 0.9  # least probability of a row that is clearly placed
+BETWEEN = 0.6  # probability below which a row lies between clusters
+_ROWS = 1 << 15  # whose probabilities are computed at a time
 _SHOWN = 3
 _CANDIDATES = 30  # typical rows of which those that differ are shown
 _APART = 2  # cells in which two typical rows differ
@@ -34,7 +35,7 @@ class Certainty:
     second: Labels
 
 
-def certainty(model: Any, table: MixedTable, labels: Labels, order: NDArray[np.intp]) -> Certainty:
+def certainty(model: CRAFT, table: MixedTable, labels: Labels, order: Ints) -> Certainty:
     """Probabilities of all rows; `order` holds the model's label of every cluster of the page."""
     out = Certainty(np.empty(len(table)), np.empty(len(table)), np.full(len(table), -1, np.int32))
     for first in range(0, len(table), _ROWS):
@@ -55,13 +56,14 @@ class Row:
     """One row of the table: its number from 1, cells, probability and target."""
 
     number: int
-    cells: list[Any]
+    cells: list[str]
+    why: list[str]  # how rare each cell is; empty for a typical row
     probability: str
     target: str = ""
 
 
 def typical(
-    candidates: NDArray[np.intp], columns: list[Column], table: MixedTable, sure: Certainty, target: Any
+    candidates: Ints, columns: list[DrawnColumn], table: MixedTable, sure: Certainty, target: Target | None
 ) -> list[Row]:
     """Of the rows that a cluster describes best, the first that differ from each other in two of these
     columns, or else in one.
@@ -74,16 +76,19 @@ def typical(
             if len(chosen) < _SHOWN and i not in chosen and differs:
                 chosen.append(i)
     return [
-        Row(i + 1, cells[i], percent(float(sure.probability[i])), "" if target is None else target.cell(i))
-        for i in chosen
+        Row(i + 1, cells[i], [], percent(float(sure.probability[i])), _of_target(target, i)) for i in chosen
     ]
 
 
+def _of_target(target: Target | None, row: int) -> str:
+    return "" if target is None else target.cell(row)
+
+
 def unusual(
-    members: NDArray[np.intp], columns: list[Column], table: MixedTable, sure: Certainty, target: Any
+    members: Ints, columns: list[DrawnColumn], table: MixedTable, sure: Certainty, target: Target | None
 ) -> list[Row]:
     """The rows that their cluster describes worst, with the cells that are rarest in it."""
-    worst = members[np.argsort(-sure.cost[members], kind="stable")[:_SHOWN]]
+    worst = members[np.argsort(-sure.cost[members], kind="stable")[:_SHOWN]].tolist()
     rare: list[list[tuple[float, str, str]]] = [[] for _ in worst]
     for column in columns:
         values = (table.numeric if column.numeric else table.codes)[:, column.place]
@@ -94,18 +99,14 @@ def unusual(
                 present = max(int((~np.isnan(inside)).sum()), 1)
                 above, below = int((inside >= value).sum()) / present, int((inside <= value).sum()) / present
                 tail, words = min(above, below), "top" if above < below else "bottom"
-                found.append(
-                    (tail, f"{column.name} {column.cell(table, int(i))}", f"{words} {percent(tail)}")
-                )
+                found.append((tail, f"{column.short} {column.cell(table, i)}", f"{words} {percent(tail)}"))
             elif not column.numeric and value < len(table.levels[column.place]):
                 share = float((inside == value).mean())
-                found.append((share, f"{column.name} {column.cell(table, int(i))}", f"in {percent(share)}"))
-    return [
-        Row(
-            int(i) + 1,
-            [(cell, why) for _, cell, why in sorted(found, key=lambda each: each[0])[:3]],
-            percent(float(sure.probability[i])),
-            "" if target is None else target.cell(int(i)),
-        )
-        for i, found in zip(worst, rare, strict=True)
-    ]
+                found.append((share, f"{column.short} {column.cell(table, i)}", f"in {percent(share)}"))
+    rows = []
+    for i, found in zip(worst, rare, strict=True):
+        rarest = sorted(found, key=lambda each: each[0])[:_SHOWN]
+        cells, why = [cell for _, cell, _ in rarest], [why for _, _, why in rarest]
+        probability = percent(float(sure.probability[i]))
+        rows.append(Row(i + 1, cells, why, probability, _of_target(target, i)))
+    return rows

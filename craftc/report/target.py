@@ -9,58 +9,45 @@ from typing import Any
 
 import narwhals.stable.v2 as nw
 import numpy as np
-from numpy.typing import NDArray
 
-from craftc._common.typing import Floats, Labels
-from craftc.describe.columns import by_cluster, level_text
-from craftc.describe.words import clean, number, percent, with_share
+from craftc._common.typing import Array, Floats, Integers, Labels
+from craftc.describe.words import (
+    CELL,
+    clean,
+    distinct,
+    level_text,
+    mean_and_deviation,
+    number,
+    percent,
+    with_share,
+)
+from craftc.report.columns import by_cluster
 from craftc.table import MixedTable
 from craftc.table.frames import open_source
 
-_MOST_CLASSES = (
-    8  # numbers with more distinct values are shown as mean and deviation, more classes by the commonest
-)
-_COMMONEST = 3
+_MOST_CLASSES = 8  # of a bar; numbers with more distinct values are shown as mean and deviation
+_COMMONEST = 3  # classes in a bar of more
 
 
 @dataclass
 class Target:
-    """The target by cluster.
-
-    Parameters
-    ----------
-    name : str
-    classes : list of str
-        Parts of the bars: classes by falling share, or quarters of a number.
-    mix : ndarray (K + 1, len(classes))
-        Their shares of the cells present in every cluster and, last, in the table.
-    words : list of (str, str)
-        Every cluster's value, and the table's.
-    order : list of float
-        By which the clusters are sorted.
-    missing : float
-        Share of missing cells.
-    values : ndarray (n,)
-        Numbers, or codes into `texts`.
-    """
+    """The target by cluster."""
 
     name: str
     numeric: bool
-    classes: list[str]
-    mix: Floats
-    words: list[tuple[str, str]]
-    order: list[float]
-    missing: float
-    values: NDArray[Any]
+    classes: list[str]  # parts of the bars: classes by falling share, or quarters of a number
+    mix: Floats  # (K + 1, len(classes)) their shares of the present cells, last in the table
+    words: list[tuple[str, str]]  # every cluster's value, and the table's
+    order: list[float]  # by which the clusters are sorted
+    missing: float  # share of missing cells
+    values: Array  # (n,) numbers, or codes into `texts`
     texts: list[str]
-    whole: bool = False
-    spread: float = 0.0
 
     def cell(self, row: int) -> str:
         """One cell in words."""
         value = self.values[row]
         if self.numeric:
-            return "missing" if np.isnan(value) else number(float(value), None if self.whole else self.spread)
+            return "missing" if np.isnan(value) else number(float(value))
         return self.texts[int(value)]
 
 
@@ -119,10 +106,11 @@ def read_target(name: str, values: Any, labels: Labels, n_clusters: int) -> Targ
     if not levels:
         raise ValueError(f"The target {name!r} has no value; leave it out.")
     codes = column.translate(levels, "ignore")[0][column.codes]
-    return _classes(name, codes, [level_text(level) for level in levels], labels, n_clusters)
+    texts = distinct([level_text(level) for level in levels], CELL)
+    return _classes(name, codes, texts, labels, n_clusters)
 
 
-def _classes(name: str, codes: NDArray[Any], texts: list[str], labels: Labels, n_clusters: int) -> Target:
+def _classes(name: str, codes: Array, texts: list[str], labels: Labels, n_clusters: int) -> Target:
     n = len(texts)
     counts = by_cluster(codes, labels, n + 1, n_clusters)
     shares = _shares(counts[:, :n])
@@ -156,23 +144,21 @@ def _numbers(name: str, x: Floats, labels: Labels, n_clusters: int) -> Target:
         here = x[seen & (labels == k)] if k < n_clusters else x[seen]
         if len(here):
             means[k], deviations[k] = here.mean(), here.std()
-    spread = float(deviations[-1])
     texts = [
-        f"mean {number(float(mean), spread)} ± {number(float(deviation), spread)}"
+        f"mean {mean_and_deviation(float(mean), float(deviation))}"
         if np.isfinite(mean)
         else "missing in all rows"
         for mean, deviation in zip(means, deviations, strict=True)
     ]
-    low, *inner, high = (number(float(v), spread) for v in (x[seen].min(), *cuts, x[seen].max()))
+    low, *inner, high = (number(float(v)) for v in (x[seen].min(), *cuts, x[seen].max()))
     ends = [low, *inner, high]
     quarters = [f"{a} to {b}" for a, b in pairwise(ends)]
     words = [(text, f"table {texts[-1].removeprefix('mean ')}") for text in texts[:-1]]
     order = np.nan_to_num(means[:-1]).tolist()
-    whole = bool((x[seen] == np.round(x[seen])).all())
-    return Target(name, True, quarters, mix, words, order, float(1 - seen.mean()), x, [], whole, spread)
+    return Target(name, True, quarters, mix, words, order, float(1 - seen.mean()), x, [])
 
 
-def _shares(counts: NDArray[np.int64]) -> Floats:
+def _shares(counts: Integers) -> Floats:
     """(K + 1, n) shares in every cluster and, last, in the table."""
     both = np.vstack([counts, counts.sum(axis=0)]).astype(np.float64)
     return np.asarray(both / np.maximum(both.sum(axis=1, keepdims=True), 1.0))

@@ -15,7 +15,9 @@ from craftc.craft import CRAFT
 from craftc.craft.levels import check_rows_of_fit
 from craftc.describe import words
 from craftc.reading.unusable import known_columns
+from craftc.report.cautions import cautions
 from craftc.report.page import Page, display_order
+from craftc.report.reproduce import reproduce
 from craftc.report.rows import CLEAR
 from craftc.report.target import read_target, take_target
 from craftc.table import MixedTable
@@ -110,7 +112,9 @@ def write(
         None if name is None else read_target(name, target, display_order(shown)[1], int(shown.n_clusters_))
     )
     page = Page(shown, model, cells, read, stability, "" if title is None else words.clean(title))
-    html = environment.get_template("report.html.j2").render(r=page, clear=CLEAR)
+    html = environment.get_template("report.html.j2").render(
+        r=page, clear=CLEAR, cautions=cautions(page), again=reproduce(page)
+    )
     with replacing(path) as file:
         file.write(html)
 
@@ -157,13 +161,19 @@ def _environment() -> Any:
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
+        finalize=_unbroken,
     )
     environment.filters |= {
-        name: getattr(words, name) for name in ("percent", "count", "nats", "number", "plural", "shortened")
+        name: getattr(words, name) for name in ("percent", "count", "nats", "ratio", "plural", "shortened")
     }
     environment.globals["float_inf"] = math.inf
     environment.filters["breakable"] = _breakable
     return environment
+
+
+def _unbroken(value: object) -> object:
+    """A text in which a line does not break before a per cent sign."""
+    return value.replace(" %", "\u00a0%") if isinstance(value, str) else value
 
 
 def _breakable(name: str) -> Any:

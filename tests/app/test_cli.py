@@ -21,9 +21,10 @@ from rich.cells import cell_len
 
 import craftc
 from craftc.cli import page
-from craftc.cli import text as words_of_the_shell
-from craftc.cli.answer import numbers_by_size, typical
 from craftc.cli.text import in_options
+from craftc.describe import words
+from craftc.describe.view import numbers_by_size
+from craftc.describe.words import mean_and_deviation
 
 ROOT = Path(__file__).resolve().parents[2]
 HEART = str(ROOT / "examples" / "heart.csv")
@@ -230,9 +231,7 @@ def test_numbers_in_parts_show_their_own_units(run, tmp_path):
     paid = pd.read_csv(path)["paid"]
     for k in range(2):
         here = paid[model.labels_ == k]
-        ours, everywhere = (
-            typical(cells.mean(), cells.std(ddof=0), paid.std(ddof=0)) for cells in (here, paid)
-        )
+        ours, everywhere = (mean_and_deviation(cells.mean(), cells.std(ddof=0)) for cells in (here, paid))
         assert f"\n  paid     {ours} " in said
         assert f" {everywhere} " in said
     code, out, _ = run("predict", tmp_path / "model.craftc", path)
@@ -311,9 +310,9 @@ def test_long_cells_are_cheap(run, tmp_path, monkeypatch):
     """Of a name, level or class of 10 MB only the first characters are cleaned and measured."""
     cleaned = []
     monkeypatch.setattr(
-        words_of_the_shell,
-        "clean",
-        lambda words, of=words_of_the_shell.clean: cleaned.append(len(words)) or of(words),
+        words,
+        "shortened",
+        lambda text, *room, of=words.shortened: cleaned.append(len(text)) or of(text, *room),
     )
     long = {letter: letter * 10_000_000 for letter in "nab"}
     frame = pd.DataFrame(
@@ -490,7 +489,7 @@ def test_targets(run, tmp_path):
     assert "NMI" not in said
     said = " ".join(run(*command, "--target", "value")[1].split())
     assert (
-        "value (not used for clustering): 19.8 ± 11.5 in the whole table; clusters explain <1 % of the "
+        "value (not used for clustering): 19.83 ± 11.55 in the whole table; clusters explain <1 % of the "
         "variance." in said
     )
     assert "value mean ± sd" in said

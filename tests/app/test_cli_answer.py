@@ -19,8 +19,8 @@ from sklearn.metrics import adjusted_rand_score
 
 import craftc
 from craftc.cli import main
-from craftc.cli.answer import numbers_by_size
 from craftc.cli.layout import Layout
+from craftc.describe.view import numbers_by_size
 from tests.common import ROOT
 
 HEART = str(ROOT / "examples" / "heart.csv")

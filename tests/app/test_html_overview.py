@@ -11,7 +11,6 @@ import sklearn
 
 from craftc import CRAFT, FeatureSelectionMixture
 from craftc.datasets import load_heart, make_mixed
-from craftc.describe.frames import typical_values
 
 
 class Table(HTMLParser):
@@ -65,9 +64,9 @@ def test_one_row_per_cluster_by_size(heart):
             f"{heart.cluster_sizes_[k]}",
             f"{heart.cluster_sizes_[k] / 2.7:.0f} %",
         ]
-        values = typical_values(heart._moments_original_units, heart.schema_)[k]
-        leading = np.argsort(-heart.feature_gains_[k])[:3]
-        assert row[4] == "; ".join(f"{heart.schema_.columns[d]} {values[d]}" for d in leading)
+        summary = heart.summary()
+        leading = summary[summary["cluster"] == k][:3]
+        assert row[4] == "; ".join(leading["feature"] + " " + leading["in the cluster"])
 
 
 def test_it_agrees_with_the_mime_bundle(heart):

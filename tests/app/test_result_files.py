@@ -17,7 +17,7 @@ import pytest
 import craftc
 from craftc._common import atomic_write
 from craftc._common.atomic_write import replacing, replacing_together, unfinished_files
-from craftc.cli.answer import numbers_by_size
+from craftc.describe.view import numbers_by_size
 from tests.common import ROOT
 
 HEART = str(ROOT / "examples" / "heart.csv")

@@ -9,7 +9,7 @@ import pytest
 from sklearn.exceptions import NotFittedError
 
 from craftc import BPMeans, ConvexClustering, DPMeans, FeatureSelectionMixture, KFeatures
-from craftc.describe.frames import number
+from craftc.describe.words import mean_and_deviation
 
 RNG = np.random.default_rng(0)
 LABELS = np.repeat([0, 1, 2], [30, 20, 10])
@@ -40,8 +40,8 @@ def check_summary(frame, X, labels, weight, names):
             d = names.index(line["feature"])
             own, spread = clusters[k][0][d], clusters[k][1][d]
             assert line["difference"] == pytest.approx((own - mean[d]) / deviation[d])
-            assert line["in the cluster"] == f"{number(own)} ± {number(spread)}"
-            assert line["in the whole table"] == f"{number(mean[d])} ± {number(deviation[d])}"
+            assert line["in the cluster"] == mean_and_deviation(own, spread)
+            assert line["in the whole table"] == mean_and_deviation(mean[d], deviation[d])
 
 
 @pytest.mark.parametrize("weight", [None, WEIGHT])
@@ -78,7 +78,7 @@ def test_a_constant_column_differs_by_nothing():
     frame = DPMeans(60.0).fit(FRAME.assign(constant=0.1)).summary()
     lines = frame[frame["feature"] == "constant"]
     assert lines["difference"].tolist() == [0.0] * len(lines)
-    assert set(lines["in the cluster"]) == set(lines["in the whole table"]) == {"0.100 ± 0.000"}
+    assert set(lines["in the cluster"]) == set(lines["in the whole table"]) == {"0.1 ± 0"}
 
 
 @pytest.mark.parametrize("method", [KFeatures, BPMeans])
@@ -90,7 +90,7 @@ def test_features(method):
     model = method(base="none", random_state=0, **parameters).fit(frame)
     summary = model.summary().sort_values("rows")
     largest = dict(zip(summary["rows"], summary["largest values"], strict=True))
-    assert largest == {Z[:, 0].sum(): "b -5.00, c 2.00, e 0.500", Z[:, 1].sum(): "a 3.00"}
+    assert largest == {Z[:, 0].sum(): "b -5, c 2, e 0.5", Z[:, 1].sum(): "a 3"}
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,7 @@ import pandas as pd
 
 import craftc
 from craftc.cli import main
-from craftc.cli.answer import numbers_by_size
+from craftc.describe.view import numbers_by_size
 from tests.fuzz.problems import Problem, Problems
 
 AREA = "command_line"

@@ -1,0 +1,119 @@
+"""What every description of a fitted clustering starts from: sizes, statistics, features that differ."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+import numpy as np
+
+from craftc._common.typing import Array, Bits, Floats, Ints, Labels
+from craftc.describe.statistics import Column, typical_text
+from craftc.describe.words import CELL, SHORT, clean, distinct
+
+
+@dataclass(frozen=True)
+class Links:
+    """What columns of a table say about each other."""
+
+    #: Positions of two columns, the earlier first: share of the information of the simpler column that the
+    #: other repeats; below a half a pair is left out.
+    alike: Mapping[tuple[int, int], float] = field(default_factory=dict)
+    #: Column, level, other column, its level: nine of ten rows with the first level have the second.
+    implied: frozenset[tuple[int, int, int, int]] = frozenset()
+
+    def share(self, a: int, b: int) -> float:
+        """Share of the information of the simpler of two columns that the other repeats; 0 below a half."""
+        return 1.0 if a == b else self.alike.get((min(a, b), max(a, b)), 0.0)
+
+
+@dataclass(frozen=True)
+class ClusterView:
+    """Clusters of a fitted model, for summaries, names, facts, plots, the report and the command line."""
+
+    names: Sequence[object]  # of the D input columns, as given
+    statistics: Sequence[Column]  # of the D input columns
+    sizes: Floats  # (K,) weight of the rows of each cluster
+    differs: Bits  # (K, D) features in which a cluster differs from the whole table: the model's own rule
+    selected: Bits  # (K, D) features that the model selects
+    gains: Floats  # (K, D) by which features are ranked
+    links: Links = field(default_factory=Links)
+    named: bool = True  # whether the clusters have names
+
+    @cached_property
+    def columns(self) -> list[str]:
+        """The D input columns as texts of one line; different names differ."""
+        return distinct([clean(name) for name in self.names], 200)
+
+    @cached_property
+    def short(self) -> list[str]:
+        """`columns` of at most 40 characters."""
+        return distinct(self.columns, CELL)
+
+    @cached_property
+    def shortest(self) -> list[str]:
+        """`columns` of at most 30 characters, for names of clusters."""
+        return distinct(self.columns, SHORT)
+
+    @cached_property
+    def order(self) -> Ints:
+        """(K,) clusters, the largest first; of equal ones the lower label first."""
+        return order_by_size(self.sizes)
+
+    @property
+    def shares(self) -> Floats:
+        """(K,) shares of the rows."""
+        return np.asarray(self.sizes / self.sizes.sum())
+
+    @property
+    def shared(self) -> Bits:
+        """(K, D) features in which a cluster has the distribution of two or more clusters."""
+        return np.asarray(~self.selected & ((~self.selected).sum(axis=0) > 1))
+
+    @property
+    def importances(self) -> Floats:
+        """(D,) gains of every column, summed over the clusters that differ in it."""
+        return np.asarray(np.where(self.differs, self.gains, 0.0).sum(axis=0))
+
+    @property
+    def per_row(self) -> Floats:
+        """(K, D) gains divided by the rows of the cluster."""
+        return np.asarray(self.gains / np.maximum(self.sizes, 1e-300)[:, None])
+
+    def in_order(self, order: Ints) -> ClusterView:
+        """The view with its clusters in another order."""
+        rows = np.append(order, -1)
+        return replace(
+            self,
+            statistics=[column.in_order(rows) for column in self.statistics],
+            sizes=self.sizes[order],
+            differs=self.differs[order],
+            selected=self.selected[order],
+            gains=self.gains[order],
+        )
+
+    def ranked(self, k: int) -> list[int]:
+        """Columns in which cluster k differs, the largest gain first."""
+        return [d for d in np.argsort(-self.gains[k], kind="stable").tolist() if self.differs[k, d]]
+
+    def typical(self, k: int, d: int) -> str:
+        """Typical value of a column in cluster k; -1: in the whole table."""
+        return typical_text(self.statistics[d].typical(k))
+
+
+def order_by_size(sizes: Array) -> Ints:
+    """The labels of clusters from the largest to the smallest; of equal ones the lower label first."""
+    return np.argsort(-sizes, kind="stable")
+
+
+def numbers_by_size(sizes: Array) -> Labels:
+    """The number 1, 2, ... of the cluster with each label: 1 is the largest."""
+    number_of = np.empty(len(sizes), np.int32)
+    number_of[order_by_size(sizes)] = np.arange(1, len(sizes) + 1, dtype=np.int32)
+    return number_of
+
+
+def links_of(alike: Iterable[tuple[int, int, float]], implied: Iterable[tuple[int, int, int, int]]) -> Links:
+    """Links from lists of pairs."""
+    return Links({(a, b): share for a, b, share in alike}, frozenset(implied))
