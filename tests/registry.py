@@ -224,6 +224,13 @@ def fit(model: Any, X: Any, **keywords: Any) -> Any:
     return model.fit(X, **keywords)
 
 
+def suited(model: Any, X: Any) -> Any:
+    """Rows of numbers as the model can read them: whole numbers for k-modes, counts for Poisson columns."""
+    if name_of(model) == "KModes":
+        return np.floor(X)
+    return np.floor(np.abs(X)) if getattr(model, "component", "") == "poisson" else X
+
+
 def takes_seed(name: str) -> bool:
     """Whether the estimator has a parameter random_state."""
     return "random_state" in inspect.signature(getattr(craftc, name)).parameters

@@ -16,6 +16,7 @@ import pytest
 from scipy.sparse import csr_matrix
 from sklearn.base import clone
 
+import craftc
 from craftc import CRAFT, ConvexClustering, ConvexCovariateClustering, DPMeans, FeatureSelectionMixture
 from tests.fuzz.invariants import copied, difference
 from tests.registry import (
@@ -26,6 +27,7 @@ from tests.registry import (
     needs_classes,
     new,
     reads_categories,
+    suited,
     takes_weights,
 )
 
@@ -232,6 +234,26 @@ def test_an_interrupted_fit_changes_nothing(monkeypatch):
     with pytest.raises(KeyboardInterrupt):
         model.fit(X[:, :1])
     assert difference(vars(model), before) is None
+
+
+# ---- model files ----
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning", "ignore::UserWarning")
+@pytest.mark.parametrize("mode", MODES)
+def test_a_model_file_gives_the_same_results(mode, tmp_path):
+    model = clone(MODES[mode])
+    rows = suited(model, X)
+    fit(model, rows)
+    craftc.save_model(model, tmp_path / "model")
+    again = craftc.load_model(tmp_path / "model")
+    assert type(again) is type(model)
+    for method in ("predict", "predict_proba", "decision_function", "transform", "score_samples", "margins"):
+        if hasattr(model, method):
+            found, expected = getattr(again, method)(rows), getattr(model, method)(rows)
+            np.testing.assert_array_equal(found, expected, err_msg=method, strict=True)
+    if hasattr(model, "summary"):
+        pd.testing.assert_frame_equal(again.summary(), model.summary(), check_exact=True)
 
 
 # ---- results are finite ----

@@ -12,7 +12,7 @@ from sklearn.base import clone
 
 from craftc import CRAFT, BPMeans, DPMeans, FeatureSelectionMixture, KFeatures, MixedTable
 from tests.common import random_table
-from tests.registry import fit, modes, name_of, needs_classes, reads_categories, takes_weights
+from tests.registry import fit, modes, name_of, needs_classes, reads_categories, suited, takes_weights
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning"),
@@ -80,8 +80,7 @@ def rows(n, D, dtype=np.float64):
 
 def check_rows(mode, X, **keywords):
     model = clone(MODES[mode])
-    if getattr(model, "component", "") == "poisson":
-        X = np.rint(np.abs(X))
+    X = suited(model, X)
     check_answers(fit(model, X, **keywords), X)
 
 

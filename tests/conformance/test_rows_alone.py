@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from craftc._common.products import row_products, row_sums
-from tests.registry import fit, modes, name_of, new
+from tests.registry import fit, modes, new, suited
 
 _rng = np.random.default_rng(0)
 GROUPS = _rng.integers(0, 3, 120)
@@ -17,7 +17,7 @@ METHODS = ("predict", "predict_proba", "decision_function", "transform", "score_
 
 #: The modes of all estimators that answer for new rows, and fits with full covariances.
 CASES = {
-    name: (model, COUNTS if name_of(model) == "KModes" or "counts" in name else ROWS)
+    name: (model, suited(model, ROWS))
     for name, model in modes().items()
     if any(hasattr(type(model), method) for method in METHODS)
 } | {

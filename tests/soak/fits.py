@@ -10,7 +10,7 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 from tests.conformance.fingerprints import digest, fitted_numbers
-from tests.registry import fit, modes, name_of, reads_categories, takes_seed, takes_weights
+from tests.registry import fit, modes, name_of, reads_categories, suited, takes_seed, takes_weights
 
 MODES = list(modes().values())
 KINDS = len(MODES)
@@ -33,13 +33,9 @@ def hash_of_fit(number: int, n_threads: int = 1) -> str:
 
 def _table(rng: np.random.Generator, model: object, X: np.ndarray, turn: int) -> np.ndarray | pd.DataFrame:
     """The rows as the model takes them: with categories and missing cells, as counts, in float32 by turns."""
-    if name_of(model) == "KModes":
-        return np.floor(X)
-    if reads_categories(name_of(model)):
+    if reads_categories(name_of(model)) and name_of(model) != "KModes":
         return _frame(rng, X)
-    if getattr(model, "component", "") == "poisson":
-        return np.floor(np.abs(X))
-    return X.astype(np.float32) if turn % 2 else X
+    return suited(model, X.astype(np.float32) if turn % 2 else X)
 
 
 def _frame(rng: np.random.Generator, X: np.ndarray) -> pd.DataFrame:
