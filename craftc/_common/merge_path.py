@@ -212,3 +212,54 @@ def _heirs(pairs: NDArray[np.int64], merged: tuple[int, int] | None) -> Labels:
         heir[matched] = to
     heirs: Labels = heir[place].astype(np.int32)
     return heirs
+
+
+# ---- the tree of the merges ----
+
+
+class Merge(NamedTuple):
+    """A node of the tree of a path with two or more parts.
+
+    Nodes 0 to K - 1 are the clusters of the first step, then come the merges in their order.
+    """
+
+    parts: tuple[int, ...]  # nodes
+    step: int  # of the path, counted from 0
+
+
+def merges_of(heirs: Sequence[Labels]) -> tuple[list[Merge], list[list[int]]]:
+    """The merges of a path, and the nodes of the clusters of every step, from the number in every step of
+    each cluster of the step before.
+    """
+    nodes = [list(range(len(heirs[0])))] if heirs else [[0]]
+    merges: list[Merge] = []
+    for step, heir in enumerate(heirs, 1):
+        parts: list[list[int]] = [[] for _ in range(int(heir.max()) + 1)]
+        for k, place in enumerate(heir.tolist()):
+            parts[place].append(nodes[-1][k])
+        now = []
+        for of_cluster in parts:
+            if len(of_cluster) > 1:
+                merges.append(Merge(tuple(of_cluster), step))
+            now.append(len(nodes[0]) + len(merges) - 1 if len(of_cluster) > 1 else of_cluster[0])
+        nodes.append(now)
+    return merges, nodes
+
+
+def leaves_of(merges: Sequence[Merge], sizes: Array, node: int | None = None) -> list[int]:
+    """The leaves below a node (None: the last) in the order in which no branches cross: at every merge the
+    larger part first.
+    """
+    size = sizes.tolist()
+    for merge in merges:
+        size.append(sum(size[part] for part in merge.parts))
+    order: list[int] = []
+    pending = [len(size) - 1 if node is None else node]
+    while pending:
+        node = pending.pop()
+        if node < len(sizes):
+            order.append(node)
+        else:
+            parts = merges[node - len(sizes)].parts
+            pending += sorted(parts, key=lambda part: (size[part], -part))  # the last is the next
+    return order

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from craftc._common.merge_path import MergePath, objectives_of
-from craftc._common.typing import Floats, Labels
+from craftc._common.merge_path import Merge, MergePath, leaves_of, merges_of, objectives_of
+from craftc._common.typing import Floats
 from craftc.craft.estimator import CRAFT
 from craftc.craft.levels import step_of
 from craftc.describe.words import percent, plural
@@ -25,16 +25,6 @@ _THICK, _THIN = 2.4, 0.8  # points
 _ROOM = 0.04  # free width at both ends, and width of a merge that lowers J, relative to the last merge
 _FINE = "#7C8590"
 _CUT = "#8A4B00"
-
-
-class Merge(NamedTuple):
-    """A node of the tree with two or more parts.
-
-    Nodes 0 to K - 1 are the clusters of the model, then come the merges in their order.
-    """
-
-    parts: tuple[int, ...]  # nodes
-    step: int  # of the path, counted from 0
 
 
 def merge_tree(model: CRAFT, *, n_clusters: int | str | None = "suggested", axes: Axes | None = None) -> Axes:
@@ -90,7 +80,7 @@ def merge_tree(model: CRAFT, *, n_clusters: int | str | None = "suggested", axes
         raise ValueError("plot.merge_tree needs two clusters, but the model has one.")
     drawn = DrawnClusters(model, "merge_tree")
     path, objectives = model.merge_path_, objectives_of(model.merge_path_)
-    merges = merges_of([change.heirs for change in path.changes()] if isinstance(path, MergePath) else [])
+    merges, _ = merges_of([change.heirs for change in path.changes()] if isinstance(path, MergePath) else [])
     heights = heights_of([objective for _, objective in objectives])
     leaves = leaves_of(merges, drawn.view.sizes)
     labels = [f"{drawn.labels[k]} ({percent(drawn.view.shares[k])})" for k in leaves]
@@ -118,25 +108,6 @@ def merge_tree(model: CRAFT, *, n_clusters: int | str | None = "suggested", axes
     return axes
 
 
-def merges_of(heirs: Sequence[Labels]) -> list[Merge]:
-    """The merges of a path, from the number in every step of each cluster of the step before."""
-    node = list(range(len(heirs[0]))) if heirs else []
-    merges: list[Merge] = []
-    n_leaves = len(node)
-    for step, heir in enumerate(heirs, 1):
-        parts: list[list[int]] = [[] for _ in range(int(heir.max()) + 1)]
-        for k, place in enumerate(heir.tolist()):
-            parts[place].append(node[k])
-        node = []
-        for of_cluster in parts:
-            if len(of_cluster) > 1:
-                merges.append(Merge(tuple(of_cluster), step))
-                node.append(n_leaves + len(merges) - 1)
-            else:
-                node.append(of_cluster[0])
-    return merges
-
-
 def heights_of(objectives: Sequence[float]) -> Floats:
     """Nats above the first step, which never fall along the path."""
     nats = np.asarray(objectives) - objectives[0]
@@ -144,28 +115,11 @@ def heights_of(objectives: Sequence[float]) -> Floats:
 
 
 def places_of(heights: Floats, n_free: int) -> tuple[Floats, float]:
-    """Horizontal places of the steps, of which `n_free` merges cost nothing, and the right end of the axis."""
+    """Horizontal places of the steps, whose first `n_free` merges cost nothing, and the end of the axis."""
     span = float(heights[-1]) or 1.0
     places = heights.copy()
     places[: n_free + 1] = min(_ROOM, _LEFT / (n_free + 1)) * span * np.arange(-n_free - 1, 0)
     return places, float(heights[-1]) + _ROOM * span
-
-
-def leaves_of(merges: Sequence[Merge], sizes: Floats) -> list[int]:
-    """The order of the leaves in which no branches cross: at every merge the larger part first."""
-    size = sizes.tolist()
-    for merge in merges:
-        size.append(sum(size[part] for part in merge.parts))
-    order: list[int] = []
-    pending = [len(size) - 1]
-    while pending:
-        node = pending.pop()
-        if node < len(sizes):
-            order.append(node)
-        else:
-            parts = merges[node - len(sizes)].parts
-            pending += sorted(parts, key=lambda part: (size[part], -part))  # the last is the next
-    return order
 
 
 def _draw(

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from craftc._common.merge_path import objectives_of, saving_of
+from craftc._common.merge_path import leaves_of, merges_of, objectives_of, saving_of
 from craftc._common.typing import Labels
 from craftc.describe.words import listing, percent
 
@@ -85,36 +85,13 @@ def merge_tree(path: Any, labels: Labels, n_clusters: int, suggested: int) -> Me
 
 
 def _draw(tree: MergeTree, path: Any, lost: list[float], labels: Labels, n_clusters: int) -> None:
-    """Merge nodes along the path, put the leaves in order, and place every node."""
+    """Put the leaves in order, and place every node."""
+    merges, nodes = merges_of([np.asarray(step.heirs) for step in path[1:]])
     first = np.bincount(path[0].labels, minlength=path[0].n_clusters)
-    size = dict(enumerate(first.tolist()))
-    node_of = list(size)  # node of every cluster of the step
-    children: dict[int, tuple[list[int], float]] = {}
-    shown = _shown(path[0].labels, labels, node_of) if path[0].n_clusters == n_clusters else {}
-    merges: list[tuple[list[int], float]] = []
-    for step, x in zip(path[1:], lost[1:], strict=True):
-        parts: list[list[int]] = [[] for _ in range(step.n_clusters)]
-        for before, heir in enumerate(np.asarray(step.heirs).tolist()):
-            parts[heir].append(node_of[before])
-        node_of = []
-        for nodes in parts:
-            if len(nodes) > 1:
-                node = len(size)
-                size[node], children[node] = sum(size[n] for n in nodes), (nodes, x)
-                if shown:
-                    merges.append((nodes, x))
-            else:
-                node = nodes[0]
-            node_of.append(node)
-        if step.n_clusters == n_clusters and not shown:
-            shown = _shown(step.labels, labels, node_of)
-
-    def leaves(node: int) -> list[int]:
-        below = sorted(children.get(node, ([], 0.0))[0], key=lambda n: (-size[n], n))
-        return [leaf for n in below for leaf in leaves(n)] if below else [node]
-
-    cluster_of = {leaf: k for node, k in shown.items() for leaf in leaves(node)}
-    order = leaves(node_of[0])
+    at = next(i for i, step in enumerate(path) if step.n_clusters == n_clusters)
+    shown = _shown(path[at].labels, labels, nodes[at])
+    cluster_of = {leaf: k for node, k in shown.items() for leaf in leaves_of(merges, first, node)}
+    order = leaves_of(merges, first)
     least = 46.0 if n_clusters <= _MANY else 30.0
     where: dict[int, tuple[float, float]] = {}
     for k in dict.fromkeys(cluster_of[leaf] for leaf in order):
@@ -125,17 +102,18 @@ def _draw(tree: MergeTree, path: Any, lost: list[float], labels: Labels, n_clust
         where.update({leaf: (0.0, top + gap * i) for i, leaf in enumerate(mine)})
         tree.branches.append(branch)
         tree.height += branch.height
-    for node, (nodes, x) in children.items():
-        ends = sorted((where[n] for n in nodes), key=lambda at: at[1])
-        px = max(100 * x, *(end[0] for end in ends))
+    for node, merge in enumerate(merges, len(first)):
+        ends = sorted((where[part] for part in merge.parts), key=lambda at: at[1])
+        px = max(100 * lost[merge.step], *(end[0] for end in ends))
         stems = "".join(f"M{end[0]:.2f} {end[1]:.1f}H{px:.2f}" for end in ends)
         tree.lines += f"{stems}M{px:.2f} {ends[0][1]:.1f}V{ends[-1][1]:.1f}"
         where[node] = px, (ends[0][1] + ends[-1][1]) / 2
-    tree.words = "; ".join(
-        f"{' joins '.join(listing(sorted({cluster_of[leaf] + 1 for leaf in leaves(n)})) for n in nodes)} at "
-        f"{percent(x)}"
-        for nodes, x in merges[:30]
-    )
+    words: list[str] = []
+    for merge in [merge for merge in merges if merge.step > at][:30]:
+        leaves = [leaves_of(merges, first, part) for part in merge.parts]
+        numbers = [listing(sorted({cluster_of[leaf] + 1 for leaf in part})) for part in leaves]
+        words.append(f"{' joins '.join(numbers)} at {percent(lost[merge.step])}")
+    tree.words = "; ".join(words)
 
 
 def _shown(step_labels: Labels, labels: Labels, node_of: list[int]) -> dict[int, int]:

@@ -12,8 +12,9 @@ import numpy as np
 import pytest
 
 from craftc import CRAFT, FeatureSelectionMixture, plot
+from craftc._common.merge_path import Merge, leaves_of, merges_of
 from craftc.datasets import load_heart, make_mixed
-from craftc.plot.merge_tree import Merge, heights_of, leaves_of, merges_of
+from craftc.plot.merge_tree import heights_of
 
 pyplot = pytest.importorskip("matplotlib.pyplot")
 pyplot.switch_backend("agg")
@@ -43,16 +44,16 @@ def four():
 
 def test_merges_and_their_parts():
     heirs = [np.array([0, 1, 0, 2]), np.array([0, 1, 1]), np.array([0, 0])]
-    assert merges_of(heirs) == [Merge((0, 2), 1), Merge((1, 3), 2), Merge((4, 5), 3)]
+    assert merges_of(heirs)[0] == [Merge((0, 2), 1), Merge((1, 3), 2), Merge((4, 5), 3)]
 
 
 def test_a_step_may_lose_two_clusters():
-    assert merges_of([np.array([0, 0, 1, 1]), np.array([0, 0])]) == [
+    assert merges_of([np.array([0, 0, 1, 1]), np.array([0, 0])])[0] == [
         Merge((0, 1), 1),
         Merge((2, 3), 1),
         Merge((4, 5), 2),
     ]
-    assert merges_of([np.array([0, 0, 0])]) == [Merge((0, 1, 2), 1)]
+    assert merges_of([np.array([0, 0, 0])]) == ([Merge((0, 1, 2), 1)], [[0, 1, 2], [3]])
 
 
 def test_heights_never_fall():
@@ -90,7 +91,7 @@ def test_branches_meet_at_the_nats_of_the_path(four):
     assert np.all(np.diff([0.0, *nats]) > 0)
     np.testing.assert_allclose(joints, nats)
     leaves = [label.get_text() for label in axes.get_yticklabels()]
-    merges = merges_of([step.heirs for step in four.merge_path_][1:])
+    merges, _ = merges_of([step.heirs for step in four.merge_path_][1:])
     order = leaves_of(merges, four.cluster_sizes_)
     assert leaves == [f"{k}: {four.cluster_names_[k]} ({four.cluster_sizes_[k] / 4:.0f} %)" for k in order]
     assert axes.get_ylim()[0] > axes.get_ylim()[1]
