@@ -12,6 +12,7 @@ from collections.abc import Callable
 from threading import Event
 from typing import Literal, Protocol
 
+from craftc._common.typing import PassCallback
 from craftc._kernels import parallel as _build
 
 State = Literal["moving", "converged", "cycling"]
@@ -64,7 +65,7 @@ def iterate_until_converged(
     max_iter: int,
     *,
     slack: Callable[[float], float] | None = None,
-    callback: Callable[[int, float], None] | None = None,
+    callback: PassCallback | None = None,
     stop: Event | None = None,
 ) -> tuple[int, bool]:
     """Passes until nothing moves; returns (passes, whether they converged).

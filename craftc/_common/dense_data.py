@@ -8,7 +8,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +21,8 @@ from craftc._common.typing import Array, Floats, Integers, Labels
 from craftc._common.validation import integer_weights
 from craftc._kernels import dpmeans as _kernel
 from craftc._kernels import moments as _moments
+
+L = TypeVar("L")  # labels of all rows: an array, or labels that lie with partitions
 
 _SUM_BITS = 62  # sums of integers stay below 2^62
 _GRID_BITS = 45  # a cell never needs more, so that rounding by adding 1.5 * 2^52 is exact
@@ -56,7 +58,7 @@ class Geometry:
         return _kernel.Sums(self.middle, self.grid, _NO_WEIGHT, _NONE, _NONE, capacity, n_threads)
 
 
-class NumberTable:
+class NumberTable(Generic[L]):
     """What every start shares, wherever the rows are: the integer grid of the sums, a reference point amid
     the rows, their weights.
 
@@ -181,11 +183,11 @@ class NumberTable:
         deviation = np.where(of.scatters[0] > 0, np.sqrt(of.scatters[0] / self.total), least)
         return np.array([self._low, self._high, deviation, of.origin + of.offsets[0]])
 
-    def one_cluster(self) -> Any:
+    def one_cluster(self) -> L:
         """Labels of all rows in one cluster."""
         raise NotImplementedError
 
-    def moments(self, labels: Any, K: int) -> ExactMoments:
+    def moments(self, labels: L, K: int) -> ExactMoments:
         """Exact moments of every cluster of a partition; cells have as many bits as the weights leave to the
         sums of squares.
         """
@@ -202,12 +204,12 @@ class NumberTable:
         step = 1.0 / scale
         return ExactMoments(sizes, self.middle, means * step, scatters * self.unit * step * step)
 
-    def _groups(self, labels: Any, some: slice, whole: bool, grid: _moments.Grid) -> Integers:
+    def _groups(self, labels: L, some: slice, whole: bool, grid: _moments.Grid) -> Integers:
         """(k, width) sums of some clusters, or of all."""
         raise NotImplementedError
 
 
-class DenseData(NumberTable):
+class DenseData(NumberTable[Labels]):
     """A table of numbers in memory.
 
     `X` (n, D). `weight` (n,). `ranges` (2, D): smallest and largest numbers of the columns, if they are

@@ -18,6 +18,9 @@ from craftc._common.typing import Array, Floats, Ints, RandomStateInput
 from craftc._common.validation import RandomState
 from craftc._kernels import random as kernel
 
+#: Rows of a table above which searches begin on a sample, and rows of such a sample.
+SAMPLE_ROWS = 1 << 14
+
 
 @unique
 class CraftStream(IntEnum):

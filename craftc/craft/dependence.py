@@ -27,10 +27,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from craftc._common.random import CraftStream, spread
+from craftc._common.random import SAMPLE_ROWS, CraftStream, spread
 from craftc._common.typing import Floats
 from craftc.craft.description_length import half_log
-from craftc.craft.search.config import LARGE, FitConfig
+from craftc.craft.search.config import FitConfig
 
 MOST_WIDTH, MOST_LEVELS = 1024, 256  # cells of a row of the design, and levels of a column that takes part
 _STEPS, _FARTHEST, _HEAVIEST = (
@@ -154,7 +154,7 @@ def _rows(config: FitConfig) -> NDArray[np.intp]:
     """Rows of weight > 0, or a sample of them."""
     counted = np.flatnonzero(config.weight) if len(config.weight) else None
     n = len(config.table) if counted is None else len(counted)
-    rows = spread(n, LARGE, config.seed, CraftStream.STAGE_SAMPLE) if n > LARGE else np.arange(n)
+    rows = spread(n, SAMPLE_ROWS, config.seed, CraftStream.STAGE_SAMPLE) if n > SAMPLE_ROWS else np.arange(n)
     return np.asarray(rows if counted is None else counted[rows])
 
 

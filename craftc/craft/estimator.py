@@ -11,7 +11,7 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Cluster
 
 from craftc._common.estimator import MixedInput, all_or_nothing, set_convergence, warn_not_converged
 from craftc._common.messages import warn_user
-from craftc._common.random import seed_of
+from craftc._common.random import SAMPLE_ROWS, seed_of
 from craftc._common.threads import effective_n_threads
 from craftc._common.typing import Labels, Mask
 from craftc._common.validation import (
@@ -44,7 +44,7 @@ from craftc.craft.parameters import (
 )
 from craftc.craft.progress import Progress, ProgressMeter
 from craftc.craft.search.automatic import automatic_fit
-from craftc.craft.search.config import LARGE, CraftResult, FitConfig, rows_of
+from craftc.craft.search.config import CraftResult, FitConfig, rows_of
 from craftc.craft.search.fixed_price import at_price, fixed_price_fit
 from craftc.distributed.collections import WithoutCollections, feature_names_out, rowwise
 from craftc.distributed.read import is_partitioned, read_partitions
@@ -531,7 +531,7 @@ class CRAFT(
 
     def _search(self, config: FitConfig, given: list[Labels] | None, target: int | None) -> CraftResult:
         """The best of all starts. Few rows in partitions are gathered."""
-        if config.rows.is_partitioned and len(config.rows) <= LARGE:
+        if config.rows.is_partitioned and len(config.rows) <= SAMPLE_ROWS:
             here: CraftResult = config.rows.searched_here(
                 config, lambda gathered: self._search(gathered, None, target)
             )

@@ -26,6 +26,9 @@ from craftc.table.mixed_table import MixedTable, Schema
 #: Rows of a partition as they are read; None: no rows.
 Content: TypeAlias = "FrameInput | None"
 
+#: Labels that a recipe may hold; more are made again by a longer chain of recipes.
+MOST_GIVEN = 1 << 14
+
 
 @dataclass(frozen=True)
 class Reading:
@@ -91,7 +94,7 @@ class LabelRecipe(Protocol):
     """How the labels of a partition follow from earlier ones."""
 
     @property
-    def labels(self) -> Callable[..., Labels]:
+    def labels(self) -> Callable[..., Array | Placed]:
         """A method (part, *labels of the parents) that returns the labels of the rows of a partition."""
         ...
 
@@ -109,7 +112,7 @@ class Part:
     def __init__(self, reading: Reading, content: Content) -> None:
         self.first = 0  # position of the first row in the whole table
         self.n_threads = 1  # of the next operation
-        self.known: dict[int, Labels] = {}
+        self.known: dict[int, Array | Placed] = {}
         self._scratch = Scratch(reading.scratch)
         numeric_index, dtype = np.array(reading.numeric, np.intp), np.dtype(reading.dtype)
         n_missing = np.zeros(len(reading.names), np.intp)
@@ -187,6 +190,23 @@ class OneCluster:
 
     def labels(self, part: Part) -> Labels:
         return np.zeros(len(part), np.int32)
+
+
+class Placed(Protocol):
+    """Labels of the rows of a partition, and what goes with them."""
+
+    def renumbered(self, number: NDArray[np.int32]) -> Placed: ...
+
+
+@dataclass(frozen=True, eq=False)
+class Renumbered:
+    """The recipe number[labels]; rows without a cluster, -1, have the last entry."""
+
+    number: NDArray[np.int32]
+    rowwise: ClassVar[bool] = True
+
+    def labels(self, part: Part, before: Labels | Placed) -> Labels | Placed:
+        return self.number[before] if isinstance(before, np.ndarray) else before.renumbered(self.number)
 
 
 @dataclass(frozen=True)

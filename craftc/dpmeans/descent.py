@@ -3,36 +3,36 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sized
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
+from typing import Generic, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from craftc._common.cluster_moments import ExactMoments
 from craftc._common.convergence import State, iterate_until_converged
-from craftc._common.dense_data import DenseData, NumberTable
+from craftc._common.dense_data import DenseData, L, NumberTable
 from craftc._common.estimator import FitResult
-from craftc._common.typing import Floats, Labels
+from craftc._common.typing import Array, Floats, Labels, PassCallback
 from craftc._kernels import dpmeans as _kernel
 from craftc.dpmeans.rows.assignment import Assignment, LocalAssignment
 from craftc.dpmeans.rows.bounded import nearest
 
-Callback = Callable[[int, float], None]
+S = TypeVar("S")  # a start partition
 
-_MAX_POLISH = 1000
+_MAX_POLISH = 1000  # collapsed sweeps at the end of a start, at most
 
 
 @dataclass
-class SphericalFit(FitResult):
+class SphericalFit(FitResult, Generic[L]):
     """Result of a start; labels, an array or those of partitions, are numbered by first appearance.
 
     `last_centers` (K, D), if any, are those with which the last sweep compared the rows.
     """
 
-    labels: Any
+    labels: L
     centers: Floats
     sizes: Floats
     inertia: float
@@ -40,7 +40,7 @@ class SphericalFit(FitResult):
     last_centers: Floats | None
 
 
-def limit_of(table: NumberTable, penalty: float) -> float:
+def limit_of(table: NumberTable[L], penalty: float) -> float:
     """Squared distance beyond which a row opens a cluster: lambda^2, but not less than the grid of the sums
     can tell.
     """
@@ -53,13 +53,13 @@ def _ratio(falls: list[float]) -> float:
     return min(max(ratios, default=1.0), 1.0)
 
 
-class Sweeps:
+class Sweeps(Generic[L]):
     """Sweeps of one start, wherever the rows are.
 
     `penalty`: lambda^2.
     """
 
-    def __init__(self, rows: Assignment, penalty: float) -> None:
+    def __init__(self, rows: Assignment[L], penalty: float) -> None:
         self.table, self.rows, self.penalty = rows.table, rows, penalty
 
     # ---- objective ----
@@ -93,7 +93,7 @@ class Sweeps:
         sweep: Callable[[], int],
         path: list[float],
         max_iter: int,
-        callback: Callback | None = None,
+        callback: PassCallback | None = None,
         tolerance: float = 0.0,
         ahead: bool = False,
     ) -> tuple[int, bool]:
@@ -160,7 +160,7 @@ class Sweeps:
 
     # ---- result ----
 
-    def result(self, path: list[float], n_iter: int, converged: bool) -> SphericalFit:
+    def result(self, path: list[float], n_iter: int, converged: bool) -> SphericalFit[L]:
         """The present partition; its objective is that of exact sums over the rows."""
         table, rows = self.table, self.rows
         order = rows.first_appearance()
@@ -185,7 +185,60 @@ class Sweeps:
         )
 
 
-class SphericalDescent(Sweeps):
+class DPMeansRows(Sized, Protocol[S, L]):
+    """The rows of a fit, in memory or in partitions."""
+
+    n_counted: int  # rows of weight > 0
+
+    @property
+    def table(self) -> NumberTable[L]:
+        """What is known of the table without its rows."""
+
+    # ---- start partitions ----
+
+    def one_cluster(self) -> S:
+        """All rows in one cluster."""
+
+    def random_labels(self, K: int, seed: int, start: int) -> S:
+        """Random labels, numbered without gaps."""
+
+    def nearest_labels(self, centers: Floats) -> S:
+        """The nearest centre of every row, numbered without gaps."""
+
+    def labels_of_all(self, counted: Labels) -> S:
+        """Labels of all rows from those of the rows of weight > 0; the others are in the first cluster."""
+
+    def farthest(self, centers: Floats, labels: L | None = None) -> tuple[float, Array]:
+        """The largest squared distance of a row to its nearest centre, and the cells of the row (ties: the
+        first); with the clusters of the rows, fewer of them are compared with all centres.
+        """
+
+    def sweeps(self, penalty: float, cap: int, start: S, seed: int, number: int) -> Sweeps[L]:
+        """A descent from a start partition, in the order of the rows that belongs to the number of the start."""
+
+    def leaders(self, limit: float, cap: int) -> Floats:
+        """(K, D) the grand mean, and in order each row that is further from it and from earlier ones than the
+        limit (Hartigan 1975).
+        """
+
+    # ---- single rows, in this process ----
+
+    def gathered(self, rows: NDArray[np.intp] | None = None) -> DenseData:
+        """All rows, or some of those of weight > 0."""
+
+    def counted(self) -> DenseData:
+        """The rows of weight > 0."""
+
+    def random_row(self, seed: int, start: int) -> Floats:
+        """(1, D) a row, drawn in proportion to the weights."""
+
+    def farthest_first(self, n_clusters: int) -> tuple[NDArray[np.intp], Floats, Floats]:
+        """Rows of a farthest-first traversal from the grand mean, their cells, and their squared distances
+        when they were added.
+        """
+
+
+class SphericalDescent(Sweeps[Labels]):
     """Sweeps of one start over rows in memory.
 
     `penalty`: lambda^2. `cap`: maximal number of clusters. `labels` (n,): start partition 0..K-1; updated
@@ -202,11 +255,11 @@ class SphericalDescent(Sweeps):
     def sweep(self, mode: str) -> Callable[[], int]:
         return self.rows.collapse if mode == "collapsed" else super().sweep(mode)
 
-    def polish(self, path: list[float], callback: Callback | None = None) -> int:
+    def polish(self, path: list[float], callback: PassCallback | None = None) -> int:
         """Collapsed sweeps until no row moves; returns how many."""
         return self.run(self.rows.collapse, path, _MAX_POLISH, callback)[0]
 
-    def result(self, path: list[float], n_iter: int, converged: bool) -> SphericalFit:
+    def result(self, path: list[float], n_iter: int, converged: bool) -> SphericalFit[Labels]:
         data, labels = self.rows.data, self.rows.labels
         weightless = np.flatnonzero(data.weight == 0)  # each goes to its nearest centre
         if len(weightless):

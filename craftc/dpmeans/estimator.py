@@ -19,7 +19,7 @@ from craftc._common.messages import numbers_of, shown, warn_user
 from craftc._common.random import seed_of
 from craftc._common.ranges import ROWS_COMPARED, warn_of_unscaled_columns
 from craftc._common.threads import effective_n_threads
-from craftc._common.typing import Floats, Labels
+from craftc._common.typing import Array, DaskClient, Floats, Labels, RandomStateInput, TableInput, WeightInput
 from craftc._common.validation import (
     Choice,
     Constraint,
@@ -33,6 +33,7 @@ from craftc._common.validation import (
 )
 from craftc.describe.frames import MomentsSummary
 from craftc.distributed.collections import WithoutCollections
+from craftc.distributed.partitioned_table import PartitionedTable
 from craftc.distributed.read import is_partitioned, read_partitions
 from craftc.dpmeans import gaussian
 from craftc.dpmeans.descent import SphericalDescent, SphericalFit
@@ -47,9 +48,9 @@ from craftc.table.numbers import finite_ranges, read_numbers
 
 MODES = ("auto", "serial", "delayed", "collapsed", "lowest")
 COVARIANCES = ("spherical", "full", "full-sized")
-_MOST = 10**6  # values of `penalty_path`
-_SMALLEST_PENALTY = 1e-100  # of the variance
-_MANY = 100  # clusters from which on a warning asks whether lambda^2 is too small
+_LONGEST_PATH = 10**6  # values of `penalty_path`
+_SMALLEST_PENALTY = 1e-100  # share of the variance below which covariances, divided by lambda^2, overflow
+_MANY = 100  # clusters above which a warning asks whether lambda^2 is too small
 
 
 class DPMeans(WithoutCollections, MomentsSummary, DenseInput, DPMeansPrediction, ClusterMixin, BaseEstimator):
@@ -203,7 +204,7 @@ class DPMeans(WithoutCollections, MomentsSummary, DenseInput, DPMeansPrediction,
         init: str | ArrayLike = "auto",
         n_init: int = 1,
         max_iter: int = 300,
-        random_state: Any = None,
+        random_state: RandomStateInput = None,
         n_threads: int | None = None,
         verbose: int = 0,
         covariance_prior: float | None = None,
@@ -237,7 +238,12 @@ class DPMeans(WithoutCollections, MomentsSummary, DenseInput, DPMeansPrediction,
 
     @all_or_nothing
     def fit(
-        self, X: Any, y: Any = None, sample_weight: ArrayLike | None = None, *, client: Any = None
+        self,
+        X: TableInput,
+        y: object = None,
+        sample_weight: WeightInput = None,
+        *,
+        client: DaskClient | None = None,
     ) -> DPMeans:
         """Find the clusters.
 
@@ -273,12 +279,12 @@ class DPMeans(WithoutCollections, MomentsSummary, DenseInput, DPMeansPrediction,
         self._check_parameters()
         n_threads, seed = effective_n_threads(self.n_threads), seed_of(self.random_state)
         if is_partitioned(X, client):
-            partitions, starts, penalty, best, compared = self._search_partitions(
+            partitions, limit, penalty, best, compared = self._search_partitions(
                 X, sample_weight, client, n_threads, seed
             )
             set_input_attributes(self, X, partitions)
             warn_of_unscaled_columns(self, *compared)
-            self._set_spherical_state(penalty, starts.limit, None, best)
+            self._set_spherical_state(penalty, limit, None, best)
             self._warn_of_the_result(best, len(partitions))
             self._moments = best.moments.around(self.cluster_centers_)
             return self
@@ -325,14 +331,12 @@ class DPMeans(WithoutCollections, MomentsSummary, DenseInput, DPMeansPrediction,
         )
 
     def _search_partitions(
-        self, X: Any, sample_weight: Any, client: Any, n_threads: int, seed: int
-    ) -> tuple[Any, Starts, float, SphericalFit, tuple[NDArray[Any], Floats]]:
+        self, X: TableInput, sample_weight: WeightInput, client: DaskClient | None, n_threads: int, seed: int
+    ) -> tuple[PartitionedTable, float, float, SphericalFit[Any], tuple[Array, Floats]]:
         """The table of a collection, the starts, lambda^2, the partition with labels in the form of the
         collection, and some rows.
         """
-        from craftc.dpmeans.rows.partitioned import (
-            DPMeansPartitionedRows,  # which ordinary tables do not need
-        )
+        from craftc.dpmeans.rows.partitioned import DPMeansPartitionedRows  # not needed for tables in memory
 
         check_partitioned(self, sample_weight)
         partitions = read_partitions(X, client, [], "error", n_threads)
@@ -341,10 +345,12 @@ class DPMeans(WithoutCollections, MomentsSummary, DenseInput, DPMeansPrediction,
             rows.table.check_ranges(partitions.schema.columns)
             starts = Starts(self, rows, seed)
             penalty, best = starts.best()
-            best.labels = rows.in_form_of_input(best)
-            return partitions, starts, penalty, best, (rows.spread_rows(ROWS_COMPARED), rows.table.columns())
+            fit: SphericalFit[Any] = best
+            fit.labels = rows.in_form_of_input(best)
+            compared = rows.spread_rows(ROWS_COMPARED), rows.table.columns()
+            return partitions, starts.limit, penalty, fit, compared
 
-    def _warn_of_the_result(self, fit: SphericalFit, n: int) -> None:
+    def _warn_of_the_result(self, fit: SphericalFit[Any], n: int) -> None:
         """Warn where a fit has not converged, or has suspiciously many clusters."""
         if not fit.converged:
             warn_not_converged(self, int(self.max_iter), "sweeps", "raise max_iter")
@@ -363,7 +369,7 @@ class DPMeans(WithoutCollections, MomentsSummary, DenseInput, DPMeansPrediction,
         )
     )
     @all_or_nothing
-    def partial_fit(self, X: ArrayLike, y: Any = None, sample_weight: ArrayLike | None = None) -> DPMeans:
+    def partial_fit(self, X: TableInput, y: object = None, sample_weight: WeightInput = None) -> DPMeans:
         """Update the clusters with more rows: one serial sweep over the new rows, then the means follow.
 
         The first call is a `fit`. A centre is the mean of all rows it ever received. Not for a covariance per
@@ -422,9 +428,9 @@ class DPMeans(WithoutCollections, MomentsSummary, DenseInput, DPMeansPrediction,
 
     def penalty_path(
         self,
-        X: ArrayLike,
+        X: TableInput,
         n_clusters: int | None = None,
-        sample_weight: ArrayLike | None = None,
+        sample_weight: WeightInput = None,
         *,
         scale: str = "price",
     ) -> Floats:
@@ -464,7 +470,7 @@ class DPMeans(WithoutCollections, MomentsSummary, DenseInput, DPMeansPrediction,
             "n_clusters",
             min(len(table), 100) if n_clusters is None else n_clusters,
             least=1,
-            most=_MOST,
+            most=_LONGEST_PATH,
             whole=True,
         )
         data = DenseData(table, check_weight(sample_weight, len(table)), effective_n_threads(self.n_threads))
@@ -492,7 +498,7 @@ class DPMeans(WithoutCollections, MomentsSummary, DenseInput, DPMeansPrediction,
         return gaussian.known_shape(known, D) if known.ndim == 2 else None
 
     def _descend_gaussian(
-        self, data: DenseData, weight: Floats | None, start: SphericalFit, penalty: float, seed: int
+        self, data: DenseData, weight: Floats | None, start: SphericalFit[Labels], penalty: float, seed: int
     ) -> gaussian.GaussianFit:
         """Appendix E from labels of k-means, or of the spherical fit unless `init` is "auto"."""
         D, labels, max_iter = data.X.shape[1], start.labels.copy(), int(self.max_iter)
@@ -538,7 +544,7 @@ class DPMeans(WithoutCollections, MomentsSummary, DenseInput, DPMeansPrediction,
         return moments
 
     def _set_spherical_state(
-        self, penalty: float, limit: float, shape: tuple[Floats, Floats] | None, fit: SphericalFit
+        self, penalty: float, limit: float, shape: tuple[Floats, Floats] | None, fit: SphericalFit[Any]
     ) -> None:
         self.cluster_penalty_, self._limit, self._shape, self.labels_ = penalty, limit, shape, fit.labels
         self.cluster_centers_, self.cluster_sizes_ = _restored(fit.centers, shape), fit.sizes

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from craftc._common.threads import effective_n_threads, threads_for
-from craftc._common.typing import Floats, Labels
+from craftc._common.typing import Array, Floats, Labels, TableInput
 from craftc._kernels import dpmeans as _kernel
 from craftc.distributed.collections import feature_names_out, rowwise
 from craftc.dpmeans import gaussian
@@ -25,18 +22,20 @@ class DPMeansPrediction(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
     n_clusters_: int
     n_threads: int | None
     cluster_centers_: Floats
-    _read_rows: Any
     _shape: tuple[Floats, Floats] | None
     _shapes: gaussian.Shapes
     _gaussian: gaussian.Gaussian
     _limit: float
+
+    def _read_rows(self, X: object, reset: bool) -> Array:
+        raise NotImplementedError
 
     @property
     def _n_features_out(self) -> int:
         return self.n_clusters_
 
     @rowwise("cluster", "int32")
-    def predict(self, X: ArrayLike, open_cluster: bool = False) -> Labels:
+    def predict(self, X: TableInput, open_cluster: bool = False) -> Labels:
         """The nearest cluster of every row.
 
         Parameters
@@ -68,7 +67,7 @@ class DPMeansPrediction(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         return labels
 
     @rowwise(feature_names_out, "float64")
-    def transform(self, X: ArrayLike) -> Floats:
+    def transform(self, X: TableInput) -> Floats:
         """Distances to the centres (with covariances: Mahalanobis distances).
 
         Parameters
@@ -101,6 +100,6 @@ class DPMeansPrediction(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         return np.asarray(np.sqrt(out, out=out))
 
 
-def whitened(rows: NDArray[Any], shape: tuple[Floats, Floats] | None) -> NDArray[Any]:
+def whitened(rows: Array, shape: tuple[Floats, Floats] | None) -> Array:
     """Rows in coordinates where squared distances are Mahalanobis distances."""
     return rows if shape is None else gaussian.multiplied(rows, shape[1])

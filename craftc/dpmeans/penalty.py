@@ -7,31 +7,28 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from craftc._common.cluster_moments import ROWS_PER_CLUSTER, description_length
-from craftc._common.dense_data import DenseData
-from craftc._common.random import DPMeansStream, spread
+from craftc._common.dense_data import DenseData, L
+from craftc._common.random import SAMPLE_ROWS, DPMeansStream, spread
 from craftc._common.threads import threads_for
-from craftc._common.typing import Floats
+from craftc._common.typing import Floats, Labels
 from craftc._kernels import dpmeans as _kernel
-from craftc.dpmeans.descent import SphericalDescent, SphericalFit
+from craftc.dpmeans.descent import DPMeansRows, S, SphericalDescent, SphericalFit
 from craftc.dpmeans.split_search import FAST, MOST_CHOSEN, MOST_PAIRED, THOROUGH, SplitSearch
 
-_PATIENCE = 8  # values of the path that are tried without an improvement
-#: Rows by which lambda^2 and the number of clusters are chosen for larger tables.
-ROWS_SEARCHED = 1 << 14
-_FEWEST_SEARCHED = 1 << 13  # rows
-_CELLS_SEARCHED = 1 << 21  # cells of a table that is wide
-_SMALL = 1 << 17  # cells of a table that is searched twice
-_LEAST, _MOST = 64, 256  # rows of each cluster
-_MODE_ROWS = 1 << 11  # rows by which the mode is chosen
-_ROWS_PER_RADIUS = 4  # at least, in a cluster whose radius is to be seen
-_MARGIN = 1.1
-_HALVINGS = 5
+_PATIENCE = 8  # values of the path after the last improvement
+_FEWEST_SEARCHED = 1 << 13  # rows of the sample of a wide table, at least
+_CELLS_SEARCHED = 1 << 21  # cells of a sample; a wide table has fewer rows in it
+_SEARCHED_TWICE = 1 << 17  # cells of a table below which a second, thorough search pays
+_FEWEST_PER_CLUSTER, _MOST_PER_CLUSTER = 64, 256  # rows of the sample for each cluster that is asked for
+_MODE_ROWS = 1 << 11  # rows of the sample by which the mode is chosen
+_ROWS_PER_RADIUS = 4  # rows of a cluster that show its radius, at least
+_MARGIN = 1.1  # factor of the largest squared distance to a centre of the sample, for rows outside it
+_HALVINGS = 5  # halvings of the logarithmic interval in which the largest lambda^2 lies
 
 
 def farthest_first(data: DenseData, n_clusters: int) -> tuple[NDArray[np.intp], Floats]:
@@ -56,8 +53,8 @@ def farthest_first(data: DenseData, n_clusters: int) -> tuple[NDArray[np.intp], 
 
 
 def choose_penalty(
-    rows: DenseData, fit: Callable[[float], SphericalFit], cap: int
-) -> tuple[float, SphericalFit]:
+    rows: DenseData, fit: Callable[[float], SphericalFit[Labels]], cap: int
+) -> tuple[float, SphericalFit[Labels]]:
     """The lambda^2 along the farthest-first path whose partition has the smallest description length; one
     cluster is a candidate.
 
@@ -67,7 +64,7 @@ def choose_penalty(
     further from the mean) if one cluster is best; and the partition.
     """
 
-    def length(found: SphericalFit) -> float:
+    def length(found: SphericalFit[Labels]) -> float:
         return description_length(found.sizes, rows.X.shape[1], found.inertia, rows.scatter)
 
     most = max(1, min(cap, MOST_CHOSEN, int(rows.total // ROWS_PER_CLUSTER), len(rows)))
@@ -93,17 +90,15 @@ def choose_penalty(
 
 
 def choose_by_sample(
-    rows: Any, fit: Callable[[DenseData, float], SphericalFit], cap: int, seed: int
-) -> tuple[float, Any]:
+    rows: DPMeansRows[S, L], fit: Callable[[DenseData, float], SphericalFit[Labels]], cap: int, seed: int
+) -> tuple[float, S | None]:
     """The lambda^2 of :func:`choose_penalty`; for a large table that of a sample, and the partition of all
     rows by its centres.
-
-    `rows` is a DPMeansLocalRows or DPMeansPartitionedRows.
     """
-    if rows.n_counted <= ROWS_SEARCHED:
+    if rows.n_counted <= SAMPLE_ROWS:
         data = rows.gathered()
         return choose_penalty(data, partial(fit, data), cap)[0], None
-    sample = sample_of(rows, ROWS_SEARCHED, seed)
+    sample = sample_of(rows, SAMPLE_ROWS, seed)
     penalty, best = choose_penalty(sample, partial(fit, sample), cap)
     # rows outside the sample may be further out; neither they nor small moves of the means should open
     # clusters
@@ -111,7 +106,7 @@ def choose_by_sample(
 
 
 def searched_centers(
-    rows: Any, penalty: Any, n_clusters: int | None, cap: int, seed: int, whole: bool
+    rows: DPMeansRows[S, L], penalty: float | str, n_clusters: int | None, cap: int, seed: int, whole: bool
 ) -> tuple[float, Floats]:
     """lambda^2 as the price of a cluster, and the centres (K, D) of the search.
 
@@ -128,7 +123,7 @@ def searched_centers(
         sample = rows.counted() if whole else some_rows(rows, seed, given)
         share = sample.total / rows.table.total
         price = 0.0 if isinstance(penalty, str) else penalty * share
-        schedules = [FAST, THOROUGH] if sample.X.size < _SMALL and not whole else [FAST]
+        schedules = [FAST, THOROUGH] if sample.X.size < _SEARCHED_TWICE and not whole else [FAST]
         searches = [SplitSearch(sample, schedule) for schedule in schedules]
         for one in searches:
             one.run(min(int(given), rows.n_counted), price)
@@ -138,13 +133,15 @@ def searched_centers(
     return float(penalty), search.centers
 
 
-def _of_any_number(rows: Any, cap: int, seed: int, whole: bool) -> SplitSearch:
+def _of_any_number(rows: DPMeansRows[S, L], cap: int, seed: int, whole: bool) -> SplitSearch:
     """The search for the shortest description; once more, in more rows of a large table, where it finds many
     clusters.
     """
     few, more = (rows.n_counted if whole else _rows_searched(rows, n) for n in (1, None))
     search = _shortest(_some(rows, few, seed), cap)
-    return _shortest(_some(rows, more, seed), cap) if few < min(more, _MOST * search.K) else search
+    return (
+        _shortest(_some(rows, more, seed), cap) if few < min(more, _MOST_PER_CLUSTER * search.K) else search
+    )
 
 
 def _shortest(sample: DenseData, cap: int) -> SplitSearch:
@@ -154,37 +151,35 @@ def _shortest(sample: DenseData, cap: int) -> SplitSearch:
     return search
 
 
-def sample_of(rows: Any, n: int, seed: int) -> DenseData:
+def sample_of(rows: DPMeansRows[S, L], n: int, seed: int) -> DenseData:
     """n of the rows of weight > 0."""
-    sample: DenseData = rows.gathered(spread(rows.n_counted, n, seed, DPMeansStream.PENALTY_SAMPLE))
-    return sample
+    return rows.gathered(spread(rows.n_counted, n, seed, DPMeansStream.PENALTY_SAMPLE))
 
 
-def some_rows(rows: Any, seed: int, n_clusters: int | None = None) -> DenseData:
+def some_rows(rows: DPMeansRows[S, L], seed: int, n_clusters: int | None = None) -> DenseData:
     """The rows of weight > 0, or of a large table as many as are searched for a number of clusters that is
     given or not.
     """
     return _some(rows, _rows_searched(rows, n_clusters), seed)
 
 
-def _some(rows: Any, n: int, seed: int) -> DenseData:
-    data: DenseData = rows.counted() if n == rows.n_counted else sample_of(rows, n, seed)
-    return data
+def _some(rows: DPMeansRows[S, L], n: int, seed: int) -> DenseData:
+    return rows.counted() if n == rows.n_counted else sample_of(rows, n, seed)
 
 
-def _rows_searched(rows: Any, n_clusters: int | None) -> int:
+def _rows_searched(rows: DPMeansRows[S, L], n_clusters: int | None) -> int:
     """Rows in which a number of clusters is searched for, or any number."""
     n, fitting = rows.n_counted, _CELLS_SEARCHED // rows.table.n_columns
     most = (
-        min(fitting, ROWS_SEARCHED)
+        min(fitting, SAMPLE_ROWS)
         if n_clusters is None
-        else min(max(fitting, _LEAST * n_clusters), _MOST * n_clusters)
+        else min(max(fitting, _FEWEST_PER_CLUSTER * n_clusters), _MOST_PER_CLUSTER * n_clusters)
     )
     most = max(most, _FEWEST_SEARCHED)
-    return int(n if n <= max(most, ROWS_SEARCHED) else most)
+    return int(n if n <= max(most, SAMPLE_ROWS) else most)
 
 
-def price_path(rows: Any, n_clusters: int, seed: int) -> Floats:
+def price_path(rows: DPMeansRows[S, L], n_clusters: int, seed: int) -> Floats:
     """(n_clusters,) for every number of clusters from 1 on, the price of a cluster above which no further cut
     pays.
     """
@@ -201,7 +196,7 @@ def _length(data: DenseData, sizes: Floats, inertia: float) -> float:
     return description_length(sizes, data.X.shape[1], inertia, data.scatter)
 
 
-def paper_mode(rows: Any, penalty: float, seed: int) -> str:
+def paper_mode(rows: DPMeansRows[S, L], penalty: float, seed: int) -> str:
     """The mode of the paper's algorithm: "serial" where lambda^2 is above typical squared distances of two
     rows of a cluster.
 
@@ -229,7 +224,7 @@ def paper_mode(rows: Any, penalty: float, seed: int) -> str:
         return "serial"
     if most > descent.rows.K:
         return "delayed"
-    if n <= ROWS_SEARCHED:
+    if n <= SAMPLE_ROWS:
         return "serial"  # which is fast enough, and lambda^2 may ask for a cluster per row
     squared = np.empty((len(sample), len(sample)))
     _kernel.distances(sample.X, sample.X.astype(np.float64), squared, sample.n_threads)

@@ -13,13 +13,13 @@ from craftc._kernels import dpmeans as _kernel
 from craftc.dpmeans.descent import SphericalDescent, SphericalFit
 from craftc.dpmeans.rows.bounded import nearest
 
-_STARTS = 10
-_NO_ORDER = np.empty(0, np.int32)
+_STARTS = 10  # k-means++ starts, of which the one of the lowest error is kept
+_NO_ORDER = np.empty(0, np.int32)  # rows are visited as they stand
 
 
 def k_means_labels(data: DenseData, K: int, seed: int, max_iter: int) -> Labels:
     """Labels of k-means: the lowest error of ten k-means++ starts (Arthur & Vassilvitskii 2007)."""
-    best: SphericalFit | None = None
+    best: SphericalFit[Labels] | None = None
     for start in range(_STARTS):
         labels = compact(nearest(data.X, _seeds(data, K, seed, start), data.n_threads)[0])
         descent = SphericalDescent(data, 0.0, int(labels.max()) + 1, labels, _NO_ORDER)
@@ -28,8 +28,7 @@ def k_means_labels(data: DenseData, K: int, seed: int, max_iter: int) -> Labels:
         if best is None or fit.objective < best.objective - 1e-12 * data.scatter:
             best = fit
     assert best is not None
-    found: Labels = best.labels
-    return found
+    return best.labels
 
 
 def random_row(data: DenseData, seed: int, start: int) -> Floats:

@@ -9,17 +9,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from copy import copy
-from typing import Any
+from typing import Generic, Protocol
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from craftc._common.dense_data import DenseData
+from craftc._common.dense_data import DenseData, L
 from craftc._common.labels import compact
+from craftc._common.random import SAMPLE_ROWS
 from craftc._common.typing import Floats, Labels
 from craftc._common.validation import check_choice
-from craftc.dpmeans.descent import SphericalDescent, SphericalFit, Sweeps, limit_of
+from craftc.dpmeans.descent import DPMeansRows, S, SphericalDescent, SphericalFit, Sweeps, limit_of
 from craftc.dpmeans.penalty import (
-    ROWS_SEARCHED,
     choose_by_sample,
     paper_mode,
     sample_of,
@@ -39,14 +40,29 @@ _LOWEST_FALL = 1e-3  # relative fall of J of a cycle below which mode "lowest" e
 _LOWEST_SWEEPS = 6  # sweeps of collapsed moves in a cycle
 
 
-class Starts:
-    """Descents with the parameters of a DPMeans.
+class Parameters(Protocol):
+    """The parameters of a `DPMeans`."""
+
+    cluster_penalty: float | str
+    n_clusters: int | None
+    max_clusters: int | None
+    mode: str
+    polish: bool | str
+    covariance: str | Floats
+    init: str | ArrayLike
+    n_init: int
+    max_iter: int
+    verbose: int
+
+
+class Starts(Generic[S, L]):
+    """Descents with the parameters of a model.
 
     `limit`: squared distance beyond which new rows open clusters: lambda^2 of the paper's algorithm, or
     the largest of the search's partition.
     """
 
-    def __init__(self, model: Any, rows: Any, seed: int) -> None:
+    def __init__(self, model: Parameters, rows: DPMeansRows[S, L], seed: int) -> None:
         self.model, self.rows, self.seed = model, rows, seed
         self.cap = NO_CAP if model.max_clusters is None else int(model.max_clusters)
         self.mode = "serial" if model.mode == "auto" else model.mode
@@ -60,7 +76,7 @@ class Starts:
         asked = isinstance(model.cluster_penalty, str) or model.max_clusters is not None
         return model.mode == "lowest" or (model.mode == "auto" and asked)
 
-    def searched(self) -> tuple[float, SphericalFit]:
+    def searched(self) -> tuple[float, SphericalFit[L]]:
         """lambda^2 as the price of a cluster, and the partition of the search after sweeps over all rows."""
         model, rows = self.model, self.rows
         whole = model.mode == "lowest"
@@ -79,7 +95,7 @@ class Starts:
             fit = self.exchanged(penalty, self.descend(penalty, rows.one_cluster(), 0, centers))
         return penalty, fit
 
-    def exchanged(self, penalty: float, fit: SphericalFit) -> SphericalFit:
+    def exchanged(self, penalty: float, fit: SphericalFit[L]) -> SphericalFit[L]:
         """Exchange the cheapest merge for a cluster at the farthest row, which a sample may lack, as long as
         that lowers the inertia.
         """
@@ -100,7 +116,7 @@ class Starts:
             self.limit, cells = self.rows.farthest(fit.centers, fit.labels)
         return fit
 
-    def best(self, given: Labels | None = None) -> tuple[float, SphericalFit]:
+    def best(self, given: S | None = None) -> tuple[float, SphericalFit[L]]:
         """lambda^2, and the descent with the lowest J; labels that are given are the only start."""
         if self.is_search:
             return self.searched()
@@ -111,7 +127,7 @@ class Starts:
         )
         centers, path = self.first_centers(penalty) if given is None and chosen is None else (None, [])
         scatter = self.rows.table.scatter
-        best: SphericalFit | None = None
+        best: SphericalFit[L] | None = None
         for start in range(int(self.model.n_init) if given is None else 1):
             labels = (
                 given if given is not None else copy(chosen) if chosen is not None else self.labels(start)
@@ -131,7 +147,7 @@ class Starts:
         serial sweeps of a large table open at its rows, and sweeps over a sample move their centres.
         """
         model, rows = self.model, self.rows
-        large, most = rows.n_counted > ROWS_SEARCHED, int(model.max_iter)
+        large, most = rows.n_counted > SAMPLE_ROWS, int(model.max_iter)
         if (
             model.mode != "auto"
             or model.init not in ("auto", "single")
@@ -140,7 +156,7 @@ class Starts:
             return None, []
         leaders: Floats | None = None
         if self.mode == "delayed":
-            sample = sample_of(rows, ROWS_SEARCHED, self.seed) if large else rows.counted()
+            sample = sample_of(rows, SAMPLE_ROWS, self.seed) if large else rows.counted()
         else:
             leaders = rows.leaders(limit_of(rows.table, penalty), self.cap)
             sample = some_rows(rows, self.seed, len(leaders))
@@ -161,7 +177,7 @@ class Starts:
         search.cut_clear(self.cap, penalty * sample.total / rows.table.total)
         return search.centers, path
 
-    def penalty(self) -> tuple[float, Any]:
+    def penalty(self) -> tuple[float, S | None]:
         """lambda^2: given, by the heuristic, or chosen; for a large table also the partition to start from."""
         model, seed = self.model, self.seed
         if not isinstance(model.cluster_penalty, str):
@@ -170,7 +186,7 @@ class Starts:
             most = len(self.rows) + 1  # distance 0, as all after it
             return float(self.rows.farthest_first(min(int(model.n_clusters), most))[2][-1]), None
 
-        def fit(rows: DenseData, penalty: float) -> SphericalFit:
+        def fit(rows: DenseData, penalty: float) -> SphericalFit[Labels]:
             descent = SphericalDescent(
                 rows, penalty, min(self.cap, MOST_CHOSEN + 1), None, rows.order(seed, 0)
             )
@@ -179,7 +195,7 @@ class Starts:
 
         return choose_by_sample(self.rows, fit, self.cap, seed)
 
-    def labels(self, start: int) -> Any:
+    def labels(self, start: int) -> S:
         """The start partition of a start."""
         model, rows = self.model, self.rows
         if model.init in ("auto", "single", "random-row"):
@@ -193,18 +209,18 @@ class Starts:
     def descend(
         self,
         penalty: float,
-        labels: Any,
+        labels: S,
         start: int,
         centers: Floats | None = None,
         path: Sequence[float] = (),
-    ) -> SphericalFit:
+    ) -> SphericalFit[L]:
         """One start until convergence.
 
         With `centers`, the first sweep compares the rows with these; `path` has J after the sweeps over all
         rows that led to them.
         """
         model = self.model
-        descent: Sweeps = self.rows.sweeps(penalty, self.cap, labels, self.seed, start)
+        descent: Sweeps[L] = self.rows.sweeps(penalty, self.cap, labels, self.seed, start)
         path = list(path)
 
         def callback(n_iter: int, objective: float) -> None:
@@ -218,7 +234,7 @@ class Starts:
             descent.rows.replace_centers(self.rows.random_row(self.seed, start))
             if self.mode == "collapsed":  # its moves need the means of the rows
                 before, left = descent.run(descent.serial, path, 1, callback)[0], left - 1
-        tolerance = _TOLERANCE if model.mode == "auto" and len(self.rows) > ROWS_SEARCHED else 0.0
+        tolerance = _TOLERANCE if model.mode == "auto" and len(self.rows) > SAMPLE_ROWS else 0.0
         n_iter, converged = descent.run(descent.sweep(self.mode), path, left, callback, tolerance, ahead=True)
         n_iter += before
         if isinstance(descent, SphericalDescent) and polishes(model):
@@ -229,12 +245,12 @@ class Starts:
         return fit
 
 
-def polishes(model: Any) -> bool:
+def polishes(model: Parameters) -> bool:
     """Whether collapsed moves end every start."""
     return not isinstance(model.polish, str) and bool(model.polish)
 
 
-def check_partitioned(model: Any, sample_weight: Any) -> None:
+def check_partitioned(model: Parameters, sample_weight: object) -> None:
     """Raise ValueError if a fit on partitions is not defined with these parameters."""
     if isinstance(model.init, str):
         check_choice("init", model.init, INITS)

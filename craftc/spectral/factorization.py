@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from craftc._common.labels import chunks
-from craftc._common.random import SpectralStream, spread, uniform
+from craftc._common.random import SAMPLE_ROWS, SpectralStream, spread, uniform
 from craftc._common.threads import parallel_map, threads_for
 from craftc._common.typing import Floats, Ints
 from craftc._kernels import spectral_factor as _kernel
@@ -16,7 +16,7 @@ from craftc.spectral.encoding import Encoding
 from craftc.table import MixedTable
 
 SWEEPS = 50
-SAMPLED, SHARE = 16_384, 16  # rows from which a fit starts on a sample, and rows per row of the sample
+SHARE = 16  # rows of a table above SAMPLE_ROWS for each row of its sample
 _SAMPLE_SWEEPS, _LAST_SWEEPS = 100, 10  # sweeps over a sample of the rows; sweeps over all rows after it
 _RUNS, _RUN = 16, 512  # most runs of rows, each with its own sums; fewest rows of a run
 _UNINTERRUPTED = 2**28  # products of one kernel call; Ctrl-C is seen between two calls
@@ -36,7 +36,7 @@ def runs_of(n_rows: int, most: int = _RUNS) -> int:
 
 def sample_of(table: MixedTable) -> Ints | None:
     """Rows on which a fit starts; None: all."""
-    return spread(table.n_rows, table.n_rows // SHARE, 0) if table.n_rows >= SAMPLED else None
+    return spread(table.n_rows, table.n_rows // SHARE, 0) if table.n_rows >= SAMPLE_ROWS else None
 
 
 def approximation_of(

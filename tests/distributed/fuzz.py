@@ -38,7 +38,7 @@ def low_limits(large=100, few=40):
     """Tables, clusters and samples are large above a hundred rows or less."""
     with contextlib.ExitStack() as stack:
         for module in (automatic, covariances, dependence, estimator, config, merges):
-            stack.enter_context(mock.patch.object(module, "LARGE", large))
+            stack.enter_context(mock.patch.object(module, "SAMPLE_ROWS", large))
         stack.enter_context(mock.patch.object(partitioned, "_FEW_ROWS", few))
         stack.enter_context(mock.patch.object(merges, "_SPLIT_SAMPLE", 32))
         stack.enter_context(mock.patch.object(merges, "_MOST_CANDIDATES", 24))

@@ -109,7 +109,7 @@ def test_pages_of_rows_that_may_open_a_cluster(page, monkeypatch):
     X = clouds(2)
     expected = [fitted(model, X) for model in (MODELS["many"], MODELS["few"])]
     monkeypatch.setattr(partitioned_rows, "_PAGE", page)
-    monkeypatch.setattr(partitioned_rows, "_FEW", 1)
+    monkeypatch.setattr(partitioned_rows, "_FEWEST_OF_PAGE", 1)
     for model, one in zip((MODELS["many"], MODELS["few"]), expected, strict=True):
         assert_same(fitted(model, Partitions(parts_of(X, CUTS["7"]))), one)
 
@@ -200,7 +200,7 @@ def test_the_labels_follow_from_the_last_centres_alone():
 
 
 def test_labels_that_do_not_follow_from_the_last_centres(monkeypatch):
-    monkeypatch.setattr(partitioned_rows, "_MOST_EXCEPTIONS", -1)
+    monkeypatch.setattr(partitioned_rows, "MOST_GIVEN", -1)
     for name in ("serial", "delayed", "random labels", "automatic"):
         assert_same(
             fitted(MODELS[name], Partitions(parts_of(clouds(), CUTS["7"]))), fitted(MODELS[name], clouds())

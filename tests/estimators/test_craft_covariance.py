@@ -486,7 +486,7 @@ def test_an_unknown_form():
 
 
 def test_a_sample_shows_the_valleys_of_a_large_table(monkeypatch):
-    monkeypatch.setattr(covariance_search, "LARGE", 400)
+    monkeypatch.setattr(covariance_search, "SAMPLE_ROWS", 400)
     X, truth = slanted(9, n=1500, K=2, p=4, q=0, apart=3.0)
     a, b = fit(X), fit(X)
     assert adjusted_rand_score(truth, a.labels_) > 0.95

@@ -102,7 +102,7 @@ def test_weights_equal_repeated_rows():
 
 @pytest.mark.parametrize("factor", [0.2, 1.0, 3.0])
 def test_the_reference_agrees_on_a_sample(monkeypatch, factor):
-    monkeypatch.setattr(dependence, "LARGE", 400)
+    monkeypatch.setattr(dependence, "SAMPLE_ROWS", 400)
     table = dependent(3, n=2000, missing=0.0)
     config = config_of(table, factor=factor)
     drawn = []

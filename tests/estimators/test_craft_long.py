@@ -102,8 +102,8 @@ def test_a_small_cluster_of_a_long_table_is_found_on_the_sample():
 @pytest.fixture
 def small_is_large(monkeypatch):
     """Tables above 500 rows are treated as those above 16 384."""
-    monkeypatch.setattr(fitting, "LARGE", 500)
-    monkeypatch.setattr("craftc.craft.search.automatic.LARGE", 500)
+    monkeypatch.setattr(fitting, "SAMPLE_ROWS", 500)
+    monkeypatch.setattr("craftc.craft.search.automatic.SAMPLE_ROWS", 500)
 
 
 def test_passes_end_before_their_tail(small_is_large, monkeypatch):
@@ -112,7 +112,7 @@ def test_passes_end_before_their_tail(small_is_large, monkeypatch):
     options = {"covariance": "diagonal", "price_factor": 1.0}
     short = CRAFT(init=start, **options).fit(table)
     again = CRAFT(init=short.labels_, **options).fit(table)
-    monkeypatch.setattr(fitting, "LARGE", 10**9)
+    monkeypatch.setattr(fitting, "SAMPLE_ROWS", 10**9)
     exact = CRAFT(init=start, **options).fit(table)
     assert short.n_iter_ < exact.n_iter_
     assert short.converged_
@@ -257,7 +257,7 @@ def test_merge_path_of_a_long_table_with_covariances(monkeypatch):
     """It is merged without passes: every cluster of a step is a union of clusters of the step before,
     numbered by first appearance.
     """
-    monkeypatch.setattr("craftc.craft.search.covariances.LARGE", 500)
+    monkeypatch.setattr("craftc.craft.search.covariances.SAMPLE_ROWS", 500)
     rng = np.random.default_rng(0)
     target = rng.integers(0, 4, 1500)
     slant = np.linalg.cholesky(0.8 * np.ones((4, 4)) + 0.2 * np.eye(4))

@@ -17,7 +17,7 @@ from craftc._common.cluster_moments import description_length
 from craftc._common.dense_data import DenseData
 from craftc.dpmeans.cuts import best_cuts
 from craftc.dpmeans.descent import SphericalDescent, _ratio
-from craftc.dpmeans.penalty import ROWS_SEARCHED, paper_mode
+from craftc.dpmeans.penalty import SAMPLE_ROWS, paper_mode
 from craftc.dpmeans.rows.local import DPMeansLocalRows
 from craftc.dpmeans.split_search import SplitSearch, merge_costs
 from tests.reference import dpmeans_search as ref
@@ -146,7 +146,7 @@ def test_n_clusters_is_not_above_k_means(seed):
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_clusters_of_a_large_table(dtype):
     """Searched in a sample; sweeps over all rows follow."""
-    X, labels = clouds(0, 2 * ROWS_SEARCHED, 4, 9, 9.0, dtype)
+    X, labels = clouds(0, 2 * SAMPLE_ROWS, 4, 9, 9.0, dtype)
     assert same_partition(DPMeans(n_clusters=9).fit(X).labels_, labels)
     assert same_partition(DPMeans(random_state=3).fit(X).labels_, labels)
     assert same_partition(DPMeans(80.0, max_clusters=9).fit(X).labels_, labels)
@@ -154,7 +154,7 @@ def test_clusters_of_a_large_table(dtype):
 
 @pytest.mark.parametrize("seed", range(4))
 def test_sweeps_of_a_large_table_end_where_the_next_is_expected_to_pay_no_more(seed):
-    X = clouds(seed, 2 * ROWS_SEARCHED, 6, 12, 1.5)[0]
+    X = clouds(seed, 2 * SAMPLE_ROWS, 6, 12, 1.5)[0]
     model = DPMeans(40.0, random_state=seed).fit(X)
     path, falls = model.objective_path_, -np.diff(model.objective_path_)
     assert model.converged_
@@ -198,7 +198,7 @@ def test_what_the_means_lower(weighted):
 
 
 def test_rows_that_the_sample_lacks():
-    X = np.concatenate([clouds(0, 3 * ROWS_SEARCHED, 2, 3, 1.0)[0], [[1e5, 0.0]]])
+    X = np.concatenate([clouds(0, 3 * SAMPLE_ROWS, 2, 3, 1.0)[0], [[1e5, 0.0]]])
     assert DPMeans(n_clusters=4).fit(X).cluster_sizes_.min() == 1.0
 
 
@@ -388,7 +388,7 @@ def test_clear_cuts_after_delayed_sweeps(n, kind):
     assert model.objective_ < 0.99 * delayed.objective_
     assert len(model.objective_path_) == model.n_iter_
     assert (np.diff(model.objective_path_) <= 1e-12 * model.objective_).all()
-    for most in (1, 2, 5) if n < ROWS_SEARCHED else ():  # the sweeps over a sample do not count
+    for most in (1, 2, 5) if n < SAMPLE_ROWS else ():  # the sweeps over a sample do not count
         with pytest.warns(ConvergenceWarning):
             few = DPMeans(penalty, max_iter=most, random_state=0).fit(X, sample_weight=weight)
         assert (few.n_iter_, few.converged_) == (most, False)

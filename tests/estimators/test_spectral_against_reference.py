@@ -427,7 +427,7 @@ def test_graphs_of_other_tables(seed, p1, P, l2, beta):
 @pytest.mark.slow_except(3)
 @every_kind
 def test_the_graph_by_way_of_a_sample_equals_the_reference(conditionals, groups, unary, monkeypatch):
-    monkeypatch.setattr(factorization, "SAMPLED", 30)
+    monkeypatch.setattr(factorization, "SAMPLE_ROWS", 30)
     monkeypatch.setattr(factorization, "SHARE", 2)
     model, _, data, x_hat = fitted(0, conditionals=conditionals, groups=groups, unary=unary, tol=1e-7)
     found = ref.fit(reference_model(data, x_hat, conditionals, groups), 0.1, unary, gtol=1e-7)

@@ -109,7 +109,7 @@ def test_it_stops_at_max_iter(name):
 @quiet
 @pytest.mark.parametrize("max_iter", [1, 2, 4])
 def test_it_stops_at_max_iter_on_the_way_by_a_sample(max_iter, monkeypatch):
-    monkeypatch.setattr(factorization, "SAMPLED", 100)
+    monkeypatch.setattr(factorization, "SAMPLE_ROWS", 100)
     monkeypatch.setattr(factorization, "SHARE", 3)
     model = model_of(max_iter=max_iter, tol=1e-9).fit(table())
     assert model.n_iter_ == len(model.objective_path_) <= max_iter
@@ -268,7 +268,7 @@ def test_a_large_table_on_any_number_of_threads():
     way of a sample.
     """
     X = table(2, 17_000, 4, 4)
-    assert len(X) > factorization.SAMPLED
+    assert len(X) > factorization.SAMPLE_ROWS
     fits = [model_of(max_iter=3, n_threads=n_threads).fit(X) for n_threads in (1, 2, 3)]
     wanted = {
         n: fit._likelihood(fit._encoding, MixedTable.from_data(X), None).n_threads

@@ -51,7 +51,7 @@ def test_a_sample_leads_to_the_optimum_of_all_rows(monkeypatch, options):
     X = large()
     options = {"factorization": "svd", "tol": 1e-6, **options}  # factors that do not depend on a sample
     by_sample = GraphSpectralFeatures(**options).fit(X)
-    monkeypatch.setattr(craftc.spectral.factorization, "SAMPLED", 10**9)
+    monkeypatch.setattr(craftc.spectral.factorization, "SAMPLE_ROWS", 10**9)
     alone = GraphSpectralFeatures(**options).fit(X)
     assert by_sample.converged_
     assert alone.converged_

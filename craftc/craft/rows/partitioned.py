@@ -34,7 +34,6 @@ from craftc.craft.rows.recipes import (
     Assigned,
     AssignedBut,
     Given,
-    Renumbered,
     RowsMoved,
     SideMoved,
     Sides,
@@ -43,7 +42,7 @@ from craftc.craft.rows.recipes import (
 from craftc.craft.rows.scores import RowStatistics
 from craftc.distributed.engine import Engine, FarLabels, Node, Question
 from craftc.distributed.partitioned_table import PartitionedTable, first_rows_of
-from craftc.distributed.partitions import OneCluster
+from craftc.distributed.partitions import MOST_GIVEN, OneCluster, Renumbered
 from craftc.table import MixedTable
 from craftc.table.moments import Moments, grid_of_ranges
 from craftc.table.numeric_encoding import NumericEncoding
@@ -51,7 +50,6 @@ from craftc.table.numeric_encoding import NumericEncoding
 T = TypeVar("T")
 
 _FEW_ROWS = 1 << 14  # of a cluster whose rows are split in this process
-_MOST_GIVEN = 1 << 14  # labels that are part of a recipe
 _NO_WEIGHT = np.empty(0, np.int64)
 
 
@@ -157,9 +155,9 @@ class PartitionedRows:
         again = self.engine.labels(
             AssignedBut(assigned, number, np.empty(0, np.int64), np.empty(0, np.int32))
         )
-        found = self.engine.ask(operations.differences, (labels, again), _MOST_GIVEN + 1)
+        found = self.engine.ask(operations.differences, (labels, again), MOST_GIVEN + 1)
         rows, given = (np.concatenate(arrays) for arrays in zip(*found, strict=True))
-        if len(rows) > _MOST_GIVEN:
+        if len(rows) > MOST_GIVEN:
             return labels
         short = again if not len(rows) else self.engine.labels(AssignedBut(assigned, number, rows, given))
         path.begin_with(self.engine, short)

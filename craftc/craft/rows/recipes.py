@@ -95,17 +95,6 @@ class AssignedBut:
 
 
 @dataclass(frozen=True, eq=False)
-class Renumbered:
-    """number[labels]; -1 is the last entry."""
-
-    number: NDArray[np.int32]
-    rowwise: ClassVar[bool] = True
-
-    def labels(self, part: Part, before: Labels) -> Labels:
-        return self.number[before]
-
-
-@dataclass(frozen=True, eq=False)
 class RowsMoved:
     """Some rows, ascending positions in the whole table, join cluster k."""
 

@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from craftc._common.random import CraftStream, spread
+from craftc._common.random import SAMPLE_ROWS, CraftStream, spread
 from craftc._common.typing import Labels
 from craftc.craft.diagnostics import MANY_CLUSTERS
-from craftc.craft.search.config import LARGE, CraftResult, FitConfig, n_parallel_starts, run_starts
+from craftc.craft.search.config import CraftResult, FitConfig, n_parallel_starts, run_starts
 from craftc.craft.search.covariances import CovarianceSearch, CovarianceState, covariance_step
 from craftc.craft.search.merges import START_CLUSTERS, MergeSplitSearch, Partition
 from craftc.craft.search.path import merge_path, n_clusters_at, number_by_first_appearance, reach_n_clusters
@@ -53,7 +53,7 @@ def automatic_fit(
     best = search.partition(search.rows.one_cluster())
     path = [constant + best.objective]
     searchable = background.weight >= 10 and bool(background.usable.any())
-    sampled = searchable and given is None and len(config.table) > LARGE
+    sampled = searchable and given is None and len(config.table) > SAMPLE_ROWS
     forced = not sampled and (given is None or config.least_fall == 0.0)
     meter = config.meter
     meter.plan(**_work(len(config.table), sampled, forced))
@@ -112,7 +112,7 @@ def _work(n: int, sampled: bool, forced: bool) -> dict[str, float]:
     """Expected work of every stage in hundredths of a second, measured on tables of 270 to 500 000 rows and 9
     to 14 columns.
     """
-    rows, more = n / LARGE, n > LARGE
+    rows, more = n / SAMPLE_ROWS, n > SAMPLE_ROWS
     return {
         "reading": 1.0 + 0.8 * rows,
         "starts": 40.0,
@@ -167,7 +167,7 @@ def from_a_sample(config: FitConfig, start_configs: Sequence[FitConfig], init: s
     are proportional to the rows: a cluster that pays for itself in the table then also does in the sample.
     """
     n = len(config.table)
-    sample = config.of_rows(spread(n, LARGE, config.seed, CraftStream.STAGE_SAMPLE))
+    sample = config.of_rows(spread(n, SAMPLE_ROWS, config.seed, CraftStream.STAGE_SAMPLE))
     factor, share = config.spec.price_factor, sample.rows_weight / config.rows_weight
     sample = replace(sample, spec=replace(config.spec, price_factor=max(min(factor, 1.0), factor * share)))
     search = search_of(sample, sample.n_threads)

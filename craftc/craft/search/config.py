@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from craftc._common.estimator import FitResult
 from craftc._common.merge_path import MergePath
-from craftc._common.random import uniform
+from craftc._common.random import SAMPLE_ROWS, uniform
 from craftc._common.threads import aligned, parallel_map, threads_for
 from craftc._common.typing import Floats, Integers, Labels, Mask
 from craftc._kernels import craft as craft_kernel
@@ -35,11 +35,6 @@ from craftc.table.moments import Moments
 
 T = TypeVar("T")
 
-LARGE = (
-    1 << 14
-    # rows, or weight, above which a search is bounded: the starts use a sample, and a run of passes ends before
-    # its tail
-)
 _WORTH_A_THREAD, _WORTH_ALL_THREADS = 20_000, 4_000_000  # cells of a table whose starts run in parallel
 
 
@@ -113,7 +108,7 @@ class FitConfig:
         (1/2) log N for a table of weight N > 16 384, whose last passes move a few rows each and lower J by
         less than one parameter costs.
         """
-        return 0.5 * math.log(self.rows_weight) if self.rows_weight > LARGE else 0.0
+        return 0.5 * math.log(self.rows_weight) if self.rows_weight > SAMPLE_ROWS else 0.0
 
     def threads(self, n_clusters: int) -> int:
         """Threads for one pass over n_clusters."""

@@ -18,14 +18,14 @@ from numpy.typing import NDArray
 
 from craftc._common.labels import join, numbering, without
 from craftc._common.merge_path import MergePath
-from craftc._common.random import CraftStream, spread
+from craftc._common.random import SAMPLE_ROWS, CraftStream, spread
 from craftc._common.typing import Floats, Integers, Mask
 from craftc._kernels import craft_valley as valley_kernel
 from craftc.craft.clusters import Clusters
 from craftc.craft.covariance import MOST_COLUMNS, BlockPricing, CrossProducts, covariance_columns, unions
 from craftc.craft.description_length import pricing_of
 from craftc.craft.rows.path_sums import PathClusters
-from craftc.craft.search.config import LARGE, FitConfig, drop_empty
+from craftc.craft.search.config import FitConfig, drop_empty
 from craftc.craft.search.merges import best_pair
 from craftc.table.moments import Moments
 
@@ -113,7 +113,7 @@ class CovarianceSearch:
     def passes(self, state: CovarianceState, fewest: int = 1) -> CovarianceState:
         """Batch passes while J falls and at least `fewest` clusters remain."""
         config = self.config
-        large = len(config.table) > LARGE
+        large = len(config.table) > SAMPLE_ROWS
         for _ in range(_MAX_PASSES if state.K > 1 else 0):
             if config.stop.is_set():
                 raise KeyboardInterrupt
@@ -240,7 +240,9 @@ class CovarianceSearch:
         """Rows, their weights and their cells (m, P) in units of the table, by which valleys are seen."""
         background, n = self.config.background, len(self.config.table)
         rows: NDArray[np.intp] = (
-            np.arange(n) if n <= LARGE else spread(n, LARGE, self.config.seed, CraftStream.VALLEY_SAMPLE)
+            np.arange(n)
+            if n <= SAMPLE_ROWS
+            else spread(n, SAMPLE_ROWS, self.config.seed, CraftStream.VALLEY_SAMPLE)
         )
         sample = self.config.of_rows(rows)
         counts: Integers = sample.weight if len(sample.weight) else np.ones(len(rows), np.int64)
@@ -290,7 +292,7 @@ class CovarianceSearch:
             shortest, merged = self.shortest_merges(state, fewest)
             if shortest.K < state.K:
                 state = self.passes(shortest, fewest)
-            elif len(self.rows) <= LARGE:
+            elif len(self.rows) <= SAMPLE_ROWS:
                 state = self.shorter_after_passes(state, merged, fewest)
         while target is not None and target < state.K:
             state, _ = self.merge_best(state, target)
@@ -334,7 +336,7 @@ class CovarianceSearch:
         path = self.rows.merge_path(state.before, state.K, state.objective)
         clusters = PathClusters.begin(state.clusters.moments, self._mask(state), state.cross)
         while state.K > 1:
-            if len(self.rows) > LARGE:
+            if len(self.rows) > SAMPLE_ROWS:
                 i, j = best_pair(self.pair_deltas(state)[0])
                 state = self.merge(state, i, j)
                 path.append_merge(state.objective, i, j)  # the clusters stay numbered by first appearance

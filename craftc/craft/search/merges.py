@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from craftc._common.labels import compact, join, numbering, rows_in_cluster
-from craftc._common.random import CraftStream
+from craftc._common.random import SAMPLE_ROWS, CraftStream
 from craftc._common.threads import threads_for
 from craftc._common.typing import Floats, Integers, Labels, Mask
 from craftc._kernels import craft_merges as merges_kernel
@@ -28,7 +28,7 @@ from craftc.craft.clusters import Clusters, pass_work
 from craftc.craft.description_length import feature_prices, pricing_of
 from craftc.craft.rows.candidates import Candidates, Cells
 from craftc.craft.rows.local import ClusterRows, Passes, PassSpace, SplitRows
-from craftc.craft.search.config import LARGE, FitConfig, drop_empty
+from craftc.craft.search.config import FitConfig, drop_empty
 from craftc.craft.search.screening import MOST_ROWS, net_gains
 from craftc.table.moments import Moments
 
@@ -413,7 +413,7 @@ class MergeSplitSearch:
         every_row = len(cells) == len(cluster)
         sides, score = self._scored(part, k, cells, every_row, candidates, n)
         found = []
-        promising = three_best(score)[: 1 if len(cluster) > LARGE else 3]
+        promising = three_best(score)[: 1 if len(cluster) > SAMPLE_ROWS else 3]
         for c in promising:
             one = candidates.one(c)
             moments = (

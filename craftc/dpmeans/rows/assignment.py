@@ -2,27 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Generic, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from craftc._common.dense_data import DenseData, NumberTable
+from craftc._common.dense_data import DenseData, L, NumberTable
 from craftc._common.labels import first_appearance, renumber
-from craftc._common.typing import Floats, Labels
+from craftc._common.typing import Array, Floats, Labels
 from craftc._kernels import dpmeans as _kernel
 from craftc._kernels import dpmeans_sweep as _sweep
 from craftc.dpmeans.rows.bounded import BoundedRows, CentreMoves, NewClusters, rows_at_once
 
-_WIDE = 4096  # centres times columns from which on bounds pay at once
-_ROWS_PER_MOVE = 20  # rows for each that moved, above which bounds are kept for the next sweep
-_ROWS_BOUNDED = 50  # the same, above which the next sweep uses them
-_OUTSIDE = (
-    -1
-)  # label of a row in the first cluster, but not in its sums: the next sweep adds it where it belongs
+_WIDE = 4096  # centres times columns; above, bounds pay at once
+_ROWS_PER_MOVE = 20  # rows per row that moved; above, bounds are kept for the next sweep
+_ROWS_BOUNDED = 50  # rows per row that moved; above, the next sweep uses the bounds
+_OUTSIDE = -1  # label of a row that is not in any sum yet; the next sweep assigns it
 
 
-class Assignment:
+class Assignment(Generic[L]):
     """Rows in their clusters: exact sums, centres, and how the centres moved since the bounds of the rows
     were set.
 
@@ -32,9 +30,8 @@ class Assignment:
     `K`: clusters of the start. `sums`: of these clusters.
     """
 
-    def __init__(self, data: NumberTable, limit: float, cap: int, K: int, sums: _kernel.Sums) -> None:
+    def __init__(self, data: NumberTable[L], limit: float, cap: int, K: int, sums: _kernel.Sums) -> None:
         self.table, self.limit, self.cap, self.K, self.sums = data, limit, cap, K, sums
-        self.n_scanned = 0
         self._bounds: Literal["none", "distances", "costs"] = "none"  # costs: of collapsed moves
         self._bounds_pay, self._few_move = True, False
         self._last_is_new = False  # whether the bounds do not cover the last centre
@@ -92,8 +89,7 @@ class Assignment:
         """
         self._centres = self._kernel_centres()
         keep = self._keeps_bounds()
-        moved, beyond, scanned = self._assign(self._moves(), keep)
-        self.n_scanned += scanned
+        moved, beyond = self._assign(self._moves(), keep)
         self._last_is_new = False
         self._bounds, self._bounded_mu = "distances", self.mu
         self._few_move = moved < len(self.table) / _ROWS_PER_MOVE
@@ -105,7 +101,7 @@ class Assignment:
         """Whether the next sweep needs bounds: rows may be beyond the limit, or few of them will be scanned."""
         return self.may_open() or self.mu.size >= _WIDE or self._few_move
 
-    def add_centres(self, cells: NDArray[Any]) -> None:
+    def add_centres(self, cells: Array) -> None:
         """More centres, at rows (m, D)."""
         self.mu = np.concatenate([self.mu, cells.astype(np.float64)])
         self.K += len(cells)
@@ -122,8 +118,8 @@ class Assignment:
         """A cluster at the row beyond the limit that is furthest from its centre."""
         raise NotImplementedError
 
-    def _assign(self, moves: CentreMoves, keep: bool) -> tuple[int, int, int]:
-        """All rows to their nearest centres; returns rows that moved, rows beyond the limit, rows scanned.
+    def _assign(self, moves: CentreMoves, keep: bool) -> tuple[int, int]:
+        """All rows to their nearest centres; returns rows that moved, and rows beyond the limit.
 
         `keep`: with their bounds.
         """
@@ -140,7 +136,7 @@ class Assignment:
         raise NotImplementedError
 
     @property
-    def labels(self) -> Any:
+    def labels(self) -> L:
         """Labels of the rows."""
         raise NotImplementedError
 
@@ -181,7 +177,7 @@ class Assignment:
         return np.array(found, np.int32)
 
 
-class LocalAssignment(Assignment):
+class LocalAssignment(Assignment[Labels]):
     """Rows in memory.
 
     `limit`, `cap`: as above. `labels` (n,): start partition 0..K-1; updated in place. None: one cluster,
@@ -193,10 +189,8 @@ class LocalAssignment(Assignment):
         self, data: DenseData, limit: float, cap: int, labels: Labels | None, order: NDArray[np.int32]
     ) -> None:
         self.data = data
-        geometry, _ = (
-            data.geometry,
-            data.scatter,
-        )  # moments of the table take labels of their own: before the bounds exist
+        # before the bounds exist: the moments of the table need labels of their own
+        geometry, _ = data.geometry, data.scatter
         upper, lower = np.empty((2, len(data)), np.float32)
         rows = np.full(len(data), _OUTSIDE, np.int32) if labels is None else labels
         self.rows = BoundedRows(data.X, geometry, rows, upper, lower, order, data.n_threads)
@@ -220,7 +214,7 @@ class LocalAssignment(Assignment):
     def first_appearance(self) -> NDArray[np.intp]:
         return first_appearance(self.rows.labels, self.K)
 
-    def _assign(self, moves: CentreMoves, keep: bool) -> tuple[int, int, int]:
+    def _assign(self, moves: CentreMoves, keep: bool) -> tuple[int, int]:
         return self.rows.assign(moves, self._centres, self.sums, keep)
 
     def open_in_order(self) -> int:
@@ -256,7 +250,7 @@ class LocalAssignment(Assignment):
         while position < len(data):
             capacity, stop = len(self.sums.counts), min(position + rows_at_once(4 * self.mu.size), len(data))
             mu, travelled = np.zeros((capacity, D)), np.empty(capacity, np.float32)
-            position, K, here, scanned, far, shrunk = _sweep.collapse(
+            position, K, here, _, far, shrunk = _sweep.collapse(
                 data.X,
                 centres,
                 mu,
@@ -280,7 +274,6 @@ class LocalAssignment(Assignment):
             )
             _sweep.loosen(rows.labels, travelled, far, shrunk, rows.upper, rows.lower)
             moved += here
-            self.n_scanned += scanned
             if position < stop:
                 self.sums.grow(2 * capacity)
         self.K = K

@@ -6,7 +6,6 @@ A row is scanned only if its bounds do not prove that its centre is still the ne
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,14 +13,12 @@ from numpy.typing import NDArray
 from craftc._common.convergence import visit_in_order
 from craftc._common.dense_data import Geometry
 from craftc._common.threads import aligned, threads_for
-from craftc._common.typing import Floats, Labels
+from craftc._common.typing import Array, Floats, Labels
 from craftc._kernels import dpmeans as _kernel
 from craftc._kernels import dpmeans_sweep as _sweep
 
 WINDOW = 1024  # rows of the first window of a serial sweep
-_PRODUCTS_AT_ONCE = (
-    10_000_000_000  # multiplications between two checks for an interrupt, a fraction of a second
-)
+_PRODUCTS_AT_ONCE = 10_000_000_000  # multiplications between two checks for an interrupt: less than a second
 _NO_FLOATS = np.empty(0, np.float32)
 _NO_CENTERS = np.empty(0, np.int32)
 
@@ -54,7 +51,7 @@ class BoundedRows:
 
     def __init__(
         self,
-        X: NDArray[Any],
+        X: Array,
         geometry: Geometry,
         labels: Labels,
         upper: NDArray[np.float32],
@@ -62,30 +59,23 @@ class BoundedRows:
         order: NDArray[np.int32],
         n_threads: int,
     ) -> None:
-        self.X, self.geometry, self.labels, self.upper, self.lower, self.order = (
-            X,
-            geometry,
-            labels,
-            upper,
-            lower,
-            order,
-        )
-        self.n_threads = n_threads
+        self.X, self.geometry, self.labels = X, geometry, labels
+        self.upper, self.lower, self.order, self.n_threads = upper, lower, order, n_threads
         self.tile = aligned((n_threads, _kernel.TILE // 2 * (X.shape[1] + 1))).view(np.float32)
 
     def assign(
         self, moves: CentreMoves, centres: _kernel.Centres, sums: _kernel.Sums, keep: bool = True
-    ) -> tuple[int, int, int]:
-        """All rows to their nearest centres; returns rows that moved, rows beyond the limit, rows scanned.
+    ) -> tuple[int, int]:
+        """All rows to their nearest centres; returns rows that moved, and rows beyond the limit.
 
         Bounds that are not kept take no time, and no memory as long as none has been.
         """
         upper, lower = (self.upper, self.lower) if keep else (_NO_FLOATS, _NO_FLOATS)
         threads = threads_for(self.n_threads, self.X.size * (1 + len(moves.mu) / 16))
-        moved = beyond = scanned = 0
+        moved = beyond = 0
         step = rows_at_once(moves.mu.size)
         for first in range(0, len(self.X), step):
-            here, far, read = _sweep.assign(
+            here, far, _ = _sweep.assign(
                 self.X,
                 centres,
                 self.labels,
@@ -102,8 +92,8 @@ class BoundedRows:
                 self.tile,
                 threads,
             )
-            moved, beyond, scanned = moved + here, beyond + far, scanned + read
-        return moved, beyond, scanned
+            moved, beyond = moved + here, beyond + far
+        return moved, beyond
 
     def open_at(self, row: int, centres: _kernel.Centres, sums: _kernel.Sums) -> None:
         """Move a row to the last of the centres, a new one at the row."""
@@ -197,7 +187,7 @@ def rows_at_once(products: int) -> int:
     return max(WINDOW, _PRODUCTS_AT_ONCE // products)
 
 
-def nearest(X: NDArray[Any], centers: Floats, n_threads: int) -> tuple[Labels, Floats]:
+def nearest(X: Array, centers: Floats, n_threads: int) -> tuple[Labels, Floats]:
     """Labels of the nearest centres (ties: the lowest) and the squared distances to them."""
     labels, squared = np.empty(len(X), np.int32), np.empty(len(X))
     centers = np.ascontiguousarray(centers)
@@ -209,9 +199,7 @@ def nearest(X: NDArray[Any], centers: Floats, n_threads: int) -> tuple[Labels, F
     return labels, squared
 
 
-def rows_beyond(
-    X: NDArray[Any], share: Floats, centres: _kernel.Centres, n_threads: int
-) -> NDArray[np.bool_]:
+def rows_beyond(X: Array, share: Floats, centres: _kernel.Centres, n_threads: int) -> NDArray[np.bool_]:
     """Whether the squared distance of a row to every centre, times its share if shares are given, exceeds the
     limit.
     """

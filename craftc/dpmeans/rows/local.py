@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -11,22 +9,19 @@ from craftc._common.dense_data import DenseData
 from craftc._common.labels import compact
 from craftc._common.random import DPMeansStream, uniform
 from craftc._common.threads import threads_for
-from craftc._common.typing import Floats, Integers, Labels
+from craftc._common.typing import Array, Floats, Integers, Labels
 from craftc._kernels import dpmeans as _kernel
 from craftc.dpmeans.descent import SphericalDescent, SphericalFit
 from craftc.dpmeans.penalty import farthest_first
 from craftc.dpmeans.rows.bounded import WINDOW, nearest, rows_beyond
 from craftc.dpmeans.seeding import random_row
 
-_ROWS_AT_ONCE = 1 << 17  # of which distances are kept: 12 bytes each
-_LEADERS_AT_ONCE = 256  # that one kernel call finds
+_ROWS_AT_ONCE = 1 << 17  # rows whose distances are kept, 12 bytes each
+_LEADERS_AT_ONCE = 256  # centres that one kernel call finds
 
 
 class DPMeansLocalRows:
-    """The rows of a fit, in memory.
-
-    `table`: what is known of the table without its rows. `n_counted`: rows of weight > 0.
-    """
+    """`DPMeansRows` in memory."""
 
     def __init__(self, data: DenseData) -> None:
         self.data = self.table = data
@@ -38,23 +33,16 @@ class DPMeansLocalRows:
 
     # ---- start partitions ----
 
-    def one_cluster(self) -> None:
-        """All rows in one cluster."""
+    def one_cluster(self) -> Labels | None:
+        return None
 
     def random_labels(self, K: int, seed: int, start: int) -> Labels:
-        """Random labels, numbered without gaps."""
         return compact((uniform(seed, DPMeansStream.LABEL, start, np.arange(len(self))) * K).astype(np.int32))
 
     def nearest_labels(self, centers: Floats) -> Labels:
-        """The nearest centre of every row, numbered without gaps."""
         return compact(nearest(self.data.X, centers, self.data.n_threads)[0])
 
-    def farthest(self, centers: Floats, labels: Labels | None = None) -> tuple[float, NDArray[Any]]:
-        """The largest squared distance of a row to its nearest centre, and the cells of the row (ties: the
-        first).
-
-        With the clusters of the rows, few of them are compared with all centres.
-        """
+    def farthest(self, centers: Floats, labels: Labels | None = None) -> tuple[float, Array]:
         data, largest, row = self.data, -1.0, 0
         for first in range(0, len(data), _ROWS_AT_ONCE):
             some = slice(first, min(first + _ROWS_AT_ONCE, len(data)))
@@ -75,16 +63,12 @@ class DPMeansLocalRows:
     def sweeps(
         self, penalty: float, cap: int, labels: Labels | None, seed: int, number: int
     ) -> SphericalDescent:
-        """A descent from a start partition, in the order of the rows that belongs to the number of the start."""
         return SphericalDescent(self.data, penalty, cap, labels, self.data.order(seed, number))
 
     def leaders(self, limit: float, cap: int) -> Floats:
-        """(K, D) the grand mean, and in order each row that is further from it and from earlier ones than the
-        limit (Hartigan 1975).
-        """
         data, centers, start, size = self.data, self.data.mean[None], 0, WINDOW
 
-        def beyond(X: NDArray[Any], share: Floats, centers: Floats) -> NDArray[np.intp]:
+        def beyond(X: Array, share: Floats, centers: Floats) -> NDArray[np.intp]:
             return np.flatnonzero(
                 rows_beyond(X, share, data.geometry.centres(centers, limit), data.n_threads)
             )
@@ -105,21 +89,16 @@ class DPMeansLocalRows:
     # ---- single rows ----
 
     def gathered(self, rows: NDArray[np.intp] | None = None) -> DenseData:
-        """All rows, or some of those of weight > 0."""
         if rows is None:
             return self.data
         return self.data.of_rows(rows if self._counted is None else self._counted[rows])
 
     def counted(self) -> DenseData:
-        """The rows of weight > 0."""
-        return (
-            self.data
-            if self._counted is None or self.n_counted == len(self)
-            else self.data.of_rows(self._counted)
-        )
+        if self._counted is None or self.n_counted == len(self):
+            return self.data
+        return self.data.of_rows(self._counted)
 
     def labels_of_all(self, counted: Labels) -> Labels:
-        """Labels of all rows from those of the rows of weight > 0; the others are in the first cluster."""
         if self._counted is None:
             return counted
         labels = np.zeros(len(self), np.int32)
@@ -127,26 +106,20 @@ class DPMeansLocalRows:
         return labels
 
     def random_row(self, seed: int, start: int) -> Floats:
-        """(1, D) a row, drawn in proportion to the weights."""
         return random_row(self.data, seed, start)
 
     def farthest_first(self, n_clusters: int) -> tuple[NDArray[np.intp], Floats, Floats]:
-        """Rows of a farthest-first traversal from the grand mean, their cells, and their squared distances
-        when they were added.
-        """
         rows, squared = farthest_first(self.data, n_clusters)
         return rows, self.data.X[rows].astype(np.float64), squared
 
     # ---- the result ----
 
-    def in_form_of_input(self, fit: SphericalFit) -> Labels:
-        """The labels."""
-        labels: Labels = fit.labels
-        return labels
+    def in_form_of_input(self, fit: SphericalFit[Labels]) -> Labels:
+        return fit.labels
 
 
 def _farthest_candidates(
-    X: NDArray[Any], weight: Integers, centers: Floats, labels: Labels, n_threads: int
+    X: Array, weight: Integers, centers: Floats, labels: Labels, n_threads: int
 ) -> tuple[NDArray[np.intp], Floats]:
     """Rows among which the one of weight > 0 is that is furthest from its nearest centre, and their squared
     distances to that.
@@ -159,7 +132,6 @@ def _farthest_candidates(
         own[weight == 0] = 0.0
     at = int(own.argmax())
     within = nearest(X[at : at + 1], centers, 1)[1]
-    rows = np.flatnonzero(
-        own >= np.minimum(within, own[at])
-    )  # own[at] is less where it is 0 and the row lacks weight
+    # own[at] is less where it is 0 and the row lacks weight
+    rows = np.flatnonzero(own >= np.minimum(within, own[at]))
     return rows, nearest(np.ascontiguousarray(X[rows]), centers, 1)[1]

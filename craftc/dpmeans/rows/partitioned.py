@@ -1,4 +1,4 @@
-"""Rows in partitions under DP-means: the same answers as those of `craftc.dpmeans.rows.local.LocalRows`.
+"""Rows in partitions under DP-means: the same answers as those of `craftc.dpmeans.rows.local`.
 
 Sums of partitions are integers, so that their total is that of the whole table. In a serial sweep this
 process visits the rows beyond lambda in order and decides which of them open clusters; then every partition
@@ -7,7 +7,7 @@ compares its rows with the new centres of earlier rows.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,36 +15,34 @@ from numpy.typing import NDArray
 from craftc._common.dense_data import DenseData, NumberTable
 from craftc._common.labels import by_first_row
 from craftc._common.random import DPMeansStream, spread, uniform
-from craftc._common.typing import Floats, Integers
+from craftc._common.typing import Array, DaskCollection, Floats, Integers, Labels
 from craftc._kernels import dpmeans as _kernel
 from craftc._kernels import dpmeans_sweep as _sweep
 from craftc._kernels import moments as _moments
 from craftc.distributed.engine import FarLabels
 from craftc.distributed.partitioned_table import PartitionedTable
-from craftc.distributed.partitions import OneCluster
+from craftc.distributed.partitions import MOST_GIVEN, OneCluster, Renumbered
 from craftc.dpmeans.descent import SphericalFit, Sweeps, limit_of
 from craftc.dpmeans.rows import recipes as operations
 from craftc.dpmeans.rows.assignment import Assignment
 from craftc.dpmeans.rows.bounded import CentreMoves
 from craftc.dpmeans.rows.recipes import (
-    Assigned,
     LabelsAlone,
     Nearest,
+    NearestBounded,
     NearestSoFar,
     Opened,
     RandomLabels,
-    Renumbered,
 )
 
-_PAGE = 4096  # rows that may open a cluster, of which a partition sends so many at once
-_FEW = 16  # at least, of partitions that may have to wait for earlier ones
-_MOST_EXCEPTIONS = 1 << 14  # labels that are sent with the recipe of the result
+_PAGE = 4096  # rows that may open a cluster in one answer of a partition
+_FEWEST_OF_PAGE = 16  # the same of a partition whose rows may have to wait for earlier ones
 
 
 Start = tuple[FarLabels, int]  # labels and an upper limit of their number of clusters
 
 
-class PartitionedNumbers(NumberTable):
+class PartitionedNumbers(NumberTable[FarLabels]):
     """The numbers of a table in partitions."""
 
     def __init__(self, table: PartitionedTable) -> None:
@@ -73,7 +71,7 @@ class PartitionedNumbers(NumberTable):
         return total
 
 
-class PartitionedAssignment(Assignment):
+class PartitionedAssignment(Assignment[FarLabels]):
     """Rows in partitions.
 
     `limit`, `cap`: as those of `Assignment`. `labels`: start partition. `K`: its labels are 0..K-1; some
@@ -94,20 +92,17 @@ class PartitionedAssignment(Assignment):
     def first_appearance(self) -> NDArray[np.intp]:
         return by_first_row(self.engine.ask(operations.first_rows, (self._labels,), self.K))
 
-    def _assign(self, moves: CentreMoves, keep: bool) -> tuple[int, int, int]:
-        return self._changed(self.engine.labels(Assigned(self.table.geometry, moves), self._labels))
+    def _assign(self, moves: CentreMoves, keep: bool) -> tuple[int, int]:
+        return self._changed(self.engine.labels(NearestBounded(self.table.geometry, moves), self._labels))
 
-    def _changed(self, labels: FarLabels) -> tuple[int, int, int]:
+    def _changed(self, labels: FarLabels) -> tuple[int, int]:
         """Continue with labels whose recipe counts what it does."""
         self._labels = labels
         changes = [each for each in self.engine.ask(operations.change, (labels,)) if each is not None]
         for change in changes:
             self.sums.sums[: self.K] += change.sums
             self.sums.counts[: self.K] += change.counts
-        moved, beyond, scanned = (
-            [getattr(change, name) for change in changes] for name in ("moved", "beyond", "scanned")
-        )
-        return sum(moved), sum(beyond), sum(scanned)
+        return sum(change.moved for change in changes), sum(change.beyond for change in changes)
 
     def open_in_order(self) -> int:
         rows, cells = self._opening_rows()
@@ -116,7 +111,7 @@ class PartitionedAssignment(Assignment):
             self.engine.labels(Opened(self.table.geometry, self.mu, rows, True, True), self._labels)
         )[0]
 
-    def _opening_rows(self) -> tuple[NDArray[np.int64], NDArray[Any]]:
+    def _opening_rows(self) -> tuple[NDArray[np.int64], Array]:
         """The rows that open clusters in a serial sweep, and their cells; rows beyond the limit come in
         pages.
         """
@@ -126,7 +121,7 @@ class PartitionedAssignment(Assignment):
         while True:
             current = int(np.searchsorted(starts[1:], after + 1, side="right"))
             most = [
-                _PAGE if i <= current else max(_FEW, _PAGE // self.engine.n_partitions)
+                _PAGE if i <= current else max(_FEWEST_OF_PAGE, _PAGE // self.engine.n_partitions)
                 for i in range(self.engine.n_partitions)
             ]
             pages = self.engine.ask(
@@ -167,7 +162,7 @@ class PartitionedAssignment(Assignment):
 
 
 class DPMeansPartitionedRows:
-    """The rows of a fit, in partitions."""
+    """`DPMeansRows` in partitions."""
 
     def __init__(self, partitions: PartitionedTable) -> None:
         self.partitions, self.engine = partitions, partitions.engine
@@ -188,11 +183,11 @@ class DPMeansPartitionedRows:
     def nearest_labels(self, centers: Floats) -> Start:
         return self.engine.labels(Nearest(centers)), len(centers)
 
-    def farthest(self, centers: Floats, labels: Any = None) -> tuple[float, NDArray[Any]]:
+    def farthest(self, centers: Floats, labels: FarLabels | None = None) -> tuple[float, Array]:
         squared, _, cells = _farthest(self.engine.ask(operations.farthest_from, (), centers))
         return squared, cells
 
-    def sweeps(self, penalty: float, cap: int, start: Start, seed: int, number: int) -> Sweeps:
+    def sweeps(self, penalty: float, cap: int, start: Start, seed: int, number: int) -> Sweeps[FarLabels]:
         labels, K = start
         return Sweeps(
             PartitionedAssignment(self.table, limit_of(self.table, penalty), cap, labels, K), penalty
@@ -205,31 +200,28 @@ class DPMeansPartitionedRows:
             rows.add_centres(rows._opening_rows()[1])
         return rows.mu
 
+    def labels_of_all(self, counted: Labels) -> Start:
+        raise NotImplementedError("The search on all rows needs them in memory.")
+
     # ---- single rows ----
 
     def gathered(self, rows: NDArray[np.intp] | None = None) -> DenseData:
-        """Some of the rows in this process, or all."""
         chosen = np.arange(len(self)) if rows is None else rows
         return DenseData(np.ascontiguousarray(self.partitions.take(chosen).numeric), None, 1)
 
     def counted(self) -> DenseData:
-        """All rows in this process."""
         return self.gathered()
 
-    def spread_rows(self, most: int) -> NDArray[Any]:
+    def spread_rows(self, most: int) -> Array:
         """Rows spread evenly over the table, or all."""
         n = len(self)
         return self.gathered(None if n <= most else spread(n, most, 0)).X
 
     def random_row(self, seed: int, start: int) -> Floats:
-        """(1, D) a row, drawn at random."""
         row = min(int(float(uniform(seed, DPMeansStream.ROW, start)) * len(self)), len(self) - 1)
         return self.gathered(np.array([row])).X.astype(np.float64)
 
     def farthest_first(self, n_clusters: int) -> tuple[NDArray[np.intp], Floats, Floats]:
-        """Rows of a farthest-first traversal from the grand mean, their cells, and their squared distances
-        when they were added.
-        """
         rows, cells, found = (
             np.zeros(n_clusters, np.intp),
             np.zeros((n_clusters, self.table.n_columns)),
@@ -243,22 +235,21 @@ class DPMeansPartitionedRows:
 
     # ---- the result ----
 
-    def in_form_of_input(self, fit: SphericalFit) -> Any:
+    def in_form_of_input(self, fit: SphericalFit[FarLabels]) -> DaskCollection | Array:
         """The labels as the collection returns them; a recipe that follows from the last centres alone makes
         them again quickly.
         """
         labels = self.engine.labels(LabelsAlone(), fit.labels)
         if fit.last_centers is not None:
-            found = self.engine.ask(operations.exceptions, (labels,), fit.last_centers, _MOST_EXCEPTIONS + 1)
+            found = self.engine.ask(operations.exceptions, (labels,), fit.last_centers, MOST_GIVEN + 1)
             rows, given = (np.concatenate(arrays) for arrays in zip(*found, strict=True))
-            if len(rows) <= _MOST_EXCEPTIONS:
+            if len(rows) <= MOST_GIVEN:
                 labels = self.engine.labels(Nearest(fit.last_centers, rows, given))
-        return self.partitions.output().labels(labels.node)
+        output: DaskCollection | Array = self.partitions.output().labels(labels.node)
+        return output
 
 
-def _farthest(each: Any) -> tuple[float, int, NDArray[Any]]:
+def _farthest(each: Iterable[tuple[float, int, Array] | None]) -> tuple[float, int, Array]:
     """Of the farthest rows of all partitions that have rows (ties: the first)."""
-    found: tuple[float, int, NDArray[Any]] = max(
-        (one for one in each if one), key=lambda one: (one[0], -one[1])
-    )
+    found: tuple[float, int, Array] = max((one for one in each if one), key=lambda one: (one[0], -one[1]))
     return found

@@ -6,7 +6,6 @@ All of it can be sent to a worker.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +14,7 @@ from craftc._common.dense_data import Geometry, groups_of
 from craftc._common.labels import chunks
 from craftc._common.random import DPMeansStream, uniform
 from craftc._common.threads import threads_for
-from craftc._common.typing import Floats, Integers, Labels
+from craftc._common.typing import Array, Floats, Integers, Labels
 from craftc._kernels import dpmeans as _kernel
 from craftc._kernels import moments as _moments
 from craftc.distributed.partitioned_table import first_rows_of
@@ -30,13 +29,10 @@ _NO_ORDER = np.empty(0, np.int32)
 class PassChange:
     """What a recipe did with the rows of a partition."""
 
-    # moved, beyond, scanned: rows that moved, rows beyond their limit, rows that were scanned
-    moved: int
-    beyond: int
-    scanned: int
-    # sums, counts: (K, D), (K,) what the sums of every cluster gained
-    sums: Integers
-    counts: Integers
+    moved: int  # rows that moved
+    beyond: int  # rows beyond their limit
+    sums: Integers  # (K, D) what the sums of every cluster gained
+    counts: Integers  # (K,)
 
 
 @dataclass(eq=False)
@@ -48,6 +44,10 @@ class PlacedRows:
     upper: NDArray[np.float32]
     lower: NDArray[np.float32]
     change: PassChange | None = None
+
+    def renumbered(self, number: NDArray[np.int32]) -> PlacedRows:
+        """number[labels]; the bounds are unchanged."""
+        return PlacedRows(number[self.labels], self.upper, self.lower)
 
 
 # ---- recipes ----
@@ -97,7 +97,7 @@ class NearestSoFar:
 
     point: Floats
 
-    def labels(self, part: Part, before: Floats | None = None) -> Any:
+    def labels(self, part: Part, before: Floats | None = None) -> Floats:
         squared = np.full(len(part), np.inf) if before is None else before.copy()
         _kernel.update_nearest(
             part.source.numeric,
@@ -109,18 +109,16 @@ class NearestSoFar:
 
 
 @dataclass(frozen=True, eq=False)
-class Assigned:
-    """Every row with its nearest centre; a row keeps its own unless another one is nearer."""
+class NearestBounded:
+    """Every row with its nearest centre, and bounds; a row keeps its own unless another one is nearer."""
 
     geometry: Geometry
     moves: CentreMoves
 
-    def labels(self, part: Part, before: Any) -> Any:
+    def labels(self, part: Part, before: Labels | PlacedRows) -> PlacedRows:
         placed, rows, sums = _copied(part, self.geometry, before, len(self.moves.mu))
-        moved, beyond, scanned = rows.assign(
-            self.moves, self.geometry.centres(self.moves.mu, self.moves.limit), sums
-        )
-        placed.change = PassChange(moved, beyond, scanned, sums.sums, sums.counts)
+        moved, beyond = rows.assign(self.moves, self.geometry.centres(self.moves.mu, self.moves.limit), sums)
+        placed.change = PassChange(moved, beyond, sums.sums, sums.counts)
         return placed
 
 
@@ -134,7 +132,7 @@ class Opened:
     compared: bool  # later rows join a new cluster that is nearer than their own
     bounded: bool  # the bounds of all rows cover the new centres
 
-    def labels(self, part: Part, before: Any) -> Any:
+    def labels(self, part: Part, before: Labels | PlacedRows) -> PlacedRows:
         n, first = len(part), len(self.mu) - len(self.rows)
         placed, rows, sums = _copied(part, self.geometry, before, len(self.mu))
         here, opening = part.own(self.rows)
@@ -146,12 +144,11 @@ class Opened:
         else:
             moved = rows.reassign_to_new(new.centres, first, 0, n, sums) if here.start else 0
             moved += new.visit()
-        covered = (
-            first + here.stop if self.compared else first
-        )  # the bounds of all rows cover the centres before
+        # the bounds of all rows cover the centres before
+        covered = first + here.stop if self.compared else first
         if self.bounded and covered < len(self.mu):
             rows.bound_new(self.geometry.centres(self.mu, np.inf), covered, n)
-        placed.change = PassChange(moved, 0, 0, sums.sums, sums.counts)
+        placed.change = PassChange(moved, 0, sums.sums, sums.counts)
         return placed
 
 
@@ -180,33 +177,20 @@ class GivenClusters(NewClusters):
         self.rows.open_at(row, self.centres, self.sums)
 
 
-@dataclass(frozen=True, eq=False)
-class Renumbered:
-    """number[labels]; the bounds are unchanged."""
-
-    number: NDArray[np.int32]
-
-    def labels(self, part: Part, before: Any) -> Any:
-        if isinstance(before, PlacedRows):
-            return PlacedRows(self.number[before.labels], before.upper, before.lower)
-        return self.number[before]
-
-
 @dataclass(frozen=True)
 class LabelsAlone:
     """The labels without bounds."""
 
-    def labels(self, part: Part, before: Any) -> Labels:
+    def labels(self, part: Part, before: Labels | PlacedRows) -> Labels:
         return _labels(before)
 
 
-def _labels(of: Any) -> Labels:
-    labels: Labels = of.labels if isinstance(of, PlacedRows) else of
-    return labels
+def _labels(of: Labels | PlacedRows) -> Labels:
+    return of.labels if isinstance(of, PlacedRows) else of
 
 
 def _copied(
-    part: Part, geometry: Geometry, before: Any, K: int
+    part: Part, geometry: Geometry, before: Labels | PlacedRows, K: int
 ) -> tuple[PlacedRows, BoundedRows, _kernel.Sums]:
     """A copy of the labels and bounds of a partition, its rows with them, and no sums of K clusters."""
     if isinstance(before, PlacedRows):
@@ -222,7 +206,9 @@ def _copied(
 # ---- what a partition answers ----
 
 
-def sums_of(part: Part, labels: Any, middle: Floats, grid: Floats, K: int) -> tuple[Integers, Integers]:
+def sums_of(
+    part: Part, labels: Labels | PlacedRows, middle: Floats, grid: Floats, K: int
+) -> tuple[Integers, Integers]:
     """Sums and counts of every cluster."""
     X = part.source.numeric
     sums = Geometry(middle, grid, middle, 1.0, X.dtype == np.float32).no_sums(K, part.n_threads)
@@ -230,7 +216,9 @@ def sums_of(part: Part, labels: Any, middle: Floats, grid: Floats, K: int) -> tu
     return sums.sums, sums.counts
 
 
-def groups(part: Part, labels: Any, some: slice | None, K: int, grid: _moments.Grid) -> Integers:
+def groups(
+    part: Part, labels: Labels | PlacedRows, some: slice | None, K: int, grid: _moments.Grid
+) -> Integers:
     """(K, width) exact moments of the clusters in `some`, or of all."""
     X = part.source.numeric
     return groups_of(X, _NO_WEIGHT, _labels(labels), some, K, grid, threads_for(part.n_threads, 2 * X.size))
@@ -243,7 +231,7 @@ def change(part: Part, placed: PlacedRows) -> PassChange | None:
 
 def farthest(
     part: Part, placed: PlacedRows, mu: Floats, scale: float
-) -> tuple[float, int, int, NDArray[Any]] | None:
+) -> tuple[float, int, int, Array] | None:
     """The row beyond its limit that is furthest from its centre: its squared distance, its position, its
     cluster and its cells.
     """
@@ -258,7 +246,7 @@ def farthest(
 
 def candidates(
     part: Part, placed: PlacedRows, new: Floats, limit: float, after: int, most: int
-) -> tuple[NDArray[np.int64], NDArray[Any], bool]:
+) -> tuple[NDArray[np.int64], Array, bool]:
     """Rows behind `after` that are beyond their limit, from the new centres as well: positions, cells,
     whether more follow.
     """
@@ -273,7 +261,7 @@ def candidates(
     return part.first + found[:most], np.array(X[found[:most]]), len(found) > most
 
 
-def largest(part: Part, squared: Floats) -> tuple[float, int, NDArray[Any]] | None:
+def largest(part: Part, squared: Floats) -> tuple[float, int, Array] | None:
     """The largest of the squared distances (ties: the first), the position of its row and its cells."""
     if not len(part):
         return None
@@ -281,17 +269,19 @@ def largest(part: Part, squared: Floats) -> tuple[float, int, NDArray[Any]] | No
     return float(squared[row]), part.first + row, np.array(part.source.numeric[row])
 
 
-def farthest_from(part: Part, centers: Floats) -> tuple[float, int, NDArray[Any]] | None:
+def farthest_from(part: Part, centers: Floats) -> tuple[float, int, Array] | None:
     """The largest squared distance of a row to its nearest centre, the position of the row and its cells."""
     return largest(part, nearest(part.source.numeric, centers, part.n_threads)[1])
 
 
-def first_rows(part: Part, labels: Any, n_clusters: int) -> dict[int, int]:
+def first_rows(part: Part, labels: Labels | PlacedRows, n_clusters: int) -> dict[int, int]:
     """The position in the whole table of the first row of every cluster that the partition has."""
     return first_rows_of(part, _labels(labels), n_clusters)
 
 
-def exceptions(part: Part, labels: Any, centers: Floats, most: int) -> tuple[NDArray[np.int64], Labels]:
+def exceptions(
+    part: Part, labels: Labels | PlacedRows, centers: Floats, most: int
+) -> tuple[NDArray[np.int64], Labels]:
     """Rows that are not in the cluster of the nearest centre, as `Nearest` finds it, and their labels; at
     most so many.
     """
