@@ -434,7 +434,7 @@ def from_memberships(
 def run_to_convergence(
     run: bpmeans_kernel.Run, config: FeatureConfig, name: str | None, target: float = math.inf
 ) -> FeatureFit:
-    """Sweeps until convergence or max_iter, fewer if J cannot reach `target` soon; `name` is for callbacks."""
+    """Sweeps until convergence or max_iter, fewer if J cannot reach `target` soon; `name` for callbacks."""
     before = math.inf
     while (
         not run.advance(1, config.stop)

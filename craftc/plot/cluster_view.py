@@ -68,7 +68,8 @@ class DrawnClusters:
             return names.index(str(feature))
         shown = ", ".join(map(repr, names[:12])) + (", ..." if len(names) > 12 else "")
         raise ValueError(
-            f"feature must be a column of the model or its position, got {feature!r}; the columns are {shown}."
+            f"feature must be a column of the model or its position, got {feature!r}; the columns are "
+            f"{shown}."
         )
 
     def chosen(self, clusters: ArrayLike | None) -> Ints:

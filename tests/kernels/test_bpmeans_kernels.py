@@ -168,7 +168,7 @@ def test_independent_columns_of_random_tables(seed, n):
 
 
 def made_dependent(seed, n, K):
-    """Duplicates, unions of disjoint columns, complements of a full one, and empty columns among random ones."""
+    """Duplicates, unions of disjoint columns, complements of a full one, and empty columns, all at random."""
     rng = np.random.default_rng(seed)
     Z = rng.random((n, K)) < 0.4
     Z[:, 0] = True

@@ -50,7 +50,7 @@ def random_pass(seed, q, zero_node, m=6, count=40):
 
 
 def one_pass(t, relax=1.0, blocks=1, n_threads=1):
-    """New duals, flags, sums and how far, by the kernel; arrays of results and of work hold rubbish before."""
+    """New duals, flags, sums and distance by the kernel; results and work arrays hold rubbish before."""
     lam, fused, sums = t.lam.copy(), np.full(len(t.lam), 9, np.uint8), np.full(t.b.shape, 7.0)
     work = np.full((blocks, *t.b.shape), -5.0)
     moved = kernel.edge_pass(t.b, t.edge, t.radius, t.step, relax, lam, fused, sums, work, n_threads)
@@ -104,7 +104,7 @@ def test_edges_in_any_order_are_only_slower():
 
 @pytest.mark.parametrize("q", [1, 4, 5])
 def test_edges_without_radius(q):
-    """Their duals are zero; they are fused only where there is nothing to project, and 0 / 0 is no accident."""
+    """Their duals are zero; they are fused only where nothing is projected, and 0 / 0 does not occur."""
     t = random_pass(1, q, False)
     t.radius[:] = 0.0
     lam, fused, sums, moved = one_pass(t)

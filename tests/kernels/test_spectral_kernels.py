@@ -1,4 +1,4 @@
-"""The kernels of graph spectral features against plain loops: a pass over the rows, what no parameter enters."""
+"""The kernels of graph spectral features against plain loops: a pass over the rows, and its constants."""
 
 from __future__ import annotations
 
