@@ -46,21 +46,15 @@ def replacing(
     folder = target.parent if within is None else Path(within)
     temporary = folder / _TEMPORARY.format(_short(target.name), secrets.token_hex(8))
     try:
-        with open(
-            temporary, mode.replace("w", "x"), **text
-        ) as file:  # never an existing file, nor what a link names
+        with open(temporary, mode.replace("w", "x"), **text) as file:  # "x": no existing file, no link
             yield file
             file.flush()
             os.fsync(file.fileno())
         os.replace(temporary, target)
     except BaseException as error:
         temporary.unlink(missing_ok=True)
-        if (
-            isinstance(error, OSError)
-            and error.errno is not None
-            and error.filename in (None, str(temporary))
-        ):
-            error.filename = os.fspath(path)  # of a full disk, for example
+        if isinstance(error, OSError) and error.errno and error.filename in (None, str(temporary)):
+            error.filename = os.fspath(path)  # without a name: a full disk, for example
         raise
     _sync_folder(target.parent)
 

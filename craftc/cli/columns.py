@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from craftc._common.messages import as_text, listed, need_pandas, quoted
-from craftc.distributed.dask.files import DaskFiles
+from craftc.distributed.dask.inputs import DaskFiles
 from craftc.reading.cells import NA_VALUES, NUMERIC_NA_VALUES
 from craftc.reading.files import RawTable
 from craftc.reading.input_file import TableError, did_you_mean

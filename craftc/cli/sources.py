@@ -22,7 +22,7 @@ from craftc.cli.assignments import labelled, result_files, without_formulas, wri
 from craftc.cli.columns import ColumnRoles, assign_roles, check_named, named_exclusions, target_of
 from craftc.cli.dask_cluster import connected, write_by
 from craftc.craft import CRAFT, Progress
-from craftc.distributed.dask.files import DaskFiles
+from craftc.distributed.dask.inputs import DaskFiles
 from craftc.reading.files import RawTable
 from craftc.reading.input_file import TableError
 from craftc.reading.read_table import open_table
@@ -143,7 +143,7 @@ class OnCluster(InBatches):
         """Write one file of labels for each file of the table, by the workers."""
         files = files_of(self.options.table)
         results = result_files(self.options.table, files, folder / "labels")
-        write_by(self.client, model, results, str(self.options.scheduler), folder)
+        write_by(self.client, model, results, str(self.options.scheduler))
 
 
 @contextmanager

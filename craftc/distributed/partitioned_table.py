@@ -156,6 +156,11 @@ class PartitionedInput(ABC):
         """The margins of all rows under a model, in the same form."""
 
 
+def largest_margin(model: BaseEstimator) -> float:
+    """The largest margin of a row as float32; infinite if there is no other cluster."""
+    return float(np.finfo(np.float32).max) if model.n_clusters_ > 1 else np.inf
+
+
 @dataclass(frozen=True)
 class Output:
     """Computes labels of all rows again from the input, without the engine of the fit."""

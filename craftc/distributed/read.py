@@ -11,7 +11,12 @@ import numpy as np
 from craftc._common.typing import Array, ColumnSelection, DaskClient, FrameInput, TableInput
 from craftc.distributed.collections import is_collection
 from craftc.distributed.engine import Engine, SerialEngine
-from craftc.distributed.partitioned_table import Output, PartitionedInput, PartitionedTable
+from craftc.distributed.partitioned_table import (
+    Output,
+    PartitionedInput,
+    PartitionedTable,
+    largest_margin,
+)
 from craftc.distributed.partitions import Content, Part, Reading, RecipeEntry, Summary, n_rows_of
 from craftc.table.frames import LevelColumn, column_mask, open_source, refuse_id
 from craftc.table.kinds import Kind
@@ -67,10 +72,8 @@ class Partitions(PartitionedInput):
     def margins(self, model: BaseEstimator) -> Array:
         """The margins of all rows under a model as one array."""
         margins = np.concatenate([model.margins(content) for content in self.contents if n_rows_of(content)])
-        capped: Array = np.minimum(
-            margins, np.finfo(np.float32).max if model.n_clusters_ > 1 else np.inf
-        ).astype(np.float32)
-        return capped
+        narrow: Array = np.minimum(margins, largest_margin(model)).astype(np.float32)
+        return narrow
 
 
 def is_partitioned(X: TableInput | PartitionedInput, client: DaskClient | None = None) -> bool:
@@ -93,10 +96,10 @@ def partitions_of(X: TableInput | PartitionedInput, client: DaskClient | None) -
     if isinstance(X, PartitionedInput):
         return X
     if client is not None and is_out_of_core(X):
-        from craftc.distributed.dask.files import DaskFiles
+        from craftc.distributed.dask.inputs import DaskFiles
 
         return DaskFiles(X, client)
-    from craftc.distributed.dask.partitions import DaskPartitions
+    from craftc.distributed.dask.inputs import DaskPartitions
 
     return DaskPartitions(X, client)
 

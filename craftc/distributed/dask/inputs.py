@@ -1,19 +1,24 @@
-"""Dask data frames and arrays as partitions."""
+"""Dask data frames and arrays, and files that the workers of a Dask cluster read, as partitions."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+import os
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from craftc._common.typing import Array, DaskClient, DaskCollection
+from craftc._common.typing import Array, ArrowTable, DaskClient, DaskCollection, FileInput
+from craftc.distributed.collections import without_rows
 from craftc.distributed.dask.engine import DaskEngine
 from craftc.distributed.engine import Engine, SerialEngine
-from craftc.distributed.partitioned_table import Output, PartitionedInput
+from craftc.distributed.partitioned_table import Output, PartitionedInput, largest_margin
 from craftc.distributed.partitions import Content, RecipeEntry
+from craftc.table.kinds import Kind
+from craftc.table.out_of_core import Batches, FilePart, file_parts, located
 
 if TYPE_CHECKING:
     import dask.array as da
@@ -21,6 +26,10 @@ if TYPE_CHECKING:
     import pandas as pd
     from dask.delayed import Delayed
     from sklearn.base import BaseEstimator
+
+_PART_ROWS = 1 << 20  # rows of a partition of a file, unless a row group has more; bounds its memory
+
+# ---- collections ----
 
 
 class DaskPartitions(PartitionedInput):
@@ -89,14 +98,7 @@ class DaskPartitions(PartitionedInput):
                 each, meta=self._no_labels(), divisions=self.X.divisions, verify_meta=False
             )
             return labels
-        import dask.array as da
-
-        blocks = [
-            da.from_delayed(of_part, (n,), np.int32)
-            for of_part, n in zip(each, self.X.chunks[0], strict=True)
-        ]
-        labels = da.concatenate(blocks)
-        return labels
+        return _joined(each, self.X.chunks[0], np.dtype(np.int32))
 
     def _no_labels(self) -> pd.Series:
         """Labels of no rows."""
@@ -106,10 +108,9 @@ class DaskPartitions(PartitionedInput):
 
     def margins(self, model: BaseEstimator) -> DaskCollection:
         """The margins of all rows under a model."""
-        margins = model.margins(self.X)
-        most = np.finfo(np.float32).max if model.n_clusters_ > 1 else np.inf
-        capped: DaskCollection = margins.clip(None, most).astype(np.float32)
-        return capped
+        margins = model.margins(self.X).clip(None, largest_margin(model))
+        narrow: DaskCollection = margins.astype(np.float32)
+        return narrow
 
 
 class _Computed(Sequence[Any]):
@@ -158,3 +159,104 @@ def _labels(
     import pandas as pd
 
     return pd.Series(labels, index=content.index, name="labels")
+
+
+def _joined(each: list[Delayed], n_rows: Sequence[int], dtype: np.dtype[Any]) -> DaskCollection:
+    """Values of the rows of all partitions as one array."""
+    import dask.array as da
+
+    blocks = [da.from_delayed(values, (n,), dtype) for values, n in zip(each, n_rows, strict=True)]
+    joined: DaskCollection = da.concatenate(blocks)
+    return joined
+
+
+# ---- files ----
+
+
+class DaskFiles(PartitionedInput):
+    """Files as partitions, of some row groups each.
+
+    The workers find the files under the same absolute paths. `columns` None: all.
+
+    Raises FileNotFoundError, TypeError or ValueError if no file matches, or if the files do not have the same
+    columns.
+    """
+
+    def __init__(self, X: FileInput, client: DaskClient, columns: Sequence[str] | None = None) -> None:
+        self._batches, self._client = Batches(X, columns), client
+        if not self._batches.fragments:
+            raise TypeError(
+                "A stream of record batches can be read by this process alone; pass files, or fit without "
+                "the client."
+            )
+        self.parts = file_parts(self._batches, _PART_ROWS)
+
+    def __len__(self) -> int:
+        return sum(part.n_rows for part in self.parts)
+
+    @property
+    def names(self) -> list[str]:
+        """Names of the partitions in error messages."""
+        return [part.path for part in self.parts]
+
+    @property
+    def examples(self) -> list[tuple[str, Content]]:
+        """A row of the same types, which shows the columns."""
+        import pyarrow as pa
+
+        read, text = self._batches, pa.array(["a"])
+        columns = {}
+        for name, kind, is_text, narrow in zip(
+            read.names, read.kinds, read.is_text, read.narrow, strict=True
+        ):
+            number = pa.array([0.0], pa.float32() if narrow else pa.float64())
+            columns[name] = text if is_text else text.dictionary_encode() if kind == Kind.LEVEL else number
+        return [("", pa.table(columns))]
+
+    @cached_property
+    def contents(self) -> list[Delayed]:
+        """The partitions, each to be read."""
+        import dask
+
+        return [dask.delayed(_read, pure=False)(part) for part in self.parts]
+
+    def engine(self, n_threads: int) -> Engine:
+        """The engine that asks the partitions."""
+        return DaskEngine(self._client, self.contents, self.names)
+
+    def labels(self, output: Output, entries: list[RecipeEntry]) -> DaskCollection:
+        """Labels of all rows as a Dask array."""
+        return self._array(_labels, np.dtype(np.int32), (replace(output, collection=None), entries))
+
+    def margins(self, model: BaseEstimator) -> DaskCollection:
+        """The margins of all rows under a model as a Dask array."""
+        return self._array(_margins, np.dtype(np.float32), (without_rows(model), largest_margin(model)))
+
+    def _array(
+        self, function: Callable[..., object], dtype: np.dtype[Any], shared: tuple[object, ...]
+    ) -> DaskCollection:
+        import dask
+
+        sent = dask.delayed(shared, traverse=False)
+        each = [dask.delayed(function)(sent, i, content) for i, content in enumerate(self.contents)]
+        return _joined(each, [part.n_rows for part in self.parts], dtype)
+
+
+def _read(part: FilePart) -> ArrowTable:
+    """The rows of a part of a file as a pyarrow table."""
+    if not os.path.exists(part.path):
+        raise FileNotFoundError(
+            f"{part.path!r} does not exist on a worker; files must be visible to all workers under the same "
+            "path."
+        )
+    table: ArrowTable = part.read()
+    return table
+
+
+def _margins(shared: tuple[BaseEstimator, float], index: int, content: Content) -> Array:
+    model, most = shared
+    try:
+        margins: Array = np.minimum(model.margins(content), most).astype(np.float32)
+    except (TypeError, ValueError) as error:
+        raise located(error, f"Partition {index}") from error
+    return margins
