@@ -265,7 +265,7 @@ class RegularizationPath:
         return None
 
     def _means(self, group: Labels) -> Floats:
-        """(groups, q) mean coefficients of the nodes in groups of clusters; 0 in the zero node's, the last."""
+        """(groups, q) mean coefficients of the nodes in groups of clusters; 0 in the last, the zero node."""
         size = self.coarsening.size[:, None]
         means = np.zeros((int(group[-1]) + 1, self.theta.shape[1]))
         np.add.at(means, group[:-1], size * self.theta[:-1])

@@ -41,11 +41,11 @@ def heatmap(model: ClusterModel, *, n_features: int = 30, axes: Axes | None = No
 
     A cell is coloured where the cluster differs from the whole table in the feature, as in ``summary()``.
     Orange with a triangle that points up: the values are higher, by at least 0.2 standard deviations of the
-    table, in normal scores if the model encodes the column by rank. Blue with a triangle that points down: lower. Violet with a dot: other levels of a categorical
-    feature; with a diamond: a number with another spread around a similar mean. The symbol is an outline
-    where the cluster shares the distribution of the feature with other clusters. The colour is the darker the
-    more the feature gains per row of the cluster, in steps at 0.03, 0.1, 0.3 and 0.8 nats. Clusters are
-    ordered by size, features by their summed gains.
+    table, in normal scores if the model encodes the column by rank. Blue with a triangle that points down:
+    lower. Violet with a dot: other levels of a categorical feature; with a diamond: a number with another
+    spread around a similar mean. The symbol is an outline where the cluster shares the distribution of the
+    feature with other clusters. The colour is the darker the more the feature gains per row of the cluster,
+    in steps at 0.03, 0.1, 0.3 and 0.8 nats. Clusters are ordered by size, features by their summed gains.
 
     Parameters
     ----------
