@@ -266,10 +266,13 @@ class Facts:
             )
         if way != "other":
             figures = f"median {cell}" if column.skewed else f"{cell} on average"
+            both = (
+                f"{figures}, {table} in the table" if cell != table else f"{average} {cell} as in the table"
+            )
             return replace(
                 fact,
                 words=words,
-                long=f"{name} is {way}: {figures}, {table} in the table",
+                long=f"{name} is {way}: {both}",
                 caption=f"{way}: {average} {cell}",
             )
         ratio = column.ranges[k] / column.ranges[-1] if column.ranges[-1] > 0 else 1.0

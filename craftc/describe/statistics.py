@@ -33,8 +33,9 @@ _NORMAL = ndtri((np.arange(_POINTS) + 0.5) / _POINTS)
 _NORMAL = _NORMAL / np.sqrt((_NORMAL**2).mean())
 _QUARTILES = ndtri(np.array([0.25, 0.5, 0.75]))
 _FARTHEST = 1e-12  # share beyond which a normal score is constant
+_BEYOND_SCORES = 1000.0  # more than any normal score
 _MOST_CELLS = 0.5  # share of the cells of a spike
-_AT_THE_END = 1e-3  # share of the cells beyond a value at the end of a column
+_AT_THE_END = 0.01  # share of the cells beyond a value at the end of a column
 _YEARS = 1900.0, 2100.0
 _BEYOND = 0.005  # share of the values beyond each end of an axis
 _ROUNDING = 1e-15  # of a mean, relative to the largest number of its column
@@ -308,7 +309,7 @@ def _numeric(
         seen = np.isfinite(means) * 1.0
         shape = _Shape(np.empty(0), np.empty((len(means), 0)), seen, means, deviations, EncodingRecipe())
     recipe, ranks = shape.recipe, shape.recipe.rest == "ranks"
-    scores = np.interp(shape.values, recipe.values, recipe.scores) if ranks else shape.values
+    scores = _scores(shape.values, recipe) if ranks else shape.values
     spike = None
     if len(scores):
         points = np.hstack(
@@ -343,6 +344,14 @@ def _numeric(
     if single.any():
         value[single] = shape.values[(shape.counts[single] > 0).argmax(axis=1)]
     return NumericColumn(means, deviations, shift - shift[-1], quartiles, value, missing, style, spike)
+
+
+def _scores(values: Floats, recipe: EncodingRecipe) -> Floats:
+    """The scores of values; those beyond all knots are beyond all scores, in their order."""
+    scores = np.interp(values, recipe.values, recipe.scores)
+    order = np.argsort(np.argsort(values))
+    scores = np.where(values < recipe.values[0], order - _BEYOND_SCORES, scores)
+    return np.where(values > recipe.values[-1], order + _BEYOND_SCORES, scores)
 
 
 def _mean_rank(points: Floats, scores: Floats, weights: Floats, mean: float, deviation: float) -> Floats:
