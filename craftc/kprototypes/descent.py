@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from threading import Event
 
 import numpy as np
 
-from craftc._common.typing import Floats, Integers, Labels
+from craftc._common.typing import Floats, Integers, Labels, PassCallback
 from craftc._kernels import kprototypes as _kernel
 from craftc.kprototypes.init import Draws, Modes, initial_modes
 from craftc.kprototypes.problem import NG, Problem, Workplace
 
-_TRIES, _ALL_TRIES = 20, 100  # starts until the modes are random rows; until the prototypes are distinct rows
+_TRIES = 20  # draws of a start after which its modes are random rows
+_ALL_TRIES = 100  # draws of a start after which its prototypes are distinct rows
 
 
 @dataclass
@@ -53,7 +53,7 @@ def descend(
     seed: int,
     n_threads: int,
     stop: Event,
-    callback: Callable[[int, float], None] | None = None,
+    callback: PassCallback | None = None,
 ) -> PrototypeDescent:
     """One start.
 
@@ -82,9 +82,8 @@ def descend(
             members = work.groups.copy()
             moved, new_cost = work.assign(prototypes)
         converged = moved == 0 or new_cost >= cost
-        if (
-            plan.online or new_cost <= cost
-        ):  # kmodes keeps the prototypes of a pass in order that raised the cost
+        # kmodes keeps the prototypes of a pass in order that raised the cost
+        if plan.online or new_cost <= cost:
             best = prototypes.means, prototypes.modes, members
         else:
             labels, new_cost = work.nearest(problem.prototypes(*best))
@@ -115,7 +114,7 @@ def _first_prototypes(problem: Problem, plan: Plan, draws: Draws, work: Workplac
     if len(empty):
         modes = prototypes.modes
         for k in empty:
-            modes[k] = [problem.codes_of(draws.rows())[d] for d in range(problem.grid.q)]
+            modes[k] = [problem.codes_of(draws.rows(1))[0, d] for d in range(problem.grid.q)]
         prototypes = problem.prototypes(prototypes.means, modes, work.groups)
     return prototypes
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from craftc._common.messages import shown
 from craftc._kernels import kprototypes as _kernel
@@ -26,7 +25,7 @@ class Dissimilarity:
 
     options: Sequence[str]
 
-    def check(self, name: str, value: Any) -> None:
+    def check(self, name: str, value: object) -> None:
         """Raise ValueError unless the parameter is one of the options."""
         if name_of(value) not in self.options:
             allowed = ", ".join(repr(option) for option in self.options)
@@ -35,7 +34,7 @@ class Dissimilarity:
             )
 
 
-def name_of(value: Any) -> str:
+def name_of(value: object) -> str:
     """The name of a dissimilarity; that of a function of kmodes. An unknown value has the name ''."""
     if isinstance(value, str):
         return value

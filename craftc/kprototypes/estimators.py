@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from threading import Event
-from typing import Any, ClassVar
+from typing import ClassVar, Self, TypeAlias
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.utils.validation import check_is_fitted
 
@@ -21,7 +21,17 @@ from craftc._common.estimator import (
 from craftc._common.messages import shown
 from craftc._common.random import rng_of
 from craftc._common.threads import effective_n_threads, parallel_map
-from craftc._common.typing import Labels
+from craftc._common.typing import (
+    Array,
+    ColumnSelection,
+    Floats,
+    Labels,
+    OutputFrame,
+    PassCallback,
+    RandomStateInput,
+    TableInput,
+    WeightInput,
+)
 from craftc._common.validation import (
     Choice,
     Constraint,
@@ -37,7 +47,7 @@ from craftc.describe.view import ClusterView
 from craftc.kprototypes.descent import Plan, PrototypeDescent, descend
 from craftc.kprototypes.dissimilarity import CATEGORICAL, NUMERIC, Dissimilarity, check_binary, name_of
 from craftc.kprototypes.fitted import Prototypes, centroid_array, centroid_columns
-from craftc.kprototypes.init import INITS, cao_modes, given_prototypes
+from craftc.kprototypes.init import INITS, Modes, cao_modes, given_prototypes
 from craftc.kprototypes.problem import Problem
 from craftc.table import MixedTable, Schema
 from craftc.table.estimator_input import set_input_attributes
@@ -45,22 +55,23 @@ from craftc.table.frames import column_mask, open_source
 from craftc.table.moments import integer_grid
 
 _UPDATES = ("online", "batch")
-# cells times clusters from which on starts run in parallel: those of shorter tables are mostly Python code
+# cells times clusters above which starts run in parallel: those of shorter tables are mostly Python code
 _LONG_START = 2_000_000
+Dissimilar: TypeAlias = str | Callable[..., object]
 
 
 class PrototypeClustering(MixedInput, ClusterMixin, BaseEstimator):
     """What KModes and KPrototypes share."""
 
     n_clusters: int
-    init: Any
+    init: str | ArrayLike | Sequence[ArrayLike]
     n_init: int
     max_iter: int
-    cat_dissim: Any
+    cat_dissim: Dissimilar
     update: str
-    categorical: Any
+    categorical: ColumnSelection | int
     unknown: str
-    random_state: Any
+    random_state: RandomStateInput
     n_threads: int | None
     n_jobs: int | None
     verbose: int
@@ -71,7 +82,7 @@ class PrototypeClustering(MixedInput, ClusterMixin, BaseEstimator):
     n_iter_: int
     n_clusters_: int
     epoch_costs_: list[float]
-    cluster_sizes_: NDArray[Any]
+    cluster_sizes_: Array
     _prototypes: Prototypes
     _frame_library: str | None
     _mixed: ClassVar[bool]  # whether there are numeric columns
@@ -87,8 +98,12 @@ class PrototypeClustering(MixedInput, ClusterMixin, BaseEstimator):
 
     @all_or_nothing
     def fit(
-        self, X: Any, y: Any = None, categorical: Any = None, sample_weight: ArrayLike | None = None
-    ) -> Any:
+        self,
+        X: TableInput,
+        y: object = None,
+        categorical: ColumnSelection | int | None = None,
+        sample_weight: WeightInput = None,
+    ) -> Self:
         """Find the clusters.
 
         Parameters
@@ -126,13 +141,8 @@ class PrototypeClustering(MixedInput, ClusterMixin, BaseEstimator):
         best = self._best(problem, self._plan(problem))
         set_input_attributes(self, X, table)
         self.schema_ = table.schema
-        self.labels_, self.cost_, self.n_iter_, self.epoch_costs_ = (
-            best.labels,
-            best.cost,
-            best.n_iter,
-            best.epoch_costs,
-        )
-        self.converged_ = best.converged
+        self.labels_, self.cost_, self.epoch_costs_ = best.labels, best.cost, best.epoch_costs
+        self.n_iter_, self.converged_ = best.n_iter, best.converged
         self._set_prototypes(Prototypes.of(problem, best))
         if not best.converged:
             warn_not_converged(self, best.n_iter, "passes", f"raise max_iter (now {self.max_iter})")
@@ -146,10 +156,12 @@ class PrototypeClustering(MixedInput, ClusterMixin, BaseEstimator):
         """gamma; None: from the table."""
         return 1.0
 
-    def _categorical(self, X: Any, given: Any) -> Any:
+    def _categorical(self, X: object, given: ColumnSelection | int | None) -> ColumnSelection:
         """The argument `categorical` of MixedTable.from_data."""
         given = self.categorical if given is None else given
-        return [int(given)] if isinstance(given, int | np.integer) and not isinstance(given, bool) else given
+        if isinstance(given, int | np.integer) and not isinstance(given, bool):
+            return [int(given)]
+        return given  # type: ignore[return-value]  # `column_mask` refuses a bool
 
     def _plan(self, problem: Problem) -> Plan:
         """The starts of a fit; where the table has no more distinct rows than `n_clusters`, these are the
@@ -157,7 +169,9 @@ class PrototypeClustering(MixedInput, ClusterMixin, BaseEstimator):
         """
         K, online = int(self.n_clusters), self.update == "online"
         if isinstance(self.init, str):
-            init: Any = {name.lower(): name for name in INITS}.get(self.init.lower())
+            init: str | tuple[Floats, Modes] | None = {name.lower(): name for name in INITS}.get(
+                self.init.lower()
+            )
             if init is None:
                 raise ValueError(
                     f"init must be one of {', '.join(map(repr, INITS))} or initial centroids, got "
@@ -187,7 +201,7 @@ class PrototypeClustering(MixedInput, ClusterMixin, BaseEstimator):
 
         return min(parallel_map(run, range(n_init), side_by_side, stop), key=lambda result: result.cost)
 
-    def _line_of_pass(self, start: int) -> Callable[[int, float], None] | None:
+    def _line_of_pass(self, start: int) -> PassCallback | None:
         if self.verbose < 2:
             return None
         return lambda n_iter, cost: print(f"start {start}, pass {n_iter}: cost {cost:.6g}")
@@ -200,7 +214,7 @@ class PrototypeClustering(MixedInput, ClusterMixin, BaseEstimator):
         self.cluster_sizes_ = sizes.astype(np.int64) if prototypes.moments.unit == 1.0 else sizes
         self.cluster_centroids_ = centroid_array(prototypes, self.schema_)
 
-    def predict(self, X: Any, categorical: Any = None) -> Labels:
+    def predict(self, X: TableInput, categorical: ColumnSelection | int | None = None) -> Labels:
         """The nearest prototype of every row; columns and levels are matched by name.
 
         Parameters
@@ -220,7 +234,7 @@ class PrototypeClustering(MixedInput, ClusterMixin, BaseEstimator):
         table = self.schema_.encode(X, unknown=self.unknown, estimator_name=type(self).__name__)
         return self._prototypes.nearest(table, self._threads())
 
-    def _check_same_columns(self, categorical: Any) -> None:
+    def _check_same_columns(self, categorical: ColumnSelection | int) -> None:
         mask = column_mask(PrototypeClustering._categorical(self, None, categorical), self.schema_.columns)
         if mask is not None and list(np.flatnonzero(mask)) != list(self.schema_.categorical_index):
             raise ValueError(
@@ -228,7 +242,7 @@ class PrototypeClustering(MixedInput, ClusterMixin, BaseEstimator):
                 f"{list(self.schema_.categorical_names)}, got {categorical!r}; leave it out."
             )
 
-    def centroids(self) -> Any:
+    def centroids(self) -> OutputFrame:
         """The prototypes as a table with the columns of the input.
 
         Returns
@@ -240,7 +254,7 @@ class PrototypeClustering(MixedInput, ClusterMixin, BaseEstimator):
         columns = centroid_columns(self._prototypes, self.schema_)
         return output_frame(dict(zip(column_names(self), columns, strict=True)), self._frame_library)
 
-    def summary(self) -> Any:
+    def summary(self) -> OutputFrame:
         """Size and typical values of every cluster, compared with the whole table.
 
         Returns
@@ -353,15 +367,15 @@ class KModes(PrototypeClustering):
         self,
         n_clusters: int = 8,
         *,
-        init: Any = "Cao",
+        init: str | ArrayLike = "Cao",
         n_init: int = 10,
         max_iter: int = 100,
-        cat_dissim: Any = "matching",
+        cat_dissim: Dissimilar = "matching",
         update: str = "online",
-        categorical: Any = "auto",
+        categorical: ColumnSelection | int = "auto",
         missing: str = "ignore",
         unknown: str = "ignore",
-        random_state: Any = None,
+        random_state: RandomStateInput = None,
         n_threads: int | None = None,
         n_jobs: int | None = None,
         verbose: int = 0,
@@ -380,7 +394,7 @@ class KModes(PrototypeClustering):
         self.n_jobs = n_jobs
         self.verbose = verbose
 
-    def _categorical(self, X: Any, given: Any) -> Any:
+    def _categorical(self, X: object, given: ColumnSelection | int | None) -> ColumnSelection:
         """All columns."""
         given = super()._categorical(X, given)
         if isinstance(X, np.ndarray) and X.ndim == 2 and isinstance(given, str) and given == "auto":
@@ -417,32 +431,11 @@ class KPrototypes(PrototypeClustering):
         columns. A start that leaves a cluster empty is drawn again. List: initial means (K, p), and modes (K,
         q) as codes (positions among the sorted levels of the column) or as levels (text); columns in the
         order of the table.
-    n_init : int, default=10
-        Number of starts; the lowest cost is kept (ties: the earlier start). One start, if `init` is given.
-    max_iter : int, default=100
-        Largest number of passes per start.
-    cat_dissim : {"matching", "ng", "jaccard", "jaccard-label"} or function of kmodes, default="matching"
-        As in :class:`KModes`.
-    update : {"online", "batch"}, default="online"
-        "online": rows are visited in order, and a row that moves changes its two prototypes at once (Huang
-        1998); starts run in parallel. As in kmodes, a pass that does not lower the cost is the last one, and
-        its prototypes are kept. "batch": Lloyd's algorithm, parallel over rows; the cost never rises.
     categorical : "auto", list of names or positions, or boolean mask, default="auto"
         Categorical columns. "auto": strings, categories, enums and booleans of a data frame; none of an
         array.
-    missing : {"ignore", "category", "error"}, default="ignore"
-        Missing cells: they cost and count nothing; they are a level of their own (categorical columns); or
-        they are an error.
-    unknown : {"ignore", "error"}, default="ignore"
-        A level that `fit` has not seen differs from all modes and changes no label, or it is an error.
-    random_state : int, Generator, RandomState or None, default=None
-        Seed of the starts. The same seed gives the same bits for any number of threads.
-    n_threads : int, optional
-        Threads; None: `n_jobs`, else OMP_NUM_THREADS or all processors of this process; -1: all.
-    n_jobs : int, optional
-        The name of kmodes for `n_threads`.
-    verbose : int, default=0
-        1: one line per start; 2: also one line per pass.
+    n_init, max_iter, cat_dissim, update, missing, unknown, random_state, n_threads, n_jobs, verbose
+        As in :class:`KModes`, with prototypes for modes; there is one start if `init` is given.
 
     Attributes
     ----------
@@ -450,25 +443,9 @@ class KPrototypes(PrototypeClustering):
         Means of the numeric columns, then modes of the categorical columns.
     gamma_ : float
         Weight of the categories.
-    labels_ : ndarray (n,) of int32
-        Cluster of every row: its nearest prototype, of equally near ones the lowest number. Numbered as the
-        prototypes.
-    cost_ : float
-        Weighted sum of the dissimilarities of the rows and the prototypes of their clusters.
-    epoch_costs_ : list of float
-        The cost at the start and after every pass.
-    n_iter_ : int
-        Passes of the start that was kept.
-    converged_ : bool
-        Whether its last pass moved no row or did not lower the cost.
-    n_clusters_ : int
-        Number of prototypes.
-    cluster_sizes_ : ndarray (K,)
-        Rows (with weights: their sum) per cluster.
-    schema_ : Schema
-        The columns and their levels.
-    n_features_in_, feature_names_in_ : int, ndarray of str
-        Number and (for data frames) names of the input columns.
+    labels_, cost_, epoch_costs_, n_iter_, converged_, n_clusters_, cluster_sizes_, schema_, n_features_in_, \
+feature_names_in_
+        As in :class:`KModes`, with prototypes for modes.
 
     References
     ----------
@@ -500,16 +477,16 @@ class KPrototypes(PrototypeClustering):
         n_clusters: int = 8,
         *,
         gamma: float | None = None,
-        num_dissim: Any = "euclidean",
-        init: Any = "Huang",
+        num_dissim: Dissimilar = "euclidean",
+        init: str | Sequence[ArrayLike] = "Huang",
         n_init: int = 10,
         max_iter: int = 100,
-        cat_dissim: Any = "matching",
+        cat_dissim: Dissimilar = "matching",
         update: str = "online",
-        categorical: Any = "auto",
+        categorical: ColumnSelection | int = "auto",
         missing: str = "ignore",
         unknown: str = "ignore",
-        random_state: Any = None,
+        random_state: RandomStateInput = None,
         n_threads: int | None = None,
         n_jobs: int | None = None,
         verbose: int = 0,

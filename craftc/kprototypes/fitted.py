@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +14,7 @@ from craftc._kernels.moments import Grid
 from craftc.kprototypes.descent import PrototypeDescent
 from craftc.kprototypes.problem import NG, NO_WEIGHT, Problem, moments_of, nearest, prototypes_of
 from craftc.table import MixedTable, Schema
+from craftc.table.frames import Level
 from craftc.table.moments import Moments
 
 
@@ -23,12 +24,10 @@ class Prototypes:
 
     kind: int  # position of the dissimilarity of categories in KINDS of the kernel
     gamma: float
-    # means, modes: (K, p), (K, q)
-    means: Floats
-    modes: NDArray[np.int32]
-    # mean, mode: (p,), (q,) of the whole table
-    mean: Floats
-    mode: NDArray[np.int32]
+    means: Floats  # (K, p)
+    modes: NDArray[np.int32]  # (K, q)
+    mean: Floats  # (p,) of the whole table
+    mode: NDArray[np.int32]  # (q,)
     n_levels: Ints  # (q,)
     moments: Moments  # of the rows by their labels
     # (K, width) moments of the clusters from which the shares of Ng's dissimilarity follow; None with
@@ -43,20 +42,10 @@ class Prototypes:
     @classmethod
     def of(cls, problem: Problem, best: PrototypeDescent) -> Prototypes:
         """Those of the best start."""
-        assert problem.gamma is not None
         moments = moments_of(problem, best.labels, len(best.means))
         members = best.groups if problem.kind == NG else None
-        return cls(
-            problem.kind,
-            problem.gamma,
-            best.means,
-            best.modes,
-            problem.mean,
-            problem.mode,
-            problem.n_levels,
-            moments,
-            members,
-        )
+        of_table = problem.mean, problem.mode, problem.n_levels
+        return cls(problem.kind, problem.gamma, best.means, best.modes, *of_table, moments, members)
 
     def nearest(self, table: MixedTable, n_threads: int) -> Labels:
         """(n,) the nearest prototype of every row."""
@@ -91,7 +80,7 @@ def centroid_array(prototypes: Prototypes, schema: Schema) -> Array:
     return np.column_stack(ordered if len(kinds) == 1 else [column.astype(object) for column in ordered])
 
 
-def array_of_levels(levels: list[Any]) -> Array:
+def array_of_levels(levels: Sequence[Level]) -> Array:
     """Levels as an array of numbers or text; of objects if they are mixed."""
     kinds = {isinstance(level, str) for level in levels}
     return np.array(levels) if len(kinds) == 1 else np.array(levels, dtype=object)

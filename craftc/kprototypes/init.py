@@ -6,13 +6,11 @@ takes one that depends on an unstable sort; here it is the first.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
 from craftc._common.messages import array_of, shown
-from craftc._common.typing import Floats, Ints
+from craftc._common.typing import Array, Floats, Ints
 from craftc.kprototypes.problem import MATCHING, NG, Problem
 
 INITS = ("Huang", "Cao", "random")
@@ -26,8 +24,8 @@ class Draws:
         self.problem, self.rng = problem, np.random.RandomState(seed)
         self._running = np.cumsum(problem.weight)
 
-    def rows(self, size: int | None = None) -> Any:
-        """Positions of rows, drawn with replacement; of one row if `size` is None."""
+    def rows(self, size: int) -> Ints:
+        """Positions of rows, drawn with replacement."""
         if not len(self._running):
             return self.rng.choice(len(self.problem), size)
         return np.searchsorted(self._running, self.rng.choice(int(self._running[-1]), size), side="right")
@@ -44,9 +42,8 @@ class Draws:
             np.array(each, np.int64).reshape(-1, size) + (np.cumsum(problem.totals) - problem.totals)[:, None]
         )
         codes = np.searchsorted(problem.running, draws, side="right") - problem.grid.level_start[:, None]
-        return np.ascontiguousarray(
-            np.minimum(codes.T, problem.n_levels - 1), np.int32
-        )  # a column without weight has no level to draw
+        # a column without weight has no level to draw
+        return np.ascontiguousarray(np.minimum(codes.T, problem.n_levels - 1), np.int32)
 
     def means(self, n_clusters: int) -> Floats:
         """Normal numbers with the means and deviations of the columns."""
@@ -110,7 +107,7 @@ def cao_modes(problem: Problem, n_clusters: int) -> Modes:
     return modes
 
 
-def given_prototypes(init: Any, problem: Problem, n_clusters: int, numeric: bool) -> tuple[Floats, Modes]:
+def given_prototypes(init: object, problem: Problem, n_clusters: int, numeric: bool) -> tuple[Floats, Modes]:
     """Means and modes given as `init`.
 
     `init` (K, D), (K, p), (K, q): modes are codes (whole numbers: positions among the sorted levels), or
@@ -129,7 +126,7 @@ def given_prototypes(init: Any, problem: Problem, n_clusters: int, numeric: bool
     )
 
 
-def _given_means(name: str, init: Any, n_clusters: int, p: int) -> Floats:
+def _given_means(name: str, init: object, n_clusters: int, p: int) -> Floats:
     means = _array(name, init, n_clusters, p)
     if means.dtype.kind == "O":
         means = _numbers_in(name, means)
@@ -138,7 +135,7 @@ def _given_means(name: str, init: Any, n_clusters: int, p: int) -> Floats:
     return np.ascontiguousarray(means, np.float64)
 
 
-def _numbers_in(name: str, array: NDArray[Any]) -> Floats:
+def _numbers_in(name: str, array: Array) -> Floats:
     """An array of objects as float64."""
     try:
         return array.astype(np.float64)
@@ -148,7 +145,7 @@ def _numbers_in(name: str, array: NDArray[Any]) -> Floats:
         ) from error
 
 
-def _given_modes(name: str, init: Any, problem: Problem, n_clusters: int, q: int) -> Modes:
+def _given_modes(name: str, init: object, problem: Problem, n_clusters: int, q: int) -> Modes:
     given = _array(name, init, n_clusters, q)
     if given.dtype.kind in "OUS":
         return _codes(name, given, problem)
@@ -160,7 +157,7 @@ def _given_modes(name: str, init: Any, problem: Problem, n_clusters: int, q: int
     return np.ascontiguousarray(given, np.int32)
 
 
-def _codes(name: str, given: NDArray[Any], problem: Problem) -> Modes:
+def _codes(name: str, given: Array, problem: Problem) -> Modes:
     """Codes of levels."""
     modes = np.empty(given.shape, np.int32)
     for d, levels in enumerate(problem.table.levels):
@@ -176,7 +173,7 @@ def _codes(name: str, given: NDArray[Any], problem: Problem) -> Modes:
     return modes
 
 
-def _array(name: str, value: Any, n_clusters: int, width: int) -> NDArray[Any]:
+def _array(name: str, value: object, n_clusters: int, width: int) -> Array:
     """An array (K, width); one axis is one column."""
     array = array_of(name, value, f"an array ({n_clusters}, {width})")
     if array.ndim == 1:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import InitVar, dataclass, field
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from craftc._common.threads import aligned, threads_for
-from craftc._common.typing import Floats, Integers, Ints, Labels
+from craftc._common.typing import Array, Floats, Integers, Ints, Labels
 from craftc._kernels import kprototypes as _kernel
 from craftc._kernels.moments import Grid
 from craftc.table import MixedTable
@@ -18,7 +18,7 @@ from craftc.table.moments import Moments
 
 MATCHING, NG = _kernel.KINDS.index("matching"), _kernel.KINDS.index("ng")
 NO_WEIGHT, _NO_COST = np.empty(0, np.int64), np.empty(0)
-_CELLS_AT_ONCE = 1 << 18  # that are compared in the search for distinct rows
+_CELLS_AT_ONCE = 1 << 18  # cells that are compared at a time in the search for distinct rows; bounds memory
 _NO_PARTIAL, _NO_GROUPS = np.empty((0, 0, 0), np.int64), np.empty((0, 0), np.int64)
 
 
@@ -33,19 +33,19 @@ class Problem:
     kind: int  # position of the dissimilarity of categories in KINDS of the kernel
     # factor of the dissimilarity of categories; None: half the mean standard deviation of the numeric
     # columns (1 if none varies)
-    gamma: float | None
+    given_gamma: InitVar[float | None]
     n_threads: int
+    gamma: float = field(init=False)
     n_levels: Ints = field(init=False)
     mean: Floats = field(init=False)  # (p,) of the whole table
     deviation: Floats = field(init=False)  # (p,)
     counts: Integers = field(init=False)  # (n_levels,) of the whole table
     mode: NDArray[np.int32] = field(init=False)  # (q,)
     totals: Integers = field(init=False)  # (q,) weights of the present cells
-    running: Integers = field(
-        init=False
-    )  # sums of the weights of the first levels, all columns one after the other
+    # sums of the weights of the first levels, all columns one after the other
+    running: Integers = field(init=False)
 
-    def __post_init__(self) -> None:
+    def __post_init__(self, given_gamma: float | None) -> None:
         table = self.table
         self.n_levels = table.n_levels
         everything = np.zeros(len(table), np.int32)
@@ -60,8 +60,8 @@ class Problem:
         counts[self.grid.level_start + self.n_levels] = 0
         self.running = np.cumsum(counts)
         self.totals = np.array([self.counts_of(d).sum() for d in range(self.grid.q)], np.int64)
-        if self.gamma is None:
-            self.gamma = 0.5 * float(self.deviation.mean()) if self.deviation.any() else 1.0
+        half = 0.5 * float(self.deviation.mean()) if self.deviation.any() else 1.0
+        self.gamma = half if given_gamma is None else given_gamma
 
     def __len__(self) -> int:
         return len(self.table)
@@ -79,12 +79,12 @@ class Problem:
         """
         return prototypes_of(self, means, modes, groups)
 
-    def codes_of(self, rows: Any) -> NDArray[np.int32]:
+    def codes_of(self, rows: int | Ints) -> NDArray[np.int32]:
         """The codes of these rows, or of one row, as modes; a missing cell has the mode of its column."""
         codes = self.table.codes[rows]
         return np.where(codes < self.n_levels, codes, self.mode).astype(np.int32)
 
-    def numbers_of(self, rows: Any) -> Floats:
+    def numbers_of(self, rows: int | Ints) -> Floats:
         """The numbers of these rows as means; a missing cell has the mean of its column."""
         numbers = self.table.numeric[rows].astype(np.float64)
         return np.where(np.isnan(numbers), self.mean, numbers)
@@ -236,8 +236,8 @@ class Workplace:
 
 
 def nearest(
-    X: NDArray[Any],
-    codes: NDArray[Any],
+    X: Array,
+    codes: Array,
     weight: Integers,
     prototypes: _kernel.Prototypes,
     n_threads: int,
@@ -261,10 +261,23 @@ def block_costs(n: int) -> Floats:
     return np.empty((-(-n // _kernel.BLOCK), 2))
 
 
+class PrototypeParts(Protocol):
+    """What prototypes take from a problem or a fitted model."""
+
+    kind: int
+    gamma: float
+    mean: Floats
+    mode: NDArray[np.int32]
+    n_levels: Ints
+
+    @property
+    def grid(self) -> Grid: ...
+
+
 def prototypes_of(
-    parts: Any, means: Floats, modes: NDArray[np.int32], groups: Integers | None = None
+    parts: PrototypeParts, means: Floats, modes: NDArray[np.int32], groups: Integers | None = None
 ) -> _kernel.Prototypes:
-    """Prototypes from the grid, n_levels, kind, gamma, mean and mode of a problem or a fitted model."""
+    """Prototypes of a problem or a fitted model."""
     if groups is None:
         groups = np.zeros((len(means), parts.grid.width), np.int64)
     return _kernel.Prototypes(
