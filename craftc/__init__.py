@@ -24,6 +24,7 @@ __all__ = [
     "KModes",
     "KPrototypes",
     "MixedTable",
+    "PaperCRAFT",
     "cli",
     "compare",
     "datasets",
@@ -46,7 +47,7 @@ if TYPE_CHECKING:  # type checkers and editors read this; at run time `__getattr
     from craftc.bpmeans import BPMeans, KFeatures
     from craftc.convex import ConvexClustering
     from craftc.covariates import ConvexCovariateClustering
-    from craftc.craft import CRAFT
+    from craftc.craft import CRAFT, PaperCRAFT
     from craftc.craft.comparison import compare
     from craftc.dpmeans import DPMeans
     from craftc.kprototypes import KModes, KPrototypes
@@ -71,6 +72,7 @@ else:
         "KModes": "craftc.kprototypes",
         "KPrototypes": "craftc.kprototypes",
         "MixedTable": "craftc.table",
+        "PaperCRAFT": "craftc.craft",
         "compare": "craftc.craft.comparison",
         "get_include": "craftc._about",
         "load_model": "craftc.saved.save_and_load",

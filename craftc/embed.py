@@ -7,7 +7,7 @@ from typing import Any
 from sklearn.utils.validation import check_is_fitted
 
 from craftc._kernels.embed import craft_costs
-from craftc.craft import CRAFT
+from craftc.craft.base import CraftBase
 from craftc.table import MixedTable
 
 __all__ = ["CraftCosts"]
@@ -20,7 +20,7 @@ class CraftCosts:
 
     Parameters
     ----------
-    model : CRAFT
+    model : CraftBase
         Fitted, or read by `load_model`.
 
     Attributes
@@ -54,17 +54,17 @@ class CraftCosts:
     (True, True)
     """
 
-    def __init__(self, model: CRAFT) -> None:
-        if not isinstance(model, CRAFT):
+    def __init__(self, model: CraftBase) -> None:
+        if not isinstance(model, CraftBase):
             raise TypeError(f"CraftCosts reads a fitted CRAFT, got {type(model).__name__}.")
         check_is_fitted(model)
-        if model._clusters.covariances is not None:
+        if model._fitted.clusters.covariances is not None:
             raise ValueError(
                 "The C function knows no covariances, which this model has; fit it with "
                 "covariance='diagonal'."
             )
-        self._schema, self._encoding, self._unknown = model.schema_, model._encoding, model.unknown
-        tables = model._clusters.tables()
+        self._schema, self._encoding, self._unknown = model.schema_, model._fitted.encoding, model.unknown
+        tables = model._fitted.clusters.tables()
         self.capsule: object = craft_costs(tables)
         self.n_clusters: int = model.n_clusters_
         self.n_numeric: int = tables.grid.p

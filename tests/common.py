@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from hypothesis import settings
 
-from craftc import MixedTable
+from craftc import MixedTable, PaperCRAFT
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -65,3 +65,9 @@ def run(script, **environment):
     )
     assert done.returncode == 0, done.stderr
     return done.stdout.strip()
+
+
+def fixed_price(n_clusters=None, **parameters):
+    """PaperCRAFT with the coherent model, whose features are priced by description length."""
+    defaults = {"model": "likelihood", "selection": "priced", "numeric": "auto"}
+    return PaperCRAFT(n_clusters, **{**defaults, **parameters})

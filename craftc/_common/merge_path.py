@@ -160,6 +160,10 @@ class MergePath(Sequence[MergeStep]):
             )
         return self._renumbered(self._labels.astype(np.int32), i)
 
+    def without_collection(self) -> MergePath:
+        """The path as it is copied or sent; its labels may lie in a collection otherwise."""
+        return self
+
     def first_labels(self) -> Array | None:
         """The labels of the first step, in the type in which the path holds them."""
         return self._labels

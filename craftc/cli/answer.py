@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 
 from craftc._common.typing import Labels
-from craftc.craft import CRAFT
+from craftc.craft.base import CraftBase
 from craftc.describe.facts import Facts
 from craftc.describe.statistics import CategoricalColumn, Column, Parts
 from craftc.describe.view import ClusterView, numbers_by_size
@@ -60,7 +60,7 @@ class Cluster:
 class Answer:
     """A fitted model, as its clusters from the largest to the smallest."""
 
-    def __init__(self, model: CRAFT) -> None:
+    def __init__(self, model: CraftBase) -> None:
         self.model = model
         self.view: ClusterView = model._cluster_view()
 

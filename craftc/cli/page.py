@@ -202,7 +202,7 @@ def suggestion(model: CRAFT) -> str:
 
 def _dependence(layout: Layout, model: CRAFT) -> list[str]:
     """Links between columns, if they describe the table better than clusters."""
-    if not (sentence := dependence_sentence(model)):
+    if not (sentence := dependence_sentence(model._fitted)):
         return []
     links = model.column_links_[:_MOST_LINKS]
     names = [clean(name) for a, b, _ in links for name in (a, b)]

@@ -22,7 +22,7 @@ from craftc.cli.columns import match_columns
 from craftc.cli.dask_cluster import write_on_cluster
 from craftc.cli.sources import is_read_in_batches, raw_table, refuse_further_missing_cells
 from craftc.cli.text import clean, in_options
-from craftc.craft import CRAFT
+from craftc.craft.base import CraftBase
 from craftc.saved.save_and_load import load_model
 from craftc.table.out_of_core import files_of
 
@@ -46,7 +46,7 @@ def run(options: PredictOptions) -> None:
             write_csv(frames, file)
 
 
-def _model(options: PredictOptions) -> CRAFT:
+def _model(options: PredictOptions) -> CraftBase:
     """The model, which no result overwrites."""
     path = Path(options.model)
     if path.is_dir():
@@ -61,7 +61,7 @@ def _model(options: PredictOptions) -> CRAFT:
             if os.path.exists(name) and os.path.samefile(options.out, name):
                 raise ValueError(f"--out {options.out!r} would overwrite an input file; pass another name.")
     fitted = load_model(path)
-    if not isinstance(fitted, CRAFT):
+    if not isinstance(fitted, CraftBase):
         raise ValueError(
             f"{os.fspath(path)!r} holds a fitted {type(fitted).__name__}; craftc predict needs a CRAFT."
         )
@@ -69,7 +69,7 @@ def _model(options: PredictOptions) -> CRAFT:
     return fitted
 
 
-def _predict_files(fitted: CRAFT, options: PredictOptions) -> dict[str, None]:
+def _predict_files(fitted: CraftBase, options: PredictOptions) -> dict[str, None]:
     """Predict the rows of files in batches: one file into a file or the standard output, a folder or pattern
     into a folder; returns notes.
 

@@ -1,20 +1,34 @@
-"""The background of CRAFT: the distribution of the whole table, under which a cluster models the features it
-does not select.
+"""The background of CRAFT, the distribution of the whole table, and prices in nats against it.
+
+The description-length price is what a cluster and its features must save to exist:
+
+    cost_k = h + log(D + 1) + log C(D, q_k) + sum_{d in v_k} (p_d h - gain_kd) - S_k log(S_k / N),   h =
+    factor * (1/2) log N
+
+This is the integrated classification likelihood (ICL) with a price for every part of the description: the
+cluster itself, the features it selects, their parameters, and the labels of its rows. Without the mixing cost
+-S log(S / N) every split of a column at its mean would lower the objective, even in noise.
 """
 
 from __future__ import annotations
 
 import math
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaln
 
-from craftc._common.typing import Floats, Mask
+from craftc._common.labels import chunks
+from craftc._common.typing import Array, Floats, Integers, Mask
+from craftc._kernels import craft_price as price_kernel
 from craftc._kernels.craft import FAR
+from craftc._kernels.craft_shared import Shared
+from craftc.craft.parameters import ModelSpec
+from craftc.table import MixedTable
 from craftc.table.moments import Moments
+
+NO_GROUPS: Integers = np.empty((0, 0), np.int64)
 
 
 class Background:
@@ -107,7 +121,7 @@ class Background:
             return np.zeros((len(counts), 0))
         return np.add.reduceat(counts * (self.frequency > 0), self.grid.level_start, axis=1)
 
-    def row_costs(self, numeric: NDArray[Any], codes: NDArray[Any]) -> Floats:
+    def row_costs(self, numeric: Array, codes: Array) -> Floats:
         """(n,) sum of l0 over the present cells of every row, nats without (1/2) log 2 pi."""
         usable = self.usable[: self.grid.p].astype(bool)
         out = self.categorical_row_costs(codes)
@@ -116,9 +130,145 @@ class Background:
             out += np.where(np.isnan(cell), 0.0, 0.5 * cell * cell + self.log_deviation[d])
         return out
 
-    def categorical_row_costs(self, codes: NDArray[Any]) -> Floats:
+    def categorical_row_costs(self, codes: Array) -> Floats:
         """(n,) sum of l0 over the present categorical cells."""
         out = np.zeros(len(codes))
         for d, start in enumerate(self.grid.level_start):
             out += self.level_cost[start + codes[:, d].astype(np.intp)]
         return out
+
+
+def feature_prices(background: Background, spec: ModelSpec) -> tuple[Floats, Floats]:
+    """(D,) p_d h of every feature and (n_usable + 1,) log C(n_usable, q), nats."""
+    return background.n_parameters * half_log(background, spec), background.log_choose
+
+
+def half_log(background: Background, spec: ModelSpec) -> float:
+    """h = price_factor * (1/2) log N."""
+    return spec.price_factor * 0.5 * math.log(background.weight) if background.weight > 1 else 0.0
+
+
+def pricing_of(
+    background: Background,
+    spec: ModelSpec,
+    scale_up: float = 1.0,
+    total_weight: float | None = None,
+    room: int = 0,
+) -> price_kernel.Pricing:
+    """Prices of clusters and features, and selection of features, for the kernels.
+
+    Parameters
+    ----------
+    background : Background
+    spec : ModelSpec
+    scale_up : float, default=1.0
+        Weight of a row of a sample that represents the whole table.
+    total_weight : float, optional
+        Weight of the rows that are partitioned, if they are only some of the rows of the background.
+    room : int, default=0
+        Under the pooled background: most clusters whose masks are chosen together.
+    """
+    price, log_choose = np.zeros(background.usable.size), np.zeros(1)
+    if spec.features_by_length:
+        price, log_choose = feature_prices(background, spec)
+    pricing = price_kernel.Pricing(
+        background.grid,
+        background.count_weight * scale_up,
+        background.weight if total_weight is None else total_weight,
+        half_log(background, spec) if spec.price is None else spec.price,
+        0.0 if spec.features_by_length else spec.f_delta,
+        spec.by_length,
+        background.centre,
+        background.scale,
+        background.mean,
+        background.variance,
+        1.0 / np.sqrt(background.variance),
+        background.frequency,
+        background.usable,
+        price,
+        log_choose,
+        background.entropy,
+        *background.budget(spec.fraction),
+        (
+            spec.categorical_threshold,
+            spec.numeric_threshold * (background.grid.scale**2 if spec.absolute else background.variance),
+        ),
+    )
+    if spec.pooled:
+        pricing.shared = Shared(background.grid, room)
+    return pricing
+
+
+def same_prices(pricing: price_kernel.Pricing, room: int) -> price_kernel.Pricing:
+    """The same prices, with shared distributions of their own for `room` clusters under the pooled
+    background.
+    """
+    own = price_kernel.Pricing(*pricing.arguments)
+    if pricing.shared is not None:
+        own.shared = Shared(own.grid, room)
+    return own
+
+
+def choose_features(
+    pricing: price_kernel.Pricing,
+    selection: str,
+    gains: Floats,
+    groups: Integers = NO_GROUPS,
+    shared: Mask | None = None,
+) -> tuple[Mask, Floats]:
+    """Features that groups of rows select.
+
+    Parameters
+    ----------
+    pricing : Pricing
+    selection : {"priced", "free", "fixed", "global", "threshold"}
+    gains : ndarray (n, D)
+        What every feature saves in every group; the paper's models give scores instead.
+    groups : ndarray (n, width) of int64, optional
+        Moments of the groups, for "threshold".
+    shared : ndarray (D,) of uint8, optional
+        The mask of all groups, for "global".
+
+    Returns
+    -------
+    mask : ndarray (n, D) of uint8
+    cost : ndarray (n,)
+        Prices of the selected features and of the code of the mask, less the gains.
+    """
+    mask = np.zeros(gains.shape, np.uint8)
+    if shared is not None:
+        mask[:] = shared
+    cost, work = np.empty(len(gains)), np.empty(price_kernel.parts_size(pricing))
+    price_kernel.choose_features(gains, groups, pricing, price_kernel.SELECTIONS[selection], work, mask, cost)
+    return mask, cost
+
+
+def one_point_gains(background: Background, table: MixedTable, rows: slice, weight: Floats) -> Floats:
+    """(rows, D) gains of the one-point clusters of some rows, of the given weights (rows,); 0 for missing
+    cells.
+    """
+    p = background.grid.p
+    numeric, codes = table.numeric[rows], table.codes[rows]
+    gains = np.zeros((len(numeric), p + len(background.grid.level_start)))
+    z = (numeric.astype(np.float64) - background.centre) * background.scale
+    gains[:, :p] = np.nan_to_num(0.5 * weight[:, None] * z * z, copy=False)
+    for d, start in enumerate(background.grid.level_start):
+        eta = background.frequency[start + codes[:, d].astype(np.intp)]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            own = (weight + eta) * np.log((weight + eta) / ((weight + 1.0) * eta))
+            gains[:, p + d] = np.where(eta > 0, own - (1.0 - eta) * np.log(weight + 1.0), 0.0)
+    gains *= background.usable
+    return gains
+
+
+def one_point_costs(background: Background, table: MixedTable) -> Floats:
+    """(n,) cost of every row, relative to the background, under its own one-point cluster with all features."""
+    p, own = background.grid.p, np.zeros(len(table))
+    for rows in chunks(len(table)):
+        gains = one_point_gains(background, table, rows, np.ones(rows.stop - rows.start))
+        own[rows] -= gains[:, :p].sum(axis=1)
+        for d, level in enumerate(background.grid.level_start):
+            eta = background.frequency[level + table.codes[rows, d].astype(np.intp)]
+            known = (eta > 0) & (background.usable[p + d] > 0)
+            own[rows] -= np.log(np.where(known, (1.0 + eta) / np.where(known, 2.0 * eta, 1.0), 1.0))
+    return own

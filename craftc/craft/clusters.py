@@ -1,12 +1,10 @@
 """Clusters of CRAFT: what each saves over the background, feature by feature, and its cost tables.
 
-Paper: V. K. Garg, C. Rudin and T. Jaakkola, "CRAFT: ClusteR-specific Assorted Feature selecTion", AISTATS
-2016. The default model ("likelihood") is the coherent form of its objective, a penalised likelihood that
-every step minimises exactly in one block of variables:
+    J = sum_n sum_d l0_d(x_n) + sum_k cost_k        (nats)
 
-    J = sum_n sum_d l0_d(x_n) + Lambda K + sum_k [ F_Delta |v_k| - sum_{d in v_k} gain_kd ]        (nats)
-
-with l0 the cost of a cell under the background, the distribution of the whole table.
+with l0 the cost of a cell under the background, the distribution of the whole table, and cost_k the
+description length of `craftc.craft.background`. The clusters that do not select a feature share one
+distribution of it (the pooled background).
 """
 
 from __future__ import annotations
@@ -14,10 +12,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from functools import cached_property
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from craftc._common.labels import CHUNK, chunks
 from craftc._common.threads import aligned
@@ -28,9 +24,8 @@ from craftc._kernels import craft_pooled as pooled_kernel
 from craftc._kernels import craft_price as price_kernel
 from craftc._kernels.craft_shared import Shared
 from craftc._kernels.moments import Grid
-from craftc.craft.background import Background
+from craftc.craft.background import Background, pricing_of, same_prices
 from craftc.craft.covariance import BlockPricing, ClusterCovariances, CrossProducts
-from craftc.craft.description_length import choose_features, pricing_of, same_prices
 from craftc.craft.parameters import ModelSpec
 from craftc.table import MixedTable
 from craftc.table.moments import Moments
@@ -49,7 +44,8 @@ class Clusters:
     background : Background
     spec : ModelSpec
     mask : ndarray (K, D) of uint8, optional
-        Under the pooled background: the masks found by a search, which are kept unless better ones are found.
+        Features that a search selected; they are kept unless better ones are found. None: chosen from the
+        start.
     cross : CrossProducts, optional
         Sums by which clusters may hold covariances.
     prices : BlockPricing, optional
@@ -60,9 +56,8 @@ class Clusters:
     mask : ndarray (K, D) of uint8
         Selected features.
     costs : ndarray (K,)
-        Cost of every cluster, nats: what it adds to the objective beyond the background. Under the pooled
-        background, whose distributions depend on the masks, they are relative to these distributions and do
-        not sum to the objective.
+        Cost of every cluster, nats, relative to the shared distributions; these depend on the masks, so that
+        the costs do not sum to the objective.
     excess : float
         Objective less that of the distribution of the whole table, nats.
     diagonal_mask : ndarray (K, D) of uint8
@@ -89,15 +84,7 @@ class Clusters:
         )
         mean, self.deviations = moments.means()
         self.shift: Floats = (mean - background.mean) / np.sqrt(background.variance)
-        if spec.pooled:
-            self.mask, self.costs, self.excess = _pooled(
-                self, mask, "thorough" if mask is None else "continue"
-            )
-        else:
-            self.mask, self.costs = (
-                _priced_by_length(self) if spec.features_by_length else _at_fixed_price(self)
-            )
-            self.excess = float(self.costs.sum())
+        self.mask, self.costs, self.excess = self._chosen(mask, "thorough" if mask is None else "continue")
         self.diagonal_mask = self.tabled_mask = self.mask
         self.covariances: ClusterCovariances | None = None
         if cross is not None:
@@ -106,36 +93,37 @@ class Clusters:
                 BlockPricing(self.pricing, background, spec, cross.columns) if prices is None else prices,
             )
 
-    def __getstate__(self) -> dict[str, Any]:
-        """Arguments from which the clusters follow bit for bit; prices are objects of a compiled module."""
-        return {
-            "moments": self.moments,
-            "spec": self.spec,
-            "mask": self.diagonal_mask if self.spec.pooled else None,
-            "cross": None if self.covariances is None else self.covariances.cross,
-        }
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        Clusters.__init__(self, background=Background(state["moments"].total()), **state)
+    def _chosen(self, mask: Mask | None, effort: str) -> tuple[Mask, Floats, float]:
+        """Masks, costs against the shared distributions, and `excess`."""
+        pricing, groups = self.pricing, self.moments.groups
+        chosen = np.zeros((len(groups), pricing.D), np.uint8)
+        if mask is not None:
+            chosen[:] = mask
+        cost, work = np.empty(len(groups)), np.empty((len(groups), price_kernel.parts_size(pricing)))
+        excess = pooled_kernel.price_partition(
+            groups, pricing, pooled_kernel.EFFORTS[effort], work, chosen, cost
+        )
+        return chosen, cost, excess
 
     def _hold_covariances(self, cross: CrossProducts, prices: BlockPricing) -> None:
         """Give covariances to the clusters that they make shorter; features that a covariance adds are
         selected.
         """
-        gains = _relative_gains(self) if self.spec.pooled else self.gains
+        pricing, groups = self.pricing, self.moments.groups
+        mask, cost = np.empty((len(groups), pricing.D), np.uint8), np.empty(len(groups))
+        work = np.empty((len(groups), price_kernel.parts_size(pricing)))
+        price_kernel.price_groups(groups, pricing, price_kernel.SELECTIONS["priced"], False, work, mask, cost)
+        gains = price_kernel.gains_of_parts(pricing, work)  # over the shared distributions
         held = ClusterCovariances.choose(prices, self.moments, self.shift, gains, self.mask, cross)
         of_blocks = held.features(self.mask.shape[1])
-        self.mask = self.mask | of_blocks
-        if self.spec.pooled:  # a feature more in one cluster changes the distribution that the others share
-            self.mask, self.costs, self.excess = _pooled(self, self.mask, "keep")
-            held.saving = held.saving_over_diagonal(prices.h)
-            self.excess -= float(held.saving.sum())
-            shared = self.pricing.shared
-            held.shift, held.precision = shared.shift[cross.columns], shared.precision[cross.columns]
+        # a feature more in one cluster changes the distribution that the others share
+        self.mask, self.costs, self.excess = self._chosen(self.mask | of_blocks, "keep")
+        held.saving = held.saving_over_diagonal(prices.h)
+        self.excess -= float(held.saving.sum())
+        shared = self.pricing.shared
+        held.shift, held.precision = shared.shift[cross.columns], shared.precision[cross.columns]
         self.tabled_mask = self.mask & ~of_blocks
         self.costs = self.costs - held.saving
-        if not self.spec.pooled:
-            self.excess = float(self.costs.sum())
         self.covariances = held
 
     @cached_property
@@ -160,12 +148,8 @@ class Clusters:
     @cached_property
     def precision(self) -> Floats:
         """(K, p) sigma_0^2 / sigma_k^2."""
-        present, ratio = self.moments.present, self.deviations / self.background.variance
-        if self.spec.model == "paper-fixed":
-            return np.broadcast_to(self.background.unit_precision, ratio.shape).copy()
-        if self.spec.fits_variance:
-            return 1.0 / np.maximum(ratio / np.maximum(present, 1e-300), 1e-3)
-        return (present + 1.0) / (ratio + 1.0)
+        ratio: Floats = self.deviations / self.background.variance
+        return (self.moments.present + 1.0) / (ratio + 1.0)
 
     @property
     def price(self) -> float:
@@ -175,8 +159,7 @@ class Clusters:
     @property
     def objective(self) -> float:
         """J, nats."""
-        background = self.background.cost if self.spec.coherent else self.background.categorical_cost
-        return background + self.excess
+        return self.background.cost + self.excess
 
     @property
     def objective_of_one(self) -> float:
@@ -195,22 +178,24 @@ class Clusters:
         """Cost tables for a pass, without the features in blocks; the cost of every row contains the mixing
         cost, where it is priced.
         """
-        extra, groups = np.empty(len(self.mask)), self.moments.groups
-        price_kernel.mixing_costs(groups, self.pricing, extra)
-        if not self.spec.coherent:  # the paper charges the mask to every row
-            extra += self.spec.f_delta * self.mask.sum(axis=1)
-        unit, shared = self.moments.unit, self.pricing.shared
+        groups, shared = self.moments.groups, self.pricing.shared
         return cost_tables(
             groups,
-            unit,
+            self.moments.unit,
             self.background,
             self.spec,
             self.shift,
             self.precision,
             self.tabled_mask,
-            extra,
+            self._extra_costs(),
             shared,
         )
+
+    def _extra_costs(self) -> Floats:
+        """(K,) nats that a row pays in every cluster, whatever its cells."""
+        extra = np.empty(len(self.mask))
+        price_kernel.mixing_costs(self.moments.groups, self.pricing, extra)
+        return extra
 
     def background_costs(self, table: MixedTable) -> Floats:
         """(n,) cost of every row under the background, nats without (1/2) log 2 pi."""
@@ -236,8 +221,6 @@ class Clusters:
         )
 
     def _background_costs(self, table: MixedTable, shared: craft_kernel.CostTables | None) -> Floats:
-        if not self.spec.coherent:
-            return self.background.categorical_row_costs(table.codes)
         out = self.background.row_costs(table.numeric, table.codes)
         if shared is not None:
             relative, scratch = np.empty((len(table), 1)), aligned((1, craft_kernel.scratch_size(shared)))
@@ -310,105 +293,6 @@ def pass_work(n_rows: int, n_columns: int, n_clusters: int) -> int:
 def _vectors(n_clusters: int) -> int:
     """Vectors that hold one value for each cluster, the last one padded."""
     return (n_clusters + craft_kernel.PAD - 1) // craft_kernel.PAD
-
-
-def _priced_by_length(clusters: Clusters) -> tuple[Mask, Floats]:
-    """Masks and costs under the description-length price, from the same sums."""
-    pricing, groups = clusters.pricing, clusters.moments.groups
-    mask, cost = np.zeros(clusters.gains.shape, np.uint8), np.empty(len(groups))
-    work = np.empty((len(groups), price_kernel.parts_size(pricing)))
-    price_kernel.price_groups(
-        groups, pricing, price_kernel.SELECTIONS[clusters.spec.selection], True, work, mask, cost
-    )
-    return mask, cost
-
-
-def _pooled(clusters: Clusters, mask: Mask | None, effort: str) -> tuple[Mask, Floats, float]:
-    """Masks, costs against the shared distributions, and J - J_0 under the pooled background."""
-    pricing, groups = clusters.pricing, clusters.moments.groups
-    chosen = (
-        np.zeros((len(groups), pricing.D), np.uint8) if mask is None else np.array(mask, np.uint8, order="C")
-    )
-    cost, work = np.empty(len(groups)), np.empty((len(groups), price_kernel.parts_size(pricing)))
-    excess = pooled_kernel.price_partition(groups, pricing, pooled_kernel.EFFORTS[effort], work, chosen, cost)
-    return chosen, cost, excess
-
-
-def _relative_gains(clusters: Clusters) -> Floats:
-    """(K, D) gains over the shared distributions."""
-    pricing, groups = clusters.pricing, clusters.moments.groups
-    mask, cost = np.empty((len(groups), pricing.D), np.uint8), np.empty(len(groups))
-    work = np.empty((len(groups), price_kernel.parts_size(pricing)))
-    price_kernel.price_groups(groups, pricing, price_kernel.SELECTIONS["priced"], False, work, mask, cost)
-    return price_kernel.gains_of_parts(pricing, work)
-
-
-def _at_fixed_price(clusters: Clusters) -> tuple[Mask, Floats]:
-    """Masks and costs where a feature costs F_Delta."""
-    spec, gains, pricing, groups = clusters.spec, clusters.gains, clusters.pricing, clusters.moments.groups
-    if spec.selection == "global":
-        shared, _ = choose_features(pricing, "fixed", gains.sum(axis=0, keepdims=True))
-        mask = np.repeat(shared, len(gains), axis=0)
-    elif spec.coherent or spec.selection != "fixed":
-        mask, _ = choose_features(pricing, spec.selection, gains, groups)
-        if spec.selection == "threshold" and not spec.coherent:
-            expected, own = _entropies(clusters)
-            mask[:, clusters.moments.grid.p :] = expected - own > spec.categorical_threshold * expected
-    else:
-        mask, _ = choose_features(pricing, "fixed", _paper_scores(clusters))
-    if spec.coherent:
-        selected = clusters.price + spec.f_delta * mask.sum(axis=1)
-        return mask, np.asarray(selected - np.where(mask, gains, 0.0).sum(axis=1))
-    empty = np.flatnonzero(
-        ~mask.any(axis=1)
-    )  # without features a cluster would be at distance 0 from every row
-    best = np.zeros((len(empty), mask.shape[1]), np.uint8)
-    price_kernel.best_features(gains[empty], pricing, 1, np.empty(price_kernel.parts_size(pricing)), best)
-    mask[empty] = best
-    return mask, _paper_costs(clusters, mask.astype(bool))
-
-
-def _paper_costs(clusters: Clusters, mask: NDArray[np.bool_]) -> Floats:
-    """(K,) costs of the clusters in the paper's objective."""
-    moments, background = clusters.moments, clusters.background
-    p, counts = moments.grid.p, moments.counts * (background.frequency > 0)
-    selected = clusters.price + clusters.spec.f_delta * mask.sum(axis=1)
-    numeric = 0.5 * clusters.deviations / background.variance * clusters.precision
-    probability = clusters.level_probabilities()
-    with np.errstate(divide="ignore", invalid="ignore"):
-        saved = np.where(counts > 0, counts * (np.log(probability) + background.level_cost), 0.0)
-    start = moments.grid.level_start
-    categorical = np.add.reduceat(saved, start, axis=1) if len(start) else np.zeros((len(mask), 0))
-    numbers = np.where(mask[:, :p], numeric, 0.0).sum(axis=1)
-    return np.asarray(selected + numbers - np.where(mask[:, p:], categorical, 0.0).sum(axis=1))
-
-
-def _paper_scores(clusters: Clusters) -> Floats:
-    """(K, D) scores of the paper's fixed budget: the lowest sigma_kd ("paper-relative": over sigma_0), and
-    G_d - G_kd.
-    """
-    moments, background = clusters.moments, clusters.background
-    present = moments.present
-    scale = background.variance if clusters.spec.model == "paper-relative" else moments.grid.scale**2
-    with np.errstate(divide="ignore", invalid="ignore"):
-        numeric = -np.sqrt(clusters.deviations / present / scale)
-    seen = background.level_present(moments.counts)
-    expected, own = _entropies(clusters)
-    scores = np.where(present > 0, numeric, -np.inf), np.where(seen > 0, expected - own, -np.inf)
-    return np.concatenate(scores, axis=1)
-
-
-def _entropies(clusters: Clusters) -> tuple[Floats, Floats]:
-    """(K, q) G_d and G_kd of the paper: cost of a cluster's cells under the table's and under its own
-    distribution, from raw counts.
-
-    G_d - G_kd = S KL(eta_k || eta_0) >= 0.
-    """
-    background, counts = clusters.background, clusters.moments.counts
-    if not clusters.moments.grid.q:
-        return np.zeros((len(counts), 0)), np.zeros((len(counts), 0))
-    expected = np.add.reduceat(counts * background.level_cost, clusters.moments.grid.level_start, axis=1)
-    return expected, background.level_present(counts) * background.column_entropy(counts)
 
 
 def cost_tables(

@@ -14,9 +14,8 @@ from craftc._common.estimator import output_frame
 from craftc._common.labels import chunks
 from craftc._common.typing import Floats, Labels
 from craftc._common.validation import check_weight
+from craftc.craft.base import CraftBase, is_a_density
 from craftc.craft.clusters import Clusters
-from craftc.craft.estimator import CRAFT
-from craftc.craft.probabilities import is_a_density
 from craftc.craft.rows.scores import labels_of
 from craftc.craft.similarity import distributions_of
 from craftc.table import MixedTable
@@ -82,13 +81,13 @@ class Comparison:
         )
 
 
-def compare(model: CRAFT, table: Any, *, sample_weight: ArrayLike | None = None) -> Comparison:
+def compare(model: CraftBase, table: Any, *, sample_weight: ArrayLike | None = None) -> Comparison:
     """Compare another table with the one on which a CRAFT was fitted: cluster sizes then and now, and columns
     that have changed.
 
     Parameters
     ----------
-    model : CRAFT
+    model : CRAFT or PaperCRAFT
         Fitted; not one of the paper's models.
     table : data frame, array (n, D) or MixedTable
         New rows, with the columns of the model: customers of another quarter, say.
@@ -117,18 +116,18 @@ def compare(model: CRAFT, table: Any, *, sample_weight: ArrayLike | None = None)
     >>> older.features()["feature"][0]
     'age'
     """
-    if not isinstance(model, CRAFT):
+    if not isinstance(model, CraftBase):
         raise TypeError(f"compare needs a fitted CRAFT, got {type(model).__name__}.")
     check_is_fitted(model)
     is_a_density(model)
     rows = model._read_new(table)
-    labels = labels_of(model._clusters, rows)
+    labels = labels_of(model._fitted.clusters, rows)
     sizes = np.asarray(model.cluster_sizes_, np.float64)
     weight = check_weight(sample_weight, len(rows))
     counted = slice(None) if weight is None else np.flatnonzero(weight)
-    parts = _drift(model._clusters, rows if weight is None else rows.take(counted), labels[counted])
+    parts = _drift(model._fitted.clusters, rows if weight is None else rows.take(counted), labels[counted])
     drift = np.zeros(model.n_features_in_)
-    np.add.at(drift, model._encoding.source, parts)
+    np.add.at(drift, model._fitted.encoding.source, parts)
     now = np.bincount(labels, weight, minlength=len(sizes))
     now = now / now.sum()
     names = list(model.schema_.columns)

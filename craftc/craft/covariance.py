@@ -32,8 +32,7 @@ from craftc._kernels import craft_cross_products as cross_kernel
 from craftc._kernels import craft_price as price_kernel
 from craftc._kernels import moments as moments_kernel
 from craftc._kernels.moments import Grid
-from craftc.craft.background import Background
-from craftc.craft.description_length import feature_prices, half_log
+from craftc.craft.background import Background, feature_prices, half_log
 from craftc.craft.parameters import ModelSpec
 from craftc.table import MixedTable
 from craftc.table.moments import Moments
@@ -309,11 +308,6 @@ class ClusterCovariances:
             cross, block, repeated, saving, weight, *place, np.zeros(len(columns)), np.ones(len(columns))
         )
 
-    @property
-    def any(self) -> bool:
-        """Whether a cluster holds a covariance."""
-        return bool(self.block.any())
-
     def saving_over_diagonal(self, h: float) -> Floats:
         """(K,) nats by which the blocks shorten the description of clusters that select their columns anyway."""
         saving = np.empty(len(self.block))
@@ -394,7 +388,7 @@ class ClusterCovariances:
 
 def too_many_columns(background: Background, total: Moments, spec: ModelSpec) -> list[str]:
     """A note if the table has more columns than a covariance can hold."""
-    n = len(covariance_columns(background, total)) if spec.with_covariances else 0
+    n = len(covariance_columns(background, total)) if spec.covariance != "diagonal" else 0
     if n <= MOST_COLUMNS:
         return []
     return [

@@ -20,80 +20,58 @@ table's variance, as those of clusters do.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from collections.abc import Iterator
 from functools import cached_property
-from typing import Any
+from itertools import islice
 
 import numpy as np
 from numpy.typing import NDArray
 
+from craftc._common.messages import quoted
 from craftc._common.random import SAMPLE_ROWS, CraftStream, spread
 from craftc._common.typing import Floats
-from craftc.craft.description_length import half_log
-from craftc.craft.search.config import FitConfig
+from craftc.craft.background import half_log
+from craftc.craft.fitted import ColumnLinks, FittedClusters
+from craftc.craft.rows import L, RowStore, S
+from craftc.craft.search import FitConfig
+from craftc.table import MixedTable
 
 MOST_WIDTH, MOST_LEVELS = 1024, 256  # cells of a row of the design, and levels of a column that takes part
-_STEPS, _FARTHEST, _HEAVIEST = (
-    2.0**8,
-    2.0**14,
-    2.0**24,
-)  # integers: to a standard deviation, of the largest cell, of all weights
-_ROWS = 1 << 11  # of the design at a time
-_FEW_PRODUCTS = 1 << 22  # up to which BLAS is not used: its threads spin for longer than a small table takes
-_ALIKE, _BANDS = (
-    0.5,
-    8,
-)  # share of the information of two columns; levels as which a numeric column counts there
+_STEPS = 2.0**8  # integers to a standard deviation
+_FARTHEST, _HEAVIEST = 2.0**14, 2.0**24  # largest integer of a cell, and of all weights
+_ROWS = 1 << 11  # rows of the design that are multiplied at a time
+_FEW_PRODUCTS = 1 << 22  # below, BLAS is not used: its threads spin for longer than a small table takes
+_ALIKE = 0.5  # share of the information of two columns
+_BANDS = 8  # levels of a numeric column in that comparison
 _NO_COLUMNS = np.empty(0, np.intp)
-_IMPLIED, _LEADING = 0.9, 30  # share of the rows with a level; columns of which levels are compared
+_IMPLIED = 0.9  # share of the rows with a level that have the other level
+_LEADING = 30  # columns whose levels are compared
+
+_SAMPLE = 2000  # rows by which near-duplicate columns are found
+_SAME = 0.98  # share of the information of a column that a near-duplicate repeats
+_FEW_VALUES = 64  # distinct values of a numeric column that may encode a category
+_MOST_PAIRS = 10  # near-duplicates that are named
+_COLUMNS_AT_ONCE = 512  # columns whose correlations with all others are held
+_LINKED = 0.5  # warn if column links save more than half of what clusters save
+_FRAGILE = 0.7  # share of the clusters that is left at four times the price
 
 
-@dataclass
-class ColumnLinks:
-    """What links between columns save, and the links of the forest.
-
-    Parameters
-    ----------
-    saving : float
-        Nats.
-    pairs : list of (int, int, float)
-        Positions of two input columns, the earlier first, and the nats that their links save; the largest
-        first.
-    alike : list of (int, int, float)
-        Positions of two input columns, the earlier first, that share at least half of the information of the
-        simpler one, and this share.
-    implied : list of (int, int, int, int)
-        Column, level, other column, its level: nine of ten rows of the table with the first level have the
-        second. Categorical input columns, at most the 30 in which the clusters save most.
-    """
-
-    saving: float = 0.0
-    pairs: list[tuple[int, int, float]] = field(default_factory=list)
-    alike: list[tuple[int, int, float]] = field(default_factory=list)
-    implied: list[tuple[int, int, int, int]] = field(default_factory=list)
-
-    def ratio(self, clusters_save: float) -> float:
-        """The saving over that of the clusters; where these save nothing, infinity, or NaN if links save
-        nothing either.
-        """
-        if clusters_save > 0.0:
-            return self.saving / clusters_save
-        return math.inf if self.saving > 0.0 else math.nan
-
-
-def dependence_sentence(model: Any) -> str:
+def dependence_sentence(fitted: FittedClusters) -> str:
     """What a ratio above 1 means, as a sentence; otherwise empty."""
-    if not model.dependence_ratio_ > 1.0:
+    ratio, saving = fitted.dependence_ratio, fitted.links.saving
+    if not ratio > 1.0:
         return ""
-    links = f"links between columns save {model._links.saving:,.0f} nats"
-    if math.isinf(model.dependence_ratio_):
+    links = f"links between columns save {saving:,.0f} nats"
+    if math.isinf(ratio):
         return f"Columns depend on each other, but clusters save nothing: {links}."
-    save = model._links.saving / model.dependence_ratio_
-    return f"Columns that depend on each other describe this table better than groups of rows: {links}, clusters {save:,.0f}."
+    return (
+        f"Columns that depend on each other describe this table better than groups of rows: {links}, "
+        f"clusters {saving / ratio:,.0f}."
+    )
 
 
 def column_links(
-    config: FitConfig,
+    config: FitConfig[L, S],
     source: NDArray[np.intp],
     selected_gains: Floats,
     categorical: NDArray[np.intp] = _NO_COLUMNS,
@@ -120,7 +98,7 @@ def column_links(
     ColumnLinks
     """
     background, p = config.background, config.background.grid.p
-    chosen = _columns(np.asarray(config.table.n_levels), background.usable > 0, selected_gains)
+    chosen = _columns(np.asarray(config.rows.schema.n_levels), background.usable > 0, selected_gains)
     if len(chosen) < 2:
         return ColumnLinks()
     design = _Design(config.of_rows(_rows(config)), chosen[chosen < p], chosen[chosen >= p] - p)
@@ -128,8 +106,8 @@ def column_links(
     N, M, h = background.weight, design.weight, half_log(background, config.spec)
     name = math.log(background.usable.sum() * (background.usable.sum() - 1) / 2 + 1)
 
-    def net(gain: Any, parameters: Any, name: float) -> Any:
-        price = parameters * h + name
+    def net(gain: Floats | float, parameters: Floats | float, name: float) -> Floats:
+        price = np.asarray(parameters * h + name)
         if M < N:
             price = np.maximum(price, N / M * (parameters * 0.5 * math.log(M) + name))
         return N / M * gain - price
@@ -150,15 +128,17 @@ def column_links(
     return ColumnLinks(float(total), _by_column(edges, saves, source), _alike(design, gains, source), implied)
 
 
-def _rows(config: FitConfig) -> NDArray[np.intp]:
+def _rows(config: FitConfig[L, S]) -> NDArray[np.intp]:
     """Rows of weight > 0, or a sample of them."""
     counted = np.flatnonzero(config.weight) if len(config.weight) else None
-    n = len(config.table) if counted is None else len(counted)
+    n = len(config.rows) if counted is None else len(counted)
     rows = spread(n, SAMPLE_ROWS, config.seed, CraftStream.STAGE_SAMPLE) if n > SAMPLE_ROWS else np.arange(n)
     return np.asarray(rows if counted is None else counted[rows])
 
 
-def _columns(n_levels: NDArray[Any], usable: NDArray[np.bool_], selected_gains: Floats) -> NDArray[np.intp]:
+def _columns(
+    n_levels: NDArray[np.intp], usable: NDArray[np.bool_], selected_gains: Floats
+) -> NDArray[np.intp]:
     """The columns that take part, in kernel order."""
     width = np.concatenate([np.full(len(usable) - len(n_levels), 3), n_levels + 1])
     order = np.argsort(-selected_gains, kind="stable")
@@ -242,7 +222,9 @@ class _Design:
     value.
     """
 
-    def __init__(self, config: FitConfig, numeric: NDArray[np.intp], categorical: NDArray[np.intp]) -> None:
+    def __init__(
+        self, config: FitConfig[L, S], numeric: NDArray[np.intp], categorical: NDArray[np.intp]
+    ) -> None:
         background, table = config.background, config.table
         self.p = len(numeric)
         widths = np.asarray(table.n_levels)[categorical] + 1
@@ -348,3 +330,94 @@ def _x_log_x(x: Floats) -> Floats:
 def _over(x: Floats, n: Floats) -> Floats:
     """x / n, 0 where n is 0."""
     return np.divide(x, n, out=np.zeros_like(x), where=n > 0)
+
+
+# ---- warnings ----
+
+
+def diagnose(
+    rows: RowStore[L, S],
+    n_clusters: int,
+    n_clusters_at_4: int | None,
+    price_factor: float,
+    dependence_ratio: float,
+) -> list[str]:
+    """Warnings about a table that the model cannot describe well: near-duplicate columns, and dependence
+    inside clusters.
+
+    Separated clusters remain at four times the price; slices of a table with dependent columns do not. If a
+    single cluster remains, the table has too few rows for that price, which shows nothing.
+    """
+    sample = rows.take(np.arange(0, len(rows), max(1, len(rows) // _SAMPLE)))
+    pairs = list(islice(_duplicates(sample), _MOST_PAIRS + 1))
+    messages = [
+        f"Columns {quoted(str(a))} and {quoted(str(b))} are near-duplicates and both count in full, which "
+        "exaggerates clusters along them; "
+        "drop one."
+        for a, b in pairs[:_MOST_PAIRS]
+    ]
+    if len(pairs) > _MOST_PAIRS:
+        messages.append(f"More than {_MOST_PAIRS} pairs of columns are near-duplicates.")
+    fragile = n_clusters_at_4 is not None and 1 < n_clusters_at_4 <= _FRAGILE * n_clusters
+    if fragile and dependence_ratio > _LINKED:
+        messages.append(
+            f"CRAFT found {n_clusters} clusters, of which {n_clusters_at_4} would be left at "
+            f"price_factor={4 * price_factor:g}. Columns "
+            "seem to depend on each other inside clusters, and then the number of clusters is not a "
+            "property of the data. Try "
+            f"price_factor={2 * price_factor:g} to {4 * price_factor:g}, or cut(k) for fewer."
+        )
+    return messages
+
+
+def _duplicates(sample: MixedTable) -> Iterator[tuple[str, str]]:
+    """Pairs of columns that determine each other: numeric columns by correlation, others (and numeric ones of
+    few values) by entropy.
+    """
+    names = sample.numeric_names
+    if len(sample) < 10:
+        return
+    scaled = _scaled(_centred(sample.numeric))
+    for first in range(0, len(names), _COLUMNS_AT_ONCE):
+        correlation = scaled[:, first : first + _COLUMNS_AT_ONCE].T @ scaled[:, first:]
+        for i, j in zip(*np.nonzero(np.triu(np.abs(correlation) > 0.9999, 1)), strict=True):
+            yield names[first + i], names[first + j]
+    columns = [
+        (name, column.astype(np.intp))
+        for name, column in zip(sample.categorical_names, sample.codes.T, strict=True)
+    ]
+    n_categorical = len(columns)
+    if not n_categorical:
+        return
+    for name, numbers in zip(names, sample.numeric.T, strict=True):
+        values, codes = np.unique(numbers, return_inverse=True)
+        if len(values) <= _FEW_VALUES:
+            columns.append((name, codes))
+    entropies = [_entropy_of(np.bincount(codes)) for _, codes in columns]
+    for i in range(n_categorical):
+        for j in range(i + 1, len(columns)):
+            least, most = sorted((entropies[i], entropies[j]))
+            if least > 0.1 and least > _SAME * most:
+                joint = _entropy_of(np.bincount(columns[i][1] * (columns[j][1].max() + 1) + columns[j][1]))
+                if least + most - joint > _SAME * most:
+                    yield columns[i][0], columns[j][0]
+
+
+def _centred(X: NDArray[np.float64]) -> Floats:
+    """The columns less their means; 0 for a missing cell."""
+    present = ~np.isnan(X)
+    count = np.maximum(present.sum(axis=0), 1)
+    return np.where(present, X - np.where(present, X, 0.0).sum(axis=0) / count, 0.0).astype(
+        np.float64, copy=False
+    )
+
+
+def _scaled(X: Floats) -> Floats:
+    """Centred columns with sums of squares of 1, whose products are correlations; 0 for a constant one."""
+    size = np.sqrt((X * X).sum(axis=0))
+    return np.asarray(X / np.where(size > 0, size, 1.0))
+
+
+def _entropy_of(counts: NDArray[np.intp]) -> float:
+    share = counts[counts > 0] / counts.sum()
+    return float(-(share * np.log(share)).sum())

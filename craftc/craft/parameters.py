@@ -1,39 +1,42 @@
-"""Parameters of CRAFT: the model they specify, and checks across parameters and data."""
+"""The model that the parameters of CRAFT and PaperCRAFT specify, and checks of parameters with the table."""
 
 from __future__ import annotations
 
-import inspect
 import math
 import numbers
-from collections.abc import Hashable, Mapping
-from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
-from typing import Any, cast
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TypeAlias
 
-from craftc._common.labels import chunks
-from craftc._common.messages import warn_user
+from numpy.typing import ArrayLike
+
 from craftc._common.typing import Labels
 from craftc._common.validation import check_choice, check_labels, check_number
-from craftc.table import MixedTable
 
+#: What `init` may be: the name of a rule, or start partitions.
+StartsInput: TypeAlias = "str | ArrayLike | Sequence[ArrayLike]"
 ROWS_AT_FULL_PRICE = 1000.0  # n_0 of price_factor="auto": a longer table counts as so many rows
 MODELS = ("likelihood", "paper", "paper-relative", "paper-fixed")
+SELECTIONS = ("priced", "fixed", "free", "threshold", "global")
 
 
 @dataclass(frozen=True)
 class ModelSpec:
-    """The model: prices and selection of features."""
+    """The model: prices and selection of features. The defaults of PaperCRAFT's fields are the coherent model
+    without a price.
+    """
 
     model: str = "likelihood"  # one of MODELS
-    selection: str = "fixed"  # | "priced" | "free" | "threshold" | "global"
+    selection: str = "fixed"  # one of SELECTIONS
     price: float | None = 0.0  # Lambda; None: description-length price
     price_factor: float = 1.0  # multiplies the description-length price
     fraction: float = 0.5  # m
     variance: float | None = None  # rho
     categorical_threshold: float = 0.95  # eps_c
     numeric_threshold: float = 0.5  # eps_v
-    background: str = "table"  # of the features that a cluster does not select | "pooled"
     absolute: bool = False  # whether eps_v is in squared units of the columns, not a share of their variances
+    pooled: bool = False  # whether clusters that do not select a feature share a distribution of their own
     covariance: str = "diagonal"  # | "auto" | "full"
 
     @property
@@ -47,18 +50,6 @@ class ModelSpec:
         return self.by_length or self.selection == "priced"
 
     @property
-    def pooled(self) -> bool:
-        """Whether the clusters that do not select a feature share a distribution of their own."""
-        return self.background == "pooled"
-
-    @property
-    def with_covariances(self) -> bool:
-        """Whether clusters may hold covariances: only under the default prices of the likelihood model."""
-        return (
-            self.covariance != "diagonal" and self.coherent and self.by_length and self.selection == "priced"
-        )
-
-    @property
     def coherent(self) -> bool:
         """Whether every step minimises one objective."""
         return self.model == "likelihood"
@@ -67,41 +58,6 @@ class ModelSpec:
     def fits_variance(self) -> bool:
         """Whether this is a printed model with the variances of the clusters."""
         return self.model in ("paper", "paper-relative")
-
-    def monotone(self, n_features: int) -> bool:
-        """Whether the objective provably never rises: masks are exact, and no empty cluster would lower it."""
-        price = self.price if self.price is not None else 0.0
-        return (
-            self.coherent
-            and self.selection != "threshold"
-            and price + min(self.f_delta, 0.0) * n_features >= 0.0
-        )
-
-    def comparable(self, numeric: bool) -> ModelSpec:
-        """The model whose objective compares several starts.
-
-        In "paper" and "paper-relative" the numeric part of J is S_k / 2 for every selected column, whatever
-        the clusters (the normaliser counts once per cluster), so that J of a table with numeric columns would
-        always prefer the start with the fewest clusters. The partitions are compared by the description
-        length of the default model instead: Lambda is in the units of the columns, not in nats.
-        """
-        return (
-            replace(self, model="likelihood", selection="priced", price=None)
-            if self.fits_variance and numeric
-            else self
-        )
-
-    def with_price_factor(self, price_factor: float | str, weight: float) -> ModelSpec:
-        """The model with the price factor of a table of this weight.
-
-        "auto" is max(1, N / 1000) where clusters are priced by description length. At that price the evidence
-        of N rows counts as that of 1000 (coarsening: Miller & Dunson 2019), because the number of clusters of
-        a model that is not exactly true grows with the rows without limit (Cai, Campbell & Broderick 2021).
-        It is 1 under other prices, which are in nats.
-        """
-        if price_factor != "auto" or not self.by_length:
-            return self
-        return replace(self, price_factor=max(1.0, weight / ROWS_AT_FULL_PRICE))
 
     @property
     def prior(self) -> float:
@@ -114,6 +70,16 @@ class ModelSpec:
         return price_terms(self.fraction, self.variance)[2]
 
 
+def price_factor_of(price_factor: float | str, weight: float) -> float:
+    """The price factor of a table of this weight; "auto" is max(1, N / 1000).
+
+    At that price the evidence of N rows counts as that of 1000 (coarsening: Miller & Dunson 2019), because
+    the number of clusters of a model that is not exactly true grows with the rows without limit (Cai,
+    Campbell & Broderick 2021).
+    """
+    return max(1.0, weight / ROWS_AT_FULL_PRICE) if isinstance(price_factor, str) else float(price_factor)
+
+
 def cluster_price(
     paper_lambda: float,
     n_features: int,
@@ -121,10 +87,10 @@ def cluster_price(
     feature_fraction: float = 0.5,
     feature_variance: float | None = None,
 ) -> float:
-    """The `cluster_price` of `CRAFT` that corresponds to a lambda of the paper: Lambda = lambda + D F_0.
+    """The `cluster_price` of `PaperCRAFT` that corresponds to a lambda of the paper: Lambda = lambda + D F_0.
 
     The paper charges every cluster lambda, F_0 for each feature that it does not select, and F_1 for each
-    that it selects. `CRAFT` charges Lambda for the cluster and F_Delta = F_1 - F_0 for each selected feature,
+    that it selects. `PaperCRAFT` charges Lambda for the cluster and F_Delta = F_1 - F_0 for each selected feature,
     which is the same sum.
 
     Parameters
@@ -134,7 +100,7 @@ def cluster_price(
     n_features : int
         D, number of columns.
     feature_fraction, feature_variance : float
-        m and rho, as in `CRAFT`.
+        m and rho, as in `PaperCRAFT`.
 
     Returns
     -------
@@ -235,157 +201,30 @@ def _entropy(p: float) -> float:
     return -sum(x * math.log(x) for x in (p, 1 - p) if x > 0)
 
 
-def model_spec(estimator: Any) -> ModelSpec:
-    """The model that the parameters of an estimator specify; raises if parameters contradict each other."""
-    m = float(estimator.feature_fraction)
-    if estimator.cluster_price == "farthest-first" and estimator.n_clusters is None:
-        raise ValueError(
-            "cluster_price='farthest-first' needs a guess of the number of clusters: give n_clusters."
-        )
-    check_selection_prior(m, estimator.feature_variance)
-    absolute, numeric_threshold = _numeric_threshold(estimator.numeric_threshold)
-    coherent = estimator.model == "likelihood"
-    automatic = coherent and estimator.cluster_price == "auto"
-    return ModelSpec(
-        estimator.model,
-        "fixed" if estimator.selection == "priced" and not coherent else estimator.selection,
-        None if automatic else 0.0,
-        1.0
-        if estimator.price_factor == "auto"
-        else float(estimator.price_factor),  # see `ModelSpec.with_price_factor`
-        m,
-        estimator.feature_variance,
-        float(estimator.categorical_threshold),
-        numeric_threshold,
-        estimator.background if automatic and estimator.selection == "priced" else "table",
-        absolute,
-        estimator.covariance,
-    )
-
-
-def _numeric_threshold(value: Any) -> tuple[bool, float]:
+def numeric_threshold_of(value: object) -> tuple[bool, float]:
     """Whether eps_v is absolute, and its value, from a number or ("absolute", number)."""
-    absolute = isinstance(value, (tuple, list)) and len(value) == 2 and value[0] == "absolute"
-    if isinstance(value, (tuple, list)) and not absolute:
+    if not isinstance(value, (tuple, list)):
+        return False, check_number("numeric_threshold", value, least=0.0)
+    if len(value) != 2 or value[0] != "absolute":
         raise ValueError(f'numeric_threshold must be a number >= 0 or ("absolute", number), got {value!r}.')
-    return absolute, check_number("numeric_threshold", value[1] if absolute else value, least=0.0)
+    return True, check_number("numeric_threshold", value[1], least=0.0)
 
 
-def warn_ignored(estimator: Any, spec: ModelSpec, n_given: int | None) -> None:
-    """Warn once about all parameters that differ from their defaults and have no effect in the chosen mode.
-
-    Parameters
-    ----------
-    estimator : CRAFT
-    spec : ModelSpec
-    n_given : int, optional
-        Number of start partitions that are given as `init`.
-    """
-    rule = estimator.cluster_price
-    heuristic = rule == "farthest-first" or (
-        rule == "auto" and not spec.coherent and estimator.n_clusters is None
-    )
-    single = spec.coherent and isinstance(estimator.init, str) and estimator.init == "single"
-    effective = {
-        "covariance": (
-            spec.with_covariances or spec.covariance == "diagonal",
-            "use cluster_price='auto', selection='priced' and model='likelihood'",
-        ),
-        "price_factor": (
-            spec.features_by_length or heuristic,
-            "use cluster_price='auto' or 'farthest-first'",
-        ),
-        "feature_fraction": (
-            spec.selection in ("fixed", "global") or not spec.features_by_length or heuristic,
-            "use selection='fixed' or 'global'",
-        ),
-        "feature_variance": (
-            not spec.features_by_length,
-            "use a number as cluster_price and a selection other than 'priced'",
-        ),
-        "categorical_threshold": (spec.selection == "threshold", "use selection='threshold'"),
-        "numeric_threshold": (spec.selection == "threshold", "use selection='threshold'"),
-        "n_init": (n_given in (None, estimator.n_init) and not single, "init determines the starts"),
-        "max_iter": (
-            not spec.by_length,
-            "the automatic search needs no limit; use a number as cluster_price",
-        ),
-    }
-    defaults = _parameters(cast(Hashable, type(estimator)))
-    ignored = [
-        f"{name}={getattr(estimator, name)!r} ({remedy})"
-        for name, (works, remedy) in effective.items()
-        if not works and name in defaults and getattr(estimator, name) != defaults[name].default
-    ]
-    if ignored:
-        warn_user(f"{type(estimator).__name__} ignores {', '.join(ignored)}.")
-
-
-@lru_cache
-def _parameters(estimator: Any) -> Mapping[str, inspect.Parameter]:
-    """The parameters of an estimator, with their defaults."""
-    return inspect.signature(estimator).parameters
-
-
-_ROOM = 100  # for clusters of a start, of short tables
-
-
-def cluster_limit(estimator: Any, spec: ModelSpec, n_rows: int) -> int:
-    """Largest number of clusters; under the description-length price `n_clusters` is a target and may exceed
-    `max_clusters`.
-
-    Partitions never have more clusters than rows. Buffers have room for this number.
-    """
-    limit = min(int(estimator.max_clusters), max(n_rows, _ROOM))
-    target = target_n_clusters(estimator.n_clusters, spec)
-    if target is None or estimator.cluster_price == "farthest-first":
-        return limit
-    return max(limit, target) if spec.by_length else min(limit, target)
-
-
-def target_n_clusters(n_clusters: int | str | None, spec: ModelSpec) -> int | None:
-    """The number of clusters that the search is given; None if it chooses the number."""
-    if n_clusters == "suggested" and not spec.by_length:
+def check_n_rows(n_clusters: int | None, n_rows: int) -> None:
+    """Raise if the table has fewer rows than `n_clusters`."""
+    if n_clusters is not None and n_clusters > n_rows:
         raise ValueError(
-            "n_clusters='suggested' needs the merge path of cluster_price='auto' and model='likelihood'; "
-            "give a number."
-        )
-    return None if n_clusters is None or isinstance(n_clusters, str) else int(n_clusters)
-
-
-def check_n_clusters(n_clusters: int | None, rows: Any, spec: ModelSpec) -> None:
-    """Raise if the table of these rows cannot have as many clusters."""
-    if n_clusters is None:
-        return
-    if n_clusters > len(rows):
-        raise ValueError(
-            f"n_clusters={n_clusters} is more than the {len(rows)} rows of the table; ask for fewer clusters."
-        )
-    if spec.by_length and (found := rows.n_distinct(int(n_clusters))) < n_clusters:
-        raise ValueError(
-            f"n_clusters={n_clusters} is more than the {found} distinct rows of the table; ask for fewer "
-            "clusters."
+            f"n_clusters={n_clusters} is more than the {n_rows} rows of the table; ask for fewer clusters."
         )
 
 
-def distinct_rows(table: MixedTable, enough: int) -> set[bytes]:
-    """The cells of distinct rows, at most `enough` of them."""
-    seen: set[bytes] = set()
-    for rows in chunks(len(table)):
-        for x, code in zip(table.numeric[rows], table.codes[rows], strict=True):
-            seen.add(x.tobytes() + code.tobytes())
-            if len(seen) >= enough:
-                return seen
-    return seen
-
-
-def given_starts(init: Any, n: int, limit: int) -> list[Labels] | None:
+def given_starts(init: StartsInput, n: int, limit: int) -> list[Labels] | None:
     """Start partitions given as arrays, checked; None when `init` names a rule."""
     if isinstance(init, str):
         check_choice("init", init, ("auto", "single", "random", "farthest"), "or labels")
         return None
     several = isinstance(init, (list, tuple)) and len(init) > 0 and not isinstance(init[0], numbers.Number)
-    starts = [check_labels(labels, n) for labels in (init if several else [init])]
+    starts = [check_labels(labels, n) for labels in (list(init) if several else [init])]  # type: ignore[arg-type]
     for labels in starts:
         if labels.max() >= limit:
             raise ValueError(
@@ -393,16 +232,3 @@ def given_starts(init: Any, n: int, limit: int) -> list[Labels] | None:
                 "max_clusters."
             )
     return starts
-
-
-def check_partitioned(parameters: Any, spec: ModelSpec, sample_weight: Any) -> None:
-    """Raise ValueError if a fit on partitions is not defined with these parameters."""
-    problem = ""
-    if not spec.by_length:
-        problem = "the automatic price; pass cluster_price='auto' and model='likelihood'"
-    elif not (isinstance(parameters.init, str) and parameters.init == "auto"):
-        problem = f"init='auto', got {parameters.init!r}"
-    elif sample_weight is not None:
-        problem = "rows without weights; repeat rows instead of passing sample_weight"
-    if problem:
-        raise ValueError(f"A fit on Partitions or a Dask collection needs {problem}.")

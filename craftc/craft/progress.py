@@ -9,10 +9,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from threading import Lock
-from typing import Any
 
 _INTERVAL = 0.1  # seconds between two calls of a callback, at least
-_PASSES = 20  # of a part of a stage of which half is expected to be done
+_PASSES = 20  # passes after which half of a part of a stage is assumed done
 _FIRST_ESTIMATE = 0.5  # seconds before the time left is estimated
 
 
@@ -66,6 +65,8 @@ class ProgressMeter:
     """
 
     def __init__(self, callback: Callable[[Progress], object] | None = None, verbose: int = 0) -> None:
+        if callback is not None and not callable(callback):
+            raise TypeError(f"callback must be a function of one argument, got {callback!r}.")
         self._callback, self._verbose = callback, verbose
         self._lock = Lock()
         self._began, self._last = time.monotonic(), -math.inf
@@ -74,6 +75,7 @@ class ProgressMeter:
         self._before: dict[str, tuple[float, float]] = {}  # share before every stage, and its own
         self._n_parts, self._half, self._from = 1, _PASSES, 0
         self._done, self._passes = 0, defaultdict[int, int](int)
+        self._report()
 
     def plan(self, **stages: float) -> None:
         """The stages of a fit in their order, with the work expected of each, in any unit."""
@@ -103,8 +105,8 @@ class ProgressMeter:
         self._report()
 
     def of_part(self, part: int) -> Callable[[int, int, float], None] | None:
-        """What a search calls with (passes, number of clusters, objective) after its passes; None if nobody
-        looks.
+        """What a search calls with (passes, number of clusters, objective) after its passes; None if nothing is
+        reported.
         """
         return partial(self._passes_made, part) if self._callback is not None or self._verbose > 1 else None
 
@@ -148,14 +150,9 @@ class ProgressMeter:
                 )
         self._report()
 
-    def finish(self, model: Any) -> None:
+    def finish(self, n_clusters: int, objective: float) -> None:
         """The fit is done: share 1."""
-        self._stage, self._n_clusters, self._objective, self._share = (
-            "done",
-            model.n_clusters_,
-            model.objective_,
-            1.0,
-        )
+        self._stage, self._n_clusters, self._objective, self._share = "done", n_clusters, objective, 1.0
         self._report(always=True)
 
     def _fraction(self) -> float:

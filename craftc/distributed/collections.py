@@ -91,6 +91,8 @@ def without_rows(model: BaseEstimator) -> BaseEstimator:
             setattr(light, name, parameters[name].default)
         else:
             vars(light).pop(name, None)
+    if hasattr(light, "_forget_rows"):
+        light._forget_rows()
     return light
 
 

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
 from craftc._common.typing import Array, Ints, Labels
-from craftc.craft.estimator import CRAFT
+from craftc.craft.base import CraftBase
 from craftc.describe.facts import Facts
 from craftc.describe.overview import HtmlOverview
 from craftc.describe.view import ClusterView
@@ -22,7 +22,7 @@ from craftc.table.frames import open_source
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-ClusterModel: TypeAlias = CRAFT | FeatureSelectionMixture
+ClusterModel: TypeAlias = CraftBase | FeatureSelectionMixture
 
 #: Colour of a cluster, and of the whole table.
 CLUSTER, TABLE, TABLE_LINE = "#0B7A75", "#C9CED6", "#7C8590"
@@ -103,7 +103,7 @@ class PlottedColumn(NamedTuple):
 
 def read_rows(model: ClusterModel, X: Any) -> tuple[list[PlottedColumn], Labels]:
     """The columns of a table, in the order of the model's, and the predicted cluster of every row."""
-    if not isinstance(model, CRAFT):
+    if not isinstance(model, CraftBase):
         labels = model.predict(X)
         numbers = open_source(X).numbers(np.arange(model.n_features_in_), np.dtype(np.float64))
         return [PlottedColumn(column, 0) for column in numbers.T], labels

@@ -11,7 +11,6 @@ from sklearn.utils.validation import check_is_fitted
 from craftc._common.merge_path import Merge, MergePath, leaves_of, merges_of, objectives_of
 from craftc._common.typing import Floats
 from craftc.craft.estimator import CRAFT
-from craftc.craft.levels import step_of
 from craftc.describe.words import percent, plural
 from craftc.plot.cluster_view import CLUSTER, DrawnClusters, inches, new_figure
 
@@ -75,7 +74,7 @@ def merge_tree(model: CRAFT, *, n_clusters: int | str | None = "suggested", axes
     if not isinstance(model, CRAFT):
         raise TypeError(f"plot.merge_tree draws the merge_path_ of CRAFT; {type(model).__name__} has none.")
     check_is_fitted(model)
-    cut = step_of(model, 1 if n_clusters is None else n_clusters)
+    cut = model._step(1 if n_clusters is None else n_clusters)
     if model.n_clusters_ == 1:
         raise ValueError("plot.merge_tree needs two clusters, but the model has one.")
     drawn = DrawnClusters(model, "merge_tree")

@@ -11,8 +11,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from craftc._common.atomic_write import replacing
-from craftc.craft import CRAFT
-from craftc.craft.levels import check_rows_of_fit
+from craftc.craft.base import CraftBase
 from craftc.describe import words
 from craftc.reading.unusable import known_columns
 from craftc.report.cautions import cautions
@@ -43,7 +42,7 @@ def write(
 
     Parameters
     ----------
-    model : CRAFT
+    model : CraftBase
         A fitted model with ``model="likelihood"``, the default. Of more than 15 clusters that a fit has found
         by itself, the page shows ``model.at("suggested")``; clusters that were asked for (``CRAFT(60)``,
         ``model.at(40)``) are all shown.
@@ -81,7 +80,7 @@ def write(
     True
     """
     environment = _environment()
-    if not isinstance(model, CRAFT):
+    if not isinstance(model, CraftBase):
         raise TypeError(f"A report describes the clusters of a CRAFT, got {type(model).__name__}.")
     check_is_fitted(model)
     if not hasattr(model, "predict_proba"):
@@ -145,7 +144,7 @@ def _cells(model: Any, table: Any) -> MixedTable:
     if math.isclose(
         float(model.cluster_sizes_.sum()), len(cells), rel_tol=1e-9
     ):  # sums of rows with weights cannot be compared
-        check_rows_of_fit(model, model._encoding.apply(cells), None)
+        model._rows_of_fit(cells, None)
     return cells
 
 

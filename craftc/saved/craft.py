@@ -17,12 +17,19 @@ from craftc._common.merge_path import Change, MergePath
 from craftc._common.typing import Floats, Integers, Labels, Mask
 from craftc._kernels.craft_cross_products import cross_width
 from craftc.craft.background import Background
+from craftc.craft.base import CraftBase
 from craftc.craft.covariance import MOST_COLUMNS, CrossProducts
-from craftc.craft.dependence import ColumnLinks
 from craftc.craft.estimator import CRAFT
-from craftc.craft.levels import n_rows_of
-from craftc.craft.parameters import MODELS, ModelSpec
-from craftc.craft.rows.path_sums import CarriedSums, PathClusters, moment_sums
+from craftc.craft.fitted import (
+    CarriedSums,
+    ColumnLinks,
+    ExactSums,
+    FittedClusters,
+    PathClusters,
+    moment_sums,
+)
+from craftc.craft.paper import PaperCRAFT
+from craftc.craft.parameters import MODELS, SELECTIONS, ModelSpec
 from craftc.saved.archive import demand
 from craftc.saved.fields import (
     ABSENT,
@@ -80,21 +87,22 @@ class _Fitted:
     links: ColumnLinks
 
 
-def _fitted_of(model: CRAFT) -> _Fitted:
-    held, spec, path, along = model._clusters, model._spec, model.merge_path_, model._path_clusters
+def _fitted_of(model: CraftBase) -> _Fitted:
+    fitted = model._fitted
+    path, along = fitted.path, fitted.along
     return _Fitted(
-        spec,
-        model.schema_,
-        model._encoding,
-        model._moments,
-        None if model._encoding.identity else model._moments_original_units,
-        held.diagonal_mask if spec.pooled else None,
-        None if held.covariances is None else held.covariances.cross,
-        _steps_of(path) if isinstance(path, MergePath) else None,
+        fitted.spec,
+        fitted.schema,
+        fitted.encoding,
+        fitted.sums.moments(),
+        None if fitted.encoding.identity else fitted.original.moments(),
+        fitted.mask,
+        fitted.cross,
+        None if path is None else _steps_of(path),
         None
         if along is None
         else _Along(list(along.sums)[1:], along.masks[1:], _later(along.cross), _later(along.original)),
-        model._links,
+        fitted.links,
     )
 
 
@@ -128,8 +136,7 @@ def _links_of(state: dict[str, Any], schema: Schema) -> ColumnLinks:
 _SPEC = Record(
     ModelSpec,
     model=Choice(MODELS),
-    selection=Choice(("priced", "fixed", "free", "threshold", "global")),
-    background=Choice(("table", "pooled")),
+    selection=Choice(SELECTIONS),
     covariance=Choice(("auto", "diagonal", "full")),
 )
 _CHANGES = Records(
@@ -177,20 +184,29 @@ _FIELDS = {
 }
 
 
-def _complete(model: CRAFT) -> None:
-    fitted: _Fitted = model._fitted
-    del model._fitted
-    moments, schema = fitted.sums, fitted.schema
+def _complete(model: CraftBase) -> None:
+    stored: _Fitted = model.__dict__.pop("_fitted")
+    moments, schema = stored.sums, stored.schema
     demand(schema.n_columns == model.n_features_in_, "the schema has another number of columns")
-    original = _check(fitted)
-    model._set_state(moments, fitted.spec, schema, fitted.encoding, original, fitted.mask, fitted.cross)
-    _check_attributes(model)
+    original = _check(stored)
     own = getattr(model, "labels_", None)
-    path = None if fitted.path is None else _path(fitted.path, own, moments.n_clusters)
-    along = None if path is None else _path_clusters(fitted, path)
-    model._set_path(path, along, fitted.links)
+    path = None if stored.path is None else _path(stored.path, own, moments.n_clusters)
+    fitted = FittedClusters(
+        stored.spec,
+        schema,
+        stored.encoding,
+        ExactSums.of(moments, stored.encoding.schema),
+        ExactSums.of(original, schema),
+        stored.mask,
+        stored.cross,
+        path,
+        None if path is None else _path_clusters(stored, path),
+        stored.links,
+    )
+    model._set_fitted(fitted)
+    _check_attributes(model)
     demand(own is not None or not hasattr(model, "margins_"), "the labels are missing")
-    n = n_rows_of(model)
+    n = model._n_rows()
     demand((model._typical is None) == (model._unusual is None), "typical or unusual rows are not complete")
     if model._typical is not None and model._unusual is not None:
         demand(len(model._typical) == model.n_clusters_, "a cluster has no typical rows")
@@ -209,13 +225,14 @@ def _check(fitted: _Fitted) -> Moments:
     alike = np.array_equal(rows, original.groups[:, 0]) and moments.unit == original.unit
     demand(alike, "the two tables of sums have different clusters")
     demand((fitted.path is None) == (fitted.along is None), "the merge path is not complete")
-    demand(spec.pooled == (fitted.mask is not None), "the masks are not complete")
+    automatic = [spec.by_length, spec.pooled, fitted.mask is not None, fitted.path is not None]
+    demand(all(automatic) or not any(automatic), "the masks or the merge path are not complete")
     if fitted.mask is not None:
         demand(fitted.mask.shape[1] == grid.p + grid.q, "the masks have a wrong shape")
         usable = Background(moments.total()).usable
         demand(bool((fitted.mask <= usable).all()), "the masks contain constant features")
     if fitted.cross is not None:
-        demand(spec.with_covariances, "the model holds no covariances")
+        demand(spec.pooled and spec.covariance != "diagonal", "the model holds no covariances")
         _check_products(fitted.cross, moments)
     return original
 
@@ -236,9 +253,9 @@ def _check_products(cross: CrossProducts, moments: Moments) -> None:
         demand(same, "the sums of products contradict the sums of squares")
 
 
-def _check_attributes(model: CRAFT) -> None:
+def _check_attributes(model: CraftBase) -> None:
     """Impossible sums give densities, means or variances that are not possible."""
-    held = model._moments_original_units.present > 0
+    held = model._fitted.original_moments.present > 0
     variances, shares = model.variances_[held], model.level_probabilities_
     values = [np.array(model.objective_), model.feature_gains_, model.centers_[held], variances, *shares]
     possible = all(bool(np.isfinite(each).all()) for each in values)
@@ -269,16 +286,14 @@ def _path(steps: _Steps, own: Labels | None, n_clusters: int) -> MergePath:
 def _path_clusters(fitted: _Fitted, path: MergePath) -> PathClusters:
     """The clusters of the steps of the merge path."""
     later, moments, original = fitted.along, fitted.sums, fitted.original
-    demand(later is not None, "the sums along the path are not complete")
     assert later is not None
+    assert fitted.mask is not None
     along = PathClusters.begin(moments, fitted.mask, fitted.cross)
     assert original is not None
     along.original = None if original is moments else moment_sums(original)
     parts = ((along.sums, later.sums), (along.original, later.original), (along.cross, later.cross))
     usable, sizes = Background(moments.total()).usable, [K for K, _ in path.objectives()[1:]]
-    demand(
-        len(later.masks) == (len(sizes) if along.masks else 0), "the masks along the path are not complete"
-    )
+    demand(len(later.masks) == len(sizes), "the masks along the path are not complete")
     for sums, steps in parts:
         demand((sums is None) == (steps is None), "the sums along the path are not complete")
         if sums is None or steps is None:
@@ -296,4 +311,7 @@ def _path_clusters(fitted: _Fitted, path: MergePath) -> PathClusters:
     return along
 
 
-LAYOUTS = {"CRAFT": Layout(CRAFT, _FIELDS, _complete, ("init", "random_state"), {"_fitted": _fitted_of})}
+LAYOUTS = {
+    kind.__name__: Layout(kind, _FIELDS, _complete, ("init", "random_state"), {"_fitted": _fitted_of})
+    for kind in (CRAFT, PaperCRAFT)
+}

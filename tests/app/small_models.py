@@ -38,7 +38,7 @@ CLASSES = np.array(["north", "south", "west"])[np.arange(60) % 3]
 #: Table and model.
 MODELS = {
     "craft": ("mixed", craftc.CRAFT(random_state=0)),
-    "craft-table": ("mixed", craftc.CRAFT(3, background="table", random_state=0)),
+    "craft-paper": ("mixed", craftc.PaperCRAFT(3, random_state=0)),
     "dpmeans": ("numbers", craftc.DPMeans(random_state=0)),
     "dpmeans-full": ("numbers", craftc.DPMeans(8.0, covariance="full-sized", random_state=0)),
     "dpmeans-known": (

@@ -226,7 +226,7 @@ def test_numbers_in_parts_show_their_own_units(run, tmp_path):
     code, said, _ = run("cluster", path, "--all-features", "--out", tmp_path)
     assert code == 0
     model = craftc.load_model(tmp_path / "model.craftc")
-    assert not model._encoding.identity
+    assert not model._fitted.encoding.identity
     assert model.n_clusters_ == 2
     paid = pd.read_csv(path)["paid"]
     for k in range(2):

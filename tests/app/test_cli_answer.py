@@ -287,7 +287,7 @@ def test_models_of_python(run, tmp_path):
         three["cluster"].tolist()
         == numbers_by_size(model.at(3).cluster_sizes_)[model.at(3).predict(heart)].tolist()
     )
-    craftc.save_model(craftc.CRAFT(3, model="paper", random_state=0).fit(heart), tmp_path / "paper")
+    craftc.save_model(craftc.PaperCRAFT(3, random_state=0).fit(heart), tmp_path / "paper")
     paper = pd.read_csv(io.StringIO(run("predict", tmp_path / "paper", HEART)[1]))
     assert paper["probability"].isna().all()
     assert paper["margin"].notna().all()

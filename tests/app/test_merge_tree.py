@@ -11,7 +11,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from craftc import CRAFT, FeatureSelectionMixture, plot
+from craftc import CRAFT, FeatureSelectionMixture, PaperCRAFT, plot
 from craftc._common.merge_path import Merge, leaves_of, merges_of
 from craftc.datasets import load_heart, make_mixed
 from craftc.plot.merge_tree import heights_of
@@ -172,8 +172,8 @@ def test_bad_input_is_rejected(four, monkeypatch):
         plot.merge_tree(FeatureSelectionMixture(2).fit(blobs([(0, 0), (9, 9)])))
     with pytest.raises(ValueError, match="needs two clusters, but the model has one"):
         plot.merge_tree(four.at(1))
-    with pytest.raises(ValueError, match="no merge path"):
-        plot.merge_tree(CRAFT(2, cluster_price=1.0, random_state=0).fit(blobs([(0, 0), (9, 9)])))
+    with pytest.raises(TypeError, match="merge_path_ of CRAFT; PaperCRAFT has none"):
+        plot.merge_tree(PaperCRAFT(2, random_state=0).fit(blobs([(0, 0), (9, 9)])))
     with pytest.raises(ValueError, match="has 4 clusters, fewer than 5"):
         plot.merge_tree(four, n_clusters=5)
     with pytest.raises(ValueError, match="n_clusters must be"):

@@ -16,10 +16,10 @@ import pytest
 from sklearn.exceptions import NotFittedError
 
 import craftc
-from craftc import CRAFT, load_model, save_model
+from craftc import CRAFT, PaperCRAFT, load_model, save_model
 from craftc.datasets import load_heart
 from tests.app.model_members import arrays_of, members_of, write_arrays, write_members
-from tests.common import random_table
+from tests.common import fixed_price, random_table
 
 FITTED = [
     "objective_",
@@ -127,8 +127,8 @@ def test_every_encoding(numeric, weighted, tmp_path):
     model = CRAFT(numeric=numeric, random_state=0).fit(frame, sample_weight=weight)
     assert model.n_clusters_ > 1
     again = round_trip(model, tmp_path)
-    assert again._encoding.identity == (numeric == "raw")
-    assert again._encoding.to_dict() == model._encoding.to_dict()
+    assert again._fitted.encoding.identity == (numeric == "raw")
+    assert again._fitted.encoding.to_dict() == model._fitted.encoding.to_dict()
     new = frame.assign(parts=frame["parts"] * 1.01, few=frame["few"] + 2, kind="d")
     for X in (frame, new):
         check_equal(model, again, X)
@@ -164,7 +164,7 @@ def test_one_cluster(tmp_path):
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_any_table(selection, shape, dtype, tmp_path):
     table = random_table(7, 60, *shape, dtype=dtype)
-    model = CRAFT(n_clusters=3, selection=selection, init="single", random_state=1).fit(table)
+    model = fixed_price(3, selection=selection, cluster_price=2.0, init="single", random_state=1).fit(table)
     check_equal(model, round_trip(model, tmp_path), table)
 
 
@@ -174,7 +174,7 @@ def test_paper_models_and_weights(model, tmp_path):
     table = random_table(3, 50, 2, 2)
     weight = np.linspace(0.1, 2.0, 50)
     init = np.arange(50) % 3
-    fitted = CRAFT(n_clusters=3, model=model, random_state=0, init=init)
+    fitted = PaperCRAFT(3, cluster_price=0.0, model=model, random_state=0, init=init)
     fitted.fit(table, sample_weight=weight)
     again = round_trip(fitted, tmp_path)
     check_equal(fitted, again, table)
@@ -441,7 +441,7 @@ def test_encodings_that_make_no_sense(tmp_path, change):
     path = tmp_path / "m"
     model = CRAFT(random_state=0).fit(mixed_kinds())
     save_model(model, path)
-    encoding = model._encoding.to_dict()
+    encoding = model._fitted.encoding.to_dict()
     by_rank = next(recipe for recipe in encoding["recipes"] if recipe["rest"] == "ranks")
     by_rank |= change
     rewrite(path, **{"_fitted.encoding": encoding})
@@ -607,7 +607,7 @@ def test_memory_that_does_not_suffice(saved, monkeypatch):
 
 def test_a_value_that_cannot_be_stored_is_refused_before_anything_is_written(heart, tmp_path):
     model = CRAFT(n_clusters=2, random_state=0).fit(heart)
-    model._links.saving = np.inf
+    model._fitted.links.saving = np.inf
     with pytest.raises(
         ValueError, match=r"holds a value that a model file cannot store: Out of range float values"
     ):
@@ -620,9 +620,7 @@ def test_a_value_that_cannot_be_stored_is_refused_before_anything_is_written(hea
 
 def test_array_likes_among_the_parameters(heart, tmp_path):
     X = heart[["age", "sex", "chol"]]
-    model = CRAFT(
-        n_clusters=2, categorical=pd.Index(["sex"]), random_state=0, cluster_price=Fraction(9, 2)
-    ).fit(X)
+    model = fixed_price(2, categorical=pd.Index(["sex"]), random_state=0, cluster_price=Fraction(9, 2)).fit(X)
     again = round_trip(model, tmp_path)
     assert (again.categorical, again.cluster_price) == (["sex"], 4.5)
     check_equal(model, again, X)

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from craftc import CRAFT, BPMeans, DPMeans, FeatureSelectionMixture, KFeatures, plot
-from craftc.craft.summary import differing_features
 from craftc.plot.tile_table import _OF_LEVELS
 from tests.common import ROOT
 
@@ -158,7 +157,7 @@ def test_tiles_are_coloured_where_a_cluster_selects(kind, missing):
     X = blocks(missing=missing)
     model = kind(random_state=0).fit(X)
     axes = plot.tiles(model, X)
-    mask = differing_features(model) if kind is CRAFT else model.feature_mask_
+    mask = model._fitted.differs if kind is CRAFT else model.feature_mask_
     assert mask.any(axis=1).all()  # both clusters, although only one of two selects a feature in CRAFT
     picture, selected = axes.images[0].get_array(), mask[np.sort(model.labels_)]
     grey = (picture[..., 0] == picture[..., 1]) & (picture[..., 1] == picture[..., 2])

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from craftc import CRAFT, DPMeans, FeatureSelectionMixture, load_model, plot, save_model
-from craftc.craft.summary import differing_features
 from craftc.datasets import load_heart
 from craftc.plot.heatmap import _SHADES
+from tests.common import fixed_price
 
 pyplot = pytest.importorskip("matplotlib.pyplot")
 pyplot.switch_backend("agg")
@@ -70,7 +70,7 @@ def test_rows_by_size_and_columns_by_gain(fitted):
         2,
         0,
     ]
-    gains = np.where(differing_features(model), model.feature_gains_, 0).sum(axis=0)
+    gains = np.where(model._fitted.differs, model.feature_gains_, 0).sum(axis=0)
     assert texts(axes.get_xticklabels()) == [
         model.schema_.columns[d] for d in np.argsort(-gains, kind="stable")
     ]
@@ -93,7 +93,7 @@ def test_colour_and_symbol_say_the_direction_and_the_gain(fitted):
     model, _ = fitted
     axes = plot.heatmap(model)
     per_row = model.feature_gains_ / model.cluster_sizes_[:, None]
-    differs = differing_features(model)
+    differs = model._fitted.differs
     for k in range(3):
         for d, name in enumerate(model.schema_.columns):
             colour, symbols = cell(axes, model, k, name)
@@ -121,7 +121,7 @@ def test_a_shared_distribution_has_an_outline(fitted):
     axes = plot.heatmap(model)
     d = model.schema_.columns.index("side")
     assert model.feature_mask_[:, d].tolist() == [True, False, False]
-    assert differing_features(model)[:, d].all()
+    assert model._fitted.differs[:, d].all()
     assert [cell(axes, model, k, "side")[1][0][1] for k in range(3)] == [True, False, False]
     assert "Outlined symbol" in axes.get_legend().get_title().get_text()
 
@@ -348,7 +348,7 @@ def test_a_saved_model_and_a_level_can_be_drawn(fitted, tmp_path):
 def test_a_numeric_price_and_missing_cells_as_a_level():
     table = load_heart().data
     table.loc[::5, "thal"] = None
-    model = CRAFT(3, cluster_price=20.0, missing="category", random_state=0).fit(table)
+    model = fixed_price(3, cluster_price=20.0, missing="category", random_state=0).fit(table)
     assert "(missing)" in texts(plot.distribution(model, "thal").get_xticklabels())
     assert len(plot.heatmap(model).get_yticklabels()) == model.n_clusters_
     picture = plot.tiles(model, table).images[0].get_array()

@@ -9,13 +9,14 @@ import time
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 
-from craftc import CRAFT
+from craftc import CRAFT, PaperCRAFT
 from craftc.cli import main
 from craftc.cli.progress_bar import duration
 from craftc.craft import Progress, progress
 from craftc.datasets import load_heart
-from tests.common import ROOT
+from tests.common import ROOT, fixed_price
 
 HEART = str(ROOT / "examples" / "heart.csv")
 
@@ -31,21 +32,21 @@ def every_pass(monkeypatch):
 
 
 FITS = [
-    {},
-    {"n_clusters": 1},
-    {"n_clusters": 5},
-    {"cluster_price": 20.0},
-    {"model": "paper"},
-    {"covariance": "diagonal"},
-    {"init": "single"},
+    CRAFT(),
+    CRAFT(1),
+    CRAFT(5),
+    CRAFT(covariance="diagonal"),
+    CRAFT(init="single"),
+    fixed_price(cluster_price=20.0),
+    PaperCRAFT(),
 ]
 
 
-@pytest.mark.parametrize("parameters", FITS, ids=str)
-def test_shares_rise_from_0_to_1(heart, monkeypatch, parameters):
+@pytest.mark.parametrize("estimator", FITS, ids=str)
+def test_shares_rise_from_0_to_1(heart, monkeypatch, estimator):
     every_pass(monkeypatch)
     seen = []
-    model = CRAFT(random_state=0, **parameters).fit(heart, callback=seen.append)
+    model = clone(estimator).set_params(random_state=0).fit(heart, callback=seen.append)
     shares = [each.share for each in seen]
     assert shares == sorted(shares)
     assert (shares[0], shares[-1]) == (0.0, 1.0)
@@ -54,7 +55,7 @@ def test_shares_rise_from_0_to_1(heart, monkeypatch, parameters):
     assert seen[-1].remaining_s == 0.0
     assert (seen[-1].n_clusters, seen[-1].objective) == (model.n_clusters_, model.objective_)
     assert len(seen) > 10
-    if not parameters:
+    if estimator is FITS[0]:
         stages = list(dict.fromkeys(each.stage for each in seen))
         assert stages == [
             "reading",
@@ -69,13 +70,13 @@ def test_shares_rise_from_0_to_1(heart, monkeypatch, parameters):
         assert len({share for share in shares if 0 < share < 1}) > 20
 
 
-@pytest.mark.parametrize("parameters", [{}, {"cluster_price": 20.0}], ids=str)
+@pytest.mark.parametrize("estimator", [CRAFT(), fixed_price(cluster_price=20.0)], ids=str)
 @pytest.mark.parametrize("n_threads", [1, 4])
-def test_a_callback_changes_no_bit(heart, monkeypatch, parameters, n_threads):
+def test_a_callback_changes_no_bit(heart, monkeypatch, estimator, n_threads):
     every_pass(monkeypatch)
     seen = []
-    watched = CRAFT(random_state=0, n_threads=n_threads, **parameters).fit(heart, callback=seen.append)
-    alone = CRAFT(random_state=0, n_threads=n_threads, **parameters).fit(heart)
+    model = clone(estimator).set_params(random_state=0, n_threads=n_threads)
+    watched, alone = model.fit(heart, callback=seen.append), clone(model).fit(heart)
     assert watched.labels_.tobytes() == alone.labels_.tobytes()
     assert (watched.objective_, watched.n_iter_) == (alone.objective_, alone.n_iter_)
     assert watched.feature_gains_.tobytes() == alone.feature_gains_.tobytes()
@@ -175,7 +176,7 @@ def test_verbose(heart, capsys):
     more = capsys.readouterr().out.splitlines()
     assert [line for line in more if not line.startswith("  ")] == lines
     assert any(line.startswith("  start 3, pass ") for line in more)
-    CRAFT(random_state=0, cluster_price=20.0, n_init=2, verbose=1).fit(heart)
+    fixed_price(random_state=0, cluster_price=20.0, n_init=2, verbose=1).fit(heart)
     assert [line.split(":")[0] for line in capsys.readouterr().out.splitlines()] == [
         "CRAFT start 1/2",
         "CRAFT start 2/2",

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import craftc
-from craftc import CRAFT, DPMeans, MixedTable, report
+from craftc import CRAFT, DPMeans, MixedTable, PaperCRAFT, report
 from craftc.datasets import load_heart
 from craftc.describe import words
 from craftc.describe.facts import Facts
@@ -23,6 +23,7 @@ from craftc.report.columns import Pairs, read_columns, with_rows
 from craftc.report.figures import figure
 from craftc.report.merge_tree import merge_tree
 from craftc.table.moments import Moments, integer_grid
+from tests.common import fixed_price
 
 pytest.importorskip("jinja2")
 pd = pytest.importorskip("pandas")
@@ -470,7 +471,7 @@ def test_weights_arrays_and_prices(tmp_path):
     assert "The fit counted rows by weight" in text
     assert "sample_weight=weights" in text
     assert "craftc cluster" not in text
-    priced = CRAFT(cluster_price=100.0, random_state=0).fit(X)
+    priced = fixed_price(cluster_price=100.0, random_state=0).fit(X)
     text = Text(page(tmp_path, priced, X)).text
     assert "there is no merge tree" in text
     assert "at the price given" in text
@@ -528,7 +529,7 @@ def test_fifty_clusters_and_two_hundred_columns_stay_small(tmp_path, more):
         frame[f"category_of_things_{d}{more}"] = np.array(
             [f"a level of name {v}{more}" for v in range(8)], dtype=object
         )[level]
-    model = CRAFT(50, cluster_price=0.0, init=[truth]).fit(
+    model = fixed_price(50, cluster_price=0.0, init=[truth]).fit(
         pd.DataFrame(frame)
     )  # without a merge path, which takes most of the time
     assert model.n_clusters_ == 50
@@ -557,7 +558,7 @@ def test_bad_input(heart, tmp_path, monkeypatch):
     assert not path.exists()
     with pytest.raises(TypeError, match="clusters of a CRAFT, got DPMeans"):
         report.write(DPMeans(), table, path)
-    printed = CRAFT(3, model="paper", random_state=0).fit(table)
+    printed = PaperCRAFT(3, random_state=0).fit(table)
     with pytest.raises(ValueError, match="model='paper' does not define"):
         report.write(printed, table, path)
     monkeypatch.setitem(sys.modules, "jinja2", None)

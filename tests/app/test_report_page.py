@@ -13,6 +13,7 @@ import pytest
 
 from craftc import CRAFT, report
 from craftc.datasets import load_heart
+from tests.common import fixed_price
 
 pytest.importorskip("jinja2")
 pd = pytest.importorskip("pandas")
@@ -110,10 +111,10 @@ def pages(tmp_path_factory):
     )
     frame, truth = groups_frame(8, 8, rng)
     frame.iloc[::9, 1] = np.nan
-    eight = CRAFT(8, cluster_price=0.0, init=[truth]).fit(frame)
+    eight = fixed_price(8, cluster_price=0.0, init=[truth]).fit(frame)
     report.write(eight, frame, folder / "eight.html", target=rng.normal(size=len(truth)) + truth)
     frame, truth = groups_frame(40, 40, rng)
-    forty = CRAFT(40, cluster_price=0.0, init=[truth]).fit(frame)
+    forty = fixed_price(40, cluster_price=0.0, init=[truth]).fit(frame)
     report.write(forty, frame, folder / "forty.html", target=[f"class {k}" for k in truth])
     evil = {
         "<script>document.title='evil'</script>" * 9: rng.choice(["<b onclick=x>", "c" * 500], 200),

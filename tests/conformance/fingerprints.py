@@ -24,6 +24,7 @@ from craftc import (
     KFeatures,
     KModes,
     KPrototypes,
+    PaperCRAFT,
 )
 from craftc._common import threads
 from craftc._kernels import parallel
@@ -44,7 +45,14 @@ NARROW = ROWS[:80].astype(np.float32)
 MODELS = {
     "craft": (CRAFT(random_state=0, n_init=2), TABLE, None),
     "craft, priced": (
-        CRAFT(cluster_price=5.0, selection="fixed", n_init=2, max_clusters=12, random_state=0),
+        PaperCRAFT(
+            cluster_price=5.0,
+            model="likelihood",
+            numeric="auto",
+            n_init=2,
+            max_clusters=12,
+            random_state=0,
+        ),
         TABLE,
         None,
     ),

@@ -17,7 +17,8 @@ from scipy.sparse import csr_matrix
 from sklearn.base import clone
 
 import craftc
-from craftc import CRAFT, ConvexClustering, ConvexCovariateClustering, DPMeans, FeatureSelectionMixture
+from craftc import ConvexClustering, ConvexCovariateClustering, DPMeans, FeatureSelectionMixture
+from tests.common import fixed_price
 from tests.fuzz.invariants import copied, difference
 from tests.registry import (
     ESTIMATORS,
@@ -351,13 +352,13 @@ def test_nearest_neighbours_in_a_child(model):
 # ---- rows of weight 0 whose cluster is dropped ----
 
 
-@pytest.mark.filterwarnings("ignore:CRAFT stopped")
+@pytest.mark.filterwarnings("ignore:PaperCRAFT stopped")
 def test_only_rows_that_lost_their_cluster_are_assigned_again():
     """After two passes the rows of weight > 0 are not yet in their cheapest clusters."""
     rng = np.random.default_rng(0)
     for seed in range(40):
         table, weight = rng.normal(size=(58, 2)), rng.integers(0, 3, 58)
-        model = CRAFT(
+        model = fixed_price(
             cluster_price=100.0, numeric="raw", n_init=1, max_iter=1, init="random", random_state=seed
         )
         model.fit(table, sample_weight=weight)

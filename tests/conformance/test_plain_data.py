@@ -20,20 +20,21 @@ skops = pytest.importorskip("skops.io", reason="skops is not installed")
 
 _COLUMNS = ["craftc.table.mixed_table.Schema", "numpy.dtype"]
 _ENCODING = ["craftc.table.numeric_encoding.NumericEncoding", "craftc.table.numeric_encoding.EncodingRecipe"]
-_CRAFT = [
-    "craftc.craft.clusters.Clusters",
-    "craftc.craft.dependence.ColumnLinks",
-    "craftc.craft.estimator.CRAFT",
+_FITTED = [
+    "craftc.craft.fitted.ColumnLinks",
+    "craftc.craft.fitted.ExactSums",
+    "craftc.craft.fitted.FittedClusters",
     "craftc.craft.parameters.ModelSpec",
-    "craftc.table.moments.Moments",
     *_COLUMNS,
     *_ENCODING,
 ]
-_PATH = [
-    "craftc._common.merge_path.Change",
+_CRAFT = [
     "craftc._common.merge_path.MergePath",
-    "craftc.craft.rows.path_sums.CarriedSums",
-    "craftc.craft.rows.path_sums.PathClusters",
+    "craftc._common.merge_path.Change",
+    "craftc.craft.estimator.CRAFT",
+    "craftc.craft.fitted.CarriedSums",
+    "craftc.craft.fitted.PathClusters",
+    *_FITTED,
 ]
 _BLOCKS = ["craftc.craft.covariance.Covariance", "craftc.craft.covariance.CrossProducts"]
 _DP_MEANS = ["craftc._common.cluster_moments.ClusterMoments", "craftc.dpmeans.estimator.DPMeans"]
@@ -52,9 +53,9 @@ _SPECTRAL = [
 
 #: Types that `skops.io.load(file, trusted=...)` needs, by the estimator and its variant.
 TRUSTED = {
-    "craft": [*_CRAFT, *_PATH],
-    "craft, priced": _CRAFT,
-    "craft, covariances": [*_CRAFT, *_PATH, *_BLOCKS],
+    "craft": _CRAFT,
+    "craft, priced": ["craftc.craft.paper.PaperCRAFT", *_FITTED],
+    "craft, covariances": [*_CRAFT, *_BLOCKS],
     "dp-means": _DP_MEANS,
     "dp-means, full": [*_DP_MEANS, "craftc.dpmeans.gaussian.Gaussian", "craftc.dpmeans.gaussian.Shapes"],
     "bp-means": ["craftc.bpmeans.estimators.BPMeans"],
@@ -144,7 +145,7 @@ def test_what_is_not_plain_is_found(foreign):
 
 def test_compiled_objects_are_found():
     model = fingerprints.fit("craft")
-    model.extra_ = model._moments.grid
+    model.extra_ = model._fitted.clusters.moments.grid
     assert len(list(unplain(model, "model", {}))) == 1
 
 

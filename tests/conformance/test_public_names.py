@@ -23,13 +23,15 @@ SIGNATURES = {
         "shuffle=False)"
     ),
     "CRAFT": (
-        "(n_clusters=None, *, background='pooled', covariance='auto', cluster_price='auto', "
-        "price_factor='auto', selection='priced', "
-        "feature_fraction=0.5, feature_variance=None, categorical_threshold=0.95, numeric_threshold=0.5, "
-        "model='likelihood', "
-        "numeric='auto', categorical='auto', missing='ignore', unknown='ignore', unusable='error', "
-        "max_clusters=100, init='auto', "
-        "n_init=8, max_iter=100, random_state=None, n_threads=None, verbose=0)"
+        "(n_clusters=None, *, covariance='auto', price_factor='auto', numeric='auto', categorical='auto', "
+        "missing='ignore', unknown='ignore', unusable='error', max_clusters=100, init='auto', n_init=8, "
+        "random_state=None, n_threads=None, verbose=0)"
+    ),
+    "PaperCRAFT": (
+        "(n_clusters=None, *, cluster_price='farthest-first', price_factor=1.0, model='paper', "
+        "selection='fixed', feature_fraction=0.5, feature_variance=None, categorical_threshold=0.95, "
+        "numeric_threshold=0.5, numeric='raw', categorical='auto', missing='ignore', unknown='ignore', "
+        "max_clusters=100, init='auto', n_init=8, max_iter=100, random_state=None, n_threads=None, verbose=0)"
     ),
     "ConvexClustering": (
         "(fusion_penalty=None, *, n_clusters=None, weights='gaussian-knn', n_neighbors=8, "
@@ -151,6 +153,10 @@ METHODS = {
     "KModes": "centroids fit predict summary",
     "KPrototypes": "centroids fit predict summary",
     "MixedTable": "from_data from_parquet take",
+    "PaperCRAFT": (
+        "explain fit margins outliers predict predict_proba representatives score score_samples similarity "
+        "stability summary transform"
+    ),
 }
 ATTRIBUTES = {
     "BPMeans": (
@@ -159,6 +165,13 @@ ATTRIBUTES = {
         "objective_path_ penalty_interval_"
     ),
     "CRAFT": (
+        "centers_ cluster_margins_ cluster_names_ cluster_price_ cluster_sizes_ column_links_ converged_ "
+        "dependence_ratio_ "
+        "feature_gains_ feature_importances_ feature_mask_ feature_names_in_ labels_ level_probabilities_ "
+        "margins_ merge_path_ n_clusters_ "
+        "n_features_in_ n_iter_ objective_ objective_path_ price_factor_ suggested_n_clusters_ variances_"
+    ),
+    "PaperCRAFT": (
         "centers_ cluster_margins_ cluster_names_ cluster_price_ cluster_sizes_ column_links_ converged_ "
         "dependence_ratio_ "
         "feature_gains_ feature_importances_ feature_mask_ feature_names_in_ labels_ level_probabilities_ "

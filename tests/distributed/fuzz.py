@@ -19,10 +19,10 @@ import numpy as np
 import pandas as pd
 
 from craftc import CRAFT
-from craftc.craft import dependence, estimator
+from craftc.craft import dependence, search
 from craftc.craft.rows import partitioned
 from craftc.craft.rows.recipes import sides_moved
-from craftc.craft.search import automatic, config, covariances, merges
+from craftc.craft.search import automatic, covariances, splits
 from craftc.distributed import Partitions
 from craftc.distributed.dask.engine import _answer
 from craftc.distributed.engine import SerialEngine, read_part, rebuilt
@@ -37,13 +37,13 @@ COUNTS = {"rounds": 0, "losses": 0, "local passes": 0, "fits": 0, "errors": 0}
 def low_limits(large=100, few=40):
     """Tables, clusters and samples are large above a hundred rows or less."""
     with contextlib.ExitStack() as stack:
-        for module in (automatic, covariances, dependence, estimator, config, merges):
+        for module in (automatic, covariances, dependence, search, splits):
             stack.enter_context(mock.patch.object(module, "SAMPLE_ROWS", large))
         stack.enter_context(mock.patch.object(partitioned, "_FEW_ROWS", few))
-        stack.enter_context(mock.patch.object(merges, "_SPLIT_SAMPLE", 32))
-        stack.enter_context(mock.patch.object(merges, "_MOST_CANDIDATES", 24))
-        stack.enter_context(mock.patch.object(merges, "_SCREENED", 12))
-        stack.enter_context(mock.patch.object(merges, "MOST_ROWS", 20))
+        stack.enter_context(mock.patch.object(splits, "_SPLIT_SAMPLE", 32))
+        stack.enter_context(mock.patch.object(splits, "_MOST_CANDIDATES", 24))
+        stack.enter_context(mock.patch.object(splits, "_SCREENED", 12))
+        stack.enter_context(mock.patch.object(splits, "_SCREENING_SAMPLE", 20))
         yield
 
 
@@ -166,10 +166,6 @@ def random_parameters(rng):
         "random_state": int(rng.integers(0, 100)),
         "price_factor": [1.0, "auto", 0.3][rng.integers(3)],
     }
-    if rng.random() < 0.4:
-        parameters["background"] = "table"
-    elif rng.random() < 0.4:
-        parameters["selection"] = str(rng.choice(["fixed", "free", "threshold", "global"]))
     return {name: str(value) if isinstance(value, np.str_) else value for name, value in parameters.items()}
 
 

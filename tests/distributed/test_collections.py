@@ -19,6 +19,7 @@ from craftc import (
     FeatureSelectionMixture,
     GraphSpectralFeatures,
     KFeatures,
+    PaperCRAFT,
 )
 from craftc.distributed.collections import is_collection, without_rows
 
@@ -408,7 +409,7 @@ def test_errors_name_the_partition():
 
 def test_methods_that_a_model_lacks():
     frame, _ = numbers()
-    model = CRAFT(3, model="paper", n_init=1, random_state=0).fit(frame)
+    model = PaperCRAFT(3, n_init=1, random_state=0).fit(frame)
     with pytest.raises(AttributeError, match="predict_proba"):
         model.predict_proba(dd.from_pandas(frame, npartitions=1))
 

@@ -64,16 +64,11 @@ CASES = {
         {"missing": "category"},
         {"numeric": "rank"},
         {"numeric": "raw"},
-        {"background": "table"},
         {"covariance": "full"},
         {"covariance": "diagonal"},
         {"n_clusters": 3},
         {"n_clusters": 12},
         {"n_clusters": "suggested"},
-        {"selection": "free"},
-        {"selection": "fixed"},
-        {"selection": "threshold"},
-        {"selection": "global"},
         {"max_clusters": 4},
     ],
     "mixed, float32": [{}],
@@ -145,9 +140,7 @@ def test_large_tables_are_searched_in_their_partitions(name, parameters):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "parameters", [{}, {"n_clusters": 12}, {"covariance": "diagonal"}, {"background": "table"}], ids=str
-)
+@pytest.mark.parametrize("parameters", [{}, {"n_clusters": 12}, {"covariance": "diagonal"}], ids=str)
 def test_with_the_limits_of_users(parameters):
     X = mixed(60_000, seed=5, n_clusters=3)
     own = {"price_factor": 1.0, "n_init": 2, "random_state": 0} | parameters
@@ -334,8 +327,6 @@ def test_no_rows():
         ({}, {"sample_weight": np.ones(N)}, "rows without weights"),
         ({"init": np.zeros(N, int)}, {}, "init='auto'"),
         ({"init": "random"}, {}, "init='auto'"),
-        ({"cluster_price": 3.0}, {}, "automatic price"),
-        ({"model": "paper"}, {}, "automatic price"),
         ({"unusable": "drop"}, {}, "in memory"),
     ],
     ids=str,

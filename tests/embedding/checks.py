@@ -126,7 +126,7 @@ def craft_models():
     """Models of mixed, numeric, categorical, single precision, many-level and paper kind, each with its rows."""
     import pandas as pd
 
-    from craftc import CRAFT
+    from craftc import CRAFT, PaperCRAFT
 
     rng = np.random.default_rng(3)
     n = 400
@@ -142,14 +142,14 @@ def craft_models():
         with_missing,
     )  # columns encoded by themselves
     yield CRAFT(**raw).fit(frame), frame
-    yield CRAFT(background="table", **raw).fit(frame), frame
+    yield PaperCRAFT(model="likelihood", n_init=2, random_state=0).fit(frame), frame
     yield CRAFT(**raw).fit(with_missing), with_missing
     yield CRAFT(**raw).fit(with_missing[["v0", "v1", "v2", "v3"]]), with_missing[["v0", "v1", "v2", "v3"]]
     yield CRAFT(**raw).fit(with_missing[["c0", "c1", "c2"]]), with_missing[["c0", "c1", "c2"]]
     yield CRAFT(**raw).fit(many), many
     single = frame.astype({f"v{d}": np.float32 for d in range(4)})
     yield CRAFT(**raw).fit(single), single
-    yield CRAFT(3, model="paper", **raw).fit(frame), frame
+    yield PaperCRAFT(3, cluster_price=0.0, n_init=2, random_state=0).fit(frame), frame
 
 
 def check_craft(module):
@@ -175,7 +175,7 @@ def check_craft(module):
         if (
             model.model == "likelihood"
         ):  # relative to the background: the distributions that clusters share, or that of the whole table
-            background = model._clusters.background_costs(table)[:, None]
+            background = model._fitted.clusters.background_costs(table)[:, None]
             seen.add(model.background)
         else:
             background = (own - costs[:, :K])[:, :1]

@@ -6,8 +6,8 @@ import numpy as np
 
 from craftc import MixedTable
 from craftc.craft.background import Background
-from craftc.craft.clusters import Clusters
-from craftc.craft.covariance import CrossProducts, covariance_columns
+from craftc.craft.covariance import BlockPricing, ClusterCovariances, CrossProducts, covariance_columns
+from craftc.craft.paper_clusters import PaperClusters
 from craftc.craft.parameters import ModelSpec
 from craftc.table.moments import Moments, integer_grid
 
@@ -35,6 +35,23 @@ def table_of(X, q=0):
     return MixedTable.from_data(X, categorical=list(range(X.shape[1] - q, X.shape[1])))
 
 
+class TableClusters(PaperClusters):
+    """Clusters with covariances whose other features have the distribution of the whole table, as the
+    reference implementation has it.
+    """
+
+    def __init__(self, moments, background, spec, cross):
+        super().__init__(moments, background, spec)
+        prices = BlockPricing(self.pricing, background, spec, cross.columns)
+        held = ClusterCovariances.choose(prices, moments, self.shift, self.gains, self.mask, cross)
+        of_blocks = held.features(self.mask.shape[1])
+        self.mask = self.mask | of_blocks
+        self.tabled_mask = self.mask & ~of_blocks
+        self.costs = self.costs - held.saving
+        self.excess = float(self.costs.sum())
+        self.covariances = held
+
+
 def clusters_of(table, labels, covariance="auto", weight=NO_WEIGHT, n_threads=1, columns=None):
     """The clusters of a partition, with covariances."""
     labels, K = np.ascontiguousarray(labels, np.int32), int(np.max(labels)) + 1
@@ -44,4 +61,4 @@ def clusters_of(table, labels, covariance="auto", weight=NO_WEIGHT, n_threads=1,
     columns = covariance_columns(background, moments.total()) if columns is None else columns
     cross = CrossProducts.of_partition(columns, grid, table, weight, labels, K, n_threads)
     spec = ModelSpec(selection="priced", price=None, covariance=covariance)
-    return Clusters(moments, background, spec, cross=cross)
+    return TableClusters(moments, background, spec, cross)

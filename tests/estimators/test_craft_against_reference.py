@@ -1,4 +1,4 @@
-"""CRAFT equals its reference implementation in NumPy: J to 1e-9, labels and masks exactly, for every
+"""PaperCRAFT equals its reference implementation in NumPy: J to 1e-9, labels and masks exactly, for every
 selection and model.
 """
 
@@ -9,7 +9,7 @@ import warnings
 import numpy as np
 import pytest
 
-from craftc import CRAFT
+from craftc import PaperCRAFT
 from craftc.craft import cluster_price, price_terms
 from tests.common import random_table
 from tests.reference import craft as ref
@@ -19,15 +19,15 @@ MODELS = ("likelihood", "paper", "paper-relative", "paper-fixed")
 
 
 def fit_both(table, labels, weight=None, seed=0, **parameters):
-    """(CRAFT, reference) from the same start labels."""
+    """(PaperCRAFT, reference) from the same start labels."""
     names = {
         "fraction": "feature_fraction",
         "prior_variance": "feature_variance",
         "price": "cluster_price",
         "cap": "max_clusters",
     }
-    parameters = {"selection": "fixed", **parameters}
-    ours = CRAFT(
+    parameters = {"selection": "fixed", "model": "likelihood", **parameters}
+    ours = PaperCRAFT(
         numeric="raw",
         init=labels,
         random_state=seed,

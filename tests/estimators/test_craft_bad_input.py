@@ -7,8 +7,9 @@ import pandas as pd
 import pytest
 from scipy.sparse import csr_matrix
 
-from craftc import CRAFT
+from craftc import CRAFT, PaperCRAFT
 from craftc.datasets import load_heart
+from craftc.distributed import Partitions
 
 X = np.random.default_rng(0).normal(size=(20, 3))
 WITH_NAN = X.copy()
@@ -16,27 +17,12 @@ WITH_NAN[3, 1] = np.nan
 FRAME = pd.DataFrame({"a": X[:, 0], "b": pd.Categorical(["u", "v"] * 10)})
 
 PARAMETERS = [
-    ({"feature_fraction": 0.0}, "feature_fraction must be"),
-    ({"feature_fraction": 1.5}, "feature_fraction must be"),
-    ({"feature_fraction": float("nan")}, "feature_fraction must be"),
-    ({"feature_variance": 0.0}, "feature_variance must be"),
-    ({"feature_variance": 0.25}, "feature_variance must be"),
-    ({"feature_variance": 0.1, "feature_fraction": 1.0}, "feature_variance has no meaning"),
-    ({"numeric_threshold": -0.5}, "numeric_threshold must be a number >= 0"),
-    ({"numeric_threshold": ("absolute", -4.0)}, "numeric_threshold must be a number >= 0, got -4.0"),
-    ({"numeric_threshold": ("relative", 4.0)}, 'or ."absolute", number., got'),
-    ({"cluster_price": -1.0}, "cluster_price must be"),
-    ({"cluster_price": "cheap"}, "cluster_price must be"),
-    ({"cluster_price": "farthest-first"}, "needs a guess"),
     ({"price_factor": 0.0}, "price_factor must be"),
     ({"n_clusters": 0}, "n_clusters must be"),
     ({"n_clusters": 2.5}, "n_clusters must be"),
     ({"n_clusters": 21}, "more than the 20 rows"),
     ({"max_clusters": 0}, "max_clusters must be"),
     ({"n_init": 0}, "n_init must be"),
-    ({"max_iter": 0}, "max_iter must be"),
-    ({"selection": "best"}, "selection must be one of"),
-    ({"model": "bayes"}, "model must be one of"),
     ({"numeric": "log"}, "numeric must be one of"),
     ({"missing": "drop"}, "missing must be one of"),
     ({"unknown": "guess"}, "unknown must be one of"),
@@ -51,10 +37,33 @@ PARAMETERS = [
     ({"categorical": [7]}, "7"),
 ]
 
+OF_THE_PAPER = [
+    ({"feature_fraction": 0.0}, "feature_fraction must be"),
+    ({"feature_fraction": 1.5}, "feature_fraction must be"),
+    ({"feature_fraction": float("nan")}, "feature_fraction must be"),
+    ({"feature_variance": 0.0}, "feature_variance must be"),
+    ({"feature_variance": 0.25}, "feature_variance must be"),
+    ({"feature_variance": 0.1, "feature_fraction": 1.0}, "feature_variance has no meaning"),
+    ({"numeric_threshold": -0.5}, "numeric_threshold must be a number >= 0"),
+    ({"numeric_threshold": ("absolute", -4.0)}, "numeric_threshold must be a number >= 0, got -4.0"),
+    ({"numeric_threshold": ("relative", 4.0)}, 'or ."absolute", number., got'),
+    ({"cluster_price": -1.0}, "cluster_price must be"),
+    ({"cluster_price": "cheap"}, "cluster_price must be"),
+    ({"max_iter": 0}, "max_iter must be"),
+    ({"selection": "best"}, "selection must be one of"),
+    ({"model": "bayes"}, "model must be one of"),
+    ({"selection": "priced"}, "selection=.priced. needs model=.likelihood."),
+    ({"n_clusters": "suggested"}, "n_clusters must be"),
+    ({"price_factor": "auto"}, "price_factor must be"),
+]
 
-@pytest.mark.parametrize(("parameters", "sentence"), PARAMETERS)
-def test_parameters(parameters, sentence):
-    model = CRAFT(**parameters)
+
+@pytest.mark.parametrize(
+    ("estimator", "parameters", "sentence"),
+    [(CRAFT, *case) for case in PARAMETERS] + [(PaperCRAFT, *case) for case in PARAMETERS + OF_THE_PAPER],
+)
+def test_parameters(estimator, parameters, sentence):
+    model = estimator(**parameters)
     with pytest.raises((ValueError, TypeError), match=sentence):
         model.fit(X)
     assert not hasattr(model, "labels_")
@@ -130,9 +139,7 @@ def test_it_says_when_it_did_not_converge():
     from sklearn.exceptions import ConvergenceWarning
 
     with pytest.warns(ConvergenceWarning, match="raise max_iter"):
-        CRAFT(6, cluster_price=0.0, selection="fixed", max_iter=1, n_init=1, random_state=0).fit(
-            load_heart().data
-        )
+        PaperCRAFT(6, cluster_price=0.0, max_iter=1, n_init=1, random_state=0).fit(load_heart().data)
 
 
 def test_a_refused_fit_leaves_a_fitted_estimator_as_it_was():
@@ -147,3 +154,9 @@ def test_a_refused_fit_leaves_a_fitted_estimator_as_it_was():
             model.fit(wide, sample_weight=weight)
     assert {name: repr(value) for name, value in vars(model).items() if not name.startswith("_")} == before
     assert list(model.predict(small)) == list(model.labels_)
+
+
+def test_the_paper_reads_no_collections():
+    parts = Partitions([X[:9], X[9:]])
+    with pytest.raises(ValueError, match="PaperCRAFT reads tables in this process, got a Partitions"):
+        PaperCRAFT().fit(parts)

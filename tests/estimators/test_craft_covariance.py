@@ -264,7 +264,7 @@ def changed(path, **arrays):
 def test_damaged_sums_are_refused(model_and_rows, tmp_path, damage):
     model, _ = model_and_rows
     save_model(model, tmp_path / "m.craftc")
-    held = model._clusters.covariances.cross
+    held = model._fitted.clusters.covariances.cross
     with pytest.raises(ValueError, match="damaged"):
         load_model(changed(tmp_path / "m.craftc", **damage(held.columns.astype(np.int64), held.sums)))
 
@@ -455,29 +455,6 @@ def test_a_table_with_missing_cells_uses_its_complete_columns():
     model = fit(X)
     assert all(5 not in one.columns for one in model.covariances_ if one is not None)
     assert adjusted_rand_score(truth, model.labels_) > 0.95
-
-
-@pytest.mark.parametrize(
-    "parameters",
-    [
-        {"model": "paper"},
-        {"cluster_price": 20.0},
-        {"selection": "free"},
-        {"selection": "fixed"},
-        {"selection": "global"},
-    ],
-)
-def test_other_modes_have_the_diagonal_form(parameters):
-    X, _ = slanted(2, n=120, K=2, p=3, q=0)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        plain, auto = (
-            CRAFT(covariance=c, random_state=0, n_init=2, **parameters).fit(X) for c in ("diagonal", "auto")
-        )
-    np.testing.assert_array_equal(plain.labels_, auto.labels_)
-    assert auto.covariances_ == [None] * auto.n_clusters_
-    with pytest.warns(UserWarning, match="covariance='full'"):
-        CRAFT(covariance="full", random_state=0, n_init=2, **parameters).fit(X)
 
 
 def test_an_unknown_form():

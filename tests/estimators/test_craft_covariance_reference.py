@@ -5,8 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from craftc import CRAFT
-from craftc._common.labels import canonical, first_appearance
 from tests.estimators.covariance_cases import clusters_of, slanted, table_of
 from tests.reference import automatic, covariance
 
@@ -55,25 +53,6 @@ def test_a_row_with_missing_cells_costs_the_marginal(seed):
     np.testing.assert_allclose(
         found[0], -np.log(clusters.moments.sizes / len(X))
     )  # nothing observed: the sizes alone
-
-
-@pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize("seed", range(3))
-def test_the_last_step(seed, weighted):
-    X, _ = slanted(seed, n=150, K=2, p=3, q=1)
-    weight = np.random.default_rng(seed).integers(1, 4, len(X)).astype(float) if weighted else None
-    parameters = {"categorical": [X.shape[1] - 1], "numeric": "raw", "n_init": 2, "random_state": seed}
-    parameters |= {"background": "table", "price_factor": 1.0}  # as in the reference implementation
-    diagonal = CRAFT(covariance="diagonal", **parameters).fit(X, sample_weight=weight)
-    found = CRAFT(**parameters).fit(X, sample_weight=weight)
-    expected = covariance.last_step(problem_of(X, 1, weight), diagonal.labels_)
-    for before, after in expected.log:
-        assert after < before
-    assert found.objective_ == pytest.approx(expected.state.J, rel=1e-9)
-    np.testing.assert_array_equal(found.labels_, canonical(expected.state.labels))
-    order = first_appearance(expected.state.labels, expected.state.K)
-    blocks = [[] if one is None else one.columns.tolist() for one in found.covariances_]
-    assert blocks == [expected.state.block[k].tolist() for k in order]
 
 
 def test_the_reference_costs_are_a_density():

@@ -12,12 +12,14 @@ import pytest
 from craftc import CRAFT, MixedTable, load_model, save_model
 from craftc.craft import dependence
 from craftc.craft.background import Background
-from craftc.craft.dependence import ColumnLinks, column_links, dependence_sentence
+from craftc.craft.dependence import column_links, dependence_sentence
+from craftc.craft.fitted import ColumnLinks
 from craftc.craft.parameters import ModelSpec
-from craftc.craft.search.config import FitConfig
+from craftc.craft.rows.local import LocalRows
+from craftc.craft.search import FitConfig
 from craftc.datasets import load_heart, make_mixed
 from craftc.table.moments import Moments, integer_grid
-from tests.common import random_table
+from tests.common import fixed_price, random_table
 from tests.reference import dependence as reference
 
 
@@ -41,16 +43,8 @@ def config_of(table, weight=None, factor=1.0, seed=0):
     whole = Moments.of_partition(
         integer_grid(table, counts), 1.0, table, counts, np.zeros(len(table), np.int32), 1
     )
-    return FitConfig(
-        table,
-        counts,
-        Background(whole),
-        ModelSpec(price=None, selection="priced", price_factor=factor),
-        100,
-        10,
-        seed,
-        1,
-    )
+    spec = ModelSpec(price=None, selection="priced", price_factor=factor, pooled=True)
+    return FitConfig(LocalRows(table, counts), counts, Background(whole), spec, 100, seed, 1)
 
 
 def of_table(table, weight=None, factor=1.0, source=None):
@@ -134,14 +128,14 @@ def test_groups_have_a_ratio_below_one_and_one_cloud_above():
     groups = CRAFT(categorical=made.categorical, random_state=0).fit(made.data)
     assert groups.n_clusters_ == 4
     assert 0.0 < groups.dependence_ratio_ < 1.0
-    assert dependence_sentence(groups) == ""
+    assert dependence_sentence(groups._fitted) == ""
     rng = np.random.default_rng(0)
     cloud = rng.normal(size=(1000, 1)) + 0.5 * rng.normal(size=(1000, 6))
     sliced = CRAFT(covariance="diagonal", random_state=0).fit(cloud)
     assert sliced.n_clusters_ > 1
     assert sliced.dependence_ratio_ > 1.0
     saved = sliced.merge_path_[-1].objective - min(step.objective for step in sliced.merge_path_)
-    assert sliced.dependence_ratio_ == sliced._links.saving / saved
+    assert sliced.dependence_ratio_ == sliced._fitted.links.saving / saved
     whole = CRAFT(random_state=0).fit(cloud)
     assert whole.n_clusters_ == 1  # its covariance is a link of its columns, which clusters do not add to
     assert whole.dependence_ratio_ == math.inf
@@ -162,7 +156,7 @@ def test_links_are_named_by_input_columns_and_kept_in_a_file(tmp_path):
     attrs = model.summary().attrs
     assert attrs["column_links"] == model.column_links_
     assert attrs["dependence_ratio"] == model.dependence_ratio_
-    assert attrs["dependence"] == dependence_sentence(model)
+    assert attrs["dependence"] == dependence_sentence(model._fitted)
     save_model(model, tmp_path / "m")
     again = load_model(tmp_path / "m")
     assert again.column_links_ == model.column_links_
@@ -183,16 +177,16 @@ def test_where_clusters_save_nothing():
     noise = CRAFT(random_state=0).fit(rng.normal(size=(300, 6)))
     assert (noise.n_clusters_, noise.column_links_) == (1, [])
     assert math.isnan(noise.dependence_ratio_)
-    assert dependence_sentence(noise) == ""
+    assert dependence_sentence(noise._fitted) == ""
     pair = rng.normal(size=(300, 6))
     pair[:, 1] = 0.8 * pair[:, 0] + 0.6 * pair[:, 1]
     linked = CRAFT(1, random_state=0).fit(pair)
     assert linked.dependence_ratio_ == math.inf
     assert [link[:2] for link in linked.column_links_] == [("x0", "x1")]
-    assert dependence_sentence(linked).startswith(
+    assert dependence_sentence(linked._fitted).startswith(
         "Columns depend on each other, but clusters save nothing: links between columns save "
     )
-    priced = CRAFT(cluster_price=5.0, random_state=0).fit(pair)
+    priced = fixed_price(cluster_price=5.0, random_state=0).fit(pair)
     assert (priced.column_links_, math.isnan(priced.dependence_ratio_)) == ([], True)
 
 
@@ -243,8 +237,9 @@ def test_columns_of_many_levels_are_left_out():
 def test_the_sentence_compares_links_with_clusters():
     model = CRAFT(random_state=0).fit(load_heart().data)
     assert model.dependence_ratio_ > 1
-    links, clusters = model._links.saving, model._clusters.objective_of_one - model.objective_
-    assert dependence_sentence(model) == (
+    links = model._fitted.links.saving
+    clusters = model._fitted.clusters.objective_of_one - model.objective_
+    assert dependence_sentence(model._fitted) == (
         "Columns that depend on each other describe this table better than groups of rows: "
         f"links between columns save {links:,.0f} nats, clusters {clusters:,.0f}."
     )

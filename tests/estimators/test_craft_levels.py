@@ -7,7 +7,7 @@ import pytest
 
 from craftc import CRAFT, MixedTable, load_model, save_model
 from craftc._common.merge_path import MergePath
-from craftc.craft.rows.path_sums import CarriedSums
+from craftc.craft.fitted import CarriedSums
 from craftc.datasets import load_heart
 from craftc.table.moments import Moments
 
@@ -40,10 +40,10 @@ def cloud(seed, n=300):
 
 TABLES = [
     (mixed(0), {"n_clusters": 6}),
-    (mixed(1), {"n_clusters": 5, "background": "table", "covariance": "diagonal", "price_factor": 1}),
+    (mixed(1), {"n_clusters": 5, "covariance": "diagonal", "price_factor": 1}),
     (mixed(2), {"n_clusters": 5, "missing": "category", "numeric": "raw"}),
     (cloud(3), {"n_clusters": 5}),
-    (cloud(4), {"n_clusters": 4, "background": "table", "covariance": "full"}),
+    (cloud(4), {"n_clusters": 4, "covariance": "full"}),
 ]
 
 
@@ -67,9 +67,9 @@ def test_every_step_is_a_fitted_model(X, parameters, weighted, tmp_path):
         ]
         # the sums in original units are those of the labels
         counts = np.ones(n, np.int64) if weight is None else weight.astype(np.int64)
-        grid = model._moments_original_units.grid
+        grid = model._fitted.original_moments.grid
         expected = Moments.of_partition(grid, 1.0, source, counts, step.labels, k)
-        np.testing.assert_array_equal(at._moments_original_units.groups, expected.groups)
+        np.testing.assert_array_equal(at._fitted.original.groups, expected.groups)
         np.testing.assert_array_equal(at.at(1).labels_, 0)
         save_model(at, tmp_path / "m.craftc")
         again = load_model(tmp_path / "m.craftc")
@@ -119,16 +119,6 @@ def test_at_suggested_and_refusals():
     for k, message in ((7, "has 6 clusters, fewer than 7"), (0, "n_clusters"), ("best", "suggested")):
         with pytest.raises(ValueError, match=message):
             model.at(k)
-    with pytest.raises(ValueError, match="no merge path"):
-        CRAFT(3, cluster_price=5.0, random_state=0).fit(heart).at(2)
-
-
-def test_a_file_of_an_earlier_version_has_no_levels(tmp_path):
-    model = CRAFT(4, random_state=0).fit(load_heart().data)
-    model._path_clusters = None  # as in a model of format 2
-    with pytest.raises(ValueError, match="earlier version"):
-        model.at(2)
-    assert model.at(4).n_clusters_ == 4
 
 
 def test_merged_pairs_and_heirs():
@@ -194,5 +184,3 @@ def test_a_fit_of_the_suggested_number():
     np.testing.assert_array_equal(model.labels_, finest.cut("suggested"))
     np.testing.assert_array_equal(model.margins_, finest.at("suggested", X).margins_)
     assert len(model.representatives()) == model.n_clusters_
-    with pytest.raises(ValueError, match="merge path"):
-        CRAFT(n_clusters="suggested", cluster_price=3.0).fit(X)

@@ -9,20 +9,22 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 from sklearn.metrics import adjusted_rand_score
 
-from craftc import CRAFT, MixedTable, load_model, save_model
+from craftc import CRAFT, MixedTable, PaperCRAFT, load_model, save_model
 from craftc._common.merge_path import suggested_n_clusters
+from craftc.craft import search as fitting
 from craftc.craft.background import Background
 from craftc.craft.clusters import Clusters
 from craftc.craft.parameters import ModelSpec
 from craftc.craft.rows.local import LocalRows
-from craftc.craft.search import config as fitting
-from craftc.craft.search.config import FitConfig
+from craftc.craft.search import FitConfig
 from craftc.craft.search.merges import MergeSplitSearch
 from craftc.datasets import load_heart, make_mixed
 from craftc.table.moments import Moments, integer_grid
 from craftc.table.numeric_encoding import NumericEncoding
+from tests.common import fixed_price
 
 
 def mixed(n, n_clusters=4, seed=0, **parameters):
@@ -48,25 +50,6 @@ def test_weights_count_as_rows_in_the_price_factor():
     table, target = mixed(400)
     assert CRAFT(init=target).fit(table, sample_weight=np.full(400, 5.0)).price_factor_ == 2.0
     assert CRAFT(init=target).fit(table, sample_weight=np.full(400, 0.5)).price_factor_ == 1.0
-
-
-@pytest.mark.parametrize(
-    "parameters",
-    [
-        {"cluster_price": 30.0},
-        {"cluster_price": "farthest-first", "n_clusters": 4},
-        {"model": "paper", "n_clusters": 4},
-    ],
-)
-def test_prices_in_nats_are_not_multiplied(parameters):
-    table, _ = mixed(2500)
-    auto = CRAFT(random_state=0, n_init=1, **parameters).fit(table)
-    assert auto.price_factor_ == 1.0
-    if "farthest-first" in parameters.values():
-        assert (
-            auto.objective_
-            == CRAFT(random_state=0, n_init=1, price_factor=1.0, **parameters).fit(table).objective_
-        )
 
 
 def test_slices_of_a_dependent_table_do_not_grow_with_the_rows():
@@ -118,14 +101,14 @@ def test_passes_end_before_their_tail(small_is_large, monkeypatch):
     assert short.converged_
     assert again.objective_ <= short.objective_
     # labels, sums and the objective belong together although the last pass moved rows
-    moments = short._moments
+    moments = short._fitted.clusters.moments
     whole = Moments.of_partition(
         moments.grid, 1.0, table, np.empty(0, np.int64), short.labels_, short.n_clusters_
     )
     np.testing.assert_array_equal(whole.groups, moments.groups)
-    mask = short._clusters.diagonal_mask
+    mask = short._fitted.mask
     assert (
-        Clusters(whole, Background(whole.total()), short._spec, mask).objective
+        Clusters(whole, Background(whole.total()), short._fitted.spec, mask).objective
         == short.objective_
         == short.objective_path_[-1]
     )
@@ -138,11 +121,10 @@ def test_a_pass_that_lowers_the_objective_by_little_is_the_last(monkeypatch, n_t
     background = Background(
         Moments.of_partition(integer_grid(table, none), 1.0, table, none, np.zeros(800, np.int32), 1)
     )
-    search = MergeSplitSearch(
-        FitConfig(table, none, background, ModelSpec(price=None, selection="free"), 100, 10, 0, n_threads),
-        n_threads,
-    )
-    start = np.where(np.arange(800) % 2, target, np.arange(800) % 5).astype(np.int32)
+    spec = ModelSpec(price=None, selection="priced", pooled=True)
+    config = FitConfig(LocalRows(table, none), none, background, spec, 100, 0, n_threads)
+    search = MergeSplitSearch(config, n_threads)
+    start = np.where(np.arange(800) % 3 == 0, target, np.arange(800) % 5).astype(np.int32)
     one_by_one, objectives = search.partition(start.copy()), []
     while not one_by_one.converged:
         objectives.append(one_by_one.objective)
@@ -163,7 +145,7 @@ def test_forced_merges_use_the_sample_only(small_is_large, monkeypatch):
     rows, forced_merges = [], MergeSplitSearch.forced_merges
 
     def noted(search, part):
-        rows.append(len(search.config.table))
+        rows.append(len(search.rows))
         return forced_merges(search, part)
 
     monkeypatch.setattr(MergeSplitSearch, "forced_merges", noted)
@@ -247,10 +229,7 @@ def test_the_suggestion_of_a_fit(tmp_path):
     assert (again.suggested_n_clusters_, again.price_factor_) == (model.suggested_n_clusters_, 1.0)
     with pytest.raises(ValueError, match="n_clusters must be one of 'suggested' or a whole number"):
         model.cut("best")
-    priced = CRAFT(cluster_price=10.0).fit(heart)
-    assert priced.suggested_n_clusters_ is None
-    with pytest.raises(ValueError, match="merge path"):
-        priced.cut("suggested")
+    assert PaperCRAFT().fit(heart).suggested_n_clusters_ is None
 
 
 def test_merge_path_of_a_long_table_with_covariances(monkeypatch):
@@ -318,15 +297,12 @@ def test_bits_of_a_split_change_no_result(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "parameters",
-    [
-        {},
-        {"covariance": "diagonal", "background": "table"},
-        {"cluster_price": "farthest-first", "n_clusters": 3},
-    ],
+    "estimator",
+    [CRAFT(), CRAFT(covariance="diagonal"), fixed_price(3, cluster_price="farthest-first")],
+    ids=["CRAFT", "diagonal", "fixed price"],
 )
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_columns_that_do_not_change_stay_in_the_block_of_the_table(monkeypatch, dtype, parameters):
+def test_columns_that_do_not_change_stay_in_the_block_of_the_table(monkeypatch, dtype, estimator):
     """The bits are those of a table whose encoded columns are all copied."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(600, 7)) + 4 * rng.normal(size=(3, 7))[rng.integers(0, 3, 600)]
@@ -337,9 +313,8 @@ def test_columns_that_do_not_change_stay_in_the_block_of_the_table(monkeypatch, 
     before, models = table.numeric.copy(), []
     for long in (600, 0):
         monkeypatch.setattr("craftc.craft.rows.local._LONG", long)
-        models.append(
-            CRAFT(random_state=0, n_init=3, n_threads=2, **parameters).fit(table, sample_weight=weight)
-        )
+        model = clone(estimator).set_params(random_state=0, n_init=3, n_threads=2)
+        models.append(model.fit(table, sample_weight=weight))
     model, copied = models
     for name in ("labels_", "feature_gains_", "centers_", "variances_", "margins_", "feature_mask_"):
         np.testing.assert_array_equal(getattr(model, name), getattr(copied, name))

@@ -9,9 +9,11 @@ import pandas as pd
 import pytest
 from scipy import stats
 from scipy.special import softmax
+from sklearn.base import clone
 
-from craftc import CRAFT, MixedTable
+from craftc import CRAFT, MixedTable, PaperCRAFT
 from craftc.datasets import load_heart
+from tests.common import fixed_price
 
 
 def groups(seed=0, n=300):
@@ -38,19 +40,19 @@ def grid(frame, x, y):
 X_GRID, Y_GRID = np.linspace(-9.0, 15.0, 193), np.linspace(-200.0, 350.0, 221)
 STEP = (X_GRID[1] - X_GRID[0]) * (Y_GRID[1] - Y_GRID[0])
 SETTINGS = {
-    "automatic": {},
-    "given": {"n_clusters": 4},
-    "one cluster": {"n_clusters": 1},
-    "all features": {"selection": "fixed", "feature_fraction": 1.0},
-    "numeric price": {"cluster_price": 20.0, "selection": "free"},
-    "no price": {"n_clusters": 3, "cluster_price": 0.0, "selection": "fixed"},
+    "automatic": CRAFT(),
+    "given": CRAFT(4),
+    "one cluster": CRAFT(1),
+    "all features": fixed_price(cluster_price=20.0, selection="fixed", feature_fraction=1.0),
+    "numeric price": fixed_price(cluster_price=20.0, selection="free"),
+    "no price": fixed_price(3, cluster_price=0.0, selection="fixed"),
 }
 
 
 @pytest.mark.parametrize("setting", SETTINGS)
 def test_densities_of_mixed_rows_sum_to_one(setting):
     frame, _ = groups()
-    model = CRAFT(numeric="raw", random_state=0, **SETTINGS[setting]).fit(frame)
+    model = clone(SETTINGS[setting]).set_params(numeric="raw", random_state=0).fit(frame)
     assert np.exp(model.score_samples(grid(frame, X_GRID, Y_GRID))).sum() * STEP == pytest.approx(
         1.0, abs=1e-3
     )
@@ -59,7 +61,7 @@ def test_densities_of_mixed_rows_sum_to_one(setting):
 @pytest.mark.parametrize("setting", ["automatic", "numeric price"])
 def test_densities_of_numbers_integrate_to_one(setting):
     X = groups()[0][["x", "y"]].to_numpy()
-    model = CRAFT(numeric="raw", random_state=0, **SETTINGS[setting]).fit(X)
+    model = clone(SETTINGS[setting]).set_params(numeric="raw", random_state=0).fit(X)
     assert model.n_clusters_ > 1
     rows = np.stack(np.meshgrid(X_GRID, Y_GRID, indexing="ij"), axis=-1).reshape(-1, 2)
     assert np.exp(model.score_samples(rows)).sum() * STEP == pytest.approx(1.0, abs=1e-3)
@@ -95,20 +97,20 @@ def test_a_missing_cell_is_integrated_out():
 
 def test_the_density_is_the_mixture_by_hand():
     X = groups()[0][["x", "y"]].to_numpy()
-    model = CRAFT(numeric="raw", background="table", covariance="diagonal", random_state=0).fit(X)
+    model = fixed_price(numeric="raw", selection="free", cluster_price=20.0, random_state=0).fit(X)
     own = [
         [stats.norm(m, np.sqrt(v)) for m, v in zip(*row, strict=True)]
         for row in zip(model.centers_, model.variances_, strict=True)
     ]
     every = [stats.norm(x.mean(), x.std()) for x in X.T]
     parts = [
-        size
-        / 300
-        * np.prod(
+        np.prod(
             [(own[k][d] if model.feature_mask_[k, d] else every[d]).pdf(X[:, d]) for d in range(2)], axis=0
         )
-        for k, size in enumerate(model.cluster_sizes_)
+        / model.n_clusters_  # a fixed price does not include the labels: equal weights
+        for k in range(model.n_clusters_)
     ]
+    assert model.n_clusters_ > 1
     np.testing.assert_allclose(model.score_samples(X), np.log(np.sum(parts, axis=0)), rtol=1e-8)
     np.testing.assert_allclose(
         model.predict_proba(X), np.transpose(parts / np.sum(parts, axis=0)), rtol=1e-7, atol=1e-12
@@ -138,7 +140,7 @@ def test_frequent_values_have_probabilities_and_the_others_a_density():
     few = rng.integers(0, 4, 400) * (1 + target)
     X = np.column_stack([x, few])
     model = CRAFT(init=target).fit(X)
-    assert [text for _, text in model._encoding.describe()] == [
+    assert [text for _, text in model._fitted.encoding.describe()] == [
         "value 0 set apart (42 %), rest as numbers",
         "6 values: categories",
     ]
@@ -156,7 +158,7 @@ def test_ranks_have_the_density_of_their_normal_scores():
     target = np.arange(400) % 2
     X = np.exp(rng.normal(size=(400, 3)) + target[:, None])
     model = CRAFT(numeric="rank", init=target).fit(X)
-    scores = model._encoding.apply(MixedTable.from_data(X))
+    scores = model._fitted.encoding.apply(MixedTable.from_data(X))
     raw = CRAFT(numeric="raw", init=target).fit(scores.numeric)
     np.testing.assert_array_equal(model.labels_, raw.labels_)
     np.testing.assert_array_equal(model.score_samples(X), raw.score_samples(scores.numeric))
@@ -195,7 +197,7 @@ def test_an_extreme_row_has_a_finite_density():
 
 @pytest.mark.parametrize("name", ["paper", "paper-relative", "paper-fixed"])
 def test_the_paper_s_models_have_no_density(name):
-    model = CRAFT(2, model=name, random_state=0).fit(groups()[0])
+    model = PaperCRAFT(2, cluster_price=0.0, model=name, random_state=0).fit(groups()[0])
     for method in ("predict_proba", "score_samples"):
         assert not hasattr(model, method)
         with pytest.raises(AttributeError, match="has no attribute") as error:

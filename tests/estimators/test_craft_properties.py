@@ -17,11 +17,11 @@ from hypothesis import strategies as st
 from sklearn.datasets import load_wine
 from sklearn.exceptions import ConvergenceWarning
 
-from craftc import CRAFT, MixedTable
+from craftc import CRAFT, MixedTable, PaperCRAFT
 from craftc._common import threads as parallel
 from craftc.craft.parameters import price_terms
 from craftc.datasets import load_heart
-from tests.common import ROOT, examples, random_table
+from tests.common import ROOT, examples, fixed_price, random_table
 
 
 def assert_same_bits(a, b):
@@ -34,9 +34,9 @@ def assert_same_bits(a, b):
 
 
 def from_data(X, q, **parameters):
-    """CRAFT on an array whose last q columns are categories."""
+    """PaperCRAFT on an array whose last q columns are categories."""
     parameters = {"selection": "fixed", "numeric": "raw", **parameters}
-    return CRAFT(categorical=list(range(X.shape[1] - q, X.shape[1])), **parameters).fit(X)
+    return fixed_price(categorical=list(range(X.shape[1] - q, X.shape[1])), **parameters).fit(X)
 
 
 @examples(250)
@@ -51,7 +51,7 @@ def from_data(X, q, **parameters):
 def test_the_objective_never_rises(seed, selection, fraction, price, missing, dtype):
     table = random_table(seed, missing=missing, dtype=dtype)
     price += price_terms(fraction)[0] * table.shape[1]  # Lambda = lambda + D F_0: an empty cluster never pays
-    model = CRAFT(
+    model = fixed_price(
         cluster_price=price,
         numeric="raw",
         selection=selection,
@@ -79,9 +79,9 @@ def test_the_same_bits_on_any_number_of_threads(always_parallel, seed, model):
     weight = np.random.default_rng(seed).random(5000)
     fits = [
         quiet_fit(
-            CRAFT(
-                None, cluster_price=30.0, selection="fixed", numeric="raw", model=model, n_init=2, max_iter=8
-            ).set_params(random_state=seed, n_threads=n_threads),
+            PaperCRAFT(cluster_price=30.0, model=model, n_init=2, max_iter=8).set_params(
+                random_state=seed, n_threads=n_threads
+            ),
             table,
             weight if seed % 2 else None,
         )
@@ -103,11 +103,11 @@ def quiet_fit(model, table, weight=None):
 def test_the_same_bits_on_every_instruction_set_and_block_size():
     script = (
         "from craftc._common import threads; threads.SMALL_WORK = 0\n"
-        "import hashlib, numpy as np; from craftc import CRAFT; from tests.common import random_table\n"
+        "import hashlib, numpy as np; from craftc import PaperCRAFT; from tests.common import random_table\n"
         "h = hashlib.sha256()\n"
         "for seed in range(5):\n"
         "    t = random_table(seed, n=1500)\n"
-        "    m = CRAFT(cluster_price=5.0, selection='fixed', numeric='raw', n_init=2, max_clusters=12, "
+        "    m = PaperCRAFT(cluster_price=5.0, model='likelihood', n_init=2, max_clusters=12, "
         "random_state=seed,\n"
         "              max_iter=100, n_threads=3).fit(t)\n"
         "    for a in (m.labels_, m.objective_path_, m.feature_gains_, m.transform(t)):\n"
@@ -137,8 +137,8 @@ def test_whole_weights_are_repeated_rows(seed):
     weight[0] = 2
     rows = np.repeat(np.arange(60), weight)
     parameters = {"cluster_price": 200.0, "selection": "fixed", "numeric": "raw"}
-    weighted = CRAFT(init=labels, **parameters).fit(table, sample_weight=weight)
-    repeated = CRAFT(init=labels[rows], **parameters).fit(table.take(rows))
+    weighted = fixed_price(init=labels, **parameters).fit(table, sample_weight=weight)
+    repeated = fixed_price(init=labels[rows], **parameters).fit(table.take(rows))
     # the numbering is by first appearance among all rows, weightless ones included
     pairs = {(a, b) for a, b in zip(weighted.labels_[rows], repeated.labels_, strict=True)}
     assert len(pairs) == weighted.n_clusters_ == repeated.n_clusters_
@@ -176,8 +176,8 @@ def test_columns_may_be_shifted_scaled_and_shuffled(seed):
 def test_a_constant_column_changes_nothing():
     heart = load_heart().data
     labels = np.arange(len(heart)) % 3
-    plain = CRAFT(init=labels, cluster_price=10.0).fit(heart)
-    constant = CRAFT(init=labels, cluster_price=10.0).fit(
+    plain = fixed_price(init=labels, cluster_price=10.0).fit(heart)
+    constant = fixed_price(init=labels, cluster_price=10.0).fit(
         heart.assign(always=1.0, same=pd.Categorical(["x"] * len(heart)))
     )
     np.testing.assert_array_equal(plain.labels_, constant.labels_)
@@ -200,7 +200,7 @@ def test_rewarded_features_do_not_open_clusters_for_ever():
     # m > 1/2 rewards features, so at price 0 every cluster is worth having: the passes end all the same
     for seed in range(40):
         table = random_table(seed, missing=0.5)
-        model = CRAFT(
+        model = fixed_price(
             min(5, len(table)),
             cluster_price=0.0,
             selection="fixed",
@@ -213,14 +213,14 @@ def test_rewarded_features_do_not_open_clusters_for_ever():
 
 
 def test_no_feature_selection_uses_every_column():
-    model = CRAFT(3, feature_fraction=1.0, cluster_price=0.0, selection="fixed", random_state=0).fit(
+    model = fixed_price(3, feature_fraction=1.0, cluster_price=0.0, selection="fixed", random_state=0).fit(
         load_heart().data
     )
     assert model.feature_mask_.all()
 
 
 def test_global_selection_shares_one_mask():
-    model = CRAFT(n_clusters=4, selection="global", random_state=0).fit(load_heart().data)
+    model = PaperCRAFT(4, selection="global", random_state=0).fit(load_heart().data)
     assert model.n_clusters_ > 1
     assert (model.feature_mask_ == model.feature_mask_[0]).all()
 
@@ -266,8 +266,8 @@ def test_more_starts_never_hurt_and_the_seed_decides():
 def test_a_list_of_starts_keeps_the_best():
     heart = load_heart().data
     starts = [np.arange(270) % 4, np.zeros(270, int), np.arange(270) // 90]
-    singles = [CRAFT(init=start, cluster_price=12.0).fit(heart).objective_ for start in starts]
-    assert CRAFT(init=starts, cluster_price=12.0).fit(heart).objective_ == min(singles)
+    singles = [fixed_price(init=start, cluster_price=12.0).fit(heart).objective_ for start in starts]
+    assert fixed_price(init=starts, cluster_price=12.0).fit(heart).objective_ == min(singles)
 
 
 def test_labels_are_numbered_by_first_appearance():
@@ -382,7 +382,7 @@ def test_a_table_is_built_once():
 
 
 def test_verbose_prints(capsys):
-    CRAFT(2, cluster_price=0.0, n_init=2, random_state=0, verbose=2).fit(load_heart().data)
+    fixed_price(2, cluster_price=0.0, n_init=2, random_state=0, verbose=2).fit(load_heart().data)
     printed = capsys.readouterr().out
     assert "start 2/2" in printed
     assert "pass 1" in printed
@@ -395,8 +395,8 @@ def test_the_papers_score_prefers_the_level_that_only_the_cluster_has():
     common = np.r_[
         np.ones(75), np.zeros(25), np.arange(900) % 2
     ]  # in 75 % of the cluster and half of the others: 11 nats
-    model = CRAFT(
-        2, model="paper", categorical=[0, 1, 2, 3], cluster_price=0.0, feature_fraction=0.75, init=rows
+    model = PaperCRAFT(
+        2, categorical=[0, 1, 2, 3], cluster_price=0.0, feature_fraction=0.75, init=rows, n_init=1
     )
     model.fit(np.column_stack([own, own, rare, common]))
     assert model.feature_mask_[0].tolist() == [True, True, True, False]
@@ -411,7 +411,7 @@ def test_the_papers_numeric_score_is_the_standard_deviation_itself():
         ("paper-fixed", [False, True]),
         ("paper-relative", [True, False]),
     ):
-        assert CRAFT(2, model=model, cluster_price=0.0, init=rows, n_init=1).fit(
+        assert PaperCRAFT(2, model=model, cluster_price=0.0, init=rows, n_init=1).fit(
             X
         ).feature_mask_.tolist() == [mask, mask]
 
@@ -419,18 +419,15 @@ def test_the_papers_numeric_score_is_the_standard_deviation_itself():
 def test_starts_of_the_papers_model_are_not_compared_by_its_flat_objective():
     wine = load_wine().data
     for seed in range(3):
-        assert CRAFT(model="paper", random_state=seed).fit(wine).n_clusters_ > 1
-        assert (
-            CRAFT(3, model="paper", cluster_price="farthest-first", random_state=seed).fit(wine).n_clusters_
-            > 1
-        )
+        for n_clusters in (None, 3):
+            assert PaperCRAFT(n_clusters, random_state=seed).fit(wine).n_clusters_ > 1
 
 
 def test_the_papers_models_keep_the_columns_unless_asked():
     heart = load_heart().data
     for model in ("paper", "paper-relative", "paper-fixed"):
         auto, raw, rank = (
-            CRAFT(3, model=model, numeric=numeric, random_state=0).fit(heart)
+            PaperCRAFT(3, model=model, numeric=numeric, random_state=0).fit(heart)
             for numeric in ("auto", "raw", "rank")
         )
         assert_same_bits(auto, raw)
@@ -443,56 +440,6 @@ def test_an_absolute_threshold_is_in_the_squared_units_of_the_columns(unit):
     rows = np.repeat([0, 1], 100)
     X = unit * np.column_stack([rng.normal(20.0 * rows, 1.0), rng.normal(20.0 * rows, 3.0)])
     parameters = {"selection": "threshold", "cluster_price": 10.0, "numeric": "raw", "init": rows}
-    model = CRAFT(numeric_threshold=("absolute", 4.0 * unit**2), **parameters).fit(X)
+    model = fixed_price(numeric_threshold=("absolute", 4.0 * unit**2), **parameters).fit(X)
     assert model.feature_mask_.tolist() == [[True, False]] * 2
-    assert CRAFT(numeric_threshold=0.5, **parameters).fit(X).feature_mask_.all()
-
-
-@pytest.mark.parametrize(
-    ("parameters", "message"),
-    [
-        ({"feature_fraction": 0.3}, "feature_fraction=0.3 .use selection='fixed'"),
-        (
-            {"feature_variance": 0.1, "selection": "fixed"},
-            "feature_variance=0.1 .use a number as cluster_price",
-        ),
-        (
-            {"categorical_threshold": 0.5, "numeric_threshold": 0.1},
-            "categorical_threshold=0.5 .*numeric_threshold=0.1 ",
-        ),
-        ({"cluster_price": 9.0, "selection": "fixed", "price_factor": 2.0}, "price_factor=2.0 "),
-        ({"init": "single", "n_init": 3}, "n_init=3 .init determines"),
-        ({"init": np.arange(40) % 2, "n_init": 3}, "n_init=3 .init determines"),
-        ({"max_iter": 7}, "max_iter=7 .the automatic search needs no limit"),
-    ],
-)
-def test_ignored_parameters_warn_once(parameters, message):
-    X = np.random.default_rng(0).normal(size=(40, 3))
-    with pytest.warns(UserWarning, match=f"CRAFT ignores {message}") as caught:
-        CRAFT(**parameters).fit(X)
-    assert len(caught) == 1
-
-
-@pytest.mark.parametrize(
-    "parameters",
-    [
-        {"feature_fraction": 0.3, "selection": "fixed"},
-        {
-            "feature_fraction": 0.3,
-            "feature_variance": 0.1,
-            "cluster_price": 9.0,
-            "selection": "free",
-            "max_iter": 50,
-            "n_init": 2,
-        },
-        {"feature_fraction": 0.3, "model": "paper", "price_factor": 2.0},
-        {"price_factor": 2.0},
-        {"price_factor": 2.0, "cluster_price": 9.0},
-        {"selection": "threshold", "numeric_threshold": 0.1},
-        {"init": [np.arange(40) % 2, np.arange(40) % 3], "n_init": 2},
-    ],
-)
-def test_parameters_with_an_effect_do_not_warn(parameters):
-    CRAFT(**parameters, random_state=0).fit(
-        np.random.default_rng(0).normal(size=(40, 3))
-    )  # warnings are errors
+    assert fixed_price(numeric_threshold=0.5, **parameters).fit(X).feature_mask_.all()

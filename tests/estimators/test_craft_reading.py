@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import craftc
-from craftc import CRAFT
+from craftc import CRAFT, PaperCRAFT
 from craftc.craft.stability import jaccard
 from craftc.datasets import load_heart
 
@@ -137,7 +137,7 @@ def test_representatives_and_outliers(fitted, people):
     with pytest.raises(ValueError, match="n must be"):
         fitted.outliers(0)
     with pytest.raises(AttributeError, match="no density"):
-        CRAFT(3, model="paper", random_state=0).fit(people).outliers()
+        PaperCRAFT(3, random_state=0).fit(people).outliers()
 
 
 def test_rows_with_missing_cells_and_equal_rows_are_not_typical(people):
@@ -191,7 +191,7 @@ def test_similarity_of_categories_and_of_covariances():
     )
     np.testing.assert_allclose(model.similarity()[1, 0], expected, rtol=1e-6)
     with pytest.raises(AttributeError, match="no density"):
-        CRAFT(2, model="paper", random_state=0).fit(X).similarity()
+        PaperCRAFT(2, random_state=0).fit(X).similarity()
 
 
 def test_stability_tells_clusters_from_slices(fitted, people):

@@ -6,8 +6,8 @@ from scipy.stats import chi2_contingency
 from sklearn.metrics import adjusted_rand_score
 
 from craftc import CRAFT
-from craftc.craft.search import merges as merge_split
-from craftc.craft.search.screening import net_gains
+from craftc.craft.search import splits
+from craftc.craft.search.splits import net_gains
 
 
 def wide_table(seed, n=100, n_columns=400, n_own=20, categorical=False):
@@ -61,7 +61,7 @@ def test_screened_splits_find_what_all_splits_find(categorical, monkeypatch):
     X, target = wide_table(0, n_columns=300, categorical=categorical)
     columns = list(range(300)) if categorical else []
     screened = CRAFT(random_state=0, numeric="raw", categorical=columns).fit(X)
-    monkeypatch.setattr(merge_split, "_MOST_CANDIDATES", 10**9)
+    monkeypatch.setattr(splits, "_MOST_CANDIDATES", 10**9)
     full = CRAFT(random_state=0, numeric="raw", categorical=columns).fit(X)
     assert screened.objective_ <= full.objective_ + 1e-6 * abs(full.objective_)
     assert adjusted_rand_score(target, screened.labels_) > 0.8

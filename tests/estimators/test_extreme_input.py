@@ -10,9 +10,10 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
-from craftc import CRAFT, ConvexCovariateClustering, DPMeans, MixedTable
+from craftc import CRAFT, ConvexCovariateClustering, DPMeans, MixedTable, PaperCRAFT
 from craftc._common.threads import effective_n_threads, max_useful_threads
 from craftc._fusion.conjugate_gradients import cholesky
 from craftc._kernels import parallel
@@ -79,7 +80,7 @@ def test_the_code_of_a_missing_cell_is_allowed():
 def test_columns_of_extreme_scale_are_refused(model, scale, word):
     X = np.random.default_rng(0).integers(0, 3, (8, 1)) * scale
     with pytest.raises(ValueError, match=f"'x0' ranges from.*scale it {word}"):
-        CRAFT(n_clusters=2, model=model, numeric="raw", n_init=1, random_state=0).fit(X)
+        PaperCRAFT(2, cluster_price=0.0, model=model, n_init=1, random_state=0).fit(X)
 
 
 @pytest.mark.parametrize("model", ["likelihood", "paper", "paper-fixed"])
@@ -88,17 +89,17 @@ def test_columns_of_large_scale_are_fitted(model, scale):
     X = np.random.default_rng(0).integers(0, 3, (30, 2)) * scale
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # the paper's model may cycle
-        fitted = CRAFT(n_clusters=2, model=model, numeric="raw", n_init=1, random_state=0).fit(X)
+        fitted = PaperCRAFT(2, cluster_price=0.0, model=model, n_init=1, random_state=0).fit(X)
     assert np.isfinite(fitted.objective_)
     assert np.isfinite(fitted.centers_).all()
 
 
-@pytest.mark.parametrize("options", [{}, {"selection": "fixed", "model": "paper-fixed", "numeric": "raw"}])
+@pytest.mark.parametrize("estimator", [CRAFT(), PaperCRAFT(model="paper-fixed")], ids=str)
 @pytest.mark.parametrize("scale", [1e18, 1e100, 1e299])
-def test_weights_beyond_what_can_be_counted_are_refused(options, scale):
+def test_weights_beyond_what_can_be_counted_are_refused(estimator, scale):
     rng = np.random.default_rng(0)
     with pytest.raises(ValueError, match=r"sample_weight sums to.*scale the weights down"):
-        CRAFT(n_init=1, random_state=0, **options).fit(
+        clone(estimator).set_params(n_init=1, random_state=0).fit(
             rng.normal(size=(25, 5)), sample_weight=rng.random(25) * scale
         )
 

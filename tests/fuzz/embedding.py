@@ -96,7 +96,7 @@ def prepare() -> State:
         for kind, parameters in (
             ("mixed", {}),
             ("numbers", {}),
-            ("mixed", {"n_clusters": 3, "background": "table"}),
+            ("mixed", {"n_clusters": 3}),
         ):
             X = table_of(kind)
             model = craftc.CRAFT(

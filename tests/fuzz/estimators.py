@@ -359,7 +359,7 @@ def _repeated(found: Problems, rng: np.random.Generator, model: Any, X: Any) -> 
         first, second = model, sklearn.clone(model)
         compared = ("labels_", "cluster_centers_", "cluster_sizes_")
     else:
-        if model.model != "likelihood" and isinstance(model.cluster_price, str):
+        if name == "PaperCRAFT" and model.model != "likelihood" and isinstance(model.cluster_price, str):
             return  # this price starts from a row that is drawn by its number
         first, second = (
             sklearn.clone(model).set_params(init=start),

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.sparse import csr_array
 
-from craftc import CRAFT, BPMeans, ConvexCovariateClustering, DPMeans, KPrototypes, _kernels
+from craftc import CRAFT, BPMeans, ConvexCovariateClustering, DPMeans, KPrototypes, PaperCRAFT, _kernels
 from tests.app.small_models import CLASSES, MODELS, table_of
 from tests.fuzz.problems import Problem, Problems
 
@@ -111,15 +111,7 @@ def prepare() -> list[Call]:
     models += [
         (
             "mixed",
-            CRAFT(
-                2,
-                background="table",
-                selection="fixed",
-                numeric="raw",
-                cluster_price=9.0,
-                n_init=2,
-                random_state=0,
-            ),
+            PaperCRAFT(2, model="likelihood", cluster_price=9.0, n_init=2, random_state=0),
         )
     ]
     models += [("numbers", CRAFT(2, covariance="full", n_init=2, random_state=0))]

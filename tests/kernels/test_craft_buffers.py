@@ -10,8 +10,7 @@ from craftc._kernels import craft_passes as kernel
 from craftc._kernels import craft_price as price_kernel
 from craftc._kernels import moments as moments_kernel
 from craftc._kernels import spectral_factor as factor_kernel
-from craftc.craft.background import Background
-from craftc.craft.description_length import pricing_of
+from craftc.craft.background import Background, pricing_of
 from craftc.craft.parameters import ModelSpec
 from craftc.table.moments import Moments, integer_grid
 from tests.common import random_table

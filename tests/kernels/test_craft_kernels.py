@@ -9,7 +9,8 @@ from craftc._common.threads import aligned
 from craftc._common.validation import integer_weights
 from craftc._kernels import craft as kernel
 from craftc.craft.background import Background
-from craftc.craft.clusters import Clusters, assign_only
+from craftc.craft.clusters import assign_only
+from craftc.craft.paper_clusters import PaperClusters
 from craftc.craft.parameters import ModelSpec
 from craftc.table.moments import Moments, integer_grid
 from tests.common import random_table
@@ -23,7 +24,7 @@ def fitted(seed, n=120, n_clusters=5, **shape):
     labels = (np.random.default_rng(seed).permutation(n) % n_clusters).astype(np.int32)
     total = Moments.of_partition(grid, unit, table, weight, np.zeros(n, np.int32), 1)
     moments = Moments.of_partition(grid, unit, table, weight, labels, n_clusters)
-    return table, Clusters(moments, Background(total), ModelSpec(fraction=1.0))
+    return table, PaperClusters(moments, Background(total), ModelSpec(fraction=1.0))
 
 
 def reference_costs(table, clusters):
@@ -94,10 +95,10 @@ def test_a_row_costs_the_same_wherever_it_stands():
 
 def test_a_row_stays_unless_it_gains():
     table, clusters = fitted(7, n=40, p=2, q=0, n_clusters=1)
-    both = Clusters(clusters.moments, clusters.background, clusters.spec)
+    both = PaperClusters(clusters.moments, clusters.background, clusters.spec)
     both.moments.open()
     both.moments.groups[1] = both.moments.groups[0]  # equal clusters: every row costs the same in both
-    equal = Clusters(both.moments, clusters.background, clusters.spec)
+    equal = PaperClusters(both.moments, clusters.background, clusters.spec)
     labels = (np.arange(40) % 2).astype(np.int32)
     assign_only(table, equal.tables(), labels, 1)
     np.testing.assert_array_equal(labels, np.arange(40) % 2)

@@ -11,9 +11,8 @@ from craftc import MixedTable
 from craftc._kernels import craft_merges as merges_kernel
 from craftc._kernels import craft_pooled as pooled_kernel
 from craftc._kernels import craft_price as price_kernel
-from craftc.craft.background import Background
+from craftc.craft.background import Background, pricing_of
 from craftc.craft.clusters import Clusters
-from craftc.craft.description_length import pricing_of
 from craftc.craft.parameters import ModelSpec
 from craftc.datasets import make_subspaces
 from craftc.table.moments import Moments, integer_grid
@@ -22,7 +21,7 @@ from tests.reference import automatic, pooled
 from tests.reference.craft_cases import partition, subspaces
 
 NO_WEIGHT = np.empty(0, np.int64)
-POOLED = ModelSpec(selection="priced", price=None, background="pooled")
+POOLED = ModelSpec(selection="priced", price=None, pooled=True)
 
 
 def moments_of(table, labels, weight=NO_WEIGHT):

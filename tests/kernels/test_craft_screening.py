@@ -11,7 +11,8 @@ from craftc._common.threads import aligned
 from craftc._common.validation import integer_weights
 from craftc._kernels import craft as kernel
 from craftc.craft.background import Background
-from craftc.craft.clusters import Clusters, assign_only
+from craftc.craft.clusters import assign_only
+from craftc.craft.paper_clusters import PaperClusters
 from craftc.craft.parameters import ModelSpec
 from craftc.table import MixedTable
 from craftc.table.moments import Moments, integer_grid
@@ -31,7 +32,7 @@ def setting(seed, K, spread=1.0, fraction=1.0, **shape):
     grid = integer_grid(table, weight)
     labels = (rng.permutation(N) % K).astype(np.int32)
     total = Moments.of_partition(grid, unit, table, weight, np.zeros(N, np.int32), 1)
-    tables = Clusters(
+    tables = PaperClusters(
         Moments.of_partition(grid, unit, table, weight, labels, K),
         Background(total),
         ModelSpec(fraction=fraction),

@@ -11,24 +11,22 @@ from craftc._kernels import craft_passes as passes_kernel
 from craftc._kernels import craft_pooled as pooled_kernel
 from craftc._kernels import craft_price as price_kernel
 from craftc.craft.background import Background
-from craftc.craft.parameters import ModelSpec
-from craftc.craft.search.automatic import search_of
-from craftc.craft.search.config import FitConfig
+from craftc.craft.rows.local import LocalRows
+from craftc.craft.search import FitConfig
+from craftc.craft.search.merges import MergeSplitSearch
 from craftc.table.moments import Moments, integer_grid
 from tests.common import random_table
 from tests.kernels.test_craft_pooled import NO_WEIGHT, POOLED, best_merge
 
-TABLE = ModelSpec(selection="priced", price=None, background="table")
 
-
-def problem(seed, spec=POOLED, weighted=False, **shape):
+def problem(seed, weighted=False, **shape):
     """A search, and a partition of its table into groups and noise."""
     table, rng = random_table(seed, **({"n": 150, "p": 3, "q": 3} | shape)), np.random.default_rng(seed)
     weight = rng.integers(0, 3, len(table)) if weighted else NO_WEIGHT
     one = np.zeros(len(table), np.int32)
     background = Background(Moments.of_partition(integer_grid(table, weight), 1.0, table, weight, one, 1))
-    config = FitConfig(table, weight, background, spec, 20, 10, seed, 1)
-    search = search_of(config, 1)
+    config = FitConfig(LocalRows(table, weight), weight, background, POOLED, 20, seed, 1)
+    search = MergeSplitSearch(config, 1)
     labels = np.unique(rng.integers(8, size=len(table)), return_inverse=True)[1].astype(np.int32)
     return search, search.partition(labels)
 
@@ -37,7 +35,7 @@ def state(part):
     K = part.K
     return (
         K,
-        part.excess,
+        part.objective,
         part.groups[:K].copy(),
         part.mask[:K].copy(),
         part.cost[:K].copy(),
@@ -104,7 +102,7 @@ def test_merges_at_once_are_those_one_by_one(seed, weighted):
 @pytest.mark.parametrize("seed", range(8))
 def test_passes_and_merges_by_turns_are_those_of_separate_calls(seed, weighted):
     search, part = problem(seed, weighted=weighted)
-    other = part.copy()
+    other = search.copy(part)
     search._passes_and_merges(part)
     made, search.n_passes = search.n_passes, 0
     merged = True
@@ -120,11 +118,11 @@ def test_passes_and_merges_by_turns_are_those_of_separate_calls(seed, weighted):
 @pytest.mark.parametrize("seed", range(4))
 def test_merges_and_splits_continue_where_a_call_has_ended(seed, monkeypatch):
     search, part = problem(seed)
-    other = part.copy()
+    other = search.copy(part)
     search.merge_while_cheaper(part)
     proposed = [(k, split) for k, splits in enumerate(search.splits(part, range(part.K))) for split in splits]
     done = search._split(part, proposed, 1e-6)
-    monkeypatch.setattr("craftc.craft.search.pooled.at_once", lambda work: 1)
+    monkeypatch.setattr("craftc.craft.search.merges.at_once", lambda work: 1)
     search.merge_while_cheaper(other)
     assert search._split(other, proposed, 1e-6) == done
     assert_same(state(other), state(part))
@@ -163,14 +161,13 @@ def test_splits_at_once_are_those_one_by_one(seed, weighted):
         np.testing.assert_array_equal(found[4], last_cost)
 
 
-@pytest.mark.parametrize("spec", [POOLED, TABLE], ids=["pooled", "table"])
 @pytest.mark.parametrize("shape", [{}, {"q": 0}, {"p": 0, "q": 5}, {"n": 9}], ids=str)
 @pytest.mark.parametrize("weighted", [False, True])
-def test_splits_of_a_small_table_are_those_step_by_step(spec, shape, weighted):
-    search, part = problem(3, spec, weighted, **shape)
-    assert search._small
+def test_splits_of_a_small_table_are_those_step_by_step(shape, weighted):
+    search, part = problem(3, weighted, **shape)
+    assert search._finder.small
     at_once = search.splits(part, range(part.K), at_any_price=True)
-    vars(search)["_small"] = False
+    search._finder.small = False
     for found, expected in zip(at_once, search.splits(part, range(part.K), at_any_price=True), strict=True):
         assert [split.delta for split in found] == [split.delta for split in expected]
         for one, other in zip(found, expected, strict=True):

@@ -11,8 +11,9 @@ from craftc._kernels import craft_seeding as kernel
 from craftc._kernels import craft_splits as splits_kernel
 from craftc.craft.background import Background
 from craftc.craft.parameters import ModelSpec
-from craftc.craft.rows.candidates import Candidates
-from craftc.craft.search.config import FitConfig
+from craftc.craft.rows import Candidates
+from craftc.craft.rows.local import LocalRows
+from craftc.craft.search import FitConfig
 from craftc.craft.search.starts import kmeans_plus_plus_seeds, reassign_to_seed
 from craftc.table.moments import Moments, integer_grid
 from tests.common import random_table
@@ -24,7 +25,7 @@ def config_of(table, weights, n_threads=1):
         integer_grid(table, weight), unit, table, weight, np.zeros(len(table), np.int32), 1
     )
     spec = ModelSpec(selection="priced", price=None)
-    return FitConfig(table, weight, Background(total), spec, 10, 1, 3, n_threads)
+    return FitConfig(LocalRows(table, weight), weight, Background(total), spec, 10, 3, n_threads)
 
 
 def seeds_by_numpy(config, n_seeds, start):

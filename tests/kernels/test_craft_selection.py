@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from craftc._kernels import craft_price as kernel
-from craftc.craft.background import Background
-from craftc.craft.description_length import choose_features, feature_prices, pricing_of
+from craftc.craft.background import Background, choose_features, feature_prices, pricing_of
 from craftc.craft.parameters import ModelSpec
 from craftc.table.moments import Moments, integer_grid
 from tests.common import random_table

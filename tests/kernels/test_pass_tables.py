@@ -15,9 +15,8 @@ from craftc._kernels import craft_covariance as covariance_kernel
 from craftc._kernels import craft_passes as kernel
 from craftc._kernels import craft_price as price_kernel
 from craftc._kernels import parallel
-from craftc.craft.background import Background
+from craftc.craft.background import Background, pricing_of
 from craftc.craft.clusters import NO_MOMENTS
-from craftc.craft.description_length import pricing_of
 from craftc.craft.parameters import ModelSpec
 from craftc.table.moments import Moments, integer_grid
 from tests.common import random_table

@@ -1,18 +1,9 @@
-"""The rows under a search, and everything that a search asks of them.
-
-A search holds exact moments, prices and decisions; the rows answer with integer sums, which do not depend on
-where the rows are. `LocalRows` are the arrays of one table. `craftc.craft.rows.partitioned` keeps the rows in
-partitions, each maybe on another machine.
-
-What concerns the rows of one cluster is asynchronous, so that the questions of several clusters can share one
-visit of the partitions.
-"""
+"""The rows of a table of this process."""
 
 from __future__ import annotations
 
 from collections.abc import Coroutine, Iterable
-from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,115 +11,28 @@ from numpy.typing import NDArray
 from craftc._common.labels import compact, first_appearance, renumber, rows_in_cluster
 from craftc._common.merge_path import MergePath
 from craftc._common.random import spread
-from craftc._common.threads import aligned
-from craftc._common.typing import Floats, Integers, Labels, Mask
+from craftc._common.typing import Floats, Integers, Labels
 from craftc._kernels import craft_passes as passes_kernel
 from craftc._kernels import craft_price as price_kernel
+from craftc._kernels.craft import CostTables
+from craftc._kernels.moments import Grid
 from craftc.craft.clusters import Clusters, assign_only
 from craftc.craft.covariance import CrossProducts
-from craftc.craft.parameters import distinct_rows
-from craftc.craft.rows.candidates import Candidates, Cells
-from craftc.craft.rows.path_sums import CarriedSums, sums_of_table
+from craftc.craft.fitted import CarriedSums, sums_of_table
+from craftc.craft.rows import Answer, Candidates, Cells, Passes, PassSpace, distinct_rows
 from craftc.craft.rows.scores import RowStatistics
-from craftc.table import MixedTable
+from craftc.table import MixedTable, Schema
 from craftc.table.moments import Moments, integer_grid
 from craftc.table.numeric_encoding import NumericEncoding
 
-T = TypeVar("T")
-
 _NO_ROWS = np.empty(0, np.int32)
-_LONG = (
-    1 << 16
-)  # rows above which less memory is worth some time: columns in two blocks, rows of a split in bits
-
-
-class PassSpace:
-    """Workspace of the passes of one search.
-
-    Parameters
-    ----------
-    pricing : Pricing
-    capacity : int
-        Largest number of clusters.
-    n_threads : int
-    """
-
-    def __init__(self, pricing: price_kernel.Pricing, capacity: int, n_threads: int) -> None:
-        self.slab = aligned((passes_kernel.slab_size(pricing, capacity),))
-        self.scratch = aligned((n_threads, passes_kernel.pass_scratch_size(pricing, capacity)))
-        self.partial = np.zeros((n_threads if n_threads > 1 else 0, capacity, pricing.grid.width), np.int64)
-        self.work = np.empty((max(capacity, n_threads), price_kernel.parts_size(pricing)))
-
-
-@dataclass(slots=True)
-class Passes:
-    """Clusters under passes, and how they are priced.
-
-    Parameters
-    ----------
-    groups : ndarray (capacity, width) of int64
-        Changed in place, as are `mask` and `cost`.
-    K : int
-    mask : ndarray (capacity, D) of uint8
-    cost : ndarray (capacity,)
-    pricing : Pricing
-    selection : int
-    choose_given : bool
-        Whether a shared mask is chosen anew after every pass.
-    least_fall : float
-        Nats by which a pass must lower J for another to follow; 0: passes follow until no row moves.
-    """
-
-    groups: Integers
-    K: int
-    mask: Mask
-    cost: Floats
-    pricing: price_kernel.Pricing
-    selection: int
-    choose_given: bool
-    least_fall: float
-    converged: bool = False
-
-
-class ClusterRows(Protocol):
-    """The rows of one cluster. Sides are 0 for rows that stay, 1 for rows that leave."""
-
-    def __len__(self) -> int: ...
-
-    async def sample(self, m: int, seed: int, stream: int) -> Cells:
-        """The cells of all rows, or of m rows spread over the cluster."""
-        ...
-
-    async def leaving_moments(
-        self, pricing: price_kernel.Pricing, candidate: Candidates, n_threads: int
-    ) -> Integers:
-        """(width,) moments of the rows that leave under one candidate, numbered 0."""
-        ...
-
-    async def sides(self, pricing: price_kernel.Pricing, candidate: Candidates) -> Any:
-        """The side of every row under one candidate, numbered 0."""
-        ...
-
-    async def passes(
-        self, sides: Any, clusters: Passes, max_passes: int, space: PassSpace, n_threads: int
-    ) -> Any:
-        """Passes with the two sides as clusters until no row moves; returns the sides."""
-        ...
-
-    def leavers(self, sides: Any) -> Any:
-        """The rows that leave, as `RowStore.moved` takes them."""
-        ...
+# rows above which memory comes first: columns stay in two blocks, rows of a split are kept as bits
+_LONG = 1 << 16
 
 
 class LocalRows:
-    """Rows of a table of this process; labels are arrays (n,) of int32, which the operations may change in
-    place.
-
-    Parameters
-    ----------
-    table : MixedTable
-    weight : ndarray (n,) of int64
-        Counts of the rows; empty: all one.
+    """Rows of a table of this process; labels are arrays (n,) of int32. `weight` (n,) are counts of the rows;
+    empty: all one.
     """
 
     is_partitioned = False
@@ -138,6 +42,15 @@ class LocalRows:
 
     def __len__(self) -> int:
         return len(self.table)
+
+    @property
+    def schema(self) -> Schema:
+        """Schema of the table."""
+        return self.table.schema
+
+    def take(self, rows: NDArray[np.intp]) -> MixedTable:
+        """The table of some rows."""
+        return self.table.take(rows)
 
     def n_distinct(self, enough: int) -> int:
         """Number of distinct rows, counted up to `enough`."""
@@ -153,7 +66,7 @@ class LocalRows:
         """Number of clusters of labels 0..K-1."""
         return int(labels.max()) + 1
 
-    def assigned(self, tables: Any, n_threads: int) -> Labels:
+    def assigned(self, tables: CostTables, n_threads: int) -> Labels:
         """Every row in its cheapest cluster, numbered without gaps."""
         labels = np.full(len(self.table), -1, np.int32)
         assign_only(self.table, tables, labels, n_threads)
@@ -169,9 +82,13 @@ class LocalRows:
         labels[leavers.leaving(labels)] = k
         return labels
 
-    def labels_at(self, labels: Labels, rows: NDArray[np.intp]) -> Labels:
+    def copied(self, labels: Labels) -> Labels:
+        """A copy of the labels."""
+        return labels.copy()
+
+    def labels_at(self, labels: NDArray[Any], rows: NDArray[np.intp]) -> Labels:
         """Labels of some rows."""
-        return labels[rows]
+        return labels[rows].astype(np.int32, copy=False)
 
     def first_appearance(self, labels: Labels, n_clusters: int) -> NDArray[np.intp]:
         """The clusters in the order of their first row."""
@@ -185,45 +102,63 @@ class LocalRows:
         """The labels of a snapshot."""
         return snapshot.astype(np.int32)
 
+    def merge_path(self, snapshot: NDArray[Any], n_clusters: int, objective: float) -> MergePath:
+        """A merge path that begins with the labels of a snapshot."""
+        return MergePath(snapshot, n_clusters, objective)
+
+    def append_step(
+        self,
+        path: MergePath,
+        n_clusters: int,
+        objective: float,
+        before: NDArray[Any],
+        after: Labels,
+        merged: tuple[int, int],
+    ) -> None:
+        """Add a step to a path."""
+        path.append(n_clusters, objective, before, after, merged)
+
+    def adopted(self, path: MergePath, labels: NDArray[Any]) -> tuple[NDArray[Any], MergePath]:
+        """The labels and the path of a search, unchanged."""
+        return labels, path
+
+    def restated(self, labels: NDArray[Any], clusters: Clusters, path: MergePath) -> NDArray[Any]:
+        """The labels of a result, unchanged."""
+        return labels
+
     def labels_of_step(self, path: MergePath, step: int) -> NDArray[Any]:
         """The labels of a step of a merge path."""
         labels: NDArray[Any] = path[step].labels
         return labels
 
-    def restated(self, snapshot: NDArray[Any], clusters: Clusters, path: MergePath) -> NDArray[Any]:
-        """The labels of a result."""
-        return snapshot
+    def margins(self, model: object, statistics: RowStatistics) -> NDArray[np.float32]:
+        """The margins of all rows."""
+        return statistics.margins
 
-    def in_form_of_input(self, snapshot: NDArray[Any]) -> NDArray[Any]:
+    def in_form_of_input(self, labels: NDArray[Any]) -> Labels:
         """The labels of a result as an array."""
-        return snapshot
+        return labels.astype(np.int32)
 
-    def merge_path(self, snapshot: NDArray[Any], n_clusters: int, objective: float) -> MergePath:
-        """A merge path that begins with the labels of a snapshot."""
-        return MergePath(snapshot, n_clusters, objective)
-
-    # ---- numbers ----
+    # ---- sums ----
 
     def fit_encoding(self, weights: Floats | None, mode: str, n_threads: int) -> NumericEncoding:
         """The encoding of every numeric column."""
         return NumericEncoding.fit(self.table, weights, mode, n_threads)
 
-    def encoded(self, encoding: NumericEncoding) -> MixedTable:
-        """The table as the model sees it; a long one shares the block of the columns that do not change."""
-        return encoding.apply(self.table, shared=len(self.table) > _LONG)
+    def encoded(self, encoding: NumericEncoding) -> LocalRows:
+        """The rows as the model sees them; a long table shares the block of the columns that do not change."""
+        return LocalRows(encoding.apply(self.table, shared=len(self.table) > _LONG), self.weight)
 
-    def grid(self) -> Any:
+    def grid(self) -> Grid:
         """The integer grid of the numeric columns."""
         return integer_grid(self.table, self.weight)
 
-    # ---- sums ----
-
-    def moments(self, grid: Any, unit: float, labels: Labels, n_clusters: int, n_threads: int) -> Moments:
+    def moments(self, grid: Grid, unit: float, labels: Labels, n_clusters: int, n_threads: int) -> Moments:
         """Exact moments of a partition."""
         return Moments.of_partition(grid, unit, self.table, self.weight, labels, n_clusters, n_threads)
 
     def cross_products(
-        self, columns: NDArray[np.intp], grid: Any, labels: Labels, n_clusters: int, n_threads: int
+        self, columns: NDArray[np.intp], grid: Grid, labels: Labels, n_clusters: int, n_threads: int
     ) -> CrossProducts:
         """Exact sums of products of columns, of every cluster of a partition."""
         return CrossProducts.of_partition(
@@ -248,7 +183,7 @@ class LocalRows:
         path: Floats,
         space: PassSpace,
         n_threads: int,
-        rows: Any = _NO_ROWS,
+        rows: NDArray[np.int32] = _NO_ROWS,
     ) -> tuple[Labels, int]:
         """Batch passes until convergence; `path` takes J less the cost of the background.
 
@@ -265,7 +200,7 @@ class LocalRows:
             of.K,
             of.pricing,
             of.selection,
-            of.choose_given,
+            False,
             max_passes,
             of.least_fall,
             space.slab,
@@ -295,19 +230,14 @@ class LocalRows:
         """The rows of one cluster."""
         return LocalCluster(self, rows_in_cluster(labels, k), k)
 
-    def together(self, questions: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
+    def together(self, questions: Iterable[Coroutine[Any, Any, Answer]]) -> list[Answer]:
         """The results of coroutines that ask `ClusterRows`."""
         return [_result(question) for question in questions]
 
 
 class SplitRows(NamedTuple):
-    """The rows of a cluster and the side of each; most splits are given up before anyone asks which rows
-    would leave.
-
-    Parameters
-    ----------
-    rows : ndarray (m,) of int32
-    sides : ndarray (m,) of int32
+    """The rows of a cluster and the side of each. Most splits are dropped before their leaving rows are
+    needed, so these are computed on demand.
     """
 
     rows: NDArray[np.int32]
@@ -320,14 +250,7 @@ class SplitRows(NamedTuple):
 
 
 class Leavers(NamedTuple):
-    """The rows that leave a cluster, in one bit for each row of the cluster: the splits of all clusters of a
-    long table are kept at once.
-
-    Parameters
-    ----------
-    cluster : int
-    bits : ndarray of uint8
-    """
+    """The rows that leave a cluster as a bit mask over its rows, to save memory on long tables."""
 
     cluster: int
     bits: NDArray[np.uint8]
@@ -340,15 +263,7 @@ class Leavers(NamedTuple):
 
 
 class LocalCluster:
-    """The rows of one cluster of `LocalRows`.
-
-    Parameters
-    ----------
-    store : LocalRows
-    rows : ndarray (m,) of int32
-    k : int
-        The cluster.
-    """
+    """The rows (m,) of cluster k of `LocalRows`."""
 
     def __init__(self, store: LocalRows, rows: NDArray[np.int32], k: int) -> None:
         self.store, self.rows, self.k = store, rows, k
@@ -376,7 +291,7 @@ class LocalCluster:
         self.store.passes(sides, clusters, max_passes, np.empty(max_passes + 1), space, n_threads, self.rows)
         return sides
 
-    def leavers(self, sides: Labels) -> Any:
+    def leavers(self, sides: Labels) -> Leavers | SplitRows | NDArray[np.int64]:
         return (
             Leavers(self.k, np.packbits(sides == 1))
             if len(self.rows) > _LONG
@@ -384,11 +299,11 @@ class LocalCluster:
         )
 
 
-def _result(question: Coroutine[Any, Any, T]) -> T:
+def _result(question: Coroutine[Any, Any, Answer]) -> Answer:
     """The result of a coroutine that waits for nothing."""
     try:
         question.send(None)
     except StopIteration as end:
-        result: T = end.value
+        result: Answer = end.value
         return result
     raise AssertionError("rows of this process answer at once")

@@ -8,8 +8,7 @@ total is that of the whole table.
 from __future__ import annotations
 
 from collections.abc import Coroutine, Iterable, Sequence
-from dataclasses import replace
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,12 +23,14 @@ from craftc._kernels import craft_cross_products as cross_kernel
 from craftc._kernels import craft_passes as passes_kernel
 from craftc._kernels import craft_price as price_kernel
 from craftc._kernels import moments as moments_kernel
+from craftc._kernels.craft import CostTables
+from craftc._kernels.moments import Grid
 from craftc.craft.clusters import Clusters
 from craftc.craft.covariance import CrossProducts
+from craftc.craft.fitted import CarriedSums, moment_sums
+from craftc.craft.rows import Answer, Candidates, Cells, Passes, PassSpace, RowwiseMargins
 from craftc.craft.rows import recipes as operations
-from craftc.craft.rows.candidates import Candidates, Cells
-from craftc.craft.rows.local import LocalCluster, LocalRows, Passes, PassSpace
-from craftc.craft.rows.path_sums import CarriedSums, moment_sums
+from craftc.craft.rows.local import LocalCluster, LocalRows
 from craftc.craft.rows.recipes import (
     Assigned,
     AssignedBut,
@@ -43,11 +44,9 @@ from craftc.craft.rows.scores import RowStatistics
 from craftc.distributed.engine import Engine, FarLabels, Node, Question
 from craftc.distributed.partitioned_table import PartitionedTable, first_rows_of
 from craftc.distributed.partitions import MOST_GIVEN, OneCluster, Renumbered
-from craftc.table import MixedTable
+from craftc.table import MixedTable, Schema
 from craftc.table.moments import Moments, grid_of_ranges
 from craftc.table.numeric_encoding import NumericEncoding
-
-T = TypeVar("T")
 
 _FEW_ROWS = 1 << 14  # of a cluster whose rows are split in this process
 _NO_WEIGHT = np.empty(0, np.int64)
@@ -68,6 +67,15 @@ class PartitionedRows:
 
     def __len__(self) -> int:
         return len(self.table)
+
+    @property
+    def schema(self) -> Schema:
+        """Schema of the table."""
+        return self.table.schema
+
+    def take(self, rows: NDArray[np.intp]) -> MixedTable:
+        """The table of some rows, in ascending order, in this process."""
+        return self.table.take(rows)
 
     def n_distinct(self, enough: int) -> int:
         """Number of distinct rows, counted up to `enough`."""
@@ -94,7 +102,7 @@ class PartitionedRows:
         counts_of: NDArray[np.int64] = labels.facts["counts"]
         return counts_of
 
-    def assigned(self, tables: Any, n_threads: int) -> FarLabels:
+    def assigned(self, tables: CostTables, n_threads: int) -> FarLabels:
         """Every row in its cheapest cluster, numbered without gaps."""
         labels = self.engine.labels(Assigned(tables))
         used = self._counts(labels).sum(axis=0) > 0
@@ -110,6 +118,10 @@ class PartitionedRows:
             return self.engine.labels(RowsMoved(leavers, k), labels)
         of_rows, old, sides = leavers
         return self.engine.labels(SideMoved(old, k), labels, of_rows, sides)
+
+    def copied(self, labels: FarLabels) -> FarLabels:
+        """The labels, which never change."""
+        return labels
 
     def labels_at(self, labels: FarLabels, rows: NDArray[np.intp]) -> Labels:
         """Labels of some ascending rows."""
@@ -131,15 +143,9 @@ class PartitionedRows:
         """The labels of a snapshot."""
         return snapshot
 
-    def labels_of_step(self, path: FarMergePath, step: int) -> FarLabels:
-        """The labels of a step of a merge path."""
-        return path.labels_of_step(self.engine, step)
-
-    def restated(self, labels: FarLabels, clusters: Clusters, path: FarMergePath) -> FarLabels:
-        """The labels of a result by a recipe of their own, as long as few rows differ from the last pass;
-        also in the path.
-
-        Without a pass of which they are the result, from that by the clusters.
+    def restated(self, labels: FarLabels, clusters: Clusters, path: MergePath) -> FarLabels:
+        """The labels of a result by a recipe of their own, if few rows differ from the last pass; also in the
+        path. If the labels are not the result of a pass, they are compared with a pass over the clusters.
         """
         same = numbering(clusters.moments.n_clusters)
         number, node = same, labels.node
@@ -160,19 +166,29 @@ class PartitionedRows:
         if len(rows) > MOST_GIVEN:
             return labels
         short = again if not len(rows) else self.engine.labels(AssignedBut(assigned, number, rows, given))
+        assert isinstance(path, FarMergePath)
         path.begin_with(self.engine, short)
         return short
+
+    def labels_of_step(self, path: MergePath, step: int) -> FarLabels:
+        """The labels of a step of a merge path."""
+        assert isinstance(path, FarMergePath)
+        return path.labels_of_step(self.engine, step)
+
+    def margins(self, model: RowwiseMargins, statistics: RowStatistics) -> Any:
+        """The margins of all rows in the form of the input; the merge path forgets the partitions."""
+        margins = self.table.collection.margins(model)
+        assert isinstance(model.merge_path_, FarMergePath)
+        model.merge_path_.release()
+        return margins
 
     def in_form_of_input(self, labels: FarLabels) -> Any:
         """The labels as a fitted model holds them: a lazy collection, or an array."""
         return self.table.output().labels(labels.node)
 
-    def searched_here(self, config: Any, search: Any) -> Any:
-        """The result of a search on the rows of a small table, which are gathered in this process."""
-        rows = np.arange(len(self))
-        result = search(replace(config, table=self.table.take(rows)))
-        path = result.merge_path
-        steps = [self.engine.labels(Given(result.labels.astype(np.int16)))]
+    def adopted(self, path: MergePath, labels: NDArray[Any]) -> tuple[FarLabels, FarMergePath]:
+        """The labels and the merge path of a search on gathered rows, where the rows are."""
+        steps = [self.engine.labels(Given(labels.astype(np.int16)))]
         for step, change in zip(path[1:], path.changes(), strict=True):
             follows = not len(change.moved)
             recipe = (
@@ -181,31 +197,42 @@ class PartitionedRows:
                 else Given(step.labels.astype(np.int16))
             )
             steps.append(self.engine.labels(recipe, *steps[-1:] if follows else ()))
-        return replace(result, labels=steps[0], merge_path=FarMergePath.of_steps(self, path, steps))
+        return steps[0], FarMergePath.of_steps(self, path, steps)
 
     def merge_path(self, labels: FarLabels, n_clusters: int, objective: float) -> FarMergePath:
         """A merge path that begins with these labels."""
         return FarMergePath(self, labels, n_clusters, objective)
 
-    # ---- numbers ----
+    def append_step(
+        self,
+        path: MergePath,
+        n_clusters: int,
+        objective: float,
+        before: FarLabels,
+        after: FarLabels,
+        merged: tuple[int, int],
+    ) -> None:
+        """Add a step to a path that this store began."""
+        assert isinstance(path, FarMergePath)
+        path.append_labels(n_clusters, objective, before, after, merged)
 
-    def fit_encoding(self, weights: None, mode: str, n_threads: int) -> NumericEncoding:
+    # ---- sums ----
+
+    def fit_encoding(self, weights: Floats | None, mode: str, n_threads: int) -> NumericEncoding:
         """The encoding of every numeric column."""
         return self.table.fit_encoding(mode)
 
-    def encoded(self, encoding: NumericEncoding) -> PartitionedTable:
-        """The table as the model sees it."""
-        return self.table.encoded(encoding)
+    def encoded(self, encoding: NumericEncoding) -> PartitionedRows:
+        """The rows as the model sees them."""
+        return PartitionedRows(self.table.encoded(encoding))
 
-    def grid(self) -> Any:
+    def grid(self) -> Grid:
         """The integer grid of the numeric columns."""
         if self.table.grid is None:
             self.table.grid = grid_of_ranges(self.table.schema, *self.table.column_ranges())
         return self.table.grid
 
-    # ---- sums ----
-
-    def moments(self, grid: Any, unit: float, labels: FarLabels, n_clusters: int, n_threads: int) -> Moments:
+    def moments(self, grid: Grid, unit: float, labels: FarLabels, n_clusters: int, n_threads: int) -> Moments:
         """Exact moments of a partition."""
         groups = labels.facts.get((self.table.stage, "moments", n_clusters))
         if groups is None:
@@ -215,7 +242,7 @@ class PartitionedRows:
         return Moments.of_groups(grid, unit, groups)
 
     def cross_products(
-        self, columns: NDArray[np.intp], grid: Any, labels: FarLabels, n_clusters: int, n_threads: int
+        self, columns: NDArray[np.intp], grid: Grid, labels: FarLabels, n_clusters: int, n_threads: int
     ) -> CrossProducts:
         """Exact sums of products of columns, of every cluster of a partition."""
         sums = labels.facts.get(("cross", n_clusters))
@@ -225,11 +252,12 @@ class PartitionedRows:
             )
         return CrossProducts(columns, sums)
 
-    def sums_along(self, path: FarMergePath, moments: Moments, n_threads: int) -> CarriedSums:
+    def sums_along(self, path: MergePath, moments: Moments, n_threads: int) -> CarriedSums:
         """Moments of the table along a path, from those of its first step."""
+        assert isinstance(path, FarMergePath)
         return path.sums_of_source(moments)
 
-    def statistics(self, clusters: Clusters, labels: FarLabels, weights: None) -> RowStatistics:
+    def statistics(self, clusters: Clusters, labels: FarLabels, weights: Floats | None) -> RowStatistics:
         """Mean margins, typical and unusual rows, without the margins of the rows."""
         first, *later = self.engine.ask(operations.statistics, (labels,), clusters)
         for statistics in later:
@@ -294,7 +322,7 @@ class PartitionedRows:
         cluster = FarCluster(self, labels, k, self._counts(labels)[:, k])
         return cluster if len(cluster) > _FEW_ROWS else GatheredCluster(*await cluster.gathered())
 
-    def together(self, questions: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
+    def together(self, questions: Iterable[Coroutine[Any, Any, Answer]]) -> list[Answer]:
         """The results of coroutines that ask the rows of clusters."""
         return self.engine.together(questions)
 
@@ -313,8 +341,8 @@ class GatheredCluster(LocalCluster):
         super().__init__(LocalRows(table, _NO_WEIGHT), np.arange(len(table), dtype=np.int32), 0)
         self.positions = rows
 
-    def leavers(self, sides: Labels) -> NDArray[Any]:
-        leaving: NDArray[Any] = self.positions[sides == 1]
+    def leavers(self, sides: Labels) -> NDArray[np.int64]:
+        leaving: NDArray[np.int64] = self.positions[sides == 1]
         return leaving
 
 
@@ -395,9 +423,7 @@ class FarCluster:
 
 def _priced(of: Passes, space: PassSpace) -> float:
     """Masks and costs of the clusters; returns J less the cost of the background."""
-    return passes_kernel.price(
-        of.pricing, of.selection, of.groups, of.K, space.work, of.mask, of.cost, of.choose_given
-    )
+    return passes_kernel.price(of.pricing, of.selection, of.groups, of.K, space.work, of.mask, of.cost, False)
 
 
 def _tables(of: Passes, space: PassSpace) -> craft_kernel.CostTables:
@@ -451,16 +477,16 @@ class FarMergePath(MergePath):
         for (n_clusters, objective), before, after, change in zip(
             path.objectives()[1:], labels, labels[1:], path.changes(), strict=False
         ):
-            far.append(n_clusters, objective, before, after, change.merged)
+            far.append_labels(n_clusters, objective, before, after, change.merged)
         return far
 
-    def append(
+    def append_labels(
         self,
         n_clusters: int,
         objective: float,
-        before: Any,
-        after: Any,
-        merged: tuple[int, int] | None = None,
+        before: FarLabels,
+        after: FarLabels,
+        merged: tuple[int, int],
     ) -> None:
         """Add a step: the partition `before`, numbered as the last step, becomes `after`, numbered by first
         appearance.

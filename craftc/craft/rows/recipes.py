@@ -21,17 +21,15 @@ from craftc._kernels import craft_price as price_kernel
 from craftc._kernels import moments as moments_kernel
 from craftc.craft.clusters import Clusters, assign_only, assign_with_blocks
 from craftc.craft.covariance import CrossProducts
-from craftc.craft.parameters import distinct_rows
-from craftc.craft.rows.candidates import Candidates, Cells
+from craftc.craft.rows import Candidates, Cells, distinct_rows
 from craftc.craft.rows.scores import RowStatistics
 from craftc.distributed.partitions import Part
 from craftc.table import MixedTable
 from craftc.table.moments import Moments
 
 _NO_WEIGHT = np.empty(0, np.int64)
-_ROWS = (
-    1 << 12
-)  # that are copied at a time, into little memory: workers of Dask return larger blocks to the system at once
+# rows that are copied at a time: workers of Dask return larger blocks of memory to the system at once
+_ROWS = 1 << 12
 
 
 # ---- recipes of labels ----
@@ -122,7 +120,7 @@ class SideMoved:
 
 @dataclass(frozen=True, eq=False)
 class Sides:
-    """For the rows of cluster k: 1 for those that leave under a candidate split."""
+    """Side of every row of cluster k under a split: 0 stays, 1 leaves."""
 
     k: int
     pricing: price_kernel.Pricing

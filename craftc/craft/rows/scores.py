@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from craftc._common.typing import Floats, Labels
+from craftc._kernels import craft as craft_kernel
 from craftc.craft.clusters import Clusters
 from craftc.table import MixedTable
 
@@ -302,3 +303,57 @@ class RowStatistics:
         self.means.join(later.means)
         if self.extremes is not None and later.extremes is not None:
             self.extremes.join(later.extremes)
+
+
+def contributions(
+    clusters: Clusters, table: MixedTable
+) -> tuple[NDArray[np.intp], NDArray[np.intp], Floats, Floats]:
+    """Best and second best cluster of every row, and contributions of features (n, D) and cluster sizes (n,)
+    to the margin, nats.
+    """
+    costs = clusters.row_costs(table)
+    order = np.argsort(costs, axis=1, kind="stable")
+    own, background, tables = order[:, 0], clusters.background, clusters.tables()
+    p, grid = background.grid.p, background.grid
+    parts = np.zeros((len(table), len(background.usable)))
+    if costs.shape[1] == 1:
+        return own, np.full(len(table), -1), parts, np.zeros(len(table))
+    other = order[:, 1]
+    for d in range(p):
+        z = (table.numeric[:, d].astype(np.float64) - background.centre[d]) * background.scale[d]
+        z = np.clip(z, -craft_kernel.FAR, craft_kernel.FAR)
+        cost = [
+            (tables.square[d, k] * z + tables.linear[d, k]) * z + tables.offset[d, k] for k in (own, other)
+        ]
+        parts[:, d] = np.where(np.isnan(z), 0.0, cost[1] - cost[0])
+    held = clusters.covariances
+    if held is not None:
+        columns = held.cross.columns
+        z = (table.numeric[:, columns].astype(np.float64) - held.centre) * held.scale
+        z = np.clip(z, -craft_kernel.FAR, craft_kernel.FAR)
+        for k in np.flatnonzero(held.block.any(axis=1)):
+            for sign, rows in ((-1.0, np.flatnonzero(own == k)), (1.0, np.flatnonzero(other == k))):
+                parts[np.ix_(rows, columns)] += sign * held.conditional_costs(z[rows], int(k))
+    for d, start in enumerate(grid.level_start):
+        at = start + table.codes[:, d].astype(np.intp)
+        parts[:, p + d] = tables.level[at, other] - tables.level[at, own]
+    return own, other, parts, tables.base[other] - tables.base[own]
+
+
+def contribution_columns(
+    clusters: Clusters, table: MixedTable, columns: list[Any], source: NDArray[np.intp]
+) -> dict[Any, NDArray[Any]]:
+    """The columns of ``CRAFT.explain``: contributions of the input columns, of which the encoded columns are
+    parts.
+
+    An input column with the name of one of the first three columns is listed as "NAME (feature)".
+    """
+    own, other, parts, sizes = contributions(clusters, table)
+    per_column = np.zeros((len(columns), len(table)))
+    for d, column in enumerate(source):
+        per_column[column] += parts[:, d]
+    first = {"cluster": own, "next": other, "size": sizes}
+    return first | {
+        f"{name} (feature)" if name in first else name: values
+        for name, values in zip(columns, per_column, strict=True)
+    }

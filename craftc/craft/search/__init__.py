@@ -1,0 +1,240 @@
+"""What every search of CRAFT shares: the configuration of a fit, its result, parallel starts, and clusters
+without weight.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from threading import Event
+from typing import Generic, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from craftc._common.estimator import FitResult
+from craftc._common.merge_path import MergePath
+from craftc._common.random import SAMPLE_ROWS, uniform
+from craftc._common.threads import aligned, parallel_map, threads_for
+from craftc._common.typing import Floats, Integers, Labels, Mask, WeightInput
+from craftc._common.validation import check_countable, check_weight, integer_weights
+from craftc._kernels import craft as craft_kernel
+from craftc._kernels import craft_price as price_kernel
+from craftc._kernels.moments import Grid
+from craftc.craft.background import Background, one_point_costs, pricing_of
+from craftc.craft.clusters import Clusters, assign_only, pass_work
+from craftc.craft.covariance import CrossProducts
+from craftc.craft.fitted import PathClusters
+from craftc.craft.parameters import ModelSpec
+from craftc.craft.progress import ProgressMeter
+from craftc.craft.rows import L, RowStore, S
+from craftc.craft.rows.local import LocalRows
+from craftc.table import MixedTable
+from craftc.table.moments import Moments
+from craftc.table.numeric_encoding import NumericEncoding
+
+Result = TypeVar("Result")
+
+_WORTH_A_THREAD, _WORTH_ALL_THREADS = 20_000, 4_000_000  # cells of a table whose starts run in parallel
+
+
+@dataclass
+class EncodedRows(Generic[L, S]):
+    """The rows of a fit, as they were read and as the model sees them."""
+
+    source: RowStore[L, S]
+    rows: RowStore[L, S]
+    encoding: NumericEncoding
+    source_grid: Grid
+    background: Background
+    weights: Floats | None  # (n,) as given
+    weight: Integers  # (n,) as counts; empty: all one
+
+    @classmethod
+    def of_table(
+        cls, table: MixedTable, sample_weight: WeightInput, numeric: str, n_threads: int
+    ) -> EncodedRows[Labels, NDArray[np.signedinteger]]:
+        """The rows of a table of this process."""
+        weights = check_weight(sample_weight, len(table))
+        check_countable(weights)
+        weight, unit = integer_weights(weights)
+        store = LocalRows(table, weight)
+        return EncodedRows.of_store(store, weights, weight, unit, numeric, n_threads)
+
+    @staticmethod
+    def of_store(
+        source: RowStore[L, S],
+        weights: Floats | None,
+        weight: Integers,
+        unit: float,
+        numeric: str,
+        n_threads: int,
+    ) -> EncodedRows[L, S]:
+        """The rows of a store, whose counts weigh `unit` each."""
+        source_grid = grid = source.grid()
+        encoding, rows = source.fit_encoding(weights, numeric, n_threads), source
+        if not encoding.identity:
+            rows = source.encoded(encoding)
+            grid = rows.grid()
+        background = Background(rows.moments(grid, unit, rows.one_cluster(), 1, n_threads))
+        return EncodedRows(source, rows, encoding, source_grid, background, weights, weight)
+
+    def in_original_units(self, moments: Moments, labels: S, n_threads: int) -> Moments:
+        """The moments of a partition in the units of the table."""
+        if self.encoding.identity:
+            return moments
+        unit, restored = moments.unit, self.rows.restored(labels)
+        found = self.source.moments(self.source_grid, unit, restored, moments.n_clusters, n_threads)
+        return found.select(np.arange(moments.n_clusters))
+
+
+@dataclass
+class FitConfig(Generic[L, S]):
+    """The rows of a table as the model sees them, and how their partition is searched."""
+
+    rows: RowStore[L, S]
+    weight: Integers  # (n,) counts of the rows; empty: all one
+    background: Background
+    spec: ModelSpec
+    max_clusters: int
+    seed: int
+    n_threads: int
+    max_iter: int = 100  # passes of a start at a fixed price
+    callback: Callable[[int, int, float], None] | None = None  # (passes, number of clusters, objective)
+    total_weight: float | None = None  # of the rows, if they are only some of the rows of the background
+    stop: Event = field(
+        default_factory=Event
+    )  # once set, searches raise KeyboardInterrupt at their next pass
+    meter: ProgressMeter = field(default_factory=ProgressMeter)
+
+    @property
+    def table(self) -> MixedTable:
+        """The table, for steps that read rows of this process only."""
+        assert isinstance(self.rows, LocalRows)
+        return self.rows.table
+
+    @cached_property
+    def pricing(self) -> price_kernel.Pricing:
+        """Prices and selection of features."""
+        return pricing_of(self.background, self.spec, total_weight=self.total_weight)
+
+    @cached_property
+    def own_costs(self) -> Floats:
+        """(n,) cost of every row, relative to the background, under its own one-point cluster with all
+        features.
+        """
+        return one_point_costs(self.background, self.table)
+
+    @cached_property
+    def capped_weight(self) -> Floats | None:
+        """(n,) min(w, 1) of every row; None: all one."""
+        return np.minimum(self.weight * self.background.count_weight, 1.0) if len(self.weight) else None
+
+    @property
+    def rows_weight(self) -> float:
+        """Weight of the rows."""
+        return self.background.weight if self.total_weight is None else self.total_weight
+
+    @property
+    def least_fall(self) -> float:
+        """Nats by which a pass must lower J for another to follow; 0: passes follow until no row moves.
+
+        (1/2) log N for a table of weight N > 16 384, whose last passes move a few rows each and lower J by
+        less than one parameter costs.
+        """
+        return 0.5 * math.log(self.rows_weight) if self.rows_weight > SAMPLE_ROWS else 0.0
+
+    def threads(self, n_clusters: int) -> int:
+        """Threads for one pass over n_clusters."""
+        grid = self.background.grid
+        return threads_for(self.n_threads, pass_work(len(self.rows), grid.p + grid.q, n_clusters))
+
+    def scratch(self, tables: craft_kernel.CostTables, n_threads: int) -> Floats:
+        """Scratch of every thread, each on its own cache lines."""
+        return aligned((n_threads, craft_kernel.scratch_size(tables)))
+
+    def random_row(self, *key: int) -> int:
+        """A random row of weight > 0."""
+        draw = uniform(self.seed, *key)
+        if not len(self.weight):
+            return int(draw * len(self.rows))
+        positive = np.flatnonzero(self.weight)
+        return int(positive[int(draw * len(positive))])
+
+    def of_start(self, start: int) -> FitConfig[L, S]:
+        """The same configuration, which reports to the part of a start, if a callback is set."""
+        callback = self.meter.of_part(start)
+        return self if callback is None else replace(self, callback=callback)
+
+    def moments(self, labels: L, n_clusters: int) -> Moments:
+        """Exact moments of a partition."""
+        background = self.background
+        return self.rows.moments(background.grid, background.count_weight, labels, n_clusters, self.n_threads)
+
+    def of_rows(self, rows: NDArray[np.intp]) -> FitConfig[Labels, NDArray[np.signedinteger]]:
+        """The same configuration for some of the rows, with the background of the whole table."""
+        weight = self.weight[rows] if len(self.weight) else self.weight
+        total = float(weight.sum()) * self.background.count_weight if len(weight) else float(len(rows))
+        taken = LocalRows(self.rows.take(rows), weight)
+        return replace(self, rows=taken, weight=weight, total_weight=total)  # type: ignore[arg-type, return-value]
+
+
+@dataclass
+class CraftResult(FitResult, Generic[S]):
+    """A partition, its clusters numbered by first appearance, and how it was found."""
+
+    labels: S
+    moments: Moments
+    spec: ModelSpec
+
+
+@dataclass
+class AutomaticResult(CraftResult[S]):
+    """A partition found under the description-length price, and its way down to one cluster."""
+
+    merge_path: MergePath
+    path_clusters: PathClusters
+    n_clusters_at_4: int | None  # clusters left at four times the price, of many
+    mask: Mask
+    cross: CrossProducts | None = None  # if clusters hold covariances
+    clusters: Clusters | None = None  # where they are known
+
+
+def drop_empty(rows: RowStore[L, S], moments: Moments, labels: L) -> tuple[L, NDArray[np.intp]]:
+    """Remove clusters without weight; the others keep their order. Rows of weight 0 in them get label -1.
+
+    Returns the labels and the clusters that are left.
+    """
+    kept = moments.groups[:, 0].nonzero()[0]
+    if len(kept) < moments.n_clusters:
+        number = np.full(moments.n_clusters + 1, -1, np.int32)
+        number[kept] = np.arange(len(kept), dtype=np.int32)
+        labels = rows.renumbered(labels, number)
+        moments.keep(kept)
+    return labels, kept
+
+
+def run_starts(run: Callable[[int], Result], starts: Sequence[int], config: FitConfig[L, S]) -> list[Result]:
+    """The result of every start, in order; after an interrupt the other starts end at their next pass."""
+    return parallel_map(run, starts, n_parallel_starts(config, len(starts)), config.stop)
+
+
+def n_parallel_starts(config: FitConfig[L, S], n_starts: int) -> int:
+    """Starts that run in parallel: several, where a pass is too short to be shared by threads but a whole
+    start is worth a thread.
+    """
+    if n_starts == 1:
+        return 1
+    cells = len(config.rows) * (config.background.grid.p + config.background.grid.q)
+    return config.n_threads if _WORTH_A_THREAD <= cells <= _WORTH_ALL_THREADS else 1
+
+
+def assign_zero_weight_rows(config: FitConfig[L, S], tables: craft_kernel.CostTables, labels: Labels) -> None:
+    """Assign the rows whose cluster was dropped; only rows of weight 0 can have lost theirs."""
+    lost = np.flatnonzero(labels < 0)
+    if len(config.weight) and len(lost):
+        found = labels[lost]
+        assign_only(config.rows.take(lost), tables, found, 1)
+        labels[lost] = found

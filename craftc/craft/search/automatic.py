@@ -4,32 +4,41 @@ path.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import cast
 
+import numpy as np
+
+from craftc._common.merge_path import MergePath
 from craftc._common.random import SAMPLE_ROWS, CraftStream, spread
 from craftc._common.typing import Labels
-from craftc.craft.diagnostics import MANY_CLUSTERS
-from craftc.craft.search.config import CraftResult, FitConfig, n_parallel_starts, run_starts
+from craftc.craft.fitted import PathClusters
+from craftc.craft.rows import L, S
+from craftc.craft.search import (
+    AutomaticResult,
+    FitConfig,
+    assign_zero_weight_rows,
+    n_parallel_starts,
+    run_starts,
+)
 from craftc.craft.search.covariances import CovarianceSearch, CovarianceState, covariance_step
-from craftc.craft.search.merges import START_CLUSTERS, MergeSplitSearch, Partition
-from craftc.craft.search.path import merge_path, n_clusters_at, number_by_first_appearance, reach_n_clusters
-from craftc.craft.search.pooled import PooledSearch
+from craftc.craft.search.merges import START_CLUSTERS, MergeSplitSearch, Partition, labels_of
+from craftc.craft.search.splits import best_split
 from craftc.craft.search.starts import kmeans_plus_plus_labels, start_labels
 
-_FEW_CLUSTERS = 8  # of every second random start under the pooled background
+_FEW_CLUSTERS = 8  # of every second random start
 _CROSSED_AGAIN = 1 << 12  # rows up to which the starts are crossed until J stops falling
-_FORCED_PASSES = 100  # of forced merges of which half is expected to be done
+_FORCED_PASSES = 100  # passes after which half of the forced merges is assumed done
+MANY_CLUSTERS = 10  # from 10 clusters on, count those left at four times the price
 
 
 def automatic_fit(
-    config: FitConfig,
-    start_configs: Sequence[FitConfig],
-    given: list[Labels] | None,
+    config: FitConfig[L, S],
+    n_starts: int,
+    given: list[L] | None,
     init: str,
     target_n_clusters: int | None,
-) -> CraftResult:
+) -> AutomaticResult[S]:
     """The whole search: one cluster, all starts, forced merges on the best, a target number of clusters, and
     the merge path.
 
@@ -39,8 +48,7 @@ def automatic_fit(
     Parameters
     ----------
     config : FitConfig
-    start_configs : sequence of FitConfig
-        One for each start; they differ in their callbacks only.
+    n_starts : int
     given : list of labels or None
         Start partitions, overwritten.
     init : {"auto", "single", "random", "farthest"}
@@ -48,25 +56,32 @@ def automatic_fit(
     target_n_clusters : int or None
         Number of clusters of the result; None: automatic.
     """
+    rows = config.rows
+    if rows.is_partitioned and len(rows) <= SAMPLE_ROWS:  # few rows are gathered in this process
+        found = automatic_fit(config.of_rows(np.arange(len(rows))), n_starts, None, init, target_n_clusters)
+        labels, merged = rows.adopted(found.merge_path, found.labels)
+        return replace(found, labels=labels, merge_path=merged)  # type: ignore[arg-type, return-value]
+    if given is not None:
+        n_starts = len(given)
     background, constant = config.background, config.background.cost
-    search = search_of(config, config.n_threads)
+    search = MergeSplitSearch(config, config.n_threads)
     best = search.partition(search.rows.one_cluster())
     path = [constant + best.objective]
     searchable = background.weight >= 10 and bool(background.usable.any())
-    sampled = searchable and given is None and len(config.table) > SAMPLE_ROWS
+    sampled = searchable and given is None and len(config.rows) > SAMPLE_ROWS
     forced = not sampled and (given is None or config.least_fall == 0.0)
     meter = config.meter
-    meter.plan(**_work(len(config.table), sampled, forced))
+    meter.plan(**_work(len(config.rows), sampled, forced))
     if sampled:
-        best.labels = None  # as long as the table
-        start_configs, given = start_configs[:1], [from_a_sample(config, start_configs, init)]
+        best.labels = None  # frees n labels
+        n_starts, given = 1, [from_a_sample(config, n_starts, init)]
     if searchable:
         if sampled:
             meter.begin("all_rows")
         else:
-            meter.begin("starts", len(start_configs) if given is None else len(given))
-        best = best_of_starts(search, best, start_configs, given, init)
-        given = None  # as long as the table, too
+            meter.begin("starts", n_starts)
+        best = best_of_starts(search, best, n_starts, given, init)
+        given = None  # frees n labels
         if best.labels is None:
             best.labels = search.rows.one_cluster()
         path.append(constant + best.objective)
@@ -79,31 +94,26 @@ def automatic_fit(
     if target_n_clusters is not None and target_n_clusters > best.K:
         reach_n_clusters(search, best, target_n_clusters)
         path.append(constant + best.objective)
-    if searchable and config.spec.with_covariances:
+    if searchable and config.spec.covariance != "diagonal":
         meter.begin("covariances")
-        best.labels = search.rows.snapshot(best.labels, best.K)  # no second array of labels during the step
-        step = covariance_step(
-            config, best.labels, search.moments(best), best.mask[: best.K], target_n_clusters
-        )
+        snapshot = search.rows.snapshot(labels_of(best), best.K)
+        best.labels = None  # no second array of labels during the step
+        step = covariance_step(config, snapshot, search.moments(best), best.mask[: best.K], target_n_clusters)
         if step is not None:
             del best
             return with_covariances(*step, path, max(search.n_passes, 1))
-        best.labels = search.rows.restored(best.labels)
+        best.labels = search.rows.restored(snapshot)
     if target_n_clusters is not None and target_n_clusters < best.K:
         reach_n_clusters(search, best, target_n_clusters)
         path.append(constant + best.objective)
     number_by_first_appearance(search, best)
     meter.begin("merge_path", n_clusters=best.K)
     at_4 = n_clusters_at(search, best, 4.0) if best.K >= MANY_CLUSTERS else None
-    mask = best.mask[: best.K].copy() if config.spec.pooled else None
-    converged, moments, snapshot = (
-        best.converged or best.K == 1,
-        search.moments(best),
-        search.rows.snapshot(best.labels, best.K),
-    )
+    mask, moments = best.mask[: best.K].copy(), search.moments(best)
+    converged, snapshot = best.converged or best.K == 1, search.rows.snapshot(labels_of(best), best.K)
     steps, n_passes = merge_path(search, best, snapshot), max(search.n_passes, 1)
     meter.begin("diagnostics")
-    return CraftResult(
+    return AutomaticResult(
         path[-1], path, n_passes, converged, snapshot, moments, config.spec, *steps, at_4, mask
     )
 
@@ -125,14 +135,9 @@ def _work(n: int, sampled: bool, forced: bool) -> dict[str, float]:
     }
 
 
-def search_of(config: FitConfig, n_threads: int) -> MergeSplitSearch:
-    """The search under the background of the model."""
-    return PooledSearch(config, n_threads) if config.spec.pooled else MergeSplitSearch(config, n_threads)
-
-
 def with_covariances(
-    search: CovarianceSearch, state: CovarianceState, path: list[float], n_passes: int
-) -> CraftResult:
+    search: CovarianceSearch[L, S], state: CovarianceState[S], path: list[float], n_passes: int
+) -> AutomaticResult[S]:
     """The result of a search whose last step gave covariances to clusters."""
     path = [*path, state.objective]
     n_passes += search.n_passes
@@ -141,9 +146,8 @@ def with_covariances(
     meter.begin("merge_path", n_clusters=state.K)
     at_4 = search.n_clusters_at(state, 4.0) if state.K >= MANY_CLUSTERS else None
     steps, clusters = search.merge_path(state), state.clusters
-    mask = clusters.diagonal_mask if search.config.spec.pooled else None
     meter.begin("diagnostics")
-    return CraftResult(
+    return AutomaticResult(
         state.objective,
         path,
         n_passes,
@@ -153,30 +157,28 @@ def with_covariances(
         search.config.spec,
         *steps,
         at_4,
-        mask,
+        clusters.diagonal_mask,
         state.cross,
         clusters,
     )
 
 
-def from_a_sample(config: FitConfig, start_configs: Sequence[FitConfig], init: str) -> Any:
+def from_a_sample(config: FitConfig[L, S], n_starts: int, init: str) -> L:
     """A start for a large table: all starts are searched on a sample, and all rows are assigned to the
     clusters of the best.
 
     A price factor above 1 is multiplied by the sample's share of the table, but not below 1, because gains
     are proportional to the rows: a cluster that pays for itself in the table then also does in the sample.
     """
-    n = len(config.table)
+    n = len(config.rows)
     sample = config.of_rows(spread(n, SAMPLE_ROWS, config.seed, CraftStream.STAGE_SAMPLE))
     factor, share = config.spec.price_factor, sample.rows_weight / config.rows_weight
     sample = replace(sample, spec=replace(config.spec, price_factor=max(min(factor, 1.0), factor * share)))
-    search = search_of(sample, sample.n_threads)
+    search = MergeSplitSearch(sample, sample.n_threads)
     one = search.partition(search.rows.one_cluster())
     constant, meter = config.background.cost, config.meter
-    meter.begin("starts", len(start_configs))
-    best = best_of_starts(
-        search, one, [replace(sample, callback=start.callback) for start in start_configs], None, init
-    )
+    meter.begin("starts", n_starts)
+    best = best_of_starts(search, one, n_starts, None, init)
     meter.stage_done(best.K, constant + best.objective)
     meter.begin("forced_merges", half=_FORCED_PASSES)
     best = search.forced_merges(best)
@@ -185,16 +187,12 @@ def from_a_sample(config: FitConfig, start_configs: Sequence[FitConfig], init: s
 
 
 def best_of_starts(
-    search: MergeSplitSearch,
-    best: Partition,
-    start_configs: Sequence[FitConfig],
-    given: list[Any] | None,
-    init: str,
-) -> Partition:
+    search: MergeSplitSearch[L, S], best: Partition[L], n_starts: int, given: list[L] | None, init: str
+) -> Partition[L]:
     """The best result of all starts; if no starts are given, it is crossed with the others in order of J (a
     small table: repeatedly).
     """
-    ends = search_starts(search, start_configs, given, init)
+    ends = search_starts(search, n_starts, given, init)
     for part in ends:
         if part.objective < best.objective - 1e-9:
             best = part
@@ -207,26 +205,28 @@ def best_of_starts(
                 if part.objective > best.objective + 1e-9:
                     best = search.cross(best, part)
                     meter.part_done(0, best.K, constant + best.objective)
-            improved = len(search.config.table) <= _CROSSED_AGAIN and best.objective < before
+            improved = len(search.rows) <= _CROSSED_AGAIN and best.objective < before
     return best
 
 
 def search_starts(
-    search: MergeSplitSearch, start_configs: Sequence[FitConfig], given: list[Any] | None, init: str
-) -> list[Partition]:
+    search: MergeSplitSearch[L, S], n_starts: int, given: list[L] | None, init: str
+) -> list[Partition[L]]:
     """The distinct results of the starts; `search` learns which splits they rejected.
 
-    All starts split their clusters and merge once, then again. One that comes to a partition to which another
-    has come ends there: what follows is the same for both.
+    All starts split their clusters and merge once, then again. A start that comes to a partition to which
+    another has come ends there: the rest would be the same for both.
     """
-    config, meter = start_configs[0], search.config.meter
-    n_starts = len(start_configs) if given is None else len(given)
+    config, meter = search.config, search.config.meter
     one_by_one = n_parallel_starts(config, n_starts) == 1
 
-    def begin(start: int) -> tuple[MergeSplitSearch, Partition]:
-        own = search.again(start_configs[start]) if one_by_one else search_of(start_configs[start], 1)
-        labels, soft = start_partition(config, init, start) if given is None else (given[start], False)
-        return own, own.begin(labels, soft)
+    def begin(start: int) -> tuple[MergeSplitSearch[L, S], Partition[L]]:
+        of_start = config.of_start(start)
+        own = search.again(of_start) if one_by_one else MergeSplitSearch(of_start, 1)
+        if given is not None:
+            return own, own.begin(given[start], soft=False)
+        labels, soft = start_partition(config, init, start)
+        return own, own.begin(cast(L, labels), soft)
 
     def split_once(start: int) -> bool:
         return searches[start].split_once(parts[start])
@@ -254,7 +254,7 @@ def search_starts(
                 config.background.cost + parts[start].objective,
                 searches[start].n_passes,
             )
-    distinct: dict[bytes, Partition] = {}
+    distinct: dict[bytes, Partition[L]] = {}
     for own, part, key in zip(searches, parts, keys, strict=True):
         search.learn_from(own)
         if key in ends:
@@ -262,20 +262,99 @@ def search_starts(
     return list(distinct.values())
 
 
-def start_partition(config: FitConfig, init: str, start: int) -> tuple[Labels, bool]:
+def start_partition(config: FitConfig[L, S], init: str, start: int) -> tuple[Labels, bool]:
     """Labels of a start, and whether it begins with soft passes.
 
-    "auto": one cluster first, then k-means++ and random partitions of 20 clusters; every fourth start is
-    random. Under the pooled background every second one is, because weak clusters need them, and every fourth
-    has 8 clusters.
+    "auto": one cluster first, then k-means++ and random partitions of 20 clusters in turn, because weak
+    clusters need random starts; every second random partition has 8 clusters.
     """
     kind, most = init, START_CLUSTERS
     if init == "auto":
-        every = 2 if config.spec.pooled else 4
-        kind = "single" if start == 0 else "random" if start % every == every - 1 else "k-means++"
-        if config.spec.pooled and start % 4 == 3:
+        kind = "single" if start == 0 else "random" if start % 2 else "k-means++"
+        if start % 4 == 3:
             most = _FEW_CLUSTERS
     n_clusters = min(max(2, min(most, int(config.background.weight // 5))), config.max_clusters)
     if kind == "k-means++":
         return kmeans_plus_plus_labels(config, n_clusters, start), False
     return start_labels(config, kind, n_clusters, start), kind == "random"
+
+
+# ---- other numbers of clusters ----
+
+
+def reach_n_clusters(search: MergeSplitSearch[L, S], part: Partition[L], target: int) -> None:
+    """Best merges down, or best splits up, to the target, or as near as the table allows."""
+    while target < part.K:
+        search.merge_best(part)
+    undone: set[bytes] = set()
+    while target > part.K and _split_best(search, part, undone):
+        pass
+
+
+def _split_best(search: MergeSplitSearch[L, S], part: Partition[L], undone: set[bytes]) -> bool:
+    """The cheapest split that remains after passes over all rows; if there is none, the cheapest split
+    without passes.
+
+    `undone` are sums of clusters whose splits passes have undone; such a split is not tried again while the
+    cluster stays the same.
+    """
+    found = [best_split(each) for each in search.splits(part, range(part.K), at_any_price=True)]
+    splits = [(split.delta, k, split) for k, split in enumerate(found) if split is not None]
+    splits.sort(key=lambda entry: entry[:2])
+    for _, k, split in splits:
+        key = part.groups[k].tobytes()
+        if key in undone:
+            continue
+        trial = search.copy(part)
+        search.apply_split(trial, k, split)
+        search.passes(trial)
+        if trial.K > part.K:
+            part.take_over(trial)
+            return True
+        undone.add(key)
+    if splits:
+        search.apply_split(part, *splits[0][1:])
+    return bool(splits)
+
+
+def number_by_first_appearance(search: MergeSplitSearch[L, S], part: Partition[L]) -> None:
+    """Assign rows of weight 0 whose cluster was dropped, then number the clusters by first appearance."""
+    config, labels = search.config, labels_of(part)
+    if len(config.weight) and isinstance(labels, np.ndarray) and (labels < 0).any():
+        assign_zero_weight_rows(config, search.clusters(part).tables(), labels)
+    order = search.rows.first_appearance(labels, part.K)
+    search.relabel(part, np.append(np.argsort(order), -1).astype(np.int32))
+    for array in (part.groups, part.cost, part.mask):
+        array[: part.K] = array[order]
+
+
+def merge_path(
+    search: MergeSplitSearch[L, S], part: Partition[L], snapshot: S
+) -> tuple[MergePath, PathClusters]:
+    """The partition, numbered by first appearance, and every partition on the way down to one cluster; and
+    their clusters.
+
+    `part` becomes the last of them; `snapshot` is that of its labels.
+    """
+    constant, rows = search.config.background.cost, search.rows
+    path = rows.merge_path(snapshot, part.K, constant + part.objective)
+    clusters = PathClusters.begin(search.moments(part), part.mask[: part.K])
+    while part.K > 1:
+        before = rows.snapshot(labels_of(part), part.K)
+        pair = search.merge_best(part)
+        number_by_first_appearance(search, part)
+        rows.append_step(path, part.K, constant + part.objective, before, labels_of(part), pair)
+        clusters.append(path.changes()[-1].place, part.groups[: part.K], part.mask[: part.K])
+    return path, clusters
+
+
+def n_clusters_at(search: MergeSplitSearch[L, S], part: Partition[L], factor: float) -> int:
+    """Clusters that are left of a partition if clusters are merged while that lowers J at `factor` times the
+    price.
+    """
+    spec = replace(search.config.spec, price_factor=factor * search.config.spec.price_factor)
+    scaled = MergeSplitSearch(replace(search.config, spec=spec), 1)
+    part = search.copy(replace(part, labels=None))
+    scaled.price(part)
+    scaled.merge_while_cheaper(part)
+    return part.K

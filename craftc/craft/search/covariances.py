@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Generic
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,42 +21,30 @@ from craftc._common.merge_path import MergePath
 from craftc._common.random import SAMPLE_ROWS, CraftStream, spread
 from craftc._common.typing import Floats, Integers, Mask
 from craftc._kernels import craft_valley as valley_kernel
+from craftc.craft.background import pricing_of
 from craftc.craft.clusters import Clusters
 from craftc.craft.covariance import MOST_COLUMNS, BlockPricing, CrossProducts, covariance_columns, unions
-from craftc.craft.description_length import pricing_of
-from craftc.craft.rows.path_sums import PathClusters
-from craftc.craft.search.config import FitConfig, drop_empty
-from craftc.craft.search.merges import best_pair
+from craftc.craft.fitted import PathClusters
+from craftc.craft.rows import L, S
+from craftc.craft.search import FitConfig, drop_empty
 from craftc.table.moments import Moments
 
 _MAX_PASSES = 50
-_TOLERANCE, _ROUNDING = (
-    1e-9,
-    2.0**-46,
-)  # nats by which a step must lower J: at least, and as a share of N D nats
-_VALLEY = 0.7  # of the lower peak: a density below it separates two clusters
-# in a cluster that a valley can separate: the density of fewer, in the tail of another, is all valleys
+_TOLERANCE = 1e-9  # nats by which a step must lower J
+_ROUNDING = 2.0**-46  # the same as a share of N D nats
+_VALLEY = 0.7  # share of the lower peak: a density below it separates two clusters
+# rows of a cluster that a valley can separate: the density of fewer, in the tail of another, is all valleys
 _FEWEST_ROWS = 20
-_MOST_PAIRS = 200  # that are looked at for one merge
-_FEW_CLUSTERS = 30  # whose merges may each be followed by passes before J is compared
+_MOST_PAIRS = 200  # pairs that are tried for one merge
+_FEW_CLUSTERS = 30  # clusters up to which every merge may be followed by passes before J is compared
 
 
 @dataclass
-class CovarianceState:
-    """A partition whose clusters may hold covariances.
+class CovarianceState(Generic[S]):
+    """A partition whose clusters may hold covariances."""
 
-    Attributes
-    ----------
-    before : snapshot of labels, as the rows keep it
-        Those before the latest merges; -1: a row of weight 0 without a cluster.
-    place : ndarray of int32
-        The present cluster of each of these; the last entry is that of -1.
-    clusters : Clusters
-    cross : CrossProducts
-    """
-
-    before: Any
-    place: NDArray[np.int32]
+    before: S  # labels before the latest merges; -1: a row of weight 0 without a cluster
+    place: NDArray[np.int32]  # current cluster of each former label; the last entry maps label -1
     clusters: Clusters
     cross: CrossProducts
 
@@ -71,17 +59,10 @@ class CovarianceState:
         return self.clusters.objective
 
 
-class CovarianceSearch:
-    """Passes and merges of clusters that may hold covariances.
+class CovarianceSearch(Generic[L, S]):
+    """Passes and merges of clusters that may hold covariances of these numeric columns (P,)."""
 
-    Parameters
-    ----------
-    config : FitConfig
-    columns : ndarray (P,) of intp
-        Numeric columns that a covariance may hold.
-    """
-
-    def __init__(self, config: FitConfig, columns: NDArray[np.intp]) -> None:
+    def __init__(self, config: FitConfig[L, S], columns: NDArray[np.intp]) -> None:
         self.config, self.rows, self.columns = config, config.rows, columns
         pricing = pricing_of(config.background, config.spec)
         self.prices = BlockPricing(pricing, config.background, config.spec, columns)
@@ -89,9 +70,9 @@ class CovarianceSearch:
         self.n_passes = 0
         self._separated: dict[tuple[bytes, bytes], bool] = {}  # of two clusters, known by their sums
 
-    def state(self, labels: Any, snapshot: Any, moments: Moments, mask: Mask | None) -> CovarianceState:
-        """The state of a partition, with a snapshot of its labels; `mask`: the masks from which the pooled
-        background continues.
+    def state(self, labels: L, snapshot: S, moments: Moments, mask: Mask) -> CovarianceState[S]:
+        """The state of a partition, with a snapshot of its labels; `mask`: the masks from which the choice
+        of features continues.
         """
         config, K = self.config, moments.n_clusters
         grid = config.background.grid
@@ -99,21 +80,21 @@ class CovarianceSearch:
         return self._priced(snapshot, numbering(K), moments, cross, mask)
 
     def _priced(
-        self, before: Any, place: NDArray[np.int32], moments: Moments, cross: CrossProducts, mask: Mask | None
-    ) -> CovarianceState:
+        self, before: S, place: NDArray[np.int32], moments: Moments, cross: CrossProducts, mask: Mask
+    ) -> CovarianceState[S]:
         clusters = Clusters(moments, self.config.background, self.config.spec, mask, cross, self.prices)
         return CovarianceState(before, place, clusters, cross)
 
-    def labels_of(self, state: CovarianceState) -> Any:
+    def labels_of(self, state: CovarianceState[S]) -> L:
         """The present cluster of every row."""
         return self.rows.renumbered(self.rows.restored(state.before), state.place)
 
     # ---- steps ----
 
-    def passes(self, state: CovarianceState, fewest: int = 1) -> CovarianceState:
+    def passes(self, state: CovarianceState[S], fewest: int = 1) -> CovarianceState[S]:
         """Batch passes while J falls and at least `fewest` clusters remain."""
         config = self.config
-        large = len(config.table) > SAMPLE_ROWS
+        large = len(config.rows) > SAMPLE_ROWS
         for _ in range(_MAX_PASSES if state.K > 1 else 0):
             if config.stop.is_set():
                 raise KeyboardInterrupt
@@ -130,7 +111,7 @@ class CovarianceSearch:
                 break
         return state
 
-    def _passed(self, state: CovarianceState) -> CovarianceState | None:
+    def _passed(self, state: CovarianceState[S]) -> CovarianceState[S] | None:
         """The state after one pass; None if no row moves."""
         self.n_passes += 1
         threads = self.config.threads(state.K * (1 + len(self.columns) // 2))
@@ -143,7 +124,7 @@ class CovarianceSearch:
             labels, self.rows.snapshot(labels, len(left)), moments, state.clusters.diagonal_mask[left]
         )
 
-    def pair_deltas(self, state: CovarianceState, only: int = -1) -> tuple[Floats, Floats]:
+    def pair_deltas(self, state: CovarianceState[S], only: int = -1) -> tuple[Floats, Floats]:
         """(K, K) change of J by each merge, with covariances and without; +inf on and below the diagonal, and
         where `only` is no part.
         """
@@ -163,7 +144,7 @@ class CovarianceSearch:
         deltas[1][first, second] = diagonal - own_diagonal[first] - own_diagonal[second]
         return deltas[0], deltas[1]
 
-    def merge(self, state: CovarianceState, i: int, j: int) -> CovarianceState:
+    def merge(self, state: CovarianceState[S], i: int, j: int) -> CovarianceState[S]:
         """The state after cluster j has joined cluster i < j; later clusters shift down."""
         place = state.place.copy()
         join(place, i, j)
@@ -177,8 +158,8 @@ class CovarianceSearch:
         return self._priced(state.before, place, moments, state.cross.merged(i, j), union)
 
     def cheapest_merge(
-        self, state: CovarianceState, deltas: Floats, diagonal: Floats, guarded: bool = True
-    ) -> CovarianceState | None:
+        self, state: CovarianceState[S], deltas: Floats, diagonal: Floats, guarded: bool = True
+    ) -> CovarianceState[S] | None:
         """Merge the cheapest pair, at any price; None if the cheapest ones are separated. `deltas` are
         updated in place for the next merge.
 
@@ -201,8 +182,8 @@ class CovarianceSearch:
         return None
 
     def shortest_merges(
-        self, state: CovarianceState, fewest: int = 1, guarded: bool = True
-    ) -> tuple[CovarianceState, CovarianceState | None]:
+        self, state: CovarianceState[S], fewest: int = 1, guarded: bool = True
+    ) -> tuple[CovarianceState[S], CovarianceState[S] | None]:
         """The shortest description on the way of cheapest merges down to `fewest` clusters; the state itself
         if none is shorter.
 
@@ -223,8 +204,8 @@ class CovarianceSearch:
         return best, first
 
     def shorter_after_passes(
-        self, state: CovarianceState, merged: CovarianceState | None, fewest: int
-    ) -> CovarianceState:
+        self, state: CovarianceState[S], merged: CovarianceState[S] | None, fewest: int
+    ) -> CovarianceState[S]:
         """The first shorter description on the same way, from its first merge, with passes after each; the
         state if there is none.
         """
@@ -238,7 +219,7 @@ class CovarianceSearch:
     @cached_property
     def _sample(self) -> tuple[NDArray[np.intp], Floats, Floats]:
         """Rows, their weights and their cells (m, P) in units of the table, by which valleys are seen."""
-        background, n = self.config.background, len(self.config.table)
+        background, n = self.config.background, len(self.config.rows)
         rows: NDArray[np.intp] = (
             np.arange(n)
             if n <= SAMPLE_ROWS
@@ -252,7 +233,7 @@ class CovarianceSearch:
         z *= background.scale[self.columns]
         return rows, np.asarray(counts * background.count_weight, dtype=np.float64), z
 
-    def separated(self, state: CovarianceState, i: int, j: int) -> bool:
+    def separated(self, state: CovarianceState[S], i: int, j: int) -> bool:
         """Whether a valley separates two clusters; what is known of these clusters is not computed again."""
         groups = state.clusters.moments.groups
         key = groups[i].tobytes(), groups[j].tobytes()
@@ -260,7 +241,7 @@ class CovarianceSearch:
             self._separated[key] = self._valley_between(state, i, j)
         return self._separated[key]
 
-    def _valley_between(self, state: CovarianceState, i: int, j: int) -> bool:
+    def _valley_between(self, state: CovarianceState[S], i: int, j: int) -> bool:
         """Whether the density along the discriminant of two clusters has a valley below a share of its lower
         peak.
         """
@@ -280,7 +261,7 @@ class CovarianceSearch:
 
     # ---- the step ----
 
-    def run(self, state: CovarianceState, target: int | None) -> CovarianceState:
+    def run(self, state: CovarianceState[S], target: int | None) -> CovarianceState[S]:
         """Passes and merges in turn until J stops falling; with a target, merges down to it at any price,
         never below.
         """
@@ -298,18 +279,20 @@ class CovarianceSearch:
             state, _ = self.merge_best(state, target)
         return state
 
-    def merge_best(self, state: CovarianceState, fewest: int = 1) -> tuple[CovarianceState, tuple[int, int]]:
+    def merge_best(
+        self, state: CovarianceState[S], fewest: int = 1
+    ) -> tuple[CovarianceState[S], tuple[int, int]]:
         """One step down the merge path, and the merged pair: the cheapest merge, then passes."""
         pair = best_pair(self.pair_deltas(state)[0]) if state.K > 2 else (0, 1)
         return self.passes(self.merge(state, *pair), fewest), pair
 
-    def number_by_first_appearance(self, state: CovarianceState) -> CovarianceState:
+    def number_by_first_appearance(self, state: CovarianceState[S]) -> CovarianceState[S]:
         """Assign rows of weight 0 whose cluster was dropped, then number the clusters by first appearance."""
         labels, config = self.labels_of(state), self.config
-        if len(config.weight):
+        if len(config.weight) and isinstance(labels, np.ndarray):
             lost = np.flatnonzero(labels < 0)
             of_lost = labels[lost]
-            state.clusters.assign(config.table.take(lost), np.zeros(len(lost), np.int64), of_lost, 1)
+            state.clusters.assign(config.rows.take(lost), np.zeros(len(lost), np.int64), of_lost, 1)
             labels[lost] = of_lost
         order = self.rows.first_appearance(labels, state.K)
         same = numbering(state.K)
@@ -327,14 +310,14 @@ class CovarianceSearch:
             clusters.diagonal_mask[order],
         )
 
-    def merge_path(self, state: CovarianceState) -> tuple[MergePath, PathClusters]:
+    def merge_path(self, state: CovarianceState[S]) -> tuple[MergePath, PathClusters]:
         """The partition, numbered by first appearance, and every partition on the way down to one cluster;
         and their clusters.
 
         A table of more than 16 384 rows is merged without passes, each of which would read all rows.
         """
         path = self.rows.merge_path(state.before, state.K, state.objective)
-        clusters = PathClusters.begin(state.clusters.moments, self._mask(state), state.cross)
+        clusters = PathClusters.begin(state.clusters.moments, state.clusters.diagonal_mask, state.cross)
         while state.K > 1:
             if len(self.rows) > SAMPLE_ROWS:
                 i, j = best_pair(self.pair_deltas(state)[0])
@@ -344,17 +327,16 @@ class CovarianceSearch:
                 before = state.before  # numbered by first appearance
                 state, pair = self.merge_best(state)
                 state = self.number_by_first_appearance(state)
-                path.append(state.K, state.objective, before, state.before, pair)
+                self.rows.append_step(path, state.K, state.objective, before, state.before, pair)
             clusters.append(
-                path.changes()[-1].place, state.clusters.moments.groups, self._mask(state), state.cross
+                path.changes()[-1].place,
+                state.clusters.moments.groups,
+                state.clusters.diagonal_mask,
+                state.cross,
             )
         return path, clusters
 
-    def _mask(self, state: CovarianceState) -> Mask | None:
-        """The masks that the model of a state needs, besides its sums."""
-        return state.clusters.diagonal_mask if self.config.spec.pooled else None
-
-    def n_clusters_at(self, state: CovarianceState, factor: float) -> int:
+    def n_clusters_at(self, state: CovarianceState[S], factor: float) -> int:
         """Clusters that are left if clusters are merged while that lowers J at `factor` times the price,
         whatever lies between them.
         """
@@ -367,27 +349,24 @@ class CovarianceSearch:
 
 
 def covariance_step(
-    config: FitConfig, snapshot: Any, moments: Moments, mask: Mask, target: int | None
-) -> tuple[CovarianceSearch, CovarianceState] | None:
-    """The last step of the automatic search from a partition, clusters numbered by first appearance; None if
-    no cluster holds a covariance.
+    config: FitConfig[L, S], snapshot: S, moments: Moments, mask: Mask, target: int | None
+) -> tuple[CovarianceSearch[L, S], CovarianceState[S]] | None:
+    """The last step of the automatic search from a partition with these moments and masks, clusters numbered
+    by first appearance; None if no cluster holds a covariance.
 
-    Parameters
-    ----------
-    config : FitConfig
-    snapshot : snapshot of labels, as the rows keep it
-    moments : Moments
-        Of the partition.
-    mask : ndarray (K, D) of uint8
-        Its masks.
-    target : int or None
-        Number of clusters of the result, at most that of the partition; None: automatic.
+    `target` is the number of clusters of the result, at most that of the partition; None: automatic.
     """
     columns = covariance_columns(config.background, moments.total())
     if not 2 <= len(columns) <= MOST_COLUMNS:
         return None
     search = CovarianceSearch(config, columns)
     state = search.run(search.state(config.rows.restored(snapshot), snapshot, moments, mask), target)
-    if state.clusters.covariances is None or not state.clusters.covariances.any:
+    if state.clusters.covariances is None or not state.clusters.covariances.block.any():
         return None
     return search, search.number_by_first_appearance(state)
+
+
+def best_pair(deltas: Floats) -> tuple[int, int]:
+    """First pair (i < j) within 1e-9 of the smallest entry."""
+    i, j = divmod(int((deltas <= deltas.min() + 1e-9).argmax()), len(deltas))
+    return i, j

@@ -8,22 +8,21 @@ cluster, and later rows are compared with it immediately.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
+from numpy.typing import NDArray
 
 from craftc._common.convergence import State, iterate_until_converged, visit_in_order
 from craftc._common.labels import chunks, first_appearance, renumber
 from craftc._common.random import CraftStream, uniform
 from craftc._common.typing import Floats, Labels, Mask
 from craftc._kernels import craft as craft_kernel
-from craftc.craft.clusters import Clusters
-from craftc.craft.description_length import choose_features
-from craftc.craft.one_point import one_point_gains
-from craftc.craft.parameters import selection_odds
-from craftc.craft.search.config import (
+from craftc.craft.background import choose_features, one_point_gains
+from craftc.craft.paper_clusters import PaperClusters, comparable_objective
+from craftc.craft.parameters import ModelSpec, selection_odds
+from craftc.craft.search import (
     CraftResult,
     FitConfig,
     assign_zero_weight_rows,
@@ -32,39 +31,24 @@ from craftc.craft.search.config import (
     run_starts,
 )
 from craftc.craft.search.starts import (
-    farthest_first_price,
     one_point_clusters,
     one_point_tables,
     start_labels,
 )
 from craftc.table.moments import Moments
 
-
-def at_price(
-    config: FitConfig, cluster_price: str | float, n_clusters: int | None, n_expected: int
-) -> FitConfig:
-    """The configuration with its cluster price Lambda: a number, 0 up to a given number of clusters, or the
-    farthest-first heuristic.
-    """
-    if not isinstance(cluster_price, str):
-        price = float(cluster_price)
-    elif cluster_price == "auto" and n_clusters is not None:
-        price = 0.0
-    else:
-        price = config.spec.price_factor * farthest_first_price(config, n_expected)
-    return replace(config, spec=replace(config.spec, price=price))
+LocalConfig = FitConfig[Labels, NDArray[np.signedinteger]]
 
 
 def fixed_price_fit(
-    configs: Sequence[FitConfig], given: list[Labels] | None, init: str, n_expected: int
-) -> CraftResult:
-    """The start with the lowest objective, or the shortest description (see `ModelSpec.comparable`; ties: the
-    earlier start).
+    config: LocalConfig, n_starts: int, given: list[Labels] | None, init: str, n_expected: int
+) -> CraftResult[NDArray[np.signedinteger]]:
+    """The start with the lowest `comparable_objective`; ties: the earlier start.
 
     Parameters
     ----------
-    configs : sequence of FitConfig
-        One for each start; they differ in their callbacks only.
+    config : FitConfig
+    n_starts : int
     given : list of labels or None
         Start partitions, overwritten.
     init : {"auto", "single", "random", "farthest"}
@@ -72,44 +56,33 @@ def fixed_price_fit(
     n_expected : int
         Clusters of such a partition.
     """
-    n_starts, thresholds = len(configs), OpeningThresholds(configs[0])
-    parallel = n_parallel_starts(configs[0], n_starts) > 1
-    meter = configs[0].meter
+    thresholds, meter = OpeningThresholds(config), config.meter
+    parallel = n_parallel_starts(config, n_starts) > 1
     meter.plan(reading=0.02, starts=0.93, diagnostics=0.05)
     meter.begin("starts", n_starts)
 
-    def run(start: int) -> CraftResult:
-        config = replace(configs[start], n_threads=1) if parallel else configs[start]
-        labels = given[start] if given is not None else _start_partition(config, init, n_expected, start)
-        result = descend(config, thresholds, labels, start)
-        config.meter.part_done(start, result.moments.n_clusters, result.objective, result.n_iter)
+    def run(start: int) -> CraftResult[Labels]:
+        own = replace(config.of_start(start), n_threads=1) if parallel else config.of_start(start)
+        labels = given[start] if given is not None else _start_partition(own, init, n_expected, start)
+        result = descend(own, thresholds, labels, start)
+        meter.part_done(start, result.moments.n_clusters, result.objective, result.n_iter)
         return result
 
-    results = run_starts(run, range(n_starts), configs[0])
+    results = run_starts(run, range(n_starts), config)
     meter.begin("diagnostics")
     best, lowest = results[0], math.inf
     for result in results:
-        objective = _comparable_objective(result, configs[0])
+        objective = comparable_objective(result.objective, result.moments, config.background, config.spec)
         if objective < lowest - 1e-9:
             best, lowest = result, objective
     order = first_appearance(best.labels, best.moments.n_clusters)
     renumber(best.labels, np.argsort(order).astype(np.int32))
     return replace(
-        best, labels=configs[0].rows.snapshot(best.labels, len(order)), moments=best.moments.select(order)
+        best, labels=config.rows.snapshot(best.labels, len(order)), moments=best.moments.select(order)
     )
 
 
-def _comparable_objective(result: CraftResult, config: FitConfig) -> float:
-    """The objective by which starts are compared, nats."""
-    spec = config.spec.comparable(numeric=bool(config.background.grid.p))
-    return (
-        result.objective
-        if spec is config.spec
-        else Clusters(result.moments, config.background, spec).objective
-    )
-
-
-def _start_partition(config: FitConfig, init: str, n_expected: int, start: int) -> Labels | None:
+def _start_partition(config: LocalConfig, init: str, n_expected: int, start: int) -> Labels | None:
     """Labels of a start; None: the paper's start, one cluster around a random row."""
     if init == "auto":
         if not config.spec.coherent:
@@ -119,8 +92,8 @@ def _start_partition(config: FitConfig, init: str, n_expected: int, start: int) 
 
 
 def descend(
-    config: FitConfig, thresholds: OpeningThresholds, labels: Labels | None, start: int = 0
-) -> CraftResult:
+    config: LocalConfig, thresholds: OpeningThresholds, labels: Labels | None, start: int = 0
+) -> CraftResult[Labels]:
     """Passes from a start partition until convergence.
 
     The labels are overwritten; None: one cluster around a random row.
@@ -134,16 +107,16 @@ def descend(
     else:
         moments = config.moments(labels, int(labels.max()) + 1)
         drop_empty(config.rows, moments, labels)
-        clusters = Clusters(moments, background, spec)
+        clusters = PaperClusters(moments, background, spec)
         tables, descent.mask, path = clusters.tables(), clusters.mask, [clusters.objective]
 
-    monotone, seen = spec.monotone(int(background.usable.sum())), set[bytes]()
+    monotone, seen = _is_monotone(spec, int(background.usable.sum())), set[bytes]()
 
     def one_pass() -> tuple[State, float]:
         nonlocal tables
         moved = descent.one_pass(tables, labels, moments)
         drop_empty(config.rows, moments, labels)
-        clusters = Clusters(moments, background, spec)
+        clusters = PaperClusters(moments, background, spec)
         tables, descent.mask = clusters.tables(), clusters.mask
         state: State = "moving" if moved else "converged"
         if (
@@ -170,19 +143,26 @@ def descend(
     return CraftResult(path[-1], path, n_iter, converged, labels, moments, spec)
 
 
+def _is_monotone(spec: ModelSpec, n_features: int) -> bool:
+    """Whether the objective provably never rises: masks are exact, and no empty cluster would lower it."""
+    price = spec.price or 0.0
+    exact = spec.coherent and spec.selection != "threshold"
+    return exact and price + min(spec.f_delta, 0.0) * n_features >= 0.0
+
+
 class FixedPriceDescent:
     """The passes of one start: assignment, new clusters and their masks.
 
     Parameters
     ----------
-    config : FitConfig
+    config : LocalConfig
     thresholds : OpeningThresholds
         Shared by all starts.
     start : int
         Number of the start, a key of the random draws of the paper's model.
     """
 
-    def __init__(self, config: FitConfig, thresholds: OpeningThresholds, start: int) -> None:
+    def __init__(self, config: LocalConfig, thresholds: OpeningThresholds, start: int) -> None:
         self.config, self.thresholds, self.start = config, thresholds, start
         self.mask: Mask = np.zeros((1, config.background.usable.size), np.uint8)
         self.n_opened = 0
@@ -321,10 +301,10 @@ class OpeningThresholds:
 
     Parameters
     ----------
-    config : FitConfig
+    config : LocalConfig
     """
 
-    def __init__(self, config: FitConfig) -> None:
+    def __init__(self, config: LocalConfig) -> None:
         self.config = config
 
     def given(self, shared: Mask) -> Floats:
@@ -339,7 +319,7 @@ class OpeningThresholds:
         return _thresholds(self.config, np.empty(0, np.uint8))
 
 
-def _thresholds(config: FitConfig, shared: Mask) -> Floats:
+def _thresholds(config: LocalConfig, shared: Mask) -> Floats:
     """(n,) cost above which a row opens its own cluster; +inf for rows of weight 0."""
     spec, n = config.spec, len(config.table)
     thresholds, price = np.empty(n), spec.price or 0.0
@@ -359,9 +339,8 @@ def _thresholds(config: FitConfig, shared: Mask) -> Floats:
     return thresholds
 
 
-def new_cluster_masks(config: FitConfig, gains: Floats, shared: Mask) -> tuple[Mask, Floats]:
-    """(n, D) features of one-point clusters by their gains (n, D), and (n,) what they cost less what they
-    save.
+def new_cluster_masks(config: LocalConfig, gains: Floats, shared: Mask) -> tuple[Mask, Floats]:
+    """(n, D) features of one-point clusters by their gains (n, D), and their net cost (n,).
 
     They select by the rule of the other clusters, but for "threshold": the entropy and variance of one point
     are 0, so the fixed budget is used.

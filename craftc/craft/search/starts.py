@@ -13,16 +13,17 @@ from craftc._common.threads import aligned
 from craftc._common.typing import Floats, Integers, Labels, Mask
 from craftc._kernels import craft as craft_kernel
 from craftc._kernels import craft_seeding as seeding_kernel
+from craftc.craft.background import one_point_costs
 from craftc.craft.clusters import NO_MOMENTS, assign_only, cost_tables
-from craftc.craft.one_point import one_point_costs
 from craftc.craft.parameters import ModelSpec
-from craftc.craft.search.config import FitConfig
+from craftc.craft.rows import L, S
+from craftc.craft.search import FitConfig
 from craftc.table.moments import Moments
 
 _SAMPLE = 1 << 16  # rows among which seeds are sought
 
 
-def one_point_clusters(config: FitConfig, rows: NDArray[np.intp], count_weight: float) -> Moments:
+def one_point_clusters(config: FitConfig[L, S], rows: NDArray[np.intp], count_weight: float) -> Moments:
     """Moments of clusters of one row each, of weight `count_weight`."""
     labels = np.arange(len(rows), dtype=np.int32)
     return Moments.of_partition(
@@ -35,7 +36,7 @@ def one_point_clusters(config: FitConfig, rows: NDArray[np.intp], count_weight: 
     )
 
 
-def one_point_tables(point: Moments, mask: Mask, config: FitConfig) -> craft_kernel.CostTables:
+def one_point_tables(point: Moments, mask: Mask, config: FitConfig[L, S]) -> craft_kernel.CostTables:
     """Cost tables of a one-point cluster: its mean is the row, its standard deviation that of the table
     (paper: 1).
     """
@@ -49,7 +50,7 @@ def one_point_tables(point: Moments, mask: Mask, config: FitConfig) -> craft_ker
     return cost_tables(point.groups, point.unit, background, spec, shift, precision, mask, extra)
 
 
-def start_labels(config: FitConfig, kind: str, n_clusters: int, start: int) -> Labels:
+def start_labels(config: FitConfig[L, S], kind: str, n_clusters: int, start: int) -> Labels:
     """(n,) a start partition: "single", "random" or "farthest" (nearest of n_clusters farthest-first seeds);
     clusters may be empty.
     """
@@ -66,7 +67,7 @@ def start_labels(config: FitConfig, kind: str, n_clusters: int, start: int) -> L
     return labels
 
 
-def reassign_to_seed(config: FitConfig, row: int, k: int, labels: Labels, best: Floats) -> None:
+def reassign_to_seed(config: FitConfig[L, S], row: int, k: int, labels: Labels, best: Floats) -> None:
     """Assign rows to seed k where its one-point cluster with all features is strictly cheaper than all seeds
     before it.
     """
@@ -90,7 +91,7 @@ def reassign_to_seed(config: FitConfig, row: int, k: int, labels: Labels, best: 
     )
 
 
-def farthest_first(config: FitConfig, n_seeds: int, start: int) -> tuple[Labels, float, int]:
+def farthest_first(config: FitConfig[L, S], n_seeds: int, start: int) -> tuple[Labels, float, int]:
     """Farthest-first traversal by one-point clusters that select every feature.
 
     In the coherent model the distance of a row to a seed is the cost under the seed's cluster less the cost
@@ -137,7 +138,7 @@ def farthest_row(best: Floats, own: Floats, weight: Integers) -> tuple[int, floa
     return row, max(radius, 0.0)
 
 
-def farthest_first_price(config: FitConfig, n_clusters: int) -> float:
+def farthest_first_price(config: FitConfig[L, S], n_clusters: int) -> float:
     """Lambda by the paper's heuristic: the distance after n_clusters farthest-first seeds, scaled to the
     share m of features.
 
@@ -152,7 +153,7 @@ def farthest_first_price(config: FitConfig, n_clusters: int) -> float:
     )
 
 
-def kmeans_plus_plus_labels(config: FitConfig, n_seeds: int, start: int) -> Labels:
+def kmeans_plus_plus_labels(config: FitConfig[L, S], n_seeds: int, start: int) -> Labels:
     """Label of the nearest of n_seeds seeds, drawn as by k-means++ from at most 65 536 rows; clusters may be
     empty.
 
@@ -178,7 +179,9 @@ def kmeans_plus_plus_labels(config: FitConfig, n_seeds: int, start: int) -> Labe
     return labels
 
 
-def kmeans_plus_plus_seeds(config: FitConfig, n_seeds: int, start: int) -> tuple[NDArray[np.intp], Labels]:
+def kmeans_plus_plus_seeds(
+    config: FitConfig[L, S], n_seeds: int, start: int
+) -> tuple[NDArray[np.intp], Labels]:
     """Rows of the seeds, and the nearest seed of every row."""
     table, background, threads = config.table, config.background, config.threads(1)
     grid, usable = background.grid, background.usable

@@ -1,0 +1,603 @@
+"""What CRAFT and PaperCRAFT share: fitted attributes, new rows, and what a model says about its clusters."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, TypeVar, cast
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import softmax
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_is_fitted
+
+from craftc._common.estimator import MixedInput, frame_library, output_frame
+from craftc._common.merge_path import MergePath, objectives_of, suggested_n_clusters
+from craftc._common.threads import effective_n_threads, threads_for
+from craftc._common.typing import ColumnSelection, Floats, Labels, RandomStateInput, TableInput, WeightInput
+from craftc._common.validation import check_number, check_weight, integer_weights
+from craftc.craft.clusters import Clusters, pass_work
+from craftc.craft.covariance import too_many_columns
+from craftc.craft.dependence import dependence_sentence
+from craftc.craft.fitted import FittedClusters
+from craftc.craft.parameters import StartsInput
+from craftc.craft.rows.scores import (
+    MOST_TYPICAL,
+    MOST_UNUSUAL,
+    RowStatistics,
+    contribution_columns,
+    densities_of,
+    extremes_of,
+    margins_of,
+)
+from craftc.craft.similarity import bhattacharyya
+from craftc.craft.stability import Stability, refits
+from craftc.describe.facts import Facts
+from craftc.describe.frames import summary_frame
+from craftc.describe.overview import HtmlOverview
+from craftc.describe.statistics import column_statistics
+from craftc.describe.view import ClusterView, links_of
+from craftc.distributed.collections import WithoutCollections, feature_names_out, rowwise
+from craftc.distributed.open_input import FitTable, place_of
+from craftc.reading.unusable import known_columns
+from craftc.table import MixedTable
+from craftc.table.estimator_input import read_input
+from craftc.table.moments import Moments
+
+Rows = TypeVar("Rows")
+
+
+def is_a_density(model: CraftBase) -> bool:
+    """Raise AttributeError unless the costs of rows are minus log densities."""
+    if reason := model._no_density():
+        raise AttributeError(reason)
+    return True
+
+
+class CraftBase(
+    WithoutCollections,
+    ClassNamePrefixFeaturesOutMixin,
+    MixedInput,
+    HtmlOverview,
+    TransformerMixin,
+    ClusterMixin,
+    BaseEstimator,
+):
+    """Fitted attributes and methods of CRAFT and PaperCRAFT.
+
+    As a mixture, a model has one component for each cluster. The weight of a component is its cluster's share
+    of the rows; clusters at a fixed price, which does not include the labels, have equal weights. A cell of a
+    selected feature has the cluster's distribution, any other cell that of the background.
+    """
+
+    categorical: ColumnSelection
+    unknown: str
+    unusable: str = "error"
+    n_threads: int | None
+    random_state: RandomStateInput
+    init: StartsInput
+
+    _fitted: FittedClusters
+    _frame_library: str | None
+    _typical: list[NDArray[np.intp]] | None
+    _unusual: NDArray[np.intp] | None
+    n_features_in_: int
+    n_clusters_: int
+    objective_: float
+    objective_path_: Floats
+    labels_: Labels
+    merge_path_: MergePath | tuple[()]
+    suggested_n_clusters_: int | None
+
+    # one cluster has no margins, a column without numbers in a cluster no mean there, and no saving no ratio
+    _not_always_finite = ("margins_", "cluster_margins_", "centers_", "variances_", "dependence_ratio_")
+    _of_fit = (
+        "init",
+        "random_state",
+        "labels_",
+        "margins_",
+        "objective_path_",
+        "merge_path_",
+        "_typical",
+        "_unusual",
+    )
+
+    def _no_density(self) -> str:
+        """Why the costs of rows are no log densities; empty if they are."""
+        return ""
+
+    # ---- fitted attributes ----
+
+    def _set_fitted(self, fitted: FittedClusters) -> None:
+        """Set all fitted attributes that follow from the state of a fitted model."""
+        self._fitted = fitted
+        clusters, schema = fitted.clusters, fitted.schema
+        self.schema_ = schema
+        held, K = clusters.covariances, clusters.moments.n_clusters
+        self.covariances_ = [None] * K if held is None else held.in_units(fitted.encoding.source)
+        self.n_clusters_, self.objective_ = K, clusters.objective
+        self.cluster_price_, self.price_factor_ = clusters.price, fitted.spec.price_factor
+        sizes = clusters.moments.sizes
+        self.cluster_sizes_ = sizes.astype(np.int64) if clusters.moments.unit == 1.0 else sizes
+        self.feature_mask_ = fitted.selected
+        self.feature_gains_ = fitted.of_columns(clusters.gains)
+        own = fitted.original_clusters
+        grid, background = own.moments.grid, own.background
+        undefined = np.where(own.moments.present > 0, 0.0, np.nan)
+        self.centers_ = grid.centre + own.moments.means()[0] / grid.scale + undefined
+        self.variances_ = (
+            background.variance / own.precision / grid.scale**2 * (background.usable[: grid.p] > 0)
+            + undefined
+        )
+        probability = own.level_probabilities()
+        self.level_probabilities_ = [
+            probability[:, start : start + levels]
+            for start, levels in zip(grid.level_start, schema.n_levels, strict=True)
+        ]
+        self.levels_ = [list(levels) for levels in schema.levels]
+        self.numeric_features_in_ = np.array(schema.numeric_names, dtype=object)
+        self.categorical_features_in_ = np.array(schema.categorical_names, dtype=object)
+        self.merge_path_ = () if fitted.path is None else fitted.path
+        objectives = objectives_of(self.merge_path_)
+        self.suggested_n_clusters_ = suggested_n_clusters(objectives) if objectives else None
+        self.dependence_ratio_ = fitted.dependence_ratio
+        columns = schema.columns
+        self.column_links_ = [(columns[a], columns[b], nats) for a, b, nats in fitted.links.pairs]
+
+    def _set_rows(self, statistics: RowStatistics) -> None:
+        """Set what the rows of the fit say: margins, and typical and unusual rows."""
+        self.margins_ = statistics.margins
+        self.cluster_margins_, extremes = statistics.means.values(), statistics.extremes
+        self._typical, self._unusual = (
+            (None, None) if extremes is None else (extremes.typical, extremes.unusual)
+        )
+
+    def _forget_rows(self) -> None:
+        """Keep only what new rows need."""
+        self._fitted = self._fitted.for_new_rows()
+
+    @property
+    def _n_features_out(self) -> int:
+        return self.n_clusters_
+
+    # ---- the rows of the fit ----
+
+    def _n_rows(self) -> int:
+        """Rows of the fit; those of a collection, or of a model that has left it, have no weights."""
+        labels = getattr(self, "labels_", None)
+        return len(labels) if isinstance(labels, np.ndarray) else int(self.cluster_sizes_.sum())
+
+    def _rows_of_fit(
+        self, columns: MixedTable, sample_weight: WeightInput
+    ) -> tuple[MixedTable, Floats | None]:
+        """The table of `fit` as the model sees it, from its columns in their original units, and its weights;
+        raise ValueError for another table or other weights.
+
+        The exact sums of the clusters show whether the rows are those of the fit, in its order; a collection
+        is not checked.
+        """
+        table, n = self._fitted.encoding.apply(columns), self._n_rows()
+        if len(table) != n:
+            raise ValueError(
+                f"X has {len(table)} rows, but the model was fitted on {n}; pass the table of fit."
+            )
+        weights = check_weight(sample_weight, n)
+        whole = float(np.sum(self.cluster_sizes_))
+        given = float(n) if weights is None else float(weights.sum())
+        if not math.isclose(given, whole, rel_tol=1e-9):
+            raise ValueError(
+                f"The rows of fit have a weight of {whole:g} in all, these one of {given:g}; pass the "
+                "sample_weight of fit."
+            )
+        labels, known = getattr(self, "labels_", None), self._fitted.clusters.moments
+        if isinstance(labels, np.ndarray):
+            integers, unit = integer_weights(weights)
+            threads = effective_n_threads(self.n_threads)
+            found = Moments.of_partition(known.grid, unit, table, integers, labels, self.n_clusters_, threads)
+            if unit != known.unit or not np.array_equal(found.groups, known.groups):
+                raise ValueError(
+                    "X is not the table of fit, or its rows are in another order: the sums of the rows of "
+                    "its clusters are others; pass the table of fit."
+                )
+        return table, weights
+
+    # ---- new rows; columns and levels are matched by name ----
+
+    def _read_new(self, X: TableInput) -> MixedTable:
+        return self._fitted_state().encoding.apply(self._read_columns(X))
+
+    def _read_columns(self, X: TableInput) -> MixedTable:
+        """The columns of the model in their original units."""
+        schema = self._fitted_state().schema
+        if place_of(X) == "files":  # the table of fit; new rows come in batches
+            X = read_input(X, list(schema.categorical_names), self.missing)
+        elif self.unusable == "drop":
+            X = known_columns(X, schema.columns)
+        return schema.encode(X, unknown=self.unknown, estimator_name=type(self).__name__)
+
+    def _fitted_state(self) -> FittedClusters:
+        check_is_fitted(self)
+        return self._fitted
+
+    def _fitted_clusters(self) -> Clusters:
+        """The clusters of a fitted model; raise NotFittedError before a fit."""
+        return self._fitted_state().clusters
+
+    @rowwise("cluster", "int32")
+    def predict(self, X: TableInput) -> NDArray[np.int32]:
+        """Cheapest cluster of every row; columns and levels are matched by name.
+
+        Parameters
+        ----------
+        X : data frame, array (n, D), MixedTable or Dask collection, whose result is lazy
+            The columns of `fit`, in any order if they have names.
+
+        Returns
+        -------
+        ndarray (n,) of int32
+        """
+        table = self._read_new(X)
+        labels = np.full(len(table), -1, np.int32)
+        work = pass_work(len(table), len(self._fitted.encoding.source), self.n_clusters_)
+        threads = threads_for(effective_n_threads(self.n_threads), work)
+        self._fitted_clusters().assign(table, np.empty(0, np.int64), labels, threads)
+        return labels
+
+    def score(self, X: TableInput, y: object = None, sample_weight: WeightInput = None) -> float:
+        """Minus the summed cost of the rows under their cheapest cluster, nats; higher is better.
+
+        Parameters
+        ----------
+        X : data frame, array (n, D) or MixedTable
+        y : ignored
+        sample_weight : array (n,), optional
+
+        Returns
+        -------
+        float
+        """
+        table = self._read_new(X)
+        weight = check_weight(sample_weight, len(table))
+        least = self._fitted_clusters().full_costs(table).min(axis=1)
+        return -float(least.sum() if weight is None else (least * weight).sum())
+
+    @rowwise(feature_names_out, lambda model: model.schema_.dtype)
+    def transform(self, X: TableInput) -> NDArray[np.floating]:
+        """Cost of every row under every cluster.
+
+        Returns
+        -------
+        ndarray (n, K)
+            Nats, background included, without the constant (1/2) log 2 pi of each numeric cell. The cluster
+            of a row is the column of its smallest cost. The dtype is that of the numeric columns.
+        """
+        table = self._read_new(X)
+        costs = self._fitted_clusters().full_costs(table)
+        return costs.astype(self.schema_.dtype, copy=False)
+
+    @available_if(is_a_density)  # type: ignore[untyped-decorator]
+    @rowwise(lambda model: range(model.n_clusters_), "float64")
+    def predict_proba(self, X: TableInput) -> Floats:
+        """Probability of every cluster for every row: softmax of minus `transform`. Not with the paper's
+        models.
+
+        Parameters
+        ----------
+        X : data frame, array (n, D), MixedTable or Dask collection, whose result is lazy
+
+        Returns
+        -------
+        ndarray (n, K) of float64
+            Rows sum to 1. The columns are in the order of the cluster numbers.
+
+        Notes
+        -----
+        The search assigns rows to clusters, so that dependence between columns inside clusters makes these
+        probabilities too certain.
+
+        Examples
+        --------
+        >>> from craftc import CRAFT
+        >>> from craftc.datasets import load_heart
+        >>> heart = load_heart().data
+        >>> model = CRAFT(random_state=0).fit(heart)
+        >>> model.predict_proba(heart.head(2)).round(3).tolist()
+        [[1.0, 0.0], [0.916, 0.084]]
+        """
+        table = self._read_new(X)
+        return np.asarray(softmax(-self._fitted_clusters().full_costs(table), axis=1))
+
+    @available_if(is_a_density)  # type: ignore[untyped-decorator]
+    @rowwise("score", "float64")
+    def score_samples(self, X: TableInput) -> Floats:
+        """Log density of every row under the fitted mixture, in nats. Not with the paper's models.
+
+        Parameters
+        ----------
+        X : data frame, array (n, D), MixedTable or Dask collection, whose result is lazy
+
+        Returns
+        -------
+        ndarray (n,) of float64
+            A missing cell is integrated out, as is a level that `fit` has not seen. A column that was
+            constant in `fit` counts nothing.
+
+        Notes
+        -----
+        The density is that of the encoded row. A numeric column has a density in its own units where
+        `numeric` leaves it unchanged, a probability for each value where it is categorical, and both where
+        frequent values are separated (probabilities of these values, and a density of the others). A column
+        replaced by ranks has the density of its normal scores, whose values end at the extremes of the fitted
+        table. ``numeric="raw"`` gives densities in the units of all numeric columns, which compare with those
+        of other packages.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from craftc import CRAFT
+        >>> rng = np.random.default_rng(0)
+        >>> X = rng.normal(size=(200, 2)) + 6.0 * rng.integers(0, 2, (200, 1))
+        >>> model = CRAFT(numeric="raw", random_state=0).fit(X)
+        >>> held_out = rng.normal(size=(200, 2)) + 6.0 * rng.integers(0, 2, (200, 1))
+        >>> round(float(model.score_samples(held_out).mean()), 2)
+        -3.41
+        """
+        return densities_of(self._fitted_clusters(), self._read_new(X))
+
+    @rowwise("margin", "float64")
+    def margins(self, X: TableInput) -> NDArray[np.float64]:
+        """Margin of every row: nats by which it prefers its cluster to the second best; inf with one cluster.
+
+        Parameters
+        ----------
+        X : data frame, array (n, D), MixedTable or Dask collection, whose result is lazy
+
+        Returns
+        -------
+        ndarray (n,) of float64
+            Near 0: the row lies between two clusters. 5: the row is e^5 = 150 times as likely in its own
+            cluster.
+        """
+        return margins_of(self._fitted_clusters(), self._read_new(X))
+
+    # ---- interpretation ----
+
+    @property
+    def cluster_names_(self) -> list[str]:
+        """Name of every cluster, of up to three facts in which it differs from the whole table."""
+        check_is_fitted(self)
+        return Facts(self._cluster_view()).names()
+
+    @property
+    def feature_importances_(self) -> Floats:
+        """(D,) share of every input column in the gains of the features in which clusters differ from the
+        whole table.
+        """
+        check_is_fitted(self)
+        gains = np.where(self._fitted.differs, self.feature_gains_, 0.0).sum(axis=0)
+        return np.asarray(gains / max(gains.sum(), 1e-300))
+
+    def explain(self, X: TableInput) -> Any:
+        """Contribution of every feature to the margin of every row, in nats.
+
+        Parameters
+        ----------
+        X : data frame, array (n, D) or MixedTable
+
+        Returns
+        -------
+        pandas.DataFrame or polars.DataFrame
+            One row per row of X: `cluster`, the second best cluster `next` (-1 with one cluster), `size`
+            (contribution of the sizes of the two clusters) and one column per feature ("NAME (feature)" if it
+            has one of these names). The contributions sum to the margin. Where a cluster holds a covariance,
+            a cell counts as it does given the row's observed cells in the earlier columns of that covariance.
+            A polars frame for a polars frame, otherwise pandas, with the index of X; there
+            ``frame.attrs["distribution"]`` says whose distribution every cluster has of every feature, as
+            `summary` does.
+        """
+        table, library = self._read_new(X), frame_library(X)
+        columns = contribution_columns(
+            self._fitted_clusters(), table, list(self.schema_.columns), self._fitted.encoding.source
+        )
+        rows = self._fitted.distributions
+        attrs = {"distribution": [dict(zip(self.schema_.columns, row, strict=True)) for row in rows]}
+        index = getattr(X, "index", None) if library == "pandas" else None
+        return output_frame(columns, library, attrs, index)
+
+    def summary(self) -> Any:
+        """Size and selected features of every cluster, compared with the whole table.
+
+        Returns
+        -------
+        pandas.DataFrame or polars.DataFrame
+            One row per cluster and feature in which it differs from the whole table, largest gain first:
+            cluster, rows, share, feature, gain in nats, distribution ("own", or "shared with n clusters"),
+            typical values in the cluster and in the whole table. A polars frame if the model was fitted on
+            one, otherwise pandas (``pip install craftc[app]``). The pandas frame has attributes:
+            ``frame.attrs["merges"]`` lists (K, objective) along the merge path, which shows how close other
+            numbers of clusters are; the attrs "price_factor", "suggested_n_clusters", "dependence_ratio" and
+            "column_links" are the fitted attributes. "dependence" is a sentence if `dependence_ratio_`
+            exceeds 1, otherwise empty.
+        """
+        fitted, clusters = self._fitted_state(), self._fitted_clusters()
+        attrs = {
+            "merges": objectives_of(self.merge_path_),
+            "dependence": dependence_sentence(fitted),
+            "price_factor": self.price_factor_,
+            "suggested_n_clusters": self.suggested_n_clusters_,
+            "dependence_ratio": self.dependence_ratio_,
+            "column_links": self.column_links_,
+        }
+        view = self._cluster_view()
+        notes = too_many_columns(clusters.background, clusters.moments.total(), fitted.spec)
+        if clusters.covariances is not None:
+            encoded = [view.columns[column] for column in fitted.encoding.source]
+            notes += clusters.covariances.notes(encoded, view.sizes)
+        attrs["notes"] = notes
+        return summary_frame(view, self._frame_library, attrs, distribution=fitted.distributions)
+
+    def _cluster_view(self) -> ClusterView:
+        fitted = self._fitted
+        moments = fitted.clusters.moments
+        return ClusterView(
+            fitted.schema.columns,
+            column_statistics(fitted.original_moments, fitted.schema, moments, fitted.encoding),
+            np.asarray(self.cluster_sizes_),
+            fitted.differs,
+            self.feature_mask_,
+            self.feature_gains_,
+            links_of(fitted.links.alike, fitted.links.implied),
+        )
+
+    def _overview_notes(self) -> list[str]:
+        suggested = self.suggested_n_clusters_
+        fewer = suggested not in (None, self.n_clusters_)
+        notes = [f'suggested: {suggested} clusters, at("suggested")'] if fewer else []
+        return [*notes, *filter(None, [dependence_sentence(self._fitted)])]
+
+    def representatives(self, n: int = 3, X: TableInput | None = None) -> list[NDArray[np.intp]]:
+        """Typical rows of every cluster: those of the highest log density that belong clearly to it.
+
+        Parameters
+        ----------
+        n : int, default=3
+            Rows of each cluster, at most 32 without X.
+        X : data frame, array (n, D) or MixedTable, optional
+            Rows to choose from; None: those of `fit`.
+
+        Returns
+        -------
+        list of K arrays of int
+            Positions of rows, most typical first, for every cluster. A row belongs clearly to its cluster if
+            its margin is at least log 9 nats, and rows with missing cells are listed only if no others are.
+            Of equal rows the first is listed, so that there may be fewer than `n`.
+
+        Raises
+        ------
+        ValueError
+            More than 32 without X, or a model at another step of the merge path without X.
+        """
+        check_number("n", n, least=1, whole=True)
+        if X is None:
+            return [rows[:n] for rows in _kept(self, self._typical, n, MOST_TYPICAL)]
+        return extremes_of(self._fitted_clusters(), self._read_new(X), n, 1).typical
+
+    def outliers(self, n: int = 10, X: TableInput | None = None) -> NDArray[np.intp]:
+        """The rows with the lowest `score_samples`, which fit no cluster well.
+
+        Parameters
+        ----------
+        n : int, default=10
+            Rows, at most 256 without X.
+        X : data frame, array (n, D) or MixedTable, optional
+            Rows to choose from; None: those of `fit`.
+
+        Returns
+        -------
+        ndarray of int
+            Positions of rows, least likely first.
+
+        Raises
+        ------
+        ValueError
+            More than 256 without X, or a model at another step of the merge path without X.
+        """
+        check_number("n", n, least=1, whole=True)
+        if X is None:
+            return np.asarray(_kept(self, self._unusual, n, MOST_UNUSUAL)[:n])
+        return extremes_of(self._fitted_clusters(), self._read_new(X), 1, n).unusual
+
+    def similarity(self) -> Floats:
+        """Similarity of every two clusters: the Bhattacharyya coefficient of their distributions.
+
+        Returns
+        -------
+        ndarray (K, K) of float64
+            Between 0 and 1; 1 on the diagonal. The share of rows that any rule confuses between two clusters
+            of equal size is at most half of it. Not with the paper's models, which define no distributions.
+        """
+        check_is_fitted(self)
+        is_a_density(self)
+        return bhattacharyya(self._fitted_clusters())
+
+    def stability(
+        self,
+        X: FitTable,
+        n: int = 20,
+        *,
+        n_seeds: int = 5,
+        random_state: int = 0,
+        sample_weight: WeightInput = None,
+    ) -> Stability:
+        """How firm the clusters are: whether refits on parts of the rows, and with other seeds, find them
+        again.
+
+        Parameters
+        ----------
+        X : data frame, array (n, D) or MixedTable
+            The table of `fit`.
+        n : int, default=20
+            Refits, each on 80 % of the rows, drawn without replacement. (With replacement, repeated rows look
+            like structure.)
+        n_seeds : int, default=5
+            Refits on all rows with other seeds.
+        random_state : int, default=0
+            Seed of the draws.
+        sample_weight : array (n,), optional
+            The weights of `fit`; rows of weight 0 are left out.
+
+        Returns
+        -------
+        Stability
+            `overlap` (n, K): the Jaccard coefficient of every cluster with the most similar cluster of every
+            refit, over the rows of the refit. Its `mean` reads as in clusterboot of R's fpc: .85 and more is
+            stable, less than .6 is not. A high value may also mean that the method is inflexible.
+
+        Raises
+        ------
+        ValueError
+            A parameter or the table is invalid, or the model was fitted on a Dask collection, where the
+            labels of its rows are lazy.
+
+        References
+        ----------
+        .. [1] C. Hennig, "Cluster-wise assessment of cluster stability", Computational Statistics & Data
+           Analysis 52 (2007).
+
+        Examples
+        --------
+        >>> from craftc import CRAFT
+        >>> from craftc.datasets import load_heart
+        >>> heart = load_heart().data
+        >>> found = CRAFT(random_state=0).fit(heart).stability(heart, n=4, n_seeds=1)
+        >>> found.overlap.shape, found.n_clusters.tolist()
+        ((4, 2), [2, 2, 2, 2])
+        """
+        check_is_fitted(self)
+        check_number("n", n, least=1, whole=True)
+        check_number("n_seeds", n_seeds, least=0, whole=True)
+        check_number("random_state", random_state, least=0, whole=True)
+        table = self._read_columns(cast("TableInput", X))
+        if not isinstance(getattr(self, "labels_", None), np.ndarray):
+            raise ValueError(
+                "This model holds no labels of its rows, which lie in a Dask collection; fit a sample of "
+                "the rows."
+            )
+        _, weights = self._rows_of_fit(table, sample_weight)
+        return refits(self, table, weights, int(n), int(n_seeds), int(random_state))
+
+
+def _kept(model: CraftBase, rows: Rows | None, n: int, most: int) -> Rows:
+    """Rows of `fit` that a model keeps, checked."""
+    check_is_fitted(model)
+    is_a_density(model)
+    if rows is None:
+        raise ValueError(
+            "This model was made from another one and does not know the rows of fit; pass them as X."
+        )
+    if n > most:
+        raise ValueError(
+            f"A fitted model keeps {most} of these rows, fewer than n={n}; pass the table as X for more."
+        )
+    return rows

@@ -1,0 +1,311 @@
+"""What a fitted CRAFT holds: exact sums of its clusters, from which its attributes and answers follow.
+
+Everything here is plain data (numbers, text, arrays, dataclasses of these), so that a fitted estimator can be
+written by tools that know no compiled objects. Cost tables and prices are computed from it when they are
+first needed.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from itertools import islice
+from weakref import WeakKeyDictionary
+
+import numpy as np
+from numpy.typing import NDArray
+
+from craftc._common.labels import renumber
+from craftc._common.merge_path import MergePath, objectives_of, saving_of
+from craftc._common.typing import Array, Bits, Floats, Integers, Labels, Mask
+from craftc._kernels import craft_cross_products as cross_kernel
+from craftc._kernels import moments as moments_kernel
+from craftc._kernels.moments import Grid
+from craftc.craft.background import Background, feature_prices
+from craftc.craft.clusters import Clusters
+from craftc.craft.covariance import CrossProducts
+from craftc.craft.paper_clusters import PaperClusters
+from craftc.craft.parameters import ModelSpec
+from craftc.table import MixedTable, Schema
+from craftc.table.moments import Moments, level_starts
+from craftc.table.numeric_encoding import NumericEncoding
+
+
+@dataclass(frozen=True, eq=False)
+class ExactSums:
+    """Integer sums of clusters, and the grid on which the numeric cells are integers."""
+
+    groups: Integers  # (K, width); src/_moments.h defines the layout
+    centre: Floats  # (p,) of the numeric columns
+    scale: Floats  # (p,) steps of the grid to a unit of the column
+    n_levels: NDArray[np.intp]  # (q,) of the categorical columns
+    unit: float  # weight of one count
+
+    @classmethod
+    def of(cls, moments: Moments, schema: Schema) -> ExactSums:
+        """The sums of a table with this schema."""
+        grid = moments.grid
+        return cls(moments.groups.copy(), grid.centre, grid.scale, schema.n_levels, moments.unit)
+
+    def moments(self) -> Moments:
+        """The sums as the kernels read them."""
+        n = self.n_levels
+        grid = Grid(self.centre, self.scale, level_starts(n), int((n + 1).sum()))
+        return Moments.of_groups(grid, self.unit, self.groups)
+
+
+class CarriedSums:
+    """Integer sums of the clusters at every step of a merge path; only sums that do not follow from the step
+    before are stored.
+
+    Parameters
+    ----------
+    sums : ndarray (K, width) of int64
+        Of the first step.
+    first_numeric : int or None
+        Position of the first numeric cell of moments; None: the sums are products of columns.
+    """
+
+    def __init__(self, sums: Integers, first_numeric: int | None) -> None:
+        self._first = self._last = sums.copy()
+        self._first_numeric = first_numeric
+        # places, clusters whose rows changed, their sums
+        self._changes: list[tuple[Labels, Labels, Integers]] = []
+
+    def append(self, place: Labels, sums: Integers) -> None:
+        """Add a step, in which the clusters go to these places."""
+        carried = self.carried(self._last, place, len(sums))
+        changed = np.flatnonzero((carried != sums).any(axis=1)).astype(np.int32)
+        self._changes.append((place, changed, sums[changed]))
+        self._last = sums.copy()
+
+    def __iter__(self) -> Iterator[Integers]:
+        """(K, width) the sums at every step."""
+        sums = self._first
+        yield sums.copy()
+        for place, changed, rows in self._changes:
+            sums = self.carried(sums, place, int(max(place.max(), changed.max(initial=0))) + 1)
+            sums[changed] = rows
+            yield sums.copy()
+
+    def at(self, step: int) -> Integers:
+        """(K, width) the sums at one step."""
+        return next(islice(self, step, None))
+
+    def after(self, start: int) -> CarriedSums:
+        """The sums from one step on."""
+        rest = CarriedSums(self.at(start), self._first_numeric)
+        rest._last, rest._changes = self._last, self._changes[start:]
+        return rest
+
+    def carried(self, sums: Integers, place: Labels, n_clusters: int) -> Integers:
+        """The sums after the clusters have gone to these places."""
+        out = np.zeros((n_clusters, sums.shape[1]), np.int64)
+        for group, to in zip(sums, place, strict=True):
+            if self._first_numeric is None:
+                cross_kernel.add_cross(out[to], group)
+            else:
+                moments_kernel.merge(out[to], group, 1, self._first_numeric)
+        return out
+
+
+@dataclass
+class PathClusters:
+    """The clusters at every step of a merge path."""
+
+    sums: CarriedSums  # moments
+    masks: list[Mask]  # (K, D) of every step
+    cross: CarriedSums | None = None  # products of columns, where clusters hold covariances
+    original: CarriedSums | None = None  # moments in the original units, where the encoding changes them
+
+    @classmethod
+    def begin(cls, moments: Moments, mask: Mask, cross: CrossProducts | None = None) -> PathClusters:
+        """The first step."""
+        products = None if cross is None else CarriedSums(cross.sums, None)
+        return cls(moment_sums(moments), [mask.copy()], products)
+
+    def append(self, place: Labels, groups: Integers, mask: Mask, cross: CrossProducts | None = None) -> None:
+        """Add a step, in which the clusters go to these places."""
+        self.sums.append(place, groups)
+        self.masks.append(mask.copy())
+        if self.cross is not None and cross is not None:
+            self.cross.append(place, cross.sums)
+
+    def after(self, start: int) -> PathClusters:
+        """The clusters from one step on."""
+        cross, original = (
+            None if sums is None else sums.after(start) for sums in (self.cross, self.original)
+        )
+        return PathClusters(self.sums.after(start), self.masks[start:], cross, original)
+
+
+def moment_sums(moments: Moments) -> CarriedSums:
+    """Moments along a path that begins with these."""
+    return CarriedSums(moments.groups, moments.grid.first_numeric)
+
+
+def sums_of_table(
+    path: MergePath, moments: Moments, table: MixedTable, weight: Integers, n_threads: int
+) -> CarriedSums:
+    """Moments of another encoding of the table along a path, from those of its first step; only the rows that
+    moved are read. `weight` holds the counts of the rows; empty: all one.
+    """
+    grid, unit, sums = moments.grid, moments.unit, moment_sums(moments)
+    first = path.first_labels()
+    assert first is not None  # the rows are here
+    groups, labels = moments.groups, first.copy()
+    for (n_clusters, _), change in zip(path.objectives()[1:], path.changes(), strict=True):
+        groups, rows = sums.carried(groups, change.place, n_clusters), change.moved
+        if len(rows):
+            part, of_rows = table.take(rows), weight[rows] if len(weight) else weight
+            for sign, where in ((-1, change.place[labels[rows]]), (1, change.where)):
+                moved = Moments.of_partition(grid, unit, part, of_rows, where, n_clusters, n_threads)
+                for group, other in zip(groups, moved.groups, strict=True):
+                    moments_kernel.merge(group, other, sign, grid.first_numeric)
+        renumber(labels, change.place)
+        labels[rows] = change.where
+        sums.append(change.place, groups)
+    return sums
+
+
+@dataclass
+class ColumnLinks:
+    """Links between columns, which describe a table without clusters. Columns are positions of input columns,
+    the earlier first.
+    """
+
+    saving: float = 0.0  # nats by which links shorten the description
+    pairs: list[tuple[int, int, float]] = field(default_factory=list)  # and the nats they save, most first
+    # columns that share at least half of the information of the simpler one, and this share
+    alike: list[tuple[int, int, float]] = field(default_factory=list)
+    # column, level, other column, its level: nine of ten rows with the first level have the second
+    implied: list[tuple[int, int, int, int]] = field(default_factory=list)
+
+
+_CLUSTERS: WeakKeyDictionary[FittedClusters, Clusters] = WeakKeyDictionary()
+
+
+@dataclass(frozen=True, eq=False)
+class FittedClusters:
+    """The state of a fitted CRAFT or PaperCRAFT."""
+
+    spec: ModelSpec
+    schema: Schema  # of the input
+    encoding: NumericEncoding
+    sums: ExactSums  # of the table as the model sees it
+    original: ExactSums  # of the table in its original units; `sums` if the encoding changes nothing
+    mask: Mask | None = None  # (K, D) features that the search selected, before covariances add some
+    cross: CrossProducts | None = None  # if clusters hold covariances
+    path: MergePath | None = None  # from these clusters down to one
+    along: PathClusters | None = None  # the clusters at every step of the path
+    links: ColumnLinks = field(default_factory=ColumnLinks)
+
+    @property
+    def clusters(self) -> Clusters:
+        """The clusters with their prices and cost tables."""
+        if self not in _CLUSTERS:
+            moments = self.sums.moments()
+            background = Background(moments.total())
+            _CLUSTERS[self] = (
+                Clusters(moments, background, self.spec, self.mask, self.cross)
+                if self.spec.pooled
+                else PaperClusters(moments, background, self.spec)
+            )
+        return _CLUSTERS[self]
+
+    def remember(self, clusters: Clusters) -> None:
+        """Use these clusters, which have the same sums."""
+        _CLUSTERS[self] = clusters
+
+    @property
+    def original_moments(self) -> Moments:
+        """Moments of the clusters in the original units of the table."""
+        return self.clusters.moments if self.encoding.identity else self.original.moments()
+
+    @property
+    def original_clusters(self) -> Clusters:
+        """The clusters in the original units, for means, variances and level probabilities."""
+        if self.encoding.identity:
+            return self.clusters
+        moments = self.original.moments()
+        return PaperClusters(moments, Background(moments.total()), ModelSpec())
+
+    @property
+    def dependence_ratio(self) -> float:
+        """What links save over what clusters save; infinity if only links save anything, NaN if nothing does."""
+        objectives = [] if self.path is None else objectives_of(self.path)
+        saved = saving_of(objectives) if objectives else 0.0
+        if saved > 0.0 and self.cross is not None:  # the last step of the path holds links of its columns
+            saved = self.clusters.objective_of_one - min(objective for _, objective in objectives)
+        if saved > 0.0:
+            return self.links.saving / saved
+        return math.inf if self.links.saving > 0.0 else math.nan
+
+    @property
+    def selected(self) -> Bits:
+        """(K, n_columns) input columns that each cluster selected, in one of their parts at least."""
+        return self.of_columns(self.clusters.mask) > 0
+
+    @property
+    def differs(self) -> Bits:
+        """(K, n_columns) features that a cluster selects, or shares with others but not with the whole table:
+        the gain exceeds its price. The only rule by which a feature defines a cluster.
+        """
+        if not self.spec.pooled:
+            return self.selected
+        clusters = self.clusters
+        pays = clusters.gains > feature_prices(clusters.background, self.spec)[0]
+        return self.selected | (self.of_columns(pays.astype(np.uint8)) > 0)
+
+    @property
+    def distributions(self) -> Array:
+        """(K, n_columns) whose distribution the cells of each cluster have: "own", "shared with n clusters",
+        or "whole table".
+
+        A cluster has its own distribution of a column if it selects the column, or if all other clusters
+        select it.
+        """
+        selected = self.selected
+        if not self.spec.pooled:
+            return np.where(selected, "own", "whole table").astype(object)
+        others = np.maximum((~selected).sum(axis=0) - 1, 0).tolist()
+        shared = ["own" if n == 0 else f"shared with {n} cluster{'' if n == 1 else 's'}" for n in others]
+        return np.where(selected, "own", np.array(shared, object)[None, :])
+
+    def of_columns(self, values: Floats | Mask) -> Floats:
+        """(K, n_columns) sums of (K, D) values over the parts into which the encoding splits a column."""
+        out = np.zeros((len(values), self.schema.n_columns))
+        for d, column in enumerate(self.encoding.source):
+            out[:, column] += values[:, d]
+        return out
+
+    def at(self, step: int) -> FittedClusters:
+        """The state at a later step of the merge path."""
+        assert self.path is not None
+        assert self.along is not None
+        along = self.along
+        sums = original = replace(self.sums, groups=along.sums.at(step))
+        if along.original is not None:
+            original = replace(self.original, groups=along.original.at(step))
+        cross = None
+        if self.cross is not None and along.cross is not None:
+            cross = CrossProducts(self.cross.columns, along.cross.at(step))
+        return replace(
+            self,
+            sums=sums,
+            original=original,
+            mask=along.masks[step],
+            cross=cross,
+            path=self.path.after(step),
+            along=along.after(step),
+        )
+
+    def without_collection(self) -> FittedClusters:
+        """The state as it is copied or sent, without a collection that holds the labels of its path."""
+        path = None if self.path is None else self.path.without_collection()
+        return self if path is self.path else replace(self, path=path)
+
+    def for_new_rows(self) -> FittedClusters:
+        """The state without its merge path."""
+        return replace(self, path=None, along=None)

@@ -1,0 +1,154 @@
+"""Clusters of PaperCRAFT: every cluster has its price, and the other features follow the whole table.
+
+Paper: V. K. Garg, C. Rudin and T. Jaakkola, "CRAFT: ClusteR-specific Assorted Feature selecTion", AISTATS
+2016. The model "likelihood" is the coherent form of its objective, a penalised likelihood that every step
+minimises exactly in one block of variables:
+
+    J = sum_n sum_d l0_d(x_n) + Lambda K + sum_k [ F_Delta |v_k| - sum_{d in v_k} gain_kd ]        (nats)
+
+with l0 the cost of a cell under the distribution of the whole table.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from craftc._common.typing import Floats, Mask
+from craftc._kernels import craft as craft_kernel
+from craftc._kernels import craft_price as price_kernel
+from craftc.craft.background import Background, choose_features
+from craftc.craft.clusters import Clusters
+from craftc.craft.parameters import ModelSpec
+from craftc.table import MixedTable
+from craftc.table.moments import Moments
+
+
+class PaperClusters(Clusters):
+    """Parameters, gains, masks and costs of a partition at a fixed price of a cluster, from its moments."""
+
+    def __init__(self, moments: Moments, background: Background, spec: ModelSpec) -> None:
+        super().__init__(moments, background, spec)
+
+    @cached_property
+    def precision(self) -> Floats:
+        """(K, p) sigma_0^2 / sigma_k^2."""
+        if self.spec.coherent:
+            return super().precision
+        ratio: Floats = self.deviations / self.background.variance
+        if self.spec.model == "paper-fixed":
+            return np.broadcast_to(self.background.unit_precision, ratio.shape).copy()
+        return 1.0 / np.maximum(ratio / np.maximum(self.moments.present, 1e-300), 1e-3)
+
+    @property
+    def objective(self) -> float:
+        """J, nats."""
+        background = self.background.cost if self.spec.coherent else self.background.categorical_cost
+        return background + self.excess
+
+    def _extra_costs(self) -> Floats:
+        extra = super()._extra_costs()
+        if not self.spec.coherent:  # the paper charges the mask to every row
+            extra += self.spec.f_delta * self.mask.sum(axis=1)
+        return extra
+
+    def _background_costs(self, table: MixedTable, shared: craft_kernel.CostTables | None) -> Floats:
+        if self.spec.coherent:
+            return super()._background_costs(table, shared)
+        return self.background.categorical_row_costs(table.codes)
+
+    def _chosen(self, mask: Mask | None, effort: str) -> tuple[Mask, Floats, float]:
+        chosen, costs = self._priced_by_length() if self.spec.features_by_length else self._at_fixed_price()
+        return chosen, costs, float(costs.sum())
+
+    def _priced_by_length(self) -> tuple[Mask, Floats]:
+        """Masks and costs under the description-length price of features."""
+        pricing, groups = self.pricing, self.moments.groups
+        mask, cost = np.zeros(self.gains.shape, np.uint8), np.empty(len(groups))
+        work = np.empty((len(groups), price_kernel.parts_size(pricing)))
+        price_kernel.price_groups(
+            groups, pricing, price_kernel.SELECTIONS[self.spec.selection], True, work, mask, cost
+        )
+        return mask, cost
+
+    def _at_fixed_price(self) -> tuple[Mask, Floats]:
+        """Masks and costs where a feature costs F_Delta."""
+        spec, gains, pricing = self.spec, self.gains, self.pricing
+        if spec.selection == "global":
+            shared, _ = choose_features(pricing, "fixed", gains.sum(axis=0, keepdims=True))
+            mask = np.repeat(shared, len(gains), axis=0)
+        elif spec.coherent or spec.selection != "fixed":
+            mask, _ = choose_features(pricing, spec.selection, gains, self.moments.groups)
+            if spec.selection == "threshold" and not spec.coherent:
+                expected, own = self._entropies()
+                mask[:, self.moments.grid.p :] = expected - own > spec.categorical_threshold * expected
+        else:
+            mask, _ = choose_features(pricing, "fixed", self._scores())
+        if spec.coherent:
+            selected = self.price + spec.f_delta * mask.sum(axis=1)
+            return mask, np.asarray(selected - np.where(mask, gains, 0.0).sum(axis=1))
+        # without features a cluster would be at distance 0 from every row
+        empty = np.flatnonzero(~mask.any(axis=1))
+        best = np.zeros((len(empty), mask.shape[1]), np.uint8)
+        price_kernel.best_features(gains[empty], pricing, 1, np.empty(price_kernel.parts_size(pricing)), best)
+        mask[empty] = best
+        return mask, self._costs(mask.astype(bool))
+
+    def _costs(self, mask: NDArray[np.bool_]) -> Floats:
+        """(K,) costs of the clusters in the paper's objective."""
+        moments, background = self.moments, self.background
+        p, counts = moments.grid.p, moments.counts * (background.frequency > 0)
+        selected = self.price + self.spec.f_delta * mask.sum(axis=1)
+        numeric = 0.5 * self.deviations / background.variance * self.precision
+        probability = self.level_probabilities()
+        with np.errstate(divide="ignore", invalid="ignore"):
+            saved = np.where(counts > 0, counts * (np.log(probability) + background.level_cost), 0.0)
+        start = moments.grid.level_start
+        categorical = np.add.reduceat(saved, start, axis=1) if len(start) else np.zeros((len(mask), 0))
+        numbers = np.where(mask[:, :p], numeric, 0.0).sum(axis=1)
+        return np.asarray(selected + numbers - np.where(mask[:, p:], categorical, 0.0).sum(axis=1))
+
+    def _scores(self) -> Floats:
+        """(K, D) scores of the paper's fixed budget: the lowest sigma_kd ("paper-relative": over sigma_0), and
+        G_d - G_kd.
+        """
+        moments, background = self.moments, self.background
+        present = moments.present
+        scale = background.variance if self.spec.model == "paper-relative" else moments.grid.scale**2
+        with np.errstate(divide="ignore", invalid="ignore"):
+            numeric = -np.sqrt(self.deviations / present / scale)
+        seen = background.level_present(moments.counts)
+        expected, own = self._entropies()
+        scores = np.where(present > 0, numeric, -np.inf), np.where(seen > 0, expected - own, -np.inf)
+        return np.concatenate(scores, axis=1)
+
+    def _entropies(self) -> tuple[Floats, Floats]:
+        """(K, q) G_d and G_kd of the paper: cost of a cluster's cells under the table's and under its own
+        distribution, from raw counts.
+
+        G_d - G_kd = S KL(eta_k || eta_0) >= 0.
+        """
+        background, counts = self.background, self.moments.counts
+        if not self.moments.grid.q:
+            return np.zeros((len(counts), 0)), np.zeros((len(counts), 0))
+        expected = np.add.reduceat(counts * background.level_cost, self.moments.grid.level_start, axis=1)
+        return expected, background.level_present(counts) * background.column_entropy(counts)
+
+
+def comparable_objective(
+    objective: float, moments: Moments, background: Background, spec: ModelSpec
+) -> float:
+    """The objective by which the results of several starts are compared, nats.
+
+    In "paper" and "paper-relative" the numeric part of J is S_k / 2 for every selected column, whatever the
+    clusters (the normaliser counts once per cluster), so that J of a table with numeric columns would always
+    prefer the start with the fewest clusters. Their partitions are compared by description length instead:
+    Lambda is in the units of the columns, not in nats.
+    """
+    if spec.model not in ("paper", "paper-relative") or not background.grid.p:
+        return objective
+    by_length = replace(spec, model="likelihood", selection="priced", price=None)
+    return PaperClusters(moments, background, by_length).objective

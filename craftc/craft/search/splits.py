@@ -1,0 +1,349 @@
+"""The most promising splits of clusters: candidates, their ranking, and local passes with two clusters.
+
+A candidate puts the rows with one level, or the rows above the mean of a numeric column, on one side. In a
+wide table, candidates are first screened: half of Pearson's chi-squared of the split against every column, to
+which the gain of a column tends for weak dependence, replaces the exact change of J, whose cost is
+proportional to the columns. Only the candidates of the largest net gains are then scored exactly.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Generic
+
+import numpy as np
+from numpy.typing import NDArray
+
+from craftc._common.labels import rows_in_cluster
+from craftc._common.random import SAMPLE_ROWS, CraftStream
+from craftc._common.threads import threads_for
+from craftc._common.typing import Floats, Integers, Mask
+from craftc._kernels import craft_price as price_kernel
+from craftc._kernels import craft_splits as splits_kernel
+from craftc._kernels import moments as moments_kernel
+from craftc.craft.background import feature_prices, pricing_of
+from craftc.craft.rows import Candidates, Cells, ClusterRows, L, Passes, PassSpace, S
+from craftc.craft.rows.local import LocalRows, SplitRows
+from craftc.craft.search import FitConfig
+
+_PRICED, _FREE = price_kernel.SELECTIONS["priced"], price_kernel.SELECTIONS["free"]
+_LOCAL_PASSES = 10
+_MOST_CANDIDATES, _SCREENED = 256, 64  # screening starts above 256 candidates and keeps 64
+_SPLIT_SAMPLE = 2048  # rows by which the candidates of a cluster are ranked
+_SCREENING_SAMPLE = 256  # rows by which they are screened
+_UNIT = 2.0**8  # grid steps of a screened numeric cell to a standard deviation of the table
+_LARGEST = 2.0**15  # grid steps: cells further away are clipped
+_HEAVIEST = 2**10  # weights are clipped
+_STEPS = 2.0**10  # steps of a screening score to a nat
+_COLUMNS_AT_ONCE = 64  # whose cells stay in the second-level cache
+
+
+@dataclass
+class Split:
+    """A split of a cluster in two, after its local passes."""
+
+    delta: float  # change of J against the present shared distributions, nats
+    moved: Any  # the rows that leave, as the store of the rows takes them
+    groups: Integers  # (2, width) what stays, what leaves
+    cost: Floats  # (2,)
+    mask: Mask  # (2, D)
+
+
+class SplitFinder(Generic[L, S]):
+    """Finds splits of clusters with given moments; rows are read once for each cluster."""
+
+    def __init__(self, config: FitConfig[L, S], space: PassSpace, D: int, n_threads: int) -> None:
+        self.config, self.rows, self.n_threads, self._space = config, config.rows, n_threads, space
+        grid, n = config.background.grid, len(config.rows)
+        self._union = np.empty((n_threads, grid.width), np.int64)
+        self._mask = np.empty((max(n_threads, 2), D), np.uint8)
+        self._unselected = np.zeros(D, np.uint8)
+        most = grid.p + 3 * grid.q
+        #: whether the table is so small that one kernel call on one thread tries all candidates of a cluster
+        self.small = (
+            n <= _SPLIT_SAMPLE
+            and most <= _MOST_CANDIDATES
+            and not config.rows.is_partitioned
+            and threads_for(n_threads, n * most * (grid.p + grid.q)) == 1
+        )
+
+    def splits(
+        self,
+        labels: L,
+        groups: Integers,
+        costs: Floats,
+        clusters: Sequence[int],
+        pricing: price_kernel.Pricing,
+        at_any_price: bool = False,
+    ) -> list[list[Split]]:
+        """The most promising splits of each of some clusters, each after its local passes, at the prices of
+        `pricing`.
+
+        Splits that end with an empty side are dropped. If no split is left and `at_any_price` is set: the
+        most promising one without its local passes.
+        """
+        if self.small and isinstance(self.rows, LocalRows) and isinstance(labels, np.ndarray):
+            return [
+                self._splits_at_once(
+                    self.rows, rows_in_cluster(labels, k), groups[k], costs[k], pricing, at_any_price
+                )
+                for k in clusters
+            ]
+        return self.rows.together(
+            self._splits_of(labels, k, groups[k], float(costs[k]), pricing, at_any_price) for k in clusters
+        )
+
+    def _splits_at_once(
+        self,
+        store: LocalRows,
+        rows: NDArray[np.int32],
+        group: Integers,
+        own: float,
+        pricing: price_kernel.Pricing,
+        at_any_price: bool,
+    ) -> list[Split]:
+        """As `_splits_of`, of a small table."""
+        n = 0
+        for most, max_passes in ((3, _LOCAL_PASSES), (1, 0)) if at_any_price else ((3, _LOCAL_PASSES),):
+            sides = np.empty((most, len(rows)), np.int32)
+            groups = np.empty((most, 2, len(group)), np.int64)
+            mask, cost = np.empty((most, 2, pricing.D), np.uint8), np.empty((most, 2))
+            n = splits_kernel.local_splits(
+                store.table.numeric,
+                store.table.codes,
+                store.weight,
+                rows,
+                group,
+                own,
+                self._unselected,
+                pricing,
+                _PRICED,
+                _FREE,
+                max_passes,
+                self._space.slab,
+                self._space.scratch,
+                self._space.work,
+                np.empty(max_passes + 1),
+                sides,
+                groups,
+                mask,
+                cost,
+            )
+            if n:
+                break
+        costs = cost[:n].tolist()
+        return [
+            Split(
+                costs[i][0] + costs[i][1] - float(own), SplitRows(rows, sides[i]), groups[i], cost[i], mask[i]
+            )
+            for i in range(n)
+        ]
+
+    async def _splits_of(
+        self,
+        labels: L,
+        k: int,
+        group: Integers,
+        own: float,
+        pricing: price_kernel.Pricing,
+        at_any_price: bool,
+    ) -> list[Split]:
+        """The three most promising splits of cluster k with these moments and cost.
+
+        Of a cluster of more than 16 384 rows only the most promising one: most are found on the sample of the
+        table.
+        """
+        candidates, n = Candidates.of_group(group, pricing)
+        if n == 0:
+            return []
+        cluster = await self.rows.cluster(labels, k)
+        seed = self.config.seed
+        if n > _MOST_CANDIDATES:
+            cells = await cluster.sample(_SCREENING_SAMPLE, seed, CraftStream.SCREENING_SAMPLE)
+            candidates, n = self._screened(group, cells, candidates, n, pricing), _SCREENED
+        cells = await cluster.sample(_SPLIT_SAMPLE, seed, CraftStream.SPLIT_SAMPLE)
+        every_row = len(cells) == len(cluster)
+        leaving, score = self._scored(group, own, cells, every_row, candidates, n, pricing)
+        found = []
+        promising = three_best(score)[: 1 if len(cluster) > SAMPLE_ROWS else 3]
+        for c in promising:
+            one = candidates.one(c)
+            moments = leaving[c] if every_row else await cluster.leaving_moments(pricing, one, self.n_threads)
+            split = await self._local_passes(group, own, cluster, one, moments, _LOCAL_PASSES, pricing)
+            if split is not None:
+                found.append(split)
+        if not found and at_any_price and promising:
+            one = candidates.one(promising[0])
+            moments = await cluster.leaving_moments(pricing, one, self.n_threads)
+            split = await self._local_passes(group, own, cluster, one, moments, 0, pricing)
+            found = [] if split is None else [split]
+        return found
+
+    def _screened(
+        self, group: Integers, cells: Cells, candidates: Candidates, n: int, pricing: price_kernel.Pricing
+    ) -> Candidates:
+        """The most promising candidates of a wide table, by chi-squared on a sample of the cluster."""
+        table, config, grid, rows = cells.table, self.config, pricing.grid, cells.rows
+        z = (table.numeric[rows].astype(np.float64) - pricing.centre[: grid.p]) * pricing.scale[: grid.p]
+        scores = net_gains(
+            z,
+            table.codes[rows],
+            cells.weights,
+            grid.level_start,
+            grid.n_levels,
+            cells.leaving_rows(pricing, candidates, n),
+            feature_prices(config.background, config.spec)[0],
+            float(group[0]) * pricing.count_weight,
+        )
+        return candidates.some(np.sort(np.argsort(-scores, kind="stable")[:_SCREENED]))
+
+    def _scored(
+        self,
+        group: Integers,
+        cost: float,
+        cells: Cells,
+        every_row: bool,
+        candidates: Candidates,
+        n: int,
+        pricing: price_kernel.Pricing,
+    ) -> tuple[Integers, Floats]:
+        """(n, width) moments of the leaving rows and (n,) change of J of every candidate; a sample represents
+        a large cluster.
+        """
+        work = self._space.work
+        if every_row:
+            sides = cells.leaving_moments(pricing, candidates, n, n_threads=self.n_threads)
+        else:
+            config = self.config
+            sides = cells.leaving_moments(pricing, candidates, n + 1, n, self.n_threads)
+            scale_up = float(group[0]) / max(float(sides[n, 0]), 1.0)
+            shared, relative = pricing.shared, pricing.relative
+            pricing = pricing_of(config.background, config.spec, scale_up, config.total_weight)
+            pricing.shared, pricing.relative = shared, relative
+            group, whole = np.ascontiguousarray(sides[n]), np.empty(1)
+            price_kernel.price_groups(group[None], pricing, _PRICED, False, work[:1], self._mask[:1], whole)
+            cost, sides = float(whole[0]), sides[:n]
+        score = np.empty(n)
+        splits_kernel.split_scores(
+            group,
+            cost,
+            sides,
+            pricing,
+            _PRICED,
+            self._unselected,
+            score,
+            self._union,
+            work,
+            self._mask,
+            threads_for(self.n_threads, 20 * sides.size),
+        )
+        return sides, score
+
+    async def _local_passes(
+        self,
+        group: Integers,
+        own: float,
+        cluster: ClusterRows[Any, Any],
+        candidate: Candidates,
+        leaving: Integers,
+        max_passes: int,
+        pricing: price_kernel.Pricing,
+    ) -> Split | None:
+        """Passes with two clusters over the rows of a cluster; None if one side takes all rows."""
+        grid = pricing.grid
+        groups = np.stack([group, leaving])
+        moments_kernel.merge(groups[0], leaving, -1, grid.first_numeric)
+        mask, cost = np.zeros((2, pricing.D), np.uint8), np.empty(2)
+        # two weak halves may differ before the codes of their masks pay: features are free
+        halves = Passes(groups, 2, mask, cost, pricing, _FREE, 0.0)
+        threads = threads_for(self.n_threads, len(cluster) * (grid.p + grid.q))
+        sides = await cluster.sides(pricing, candidate)
+        sides = await cluster.passes(sides, halves, max_passes, self._space, threads)
+        if halves.K < 2:
+            return None
+        price_kernel.price_groups(groups, pricing, _PRICED, False, self._space.work[:2], mask, cost)
+        return Split(float(cost[0] + cost[1] - own), cluster.leavers(sides), groups, cost, mask)
+
+
+def best_split(splits: list[Split]) -> Split | None:
+    """The split that lowers J most; within 1e-9 the earlier."""
+    best: Split | None = None
+    for split in splits:
+        if best is None or split.delta < best.delta - 1e-9:
+            best = split
+    return best
+
+
+def three_best(score: Floats) -> list[int]:
+    """Positions of up to three finite scores, lowest first; within 1e-9 the earlier position is first."""
+    chosen: list[int] = []
+    scores = score.tolist()  # of few candidates: faster than an array
+    while len(chosen) < 3 and (least := min(scores, default=math.inf)) < math.inf:
+        chosen.append(next(c for c, one in enumerate(scores) if one <= least + 1e-9))
+        scores[chosen[-1]] = math.inf
+    return chosen
+
+
+def net_gains(
+    z: Floats,
+    codes: NDArray[Any],
+    weight: NDArray[np.int64],
+    level_start: NDArray[np.intp],
+    n_levels: int,
+    leaving: NDArray[np.uint8],
+    price: Floats,
+    cluster_weight: float,
+) -> NDArray[np.int64]:
+    """Sum over the columns of what half the chi-squared of a split exceeds the column's price by, in steps of
+    2^-10 nats.
+
+    Parameters
+    ----------
+    z : ndarray (m, p)
+        Numeric cells of rows of the cluster, in standard deviations of the table; NaN counts as the table's
+        mean.
+    codes : ndarray (m, q)
+    weight : ndarray (m,)
+    level_start : ndarray (q,)
+        First level of every categorical column among the n_levels; the last level of a column is its missing
+        one, which counts nothing.
+    leaving : ndarray (m, C)
+        1 where a row leaves under a candidate, 0 elsewhere.
+    price : ndarray (p + q,)
+        Nats.
+    cluster_weight : float
+        Weight of the cluster, in rows.
+
+    Returns
+    -------
+    ndarray (C,)
+        Larger is more promising.
+    """
+    p = z.shape[1]
+    w = np.minimum(weight, _HEAVIEST).astype(np.float64)
+    cells = np.zeros((len(z), p + n_levels))
+    cells[:, :p] = np.clip(np.rint(np.nan_to_num(z) * _UNIT), -_LARGEST, _LARGEST)
+    np.put_along_axis(cells, p + level_start + codes.astype(np.intp), 1.0, axis=1)
+    weighted = cells * w[:, None]
+    total, sums, size = w.sum(), weighted.sum(axis=0), (leaving * w[:, None]).sum(axis=0)
+    spread = (weighted * cells).sum(
+        axis=0
+    ) * total - sums * sums  # total^2 times the variance, of levels: times the frequency
+    spread[p:] = total * sums[p:]
+    first = np.concatenate([np.arange(p), p + level_start, [p + n_levels]]).astype(np.intp)
+    spread[first[p + 1 :] - 1] = 0.0
+    per_column = np.divide(1.0, spread, out=np.zeros(len(spread)), where=spread > 0)
+    divides = (size > 0) & (size < total)
+    per_split = np.divide(
+        _STEPS * 0.5 * cluster_weight, size * (total - size), out=np.zeros(len(size)), where=divides
+    )
+    scores = np.empty(len(size), np.int64)
+    rows = np.nonzero(leaving.T)[1].astype(np.int32)
+    begin = np.concatenate([[0], np.cumsum(np.count_nonzero(leaving, axis=0))]).astype(np.intp)
+    work = np.empty((len(z) + 1, max(_COLUMNS_AT_ONCE, int(np.diff(first).max(initial=0)))))
+    splits_kernel.screen_splits(
+        weighted, rows, begin, sums, size, total, per_column, per_split, first, _STEPS * price, work, scores
+    )
+    return scores
