@@ -101,7 +101,7 @@ html_static_path = ["_static"]
 html_css_files = ["craftc.css"]
 html_show_sourcelink = False
 html_sidebars = {
-    page: [] for page in ("embedding", "glossary", "index", "performance", "tables")
+    page: [] for page in ("architecture", "embedding", "glossary", "index", "performance", "tables")
 }  # pages without a section
 html_copy_source = False
 html_last_updated_fmt = None

@@ -75,6 +75,15 @@ def test_growth_page_draws_the_tables_with_slopes(performance, tmp_path):
     assert all(line in page for line in text.splitlines())
 
 
+def test_the_picture_of_the_architecture_is_that_of_its_script(monkeypatch):
+    monkeypatch.syspath_prepend(DOCS)
+    script = importlib.import_module("_architecture")
+    assert script.PICTURE.read_text(encoding="utf-8") == script.picture(), "run docs/_architecture.py"
+    named = re.findall(r"craftc(?:\.\w+)+", script.picture())
+    assert named
+    assert [name for name in named if not exists(name)] == []
+
+
 def test_every_public_name_is_in_the_reference():
     reference = text_of(DOCS / "api.rst")
     listed = set(re.findall(r"^   ([\w.]+)$", reference, flags=re.MULTILINE))
