@@ -50,7 +50,7 @@ class Geometry:
     single: bool  # whether the table is float32
 
     def centres(self, mu: Floats, limit: float) -> _kernel.Centres:
-        """Centres for the kernels; a row further than `limit` (squared) from all of them may open a cluster."""
+        """Centres for the kernels; a row further than `limit` (squared) from all may open a cluster."""
         return _kernel.Centres(mu, self.reference, self.reach, limit, self.single)
 
     def no_sums(self, capacity: int, n_threads: int) -> _kernel.Sums:

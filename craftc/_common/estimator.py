@@ -108,7 +108,7 @@ def column_names(model: FittedColumns) -> list[str]:
 
 
 def frame_library(X: object) -> str | None:
-    """The library of a data frame in which results are returned: "polars" or "pandas"; None for other tables."""
+    """Library of a data frame, in which results are returned: "polars" or "pandas"; else None."""
     for name in ("polars", "pandas"):
         module = sys.modules.get(name)
         if module is not None and isinstance(X, module.DataFrame):

@@ -22,7 +22,7 @@ class MergeStep(NamedTuple):
     n_clusters: int
     objective: float
     labels: Array
-    # the clusters of the step before that were merged; passes may move rows afterwards; None for the first step
+    # clusters of the step before that were merged; passes may move rows afterwards; None: the first step
     merged: tuple[int, int] | None
     # the cluster as which each cluster of the step before continues; None for the first step
     heirs: Labels | None

@@ -1,4 +1,4 @@
-"""Texts for users: values, names and cells in messages, warnings, errors of parameters and of missing packages."""
+"""Texts for users: values and names in messages, warnings, errors of parameters and missing packages."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ _CELLS = 1 << 18  # cells of the rows of one sparse product; bounds its memory
 
 
 def row_products(rows: Array | csr_array, factor: Array) -> Floats:
-    """(n, m) product of rows (n, D), dense or sparse, and a factor (D, m); columns are added in their order."""
+    """(n, m) product of rows (n, D), dense or sparse, and a factor (D, m), added in order of columns."""
     if issparse(rows):
         return np.asarray(rows @ factor)
     n, D = rows.shape

@@ -214,7 +214,7 @@ class DPMeansRows(Sized, Protocol[S, L]):
         """
 
     def sweeps(self, penalty: float, cap: int, start: S, seed: int, number: int) -> Sweeps[L]:
-        """A descent from a start partition, in the order of the rows that belongs to the number of the start."""
+        """A descent from a start partition, in the order of rows of the start's number."""
 
     def leaders(self, limit: float, cap: int) -> Floats:
         """(K, D) the grand mean, and in order each row that is further from it and from earlier ones than the

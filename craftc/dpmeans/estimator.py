@@ -60,77 +60,60 @@ class DPMeans(WithoutCollections, MomentsSummary, DenseInput, DPMeansPrediction,
     chooses K from the table, and ``DPMeans(n_clusters=K)`` finds K clusters, both by a search that cuts and
     merges clusters. ``DPMeans(lambda2)`` is the algorithm of the paper: a row further than lambda from every
     centre opens a cluster. Columns are not scaled: scale them first if their units differ. For categories or
-    missing values use :class:`CRAFT`.
+    missing values use :class:`CRAFT`. docs/dp-means.md explains modes, prices and covariances.
 
     Parameters
     ----------
     cluster_penalty : float or "auto", default="auto"
-        lambda^2, in squared units of the table, 0 to inf. For the paper's algorithm it is the square of a
-        radius, about twice D variances of a cluster; for a search it is the price of a cluster in J, and a
-        cut of a round cluster of n rows gains about n variances. "auto": the K whose partition has the
-        smallest description length (BIC of a spherical Gaussian classification likelihood), up to 128, and up
-        to 1024 where the clusters are clear; lambda^2 is then the price at which J has no more and no fewer
-        clusters. Tables above 16 384 rows are searched in a sample. In the modes of the paper "auto" is a
-        value of the farthest-first path (one traversal gives a lambda^2 for every K).
+        lambda^2, in squared units of the table, 0 to inf. In the paper's algorithm it is the square of a
+        radius; in a search it is the price of a cluster in J. "auto": the K whose partition has the smallest
+        description length (BIC of spherical normal clusters), up to 128, and up to 1024 where the clusters
+        are clear; in the modes of the paper a value of the farthest-first path.
     n_clusters : int, optional
-        Number of clusters. Excludes a `cluster_penalty`. In the modes of the paper lambda^2 is the
-        farthest-first heuristic's value for it.
+        Number of clusters; excludes a `cluster_penalty`. In the modes of the paper it gives lambda^2 by the
+        farthest-first heuristic.
     max_clusters : int, optional
         Maximal number of clusters; no further cluster opens (Eq. 12).
     mode : {"auto", "serial", "delayed", "collapsed", "lowest"}, default="auto"
         "auto": the search, unless a number as `cluster_penalty` without `max_clusters`, or a start as `init`,
-        asks for the paper's algorithm; then serial or delayed sweeps, as suits lambda^2. After delayed
-        sweeps, clusters that are clearly two are cut, and sweeps follow. With more than 16 384 rows, sweeps
-        start from the centres of sweeps over a sample and end where J falls by less than 1e-4 of itself or,
-        as long as no cluster has opened or closed, is expected to in the next one, as the last falls tell.
-        "serial": rows are visited in order, and a row beyond lambda opens a cluster immediately (the paper).
-        "delayed": one new cluster per sweep, at the furthest row; slower, but does not shatter clusters where
-        D < lambda^2 / variance < 2 D. "collapsed": each row in turn moves to the cluster where J is smallest,
-        with the change of the means included (Eq. 8). "lowest": the search for the lowest J, on all rows and
-        with moves of single rows. Where lambda^2 is a radius, that J has many more clusters than the table: a
-        cluster of n rows is cut where lambda^2 is below about n variances. The time grows with K.
+        asks for the paper's algorithm; then serial or delayed sweeps, as suits lambda^2. Tables above 16 384
+        rows are searched in a sample. "serial": a row beyond lambda opens a cluster immediately (the paper).
+        "delayed": one new cluster per sweep, at the furthest row. "collapsed": each row moves to the cluster
+        where J is smallest, with the change of the means included (Eq. 8). "lowest": the search for the
+        lowest J, on all rows; the time grows with K.
     polish : bool or "auto", default="auto"
         Collapsed moves at the end; they never raise J. "auto": in the mode "lowest" alone.
     covariance : {"spherical", "full", "full-sized"} or ndarray (D, D) or (K, D, D), default="spherical"
-        "full": a covariance for every cluster (Appendix E), fitted from labels of spherical clusters. A local
-        method: the global minimum is usually degenerate (clusters of a few rows; a warning reports clusters
-        of at most D rows), K is that of the start unless `covariance_price` is given, and lambda^2 no longer
-        changes the labels at a given K. "full-sized" counts log|Sigma_k| once per row (classification EM; not
-        in the paper), which is well posed. An array (D, D): one known covariance of all clusters; a row opens
-        a cluster where its squared Mahalanobis distance to every centre exceeds lambda^2. An array (K, D, D):
-        known covariances of clusters whose number is that of the start.
+        "full": a covariance for every cluster (Appendix E), fitted by a local method; K is that of the start
+        unless `covariance_price` is given. "full-sized" counts log|Sigma_k| once per row (classification EM;
+        not in the paper), which is well posed. (D, D): one known covariance, by which distances are
+        Mahalanobis distances. (K, D, D): known covariances of clusters whose number is that of the start.
     init : {"auto", "single", "random-row", "random", "farthest"} or ndarray (n,), default="auto"
-        Start: all rows in one cluster, whose centre is their mean ("single") or a random row (the DP-means(R)
-        of the CRAFT paper), random labels, the nearest of farthest-first seeds, or given labels. Starts of
-        several clusters have n_clusters, else max_clusters, else 8 of them. "auto" is "single"; with the
-        covariances "full" and "full-sized" their start is then not the labels of the spherical fit but those
-        of k-means with n_clusters, else as many clusters as that fit has.
+        Start: one cluster, whose centre is the mean ("single") or a random row (the DP-means(R) of the CRAFT
+        paper); `n_clusters`, else `max_clusters`, else 8 clusters of random labels or farthest-first seeds;
+        or labels. "auto": "single"; full covariances start from labels of k-means.
     n_init : int, default=1
-        Number of starts; the one with the lowest J is kept. The first visits the rows as they are, the others
-        in random orders. A search has one start.
+        Number of starts; the one with the lowest J is kept. The first visits the rows in order, the others in
+        random orders. A search has one start.
     max_iter : int, default=300
-        Maximal number of sweeps, the polish and sweeps over a sample not included.
+        Maximal number of sweeps, without the polish and sweeps over a sample.
     random_state : int, Generator, RandomState or None, default=None
         Seed of orders and random starts. The same seed gives bit-identical results on any number of threads.
     n_threads : int, optional
-        Number of threads. None: OMP_NUM_THREADS, else all processors of this process; -1: all.
+        Threads; None: OMP_NUM_THREADS or all processors of this process; -1: all.
     verbose : int, default=0
         1: print a line per start; 2: also a line per sweep.
     covariance_prior : float, optional
-        phi of Appendix E, in squared units; without it a cluster of at most D rows has a singular covariance
-        and J is unbounded below. None: 0.001 of the mean variance of the columns.
+        phi of Appendix E, in squared units, without which J is unbounded below. None: 0.001 of the mean
+        variance of the columns.
     covariance_price : float, optional
         Appendix E with K varying: clusters are removed and split as long as the objective +
-        ``covariance_price * (K - 1)`` falls, K at most `max_clusters`. None: K is that of the start. For
-        "full" the price must exceed what log|Sigma_k| of a small cluster saves, up to ``lambda^2 D
-        log(variance / covariance_prior)``; for "full-sized" what half a normal cluster saves, about lambda^2
-        per row.
+        ``covariance_price * (K - 1)`` falls, K at most `max_clusters`. None: K is that of the start.
 
     Attributes
     ----------
     labels_ : ndarray (n,) of int32
-        Cluster of every row, numbered by first appearance (after `partial_fit`: of the last batch, numbered
-        as the centres).
+        Cluster of every row, numbered by first appearance (after `partial_fit`: of the last batch).
     n_clusters_ : int
         Number of clusters, K.
     cluster_centers_ : ndarray (K, D) of float64
@@ -140,25 +123,21 @@ class DPMeans(WithoutCollections, MomentsSummary, DenseInput, DPMeansPrediction,
     cluster_penalty_ : float
         lambda^2 of the fit.
     radius_ : float
-        Distance beyond which a row opens a cluster in `partial_fit` and `predict(open_cluster=True)`: lambda
-        of the paper's algorithm; after a search the largest distance of a row of the table to its nearest
-        centre.
+        Distance beyond which a new row opens a cluster: lambda of the paper's algorithm; after a search the
+        largest distance of a row to its nearest centre.
     objective_ : float
-        J of the returned partition, from exact sums of the rows (full covariances: the objective of Appendix
-        E, in which clusters that have lost all their rows keep their terms, with a `covariance_price` that of
-        all clusters but one; one known covariance: squared Mahalanobis distances in place of Euclidean ones).
+        J of the partition, from exact sums of the rows (one known covariance: of squared Mahalanobis
+        distances; full covariances: the objective of Appendix E).
     objective_path_ : ndarray of float64
         J after every sweep.
     inertia_ : float
-        Weighted sum of squared distances of the rows to the mean of their cluster (one known covariance: of
-        squared Mahalanobis distances).
+        Weighted sum of squared distances of the rows to the mean of their cluster.
     covariances_ : ndarray (K, D, D)
         Only with a covariance per cluster.
     n_iter_ : int
         Sweeps of the best start, the polish included.
     converged_ : bool
-        Whether its last sweep moved no row or, in mode "auto" with more than 16 384 rows, J falls by less
-        than 1e-4 of itself.
+        Whether its last sweep moved no row or, in mode "auto" above 16 384 rows, J falls by less than 1e-4.
     n_features_in_ : int
     feature_names_in_ : ndarray of str
         Only if the input has column names.

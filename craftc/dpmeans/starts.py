@@ -178,7 +178,7 @@ class Starts(Generic[S, L]):
         return search.centers, path
 
     def penalty(self) -> tuple[float, S | None]:
-        """lambda^2: given, by the heuristic, or chosen; for a large table also the partition to start from."""
+        """lambda^2: given, by the heuristic, or chosen; for a large table also the start partition."""
         model, seed = self.model, self.seed
         if not isinstance(model.cluster_penalty, str):
             return float(model.cluster_penalty), None
@@ -264,7 +264,7 @@ def check_partitioned(model: Parameters, sample_weight: object) -> None:
     elif not isinstance(model.init, str):
         problem = "a start that is named, such as init='auto', not labels of the rows"
     elif model.mode in ("auto", "serial") and model.n_init > 1:
-        problem = "rows in their own order; pass n_init=1 or mode='delayed', whose sweeps do not depend on the order"
+        problem = "rows in order; pass n_init=1 or mode='delayed', which does not depend on the order"
     elif sample_weight is not None:
         problem = "rows without weights; repeat rows instead of passing sample_weight"
     if problem:

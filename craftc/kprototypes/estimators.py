@@ -456,7 +456,8 @@ feature_names_in_
     --------
     >>> import numpy as np
     >>> from craftc import KPrototypes
-    >>> X = np.array([[1.0, "a", "x"], [1.5, "a", "y"], [9.0, "b", "y"], [8.5, "b", "x"], [8.0, "b", "y"]], dtype=object)
+    >>> X = [[1.0, "a", "x"], [1.5, "a", "y"], [9.0, "b", "y"], [8.5, "b", "x"], [8.0, "b", "y"]]
+    >>> X = np.array(X, dtype=object)
     >>> model = KPrototypes(n_clusters=2, random_state=0).fit(X, categorical=[1, 2])
     >>> model.centroids()
          x0 x1 x2

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import nullcontext
 from functools import partial
 from threading import Event
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -20,7 +20,15 @@ from craftc._common.messages import array_of, warn_user
 from craftc._common.random import rng_of, seed_of
 from craftc._common.ranges import check_ranges, column_ranges
 from craftc._common.threads import SMALL_WORK, effective_n_threads, one_blas_thread, threads_for
-from craftc._common.typing import Floats, Labels
+from craftc._common.typing import (
+    Array,
+    Floats,
+    Labels,
+    OutputFrame,
+    RandomStateInput,
+    TableInput,
+    WeightInput,
+)
 from craftc._common.validation import (
     Choice,
     Constraint,
@@ -52,12 +60,14 @@ from craftc.mixture.variational import (
 )
 from craftc.table.estimator_input import DenseInput
 
+if TYPE_CHECKING:
+    from sklearn.utils import Tags
+
 INITS = ("kmeans", "random")
-_PARALLEL_STARTS = (
-    8  # times SMALL_WORK: for larger tables starts run one after the other, each on all threads
-)
-_FEW_ROWS = 100  # tables may have fewer rows than components up to so many
-_NAMED = 5  # columns in a message
+# cell visits of a sweep, in SMALL_WORK, above which starts run one after the other, each on all threads
+_PARALLEL_STARTS = 8
+_FEW_ROWS = 100  # rows of a table that may be fewer than `n_components`
+_NAMED = 5  # columns that a message names
 
 
 class FeatureSelectionMixture(HtmlOverview, DenseInput, DensityMixin, ClusterMixin, BaseEstimator):
@@ -66,9 +76,8 @@ class FeatureSelectionMixture(HtmlOverview, DenseInput, DensityMixin, ClusterMix
 
     A Dirichlet process mixture in which each component decides for every column whether it has its own
     distribution or shares the noise distribution of the whole table. It is fitted by variational inference;
-    every update increases the evidence lower bound (ELBO). Missing cells (NaN) are marginalised. Use it in
-    place of :class:`CRAFT` when probabilities are needed and the table holds only numbers, counts, or
-    indicators.
+    every update increases the evidence lower bound (ELBO). Missing cells (NaN) are marginalised. Use it for
+    overlapping clusters, in tables of numbers, counts, or indicators. docs/mixture.md has the model.
 
     Parameters
     ----------
@@ -77,66 +86,50 @@ class FeatureSelectionMixture(HtmlOverview, DenseInput, DensityMixin, ClusterMix
         clusters.
     selection : {"local", "global", "shared"}, default="local"
         "local": each cluster selects features nearly independently (rho = 0.01). "global": the selections are
-        coupled (rho = 0.2), but may differ. "shared": all clusters select the same features; a feature is
-        selected if it matters to any of them. (The text of the paper states the effect of rho the other way
-        round.)
+        coupled (rho = 0.2), but may differ. "shared": all clusters select the same features.
     component : {"gaussian", "poisson", "bernoulli"}, default="gaussian"
-        "poisson": columns are counts. The rates of a row are those of its cluster times the total of the row,
-        so documents of different lengths are comparable. "bernoulli": columns are indicators, 0 or 1, with
-        probabilities of their own in every cluster that selects them (uniform priors).
+        "poisson": columns are counts, with rates proportional to the total of the row. "bernoulli": columns
+        are indicators, 0 or 1.
     covariance : {"diagonal", "full"}, default="diagonal"
-        "full": a full covariance over the selected features of each cluster. Starts from the result of the
-        diagonal model and selects or deselects one feature at a time, which is slow; it improves some tables
-        and not others. Requires a table without missing cells.
+        "full": a full covariance over the selected features of each cluster; slow, and for tables without
+        missing cells.
     noise : {"isotropic", "feature"}, default="isotropic"
         "isotropic": one noise variance for all columns, which must be in commensurate units. "feature": one
-        for each column; it is not identifiable where all clusters but one select a column.
+        for each column.
     feature_fraction : float, default=0.5
         m, the expected fraction of features that a cluster selects; m (1 - m) > rho.
     feature_variance : float, optional
         rho, the variance of that fraction between columns, 0 < rho < 0.25. The selections of two clusters
         have correlation rho / (m (1 - m)). None: set by `selection`.
     learn_fraction : bool, "shared" or "component", default=False
-        "shared" or True: also fit m, within m (1 - m) >= 1.05 rho. The prior may then dominate and select all
-        features or none. "component": every cluster has its own fraction, y_kd ~ Bernoulli(m_k), and selects
-        independently of the others; `feature_variance` has no role. Not with ``selection="shared"`` or full
-        covariances.
+        "shared" or True: also fit m, within m (1 - m) >= 1.05 rho. "component": every cluster has its own
+        fraction m_k, and selects independently of the others; `feature_variance` has no role. Not with
+        ``selection="shared"`` or full covariances.
     fraction_prior : (float, float), default=(1.0, 1.0)
-        Shapes gamma, beta > 0 of the Beta prior of m or m_k where they are fitted (equation (8)); (1, 1) is
-        uniform. Shapes below 1 favour fractions near 0 and 1.
+        Shapes gamma, beta > 0 of the Beta prior of m or m_k where they are fitted (equation (8)).
     concentration : float, default=5.0
         alpha of the Dirichlet process; larger values give more clusters.
     scale : {"auto", "scalar", "standard", "none"}, default="auto"
-        Scaling of Gaussian columns, which are always centred. "scalar": one factor for all columns, so that
-        their mean variance is 1; "standard": one factor for each column; "none": no scaling. "auto": "scalar"
-        if the 10 % and 90 % quantiles of the standard deviations lie within a factor of 10, otherwise
-        "standard". The priors are fixed in the scaled units.
+        Scaling of Gaussian columns, which are always centred, to variance 1. "scalar": one factor for all
+        columns; "standard": one for each; "none": no scaling. "auto": "standard" if the standard deviations
+        differ by more than a factor of 10 (between their 10 % and 90 % quantiles), otherwise "scalar".
     merge : bool, default=True
-        Try three kinds of moves after the updates and keep those that increase the ELBO. Two components are
-        merged. A feature selected by every component is deselected in one of them; the updates alone never do
-        this, because the noise model has no data for it. In the best start, a component is split where merges
-        left another one empty (not with full covariances). Without these moves the number of clusters stays
-        near `n_components`.
+        Merge components, deselect features that every component selects, and split components, where that
+        increases the ELBO. Otherwise the number of clusters stays near `n_components`.
     init : {"kmeans", "random"} or array (n, K), default="kmeans"
-        Start: k-means (a few passes) with `n_components` centres, from rows drawn by k-means++, the best of
-        three for each centre, and improved by exchanges; random rows as centres, each row assigned to the
-        nearest; or responsibilities, whose rows sum to 1 (with full covariances no column is selected at
-        first, otherwise the start selects those of the diagonal model).
+        Start: k-means (a few passes); random rows as centres; or responsibilities, whose rows sum to 1.
     n_init : int, default=3
-        Number of starts. Each runs until a sweep increases the ELBO by at most 0.003 nats per row and no move
-        increases it. The one with the highest ELBO then splits components while that increases the ELBO, and
-        is continued until it converges.
+        Number of starts; after a rough fit the one with the highest ELBO is continued.
     max_iter : int, default=500
         Maximum number of sweeps of a start, before and after the comparison together.
     tol : float, default=1e-6
-        The best start converges when a sweep increases the ELBO by at most this many nats per row, and no
-        move increases it.
+        The best start converges when a sweep increases the ELBO by at most this many nats per row.
     random_state : int, Generator, RandomState or None, default=None
         Seed of the starts. The same seed gives bit-identical results for any number of threads.
     n_threads : int, optional
         Threads; None: OMP_NUM_THREADS or all processors of this process; -1: all.
     verbose : int, default=0
-        1: one line per start, and one for the end of the best; 2: also one line per few sweeps.
+        1: a line per start; 2: also a line per few sweeps.
 
     Attributes
     ----------
@@ -147,15 +140,13 @@ class FeatureSelectionMixture(HtmlOverview, DenseInput, DensityMixin, ClusterMix
     weights_ : ndarray (K,)
         Expected mixing weights.
     feature_mask_ : ndarray (K, D) of bool
-        Features that a cluster selects with probability above 0.5. A column without variance is never
-        selected.
+        Features that a cluster selects with probability above 0.5.
     feature_probabilities_ : ndarray (K, D) of float64
         Probability that a cluster selects a feature.
     feature_gains_ : ndarray (K, D) of float64
         Log Bayes factor of the cluster's own distribution against the noise, nats.
     means_, variances_ : ndarray (K, D) of float64
         Of each cluster in the units of the table; where a feature is not selected, those of the noise.
-        Counts: rates and their variance at the mean exposure.
     covariances_ : ndarray (K, D, D) of float64
         With ``covariance="full"``: expected covariances in the units of the table.
     cluster_sizes_ : ndarray (K,) of float64
@@ -163,7 +154,7 @@ class FeatureSelectionMixture(HtmlOverview, DenseInput, DensityMixin, ClusterMix
     elbo_ : float
         The ELBO of the fitted model, nats, for the scaled table.
     elbo_path_ : ndarray of float64
-        The ELBO after every sweep and move of the best start; `elbo_` is the ELBO after one more update.
+        The ELBO after every sweep and move of the best start.
     objective_, objective_path_ : float, ndarray
         -`elbo_` and -`elbo_path_`: every objective of this package is minimised.
     feature_fraction_ : float, or ndarray (K,)
@@ -202,9 +193,8 @@ class FeatureSelectionMixture(HtmlOverview, DenseInput, DensityMixin, ClusterMix
         "covariance": Choice(("diagonal", "full")),
         "noise": Choice(("isotropic", "feature")),
         "feature_fraction": Number(above=0, below=1),
-        "feature_variance": Number(
-            least=1e-6, below=0.25, optional=True
-        ),  # the Beta functions of smaller ones are rounded away
+        # the Beta functions of a smaller variance are rounded away
+        "feature_variance": Number(least=1e-6, below=0.25, optional=True),
         "concentration": Number(least=1e-9, most=1e9),
         "scale": Choice(("auto", "scalar", "standard", "none")),
         "merge": Flag(),
@@ -232,7 +222,7 @@ class FeatureSelectionMixture(HtmlOverview, DenseInput, DensityMixin, ClusterMix
         n_init: int = 3,
         max_iter: int = 500,
         tol: float = 1e-6,
-        random_state: Any = None,
+        random_state: RandomStateInput = None,
         n_threads: int | None = None,
         verbose: int = 0,
     ) -> None:
@@ -258,7 +248,7 @@ class FeatureSelectionMixture(HtmlOverview, DenseInput, DensityMixin, ClusterMix
 
     @all_or_nothing
     def fit(
-        self, X: ArrayLike, y: Any = None, sample_weight: ArrayLike | None = None
+        self, X: TableInput, y: object = None, sample_weight: WeightInput = None
     ) -> FeatureSelectionMixture:
         """Find the clusters of a table and their features.
 
@@ -347,7 +337,7 @@ class FeatureSelectionMixture(HtmlOverview, DenseInput, DensityMixin, ClusterMix
             alive = int((ascent.model.factors.mixture.size > 0).sum())
             print(f"start {start}: {alive} components after {ascent.n_iter} sweeps, ELBO {ascent.elbo:.6f}")
 
-    def _set_state(self, result: MixtureResult, rows: NDArray[Any], present: NDArray[np.bool_]) -> None:
+    def _set_state(self, result: MixtureResult, rows: Array, present: NDArray[np.bool_]) -> None:
         factors, found = result.model.factors, number_by_appearance(result.label)
         posterior = result.model.posterior(found)
         labels = np.empty(len(rows), np.int32)
@@ -383,7 +373,7 @@ class FeatureSelectionMixture(HtmlOverview, DenseInput, DensityMixin, ClusterMix
             del self.covariances_
         self.scale_ = self._all_columns(scaling.scale[None])[0]
 
-    def _all_columns(self, values: Floats, rest: Any = 0.0) -> Floats:
+    def _all_columns(self, values: Floats, rest: float | Floats = 0.0) -> Floats:
         """(K, columns of the model) values in the columns of the input; `rest` in the columns left out."""
         out = np.empty((len(values), self.n_features_in_))
         out[:] = rest
@@ -393,7 +383,7 @@ class FeatureSelectionMixture(HtmlOverview, DenseInput, DensityMixin, ClusterMix
     # ---- rows ----
 
     @rowwise("cluster", "int32")
-    def predict(self, X: ArrayLike) -> Labels:
+    def predict(self, X: TableInput) -> Labels:
         """The most probable cluster of every row.
 
         Parameters
@@ -408,7 +398,7 @@ class FeatureSelectionMixture(HtmlOverview, DenseInput, DensityMixin, ClusterMix
         return self._posterior.labels(rows, effective_n_threads(self.n_threads))
 
     @rowwise(lambda model: range(model.n_clusters_), "float64")
-    def predict_proba(self, X: ArrayLike) -> Floats:
+    def predict_proba(self, X: TableInput) -> Floats:
         """The responsibilities of the clusters for every row, under the fitted q.
 
         Parameters
@@ -424,7 +414,7 @@ class FeatureSelectionMixture(HtmlOverview, DenseInput, DensityMixin, ClusterMix
         return self._posterior.proba(rows, effective_n_threads(self.n_threads))
 
     @rowwise("score", "float64")
-    def score_samples(self, X: ArrayLike) -> Floats:
+    def score_samples(self, X: TableInput) -> Floats:
         """The log predictive density of every row (Student's t, negative binomial, Bernoulli), in the units
         of the table.
 
@@ -441,7 +431,7 @@ class FeatureSelectionMixture(HtmlOverview, DenseInput, DensityMixin, ClusterMix
         rows = self._new_rows(X)
         return self._posterior.log_density(rows)
 
-    def score(self, X: ArrayLike, y: Any = None) -> float:
+    def score(self, X: TableInput, y: object = None) -> float:
         """The mean of `score_samples`.
 
         Parameters
@@ -455,7 +445,7 @@ class FeatureSelectionMixture(HtmlOverview, DenseInput, DensityMixin, ClusterMix
         """
         return float(self.score_samples(X).mean())
 
-    def sample(self, n_samples: int = 1, random_state: Any = None) -> tuple[Floats, Labels]:
+    def sample(self, n_samples: int = 1, random_state: RandomStateInput = None) -> tuple[Floats, Labels]:
         """New rows from the predictive distribution.
 
         Parameters
@@ -478,7 +468,7 @@ class FeatureSelectionMixture(HtmlOverview, DenseInput, DensityMixin, ClusterMix
         scaling = self._posterior.scaling
         return self._all_columns(cells / scaling.scale + scaling.centre, scaling.mean), labels
 
-    def summary(self) -> Any:
+    def summary(self) -> OutputFrame:
         """The selected features of every cluster: one row per cluster and feature, the largest gain first.
 
         Returns
@@ -506,7 +496,7 @@ class FeatureSelectionMixture(HtmlOverview, DenseInput, DensityMixin, ClusterMix
 
     # ---- input and parameters ----
 
-    def _scaled_data(self, rows: NDArray[Any], weight: Floats | None) -> ScaledData:
+    def _scaled_data(self, rows: Array, weight: Floats | None) -> ScaledData:
         """The rows in scaled units; warns about columns that cannot be used."""
         n_threads = effective_n_threads(self.n_threads)
         missing = has_missing(rows)
@@ -516,11 +506,11 @@ class FeatureSelectionMixture(HtmlOverview, DenseInput, DensityMixin, ClusterMix
             warn_user(f"Columns without variance are kept but never selected: {self._named(constant)}.")
         return ScaledData(rows, missing, scaling, n_threads, weight)
 
-    def _new_rows(self, X: ArrayLike) -> NDArray[Any]:
+    def _new_rows(self, X: TableInput) -> Array:
         check_is_fitted(self)
         return self._posterior.scaling.clipped(self._read(X, reset=False))
 
-    def _read(self, X: ArrayLike, reset: bool) -> NDArray[Any]:
+    def _read(self, X: TableInput, reset: bool) -> Array:
         """The rows; raise if they do not fit the kind of components."""
         rows = self._read_rows(X, reset, allow_nan=True, min_rows=2 if reset else 1)
         if reset:
@@ -549,7 +539,7 @@ class FeatureSelectionMixture(HtmlOverview, DenseInput, DensityMixin, ClusterMix
                 )
         return rows
 
-    def _named(self, columns: NDArray[Any]) -> str:
+    def _named(self, columns: Array) -> str:
         """The first few columns by name, or by number."""
         names = getattr(self, "feature_names_in_", None)
         words = [repr(str(names[d])) if names is not None else str(d) for d in columns[:_NAMED]]
@@ -587,18 +577,18 @@ class FeatureSelectionMixture(HtmlOverview, DenseInput, DensityMixin, ClusterMix
         full[:, : given.shape[1]] = given
         return full
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
+    def __sklearn_tags__(self) -> Tags:
+        tags: Tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = self.covariance != "full"
         tags.input_tags.positive_only = self.component != "gaussian"
         return tags
 
 
-def not_counts(cells: NDArray[Any]) -> NDArray[np.bool_]:
+def not_counts(cells: Array) -> NDArray[np.bool_]:
     """Which cells are neither whole numbers >= 0 nor missing."""
     return np.asarray((cells < 0) | ((cells != np.floor(cells)) & ~np.isnan(cells)))
 
 
-def not_binary(cells: NDArray[Any]) -> NDArray[np.bool_]:
+def not_binary(cells: Array) -> NDArray[np.bool_]:
     """Which cells are neither 0 nor 1 nor missing."""
     return np.asarray((cells != 0) & (cells != 1) & ~np.isnan(cells))

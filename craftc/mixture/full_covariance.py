@@ -19,7 +19,7 @@ from scipy.special import digamma, gammaln, softmax, xlogy
 
 from craftc._common.labels import chunks, renumber
 from craftc._common.products import row_products, row_sums
-from craftc._common.typing import Floats, Labels
+from craftc._common.typing import Floats, Ints, Labels
 from craftc._kernels import mixture_full, mixture_moves
 from craftc._kernels.team import Team
 from craftc.mixture.posterior import Posterior
@@ -28,8 +28,8 @@ from craftc.mixture.scaling import ScaledData
 from craftc.mixture.variational import Ascent, DiagonalModel, MixtureConfig, MixtureFactors
 
 K0, NU0, S0 = NORMAL[0], 2.0 * NORMAL[1], 2.0 * NORMAL[2]  # one column is Normal-Gamma(k0, a0, b0)
-_MARGIN = 1e-12  # of the ELBO: a switch must gain more
-_LEAST = 2.0**-60  # smaller probabilities are rounded to 0, as in the kernels
+_SWITCH_MARGIN = 1e-12  # share of the ELBO that a switch of a column must gain
+_LEAST = 2.0**-60  # probability below which it is rounded to 0, as in the kernels
 
 
 def column_steps(size: Floats, D: int) -> Floats:
@@ -44,7 +44,7 @@ def column_steps(size: Floats, D: int) -> Floats:
 class NormalWishart:
     """q(mu, Sigma) of one component: normal-inverse-Wishart on the columns it selects."""
 
-    column: Any  # (q,) in the order of the Cholesky factor
+    column: Ints | Labels  # (q,) in the order of the Cholesky factor
     kappa: float
     mean: Floats  # (q,)
     freedom: float  # nu
@@ -54,7 +54,7 @@ class NormalWishart:
 
     @classmethod
     def fitted(
-        cls, column: Any, size: float, s1: Floats, s2: Floats, factor: Floats | None = None
+        cls, column: Ints | Labels, size: float, s1: Floats, s2: Floats, factor: Floats | None = None
     ) -> NormalWishart:
         """From N, sum x (D,) and sum x x' (D, D); `factor`: upper Cholesky factor of Psi_S, if known."""
         q, kappa = len(column), K0 + size
@@ -110,7 +110,7 @@ class NormalWishart:
         )
 
 
-def scatter_matrix(size: Any, s1: Floats, s2: Floats) -> Floats:
+def scatter_matrix(size: float | Floats, s1: Floats, s2: Floats) -> Floats:
     """Psi = s0 I + sum x x' - kappa m m', of one component or of all."""
     kappa = K0 + np.asarray(size)[..., None, None]
     return np.asarray(S0 * np.eye(s1.shape[-1]) + s2 - s1[..., :, None] * s1[..., None, :] / kappa)
@@ -180,7 +180,7 @@ class FullModel:
     def _sums(self, k: int) -> tuple[float, Floats, Floats]:
         return float(self.mixture.size[k]), self.mixture.s1[k], self.products[k]
 
-    def _fit_components(self, factors: Any = None) -> None:
+    def _fit_components(self, factors: tuple[Floats, Labels, Labels] | None = None) -> None:
         """q(mu, Sigma) of all components, and its divergence from the prior."""
         K = len(self.mixture.size)
         if factors is None:
@@ -208,11 +208,11 @@ class FullModel:
         self.factors.update()
 
     def _update_masks(self) -> None:
-        """q(y) and q(mu, Sigma): columns are selected and deselected one by one where that raises the ELBO."""
+        """q(y) and q(mu, Sigma): switch columns one by one where that raises the ELBO."""
         q = self.mixture
         K, D = q.p.shape
         self._fit_components()
-        margin = _MARGIN * abs(self.elbo())
+        margin = _SWITCH_MARGIN * abs(self.elbo())
         noise = q.reach * q.noise[0] + q.s1 * q.noise[1] + q.s2 * q.noise[2]
         odds = q.share[2] - q.share[3]
         against = noise - odds if not self.priors.tied else noise - odds / K
@@ -318,13 +318,14 @@ class FullModel:
         self.products[i] += self.products[j]
         self.products[j] = 0.0
 
-    def state(self) -> Any:
-        return self.factors.state(), self.products.copy()
+    def checkpoint(self) -> Callable[[], None]:
+        restore_factors, products = self.factors.checkpoint(), self.products.copy()
 
-    def restore(self, state: Any) -> None:
-        factors, products = state
-        self.factors.restore(factors)
-        self.products[:] = products
+        def restore() -> None:
+            restore_factors()
+            self.products[:] = products
+
+        return restore
 
     def posterior(self, found: NDArray[np.intp]) -> FullPosterior:
         return FullPosterior.of_model(self, found)

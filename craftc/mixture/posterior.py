@@ -16,7 +16,7 @@ from craftc._kernels.mixture_updates import Mixture
 from craftc.mixture.priors import Priors
 from craftc.mixture.scaling import ColumnScaling, ScaledData, has_missing
 
-_CHUNK = 1024  # rows whose densities are computed at a time
+_DENSITY_ROWS = 1024  # rows whose densities are computed at a time; bounds memory
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class ColumnDensities:
     b: Floats
 
     @classmethod
-    def fitted(cls, prior: Any, kind: str, sums: Floats, common: bool = False) -> ColumnDensities:
+    def fitted(cls, prior: Floats, kind: str, sums: Floats, common: bool = False) -> ColumnDensities:
         """From the prior (k0, a0, b0) and sums over cells: their reach, x and x^2; `common`: one precision
         for all columns.
         """
@@ -107,14 +107,12 @@ class Posterior:
     scaling: ColumnScaling
     priors: Priors  # of K clusters
     fractions: Floats | None  # (K,) expected fractions of the clusters, if each has its own
-    # p, gains: (K, D) probability that a column is selected, and the gain in nats
-    p: Floats
-    gains: Floats
+    p: Floats  # (K, D) probability that a column is selected
+    gains: Floats  # (K, D) nats
     own: Floats  # (3, K, D) coefficients of the log density of the clusters' cells
     noise: Floats  # (3, D) those of the noise
-    # weight, weights: (K,) E ln pi, and the expected shares
-    weight: Floats
-    weights: Floats
+    weight: Floats  # (K,) E ln pi
+    weights: Floats  # (K,) expected shares
     clusters: ColumnDensities
     background: ColumnDensities
 
@@ -194,8 +192,8 @@ class Posterior:
         """(n,) ln of the predictive density of rows in the units of the input; missing cells are left out."""
         out = np.empty(len(X))
         size = -np.log(self.scaling.scale)  # log volume of a unit of the input in units of the model
-        for first in range(0, len(X), _CHUNK):
-            rows = X[first : first + _CHUNK]
+        for first in range(0, len(X), _DENSITY_ROWS):
+            rows = X[first : first + _DENSITY_ROWS]
             x = self.scaling.cells(rows)
             exposure = self.scaling.exposures(rows) if self.scaling.counts else None
             common = self.background.log_density(x, exposure)
@@ -203,7 +201,7 @@ class Posterior:
                 [self._component_log_density(k, x, exposure, common) for k in range(len(self.weights))],
                 axis=1,
             )
-            out[first : first + _CHUNK] = logsumexp(parts, axis=1, b=self.weights) - row_sums(
+            out[first : first + _DENSITY_ROWS] = logsumexp(parts, axis=1, b=self.weights) - row_sums(
                 np.where(np.isnan(x), 0.0, size)
             )
         return out

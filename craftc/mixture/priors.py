@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Protocol
 
 import numpy as np
 from scipy.special import betaln
 
 from craftc._common.messages import shown, warn_user
-from craftc._common.validation import check_number, check_parameters
+from craftc._common.validation import Constrained, check_number, check_parameters
 
 NORMAL = (0.1, 1.0, 0.5)  # k0, a0, b0 of a component's column, in the model's units
-NOISE = (0.1, 1.0, 1.0)
+NOISE = (0.1, 1.0, 1.0)  # k0, a0, b0 of a column of the noise
 BINARY = 1.0  # a0 and b0 of a probability: uniform
 COUNT = 1.0  # a0 of a rate; b0 = a0 / mean rate: the prior mean of every column is that of the whole table
-SELECTIONS = {"local": 0.01, "global": 0.2, "shared": 0.2}  # and the default rho of each
-# if the feature fraction is fitted: with a smaller kappa the prior's log-odds reach hundreds of nats
+SELECTIONS = {"local": 0.01, "global": 0.2, "shared": 0.2}  # default rho
+# margin of m (1 - m) over rho where m is fitted; with less, the prior's log-odds reach hundreds of nats
 LEAST_KAPPA = 0.05
 
 
@@ -63,7 +63,22 @@ def fraction_interval(variance: float, kappa: float = 0.0) -> tuple[float, float
     return 0.5 - half, 0.5 + half
 
 
-def checked_priors(model: Any) -> Priors:
+class MixtureParameters(Constrained, Protocol):
+    """The parameters of a `FeatureSelectionMixture` that determine its priors."""
+
+    n_components: int
+    selection: str
+    component: str
+    covariance: str
+    noise: str
+    feature_fraction: float
+    feature_variance: float | None
+    learn_fraction: bool | str
+    fraction_prior: tuple[float, float]
+    concentration: float
+
+
+def checked_priors(model: MixtureParameters) -> Priors:
     """The priors of the parameters of an estimator; raise unless they can be used."""
     check_parameters(model)
     if model.component != "gaussian" and model.covariance == "full":
@@ -103,7 +118,7 @@ def checked_priors(model: Any) -> Priors:
     )
 
 
-def _checked_fractions(model: Any) -> tuple[str | None, tuple[float, float]]:
+def _checked_fractions(model: MixtureParameters) -> tuple[str | None, tuple[float, float]]:
     """Which fractions are fitted, "shared", "component" or None, and their prior; warns about parameters
     without a role.
     """

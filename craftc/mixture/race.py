@@ -32,7 +32,7 @@ class Race:
 
     @property
     def ahead(self) -> int:
-        """The start with the largest ELBO of those that have roughly converged, the first of those that tie."""
+        """The start with the largest ELBO among the roughly converged; ties: the first."""
         return max(sorted(self._elbo), key=self._elbo.__getitem__)
 
     def follow(self, start: int, ascent: Ascent) -> Iterator[None]:

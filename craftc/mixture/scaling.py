@@ -17,7 +17,7 @@ from craftc._kernels.mixture import Rows
 from craftc._kernels.mixture_updates import Mixture
 from craftc.mixture.priors import BINARY, COUNT, NOISE, NORMAL, Priors
 
-_FARTHEST = 1e140  # units from the centre: the square of a larger distance overflows
+_FARTHEST = 1e140  # largest distance to the centre, in scaled units: squares of larger ones overflow
 _CELLS_PER_CHECK = 5e6  # cells times components between two checks for Ctrl-C
 _COMMENSURATE = 10.0  # columns whose standard deviations lie within this factor keep their proportions
 

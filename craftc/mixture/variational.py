@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 from threading import Event
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,13 +32,13 @@ from craftc.mixture.posterior import Posterior
 from craftc.mixture.priors import LEAST_KAPPA, Priors, fraction_interval
 from craftc.mixture.scaling import ScaledData
 
-_SLACK = 1e-9  # of the ELBO: a move must gain more, and rounding may cost an update less
-_SEED_ROWS = 256  # least number of rows among which the first centres are drawn
-_TRIALS = 3  # rows drawn for each of them
-_ROUGH = 3e-3  # nats per row that the last sweep of a start gains before the starts are compared
-_SORTED_BYTES = 1 << 20  # of rows that are sorted together, at least: they stay in a cache
-_SORTED_ROWS = 128  # of them for each component, at least
-LLOYD = 6  # passes of k-means: it only has to give a start
+_SLACK = 1e-9  # share of the ELBO that a move must gain; rounding costs an update less
+_SEED_ROWS = 256  # rows among which the first centres are drawn, at least
+_TRIALS = 3  # rows drawn for each centre; the best is kept
+_ROUGH = 3e-3  # gain of a sweep, nats per row, below which starts are compared
+_SORTED_BYTES = 1 << 20  # bytes of rows that are sorted together, at least: they stay in a cache
+_SORTED_ROWS = 128  # rows per component that are sorted together, at least
+LLOYD = 6  # passes of k-means of a start
 
 
 class MixtureConfig(NamedTuple):
@@ -84,11 +84,8 @@ class ComponentModel(Protocol):
     def halves(self) -> Halves | None:
         """The two halves of every component, where one component is empty; None: components are not split."""
 
-    def state(self) -> Any:
-        """Copies for `restore`."""
-
-    def restore(self, state: Any) -> None:
-        """Return to a `state`."""
+    def checkpoint(self) -> Callable[[], None]:
+        """A function that returns to the present state."""
 
     def share(self, team: Team) -> None:
         """From now on a team helps the kernels; the model has no threads of its own."""
@@ -168,13 +165,16 @@ class MixtureFactors:
             self.fraction = float(found.x)
             self.mixture.share_prior = self.priors.share_shapes(self.fraction)
 
-    def state(self) -> Any:
-        return self.fraction, self.mixture.state()
+    def checkpoint(self) -> Callable[[], None]:
+        """A function that returns to the present state."""
+        fraction, state = self.fraction, self.mixture.state()
 
-    def restore(self, state: Any) -> None:
-        self.fraction, kept = state
-        self.mixture.restore(kept)
-        self.mixture.share_prior = self.priors.share_shapes(self.fraction)
+        def restore() -> None:
+            self.fraction = fraction
+            self.mixture.restore(state)
+            self.mixture.share_prior = self.priors.share_shapes(fraction)
+
+        return restore
 
 
 class DiagonalModel:
@@ -305,11 +305,8 @@ class DiagonalModel:
         first = np.append(0, np.cumsum(np.bincount(label, minlength=self.priors.K)))
         return Halves(*mixture_split.split_gains(q, self.rows, order, first, self._threads(2)))
 
-    def state(self) -> Any:
-        return self.factors.state()
-
-    def restore(self, state: Any) -> None:
-        self.factors.restore(state)
+    def checkpoint(self) -> Callable[[], None]:
+        return self.factors.checkpoint()
 
     def finish(self) -> Labels:
         self.mixture.update_components()
@@ -367,7 +364,7 @@ class Ascent:
         yield from self._ascend(max(_ROUGH, self.config.tol))
 
     def ending(self) -> Iterator[None]:
-        """Splits while they raise the ELBO, then sweeps and moves until it converges, a few sweeps at a time."""
+        """Splits while they raise the ELBO, then sweeps and moves until convergence, in short runs."""
         while self.config.merge and self._split():
             yield from self.rough()
         yield from self._ascend(self.config.tol)
@@ -427,11 +424,11 @@ class Ascent:
         """Deselect columns that all components select, if that raises the ELBO; whether it did."""
         if self.n_iter >= self.config.max_iter:
             return False
-        before, least = self.model.state(), self.elbo + _SLACK * max(1.0, abs(self.elbo))
+        restore, least = self.model.checkpoint(), self.elbo + _SLACK * max(1.0, abs(self.elbo))
         if self.model.deselect(least - self.elbo) and (after := self.model.elbo()) > least:
             self.path.append(after)
             return True
-        self.model.restore(before)
+        restore()
         return False
 
     def _merge(self) -> bool:
@@ -484,12 +481,12 @@ class Ascent:
         there was one.
         """
         for attempt in attempts:
-            before = self.model.state()
+            restore = self.model.checkpoint()
             for pair in attempt:
                 move(*pair)
             after = float(self.model.sweeps(self.elbo, 0.0, 1)[0])
             if after > self.elbo + _SLACK * abs(self.elbo):
                 self.path.append(after)
                 return True
-            self.model.restore(before)
+            restore()
         return False

@@ -43,8 +43,7 @@ class Scratch:
     def file(self) -> BinaryIO:
         """A new scratch file, open for reading and writing."""
         try:
-            file = tempfile.TemporaryFile(dir=self.folder, prefix="craftc-", buffering=0)
-            return cast(BinaryIO, file)
+            return cast(BinaryIO, tempfile.TemporaryFile(dir=self.folder, prefix="craftc-", buffering=0))
         except OSError as error:
             raise self._named(error) from error
 

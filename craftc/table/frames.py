@@ -1,8 +1,8 @@
 """Readers of frames, dicts of columns and arrays, column by column.
 
-A :class:`Source` wraps the input and classifies its columns by dtype (`kinds`, and from these
-`categorical_mask`). It returns numeric columns as one block, and a categorical column as a :class:`LevelColumn`:
-codes into its distinct values. The schema of a table assigns the final codes.
+A :class:`Source` wraps the input and classifies its columns by dtype. It returns numeric columns as one
+block, and a categorical column as a :class:`LevelColumn`: codes into its distinct values. The schema of a
+table assigns the final codes.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ _NOT_NUMBERS = (
     "`categorical` when fitting."
 )
 _NOT_LEVELS = (
-    "Column {!r} contains objects ({}) that are neither text nor numbers; convert them to text or numbers, or "
-    "drop the column."
+    "Column {!r} contains objects ({}) that are neither text nor numbers; convert them to text or numbers, "
+    "or drop the column."
 )
 _NOT_EITHER = (
     "Column {!r} has dtype {}, which is neither numeric nor categorical; convert it (a date to days or a "

@@ -140,7 +140,7 @@ def _check_finite(X: Array | csr_array, estimator: object, allow_nan: bool) -> N
 
 
 def _refuse_dates(X: object, estimator_name: str) -> None:
-    """Raise TypeError for dates and durations alone, which scikit-learn converts to numbers without a word."""
+    """Raise TypeError for dates and durations alone, which scikit-learn converts to numbers silently."""
     dtype = getattr(X, "dtype", None)
     if getattr(dtype, "kind", "") in ("m", "M"):
         raise TypeError(_NO_NUMBER.format("x0", dtype, estimator_name))

@@ -330,7 +330,7 @@ class NumericEncoding:
 
     @classmethod
     def from_dict(cls, state: dict[str, Any], schema: Schema) -> NumericEncoding:
-        """Restore an encoding from the result of `to_dict` and the schema of the table that it was fitted on."""
+        """Restore an encoding from the result of `to_dict` and the schema of the fitted table."""
         recipes = tuple(map(EncodingRecipe.from_dict, state["recipes"]))
         if len(recipes) != len(schema.numeric_index):
             raise ValueError(

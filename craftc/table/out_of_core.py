@@ -190,7 +190,7 @@ def located(error: TypeError | ValueError, where: str) -> TypeError | ValueError
 
 
 def in_batches(of_rows: Callable[[ArrowTable], Array], X: FileInput, columns: Sequence[str] | None) -> Array:
-    """The results of a function of rows, for an input that is read in batches of these columns; None: of all."""
+    """Results of a function of rows, for an input that is read in batches of some columns (None: all)."""
     parts = []
     for where, batch in Batches(X, columns):
         try:
@@ -535,7 +535,7 @@ def _stored_index(schema: pa.Schema) -> set[str]:
 
 
 def _described(path: str, field: ArrowField) -> tuple[Kind, bool]:
-    """Kind of a column, and whether float32 represents it; raise TypeError for a column that is never read."""
+    """Kind of a column, and whether float32 represents it; raise TypeError for kind OTHER."""
     kind, narrow = kind_of_field(field)
     if kind == Kind.OTHER:
         raise TypeError(

@@ -98,7 +98,7 @@ class Assignment(Generic[L]):
         return moved, beyond
 
     def _keeps_bounds(self) -> bool:
-        """Whether the next sweep needs bounds: rows may be beyond the limit, or few of them will be scanned."""
+        """Whether the next sweep needs bounds: rows may be beyond the limit, or few will be scanned."""
         return self.may_open() or self.mu.size >= _WIDE or self._few_move
 
     def add_centres(self, cells: Array) -> None:
