@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import platform
 import sys
 from importlib import metadata
@@ -9,6 +10,8 @@ from pathlib import Path
 
 from craftc._common.threads import effective_n_threads
 from craftc._kernels import parallel
+
+VERSION = "0.1.0"  # that of pyproject.toml
 
 
 def get_include() -> str:
@@ -24,10 +27,23 @@ def get_include() -> str:
 
 def version() -> str:
     """The version of craftc."""
+    return VERSION
+
+
+def version_of(distribution: str, module: str) -> str:
+    """The version of a package: of its module if that is loaded, else of its metadata, which frozen
+    applications often lack.
+    """
+    if module not in sys.modules:
+        try:
+            return metadata.version(distribution)
+        except metadata.PackageNotFoundError:
+            if importlib.util.find_spec(module) is None:
+                return "not installed"
     try:
-        return metadata.version("craftc")
-    except metadata.PackageNotFoundError:
-        return "not installed (run from a checkout)"
+        return str(importlib.import_module(module).__version__)
+    except (metadata.PackageNotFoundError, AttributeError):  # some modules read it from their metadata
+        return "unknown"
 
 
 def versions() -> dict[str, str]:
@@ -37,10 +53,7 @@ def versions() -> dict[str, str]:
     )
     found = {"craftc": version(), "python": python, "platform": platform.platform()}
     for package in ("numpy", "scipy", "scikit-learn", "narwhals", "pandas", "polars", "pyarrow"):
-        try:
-            found[package] = metadata.version(package)
-        except metadata.PackageNotFoundError:
-            found[package] = "not installed"
+        found[package] = version_of(package, "sklearn" if package == "scikit-learn" else package)
     found["openmp"] = "yes" if parallel.openmp() else "no (serial build)"
     found["threads"] = f"{effective_n_threads()} of {parallel.n_processors()} processors"
     found["simd"] = parallel.simd()

@@ -14,7 +14,7 @@ from tests.common import ROOT
 #: From the top down. Units of one layer do not import each other; a unit is a package or a module directly
 #: under craftc.
 LAYERS = [
-    {"__main__"},
+    {"__main__", "_pyinstaller"},
     {"cli"},
     {"report"},
     {"embed", "plot", "saved"},

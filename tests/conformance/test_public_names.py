@@ -6,12 +6,16 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import subprocess
+import sys
+import tomllib
 from importlib import metadata
 
 import numpy as np
 import pytest
 
 import craftc
+from tests.common import ROOT
 
 pd = pytest.importorskip("pandas", reason="names of columns come from frames")
 
@@ -267,7 +271,28 @@ def test_no_other_public_names():
 
 
 def test_version():
-    assert craftc.__version__ == metadata.version("craftc")
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert craftc.__version__ == project["version"] == metadata.version("craftc")
+
+
+def test_versions_without_metadata():
+    """Frozen applications, and bundles of other tools, have none."""
+    code = (
+        "import importlib.metadata as m\n"
+        "def missing(name): raise m.PackageNotFoundError(name)\n"
+        "m.version = missing\n"
+        "import craftc, polars, pandas\n"
+        "craftc.show_versions()\n"
+        "from craftc.report import reproduce\n"
+        "print(craftc.__version__, reproduce._versions())\n"
+    )
+    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    found = dict(line.strip().split(": ", 1) for line in said.splitlines()[:-1])
+    for name in ("numpy", "scipy", "scikit-learn", "pandas", "polars"):
+        assert found[name] == metadata.version(name)
+    assert found["narwhals"] == "unknown"  # it reads its own version from metadata
+    assert f"NumPy {np.__version__}, scikit-learn {metadata.version('scikit-learn')}" in said
+    assert said.splitlines()[-1].startswith(f"{craftc.__version__} craftc {craftc.__version__}, Python ")
 
 
 @pytest.mark.parametrize("name", METHODS)
