@@ -185,19 +185,21 @@ def adult(data: Path, rounds: int) -> dict[str, Any]:
 
 
 #: One start under a cap: the price of a cluster is 0, m = 0.5, numbers as they are.
-CAPPED: dict[str, Any] = {"cluster_price": 0.0, "selection": "fixed", "numeric": "raw"}
+CAPPED: dict[str, Any] = {"cluster_price": 0.0, "model": "likelihood"}
 
 
 def spambase(data: Path, rounds: int) -> dict[str, Any]:
     """Spambase, m = 0.5, K = 2, one start."""
-    from craftc import CRAFT, MixedTable
+    from craftc import MixedTable, PaperCRAFT
 
     table = MixedTable.from_data(read_table(data, "spambase")[0])
     models = {}
 
     def ours(n_threads: int) -> Any:
         def work() -> None:
-            models["model"] = CRAFT(2, **CAPPED, n_init=1, random_state=0, n_threads=n_threads).fit(table)
+            models["model"] = PaperCRAFT(2, **CAPPED, n_init=1, random_state=0, n_threads=n_threads).fit(
+                table
+            )
 
         return work
 
@@ -229,9 +231,10 @@ def one_pass(rounds: int) -> dict[str, Any]:
     """
     from craftc._common.validation import integer_weights
     from craftc.craft.background import Background
-    from craftc.craft.clusters import Clusters
+    from craftc.craft.paper_clusters import PaperClusters
     from craftc.craft.parameters import ModelSpec
-    from craftc.craft.search.config import FitConfig
+    from craftc.craft.rows.local import LocalRows
+    from craftc.craft.search import FitConfig
     from craftc.craft.search.fixed_price import FixedPriceDescent, OpeningThresholds
     from craftc.table.moments import Moments, integer_grid
 
@@ -244,9 +247,9 @@ def one_pass(rounds: int) -> dict[str, Any]:
     spec = ModelSpec(fraction=1.0)
 
     def sweep(n_threads: int) -> Any:
-        config = FitConfig(table, weight, background, spec, K, 1, 0, n_threads)
+        config = FitConfig(LocalRows(table, weight), weight, background, spec, K, 0, n_threads)
         descent = FixedPriceDescent(config, OpeningThresholds(config), 0)
-        tables = Clusters(moments, background, spec).tables()
+        tables = PaperClusters(moments, background, spec).tables()
         return lambda: descent.one_pass(tables, labels, moments)
 
     sweep(2)()  # the first pass

@@ -2,7 +2,7 @@
 measure.
 
     python benches/replication/automatic_bars.py [--only NAME ...] [--quick] [--data DIR] [--out FILE]
-                                                 [--background table|pooled] [--covariance ...]
+                                                 [--covariance ...]
                                                  [--price-factor ...] [--numeric ...]
 
 Every line gives the measure, the result, that of version 0.1 where it is known, the bar with "yes" or "no",
@@ -591,7 +591,6 @@ def parser() -> argparse.ArgumentParser:
     commands.add_argument("--out", metavar="FILE", help="write the same text to a file")
     commands.add_argument("--memory-of-rows", metavar="N", type=int, help=argparse.SUPPRESS)
     given = commands.add_argument_group("parameters of CRAFT", "its defaults where not given")
-    given.add_argument("--background", choices=("table", "pooled"))
     given.add_argument("--covariance", choices=("diagonal", "auto", "full"))
     given.add_argument("--price-factor", type=number_or_name, metavar="X")
     given.add_argument("--numeric", choices=("auto", "raw", "rank"))
@@ -600,7 +599,7 @@ def parser() -> argparse.ArgumentParser:
     return commands
 
 
-PARAMETERS = ("background", "covariance", "price_factor", "numeric", "n_init", "n_threads")
+PARAMETERS = ("covariance", "price_factor", "numeric", "n_init", "n_threads")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -16,10 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
-from craftc import CRAFT, DPMeans, MixedTable
+from craftc import DPMeans, MixedTable, PaperCRAFT
 from craftc.metrics import macro_f1, nmi, purity
 
-Model = TypeVar("Model", CRAFT, DPMeans)
+Model = TypeVar("Model", PaperCRAFT, DPMeans)
 MODELS = ("likelihood", "paper", "paper-fixed")
 TRIALS = 8  # of the search for a price
 
@@ -96,11 +96,11 @@ class Runs:
         return f"{1000 * float(np.mean(self.seconds)):.1f}"
 
 
-def fit(table: MixedTable, **parameters: Any) -> tuple[CRAFT, float]:
-    """A fitted CRAFT and its seconds."""
-    settings: dict[str, Any] = {"selection": "fixed", "numeric": "raw", "n_threads": 1}
+def fit(table: MixedTable, **parameters: Any) -> tuple[PaperCRAFT, float]:
+    """A fitted PaperCRAFT and its seconds."""
+    settings: dict[str, Any] = {"model": "likelihood", "n_threads": 1}
     settings |= {"categorical": table.schema.categorical_index.tolist()} | parameters
-    model = CRAFT(**settings)
+    model = PaperCRAFT(**settings)
     begin = time.perf_counter()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
@@ -108,16 +108,16 @@ def fit(table: MixedTable, **parameters: Any) -> tuple[CRAFT, float]:
     return model, time.perf_counter() - begin
 
 
-def by_cap(table: MixedTable, k: int, **parameters: Any) -> tuple[CRAFT, float]:
+def by_cap(table: MixedTable, k: int, **parameters: Any) -> tuple[PaperCRAFT, float]:
     """K forced: at most k clusters, which cost nothing."""
     return fit(table, n_clusters=k, cluster_price=0.0, **parameters)
 
 
-def by_price(table: MixedTable, k: int, **parameters: Any) -> tuple[CRAFT, float]:
+def by_price(table: MixedTable, k: int, **parameters: Any) -> tuple[PaperCRAFT, float]:
     """K forced as in the paper's tables: the price is searched until k clusters are found."""
     parameters["max_clusters"] = 5 * k  # a larger K needs no distinction
 
-    def at(price: float | None) -> tuple[CRAFT, float, float]:
+    def at(price: float | None) -> tuple[PaperCRAFT, float, float]:
         rule = (
             {"cluster_price": price}
             if price is not None
@@ -160,7 +160,7 @@ def search(at: Callable[[float | None], tuple[Model, float, float]], k: int) -> 
     return closest, float(np.mean(seconds))
 
 
-Procedure = tuple[str, str, Callable[..., tuple[CRAFT, float]]]
+Procedure = tuple[str, str, Callable[..., tuple[PaperCRAFT, float]]]
 LIKELIHOOD: Procedure = ("likelihood", "cap", by_cap)
 PRINTED: Procedure = ("paper", "price", by_price)
 UNIT: Procedure = ("paper-fixed", "price", by_price)

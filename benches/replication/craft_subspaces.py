@@ -24,7 +24,7 @@ from replication.craft_runs import (
 )
 from scipy.optimize import linear_sum_assignment
 
-from craftc import CRAFT, MixedTable
+from craftc import MixedTable, PaperCRAFT
 from craftc.datasets import make_subspaces
 from craftc.metrics import contingency, purity
 
@@ -53,7 +53,7 @@ NOISE = {"2a": (0.05, 0.1, 0.2, 0.3, 0.4, 0.5), "3a": (1.0, 2.0, 3.0, 5.0, 8.0)}
 FRACTIONS = (1 / 6, 1 / 3, 1 / 2, 2 / 3)
 
 
-def masks_of(made: Any, model: CRAFT) -> Iterator[tuple[Any, Any]]:
+def masks_of(made: Any, model: PaperCRAFT) -> Iterator[tuple[Any, Any]]:
     """Own features of every true cluster, and those its match selects; nothing where it has none."""
     counts, _, _ = contingency(made.target, model.labels_)
     match = dict(zip(*linear_sum_assignment(-counts), strict=True))
@@ -61,7 +61,7 @@ def masks_of(made: Any, model: CRAFT) -> Iterator[tuple[Any, Any]]:
         yield true, model.feature_mask_[match[i]] if i in match else np.zeros_like(true)
 
 
-def recovery(made: Any, model: CRAFT) -> tuple[float, float, float]:
+def recovery(made: Any, model: PaperCRAFT) -> tuple[float, float, float]:
     """Purity, share of the true clusters whose features were found exactly, mean Jaccard index."""
     masks = list(masks_of(made, model))
     exact = [(true == found).all() for true, found in masks]
@@ -69,7 +69,7 @@ def recovery(made: Any, model: CRAFT) -> tuple[float, float, float]:
     return purity(made.target, model.labels_), float(np.mean(exact)), float(np.mean(jaccard))
 
 
-def overlap(made: Any, model: CRAFT) -> tuple[float, float]:
+def overlap(made: Any, model: PaperCRAFT) -> tuple[float, float]:
     """Purity, and the features found as a share of the smaller set: 1 where one contains the other."""
     shares = [
         (true & found).sum() / max(min(true.sum(), found.sum()), 1) for true, found in masks_of(made, model)

@@ -13,7 +13,7 @@ from craftc import MixedTable
 from craftc._common.validation import integer_weights
 from craftc._kernels.moments import Grid
 from craftc.craft.background import Background
-from craftc.craft.clusters import Clusters
+from craftc.craft.paper_clusters import PaperClusters
 from craftc.craft.parameters import ModelSpec
 from craftc.datasets import make_mixed
 from craftc.table.moments import Moments, integer_grid
@@ -58,7 +58,7 @@ class Partition:
     labels: NDArray[np.int32]
     moments: Moments
     background: Background
-    clusters: Clusters
+    clusters: PaperClusters
 
 
 @lru_cache(maxsize=2)
@@ -74,5 +74,5 @@ def partition(n: int, p: int, q: int, k: int, dtype: str = "float64") -> Partiti
     everything = np.zeros(n, np.int32)
     background = Background(Moments.of_partition(grid, unit, table, weight, everything, 1))
     moments = Moments.of_partition(grid, unit, table, weight, labels, k)
-    clusters = Clusters(moments, background, ModelSpec(selection="fixed", fraction=0.5))
+    clusters = PaperClusters(moments, background, ModelSpec(selection="fixed", fraction=0.5))
     return Partition(table, grid, weight, unit, labels, moments, background, clusters)

@@ -13,7 +13,7 @@ from .tools import Imports
 
 new = Imports()
 with new:
-    from craftc import CRAFT
+    from craftc import PaperCRAFT
     from craftc._kernels import embed as kernel
     from craftc.embed import CraftCosts
 
@@ -123,7 +123,7 @@ class CraftAssign:
     def setup(self) -> None:
         self.api, X = functions(), mixed_table(ROWS, 8, 8)
         self.costs = CraftCosts(
-            CRAFT(n_clusters=5, cluster_price=0.0, n_init=1, random_state=0, n_threads=1).fit(
+            PaperCRAFT(5, cluster_price=0.0, model="likelihood", n_init=1, random_state=0, n_threads=1).fit(
                 mixed_table(1_000, 8, 8)
             )
         )

@@ -10,7 +10,7 @@ from .tools import Imports, quietly
 
 new = Imports()
 with new:
-    from craftc import CRAFT, DPMeans, MixedTable
+    from craftc import CRAFT, DPMeans, MixedTable, PaperCRAFT
     from craftc.datasets import load_heart
 
     from .common import frame, mixed_table
@@ -19,8 +19,10 @@ setup = new.setup
 CAPPED = {"n_clusters": 5, "cluster_price": 0.0, "feature_fraction": 0.5, "max_iter": 50}
 
 
-def fit(X: Any, **parameters: Any) -> CRAFT:
-    model: CRAFT = quietly(CRAFT(random_state=0, n_threads=1, **parameters), X)
+def fit(X: Any, **parameters: Any) -> CRAFT | PaperCRAFT:
+    """CRAFT, or PaperCRAFT where a price is given."""
+    kind = PaperCRAFT if "cluster_price" in parameters else CRAFT
+    model: CRAFT | PaperCRAFT = quietly(kind(random_state=0, n_threads=1, **parameters), X)
     return model
 
 
@@ -69,7 +71,9 @@ class Price(_Fit):
 
     def setup(self, n: int, price: Any) -> None:
         self.X = mixed_table(n, 8, 8)
-        self.parameters = {"cluster_price": price, "n_init": 4}
+        self.parameters = {"n_init": 4}
+        if price != "auto":
+            self.parameters |= {"cluster_price": price, "model": "likelihood", "selection": "priced"}
         if price == "farthest-first":
             self.parameters |= {"n_clusters": 5}
 

@@ -23,9 +23,8 @@ setup = new.setup
 
 
 def craft() -> tuple[Any, Any]:
-    return craftc.CRAFT(n_clusters=5, cluster_price=0.0, n_init=1, max_iter=20, random_state=0), mixed_table(
-        50_000, 8, 8
-    )
+    model = craftc.PaperCRAFT(5, cluster_price=0.0, model="likelihood", n_init=1, max_iter=20, random_state=0)
+    return model, mixed_table(50_000, 8, 8)
 
 
 def dpmeans() -> tuple[Any, Any]:

@@ -129,7 +129,7 @@ level_probabilities_, margins_, cluster_margins_, n_features_in_, feature_names_
     >>> from craftc.datasets import load_heart
     >>> model = PaperCRAFT(3, random_state=0).fit(load_heart().data)
     >>> model.labels_.shape, model.feature_mask_.sum(axis=1).tolist()
-    ((270,), [7, 7, 7, 7])
+    ((270,), [7, 7])
     """
 
     _constraints: ClassVar[Mapping[str, Constraint]] = {

@@ -119,14 +119,15 @@ def cluster_price(
 
     Examples
     --------
-    >>> from craftc import CRAFT
+    >>> from craftc import PaperCRAFT
     >>> from craftc.craft import cluster_price
     >>> from craftc.datasets import make_subspaces
     >>> table = make_subspaces("2a", random_state=0)
     >>> price = cluster_price(30.0, 24, feature_fraction=1 / 3)
     >>> round(price, 3)
     31.957
-    >>> model = CRAFT(cluster_price=price, selection="fixed", feature_fraction=1 / 3, categorical=table.categorical, random_state=0)
+    >>> model = PaperCRAFT(cluster_price=price, model="likelihood", feature_fraction=1 / 3, random_state=0)
+    >>> model = model.set_params(categorical=table.categorical)
     >>> model.fit(table.data).n_clusters_
     3
     """

@@ -168,10 +168,10 @@ class TestCommand:
                 return self
 
         monkeypatch.setattr(bars, "CRAFT", Model)
-        bars.main(["--quick", "--only", "figures", "--background", "pooled", "--price-factor", "auto"])
+        bars.main(["--quick", "--only", "figures", "--covariance", "auto", "--price-factor", "auto"])
         bars.main(["--quick", "--only", "figures", "--price-factor", "2"])
         bars.main(["--quick", "--only", "figures"])
-        expected = [{"background": "pooled", "price_factor": "auto"}, {"price_factor": 2.0}, {}]
+        expected = [{"covariance": "auto", "price_factor": "auto"}, {"price_factor": 2.0}, {}]
         assert given == [{"random_state": 0, **each} for each in expected for _ in range(2)]
 
     @pytest.mark.parametrize("item", ["real", "adult"])

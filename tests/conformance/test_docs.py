@@ -26,8 +26,13 @@ def text_of(page):
 
 
 def prose_of(page):
-    """A page without its code."""
-    return re.sub(r"^(`{3,})(?!\{).*?^\1\s*$", "", text_of(page), flags=re.DOTALL | re.MULTILINE)
+    """A page without its code; directives, as of figures, are not code."""
+    return re.sub(
+        r"^(`{3,})([^\n]*)\n(.*?)^\1\s*$",
+        lambda fence: fence[3] if fence[2].startswith("{") else "",
+        text_of(page),
+        flags=re.DOTALL | re.MULTILINE,
+    )
 
 
 def anchors_of(page):

@@ -8,10 +8,10 @@ import re
 import numpy as np
 import pandas as pd
 import pytest
+from craftc.craft.summary import differing_features
 
 import craftc
 from craftc import CRAFT, DPMeans
-from craftc.craft.summary import differing_features
 from craftc.datasets import load_heart
 from craftc.describe import words
 from craftc.describe.facts import Facts
