@@ -229,8 +229,7 @@ class CRAFT(CraftBase):
 
         Parameters
         ----------
-        X : data frame, dict of columns, array (n, D), MixedTable, path, dataset, stream of record batches, or
-        Dask collection
+        X : frame, dict of columns, array (n, D), MixedTable, path, dataset, record batches or Dask collection
             pandas, polars or pyarrow frame (columns keep their types), dict of columns, numeric array, or
             MixedTable. Parquet or Arrow files (a path, pattern, folder or list of these), a pyarrow Dataset
             and a RecordBatchReader are read in batches into scratch files; files can be read by the workers

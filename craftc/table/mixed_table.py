@@ -331,8 +331,7 @@ class MixedTable:
 
         Parameters
         ----------
-        X : frame supported by narwhals, dict of columns, array-like of shape (n_rows, n_columns), or
-        MixedTable
+        X : frame of narwhals, dict of columns, array-like of shape (n_rows, n_columns), or MixedTable
             A MixedTable is returned unchanged.
         categorical : "auto", list of names, list of positions, or boolean mask
             "auto": strings, categories and booleans are categorical, numbers are numeric. Otherwise exactly
