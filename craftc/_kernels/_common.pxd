@@ -28,6 +28,35 @@ cdef inline int check(bint holds, str name) except -1:
     return 0
 
 
+cdef inline int check_lengths(
+    Py_ssize_t n, str names, Py_ssize_t a, Py_ssize_t b, Py_ssize_t c=-1, Py_ssize_t d=-1,
+) except -1:
+    """Raise unless all lengths are n. `names`: of their arrays, separated by ", "."""
+    if a == n and b == n and (c == -1 or c == n) and (d == -1 or d == n):
+        return 0
+    return check(False, names.split(", ")[0 if a != n else 1 if b != n else 2 if c not in (-1, n) else 3])
+
+
+cdef inline int check_at_least(
+    Py_ssize_t n, str names, Py_ssize_t a, Py_ssize_t b, Py_ssize_t c, Py_ssize_t d,
+) except -1:
+    """Raise unless all lengths are n or more."""
+    return check_lengths(n, names, min(a, n), min(b, n), min(c, n), min(d, n))
+
+
+cdef inline int check_shapes(
+    Py_ssize_t rows, Py_ssize_t columns, str names, const Py_ssize_t *a, const Py_ssize_t *b,
+    const Py_ssize_t *c=NULL, const Py_ssize_t *d=NULL,
+) except -1:
+    """Raise unless all shapes are (rows, columns)."""
+    if c == NULL:
+        c = a
+    if d == NULL:
+        d = a
+    check_lengths(rows, names, a[0], b[0], c[0], d[0])
+    return check_lengths(columns, names, a[1], b[1], c[1], d[1])
+
+
 cdef enum:
     # the OpenMP runtime ends the process if it cannot create the threads it is asked for
     MOST_THREADS = 4096

@@ -122,7 +122,7 @@ cdef class Sums:
     cdef void at(self, int thread, dp_sums *out) noexcept
 
 
-cdef int check_rows(X, Centres centres) except -1
+cdef int check_rows(X, Centres centres, Py_ssize_t n) except -1
 cdef int check_sums(Sums sums, X, Py_ssize_t n_clusters, int n_threads) except -1
 
 

@@ -56,3 +56,11 @@ cdef table_rows rows_of(X, codes=*, weight=*) except *
 
 
 cdef table_rows table_of(X, codes, weight) except *
+
+
+cdef int check_table(X, codes, Py_ssize_t n, Py_ssize_t p, Py_ssize_t q) except -1
+
+
+cdef int check_partial(
+    const int64_t[:, :, ::1] partial, const int64_t[:, ::1] groups, Py_ssize_t width, int n_threads,
+) except -1

@@ -15,7 +15,7 @@ from craftc._kernels._bpmeans cimport (
     bp_residual_product, bp_row, bp_scratch, bp_width, descent, simd_lowest,
 )
 from craftc._kernels._common cimport (
-    check, check_indices, check_threads, doubles_in, doubles_out, omp_get_thread_num, rows_in,
+    check, check_indices, check_lengths, check_threads, doubles_in, doubles_out, omp_get_thread_num, rows_in,
 )
 from craftc._kernels.bpmeans_collapsed cimport other_rows, sweep_collapsed
 from craftc._kernels.bpmeans_fit cimport (
@@ -270,9 +270,8 @@ cdef class Run:
         cdef bp_model *m = &self.c.m
         check(n >= 1 and D >= 1, "X")
         check(products is None or products.shape == (n, n), "products")
-        check(norm.shape[0] == n, "norm")
+        check_lengths(n, "norm, mean_products", norm.shape[0], mean_products.shape[0])
         check(mean.shape[0] == D, "mean")
-        check(mean_products.shape[0] == n, "mean_products")
         check(middle.shape[0] == D and scale.shape[0] == D and step.shape[0] == D, "middle, scale or step")
         check(0 <= cap <= BP_MOST, "cap")
         check(0 <= exact <= BP_EXACT, "exact")

@@ -22,7 +22,9 @@ from libc.math cimport INFINITY, log
 from libc.stdint cimport int32_t, int64_t, uint8_t
 from libc.string cimport memcpy
 
-from craftc._kernels._common cimport block_rows, check, check_indices, check_threads, omp_get_thread_num
+from craftc._kernels._common cimport (
+    block_rows, check, check_indices, check_shapes, check_threads, omp_get_thread_num,
+)
 from craftc._kernels.craft cimport (
     CRAFT_CERTAIN, CRAFT_FAR, CRAFT_FEW, CRAFT_PAD, CRAFT_SCREENED, CRAFT_UNSURE, TILE, craft_certainty,
     craft_cheapest, craft_costs_of, craft_fill, craft_round, craft_rounded_size, craft_rows_scratch_size,
@@ -30,8 +32,8 @@ from craftc._kernels.craft cimport (
 )
 from craftc._kernels.craft_shared cimport Shared
 from craftc._kernels.moments cimport (
-    CRAFTC_NUMERIC_CELLS, Grid, moments_add_row, rows_codes, rows_copy_numbers, rows_of, rows_weight,
-    table_of, table_rows,
+    CRAFTC_NUMERIC_CELLS, Grid, check_partial, check_table, moments_add_row, rows_codes, rows_copy_numbers,
+    rows_of, rows_weight, table_of, table_rows,
 )
 from craftc._kernels.moments import merge_partial
 
@@ -73,9 +75,7 @@ cdef class CostTables:
         check(0 < n_clusters <= lanes, "n_clusters")
         check(len(centre) == grid.p and len(scale) == grid.p, "centre or scale")
         check(base_.shape[0] == lanes, "base")
-        check(square_.shape[0] == grid.p and square_.shape[1] == lanes, "square")
-        check(linear_.shape[0] == grid.p and linear_.shape[1] == lanes, "linear")
-        check(offset_.shape[0] == grid.p and offset_.shape[1] == lanes, "offset")
+        check_shapes(grid.p, lanes, "square, linear, offset", square_.shape, linear_.shape, offset_.shape)
         check(level_.shape[0] == grid.n_levels and level_.shape[1] == lanes, "level")
         for d in range(numeric_.shape[0]):
             check(0 <= numeric_[d] < grid.p, "numeric")
@@ -138,6 +138,12 @@ def scratch_size(CostTables tables not None):
     return craft_rows_scratch_size(tables.c.p, tables.c.q, tables.c.lanes)
 
 
+cdef int check_scratch(const double[:, ::1] scratch, CostTables tables, int n_threads) except -1:
+    check_threads(n_threads)
+    return check(scratch.shape[0] >= n_threads and scratch.shape[1] >= craft_rows_scratch_size(
+        tables.c.p, tables.c.q, tables.c.lanes), "scratch")
+
+
 def assign(
     X not None,                             # IN    (n, p)
     codes not None,                         # IN    (n, q)
@@ -157,16 +163,11 @@ def assign(
     A row moves only if that saves more than 1e-12 nats; of equally cheap clusters the one of the lowest
     number is taken.
     """
-    check(scratch.shape[1] >= craft_rows_scratch_size(tables.c.p, tables.c.q, tables.c.lanes), "scratch")
+    check_scratch(scratch, tables, n_threads)
     check(groups.shape[0] >= tables.c.n_clusters or partial.shape[0] == 0, "groups")
-    check_threads(n_threads)
-    check(X.ndim == 2 and X.shape[0] == labels.shape[0] and X.shape[1] == tables.c.p, "X")
-    check(codes.ndim == 2 and codes.shape[0] == labels.shape[0] and codes.shape[1] == tables.c.q, "codes")
+    check_table(X, codes, labels.shape[0], tables.c.p, tables.c.q)
     check(best.shape[0] == 0 or best.shape[0] == labels.shape[0], "best")
-    check(scratch.shape[0] >= n_threads, "scratch")
-    check(partial.shape[0] == 0 or (partial.shape[0] >= n_threads and partial.shape[1] == groups.shape[0]
-          and partial.shape[2] == tables.grid.width), "partial")
-    check(partial.shape[0] == 0 or groups.shape[1] == tables.grid.width, "groups")
+    check_partial(partial, groups, tables.grid.width, n_threads)
     check_indices(labels, -1, tables.c.n_clusters, "labels")
     cdef table_rows table = table_of(X, codes, weight)
     cdef Py_ssize_t block = block_rows(), n = labels.shape[0], n_blocks = (n + block - 1) // block
@@ -348,17 +349,12 @@ def reassign_if_cheaper(
     """Assign the rows from `first_row` on to the new cluster where it is strictly cheaper; returns the rows
     of weight > 0 that moved.
     """
-    check(scratch.shape[1] >= craft_rows_scratch_size(tables.c.p, tables.c.q, tables.c.lanes), "scratch")
+    check_scratch(scratch, tables, n_threads)
     check(0 <= first_row <= labels.shape[0], "first_row")
     check(0 <= new_cluster < groups.shape[0] or partial.shape[0] == 0, "new_cluster")
-    check_threads(n_threads)
-    check(X.ndim == 2 and X.shape[0] == labels.shape[0] and X.shape[1] == tables.c.p, "X")
-    check(codes.ndim == 2 and codes.shape[0] == labels.shape[0] and codes.shape[1] == tables.c.q, "codes")
+    check_table(X, codes, labels.shape[0], tables.c.p, tables.c.q)
     check(best.shape[0] == labels.shape[0], "best")
-    check(scratch.shape[0] >= n_threads, "scratch")
-    check(partial.shape[0] == 0 or (partial.shape[0] >= n_threads and partial.shape[1] == groups.shape[0]
-          and partial.shape[2] == tables.grid.width), "partial")
-    check(partial.shape[0] == 0 or groups.shape[1] == tables.grid.width, "groups")
+    check_partial(partial, groups, tables.grid.width, n_threads)
     if partial.shape[0]:
         check_indices(labels, -1, groups.shape[0], "labels")
     cdef table_rows table = table_of(X, codes, weight)
@@ -410,11 +406,9 @@ def costs(
     double[:, ::1] out not None,            # OUT (n, K)
 ):
     """Costs of every row under every cluster, relative to its background."""
-    check(scratch.shape[1] >= craft_rows_scratch_size(tables.c.p, tables.c.q, tables.c.lanes), "scratch")
+    check_scratch(scratch, tables, 1)
     check(out.shape[1] == tables.c.n_clusters, "out")
-    check(X.ndim == 2 and X.shape[0] == out.shape[0] and X.shape[1] == tables.c.p, "X")
-    check(codes.ndim == 2 and codes.shape[0] == out.shape[0] and codes.shape[1] == tables.c.q, "codes")
-    check(scratch.shape[0] >= 1, "scratch")
+    check_table(X, codes, out.shape[0], tables.c.p, tables.c.q)
     cdef table_rows table = rows_of(X, codes)
     cdef Py_ssize_t n = out.shape[0], tile, first, m, r, k
     cdef const int32_t[::1] all_rows = np.empty(0, np.int32)
@@ -456,8 +450,7 @@ def cost_tables(
     check(0 < K <= lanes and room.shape[0] == 2 + 3 * p + grid.n_levels, "rows")
     check(groups.shape[1] == grid.width, "groups")
     check(frequency.shape[0] == grid.n_levels, "frequency")
-    check(shift.shape[0] == K and shift.shape[1] == p, "shift")
-    check(precision.shape[0] == K and precision.shape[1] == p, "precision")
+    check_shapes(K, p, "shift, precision", shift.shape, precision.shape)
     check(mask.shape[0] == K and mask.shape[1] == p + grid.q, "mask")
     check(extra.shape[0] == K, "extra")
     cdef const double *frequency_ = &frequency[0] if grid.q else NULL

@@ -19,10 +19,11 @@ from libc.stdint cimport int32_t, uint8_t
 from libc.string cimport memset
 
 from craftc._kernels._common cimport (
-    block_rows, check, check_indices, check_threads, doubles_in, omp_get_thread_num,
+    block_rows, check, check_indices, check_lengths, check_shapes, check_threads, doubles_in,
+    omp_get_thread_num,
 )
 from craftc._kernels.craft cimport CRAFT_FAR, TILE, CostTables, craft_rows_scratch_size, tile_costs
-from craftc._kernels.moments cimport rows_number, rows_of, rows_weight, table_of, table_rows
+from craftc._kernels.moments cimport check_table, rows_number, rows_of, rows_weight, table_of, table_rows
 
 cdef extern from "craft/_covariance.h" nogil:
     void covariance_costs(const double *inverse, const double *mean, const Py_ssize_t *position, Py_ssize_t m,
@@ -65,14 +66,11 @@ def choose_blocks(
     """
     check_threads(n_threads)
     check(deviation.shape[2] == deviation.shape[1], "deviation")
-    check(weight.shape[0] == deviation.shape[0], "weight")
-    check(selected.shape[0] == deviation.shape[0] and selected.shape[1] == deviation.shape[1], "selected")
-    check(rise.shape[0] == deviation.shape[0] and rise.shape[1] == deviation.shape[1], "rise")
+    check_lengths(deviation.shape[0], "weight, saving", weight.shape[0], saving.shape[0])
+    check_shapes(deviation.shape[0], deviation.shape[1], "selected, rise, repeated, block", selected.shape,
+                 rise.shape, repeated.shape, block.shape)
     check(code.shape[0] == deviation.shape[0] and code.shape[1] == deviation.shape[1] + 1, "code")
     check(work.shape[0] >= n_threads, "work")
-    check(repeated.shape[0] == deviation.shape[0] and repeated.shape[1] == deviation.shape[1], "repeated")
-    check(block.shape[0] == deviation.shape[0] and block.shape[1] == deviation.shape[1], "block")
-    check(saving.shape[0] == deviation.shape[0], "saving")
     cdef Py_ssize_t m = deviation.shape[0], P = deviation.shape[1], i
     if work.shape[0] < n_threads or work.shape[1] < choice_work_size(P):
         raise ValueError(f"The buffers are too small for {P} columns and {n_threads} threads.")
@@ -414,8 +412,7 @@ def assign(
     number is taken.
     """
     check_threads(n_threads)
-    check(X.ndim == 2 and X.shape[0] == labels.shape[0] and X.shape[1] == tables.c.p, "X")
-    check(codes.ndim == 2 and codes.shape[0] == labels.shape[0] and codes.shape[1] == tables.c.q, "codes")
+    check_table(X, codes, labels.shape[0], tables.c.p, tables.c.q)
     check(scratch.shape[0] >= n_threads, "scratch")
     check_indices(labels, -1, tables.c.n_clusters, "labels")
     _check_blocks(tables, blocks)
@@ -469,8 +466,7 @@ def costs(
     double[:, ::1] out not None,            # OUT  (n, K)
 ):
     """Costs of every row under every cluster, relative to its background."""
-    check(X.ndim == 2 and X.shape[0] == out.shape[0] and X.shape[1] == tables.c.p, "X")
-    check(codes.ndim == 2 and codes.shape[0] == out.shape[0] and codes.shape[1] == tables.c.q, "codes")
+    check_table(X, codes, out.shape[0], tables.c.p, tables.c.q)
     check(scratch.shape[0] >= 1, "scratch")
     _check_blocks(tables, blocks)
     cdef table_rows table = rows_of(X, codes)

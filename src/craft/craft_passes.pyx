@@ -22,7 +22,7 @@ from craftc._kernels.craft_pooled cimport price_pooled
 from craftc._kernels.craft_price cimport (
     POOLED, Pricing, check_selection, mixing_cost, parts_in, parts_length, parts_t, price_all,
 )
-from craftc._kernels.moments cimport Grid, moments_merge, table_of, table_rows
+from craftc._kernels.moments cimport Grid, check_table, moments_merge, table_of, table_rows
 
 
 cdef Py_ssize_t lanes_for(Py_ssize_t n_clusters) noexcept nogil:
@@ -79,8 +79,7 @@ cdef int check_priced(
 
 cdef int check_rows(X, codes, const int32_t[::1] labels, Py_ssize_t n, Py_ssize_t K, Pricing P) except -1:
     """Raise unless a table fits the pricing, and n labels its clusters."""
-    check(X.ndim == 2 and X.shape[1] == P.grid.p, "X")
-    check(codes.ndim == 2 and codes.shape[0] == X.shape[0] and codes.shape[1] == P.grid.q, "codes")
+    check_table(X, codes, X.shape[0] if X.ndim else -1, P.grid.p, P.grid.q)
     check(labels.shape[0] == n, "labels")
     check(K >= (n > 0), "K")
     check_indices(labels, -1, K, "labels")
@@ -91,8 +90,8 @@ cdef int check_space(
     Pricing P, Py_ssize_t K, const double[::1] slab, const double[:, ::1] scratch, const double[::1] path,
     Py_ssize_t max_passes, int n_threads,
 ) except -1:
-    if slab.shape[0] < slab_size(P, K) or scratch.shape[1] < pass_scratch_size(P, K) \
-            or scratch.shape[0] < n_threads or path.shape[0] <= max_passes:
+    if (slab.shape[0] < slab_size(P, K) or scratch.shape[1] < pass_scratch_size(P, K)
+            or scratch.shape[0] < n_threads or path.shape[0] <= max_passes):
         raise ValueError(f"The buffers are too small for {K} clusters and {n_threads} threads.")
     return 0
 

@@ -7,10 +7,10 @@ from libc.math cimport sqrt
 from libc.stdint cimport int32_t, int64_t, uint8_t
 from libc.string cimport memset
 
-from craftc._kernels._common cimport block_rows, check, check_threads, omp_get_thread_num
+from craftc._kernels._common cimport block_rows, check, check_lengths, check_threads, omp_get_thread_num
 from craftc._kernels.craft cimport CostTables, craft_rows_scratch_size, empty_lane, reassign_block, table_lane
 from craftc._kernels.moments cimport (
-    CRAFTC_NUMERIC_CELLS, Grid, moments_add_row, moments_mean, rows_weight, table_of, table_rows,
+    CRAFTC_NUMERIC_CELLS, Grid, check_table, moments_add_row, moments_mean, rows_weight, table_of, table_rows,
 )
 
 cdef double NO_DISTANCE = 1e-9      # nats of all rows together: every distinct row is a seed
@@ -45,17 +45,14 @@ def kmeans_plus_plus(
     cdef Py_ssize_t n = own.shape[0], p = grid.p, lanes = tables.c.lanes, k, i, b
     cdef Py_ssize_t block = block_rows(), n_blocks = (n + block - 1) // block
     check_threads(n_threads)
-    check(X.ndim == 2 and X.shape[0] == n and X.shape[1] == grid.p, "X")
-    check(codes.ndim == 2 and codes.shape[0] == n and codes.shape[1] == grid.q, "codes")
+    check_table(X, codes, n, grid.p, grid.q)
     check(tables.c.n_clusters == 1, "tables")
     check(frequency.shape[0] == grid.n_levels, "frequency")
-    check(mean.shape[0] == grid.p, "mean")
-    check(variance.shape[0] == grid.p, "variance")
+    check_lengths(grid.p, "mean, variance", mean.shape[0], variance.shape[0])
     check(usable.shape[0] == grid.p + grid.q, "usable")
     check(seeds.shape[0] == draws.shape[0], "seeds")
     check(0 <= row < n, "row")
-    check(labels.shape[0] == n, "labels")
-    check(running.shape[0] == n, "running")
+    check_lengths(n, "labels, running", labels.shape[0], running.shape[0])
     check(scratch.shape[0] >= n_threads
           and scratch.shape[1] >= craft_rows_scratch_size(grid.p, grid.q, tables.c.lanes), "scratch")
     cdef double[::1] base = tables.base, constant = tables.constant

@@ -9,14 +9,16 @@ from libc.math cimport INFINITY
 from libc.stdint cimport int32_t, int64_t, uint8_t
 from libc.string cimport memcpy, memset
 
-from craftc._kernels._common cimport block_rows, check, check_indices, check_threads, omp_get_thread_num
+from craftc._kernels._common cimport (
+    block_rows, check, check_indices, check_lengths, check_threads, omp_get_thread_num,
+)
 from craftc._kernels.craft_passes cimport run_passes
 from craftc._kernels.craft_passes import pass_scratch_size, slab_size
 from craftc._kernels.craft_price cimport (
     GIVEN, Pricing, check_selection, parts_in, parts_length, price_all, price_of,
 )
 from craftc._kernels.moments cimport (
-    CRAFTC_NUMERIC_CELLS, Grid, moments_add_prepared, moments_cell, moments_mean, moments_merge,
+    CRAFTC_NUMERIC_CELLS, Grid, check_table, moments_add_prepared, moments_cell, moments_mean, moments_merge,
     moments_prepare, rows_code, rows_number, rows_weight, table_of, table_rows,
 )
 
@@ -34,8 +36,7 @@ def propose_splits(
     """
     check(group.shape[0] == pricing.grid.width, "group")
     check(level_slot.shape[0] == pricing.grid.n_levels, "level_slot")
-    check(numeric_slot.shape[0] == pricing.grid.p, "numeric_slot")
-    check(threshold.shape[0] == pricing.grid.p, "threshold")
+    check_lengths(pricing.grid.p, "numeric_slot, threshold", numeric_slot.shape[0], threshold.shape[0])
     cdef int32_t n
     with nogil:
         n = _propose(group, pricing, pricing.grid, level_slot, numeric_slot, threshold)
@@ -108,12 +109,10 @@ def screen_splits(
     cdef Py_ssize_t c, i, d, m = cells.shape[0], D = floor.shape[0], C = size.shape[0]
     cdef Py_ssize_t width = work.shape[1], last, at, n
     check(begin.shape[0] == C + 1 and begin[0] >= 0 and begin[C] <= rows.shape[0], "begin")
-    check(sums.shape[0] == cells.shape[1], "sums")
-    check(per_column.shape[0] == cells.shape[1], "per_column")
-    check(per_split.shape[0] == C, "per_split")
+    check_lengths(cells.shape[1], "sums, per_column", sums.shape[0], per_column.shape[0])
+    check_lengths(C, "per_split, score", per_split.shape[0], score.shape[0])
     check(first.shape[0] == D + 1, "first")
     check(work.shape[0] > m, "work")
-    check(score.shape[0] == C, "score")
     check_indices(rows, 0, m, "rows")
     for c in range(C):
         check(begin[c] <= begin[c + 1], "begin")
@@ -190,11 +189,9 @@ cdef int _check_candidates(
     const int32_t[::1] numeric_slot, const double[::1] threshold, Py_ssize_t n_sides,
 ) except -1:
     """Raise unless the rows belong to the table, and candidates with so many sides to its columns."""
-    check(X.ndim == 2 and X.shape[1] == grid.p, "X")
-    check(codes.ndim == 2 and codes.shape[0] == X.shape[0] and codes.shape[1] == grid.q, "codes")
+    check_table(X, codes, X.shape[0] if X.ndim else -1, grid.p, grid.q)
     check(level_slot.shape[0] == grid.n_levels, "level_slot")
-    check(numeric_slot.shape[0] == grid.p, "numeric_slot")
-    check(threshold.shape[0] == grid.p, "threshold")
+    check_lengths(grid.p, "numeric_slot, threshold", numeric_slot.shape[0], threshold.shape[0])
     check_indices(level_slot, -1, n_sides, "sides of levels")
     check_indices(numeric_slot, -1, n_sides, "sides of numeric columns")
     check_indices(rows, 0, X.shape[0], "rows")

@@ -8,7 +8,7 @@ from libc.math cimport INFINITY, fabs, pow, sqrt
 from libc.stdint cimport int32_t
 from libc.string cimport memset
 
-from craftc._kernels._common cimport check
+from craftc._kernels._common cimport check, check_lengths
 
 cdef extern from "craft/_craft_valley.h" nogil:
     void valley_density(const double *at, Py_ssize_t n_points, const double *middle, const double *count,
@@ -46,8 +46,7 @@ def valley_depth(
     m_2) / 2 follows from r'W^-1 r, r'W^-1 d and d'W^-1 d by the formula of Sherman and Morrison.
     """
     cdef Py_ssize_t m = z.shape[0], P = z.shape[1]
-    check(weight.shape[0] == m, "weight")
-    check(labels.shape[0] == m, "labels")
+    check_lengths(m, "weight, labels", weight.shape[0], labels.shape[0])
     check(first != second, "second")
     check(inverse.shape[0] == P and inverse.shape[1] == P, "inverse")
     check(mean.shape[0] == 2 and mean.shape[1] == P, "mean")

@@ -158,10 +158,10 @@ cdef class Sums:
         out.unit_weight = &self.unit_weight_[0] if self.unit_weight_.shape[0] else NULL
 
 
-cdef int check_rows(X, Centres centres) except -1:
-    """Raise unless the rows have the columns and the type for which the centres were made."""
-    check(X.ndim == 2 and X.shape[1] == centres.c.D and rows_of(X).single == centres.c.single, "X")
-    return 0
+cdef int check_rows(X, Centres centres, Py_ssize_t n) except -1:
+    """Raise unless X has n rows, and the columns and the type for which the centres were made."""
+    return check(X.ndim == 2 and X.shape[0] == n and X.shape[1] == centres.c.D
+                 and rows_of(X).single == centres.c.single, "X")
 
 
 cdef int check_sums(Sums sums, X, Py_ssize_t n_clusters, int n_threads) except -1:
@@ -341,9 +341,8 @@ def beyond(
 ):
     """Whether the rows are further than the limit from all centres."""
     check_threads(n_threads)
-    check_rows(X, centres)
+    check_rows(X, centres, out.shape[0])
     check(centres.c.K >= 1, "centres")
-    check(X.shape[0] == out.shape[0], "out")
     check(share.shape[0] in (0, out.shape[0]), "share")
     cdef table_rows table = rows_of(X)
     cdef Py_ssize_t n = table.n, block = block_rows(), b

@@ -15,7 +15,9 @@ from libc.math cimport INFINITY, fabsf, sqrt, sqrtf
 from libc.stdint cimport int32_t
 from libc.stdlib cimport calloc, free
 
-from craftc._kernels._common cimport block_rows, check, check_indices, check_threads
+from craftc._kernels._common cimport (
+    block_rows, check, check_at_least, check_indices, check_lengths, check_threads,
+)
 from craftc._kernels._team cimport team_job
 from craftc._kernels.dpmeans cimport (
     DP_BOUNDED, DP_CHECKED, DP_DOWN, DP_PAD, DP_ROOT_DOWN, DP_ROOT_UP, DP_TILE, DP_UP, DP_WORTH_CLUSTERS,
@@ -103,17 +105,14 @@ def assign(
     """Move rows to their nearest centres; returns (rows of weight > 0 that moved, rows beyond the limit, rows
     scanned).
     """
-    check_rows(X, centres)
+    check_rows(X, centres, labels.shape[0])
     check_sums(sums, X, centres.c.K, n_threads)
     check(0 <= start <= stop <= labels.shape[0], "start or stop")
-    check(X.ndim == 2 and X.shape[0] == labels.shape[0], "X")
     check(upper.shape[0] == labels.shape[0] or (upper.shape[0] == 0 and drift.shape[0] == 0), "upper")
     check(lower.shape[0] == upper.shape[0], "lower")
     if drift.shape[0]:
-        check(drift.shape[0] >= centres.c.K, "drift")
-        check(drift_others.shape[0] >= centres.c.K, "drift_others")
-        check(half_gap.shape[0] >= centres.c.K, "half_gap")
-        check(moved_gap.shape[0] >= centres.c.K, "moved_gap")
+        check_at_least(centres.c.K, "drift, drift_others, half_gap, moved_gap", drift.shape[0],
+                       drift_others.shape[0], half_gap.shape[0], moved_gap.shape[0])
         check(moved_centers.shape[0] < DP_CHECKED, "moved_centers")
     check(tile.shape[0] >= n_threads and tile.shape[1] >= DP_TILE * centres.c.D, "tile")
     check_indices(labels[start:stop], 0 if drift.shape[0] else -1, centres.c.K, "labels")
@@ -231,14 +230,12 @@ def reassign_to_new(
     """Move rows to the nearest of the new centres where it is strictly nearer than their own; returns how
     many moved.
     """
-    check_rows(X, centres)
+    check_rows(X, centres, labels.shape[0])
     check_sums(sums, X, centres.c.K, n_threads)
     check(0 <= start <= stop <= labels.shape[0], "start or stop")
     check(0 <= first <= centres.c.K, "first")
     check(gap.shape[0] >= centres.c.K, "gap")
-    check(X.ndim == 2 and X.shape[0] == labels.shape[0], "X")
-    check(upper.shape[0] == labels.shape[0], "upper")
-    check(lower.shape[0] == labels.shape[0], "lower")
+    check_lengths(labels.shape[0], "upper, lower", upper.shape[0], lower.shape[0])
     check(order.shape[0] == 0 or order.shape[0] == labels.shape[0], "order")
     check(tile.shape[0] >= n_threads and tile.shape[1] >= DP_TILE * centres.c.D, "tile")
     if order.shape[0]:
@@ -275,8 +272,7 @@ def bound_new(
     """Lower bounds of the rows at positions [0, stop), which were not compared with all new centres."""
     check(0 <= stop <= labels.shape[0], "stop")
     check_threads(n_threads)
-    check(upper.shape[0] == labels.shape[0], "upper")
-    check(lower.shape[0] == labels.shape[0], "lower")
+    check_lengths(labels.shape[0], "upper, lower", upper.shape[0], lower.shape[0])
     check(order.shape[0] == 0 or order.shape[0] == labels.shape[0], "order")
     cdef Py_ssize_t block = block_rows(), b
     for b in prange((stop + block - 1) // block, nogil=True, schedule="static", num_threads=n_threads):
@@ -326,8 +322,7 @@ def open_at(
     """Move a row from its cluster to a new one of its own."""
     check(0 <= row < labels.shape[0] and 0 <= labels[row] < mu.shape[0], "row")
     check(X.ndim == 2 and X.shape[0] == labels.shape[0] and X.shape[1] == mu.shape[1], "X")
-    check(upper.shape[0] == labels.shape[0], "upper")
-    check(lower.shape[0] == labels.shape[0], "lower")
+    check_lengths(labels.shape[0], "upper, lower", upper.shape[0], lower.shape[0])
     check_sums(sums, X, mu.shape[0], 1)
     cdef table_rows table = rows_of(X)
     cdef Py_ssize_t D = table.p
@@ -373,7 +368,7 @@ def collapse(
     of a mean, least share of f). The position is below `stop` where a cluster has to open and there is no
     room.
     """
-    check_rows(X, centres)
+    check_rows(X, centres, labels.shape[0])
     check(0 <= K <= mu.shape[0], "K")
     check(0 <= start <= stop <= labels.shape[0], "start or stop")
     check(X.ndim == 2 and X.shape[0] == labels.shape[0] and X.shape[1] == mu.shape[1], "X")
@@ -384,8 +379,7 @@ def collapse(
     check(travelled.shape[0] == mu.shape[0], "travelled")
     check(shrunk.shape[0] >= mu.shape[0], "shrunk")
     check(step.shape[0] == mu.shape[1], "step")
-    check(upper.shape[0] == labels.shape[0], "upper")
-    check(lower.shape[0] == labels.shape[0], "lower")
+    check_lengths(labels.shape[0], "upper, lower", upper.shape[0], lower.shape[0])
     check(order.shape[0] == 0 or order.shape[0] == labels.shape[0], "order")
     check_indices(labels, 0, K, "labels")
     if order.shape[0]:
@@ -429,8 +423,7 @@ def loosen(
     float[::1] lower not None,              # INOUT (n,)
 ):
     """Loosen the bounds of collapsed moves by the paths of the means."""
-    check(upper.shape[0] == labels.shape[0], "upper")
-    check(lower.shape[0] == labels.shape[0], "lower")
+    check_lengths(labels.shape[0], "upper, lower", upper.shape[0], lower.shape[0])
     check_indices(labels, 0, travelled.shape[0], "labels")
     cdef Py_ssize_t i
     cdef float share = <float> sqrt(shrunk) * DP_DOWN

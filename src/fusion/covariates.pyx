@@ -15,7 +15,7 @@ from libc.math cimport sqrt
 from libc.stdint cimport int32_t, uint8_t
 from libc.string cimport memcpy
 
-from craftc._kernels._common cimport check, check_indices, check_threads
+from craftc._kernels._common cimport check, check_indices, check_lengths, check_shapes, check_threads
 
 cdef extern from "fusion/_edges.h":
     ctypedef struct Edges:
@@ -68,10 +68,8 @@ def edge_pass(
     """
     check_threads(n_threads)
     check(edge.shape[1] == 2, "edge")
-    check(radius.shape[0] == edge.shape[0], "radius")
-    check(step.shape[0] == edge.shape[0], "step")
+    check_lengths(edge.shape[0], "radius, step, fused", radius.shape[0], step.shape[0], fused.shape[0])
     check(lam.shape[0] == edge.shape[0] and lam.shape[1] == b.shape[1], "lam")
-    check(fused.shape[0] == edge.shape[0], "fused")
     check(sums.shape[0] == b.shape[0] and sums.shape[1] == b.shape[1], "sums")
     check(work.shape[0] >= (edge.shape[0] > 0) and work.shape[1] == b.shape[0]
           and work.shape[2] == b.shape[1], "work")
@@ -120,11 +118,8 @@ def newton_terms(
         theta_j).
     """
     check(edge.shape[1] == 2, "edge")
-    check(radius.shape[0] == edge.shape[0], "radius")
-    check(sigma.shape[0] == edge.shape[0], "sigma")
-    check(lam.shape[0] == edge.shape[0] and lam.shape[1] == theta.shape[1], "lam")
-    check(projected.shape[0] == edge.shape[0] and projected.shape[1] == theta.shape[1], "projected")
-    check(fused.shape[0] == edge.shape[0], "fused")
+    check_lengths(edge.shape[0], "radius, sigma, fused", radius.shape[0], sigma.shape[0], fused.shape[0])
+    check_shapes(edge.shape[0], theta.shape[1], "lam, projected", lam.shape, projected.shape)
     check(gradient.shape[0] >= theta.shape[0] and gradient.shape[1] == theta.shape[1], "gradient")
     check(hessian.shape[0] <= 1 or (hessian.shape[0] >= theta.shape[0] * theta.shape[1]
           and hessian.shape[1] >= theta.shape[0] * theta.shape[1]), "hessian")
@@ -294,11 +289,9 @@ def flows(
     then moves flow between distant parts of a cluster.
     """
     check(edge.shape[1] == 2, "edge")
-    check(radius.shape[0] == edge.shape[0], "radius")
-    check(first_edge.shape[0] == tolerance.shape[0] + 1, "first_edge")
-    check(first_node.shape[0] == tolerance.shape[0] + 1, "first_node")
+    check_lengths(edge.shape[0], "radius, saturated", radius.shape[0], saturated.shape[0])
+    check_lengths(tolerance.shape[0] + 1, "first_edge, first_node", first_edge.shape[0], first_node.shape[0])
     check(lam.shape[0] == edge.shape[0] and lam.shape[1] == load.shape[1], "lam")
-    check(saturated.shape[0] == edge.shape[0], "saturated")
     check(residual.shape[0] == load.shape[0] + 1 and residual.shape[1] == load.shape[1], "residual")
     check(status.shape[0] == tolerance.shape[0], "status")
     check(work.shape[0] >= 2 and work.shape[1] >= edge.shape[0] and work.shape[2] >= load.shape[1], "work")

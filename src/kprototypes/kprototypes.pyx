@@ -21,7 +21,8 @@ from libc.stdint cimport int32_t, int64_t, uint64_t
 
 from craftc._kernels._common cimport check, check_indices, check_threads, omp_get_thread_num
 from craftc._kernels.moments cimport (
-    CRAFTC_NUMERIC_CELLS, Grid, moments_add_row, rows_code, rows_codes, rows_of, rows_weight, table_rows,
+    CRAFTC_NUMERIC_CELLS, Grid, check_partial, check_table, moments_add_row, rows_code, rows_codes, rows_of,
+    rows_weight, table_rows,
 )
 from craftc._kernels.moments import merge_partial
 
@@ -298,16 +299,13 @@ def assign(
     cdef Py_ssize_t n = labels.shape[0], n_blocks = (n + COST_BLOCK - 1) // COST_BLOCK, b, moved = 0
     cdef bint moving = partial.shape[0] > 0
     check_threads(n_threads)
-    check(X.ndim == 2 and X.shape[0] == n and X.shape[1] == t.c.p, "X")
-    check(codes.ndim == 2 and codes.shape[0] == n and codes.shape[1] == t.c.q, "codes")
+    check_table(X, codes, n, t.c.p, t.c.q)
     check(best.shape[0] == 0 or best.shape[0] == n, "best")
     check(cost.shape[0] == n_blocks and cost.shape[1] == 2, "cost")
     check(scratch.shape[0] >= n_threads and scratch.shape[1] >= kp_scratch_size(t.c.p, t.c.q, t.c.lanes),
           "scratch")
-    check(not moving
-          or (partial.shape[0] >= n_threads and partial.shape[1] == t.c.n_clusters
-              and partial.shape[2] == t.grid.width), "partial")
-    check(not moving or (groups.shape[0] == t.c.n_clusters and groups.shape[1] == t.grid.width), "groups")
+    check(not moving or groups.shape[0] == t.c.n_clusters, "groups")
+    check_partial(partial, groups, t.grid.width, n_threads)
     check_indices(labels, -1, t.c.n_clusters, "labels")
     cdef table_rows rows = rows_of(X, codes, weight)
     if n_threads == 1:
@@ -398,8 +396,7 @@ def move_in_order(
     cdef int64_t w
     cdef bint changed = False
     check(0 <= first_row <= n, "first_row")
-    check(X.ndim == 2 and X.shape[0] == n and X.shape[1] == t.c.p, "X")
-    check(codes.ndim == 2 and codes.shape[0] == n and codes.shape[1] == t.c.q, "codes")
+    check_table(X, codes, n, t.c.p, t.c.q)
     check(scratch.shape[0] >= 1 and scratch.shape[1] >= kp_scratch_size(t.c.p, t.c.q, t.c.lanes), "scratch")
     check(groups.shape[0] == t.c.n_clusters and groups.shape[1] == t.grid.width, "groups")
     check_indices(labels, -1, t.c.n_clusters, "labels")
@@ -493,8 +490,7 @@ def move_one(
 ):
     """Move one row to a cluster, as `move_in_order` does."""
     cdef Prototypes t = prototypes
-    check(X.ndim == 2 and X.shape[0] == labels.shape[0] and X.shape[1] == t.c.p, "X")
-    check(codes.ndim == 2 and codes.shape[0] == labels.shape[0] and codes.shape[1] == t.c.q, "codes")
+    check_table(X, codes, labels.shape[0], t.c.p, t.c.q)
     check(0 <= row < labels.shape[0], "row")
     check(0 <= cluster < t.c.n_clusters, "cluster")
     check(-1 <= labels[row] < t.c.n_clusters, "labels")

@@ -6,7 +6,7 @@ factor of Psi_S is kept: adding a column is a triangular solve and one new row, 
 update of the rows after it. Both cost q^2.
 """
 
-from craftc._kernels._common cimport check
+from craftc._kernels._common cimport check, check_lengths, check_shapes
 import numpy as np
 
 from libc.math cimport log, sqrt
@@ -145,13 +145,10 @@ def switch_columns(
     """Switch every column of every component if that raises the ELBO, components and columns in their order.
     """
     check(psi.shape[2] == psi.shape[1], "psi")
-    check(steps.shape[0] == psi.shape[0] and steps.shape[1] == psi.shape[1], "steps")
-    check(freedom.shape[0] == psi.shape[0], "freedom")
-    check(against.shape[0] == psi.shape[0] and against.shape[1] == psi.shape[1], "against")
-    check(p.shape[0] == psi.shape[0] and p.shape[1] == psi.shape[1], "p")
+    check_shapes(psi.shape[0], psi.shape[1], "steps, against, p, column", steps.shape, against.shape,
+                 p.shape, column.shape)
+    check_lengths(psi.shape[0], "freedom, count", freedom.shape[0], count.shape[0])
     check(U.shape[0] == psi.shape[0] and U.shape[1] == psi.shape[1] and U.shape[2] == psi.shape[1], "U")
-    check(column.shape[0] == psi.shape[0] and column.shape[1] == psi.shape[1], "column")
-    check(count.shape[0] == psi.shape[0], "count")
     cdef Py_ssize_t K = psi.shape[0], D = psi.shape[1], first, last, j, k, d
     cdef double gain
     cdef bint on

@@ -200,6 +200,23 @@ cdef char _block(array, str name, int ndim, str formats, const char **first, Py_
         PyBuffer_Release(&view)
 
 
+cdef int check_table(X, codes, Py_ssize_t n, Py_ssize_t p, Py_ssize_t q) except -1:
+    """Raise unless X has the shape (n, p) and `codes` (n, q)."""
+    check(X.ndim == 2 and X.shape[0] == n and X.shape[1] == p, "X")
+    return check(codes.ndim == 2 and codes.shape[0] == n and codes.shape[1] == q, "codes")
+
+
+cdef int check_partial(
+    const int64_t[:, :, ::1] partial, const int64_t[:, ::1] groups, Py_ssize_t width, int n_threads,
+) except -1:
+    """Raise unless `partial`, if not empty, has room for the groups (K, width) of every thread."""
+    if partial.shape[0] == 0:
+        return 0
+    check(partial.shape[0] >= n_threads and partial.shape[1] == groups.shape[0]
+          and partial.shape[2] == width, "partial")
+    return check(groups.shape[1] == width, "groups")
+
+
 def column_ranges(
     X not None,                             # IN  (n, p), NaN = missing
     weight not None,                        # IN  (n,) or empty = all one
@@ -266,8 +283,7 @@ def accumulate(
 ):
     """Add every row to the group of its label."""
     check_threads(n_threads)
-    check(X.ndim == 2 and X.shape[0] == labels.shape[0] and X.shape[1] == grid.p, "X")
-    check(codes.ndim == 2 and codes.shape[0] == labels.shape[0] and codes.shape[1] == grid.q, "codes")
+    check_table(X, codes, labels.shape[0], grid.p, grid.q)
     check(n_threads == 1
           or (partial.shape[0] >= n_threads and partial.shape[1] >= groups.shape[0]
               and partial.shape[2] == grid.width), "partial")

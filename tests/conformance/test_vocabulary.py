@@ -32,7 +32,10 @@ def test_declaration_files_have_no_bodies():
     }
     assert bodies == {
         "_common.pxd: check",
+        "_common.pxd: check_at_least",
         "_common.pxd: check_indices",
+        "_common.pxd: check_lengths",
+        "_common.pxd: check_shapes",
         "_common.pxd: check_threads",
         "_common.pxd: doubles_in",
         "_common.pxd: doubles_out",

@@ -1,0 +1,193 @@
+"""Writes craftc/_kernels/NAME.pyi from src/FAMILY/NAME.pyx and craftc/_kernels/NAME.pxd: ``python src/stubs.py``.
+
+A memoryview, a number and an extension type say their type themselves. For what Cython knows as `object`, the
+type stands in the source: as an annotation of an argument or a result (`directive annotation_typing=False`),
+and behind an attribute or a constant as a comment ``# type: Floats``. An argument without one has the type of
+the attribute of the same name of its class, or the usual one of its name (`USUAL`). Names of array types are
+those of `ARRAYS`. A function without ``->`` returns nothing.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+WIDTH = 110
+
+ARRAYS = {
+    "Array": "NDArray[Any]",
+    "Floats": "NDArray[np.float64]",
+    "Floats32": "NDArray[np.float32]",
+    "Integers": "NDArray[np.int64]",
+    "Integers32": "NDArray[np.int32]",
+    "Masks": "NDArray[np.uint64]",
+    "Flags": "NDArray[np.uint8]",
+    "Positions": "NDArray[np.intp]",
+}
+USUAL = {"X": "Array", "codes": "Array", "weight": "Integers"}
+NUMBERS = {
+    "bint": "bool",
+    "double": "float",
+    "float": "float",
+    **dict.fromkeys(["int", "Py_ssize_t", "int32_t", "int64_t", "uint64_t"], "int"),
+}
+CELLS = {"double": "float64", "float": "float32", "Py_ssize_t": "intp", "int": "intc"}
+
+
+def python_type(c_type: str, may_be_none: bool) -> str:
+    """The type of a C argument or attribute: a memoryview, a number, `str`, or an extension type."""
+    view = re.fullmatch(r"(?:const )?(\w+)\[.*\]", c_type)
+    if view:
+        cell = CELLS.get(view[1], view[1].removesuffix("_t"))
+        found = f"NDArray[np.{cell}]"
+    else:
+        found = NUMBERS.get(c_type, c_type)
+        may_be_none &= c_type not in NUMBERS
+    return f"{found} | None" if may_be_none else found
+
+
+def spelled(annotation: str) -> str:
+    """An annotation with the names of array types spelled out."""
+    return re.sub(r"\w+", lambda word: ARRAYS.get(word[0], word[0]), annotation.strip())
+
+
+def split(text: str) -> list[str]:
+    """The parts of a text between its commas, those within brackets excepted."""
+    parts, depth = [""], 0
+    for character in text:
+        depth += (character in "[(") - (character in "])")
+        if character == "," and depth == 0:
+            parts.append("")
+        else:
+            parts[-1] += character
+    return [part.strip() for part in parts if part.strip()]
+
+
+def argument(text: str, attributes: dict[str, str]) -> str:
+    """One argument of a stub."""
+    text, _, default = text.partition("=")
+    default = f" = {default}" if default else ""
+    text, _, annotation = (part.strip() for part in text.partition(":")) if "[" not in text.split(":")[0] else (
+        text, "", "")
+    may_be_none = not text.endswith(" not None")
+    c_type, _, name = text.removesuffix(" not None").rpartition(" ")
+    if name in ("self", "*"):
+        return name
+    if annotation:
+        found = spelled(annotation)
+    elif c_type:
+        found = python_type(c_type, may_be_none)
+    elif name in attributes:
+        found = attributes[name]
+    elif name in USUAL:
+        found = spelled(USUAL[name])
+    else:
+        raise ValueError(f"{name} needs an annotation")
+    return f"{name}: {found}{default}"
+
+
+def function(head: str, attributes: dict[str, str], indent: str) -> str:
+    """The stub of ``def name(...) -> type:``, as ruff would format it."""
+    found = re.fullmatch(r"def (\w+)\((.*)\)(?: -> (.*))?", " ".join(head.split()))
+    if found is None:
+        raise ValueError(f"no function: {head}")
+    name = {"__cinit__": "__init__"}.get(found[1], found[1])
+    arguments = [argument(each, attributes) for each in split(found[2])]
+    start, end = f"{indent}def {name}(", f") -> {spelled(found[3] or 'None')}: ..."
+    inside = ", ".join(arguments)
+    if len(start + inside + end) <= WIDTH:
+        return start + inside + end
+    inner = f"\n{indent}    "
+    if len(inner + inside) - 1 <= WIDTH:
+        return f"{start}{inner}{inside}\n{indent}{end}"
+    return start + "".join(f"{inner}{each}," for each in arguments) + f"\n{indent}{end}"
+
+
+def attributes_of(body: str) -> dict[str, str]:
+    """Types of the attributes that Python sees of a class, by name."""
+    found = {}
+    for line in body.splitlines():
+        shown = re.match(r"    cdef (?:readonly|public) ([\w.]+) ([\w, ]+?)(?: +# type: (.*))?$", line)
+        literal = re.match(r"    ([a-z]\w*) = (\d+)$", line)
+        if literal:
+            found[literal[1]] = "int"
+        elif shown:
+            for name in shown[2].split(", "):
+                found[name] = spelled(shown[3]) if shown[3] else python_type(shown[1], False)
+                if found[name] == "object":
+                    raise ValueError(f"{name} needs a comment '# type: ...'")
+    return found
+
+
+def functions(text: str, indent: str) -> Iterator[tuple[int, str, str]]:
+    """Position, decorator and head of the functions that Python sees."""
+    pattern = rf"^((?:{indent}@[\w.]+\n)?){indent}(def \w+\((?:[^#()]|#.*|\([^()]*\))*\)(?: -> .*)?):\n"
+    for found in re.finditer(pattern, text, re.MULTILINE):
+        name = found[2][4:].partition("(")[0]
+        if not name.startswith("_") or name in ("__init__", "__cinit__", "__len__", "__getitem__"):
+            yield found.start(), found[1], re.sub(r"#.*", "", found[2])
+
+
+def stub(pyx: str, pxd: str) -> str:
+    """The text of the stub of a module."""
+    parts: list[tuple[int, str]] = []
+    for constant in re.finditer(r"^([A-Z][A-Z_]*) = .*?(?:# type: (.*))?$", pyx, re.MULTILINE):
+        parts.append((constant.start(), f"{constant[1]}: {spelled(constant[2] or 'int')}\n"))
+    outside = pyx
+    for found in re.finditer(r"^cdef class ([A-Z]\w*):\n((?:    .*\n|\n)*)", pyx, re.MULTILINE):
+        declared = re.search(rf"^cdef class {found[1]}:\n((?:    .*\n|\n)*)", pxd, re.MULTILINE)
+        attributes = attributes_of((declared[1] if declared else "") + found[2])
+        lines = [f"    {name}: {what}" for name, what in attributes.items()]
+        lines += [
+            decorator + function(head, attributes, "    ") for _, decorator, head in functions(found[2], "    ")
+        ]
+        parts.append((found.start(), f"\n@disjoint_base\nclass {found[1]}:\n" + "\n".join(lines) + "\n\n"))
+        outside = outside.replace(found[0], " " * len(found[0]))
+    parts += [(at, function(head, {}, "") + "\n") for at, _, head in functions(outside, "")]
+    body = re.sub(r"\n{3,}", "\n\n", "".join(text for _, text in sorted(parts))).strip("\n") + "\n"
+    return imports(body, pyx) + body
+
+
+def imports(body: str, pyx: str) -> str:
+    """The imports of the names in a stub."""
+    used = set(re.findall(r"\w+", re.sub(r"^class \w+", "", body, flags=re.MULTILINE)))
+    lines = {
+        "Iterable": "from collections.abc import Iterable",
+        "Callable": "from collections.abc import Callable",
+        "Any": "from typing import Any",
+        "Self": "from typing import Self",
+    }
+    standard = [line for name, line in lines.items() if name in used]
+    others = ["import numpy as np"] * ("np" in used) + ["from numpy.typing import NDArray"] * ("NDArray" in used)
+    others += ["from typing_extensions import disjoint_base"] * ("disjoint_base" in used)
+    own = set(re.findall(r"^class (\w+)", body, re.MULTILINE))
+    kernels = []
+    for module, names in re.findall(r"^from (craftc\.\S+) cimport (\([^)]*\)|.*)$", pyx, re.MULTILINE):
+        wanted = sorted(set(re.findall(r"[A-Z]\w*[a-z]\w*", names)) & used - own)
+        if wanted:
+            kernels.append(f"from {module} import {', '.join(wanted)}")
+    groups = [standard, others, sorted(set(kernels))]
+    return "".join("\n".join(group) + "\n\n" for group in groups if group)
+
+
+def stubs() -> dict[Path, str]:
+    """The text of every stub by its path."""
+    found = {}
+    for pyx in sorted((ROOT / "src").rglob("*.pyx")):
+        pxd = ROOT / "craftc" / "_kernels" / f"{pyx.stem}.pxd"
+        try:
+            text = stub(
+                pyx.read_text(encoding="utf-8"), pxd.read_text(encoding="utf-8") if pxd.exists() else ""
+            )
+        except ValueError as error:
+            raise ValueError(f"{pyx}: {error}") from error
+        if text.strip():
+            found[pxd.with_suffix(".pyi")] = text
+    return found
+
+
+if __name__ == "__main__":
+    for path, text in stubs().items():
+        path.write_text(text, encoding="utf-8")
