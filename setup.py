@@ -39,6 +39,7 @@ DIRECTIVES = {
     "nonecheck": False,
     "cdivision": True,
     "cpow": False,
+    "annotation_typing": False,  # annotations are for src/stubs.py
     "embedsignature": True,
     "freethreading_compatible": True,
     "linetrace": LINETRACE,

@@ -1,10 +1,10 @@
-"""Writes craftc/_kernels/NAME.pyi from src/FAMILY/NAME.pyx and craftc/_kernels/NAME.pxd: ``python src/stubs.py``.
+"""Writes the type stubs of the kernels, ``craftc/_kernels/NAME.pyi``: ``python src/stubs.py``.
 
-A memoryview, a number and an extension type say their type themselves. For what Cython knows as `object`, the
-type stands in the source: as an annotation of an argument or a result (`directive annotation_typing=False`),
-and behind an attribute or a constant as a comment ``# type: Floats``. An argument without one has the type of
-the attribute of the same name of its class, or the usual one of its name (`USUAL`). Names of array types are
-those of `ARRAYS`. A function without ``->`` returns nothing.
+A memoryview, a number and an extension type of NAME.pyx say their type themselves. For what Cython knows as
+`object`, the type stands in the source: as an annotation of an argument or a result (annotations type nothing
+in the C), and behind an attribute or a constant as a comment ``# type: Floats``. An argument without one has
+the type of the attribute of the same name of its class, or that of `USUAL`. `ARRAYS` explains the names of
+array types. A function without ``->`` returns nothing.
 """
 
 from __future__ import annotations
@@ -33,15 +33,22 @@ NUMBERS = {
     "float": "float",
     **dict.fromkeys(["int", "Py_ssize_t", "int32_t", "int64_t", "uint64_t"], "int"),
 }
-CELLS = {"double": "float64", "float": "float32", "Py_ssize_t": "intp", "int": "intc"}
+CELLS = {
+    "double": "Floats",
+    "float": "Floats32",
+    "int64_t": "Integers",
+    "int32_t": "Integers32",
+    "uint64_t": "Masks",
+    "uint8_t": "Flags",
+    "Py_ssize_t": "Positions",
+}
 
 
 def python_type(c_type: str, may_be_none: bool) -> str:
     """The type of a C argument or attribute: a memoryview, a number, `str`, or an extension type."""
     view = re.fullmatch(r"(?:const )?(\w+)\[.*\]", c_type)
     if view:
-        cell = CELLS.get(view[1], view[1].removesuffix("_t"))
-        found = f"NDArray[np.{cell}]"
+        found = f"_{CELLS[view[1]]}"
     else:
         found = NUMBERS.get(c_type, c_type)
         may_be_none &= c_type not in NUMBERS
@@ -49,8 +56,8 @@ def python_type(c_type: str, may_be_none: bool) -> str:
 
 
 def spelled(annotation: str) -> str:
-    """An annotation with the names of array types spelled out."""
-    return re.sub(r"\w+", lambda word: ARRAYS.get(word[0], word[0]), annotation.strip())
+    """An annotation with the names of array types as they are in stubs, whose own names start with "_"."""
+    return re.sub(r"\w+", lambda word: f"_{word[0]}" if word[0] in ARRAYS else word[0], annotation.strip())
 
 
 def split(text: str) -> list[str]:
@@ -67,25 +74,25 @@ def split(text: str) -> list[str]:
 
 def argument(text: str, attributes: dict[str, str]) -> str:
     """One argument of a stub."""
-    text, _, default = text.partition("=")
+    text, _, default = (part.strip() for part in text.partition("="))
     default = f" = {default}" if default else ""
-    text, _, annotation = (part.strip() for part in text.partition(":")) if "[" not in text.split(":")[0] else (
-        text, "", "")
-    may_be_none = not text.endswith(" not None")
-    c_type, _, name = text.removesuffix(" not None").rpartition(" ")
+    found = re.fullmatch(r"(?:((?:const )?\w+(?:\[[^\]]*\])?) )?(\w+|\*)( not None)?(?:: (.*))?", text)
+    if found is None:
+        raise ValueError(f"no argument: {text}")
+    c_type, name, never_none, annotation = found.groups()
     if name in ("self", "*"):
         return name
     if annotation:
-        found = spelled(annotation)
+        kind = spelled(annotation)
     elif c_type:
-        found = python_type(c_type, may_be_none)
+        kind = python_type(c_type, not never_none)
     elif name in attributes:
-        found = attributes[name]
+        kind = attributes[name]
     elif name in USUAL:
-        found = spelled(USUAL[name])
+        kind = spelled(USUAL[name])
     else:
         raise ValueError(f"{name} needs an annotation")
-    return f"{name}: {found}{default}"
+    return f"{name}: {kind}{default}"
 
 
 def function(head: str, attributes: dict[str, str], indent: str) -> str:
@@ -132,43 +139,51 @@ def functions(text: str, indent: str) -> Iterator[tuple[int, str, str]]:
 
 def stub(pyx: str, pxd: str) -> str:
     """The text of the stub of a module."""
+    constants = ""
+    for found in re.finditer(r"^(_?[A-Z][A-Z_, ]*) = .*?(?:# type: (.*))?$", pyx, re.MULTILINE):
+        kind = spelled(found[2] or "int")
+        constants += "".join(f"{name}: {kind}\n" for name in found[1].split(", "))
     parts: list[tuple[int, str]] = []
-    for constant in re.finditer(r"^([A-Z][A-Z_]*) = .*?(?:# type: (.*))?$", pyx, re.MULTILINE):
-        parts.append((constant.start(), f"{constant[1]}: {spelled(constant[2] or 'int')}\n"))
     outside = pyx
     for found in re.finditer(r"^cdef class ([A-Z]\w*):\n((?:    .*\n|\n)*)", pyx, re.MULTILINE):
         declared = re.search(rf"^cdef class {found[1]}:\n((?:    .*\n|\n)*)", pxd, re.MULTILINE)
         attributes = attributes_of((declared[1] if declared else "") + found[2])
         lines = [f"    {name}: {what}" for name, what in attributes.items()]
-        lines += [
-            decorator + function(head, attributes, "    ") for _, decorator, head in functions(found[2], "    ")
-        ]
+        for _, decorator, head in functions(found[2], "    "):
+            lines.append(decorator + function(head, attributes, "    "))
         parts.append((found.start(), f"\n@disjoint_base\nclass {found[1]}:\n" + "\n".join(lines) + "\n\n"))
-        outside = outside.replace(found[0], " " * len(found[0]))
+        outside = outside.replace(found[0], "\n" * len(found[0]))
     parts += [(at, function(head, {}, "") + "\n") for at, _, head in functions(outside, "")]
-    body = re.sub(r"\n{3,}", "\n\n", "".join(text for _, text in sorted(parts))).strip("\n") + "\n"
-    return imports(body, pyx) + body
+    body = constants + "\n" + "".join(text for _, text in sorted(parts))
+    body = re.sub(r"\n{3,}", "\n\n", body).strip("\n") + "\n"
+    arrays = [f"_{name} = {kind}\n" for name, kind in ARRAYS.items() if re.search(rf"\b_{name}\b", body)]
+    body = "".join(arrays) + "\n" * bool(arrays) + body
+    return imports(body) + body
 
 
-def imports(body: str, pyx: str) -> str:
+def imports(body: str) -> str:
     """The imports of the names in a stub."""
     used = set(re.findall(r"\w+", re.sub(r"^class \w+", "", body, flags=re.MULTILINE)))
     lines = {
         "Iterable": "from collections.abc import Iterable",
-        "Callable": "from collections.abc import Callable",
+        "Event": "from threading import Event",
         "Any": "from typing import Any",
-        "Self": "from typing import Self",
     }
     standard = [line for name, line in lines.items() if name in used]
-    others = ["import numpy as np"] * ("np" in used) + ["from numpy.typing import NDArray"] * ("NDArray" in used)
-    others += ["from typing_extensions import disjoint_base"] * ("disjoint_base" in used)
+    lines = {
+        "np": "import numpy as np",
+        "NDArray": "from numpy.typing import NDArray",
+        "disjoint_base": "from typing_extensions import disjoint_base",
+    }
+    others = [line for name, line in lines.items() if name in used]
     own = set(re.findall(r"^class (\w+)", body, re.MULTILINE))
     kernels = []
-    for module, names in re.findall(r"^from (craftc\.\S+) cimport (\([^)]*\)|.*)$", pyx, re.MULTILINE):
-        wanted = sorted(set(re.findall(r"[A-Z]\w*[a-z]\w*", names)) & used - own)
+    for pyx in sorted((ROOT / "src").rglob("*.pyx"), key=lambda path: path.stem):
+        classes = re.findall(r"^cdef class ([A-Z]\w*)", pyx.read_text(encoding="utf-8"), re.MULTILINE)
+        wanted = sorted(set(classes) & used - own)
         if wanted:
-            kernels.append(f"from {module} import {', '.join(wanted)}")
-    groups = [standard, others, sorted(set(kernels))]
+            kernels.append(f"from craftc._kernels.{pyx.stem} import {', '.join(wanted)}")
+    groups = [standard, others, kernels]
     return "".join("\n".join(group) + "\n\n" for group in groups if group)
 
 

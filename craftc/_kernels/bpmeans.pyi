@@ -5,6 +5,12 @@ import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import disjoint_base
 
+_Array = NDArray[Any]
+_Floats = NDArray[np.float64]
+_Integers = NDArray[np.int64]
+_Integers32 = NDArray[np.int32]
+_Masks = NDArray[np.uint64]
+
 MOST: int
 EXACT: int
 TRIALS: int
@@ -14,14 +20,14 @@ class Run:
     arrays: dict[str, Any]
     def __init__(
         self,
-        X: NDArray[Any],
-        products: NDArray[np.float64] | None,
-        norm: NDArray[np.float64],
-        mean: NDArray[np.float64],
-        mean_products: NDArray[np.float64],
-        middle: NDArray[np.float64],
-        scale: NDArray[np.float64],
-        step: NDArray[np.float64],
+        X: _Array,
+        products: _Floats | None,
+        norm: _Floats,
+        mean: _Floats,
+        mean_products: _Floats,
+        middle: _Floats,
+        scale: _Floats,
+        step: _Floats,
         penalty: float,
         cap: int,
         collapsed: bool,
@@ -29,16 +35,13 @@ class Run:
         dependent: bool,
         exact: int,
         max_iter: int,
-        order: NDArray[np.int32],
+        order: _Integers32,
         n_threads: int,
     ) -> None: ...
-    def greedy(self, base: int, n_features: int, draws: NDArray[np.float64], n_trials: int) -> None: ...
-    def start(self, masks: NDArray[np.uint64], n_features: int) -> None: ...
-    def exchange(
-        self, masks: NDArray[np.uint64], n_features: int, dropped: int, draws: NDArray[np.float64]
-    ) -> None: ...
+    def greedy(self, base: int, n_features: int, draws: _Floats, n_trials: int) -> None: ...
+    def start(self, masks: _Masks, n_features: int) -> None: ...
+    def exchange(self, masks: _Masks, n_features: int, dropped: int, draws: _Floats) -> None: ...
     def advance(self, sweeps: int, stop: Event | None = None) -> bool: ...
-    def removal_costs(self) -> NDArray[np.float64]: ...
     @property
     def n_features(self) -> int: ...
     @property
@@ -47,21 +50,22 @@ class Run:
     def converged(self) -> bool: ...
     @property
     def objective(self) -> float: ...
+    def removal_costs(self) -> _Floats: ...
     @property
-    def features(self) -> NDArray[np.float64]: ...
+    def features(self) -> _Floats: ...
     @property
     def scatter(self) -> float: ...
     @property
-    def masks(self) -> NDArray[np.uint64]: ...
+    def masks(self) -> _Masks: ...
     @property
-    def path(self) -> NDArray[np.float64]: ...
+    def path(self) -> _Floats: ...
 
 def restarts(
     runs: list[Run],
-    bases: NDArray[np.int32],
+    bases: _Integers32,
     n_features: int,
-    draws: NDArray[np.float64],
-    n_trials: NDArray[np.int32],
-    objective: NDArray[np.float64],
-    outcome: NDArray[np.int64],
+    draws: _Floats,
+    n_trials: _Integers32,
+    objective: _Floats,
+    outcome: _Integers,
 ) -> None: ...

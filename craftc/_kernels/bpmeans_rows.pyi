@@ -3,22 +3,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-def assign(
-    X: NDArray[Any],
-    A: NDArray[np.float64],
-    exact: int,
-    masks: NDArray[np.uint64],
-    residual: NDArray[np.float64],
-    n_threads: int,
-) -> None: ...
-def left_over(
-    X: NDArray[Any],
-    A: NDArray[np.float64],
-    masks: NDArray[np.uint64],
-    residual: NDArray[np.float64],
-    n_threads: int,
-) -> None: ...
-def norms(X: NDArray[Any], norm: NDArray[np.float64]) -> None: ...
-def products(
-    X: NDArray[Any], vectors: NDArray[np.float64], out: NDArray[np.float64], n_threads: int
-) -> None: ...
+_Array = NDArray[Any]
+_Floats = NDArray[np.float64]
+_Masks = NDArray[np.uint64]
+
+def assign(X: _Array, A: _Floats, exact: int, masks: _Masks, residual: _Floats, n_threads: int) -> None: ...
+def left_over(X: _Array, A: _Floats, masks: _Masks, residual: _Floats, n_threads: int) -> None: ...
+def norms(X: _Array, norm: _Floats) -> None: ...
+def products(X: _Array, vectors: _Floats, out: _Floats, n_threads: int) -> None: ...

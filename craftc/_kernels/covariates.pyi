@@ -2,6 +2,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 _Floats = NDArray[np.float64]
+_Integers32 = NDArray[np.int32]
+_Flags = NDArray[np.uint8]
+_Positions = NDArray[np.intp]
 
 FLOW_FOUND: int
 NO_FLOW: int
@@ -9,48 +12,46 @@ FLOW_UNDECIDED: int
 
 def edge_pass(
     b: _Floats,
-    edge: NDArray[np.int32],
+    edge: _Integers32,
     radius: _Floats,
     step: _Floats,
     relax: float,
     lam: _Floats,
-    fused: NDArray[np.uint8],
+    fused: _Flags,
     sums: _Floats,
     work: _Floats,
     n_threads: int,
 ) -> float: ...
 def newton_terms(
     theta: _Floats,
-    edge: NDArray[np.int32],
+    edge: _Integers32,
     radius: _Floats,
     sigma: _Floats,
     lam: _Floats,
     projected: _Floats,
-    fused: NDArray[np.uint8],
+    fused: _Flags,
     gradient: _Floats,
     hessian: _Floats,
 ) -> float: ...
-def components(
-    n: int, edge: NDArray[np.int32], joined: NDArray[np.uint8]
-) -> tuple[NDArray[np.int32], int]: ...
+def components(n: int, edge: _Integers32, joined: _Flags) -> tuple[_Integers32, int]: ...
 def flows(
     load: _Floats,
-    edge: NDArray[np.int32],
+    edge: _Integers32,
     radius: _Floats,
-    first_edge: NDArray[np.intp],
-    node: NDArray[np.int32],
-    first_node: NDArray[np.intp],
+    first_edge: _Positions,
+    node: _Integers32,
+    first_node: _Positions,
     tolerance: _Floats,
     max_iter: int,
     lam: _Floats,
-    saturated: NDArray[np.uint8],
+    saturated: _Flags,
     residual: _Floats,
-    status: NDArray[np.int32],
+    status: _Integers32,
     work: _Floats,
     step: _Floats,
     capacity: _Floats,
-    aggregate: NDArray[np.int32] | None = None,
-    parts: NDArray[np.intp] | None = None,
+    aggregate: _Integers32 | None = None,
+    parts: _Positions | None = None,
     inverse: _Floats | None = None,
     potential: _Floats | None = None,
 ) -> None: ...

@@ -50,8 +50,9 @@ cdef enum:
 
 
 cdef class CostTables:
-    cdef readonly object base, constant, square, linear, offset, level, numeric, categorical, centre
-    cdef readonly object scale, level_offset
+    cdef readonly object base, constant, square, linear, offset, level, centre, scale  # type: Floats
+    cdef readonly object numeric, categorical  # type: Positions
+    cdef readonly object level_offset  # type: Integers32
     cdef readonly Grid grid
     cdef craft_tables c
 

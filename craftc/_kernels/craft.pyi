@@ -7,96 +7,97 @@ from typing_extensions import disjoint_base
 from craftc._kernels.craft_shared import Shared
 from craftc._kernels.moments import Grid
 
+_Array = NDArray[Any]
+_Floats = NDArray[np.float64]
+_Integers = NDArray[np.int64]
+_Integers32 = NDArray[np.int32]
+_Flags = NDArray[np.uint8]
+_Positions = NDArray[np.intp]
+
 PAD: int
 FAR: float
 
 @disjoint_base
 class CostTables:
-    base: NDArray[np.float64]
-    constant: NDArray[np.float64]
-    square: NDArray[np.float64]
-    linear: NDArray[np.float64]
-    offset: NDArray[np.float64]
-    level: NDArray[np.float64]
-    numeric: NDArray[np.intp]
-    categorical: NDArray[np.intp]
-    centre: NDArray[np.float64]
-    scale: NDArray[np.float64]
-    level_offset: NDArray[np.int32]
+    base: _Floats
+    constant: _Floats
+    square: _Floats
+    linear: _Floats
+    offset: _Floats
+    level: _Floats
+    centre: _Floats
+    scale: _Floats
+    numeric: _Positions
+    categorical: _Positions
+    level_offset: _Integers32
     grid: Grid
     def __init__(
         self,
         n_clusters: int,
         grid: Grid,
-        centre: NDArray[np.float64],
-        scale: NDArray[np.float64],
-        base: NDArray[np.float64],
-        constant: NDArray[np.float64],
-        square: NDArray[np.float64],
-        linear: NDArray[np.float64],
-        offset: NDArray[np.float64],
-        level: NDArray[np.float64],
-        numeric: NDArray[np.intp],
-        categorical: NDArray[np.intp],
+        centre: _Floats,
+        scale: _Floats,
+        base: _Floats,
+        constant: _Floats,
+        square: _Floats,
+        linear: _Floats,
+        offset: _Floats,
+        level: _Floats,
+        numeric: _Positions,
+        categorical: _Positions,
     ) -> None: ...
 
 def tables_in(
     n_clusters: int,
     grid: Grid,
-    centre: NDArray[np.float64],
-    scale: NDArray[np.float64],
-    rows: NDArray[np.float64],
-    numeric: NDArray[np.intp],
-    categorical: NDArray[np.intp],
+    centre: _Floats,
+    scale: _Floats,
+    rows: _Floats,
+    numeric: _Positions,
+    categorical: _Positions,
 ) -> CostTables: ...
 def scratch_size(tables: CostTables) -> int: ...
-def cost_tables(
-    groups: NDArray[np.int64],
-    grid: Grid,
-    count_weight: float,
-    centre: NDArray[np.float64],
-    scale: NDArray[np.float64],
-    frequency: NDArray[np.float64],
-    shift: NDArray[np.float64],
-    precision: NDArray[np.float64],
-    mask: NDArray[np.uint8],
-    extra: NDArray[np.float64],
-    prior: float,
-    background: bool,
-    shared: Shared | None,
-    rows: NDArray[np.float64],
-) -> CostTables: ...
 def assign(
-    X: NDArray[Any],
-    codes: NDArray[Any],
-    weight: NDArray[np.int64],
+    X: _Array,
+    codes: _Array,
+    weight: _Integers,
     tables: CostTables,
-    labels: NDArray[np.int32],
-    best: NDArray[np.float64],
-    scratch: NDArray[np.float64],
-    partial: NDArray[np.int64],
-    groups: NDArray[np.int64],
+    labels: _Integers32,
+    best: _Floats,
+    scratch: _Floats,
+    partial: _Integers,
+    groups: _Integers,
     n_threads: int,
 ) -> int: ...
+def first_above(best: _Floats, limit: _Floats, cursor: int) -> int: ...
 def reassign_if_cheaper(
-    X: NDArray[Any],
-    codes: NDArray[Any],
-    weight: NDArray[np.int64],
+    X: _Array,
+    codes: _Array,
+    weight: _Integers,
     tables: CostTables,
     new_cluster: int,
     first_row: int,
-    labels: NDArray[np.int32],
-    best: NDArray[np.float64],
-    scratch: NDArray[np.float64],
-    partial: NDArray[np.int64],
-    groups: NDArray[np.int64],
+    labels: _Integers32,
+    best: _Floats,
+    scratch: _Floats,
+    partial: _Integers,
+    groups: _Integers,
     n_threads: int,
 ) -> int: ...
-def costs(
-    X: NDArray[Any],
-    codes: NDArray[Any],
-    tables: CostTables,
-    scratch: NDArray[np.float64],
-    out: NDArray[np.float64],
-) -> None: ...
-def first_above(best: NDArray[np.float64], limit: NDArray[np.float64], cursor: int) -> int: ...
+def costs(X: _Array, codes: _Array, tables: CostTables, scratch: _Floats, out: _Floats) -> None: ...
+def cost_tables(
+    groups: _Integers,
+    grid: Grid,
+    count_weight: float,
+    centre: _Floats,
+    scale: _Floats,
+    frequency: _Floats,
+    shift: _Floats,
+    precision: _Floats,
+    mask: _Flags,
+    extra: _Floats,
+    prior: float,
+    background: bool,
+    shared: Shared | None,
+    rows: _Floats,
+) -> CostTables: ...

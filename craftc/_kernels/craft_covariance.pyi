@@ -6,69 +6,65 @@ from typing_extensions import disjoint_base
 
 from craftc._kernels.craft import CostTables
 
+_Array = NDArray[Any]
+_Floats = NDArray[np.float64]
+_Integers = NDArray[np.int64]
+_Integers32 = NDArray[np.int32]
+_Flags = NDArray[np.uint8]
+_Positions = NDArray[np.intp]
+
 def choice_work_size(n_columns: int) -> int: ...
 def choose_blocks(
-    deviation: NDArray[np.float64],
-    weight: NDArray[np.float64],
-    selected: NDArray[np.uint8],
-    rise: NDArray[np.float64],
-    code: NDArray[np.float64],
+    deviation: _Floats,
+    weight: _Floats,
+    selected: _Flags,
+    rise: _Floats,
+    code: _Floats,
     h: float,
     full: bool,
-    work: NDArray[np.float64],
-    repeated: NDArray[np.uint8],
-    block: NDArray[np.uint8],
-    saving: NDArray[np.float64],
+    work: _Floats,
+    repeated: _Flags,
+    block: _Flags,
+    saving: _Floats,
     n_threads: int,
 ) -> None: ...
-def block_savings(
-    matrix: NDArray[np.float64],
-    block: NDArray[np.uint8],
-    weight: NDArray[np.float64],
-    h: float,
-    saving: NDArray[np.float64],
-) -> None: ...
+def block_savings(matrix: _Floats, block: _Flags, weight: _Floats, h: float, saving: _Floats) -> None: ...
 
 @disjoint_base
 class Blocks:
-    columns: NDArray[np.intp]
-    centre: NDArray[np.float64]
-    scale: NDArray[np.float64]
-    shift: NDArray[np.float64]
-    precision: NDArray[np.float64]
-    cluster: NDArray[np.intp]
-    member: NDArray[np.uint8]
-    mean: NDArray[np.float64]
-    covariance: NDArray[np.float64]
+    columns: _Positions
+    cluster: _Positions
+    centre: _Floats
+    scale: _Floats
+    shift: _Floats
+    precision: _Floats
+    mean: _Floats
+    covariance: _Floats
+    member: _Flags
     def __init__(
         self,
-        columns: NDArray[np.intp],
-        centre: NDArray[np.float64],
-        scale: NDArray[np.float64],
-        shift: NDArray[np.float64],
-        precision: NDArray[np.float64],
-        cluster: NDArray[np.intp],
-        member: NDArray[np.uint8],
-        mean: NDArray[np.float64],
-        covariance: NDArray[np.float64],
+        columns: _Positions,
+        centre: _Floats,
+        scale: _Floats,
+        shift: _Floats,
+        precision: _Floats,
+        cluster: _Positions,
+        member: _Flags,
+        mean: _Floats,
+        covariance: _Floats,
     ) -> None: ...
 
 def scratch_size(tables: CostTables, blocks: Blocks) -> int: ...
 def assign(
-    X: NDArray[Any],
-    codes: NDArray[Any],
-    weight: NDArray[np.int64],
+    X: _Array,
+    codes: _Array,
+    weight: _Integers,
     tables: CostTables,
     blocks: Blocks,
-    labels: NDArray[np.int32],
-    scratch: NDArray[np.float64],
+    labels: _Integers32,
+    scratch: _Floats,
     n_threads: int,
 ) -> int: ...
 def costs(
-    X: NDArray[Any],
-    codes: NDArray[Any],
-    tables: CostTables,
-    blocks: Blocks,
-    scratch: NDArray[np.float64],
-    out: NDArray[np.float64],
+    X: _Array, codes: _Array, tables: CostTables, blocks: Blocks, scratch: _Floats, out: _Floats
 ) -> None: ...

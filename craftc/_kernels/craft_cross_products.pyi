@@ -5,27 +5,33 @@ from numpy.typing import NDArray
 
 from craftc._kernels.moments import Grid
 
+_Array = NDArray[Any]
+_Floats = NDArray[np.float64]
+_Integers = NDArray[np.int64]
+_Integers32 = NDArray[np.int32]
+_Positions = NDArray[np.intp]
+
 def cross_width(n_columns: int) -> int: ...
 def cross_products(
-    X: NDArray[Any],
-    weight: NDArray[np.int64],
-    labels: NDArray[np.int32],
+    X: _Array,
+    weight: _Integers,
+    labels: _Integers32,
     grid: Grid,
-    columns: NDArray[np.intp],
-    partial: NDArray[np.int64],
-    cross: NDArray[np.int64],
-    cells: NDArray[np.int64],
+    columns: _Positions,
+    partial: _Integers,
+    cross: _Integers,
+    cells: _Integers,
     n_threads: int,
 ) -> None: ...
-def add_cross(cross: NDArray[np.int64], other: NDArray[np.int64]) -> None: ...
+def add_cross(cross: _Integers, other: _Integers) -> None: ...
 def deviations(
-    groups: NDArray[np.int64],
-    cross: NDArray[np.int64],
+    groups: _Integers,
+    cross: _Integers,
     grid: Grid,
-    columns: NDArray[np.intp],
-    scale: NDArray[np.float64],
+    columns: _Positions,
+    scale: _Floats,
     count_weight: float,
-    first: NDArray[np.intp],
-    second: NDArray[np.intp],
-    out: NDArray[np.float64],
+    first: _Positions,
+    second: _Positions,
+    out: _Floats,
 ) -> None: ...

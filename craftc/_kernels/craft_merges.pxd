@@ -9,7 +9,9 @@ cdef enum:
 
 
 cdef class MergeSpace:
-    cdef readonly object groups, mask, cost
+    cdef readonly object groups  # type: Integers
+    cdef readonly object mask  # type: Flags
+    cdef readonly object cost  # type: Floats
     cdef readonly Py_ssize_t capacity, n_threads
     cdef int64_t[:, :, ::1] groups_
     cdef int64_t[:, ::1] union

@@ -3,14 +3,13 @@ from numpy.typing import NDArray
 
 from craftc._kernels.craft_price import Pricing
 
+_Floats = NDArray[np.float64]
+_Integers = NDArray[np.int64]
+_Flags = NDArray[np.uint8]
+
 EFFORTS: dict[str, int]
 
 def price_partition(
-    groups: NDArray[np.int64],
-    pricing: Pricing,
-    effort: int,
-    work: NDArray[np.float64],
-    mask: NDArray[np.uint8],
-    cost: NDArray[np.float64],
+    groups: _Integers, pricing: Pricing, effort: int, work: _Floats, mask: _Flags, cost: _Floats
 ) -> float: ...
-def use_shared(pricing: Pricing, group: NDArray[np.int64]) -> None: ...
+def use_shared(pricing: Pricing, group: _Integers) -> None: ...

@@ -23,13 +23,14 @@ cdef struct ranked_t:
 
 cdef class Pricing:
     cdef readonly Grid grid
-    cdef readonly tuple arguments
+    cdef readonly tuple arguments  # type: tuple[Any, ...]
     cdef readonly double count_weight, total, h, feature_price, eps_c
     cdef readonly bint mixing
     cdef public bint relative
-    cdef public Shared shared
+    cdef public Shared shared  # type: Any
     cdef readonly Py_ssize_t D, n_usable, n_numeric, n_categorical
-    cdef readonly object centre, scale, widths
+    cdef readonly object centre, scale  # type: Floats
+    cdef readonly object widths  # type: Positions
     cdef const double *centre_
     cdef const double *scale_
     cdef const double *mean

@@ -6,27 +6,32 @@ from typing_extensions import disjoint_base
 
 from craftc._kernels.moments import Grid
 
+_Floats = NDArray[np.float64]
+_Integers = NDArray[np.int64]
+_Flags = NDArray[np.uint8]
+_Positions = NDArray[np.intp]
+
 SELECTIONS: dict[str, int]
 
 @disjoint_base
 class Pricing:
     grid: Grid
     arguments: tuple[Any, ...]
-    centre: NDArray[np.float64]
-    scale: NDArray[np.float64]
-    widths: NDArray[np.intp]
     count_weight: float
     total: float
     h: float
     feature_price: float
-    mixing: bool
     eps_c: float
+    mixing: bool
+    relative: bool
+    shared: Any
     D: int
     n_usable: int
     n_numeric: int
     n_categorical: int
-    relative: bool
-    shared: Any  # Shared, or None under the background of the whole table
+    centre: _Floats
+    scale: _Floats
+    widths: _Positions
     def __init__(
         self,
         grid: Grid,
@@ -35,58 +40,52 @@ class Pricing:
         h: float,
         feature_price: float,
         mixing: bool,
-        centre: NDArray[np.float64],
-        scale: NDArray[np.float64],
-        mean: NDArray[np.float64],
-        variance: NDArray[np.float64],
-        inverse_deviation: NDArray[np.float64],
-        frequency: NDArray[np.float64],
-        usable: NDArray[np.uint8],
-        price: NDArray[np.float64],
-        log_choose: NDArray[np.float64],
-        entropy: NDArray[np.float64],
+        centre: _Floats,
+        scale: _Floats,
+        mean: _Floats,
+        variance: _Floats,
+        inverse_deviation: _Floats,
+        frequency: _Floats,
+        usable: _Flags,
+        price: _Floats,
+        log_choose: _Floats,
+        entropy: _Floats,
         n_numeric: int,
         n_categorical: int,
-        thresholds: tuple[float, NDArray[np.float64]],
+        thresholds: tuple[float, _Floats],
     ) -> None: ...
 
 def gains(
-    groups: NDArray[np.int64],
+    groups: _Integers,
     grid: Grid,
     count_weight: float,
-    frequency: NDArray[np.float64],
-    variance: NDArray[np.float64],
-    usable: NDArray[np.uint8],
-    shift: NDArray[np.float64],
-    deviations: NDArray[np.float64],
+    frequency: _Floats,
+    variance: _Floats,
+    usable: _Flags,
+    shift: _Floats,
+    deviations: _Floats,
     prior: float,
-    gain: NDArray[np.float64],
+    gain: _Floats,
 ) -> None: ...
 def parts_size(pricing: Pricing) -> int: ...
-def gains_of_parts(pricing: Pricing, work: NDArray[np.float64]) -> NDArray[np.float64]: ...
-def mixing_costs(groups: NDArray[np.int64], pricing: Pricing, cost: NDArray[np.float64]) -> None: ...
+def gains_of_parts(pricing: Pricing, work: _Floats) -> _Floats: ...
+def mixing_costs(groups: _Integers, pricing: Pricing, cost: _Floats) -> None: ...
 def choose_features(
-    gain: NDArray[np.float64],
-    groups: NDArray[np.int64],
+    gain: _Floats,
+    groups: _Integers,
     pricing: Pricing,
     selection: int,
-    work: NDArray[np.float64],
-    mask: NDArray[np.uint8],
-    cost: NDArray[np.float64],
+    work: _Floats,
+    mask: _Flags,
+    cost: _Floats,
 ) -> None: ...
-def best_features(
-    gain: NDArray[np.float64],
-    pricing: Pricing,
-    count: int,
-    work: NDArray[np.float64],
-    mask: NDArray[np.uint8],
-) -> None: ...
+def best_features(gain: _Floats, pricing: Pricing, count: int, work: _Floats, mask: _Flags) -> None: ...
 def price_groups(
-    groups: NDArray[np.int64],
+    groups: _Integers,
     pricing: Pricing,
     selection: int,
     choose_given: bool,
-    work: NDArray[np.float64],
-    mask: NDArray[np.uint8],
-    cost: NDArray[np.float64],
+    work: _Floats,
+    mask: _Flags,
+    cost: _Floats,
 ) -> None: ...

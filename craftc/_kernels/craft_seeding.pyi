@@ -6,22 +6,29 @@ from numpy.typing import NDArray
 from craftc._kernels.craft import CostTables
 from craftc._kernels.moments import Columns
 
+_Array = NDArray[Any]
+_Floats = NDArray[np.float64]
+_Integers = NDArray[np.int64]
+_Integers32 = NDArray[np.int32]
+_Flags = NDArray[np.uint8]
+_Positions = NDArray[np.intp]
+
 def kmeans_plus_plus(
-    X: NDArray[Any] | Columns,
-    codes: NDArray[Any],
-    weight: NDArray[np.int64],
+    X: _Array | Columns,
+    codes: _Array,
+    weight: _Integers,
     tables: CostTables,
-    frequency: NDArray[np.float64],
-    mean: NDArray[np.float64],
-    variance: NDArray[np.float64],
-    usable: NDArray[np.uint8],
+    frequency: _Floats,
+    mean: _Floats,
+    variance: _Floats,
+    usable: _Flags,
     prior: float,
-    own: NDArray[np.float64],
-    draws: NDArray[np.float64],
+    own: _Floats,
+    draws: _Floats,
     row: int,
-    seeds: NDArray[np.intp],
-    labels: NDArray[np.int32],
-    running: NDArray[np.float64],
-    scratch: NDArray[np.float64],
+    seeds: _Positions,
+    labels: _Integers32,
+    running: _Floats,
+    scratch: _Floats,
     n_threads: int,
 ) -> int: ...

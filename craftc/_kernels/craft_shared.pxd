@@ -24,7 +24,8 @@ cdef enum:
 cdef class Shared:
     cdef readonly Grid grid
     cdef readonly Py_ssize_t room
-    cdef readonly object group, shift, precision, level
+    cdef readonly object group  # type: Integers
+    cdef readonly object shift, precision, level  # type: Floats
     cdef object log_precision, work, fits
     cdef int64_t *group_
     cdef double *shift_

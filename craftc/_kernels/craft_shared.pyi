@@ -4,12 +4,15 @@ from typing_extensions import disjoint_base
 
 from craftc._kernels.moments import Grid
 
+_Floats = NDArray[np.float64]
+_Integers = NDArray[np.int64]
+
 @disjoint_base
 class Shared:
     grid: Grid
     room: int
-    group: NDArray[np.int64]
-    shift: NDArray[np.float64]
-    precision: NDArray[np.float64]
-    level: NDArray[np.float64]
+    group: _Integers
+    shift: _Floats
+    precision: _Floats
+    level: _Floats
     def __init__(self, grid: Grid, room: int) -> None: ...

@@ -1,14 +1,17 @@
 import numpy as np
 from numpy.typing import NDArray
 
+_Floats = NDArray[np.float64]
+_Integers32 = NDArray[np.int32]
+
 def valley_depth(
-    z: NDArray[np.float64],
-    weight: NDArray[np.float64],
-    labels: NDArray[np.int32],
+    z: _Floats,
+    weight: _Floats,
+    labels: _Integers32,
     first: int,
     second: int,
-    inverse: NDArray[np.float64],
-    mean: NDArray[np.float64],
-    size: NDArray[np.float64],
+    inverse: _Floats,
+    mean: _Floats,
+    size: _Floats,
     fewest: float,
 ) -> float: ...

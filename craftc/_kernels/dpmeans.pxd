@@ -105,13 +105,14 @@ cdef extern from "dpmeans/_dpmeans.h" nogil:
 
 
 cdef class Centres:
-    cdef readonly object mu
+    cdef readonly object mu  # type: Floats
     cdef tuple arrays
     cdef dp_centres c
 
 
 cdef class Sums:
-    cdef readonly object centre, scale, weight, share, unit_weight, sums, counts
+    cdef readonly object centre, scale, share, unit_weight  # type: Floats
+    cdef readonly object weight, sums, counts  # type: Integers
     cdef object of_threads, counts_of_threads
     cdef readonly int n_threads
     cdef const int64_t[::1] weight_

@@ -5,15 +5,20 @@ from numpy.typing import NDArray
 
 from craftc._kernels.dpmeans import Sums
 
+_Array = NDArray[Any]
+_Floats = NDArray[np.float64]
+_Integers32 = NDArray[np.int32]
+_Flags = NDArray[np.uint8]
+
 def two_means(
-    X: NDArray[Any],
-    labels: NDArray[np.int32],
-    origins: NDArray[np.float64],
-    directions: NDArray[np.float64],
-    sides: NDArray[np.uint8],
+    X: _Array,
+    labels: _Integers32,
+    origins: _Floats,
+    directions: _Floats,
+    sides: _Flags,
     sums: Sums,
-    middle: NDArray[np.float64],
-    step: NDArray[np.float64],
+    middle: _Floats,
+    step: _Floats,
     given: bool,
     kept: int,
     most: int,

@@ -6,68 +6,74 @@ from typing_extensions import disjoint_base
 
 from craftc._kernels.moments import Grid
 
+_Array = NDArray[Any]
+_Floats = NDArray[np.float64]
+_Integers = NDArray[np.int64]
+_Integers32 = NDArray[np.int32]
+_Positions = NDArray[np.intp]
+
 BLOCK: int
 KINDS: tuple[str, ...]
 
 @disjoint_base
 class Prototypes:
     grid: Grid
-    n_levels: NDArray[np.intp]
-    mean: NDArray[np.float64]
-    mode: NDArray[np.int32]
+    n_levels: _Positions
+    mean: _Floats
+    mode: _Integers32
     def __init__(
         self,
         grid: Grid,
-        n_levels: NDArray[np.intp],
+        n_levels: _Positions,
         kind: int,
         gamma: float,
-        means: NDArray[np.float64],
-        modes: NDArray[np.int32],
-        mean: NDArray[np.float64],
-        mode: NDArray[np.int32],
-        groups: NDArray[np.int64],
+        means: _Floats,
+        modes: _Integers32,
+        mean: _Floats,
+        mode: _Integers32,
+        groups: _Integers,
     ) -> None: ...
     @property
     def n_clusters(self) -> int: ...
     @property
-    def means(self) -> NDArray[np.float64]: ...
+    def means(self) -> _Floats: ...
     @property
-    def modes(self) -> NDArray[np.int32]: ...
-    def refit(self, groups: NDArray[np.int64]) -> None: ...
+    def modes(self) -> _Integers32: ...
+    def refit(self, groups: _Integers) -> None: ...
     def scratch_size(self) -> int: ...
 
 def assign(
-    X: NDArray[Any],
-    codes: NDArray[Any],
-    weight: NDArray[np.int64],
+    X: _Array,
+    codes: _Array,
+    weight: _Integers,
     prototypes: Prototypes,
-    labels: NDArray[np.int32],
-    best: NDArray[np.float64],
-    cost: NDArray[np.float64],
-    scratch: NDArray[np.float64],
-    partial: NDArray[np.int64],
-    groups: NDArray[np.int64],
+    labels: _Integers32,
+    best: _Floats,
+    cost: _Floats,
+    scratch: _Floats,
+    partial: _Integers,
+    groups: _Integers,
     n_threads: int,
 ) -> int: ...
 def move_in_order(
-    X: NDArray[Any],
-    codes: NDArray[Any],
-    weight: NDArray[np.int64],
+    X: _Array,
+    codes: _Array,
+    weight: _Integers,
     prototypes: Prototypes,
     first_row: int,
     fixed: bool,
-    labels: NDArray[np.int32],
-    scratch: NDArray[np.float64],
-    groups: NDArray[np.int64],
+    labels: _Integers32,
+    scratch: _Floats,
+    groups: _Integers,
 ) -> tuple[int, int, int]: ...
-def mismatches(codes: NDArray[Any], limits: NDArray[Any], out: NDArray[np.int32]) -> None: ...
 def move_one(
-    X: NDArray[Any],
-    codes: NDArray[Any],
-    weight: NDArray[np.int64],
+    X: _Array,
+    codes: _Array,
+    weight: _Integers,
     prototypes: Prototypes,
     row: int,
     cluster: int,
-    labels: NDArray[np.int32],
-    groups: NDArray[np.int64],
+    labels: _Integers32,
+    groups: _Integers,
 ) -> None: ...
+def mismatches(codes: _Array, limits: _Array, out: _Integers32) -> None: ...

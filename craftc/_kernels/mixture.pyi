@@ -7,22 +7,26 @@ from typing_extensions import disjoint_base
 from craftc._kernels.mixture_updates import Mixture
 from craftc._kernels.team import Team
 
+_Array = NDArray[Any]
 _Floats = NDArray[np.float64]
+_Floats32 = NDArray[np.float32]
+_Integers32 = NDArray[np.int32]
+_Positions = NDArray[np.intp]
 
 @disjoint_base
 class Rows:
-    X: NDArray[Any]
-    column: NDArray[np.int32]
+    team: Team | None
+    X: _Array
+    column: _Integers32
     centre: _Floats
     scale: _Floats
     exposure: _Floats | None
     weight: _Floats | None
-    team: Team | None
-    order: NDArray[np.int32] | None
+    order: _Integers32 | None
     def __init__(
         self,
-        X: NDArray[Any],
-        column: NDArray[np.int32],
+        X: _Array,
+        column: _Integers32,
         centre: _Floats,
         scale: _Floats,
         exposure: _Floats | None,
@@ -31,8 +35,10 @@ class Rows:
         weight: _Floats | None = None,
     ) -> None: ...
     def __len__(self) -> int: ...
-    def cells(self, index: NDArray[np.intp]) -> _Floats: ...
-    def start(self, mixture: Mixture, index: NDArray[np.intp]) -> None: ...
+    def cells(self, index: _Positions) -> _Floats: ...
+    def start(self, mixture: Mixture, index: _Positions) -> None: ...
+    def visit(self, order: _Integers32) -> None: ...
+    def behind(self) -> _Floats32 | None: ...
     def e_step(
         self,
         mixture: Mixture,
@@ -42,26 +48,18 @@ class Rows:
         hard: bool = False,
         given: _Floats | None = None,
         proba: _Floats | None = None,
-        label: NDArray[np.int32] | None = None,
+        label: _Integers32 | None = None,
         evidence: _Floats | None = None,
         linear: bool = False,
     ) -> None: ...
-    def visit(self, order: NDArray[np.int32]) -> None: ...
-    def behind(self) -> NDArray[np.float32] | None: ...
     def kmeans(
         self,
         mixture: Mixture,
         passes: int,
         n_threads: int,
-        label: NDArray[np.int32] | None = None,
-        second: NDArray[np.int32] | None = None,
+        label: _Integers32 | None = None,
+        second: _Integers32 | None = None,
     ) -> bool: ...
     def sweep(
-        self,
-        mixture: Mixture,
-        before: float,
-        least: float,
-        elbo: _Floats,
-        linear: bool,
-        n_threads: int,
+        self, mixture: Mixture, before: float, least: float, elbo: _Floats, linear: bool, n_threads: int
     ) -> int: ...

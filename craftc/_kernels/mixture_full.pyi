@@ -1,15 +1,18 @@
 import numpy as np
 from numpy.typing import NDArray
 
+_Floats = NDArray[np.float64]
+_Integers32 = NDArray[np.int32]
+
 def switch_columns(
-    psi: NDArray[np.float64],
-    steps: NDArray[np.float64],
-    freedom: NDArray[np.float64],
-    against: NDArray[np.float64],
+    psi: _Floats,
+    steps: _Floats,
+    freedom: _Floats,
+    against: _Floats,
     margin: float,
     tied: bool,
-    p: NDArray[np.float64],
-    U: NDArray[np.float64],
-    column: NDArray[np.int32],
-    count: NDArray[np.int32],
+    p: _Floats,
+    U: _Floats,
+    column: _Integers32,
+    count: _Integers32,
 ) -> None: ...

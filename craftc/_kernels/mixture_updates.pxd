@@ -58,9 +58,9 @@ ctypedef struct Counts:
 
 cdef class Mixture:
     cdef Model m
-    cdef readonly object size, reach, s1, s2, entropy, own, noise, divergence, noise_divergence, p
-    cdef readonly object mask_entropy, share, stick, weight
-    cdef readonly object priors
+    cdef readonly object size, reach, s1, s2, entropy, own, noise, divergence  # type: Floats
+    cdef readonly object noise_divergence, p, mask_entropy, share, stick, weight  # type: Floats
+    cdef readonly object priors  # type: tuple[Any, ...]
     cdef object arrays
     cdef Py_ssize_t *order
     cdef double *work

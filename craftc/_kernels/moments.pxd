@@ -40,7 +40,8 @@ cdef extern from "table/_moments.h" nogil:
 
 
 cdef class Grid:
-    cdef readonly object centre, scale, level_start
+    cdef readonly object centre, scale  # type: Floats
+    cdef readonly object level_start  # type: Positions
     cdef readonly Py_ssize_t p, q, n_levels, first_numeric, width
     cdef const double *centre_
     cdef const double *scale_
@@ -48,7 +49,10 @@ cdef class Grid:
 
 
 cdef class Columns:
-    cdef readonly object first, second, place, shape, dtype
+    cdef readonly object first, second  # type: Array
+    cdef readonly object place  # type: tuple[int, ...]
+    cdef readonly object shape  # type: tuple[int, int]
+    cdef readonly object dtype  # type: np.dtype[Any]
     cdef table_column *columns
 
 

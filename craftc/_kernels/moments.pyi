@@ -5,61 +5,52 @@ import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import disjoint_base
 
+_Array = NDArray[Any]
+_Floats = NDArray[np.float64]
+_Integers = NDArray[np.int64]
+_Integers32 = NDArray[np.int32]
+_Positions = NDArray[np.intp]
+
 NUMERIC_CELLS: int
 
 @disjoint_base
 class Grid:
-    centre: NDArray[np.float64]
-    scale: NDArray[np.float64]
-    level_start: NDArray[np.intp]
+    centre: _Floats
+    scale: _Floats
+    level_start: _Positions
     p: int
     q: int
     n_levels: int
     first_numeric: int
     width: int
-    def __init__(
-        self,
-        centre: NDArray[np.float64],
-        scale: NDArray[np.float64],
-        level_start: NDArray[np.intp],
-        n_levels: int,
-    ) -> None: ...
+    def __init__(self, centre: _Floats, scale: _Floats, level_start: _Positions, n_levels: int) -> None: ...
 
 @disjoint_base
 class Columns:
-    ndim: int
-    first: NDArray[Any]
-    second: NDArray[Any]
+    first: _Array
+    second: _Array
     place: tuple[int, ...]
     shape: tuple[int, int]
     dtype: np.dtype[Any]
-    def __init__(self, first: NDArray[Any], second: NDArray[Any], place: Iterable[int]) -> None: ...
+    ndim: int
+    def __init__(self, first: _Array, second: _Array, place: Iterable[int]) -> None: ...
     def __len__(self) -> int: ...
-    def __getitem__(self, key: Any) -> NDArray[Any]: ...
+    def __getitem__(self, key: Any) -> _Array: ...
 
 def column_ranges(
-    X: NDArray[Any] | Columns,
-    weight: NDArray[np.int64],
-    low: NDArray[np.float64],
-    high: NDArray[np.float64],
-    n_threads: int,
+    X: _Array | Columns, weight: _Integers, low: _Floats, high: _Floats, n_threads: int
 ) -> bool: ...
 def accumulate(
-    X: NDArray[Any] | Columns,
-    codes: NDArray[Any],
-    weight: NDArray[np.int64],
-    labels: NDArray[np.int32],
+    X: _Array | Columns,
+    codes: _Array,
+    weight: _Integers,
+    labels: _Integers32,
     grid: Grid,
-    partial: NDArray[np.int64],
-    groups: NDArray[np.int64],
+    partial: _Integers,
+    groups: _Integers,
     n_threads: int,
 ) -> None: ...
-def merge_partial(partial: NDArray[np.int64], groups: NDArray[np.int64], first_numeric: int) -> None: ...
-def merge(group: NDArray[np.int64], other: NDArray[np.int64], sign: int, first_numeric: int) -> None: ...
-def means(
-    groups: NDArray[np.int64],
-    first_numeric: int,
-    mean: NDArray[np.float64],
-    deviations: NDArray[np.float64],
-) -> None: ...
+def merge_partial(partial: _Integers, groups: _Integers, first_numeric: int) -> None: ...
+def merge(group: _Integers, other: _Integers, sign: int, first_numeric: int) -> None: ...
+def means(groups: _Integers, first_numeric: int, mean: _Floats, deviations: _Floats) -> None: ...
 def int128_check(a_low: int, a_high: int, b_low: int, b_high: int, factor: int) -> tuple[Any, Any, float]: ...

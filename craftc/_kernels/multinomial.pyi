@@ -2,32 +2,34 @@ import numpy as np
 from numpy.typing import NDArray
 
 _Floats = NDArray[np.float64]
+_Integers32 = NDArray[np.int32]
+_Positions = NDArray[np.intp]
 
 TILE: int
 
 def evaluate(
-    first: NDArray[np.intp],
-    column: NDArray[np.int32],
+    first: _Positions,
+    column: _Integers32,
     x: _Floats,
     beta: _Floats,
-    y: NDArray[np.int32],
+    y: _Integers32,
     proba: _Floats,
     work: _Floats,
     n_threads: int,
 ) -> tuple[float, float]: ...
 def gradient(
-    first: NDArray[np.intp],
-    column: NDArray[np.int32],
+    first: _Positions,
+    column: _Integers32,
     x: _Floats,
-    y: NDArray[np.int32],
+    y: _Integers32,
     proba: _Floats,
     out: _Floats,
     work: _Floats,
     n_threads: int,
 ) -> None: ...
 def hessian_product(
-    first: NDArray[np.intp],
-    column: NDArray[np.int32],
+    first: _Positions,
+    column: _Integers32,
     x: _Floats,
     proba: _Floats,
     direction: _Floats,
@@ -36,8 +38,8 @@ def hessian_product(
     n_threads: int,
 ) -> None: ...
 def class_curvature(
-    first: NDArray[np.intp],
-    column: NDArray[np.int32],
+    first: _Positions,
+    column: _Integers32,
     square: _Floats,
     proba: _Floats,
     out: _Floats,
@@ -45,9 +47,5 @@ def class_curvature(
     n_threads: int,
 ) -> None: ...
 def weighted_gram(
-    first: NDArray[np.intp],
-    column: NDArray[np.int32],
-    x: _Floats,
-    weight: _Floats,
-    out: _Floats,
+    first: _Positions, column: _Integers32, x: _Floats, weight: _Floats, out: _Floats
 ) -> None: ...

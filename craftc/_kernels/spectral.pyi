@@ -4,6 +4,7 @@ import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import disjoint_base
 
+_Array = NDArray[Any]
 _Floats = NDArray[np.float64]
 _Positions = NDArray[np.intp]
 
@@ -19,11 +20,11 @@ class Conditionals:
     shapes: tuple[tuple[int, ...], ...]
     def __init__(
         self,
-        numeric: NDArray[Any],
+        numeric: _Array,
         column: _Positions,
         centre: _Floats,
         scale: _Floats,
-        codes: NDArray[Any],
+        codes: _Array,
         variable: _Positions,
         first_state: _Positions,
         first: _Positions,

@@ -3,16 +3,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+_Array = NDArray[Any]
 _Floats = NDArray[np.float64]
 _Positions = NDArray[np.intp]
 
 def hals(
-    numeric: NDArray[Any],
+    numeric: _Array,
     column: _Positions,
     low: _Floats,
     scale: _Floats,
     fill: _Floats,
-    codes: NDArray[Any],
+    codes: _Array,
     variable: _Positions,
     first_state: _Positions,
     first: _Positions,

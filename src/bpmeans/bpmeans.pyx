@@ -255,10 +255,11 @@ cdef class Run:
         Threads within the restart.
     """
 
-    def __cinit__(self, X, products, const double[::1] norm not None, const double[::1] mean not None,
-                  const double[::1] mean_products not None, const double[::1] middle not None,
-                  const double[::1] scale not None, const double[::1] step not None, double penalty,
-                  Py_ssize_t cap, bint collapsed, bint reseed, bint dependent, int exact, Py_ssize_t max_iter,
+    def __cinit__(self, X, products: Floats | None, const double[::1] norm not None,
+                  const double[::1] mean not None, const double[::1] mean_products not None,
+                  const double[::1] middle not None, const double[::1] scale not None,
+                  const double[::1] step not None, double penalty, Py_ssize_t cap, bint collapsed,
+                  bint reseed, bint dependent, int exact, Py_ssize_t max_iter,
                   const int32_t[::1] order not None, int n_threads):
         cdef const void *first_cell = rows_in(X)
         # features lost and created within one sweep both need room
@@ -383,7 +384,7 @@ cdef class Run:
             memset(self.c.places[0].sums, 0, m.most * m.D * sizeof(int64_t))
         fit_memberships(&self.c)
 
-    def advance(self, Py_ssize_t sweeps, stop=None):
+    def advance(self, Py_ssize_t sweeps, stop: Event | None = None) -> bool:
         """At most `sweeps` sweeps, fewer if nothing changes; returns whether the restart is over: converged,
         or max_iter reached.
 
@@ -401,44 +402,44 @@ cdef class Run:
         return bool(_is_over(&self.c))
 
     @property
-    def n_features(self):
+    def n_features(self) -> int:
         return self.c.m.K
 
     @property
-    def n_iter(self):
+    def n_iter(self) -> int:
         return self.c.n_iter
 
     @property
-    def converged(self):
+    def converged(self) -> bool:
         return bool(self.c.converged)
 
     @property
-    def objective(self):
+    def objective(self) -> float:
         return self.c.objective
 
-    def removal_costs(self):
+    def removal_costs(self) -> Floats:
         """(K,) increase of the squared error by the removal of each feature: |A_k|^2 / inv(Z'Z)_kk."""
         K = self.c.m.K
         with np.errstate(divide="ignore", invalid="ignore"):
             return np.diag(self.arrays["square"][0])[:K] / np.diag(self.arrays["square"][2])[:K]
 
     @property
-    def features(self):
+    def features(self) -> Floats:
         """(K, D) least squares features; rows form."""
         return self.arrays["A"][: self.c.m.K]
 
     @property
-    def scatter(self):
+    def scatter(self) -> float:
         """Sum of |x|^2."""
         return self.c.scatter
 
     @property
-    def masks(self):
+    def masks(self) -> Masks:
         """(n,) memberships, a bit for every feature."""
         return self.arrays["mask"]
 
     @property
-    def path(self):
+    def path(self) -> Floats:
         """J after every sweep."""
         return self.arrays["path"][: self.c.n_iter]
 
@@ -456,7 +457,7 @@ cdef uint64_t *_words(array) noexcept:
 
 
 def restarts(
-    list runs,                              # INOUT of Run with equal settings, one per thread
+    list runs: list[Run],                   # INOUT of Run with equal settings, one per thread
     const int32_t[::1] bases not None,      # IN    (R,) base of every restart
     Py_ssize_t n_features,                  # 0: as long as J falls
     const double[:, :, ::1] draws not None,  # IN    (R, steps, trials) uniform numbers

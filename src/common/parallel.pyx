@@ -26,39 +26,39 @@ if simd_missing() is not NULL:
     )
 
 
-def openmp():
+def openmp() -> bool:
     """Whether the kernels were built with OpenMP."""
     return bool(CRAFTC_OPENMP)
 
 
-def max_threads():
+def max_threads() -> int:
     """Default number of OpenMP threads (the runtime reads OMP_NUM_THREADS once, when it starts)."""
     return omp_get_max_threads()
 
 
-def n_processors():
+def n_processors() -> int:
     """Number of processors available to OpenMP."""
     return omp_get_num_procs()
 
 
-def simd():
+def simd() -> str:
     """Instruction set of the SIMD functions: "baseline", "v3" (AVX2) or "v4" (AVX-512)."""
     return {0: "baseline", 3: "v3", 4: "v4"}[simd_level()]
 
 
-def native_int128():
+def native_int128() -> bool:
     """Whether sums use the 128-bit type of the compiler; results are bit-identical without it."""
     return bool(CRAFTC_NATIVE_INT128)
 
 
-def debug():
+def debug() -> bool:
     """Whether this is a debug build, with bounds checks and the assertion that the objective never rises."""
     return bool(CRAFTC_DEBUG_BUILD)
 
 
 def first_aligned(
     const double[::1] room not None,        # IN  (m,), m > 0
-):
+) -> int:
     """Position of the first number of an array that begins a cache line."""
     check(room.shape[0] > 0, "room")
     return (64 - <size_t> &room[0] % 64) % 64 // sizeof(double)

@@ -37,16 +37,16 @@ cdef uint64_t _state(seed, tuple keys) except? 0:
 
 
 def uniform_number(
-    seed,                                   # non-negative
-    tuple keys not None,                    # of non-negative integers
-):
+    seed: Any,                              # non-negative
+    tuple keys not None: tuple[Any, ...],   # of non-negative integers
+) -> float:
     """The number of these keys."""
     return _number(_state(seed, keys))
 
 
 def uniform_numbers(
-    seed,
-    tuple keys not None,                    # that all numbers share
+    seed: Any,
+    tuple keys not None: tuple[Any, ...],   # that all numbers share
     const uint64_t[:, ::1] further not None,  # IN  (n, m) keys of each number
     double[::1] out not None,               # OUT (n,)
 ):

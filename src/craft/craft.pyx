@@ -38,7 +38,7 @@ from craftc._kernels.moments cimport (
 from craftc._kernels.moments import merge_partial
 
 PAD = CRAFT_PAD
-FAR = CRAFT_FAR
+FAR = CRAFT_FAR  # type: float
 
 cdef enum:
     UNSURE_TILES = 32       # of a block that screening may leave open before they are counted
@@ -113,7 +113,10 @@ cdef repeated(array, Py_ssize_t times):
     return out.reshape(-1)
 
 
-def tables_in(n_clusters, grid, centre, scale, rows, numeric, categorical):
+def tables_in(
+    n_clusters: int, grid: Grid, centre: Floats, scale: Floats, rows: Floats, numeric: Positions,
+    categorical: Positions,
+) -> CostTables:
     """Cost tables from the rows (2 + 3 p + n_levels, lanes) base, constant, square, linear, offset and level,
     on a cache line.
     """
@@ -133,7 +136,7 @@ def _copied_tables(n_clusters, grid, centre, scale, rows, numeric, categorical):
     return tables_in(n_clusters, grid, centre, scale, copied, numeric, categorical)
 
 
-def scratch_size(CostTables tables not None):
+def scratch_size(CostTables tables not None) -> int:
     """Doubles of scratch one thread needs, gathered rows included."""
     return craft_rows_scratch_size(tables.c.p, tables.c.q, tables.c.lanes)
 
@@ -156,7 +159,7 @@ def assign(
                                             # are
     int64_t[:, ::1] groups not None,        # INOUT (K, width)
     int n_threads,
-):
+) -> int:
     """Assign every row to its cheapest cluster and update the moments; returns the number of rows of weight >
     0 that moved.
 
@@ -320,7 +323,7 @@ def first_above(
     const double[::1] best not None,        # IN (n,)
     const double[::1] limit not None,       # IN (n,)
     Py_ssize_t cursor,
-):
+) -> int:
     """First row from `cursor` on whose best cost exceeds its limit, or -1."""
     check(0 <= cursor, "cursor")
     check(limit.shape[0] == best.shape[0], "limit")
@@ -345,7 +348,7 @@ def reassign_if_cheaper(
                                             # are
     int64_t[:, ::1] groups not None,        # INOUT (K, width)
     int n_threads,
-):
+) -> int:
     """Assign the rows from `first_row` on to the new cluster where it is strictly cheaper; returns the rows
     of weight > 0 that moved.
     """
@@ -428,8 +431,8 @@ def cost_tables(
     const int64_t[:, ::1] groups not None,  # IN  (K, width)
     Grid grid not None,
     double count_weight,
-    centre,                                 # IN  (p,) of the result
-    scale,                                  # IN  (p,) of the result
+    centre: Floats,                         # IN  (p,) of the result
+    scale: Floats,                          # IN  (p,) of the result
     const double[::1] frequency not None,   # IN  (n_levels,) eta_0
     const double[:, ::1] shift not None,    # IN  (K, p) (zeta_k - zeta_0) / sigma_0
     const double[:, ::1] precision not None,  # IN  (K, p) sigma_0^2 / sigma_k^2
@@ -439,9 +442,9 @@ def cost_tables(
     bint background,                        # numeric background and log sigma enter (the coherent model)
     Shared shared,                          # costs are relative to these distributions; None: to that of the
                                             # whole table
-    rows not None,                          # OUT (2 + 3 p + n_levels, lanes) as in `tables_in`, kept by the
+    rows not None: Floats,                  # OUT (2 + 3 p + n_levels, lanes) as in `tables_in`, kept by the
                                             # result
-):
+) -> CostTables:
     """Cost tables of K clusters: own cost less background cost of every selected cell, as tables over its
     value.
     """

@@ -37,7 +37,7 @@ cdef double WORTH = 1e-6        # nats by which a block must shorten the descrip
 
 # ---- choice of the columns ----
 
-def choice_work_size(Py_ssize_t n_columns):
+def choice_work_size(Py_ssize_t n_columns) -> int:
     """Doubles of scratch that the choice of one block needs."""
     return 2 * n_columns * n_columns + 2 * n_columns
 
@@ -302,7 +302,9 @@ cdef class Blocks:
         Sigma, in units of the table; entries of other columns are not read.
     """
 
-    cdef readonly object columns, centre, scale, shift, precision, cluster, member, mean, covariance
+    cdef readonly object columns, cluster  # type: Positions
+    cdef readonly object centre, scale, shift, precision, mean, covariance  # type: Floats
+    cdef readonly object member  # type: Flags
     cdef object arrays
     cdef Py_ssize_t P, n, largest
     cdef const Py_ssize_t *columns_
@@ -391,7 +393,7 @@ cdef Py_ssize_t _scratch_size(CostTables tables, Blocks blocks) noexcept nogil:
             + (marginal + 7) // 8 * 8)
 
 
-def scratch_size(CostTables tables not None, Blocks blocks not None):
+def scratch_size(CostTables tables not None, Blocks blocks not None) -> int:
     """Doubles of scratch that one thread needs for the costs of rows, whole cache lines."""
     return _scratch_size(tables, blocks)
 
@@ -405,7 +407,7 @@ def assign(
     int32_t[::1] labels not None,           # INOUT (n,) -1 = not assigned yet
     double[:, ::1] scratch not None,        # WORK  (n_threads, scratch_size) on cache lines
     int n_threads,
-):
+) -> int:
     """Assign every row to its cheapest cluster; returns the number of rows of weight > 0 that moved.
 
     A row moves only if that saves more than 1e-12 nats; of equally cheap clusters the one of the lowest

@@ -30,7 +30,7 @@ cdef extern from "common/_int128.h" nogil:
     double int128_double(craftc_int128 a)
 
 
-def cross_width(Py_ssize_t n_columns):
+def cross_width(Py_ssize_t n_columns) -> int:
     """Integers of the cross products of n columns: two words for each pair a >= b, in the order of (a, b)."""
     return n_columns * (n_columns + 1)
 

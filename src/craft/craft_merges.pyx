@@ -145,7 +145,7 @@ def best_merge(
                                               # move one down
     Pricing pricing not None,               # OUT   as in price_partition
     MergeSpace space not None,              # OUT   K - 1 clusters, masks and costs
-):
+) -> tuple[int, int, float]:
     """The merge of the lowest J, ties to the earlier pair: its position, which of the two candidates of the
     space it is, and J - J_0.
 
@@ -243,7 +243,7 @@ def merge_while_cheaper(
     Py_ssize_t most,                        # merges in this call
     int n_threads_of_one,                   # for the deltas of one cluster
     int n_threads,                          # for those of all pairs
-):
+) -> tuple[int, float, int, bool]:
     """Merge the pair that lowers J most, of those cheapest against the present shared distributions, while
     one does.
 
@@ -368,7 +368,7 @@ def split_while_cheaper(
     Py_ssize_t most_clusters,
     double tolerance,                       # nats by which a split must lower J
     uint8_t[::1] accepted not None,         # OUT   (n,)
-):
+) -> tuple[int, float]:
     """Accept the splits, in order, that lower J, one of a cluster; returns K and J - J_0.
 
     Both halves select what the cluster selected, or each what pays for it, whichever costs less; the masks

@@ -30,7 +30,7 @@ cdef Py_ssize_t lanes_for(Py_ssize_t n_clusters) noexcept nogil:
     return (n_clusters + CRAFT_PAD - 1) // CRAFT_PAD * CRAFT_PAD
 
 
-def slab_size(Pricing pricing not None, Py_ssize_t capacity):
+def slab_size(Pricing pricing not None, Py_ssize_t capacity) -> int:
     """Doubles of the cost tables of `capacity` clusters, in double and in single precision, with level
     offsets and lists of columns.
     """
@@ -44,7 +44,7 @@ cdef Py_ssize_t tables_size(Grid grid, Py_ssize_t lanes) noexcept nogil:
     return (lanes * (2 + 3 * grid.p + grid.n_levels) + TILE * grid.q + grid.p + grid.q + 15) // 8 * 8
 
 
-def pass_scratch_size(Pricing pricing not None, Py_ssize_t capacity):
+def pass_scratch_size(Pricing pricing not None, Py_ssize_t capacity) -> int:
     """Doubles of scratch one thread of a pass needs, gathered rows included."""
     return craft_rows_scratch_size(pricing.grid.p, pricing.grid.q, lanes_for(capacity))
 
@@ -119,7 +119,7 @@ def passes(
     double[::1] path not None,              # OUT   (max_passes + 1,) J less the cost of the background,
                                             # before and after every pass
     int n_threads,
-):
+) -> tuple[int, int, bool]:
     """Batch passes until no row moves: assign all rows to fixed clusters, drop empty clusters, then update
     parameters and masks.
 
@@ -189,7 +189,7 @@ def passes_and_merges(
     MergeSpace space not None,              # WORK
     Py_ssize_t n_pairs,                     # merges of which the exact J is computed
     double tolerance,                       # nats by which a merge must lower J
-):
+) -> tuple[int, float, int, bool]:
     """Passes and merges under the pooled background, in turn until no merge lowers J: a small table, on one
     thread.
 
@@ -236,8 +236,8 @@ def pass_tables(
     Py_ssize_t K,
     double[:, ::1] work not None,           # IN  (capacity, parts_size) as `price` has left it
     const uint8_t[:, ::1] mask not None,    # IN  (capacity, D)
-    slab not None,                          # OUT (slab_size,) on a cache line, kept by the result
-):
+    slab not None: Floats,                  # OUT (slab_size,) on a cache line, kept by the result
+) -> CostTables:
     """Cost tables of the next pass over K clusters, for rows that are elsewhere."""
     cdef double[::1] slab_ = slab
     cdef Grid grid = pricing.grid
@@ -255,7 +255,7 @@ def drop_empty(
     int64_t[:, ::1] groups not None,        # INOUT (capacity, width)
     uint8_t[:, ::1] mask not None,          # INOUT (capacity, D)
     Py_ssize_t K,
-):
+) -> tuple[int, Integers32]:
     """Remove clusters without weight; returns how many are left, and the (K,) new number of every cluster or
     -1.
     """
@@ -275,7 +275,7 @@ def price(
     uint8_t[:, ::1] mask not None,          # INOUT (capacity, D)
     double[::1] cost not None,              # OUT   (capacity,)
     bint choose_given,
-):
+) -> float:
     """Masks and costs of all clusters as between two passes; returns J less the cost of the background."""
     check_priced(pricing, selection, groups, K, work, mask, cost)
     return _price(pricing, selection, groups, K, work, mask, cost, choose_given)

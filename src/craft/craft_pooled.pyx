@@ -23,7 +23,7 @@ from craftc._kernels.craft_price cimport (
     Pricing, existence_cost, fit_group, parts_in, parts_length, parts_t, shared_likelihood,
 )
 
-EFFORTS = {"keep": KEEP, "continue": CONTINUE, "anew": ANEW, "thorough": THOROUGH}
+EFFORTS = {"keep": KEEP, "continue": CONTINUE, "anew": ANEW, "thorough": THOROUGH}  # type: dict[str, int]
 
 
 def price_partition(
@@ -33,7 +33,7 @@ def price_partition(
     double[:, ::1] work not None,           # WORK  (K, parts_size); shift, precision, spread stay there
     uint8_t[:, ::1] mask not None,          # INOUT (K, D); read where the choice is continued
     double[::1] cost not None,              # OUT   (K,) of the clusters against the shared distributions
-):
+) -> float:
     """Masks of all clusters, the distributions that they share, and J - J_0 in nats."""
     cdef double total
     check_room(pricing, groups.shape[0], groups, work, mask, cost)

@@ -26,8 +26,10 @@ from craftc._kernels.moments cimport CRAFTC_NUMERIC_CELLS, Grid, moments_mean
 
 cdef double TIE = 1e-9      # scores closer than this, relative to the largest, are ties
 
-SELECTIONS = {"priced": PRICED, "free": FREE, "fixed": FIXED, "global": GIVEN, "threshold": THRESHOLD,
-              "soft": SOFT, "pooled": POOLED}
+SELECTIONS = {  # type: dict[str, int]
+    "priced": PRICED, "free": FREE, "fixed": FIXED, "global": GIVEN, "threshold": THRESHOLD, "soft": SOFT,
+    "pooled": POOLED,
+}
 
 
 cdef inline bint _before(const ranked_t *x, const ranked_t *y) noexcept nogil:
@@ -97,8 +99,9 @@ cdef class Pricing:
     """
 
     def __cinit__(self, Grid grid not None, double count_weight, double total, double h, double feature_price,
-                  bint mixing, centre, scale, mean, variance, inverse_deviation, frequency, usable, price,
-                  log_choose, entropy, Py_ssize_t n_numeric, Py_ssize_t n_categorical, thresholds):
+                  bint mixing, centre, scale, mean: Floats, variance: Floats, inverse_deviation: Floats,
+                  frequency: Floats, usable: Flags, price: Floats, log_choose: Floats, entropy: Floats,
+                  Py_ssize_t n_numeric, Py_ssize_t n_categorical, thresholds: tuple[float, Floats]):
         self.grid, self.count_weight, self.total, self.h, self.mixing = grid, count_weight, total, h, mixing
         self.feature_price = feature_price
         self.n_usable = int(np.count_nonzero(usable))
@@ -413,12 +416,12 @@ cdef parts_t parts_in(Pricing P, double *work) noexcept nogil:
     return parts
 
 
-def parts_size(Pricing pricing not None):
+def parts_size(Pricing pricing not None) -> int:
     """Doubles of scratch that pricing one group needs."""
     return parts_length(pricing)
 
 
-def gains_of_parts(Pricing pricing not None, work not None):
+def gains_of_parts(Pricing pricing not None, work not None: Floats) -> Floats:
     """(K, D) gains among the parts (K, parts_size) of priced groups."""
     first = 3 * pricing.grid.p
     return work[:, first:first + pricing.D]

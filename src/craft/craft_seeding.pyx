@@ -17,7 +17,7 @@ cdef double NO_DISTANCE = 1e-9      # nats of all rows together: every distinct 
 
 
 def kmeans_plus_plus(
-    X not None,                             # IN   (n, p)
+    X not None: Array | Columns,            # IN   (n, p)
     codes not None,                         # IN   (n, q)
     weight not None,                        # IN   (n,) or empty = all one
     CostTables tables not None,             # WORK of one cluster
@@ -34,7 +34,7 @@ def kmeans_plus_plus(
     double[::1] running not None,           # WORK (n,)
     double[:, ::1] scratch not None,        # WORK (n_threads, scratch_size)
     int n_threads,
-):
+) -> int:
     """Draw each seed with probability proportional to the weighted distance to the nearest earlier seed;
     returns the number of seeds.
 

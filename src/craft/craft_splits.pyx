@@ -30,7 +30,7 @@ def propose_splits(
                                             # rest", or -1
     int32_t[::1] numeric_slot not None,     # OUT (p,) number of the candidate "above the mean", or -1
     double[::1] threshold not None,         # OUT (p,) that mean, (zeta_k - zeta_0) / sigma_0
-):
+) -> int:
     """Candidate splits of a cluster, numbered in order: the three most frequent levels of a column, the mean
     of a numeric column.
     """
@@ -208,13 +208,13 @@ cdef inline bint _above(
 
 
 def leaving_rows(
-    X not None,                             # IN  (n, p)
+    X not None: Array | Columns,            # IN  (n, p)
     codes not None,                         # IN  (n, q)
     const int32_t[::1] rows not None,       # IN  (m,) rows of the cluster
     Pricing pricing not None,
     const int32_t[::1] level_slot not None,  # IN  (n_levels,)
     const int32_t[::1] numeric_slot not None,  # IN  (p,)
-    const double[::1] threshold not None,   # IN  (p,)
+    const double[::1] threshold not None,      # IN  (p,)
     uint8_t[:, ::1] leaving not None,       # OUT (m, C) 1 for the rows that leave under every candidate
 ):
     """The rows that leave the cluster under every candidate split."""
@@ -258,7 +258,7 @@ def split_moments(
     Pricing pricing not None,
     const int32_t[::1] level_slot not None,  # IN  (n_levels,)
     const int32_t[::1] numeric_slot not None,  # IN  (p,)
-    const double[::1] threshold not None,   # IN  (p,)
+    const double[::1] threshold not None,      # IN  (p,)
     Py_ssize_t everything,                  # number of the side that takes all rows, or -1
     int64_t[:, :, ::1] sides not None,      # INOUT (n_threads, C, width) zeros; the sums end in sides[0]
     double[:, ::1] work not None,           # WORK (n_threads, split_work_size)
@@ -288,7 +288,7 @@ def split_moments(
                               pricing.grid.width)
 
 
-def split_work_size(Pricing pricing not None):
+def split_work_size(Pricing pricing not None) -> int:
     """Doubles of scratch one thread of `split_moments` needs."""
     return _split_work_size(pricing.grid)
 
@@ -420,7 +420,7 @@ def local_splits(
     int64_t[:, :, ::1] groups not None,     # OUT   (most, 2, width) what stays, what leaves
     uint8_t[:, :, ::1] mask not None,       # OUT   (most, 2, D)
     double[:, ::1] costs not None,          # OUT   (most, 2)
-):
+) -> int:
     """The most promising splits of a cluster of few rows, each after passes with its two sides; returns their
     number.
 

@@ -36,7 +36,7 @@ def valley_depth(
                                             # sample
     double fewest,                          # weight of the rows of a cluster below which there is nothing to
                                             # see
-):
+) -> float:
     """Least density between two clusters over the lower of the peaks on its two sides; 1: one hump.
 
     Every row is projected onto the discriminant of all other rows. A direction that a row has helped to

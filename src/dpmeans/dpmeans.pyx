@@ -47,7 +47,7 @@ cdef class Centres:
         Whether the table is float32.
     """
 
-    def __cinit__(self, mu, ref, double reach, double limit, bint single):
+    def __cinit__(self, mu, ref: Floats, double reach, double limit, bint single):
         cdef const double[:, ::1] m = mu
         cdef const double[::1] r = ref
         cdef Py_ssize_t K = m.shape[0], D = m.shape[1], k, d
@@ -84,7 +84,7 @@ cdef class Centres:
         self.c.outside = INFINITY if scaled > 1e38 else <float> (scaled * (1.0 + 1e-7))
 
     @property
-    def scale(self):
+    def scale(self) -> float:
         """Factor of the distances in the bounds."""
         return self.c.scale
 
@@ -136,7 +136,7 @@ cdef class Sums:
             self._make_room(capacity)
             self.sums[: len(sums)], self.counts[: len(counts)] = sums, counts
 
-    def keep(self, clusters):
+    def keep(self, clusters: Positions):
         """Keep these clusters alone, renumbered in the given order."""
         sums, counts = self.sums[clusters], self.counts[clusters]
         self.clear()
@@ -276,7 +276,7 @@ def farthest(
     double scale,                           # of the bounds
     const int32_t[::1] labels not None,     # IN  (n,)
     const float[::1] upper not None,        # IN  (n,)
-):
+) -> int:
     """The row furthest from its centre among those beyond their limit (ties: the first), or -1."""
     check(X.ndim == 2 and X.shape[0] == labels.shape[0] and X.shape[1] == mu.shape[1], "X")
     check(upper.shape[0] == labels.shape[0], "upper")
@@ -359,7 +359,7 @@ def leaders(
     const double[::1] share not None,       # IN  (n,) by which squared distances count, at most 1; or empty
     double limit,
     double[:, ::1] found not None,          # OUT (m, D) their cells
-):
+) -> tuple[int, int]:
     """The first of some rows, and in order each that is further than the limit from all leaders before it
     (Hartigan 1975).
 
@@ -526,7 +526,7 @@ def scatter_between(
     const double[:, ::1] mu not None,       # IN  (K, D)
     const int64_t[::1] counts not None,     # IN  (K or more,)
     const double[::1] mean not None,        # IN  (D,)
-):
+) -> float:
     """sum_k count_k |mu_k - mean|^2, a compensated sum (Neumaier 1974)."""
     check(counts.shape[0] >= mu.shape[0], "counts")
     check(mean.shape[0] == mu.shape[1], "mean")

@@ -52,7 +52,7 @@ def two_means(
     double few,                                 # the last sweep is that in which at most these counts change
                                                 # sides
     int n_threads,
-):
+) -> int:
     """Cut all clusters by 2-means; returns the counts that change sides in the last sweep."""
     cdef Halves h
     h.table, h.K = rows_of(X), origins.shape[0]

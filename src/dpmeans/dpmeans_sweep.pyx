@@ -101,7 +101,7 @@ def assign(
     Py_ssize_t stop,                        # rows [start, stop)
     float[:, ::1] tile not None,            # WORK  (n_threads, TILE * D)
     int n_threads,
-):
+) -> tuple[int, int, int]:
     """Move rows to their nearest centres; returns (rows of weight > 0 that moved, rows beyond the limit, rows
     scanned).
     """
@@ -226,7 +226,7 @@ def reassign_to_new(
     Py_ssize_t stop,                        # positions [start, stop) of the order
     float[:, ::1] tile not None,            # WORK  (n_threads, TILE * D)
     int n_threads,
-):
+) -> int:
     """Move rows to the nearest of the new centres where it is strictly nearer than their own; returns how
     many moved.
     """
@@ -294,7 +294,7 @@ def next_beyond(
     const int32_t[::1] order not None,      # IN (n,) or empty
     Py_ssize_t start,
     Py_ssize_t stop,
-):
+) -> int:
     """First position of [start, stop) whose row is beyond its limit, or -1."""
     check(0 <= start and stop <= upper.shape[0], "start or stop")
     check(order.shape[0] == 0 or order.shape[0] == upper.shape[0], "order")
@@ -361,7 +361,7 @@ def collapse(
     Py_ssize_t start,
     Py_ssize_t stop,                        # positions [start, stop) of the order
     float[:, ::1] tile not None,            # WORK  (n_threads, TILE * (D + 1))
-):
+) -> tuple[int, int, int, int, float, float]:
     """Collapsed moves: every row in turn goes where the objective is smallest, and the means follow.
 
     Returns (position reached, numbers in use, rows that moved, rows whose costs were computed, longest path

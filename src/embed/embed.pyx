@@ -52,7 +52,7 @@ cdef extern from "embed/_embed.h" nogil:
                          double *moved) noexcept
 
 API_VERSION = CRAFTC_API_VERSION
-_C_API = PyCapsule_New(<void *> &embed_api, CRAFTC_API_CAPSULE, NULL)
+_C_API = PyCapsule_New(<void *> &embed_api, CRAFTC_API_CAPSULE, NULL)  # type: object
 
 
 cdef class _Costs:
@@ -66,7 +66,7 @@ cdef void _release(object capsule) noexcept:
     Py_DECREF(<_Costs> PyCapsule_GetContext(capsule))
 
 
-def craft_costs(CostTables tables not None):
+def craft_costs(CostTables tables not None) -> object:
     """A capsule "craftc.craft_costs.v1" over the cost tables of K clusters, which it keeps alive."""
     cdef _Costs costs = _Costs()
     grid = tables.grid

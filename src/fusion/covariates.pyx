@@ -57,7 +57,7 @@ def edge_pass(
     double[:, :, ::1] work not None,        # WORK (blocks, m, q) node sums of each block of edges, added in
                                             # block order
     int n_threads,
-):
+) -> float:
     """The ADMM edge pass: lam <- lam + relax (Proj(lam + step (b_i - b_j)) - lam), and the node sums of the
     projections.
 
@@ -108,7 +108,7 @@ def newton_terms(
     double[:, ::1] gradient not None,       # IN/OUT (>= m, q), increased by the gradient of the edge terms
     double[:, ::1] hessian not None,        # IN/OUT (>= m q, >= m q), increased likewise; of one number: not
                                             # computed
-):
+) -> float:
     """Edge terms of the augmented Lagrangian: value, gradient and generalised Hessian (both triangles).
 
     Returns
@@ -179,7 +179,9 @@ cdef const int32_t[::1] nodes_of(const int32_t[:, ::1] edge):
     return np.asarray(edge).reshape(-1)
 
 
-def components(Py_ssize_t n, const int32_t[:, ::1] edge not None, const uint8_t[::1] joined not None):
+def components(
+    Py_ssize_t n, const int32_t[:, ::1] edge not None, const uint8_t[::1] joined not None,
+) -> tuple[Integers32, int]:
     """Connected components of n nodes over the joined edges: (n,) labels numbered by smallest member, and
     their count.
     """

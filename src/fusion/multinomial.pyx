@@ -68,7 +68,7 @@ def evaluate(
     double[:, ::1] proba not None,          # OUT (n, c) probabilities
     double[:, :, ::1] work not None,        # WORK (blocks, 2, w)
     int n_threads,
-):
+) -> tuple[float, float]:
     """Fitted probabilities.
 
     Returns

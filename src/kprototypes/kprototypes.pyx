@@ -64,7 +64,7 @@ cdef enum:
 BLOCK = COST_BLOCK
 
 # in the order of the enum of src/kprototypes/_kprototypes.h
-KINDS = ("matching", "ng", "jaccard", "jaccard-label")
+KINDS = ("matching", "ng", "jaccard", "jaccard-label")  # type: tuple[str, ...]
 
 
 cdef class Prototypes:
@@ -88,7 +88,9 @@ cdef class Prototypes:
     """
 
     cdef readonly Grid grid
-    cdef readonly object n_levels, mean, mode
+    cdef readonly object n_levels  # type: Positions
+    cdef readonly object mean  # type: Floats
+    cdef readonly object mode  # type: Integers32
     cdef object mean_table, level_table, sizes, bases
     cdef kp_tables c
     cdef double[:, ::1] means_
@@ -99,7 +101,8 @@ cdef class Prototypes:
     cdef const int32_t[::1] mode_
 
     def __cinit__(
-        self, Grid grid not None, n_levels, int kind, double gamma, means, modes, mean, mode, groups,
+        self, Grid grid not None, n_levels, int kind, double gamma, means: Floats, modes: Integers32, mean,
+        mode, groups: Integers,
     ):
         cdef const Py_ssize_t[::1] counts = n_levels
         cdef const int64_t[:, ::1] moments = groups
@@ -144,17 +147,17 @@ cdef class Prototypes:
             fill_lane(self, k, &moments[k, 0])
 
     @property
-    def n_clusters(self):
+    def n_clusters(self) -> int:
         """K."""
         return self.c.n_clusters
 
     @property
-    def means(self):
+    def means(self) -> Floats:
         """(K, p) means, a copy."""
         return np.array(self.mean_table[:, :self.c.n_clusters].T, order="C")
 
     @property
-    def modes(self):
+    def modes(self) -> Integers32:
         """(K, q) codes of modes, a copy."""
         return np.array(self.modes_)
 
@@ -172,7 +175,7 @@ cdef class Prototypes:
                     self.modes_[k, d] = mode_of(self, &groups[k, 0], d)
                 fill_lane(self, k, &groups[k, 0])
 
-    def scratch_size(self):
+    def scratch_size(self) -> int:
         """Doubles of scratch one thread needs."""
         return kp_scratch_size(self.c.p, self.c.q, self.c.lanes)
 
@@ -289,7 +292,7 @@ def assign(
                                             # are
     int64_t[:, ::1] groups not None,        # INOUT (K, width)
     int n_threads,
-):
+) -> int:
     """Assign every row to its nearest prototype and update the moments; returns the number of rows of weight
     > 0 that moved.
 
@@ -378,7 +381,7 @@ def move_in_order(
                                             # weight is 0
     double[:, ::1] scratch not None,        # WORK  (1, scratch_size)
     int64_t[:, ::1] groups not None,        # INOUT (K, width)
-):
+) -> tuple[int, int, int]:
     """Assign the rows from `first_row` on in turn to their nearest prototypes; a row that moves changes its
     two prototypes at once.
 
@@ -502,7 +505,7 @@ def move_one(
 
 def mismatches(
     codes not None,                         # IN  (n, q)
-    limits not None,                        # IN  (2, q) of the type of the codes: the mode, and the number of
+    limits not None: Array,                 # IN  (2, q) of the type of the codes: the mode, and the number of
                                             # levels
     int32_t[::1] out not None,              # OUT (n,)
 ):

@@ -308,9 +308,12 @@ cdef class Rows:
     cdef Pass p
     cdef team woken             # for one call
     cdef int threads
-    cdef public Team team
-    cdef readonly object X, column, centre, scale, exposure, weight
-    cdef readonly object order
+    cdef public Team team  # type: Team | None
+    cdef readonly object X  # type: Array
+    cdef readonly object column  # type: Integers32
+    cdef readonly object centre, scale  # type: Floats
+    cdef readonly object exposure, weight  # type: Floats | None
+    cdef readonly object order  # type: Integers32 | None
     cdef ScoreTables scores
     cdef object sums, scratch, kept
 
@@ -396,7 +399,7 @@ cdef class Rows:
         if self.team is not None:
             self.team.rest()
 
-    def __len__(self):
+    def __len__(self) -> int:
         return self.p.n
 
     cdef int _check_rows(self, const Py_ssize_t[::1] index) except -1:
@@ -405,7 +408,7 @@ cdef class Rows:
             check(0 <= index[i] < self.p.n, "index")
         return 0
 
-    def cells(self, const Py_ssize_t[::1] index not None):
+    def cells(self, const Py_ssize_t[::1] index not None) -> Floats:
         """Cells of some rows, transposed.
 
         Parameters
@@ -471,7 +474,7 @@ cdef class Rows:
         self.p.t.kept = NULL
         self.scores.bounds = None  # other tiles
 
-    def behind(self):
+    def behind(self) -> Floats32 | None:
         """How far components are at least behind the best one, for all rows of a tile, in the last sweep.
 
         Returns
@@ -486,7 +489,8 @@ cdef class Rows:
         return behind[:, slot[0]]
 
     def e_step(self, Mixture mixture not None, int n_threads, *, bint gather=True, bint hard=False,
-               given=None, proba=None, label=None, evidence=None, bint linear=False):
+               given: Floats | None = None, proba: Floats | None = None, label: Integers32 | None = None,
+               evidence: Floats | None = None, bint linear=False):
         """Responsibilities of all rows and, with `gather`, their sufficient statistics, which go to the
         mixture.
 
@@ -539,7 +543,7 @@ cdef class Rows:
     def kmeans(
         self, Mixture mixture not None, Py_ssize_t passes, int n_threads, int32_t[::1] label=None,
         int32_t[::1] second=None,
-    ):
+    ) -> bool:
         """Passes of k-means, at most so many, from the sums of the first centres; of counts and indicators,
         the likeliest rates.
 
@@ -583,7 +587,7 @@ cdef class Rows:
     def sweep(
         self, Mixture mixture not None, double before, double least, double[::1] elbo not None, bint linear,
         int n_threads,
-    ):
+    ) -> int:
         """Sweeps until one raises the ELBO by no more than `least`: q(theta), q(y), the noise, q(lambda),
         q(v), q(z), order of sizes.
 

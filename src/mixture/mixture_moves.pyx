@@ -374,7 +374,7 @@ cdef Py_ssize_t deselect_columns(Model *m, double margin, double *pooled) noexce
 # ---- what Python calls ----
 
 
-def sort(Mixture mixture not None):
+def sort(Mixture mixture not None) -> Positions | None:
     """Order components by falling size if that raises the ELBO.
 
     Returns their order, None if it is unchanged.
@@ -385,7 +385,7 @@ def sort(Mixture mixture not None):
     return mixture.arrays[0].copy() if changed else None
 
 
-def pair_gains(Mixture mixture not None, Team helpers=None):
+def pair_gains(Mixture mixture not None, Team helpers=None) -> Floats:
     """(K, K), upper triangle: estimated gain of the ELBO if two components are merged, theta and y refitted,
     the labels fixed.
 
@@ -412,7 +412,7 @@ def pair_gains(Mixture mixture not None, Team helpers=None):
     return gain
 
 
-def stick_gain(Mixture mixture not None, Py_ssize_t i, Py_ssize_t j):
+def stick_gain(Mixture mixture not None, Py_ssize_t i, Py_ssize_t j) -> float:
     """Gain of the sizes alone if components i and j are merged."""
     cdef Model *m = &mixture.m
     check(0 <= i < m.K and 0 <= j < m.K, "i or j")
@@ -430,7 +430,7 @@ def merge(Mixture mixture not None, Py_ssize_t i, Py_ssize_t j):
         sums[j] = 0.0
 
 
-def deselect(Mixture mixture not None, double margin):
+def deselect(Mixture mixture not None, double margin) -> int:
     """Deselect columns that every component selects in one of them (tied: in all) where the ELBO rises by
     more than `margin`.
 

@@ -316,8 +316,8 @@ cdef void split_component(void *context, int k, int thread) noexcept nogil:
         memcpy(sums + 2 * table, h.m.s2, sizeof(double) * table)
 
 
-def split_gains(Mixture mixture not None, rows not None, const Py_ssize_t[::1] order not None,
-                const Py_ssize_t[::1] first not None, int n_threads):
+def split_gains(Mixture mixture not None, rows not None: Rows, const Py_ssize_t[::1] order not None,
+                const Py_ssize_t[::1] first not None, int n_threads) -> tuple[Floats, Floats, Floats]:
     """Estimated gain of the ELBO if a component is split in two, theta and y refitted, and the sufficient
     statistics of its halves.
 
@@ -386,7 +386,9 @@ def split_gains(Mixture mixture not None, rows not None, const Py_ssize_t[::1] o
     return gain, size, sums
 
 
-def split(Mixture mixture not None, Py_ssize_t k, Py_ssize_t empty, size not None, sums not None):
+def split(
+    Mixture mixture not None, Py_ssize_t k, Py_ssize_t empty, size not None: Floats, sums not None: Floats,
+):
     """Component k keeps its first half, an empty one takes the second; size (2,) and sums (3, 2, D) as
     `split_gains` returns them.
     """

@@ -189,9 +189,9 @@ cdef int choose(const Sample *s, Seeds *q, Py_ssize_t K, const double *draws, Py
 
 
 def seed_rows(
-    cells not None, weight not None, draws not None, Py_ssize_t K, Py_ssize_t trials, Py_ssize_t exchanges,
-    bint spread,
-):
+    cells not None: Floats, weight not None: Floats, draws not None: Floats, Py_ssize_t K, Py_ssize_t trials,
+    Py_ssize_t exchanges, bint spread,
+) -> Positions:
     """At most K distinct rows of a sample as centres, fewer where all others equal one of them.
 
     Parameters
@@ -280,8 +280,9 @@ cdef void sort_rows(const int32_t *rows, Py_ssize_t n, const int32_t *component,
 
 
 def visiting_order(
-    const int32_t[::1] label not None, const int32_t[::1] second not None, centres not None, Py_ssize_t group,
-):
+    const int32_t[::1] label not None, const int32_t[::1] second not None, centres not None: Floats,
+    Py_ssize_t group,
+) -> Integers32:
     """An order of the rows in which those of one component follow each other, and those of near components.
 
     Parameters

@@ -510,7 +510,8 @@ cdef class Mixture:
         y_kd ~ Bernoulli(m_k), m_k ~ Beta(share_prior), in the place of lambda_d.
     """
 
-    def __init__(self, Py_ssize_t K, Py_ssize_t D, prior, noise_prior, double concentration, *, str kind,
+    def __init__(self, Py_ssize_t K, Py_ssize_t D, prior: tuple[float, float, Floats],
+                 noise_prior: tuple[float, float, Floats], double concentration, *, str kind: str,
                  bint own_noise, bint tied, bint own_fractions=False):
         cdef Model *m = &self.m
         check(K >= 0 and D >= 0, "K or D")
@@ -556,19 +557,19 @@ cdef class Mixture:
         self.order, self.work, self.pooled = &order_[0], doubles_out(work), doubles_out(pooled)
 
     @property
-    def share_prior(self):
+    def share_prior(self) -> tuple[float, float]:
         """Shapes of the Beta prior of lambda_d, m kappa and (1 - m) kappa; with own fractions, of m_k."""
         return self.m.share_a, self.m.share_b
 
     @share_prior.setter
-    def share_prior(self, shapes):
+    def share_prior(self, shapes: tuple[float, float]):
         self.m.share_a, self.m.share_b = shapes
 
-    def state(self):
+    def state(self) -> list[Floats]:
         """Copies for `restore`: the sufficient statistics, and what one sweep passes to the next."""
         return [array.copy() for array in self._kept()]
 
-    def restore(self, state):
+    def restore(self, state: list[Floats]):
         """Return to a `state`; the next update computes q(theta) and q(v)."""
         for array, kept in zip(self._kept(), state, strict=True):
             array[...] = kept
@@ -601,7 +602,7 @@ cdef class Mixture:
         with nogil:
             update_sticks(&self.m)
 
-    def gains(self):
+    def gains(self) -> Floats:
         """(K, D) increase of the ELBO, in nats, if each component selects each column."""
         cdef Py_ssize_t k, d
         out = np.empty((self.m.K, self.m.D))
@@ -611,7 +612,7 @@ cdef class Mixture:
                 o[k, d] = selection_gain(&self.m, k, d)
         return out
 
-    def elbo(self):
+    def elbo(self) -> float:
         """The evidence lower bound in nats, without ln x! and x ln e of counts."""
         cdef double elbo
         with nogil:

@@ -95,7 +95,7 @@ cdef extern from "spectral/_spectral.h":
                     double *) noexcept nogil
 
 MISSING = SP_MISSING    # `indicator` of a missing state
-CUT = SP_LARGE          # energies are clipped to +-CUT
+CUT = SP_LARGE          # energies are clipped to +-CUT  # type: float
 # tables over the nodes of the grid, and over indicators, are padded to a multiple of LANES
 LANES = SP_LANES
 
@@ -282,12 +282,14 @@ cdef class Conditionals:
 
     cdef Pass p
     cdef readonly Py_ssize_t n, runs, seen
-    cdef readonly object shapes
+    cdef readonly object shapes  # type: tuple[tuple[int, ...], ...]
     cdef object arrays, rooms, scratch
 
-    def __init__(self, numeric, column, centre, scale, codes, variable, first_state, first, joint, stride,
-                 first_row, indicator, low_rank, first_node, n_nodes, grid, minus, plus, double eps,
-                 bint softmax, Py_ssize_t runs):
+    def __init__(self, numeric: Array, column: Positions, centre: Floats, scale: Floats, codes,
+                 variable: Positions, first_state: Positions, first: Positions, joint: Positions,
+                 stride: Positions, first_row: Positions, indicator: Positions, low_rank: Floats | None,
+                 first_node: Positions, n_nodes: Positions, grid: Floats, minus: Floats, plus: Floats,
+                 double eps, bint softmax, Py_ssize_t runs):
         cdef sp_table *t = &self.p.t
         check(all([np.ndim(array) == 2 and len(array) == 5 for array in (grid, minus, plus)]),
               "grid, minus or plus")
@@ -373,7 +375,11 @@ cdef class Conditionals:
         team_start(&self.p.threads)
         return 0
 
-    def sums(self, unary, pair, node_table, bias, bias_table, cross, int n_threads, terms=None):
+    def sums(
+        self, unary: Floats, pair: Floats, node_table: Floats | None, bias: Floats, bias_table: Floats,
+        cross: Floats, int n_threads,
+        terms: tuple[Positions, Positions, Floats, Floats, Floats] | None = None,
+    ) -> tuple[Floats, ...]:
         """One pass over the rows: log-normalisers, and the expected statistics of the pseudo-likelihood
         gradient.
 
@@ -440,7 +446,7 @@ cdef class Conditionals:
         found = log_z, node, pairs, visits, left, residuals, crosses
         return found if mixed is None else (*found, mixed[1].sum(axis=2))
 
-    def observed(self, int n_threads):
+    def observed(self, int n_threads) -> tuple[Floats, Floats]:
         """The statistics of the data, which do not depend on the parameters.
 
         Returns
@@ -488,7 +494,10 @@ cdef class Conditionals:
         p.known, p.lanes = doubles_out(known), doubles_out(lanes)
         return known, lanes
 
-    def spread(self, start, term, const double[:, ::1] by_term not None, double[:, ::1] out not None):
+    def spread(
+        self, start: Positions, term: Positions, const double[:, ::1] by_term not None,
+        double[:, ::1] out not None,
+    ):
         """out (R, :width) = sums of rows of `by_term` (P + p2, width) over the terms of every combination;
         terms as in `combine`.
         """
@@ -505,7 +514,7 @@ cdef class Conditionals:
                     for j in range(width):
                         out[r, j] += by_term[index[i], j]
 
-    def collect(self, start, term, const double[:, ::1] by_row not None):
+    def collect(self, start: Positions, term: Positions, const double[:, ::1] by_row not None) -> Floats:
         """(P + p2, width) sums of rows (R, width) over the combinations that have a term: the transpose of
         `spread`.
         """

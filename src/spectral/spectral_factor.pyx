@@ -140,18 +140,18 @@ cdef void descend(Factors *f, double *errors, Py_ssize_t sweeps) noexcept nogil:
 
 
 def hals(
-    numeric,                                # IN  (n, width) float32 or float64, NaN: missing
-    column,                                 # IN  (p1,) of it
-    low,                                    # IN  (p1,)
-    scale,                                  # IN  (p1,) columns are factorised as (x - low) * scale
-    fill,                                   # IN  (p1,) what a missing number is factorised as
+    numeric: Array,                         # IN  (n, width) float32 or float64, NaN: missing
+    column: Positions,                      # IN  (p1,) of it
+    low: Floats,                            # IN  (p1,)
+    scale: Floats,                          # IN  (p1,) columns are factorised as (x - low) * scale
+    fill: Floats,                           # IN  (p1,) what a missing number is factorised as
     codes,                                  # IN  (n, q) uint8 or uint16
-    variable,                               # IN  (P,) of it
-    first_state,                            # IN  (P,)
-    first,                                  # IN  (P + 1,) first indicators
-    state_of,                               # IN  (p2,) the state that switches an indicator on
-    missing_state,                          # IN  (P,)
-    shares,                                 # IN  (p2,) what an indicator of a missing cell is factorised as,
+    variable: Positions,                    # IN  (P,) of it
+    first_state: Positions,                 # IN  (P,)
+    first: Positions,                       # IN  (P + 1,) first indicators
+    state_of: Positions,                    # IN  (p2,) the state that switches an indicator on
+    missing_state: Positions,               # IN  (P,)
+    shares: Floats,                         # IN  (p2,) what an indicator of a missing cell is factorised as,
                                             # in units of the root
     double root,                            # an indicator that is on is factorised as this number
     double[:, ::1] scores not None,         # IN/OUT (n, k) >= 0

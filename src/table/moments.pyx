@@ -103,7 +103,7 @@ cdef class Columns:
 
     ndim = 2
 
-    def __cinit__(self, first, second, place):
+    def __cinit__(self, first, second, place: Iterable[int]):
         cdef table_rows rows = rows_of(first), other = rows_of(second)
         cdef Py_ssize_t d, at, size = sizeof(float) if rows.single else sizeof(double)
         if other.n != rows.n or other.single != rows.single:
@@ -127,10 +127,10 @@ cdef class Columns:
     def __dealloc__(self):
         PyMem_Free(self.columns)
 
-    def __len__(self):
+    def __len__(self) -> int:
         return self.shape[0]
 
-    def __getitem__(self, key):
+    def __getitem__(self, key: Any) -> Array:
         """The cells of some rows, or of some rows in one column: ``[rows]`` or ``[rows, d]``."""
         if isinstance(key, tuple):
             rows, d = key
@@ -218,12 +218,12 @@ cdef int check_partial(
 
 
 def column_ranges(
-    X not None,                             # IN  (n, p), NaN = missing
+    X not None: Array | Columns,            # IN  (n, p), NaN = missing
     weight not None,                        # IN  (n,) or empty = all one
     double[::1] low not None,               # OUT (p,) +inf without observed values
     double[::1] high not None,              # OUT (p,) -inf without observed values
     int n_threads,
-):
+) -> bool:
     """Minimum and maximum of the observed values of every column, over rows with weight > 0; returns whether
     a cell of these is missing.
     """
@@ -272,7 +272,7 @@ cdef int _ranges(
 
 
 def accumulate(
-    X not None,                             # IN   (n, p)
+    X not None: Array | Columns,            # IN   (n, p)
     codes not None,                         # IN   (n, q)
     weight not None,                        # IN   (n,) or empty = all one
     const int32_t[::1] labels not None,     # IN   (n,) group of each row, -1 = none
@@ -409,7 +409,9 @@ def means(
                                               &deviations[k, d])
 
 
-def int128_check(uint64_t a_low, uint64_t a_high, uint64_t b_low, uint64_t b_high, int64_t factor):
+def int128_check(
+    uint64_t a_low, uint64_t a_high, uint64_t b_low, uint64_t b_high, int64_t factor,
+) -> tuple[Any, Any, float]:
     """For the tests: (a + b, a * factor, signed a_low * factor, factor as 128 bits) by limbs and by the
     arithmetic in use, and float(a).
     """
