@@ -102,7 +102,7 @@ def kernel(pyx):
 def kernels():
     """Every kernel, and the module that holds Cython's memoryviews for all of them."""
     pyx = [kernel(path) for path in sorted(SRC.rglob("*.pyx"))]
-    if LINETRACE:  # the coverage plugin looks for the C next to the .pyx and knows no shared module
+    if LINETRACE:  # the coverage plugin wants the C next to the .pyx, and no shared module
         return cythonize(pyx, include_path=["."], compiler_directives=DIRECTIVES, force=True)
     return cythonize(
         [*pyx, extension(UTILITY, SRC / "_cyutility.c", optimize=False)],

@@ -20,7 +20,10 @@ def explanation(error: ImportError) -> str:
     folder = Path(__file__).parent / "_kernels"
     built = sorted(path.name for path in folder.glob("parallel.*") if path.suffix in (".so", ".pyd"))
     if not built:
-        return f"craftc's kernels are not built in this source tree. {_BUILD}; to use an installed craftc, leave the source tree."
+        return (
+            f"craftc's kernels are not built in this source tree. {_BUILD}; to use an installed craftc, "
+            "leave the source tree."
+        )
     here = f"Python {platform.python_version()} on {platform.machine()}"
     if not any(f"parallel{suffix}" in built for suffix in EXTENSION_SUFFIXES):
         return (

@@ -58,12 +58,12 @@ cdef inline int check_shapes(
 
 
 cdef enum:
-    # the OpenMP runtime ends the process if it cannot create the threads it is asked for
+    # the OpenMP runtime ends the process if it cannot create all threads
     MOST_THREADS = 4096
 
 
 cdef inline int check_threads(Py_ssize_t n_threads) except -1:
-    """Raise unless so many threads can be asked for; craftc itself never asks for more."""
+    """Raise unless n_threads is from 1 to MOST_THREADS; craftc itself never starts more."""
     if not 1 <= n_threads <= MOST_THREADS:
         raise ValueError(f"n_threads must be from 1 to {MOST_THREADS}, got {n_threads}.")
     return 0

@@ -184,7 +184,7 @@ cdef void _product(
 cdef void _deficient_inverse(
     const double *M, double *H, Py_ssize_t K, Py_ssize_t lanes, uint64_t independent,
 ) noexcept nogil:
-    """H = pseudo-inverse of M, of which the r < K columns F are independent.
+    """H = pseudo-inverse of M, whose r < K columns F are independent.
 
     With T = inv(M_FF) M_F, M = T' M_FF T, and pinv(M) = V inv(M_FF) V' for V' = inv(T T') T.
     """
@@ -350,8 +350,9 @@ cdef bint _equals_earlier(const bp_model *m, Py_ssize_t k) noexcept nogil:
 
 
 cdef bint drop_redundant(descent *c) noexcept nogil:
-    """Count Z'Z, drop empty features and, with a penalty, those that depend linearly on earlier ones
-    (`dependent`: that equal an earlier one). Whether any was dropped."""
+    """Count Z'Z and drop redundant features: empty ones and, with a penalty, linear combinations of
+    earlier ones (`dependent`: copies of one). Returns whether any was dropped.
+    """
     cdef bp_model *m = &c.m
     cdef uint64_t keep = 0
     cdef Py_ssize_t k

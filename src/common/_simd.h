@@ -47,7 +47,7 @@ static inline int simd_lowest(uint64_t mask)
 #endif
 }
 
-/* asks for a cache line; an address beyond the block is no error */
+/* prefetches a cache line; an address beyond the block is no error */
 #if defined(__GNUC__)
 #define SIMD_PREFETCH(address) __builtin_prefetch(address, 0, 2)
 #else

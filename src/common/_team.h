@@ -31,14 +31,14 @@ typedef int64_t team_int;
 #endif
 
 #define TEAM_ITEMS(first, stop) ((int64_t)(stop) << 32 | (int64_t)(first))
-#define TEAM_PATIENCE 5000      /* readings before the processor is given up */
+#define TEAM_PATIENCE 5000      /* readings before a waiting thread yields its processor */
 #define TEAM_SPELL 100000       /* readings and works of a helper before it may be interrupted */
 
 typedef void (*team_job)(void *context, int item, int thread);
 
 typedef struct {
-    team_int items;             /* of the step that nobody has begun, [first, stop): the leader begins the
-                                   first, a helper the last */
+    team_int items;             /* of the step, not yet begun, [first, stop): the leader takes the first, a
+                                   helper the last */
     team_int done;              /* items that are done */
     team_int over;              /* whether there are no more steps */
     team_int led;               /* of a team that outlives a call: whether a call leads it */

@@ -50,7 +50,7 @@ def uniform_numbers(
     const uint64_t[:, ::1] further not None,  # IN  (n, m) keys of each number
     double[::1] out not None,               # OUT (n,)
 ):
-    """The numbers of many keys, of which the first ones are the same."""
+    """The numbers of many keys that begin with the same `keys`."""
     cdef uint64_t first = _state(seed, keys), state
     cdef Py_ssize_t i, j
     check(out.shape[0] == further.shape[0], "out")

@@ -20,7 +20,7 @@
 #define CRAFT_TILE 16           /* rows */
 #define CRAFT_AHEAD 4           /* tiles that are on their way to the cache */
 #define CRAFT_PAD 8             /* lanes */
-#define CRAFT_FEW 32            /* up to so many columns are repeated for a whole tile */
+#define CRAFT_FEW 32            /* columns up to which they are repeated for a whole tile */
 #define CRAFT_DENSE 4           /* from a share 1 / CRAFT_DENSE of selected columns on, all are filled in */
 #define CRAFT_FAR 1e100         /* |z| is clipped to this: an extreme new cell keeps a finite cost */
 
@@ -31,7 +31,7 @@ typedef struct {
     const float *constant;                      /* (lanes) */
     const float *square, *minus_linear, *level; /* A, -B, levels */
     const float *most_square, *most_linear;     /* (p, then zeros) the largest |A| and |B| of a column */
-    double error_per_size, error_at_0;           /* the error of a cost is at most the latter plus the former
+    double error_per_size, error_at_0;           /* largest error of a cost: error_at_0 + error_per_size
                                                     times the size of its terms */
 } craft_rounded;
 
@@ -72,7 +72,7 @@ static inline ptrdiff_t craft_rows_scratch_size(ptrdiff_t p, ptrdiff_t q, ptrdif
 
 #if defined(__GNUC__)
 #define CRAFT_UNROLL _Pragma("GCC unroll 8")
-/* asks for the cells of a tile some tiles ahead of row `first`; an address beyond the block is no error */
+/* prefetches the cells of a tile some tiles ahead of row `first`; an address beyond the block is no error */
 #define CRAFT_FETCH(block, bytes, columns)                                                           \
     for (ptrdiff_t at = 0; at < CRAFT_TILE * (columns) * (ptrdiff_t)(bytes); at += 64)               \
         __builtin_prefetch((const char *)(block) + (first + CRAFT_AHEAD * CRAFT_TILE) * (columns)    \

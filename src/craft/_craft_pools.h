@@ -1,4 +1,4 @@
-/* Pools of clusters, one bit for every cluster: those that share the distribution of one feature. */
+/* Pools of clusters that share the distribution of one feature: one bit for every cluster. */
 #ifndef CRAFTC_CRAFT_POOLS_H
 #define CRAFTC_CRAFT_POOLS_H
 

@@ -247,7 +247,7 @@ cdef Py_ssize_t assign_block(
             if not found:       # in most tiles of late passes no row moves
                 craft_cheapest(t, cost, least, cheapest)
                 found = True
-            # the latter where no cluster has a finite cost
+            # where no cluster has a finite cost the row stays, or begins in cluster 0
             new = cheapest[r] if cheapest[r] >= 0 else max(old, 0)
             if new != old:
                 moved += move_row(table, grid, rows[i] if rows.shape[0] else i, &labels[i], new, moving,

@@ -35,8 +35,8 @@ cdef extern from "craft/_craft_pools.h" nogil:
 cdef enum:
     FEW_STARTS = 4          # single clusters from which Lloyd steps start, largest first: within passes
     ALL_STARTS = 24         # and where masks are chosen anew
-    MOST_TOGGLED = 12       # up to so many clusters, single changes follow the Lloyd steps
-    MOST_ROWS = 20          # up to so many clusters, whole masks are set and cleared
+    MOST_TOGGLED = 12       # clusters up to which single changes follow the Lloyd steps
+    MOST_ROWS = 20          # clusters up to which whole masks are set and cleared
     MOST_STEPS = 20
     MOST_SWEEPS = 30
 
@@ -368,8 +368,8 @@ cdef bint _too_weak(Pricing P, choice_t *c, Py_ssize_t K, Py_ssize_t d) noexcept
     """Whether no selection of a feature can pay: all gains together, that of a pool included, are below the
     price of one cluster.
 
-    The gain of a pool is at most the sum of those of its clusters, but for the priors, of which it has one
-    only: hence twice the gains.
+    Without the priors, the gain of a pool is at most the sum of its clusters' gains. It has one prior where
+    they have one each: hence twice the gains.
     """
     cdef Py_ssize_t k
     cdef double gains = 0.0, least = c.limit[0], prices = -P.price[d]
@@ -493,8 +493,8 @@ cdef double _choose_masks(
 ) noexcept nogil:
     """The masks of least cost that are found; returns their cost.
 
-    KEEP: the given masks. CONTINUE: from the given ones. ANEW: from the masks that are best against the whole
-    table's distribution, from those that are best if every feature adds the same to the code of a mask (0,
+    KEEP: the given masks. CONTINUE: from the given ones. ANEW: from the best masks against the whole
+    table's distribution, from the best masks where every feature adds the same to the code of a mask (0,
     log(D) / 2 or log(D) nats), and from the given ones. THOROUGH: then each cluster selects all features, or
     none, and the others adapt.
     """

@@ -187,7 +187,7 @@ def passes_and_merges(
     int64_t[::1] shared not None,           # OUT   (width,) moments of the cells that clusters share
     double[::1] path not None,              # WORK  (max_passes + 1,)
     MergeSpace space not None,              # WORK
-    Py_ssize_t n_pairs,                     # merges of which the exact J is computed
+    Py_ssize_t n_pairs,                     # merges whose exact J is computed
     double tolerance,                       # nats by which a merge must lower J
 ) -> tuple[int, float, int, bool]:
     """Passes and merges under the pooled background, in turn until no merge lowers J: a small table, on one

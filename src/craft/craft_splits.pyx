@@ -188,7 +188,7 @@ cdef int _check_candidates(
     X, codes, const int32_t[::1] rows, Grid grid, const int32_t[::1] level_slot,
     const int32_t[::1] numeric_slot, const double[::1] threshold, Py_ssize_t n_sides,
 ) except -1:
-    """Raise unless the rows belong to the table, and candidates with so many sides to its columns."""
+    """Raise unless rows and columns lie in the table, and sides are from -1 to n_sides - 1."""
     check_table(X, codes, X.shape[0] if X.ndim else -1, grid.p, grid.q)
     check(level_slot.shape[0] == grid.n_levels, "level_slot")
     check_lengths(grid.p, "numeric_slot, threshold", numeric_slot.shape[0], threshold.shape[0])
@@ -424,7 +424,7 @@ def local_splits(
     """The most promising splits of a cluster of few rows, each after passes with its two sides; returns their
     number.
 
-    Those are left out of which the passes empty a side.
+    Splits that end with an empty side are dropped.
     """
     cdef Pricing P = pricing
     cdef Grid grid = P.grid

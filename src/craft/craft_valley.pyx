@@ -32,8 +32,8 @@ def valley_depth(
     int32_t second,
     const double[:, ::1] inverse not None,  # IN (P, P) of the covariance inside the two clusters
     const double[:, ::1] mean not None,     # IN (2, P) of the clusters
-    const double[::1] size not None,        # IN (2,) weights of the clusters, of which the rows may be a
-                                            # sample
+    const double[::1] size not None,        # IN (2,) weights of the clusters; the rows may be a sample of
+                                            # them
     double fewest,                          # weight of the rows of a cluster below which there is nothing to
                                             # see
 ) -> float:

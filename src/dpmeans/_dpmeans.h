@@ -31,10 +31,10 @@
 #define DP_TILE 64              /* rows of a tile at most */
 #define DP_BOUNDED 256          /* rows at most whose bounds are compared at once */
 #define DP_CHECKED 4            /* centres of a quick check: the row's own and up to three others */
-/* from so many centres and columns on a quick check is much cheaper than a scan of all centres */
+/* centres and columns from which a quick check is much cheaper than a scan of all centres */
 #define DP_WORTH_CLUSTERS 24
 #define DP_WORTH_COLUMNS 64
-/* from so many centres and rows on the scan is cheaper than the exact formula alone */
+/* centres and rows from which the scan is cheaper than the exact formula alone */
 #define DP_WORTH_SCAN 3
 #define DP_WORTH_TILE 16
 #define DP_FETCHED 4096         /* bytes that passes over rows in order fetch ahead */
@@ -104,8 +104,8 @@ typedef struct {
 
 /* clusters while single rows move */
 typedef struct {
-    ptrdiff_t D, K, n_clusters, capacity, cap;  /* K numbers in use, of which n_clusters are not empty; cap:
-                                                   most there may be */
+    ptrdiff_t D, K, n_clusters, capacity, cap;  /* K numbers in use, n_clusters of them not empty; cap: the
+                                                   largest K */
     int single;
     double *mu;                 /* (capacity, D) means */
     float *centre, *half;       /* (capacity + DP_PAD, D + 1), (capacity + DP_PAD): for a scan of (t, -|t|^2 /
@@ -195,9 +195,8 @@ static inline void dp_beyond_rows(const dp_centres *c, const void *x, ptrdiff_t 
     SIMD_DISPATCH(dp_beyond_rows, (c, x, n, share, beyond, tile));
 }
 
-/* rows [start, start + n) of at most DP_BOUNDED: the bounds of those that certainly stay in their clusters
- * and within their limits follow the centres; the others go into `list`, which has room for n, and their
- * number is returned */
+/* moves the bounds of rows [start, start + n), n <= DP_BOUNDED, with the centres where a row certainly stays
+ * in its cluster and within its limit; writes the other rows to `list` (n) and returns their number */
 static inline ptrdiff_t dp_not_kept(dp_rows rows, const dp_drift *drift, ptrdiff_t start, ptrdiff_t n,
                                     int32_t *list)
 {
@@ -248,7 +247,7 @@ static inline void dp_add_rows(const dp_sums *sums, const void *X, int single, p
 }
 
 /* rows [start, stop) to the sides of their clusters, by planes unless directions are NULL, and into the sums
- * of these; returns the counts of those that change sides */
+ * of these; returns the weight of the rows that change sides */
 static inline int64_t dp_cut_rows(const dp_sums *sums, const void *X, int single, ptrdiff_t D,
                                   const int32_t *labels, const double *origins, const double *directions,
                                   uint8_t *sides, ptrdiff_t start, ptrdiff_t stop)

@@ -2,7 +2,7 @@
 
 /* Rows [start, stop) go to side 1 of their cluster where their projection on its direction, relative to its
  * origin, is positive, else to side 0; without directions they stay. They are added to cluster 2 label +
- * side; rows of label -1 are left out. Returns the counts of those that change sides. */
+ * side; rows of label -1 are left out. Returns the weight of the rows that change sides. */
 TARGET static int64_t THIS(dp_cut_rows)(const dp_sums *s, const void *X, int single, ptrdiff_t D,
                                         const int32_t *labels, const double *origins,
                                         const double *directions, uint8_t *sides, ptrdiff_t start,

@@ -119,9 +119,7 @@ cdef class Sums:
         self._make_room(capacity)
 
     def _make_room(self, Py_ssize_t capacity):
-        """Sums of every thread, of which the first are those of all threads in the end; they begin cache
-        lines.
-        """
+        """Allocate sums for every thread, each on cache lines of its own; the first become the totals."""
         cdef Py_ssize_t rows = capacity + APART, D = self.centre_.shape[0], skip
         room = np.zeros(self.n_threads * rows * D + 8, np.int64)
         skip = first_aligned(room.view(np.float64))
@@ -130,7 +128,7 @@ cdef class Sums:
         self.sums, self.counts = self.of_threads[0, :capacity], self.counts_of_threads[0, :capacity]
 
     def grow(self, Py_ssize_t capacity):
-        """Make room for so many clusters."""
+        """Make room for `capacity` clusters."""
         sums, counts = self.sums, self.counts
         if capacity > len(counts):
             self._make_room(capacity)
@@ -165,8 +163,7 @@ cdef int check_rows(X, Centres centres, Py_ssize_t n) except -1:
 
 
 cdef int check_sums(Sums sums, X, Py_ssize_t n_clusters, int n_threads) except -1:
-    """Raise unless the sums have the columns and the weights of X, and room for so many clusters and threads.
-    """
+    """Raise unless the sums have the columns and weights of X, and room for the clusters and threads."""
     cdef Py_ssize_t n = X.shape[0]
     check_threads(n_threads)
     check(n_threads == 1 or n_threads <= sums.n_threads, "n_threads")

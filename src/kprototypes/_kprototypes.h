@@ -65,7 +65,7 @@ static inline ptrdiff_t kp_entry(const kp_tables *t, const ptrdiff_t *code, ptrd
 
 #if defined(__GNUC__)
 #define KP_UNROLL _Pragma("GCC unroll 8")
-/* The cells 2 KiB behind those of a tile are asked for: a tile takes less time than a load from memory. */
+/* Prefetches the cells 2 KiB after a tile: a tile takes less time than a load from memory. */
 #define KP_PREFETCH(block, start, cells, size)                                          \
     for (ptrdiff_t j = 0; j < (cells); j += 64 / (size))                                \
         __builtin_prefetch((const char *)(block) + ((start) + j) * (size) + 2048);

@@ -18,7 +18,7 @@ typedef struct {
     const double *log_mean, *log_rest;      /* of the probability that a component selects the column */
 } mg_columns;
 
-/* cells with sums of squares (D) in two parts, of which the second counts `other` (0 or 1) times */
+/* cells with sums of squares (D) in two parts; the second counts `other` (0 or 1) times */
 typedef struct {
     const double *s1, *s2, *more1, *more2;
     double other, reach;                    /* reach: the weight of all rows, the same in every column */

@@ -361,8 +361,8 @@ TARGET static double THIS(mx_total)(const double *w, const int32_t *row, ptrdiff
     return (sum[0] + sum[1]) + (sum[2] + sum[3]);
 }
 
-/* Lists the rows whose responsibility is not zero, and their number; the bits of `tiles` are those that the
- * component takes part in. Most are zero, often of all rows of a group. */
+/* Lists the rows whose responsibility is not zero, and returns their number; the bits of `tiles` mark the
+ * tiles that the component takes part in. Most responsibilities are zero, often of all rows of a group. */
 TARGET static ptrdiff_t THIS(mx_present)(const double *r, ptrdiff_t n, unsigned tiles, mx_scratch *s)
 {
     ptrdiff_t some = 0;

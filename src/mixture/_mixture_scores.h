@@ -31,8 +31,8 @@ typedef struct {
  *
  *     l u + q (u^2 + v)  +  (l + 2 q u) d  +  q (d^2 - v),
  *
- * of which the last two are at most the products of the norms (Cauchy-Schwarz), as those of l z and q z^2
- * are, which is tried first: the bounds stay exact. A component keeps its place here, its slot, when the
+ * whose last two terms are at most the products of the norms (Cauchy-Schwarz). The bound by l z and q z^2 is
+ * tried first. The bounds stay exact. A component keeps its place here, its slot, when the
  * components are sorted. */
 typedef struct {
     ptrdiff_t K;                /* slots */

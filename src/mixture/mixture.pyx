@@ -221,7 +221,7 @@ cdef void set_centres(Model *m) noexcept nogil:
 
 
 cdef void improve_centres(Pass *p, Mixture mixture, Py_ssize_t passes, bint *changed) noexcept nogil:
-    """At most so many passes of k-means, until no sum changes; whether the last one changed any."""
+    """Run at most `passes` passes of k-means, until no sum changes; returns whether the last changed any."""
     cdef Model *m = p.m
     cdef size_t size = sizeof(double) * m.K * m.D
     cdef Py_ssize_t made = 0
@@ -261,7 +261,7 @@ cdef void fit_shared(void *context, int part, int thread) noexcept nogil:
 cdef void ascend(
     Pass *p, Mixture mixture, double before, double least, double *elbo, Py_ssize_t most, Py_ssize_t *made,
 ) noexcept nogil:
-    """At most so many sweeps, until one raises the ELBO by no more than `least`; how many it made."""
+    """Run sweeps until one raises the ELBO by no more than `least`; returns their number."""
     cdef Model *m = &mixture.m
     cdef double gain = INFINITY
     while made[0] < most and gain > least:
@@ -544,8 +544,8 @@ cdef class Rows:
         self, Mixture mixture not None, Py_ssize_t passes, int n_threads, int32_t[::1] label=None,
         int32_t[::1] second=None,
     ) -> bool:
-        """Passes of k-means, at most so many, from the sums of the first centres; of counts and indicators,
-        the likeliest rates.
+        """Run at most `passes` passes of k-means from the sums of the first centres; centres of counts and
+        indicators are the likeliest rates.
 
         Parameters
         ----------
@@ -554,7 +554,7 @@ cdef class Rows:
         passes : int
         n_threads : int
         label : ndarray (n,) of int32, optional
-            OUT the component of every row, its index among those that were not empty before the last pass.
+            OUT the component of every row, its index among the components not empty before the last pass.
         second : ndarray (n,) of int32, optional
             OUT its second-best component; the only one if there are no others.
 

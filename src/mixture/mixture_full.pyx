@@ -1,6 +1,6 @@
 """Mixture with full covariances: the update of the masks, columns selected and deselected one by one.
 
-The evidence of a component's columns S is that of a normal-inverse-Wishart, Sigma ~ IW(nu0 + q - 1, s0 I) on
+The evidence of a component's columns S is the normal-inverse-Wishart one, Sigma ~ IW(nu0 + q - 1, s0 I) on
 q columns, whose marginals agree for every S. It depends on the data through ln |Psi_S| only, so a Cholesky
 factor of Psi_S is kept: adding a column is a triangular solve and one new row, removing one is a rank-one
 update of the rows after it. Both cost q^2.

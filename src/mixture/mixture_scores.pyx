@@ -109,7 +109,7 @@ cdef void measure_rounding(Scores *scores) noexcept nogil:
 
 
 cdef void sort_slots(Scores *scores, const Py_ssize_t *order) noexcept nogil:
-    """The slots follow their components, of which the k-th is now the one that was `order[k]`."""
+    """Reorder the slots as the components: component k was `order[k]`."""
     cdef Py_ssize_t k
     cdef int32_t *before = scores.bounds.slot
     if not scores.bounded:

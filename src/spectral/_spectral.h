@@ -21,7 +21,7 @@
 
 /* lanes in which sums are kept; tables over nodes, and over indicators, are padded to a multiple */
 #define SP_LANES 8
-#define SP_TILE 72          /* nodes of the grid processed together while there are so many */
+#define SP_TILE 72          /* nodes of the grid processed together, if there are as many */
 #define SP_TOGETHER 4       /* vectors of indicators processed together */
 #define SP_LARGE 700.0      /* energies are clipped here, so that exp stays finite */
 #define SP_ROOM 0x40000     /* doubles in which a thread keeps similarities to numbers of former rows */
@@ -78,8 +78,8 @@ typedef struct {
 /* expected statistics, summed over rows */
 typedef struct {
     double *log_z;                  /* (1) */
-    double *node;                   /* (p1, M) expected visits of the nodes of the grid; with tables, of which
-                                       it is a sum, unused */
+    double *node;                   /* (p1, M) expected visits of the nodes of the grid; unused with
+                                       `node_table`, whose sum it is */
     double *pair;                   /* (p1, seen, SP_LANES) expected similarity to the numbers seen */
     double *node_table;             /* (R, p1, M) expected visits by combination */
     double *bias_table;             /* (R, L) residuals of the indicators, y - q, by combination */

@@ -8,7 +8,7 @@
 
 /* factors are padded to a multiple, the most rows that are processed together */
 #define NF_LANES 8
-#define NF_TILE 24                      /* factors of a row processed together while there are so many */
+#define NF_TILE 24                      /* factors of a row processed together, if there are as many */
 
 typedef struct {
     mixed_rows rows;

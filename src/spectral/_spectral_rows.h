@@ -190,8 +190,8 @@ TARGET ALWAYS_INLINE void THIS(sp_pairs)(const sp_table *t, ptrdiff_t first, ptr
     }
 }
 
-/* All numeric nodes of a row. Of those that share their nodes one stage after the other: stages of one node
- * depend on each other, those of different nodes do not. */
+/* All numeric nodes of a row. Columns that share their nodes run stage by stage: stages of one node depend on
+ * each other, stages of different nodes do not. */
 TARGET ALWAYS_INLINE void THIS(sp_numeric)(const sp_table *t, const sp_weights *w, ptrdiff_t known,
                                            sp_sums *sums, sp_scratch *k, double *product, double *log_sum)
 {

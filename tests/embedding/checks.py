@@ -55,7 +55,7 @@ def check_nearest_is_the_formula(module):
     ):
         centres = rng.normal(size=(K, D))
         centres[K // 2] = centres[0]  # a tie goes to the lower number
-        centres[-1] = centres[K // 3] * (1 + 1e-7)  # two that single precision cannot tell apart
+        centres[-1] = centres[K // 3] * (1 + 1e-7)  # two centres that are equal in single precision
         x = (
             centres[rng.integers(K, size=n)] + rng.normal(size=(n, D)) * rng.choice([0.0, 1e-9, 1.0], (n, 1))
         ).astype(dtype)
@@ -123,7 +123,7 @@ def check_bad_sizes(module):
 
 
 def craft_models():
-    """Models of mixed, numeric, categorical, single precision, many-level and paper kind, each with its rows."""
+    """Mixed, numeric, categorical, single precision, many-level and paper models, each with its rows."""
     import pandas as pd
 
     from craftc import CRAFT, PaperCRAFT

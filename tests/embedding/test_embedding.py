@@ -187,7 +187,8 @@ def test_the_examples_of_the_documentation_run(language, source, tmp_path):
             import assign
             heart = craftc.datasets.load_heart().data
             for numeric in ("auto", "raw"):
-                model = craftc.CRAFT(covariance="diagonal", numeric=numeric, n_init=2, random_state=0).fit(heart)
+                model = craftc.CRAFT(covariance="diagonal", numeric=numeric, n_init=2, random_state=0)
+                model.fit(heart)
                 costs = craftc.embed.CraftCosts(model)
                 table, labels = costs.encode(heart), np.full(len(heart), -1, np.int32)
                 assign.assign(costs.capsule, table.numeric, table.codes, labels)

@@ -33,7 +33,7 @@ INTEGERS = (0, -1, 1, 2, 7, 1000, 2**31 - 1, -(2**31), 2**31, 2**63, -(2**63), 1
 FLOATS = (0.0, -1.0, np.nan, np.inf, -np.inf, 1e300, 1e-320)
 THREADS = (1, 2, 3, 5, 0, -1, -(2**31), 4097, 2**31 - 1, 2**63, 10**30)
 SIZES = (0, -1, 1, 2, 7, 1000, -(2**31), 2**63, -(2**63), 10**30)
-SIZED = ("()", "Sums.grow", "covariates.components")  # what these are asked for may be all memory there is
+SIZED = ("()", "Sums.grow", "covariates.components")  # sizes given to these may exceed the memory
 OTHERS: tuple[Any, ...] = (
     None,
     "x",
@@ -248,7 +248,7 @@ def _constructors(calls: list[Call]) -> list[Call]:
         if type(argument).__module__.startswith("craftc._kernels"):
             try:
                 function, arguments = argument.__reduce__()[:2]
-            except TypeError:  # an object that cannot be pickled does not tell its arguments
+            except TypeError:  # the arguments of an object that cannot be pickled are unknown
                 continue
             name = type(argument).__name__
             made.setdefault((name, len(made) % MOST_CALLS), Call(f"{name}()", function, arguments, {}))

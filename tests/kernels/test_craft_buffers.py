@@ -36,7 +36,7 @@ def untouched(part, block):
 
 
 def one_pass(capacity, short=0, n_threads=1, K=None, **shape):
-    """Passes over `capacity` clusters in buffers of exactly the sizes asked for, less `short` doubles;
+    """Passes over `capacity` clusters in buffers of exactly the documented sizes, less `short` doubles;
     whether the guards survive.
     """
     table = random_table(capacity, n=4 * capacity + 5, missing=0.0, **shape)
@@ -102,7 +102,7 @@ def test_short_buffers_are_refused(capacity):
 @pytest.mark.parametrize("cost", [np.nan, np.inf])
 @pytest.mark.parametrize("n_clusters", [1, 5, 8, 9])
 def test_rows_without_a_finite_cost_keep_their_cluster(n_clusters, cost):
-    """A cost of NaN loses every comparison with the +inf of the padding lanes, whose numbers are no clusters."""
+    """A cost of NaN loses every comparison with the +inf of padding lanes, which are no clusters."""
     table = random_table(2, n=19, p=2, q=0, missing=0.0)
     grid = integer_grid(table, np.empty(0, np.int64))
     lanes = (n_clusters + craft_kernel.PAD - 1) // craft_kernel.PAD * craft_kernel.PAD

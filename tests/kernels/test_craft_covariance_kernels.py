@@ -1,5 +1,5 @@
 """Kernels of covariances inside clusters: exact sums, choice of blocks, costs of rows, and buffers of exactly
-the sizes they ask for.
+the documented sizes.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ def choose(deviation, weight, selected, rise, code, h, full=False, short=0):
 @pytest.mark.parametrize("P", [2, 3, 6])
 @pytest.mark.parametrize("seed", range(10))
 def test_no_single_column_can_leave(P, seed):
-    """The block is at least as short as each block with one column fewer, its saving is that of the formula."""
+    """No block with one column fewer is shorter; the saving is that of the formula."""
     rng = np.random.default_rng([seed, P])
     A = rng.normal(size=(80, P)) @ (np.eye(P) + rng.normal(size=(P, P)) * rng.integers(0, 2, (P, P)))
     deviation, h = A.T @ A, 2.0

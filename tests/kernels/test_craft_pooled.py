@@ -1,4 +1,4 @@
-"""Masks and prices under the pooled background (src/craft/craft_pooled.pyx, src/craft/craft_masks.pyx), against the
+"""Masks and prices under the pooled background (craft_pooled.pyx, craft_masks.pyx), against the
 reference and the exact optimum.
 """
 
@@ -124,7 +124,7 @@ def priced(pricing, groups, effort, mask):
 
 @pytest.mark.parametrize("seed", range(10))
 def test_prices_do_not_depend_on_what_was_priced_before(seed):
-    """Fits of pools are kept: of other partitions, masks and efforts, but not of another weight of the rows."""
+    """Fits of pools are kept for other partitions, masks and efforts, not for another weight of the rows."""
     table, labels = random_partition(seed, 6, n=120, p=3, q=2)
     background = Background(moments_of(table, np.zeros(len(labels))))
     rng = np.random.default_rng(seed)

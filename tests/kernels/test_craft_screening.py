@@ -22,7 +22,7 @@ N = 1500  # more rows than those from which tables are rounded
 
 
 def setting(seed, K, spread=1.0, fraction=1.0, **shape):
-    """(table, tables, costs) of a random partition, numbers of the first column multiplied by up to `spread`."""
+    """(table, tables, costs) of a random partition; the first column is multiplied by up to `spread`."""
     rng = np.random.default_rng(seed)
     table = random_table(seed, n=N, **shape)
     if table.numeric.shape[1]:
@@ -43,7 +43,7 @@ def setting(seed, K, spread=1.0, fraction=1.0, **shape):
 
 
 def reference_labels(costs, labels):
-    """Every row moves to its cheapest cluster, the first of equal ones, if that saves more than 1e-12 nats."""
+    """A row moves to its cheapest cluster, the first of equal ones, if that saves more than 1e-12 nats."""
     out = costs.argmin(axis=1)
     own = np.flatnonzero(labels >= 0)
     stays = own[costs[own, labels[own]] <= costs[own, out[own]] + 1e-12]

@@ -1,4 +1,4 @@
-"""Valleys between two clusters (src/craft/craft_valley.pyx), against NumPy, which computes the discriminant anew
+"""Valleys between two clusters (craft_valley.pyx), against NumPy, which computes the discriminant anew
 for every row.
 """
 

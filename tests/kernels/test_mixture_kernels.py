@@ -77,7 +77,7 @@ def test_masks_of_a_component(D, counts):
 
 @pytest.mark.parametrize("D", [1, 7, 8, 9, 16, 37])
 def test_columns_with_the_same_data_are_fitted_as_others(D):
-    """The same numbers with one more column of another reach, whose components are fitted column by column."""
+    """The same numbers and one more column of another reach, which is fitted column by column."""
     rng = np.random.default_rng(D)
     alike, other = mixture(2, D), mixture(2, D + 1)
     for q in (alike, other):
@@ -515,7 +515,7 @@ def test_an_order_has_every_row():
 
 
 def chain(centres):
-    """Centres (K, D) in an order that begins far from the first one and goes on to the nearest of those left."""
+    """Centres (K, D) from one far from the first one, each followed by the nearest one left."""
     squared = ((centres[:, None] - centres) ** 2).sum(axis=2)
     found = [int(squared[0].argmax())]
     while len(found) < len(centres):
