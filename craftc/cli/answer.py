@@ -11,37 +11,8 @@ import numpy as np
 from craftc._common.typing import Labels
 from craftc.craft.base import CraftBase
 from craftc.describe.facts import Facts
-from craftc.describe.statistics import CategoricalColumn, Column, Parts
+from craftc.describe.statistics import CategoricalColumn, Parts
 from craftc.describe.view import ClusterView, numbers_by_size
-
-
-@dataclass(frozen=True)
-class Feature:
-    """A column in which a cluster differs from the whole table, by falling gain."""
-
-    name: str
-    short: str  # of at most 40 characters
-    gain: float
-    selected: bool
-    column: Column
-    levels: list[int]  # of a categorical column: the leading ones of the cluster
-
-    def typical(self, k: int) -> Parts:
-        """Typical value in cluster k; -1: in the whole table."""
-        return self.column.typical(k, self.levels)
-
-    def values(self, k: int) -> dict[str, object]:
-        """The same for JSON."""
-        column = self.column
-        if isinstance(column, CategoricalColumn):
-            shares = [] if np.isnan(column.shares[k]).any() else column.shares[k, self.levels].tolist()
-            return {
-                "levels": [
-                    {"level": str(column.levels[t]), "share": share}
-                    for t, share in zip(self.levels, shares, strict=False)
-                ]
-            }
-        return {"mean": float(column.means[k]), "deviation": float(column.deviations[k])}
 
 
 @dataclass(frozen=True)
@@ -54,7 +25,7 @@ class Cluster:
     rows: float
     share: float
     margin: float
-    features: Sequence[Feature]
+    features: Sequence[int]  # columns in which it differs from the whole table, by falling gain
 
 
 class Answer:
@@ -76,26 +47,34 @@ class Answer:
                 view.sizes[k].item(),
                 float(view.shares[k]),
                 float(self.model.cluster_margins_[k]),
-                [self._feature(k, d) for d in view.ranked(k)],
+                view.ranked(k),
             )
             for number, k in enumerate(view.order.tolist(), 1)
         ]
-
-    def _feature(self, k: int, d: int) -> Feature:
-        view, column = self.view, self.view.statistics[d]
-        levels = []
-        if isinstance(column, CategoricalColumn):
-            levels = column.leading(-1 if np.isnan(column.shares[k]).any() else k)
-        return Feature(
-            str(view.names[d]),
-            view.short[d],
-            float(view.gains[k, d]),
-            bool(view.selected[k, d]),
-            column,
-            levels,
-        )
 
     @cached_property
     def numbers(self) -> Labels:
         """(K,) number of the cluster with each label."""
         return numbers_by_size(self.view.sizes)
+
+    def typical(self, k: int, d: int) -> tuple[Parts, Parts]:
+        """Typical values of a column in cluster k and in the whole table, of the levels leading in k."""
+        column = self.view.statistics[d]
+        levels = self._levels(k, d)
+        return column.typical(k, levels), column.typical(-1, levels)
+
+    def values(self, k: int, d: int, *, whole: bool) -> dict[str, object]:
+        """The value in cluster k, or in the whole table, for JSON."""
+        column, group = self.view.statistics[d], -1 if whole else k
+        if not isinstance(column, CategoricalColumn):
+            return {"mean": float(column.means[group]), "deviation": float(column.deviations[group])}
+        known = not np.isnan(column.shares[group]).any()
+        shares = [(t, float(column.shares[group, t])) for t in self._levels(k, d) if known]
+        return {"levels": [{"level": str(column.levels[t]), "share": share} for t, share in shares]}
+
+    def _levels(self, k: int, d: int) -> list[int]:
+        """The leading levels of a column in cluster k; in the whole table, if the cluster has no values."""
+        column = self.view.statistics[d]
+        if not isinstance(column, CategoricalColumn):
+            return []
+        return column.leading(-1 if np.isnan(column.shares[k]).any() else k)

@@ -61,6 +61,7 @@ def document(result: Result) -> str:
 
 
 def _cluster(result: Result, position: int, cluster: Cluster) -> dict[str, object]:
+    view, k = result.answer.view, cluster.label
     content: dict[str, object] = {
         "number": cluster.number,
         "label": cluster.label,
@@ -70,13 +71,13 @@ def _cluster(result: Result, position: int, cluster: Cluster) -> dict[str, objec
         "margin": cluster.margin,
         "features": [
             {
-                "column": feature.name,
-                "gain": feature.gain,
-                "selected": feature.selected,
-                "in_cluster": feature.values(cluster.label),
-                "in_table": feature.values(-1),
+                "column": str(view.names[d]),
+                "gain": view.gains[k, d],
+                "selected": view.selected[k, d],
+                "in_cluster": result.answer.values(k, d, whole=False),
+                "in_table": result.answer.values(k, d, whole=True),
             }
-            for feature in cluster.features
+            for d in cluster.features
         ],
     }
     if result.target is not None:

@@ -14,7 +14,7 @@ from rich.text import Text
 
 from craftc._common.merge_path import SHARE_KEPT, objectives_of
 from craftc._common.typing import Ints
-from craftc.cli.answer import Answer, Cluster, Feature
+from craftc.cli.answer import Answer, Cluster
 from craftc.cli.columns import ColumnRoles
 from craftc.cli.layout import NARROWEST, Layout, fitting, shortened
 from craftc.cli.target import Amounts, Classes
@@ -146,7 +146,7 @@ def _notes(layout: Layout, notes: Sequence[str], most: int | None) -> list[str]:
 
 
 def _headline(layout: Layout, result: Result) -> list[str]:
-    """The number of clusters, the cost of fewer, and whether links between columns describe the table better."""
+    """The number of clusters, the cost of fewer, and whether links between columns describe more."""
     model, requested = result.answer.model, result.requested
     K = model.n_clusters_
     if K == 1:
@@ -168,7 +168,7 @@ def _headline(layout: Layout, result: Result) -> list[str]:
 
 
 def fewer(objectives: Sequence[tuple[int, float]]) -> str:
-    """The cost of the next smaller numbers of clusters by (K, J) along a merge path: "Fewer clusters: ..."."""
+    """The cost of the next smaller numbers of clusters by (K, J) along a path: "Fewer clusters: ..."."""
     costs: list[str] = []
     for n_clusters, objective in objectives[1 : _STEPS + 1]:
         worse = objective - objectives[0][1]
@@ -267,8 +267,8 @@ def _overview(layout: Layout, result: Result, most: int | None) -> list[str]:
         rest = clusters[len(shown) :]
         others, share = sum(cluster.rows for cluster in rest), sum(cluster.share for cluster in rest)
         lines.append(
-            f"and {plural(len(rest), 'more cluster')} with {count(others)} rows ({percent(share)}): --details "
-            "shows all."
+            f"and {plural(len(rest), 'more cluster')} with {count(others)} rows ({percent(share)}): "
+            "--details shows all."
         )
     return lines
 
@@ -361,14 +361,15 @@ class _FeatureTables:
     """Tables of the features of clusters, all with the same columns."""
 
     def __init__(self, layout: Layout, answer: Answer) -> None:
-        self._layout = layout
-        width = layout.width
-        features = [feature for cluster in answer.clusters for feature in cluster.features]
-        names = list(dict.fromkeys(feature.short for feature in features))
+        self._layout, self._answer = layout, answer
+        view, width = answer.view, layout.width
+        features = [(cluster.label, d) for cluster in answer.clusters for d in cluster.features]
+        columns = sorted({d for _, d in features})
+        names = [view.short[d] for d in columns]
         self._bars = min(_BAR, width // 8)
         self._first = min(max(map(cell_len, [*names, "feature"])), width // 4)
-        self._names = dict(zip(names, distinct(names, self._first, cell_len), strict=True))
-        self._gain = max([_GAIN_WIDTH, *(len(nats(feature.gain)) for feature in features)])
+        self._names = dict(zip(columns, distinct(names, self._first, cell_len), strict=True))
+        self._gain = max([_GAIN_WIDTH, *(len(nats(view.gains[at])) for at in features)])
         self._cell = (width - self._first - 10 - self._gain - self._bars) // 2
 
     def lines(self, cluster: Cluster, most: int | None) -> list[str]:
@@ -383,7 +384,7 @@ class _FeatureTables:
         listed = (
             cluster.features
             if most is None
-            else [feature for feature in cluster.features[:most] if feature.gain >= 1.0]
+            else [d for d in cluster.features[:most] if self._answer.view.gains[cluster.label, d] >= 1.0]
         )
         if not listed:
             return [*lines, "  distributed like the whole table"]
@@ -396,16 +397,15 @@ class _FeatureTables:
         table.add_column(whole, width=self._cell, no_wrap=True)
         table.add_column("gain", width=self._gain, justify="right", no_wrap=True)
         table.add_column("", style="cyan", no_wrap=True)
-        for feature in listed:
-            table.add_row(*map(Text, self._cells(feature, cluster)))
+        for d in listed:
+            table.add_row(*map(Text, self._cells(cluster, d)))
         lines += layout.lines(table)
         others = len(cluster.features) - len(listed)
         return [*lines, f"  and {plural(others, 'feature')} with a smaller gain"] if others else lines
 
-    def _cells(self, feature: Feature, cluster: Cluster) -> list[str]:
-        both = feature.typical(cluster.label), feature.typical(-1)
+    def _cells(self, cluster: Cluster, d: int) -> list[str]:
+        both, gains = self._answer.typical(cluster.label, d), self._answer.view.gains[cluster.label]
         n = min(fitting(parts, self._cell) for parts in both if parts)  # the same levels in both columns
         cells = [self._layout.levels(parts[:n], self._cell) for parts in both]
-        largest = max(cluster.features[0].gain, 1e-300)
-        bar = bar_of(self._bars * feature.gain / largest, self._layout.blocks)
-        return ["  " + self._names[feature.short], *cells, nats(feature.gain), bar]
+        bar = bar_of(self._bars * gains[d] / max(gains[cluster.features[0]], 1e-300), self._layout.blocks)
+        return ["  " + self._names[d], *cells, nats(gains[d]), bar]

@@ -27,10 +27,11 @@ def write_files(source: Source, result: Result) -> None:
     with replacing_together(folder, NAMES, None if options.quiet else _say) as new:
         source.write_labels(new, model, reported, roles)
         _write_model(new, result.answer, options.escape_formulas)
-        if has_report:
+        features = roles.here
+        if has_report and features is not None:
             report.write(
                 model,
-                roles.features,
+                features,
                 new / "report.html",
                 target=roles.target if roles.target is not None and roles.target.notna().any() else None,
                 stability=result.stability if reported is model else None,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -12,16 +13,17 @@ from sklearn.utils.validation import check_is_fitted
 
 from craftc._common.estimator import output_frame
 from craftc._common.labels import chunks
-from craftc._common.typing import Floats, Labels
+from craftc._common.typing import Floats, FrameInput, Labels
 from craftc._common.validation import check_weight
 from craftc.craft.base import CraftBase, is_a_density
 from craftc.craft.clusters import Clusters
 from craftc.craft.rows.scores import labels_of
 from craftc.craft.similarity import distributions_of
+from craftc.describe.words import clean, percent, plural
 from craftc.table import MixedTable
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Comparison:
     """How a table differs from the one on which a model was fitted; the result of `compare`.
 
@@ -44,10 +46,16 @@ class Comparison:
     names: list[str]
     then: Floats
     now: Floats
-    columns: list[Any]
+    columns: Sequence[object]
     feature_drift: Floats
     labels: Labels
     _library: str | None = None
+
+    def __repr__(self) -> str:
+        k, d = int(np.abs(self.now - self.then).argmax()), int(self.feature_drift.argmax())
+        share = f"cluster {k} ({self.names[k]}) {percent(self.then[k])} then, {percent(self.now[k])} now"
+        drift = f"drift {self.drift:.3g} nats per row, most in {clean(self.columns[d])}"
+        return f"Comparison({plural(len(self.labels), 'row')}; {drift}; {share})"
 
     @property
     def cluster_drift(self) -> float:
@@ -81,7 +89,7 @@ class Comparison:
         )
 
 
-def compare(model: CraftBase, table: Any, *, sample_weight: ArrayLike | None = None) -> Comparison:
+def compare(model: CraftBase, table: FrameInput, *, sample_weight: ArrayLike | None = None) -> Comparison:
     """Compare another table with the one on which a CRAFT was fitted: cluster sizes then and now, and columns
     that have changed.
 

@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import clone
 
 from craftc._common.random import CraftStream, uniform
-from craftc._common.typing import Floats, Labels
+from craftc._common.typing import Floats, Ints, Labels
+from craftc.describe.words import plural
 from craftc.table import MixedTable
 
 _SHARE = 0.8  # of the rows of a refit
 _FOUND = 0.75  # overlap from which a cluster counts as found again
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Stability:
     """How firm clusters are; the result of ``CRAFT.stability``.
 
@@ -34,8 +35,16 @@ class Stability:
     """
 
     overlap: Floats
-    n_clusters: NDArray[np.intp]
+    n_clusters: Ints
     agreement: Floats
+
+    def __repr__(self) -> str:
+        mean = ", ".join(f"{k}: {x:.2f}" for k, x in enumerate(self.mean.tolist()))
+        text = f"Stability({plural(len(self.overlap), 'refit')}; mean overlap by cluster {mean}"
+        if len(self.agreement):
+            seeds = plural(len(self.agreement), "other seed")
+            text += f"; agreement (ARI) with {seeds} {self.agreement.mean():.2f}"
+        return f"{text})"
 
     @property
     def mean(self) -> Floats:
@@ -56,7 +65,7 @@ class Stability:
             lambda overlap, axis: (overlap >= _FOUND).sum(axis=axis) / (~np.isnan(overlap)).sum(axis=axis)
         )
 
-    def _known(self, statistic: Any) -> Floats:
+    def _known(self, statistic: Callable[..., Floats]) -> Floats:
         """A statistic of the overlaps of every cluster that has any."""
         out, known = np.full(self.overlap.shape[1], np.nan), ~np.isnan(self.overlap).all(axis=0)
         out[known] = statistic(self.overlap[:, known], axis=0)

@@ -28,6 +28,7 @@ from craftc.table.mixed_table import Schema
 from craftc.table.moments import Moments
 from craftc.table.numeric_encoding import EncodingRecipe, NumericEncoding
 
+BINS = 24  # of a histogram, at most
 _POINTS = 65  # by which a normal distribution is represented
 _NORMAL = ndtri((np.arange(_POINTS) + 0.5) / _POINTS)
 _NORMAL = _NORMAL / np.sqrt((_NORMAL**2).mean())
@@ -232,14 +233,23 @@ def in_units(moments: Moments) -> tuple[Floats, Floats]:
     return centre + unseen, deviation + unseen
 
 
-def inner_range(values: Array) -> tuple[float, float]:
-    """Ends of an axis that hold 99 % of some values; of few values the two extremes may lie beyond.
+def bin_edges(values: Array) -> Floats:
+    """At most 25 edges of bins that hold 99 % of some values; bins of whole numbers hold equally many.
 
-    One outlier does not change the axis.
+    Of few values the two extremes may lie beyond, so that one outlier does not change the axis.
     """
+    if not len(values):
+        return np.linspace(0.0, 1.0, BINS + 1)
     low = float(np.quantile(values, _BEYOND, method="higher"))
     high = float(np.quantile(values, 1.0 - _BEYOND, method="lower"))
-    return (low, high) if high > low else (float(values.min()), float(values.max()))
+    if high <= low:
+        low, high = float(values.min()), float(values.max())
+    if high <= low:
+        return np.array([low - 0.5, low + 0.5])
+    if (values == np.round(values)).all():
+        step = max(1, int(np.ceil((high - low + 1) / BINS)))
+        return np.arange(np.floor(low), np.ceil(high) + step + 0.1, step) - 0.5
+    return np.linspace(low, high, BINS + 1)
 
 
 def level_shares(counts: Floats) -> Floats:

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from craftc._common.typing import Array, Floats, FrameInput, Ints, Labels
-from craftc.describe.statistics import CategoricalColumn, NumericColumn, inner_range, level_shares
+from craftc.describe.statistics import CategoricalColumn, NumericColumn, bin_edges, level_shares
 from craftc.describe.words import count, distinct, percent
 from craftc.plot.cluster_view import (
     CLUSTER,
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 _WIDTH, _ROW, _AROUND = 5.6, 0.24, 1.1  # inches: width of the axes, height of a cluster, height around them
 _TALL = 0.42  # inches of a cluster with a histogram
 _FONT = 8.0
-_BINS = 24
 _MOST_LEVELS = 7  # levels with bars of their own
 _BAR = 0.68  # width of the longest bar of a level; 1 is the distance of two levels
 _LONG = 48  # characters of the name of the column
@@ -208,21 +207,6 @@ def _histograms(axes: Axes, values: Array, labels: Labels, chosen: Ints) -> None
         axes.stairs(floor - scale * each, edges, baseline=floor, fill=True, color=CLUSTER, alpha=0.35)
         axes.stairs(floor - scale * each, edges, baseline=floor, color=CLUSTER, linewidth=1.2)
     axes.set_xlim(edges[0], edges[-1])
-
-
-def bin_edges(values: Array) -> Floats:
-    """At most 25 edges of bins from the 0.5 % to the 99.5 % quantile; bins of whole numbers hold equally many
-    of them.
-    """
-    if not len(values):
-        return np.linspace(0.0, 1.0, _BINS + 1)
-    low, high = inner_range(values)
-    if high <= low:
-        return np.array([low - 0.5, low + 0.5])
-    if (values == np.round(values)).all():
-        step = max(1, int(np.ceil((high - low + 1) / _BINS)))
-        return np.arange(np.floor(low), np.ceil(high) + step + 0.1, step) - 0.5
-    return np.linspace(low, high, _BINS + 1)
 
 
 def _counted(column: CategoricalColumn, codes: Array, labels: Labels) -> CategoricalColumn:

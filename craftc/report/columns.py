@@ -12,14 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from craftc._common.typing import Array, Bits, Floats, Integers, Labels
-from craftc.describe.statistics import CategoricalColumn, Column, NumericColumn, inner_range
+from craftc.describe.statistics import CategoricalColumn, Column, NumericColumn, bin_edges
 from craftc.describe.view import ClusterView
 from craftc.describe.words import CELL, distinct, number
 from craftc.table import MixedTable
 
 FEW = 12  # distinct values up to which a column of numbers is shown value by value
 SPIKE = 0.5  # share of the cells that a value at the end of a column needs to be shown apart from the others
-BINS = 24  # of a histogram
 _FINE, _BANDS = 64, 8  # small bands of equal size, and bands of them by which a histogram is coded
 _MOST_LEVELS = 250  # the rarer levels of a column count as one
 
@@ -191,12 +190,7 @@ def _bands(column: DrawnColumn, rest: Floats, spike: float, *, low: bool) -> Flo
 
 
 def _histogram(column: DrawnColumn, x: Floats, absent: Bits, labels: Labels, n_clusters: int) -> None:
-    low, high = inner_range(x[~absent])
-    if column.whole and 4 <= high - low <= 60:
-        step = max(1, math.ceil((high - low + 1) / BINS))
-        column.edges = np.arange(math.floor(low), math.ceil(high) + step + 0.1, step) - 0.5
-    else:
-        column.edges = np.linspace(low, high, BINS + 1)
+    column.edges = bin_edges(x[~absent])
     n_bins, first, last = len(column.edges) - 1, column.edges[0], column.edges[-1]
     with np.errstate(invalid="ignore"):
         place = np.clip((x - first) * (n_bins / (last - first)), 0, n_bins - 1)

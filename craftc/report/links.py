@@ -12,7 +12,7 @@ from craftc.report.columns import DrawnColumn, Pairs
 from craftc.table import MixedTable
 
 if TYPE_CHECKING:
-    from craftc.craft import CRAFT
+    from craftc.craft.base import CraftBase
 
 _MOST = 30
 _LEAST_SHARE, _LEAST_ROWS = 0.01, 5  # of the rows of a level whose median is named
@@ -30,7 +30,7 @@ class Link:
     near_duplicates: bool
 
 
-def column_links(model: CRAFT, columns: list[DrawnColumn], pairs: Pairs, table: MixedTable) -> list[Link]:
+def column_links(model: CraftBase, columns: list[DrawnColumn], pairs: Pairs, table: MixedTable) -> list[Link]:
     """The strongest links of a model."""
     place = {name: d for d, name in enumerate(model.schema_.columns)}
     out = []

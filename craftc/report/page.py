@@ -26,7 +26,7 @@ from craftc.report.target import Target
 from craftc.table import MixedTable
 
 if TYPE_CHECKING:
-    from craftc.craft import CRAFT
+    from craftc.craft.base import CraftBase
     from craftc.craft.stability import Stability
 
 FIGURES = 6  # of a card
@@ -107,8 +107,8 @@ class Page:
 
     def __init__(
         self,
-        model: CRAFT,
-        found: CRAFT,
+        model: CraftBase,
+        found: CraftBase,
         table: MixedTable,
         target: Target | None,
         stability: Stability | None,
@@ -364,7 +364,7 @@ class Page:
         return sum(column.numeric == numeric for column in self.columns)
 
 
-def display_order(model: CRAFT) -> tuple[Ints, Labels]:
+def display_order(model: CraftBase) -> tuple[Ints, Labels]:
     """The model's label of every cluster, largest first, and the labels of the rows in this order."""
     labels = np.asarray(model.labels_)
     order = order_by_size(np.bincount(labels, minlength=int(model.n_clusters_)))

@@ -9,13 +9,13 @@ import inspect
 import numbers
 import platform
 import shlex
-from dataclasses import dataclass
 
 import numpy as np
 import sklearn
 
 from craftc import _about
 from craftc.craft import CRAFT
+from craftc.craft.base import CraftBase
 from craftc.report.page import Page
 from craftc.table import MixedTable
 
@@ -28,20 +28,15 @@ _IN_SHELL = {
 }
 
 
-@dataclass(frozen=True)
-class Again:
-    """How to compute the clusters of a page again."""
-
-    python: str
-    command: str
-    seed: str
-    versions: str
-    fingerprint: str
-
-
-def reproduce(page: Page) -> Again:
-    """How to compute the clusters of a page again."""
-    return Again(_python(page), _command(page), _seed(page.found), _versions(), _fingerprint(page.table))
+def reproduce(page: Page) -> dict[str, str]:
+    """How to compute the clusters of a page again: texts by name."""
+    return {
+        "python": _python(page),
+        "command": _command(page),
+        "seed": _seed(page.found),
+        "versions": _versions(),
+        "fingerprint": _fingerprint(page.table),
+    }
 
 
 def _python(page: Page) -> str:
@@ -50,7 +45,11 @@ def _python(page: Page) -> str:
     arguments = ", ".join(f"{name}={_source(value)}" for name, value in _changed(model).items())
     weights = ", sample_weight=weights" if page.weighted else ""
     without = "" if page.target is None else f"  # the table without its column {page.target.name!r}"
-    lines = ["import craftc", "", f"model = craftc.CRAFT({arguments}).fit(table{weights}){without}"]
+    lines = [
+        "import craftc",
+        "",
+        f"model = craftc.{type(model).__name__}({arguments}).fit(table{weights}){without}",
+    ]
     if page.found_k > n:
         lines.append(f"model = model.at({n})")
     return "\n".join([*lines, "model.summary()"])
@@ -66,7 +65,12 @@ def _command(page: Page) -> str:
         not name.isprintable() or "\ufffd" in name or name.startswith("-") or len(name) > 60 for name in names
     )
     seeded = isinstance(page.found.random_state, numbers.Integral)
-    has_options = set(parameters) <= {*_IN_SHELL, "unusable", "n_threads", "verbose"}
+    has_options = isinstance(page.found, CRAFT) and set(parameters) <= {
+        *_IN_SHELL,
+        "unusable",
+        "n_threads",
+        "verbose",
+    }
     if page.weighted or odd or not seeded or not has_options or len(names) > _MOST_COLUMNS:
         return ""
     if page.found_k > page.K:
@@ -88,7 +92,7 @@ def _command(page: Page) -> str:
     return " \\\n  ".join([*words, "--out FOLDER"])
 
 
-def _changed(model: CRAFT) -> dict[str, object]:
+def _changed(model: CraftBase) -> dict[str, object]:
     """The parameters of a model that differ from their defaults."""
     defaults = {
         name: parameter.default
@@ -113,7 +117,7 @@ def _source(value: object) -> str:
     return text if len(text) <= 200 and " at 0x" not in text else "..."
 
 
-def _seed(model: CRAFT) -> str:
+def _seed(model: CraftBase) -> str:
     """The seed in words."""
     value = model.random_state
     if value is None:

@@ -14,7 +14,7 @@ from craftc.report.target import Target
 from craftc.table import MixedTable
 
 if TYPE_CHECKING:
-    from craftc.craft import CRAFT
+    from craftc.craft.base import CraftBase
 
 CLEAR = 0.9  # least probability of a row that is clearly placed
 BETWEEN = 0.6  # probability below which a row lies between clusters
@@ -35,7 +35,7 @@ class Certainty:
     second: Labels
 
 
-def certainty(model: CRAFT, table: MixedTable, labels: Labels, order: Ints) -> Certainty:
+def certainty(model: CraftBase, table: MixedTable, labels: Labels, order: Ints) -> Certainty:
     """Probabilities of all rows; `order` holds the model's label of every cluster of the page."""
     out = Certainty(np.empty(len(table)), np.empty(len(table)), np.full(len(table), -1, np.int32))
     for first in range(0, len(table), _ROWS):

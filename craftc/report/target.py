@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
 
 import narwhals.stable.v2 as nw
 import numpy as np
+from numpy.typing import ArrayLike
 
-from craftc._common.typing import Array, Floats, Integers, Labels
+from craftc._common.typing import Array, EncodedTable, Floats, FrameInput, Integers, Labels
 from craftc.describe.words import (
     CELL,
     clean,
@@ -51,43 +51,33 @@ class Target:
         return self.texts[int(value)]
 
 
-def take_target(table: Any, target: Any) -> tuple[Any, str, Any]:
-    """The table without its target, the target's name and its values as something `open_source` reads.
-
-    Parameters
-    ----------
-    table : data frame, dict of columns, array or MixedTable
-    target : name of a column of the table, or array-like (n,)
+def take_target(
+    table: FrameInput | EncodedTable, target: str | ArrayLike
+) -> tuple[FrameInput | EncodedTable, tuple[str, FrameInput]]:
+    """The table without its target, the target's name and its values as something `open_source` reads; the
+    target is the name of a column of the table, or array-like (n,).
     """
     if not isinstance(target, str):
         name = getattr(target, "name", None)
-        frame = nw.from_native(target, allow_series=True, pass_through=True)
-        values = (
-            frame.alias("target").to_frame().to_native()
-            if isinstance(frame, nw.Series)
-            else {"target": target}
-        )
-        return table, clean(name) if isinstance(name, str) and name else "target", values
+        series = nw.from_native(target, allow_series=True, pass_through=True)
+        values: FrameInput = {"target": target}
+        if isinstance(series, nw.Series):
+            values = series.alias("target").to_frame().to_native()
+        return table, (clean(name) if isinstance(name, str) and name else "target", values)
     if isinstance(table, Mapping) and target in table:
-        return (
-            {name: column for name, column in table.items() if name != target},
-            clean(target),
-            {"target": table[target]},
-        )
-    frame = (
-        nw.from_native(table, eager_only=True, pass_through=True)
-        if not isinstance(table, MixedTable)
-        else table
-    )
-    if isinstance(frame, nw.DataFrame) and target in frame.columns:
-        return frame.drop(target).to_native(), clean(target), frame.select(target).to_native()
+        others = {name: column for name, column in table.items() if name != target}
+        return others, (clean(target), {"target": table[target]})
+    if not isinstance(table, MixedTable):
+        frame = nw.from_native(table, eager_only=True, pass_through=True)
+        if isinstance(frame, nw.DataFrame) and target in frame.columns:
+            return frame.drop(target).to_native(), (clean(target), frame.select(target).to_native())
     raise ValueError(
         f"The table has no column {target!r}; pass the name of one of its columns, or an array with one "
         "value per row."
     )
 
 
-def read_target(name: str, values: Any, labels: Labels, n_clusters: int) -> Target:
+def read_target(name: str, values: FrameInput, labels: Labels, n_clusters: int) -> Target:
     """The target by cluster: classes, or a number with more than eight distinct values; infinite values are
     errors.
     """

@@ -5,13 +5,16 @@ from __future__ import annotations
 import math
 import os
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
 from craftc._common.atomic_write import replacing
+from craftc._common.typing import EncodedTable, FrameInput
 from craftc.craft.base import CraftBase
+from craftc.craft.stability import Stability
 from craftc.describe import words
 from craftc.reading.unusable import known_columns
 from craftc.report.cautions import cautions
@@ -21,16 +24,20 @@ from craftc.report.rows import CLEAR
 from craftc.report.target import read_target, take_target
 from craftc.table import MixedTable
 
+if TYPE_CHECKING:
+    from jinja2 import Environment
+    from markupsafe import Markup
+
 _MANY = 15  # clusters above which the page shows the suggested number
 
 
 def write(
-    model: Any,
-    table: Any,
+    model: CraftBase,
+    table: FrameInput | EncodedTable,
     path: str | os.PathLike[str],
     *,
-    target: Any = None,
-    stability: Any = None,
+    target: str | ArrayLike | None = None,
+    stability: Stability | None = None,
     title: str | None = None,
 ) -> None:
     """Write a page that explains the clusters of a model to the people who use them.
@@ -42,7 +49,7 @@ def write(
 
     Parameters
     ----------
-    model : CraftBase
+    model : CRAFT
         A fitted model with ``model="likelihood"``, the default. Of more than 15 clusters that a fit has found
         by itself, the page shows ``model.at("suggested")``; clusters that were asked for (``CRAFT(60)``,
         ``model.at(40)``) are all shown.
@@ -88,15 +95,14 @@ def write(
             f"A report needs probabilities, which model={model.model!r} does not define; fit with "
             "model='likelihood'."
         )
-    name = None
+    taken = None
     if target is not None:
         if isinstance(target, str) and target in model.schema_.columns:
             raise ValueError(
                 f"The target {target!r} is a column of the model; name a column that took no part in the fit."
             )
-        table, name, target = take_target(table, target)
-    cells = _cells(model, table)
-    shown = shown_model(model)
+        table, taken = take_target(table, target)
+    cells, shown = _cells(model, table), shown_model(model)
     if stability is not None and not hasattr(stability, "overlap"):
         raise TypeError(
             f"stability must be the result of model.stability(table), got {type(stability).__name__}."
@@ -107,9 +113,7 @@ def write(
             f"{np.shape(stability.overlap)[1]}; pass the stability of "
             f"model.at({shown.n_clusters_})."
         )
-    read = (
-        None if name is None else read_target(name, target, display_order(shown)[1], int(shown.n_clusters_))
-    )
+    read = None if taken is None else read_target(*taken, display_order(shown)[1], shown.n_clusters_)
     page = Page(shown, model, cells, read, stability, "" if title is None else words.clean(title))
     html = environment.get_template("report.html.j2").render(
         r=page, clear=CLEAR, cautions=cautions(page), again=reproduce(page)
@@ -118,7 +122,7 @@ def write(
         file.write(html)
 
 
-def shown_model(model: Any) -> Any:
+def shown_model(model: CraftBase) -> CraftBase:
     """The model whose clusters the page shows: of more than 15 that nobody has asked for, the suggested
     number.
     """
@@ -126,7 +130,7 @@ def shown_model(model: Any) -> Any:
     return model.at("suggested") if many else model
 
 
-def _cells(model: Any, table: Any) -> MixedTable:
+def _cells(model: CraftBase, table: FrameInput | EncodedTable) -> MixedTable:
     """The cells of the table as the model reads them."""
     if model.unusable == "drop":
         table = known_columns(table, model.schema_.columns)
@@ -148,7 +152,7 @@ def _cells(model: Any, table: Any) -> MixedTable:
     return cells
 
 
-def _environment() -> Any:
+def _environment() -> Environment:
     """The templates and what they call."""
     try:
         import jinja2
@@ -175,7 +179,7 @@ def _unbroken(value: object) -> object:
     return value.replace(" %", "\u00a0%") if isinstance(value, str) else value
 
 
-def _breakable(name: str) -> Any:
+def _breakable(name: str) -> Markup:
     """A name that may break after an underscore, escaped."""
     from markupsafe import Markup
 

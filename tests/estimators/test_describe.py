@@ -242,7 +242,7 @@ def test_report_summary_and_model_list_the_same_features(copies):
     table = pd.concat([load_heart().data] * copies, ignore_index=True)
     model = CRAFT(random_state=0).fit(table)
     page = page_of(model, table)
-    differs, (order, _) = differing_features(model), display_order(model)
+    differs, (order, _) = model._fitted.differs, display_order(model)
     state = [[page.facts.of(k, d).state != "background" for d in range(page.D)] for k in range(page.K)]
     np.testing.assert_array_equal(state, differs[order])
     summary = model.summary()
@@ -267,3 +267,22 @@ def test_columns_with_a_frequent_value_are_described_by_the_others():
         here, there = words.percent((gain[model.labels_ == k] > 0).mean()), words.percent((gain > 0).mean())
         assert facts.of(k, 0).long == f"gain is above 0 in {here} of rows, in {there} of the table"
     assert "gain above 0" in model.cluster_names_[model.labels_[-1]]
+
+
+# ---- results of comparisons ----
+
+
+def test_results_have_a_short_representation():
+    heart = load_heart().data
+    model = CRAFT(random_state=0).fit(heart)
+    stability = model.stability(heart, n=2, n_seeds=1)
+    means = ", ".join(f"{k}: {x:.2f}" for k, x in enumerate(stability.mean))
+    agreement = f"agreement (ARI) with 1 other seed {stability.agreement[0]:.2f}"
+    assert repr(stability) == f"Stability(2 refits; mean overlap by cluster {means}; {agreement})"
+    found = craftc.compare(model, heart[heart["age"] > 55])
+    k = int(np.abs(found.now - found.then).argmax())
+    shares = f"{words.percent(found.then[k])} then, {words.percent(found.now[k])} now"
+    assert repr(found) == (
+        f"Comparison(132 rows; drift {found.drift:.3g} nats per row, most in age; "
+        f"cluster {k} ({found.names[k]}) {shares})"
+    )
