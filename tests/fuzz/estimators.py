@@ -295,7 +295,7 @@ def _refused(found: Problems, rng: np.random.Generator, model: Any, X: Any, keyw
         bad = np.full((max(n, 1), d + 1), np.inf)
         keywords = keywords | ({"y": np.arange(len(bad)) % 2} if "y" in keywords else {})
     else:
-        model.set_params(**parameters.draw(rng, name, n, d) | {"max_iter": -1})
+        model.set_params(**parameters.draw(rng, name, n, d) | {"n_threads": 0})
     before = copied(vars(model))
     outcome = found.attempt(f"{name}.fit", model.fit, bad, **keywords)
     if outcome.done:

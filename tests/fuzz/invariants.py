@@ -13,12 +13,18 @@ from tests.fuzz.problems import Problems
 
 #: Fitted attributes that may hold NaN or infinity, and why.
 NOT_FINITE = {
-    "CRAFT.margins_": "inf where there is no second cluster",
-    "CRAFT.cluster_margins_": "inf where there is no second cluster",
-    "CRAFT.dependence_ratio_": "inf if only links save anything, NaN if nothing does or the price is not "
-    "automatic",
-    "CRAFT.centers_": "NaN where all cells of a cluster are missing",
-    "CRAFT.variances_": "NaN where all cells of a cluster are missing",
+    "CRAFT.dependence_ratio_": "inf if only links save anything, NaN if nothing does",
+    "PaperCRAFT.dependence_ratio_": "the price is not automatic",
+    **{
+        f"{name}.{attribute}": reason
+        for name in ("CRAFT", "PaperCRAFT")
+        for attribute, reason in {
+            "margins_": "inf where there is no second cluster",
+            "cluster_margins_": "inf where there is no second cluster",
+            "centers_": "NaN where all cells of a cluster are missing",
+            "variances_": "NaN where all cells of a cluster are missing",
+        }.items()
+    },
     "DPMeans.cluster_penalty_": "inf if the parameter is",
     "DPMeans.objective_": "inf if the parameter cluster_penalty is",
     "DPMeans.objective_path_": "inf if the parameter cluster_penalty is",
@@ -41,6 +47,7 @@ _MONOTONE = (
     "FeatureSelectionMixture",
     "GraphSpectralFeatures",
     "CRAFT",
+    "PaperCRAFT",
 )
 
 
@@ -200,13 +207,12 @@ def check_path(found: Problems, model: Any, rows: Any, most: float) -> None:
 
 def _monotone(model: Any) -> bool:
     name = type(model).__name__
+    if name in ("CRAFT", "PaperCRAFT") and (model.n_clusters is not None or model.max_clusters < 100):
+        return False  # the number of clusters is met, whatever it costs
     if name == "CRAFT":
-        forced = (
-            model.n_clusters is not None or model.max_clusters < 100 or model.covariance == "full"
-        )  # whatever it costs
-        return bool(
-            not forced and model.model == "likelihood" and model.selection in ("priced", "fixed", "global")
-        )
+        return bool(model.covariance != "full")
+    if name == "PaperCRAFT":
+        return bool(model.model == "likelihood" and model.selection in ("priced", "fixed", "global"))
     if name == "DPMeans":
         return (
             isinstance(model.covariance, str)
