@@ -33,7 +33,7 @@ def all_or_nothing(fit: Callable[Concatenate[E, P], R]) -> Callable[Concatenate[
     """A method that fits an estimator: where it raises or is interrupted, the estimator is left as it was
     before the call.
 
-    It also raises where a fitted attribute is not finite, except for those that the class lists as
+    It also raises where a fitted attribute is not finite, unless the class lists it in
     `_not_always_finite`.
     """
 

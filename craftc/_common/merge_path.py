@@ -121,7 +121,7 @@ class MergePath(Sequence[MergeStep]):
         return list(self._changes)
 
     def down_to(self, n_clusters: int) -> int:
-        """The first step of at most so many clusters."""
+        """The first step of at most this many clusters."""
         return next(i for i, (K, _) in enumerate(self._steps) if n_clusters >= K)
 
     def after(self, start: int) -> MergePath:

@@ -69,8 +69,8 @@ class Result:
 
 
 def page(layout: Layout, result: Result, *, details: bool, all_features: bool) -> list[str]:
-    """The lines of the page: at most 60 unless `details`, of which the overview and the largest clusters take
-    what is left.
+    """The lines of the page: at most 60 unless `details`; the overview and the largest clusters take what is
+    left.
     """
     answer, most = result.answer, None if details else MOST_LINES
     top = [*_opening(layout, result, brief=not details), "", *_headline(layout, result)]

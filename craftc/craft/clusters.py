@@ -203,7 +203,7 @@ class Clusters:
 
     def _shared_tables(self) -> craft_kernel.CostTables | None:
         """Cost tables of the shared distributions, relative to that of the whole table; None: the clusters
-        share the latter.
+        share that of the whole table.
         """
         shared = self.pricing.shared
         if shared is None:

@@ -113,7 +113,7 @@ def covariance_columns(background: Background, total: Moments) -> NDArray[np.int
 
 
 class BlockPricing:
-    """Which groups of rows hold a covariance, of which columns, and what it saves.
+    """The groups of rows that hold a covariance, its columns, and the nats it saves.
 
     Parameters
     ----------

@@ -91,7 +91,7 @@ def column_links(
         as far as a row has at most `MOST_WIDTH` cells, three for a numeric and one for each level of a
         categorical column; a column of more than `MOST_LEVELS` levels is left out.
     categorical : ndarray of intp
-        Categorical input columns, of which levels that imply each other are listed.
+        Categorical input columns; levels that imply each other are listed.
 
     Returns
     -------
@@ -193,8 +193,8 @@ def _alike(design: _Design, gains: Floats, source: NDArray[np.intp]) -> list[tup
 def _implied(
     design: _Design, source: NDArray[np.intp], selected_gains: Floats
 ) -> list[tuple[int, int, int, int]]:
-    """Pairs of levels of which the first nearly always occurs with the second, although the second is not
-    nearly everywhere.
+    """Pairs of levels: the first nearly always occurs with the second, although the second is not nearly
+    everywhere.
     """
     p, start, tables = design.p, design.start, design.tables
     order = np.argsort(-selected_gains[p:], kind="stable")
@@ -361,7 +361,7 @@ def diagnose(
     fragile = n_clusters_at_4 is not None and 1 < n_clusters_at_4 <= _FRAGILE * n_clusters
     if fragile and dependence_ratio > _LINKED:
         messages.append(
-            f"CRAFT found {n_clusters} clusters, of which {n_clusters_at_4} would be left at "
+            f"CRAFT found {n_clusters} clusters; {n_clusters_at_4} of them would be left at "
             f"price_factor={4 * price_factor:g}. Columns "
             "seem to depend on each other inside clusters, and then the number of clusters is not a "
             "property of the data. Try "

@@ -94,7 +94,7 @@ class CRAFT(CraftBase):
         Start partitions. "auto": one cluster, then random partitions and k-means++ seeds in turn. Arrays: one
         start each.
     n_init : int, default=8
-        Number of starts, of which the lowest objective is kept and crossed with the others. A table of more
+        Number of starts. The one of the lowest objective is kept and crossed with the others. A table of more
         than 16 384 rows is first searched on a sample of that size.
     random_state : int, Generator, RandomState or None, default=None
         Seed of the starts. The same seed gives the same bits for any number of threads.

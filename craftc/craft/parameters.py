@@ -16,7 +16,7 @@ from craftc._common.validation import check_choice, check_labels, check_number
 
 #: What `init` may be: the name of a rule, or start partitions.
 StartsInput: TypeAlias = "str | ArrayLike | Sequence[ArrayLike]"
-ROWS_AT_FULL_PRICE = 1000.0  # n_0 of price_factor="auto": a longer table counts as so many rows
+ROWS_AT_FULL_PRICE = 1000.0  # n_0 of price_factor="auto": a longer table counts as this many rows
 MODELS = ("likelihood", "paper", "paper-relative", "paper-fixed")
 SELECTIONS = ("priced", "fixed", "free", "threshold", "global")
 

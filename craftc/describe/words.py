@@ -163,7 +163,7 @@ def _without_zeros(text: str) -> str:
 
 
 def _decimals(x: float, digits: int) -> int:
-    """Decimals that give a number so many significant digits."""
+    """Decimals that give a number this many significant digits."""
     return digits - 1 - int(f"{x:.{digits - 1}e}".split("e")[1])
 
 

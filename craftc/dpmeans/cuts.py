@@ -36,11 +36,10 @@ def best_cuts(data: DenseData, labels: Labels, mu: Floats) -> Cuts:
     """Cuts of all clusters, by sweeps of 2-means from the direction of the row that is furthest from the
     mean.
 
-    Where that row alone, with those that are equal to it, gains more, a second search starts with it on one
-    side.
+    Where that row and its copies alone gain more, a second search starts with them on one side.
 
     `data`: rows of weight > 0. `labels` (n,): -1: the row is left out. `mu` (K, D): means of the
-    clusters, none of which is empty.
+    clusters, which are not empty.
     """
     K, rows = len(mu), np.flatnonzero(labels >= 0)
     squared = np.empty(len(data))
@@ -70,7 +69,7 @@ class _ClusterHalves:
         )  # side 1 of cluster k is 2 k + 1
 
     def from_planes(self, origins: Floats, directions: Floats) -> Cuts:
-        """The cuts from these planes (K, D) on, the first of which keep their origins; both arrays are
+        """The cuts that start from these planes (K, D); the first ones keep their origins. Both arrays are
         overwritten.
         """
         return self._swept(origins, directions, given=True)

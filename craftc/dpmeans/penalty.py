@@ -111,7 +111,7 @@ def searched_centers(
     """lambda^2 as the price of a cluster, and the centres (K, D) of the search.
 
     `penalty`: "auto": the middle of the prices at which neither a cut nor a merge pays. `n_clusters`:
-    number of clusters; None: those that pay at the price or, at the price "auto", give the smallest
+    number of clusters; None: the number that pays at the price or, at the price "auto", gives the smallest
     description length. `cap`: maximal number of clusters. `whole`: search in all rows, not in a sample of
     a large table.
     """

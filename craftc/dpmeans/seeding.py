@@ -13,7 +13,7 @@ from craftc._kernels import dpmeans as _kernel
 from craftc.dpmeans.descent import SphericalDescent, SphericalFit
 from craftc.dpmeans.rows.bounded import nearest
 
-_STARTS = 10  # k-means++ starts, of which the one of the lowest error is kept
+_STARTS = 10  # k-means++ starts; the one of the lowest error is kept
 _NO_ORDER = np.empty(0, np.int32)  # rows are visited as they stand
 
 

@@ -42,7 +42,7 @@ class Schedule:
     """How a search grows."""
 
     share: float  # of the largest gain; cuts that gain less wait
-    beyond: float  # clusters before the merges, as a multiple of those that are asked for
+    beyond: float  # clusters before the merges, as a multiple of the requested number
 
 
 FAST, THOROUGH = Schedule(0.3, 1.25), Schedule(0.7, 2.0)
@@ -205,7 +205,7 @@ class SplitSearch:
     # ---- merges ----
 
     def merges(self, most: int | None = None) -> list[ClusterMerge]:
-        """Successive merges of the pair whose merge costs least, down to one cluster or at most so many."""
+        """Successive merges of the pair whose merge costs least, down to one cluster, or `most` of them."""
         costs, sizes, means = merge_costs(self.centers, self.sizes), self.sizes, self.centers.copy()
         partner, least = costs.argmin(axis=1), costs.min(axis=1)
         alive, number = np.ones(self.K, np.bool_), np.arange(self.K, dtype=np.int32)

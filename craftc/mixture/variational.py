@@ -2,7 +2,7 @@
 ELBO converges.
 
 :class:`Ascent` holds the schedule. What depends on the covariance of the components is behind
-:class:`ComponentModel`, of which :class:`DiagonalModel` is here and ``FullModel`` in ``full_covariance``;
+:class:`ComponentModel`: :class:`DiagonalModel` is here and ``FullModel`` in ``full_covariance``;
 :class:`MixtureFactors` is what both share.
 """
 

@@ -144,7 +144,7 @@ def _draw(
 
 
 def _mark_cut(axes: Axes, place: float, n_clusters: int, suggested: bool) -> None:
-    """A dashed line between the merge that leads to so many clusters and the next."""
+    """A dashed line between the merge that leads to this many clusters and the next."""
     axes.axvline(place, color=_CUT, linewidth=1.0, linestyle="--")
     text = f"{plural(n_clusters, 'cluster')}{' (suggested)' if suggested else ''}"
     axes.annotate(

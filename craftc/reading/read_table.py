@@ -37,7 +37,7 @@ _SENTINELS = (9.0, 99.0, 999.0, 9999.0, 99999.0, 999999.0)
 _WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 PARTS = ("year", "month", "weekday", "day number")
 _ONE_DATE = "one value in every row with a date"
-_EXACT_INTEGERS = 2.0**53  # from which on float64 skips whole numbers
+_EXACT_INTEGERS = 2.0**53  # the smallest number above which float64 skips whole numbers
 _MANY = 20  # rows from which distinct whole numbers are worth a note
 
 

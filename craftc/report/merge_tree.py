@@ -14,7 +14,7 @@ from craftc.describe.words import listing, percent
 
 _TICKS = (1, 2, 3, 5, 8, 12, 17, 25, 42, 60, 100)
 _LEAF, _MARGIN = 8.0, 14.0  # pixels between finer clusters, and around those of a cluster shown
-_MANY = 15  # clusters from which on a row of the tree is low
+_MANY = 15  # clusters; rows of a tree with more are low
 
 
 @dataclass

@@ -20,7 +20,7 @@ CLEAR = 0.9  # least probability of a row that is clearly placed
 BETWEEN = 0.6  # probability below which a row lies between clusters
 _ROWS = 1 << 15  # whose probabilities are computed at a time
 _SHOWN = 3
-_CANDIDATES = 30  # typical rows of which those that differ are shown
+_CANDIDATES = 30  # typical rows; the ones that differ are shown
 _APART = 2  # cells in which two typical rows differ
 
 

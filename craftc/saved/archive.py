@@ -7,7 +7,7 @@ member ``checksum`` is the SHA-256 of all others. It is compared before anything
 changed file never gives other results in silence.
 
 A damaged or hostile file cannot ask for much more memory than its own length: the members together are at
-most `_MOST_EXPANDED` times as long as the file (and the head, of which Python makes larger objects,
+most `_MOST_EXPANDED` times as long as the file (and the head, whose Python objects are larger,
 `_MOST_EXPANDED_HEAD` times), and the type and the shape of an array are compared with the size of its member
 before its data are read.
 """

@@ -236,7 +236,7 @@ _BY_ANNOTATION = {
 
 
 class Record(Kind):
-    """An object of a class, by its annotated fields; `kinds` are those that their annotations do not say."""
+    """An object of a class, by its annotated fields; `kinds`: of fields whose annotation does not say it."""
 
     def __init__(self, cls: type, make: Callable[..., object] | None = None, **kinds: Kind) -> None:
         self.make = cls if make is None else make

@@ -31,7 +31,7 @@ class Layout(Generic[E]):
 
     cls: Callable[..., E]
     fields: Mapping[str, Kind]  # by the names of fitted attributes, in the order in which they are read
-    complete: Callable[[E], None]  # checks the attributes together, and sets those that follow from them
+    complete: Callable[[E], None]  # checks the attributes together, and sets what follows from them
     # parameters that a fitted model does not use: arrays, callables and objects among them become the default
     unused: Collection[str] = ()
     # values that are no attributes

@@ -18,7 +18,7 @@ from craftc.table.numeric_encoding import EncodingRecipe, NumericEncoding
 
 
 def _stored_schema(state: dict[str, Any]) -> Schema:
-    """The schema of which `state` is the `to_dict`; ValueError unless it is complete."""
+    """The schema whose `to_dict` is `state`; ValueError unless it is complete."""
     schema = Schema.from_dict(state)
     positions = np.concatenate([schema.numeric_index, schema.categorical_index])
     each_once = sorted(positions.tolist()) == list(range(schema.n_columns))
@@ -40,7 +40,7 @@ def _stored_schema(state: dict[str, Any]) -> Schema:
 
 
 def _stored_encoding(state: dict[str, Any], schema: Schema) -> NumericEncoding:
-    """The encoding of numeric columns of which `state` is the `to_dict`; ValueError unless it is possible."""
+    """The encoding of numeric columns whose `to_dict` is `state`; ValueError unless it is possible."""
     encoding = NumericEncoding.from_dict(state, schema)
     for recipe in encoding.recipes:
         demand(_possible(recipe), "the encoding of a numeric column is impossible")

@@ -352,7 +352,7 @@ class FilePart:
 
 
 def file_parts(batches: Batches, most_rows: int) -> list[FilePart]:
-    """The files of a table in parts of at most so many rows, or of one row group."""
+    """The files of a table in parts of at most this many rows, or of one row group."""
     import pyarrow.dataset as ds
 
     parts = []
@@ -435,7 +435,7 @@ def _dataset(paths: PathInput) -> ds.FileSystemDataset:
             found = [each for each in matches if os.path.isfile(each)]
             for (
                 folder
-            ) in matches:  # as Spark writes a table; those that the pattern enters itself are not read twice
+            ) in matches:  # as Spark writes a table; files that the pattern matches are not read twice
                 if os.path.isdir(folder) and _format_of(folder):
                     found += [each for each in _files_in(folder) if each not in found]
         if not found:
@@ -490,8 +490,8 @@ def _physical_schema(path: str, fragment: ds.Fragment) -> pa.Schema:
 
 
 def _common_names(schemas: Sequence[tuple[str, pa.Schema]], columns: Sequence[str] | None) -> tuple[str, ...]:
-    """The columns of the first file, or those that were asked for; every file must have them, and no others
-    unless some were chosen.
+    """The columns of the first file, or the requested ones; every file must have them, and no others unless
+    some were chosen.
     """
     first, schema = schemas[0]
     if isinstance(columns, str):

@@ -15,7 +15,7 @@
 #define KP_TILE 8               /* rows */
 #define KP_PAD 8                /* lanes */
 
-/* The dissimilarity of categories. KP_MATCHING counts the cells that differ from the mode; KP_NG weighs those
+/* The dissimilarity of categories. KP_MATCHING counts the cells that differ from the mode; KP_NG weighs cells
  * that equal it by their share in the cluster; both are sums of table entries. The others are 1 - |A and B| /
  * |A or B| for the sets of a row and a prototype: of the columns that hold the second level (KP_BINARY), or
  * of the codes, whatever their columns (KP_LABELS). */

@@ -143,7 +143,7 @@ class RowExtremes:
     def add(
         self, first: int, labels: Labels, scores: RowScores, counted: NDArray[np.bool_] | None = None
     ) -> None:
-        """Take further rows into account, of which the first has this position; only `counted` ones, if
+        """Add the rows from position `first` on; only `counted` ones, if
         given.
         """
         rank = scores.absent + np.where(scores.margins >= _CLEAR, 0, _UNCLEAR)
@@ -285,7 +285,7 @@ class RowStatistics:
         weights: Floats | None,
         first: int = 0,
     ) -> RowStatistics:
-        """The statistics of rows of which the first has this position."""
+        """The statistics of the rows from position `first` on."""
         K, densities = len(clusters.mask), clusters.spec.coherent
         margins, means = np.empty(len(table), np.float32), MeanMargins(K)
         extremes = RowExtremes(K, MOST_TYPICAL, MOST_UNUSUAL) if densities else None
@@ -343,8 +343,8 @@ def contributions(
 def contribution_columns(
     clusters: Clusters, table: MixedTable, columns: list[Any], source: NDArray[np.intp]
 ) -> dict[Any, NDArray[Any]]:
-    """The columns of ``CRAFT.explain``: contributions of the input columns, of which the encoded columns are
-    parts.
+    """The columns of ``CRAFT.explain``: contributions of the input columns, each the sum of its
+    encoded columns.
 
     An input column with the name of one of the first three columns is listed as "NAME (feature)".
     """

@@ -314,7 +314,7 @@ class CovarianceSearch(Generic[L, S]):
         """The partition, numbered by first appearance, and every partition on the way down to one cluster;
         and their clusters.
 
-        A table of more than 16 384 rows is merged without passes, each of which would read all rows.
+        A table of more than 16 384 rows is merged without passes, which would read all rows each.
         """
         path = self.rows.merge_path(state.before, state.K, state.objective)
         clusters = PathClusters.begin(state.clusters.moments, state.clusters.diagonal_mask, state.cross)

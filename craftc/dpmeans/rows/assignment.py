@@ -78,7 +78,7 @@ class Assignment(Generic[L]):
         return self.cap > self.K
 
     def compared_centers(self) -> Floats | None:
-        """(K, D) the centres with which the last sweep compared the rows, and those that it opened."""
+        """(K, D) the centres with which the last sweep compared the rows, and the ones it opened."""
         return self._bounded_mu if self._bounds == "distances" and len(self._bounded_mu) == self.K else None
 
     # ---- parts of a sweep ----

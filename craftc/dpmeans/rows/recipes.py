@@ -283,7 +283,7 @@ def exceptions(
     part: Part, labels: Labels | PlacedRows, centers: Floats, most: int
 ) -> tuple[NDArray[np.int64], Labels]:
     """Rows that are not in the cluster of the nearest centre, as `Nearest` finds it, and their labels; at
-    most so many.
+    most `most`.
     """
     own = _labels(labels)
     rows = np.flatnonzero(nearest(part.source.numeric, centers, part.n_threads)[0] != own)[:most]
