@@ -183,7 +183,7 @@ def _gap(centres: _kernel.Centres, first: int) -> NDArray[np.float32]:
 
 
 def rows_at_once(products: int) -> int:
-    """Rows of one kernel call, at this many multiplications each: interrupts are checked between two calls."""
+    """Rows of one kernel call, at this many multiplications each: interrupts are checked between calls."""
     return max(WINDOW, _PRODUCTS_AT_ONCE // products)
 
 
