@@ -10,13 +10,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import resources
 from itertools import product
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import Bunch
 
 from craftc._common.random import rng_of
+from craftc._common.typing import RandomStateInput
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 __all__ = ["load_heart", "make_mixed", "make_monks", "make_subspaces", "monk_rule"]
 
@@ -75,7 +79,7 @@ def load_heart() -> Bunch:
     header, *rows = csv.reader(text.splitlines())
     columns = dict(zip(header, map(np.array, zip(*rows, strict=True)), strict=True))
     target = columns.pop("class")
-    data: Any = {
+    data: dict[str, NDArray[np.str_] | NDArray[np.float64]] | pd.DataFrame = {
         name: column if name in _HEART_CATEGORICAL else column.astype(np.float64)
         for name, column in columns.items()
     }
@@ -172,7 +176,7 @@ def make_subspaces(
     proportions: Sequence[float] | None = None,
     elsewhere: float | None = None,
     shuffle: bool = True,
-    random_state: Any = None,
+    random_state: RandomStateInput = None,
 ) -> Bunch:
     """Make three clusters, each with its own defining features: a table of the CRAFT paper, figures 2 to 4.
 
@@ -304,7 +308,7 @@ def make_mixed(
     n_levels: int = 4,
     proportions: Sequence[float] | None = None,
     missing: float = 0.0,
-    random_state: Any = None,
+    random_state: RandomStateInput = None,
 ) -> Bunch:
     """Make a mixed table with clusters that differ in a few defining features each.
 
@@ -408,7 +412,7 @@ def make_mixed(
 _MONK_LEVELS = (3, 3, 2, 3, 4, 2)
 
 
-def monk_rule(X: Any, problem: int) -> NDArray[np.int64]:
+def monk_rule(X: ArrayLike, problem: int) -> NDArray[np.int64]:
     """Class of a robot by the rule of one of the three MONK's problems.
 
     Parameters

@@ -23,7 +23,7 @@ from craftc.cli.columns import ColumnRoles, assign_roles, check_named, named_exc
 from craftc.cli.dask_cluster import connected, write_by
 from craftc.craft import CRAFT, Progress
 from craftc.distributed.dask.inputs import DaskFiles
-from craftc.reading.files import RawTable
+from craftc.reading.files import Header, RawTable
 from craftc.reading.input_file import TableError
 from craftc.reading.read_table import open_table
 from craftc.reading.unusable import DATES
@@ -42,7 +42,7 @@ _IN_BATCHES = (
     "The table was read in batches (--in-memory reads it whole): numeric ids and row counters are not "
     "recognised (--ignore), integers are numbers (--categorical), and texts are not read as numbers or dates."
 )
-_HEADERS = {"infer": "infer", "yes": True, "no": False}
+_HEADERS: dict[str, Header] = {"infer": "infer", "yes": True, "no": False}
 
 Callback = Callable[[Progress], object]
 

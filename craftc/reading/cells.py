@@ -23,11 +23,11 @@ NUMERIC_NA_VALUES = ("na", "n/a", "#n/a", "<na>", "nan", "nat", "null", "none", 
 #: A column of whole numbers with at most this many distinct values holds codes of categories. Not to be
 #: confused with `MAX_DISCRETE_VALUES` of `craftc.table.numeric_encoding`, up to which the model treats any
 #: numeric column value by value.
-#: value by value.
 MAX_INTEGER_CODES = 5
 
-_LONGEST = 64  # characters of a number or a date
-_MOST_BAD = 0.1  # share of the cells of a column of numbers that are none
+_BOUNDS = "bounds"  # the first word of the change that a bound causes
+_LONGEST = 64  # characters of a number or a date, at most
+_MOST_BAD = 0.1  # share of the cells of a column of numbers that may be none
 _SAMPLE = 200  # distinct texts that decide whether the others are parsed
 
 _CURRENCY = (
@@ -95,6 +95,11 @@ class _Parsed:
     unit: str
     marks: tuple[str, ...]
 
+    @property
+    def is_bound(self) -> bool:
+        """Whether the text shows a bound, as "< 5" does."""
+        return any(mark.startswith(_BOUNDS) for mark in self.marks)
+
 
 def as_number(text: str) -> float | None:
     """The number that a text without unit shows, or None."""
@@ -112,30 +117,30 @@ def _parse(text: str, point: str) -> _Parsed | None:
     if len(text) > _LONGEST:
         return None
     found = _DRESSED.fullmatch(text if text.isascii() else text.translate(_SPACES))
-    if found is None or (found["before"] and found["after"]):
+    if found is None or _BODY[point].fullmatch(found["body"]) is None:
         return None
     n_open = (found["outer"] is not None) + (found["open"] is not None)
-    if n_open != (found["close"] is not None):
+    signs = (found["sign"], found["inner"], found["minus"]).count("-") + n_open
+    two_units = found["before"] is not None and found["after"] is not None
+    if two_units or n_open != (found["close"] is not None) or signs > 1:
         return None
-    body = found["body"]
-    if _BODY[point].fullmatch(body) is None:
-        return None
-    marks = []
-    plain = body.replace(" ", "").replace("'", "")
-    if plain != body or (("," if point == "." else ".") in plain):
-        marks.append("thousands separators removed")
-    plain = plain.replace(",", "") if point == "." else plain.replace(".", "").replace(",", ".")
-    if point == "," and "." in plain:
-        marks.append("decimal commas")
-    signs = (found["sign"] == "-") + (found["inner"] == "-") + n_open + (found["minus"] == "-")
-    if signs > 1:
-        return None
+    digits, marks = _plain_digits(found["body"], point)
     if n_open:
         marks.append("numbers in parentheses are negative")
     if found["bound"]:
-        marks.append(f"bounds such as {text!r} taken as their number")
+        marks.append(f"{_BOUNDS} such as {text!r} taken as their number")
     unit = (found["before"] or found["after"] or "").strip()
-    return _Parsed(-float(plain) if signs else float(plain), unit, tuple(marks))
+    return _Parsed(-float(digits) if signs else float(digits), unit, tuple(marks))
+
+
+def _plain_digits(body: str, point: str) -> tuple[str, list[str]]:
+    """A number as Python reads it, and what was removed from it."""
+    plain = body.replace(" ", "").replace("'", "")
+    separated = plain != body or ("," if point == "." else ".") in plain
+    marks = ["thousands separators removed"] * separated
+    if point == ".":
+        return plain.replace(",", ""), marks
+    return plain.replace(".", "").replace(",", "."), marks + ["decimal commas"] * ("," in plain)
 
 
 def parse_numbers(
@@ -151,45 +156,50 @@ def parse_numbers(
     """
     if (plain := _plain_numbers(texts)) is not None:
         return Numbers(plain, [])
-    start = range(min(len(texts), _SAMPLE))
-    if not forced and 2 * sum(bool(_parse(texts[i], ".") or _parse(texts[i], ",")) for i in start) < len(
-        start
-    ):
+    first = texts[:_SAMPLE]
+    if not forced and 2 * sum(bool(_parse(text, ".") or _parse(text, ",")) for text in first) < len(first):
         return None
-    read = [_parse(text, ".") for text in texts]
-    if semicolons or None in read:  # otherwise no reading with decimal commas is better
-        with_commas = [_parse(text, ",") for text in texts]
-        better = _cells_of(with_commas, counts) - _cells_of(read, counts)
-        if better > 0 or (
-            semicolons
-            and better == 0
-            and any("," in text for text, each in zip(texts, with_commas, strict=True) if each)
-        ):
-            read = with_commas
-    read = _of_one_unit(read, counts)
-    n_good = _cells_of(read, counts)
-    n_bounds = sum(
-        int(n)
-        for n, each in zip(counts, read, strict=True)
-        if each and any("bounds" in mark for mark in each.marks)
-    )
-    values = np.array([np.nan if each is None else each.value for each in read])
+    read = _of_one_unit(_with_better_point(texts, counts, semicolons), counts)
+    good = [each for each in read if each is not None]
     bad = [text for text, each in zip(texts, read, strict=True) if each is None]
-    distinct = len({each.value for each in read if each})
-    if not forced:
-        unit = any(unit and not _is_symbol(unit) for unit in {each.unit for each in read if each})
-        if (bad or unit or n_bounds) and distinct <= MAX_INTEGER_CODES:
-            return None
-        if 2 * n_bounds > n_good or counts.sum() - n_good > _MOST_BAD * counts.sum():
-            return None
-    changes = dict.fromkeys(f"{each.unit!r} removed" for each in read if each and each.unit)
-    for each in filter(None, read):
-        changes |= dict.fromkeys(
-            mark
-            for mark in each.marks
-            if "bounds" not in mark or not any("bounds" in other for other in changes)
-        )
-    return Numbers(values, bad, list(changes)) if n_good else None
+    if not good or (not forced and _is_category(read, good, counts)):
+        return None
+    values = np.array([np.nan if each is None else each.value for each in read])
+    return Numbers(values, bad, _changes(good))
+
+
+def _with_better_point(texts: Sequence[str], counts: Integers, semicolons: bool) -> list[_Parsed | None]:
+    """The texts with the decimal point, or the decimal comma where that reads more cells."""
+    with_points = [_parse(text, ".") for text in texts]
+    if None not in with_points and not semicolons:  # no reading with decimal commas is better
+        return with_points
+    with_commas = [_parse(text, ",") for text in texts]
+    better = _cells_of(with_commas, counts) - _cells_of(with_points, counts)
+    commas = any("," in text for text, each in zip(texts, with_commas, strict=True) if each)
+    return with_commas if better > 0 or (semicolons and better == 0 and commas) else with_points
+
+
+def _is_category(read: list[_Parsed | None], good: list[_Parsed], counts: Integers) -> bool:
+    """Whether the texts are rather levels: few different numbers with units, bounds or texts among them, or
+    too many cells that are bounds or no numbers.
+    """
+    n_good, n_all = _cells_of(read, counts), int(counts.sum())
+    n_bounds = sum(int(n) for n, each in zip(counts, read, strict=True) if each and each.is_bound)
+    unit = any(each.unit and not _is_symbol(each.unit) for each in good)
+    few = len({each.value for each in good}) <= MAX_INTEGER_CODES
+    if few and (len(good) < len(read) or unit or n_bounds):
+        return True
+    return 2 * n_bounds > n_good or n_all - n_good > _MOST_BAD * n_all
+
+
+def _changes(good: list[_Parsed]) -> list[str]:
+    """What was removed from texts or interpreted, each once; of bounds one example."""
+    changes = dict.fromkeys(f"{each.unit!r} removed" for each in good if each.unit)
+    bounded = False
+    for each in good:
+        changes |= dict.fromkeys(mark for mark in each.marks if not (bounded and mark.startswith(_BOUNDS)))
+        bounded |= each.is_bound
+    return list(changes)
 
 
 def _plain_numbers(texts: Sequence[str]) -> Floats | None:

@@ -19,7 +19,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from craftc._common.messages import as_text, listed, need_pandas, quoted
 from craftc.reading.cells import DATE, NA_VALUES, NUMERIC_NA_VALUES, as_number
@@ -35,10 +35,16 @@ from craftc.reading.input_file import (
     find_file,
 )
 
+if TYPE_CHECKING:
+    import pandas as pd
+
+#: Whether the first line of a file holds the column names.
+Header: TypeAlias = Literal["infer"] | bool
+
 _DELIMITERS = ",;\t|"
 _HEAD_ROWS = 200  # records from which delimiter and header are detected
 _FEWEST_ROWS = 10  # records that are looked at, however long they are
-_LONGEST_HEAD = 1 << 27  # bytes in which these must end
+_LONGEST_HEAD = 1 << 27  # bytes within which these records must end
 _NO_ROWS = "{} has no rows below its column names; add at least one."
 _EMPTY = "{} is empty; the first line must contain the column names."
 
@@ -60,12 +66,12 @@ _NOT_OF_THE_FILE = (MemoryError, ImportError)
 class RawTable:
     """A table as its file has it: text columns of a text file, typed columns of other formats."""
 
-    frame: Any  # pandas.DataFrame
+    frame: pd.DataFrame
     notes: list[str] = field(default_factory=list)
     semicolons: bool = False  # cells are separated by semicolons, so that a comma is rather a decimal comma
 
 
-def read_file(path: str | os.PathLike[str], *, header: Any = "infer", skip: int = 0) -> RawTable:
+def read_file(path: str | os.PathLike[str], *, header: Header = "infer", skip: int = 0) -> RawTable:
     """Read a table file, without interpreting its cells.
 
     `path`: "-": standard input. The content decides the format: delimited text, JSON lines, an array of
@@ -96,7 +102,7 @@ def _unreadable(file: InputFile, error: Exception) -> str:
     return f"{file.shown} cannot be read: {str(error).rstrip('.') or type(error).__name__}."
 
 
-def _read(file: InputFile, head: bytes, header: Any, skip: int) -> RawTable:
+def _read(file: InputFile, head: bytes, header: Header, skip: int) -> RawTable:
     """Read a file by the format that its first bytes show."""
     if head.startswith(COLUMNAR):
         return _read_columnar(file, head)
@@ -127,7 +133,7 @@ def _read_columnar(file: InputFile, head: bytes) -> RawTable:
     return RawTable(plain_frame(frame))
 
 
-def plain_frame(frame: Any) -> Any:
+def plain_frame(frame: pd.DataFrame) -> pd.DataFrame:
     """A pandas frame with texts as column names, a named index as columns, and no attributes."""
     named = frame.index.name is not None or frame.index.nlevels > 1
     frame = frame.reset_index(drop=not named)
@@ -139,7 +145,7 @@ def plain_frame(frame: Any) -> Any:
 # ---- sheets and JSON ----
 
 
-def _read_excel(file: InputFile, header: Any, skip: int) -> RawTable:
+def _read_excel(file: InputFile, header: Header, skip: int) -> RawTable:
     pd = need_pandas()
     with file.opened() as opened:
         content = io.BytesIO(opened.read())
@@ -184,7 +190,7 @@ def _is_json(head: bytes) -> bool:
     return re.match(rb'(\[\s*)?\{\s*("(?:[^"\\]|\\.)*"\s*:|\})', text) is not None
 
 
-def _read_json(file: InputFile, head: bytes, encoding: str, header: Any, skip: int) -> RawTable:
+def _read_json(file: InputFile, head: bytes, encoding: str, header: Header, skip: int) -> RawTable:
     with file.opened() as opened:
         text = opened.read().decode(encoding)
     line = 1
@@ -212,7 +218,7 @@ def _read_json(file: InputFile, head: bytes, encoding: str, header: Any, skip: i
 # ---- delimited text ----
 
 
-def _read_text(file: InputFile, head: bytes, encoding: str, header: Any, skip: int) -> RawTable:
+def _read_text(file: InputFile, head: bytes, encoding: str, header: Header, skip: int) -> RawTable:
     """Parse delimited text with a known encoding; every column stays text."""
     pd = need_pandas()
     delimiter, rows = _first_records(file, head, encoding, skip)
@@ -322,7 +328,7 @@ def _delimiter(text: str, whole: bool, skip: int) -> str:
 # ---- header ----
 
 
-def _header(rows: list[list[str]], header: Any, skip: int, notes: list[str]) -> tuple[int, list[str]]:
+def _header(rows: list[list[str]], header: Header, skip: int, notes: list[str]) -> tuple[int, list[str]]:
     """The number of records before the first row of the table, and the names of its columns."""
     filled = [i for i, row in enumerate(rows) if i >= skip and any(cell.strip() for cell in row)]
     if not filled:

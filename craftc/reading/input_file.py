@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, cast
 
 from craftc._common.machine import available_memory
 
@@ -23,9 +23,9 @@ HEAD = 1 << 16  # bytes from which the format is detected
 SHEETS_ONLY = "{} is {}, which craftc does not read; save the table as .xlsx or .csv."
 
 _BINARY = "{} is not a text file; save the table as .csv, for example."
-_STEP = 1 << 24  # bytes after which memory is looked at
-_BUFFER = 1 << 20
-_COMPARED = 100  # characters of names that are compared
+_STEP = 1 << 24  # bytes between two looks at the memory that is left
+_BUFFER = 1 << 20  # bytes that are read at a time
+_COMPARED = 100  # characters of a name in the search for similar ones
 
 _Packing = Callable[[Any], AbstractContextManager[Any]]
 _PACKINGS: tuple[tuple[bytes, _Packing], ...] = (
@@ -48,15 +48,15 @@ class _Watched(io.RawIOBase):
     reader of tables needs.
     """
 
-    def __init__(self, file: Any, shown: str) -> None:
+    def __init__(self, file: io.BufferedIOBase, shown: str) -> None:
         self._file, self._shown = file, shown
         self._size, self._next = 0, _STEP
 
     def readable(self) -> bool:
         return True
 
-    def readinto(self, buffer: Any) -> int:
-        n: int = self._file.readinto(buffer)
+    def readinto(self, buffer: bytearray | memoryview) -> int:  # type: ignore[override]
+        n = self._file.readinto(buffer)
         self._size += n
         if self._size >= self._next:
             self._next += _STEP
@@ -80,15 +80,15 @@ class InputFile:
     packings: list[_Packing] = field(default_factory=list)
 
     @contextmanager
-    def opened(self) -> Iterator[Any]:
+    def opened(self) -> Iterator[io.BufferedReader[_Watched]]:
         """The content without compression."""
         with self._unpacked() as file, io.BufferedReader(_Watched(file, self.shown), _BUFFER) as watched:
             yield watched
 
     @contextmanager
-    def _unpacked(self) -> Iterator[Any]:
+    def _unpacked(self) -> Iterator[io.BufferedIOBase]:
         with ExitStack() as stack:
-            file: Any = (
+            file: io.BufferedIOBase = (
                 io.BytesIO(self.data) if self.data is not None else stack.enter_context(open(self.path, "rb"))
             )
             for packing in self.packings:
@@ -152,7 +152,7 @@ def find_file(path: str) -> InputFile:
     if path == "-":
         if sys.stdin is None:
             raise TableError("Standard input is closed; pass the name of a file.")
-        return InputFile(path, "standard input", _whole(sys.stdin.buffer, "standard input"))
+        return InputFile(path, "standard input", _whole(cast(io.BufferedReader, sys.stdin.buffer), "standard input"))
     if not Path(path).exists():
         raise TableError(f"There is no file {path!r}.{_similar_file(Path(path))}")
     if Path(path).is_dir():
@@ -163,7 +163,7 @@ def find_file(path: str) -> InputFile:
         return InputFile(path, repr(path), _whole(stream, repr(path)))
 
 
-def _whole(stream: Any, shown: str) -> bytes:
+def _whole(stream: io.BufferedIOBase, shown: str) -> bytes:
     """All bytes of a stream, which may be endless."""
     with io.BufferedReader(_Watched(stream, shown), _BUFFER) as watched:
         content = bytearray(watched.read(HEAD))

@@ -4,17 +4,18 @@ uses too.
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING
 
 import narwhals.stable.v2 as nw
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from craftc._common.messages import as_text, listed, need_pandas, quoted
-from craftc._common.typing import Floats
+from craftc._common.typing import Array, ArrowTable, Floats
 from craftc._common.validation import check_choice
 from craftc.reading.cells import (
     MAX_INTEGER_CODES,
@@ -26,10 +27,14 @@ from craftc.reading.cells import (
     parse_numbers,
     parse_times,
 )
-from craftc.reading.files import RawTable, plain_frame, read_file
+from craftc.reading.files import Header, RawTable, plain_frame, read_file
 from craftc.reading.input_file import TableError
 from craftc.reading.unusable import CONSTANT, DATES, EMPTY, IDS, TEXTS, id_reason, listed_reasons
 from craftc.table.kinds import INFERRED, INFERRED_DATES, INFERRED_DURATIONS, Kind
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from narwhals.typing import IntoDataFrame
 
 _TIME_NAME = re.compile(r"time|date|stamp|epoch|created|updated|modified|(_at|_ts|_on)$", re.IGNORECASE)
 _EPOCHS = ((1e8, 2.2e9, 1.0), (1e11, 2.2e12, 1e3))  # seconds and milliseconds of 1973 to 2039
@@ -37,8 +42,8 @@ _SENTINELS = (9.0, 99.0, 999.0, 9999.0, 99999.0, 999999.0)
 _WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 PARTS = ("year", "month", "weekday", "day number")
 _ONE_DATE = "one value in every row with a date"
-_EXACT_INTEGERS = 2.0**53  # the smallest number above which float64 skips whole numbers
-_MANY = 20  # rows from which distinct whole numbers are worth a note
+_EXACT_INTEGERS = 2.0**53  # float64 skips whole numbers above it
+_NOTED = 20  # rows with different whole numbers that are worth a note, at least
 
 
 @dataclass
@@ -65,21 +70,21 @@ class Roles:
 class PreparedTable:
     """A table ready for an estimator, and how it was made."""
 
-    frame: Any
+    frame: pd.DataFrame
     notes: list[str] = field(default_factory=list)
     unusable: dict[str, str] = field(default_factory=dict)  # column: reason
     codes: list[str] = field(default_factory=list)  # categorical columns that the table has as whole numbers
 
 
 def read_table(
-    path_or_frame: Any,
+    path_or_frame: str | os.PathLike[str] | Mapping[str, object] | IntoDataFrame | ArrowTable,
     *,
-    na_values: Sequence[Any] = (),
-    header: Any = "infer",
+    na_values: Sequence[object] = (),
+    header: Header = "infer",
     skip: int = 0,
     on_unusable: str = "drop",
     dates: str = "parts",
-) -> Any:
+) -> pd.DataFrame:
     """Read a table as people have it, and make it ready for an estimator.
 
     Numbers are read in whatever form they have (``$1,200``, ``12%``, ``7 km``, ``(3.20)``, ``1.234,50``),
@@ -151,7 +156,7 @@ def read_table(
     return frame
 
 
-def open_table(path_or_frame: Any, *, header: Any = "infer", skip: int = 0) -> RawTable:
+def open_table(path_or_frame: object, *, header: Header = "infer", skip: int = 0) -> RawTable:
     """A file or a frame as a raw table."""
     need_pandas()
     if header is not True and header is not False and header != "infer":
@@ -180,7 +185,7 @@ def open_table(path_or_frame: Any, *, header: Any = "infer", skip: int = 0) -> R
 
 
 def prepare(
-    raw: RawTable, roles: Roles, *, na_values: Sequence[Any] = (), drop: bool = True
+    raw: RawTable, roles: Roles, *, na_values: Sequence[object] = (), drop: bool = True
 ) -> PreparedTable:
     """Convert every column of a raw table, and set unusable columns aside if `drop`.
 
@@ -199,11 +204,11 @@ class _Reader:
     unusable ones.
     """
 
-    def __init__(self, raw: RawTable, roles: Roles, na_values: Sequence[Any], drop: bool) -> None:
+    def __init__(self, raw: RawTable, roles: Roles, na_values: Sequence[object], drop: bool) -> None:
         self._raw, self._roles, self._drop = raw, roles, drop
         self._na = {*NA_VALUES, *map(as_text, na_values)}
         self._na_numbers = [number for each in na_values if (number := _float(each)) is not None]
-        self._columns: dict[str, Any] = {}
+        self._columns: dict[str, pd.Series] = {}
         self._notes: list[str] = list(raw.notes)
         self._unusable: dict[str, str] = {}
         self._codes: list[str] = []
@@ -235,7 +240,7 @@ class _Reader:
             [name for name in self._codes if name in used],
         )
 
-    def _put(self, name: str, column: Any, reason: str = "") -> None:
+    def _put(self, name: str, column: ArrayLike | pd.Series | pd.Categorical, reason: str = "") -> None:
         """Use a column, unless there is a reason against it, it has no value, or one value in every row."""
         series = self._pd.Series(column)
         present = int(series.notna().sum())
@@ -280,17 +285,17 @@ class _Reader:
         else:
             self._text(name, column)
 
-    def _day_numbers(self, column: Any, kind: str) -> Any:
+    def _day_numbers(self, column: pd.Series, kind: str) -> Floats:
         """Days since 1970-01-01 of a typed column, in its own time zone."""
         if kind == "period":
             column = self._pd.PeriodIndex(column).to_timestamp().to_series()
         times = self._pd.to_datetime(column, errors="coerce")
         if times.dt.tz is not None:
             times = times.dt.tz_localize(None)
-        values = times.to_numpy()  # in their own unit: years beyond 2262 do not fit nanoseconds
+        values: Array = times.to_numpy()  # in their own unit: years beyond 2262 do not fit nanoseconds
         return (values - np.zeros(1, values.dtype)) / np.timedelta64(1, "D")
 
-    def _typed_numbers(self, name: str, column: Any) -> None:
+    def _typed_numbers(self, name: str, column: pd.Series) -> None:
         whole = self._pd.api.types.is_integer_dtype(column.dtype)
         if whole and column.notna().any() and max(abs(int(column.min())), abs(int(column.max()))) > 1 << 53:
             self._put(
@@ -315,7 +320,7 @@ class _Reader:
 
     # ---- text ----
 
-    def _texts(self, column: Any) -> tuple[NDArray[np.intp], list[str]]:
+    def _texts(self, column: pd.Series) -> tuple[NDArray[np.intp], list[str]]:
         """Codes of the cells, -1 for missing ones, and the distinct texts without blanks around them."""
         if column.dtype == object:
             column = column.map(as_text, na_action="ignore")
@@ -328,13 +333,13 @@ class _Reader:
         code_of = [-1 if text in self._na else index.setdefault(text, len(index)) for text in stripped]
         return np.array([*code_of, -1], dtype=np.intp)[codes], list(index)
 
-    def _categories(self, codes: NDArray[np.intp], texts: list[str]) -> Any:
+    def _categories(self, codes: NDArray[np.intp], texts: list[str]) -> pd.Categorical:
         order = sorted(range(len(texts)), key=texts.__getitem__)
         rank = np.empty(len(texts) + 1, np.intp)
         rank[order], rank[-1] = np.arange(len(texts)), -1
         return self._pd.Categorical.from_codes(rank[codes], categories=[texts[i] for i in order])
 
-    def _text(self, name: str, column: Any) -> None:
+    def _text(self, name: str, column: pd.Series) -> None:
         codes, texts = self._texts(column)
         counts = np.bincount(codes[codes >= 0], minlength=len(texts))
         is_na = np.array([text.casefold() in NUMERIC_NA_VALUES for text in texts], dtype=bool)
@@ -437,12 +442,14 @@ class _Reader:
 
     # ---- numbers and dates ----
 
-    def _number_levels(self, values: Floats) -> Any:
+    def _number_levels(self, values: Floats) -> pd.Categorical:
         distinct = np.unique(values[~np.isnan(values)])
         codes = np.where(np.isnan(values), -1, np.searchsorted(distinct, values))
         return self._pd.Categorical.from_codes(codes, categories=[as_text(value) for value in distinct])
 
-    def _numbers(self, name: str, values: Floats, dtype: Any = np.float64, *, quantity: bool = False) -> None:
+    def _numbers(
+        self, name: str, values: Floats, dtype: DTypeLike = np.float64, *, quantity: bool = False
+    ) -> None:
         """Use numbers as numbers, codes, dates or an id, by their values and the name of the column;
         quantities stay numbers.
         """
@@ -469,7 +476,7 @@ class _Reader:
         speaks for it.
         """
         reason = id_reason(name, values)
-        if not reason and len(distinct) == len(values) >= _MANY:
+        if not reason and len(distinct) == len(values) >= _NOTED:
             self._notes.append(
                 f"{quoted(name)} has a different whole number in every row; leave it out if it is an id."
             )
@@ -553,8 +560,8 @@ def unusable_notes(unusable: dict[str, str]) -> list[str]:
     return notes
 
 
-def _float(cell: Any) -> float | None:
+def _float(cell: object) -> float | None:
     try:
-        return float(cell)
+        return float(cell)  # type: ignore[arg-type]
     except (TypeError, ValueError):
         return None

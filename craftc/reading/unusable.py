@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import TypeVar
 
-import narwhals.stable.v2 as nw
 import numpy as np
 
 from craftc._common.messages import quoted
-from craftc._common.typing import Array, Floats
+from craftc._common.typing import Array, ColumnSelection, Floats, FrameInput
 from craftc.reading.cells import parse_dates
-from craftc.table.frames import Source, column_mask, open_source
+from craftc.table.frames import Source, as_frame, column_mask, open_source
 from craftc.table.kinds import Kind
 from craftc.table.mixed_table import MixedTable
+
+T = TypeVar("T")
 
 EMPTY, CONSTANT, DATES = "no value in any row", "one value in every row", "dates"
 TEXTS, COUNTER, IDS = (
@@ -48,7 +49,9 @@ def listed_reasons(unusable: Mapping[str, str]) -> str:
     return text + (f"; and {len(unusable) - _SHOWN} more" if len(unusable) > _SHOWN else "")
 
 
-def usable_columns(X: Any, categorical: Any) -> tuple[Any, Any, dict[str, str]]:
+def usable_columns(
+    X: T, categorical: ColumnSelection
+) -> tuple[T | FrameInput, ColumnSelection, dict[str, str]]:
     """The part of a table that can define clusters.
 
     `X`: arrays and MixedTables are returned unchanged: their columns have no names by which `predict`
@@ -90,7 +93,7 @@ def usable_columns(X: Any, categorical: Any) -> tuple[Any, Any, dict[str, str]]:
     )
 
 
-def known_columns(X: Any, names: Iterable[str]) -> Any:
+def known_columns(X: T, names: Iterable[str]) -> T | FrameInput:
     """The columns of X that have these names; X itself if it has no others, or no names at all."""
     if isinstance(X, MixedTable):
         return X
@@ -101,11 +104,14 @@ def known_columns(X: Any, names: Iterable[str]) -> Any:
     return _select(X, [j for j, name in enumerate(source.names) if name in known])
 
 
-def _select(X: Any, positions: list[int]) -> Any:
+def _select(X: object, positions: list[int]) -> FrameInput:
     if isinstance(X, Mapping):
         items = list(X.items())
         return dict(items[j] for j in positions)
-    return nw.from_native(X, eager_only=True)[:, positions].to_native()
+    frame = as_frame(X)
+    assert frame is not None  # it has names
+    chosen: FrameInput = frame[:, positions].to_native()
+    return chosen
 
 
 def _reason(source: Source, j: int, as_levels: bool | None) -> str:

@@ -12,6 +12,7 @@ from numpy.typing import DTypeLike
 
 from craftc._common.typing import Array, ColumnSelection, FileInput, TableInput
 from craftc._common.validation import check_choice
+from craftc._kernels.moments import Columns
 from craftc.table.blocks import Scratch
 from craftc.table.frames import Level, LevelColumn, Source, column_mask, count_missing, open_source, refuse_id
 from craftc.table.out_of_core import read_blocks
@@ -298,7 +299,7 @@ class MixedTable:
 
     @classmethod
     def _trusted(
-        cls, numeric: Array, codes: Array, schema: Schema, scratch: Scratch | None = None
+        cls, numeric: Array | Columns, codes: Array, schema: Schema, scratch: Scratch | None = None
     ) -> MixedTable:
         """A table of blocks built by this package, without validation; `scratch`: where the blocks are kept,
         if not in memory.

@@ -37,25 +37,24 @@ from scipy.special import ndtri
 
 from craftc._common.random import TableStream, spread
 from craftc._common.threads import parallel_map, threads_for
-from craftc._common.typing import Floats, Integers
+from craftc._common.typing import Array, Floats, Integers
 from craftc._common.validation import integer_weights
 from craftc._kernels.moments import Columns
 from craftc.table.mixed_table import MixedTable, Schema
-from craftc.table.tally import few_values, may_be_few, tally
+from craftc.table.tally import SLICE_ROWS, few_values, may_be_few, tally
 
 #: A numeric column, or its rest, with at most this many distinct values becomes categorical. Not to be
 #: confused with `MAX_INTEGER_CODES` of `craftc.reading.cells`, up to which `read_table` reads integers as
 #: codes of categories.
 MAX_DISCRETE_VALUES = 10
-MAX_SPIKES = 3
+MAX_SPIKES = 3  # indicator columns of a numeric column
 SPIKE_SHARE_INVERSE = 5  # a spike has at least one fifth of the cells
-MAX_SKEWNESS = 1.0
-MAX_KURTOSIS = 2.0  # in excess of the normal distribution's 3
-MAX_KNOTS = 4096
+MAX_SKEWNESS = 1.0  # absolute; above, a column is encoded by ranks
+MAX_KURTOSIS = 2.0  # in excess of the normal distribution's 3; above, a column is encoded by ranks
+MAX_KNOTS = 4096  # knots of the scores of ranks
 
-SAMPLED_ABOVE = 1 << 20  # rows, and rows of the sample
+SAMPLED_ABOVE = 1 << 20  # rows of a table above which a sample of as many decides
 _SAMPLE = 1 << 12  # cells by which a long column is recognised as continuous
-_ROWS = 1 << 15  # rows written at a time, so that a slice of all columns stays in the cache
 
 
 def _no_floats() -> Floats:
@@ -66,10 +65,8 @@ def _no_floats() -> Floats:
 class EncodingRecipe:
     """The encoding of one numeric column."""
 
-    # spikes, shares: values with an indicator column, in this order, and their shares of all observed
-    # values
-    spikes: tuple[float, ...] = ()
-    shares: tuple[float, ...] = ()
+    spikes: tuple[float, ...] = ()  # values with an indicator column, in this order
+    shares: tuple[float, ...] = ()  # of the spikes among all observed values
     # {"numbers", "values", "ranks"} encoding of the other cells: unchanged, as categories, as normal
     # scores of ranks
     rest: str = "numbers"
@@ -82,7 +79,7 @@ class EncodingRecipe:
         """Whether the column is unchanged."""
         return self.rest == "numbers" and not self.spikes
 
-    def apply(self, x: NDArray[Any]) -> Iterator[NDArray[Any]]:
+    def apply(self, x: Array) -> Iterator[Array]:
         """Yield the derived columns of these cells: codes, or numbers with NaN for missing values."""
         for spike in self.spikes:
             is_spike = x == spike
@@ -99,7 +96,7 @@ class EncodingRecipe:
         else:
             yield x
 
-    def undo(self, score: NDArray[Any]) -> NDArray[Any]:
+    def undo(self, score: Array) -> Array:
         """Return the numbers with these scores ("ranks" without spikes)."""
         return np.interp(score, self.scores, self.values) if self.rest == "ranks" else score
 
@@ -280,41 +277,32 @@ class NumericEncoding:
         schema, source = self._derived
         n, first = len(table), np.searchsorted(source, np.arange(given.n_columns))
         numbers = schema.numeric_index.tolist()
-        left = (
-            {first[j]: d for d, j in enumerate(given.numeric_index) if self.recipes[d].untouched}
-            if shared
-            else {}
-        )
-        if 2 * len(left) < len(numbers):
+        left = {first[j]: d for d, j in enumerate(given.numeric_index) if self.recipes[d].untouched}
+        if not shared or 2 * len(left) < len(numbers):
             left = {}
         written = [k for k in numbers if k not in left]
         numeric = table._empty_block((n, len(written)), table.numeric.dtype)
-        kept = len(schema.categorical_index) == len(
-            given.categorical_index
-        )  # no column becomes a category: the table's own codes
-        # a derived column has at most 10 levels, so the dtype of the codes suffices
-        codes = (
-            table.codes if kept else table._empty_block((n, len(schema.categorical_index)), table.codes.dtype)
-        )
+        codes, copied = table.codes, []
+        if len(schema.categorical_index) > len(given.categorical_index):
+            # a derived column has at most 10 levels, so the dtype of the codes suffices
+            codes = table._empty_block((n, len(schema.categorical_index)), table.codes.dtype)
+            copied = given.categorical_index.tolist()
         place = {k: (numeric, d) for d, k in enumerate(written)}
         place |= {k: (codes, d) for d, k in enumerate(schema.categorical_index.tolist())}
-        for start in range(0, n, _ROWS):
-            rows = slice(start, start + _ROWS)
-            if not kept:
-                for cells, j in zip(table.codes[rows].T, given.categorical_index, strict=True):
-                    codes[rows, place[first[j]][1]] = cells
+        for start in range(0, n, SLICE_ROWS):
+            rows = slice(start, start + SLICE_ROWS)
+            for d, j in enumerate(copied):
+                codes[rows, place[first[j]][1]] = table.codes[rows, d]
             for d, j in enumerate(given.numeric_index):
-                if first[j] in left:
-                    continue
-                pieces = self.recipes[d].apply(table.numeric[rows, d])
+                pieces = () if first[j] in left else self.recipes[d].apply(table.numeric[rows, d])
                 for k, piece in enumerate(pieces, first[j]):
                     block, at = place[k]
                     block[rows, at] = piece
-        cells_of: Any = numeric
-        if left:
-            position = {k: d + table.numeric.shape[1] for d, k in enumerate(written)} | left
-            cells_of = Columns(table.numeric, numeric, [position[k] for k in numbers])
-        return MixedTable._trusted(cells_of, codes, schema, table._scratch)
+        if not left:
+            return MixedTable._trusted(numeric, codes, schema, table._scratch)
+        position = {k: d + table.numeric.shape[1] for d, k in enumerate(written)} | left
+        columns = Columns(table.numeric, numeric, [position[k] for k in numbers])
+        return MixedTable._trusted(columns, codes, schema, table._scratch)
 
     def describe(self) -> list[tuple[str, str]]:
         """Return the name and a short description of the encoding of every numeric column."""
@@ -340,7 +328,7 @@ class NumericEncoding:
         return cls(schema, recipes)
 
 
-def recipe_of(cells: NDArray[Any], weight: Integers | None, mode: str) -> EncodingRecipe:
+def recipe_of(cells: Array, weight: Integers | None, mode: str) -> EncodingRecipe:
     """The encoding of a column with these cells, by the rules of "auto" or "rank"; `weight`: integers of the
     rows.
     """
@@ -358,7 +346,7 @@ def recipe_of(cells: NDArray[Any], weight: Integers | None, mode: str) -> Encodi
     return decide(*tally(cells, weight), mode)
 
 
-def _clearly_continuous(cells: NDArray[Any]) -> bool:
+def _clearly_continuous(cells: Array) -> bool:
     """Whether a sample of a long column shows more distinct values than a category may have, and none near
     the share of a spike.
 
@@ -376,18 +364,18 @@ def _clearly_continuous(cells: NDArray[Any]) -> bool:
     )
 
 
-def _present(cells: NDArray[Any]) -> Callable[[], Iterator[tuple[Floats, Any]]]:
+def _present(cells: Array) -> Callable[[], Iterator[tuple[Floats, Any]]]:
     """The observed cells in slices, each with weight 1, for several passes over them."""
 
     def slices() -> Iterator[tuple[Floats, Any]]:
-        for start in range(0, len(cells), _ROWS):
-            part = cells[start : start + _ROWS].astype(np.float64)
+        for start in range(0, len(cells), SLICE_ROWS):
+            part = cells[start : start + SLICE_ROWS].astype(np.float64)
             yield part[part == part], 1
 
     return slices
 
 
-def _range(cells: NDArray[Any]) -> tuple[float, float]:
+def _range(cells: Array) -> tuple[float, float]:
     """The smallest and the largest observed cell."""
     return float(np.fmin.reduce(cells)), float(np.fmax.reduce(cells))
 
@@ -400,7 +388,7 @@ def sampled_rows(n: int) -> NDArray[np.intp]:
     return rows
 
 
-def _sampled_tally(cells: NDArray[Any], weight: Integers | None) -> tuple[NDArray[Any], NDArray[Any]]:
+def _sampled_tally(cells: Array, weight: Integers | None) -> tuple[Array, Array]:
     """The tally of a sample of 2^20 rows of a long column."""
     if weight is None:
         return tally(cells[sampled_rows(len(cells))], None)
@@ -409,7 +397,7 @@ def _sampled_tally(cells: NDArray[Any], weight: Integers | None) -> tuple[NDArra
     return tally(cells[rows], weight[rows])
 
 
-def decide(values: NDArray[Any], counts: NDArray[Any], mode: str) -> EncodingRecipe:
+def decide(values: Array, counts: Array, mode: str) -> EncodingRecipe:
     """Apply the rules of "auto" or "rank", see the module's docstring, to a column with these distinct values
     and weights.
 
@@ -436,9 +424,9 @@ def decide(values: NDArray[Any], counts: NDArray[Any], mode: str) -> EncodingRec
     return EncodingRecipe(tuple(spikes), tuple(shares))
 
 
-def _sliced(values: NDArray[Any], counts: NDArray[Any]) -> Callable[[], Iterator[tuple[Floats, Any]]]:
+def _sliced(values: Array, counts: Array) -> Callable[[], Iterator[tuple[Floats, Any]]]:
     """Values and their weights in slices, for several passes over them."""
-    parts = [slice(start, start + _ROWS) for start in range(0, len(values), _ROWS)]
+    parts = [slice(start, start + SLICE_ROWS) for start in range(0, len(values), SLICE_ROWS)]
     return lambda: ((values[part].astype(np.float64), counts[part]) for part in parts)
 
 
@@ -467,7 +455,7 @@ def _far_from_normal(slices: Callable[[], Iterator[tuple[Floats, Any]]], low: fl
     return bool(abs(skewness) > MAX_SKEWNESS or kurtosis > MAX_KURTOSIS)
 
 
-def _knots(values: NDArray[Any], counts: NDArray[Any]) -> tuple[Floats, Floats]:
+def _knots(values: Array, counts: Array) -> tuple[Floats, Floats]:
     """At most 4096 of distinct values in ascending order, including both ends, and their normal scores
     Phi^-1((midrank - 1/2) / n).
 

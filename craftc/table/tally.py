@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from craftc._common.typing import Integers
 
 _FEW_VALUES = 1 << 10  # distinct values that a sample shows of a column that is tallied exactly
-_ROWS = 1 << 15  # rows of a slice
+#: Rows of a slice, which stays in the cache of a processor.
+SLICE_ROWS = 1 << 15
 
 
 def tally(cells: NDArray[Any], weight: Integers | None) -> tuple[NDArray[Any], NDArray[Any]]:
@@ -47,16 +48,16 @@ def _runs(cells: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
         n + 1, np.int32 if n <= np.iinfo(np.int32).max else np.int64
     )
     last = np.nan
-    for start in range(0, n, _ROWS):
-        part = cells[start : start + _ROWS]
+    for start in range(0, n, SLICE_ROWS):
+        part = cells[start : start + SLICE_ROWS]
         new = np.flatnonzero(np.concatenate([[part[0] != last], part[1:] != part[:-1]]))
         last, stop = part[-1], m + len(new)
         first[m:stop] = start + new
         cells[m:stop] = part[new]
         m = stop
     first[m] = n
-    for start in range(0, m, _ROWS):
-        rows = slice(start, min(start + _ROWS, m))
+    for start in range(0, m, SLICE_ROWS):
+        rows = slice(start, min(start + SLICE_ROWS, m))
         first[rows] = first[rows.start + 1 : rows.stop + 1] - first[rows]
     values, counts = cells[:m], first[:m]
     values += 0.0  # turns -0.0 into 0.0
@@ -72,7 +73,7 @@ def may_be_few(values: NDArray[Any]) -> bool:
 
 def few_values(cells: NDArray[Any], weight: Integers | None) -> tuple[NDArray[Any], NDArray[Any]] | None:
     """The exact tally of a column by slices; None if it has many distinct values."""
-    slices = (slice(start, start + _ROWS) for start in range(0, len(cells), _ROWS))
+    slices = (slice(start, start + SLICE_ROWS) for start in range(0, len(cells), SLICE_ROWS))
     return joined_tally(tally(cells[part], None if weight is None else weight[part]) for part in slices)
 
 

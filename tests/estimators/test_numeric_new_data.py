@@ -70,7 +70,7 @@ def test_rows_across_the_slices(monkeypatch):
     table = random_table(6, n=101, p=3, q=2)
     encoding = NumericEncoding.fit(table, rng.random(101), "rank")
     whole = encoding.apply(table)
-    monkeypatch.setattr(module, "_ROWS", 7)
+    monkeypatch.setattr(module, "SLICE_ROWS", 7)
     assert_same_table(encoding.apply(table), whole)
     assert_same_table(encoding.apply(table.take(slice(0, 0))), whole.take(slice(0, 0)))
 
