@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -152,7 +152,7 @@ class ConvexClustering(MomentsSummary, ClusterMixin, BaseEstimator):
         self.verbose = verbose
 
     @all_or_nothing
-    def fit(self, X: ArrayLike, y: object = None) -> ConvexClustering:
+    def fit(self, X: ArrayLike, y: object = None) -> Self:
         """Cluster the rows.
 
         Parameters

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial
-from typing import TYPE_CHECKING, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -201,7 +201,7 @@ class ConvexCovariateClustering(
         self.verbose = verbose
 
     @all_or_nothing
-    def fit(self, X: ArrayLike, y: ArrayLike) -> ConvexCovariateClustering:
+    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
         """Cluster the covariates and fit the classifier.
 
         Parameters

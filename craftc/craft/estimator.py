@@ -224,7 +224,7 @@ class CRAFT(CraftBase):
         *,
         client: DaskClient | None = None,
         callback: Callable[[Progress], object] | None = None,
-    ) -> CRAFT:
+    ) -> Self:
         """Find the clusters of a table.
 
         Parameters

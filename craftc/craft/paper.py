@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import ClassVar
+from typing import ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -205,7 +205,7 @@ level_probabilities_, margins_, cluster_margins_, n_features_in_, feature_names_
         sample_weight: WeightInput = None,
         *,
         callback: Callable[[Progress], object] | None = None,
-    ) -> PaperCRAFT:
+    ) -> Self:
         """Find the clusters of a table.
 
         Parameters

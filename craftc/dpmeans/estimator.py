@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -223,7 +223,7 @@ class DPMeans(WithoutCollections, MomentsSummary, DenseInput, DPMeansPrediction,
         sample_weight: WeightInput = None,
         *,
         client: DaskClient | None = None,
-    ) -> DPMeans:
+    ) -> Self:
         """Find the clusters.
 
         Parameters
@@ -348,7 +348,7 @@ class DPMeans(WithoutCollections, MomentsSummary, DenseInput, DPMeansPrediction,
         )
     )
     @all_or_nothing
-    def partial_fit(self, X: TableInput, y: object = None, sample_weight: WeightInput = None) -> DPMeans:
+    def partial_fit(self, X: TableInput, y: object = None, sample_weight: WeightInput = None) -> Self:
         """Update the clusters with more rows: one serial sweep over the new rows, then the means follow.
 
         The first call is a `fit`. A centre is the mean of all rows it ever received. Not for a covariance per

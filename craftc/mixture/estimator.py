@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import nullcontext
 from functools import partial
 from threading import Event
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -247,9 +247,7 @@ class FeatureSelectionMixture(HtmlOverview, DenseInput, DensityMixin, ClusterMix
         self.verbose = verbose
 
     @all_or_nothing
-    def fit(
-        self, X: TableInput, y: object = None, sample_weight: WeightInput = None
-    ) -> FeatureSelectionMixture:
+    def fit(self, X: TableInput, y: object = None, sample_weight: WeightInput = None) -> Self:
         """Find the clusters of a table and their features.
 
         Parameters

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -243,7 +243,7 @@ class GraphSpectralFeatures(MixedInput, ClassNamePrefixFeaturesOutMixin, Transfo
     # ---- fitting ----
 
     @all_or_nothing
-    def fit(self, X: TableInput, y: object = None) -> GraphSpectralFeatures:
+    def fit(self, X: TableInput, y: object = None) -> Self:
         """Learn the graph of a table, or take the given one, and find the basis of its Laplacian.
 
         Parameters

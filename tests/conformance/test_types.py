@@ -28,7 +28,8 @@ class Mine(CRAFT):
 reveal_type(CRAFT())  # is craftc.craft.estimator.CRAFT
 reveal_type(CRAFT().fit(np.ones((4, 2))))  # is craftc.craft.estimator.CRAFT
 reveal_type(Mine(n_clusters=3))  # is client.Mine
-reveal_type(craftc.embed.CraftCosts)  # is def (model: craftc.craft.estimator.CRAFT)
+reveal_type(Mine(n_clusters=3).fit(np.ones((4, 2))))  # is client.Mine
+reveal_type(craftc.get_include)  # is def () -> str
 reveal_type(craftc.__version__)  # is str
 CRAFT(n_init="a")  # error: Argument "n_init" to "CRAFT" has incompatible type "str"; expected "int"
 CRAFT(n_clusters=2.5)  # error: Argument "n_clusters" to "CRAFT" has incompatible type "float"
