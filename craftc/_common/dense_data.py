@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 
 from craftc._common.cluster_moments import ExactMoments
 from craftc._common.random import DPMeansStream, uniform
-from craftc._common.ranges import check_ranges, column_ranges
+from craftc._common.ranges import column_ranges
 from craftc._common.threads import threads_for
 from craftc._common.typing import Array, Floats, Integers, Labels
-from craftc._common.validation import integer_weights
+from craftc._common.validation import check_ranges, integer_weights
 from craftc._kernels import dpmeans as _kernel
 from craftc._kernels import moments as _moments
 

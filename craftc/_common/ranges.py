@@ -4,9 +4,6 @@ scale.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array, issparse
@@ -14,29 +11,6 @@ from scipy.sparse import csr_array, issparse
 from craftc._common.messages import warn_user
 from craftc._common.random import spread
 from craftc._common.typing import Array, Floats
-
-LARGEST = 1e150  # in absolute value
-NARROWEST = 1e-150  # range of a column that varies
-
-
-def check_ranges(
-    low: Floats, high: Floats, names: Sequence[Any], *, largest: float = LARGEST, narrowest: float = NARROWEST
-) -> None:
-    """Raise ValueError where the smallest and largest numbers of a column show that its squares overflow or
-    underflow.
-
-    `low`, `high` (D,): of the numbers of a column; `low` > `high` where it has none. `names` (D,): of the
-    columns. `largest`, `narrowest`: limits of the absolute values and of the ranges that are not 0.
-    """
-    spread = np.where(low <= high, high / 2 - low / 2, 0.0)
-    size = np.where(low <= high, np.maximum(np.abs(low), np.abs(high)), 0.0)
-    unusable = (size > largest) | ((spread > 0) & (spread < narrowest / 2))
-    if unusable.any():
-        d = int(unusable.argmax())
-        raise ValueError(
-            f"Column {str(names[d])!r} ranges from {low[d]:.3g} to {high[d]:.3g}; squares of its values "
-            f"overflow or underflow, so scale it {'down' if size[d] > 1 else 'up'}."
-        )
 
 
 def column_ranges(X: Array | csr_array) -> tuple[Floats, Floats]:

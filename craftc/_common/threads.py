@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 import numbers
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from functools import cache
+from pathlib import Path, PurePosixPath
 from threading import Event
 from typing import Any, TypeVar
 
@@ -16,7 +17,6 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import ThreadpoolController
 
-from craftc._common.machine import cpu_limit
 from craftc._common.messages import shown, warn_user
 from craftc._kernels import parallel as _kernel
 
@@ -141,3 +141,57 @@ def aligned(shape: tuple[int, ...]) -> NDArray[np.float64]:
     room = np.empty(size + 8)
     skip = _kernel.first_aligned(room)
     return room[skip : skip + size].reshape(shape)
+
+
+@cache
+def cpu_limit(root: Path = Path("/")) -> int | None:
+    """Processors' worth of time per period that the control groups of this process allow, rounded up.
+
+    `root`: folder that holds ``proc`` and ``sys``.
+
+    At least 1; None without a limit, and where there are no control groups.
+
+    Notes
+    -----
+    The limit of a group holds for the groups inside it, so the lowest counts. Inside a container the path of
+    the own group may be that of the host, which does not exist here; the parents of that path end at the
+    group of the container. The file is ``cpu.max`` in version 2, ``cpu.cfs_quota_us`` and
+    ``cpu.cfs_period_us`` in version 1.
+    """
+    limits = [
+        max(1, math.ceil(quota / period)) for quota, period in _quotas(root) if quota > 0 and period > 0
+    ]
+    return min(limits, default=None)
+
+
+def _quotas(root: Path) -> Iterator[tuple[int, int]]:
+    """Quota and period of every group that contains this process; a quota <= 0 is no limit."""
+    mounts = root / "sys/fs/cgroup"
+    for line in _text(root / "proc/self/cgroup").splitlines():
+        number, _, rest = line.partition(":")
+        controllers, _, path = rest.partition(":")
+        own = PurePosixPath(path.lstrip("/"))
+        for group in (own, *own.parents):
+            if number == "0" and not controllers:
+                quota, _, period = _text(mounts / group / "cpu.max").partition(" ")
+                yield _whole(quota), _whole(period)
+            elif "cpu" in controllers.split(","):
+                for mount in dict.fromkeys(("cpu", controllers)):
+                    folder = mounts / mount / group
+                    yield (
+                        _whole(_text(folder / "cpu.cfs_quota_us")),
+                        _whole(_text(folder / "cpu.cfs_period_us")),
+                    )
+
+
+def _text(path: Path) -> str:
+    """Contents of a file; empty if it cannot be read."""
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, ValueError):
+        return ""
+
+
+def _whole(text: str) -> int:
+    """A whole number; -1 for other texts, as "max"."""
+    return int(text) if text.strip().isdecimal() else -1

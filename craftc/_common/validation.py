@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from craftc._common.messages import array_of, shown
-from craftc._common.typing import Integers, Labels, WeightInput
+from craftc._common.typing import Floats, Integers, Labels, WeightInput
 
 # sum of the weights: its products with squared deviations stay in the range of float64
 _LEAST_WEIGHT, _MOST_WEIGHT = 1e-140, 1e140
@@ -277,3 +277,27 @@ def integer_weights(weight: NDArray[Any] | None) -> tuple[Integers, float]:
         return weight.astype(np.int64), 1.0
     unit = 2.0 ** (math.frexp(total)[1] - _WEIGHT_BITS)
     return np.rint(weight / unit).astype(np.int64), unit
+
+
+LARGEST = 1e150  # in absolute value
+NARROWEST = 1e-150  # range of a column that varies
+
+
+def check_ranges(
+    low: Floats, high: Floats, names: Sequence[Any], *, largest: float = LARGEST, narrowest: float = NARROWEST
+) -> None:
+    """Raise ValueError where the smallest and largest numbers of a column show that its squares overflow or
+    underflow.
+
+    `low`, `high` (D,): of the numbers of a column; `low` > `high` where it has none. `names` (D,): of the
+    columns. `largest`, `narrowest`: limits of the absolute values and of the ranges that are not 0.
+    """
+    spread = np.where(low <= high, high / 2 - low / 2, 0.0)
+    size = np.where(low <= high, np.maximum(np.abs(low), np.abs(high)), 0.0)
+    unusable = (size > largest) | ((spread > 0) & (spread < narrowest / 2))
+    if unusable.any():
+        d = int(unusable.argmax())
+        raise ValueError(
+            f"Column {str(names[d])!r} ranges from {low[d]:.3g} to {high[d]:.3g}; squares of its values "
+            f"overflow or underflow, so scale it {'down' if size[d] > 1 else 'up'}."
+        )

@@ -18,7 +18,7 @@ from craftc._common.estimator import all_or_nothing, column_names, frame_library
 from craftc._common.labels import canonical
 from craftc._common.messages import need_pandas
 from craftc._common.products import nearest_rows
-from craftc._common.ranges import check_ranges, column_ranges, warn_of_unscaled_columns
+from craftc._common.ranges import column_ranges, warn_of_unscaled_columns
 from craftc._common.threads import effective_n_threads, one_blas_thread
 from craftc._common.typing import Floats, Labels
 from craftc._common.validation import (
@@ -28,6 +28,7 @@ from craftc._common.validation import (
     check_choice,
     check_parameters,
     check_penalties,
+    check_ranges,
 )
 from craftc._fusion.datafits import SparseMatrix, Squares
 from craftc._fusion.graph import N_NEIGHBORS, Graph, edges_of

@@ -18,10 +18,17 @@ from craftc._common.estimator import all_or_nothing, column_names
 from craftc._common.labels import canonical
 from craftc._common.messages import need_pandas, warn_user
 from craftc._common.products import row_products
-from craftc._common.ranges import check_ranges, column_ranges
+from craftc._common.ranges import column_ranges
 from craftc._common.threads import effective_n_threads, one_blas_thread
 from craftc._common.typing import Array, Bits, Floats, Labels
-from craftc._common.validation import Choice, Constraint, Number, check_parameters, check_penalties
+from craftc._common.validation import (
+    Choice,
+    Constraint,
+    Number,
+    check_parameters,
+    check_penalties,
+    check_ranges,
+)
 from craftc._fusion.datafits import Matrix, Multinomial, column_sums
 from craftc._fusion.graph import Graph, components, with_zero_node, zero_node_last
 from craftc._fusion.path import Optimum, RegularizationPath, follow

@@ -13,10 +13,8 @@ cluster itself, the features it selects, their parameters, and the labels of its
 from __future__ import annotations
 
 import math
-from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import gammaln
 
 from craftc._common.labels import chunks
@@ -43,6 +41,8 @@ class Background:
     def __init__(self, total: Moments) -> None:
         grid = self.grid = total.grid
         self.count_weight, self.weight = total.unit, float(total.sizes[0])
+        #: (q,) levels of every categorical column, its missing level included
+        self.level_widths = np.diff(np.append(grid.level_start, grid.n_levels))
         mean, deviations = total.means()
         present, counts = total.present[0], total.counts[0].copy()
         counts[grid.level_start[1:] - 1] = 0.0
@@ -52,6 +52,12 @@ class Background:
         spread = deviations[0] / np.maximum(present, 1e-300)
         distinct = np.add.reduceat(counts > 0, grid.level_start, dtype=np.intp) if grid.q else seen
         self.usable: Mask = np.concatenate([spread > 0, distinct > 1]).astype(np.uint8)
+        #: (D,) free parameters of the distribution of every feature
+        self.n_parameters: Floats = np.concatenate([np.full(grid.p, 2.0), np.maximum(distinct - 1.0, 0.0)])
+        n_usable = int(self.usable.sum())
+        q = np.arange(n_usable + 1)
+        #: (n + 1,) log C(n, q) of the n usable features, nats
+        self.log_choose: Floats = gammaln(n_usable + 1) - gammaln(q + 1) - gammaln(n_usable - q + 1)
         self.variance: Floats = np.where(spread > 0, spread, 1.0)
         deviation = np.sqrt(self.variance)
         # the centre is the rounded mean, and zeta_0 of the model is exactly this number
@@ -67,28 +73,6 @@ class Background:
         self.cost = float(numeric[spread > 0].sum()) + self.categorical_cost
         self.entropy = self.column_entropy(counts[None])[0]
 
-    @cached_property
-    def level_widths(self) -> NDArray[np.intp]:
-        """(q,) levels of every categorical column, its missing level included."""
-        return np.diff(np.append(self.grid.level_start, self.grid.n_levels))
-
-    @cached_property
-    def n_parameters(self) -> Floats:
-        """(D,) free parameters of the distribution of every feature."""
-        occurring = (
-            np.add.reduceat(self.frequency > 0, self.grid.level_start, dtype=np.intp)
-            if self.grid.q
-            else np.empty(0)
-        )
-        return np.concatenate([np.full(self.grid.p, 2.0), np.maximum(occurring - 1.0, 0.0)])
-
-    @cached_property
-    def log_choose(self) -> Floats:
-        """(n + 1,) log C(n, q) of the n usable features, nats."""
-        n = int(self.usable.sum())
-        q = np.arange(n + 1)
-        return np.asarray(gammaln(n + 1) - gammaln(q + 1) - gammaln(n - q + 1))
-
     @property
     def unit_precision(self) -> Floats:
         """(p,) sigma_0^2 / 1 in the columns' own units: the paper's sigma = 1."""
@@ -99,8 +83,9 @@ class Background:
         each kind).
         """
         p = self.grid.p
-        numeric, categorical = int(self.usable[:p].sum()), int(self.usable[p:].sum())
-        return tuple(min(c, max(1, math.floor(fraction * c + 0.5 + 1e-9))) for c in (numeric, categorical))  # type: ignore[return-value]
+        usable = np.array([self.usable[:p].sum(), self.usable[p:].sum()])
+        chosen = np.minimum(usable, np.maximum(1, np.floor(fraction * usable + 0.5 + 1e-9)))
+        return int(chosen[0]), int(chosen[1])
 
     def column_entropy(self, counts: Floats) -> Floats:
         """(K, q) entropy in nats of raw level counts (K, n_levels), missing cells left out; 0 where nothing
@@ -197,16 +182,6 @@ def pricing_of(
     if spec.pooled:
         pricing.shared = Shared(background.grid, room)
     return pricing
-
-
-def same_prices(pricing: price_kernel.Pricing, room: int) -> price_kernel.Pricing:
-    """The same prices, with shared distributions of their own for `room` clusters under the pooled
-    background.
-    """
-    own = price_kernel.Pricing(*pricing.arguments)
-    if pricing.shared is not None:
-        own.shared = Shared(own.grid, room)
-    return own
 
 
 def choose_features(

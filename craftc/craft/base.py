@@ -15,7 +15,14 @@ from sklearn.utils.validation import check_is_fitted
 from craftc._common.estimator import MixedInput, frame_library, output_frame
 from craftc._common.merge_path import MergePath, objectives_of, suggested_n_clusters
 from craftc._common.threads import effective_n_threads, threads_for
-from craftc._common.typing import ColumnSelection, Floats, Labels, RandomStateInput, TableInput, WeightInput
+from craftc._common.typing import (
+    ColumnSelection,
+    Floats,
+    Labels,
+    RandomStateInput,
+    TableInput,
+    WeightInput,
+)
 from craftc._common.validation import check_number, check_weight, integer_weights
 from craftc.craft.clusters import Clusters, pass_work
 from craftc.craft.covariance import too_many_columns
@@ -39,11 +46,11 @@ from craftc.describe.overview import HtmlOverview
 from craftc.describe.statistics import column_statistics
 from craftc.describe.view import ClusterView, links_of
 from craftc.distributed.collections import WithoutCollections, feature_names_out, rowwise
-from craftc.distributed.open_input import FitTable, place_of
+from craftc.distributed.open_input import FitTable
 from craftc.reading.unusable import known_columns
 from craftc.table import MixedTable
-from craftc.table.estimator_input import read_input
 from craftc.table.moments import Moments
+from craftc.table.out_of_core import is_out_of_core
 
 Rows = TypeVar("Rows")
 
@@ -210,8 +217,9 @@ class CraftBase(
     def _read_columns(self, X: TableInput) -> MixedTable:
         """The columns of the model in their original units."""
         schema = self._fitted_state().schema
-        if place_of(X) == "files":  # the table of fit; new rows come in batches
-            X = read_input(X, list(schema.categorical_names), self.missing)
+        if is_out_of_core(X):  # the table of fit; new rows come in batches
+            levels = list(schema.categorical_names)
+            X = MixedTable.from_parquet(X, categorical=levels, missing=self.missing)
         elif self.unusable == "drop":
             X = known_columns(X, schema.columns)
         return schema.encode(X, unknown=self.unknown, estimator_name=type(self).__name__)

@@ -24,7 +24,7 @@ from craftc._kernels import craft_pooled as pooled_kernel
 from craftc._kernels import craft_price as price_kernel
 from craftc._kernels.craft_shared import Shared
 from craftc._kernels.moments import Grid
-from craftc.craft.background import Background, pricing_of, same_prices
+from craftc.craft.background import Background, pricing_of
 from craftc.craft.covariance import BlockPricing, ClusterCovariances, CrossProducts
 from craftc.craft.parameters import ModelSpec
 from craftc.table import MixedTable
@@ -79,9 +79,11 @@ class Clusters:
     ) -> None:
         self.moments, self.background, self.spec = moments, background, spec
         K = moments.n_clusters
-        self.pricing = (
-            pricing_of(background, spec, room=K) if prices is None else same_prices(prices.pricing, K)
-        )
+        if prices is None:
+            self.pricing = pricing_of(background, spec, room=K)
+        else:  # the same prices, with shared distributions of their own
+            self.pricing = price_kernel.Pricing(*prices.pricing.arguments)
+            self.pricing.shared = Shared(self.pricing.grid, K)
         mean, self.deviations = moments.means()
         self.shift: Floats = (mean - background.mean) / np.sqrt(background.variance)
         self.mask, self.costs, self.excess = self._chosen(mask, "thorough" if mask is None else "continue")
@@ -273,26 +275,18 @@ class Clusters:
             np.empty(0),
         )
 
-        def costs_of(part: MixedTable) -> tuple[Floats, Floats]:
-            costs = room[: len(part)]
+        for rows in chunks(len(table)):
+            part, costs = table.take(rows), room[: rows.stop - rows.start]
             if blocks is None:
                 craft_kernel.costs(part.numeric, part.codes, tables, scratch, costs)
             else:
                 covariance_kernel.costs(part.numeric, part.codes, tables, blocks, scratch, costs)
-            return costs, self._background_costs(part, shared) if full else nothing
-
-        for rows in chunks(len(table)):
-            yield rows, *costs_of(table.take(rows))
+            yield rows, costs, self._background_costs(part, shared) if full else nothing
 
 
 def pass_work(n_rows: int, n_columns: int, n_clusters: int) -> int:
     """Cell visits of one pass: a vector of clusters costs as much as one cluster."""
-    return n_rows * n_columns * _vectors(n_clusters)
-
-
-def _vectors(n_clusters: int) -> int:
-    """Vectors that hold one value for each cluster, the last one padded."""
-    return (n_clusters + craft_kernel.PAD - 1) // craft_kernel.PAD
+    return n_rows * n_columns * -(-n_clusters // craft_kernel.PAD)
 
 
 def cost_tables(
@@ -310,7 +304,7 @@ def cost_tables(
     whole table.
     """
     grid: Grid = background.grid
-    lanes = _vectors(len(groups)) * craft_kernel.PAD
+    lanes = -(-len(groups) // craft_kernel.PAD) * craft_kernel.PAD  # the last vector is padded
     return craft_kernel.cost_tables(
         groups,
         grid,

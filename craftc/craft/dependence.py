@@ -377,7 +377,7 @@ def _duplicates(sample: MixedTable) -> Iterator[tuple[str, str]]:
     names = sample.numeric_names
     if len(sample) < 10:
         return
-    scaled = _scaled(_centred(sample.numeric))
+    scaled = _standardised(sample.numeric)
     for first in range(0, len(names), _COLUMNS_AT_ONCE):
         correlation = scaled[:, first : first + _COLUMNS_AT_ONCE].T @ scaled[:, first:]
         for i, j in zip(*np.nonzero(np.triu(np.abs(correlation) > 0.9999, 1)), strict=True):
@@ -403,19 +403,15 @@ def _duplicates(sample: MixedTable) -> Iterator[tuple[str, str]]:
                     yield columns[i][0], columns[j][0]
 
 
-def _centred(X: NDArray[np.float64]) -> Floats:
-    """The columns less their means; 0 for a missing cell."""
+def _standardised(X: NDArray[np.floating]) -> Floats:
+    """Centred columns with sums of squares of 1, whose products are correlations; 0 for a missing cell and
+    for a constant column.
+    """
     present = ~np.isnan(X)
     count = np.maximum(present.sum(axis=0), 1)
-    return np.where(present, X - np.where(present, X, 0.0).sum(axis=0) / count, 0.0).astype(
-        np.float64, copy=False
-    )
-
-
-def _scaled(X: Floats) -> Floats:
-    """Centred columns with sums of squares of 1, whose products are correlations; 0 for a constant one."""
-    size = np.sqrt((X * X).sum(axis=0))
-    return np.asarray(X / np.where(size > 0, size, 1.0))
+    centred = np.where(present, X - np.where(present, X, 0.0).sum(axis=0) / count, 0.0).astype(np.float64)
+    size = np.sqrt((centred * centred).sum(axis=0))
+    return np.asarray(centred / np.where(size > 0, size, 1.0))
 
 
 def _entropy_of(counts: NDArray[np.intp]) -> float:

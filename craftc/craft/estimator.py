@@ -39,7 +39,7 @@ from craftc.craft.rows import L, RowStore, S
 from craftc.craft.rows.scores import RowStatistics
 from craftc.craft.search import EncodedRows, FitConfig
 from craftc.craft.search.automatic import automatic_fit
-from craftc.distributed.open_input import FitInput, FitTable
+from craftc.distributed.open_input import FitInput, FitTable, open_input, set_input_attributes
 from craftc.reading.unusable import listed_reasons, usable_columns
 from craftc.table import MixedTable
 
@@ -260,7 +260,7 @@ class CRAFT(CraftBase):
         """
         check_parameters(self)
         meter, n_threads = ProgressMeter(callback, int(self.verbose)), effective_n_threads(self.n_threads)
-        with FitInput(X, client) as source:
+        with open_input(X, client) as source:
             categorical = self.categorical
             if self.unusable == "drop":
                 source.require_memory("unusable='drop'")
@@ -327,7 +327,8 @@ class CRAFT(CraftBase):
             warn_not_converged(self, result.n_iter, "passes", "continue with init=labels_")
         labels, moments, path, along = result.labels, result.moments, result.merge_path, result.path_clusters
         original_units = encoded.in_original_units(moments, labels, n_threads)
-        source.describe(self)
+        assert source.table is not None
+        set_input_attributes(self, source.X, source.table)
         set_convergence(self, result)
         clusters = result.clusters
         if clusters is None:

@@ -123,7 +123,7 @@ class PathClusters:
     def begin(cls, moments: Moments, mask: Mask, cross: CrossProducts | None = None) -> PathClusters:
         """The first step."""
         products = None if cross is None else CarriedSums(cross.sums, None)
-        return cls(moment_sums(moments), [mask.copy()], products)
+        return cls(CarriedSums(moments.groups, moments.grid.first_numeric), [mask.copy()], products)
 
     def append(self, place: Labels, groups: Integers, mask: Mask, cross: CrossProducts | None = None) -> None:
         """Add a step, in which the clusters go to these places."""
@@ -140,18 +140,14 @@ class PathClusters:
         return PathClusters(self.sums.after(start), self.masks[start:], cross, original)
 
 
-def moment_sums(moments: Moments) -> CarriedSums:
-    """Moments along a path that begins with these."""
-    return CarriedSums(moments.groups, moments.grid.first_numeric)
-
-
 def sums_of_table(
     path: MergePath, moments: Moments, table: MixedTable, weight: Integers, n_threads: int
 ) -> CarriedSums:
     """Moments of another encoding of the table along a path, from those of its first step; only the rows that
     moved are read. `weight` holds the counts of the rows; empty: all one.
     """
-    grid, unit, sums = moments.grid, moments.unit, moment_sums(moments)
+    grid, unit = moments.grid, moments.unit
+    sums = CarriedSums(moments.groups, grid.first_numeric)
     first = path.first_labels()
     assert first is not None  # the rows are here
     groups, labels = moments.groups, first.copy()

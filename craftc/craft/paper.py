@@ -30,7 +30,7 @@ from craftc.craft.progress import Progress, ProgressMeter
 from craftc.craft.search import EncodedRows, FitConfig
 from craftc.craft.search.fixed_price import fixed_price_fit
 from craftc.craft.search.starts import farthest_first_price
-from craftc.distributed.open_input import FitInput
+from craftc.distributed.open_input import open_input, set_input_attributes
 from craftc.table import MixedTable
 
 _N_EXPECTED = 8  # clusters that the heuristic and the starts expect where n_clusters is None
@@ -232,7 +232,7 @@ level_probabilities_, margins_, cluster_margins_, n_features_in_, feature_names_
         check_parameters(self)
         spec = self._model_spec()
         meter, n_threads = ProgressMeter(callback, int(self.verbose)), effective_n_threads(self.n_threads)
-        with FitInput(X) as source:
+        with open_input(X) as source:
             if source.place == "partitions":
                 raise ValueError(
                     f"PaperCRAFT reads tables in this process, got a {type(X).__name__}; gather its rows, or "
@@ -242,7 +242,7 @@ level_probabilities_, margins_, cluster_margins_, n_features_in_, feature_names_
             assert isinstance(table, MixedTable)
             numeric = "raw" if self.numeric == "auto" and not spec.coherent else self.numeric
             encoded = EncodedRows.of_table(table, sample_weight, numeric, n_threads)
-            self.labels_ = self._fit(encoded, source, spec, meter, n_threads)
+            self.labels_ = self._fit(X, table, encoded, spec, meter, n_threads)
         return self
 
     def _model_spec(self) -> ModelSpec:
@@ -268,8 +268,9 @@ level_probabilities_, margins_, cluster_margins_, n_features_in_, feature_names_
 
     def _fit(
         self,
+        X: TableInput,
+        table: MixedTable,
         encoded: EncodedRows[Labels, NDArray[np.signedinteger]],
-        source: FitInput,
         spec: ModelSpec,
         meter: ProgressMeter,
         n_threads: int,
@@ -308,7 +309,7 @@ level_probabilities_, margins_, cluster_margins_, n_features_in_, feature_names_
             warn_not_converged(
                 self, result.n_iter, "passes", f"raise max_iter (now {self.max_iter}), or {remedy}"
             )
-        source.describe(self)
+        set_input_attributes(self, X, table)
         set_convergence(self, result)
         moments, schema = result.moments, encoded.source.schema
         original_units = encoded.in_original_units(moments, result.labels, n_threads)

@@ -2,60 +2,36 @@
 
 from __future__ import annotations
 
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 
 import numpy as np
+from sklearn.utils.validation import validate_data
 
-from craftc.table.estimator_input import set_input_attributes
-from craftc.table.mixed_table import MixedTable
+from craftc._common.estimator import frame_library
+from craftc.table.mixed_table import MixedTable, Schema
 from craftc.table.out_of_core import is_out_of_core
 
 if TYPE_CHECKING:
     from craftc._common.typing import ColumnSelection, DaskClient, TableInput
     from craftc.distributed.partitioned_table import PartitionedInput, PartitionedTable
 
-Place = Literal["memory", "files", "partitions"]
 #: What `fit` takes as X where rows may lie in partitions.
 FitTable: TypeAlias = "TableInput | PartitionedInput"
 
 
-def place_of(X: FitTable, client: DaskClient | None = None) -> Place:
-    """Where the rows of an input lie: in memory, in files that this process reads in batches, or in
+@dataclass
+class FitInput:
+    """The X of one fit, and where its rows lie: in memory, in files that this process reads in batches, or in
     partitions (`Partitions`, a Dask collection, or files that the workers of a client read).
     """
-    if client is None and isinstance(X, np.ndarray | MixedTable):
-        return "memory"
-    from craftc.distributed.read import is_partitioned
 
-    if is_partitioned(X, client):
-        return "partitions"
-    return "files" if is_out_of_core(X) else "memory"
-
-
-class FitInput:
-    """The X of one fit, as a context that closes the engine of partitions.
-
-    Attributes
-    ----------
-    place : {"memory", "files", "partitions"}
-    table : MixedTable or PartitionedTable
-        Once `read` has been called.
-    """
-
-    table: MixedTable | PartitionedTable
-
-    def __init__(self, X: Any, client: DaskClient | None = None) -> None:
-        self.X, self.client, self.place = X, client, place_of(X, client)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self.place == "partitions" and hasattr(self, "table"):
-            self.table.engine.close()  # type: ignore[union-attr]
+    X: Any
+    client: DaskClient | None
+    place: Literal["memory", "files", "partitions"]
+    table: MixedTable | PartitionedTable | None = None  # once it is read
 
     def require_memory(self, reason: str) -> None:
         """Raise ValueError unless the table is in memory."""
@@ -80,6 +56,47 @@ class FitInput:
             self.table = MixedTable.from_data(self.X, categorical=categorical, missing=missing)
         return self.table
 
-    def describe(self, estimator: Any) -> None:
-        """Set n_features_in_ and feature_names_in_; called when nothing can be refused any more."""
-        set_input_attributes(estimator, self.X, self.table)
+
+@contextmanager
+def open_input(X: FitTable, client: DaskClient | None = None) -> Iterator[FitInput]:
+    """The input of a fit; the engine of partitions is closed at the end."""
+    if client is None and isinstance(X, np.ndarray | MixedTable):
+        yield FitInput(X, client, "memory")
+        return
+    from craftc.distributed.read import is_partitioned
+
+    if not is_partitioned(X, client):
+        yield FitInput(X, client, "files" if is_out_of_core(X) else "memory")
+        return
+    source = FitInput(X, client, "partitions")
+    try:
+        yield source
+    finally:
+        if source.table is not None and not isinstance(source.table, MixedTable):
+            source.table.engine.close()
+
+
+class HasSchema(Protocol):
+    """A table in memory or in partitions."""
+
+    @property
+    def schema(self) -> Schema: ...
+
+
+def set_input_attributes(estimator: object, X: FitTable, table: HasSchema) -> None:
+    """Set n_features_in_ and feature_names_in_ as scikit-learn does; called when nothing can be refused any
+    more.
+
+    The library of a data frame is kept as well, for tables that the estimator returns.
+    """
+    attributes, schema = vars(estimator), table.schema
+    attributes["_frame_library"] = frame_library(X)
+    ours = isinstance(X, MixedTable | Mapping | np.ndarray) or not isinstance(table, MixedTable)
+    text_names = schema.named and all(isinstance(name, str) for name in getattr(X, "columns", (None,)))
+    if not (ours or text_names or is_out_of_core(X)):
+        validate_data(estimator, X, skip_check_array=True, reset=True)
+        return
+    attributes["n_features_in_"] = schema.n_columns
+    attributes.pop("feature_names_in_", None)
+    if schema.named:
+        attributes["feature_names_in_"] = np.array(schema.columns, dtype=object)

@@ -19,7 +19,7 @@ from craftc._common.messages import numbers_of, shown, warn_user
 from craftc._common.random import seed_of
 from craftc._common.ranges import ROWS_COMPARED, warn_of_unscaled_columns
 from craftc._common.threads import effective_n_threads
-from craftc._common.typing import Array, DaskClient, Floats, Labels, RandomStateInput, TableInput, WeightInput
+from craftc._common.typing import DaskClient, Floats, Labels, RandomStateInput, TableInput, WeightInput
 from craftc._common.validation import (
     Choice,
     Constraint,
@@ -33,8 +33,7 @@ from craftc._common.validation import (
 )
 from craftc.describe.frames import MomentsSummary
 from craftc.distributed.collections import WithoutCollections
-from craftc.distributed.partitioned_table import PartitionedTable
-from craftc.distributed.read import is_partitioned, read_partitions
+from craftc.distributed.open_input import FitInput, FitTable, open_input, set_input_attributes
 from craftc.dpmeans import gaussian
 from craftc.dpmeans.descent import SphericalDescent, SphericalFit
 from craftc.dpmeans.new_rows import DPMeansPrediction, whitened
@@ -42,7 +41,7 @@ from craftc.dpmeans.penalty import farthest_first, price_path
 from craftc.dpmeans.rows.local import DPMeansLocalRows
 from craftc.dpmeans.seeding import k_means_labels
 from craftc.dpmeans.starts import INITS, NO_CAP, Starts, check_partitioned
-from craftc.table.estimator_input import DenseInput, set_input_attributes
+from craftc.table.estimator_input import DenseInput
 from craftc.table.frames import open_source
 from craftc.table.numbers import finite_ranges, read_numbers
 
@@ -218,7 +217,7 @@ class DPMeans(WithoutCollections, MomentsSummary, DenseInput, DPMeansPrediction,
     @all_or_nothing
     def fit(
         self,
-        X: TableInput,
+        X: FitTable,
         y: object = None,
         sample_weight: WeightInput = None,
         *,
@@ -257,16 +256,10 @@ class DPMeans(WithoutCollections, MomentsSummary, DenseInput, DPMeansPrediction,
         """
         self._check_parameters()
         n_threads, seed = effective_n_threads(self.n_threads), seed_of(self.random_state)
-        if is_partitioned(X, client):
-            partitions, limit, penalty, best, compared = self._search_partitions(
-                X, sample_weight, client, n_threads, seed
-            )
-            set_input_attributes(self, X, partitions)
-            warn_of_unscaled_columns(self, *compared)
-            self._set_spherical_state(penalty, limit, None, best)
-            self._warn_of_the_result(best, len(partitions))
-            self._moments = best.moments.around(self.cluster_centers_)
-            return self
+        with open_input(X, client) as source:
+            if source.place == "partitions":
+                self._fit_partitions(source, sample_weight, n_threads, seed)
+                return self
         table = self._read_rows(X, reset=True, finite=False)
         ranges = finite_ranges(table, self, n_threads)
         weight = check_weight(sample_weight, len(table))
@@ -309,25 +302,28 @@ class DPMeans(WithoutCollections, MomentsSummary, DenseInput, DPMeansPrediction,
             else ("cluster_penalty_", "objective_", "objective_path_")
         )
 
-    def _search_partitions(
-        self, X: TableInput, sample_weight: WeightInput, client: DaskClient | None, n_threads: int, seed: int
-    ) -> tuple[PartitionedTable, float, float, SphericalFit[Any], tuple[Array, Floats]]:
-        """The table of a collection, the starts, lambda^2, the partition with labels in the form of the
-        collection, and some rows.
-        """
+    def _fit_partitions(
+        self, source: FitInput, sample_weight: WeightInput, n_threads: int, seed: int
+    ) -> None:
+        """Find the clusters of a collection; the labels have its form."""
+        from craftc.distributed.partitioned_table import PartitionedTable
         from craftc.dpmeans.rows.partitioned import DPMeansPartitionedRows  # not needed for tables in memory
 
         check_partitioned(self, sample_weight)
-        partitions = read_partitions(X, client, [], "error", n_threads)
-        with partitions.engine:
-            rows = DPMeansPartitionedRows(partitions)
-            rows.table.check_ranges(partitions.schema.columns)
-            starts = Starts(self, rows, seed)
-            penalty, best = starts.best()
-            fit: SphericalFit[Any] = best
-            fit.labels = rows.in_form_of_input(best)
-            compared = rows.spread_rows(ROWS_COMPARED), rows.table.columns()
-            return partitions, starts.limit, penalty, fit, compared
+        partitions = source.read([], "error", n_threads)
+        assert isinstance(partitions, PartitionedTable)
+        rows = DPMeansPartitionedRows(partitions)
+        rows.table.check_ranges(partitions.schema.columns)
+        starts = Starts(self, rows, seed)
+        penalty, best = starts.best()
+        fit: SphericalFit[Any] = best
+        fit.labels = rows.in_form_of_input(best)
+        compared = rows.spread_rows(ROWS_COMPARED), rows.table.columns()
+        set_input_attributes(self, source.X, partitions)
+        warn_of_unscaled_columns(self, *compared)
+        self._set_spherical_state(penalty, starts.limit, None, fit)
+        self._warn_of_the_result(fit, len(partitions))
+        self._moments = fit.moments.around(self.cluster_centers_)
 
     def _warn_of_the_result(self, fit: SphericalFit[Any], n: int) -> None:
         """Warn where a fit has not converged, or has suspiciously many clusters."""

@@ -44,13 +44,13 @@ from craftc._common.validation import (
 from craftc.describe.frames import difference_frame, plain_view
 from craftc.describe.statistics import column_statistics
 from craftc.describe.view import ClusterView
+from craftc.distributed.open_input import set_input_attributes
 from craftc.kprototypes.descent import Plan, PrototypeDescent, descend
 from craftc.kprototypes.dissimilarity import CATEGORICAL, NUMERIC, Dissimilarity, check_binary, name_of
 from craftc.kprototypes.fitted import Prototypes, centroid_array, centroid_columns
 from craftc.kprototypes.init import INITS, Modes, cao_modes, given_prototypes
 from craftc.kprototypes.problem import Problem
 from craftc.table import MixedTable, Schema
-from craftc.table.estimator_input import set_input_attributes
 from craftc.table.frames import column_mask, open_source
 from craftc.table.moments import integer_grid
 

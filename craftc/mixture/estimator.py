@@ -18,7 +18,7 @@ from craftc._common.estimator import all_or_nothing, column_names, set_convergen
 from craftc._common.labels import chunks, number_by_appearance
 from craftc._common.messages import array_of, warn_user
 from craftc._common.random import rng_of, seed_of
-from craftc._common.ranges import check_ranges, column_ranges
+from craftc._common.ranges import column_ranges
 from craftc._common.threads import SMALL_WORK, effective_n_threads, one_blas_thread, threads_for
 from craftc._common.typing import (
     Array,
@@ -37,6 +37,7 @@ from craftc._common.validation import (
     check_choice,
     check_countable,
     check_number,
+    check_ranges,
     check_weight,
 )
 from craftc._kernels.team import Team

@@ -26,7 +26,6 @@ from craftc.craft.fitted import (
     ExactSums,
     FittedClusters,
     PathClusters,
-    moment_sums,
 )
 from craftc.craft.paper import PaperCRAFT
 from craftc.craft.parameters import MODELS, SELECTIONS, ModelSpec
@@ -290,7 +289,9 @@ def _path_clusters(fitted: _Fitted, path: MergePath) -> PathClusters:
     assert fitted.mask is not None
     along = PathClusters.begin(moments, fitted.mask, fitted.cross)
     assert original is not None
-    along.original = None if original is moments else moment_sums(original)
+    along.original = (
+        None if original is moments else CarriedSums(original.groups, original.grid.first_numeric)
+    )
     parts = ((along.sums, later.sums), (along.original, later.original), (along.cross, later.cross))
     usable, sizes = Background(moments.total()).usable, [K for K, _ in path.objectives()[1:]]
     demand(len(later.masks) == len(sizes), "the masks along the path are not complete")

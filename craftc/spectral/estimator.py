@@ -18,6 +18,7 @@ from craftc._common.threads import effective_n_threads, one_blas_thread
 from craftc._common.typing import Array, ColumnSelection, Floats, RandomStateInput, TableInput
 from craftc._common.validation import Choice, Constraint, Flag, Number, check_number, check_parameters
 from craftc.distributed.collections import feature_names_out, rowwise
+from craftc.distributed.open_input import set_input_attributes
 from craftc.spectral.encoding import SHARED, Encoding, Prepared, eps_of
 from craftc.spectral.factorization import Approximation, approximation_of, sample_of
 from craftc.spectral.observed import ObservedGraph, given_weights
@@ -25,7 +26,6 @@ from craftc.spectral.preconditioner import Preconditioner
 from craftc.spectral.pseudo_likelihood import Objective, PseudoLikelihood
 from craftc.spectral.solvers import SpectralFit, fit_weights
 from craftc.table import MixedTable
-from craftc.table.estimator_input import set_input_attributes
 from craftc.table.numbers import read_numbers
 
 if TYPE_CHECKING:

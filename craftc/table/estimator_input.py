@@ -2,53 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
-from sklearn.utils.validation import validate_data
 
 from craftc._common.estimator import FittedColumns, frame_library
-from craftc._common.typing import Array, ColumnSelection, FileInput, TableInput
-from craftc.table.mixed_table import MixedTable, Schema
+from craftc._common.typing import Array, FileInput
 from craftc.table.numbers import read_numbers
 from craftc.table.out_of_core import is_out_of_core, read_blocks
 
 #: Fitted arrays that kernels read, by column, and the attribute that is their number of rows.
 _BY_COLUMN = {"cluster_centers_": "n_clusters_", "features_": "n_features_"}
-
-
-class HasSchema(Protocol):
-    """A table in memory or in partitions."""
-
-    @property
-    def schema(self) -> Schema: ...
-
-
-def read_input(X: TableInput, categorical: ColumnSelection, missing: str) -> MixedTable:
-    """The table of `fit`: in memory, or read in batches from files, a dataset or a stream."""
-    if is_out_of_core(X):
-        return MixedTable.from_parquet(X, categorical=categorical, missing=missing)
-    return MixedTable.from_data(X, categorical=categorical, missing=missing)
-
-
-def set_input_attributes(estimator: object, X: TableInput, table: HasSchema) -> None:
-    """Set n_features_in_ and feature_names_in_ as scikit-learn does; called when nothing can be refused any
-    more.
-
-    The library of a data frame is kept as well, for tables that the estimator returns.
-    """
-    attributes, schema = vars(estimator), table.schema
-    attributes["_frame_library"] = frame_library(X)
-    ours = isinstance(X, MixedTable | Mapping | np.ndarray) or not isinstance(table, MixedTable)
-    text_names = schema.named and all(isinstance(name, str) for name in getattr(X, "columns", (None,)))
-    if not (ours or text_names or is_out_of_core(X)):
-        validate_data(estimator, X, skip_check_array=True, reset=True)
-        return
-    attributes["n_features_in_"] = schema.n_columns
-    attributes.pop("feature_names_in_", None)
-    if schema.named:
-        attributes["feature_names_in_"] = np.array(schema.columns, dtype=object)
 
 
 def check_fitted_arrays(model: FittedColumns) -> None:

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from craftc._common.ranges import check_ranges
 from craftc._common.threads import threads_for
 from craftc._common.typing import Floats, Integers
+from craftc._common.validation import check_ranges
 from craftc._kernels import moments as _kernel
 from craftc.table.mixed_table import MixedTable, Schema
 

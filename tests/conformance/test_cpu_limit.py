@@ -7,7 +7,7 @@ import os
 import pytest
 
 from craftc._common import threads
-from craftc._common.machine import cpu_limit
+from craftc._common.threads import cpu_limit
 
 
 def groups(root, cgroup, files):

@@ -20,9 +20,8 @@ from numpy.typing import NDArray
 
 from craftc._common.labels import chunks
 from craftc._common.merge_path import MergePath
-from craftc._common.threads import aligned, threads_for
+from craftc._common.threads import threads_for
 from craftc._common.typing import Floats, Integers, Labels, Mask
-from craftc._kernels import craft_passes as passes_kernel
 from craftc._kernels import craft_price as price_kernel
 from craftc._kernels import craft_splits as splits_kernel
 from craftc._kernels.craft import CostTables
@@ -42,22 +41,14 @@ Leaving = TypeVar("Leaving", covariant=True)
 Answer = TypeVar("Answer")
 
 
+@dataclass
 class PassSpace:
-    """Workspace of the passes of one search.
+    """Workspace of the passes of one search."""
 
-    Parameters
-    ----------
-    pricing : Pricing
-    capacity : int
-        Largest number of clusters.
-    n_threads : int
-    """
-
-    def __init__(self, pricing: price_kernel.Pricing, capacity: int, n_threads: int) -> None:
-        self.slab = aligned((passes_kernel.slab_size(pricing, capacity),))
-        self.scratch = aligned((n_threads, passes_kernel.pass_scratch_size(pricing, capacity)))
-        self.partial = np.zeros((n_threads if n_threads > 1 else 0, capacity, pricing.grid.width), np.int64)
-        self.work = np.empty((max(capacity, n_threads), price_kernel.parts_size(pricing)))
+    slab: Floats  # cost tables of `capacity` clusters
+    scratch: Floats  # (n_threads, ...)
+    partial: Integers  # (n_threads, capacity, width); empty for one thread
+    work: Floats  # (max(capacity, n_threads), ...) prices of clusters
 
 
 @dataclass(slots=True)

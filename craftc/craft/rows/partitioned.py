@@ -27,7 +27,7 @@ from craftc._kernels.craft import CostTables
 from craftc._kernels.moments import Grid
 from craftc.craft.clusters import Clusters
 from craftc.craft.covariance import CrossProducts
-from craftc.craft.fitted import CarriedSums, moment_sums
+from craftc.craft.fitted import CarriedSums
 from craftc.craft.rows import Answer, Candidates, Cells, Passes, PassSpace, RowwiseMargins
 from craftc.craft.rows import recipes as operations
 from craftc.craft.rows.local import LocalCluster, LocalRows
@@ -514,7 +514,8 @@ class FarMergePath(MergePath):
 
     def sums_of_source(self, moments: Moments) -> CarriedSums:
         """Moments of the table as it was read along the path, from those of its first step."""
-        sums, groups = moment_sums(moments), moments.groups
+        groups = moments.groups
+        sums = CarriedSums(groups, moments.grid.first_numeric)
         for (n_clusters, _), change, own in zip(
             self._steps[1:], self._changes, self._source_sums, strict=True
         ):

@@ -6,8 +6,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -71,17 +71,15 @@ def _add_densities(
     varies = background.usable[: background.grid.p] > 0
     equal_weights = 0.0 if clusters.spec.by_length else math.log(K)
     seen = ~np.isnan(part.numeric)
-    normalisers = 0.5 * math.log(2.0 * math.pi) * _counted(seen & varies)
+    normalisers = (
+        0.5 * math.log(2.0 * math.pi) * np.einsum("nd->n", seen & varies, dtype=np.int64, casting="unsafe")
+    )
     shares = np.subtract(least[:, None], costs, out=costs)
     mixture = np.log(np.exp(shares, out=shares).sum(axis=1)) - least
     scores.densities = mixture - own - normalisers - equal_weights
-    scores.absent = _counted(~seen) + _counted(part.codes == part.n_levels.astype(part.codes.dtype))
-
-
-def _counted(cells: NDArray[np.bool_]) -> NDArray[np.int64]:
-    """(n,) true cells of every row."""
-    counts: NDArray[np.int64] = np.einsum("nd->n", cells, dtype=np.int64, casting="unsafe")
-    return counts
+    scores.absent = np.zeros(len(seen), np.int64)
+    for missing in (~seen, part.codes == part.n_levels.astype(part.codes.dtype)):
+        scores.absent += np.einsum("nd->n", missing, dtype=np.int64, casting="unsafe")
 
 
 def _two_least(costs: Floats) -> tuple[Floats, Floats]:
@@ -192,12 +190,11 @@ class RowExtremes:
         return self._unusual.rows
 
 
-@dataclass
-class _Kept:
+class _Kept(NamedTuple):
     """Rows by ascending key, of equal keys by position."""
 
-    rows: NDArray[np.intp] = field(default_factory=lambda: np.empty(0, np.intp))
-    keys: Floats = field(default_factory=lambda: np.empty(0))
+    rows: NDArray[np.intp] = np.empty(0, np.intp)
+    keys: Floats = np.empty(0)
 
     def joined(self, rows: NDArray[np.intp], keys: Floats) -> _Kept:
         """These rows and later ones."""

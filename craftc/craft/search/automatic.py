@@ -5,6 +5,7 @@ path.
 from __future__ import annotations
 
 from dataclasses import replace
+from operator import attrgetter, itemgetter
 from typing import cast
 
 import numpy as np
@@ -22,7 +23,7 @@ from craftc.craft.search import (
     run_starts,
 )
 from craftc.craft.search.covariances import CovarianceSearch, CovarianceState, covariance_step
-from craftc.craft.search.merges import START_CLUSTERS, MergeSplitSearch, Partition, labels_of
+from craftc.craft.search.merges import START_CLUSTERS, MergeSplitSearch, Partition
 from craftc.craft.search.splits import best_split
 from craftc.craft.search.starts import kmeans_plus_plus_labels, start_labels
 
@@ -73,7 +74,7 @@ def automatic_fit(
     meter = config.meter
     meter.plan(**_work(len(config.rows), sampled, forced))
     if sampled:
-        best.labels = None  # frees n labels
+        best.labels = cast(L, None)  # frees n labels
         n_starts, given = 1, [from_a_sample(config, n_starts, init)]
     if searchable:
         if sampled:
@@ -96,8 +97,8 @@ def automatic_fit(
         path.append(constant + best.objective)
     if searchable and config.spec.covariance != "diagonal":
         meter.begin("covariances")
-        snapshot = search.rows.snapshot(labels_of(best), best.K)
-        best.labels = None  # no second array of labels during the step
+        snapshot = search.rows.snapshot(best.labels, best.K)
+        best.labels = cast(L, None)  # no second array of labels during the step
         step = covariance_step(config, snapshot, search.moments(best), best.mask[: best.K], target_n_clusters)
         if step is not None:
             del best
@@ -110,7 +111,7 @@ def automatic_fit(
     meter.begin("merge_path", n_clusters=best.K)
     at_4 = n_clusters_at(search, best, 4.0) if best.K >= MANY_CLUSTERS else None
     mask, moments = best.mask[: best.K].copy(), search.moments(best)
-    converged, snapshot = best.converged or best.K == 1, search.rows.snapshot(labels_of(best), best.K)
+    converged, snapshot = best.converged or best.K == 1, search.rows.snapshot(best.labels, best.K)
     steps, n_passes = merge_path(search, best, snapshot), max(search.n_passes, 1)
     meter.begin("diagnostics")
     return AutomaticResult(
@@ -201,7 +202,7 @@ def best_of_starts(
         meter.begin("crossing", len(ends))
         while improved:
             before = best.objective
-            for part in sorted(ends, key=lambda end: end.objective):
+            for part in sorted(ends, key=attrgetter("objective")):
                 if part.objective > best.objective + 1e-9:
                     best = search.cross(best, part)
                     meter.part_done(0, best.K, constant + best.objective)
@@ -300,7 +301,7 @@ def _split_best(search: MergeSplitSearch[L, S], part: Partition[L], undone: set[
     """
     found = [best_split(each) for each in search.splits(part, range(part.K), at_any_price=True)]
     splits = [(split.delta, k, split) for k, split in enumerate(found) if split is not None]
-    splits.sort(key=lambda entry: entry[:2])
+    splits.sort(key=itemgetter(0, 1))
     for _, k, split in splits:
         key = part.groups[k].tobytes()
         if key in undone:
@@ -309,7 +310,7 @@ def _split_best(search: MergeSplitSearch[L, S], part: Partition[L], undone: set[
         search.apply_split(trial, k, split)
         search.passes(trial)
         if trial.K > part.K:
-            part.take_over(trial)
+            part.__dict__.update(trial.__dict__)
             return True
         undone.add(key)
     if splits:
@@ -319,7 +320,7 @@ def _split_best(search: MergeSplitSearch[L, S], part: Partition[L], undone: set[
 
 def number_by_first_appearance(search: MergeSplitSearch[L, S], part: Partition[L]) -> None:
     """Assign rows of weight 0 whose cluster was dropped, then number the clusters by first appearance."""
-    config, labels = search.config, labels_of(part)
+    config, labels = search.config, part.labels
     if len(config.weight) and isinstance(labels, np.ndarray) and (labels < 0).any():
         assign_zero_weight_rows(config, search.clusters(part).tables(), labels)
     order = search.rows.first_appearance(labels, part.K)
@@ -340,10 +341,10 @@ def merge_path(
     path = rows.merge_path(snapshot, part.K, constant + part.objective)
     clusters = PathClusters.begin(search.moments(part), part.mask[: part.K])
     while part.K > 1:
-        before = rows.snapshot(labels_of(part), part.K)
+        before = rows.snapshot(part.labels, part.K)
         pair = search.merge_best(part)
         number_by_first_appearance(search, part)
-        rows.append_step(path, part.K, constant + part.objective, before, labels_of(part), pair)
+        rows.append_step(path, part.K, constant + part.objective, before, part.labels, pair)
         clusters.append(path.changes()[-1].place, part.groups[: part.K], part.mask[: part.K])
     return path, clusters
 
@@ -354,7 +355,7 @@ def n_clusters_at(search: MergeSplitSearch[L, S], part: Partition[L], factor: fl
     """
     spec = replace(search.config.spec, price_factor=factor * search.config.spec.price_factor)
     scaled = MergeSplitSearch(replace(search.config, spec=spec), 1)
-    part = search.copy(replace(part, labels=None))
+    part = search.copy(replace(part, labels=cast(L, None)))
     scaled.price(part)
     scaled.merge_while_cheaper(part)
     return part.K

@@ -47,16 +47,8 @@ class CovarianceState(Generic[S]):
     place: NDArray[np.int32]  # current cluster of each former label; the last entry maps label -1
     clusters: Clusters
     cross: CrossProducts
-
-    @property
-    def K(self) -> int:
-        """Number of clusters."""
-        return self.clusters.moments.n_clusters
-
-    @property
-    def objective(self) -> float:
-        """J, nats."""
-        return self.clusters.objective
+    K: int
+    objective: float  # J, nats
 
 
 class CovarianceSearch(Generic[L, S]):
@@ -83,7 +75,7 @@ class CovarianceSearch(Generic[L, S]):
         self, before: S, place: NDArray[np.int32], moments: Moments, cross: CrossProducts, mask: Mask
     ) -> CovarianceState[S]:
         clusters = Clusters(moments, self.config.background, self.config.spec, mask, cross, self.prices)
-        return CovarianceState(before, place, clusters, cross)
+        return CovarianceState(before, place, clusters, cross, moments.n_clusters, clusters.objective)
 
     def labels_of(self, state: CovarianceState[S]) -> L:
         """The present cluster of every row."""
@@ -298,7 +290,7 @@ class CovarianceSearch(Generic[L, S]):
         same = numbering(state.K)
         clusters = state.clusters
         if np.array_equal(order, same[:-1]):
-            return CovarianceState(self.rows.snapshot(labels, state.K), same, clusters, state.cross)
+            return replace(state, before=self.rows.snapshot(labels, state.K), place=same)
         numbered = self.rows.snapshot(
             self.rows.renumbered(labels, np.argsort(order).astype(np.int32)), state.K
         )

@@ -15,13 +15,14 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from hashlib import blake2b
+from operator import attrgetter
 from typing import Generic, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from craftc._common.labels import compact, join, numbering
-from craftc._common.threads import threads_for
+from craftc._common.threads import aligned, threads_for
 from craftc._common.typing import Floats, Integers, Labels, Mask
 from craftc._kernels import craft_merges as merges_kernel
 from craftc._kernels import craft_passes as passes_kernel
@@ -38,6 +39,7 @@ from craftc.craft.search.splits import Split, SplitFinder
 from craftc.table.moments import Moments
 
 START_CLUSTERS = 20
+_DELTA = attrgetter("delta")
 _MAX_PASSES = 50
 _SOFT_PASSES = 10
 _FORCED_PAIRS, _FORCED_TRIES = 5, 400  # unions that are tried for one partition, and in all
@@ -60,7 +62,7 @@ class Partition(Generic[L]):
     Arrays over clusters have room for `capacity` clusters; the first `K` entries are in use.
     """
 
-    labels: L | None  # None: only the clusters are of interest
+    labels: L  # None where only the clusters are of interest
     groups: Integers
     K: int
     cost: Floats
@@ -74,10 +76,6 @@ class Partition(Generic[L]):
         """Equal for partitions of the same clusters and masks, however they are numbered."""
         clusters = [self.groups[k].tobytes() + self.mask[k].tobytes() for k in range(self.K)]
         return blake2b(b"".join(sorted(clusters))).digest()
-
-    def take_over(self, other: Partition[L]) -> None:
-        """Become another partition."""
-        vars(self).update(vars(other))
 
 
 class MergeSplitSearch(Generic[L, S]):
@@ -94,8 +92,14 @@ class MergeSplitSearch(Generic[L, S]):
         rounding = _ROUNDING * config.background.weight * self.pricing.D
         self._merge_tolerance = max(_MERGE_TOLERANCE, rounding)
         self._split_tolerance = max(_SPLIT_TOLERANCE, rounding)
-        self._space = PassSpace(self.pricing, self.capacity, n_threads)
-        self._merge_space = MergeSpace(self.pricing, self.capacity, n_threads)
+        width, shape = config.background.grid.width, (n_threads if n_threads > 1 else 0, self.capacity)
+        self._space = PassSpace(
+            aligned((passes_kernel.slab_size(self.pricing, self.capacity),)),
+            aligned((n_threads, passes_kernel.pass_scratch_size(self.pricing, self.capacity))),
+            np.zeros((*shape, width), np.int64),
+            np.empty((max(self.capacity, n_threads), price_kernel.parts_size(self.pricing))),
+        )
+        self._merge_space, self._work = MergeSpace(self.pricing, self.capacity, n_threads), self._space.work
         self._finder = SplitFinder(config, self._space, self.pricing.D, n_threads)
         self._rejected: set[bytes] = set()
         self._improved: dict[bytes, float] = {}  # J of partitions whose masks have been chosen thoroughly
@@ -130,7 +134,7 @@ class MergeSplitSearch(Generic[L, S]):
 
     def copy(self, part: Partition[L]) -> Partition[L]:
         """A partition whose arrays may change."""
-        labels = None if part.labels is None else self.rows.copied(part.labels)
+        labels = part.labels if part.labels is None else self.rows.copied(part.labels)
         return replace(
             part, labels=labels, groups=part.groups.copy(), cost=part.cost.copy(), mask=part.mask.copy()
         )
@@ -140,14 +144,14 @@ class MergeSplitSearch(Generic[L, S]):
         K = part.K
         quick = K > _MANY_CLUSTERS or K * self.pricing.D > _MANY_CHOICES
         if quick:
-            self.pricing.relative = False
-            work = self._work(K)
+            pricing, _ = self._room_for(K)
+            pricing.relative = False
             price_kernel.price_groups(
                 part.groups[:K],
-                self.pricing,
+                pricing,
                 price_kernel.SELECTIONS["priced"],
                 False,
-                work[:K],
+                self._work[:K],
                 part.mask[:K],
                 part.cost[:K],
             )
@@ -161,7 +165,7 @@ class MergeSplitSearch(Generic[L, S]):
             part.groups[:K],
             pricing,
             pooled_kernel.EFFORTS[effort],
-            self._work(K),
+            self._work,
             part.mask[:K],
             part.cost[:K],
         )
@@ -176,11 +180,6 @@ class MergeSplitSearch(Generic[L, S]):
         self._improved[key] = part.objective
         return part.objective < before - self._split_tolerance
 
-    def _work(self, K: int) -> Floats:
-        """Workspace of the prices of K clusters."""
-        work = self._space.work
-        return work if len(work) >= K else np.empty((K, work.shape[1]))
-
     def _room_for(self, K: int) -> tuple[price_kernel.Pricing, MergeSpace]:
         """The pricing, and workspace of merges and splits, with room for K clusters."""
         config = self.config
@@ -190,6 +189,8 @@ class MergeSplitSearch(Generic[L, S]):
             )
         if self._merge_space.capacity < K:
             self._merge_space = MergeSpace(self.pricing, K, self.n_threads)
+        if len(self._work) < K:
+            self._work = np.empty((K, self._work.shape[1]))
         return self.pricing, self._merge_space
 
     # ---- passes ----
@@ -216,7 +217,7 @@ class MergeSplitSearch(Generic[L, S]):
         while made < max_passes and not part.converged:
             self.stop_if_asked()
             part.labels, last = self.rows.passes(
-                labels_of(part), clusters, min(most, max_passes - made), path, self._space, threads
+                part.labels, clusters, min(most, max_passes - made), path, self._space, threads
             )
             part.K, part.converged = clusters.K, clusters.converged
             made += last
@@ -370,7 +371,7 @@ class MergeSplitSearch(Generic[L, S]):
         """Merge clusters i < j at any cost."""
         place = numbering(part.K)
         join(place, i, j)
-        part.take_over(self._best_merged(part, [(i, j)])[0])
+        part.__dict__.update(self._best_merged(part, [(i, j)])[0].__dict__)
         self.relabel(part, place)
 
     def relabel(self, part: Partition[L], place: NDArray[np.int32]) -> None:
@@ -421,7 +422,7 @@ class MergeSplitSearch(Generic[L, S]):
                 accepted,
             )
             for new, (k, split) in enumerate((some[s] for s in np.flatnonzero(accepted)), start=K):
-                part.labels = self.rows.moved(labels_of(part), split.moved, new)
+                part.labels = self.rows.moved(part.labels, split.moved, new)
                 part.converged = False
                 done.add(k)
         return done
@@ -433,9 +434,7 @@ class MergeSplitSearch(Generic[L, S]):
         shared distributions.
         """
         pooled_kernel.use_shared(self.pricing, part.shared)
-        return self._finder.splits(
-            labels_of(part), part.groups, part.cost, clusters, self.pricing, at_any_price
-        )
+        return self._finder.splits(part.labels, part.groups, part.cost, clusters, self.pricing, at_any_price)
 
     def split_once(self, part: Partition[L]) -> bool:
         """Split clusters while that lowers J, each at most once, and merge until stable; returns whether J
@@ -444,19 +443,20 @@ class MergeSplitSearch(Generic[L, S]):
         if self.config.max_clusters <= part.K:
             return False
         groups, unit = part.groups, self.pricing.count_weight
-        keys = {k: groups[k].tobytes() for k in range(part.K) if groups[k, 0] * unit >= 4}
-        tried = {k: key for k, key in keys.items() if key not in self._rejected}
-        proposed = [
-            (split.delta, k, split)
-            for k, splits in zip(tried, self.splits(part, list(tried)), strict=True)
-            for split in sorted(splits, key=lambda split: split.delta)[:_TRIED_SPLITS]
-            if split.delta < _HOPELESS
-        ]
-        proposed.sort(key=lambda entry: entry[:2])
-        done: set[int] = set()
-        if proposed:
-            done = self._split(part, [entry[1:] for entry in proposed], self._split_tolerance)
-        self._rejected |= {key for k, key in tried.items() if k not in done}
+        tried: dict[int, bytes] = {}
+        for k in range(part.K):
+            key = groups[k].tobytes()
+            if groups[k, 0] * unit >= 4 and key not in self._rejected:
+                tried[k] = key
+        proposed: list[tuple[int, Split]] = []
+        for k, splits in zip(tried, self.splits(part, list(tried)), strict=True):
+            for split in sorted(splits, key=_DELTA)[:_TRIED_SPLITS]:
+                if split.delta < _HOPELESS:
+                    proposed.append((k, split))
+        deltas = np.array([split.delta for _, split in proposed])
+        order = np.argsort(deltas, kind="stable").tolist()  # of equal ones the lower cluster first
+        done = self._split(part, [proposed[at] for at in order], self._split_tolerance)
+        self._rejected.update(key for k, key in tried.items() if k not in done)
         if done:
             self.merge_until_stable(part)
         return bool(done)
@@ -537,12 +537,6 @@ class MergeSplitSearch(Generic[L, S]):
         """Exact moments of a partition."""
         background = self.config.background
         return Moments.of_groups(background.grid, background.count_weight, part.groups[: part.K])
-
-
-def labels_of(part: Partition[L]) -> L:
-    """The labels of a partition that has labels."""
-    assert part.labels is not None
-    return part.labels
 
 
 def at_once(work: float) -> int:
