@@ -43,7 +43,6 @@ from craftc.craft.stability import Stability, refits
 from craftc.describe.facts import Facts
 from craftc.describe.frames import summary_frame
 from craftc.describe.overview import HtmlOverview
-from craftc.describe.statistics import column_statistics
 from craftc.describe.view import ClusterView, links_of
 from craftc.distributed.collections import WithoutCollections, feature_names_out, rowwise
 from craftc.distributed.open_input import FitTable
@@ -447,10 +446,9 @@ class CraftBase(
 
     def _cluster_view(self) -> ClusterView:
         fitted = self._fitted
-        moments = fitted.clusters.moments
         return ClusterView(
             fitted.schema.columns,
-            column_statistics(fitted.original_moments, fitted.schema, moments, fitted.encoding),
+            fitted.statistics,
             np.asarray(self.cluster_sizes_),
             fitted.differs,
             self.feature_mask_,

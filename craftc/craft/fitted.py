@@ -27,6 +27,7 @@ from craftc.craft.clusters import Clusters
 from craftc.craft.covariance import CrossProducts
 from craftc.craft.paper_clusters import PaperClusters
 from craftc.craft.parameters import ModelSpec
+from craftc.describe.statistics import Column, column_statistics
 from craftc.table import MixedTable, Schema
 from craftc.table.moments import Moments, level_starts
 from craftc.table.numeric_encoding import NumericEncoding
@@ -180,6 +181,7 @@ class ColumnLinks:
 
 
 _CLUSTERS: WeakKeyDictionary[FittedClusters, Clusters] = WeakKeyDictionary()
+_STATISTICS: WeakKeyDictionary[FittedClusters, list[Column]] = WeakKeyDictionary()
 
 
 @dataclass(frozen=True, eq=False)
@@ -218,6 +220,15 @@ class FittedClusters:
     def original_moments(self) -> Moments:
         """Moments of the clusters in the original units of the table."""
         return self.clusters.moments if self.encoding.identity else self.original.moments()
+
+    @property
+    def statistics(self) -> list[Column]:
+        """Statistics of the input columns."""
+        if self not in _STATISTICS:
+            _STATISTICS[self] = column_statistics(
+                self.original_moments, self.schema, self.clusters.moments, self.encoding
+            )
+        return _STATISTICS[self]
 
     @property
     def original_clusters(self) -> Clusters:

@@ -127,23 +127,23 @@ class Facts:
         A category is preferred to a number that says the same. If repeated information leaves fewer than two
         facts, columns that do not say nearly the same are accepted.
         """
-        facts = [self.of(k, d) for d in self.view.ranked(k) if self.view.per_row[k, d] >= _LEAST]
-        facts = [fact for fact in facts if fact.words]
-        links = self.view.links
-        if links.alike:
-            categories = [fact for fact in facts if fact.levels and fact.share >= _HALF]
-            for i, fact in enumerate(facts):
-                if not fact.levels:
-                    same = (other for other in categories if links.share(fact.d, other.d) >= _SAME)
-                    facts[i] = next(same, fact)
+        view, links = self.view, self.view.links
+        columns = [d for d in view.ranked(k) if view.per_row[k, d] >= _LEAST]
+        categories = [d for d in columns if isinstance(view.statistics[d], CategoricalColumn)]
         chosen: list[Fact] = []
         for most_alike, most in ((REPEATS, _MOST_FACTS), (_SAME, _FEWEST_FACTS)):
-            for fact in facts:
-                repeats = any(
+            for d in columns:
+                if len(chosen) >= most:
+                    break
+                if not (fact := self.of(k, d)).words:
+                    continue
+                if not fact.levels:
+                    same = (self.of(k, other) for other in categories if links.share(d, other) >= _SAME)
+                    fact = next((each for each in same if each.words and each.share >= _HALF), fact)
+                if not any(
                     links.share(fact.d, other.d) >= most_alike or self._implies(other, fact)
                     for other in chosen
-                )
-                if not repeats and len(chosen) < most:
+                ):
                     chosen.append(fact)
         return chosen
 

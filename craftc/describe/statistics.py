@@ -172,7 +172,7 @@ def column_statistics(
         Moments of the same partition of the encoded table, and its encoding.
     """
     moments = _with_total(moments)
-    grid, size = moments.grid, moments.sizes
+    grid, size, counts, present = moments.grid, moments.sizes, moments.counts, moments.present
     columns: list[Column | None] = [None] * schema.n_columns
     means, deviations = in_units(moments)
     shapes = None if encoded is None or encoding is None else _Shapes(_with_total(encoded), encoding)
@@ -181,13 +181,13 @@ def column_statistics(
         columns[d] = _numeric(
             means[:, j],
             deviations[:, j],
-            1.0 - moments.present[:, j] / size,
+            1.0 - present[:, j] / size,
             None if shapes is None else shapes.of(j),
             _style(schema.columns, d, float(grid.centre[j]) - half, float(grid.centre[j]) + half),
         )
     for j, d in enumerate(schema.categorical_index.tolist()):
         at = slice(grid.level_start[j], grid.level_start[j] + len(schema.levels[j]))
-        columns[d] = CategoricalColumn(schema.levels[j], level_shares(moments.counts[:, at]))
+        columns[d] = CategoricalColumn(schema.levels[j], level_shares(counts[:, at]))
     return [column for column in columns if column is not None]
 
 
@@ -276,7 +276,8 @@ class _Shapes:
     """The shapes of the columns of an encoded table."""
 
     def __init__(self, moments: Moments, encoding: NumericEncoding) -> None:
-        self._moments = moments
+        self._counts_of_levels, self._present = moments.counts, moments.present
+        self._level_start = moments.grid.level_start
         self._means, self._deviations = in_units(moments)
         self._encoding = encoding
         schema = encoding.schema
@@ -289,7 +290,7 @@ class _Shapes:
 
     def of(self, j: int) -> _Shape:
         """The shape of numeric input column j."""
-        recipe, G = self._encoding.recipes[j], self._moments.n_clusters
+        recipe, G = self._encoding.recipes[j], len(self._means)
         derived = sorted(self._derived[int(self._encoding.input_schema.numeric_index[j])])
         atoms = [self._counts(d)[:, 1:2] for d in derived[: len(recipe.spikes)]]
         values = list(recipe.spikes)
@@ -300,15 +301,15 @@ class _Shapes:
             values += recipe.values.tolist()
         else:
             at = self._numeric[derived[-1]]
-            size = self._moments.present[:, at]
+            size = self._present[:, at]
             mean, deviation = np.nan_to_num(self._means[:, at]), np.nan_to_num(self._deviations[:, at])
         counts = np.column_stack(atoms) if atoms else np.zeros((G, 0))
         return _Shape(np.array(values), counts, size, mean, deviation, recipe)
 
     def _counts(self, d: int) -> Floats:
-        start = self._moments.grid.level_start[self._categorical[d]]
+        start = self._level_start[self._categorical[d]]
         levels = self._encoding.schema.levels[self._categorical[d]]
-        return np.asarray(self._moments.counts[:, start : start + len(levels)])
+        return self._counts_of_levels[:, start : start + len(levels)]
 
 
 def _numeric(
@@ -342,13 +343,11 @@ def _numeric(
     counted = (shape.counts > 0).sum(axis=1)
     value = np.where((counted == 0) & (shape.size > 0) & (deviations == 0), means, np.nan)
     if ranks:
-        known = dict(zip(scores.tolist(), shape.values.tolist(), strict=True))
-
-        def undo(x: float) -> float:
-            return known.get(x, float(np.interp(x, recipe.scores, recipe.values))) if x == x else x
-
-        quartiles = np.reshape([undo(x) for x in quartiles.ravel().tolist()], quartiles.shape)
-        exact = np.array([undo(x) for x in shape.mean.tolist()])
+        exact = np.interp(shape.mean, recipe.scores, recipe.values)
+        of_scores = quartiles
+        quartiles = np.interp(of_scores, recipe.scores, recipe.values)  # NaN stays
+        for score, atom in zip(scores.tolist(), shape.values.tolist(), strict=True):
+            quartiles[of_scores == score] = atom
         value = np.where((shape.deviation == 0) & ~np.isnan(value), exact, np.nan)
     single = (counted == 1) & (shape.size == 0)
     if single.any():

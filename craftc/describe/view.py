@@ -61,22 +61,22 @@ class ClusterView:
         """(K,) clusters, the largest first; of equal ones the lower label first."""
         return order_by_size(self.sizes)
 
-    @property
+    @cached_property
     def shares(self) -> Floats:
         """(K,) shares of the rows."""
         return np.asarray(self.sizes / self.sizes.sum())
 
-    @property
+    @cached_property
     def shared(self) -> Bits:
         """(K, D) features in which a cluster has the distribution of two or more clusters."""
         return np.asarray(~self.selected & ((~self.selected).sum(axis=0) > 1))
 
-    @property
+    @cached_property
     def importances(self) -> Floats:
         """(D,) gains of every column, summed over the clusters that differ in it."""
         return np.asarray(np.where(self.differs, self.gains, 0.0).sum(axis=0))
 
-    @property
+    @cached_property
     def per_row(self) -> Floats:
         """(K, D) gains divided by the rows of the cluster."""
         return np.asarray(self.gains / np.maximum(self.sizes, 1e-300)[:, None])

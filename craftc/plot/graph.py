@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from craftc._common.typing import Floats, Ints
 from craftc._common.validation import check_number
+from craftc.describe.words import shortened
 from craftc.plot.cluster_view import new_figure
 from craftc.spectral.estimator import GraphSpectralFeatures
 
@@ -221,23 +222,20 @@ def _labels(model: GraphSpectralFeatures, names: Sequence[str] | None) -> list[s
         variable = word.partition("=")[0] if inputs is None else str(inputs[model.encoded_columns_[i]])
         is_level = word.startswith(f"{variable}=")
         labels.append(
-            f"{_shortened(variable)}\n= {_shortened(word[len(variable) + 1 :])}"
+            f"{shortened(variable, _LONG)}\n= {shortened(word[len(variable) + 1 :], _LONG)}"
             if is_level
             else _wrapped(word)
         )
     return labels
 
 
-def _shortened(word: str) -> str:
-    """The beginning and the end of a long name, because long names often differ in their last letters."""
-    return word if len(word) <= _LONG else f"{word[: _LONG * 2 // 3]}…{word[-(_LONG - 1 - _LONG * 2 // 3) :]}"
-
-
 def _wrapped(word: str) -> str:
     if len(word) <= _LONG:
         return word
     lines = textwrap.wrap(word, _LONG)
-    return "\n".join(lines if len(lines) <= 2 else [lines[0], _shortened(word[len(lines[0]) :].strip())])
+    return "\n".join(
+        lines if len(lines) <= 2 else [lines[0], shortened(word[len(lines[0]) :].strip(), _LONG)]
+    )
 
 
 # ---- layout ----

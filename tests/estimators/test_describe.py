@@ -8,7 +8,6 @@ import re
 import numpy as np
 import pandas as pd
 import pytest
-from craftc.craft.summary import differing_features
 
 import craftc
 from craftc import CRAFT, DPMeans
