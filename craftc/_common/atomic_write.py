@@ -20,7 +20,7 @@ _ATTEMPTS = 10  # to remove a folder to which a writer has added a file meanwhil
 _LOCK = ".craftc.lock"
 _PATIENCE = 600.0  # seconds to wait for another process
 _PAUSE = 0.05
-_LOCKED_BYTE = 1 << 20  # Windows locks bytes, and nobody else could read them
+_LOCKED_BYTE = 1 << 20  # Windows locks bytes and hides them from other processes
 
 # ---- one file ----
 
@@ -33,7 +33,7 @@ def replacing(
 
     `path`: the file to write. Pipes and devices (``/dev/stdout``) are written directly. `mode`: "w" (UTF-8,
     without conversion of line ends) or "wb". `within`: folder of the temporary file, on the same file system;
-    default: that of `path`.
+    default: the folder of `path`.
     """
     target = Path(os.path.realpath(path))
     text: dict[str, Any] = {} if "b" in mode else {"encoding": "utf-8", "newline": ""}
@@ -114,13 +114,13 @@ def _sync_folder(folder: Path) -> None:
 def replacing_together(
     folder: str | os.PathLike[str], former: Collection[str] = (), waiting: Callable[[str], None] | None = None
 ) -> Iterator[Path]:
-    """A new folder for files that replace those of `folder` together when the block ends without an error.
+    """A new folder for files that replace files of `folder` together when the block ends without an error.
 
     One process at a time writes into a folder; others wait for it. After an error all old files are as they
     were. A process that is killed while files are exchanged leaves files of one run only; the others of this
-    run are missing, and the next process to write removes what was left.
+    run are missing, and the next process to write removes the rest.
 
-    `folder`: created where it does not exist. Its other files stay; links among those that are replaced
+    `folder`: created where it does not exist. Its other files stay; links that are replaced
     become files. `former`: files of former runs, which are removed where the block writes no new ones.
     `waiting`: is called once with a sentence about the process that is writing.
 
@@ -185,7 +185,7 @@ def _exchange(
 
 @contextmanager
 def _locked(folder: Path, waiting: Callable[[str], None] | None) -> Iterator[None]:
-    """Hold the lock of a folder; that of a process that has ended is free."""
+    """Hold the lock of a folder; the end of a process frees its lock."""
     path = folder / _LOCK
     deadline = time.monotonic() + _PATIENCE
     while True:

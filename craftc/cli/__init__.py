@@ -38,7 +38,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     Parameters
     ----------
     argv : sequence of str, optional
-        Arguments; None: those of the process.
+        Arguments; default: the arguments of the process.
 
     Returns
     -------
@@ -62,13 +62,13 @@ def main(argv: Sequence[str] | None = None) -> int:
                 return 128 + signals[0]
             return _report(error)
         finally:
-            if argv is not None:  # the process goes on; one that ends need not visit what it has imported
+            if argv is not None:  # the process goes on; one that ends needs no garbage collection
                 gc.unfreeze()
     return 0
 
 
 def _prepare_streams() -> None:
-    """Closed streams lose what is written; "?" replaces characters that a terminal cannot encode."""
+    """Replace closed streams by os.devnull, and characters that a terminal cannot encode by "?"."""
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115
@@ -86,8 +86,8 @@ class _Interrupted(KeyboardInterrupt):
 
 @contextmanager
 def _caught_signals() -> Iterator[list[int]]:
-    """Ctrl-C and SIGTERM raise KeyboardInterrupt, so that unfinished files are removed; yields those that
-    have arrived.
+    """Ctrl-C and SIGTERM raise KeyboardInterrupt, so that unfinished files are removed; yields the signals
+    received so far.
     """
     arrived: list[int] = []
 
@@ -130,7 +130,7 @@ def _run(argv: Sequence[str]) -> None:
 
 
 def _problem(error: click.UsageError) -> str:
-    """What is wrong with an argument, after the name of its option."""
+    """The problem with an argument, after the name of its option."""
     param: click.Parameter | None = getattr(error, "param", None)
     name = "" if param is None else param.opts[0]
     return f"{name}: {error.message}" if name.startswith("-") and error.message else error.format_message()
@@ -195,7 +195,7 @@ def _message(error: BaseException) -> str:
 
 
 def _drop_unwritable_output() -> None:
-    """Drop what is left for a full device, because the interpreter flushes stdout again when it exits."""
+    """Drop unwritten output to a full device: the interpreter flushes stdout again when it exits."""
     try:
         sys.stdout.flush()
     except OSError:

@@ -86,18 +86,14 @@ def _no_formula(cell: object) -> object:
 
 
 def write_csv(frames: Iterable[pd.DataFrame], file: IO[str]) -> None:
-    """Write frames with the same columns one after the other as CSV, in the form of numbers that reads back
-    to the same bits.
-    """
+    """Write frames with the same columns one after the other as CSV; numbers read back to the same bits."""
     lines = _Lines(file)
     for i, frame in enumerate(frames):
         frame.to_csv(lines, index=False, header=i == 0, lineterminator="\r\n")
 
 
 class _Lines:
-    """Writes lines that end with CR LF with LF: the module csv quotes only cells with characters of its own
-    line ends.
-    """
+    """Replaces the CR LF of lines by LF: the module csv quotes CR and LF in cells only if both end lines."""
 
     def __init__(self, file: IO[str]) -> None:
         self._file = file
@@ -135,7 +131,7 @@ def labelled(
 
 
 def _free_names(names: Iterable[str], taken: Iterable[str]) -> list[str]:
-    """The names, with ".table" behind those that are taken."""
+    """The names; ".table" is appended to names that are taken."""
     used, out = set(taken), []
     for name in names:
         while name in used:

@@ -64,7 +64,7 @@ class Layout:
         return self.lines(Text(clean(text), style=style), wrap=False)
 
     def names(self, label: str, names: Sequence[str], *, most: int | None = None) -> list[str]:
-        """``label name, name, ...``, wrapped; of many names those that fit into `most` lines."""
+        """``label name, name, ...``, wrapped; of many names as many as fit into `most` lines."""
         room = self._room - cell_len(label) - 1
         if room < self._room // 2:  # a long label has its own line
             return [label, *self.names(" " * 5, names, most=most)]

@@ -1,4 +1,4 @@
-"""The commands of ``craftc`` and their options. What does the work is imported when a command runs."""
+"""The commands of ``craftc`` and their options. The rest is imported when a command runs."""
 
 from __future__ import annotations
 
@@ -306,7 +306,7 @@ class _ClusterCommand(_Command):
 @click.option(
     "--scratch",
     metavar="DIR",
-    help="Folder for the scratch files of --out-of-core (default: that for temporary files).",
+    help="Folder for the scratch files of --out-of-core (default: the system's temporary folder).",
 )
 @click.option(
     "--scheduler",

@@ -20,7 +20,7 @@ NAMES = ("labels.csv", "summary.csv", "model.craftc", "report.html")
 
 
 def write_files(source: Source, result: Result) -> None:
-    """Write the files of a fit, which replace those of an earlier one together; the result names them."""
+    """Write the files of a fit, which replace earlier files together; the result names them."""
     options, model, roles = source.options, result.answer.model, result.roles
     folder, has_report = Path(str(options.out)), "report.html" in source.files
     reported = _in_report(model) if has_report else model

@@ -57,7 +57,7 @@ class Source(ABC):
 
     @abstractmethod
     def roles(self) -> ColumnRoles:
-        """Read the table, or what decides the roles of its columns."""
+        """Read the table, or only the types of its columns, and decide the roles of the columns."""
 
     def fit(self, model: CRAFT, roles: ColumnRoles, callback: Callback | None) -> None:
         """Fit a model to the rows."""
@@ -176,7 +176,7 @@ def is_read_in_batches(options: TableOptions) -> bool:
         raise ValueError(f"--in-memory reads one file, but {table!r} is a folder or a pattern.")
     if options.in_batches is not None or options.scheduler is not None:
         return options.in_batches is not False
-    try:  # the reader in memory says what is wrong with a file
+    try:  # the reader in memory reports the problem of a file
         if several:
             return bool(files_of(table))
         if not table.lower().endswith(_SUFFIXES) or not os.path.isfile(table):

@@ -1,7 +1,7 @@
 """Methods that map rows to rows, extended to Dask collections and to files.
 
 A collection is mapped partition by partition, when Dask computes the result. The graph holds one copy of the
-model, without what belongs to the rows of its fit.
+model, without the data about the rows of its fit.
 """
 
 from __future__ import annotations

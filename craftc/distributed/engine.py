@@ -101,7 +101,7 @@ class Engine(ABC):
         self._dropped: list[int] = []
         self._live: dict[int, Node] = {}
         self._n_handles: Counter[int] = Counter()
-        self.released: deque[Node] = deque()  # nodes of labels that nobody keeps any more
+        self.released: deque[Node] = deque()  # nodes of labels without references
         self.prelude: list[Call] = []  # operations that a partition repeats when it is read again
 
     # ---- labels ----
@@ -116,12 +116,12 @@ class Engine(ABC):
         return Node(self._n_nodes, recipe, parents)
 
     def keep(self, node: Node) -> None:
-        """Keep labels, for which somebody may ask."""
+        """Count a reference to labels."""
         self._n_handles[node.number] += 1
         self._live[node.number] = node
 
     def _drop_released(self) -> None:
-        """Forget labels that nobody keeps any more."""
+        """Forget labels without references."""
         while self.released:
             number = self.released.popleft().number
             self._n_handles[number] -= 1
@@ -204,7 +204,7 @@ class Engine(ABC):
         return found
 
     def everything(self, message: Message, index: int) -> tuple[list[Call], Message]:
-        """What a partition that is read again must repeat, and the message with all labels that are alive."""
+        """The calls that a partition repeats when it is read again, and the message with all live labels."""
         prelude = Message([], self.prelude, []).for_partition(index).calls
         asked = {number for call in message.calls for number in call.labels}
         nodes = {
@@ -241,7 +241,7 @@ class Engine(ABC):
 
     @abstractmethod
     def close(self) -> None:
-        """Free what the partitions hold."""
+        """Free the partitions."""
 
     def __enter__(self) -> Engine:
         return self

@@ -90,7 +90,7 @@ class PartitionedTable:
         return np.min(low, axis=0), np.max(high, axis=0)
 
     def fit_encoding(self, mode: str) -> NumericEncoding:
-        """What `NumericEncoding.fit` chooses for the whole table."""
+        """The encoding that `NumericEncoding.fit` chooses for the whole table."""
         p, n = len(self.schema.numeric_index), len(self)
         if mode == "raw":
             return NumericEncoding(self.schema, tuple(EncodingRecipe() for _ in range(p)))

@@ -39,7 +39,7 @@ class Reading:
     numeric: tuple[int, ...]  # positions of the numeric columns
     categorical: tuple[int, ...]  # positions of the categorical columns
     dtype: str  # of the numeric block
-    scratch: str | os.PathLike[str] | None = None  # folder of scratch files; None: that of the worker
+    scratch: str | os.PathLike[str] | None = None  # of scratch files; None: the worker's temporary folder
 
     def positions(self, source: Source) -> NDArray[np.intp]:
         """The positions of the columns in a partition; raise ValueError if it has others."""
@@ -193,7 +193,7 @@ class OneCluster:
 
 
 class Placed(Protocol):
-    """Labels of the rows of a partition, and what goes with them."""
+    """Labels of the rows of a partition, with data that belongs to them."""
 
     def renumbered(self, number: NDArray[np.int32]) -> Placed: ...
 
@@ -225,7 +225,7 @@ class Message:
 
     recipes: list[RecipeEntry] = field(default_factory=list)  # labels to make first, in this order
     calls: list[Call] = field(default_factory=list)
-    dropped: list[int] = field(default_factory=list)  # labels that are not needed any more
+    dropped: list[int] = field(default_factory=list)  # labels that are no longer needed
 
     def for_partitions(self, indices: list[int]) -> Message:
         """The message with the arguments of some partitions only."""

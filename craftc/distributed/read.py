@@ -166,9 +166,7 @@ def read_partitions(
 
 
 class _CommonColumns:
-    """The columns that parts of a table, each with its name, have together: those that are categorical by
-    their types, that hold text, and that float32 represents exactly.
-    """
+    """The common columns of parts of a table: which are categorical by type, hold text, or fit float32."""
 
     def __init__(self, examples: list[tuple[str, Content]]) -> None:
         for i, (where, example) in enumerate(examples):

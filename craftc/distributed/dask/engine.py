@@ -1,6 +1,6 @@
 """Partitions on the workers of a Dask cluster.
 
-A task is a pure function of what the driver sends and of the partition that the worker holds. A worker that
+A task is a pure function of the driver's message and of the partition that the worker holds. A worker that
 does not hold the partition, or lacks labels of it, says so; the driver then has the partition read and its
 recipes followed again, on any worker. Nothing waits for a worker that is gone: a task whose worker has left
 the cluster is given to another one.
@@ -29,7 +29,7 @@ T = TypeVar("T")
 _PATIENCE = 60.0  # seconds without any worker that runs tasks after which a fit is given up
 _GLANCE = 1.0  # seconds between two looks at the workers while no task ends
 _OFTEN_LOST = 3  # times that a partition may be lost before it is blamed
-_STALE = 3600.0  # seconds after which a worker forgets the partitions of a fit that nobody asks for
+_STALE = 3600.0  # seconds without a question after which a worker forgets the partitions of a fit
 
 _PATIENCE_AT_END = 10.0  # seconds that a fit that has failed waits for the tasks that still run
 
@@ -291,7 +291,7 @@ class DaskEngine(Engine):
 def active_workers(client: DaskClient) -> set[str]:
     """Addresses of the workers that run tasks.
 
-    Dask pauses those whose memory is nearly full; they only end what they have begun.
+    Dask pauses workers whose memory is nearly full; they only complete the tasks they have begun.
     """
     workers = client.scheduler_info(n_workers=-1)["workers"]
     return {
@@ -311,7 +311,7 @@ def _here() -> str:
 
 
 def _parts(fit: str) -> dict[int, Part]:
-    """The partitions of a fit; those of fits that nobody has asked for during an hour are forgotten."""
+    """The partitions of a fit; fits without a question for an hour are forgotten."""
     now = time.monotonic()
     for other in [each for each, asked in list(_asked.items()) if now - asked > _STALE]:
         _drop(other)

@@ -20,7 +20,7 @@ _ended: deque[str] = deque(maxlen=1 << 10)  # on a worker: jobs that have ended
 
 
 class JobEnded(Exception):
-    """The job of a task has ended: nobody needs the result."""
+    """The job of a task has ended: its result is not needed."""
 
 
 @contextmanager
@@ -46,7 +46,7 @@ def has_ended(job: str) -> bool:
 
 
 def end_here(job: str) -> int:
-    """On a worker: let the tasks of a job stop; the number of those that still run."""
+    """On a worker: let the tasks of a job stop; returns how many still run."""
     if job not in _ended:
         _ended.append(job)
     return list(_running.values()).count(job)
