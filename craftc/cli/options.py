@@ -206,8 +206,8 @@ def _reading(command: F) -> F:
             "--out-of-core/--in-memory",
             "in_batches",
             default=None,
-            help="Whether Parquet and Arrow files are read in batches (default: folders, and files that are "
-            "large for the memory).",
+            help="Whether Parquet and Arrow files are read in batches (default: folders, patterns, and files "
+            "whose size exceeds an eighth of the free memory).",
         ),
         click.option("--threads", type=int, metavar="N", help="Number of threads (default: all processors)."),
         click.option(
