@@ -35,9 +35,8 @@ class ClusterMoments:
         sizes = np.bincount(labels, weight, n_clusters).astype(np.float64)
         share = 1.0 / np.where(sizes > 0, sizes, 1.0)[:, None]
         if means is None:
-            start = np.broadcast_to(
-                X[0].astype(np.float64), (n_clusters, X.shape[1])
-            )  # so that a constant column has its value as mean
+            # so that a constant column has its value as mean
+            start = np.broadcast_to(X[0].astype(np.float64), (n_clusters, X.shape[1]))
             means = start + share * _sums(X, labels, start, weight, 1)
         return cls(sizes, means, share * _sums(X, labels, means, weight, 2))
 
@@ -64,9 +63,7 @@ class ClusterMoments:
 
 @dataclass
 class ExactMoments:
-    """Weight, means and scatter of every cluster from exact integer sums: the order of the rows does not
-    change a bit of them.
-    """
+    """Weight, means and scatter of every cluster, from exact integer sums."""
 
     sizes: Floats  # (K,) sums of the weights
     origin: Floats  # (D,) A point within the table
@@ -75,9 +72,7 @@ class ExactMoments:
     scatters: Floats  # (K, D) weighted sums of squared differences from the mean
 
     def inertia(self, centers: Floats | None = None) -> float:
-        """Weighted sum of squared distances of the rows to the mean of their cluster, or to given centres (K,
-        D).
-        """
+        """Weighted sum of squared distances of rows to their cluster's mean, or to centres (K, D)."""
         inside = math.fsum(self.scatters.sum(axis=1))  # the order of a BLAS sum depends on the processor
         if centers is None:
             return inside

@@ -1,6 +1,4 @@
-"""A table of numbers as DP-means and the feature models see it: exact sums of rows on an integer grid, and
-orders of visits.
-"""
+"""A table of numbers for DP-means and the feature models: exact sums on an integer grid, orders of visits."""
 
 from __future__ import annotations
 
@@ -27,9 +25,7 @@ L = TypeVar("L")  # labels of all rows: an array, or labels that lie with partit
 _SUM_BITS = 62  # sums of integers stay below 2^62
 _GRID_BITS = 45  # a cell never needs more, so that rounding by adding 1.5 * 2^52 is exact
 _SQUARE_BITS = 125  # sums of squares stay below 2^126
-_LIGHTEST = (
-    2.0**-30
-)  # share of the largest weight below which a weight is refused: 15 bits of a cell are left
+_LIGHTEST = 2.0**-30  # least share of the largest weight: 15 bits of a cell are left
 _CELL_BITS = 51  # bits of a cell of the exact moments: the most that vectors of float64 add exactly
 _ROOM = 64  # clusters that new sums have room for
 _GROUP_WORDS = 1 << 22  # integers of the clusters that one pass over the rows sums; bounds its memory
@@ -94,9 +90,7 @@ class NumberTable(Generic[L]):
         return len(self.middle)
 
     def check_ranges(self, names: Sequence[str]) -> None:
-        """Raise where squared distances would overflow or underflow, or their sum overflow; `names` are those
-        of the columns.
-        """
+        """Raise where squared distances, or their sum, would overflow or underflow."""
         # a narrow column among others adds little
         check_ranges(self._low, self._high, names, narrowest=0.0)
         if self.reach == 0:
@@ -137,9 +131,7 @@ class NumberTable(Generic[L]):
         return np.asarray(1.0 / (self.grid * self.unit) if len(self._share) else 1.0 / self.grid)
 
     def means(self, sums: _kernel.Sums, K: int) -> Floats:
-        """(K, D) means of the first K clusters, of one the grand mean; the middle of the table where one is
-        empty.
-        """
+        """(K, D) means of the first K clusters (one: the grand mean); empty: the middle of the table."""
         if K == 1:
             return self.mean[None]
         means = np.empty((K, self.n_columns))
@@ -188,9 +180,7 @@ class NumberTable(Generic[L]):
         raise NotImplementedError
 
     def moments(self, labels: L, K: int) -> ExactMoments:
-        """Exact moments of every cluster of a partition; cells have as many bits as the weights leave to the
-        sums of squares.
-        """
+        """Exact moments of every cluster; the weights leave the other bits to sums of squares."""
         bits = min(_CELL_BITS, (_SQUARE_BITS - math.ceil(math.log2(self.total / self.unit))) // 2)
         scale = np.where(self._varies, _power_of_two(bits - self._exponent), 1.0)
         grid = _moments.Grid(self.middle, scale, np.empty(0, np.intp), 0)
@@ -273,9 +263,7 @@ class DenseData(NumberTable[Labels]):
         return threads_for(self.n_threads, len(self) * self.X.shape[1] * (2 + K / 8))
 
     def order(self, seed: int, start: int) -> NDArray[np.int32]:
-        """The order in which a start visits the rows: as they stand for the first, a permutation by (seed,
-        start) for the others.
-        """
+        """Order of the visits: the rows as they stand for start 0, else a permutation by (seed, start)."""
         if start == 0:
             return _ANY_ORDER
         return np.argsort(

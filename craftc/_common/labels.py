@@ -82,9 +82,7 @@ def first_rows(labels: Labels, n_clusters: int) -> dict[int, int]:
 
 
 def by_first_row(found: Iterable[dict[int, int]]) -> NDArray[np.intp]:
-    """The clusters (K,) in the order of their first row, from the first rows in parts of a table, whose rows
-    follow each other.
-    """
+    """The clusters (K,) in the order of their first row, from the first rows in successive parts."""
     first: dict[int, int] = {}
     for of_part in found:
         first = of_part | first

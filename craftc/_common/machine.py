@@ -9,9 +9,7 @@ _GROUPS = Path("/sys/fs/cgroup")
 
 
 def available_memory() -> int | None:
-    """Bytes of memory that are free or can be freed, within the limit of a container; half of all, where the
-    system does not say; None if unknown.
-    """
+    """Bytes of memory that can be used within the limit of a container; None if unknown."""
     try:
         with open("/proc/meminfo", encoding="utf-8") as file:
             free = next(int(line.split()[1]) << 10 for line in file if line.startswith("MemAvailable:"))

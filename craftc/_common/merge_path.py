@@ -49,9 +49,7 @@ def saving_of(objectives: Sequence[tuple[int, float]]) -> float:
 
 
 def suggested_n_clusters(objectives: Sequence[tuple[int, float]]) -> int:
-    """The fewest clusters of a path that keep 90 % of J(1) - J(best); 1 if no partition has a lower J than
-    one cluster.
-    """
+    """The fewest clusters of a path that keep 90 % of J(1) - J(best)."""
     enough = objectives[-1][1] - SHARE_KEPT * saving_of(objectives)
     return min(n_clusters for n_clusters, objective in objectives if objective <= enough)
 
@@ -98,9 +96,7 @@ class MergePath(Sequence[MergeStep]):
         self._changes.append(change)
 
     def append_merge(self, objective: float, i: int, j: int) -> None:
-        """Add a step in which cluster j joins cluster i < j and no other row moves; later clusters shift
-        down.
-        """
+        """Add a step in which cluster j joins cluster i < j; later clusters shift down."""
         n_clusters = self._steps[-1][0]
         place = np.arange(n_clusters, dtype=np.int32)
         join(place, i, j)
@@ -186,9 +182,7 @@ def shared_rows(before: Array, after: Array, n_before: int, n_after: int) -> NDA
 
 
 def change_by(pairs: NDArray[np.int64], merged: tuple[int, int] | None) -> Change:
-    """The change between two partitions by the rows that their clusters share, without the rows that moved by
-    themselves.
-    """
+    """The change between two partitions by the rows that their clusters share."""
     heirs = _heirs(pairs, merged)
     if merged is None:
         merged = next((i, j) for j in range(len(heirs)) for i in range(j) if heirs[i] == heirs[j])

@@ -18,9 +18,7 @@ _LONGEST_NAME = 60  # characters of a name, level or cell in a message
 
 
 def warn_user(message: str, category: type[Warning] = UserWarning) -> None:
-    """Warn at the line of the user's code: the innermost caller outside craftc and scikit-learn, whose
-    `fit_predict` calls `fit`.
-    """
+    """Warn at the line of the user's code: the innermost caller outside craftc and scikit-learn."""
     frame, level = sys._getframe(1), 2
     while frame.f_back is not None and str(frame.f_globals.get("__name__")).partition(".")[0] in _INSIDE:
         frame, level = frame.f_back, level + 1
@@ -36,9 +34,7 @@ def shown(value: object) -> str:
 
 
 def array_of(name: str, value: object, wanted: str) -> NDArray[Any]:
-    """A parameter as an array; raise ValueError, which says that it must be `wanted`, if its rows differ in
-    length.
-    """
+    """A parameter as an array; raise ValueError, which names what is `wanted`, for ragged rows."""
     try:
         return np.asarray(value)
     except (TypeError, ValueError, OverflowError) as error:
@@ -46,9 +42,7 @@ def array_of(name: str, value: object, wanted: str) -> NDArray[Any]:
 
 
 def numbers_of(name: str, value: object, wanted: str) -> NDArray[np.float64]:
-    """A parameter as an array of float64; raise ValueError, which says that it must be `wanted`, unless it
-    has numbers.
-    """
+    """A parameter as float64; raise ValueError, which names what is `wanted`, unless it has numbers."""
     array = array_of(name, value, wanted)
     if array.dtype.kind not in "fiub":
         raise ValueError(f"{name} must be {wanted}, got {shown(value)} of type {array.dtype}.")

@@ -121,9 +121,7 @@ def uniform(seed: int, *key: int | Array) -> float | Floats:
 
 
 def spread(n: int, m: int, seed: int, *key: int) -> Ints:
-    """(m,) numbers below n in ascending order, one drawn from each of m equal parts; they belong to ``(seed,
-    *key)``.
-    """
+    """(m,) ascending numbers below n, one from each of m equal parts; they belong to ``(seed, *key)``."""
     draws: Floats = uniform(seed, *key, np.arange(m))
     return ((np.arange(m) + draws) * (n / m)).astype(np.intp)
 
@@ -131,15 +129,12 @@ def spread(n: int, m: int, seed: int, *key: int) -> Ints:
 def drawn(running: Array, draw: float) -> int:
     """The index whose share of a running sum of chances contains the uniform number."""
     beyond = int(np.searchsorted(running, draw * running[-1], side="right"))
-    return min(
-        beyond, int(np.searchsorted(running, running[-1]))
-    )  # a product that is rounded up to the sum draws the last chance
+    # a product that is rounded up to the sum draws the last chance
+    return min(beyond, int(np.searchsorted(running, running[-1])))
 
 
 def seed_of(random_state: RandomStateInput) -> int:
-    """One integer seed from ``random_state``: None, int, numpy.random.Generator or RandomState; a generator
-    draws it.
-    """
+    """One integer seed from None, an int, a numpy.random.Generator or RandomState, which draws it."""
     RandomState().check("random_state", random_state)
     if isinstance(random_state, (int, np.integer)):
         return int(random_state)
@@ -149,9 +144,7 @@ def seed_of(random_state: RandomStateInput) -> int:
 
 
 def rng_of(random_state: RandomStateInput) -> np.random.RandomState:
-    """NumPy's generator of ``random_state``, which has the same values as in `seed_of`; a RandomState itself
-    is drawn from.
-    """
+    """NumPy's RandomState of ``random_state``, as in `seed_of`; a RandomState is returned as it is."""
     RandomState().check("random_state", random_state)
     if not isinstance(random_state, (int, np.integer, np.random.Generator)):
         generator: np.random.RandomState = check_random_state(random_state)

@@ -1,6 +1,4 @@
-"""Ranges of columns: a check that squares stay in the range of float64, and a warning where columns differ in
-scale.
-"""
+"""Ranges of columns: a check for overflow of squares, and a warning where columns differ in scale."""
 
 from __future__ import annotations
 
@@ -14,9 +12,7 @@ from craftc._common.typing import Array, Floats
 
 
 def column_ranges(X: Array | csr_array) -> tuple[Floats, Floats]:
-    """(D,) smallest and largest number of every column of an array or sparse array, NaN left out; inf and
-    -inf where a column has none.
-    """
+    """(D,) smallest and largest number of every column without NaN; inf and -inf where there is none."""
     if issparse(X):
         return X.min(axis=0).toarray().ravel(), X.max(axis=0).toarray().ravel()
     low = np.fmin.reduce(X, axis=0, initial=np.inf).astype(np.float64)
@@ -88,7 +84,7 @@ def warn_of_unscaled_columns(estimator: object, X: Array, known: Floats | None =
         f"Columns differ in scale: the standard deviation of {wide_name} is {deviation[wide]:.4g}, that of "
         f"{narrow_name} {deviation[narrow]:.4g}. {type(estimator).__name__} compares them in their own "
         f"units, so that {narrow_name} has hardly any influence. Scale the columns, for example with "
-        "sklearn.preprocessing.StandardScaler, or use CRAFT, which needs no scaling.",
+        "sklearn.preprocessing.StandardScaler, or use CRAFT, which needs no scaling."
     )
 
 

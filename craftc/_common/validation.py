@@ -179,9 +179,7 @@ _COMMON: Mapping[str, Constraint] = {
 
 
 def check_parameters(estimator: Constrained) -> None:
-    """Check the parameters of an estimator by the table of its class, `_constraints`, in the order of the
-    table, and those of all.
-    """
+    """Check the parameters by the table of the class, `_constraints`, and those of all estimators."""
     constraints: dict[str, Constraint] = dict(estimator._constraints)
     common = {name: constraint for name, constraint in _COMMON.items() if hasattr(estimator, name)}
     for name, constraint in (constraints | common).items():
@@ -189,9 +187,7 @@ def check_parameters(estimator: Constrained) -> None:
 
 
 def check_labels(labels: object, n: int) -> Labels:
-    """Start labels given as `init`: contiguous int32, clusters renumbered 0..K-1 in order of value; raise
-    unless they are labels.
-    """
+    """Start labels given as `init`: contiguous int32, renumbered 0..K-1 in order of value."""
     array = array_of("init", labels, f"integer labels of shape ({n},)")
     if array.shape != (n,) or array.dtype.kind not in "iu":
         raise ValueError(

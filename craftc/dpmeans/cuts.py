@@ -63,15 +63,11 @@ class _ClusterHalves:
 
     def __init__(self, data: DenseData, labels: Labels, K: int, n: int, total: float) -> None:
         self.data, self.labels, self.n, self.total = data, labels, n, total
-        self.sums, self.sides = (
-            data.no_sums(2 * K),
-            np.zeros(len(data), np.bool_),
-        )  # side 1 of cluster k is 2 k + 1
+        self.sums = data.no_sums(2 * K)  # side 1 of cluster k is 2 k + 1
+        self.sides = np.zeros(len(data), np.bool_)
 
     def from_planes(self, origins: Floats, directions: Floats) -> Cuts:
-        """The cuts that start from these planes (K, D); the first ones keep their origins. Both arrays are
-        overwritten.
-        """
+        """The cuts that start from planes (K, D); the first keep their origins. Overwrites both arrays."""
         return self._swept(origins, directions, given=True)
 
     def from_rows(self, rows: NDArray[np.intp]) -> Cuts:
@@ -116,9 +112,7 @@ class _ClusterHalves:
 def _furthest(
     X: NDArray[Any], squared: Floats, labels: Labels, rows: NDArray[np.intp], K: int
 ) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """(K,) the row of every cluster with the largest squared distance (ties: the first), and all rows that
-    are equal to these.
-    """
+    """(K,) the row of every cluster with the largest squared distance, and all rows equal to these."""
     most = np.zeros(K)
     np.maximum.at(most, labels[rows], squared[rows])
     candidates = rows[squared[rows] == most[labels[rows]]]

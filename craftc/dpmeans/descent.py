@@ -41,9 +41,7 @@ class SphericalFit(FitResult, Generic[L]):
 
 
 def limit_of(table: NumberTable[L], penalty: float) -> float:
-    """Squared distance beyond which a row opens a cluster: lambda^2, but not less than the grid of the sums
-    can tell.
-    """
+    """Squared distance beyond which a row opens a cluster: lambda^2, at least the resolution of the sums."""
     return max(penalty, table.resolution)
 
 
@@ -66,9 +64,7 @@ class Sweeps(Generic[L]):
 
     @property
     def inertia(self) -> float:
-        """Scatter within the clusters, from the exact sums: that about the grand mean minus that between the
-        clusters.
-        """
+        """Scatter within the clusters: that about the grand mean minus that between clusters."""
         table, rows = self.table, self.rows
         between = _kernel.scatter_between(rows.mu, rows.sums.counts, table.mean) * table.unit
         return max(table.scatter - between, 0.0)
@@ -140,18 +136,14 @@ class Sweeps(Generic[L]):
         return self.rows.assign()[0]
 
     def serial(self) -> int:
-        """The paper's sweep: every row to its nearest centre or, if all are further than lambda, to a new one
-        at the row.
-        """
+        """The paper's sweep: every row to its nearest centre or, beyond lambda, to a new one at the row."""
         moved, beyond = self.rows.assign()
         if beyond:
             moved += self.rows.open_in_order()
         return moved
 
     def delayed(self) -> int:
-        """Every row to its nearest centre; then one new centre at the furthest row, if that is further than
-        lambda.
-        """
+        """Every row to its nearest centre; then one new centre at the furthest row beyond lambda."""
         moved, beyond = self.rows.assign()
         if beyond:
             self.rows.open_farthest()
@@ -217,9 +209,7 @@ class DPMeansRows(Sized, Protocol[S, L]):
         """A descent from a start partition, in the order of rows of the start's number."""
 
     def leaders(self, limit: float, cap: int) -> Floats:
-        """(K, D) the grand mean, and in order each row that is further from it and from earlier ones than the
-        limit (Hartigan 1975).
-        """
+        """(K, D) the grand mean, and in order each row beyond the limit of all before (Hartigan 1975)."""
 
     # ---- single rows, in this process ----
 
@@ -233,9 +223,7 @@ class DPMeansRows(Sized, Protocol[S, L]):
         """(1, D) a row, drawn in proportion to the weights."""
 
     def farthest_first(self, n_clusters: int) -> tuple[NDArray[np.intp], Floats, Floats]:
-        """Rows of a farthest-first traversal from the grand mean, their cells, and their squared distances
-        when they were added.
-        """
+        """Rows of a farthest-first traversal from the grand mean, their cells, and squared distances."""
 
 
 class SphericalDescent(Sweeps[Labels]):

@@ -278,7 +278,7 @@ class DPMeans(WithoutCollections, MomentsSummary, DenseInput, DPMeansPrediction,
         if self.covariance_price is not None and spherical:
             warn_user(
                 f"covariance_price={self.covariance_price!r} is ignored: it belongs to covariance='full' and "
-                "'full-sized'; the price of other clusters is cluster_penalty.",
+                "'full-sized'; the price of other clusters is cluster_penalty."
             )
         moments = best.moments
         if local is not None:
@@ -333,7 +333,7 @@ class DPMeans(WithoutCollections, MomentsSummary, DenseInput, DPMeansPrediction,
             warn_user(
                 f"DPMeans opened {self.n_clusters_} clusters for {n} rows: lambda^2 = "
                 f"{self.cluster_penalty_:.4g} is not larger than typical squared distances within clusters. "
-                "Try a larger cluster_penalty, or n_clusters or max_clusters.",
+                "Try a larger cluster_penalty, or n_clusters or max_clusters."
             )
 
     @available_if(  # type: ignore[untyped-decorator]
@@ -514,7 +514,7 @@ class DPMeans(WithoutCollections, MomentsSummary, DenseInput, DPMeansPrediction,
             warn_user(
                 f"{len(few)} of {len(rows)} clusters have at most D = {D} rows "
                 f"({', '.join(map(str, few[:10]))}): their covariances are singular up to covariance_prior. "
-                "Give labels as init, fewer clusters, a larger covariance_prior, or covariance='full-sized'.",
+                "Give labels as init, fewer clusters, a larger covariance_prior, or covariance='full-sized'."
             )
         return moments
 

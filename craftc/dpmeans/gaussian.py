@@ -61,9 +61,7 @@ class GaussianFit(FitResult):
 
 
 def model_of(covariance: str | NDArray[np.float64], penalty: float, prior: float, K: int, D: int) -> Gaussian:
-    """The model for the parameter `covariance` of DPMeans and K clusters in D columns; raise unless they fit
-    together.
-    """
+    """The model for a `covariance` of DPMeans and K clusters in D columns; raise unless they fit."""
     known = None
     if not isinstance(covariance, str):
         known = numbers_of("covariance", covariance, f"of shape ({D}, {D}) or ({K}, {D}, {D})")
@@ -168,9 +166,7 @@ def _trace_of_inverse(factor: Floats) -> float:
 def _shapes(
     X: NDArray[Any], w: Floats, labels: Labels, K: int, model: Gaussian, before: Shapes | None
 ) -> Shapes:
-    """Exact minimisers given the labels; an empty cluster keeps its mean and the prior's covariance (sized:
-    it is removed).
-    """
+    """Exact minimisers given the labels; an empty cluster keeps its mean (sized: it is removed)."""
     D = X.shape[1]
     sizes = np.bincount(labels, w, K).astype(np.float64)
     means = np.zeros((K, D)) if before is None else before.means.copy()
@@ -218,9 +214,7 @@ def _cholesky(covariance: Floats, k: int, model: Gaussian) -> Floats:
 
 
 def mahalanobis(X: NDArray[Any], shapes: Shapes, k: int) -> Floats:
-    """(n,) squared Mahalanobis distance of every row to cluster k; the bits of a row depend on that row
-    alone.
-    """
+    """(n,) squared Mahalanobis distance of every row to cluster k; its bits depend on the row alone."""
     factor, out = shapes.factors[k], np.zeros(len(X))
     for first in range(0, len(X), _CHUNK):
         rows = slice(first, first + _CHUNK)
@@ -285,9 +279,7 @@ def known_shape(covariance: NDArray[np.float64], D: int) -> tuple[Floats, Floats
 
 
 def multiplied(X: NDArray[Any], factor: Floats) -> NDArray[Any]:
-    """Rows times the transpose of a lower triangle, column by column: the bits of a row depend on that row
-    alone.
-    """
+    """Rows times the transpose of a lower triangle; the bits of a row depend on that row alone."""
     out = np.zeros(X.shape)
     for first in range(0, len(X), _CHUNK):
         rows = slice(first, first + _CHUNK)

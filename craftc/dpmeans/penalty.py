@@ -1,6 +1,4 @@
-"""lambda^2 of DP-means from the table: as a price by the search, as a radius by farthest-first traversal and
-the choice along it.
-"""
+"""lambda^2 of DP-means from the table: a price by the search, a radius by farthest-first traversal."""
 
 from __future__ import annotations
 
@@ -92,9 +90,7 @@ def choose_penalty(
 def choose_by_sample(
     rows: DPMeansRows[S, L], fit: Callable[[DenseData, float], SphericalFit[Labels]], cap: int, seed: int
 ) -> tuple[float, S | None]:
-    """The lambda^2 of :func:`choose_penalty`; for a large table that of a sample, and the partition of all
-    rows by its centres.
-    """
+    """lambda^2 of :func:`choose_penalty`; of a large table by a sample, with the partition of all rows."""
     if rows.n_counted <= SAMPLE_ROWS:
         data = rows.gathered()
         return choose_penalty(data, partial(fit, data), cap)[0], None
@@ -134,9 +130,7 @@ def searched_centers(
 
 
 def _of_any_number(rows: DPMeansRows[S, L], cap: int, seed: int, whole: bool) -> SplitSearch:
-    """The search for the shortest description; once more, in more rows of a large table, where it finds many
-    clusters.
-    """
+    """The search for the shortest description; again in more rows where it finds many clusters."""
     few, more = (rows.n_counted if whole else _rows_searched(rows, n) for n in (1, None))
     search = _shortest(_some(rows, few, seed), cap)
     return (
@@ -157,9 +151,7 @@ def sample_of(rows: DPMeansRows[S, L], n: int, seed: int) -> DenseData:
 
 
 def some_rows(rows: DPMeansRows[S, L], seed: int, n_clusters: int | None = None) -> DenseData:
-    """The rows of weight > 0, or of a large table as many as are searched for a number of clusters that is
-    given or not.
-    """
+    """The rows of weight > 0, or those of a large table that are searched."""
     return _some(rows, _rows_searched(rows, n_clusters), seed)
 
 
@@ -180,9 +172,7 @@ def _rows_searched(rows: DPMeansRows[S, L], n_clusters: int | None) -> int:
 
 
 def price_path(rows: DPMeansRows[S, L], n_clusters: int, seed: int) -> Floats:
-    """(n_clusters,) for every number of clusters from 1 on, the price of a cluster above which no further cut
-    pays.
-    """
+    """(n_clusters,) the price of a cluster above which no further cut pays, for K = 1, 2, ..."""
     sample = some_rows(rows, seed)
     search, found, path = SplitSearch(sample), np.empty(0), np.zeros(n_clusters)
     while len(found) < n_clusters and len(gains := search.grow(n_clusters + 1)):

@@ -38,9 +38,7 @@ def random_row(data: DenseData, seed: int, start: int) -> Floats:
 
 
 def _seeds(data: DenseData, K: int, seed: int, start: int) -> Floats:
-    """(at most K, D) different rows, each drawn in proportion to its squared distance to the nearest one
-    before.
-    """
+    """(at most K, D) different rows, drawn in proportion to the squared distance to the nearest before."""
     draws = uniform(seed, DPMeansStream.SEED, start, np.arange(K))
     squared, weights = np.full(len(data), np.inf), _weights(data)
     rows = [drawn(np.cumsum(weights), draws[0])]

@@ -1,6 +1,4 @@
-"""The search for a partition with few clusters of low scatter: best-first cuts, sweeps, cheapest merges,
-exchanges of the two.
-"""
+"""The search for few clusters of low scatter: best-first cuts, sweeps, cheapest merges, exchanges."""
 
 from __future__ import annotations
 
@@ -153,9 +151,7 @@ class SplitSearch:
         return self._gains
 
     def grow(self, most: int, least: float = 0.0) -> Floats:
-        """Cut the clusters that gain more than `least` and nearly as much as the best, up to `most` clusters;
-        returns the gains.
-        """
+        """Cut clusters that gain nearly as much as the best, up to `most`; returns the gains."""
         gains = self.gains()
         chosen = np.flatnonzero((gains > least * _PAYS) & (gains >= self._schedule.share * gains.max()))
         chosen = chosen[np.argsort(-gains[chosen], kind="stable")][: max(most - self.K, 0)]
@@ -181,9 +177,7 @@ class SplitSearch:
         self._moved[clusters] = np.inf
 
     def cut_clear(self, most: int, price: float) -> None:
-        """Cut clusters that are clearly two, up to `most` clusters: the cut gains more than the price, and
-        much more than further cuts.
-        """
+        """Cut clusters whose cut gains more than the price and much more than further cuts."""
         for _ in range(_ROUNDS):
             gains, before, K = self.gains(), self._present(), self.K
             chosen = np.flatnonzero(gains > price * _PAYS)
@@ -239,9 +233,7 @@ class SplitSearch:
         self.sweep(_SWEEPS)
 
     def shrink(self, n_clusters: int, price: float) -> None:
-        """Merge the cheapest pairs while there are more than `n_clusters` clusters, or a merge costs less
-        than the price of one.
-        """
+        """Merge the cheapest pairs down to `n_clusters`, and those that cost less than the price."""
         if self.K <= MOST_PAIRED:
             steps = self.merges(None if price > 0.0 else self.K - n_clusters)
             last = sum(len(step.sizes) >= n_clusters or step.cost * _PAYS < price for step in steps)
@@ -251,9 +243,7 @@ class SplitSearch:
     # ---- exchanges ----
 
     def exchange(self) -> None:
-        """Cut a cluster and merge two others where that lowers the inertia, as often as it does; the number
-        of clusters stays.
-        """
+        """Cut a cluster and merge two others as long as that lowers the inertia."""
         if not 2 < self.K <= MOST_PAIRED:
             return
         for _ in range(_ROUNDS):
@@ -266,9 +256,7 @@ class SplitSearch:
                 return
 
     def _exchanges(self, least: float) -> list[tuple[int, int, int]]:
-        """Disjoint triples (cut, merged, merged) whose cut gains more than a share of what the merge costs,
-        cheapest merges first.
-        """
+        """Disjoint triples (cut, merged, merged) worth trying, cheapest merges first."""
         gains, costs = self.gains(), np.triu(merge_costs(self.centers, self.sizes))
         first, second = np.nonzero((costs > 0.0) & (least * costs < gains.max()))
         found: list[tuple[int, int, int]] = []
@@ -362,9 +350,7 @@ class SplitSearch:
         return length(self.sizes, self.inertia) < best
 
     def _merge_to_shortest(self, best: float, length: Callable[[Floats, float], float]) -> bool:
-        """The step of the merges with the shortest description, if that is shorter than `best`; returns
-        whether it is.
-        """
+        """Merge to the shortest description, if it is below `best`; returns whether it is."""
         inertia, chosen = self.inertia, None
         for step in self.merges():
             inertia += step.cost

@@ -7,6 +7,7 @@ of clusters is given, bounded or open. With lambda^2 alone it is the paper's alg
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from copy import copy
 from typing import Generic, Protocol
@@ -20,13 +21,7 @@ from craftc._common.random import SAMPLE_ROWS
 from craftc._common.typing import Floats, Labels
 from craftc._common.validation import check_choice
 from craftc.dpmeans.descent import DPMeansRows, S, SphericalDescent, SphericalFit, Sweeps, limit_of
-from craftc.dpmeans.penalty import (
-    choose_by_sample,
-    paper_mode,
-    sample_of,
-    searched_centers,
-    some_rows,
-)
+from craftc.dpmeans.penalty import choose_by_sample, paper_mode, sample_of, searched_centers, some_rows
 from craftc.dpmeans.rows.bounded import nearest
 from craftc.dpmeans.split_search import MOST_CHOSEN, MOST_PAIRED, SplitSearch, merge_costs
 
@@ -96,9 +91,7 @@ class Starts(Generic[S, L]):
         return penalty, fit
 
     def exchanged(self, penalty: float, fit: SphericalFit[L]) -> SphericalFit[L]:
-        """Exchange the cheapest merge for a cluster at the farthest row, which a sample may lack, as long as
-        that lowers the inertia.
-        """
+        """Exchange the cheapest merge for a cluster at the farthest row while that lowers the inertia."""
         self.limit, cells = self.rows.farthest(fit.centers, fit.labels)
         while 2 < len(fit.sizes) <= MOST_PAIRED:
             costs = merge_costs(fit.centers, fit.sizes)
@@ -207,12 +200,7 @@ class Starts(Generic[S, L]):
         return rows.nearest_labels(cells[np.unique(seeds, return_index=True)[1]])
 
     def descend(
-        self,
-        penalty: float,
-        labels: S,
-        start: int,
-        centers: Floats | None = None,
-        path: Sequence[float] = (),
+        self, penalty: float, labels: S, start: int, centers: Floats | None = None, path: Sequence[float] = ()
     ) -> SphericalFit[L]:
         """One start until convergence.
 
@@ -277,10 +265,8 @@ def lowest(data: DenseData, price: float, cap: int, centers: Floats, free: bool)
     `data`: rows of weight > 0. `price`: lambda^2, of a cluster. `cap`: maximal number of clusters.
     `centers` (K, D): of the start. `free`: whether the number of clusters may change.
     """
-    search, before = (
-        SplitSearch(data, labels=compact(nearest(data.X, centers, data.n_threads)[0])),
-        float("inf"),
-    )
+    search = SplitSearch(data, labels=compact(nearest(data.X, centers, data.n_threads)[0]))
+    before = math.inf
     for _ in range(_LOWEST_CYCLES):
         if free:
             while len(search.grow(cap, price)):

@@ -48,12 +48,7 @@ class Plan:
 
 
 def descend(
-    problem: Problem,
-    plan: Plan,
-    seed: int,
-    n_threads: int,
-    stop: Event,
-    callback: PassCallback | None = None,
+    problem: Problem, plan: Plan, seed: int, n_threads: int, stop: Event, callback: PassCallback | None = None
 ) -> PrototypeDescent:
     """One start.
 

@@ -164,9 +164,7 @@ class PrototypeClustering(MixedInput, ClusterMixin, BaseEstimator):
         return given  # type: ignore[return-value]  # `column_mask` refuses a bool
 
     def _plan(self, problem: Problem) -> Plan:
-        """The starts of a fit; where the table has no more distinct rows than `n_clusters`, these are the
-        prototypes.
-        """
+        """The starts of a fit; with at most `n_clusters` distinct rows, these are the prototypes."""
         K, online = int(self.n_clusters), self.update == "online"
         if isinstance(self.init, str):
             init: str | tuple[Floats, Modes] | None = {name.lower(): name for name in INITS}.get(

@@ -68,9 +68,7 @@ def centroid_columns(prototypes: Prototypes, schema: Schema) -> list[Array]:
 
 
 def centroid_array(prototypes: Prototypes, schema: Schema) -> Array:
-    """(K, D) numeric columns first, then categorical ones, as kmodes has them; of objects unless all are
-    numbers, or all are text.
-    """
+    """(K, D) numeric columns first, as kmodes has them; objects unless all are numbers, or all text."""
     columns = centroid_columns(prototypes, schema)
     ordered = [columns[d] for d in [*schema.numeric_index, *schema.categorical_index]]
     kinds = {

@@ -74,9 +74,7 @@ class Problem:
     def prototypes(
         self, means: Floats, modes: NDArray[np.int32], groups: Integers | None = None
     ) -> _kernel.Prototypes:
-        """Prototypes with these means (K, p) and modes (K, q); `groups`: the moments of their clusters, under
-        Ng's dissimilarity.
-        """
+        """Prototypes with means (K, p) and modes (K, q); `groups`: moments for Ng's dissimilarity."""
         return prototypes_of(self, means, modes, groups)
 
     def codes_of(self, rows: int | Ints) -> NDArray[np.int32]:
@@ -120,9 +118,7 @@ class Problem:
         return out
 
     def distinct_rows(self, most: int, order: Ints | None = None) -> Ints:
-        """Positions of the first rows of weight > 0 that differ, at most `most`, in the given order of the
-        rows.
-        """
+        """Positions of the first `most` different rows of weight > 0, in the given order of the rows."""
         seen: dict[bytes, int] = {}
         numeric, codes, weight, n = self.table.numeric, self.table.codes, self.weight, len(self)
         largest = max(1, _CELLS_AT_ONCE // (numeric.shape[1] + codes.shape[1]))
@@ -204,9 +200,7 @@ class Workplace:
     def move_in_order(
         self, prototypes: _kernel.Prototypes, first_row: int, fixed: bool
     ) -> tuple[int, int, int]:
-        """Rows from `first_row` on in turn; returns (next row, rows that moved, cluster that became empty or
-        -1).
-        """
+        """Rows from `first_row` on in turn; returns next row, rows that moved, emptied cluster or -1."""
         table = self.problem.table
         return _kernel.move_in_order(
             table.numeric,
@@ -244,9 +238,7 @@ def nearest(
     scratch: Floats | None = None,
     best: Floats = _NO_COST,
 ) -> tuple[Labels, float]:
-    """The nearest prototype of every row, and the sum of weight times cost; `best` (n,), if given, receives
-    the costs of the rows.
-    """
+    """The nearest prototype of every row, and the weighted cost; `best` (n,), if given, receives costs."""
     labels: Labels = np.zeros(len(codes), np.int32)
     cost = block_costs(len(codes))
     scratch = aligned((n_threads, prototypes.scratch_size())) if scratch is None else scratch

@@ -362,10 +362,8 @@ class FeatureSelectionMixture(HtmlOverview, DenseInput, DensityMixin, ClusterMix
         self.feature_mask_ = self.feature_probabilities_ > 0.5
         self.feature_gains_ = self._all_columns(posterior.gains)
         means, variances = posterior.moments()
-        self.means_, self.variances_ = (
-            self._all_columns(means, scaling.mean),
-            self._all_columns(variances, scaling.variance),
-        )
+        self.means_ = self._all_columns(means, scaling.mean)
+        self.variances_ = self._all_columns(variances, scaling.variance)
         if isinstance(posterior, FullPosterior):
             self.covariances_ = posterior.covariances()
         elif hasattr(self, "covariances_"):

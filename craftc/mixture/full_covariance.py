@@ -136,9 +136,7 @@ class FullModel:
         self._initialise(lambda rows: responsibilities[rows])
 
     def start_by_kmeans(self, seed: int, start: int, config: MixtureConfig, passes: int) -> None:
-        """The labels and masks of the diagonal model: switches of single columns rarely find them from no
-        column or from all.
-        """
+        """Start from the diagonal model; switches of single columns rarely find its masks."""
         diagonal = DiagonalModel(self.data, self.priors, self.n_threads)
         diagonal.start_by_kmeans(seed, start, config, passes)
         label = Ascent(diagonal, config).run().label
@@ -224,9 +222,7 @@ class FullModel:
         self._fit_components(factors)
 
     def _e_step(self, label: Labels | None = None) -> None:
-        """Responsibilities and their sums; `label` (n,): OUT the best component, its index among those not
-        empty.
-        """
+        """Responsibilities and their sums; `label` (n,): OUT the best component among the non-empty."""
         alive = np.flatnonzero(self.mixture.size > 0)
         components, weight = [self.components[k] for k in alive], self.mixture.weight[alive]
 
@@ -362,9 +358,7 @@ class FullPosterior(Posterior):
         return replace(fitted, gains=gains)
 
     def covariances(self) -> Floats:
-        """(K, D, D) expected covariances in units of the input; columns that are not selected have the
-        noise's variance.
-        """
+        """(K, D, D) expected covariances in units of the input; unselected: the noise's variance."""
         out = np.zeros_like(self.psi)
         for k, component in enumerate(self.components):
             np.fill_diagonal(out[k], self.background.variance)

@@ -34,9 +34,7 @@ class ColumnDensities:
 
     @classmethod
     def fitted(cls, prior: Floats, kind: str, sums: Floats, common: bool = False) -> ColumnDensities:
-        """From the prior (k0, a0, b0) and sums over cells: their reach, x and x^2; `common`: one precision
-        for all columns.
-        """
+        """From the prior (k0, a0, b0) and sums (reach, x, x^2); `common`: one precision for all columns."""
         (k0, a0, b0), (reach, s1, s2) = prior, sums
         kappa = k0 + reach
         if kind == "bernoulli":
@@ -120,9 +118,7 @@ class Posterior:
     def fitted(
         cls, scaling: ColumnScaling, priors: Priors, mixture: Mixture, found: NDArray[np.intp], **more: Any
     ) -> Self:
-        """From a mixture after its last update and the components (K,) that have rows; `more` are fields of a
-        subclass.
-        """
+        """From a mixture and the components (K,) that have rows; `more`: fields of a subclass."""
         fractions = (
             (mixture.share[0] / (mixture.share[0] + mixture.share[1]))[found]
             if priors.own_fractions
@@ -154,12 +150,8 @@ class Posterior:
         """Labels (n,) or probabilities (n, K) of rows."""
         data = ScaledData(X, has_missing(X), self.scaling, n_threads)
         mixture = self.scaling.mixture(self.priors)
-        mixture.own[...], mixture.noise[...], mixture.p[...], mixture.weight[...] = (
-            self.own,
-            self.noise,
-            self.p,
-            self.weight,
-        )
+        mixture.own[...], mixture.noise[...] = self.own, self.noise
+        mixture.p[...], mixture.weight[...] = self.p, self.weight
         mixture.size[...] = 1.0
         threads = threads_for(n_threads, data.visits(self.priors.K))
         data.rows(self.priors.K).e_step(
@@ -179,9 +171,7 @@ class Posterior:
         return proba
 
     def moments(self) -> tuple[Floats, Floats]:
-        """(K, D) means and variances of the clusters in units of the input; those of the noise where a column
-        is not selected.
-        """
+        """(K, D) means and variances of the clusters in units of the input; unselected: the noise's."""
         parts = []
         for part in ("mean", "variance"):
             parts.append(np.where(self.p > 0.5, getattr(self.clusters, part), getattr(self.background, part)))
@@ -207,9 +197,7 @@ class Posterior:
         return out
 
     def _component_log_density(self, k: int, x: Floats, exposure: Floats | None, common: Floats) -> Floats:
-        """(n,) log density of rows under one cluster: in every column a mixture, weighted by the probability
-        that it is selected.
-        """
+        """(n,) log density of rows under one cluster; its columns mix selected and unselected."""
         own, p = self.clusters[k].log_density(x, exposure), self.p[k]
         with np.errstate(divide="ignore"):
             return np.asarray(row_sums(np.logaddexp(np.log(p) + own, np.log1p(-p) + common)))

@@ -39,9 +39,7 @@ class Priors:
     concentration: float  # alpha
 
     def share_shapes(self, fraction: float) -> tuple[float, float]:
-        """Shapes of the Beta prior of lambda_d, m kappa and (1 - m) kappa, kappa = m (1 - m) / rho - 1; with
-        own fractions, of m_k.
-        """
+        """Shapes of the Beta prior of lambda_d, m kappa and (1 - m) kappa; with own fractions, of m_k."""
         if self.own_fractions:
             return self.fraction_prior
         kappa = fraction * (1.0 - fraction) / self.variance - 1.0
@@ -119,9 +117,7 @@ def checked_priors(model: MixtureParameters) -> Priors:
 
 
 def _checked_fractions(model: MixtureParameters) -> tuple[str | None, tuple[float, float]]:
-    """Which fractions are fitted, "shared", "component" or None, and their prior; warns about parameters
-    without a role.
-    """
+    """Which fractions are fitted, and their prior; warns about parameters without a role."""
     learn, prior = model.learn_fraction, model.fraction_prior
     if isinstance(learn, (bool, np.bool_)):
         fractions = "shared" if learn else None

@@ -1,6 +1,4 @@
-"""The race of several starts: all are followed until they have roughly converged, the one that is then ahead
-to the end.
-"""
+"""The race of several starts: all until rough convergence, the one ahead to the end."""
 
 from __future__ import annotations
 
@@ -94,9 +92,7 @@ class Race:
             return self._waiting.popleft() if self._waiting and not self._over.is_set() else None
 
     def _wait(self, turns: Iterator[None]) -> None:
-        """Several threads take turns, so that they finish together; one goes on with the start whose rows are
-        in its caches.
-        """
+        """Several threads take turns; one thread continues the start whose rows are in its caches."""
         if self.n_threads > 1:
             self._waiting.append(turns)
         else:

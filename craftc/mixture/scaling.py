@@ -47,9 +47,7 @@ class ColumnScaling:
         n_threads: int,
         weight: Floats | None = None,
     ) -> ColumnScaling:
-        """The scaling of a table (n, width) with missing cells or without; `scale` is "auto", "scalar",
-        "standard" or "none".
-        """
+        """The scaling of a table (n, width); `scale` is "auto", "scalar", "standard" or "none"."""
         n_present, mean, scatter = _moments(X, missing, n_threads, weight)
         variance = scatter / np.where(n_present > 0.0, n_present, 1.0)
         column = np.flatnonzero(variance > 0).astype(np.int32)
@@ -80,9 +78,7 @@ class ColumnScaling:
         return cells
 
     def clipped(self, X: NDArray[Any]) -> NDArray[Any]:
-        """Rows with cells clipped to _FARTHEST units from the centre, so that squared distances do not
-        overflow.
-        """
+        """Rows clipped to _FARTHEST units from the centre, so that squared distances do not overflow."""
         reach = _FARTHEST / self.scale
         low, high = np.full(X.shape[1], -np.inf), np.full(X.shape[1], np.inf)
         low[self.column], high[self.column] = self.centre - reach, self.centre + reach
@@ -139,13 +135,8 @@ class ScaledData:
         n_threads: int,
         weight: Floats | None = None,
     ) -> None:
-        self.X, self.missing, self.scaling, self.n_threads, self.weight = (
-            X,
-            missing,
-            scaling,
-            n_threads,
-            weight,
-        )
+        self.X, self.missing, self.scaling = X, missing, scaling
+        self.n_threads, self.weight = n_threads, weight
         self.total = float(len(X)) if weight is None else math.fsum(weight)
         self.exposure = np.empty(len(X)) if scaling.counts else None
         parts = []

@@ -42,9 +42,7 @@ LLOYD = 6  # passes of k-means of a start
 
 
 class MixtureConfig(NamedTuple):
-    """When a start ends: the most sweeps, the least gain of a sweep in nats per row, whether to try moves,
-    and a flag to give up.
-    """
+    """When a start ends, whether it tries moves, and a flag to give up."""
 
     max_iter: int
     tol: float
@@ -77,9 +75,7 @@ class ComponentModel(Protocol):
         """Component i takes the rows of component j."""
 
     def deselect(self, margin: float) -> bool:
-        """Deselect columns that all components select where the ELBO gains more than `margin`; whether there
-        were any.
-        """
+        """Deselect columns that all components select where the ELBO gains more than `margin`."""
 
     def halves(self) -> Halves | None:
         """The two halves of every component, where one component is empty; None: components are not split."""
@@ -94,18 +90,14 @@ class ComponentModel(Protocol):
         """Free what only the next sweep needs, which makes it again."""
 
     def finish(self) -> Labels:
-        """Fit all factors to the last responsibilities; labels (numbers of components) under these
-        parameters.
-        """
+        """Fit all factors to the last responsibilities; returns the labels under these parameters."""
 
     def posterior(self, found: NDArray[np.intp]) -> Posterior:
         """The part of q that predictions need, of the components `found`."""
 
 
 class Halves(NamedTuple):
-    """Every component cut in two: estimated gain of the ELBO (K,), sizes (K, 2), and reach, sums and sums of
-    squares (K, 3, 2, D).
-    """
+    """Every component cut in two: gain of the ELBO (K,), sizes (K, 2), and sums (K, 3, 2, D)."""
 
     gain: Floats
     size: Floats
@@ -114,18 +106,14 @@ class Halves(NamedTuple):
 
 @dataclass
 class MixtureResult(FitResult):
-    """Result of one start: its parameters are those of its last labels, its ELBO (minus the objective) is
-    that of both.
-    """
+    """Result of one start: labels, and the parameters and ELBO (minus the objective) that belong to them."""
 
     label: Labels  # components
     model: ComponentModel
 
 
 class MixtureFactors:
-    """The factors of q that do not depend on the covariance of the components: noise, lambda, v, and the
-    feature fraction m.
-    """
+    """The factors of q that all covariances share: noise, lambda, v, and the feature fraction m."""
 
     def __init__(self, data: ScaledData, priors: Priors) -> None:
         self.data, self.scaling, self.priors = data, data.scaling, priors
@@ -149,9 +137,7 @@ class MixtureFactors:
         self.mixture.update_sticks()
 
     def update_fraction(self) -> None:
-        """m that maximises the ELBO given E ln lambda (bounded Brent, equation (8) as prior), if it is better
-        than the present one.
-        """
+        """m that maximises the ELBO given E ln lambda (bounded Brent, equation (8) as prior)."""
         rich, poor = self.mixture.share[2].sum(), self.mixture.share[3].sum()
         columns = self.mixture.share.shape[1]
 
@@ -212,9 +198,7 @@ class DiagonalModel:
         self._initialise()
 
     def start_by_kmeans(self, seed: int, start: int, config: MixtureConfig, passes: int) -> None:
-        """k-means from rows drawn by their squared distances; counts: each row belongs to the rates with the
-        highest likelihood.
-        """
+        """k-means from rows drawn by squared distances; counts: by the likelihoods of rates."""
         self.rows.start(self.mixture, self._seeds(seed, start, passes > 1))
         most, (label, second) = self.data.passes(self.priors.K), np.empty((2, len(self.data)), np.int32)
         while passes > 0 and self.rows.kmeans(
@@ -298,9 +282,8 @@ class DiagonalModel:
         q = self.mixture
         q.update_components()
         q.update_sticks()
-        label = self._labels(gather=False).astype(
-            np.min_scalar_type(self.priors.K)
-        )  # short integers are sorted in linear time
+        # short integers are sorted in linear time
+        label = self._labels(gather=False).astype(np.min_scalar_type(self.priors.K))
         order = np.argsort(label, kind="stable")
         first = np.append(0, np.cumsum(np.bincount(label, minlength=self.priors.K)))
         return Halves(*mixture_split.split_gains(q, self.rows, order, first, self._threads(2)))
@@ -358,9 +341,7 @@ class Ascent:
         return len(self.path) - 1
 
     def rough(self) -> Iterator[None]:
-        """Sweeps and moves while they raise the ELBO by more than the rough tolerance, a few sweeps at a
-        time.
-        """
+        """Sweeps and moves while they raise the ELBO by more than the rough tolerance."""
         yield from self._ascend(max(_ROUGH, self.config.tol))
 
     def ending(self) -> Iterator[None]:
@@ -394,9 +375,7 @@ class Ascent:
         return self.finish()
 
     def _ascend(self, tol: float) -> Iterator[None]:
-        """Sweeps until one gains no more than `tol` nats per row, then moves; again until neither raises the
-        ELBO.
-        """
+        """Sweeps until one gains at most `tol` nats per row, then moves; until neither gains."""
         max_iter, merge, path = self.config.max_iter, self.config.merge, self.path
         least = tol * self.model.factors.data.total
         self.converged = False
@@ -477,9 +456,7 @@ class Ascent:
     def _first_that_gains(
         self, attempts: Iterable[Iterable[tuple[int, int]]], move: Callable[[int, int], None]
     ) -> bool:
-        """Make the first of several lists of moves of pairs after which a sweep raises the ELBO; whether
-        there was one.
-        """
+        """Make the first of several lists of moves that raises the ELBO; whether there was one."""
         for attempt in attempts:
             restore = self.model.checkpoint()
             for pair in attempt:

@@ -222,9 +222,7 @@ def _is_symbol(unit: str) -> bool:
 
 
 def _of_one_unit(parsed: list[_Parsed | None], counts: Integers) -> list[_Parsed | None]:
-    """Only the numbers of the most frequent unit; a number without unit has that of the others if it is one
-    currency.
-    """
+    """Only the numbers of the most frequent unit; next to one currency, numbers without unit count too."""
     units: Counter[str] = Counter()
     for each, n in zip(parsed, counts, strict=True):
         if each is not None:

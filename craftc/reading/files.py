@@ -1,6 +1,4 @@
-"""Readers of table files: the format and the compression follow from the content, and a file is never
-executed or fetched.
-"""
+"""Readers of table files: the content decides format and compression; nothing is executed or fetched."""
 
 from __future__ import annotations
 
@@ -264,14 +262,11 @@ def _parser_problem(message: str, n_names: int) -> str:
 
 
 def _first_records(file: InputFile, head: bytes, encoding: str, skip: int) -> tuple[str, list[list[str]]]:
-    """The delimiter, and the first records with those to skip, from more than the first bytes where these are
-    longer.
-    """
+    """The delimiter and the first records, read from more bytes where records are long."""
     size = HEAD
     while True:
-        text = codecs.getincrementaldecoder(encoding)().decode(
-            head
-        )  # incremental, because the last character may be incomplete
+        # incremental, because the last character may be incomplete
+        text = codecs.getincrementaldecoder(encoding)().decode(head)
         whole = len(head) < size
         if whole or text.count("\n") + text.count("\r") > _FEWEST_ROWS + skip:
             delimiter = _delimiter(text, whole, skip)
@@ -308,9 +303,7 @@ def _records(text: str, delimiter: str, whole: bool, skip: int) -> list[list[str
 
 
 def _delimiter(text: str, whole: bool, skip: int) -> str:
-    """The delimiter that splits the first lines into equally many cells; of several, or of none, that with
-    the most columns.
-    """
+    """The delimiter that splits the first lines into equally many cells; ties: the most columns."""
     best, delimiter = (False, False, 1), ","
     for candidate in _DELIMITERS:
         try:
@@ -364,9 +357,7 @@ def _is_title(row: list[str], following: list[str], width: int) -> bool:
 
 
 def _is_data(first: list[str], below: list[list[str]]) -> bool:
-    """Whether the first record is a row of the table: it has numbers above numbers, or no cell that is not a
-    level further below.
-    """
+    """Whether the first record is a row: numbers above numbers, or only levels that occur below."""
     below = [row for row in below if len(row) == len(first)]
     numbers: list[float] = []
     repeated: list[bool] = []

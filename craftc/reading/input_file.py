@@ -1,6 +1,4 @@
-"""Files of tables as they are opened: on disk, standard input or a pipe, without compression, and no longer
-than memory allows.
-"""
+"""Files, standard input and pipes, opened without compression, and no longer than memory allows."""
 
 from __future__ import annotations
 
@@ -44,9 +42,7 @@ class TableError(ValueError):
 
 
 class _Watched(io.RawIOBase):
-    """A stream that ends with MemoryError while what was read still fits into memory a second time, as a
-    reader of tables needs.
-    """
+    """A stream that raises MemoryError before its content no longer fits into memory a second time."""
 
     def __init__(self, file: io.BufferedIOBase, shown: str) -> None:
         self._file, self._shown = file, shown
@@ -152,7 +148,9 @@ def find_file(path: str) -> InputFile:
     if path == "-":
         if sys.stdin is None:
             raise TableError("Standard input is closed; pass the name of a file.")
-        return InputFile(path, "standard input", _whole(cast(io.BufferedReader, sys.stdin.buffer), "standard input"))
+        return InputFile(
+            path, "standard input", _whole(cast(io.BufferedReader, sys.stdin.buffer), "standard input")
+        )
     if not Path(path).exists():
         raise TableError(f"There is no file {path!r}.{_similar_file(Path(path))}")
     if Path(path).is_dir():
@@ -184,9 +182,7 @@ def _similar_file(path: Path) -> str:
 
 
 def did_you_mean(name: str, names: Sequence[str]) -> str:
-    """The hint ``" Did you mean ...?"`` with up to three similar names, or an empty string; long names are no
-    hint.
-    """
+    """The hint ``" Did you mean ...?"`` with up to three similar names, or an empty string."""
     folded = {other.casefold(): other for other in reversed(names) if len(other) <= _COMPARED}
     close = difflib.get_close_matches(name[:_COMPARED].casefold(), list(folded), n=3, cutoff=0.6)
     return f" Did you mean {' or '.join(repr(folded[other]) for other in close)}?" if close else ""

@@ -1,6 +1,4 @@
-"""Tables as people have them, made ready for an estimator: the public `read_table`, which the command line
-uses too.
-"""
+"""Tables as people have them, made ready for an estimator: `read_table`."""
 
 from __future__ import annotations
 
@@ -200,9 +198,7 @@ def prepare(
 
 
 class _Reader:
-    """Reads the columns of a raw table one by one; every column is converted, and finished() leaves out the
-    unusable ones.
-    """
+    """Converts the columns of a raw table one by one; `finished` leaves out the unusable ones."""
 
     def __init__(self, raw: RawTable, roles: Roles, na_values: Sequence[object], drop: bool) -> None:
         self._raw, self._roles, self._drop = raw, roles, drop
@@ -450,9 +446,7 @@ class _Reader:
     def _numbers(
         self, name: str, values: Floats, dtype: DTypeLike = np.float64, *, quantity: bool = False
     ) -> None:
-        """Use numbers as numbers, codes, dates or an id, by their values and the name of the column;
-        quantities stay numbers.
-        """
+        """Use numbers as numbers, codes, dates or an id, by values and name; quantities stay numbers."""
         values = np.where(np.isin(values, self._na_numbers), np.nan, values)
         distinct, counts = np.unique(values[~np.isnan(values)], return_counts=True)
         present = int(counts.sum())
@@ -472,9 +466,7 @@ class _Reader:
             self._note_sentinel(name, distinct, counts)
 
     def _id(self, name: str, values: Floats, distinct: Floats) -> str:
-        """The reason why whole numbers identify rows, or an empty string; a note if only their being distinct
-        speaks for it.
-        """
+        """The reason why whole numbers identify rows, or ""; a note if they only are all different."""
         reason = id_reason(name, values)
         if not reason and len(distinct) == len(values) >= _NOTED:
             self._notes.append(
@@ -483,9 +475,7 @@ class _Reader:
         return reason
 
     def _note_sentinel(self, name: str, distinct: Floats, counts: NDArray[np.intp]) -> None:
-        """A note about -999 and the like: repeated, and farther from the other numbers than these from each
-        other.
-        """
+        """Note a repeated -999 or the like that is far from the other numbers."""
         for at, rest in ((0, distinct[1:]), (-1, distinct[:-1])):
             if len(rest) > 1 and abs(distinct[at]) in _SENTINELS and counts[at] > 1:
                 nearest = rest[0] if at == 0 else rest[-1]
@@ -497,9 +487,7 @@ class _Reader:
                     )
 
     def _integer_dates(self, name: str, values: Floats, distinct: Floats) -> Floats | None:
-        """Day numbers of 20240131 and the like, or of seconds or milliseconds since 1970 in a column with the
-        name of a time.
-        """
+        """Day numbers of 20240131 or of Unix times, if values and column name show these."""
         if name in self._roles.kept:
             return None
         forced = name in self._roles.dates

@@ -32,9 +32,7 @@ _SHOWN = 5
 
 
 def id_reason(name: str, values: Floats) -> str:
-    """The reason why a column of whole numbers identifies rows: it counts them, or its numbers differ and its
-    name says so.
-    """
+    """The reason why whole numbers identify rows: a counter, or all different with the name of an id."""
     if len(values) < 3 or not (np.isfinite(values) & (np.floor(values) == values)).all():
         return ""
     if (np.diff(values) == 1.0).all():

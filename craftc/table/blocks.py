@@ -57,9 +57,7 @@ class Scratch:
             raise self._named(error) from error
 
     def _reserve(self, file: BinaryIO, size: int) -> None:
-        """Extend a file to this size; a disk that is full must be reported here, not by a signal when the
-        array is written.
-        """
+        """Extend a file to this size, so that a full disk raises here and not a signal on writing."""
         try:
             if size and hasattr(os, "posix_fallocate"):
                 try:
@@ -95,9 +93,7 @@ class Scratch:
 
 
 def release_pages(block: Array) -> None:
-    """Drop the pages of an array in a scratch file from the memory of the process; they are read again when
-    they are used.
-    """
+    """Drop the pages of an array in a scratch file from memory; they are read again on use."""
     base: object = block
     while isinstance(base, np.ndarray):
         base = base.base

@@ -16,9 +16,7 @@ _BY_COLUMN = {"cluster_centers_": "n_clusters_", "features_": "n_features_"}
 
 
 def check_fitted_arrays(model: FittedColumns) -> None:
-    """Raise ValueError if somebody has replaced a fitted array by one that kernels cannot read; they check no
-    index.
-    """
+    """Raise ValueError if a fitted array has been replaced by one that kernels cannot read."""
     for name, length in _BY_COLUMN.items():
         array = getattr(model, name, None)
         if array is None:
@@ -44,9 +42,7 @@ class DenseInput:
     feature_names_in_: Array
 
     def _read_rows(self, X: object, reset: bool, **checks: Any) -> Array:
-        """The rows as a C-contiguous array; `reset` sets n_features_in_ and feature_names_in_, otherwise they
-        are compared.
-        """
+        """The rows as a C-contiguous array; `reset`: set n_features_in_ and names, else compare."""
         checks |= {"dtype": [np.float64, np.float32]}
         if not reset:
             check_fitted_arrays(self)
@@ -58,9 +54,7 @@ class DenseInput:
         return rows
 
     def _read_batches(self, X: FileInput, reset: bool, checks: dict[str, Any]) -> Array:
-        """The rows of files, a dataset or a stream, in a scratch file; new rows may have columns that the
-        model does not use.
-        """
+        """The rows of files, a dataset or a stream, in a scratch file; columns are found by name."""
         known = None if reset else getattr(self, "feature_names_in_", None)
         read = read_blocks(X, [], None, None if known is None else known.tolist(), None)
         names = np.array(read.names, dtype=object)

@@ -150,9 +150,7 @@ class Source(ABC):
     narrow: list[bool]
 
     def categorical_mask(self) -> Array:
-        """Return which columns are categorical by their dtype; `craftc.reading.read_table` and
-        `numeric_encoding` use further rules.
-        """
+        """Which columns are categorical by their dtype; readers and encodings apply further rules."""
         return np.array([kind.is_categorical for kind in self.kinds])
 
     def float_type(self, positions: Array) -> type[np.floating[Any]]:
@@ -354,9 +352,7 @@ def _array_column(cells: Array, name: str) -> LevelColumn:
         distinct, codes = np.unique(cells, return_inverse=True)
         return LevelColumn(name, codes, distinct.tolist(), declared=False, strict=True)
     index: defaultdict[Any, int] = defaultdict()
-    index.default_factory = (
-        index.__len__
-    )  # a new value has the next number; `map` needs no Python code for a cell
+    index.default_factory = index.__len__  # a new value has the next number, without Python code per cell
     try:
         codes = np.fromiter(map(index.__getitem__, cells.tolist()), dtype=np.intp, count=len(cells))
     except TypeError as error:
@@ -365,9 +361,7 @@ def _array_column(cells: Array, name: str) -> LevelColumn:
 
 
 class _ColumnDict(Source):
-    """A dict of columns, each an array or a sequence; the type of its cells decides the role of a column, as
-    in a frame.
-    """
+    """A dict of columns, arrays or sequences; the types of the cells decide, as in a frame."""
 
     named = True
 

@@ -301,9 +301,7 @@ class MixedTable:
     def _trusted(
         cls, numeric: Array | Columns, codes: Array, schema: Schema, scratch: Scratch | None = None
     ) -> MixedTable:
-        """A table of blocks built by this package, without validation; `scratch`: where the blocks are kept,
-        if not in memory.
-        """
+        """A table of blocks of this package, without validation; `scratch`: where they lie."""
         table = object.__new__(cls)
         for name, value in (
             ("numeric", numeric),

@@ -36,9 +36,7 @@ def integer_grid(table: MixedTable, weight: Integers) -> _kernel.Grid:
 
 
 def grid_of_ranges(schema: Schema, low: Floats, high: Floats) -> _kernel.Grid:
-    """The integer grid of a table with these (p,) smallest and largest numbers; inf and -inf where a column
-    has none.
-    """
+    """The integer grid for (p,) smallest and largest numbers; inf and -inf where a column has none."""
     check_ranges(low, high, schema.numeric_names, largest=_LARGEST, narrowest=_NARROWEST)
     seen = low <= high
     low, high = np.where(seen, low, 0.0), np.where(seen, high, 0.0)
@@ -50,9 +48,7 @@ def grid_of_ranges(schema: Schema, low: Floats, high: Floats) -> _kernel.Grid:
 
 
 def level_starts(n_levels: NDArray[np.intp]) -> NDArray[np.intp]:
-    """First position of each categorical column in the list of all levels, in which a missing level follows
-    each column.
-    """
+    """First position of each categorical column in the list of all levels, each with a missing level."""
     return np.concatenate([[0], np.cumsum(n_levels + 1)[:-1]]).astype(np.intp)[: len(n_levels)]
 
 
@@ -120,9 +116,7 @@ class Moments:
         return self._groups[: self.n_clusters]
 
     def workplace(self, n_threads: int) -> tuple[Integers, NDArray[np.int64]]:
-        """Storage of the groups, and one zeroed array of the same shape per thread, for kernels that move
-        rows.
-        """
+        """Storage of the groups, and a zeroed copy per thread, for kernels that move rows."""
         return self._groups, self._partial[:n_threads]
 
     def open(self) -> int:
@@ -169,9 +163,7 @@ class Moments:
         )
 
     def means(self) -> tuple[Floats, Floats]:
-        """Means and weighted sums of squared deviations, (K, p) each, in grid steps; 0 without observed
-        values.
-        """
+        """Means and weighted sums of squared deviations, (K, p) each, in grid steps; empty: 0."""
         mean, deviations = np.empty((2, self.n_clusters, self.grid.p))
         _kernel.means(self.groups, self.grid.first_numeric, mean, deviations)
         return mean, deviations * self.unit

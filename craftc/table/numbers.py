@@ -151,9 +151,7 @@ def _refuse_dates(X: object, estimator_name: str) -> None:
 
 
 def _explain(X: object, estimator_name: str) -> None:
-    """Raise an error that names the column of a table that cannot be read; return if the columns are not the
-    reason.
-    """
+    """Raise an error that names the column with a cell that is no number, if there is one."""
     if issparse(X):
         return
     source = open_source(X)
@@ -167,9 +165,7 @@ def _explain(X: object, estimator_name: str) -> None:
 
 
 def _has_nulls(X: object) -> TypeGuard[pd.DataFrame]:
-    """Whether columns of objects or of nullable types are the only reason why a data frame of pandas cannot
-    be converted.
-    """
+    """Whether a data frame of pandas cannot be converted only because of nulls in object columns."""
     if not (hasattr(X, "isna") and hasattr(X, "columns") and hasattr(X, "dtypes")):
         return False
     return bool((X.dtypes != np.float64).any()) and bool(X.isna().any(axis=None))

@@ -329,9 +329,7 @@ class NumericEncoding:
 
 
 def recipe_of(cells: Array, weight: Integers | None, mode: str) -> EncodingRecipe:
-    """The encoding of a column with these cells, by the rules of "auto" or "rank"; `weight`: integers of the
-    rows.
-    """
+    """The encoding of a column by the rules of "auto" or "rank"; `weight`: integers of the rows."""
     if len(cells) > SAMPLED_ABOVE:
         values, counts = _sampled_tally(cells, weight)
         exact = few_values(cells, weight) if may_be_few(values) else None
@@ -381,9 +379,7 @@ def _range(cells: Array) -> tuple[float, float]:
 
 
 def sampled_rows(n: int) -> NDArray[np.intp]:
-    """The rows by which a column of n > 2^20 rows is represented: they show shares to about .001, and ranks
-    to less than a knot.
-    """
+    """The rows that represent a column of n > 2^20 rows: shares to about .001, ranks to less than a knot."""
     rows: NDArray[np.intp] = spread(n, min(n, SAMPLED_ABOVE), 0, TableStream.QUANTILE_SAMPLE)
     return rows
 

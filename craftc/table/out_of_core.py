@@ -42,9 +42,7 @@ _NEEDS = "Reading {} needs pyarrow: pip install 'craftc[app]'."
 
 
 def is_out_of_core(X: object) -> TypeGuard[FileInput]:
-    """Whether an input is a path of Parquet or Arrow files (or a list of paths), a dataset, or a stream of
-    record batches.
-    """
+    """Whether an input is a path or list of paths, an Arrow dataset, or a stream of record batches."""
     if isinstance(X, str | os.PathLike):
         return True
     if isinstance(X, list | tuple) and X and all(isinstance(path, str | os.PathLike) for path in X):
@@ -56,9 +54,7 @@ def is_out_of_core(X: object) -> TypeGuard[FileInput]:
 
 
 def files_of(paths: PathInput) -> list[str]:
-    """The Parquet or Arrow files that a path, a pattern, a folder or a list of these names, in the order in
-    which they are read.
-    """
+    """The Parquet or Arrow files of a path, a pattern, a folder or a list of these, in reading order."""
     return list(_dataset(paths).files)
 
 
@@ -112,9 +108,7 @@ class Blocks:
     _provisional: Array
 
     def codes(self, final: Sequence[Array], n_levels: Array) -> Array:
-        """(n, q) codes in a scratch file, from the final code of every value of every column, the missing
-        value last.
-        """
+        """(n, q) codes in a scratch file, from the final code of every value, the missing value last."""
         dtype = np.uint8 if max(n_levels, default=0) < 256 else np.uint16
         codes = self.scratch.empty(self._provisional.shape, dtype)
         code_of = np.zeros((len(final), _NO_CODE + 1), dtype)
@@ -433,11 +427,11 @@ def _dataset(paths: PathInput) -> ds.FileSystemDataset:
         else:
             matches = glob.glob(text, recursive=True)
             found = [each for each in matches if os.path.isfile(each)]
+            folders = [each for each in matches if os.path.isdir(each) and _format_of(each)]
             for (
                 folder
-            ) in matches:  # as Spark writes a table; files that the pattern matches are not read twice
-                if os.path.isdir(folder) and _format_of(folder):
-                    found += [each for each in _files_in(folder) if each not in found]
+            ) in folders:  # as Spark writes a table; files that the pattern matches are not read twice
+                found += [each for each in _files_in(folder) if each not in found]
         if not found:
             raise FileNotFoundError(
                 f"No Parquet, Feather or Arrow file matches {text!r}; pass the path of a file or folder, or "
@@ -456,15 +450,12 @@ def _dataset(paths: PathInput) -> ds.FileSystemDataset:
             "Files are read in batches if all are Parquet (.parquet) or all Arrow (.arrow, .feather), but "
             f"{problem}; craftc.read_table reads other files."
         )
-    return ds.dataset(
-        files, schema=pa.schema([]), format=formats.pop()
-    )  # the schema of each file is read by itself
+    # the schema of each file is read by itself
+    return ds.dataset(files, schema=pa.schema([]), format=formats.pop())
 
 
 def _files_in(folder: str) -> list[str]:
-    """The files of a folder and of those in it; as elsewhere, names that begin with an underscore or a dot
-    are no part of a table.
-    """
+    """The files of a folder and its subfolders; names that begin with "_" or "." are skipped."""
     found = []
     for parent, folders, names in os.walk(folder):
         folders[:] = [name for name in folders if not name.startswith(("_", "."))]
@@ -490,9 +481,7 @@ def _physical_schema(path: str, fragment: ds.Fragment) -> pa.Schema:
 
 
 def _common_names(schemas: Sequence[tuple[str, pa.Schema]], columns: Sequence[str] | None) -> tuple[str, ...]:
-    """The columns of the first file, or the requested ones; every file must have them, and no others unless
-    some were chosen.
-    """
+    """The columns of the first file, or the requested ones; every file must have the same."""
     first, schema = schemas[0]
     if isinstance(columns, str):
         raise TypeError(f"columns must be a sequence of names, got {columns!r}; pass [{columns!r}].")
@@ -528,9 +517,7 @@ def _common_names(schemas: Sequence[tuple[str, pa.Schema]], columns: Sequence[st
 
 
 def _stored_index(schema: pa.Schema) -> set[str]:
-    """The columns that hold the index of a data frame, which pandas has written; it is no column of the
-    table.
-    """
+    """The columns in which pandas stored the index of a data frame; they are not part of the table."""
     return {name for name in (schema.pandas_metadata or {}).get("index_columns", ()) if isinstance(name, str)}
 
 

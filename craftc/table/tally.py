@@ -1,6 +1,4 @@
-"""Distinct values of numeric columns and their weights, in little memory: a long column has as many as it has
-rows.
-"""
+"""Distinct values of numeric columns and their weights, in little memory."""
 
 from __future__ import annotations
 
@@ -65,9 +63,7 @@ def _runs(cells: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
 
 
 def may_be_few(values: NDArray[Any]) -> bool:
-    """Whether a sample shows so few distinct values that the column is tallied exactly: the categories of a
-    column must all be known.
-    """
+    """Whether a sample shows so few distinct values that the column is tallied exactly."""
     return len(values) <= _FEW_VALUES
 
 
@@ -80,9 +76,7 @@ def few_values(cells: NDArray[Any], weight: Integers | None) -> tuple[NDArray[An
 def joined_tally(
     tallies: Iterable[tuple[NDArray[Any], NDArray[Any]] | None],
 ) -> tuple[NDArray[Any], NDArray[Any]] | None:
-    """The tally of several parts of a column; None if there are many distinct values in all, or already in
-    one part (None).
-    """
+    """The tally of several parts of a column; None if there are many distinct values."""
     total: dict[float, int] = {}
     for part in tallies:
         if part is None:

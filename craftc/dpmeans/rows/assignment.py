@@ -84,9 +84,7 @@ class Assignment(Generic[L]):
     # ---- parts of a sweep ----
 
     def assign(self) -> tuple[int, int]:
-        """All rows to their nearest centres; returns rows that moved and rows beyond the limit (0 if no
-        cluster may open).
-        """
+        """All rows to their nearest centres; returns rows that moved, and rows beyond the limit."""
         self._centres = self._kernel_centres()
         keep = self._keeps_bounds()
         moved, beyond = self._assign(self._moves(), keep)
@@ -162,9 +160,7 @@ class Assignment(Generic[L]):
         return bool(self.K >= _kernel.WORTH_CLUSTERS and self.mu.shape[1] >= _kernel.WORTH_COLUMNS)
 
     def _moved_centers(self, drift: NDArray[np.float32]) -> NDArray[np.int32]:
-        """Centres that rows are compared with directly: a new one, and some that moved much further than the
-        others.
-        """
+        """Centres that the bounds do not cover: a new one, and some that moved much further."""
         found = [self.K - 1] if self._last_is_new else []
         if self._quick_checks_pay():
             furthest = [
@@ -234,9 +230,7 @@ class LocalAssignment(Assignment[Labels]):
         self.rows.open_at(row, self._centres, self.sums)
 
     def collapse(self) -> int:
-        """Every row in turn to the cluster where J is smallest, the means follow every move; returns how many
-        moved.
-        """
+        """Move every row in turn to the cluster where J is smallest; returns how many moved."""
         data, rows, position, moved = self.data, self.rows, 0, 0
         if not self.sums.counts[: self.K].any():  # no sweep has made them
             rows.labels[:] = 0

@@ -102,9 +102,7 @@ class BoundedRows:
     def reassign_to_new(
         self, centres: _kernel.Centres, first: int, start: int, stop: int, sums: _kernel.Sums
     ) -> int:
-        """Rows at positions [start, stop) to the nearest of the centres from `first` on, if nearer; returns
-        how many moved.
-        """
+        """Move rows at [start, stop) to nearer centres from `first` on; returns how many moved."""
         if stop <= start:
             return 0
         K, D = centres.mu.shape
@@ -127,9 +125,7 @@ class BoundedRows:
         return moved
 
     def bound_new(self, centres: _kernel.Centres, first: int, stop: int) -> None:
-        """Bounds of the rows at positions [0, stop), which were not compared with all centres from `first`
-        on.
-        """
+        """Bounds of the rows at [0, stop), which were not compared with centres from `first` on."""
         threads = threads_for(self.n_threads, 4 * stop)
         _sweep.bound_new(_gap(centres, first), self.labels, self.upper, self.lower, self.order, stop, threads)
 
@@ -200,9 +196,7 @@ def nearest(X: Array, centers: Floats, n_threads: int) -> tuple[Labels, Floats]:
 
 
 def rows_beyond(X: Array, share: Floats, centres: _kernel.Centres, n_threads: int) -> NDArray[np.bool_]:
-    """Whether the squared distance of a row to every centre, times its share if shares are given, exceeds the
-    limit.
-    """
+    """Whether the squared distance to every centre, times the share if given, exceeds the limit."""
     beyond = np.empty(len(X), np.uint8)
     threads = threads_for(n_threads, X.size * (2 + len(centres.mu) / 8))
     step = rows_at_once(centres.mu.size)

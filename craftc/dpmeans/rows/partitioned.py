@@ -112,9 +112,7 @@ class PartitionedAssignment(Assignment[FarLabels]):
         )[0]
 
     def _opening_rows(self) -> tuple[NDArray[np.int64], Array]:
-        """The rows that open clusters in a serial sweep, and their cells; rows beyond the limit come in
-        pages.
-        """
+        """The rows that open clusters in a serial sweep, and their cells; candidates come in pages."""
         starts, after = self.data.partitions.starts, -1
         rows: list[int] = []
         cells = np.empty((0, self.data.n_columns))
@@ -222,11 +220,8 @@ class DPMeansPartitionedRows:
         return self.gathered(np.array([row])).X.astype(np.float64)
 
     def farthest_first(self, n_clusters: int) -> tuple[NDArray[np.intp], Floats, Floats]:
-        rows, cells, found = (
-            np.zeros(n_clusters, np.intp),
-            np.zeros((n_clusters, self.table.n_columns)),
-            np.zeros(n_clusters),
-        )
+        rows, found = np.zeros(n_clusters, np.intp), np.zeros(n_clusters)
+        cells = np.zeros((n_clusters, self.table.n_columns))
         labels = self.engine.labels(NearestSoFar(self.table.mean))
         for k in range(n_clusters):
             found[k], rows[k], cells[k] = _farthest(self.engine.ask(operations.largest, (labels,)))
@@ -236,9 +231,7 @@ class DPMeansPartitionedRows:
     # ---- the result ----
 
     def in_form_of_input(self, fit: SphericalFit[FarLabels]) -> DaskCollection | Array:
-        """The labels as the collection returns them; a recipe that follows from the last centres alone makes
-        them again quickly.
-        """
+        """The labels as the collection returns them, by a recipe of the last centres where that is short."""
         labels = self.engine.labels(LabelsAlone(), fit.labels)
         if fit.last_centers is not None:
             found = self.engine.ask(operations.exceptions, (labels,), fit.last_centers, MOST_GIVEN + 1)

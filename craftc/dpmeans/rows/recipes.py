@@ -70,9 +70,7 @@ class RandomLabels:
 
 @dataclass(frozen=True, eq=False)
 class Nearest:
-    """Every row in the cluster of its nearest centre (ties: the lowest), but for some rows whose labels are
-    given.
-    """
+    """Every row in the cluster of its nearest centre (ties: the lowest); some rows have given labels."""
 
     centers: Floats  # (K, D)
     # (m,) ascending positions in the whole table
@@ -232,9 +230,7 @@ def change(part: Part, placed: PlacedRows) -> PassChange | None:
 def farthest(
     part: Part, placed: PlacedRows, mu: Floats, scale: float
 ) -> tuple[float, int, int, Array] | None:
-    """The row beyond its limit that is furthest from its centre: its squared distance, its position, its
-    cluster and its cells.
-    """
+    """The row beyond its limit furthest from its centre: squared distance, position, cluster, cells."""
     X = part.source.numeric
     row = _kernel.farthest(X, mu, scale, placed.labels, placed.upper) if len(part) else -1
     if row < 0:
@@ -247,9 +243,7 @@ def farthest(
 def candidates(
     part: Part, placed: PlacedRows, new: Floats, limit: float, after: int, most: int
 ) -> tuple[NDArray[np.int64], Array, bool]:
-    """Rows behind `after` that are beyond their limit, from the new centres as well: positions, cells,
-    whether more follow.
-    """
+    """Rows after `after` beyond all centres: positions, cells, whether more follow."""
     X, found = part.source.numeric, np.empty(0, np.intp)
     rows = np.flatnonzero(placed.upper < 0)
     rows = rows[np.searchsorted(rows, after - part.first, side="right") :]
@@ -282,9 +276,7 @@ def first_rows(part: Part, labels: Labels | PlacedRows, n_clusters: int) -> dict
 def exceptions(
     part: Part, labels: Labels | PlacedRows, centers: Floats, most: int
 ) -> tuple[NDArray[np.int64], Labels]:
-    """Rows that are not in the cluster of the nearest centre, as `Nearest` finds it, and their labels; at
-    most `most`.
-    """
+    """At most `most` rows that are not in the cluster that `Nearest` finds, and their labels."""
     own = _labels(labels)
     rows = np.flatnonzero(nearest(part.source.numeric, centers, part.n_threads)[0] != own)[:most]
     return part.first + rows, own[rows]
