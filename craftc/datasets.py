@@ -344,19 +344,8 @@ def make_mixed(
     Returns
     -------
     Bunch
-        ``data``
-            ndarray of shape (n_samples, D), with columns in the order numeric, irrelevant numeric,
-            categorical, irrelevant categorical; codes as numbers, NaN where missing.
-        ``numeric``, ``codes``
-            The same as two blocks: float64 with NaN where missing, and int64 with ``n_levels`` where missing.
-        ``n_levels``
-            Number of levels of every categorical column, a list.
-        ``categorical``
-            Positions of the categorical columns in ``data``.
-        ``target``
-            Cluster of every row.
-        ``feature_mask``
-            Bool (n_clusters, D): the own features of every cluster.
+        The fields of :func:`make_subspaces`. Columns: numeric, irrelevant numeric, categorical, irrelevant
+        categorical. Missing cells are NaN in ``data`` and ``numeric``, and ``n_levels`` in ``codes``.
 
     Examples
     --------

@@ -36,7 +36,7 @@ _NO_WEIGHT = np.empty(0, np.int64)
 
 @dataclass(frozen=True, eq=False)
 class Geometry:
-    """What the kernels know of a table besides its rows."""
+    """What kernels know of a table without its rows."""
 
     # middle, grid: (D,) sums are those of rint((x - middle) * grid)
     middle: Floats

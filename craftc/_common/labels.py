@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from craftc._common.typing import Labels
 
 CHUNK = 8192  # rows of a slice
-_FEW = 512  # rows among which the first ones of all clusters may be
+_FEW = 512  # rows that are searched first for the first row of every cluster
 
 
 def chunks(n: int) -> Iterator[slice]:

@@ -20,17 +20,14 @@ def column_ranges(X: Array | csr_array) -> tuple[Floats, Floats]:
     return low, high
 
 
-# ratio of standard deviations from which on a column hardly counts: it has a hundredth of the squared
-# distances
+# largest ratio of standard deviations without a warning; beyond, a column has 1 % of the squared distances
 COMMENSURATE = 10.0
-# quantile of the deviations: a few unusually narrow columns among many are no sign of different units
-_NARROW = 0.1
-_FEWEST = 20  # rows: deviations of fewer are too uncertain
-ROWS_COMPARED = 10_000  # at most, spread evenly over the table, are looked at
-_COLUMNS_AT_ONCE = 32  # of which float64 copies exist at a time
-_ROWS_AT_FIRST = 256  # which show that most columns have more than two values
-# standard deviations by which the means of centred columns differ from 0, at most (root of the mean square)
-_CENTRED = 0.25
+_NARROW = 0.1  # quantile of the deviations that is compared: a few narrow columns are no sign of other units
+_FEWEST = 20  # rows of a table whose deviations are certain enough
+ROWS_COMPARED = 10_000  # rows, spread evenly over the table, that are compared
+_COLUMNS_AT_ONCE = 32  # columns copied to float64 at a time; bounds memory
+_ROWS_AT_FIRST = 256  # rows that show a third value of most columns
+_CENTRED = 0.25  # root mean square of means, in standard deviations, of columns that are all centred
 
 
 def warn_of_unscaled_columns(estimator: object, X: Array, known: Floats | None = None) -> None:
@@ -96,7 +93,7 @@ def _commensurate(deviation: Floats) -> bool:
 def _scales(rows: Floats) -> Floats:
     """(4, D) smallest and largest value, standard deviation and mean of every column."""
     low, high = rows.min(axis=0), rows.max(axis=0)
-    reach = high / 2 - low / 2  # in units of which squares do not overflow
+    reach = high / 2 - low / 2  # unit in which squares do not overflow
     step = (rows / 2 - low / 2) / np.where(reach > 0, reach, 1.0)
     mean, deviation = low + 2.0 * reach * step.mean(axis=0), 2.0 * reach * step.std(axis=0)
     return np.array([low, high, deviation, mean])

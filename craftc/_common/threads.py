@@ -23,8 +23,7 @@ from craftc._kernels import parallel as _kernel
 T = TypeVar("T")
 S = TypeVar("S")
 
-#: Cell visits below which a parallel region costs more than it saves (waking a thread takes 20 to 100
-#: microseconds).
+#: Cell visits of a kernel call below which it runs in one thread; waking another takes 20 to 100 us.
 SMALL_WORK = 1_000_000
 
 _state = {"parallel": False, "forked": False, "warned": False}

@@ -123,7 +123,7 @@ class Number:
 
 @dataclass(frozen=True)
 class Choice:
-    """One of some strings, or what `other` allows; `otherwise` names the latter in the message."""
+    """One of some strings, or what `other` allows; `otherwise` names that in the message."""
 
     options: tuple[str, ...]
     otherwise: str = ""
@@ -256,8 +256,8 @@ def check_penalties(value: object, name: str = "fusion_penalty") -> NDArray[np.f
     return penalties
 
 
-_WEIGHT_BITS = 46  # of the total weight: sum w q^2 < 2^(46 + 78)
-_NO_WEIGHT = np.empty(0, np.int64)
+_WEIGHT_BITS = 46  # bits of the total weight: sum w q^2 < 2^(46 + 78)
+_NO_WEIGHT = np.empty(0, np.int64)  # every row has weight 1
 
 
 def integer_weights(weight: NDArray[Any] | None) -> tuple[Integers, float]:
@@ -275,18 +275,17 @@ def integer_weights(weight: NDArray[Any] | None) -> tuple[Integers, float]:
     return np.rint(weight / unit).astype(np.int64), unit
 
 
-LARGEST = 1e150  # in absolute value
-NARROWEST = 1e-150  # range of a column that varies
+LARGEST = 1e150  # absolute value of a number; squares of larger ones overflow
+NARROWEST = 1e-150  # range of a column that varies; squares of smaller ones underflow
 
 
 def check_ranges(
     low: Floats, high: Floats, names: Sequence[Any], *, largest: float = LARGEST, narrowest: float = NARROWEST
 ) -> None:
-    """Raise ValueError where the smallest and largest numbers of a column show that its squares overflow or
-    underflow.
+    """Raise ValueError where the squares of a column overflow or underflow.
 
-    `low`, `high` (D,): of the numbers of a column; `low` > `high` where it has none. `names` (D,): of the
-    columns. `largest`, `narrowest`: limits of the absolute values and of the ranges that are not 0.
+    `low`, `high` (D,): smallest and largest number; `low` > `high` where a column has none. `largest`,
+    `narrowest`: limits of the absolute values and of the ranges that are not 0.
     """
     spread = np.where(low <= high, high / 2 - low / 2, 0.0)
     size = np.where(low <= high, np.maximum(np.abs(low), np.abs(high)), 0.0)

@@ -14,11 +14,9 @@ from craftc._common.typing import Floats, Labels
 from craftc._kernels import dpmeans as _kernel
 from craftc._kernels import dpmeans_cuts as _cuts
 
-_AT_THE_MEAN = (
-    2  # sweeps whose threshold is the mean of the cluster, which turn the direction towards the widest one
-)
-_SWEEPS = 7  # all of them
-_FEW = 0.01  # share of the weight; a sweep that moves fewer ends the search
+_AT_THE_MEAN = 2  # first sweeps, which cut at the mean and turn towards the direction of largest variance
+_SWEEPS = 7  # sweeps of a cut, at most
+_FEW = 0.01  # share of the weight that moves in a sweep below which the search ends
 
 Sides = NDArray[np.bool_]
 

@@ -22,10 +22,9 @@ from craftc._common.labels import compact
 from craftc._common.messages import numbers_of
 from craftc._common.typing import Floats, Labels
 
-_FARTHEST = 1e150  # standard deviations; squares of more overflow
-_CHUNK = 4096  # rows at a time
-
-_LIGHTEST = 1e-100  # weight of a cluster
+_FARTHEST = 1e150  # standard deviations from the mean; squares of more overflow
+_DISTANCE_ROWS = 4096  # rows whose distances are computed at a time; bounds memory
+_LIGHTEST = 1e-100  # weight below which a cluster is empty
 
 
 @dataclass
@@ -216,8 +215,8 @@ def _cholesky(covariance: Floats, k: int, model: Gaussian) -> Floats:
 def mahalanobis(X: NDArray[Any], shapes: Shapes, k: int) -> Floats:
     """(n,) squared Mahalanobis distance of every row to cluster k; its bits depend on the row alone."""
     factor, out = shapes.factors[k], np.zeros(len(X))
-    for first in range(0, len(X), _CHUNK):
-        rows = slice(first, first + _CHUNK)
+    for first in range(0, len(X), _DISTANCE_ROWS):
+        rows = slice(first, first + _DISTANCE_ROWS)
         step = np.ascontiguousarray((X[rows].astype(np.float64) - shapes.means[k]).T)
         for d, white in enumerate(step):  # forward substitution
             white /= factor[d, d]
@@ -246,8 +245,8 @@ def costs(X: NDArray[Any], shapes: Shapes, model: Gaussian) -> Floats:
 def _assign(X: NDArray[Any], w: Floats, labels: Labels, shapes: Shapes, model: Gaussian) -> int:
     """Every row to the cluster of least cost, its own if tied; returns the rows of weight > 0 that moved."""
     moved = 0
-    for first in range(0, len(X), _CHUNK):
-        rows = slice(first, min(first + _CHUNK, len(X)))
+    for first in range(0, len(X), _DISTANCE_ROWS):
+        rows = slice(first, min(first + _DISTANCE_ROWS, len(X)))
         cost = costs(X[rows], shapes, model)
         best = cost.argmin(axis=1).astype(np.int32)
         own = np.arange(len(best)), labels[rows]
@@ -281,8 +280,8 @@ def known_shape(covariance: NDArray[np.float64], D: int) -> tuple[Floats, Floats
 def multiplied(X: NDArray[Any], factor: Floats) -> NDArray[Any]:
     """Rows times the transpose of a lower triangle; the bits of a row depend on that row alone."""
     out = np.zeros(X.shape)
-    for first in range(0, len(X), _CHUNK):
-        rows = slice(first, first + _CHUNK)
+    for first in range(0, len(X), _DISTANCE_ROWS):
+        rows = slice(first, first + _DISTANCE_ROWS)
         for d in range(X.shape[1]):
             out[rows, d:] += X[rows, d, None] * factor[d:, d]
     return out.astype(X.dtype)

@@ -16,23 +16,19 @@ from craftc.dpmeans.descent import SphericalDescent
 
 TOLERANCE = 1e-5  # relative fall of the sum of squares below which sweeps end
 _STALE = 0.1  # share of the rows of a cluster that may have moved since its cut was sought
-_SWEEPS = 100
-_ROUNDS = 32  # of exchanges
-_PAYS = 1.0 + 1e-9  # what rounding may feign
-_MAY_PAY = 0.2  # share of the cost of a merge above which a cut may still pay after the sweeps
-_TRIALS = 12  # of these, one by one
-_PATIENCE = (
-    16  # clusters beyond twice the best number that are tried though the description does not become shorter
-)
-_UNCERTAIN = 64  # clusters up to which the cuts of very many clusters may gain as little as those of noise
+_SWEEPS = 100  # sweeps after a cut or merge, at most
+_ROUNDS = 32  # rounds of exchanges, at most
+_PAYS = 1.0 + 1e-9  # tolerance for rounding: a gain must exceed a cost by this factor
+_MAY_PAY = 0.2  # share of the cost of a merge above which a cut is tried: sweeps may raise its gain
+_TRIALS = 12  # such cuts that are tried one by one
+_PATIENCE = 16  # clusters beyond twice the best number, while the description does not become shorter
+_UNCERTAIN = 64  # clusters below which cuts of very many clusters may gain as little as cuts of noise
 _CLEAR = (
-    8.0  # cheapest merge over best cut above which clusters are clear: the ratio of equal pieces of a line
+    8.0  # cost of the cheapest merge over gain of the best cut of clear clusters; 8: equal pieces of a line
 )
-_FEWEST = 4  # rows, or weight, of a cluster that is clear
-#: Clusters up to which all pairs are compared.
-MOST_PAIRED = 1024
-#: Clusters that the description length may choose although they are not clear.
-MOST_CHOSEN = 128
+_FEWEST = 4  # rows, or weight, of a clear cluster
+MOST_PAIRED = 1024  # clusters whose pairs are all compared, at most
+MOST_CHOSEN = 128  # clusters that the description length may choose although they are not clear
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,7 @@ from craftc.dpmeans.rows.bounded import nearest
 from craftc.dpmeans.split_search import MOST_CHOSEN, MOST_PAIRED, SplitSearch, merge_costs
 
 INITS = ("auto", "single", "random", "random-row", "farthest")
-NO_CAP = np.iinfo(np.int32).max
+NO_CAP = np.iinfo(np.int32).max  # maximal number of clusters without a limit
 # relative fall of J, the last or the expected next one, that ends the sweeps of a large table in mode "auto"
 _TOLERANCE = 1e-4
 _START_CLUSTERS = 8  # clusters of a random or farthest start when no parameter gives a number

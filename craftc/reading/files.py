@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 Header: TypeAlias = Literal["infer"] | bool
 
 _DELIMITERS = ",;\t|"
-_HEAD_ROWS = 200  # records from which delimiter and header are detected
+_HEAD_ROWS = 200  # records that show delimiter and header
 _FEWEST_ROWS = 10  # records that are looked at, however long they are
 _LONGEST_HEAD = 1 << 27  # bytes within which these records must end
 _NO_ROWS = "{} has no rows below its column names; add at least one."

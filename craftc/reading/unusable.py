@@ -28,7 +28,7 @@ _ID_NAME = re.compile(
     r"(^|[^a-z])(id|ids|uid|uuid|guid|pid|key|nr|no|num|number|index|idx)($|[^a-z])", re.IGNORECASE
 )
 _ID_ENDING = re.compile(r"[a-z]I[dD]$")
-_SHOWN = 5
+_SHOWN = 5  # columns that a message names with their reasons
 
 
 def id_reason(name: str, values: Floats) -> str:

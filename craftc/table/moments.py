@@ -18,7 +18,7 @@ from craftc._common.validation import check_ranges
 from craftc._kernels import moments as _kernel
 from craftc.table.mixed_table import MixedTable, Schema
 
-_GRID_BITS = 40  # of a column's range
+_GRID_BITS = 40  # bits of a column's range
 _LARGEST, _NARROWEST = 1e140, 1e-140  # the sum of 2^53 squares is a float64
 NUMERIC_CELLS = _kernel.NUMERIC_CELLS  # integers of a numeric column of a cluster
 

@@ -15,9 +15,12 @@ import craftc
 from tests.common import ROOT
 
 CLIENT = """\
+from pathlib import Path
+
 import numpy as np
+import polars
 import craftc
-from craftc import CRAFT
+from craftc import CRAFT, DPMeans, KModes
 
 
 class Mine(CRAFT):
@@ -31,6 +34,11 @@ reveal_type(Mine(n_clusters=3))  # is client.Mine
 reveal_type(Mine(n_clusters=3).fit(np.ones((4, 2))))  # is client.Mine
 reveal_type(craftc.get_include)  # is def () -> str
 reveal_type(craftc.__version__)  # is str
+DPMeans().fit(np.ones((4, 2))).fit([[1.0, 2.0], [3, 4]]).fit(Path("folder")).fit(["a.parquet", "b.parquet"])
+KModes().fit({"a": ["x", "y"], "b": [True, None]}).fit([[1, None], ["a", 2.0]]).fit(polars.DataFrame())
+reveal_type(KModes().fit({}))  # is craftc.kprototypes.estimators.KModes
+DPMeans().fit(3)  # error: Argument 1 to "fit" of "DPMeans" has incompatible type "int"
+KModes(random_state=0.5)  # error: Argument "random_state" to "KModes" has incompatible type "float"
 CRAFT(n_init="a")  # error: Argument "n_init" to "CRAFT" has incompatible type "str"; expected "int"
 CRAFT(n_clusters=2.5)  # error: Argument "n_clusters" to "CRAFT" has incompatible type "float"
 craftc.CRAFTS  # error: Module has no attribute "CRAFTS"

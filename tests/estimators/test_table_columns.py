@@ -11,6 +11,8 @@ import numpy as np
 import pytest
 
 from craftc import CRAFT, GraphSpectralFeatures, MixedTable
+from craftc.table.frames import open_source
+from craftc.table.kinds import INFERRED, INFERRED_DATES, Kind, common_kind, kind_of_cells, kind_of_field
 from tests.common import ROOT
 
 N = 30
@@ -33,6 +35,50 @@ def test_roles_and_cells():
     assert np.isnan(table.numeric[3, 1])
     assert table.numeric[8, 2] == 9 / 8
     assert table.codes[:3, 0].tolist() == [1, 0, 2]
+
+
+KINDS = {
+    Kind.NUMBER: [1.5, 2.0, None],
+    Kind.LEVEL: [True, False, None],
+    Kind.TEXT: ["a", "b", None],
+    Kind.EMPTY: [None, None, None],
+    Kind.OTHER: [datetime.date(2024, 1, 1), datetime.date(2024, 1, 2), None],
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_column_has_one_kind_in_every_table(kind):
+    pa = pytest.importorskip("pyarrow", reason="Arrow tables")
+    pd = pytest.importorskip("pandas", reason="data frames")
+    arrow = pa.table({"column": KINDS[kind]})
+    assert kind_of_field(arrow.schema.field("column"))[0] == kind
+    assert kind_of_cells(np.array(KINDS[kind], dtype=object)) == kind
+    for table in ({"column": KINDS[kind]}, pd.DataFrame({"column": KINDS[kind]}), arrow):
+        assert open_source(table).kinds == [kind]
+    inferred = pd.api.types.infer_dtype(KINDS[kind], skipna=True)
+    assert INFERRED.get(inferred, Kind.OTHER) == kind
+    assert (inferred in INFERRED_DATES) == (kind == Kind.OTHER)
+
+
+def test_files_agree_on_the_kind_of_a_column():
+    pa = pytest.importorskip("pyarrow", reason="Arrow tables")
+    schemas = {
+        name: pa.schema([("column", of)])
+        for name, of in {
+            "number": pa.int64(),
+            "text": pa.string(),
+            "none": pa.null(),
+            "flag": pa.bool_(),
+        }.items()
+    }
+
+    def common(*names):
+        return common_kind("column", [(name, schemas[name]) for name in names])
+
+    assert common("none", "none") == common("none", "number") == Kind.NUMBER
+    assert common("text", "none") == common("flag", "none") == Kind.LEVEL
+    with pytest.raises(TypeError, match="'column' holds bool in flag, but other types in other files"):
+        common("text", "flag")
 
 
 def test_equal_to_the_same_frame():
