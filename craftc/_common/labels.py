@@ -16,7 +16,8 @@ _FEW = 512  # rows that are searched first for the first row of every cluster
 
 def chunks(n: int) -> Iterator[slice]:
     """Slices of at most CHUNK rows, which keep temporaries small."""
-    return (slice(first, min(first + CHUNK, n)) for first in range(0, n, CHUNK))
+    for first in range(0, n, CHUNK):
+        yield slice(first, min(first + CHUNK, n))
 
 
 def rows_in_cluster(labels: Labels, k: int) -> NDArray[np.int32]:
@@ -86,7 +87,7 @@ def by_first_row(found: Iterable[dict[int, int]]) -> NDArray[np.intp]:
     first: dict[int, int] = {}
     for of_part in found:
         first = of_part | first
-    return np.array(sorted(first, key=lambda k: first[k]), np.intp)
+    return np.array(sorted(first, key=first.__getitem__), np.intp)
 
 
 def number_by_appearance(labels: Labels) -> NDArray[np.intp]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import itemgetter
 from typing import NamedTuple, overload
 
 import numpy as np
@@ -45,7 +46,7 @@ def objectives_of(path: Sequence[MergeStep]) -> list[tuple[int, float]]:
 
 def saving_of(objectives: Sequence[tuple[int, float]]) -> float:
     """J(1) - J(best): nats by which the best partition of a path, which ends at one cluster, lowers J."""
-    return objectives[-1][1] - min(objective for _, objective in objectives)
+    return objectives[-1][1] - min(objectives, key=itemgetter(1))[1]
 
 
 def suggested_n_clusters(objectives: Sequence[tuple[int, float]]) -> int:

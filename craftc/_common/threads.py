@@ -121,7 +121,7 @@ def parallel_map(
     """
     items = list(items)
     if n_threads == 1 or len(items) < 2:
-        return [function(item) for item in items]
+        return list(map(function, items))
     with ThreadPoolExecutor(min(n_threads, len(items))) as pool:
         futures: list[Any] = [pool.submit(function, item) for item in items]
         try:

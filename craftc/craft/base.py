@@ -123,7 +123,7 @@ class CraftBase(
         held, K = clusters.covariances, clusters.moments.n_clusters
         self.covariances_ = [None] * K if held is None else held.in_units(fitted.encoding.source)
         self.n_clusters_, self.objective_ = K, clusters.objective
-        self.cluster_price_, self.price_factor_ = clusters.price, fitted.spec.price_factor
+        self.cluster_price_, self.price_factor_ = clusters.pricing.h, fitted.spec.price_factor
         sizes = clusters.moments.sizes
         self.cluster_sizes_ = sizes.astype(np.int64) if clusters.moments.unit == 1.0 else sizes
         self.feature_mask_ = fitted.selected

@@ -154,11 +154,6 @@ class Clusters:
         return (self.moments.present + 1.0) / (ratio + 1.0)
 
     @property
-    def price(self) -> float:
-        """Price of a cluster in nats: Lambda, or price_factor * (1/2) log N."""
-        return self.pricing.h
-
-    @property
     def objective(self) -> float:
         """J, nats."""
         return self.background.cost + self.excess

@@ -115,14 +115,14 @@ def column_links(
     saves = net(gains, parameters, name)
     saves[source[chosen][:, None] == source[chosen]] = -np.inf
     edges = _forest(saves)
-    total = sum(saves[i, j] for i, j in edges)
+    total = sum(map(saves.__getitem__, edges))
     p = design.p
     if p > 2:
         block = float(net(design.covariance_gain(), p * (p - 1) / 2, 0.0))
         joined = np.full((len(saves) - p + 1,) * 2, -np.inf)
         joined[1:, 1:] = saves[p:, p:]
         joined[0, 1:] = joined[1:, 0] = saves[:p, p:].max(axis=0, initial=-np.inf)
-        total = max(total, block + sum(joined[i, j] for i, j in _forest(joined)))
+        total = max(total, block + sum(map(joined.__getitem__, _forest(joined))))
     source, selected_gains = source[chosen], selected_gains[chosen]
     implied = _implied(design, source, np.where(np.isin(source, categorical), selected_gains, -np.inf))
     return ColumnLinks(float(total), _by_column(edges, saves, source), _alike(design, gains, source), implied)

@@ -30,7 +30,6 @@ from craftc.craft.fitted import ExactSums, FittedClusters
 from craftc.craft.parameters import (
     ModelSpec,
     StartsInput,
-    check_n_rows,
     given_starts,
     price_factor_of,
 )
@@ -51,53 +50,46 @@ class CRAFT(CraftBase):
 
     Every cluster models its rows by a few selected features; the clusters that do not select a feature share
     one distribution of it (the background). The gain of a feature is what it saves in nats over the
-    distribution of the whole table, for numeric and categorical columns alike. Columns therefore need no
-    scaling or encoding, and missing values cost nothing. The number of clusters follows from description
-    length. `PaperCRAFT` is the algorithm of the paper; docs/craft.md explains this one.
+    distribution of the whole table, for numeric and categorical columns alike: columns need no scaling or
+    encoding, and missing values cost nothing. The number of clusters follows from description length. The
+    page docs/craft.md explains the method; `PaperCRAFT` is the algorithm of the paper [1]_.
 
     Parameters
     ----------
     n_clusters : int or "suggested", optional
         None: chosen automatically. An integer: the automatic solution is merged or split to this number at
-        the lowest cost. "suggested": it is merged to `suggested_n_clusters_`, as `at` does.
+        the lowest cost. "suggested": it is merged to `suggested_n_clusters_`.
     covariance : {"auto", "diagonal", "full"}, default="auto"
         Form of the numeric columns inside clusters. "diagonal": independent columns. "auto": a cluster may
-        hold one full covariance of some of its columns where that is shorter; it also merges neighbouring
-        clusters that together form one correlated cluster, but never across a valley of the density. "full":
-        every cluster holds the covariance of all columns. Columns with missing cells are left out, and all
-        columns if more than 64 are complete.
+        hold one full covariance of some of its columns where that is shorter, and slices of one slanted cloud
+        are merged. "full": every cluster holds the covariance of all columns. Columns with missing cells are
+        in none, nor is any column if more than 64 are complete.
     price_factor : "auto" or float, default="auto"
         Multiplies the price (1/2) log N of a cluster and of each of its parameters; larger values give fewer
-        clusters. "auto": max(1, N / 1000), so that N rows count as 1000 rows of evidence and the number of
-        clusters does not grow with the table. Clusters of less than about a hundredth of a long table may be
-        merged; 1 resolves them.
+        clusters. "auto": max(1, N / 1000), so that the number of clusters does not grow with the rows; 1
+        resolves clusters of less than a hundredth of a long table.
     numeric : {"auto", "raw", "rank"}, default="auto"
-        Encoding of numeric columns. "auto": a column with at most 10 distinct values is categorical; a value
-        that fills a fifth of a column is separated from the others; skewed or heavy-tailed columns are
-        replaced by ranks; other columns stay as they are. "rank": always ranks. "raw": unchanged. Results are
-        reported in the original units.
+        Encoding of numeric columns. "auto": at most 10 distinct values are categories, a value that fills a
+        fifth of a column is separated from the others, skewed or heavy-tailed columns become ranks. "rank":
+        always ranks. "raw": unchanged.
     categorical : "auto", list of names or positions, or boolean mask, default="auto"
-        Categorical columns. "auto": strings, categories, enums and booleans of a data frame; none of an
-        array.
+        "auto": strings, categories, enums and booleans of a data frame; none of an array.
     missing : {"ignore", "category", "error"}, default="ignore"
-        Missing values: they cost and count nothing; they are a level of their own (categorical columns); or
-        they are an error.
+        Missing values cost and count nothing, are a level of their own (categorical columns), or an error.
     unknown : {"ignore", "error"}, default="ignore"
-        A level that `fit` has not seen: it costs the same as under the background, or it is an error.
+        A level that `fit` has not seen costs the same as under the background, or is an error.
     unusable : {"error", "drop"}, default="error"
-        Columns of a frame that cannot define clusters: ids, dates, columns with no value or one value.
-        "error": columns that cannot be read are errors, and the others are used. "drop": `fit` sets all of
-        them aside with one warning, and new rows may have further columns.
+        Columns of a frame that cannot define clusters: ids, dates, columns of one value. "error": those that
+        cannot be read are errors, the others are used. "drop": all are set aside with a warning.
     max_clusters : int, default=100
-        Largest number of clusters that the search considers; `n_clusters` may exceed it.
+        Largest number of clusters; `n_clusters` may exceed it.
     init : {"auto", "single", "random", "farthest"}, array (n,) of int, or list of such arrays, default="auto"
         Start partitions. "auto": one cluster, then random partitions and k-means++ seeds in turn. Arrays: one
         start each.
     n_init : int, default=8
-        Number of starts. The one of the lowest objective is kept and crossed with the others. A table of more
-        than 16 384 rows is first searched on a sample of that size.
+        Number of starts; the lowest objective is kept and crossed with the others.
     random_state : int, Generator, RandomState or None, default=None
-        Seed of the starts. The same seed gives the same bits for any number of threads.
+        Seed. The same seed gives the same bits for any number of threads.
     n_threads : int, optional
         Threads; None: OMP_NUM_THREADS or all processors of this process; -1: all.
     verbose : int, default=0
@@ -110,43 +102,35 @@ class CRAFT(CraftBase):
     n_clusters_ : int
         Number of clusters K.
     objective_, objective_path_ : float, ndarray of float64
-        Description length J of the partition in nats; J of one cluster, of the best start, after forced
-        merges (if they use all rows), at `n_clusters`, and with covariances.
+        Description length J of the partition in nats, and after each stage of the search.
     n_iter_, converged_ : int, bool
-        Passes over the table, and whether the last pass moved no row (in a table of weight above 16 384:
-        lowered J by less than (1/2) log N).
+        Passes over the table, and whether the last one moved no row.
     merge_path_ : sequence of MergeStep
-        ``(n_clusters, objective, labels)`` of the result and of every partition down to one cluster; each
-        step merges the cheapest pair, ``step.merged`` of the step before. Read by `cut` and `at`.
+        The result and every partition down to one cluster, each by the cheapest merge; read by `cut` and
+        `at`.
     suggested_n_clusters_ : int
-        The fewest clusters on `merge_path_` that keep 90 % of what its best partition saves over one cluster.
-    dependence_ratio_ : float
-        What links between columns save without clusters, over what clusters save. Above 1, columns that
-        depend on each other explain the table better than groups of rows.
-    column_links_ : list of (column, column, nats)
-        These links (a Chow-Liu forest of the columns), by falling savings.
+        The fewest clusters on `merge_path_` that keep 90 % of what its best partition saves.
+    dependence_ratio_, column_links_ : float, list of (column, column, nats)
+        What links between columns save, over what clusters save (above 1, dependent columns explain the
+        table better than groups of rows); and these links.
     cluster_names_ : list of K str
-        Up to three facts in which each cluster differs from the whole table, as "Husband, often Male".
+        Up to three facts in which each cluster differs from the whole table.
     feature_importances_ : ndarray (D,) of float64
-        Share of every input column in the gains of the features in which clusters differ from the table.
+        Share of every input column in the gains of the features in which clusters differ.
     margins_, cluster_margins_ : ndarray (n,) of float32, ndarray (K,) of float64
-        Nats by which each row prefers its cheapest cluster to the second cheapest (inf with one cluster), and
-        the mean of the rows of each cluster.
+        Nats by which each row prefers its cheapest cluster to the second cheapest, and their means.
     cluster_price_, price_factor_ : float
-        Price of a cluster, price_factor * (1/2) log N nats, and the factor that was used.
+        Price of a cluster in nats, and the factor that was used.
     cluster_sizes_ : ndarray (K,)
         Rows (with weights: their sum) per cluster.
     feature_mask_, feature_gains_ : ndarray (K, D) of bool and of float64
-        Features that each cluster selected, and the gain of each feature over the distribution of the whole
-        table in nats, selected or not; summed over the parts of a column.
+        Features that each cluster selected, and the gain of each feature over the whole table in nats.
     centers_, variances_ : ndarray (K, p) of float64
-        Mean and smoothed variance of the numeric columns (`numeric_features_in_`) in their original units.
+        Mean and smoothed variance of the numeric columns (`numeric_features_in_`).
     covariances_ : list of Covariance or None
-        For every cluster ``(columns, matrix)`` of its covariance, or None: positions among the input columns,
-        and the smoothed covariance in the units of the columns as encoded by `numeric`.
+        For every cluster ``(columns, matrix)`` of its covariance, in the units of the encoded columns.
     level_probabilities_ : list of ndarray (K, T_d)
-        Smoothed level probabilities of the categorical columns (`categorical_features_in_`, levels in
-        `levels_`).
+        Smoothed shares of the `levels_` of the categorical columns (`categorical_features_in_`).
     n_features_in_, feature_names_in_ : int, ndarray of str
         Number and (for data frames) names of the input columns.
 
@@ -154,8 +138,6 @@ class CRAFT(CraftBase):
     ----------
     .. [1] V. K. Garg, C. Rudin, T. Jaakkola, "CRAFT: ClusteR-specific Assorted Feature selecTion", AISTATS
        2016.
-    .. [2] C. Biernacki, G. Celeux, G. Govaert, "Assessing a mixture model for clustering with the integrated
-       completed likelihood", IEEE TPAMI 22 (2000).
 
     Examples
     --------
@@ -474,9 +456,12 @@ class CRAFT(CraftBase):
 
 def _check_n_clusters(n_clusters: int | None, rows: RowStore[L, S]) -> None:
     """Raise if the table of these rows has fewer distinct rows than `n_clusters`."""
-    check_n_rows(n_clusters, len(rows))
-    if n_clusters is not None and (found := rows.n_distinct(n_clusters)) < n_clusters:
+    if n_clusters is None:
+        return
+    n, kind = len(rows), "rows"
+    if n_clusters <= n:
+        n, kind = rows.n_distinct(n_clusters), "distinct rows"
+    if n < n_clusters:
         raise ValueError(
-            f"n_clusters={n_clusters} is more than the {found} distinct rows of the table; ask for fewer "
-            "clusters."
+            f"n_clusters={n_clusters} is more than the {n} {kind} of the table; ask for fewer clusters."
         )

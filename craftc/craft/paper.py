@@ -21,7 +21,6 @@ from craftc.craft.parameters import (
     SELECTIONS,
     ModelSpec,
     StartsInput,
-    check_n_rows,
     check_selection_prior,
     given_starts,
     numeric_threshold_of,
@@ -277,7 +276,10 @@ level_probabilities_, margins_, cluster_margins_, n_features_in_, feature_names_
     ) -> Labels:
         """Find the clusters of rows that have been read; returns their labels."""
         rows, n = encoded.rows, len(encoded.rows)
-        check_n_rows(self.n_clusters, n)
+        if self.n_clusters is not None and self.n_clusters > n:
+            raise ValueError(
+                f"n_clusters={self.n_clusters} is more than the {n} rows of the table; ask for fewer clusters."
+            )
         limit = min(int(self.max_clusters), max(n, 100))
         if self.n_clusters is not None and not isinstance(self.cluster_price, str):
             limit = min(limit, int(self.n_clusters))

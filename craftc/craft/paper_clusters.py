@@ -88,7 +88,7 @@ class PaperClusters(Clusters):
         else:
             mask, _ = choose_features(pricing, "fixed", self._scores())
         if spec.coherent:
-            selected = self.price + spec.f_delta * mask.sum(axis=1)
+            selected = self.pricing.h + spec.f_delta * mask.sum(axis=1)
             return mask, np.asarray(selected - np.where(mask, gains, 0.0).sum(axis=1))
         # without features a cluster would be at distance 0 from every row
         empty = np.flatnonzero(~mask.any(axis=1))
@@ -101,7 +101,7 @@ class PaperClusters(Clusters):
         """(K,) costs of the clusters in the paper's objective."""
         moments, background = self.moments, self.background
         p, counts = moments.grid.p, moments.counts * (background.frequency > 0)
-        selected = self.price + self.spec.f_delta * mask.sum(axis=1)
+        selected = self.pricing.h + self.spec.f_delta * mask.sum(axis=1)
         numeric = 0.5 * self.deviations / background.variance * self.precision
         probability = self.level_probabilities()
         with np.errstate(divide="ignore", invalid="ignore"):

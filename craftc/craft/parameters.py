@@ -211,14 +211,6 @@ def numeric_threshold_of(value: object) -> tuple[bool, float]:
     return True, check_number("numeric_threshold", value[1], least=0.0)
 
 
-def check_n_rows(n_clusters: int | None, n_rows: int) -> None:
-    """Raise if the table has fewer rows than `n_clusters`."""
-    if n_clusters is not None and n_clusters > n_rows:
-        raise ValueError(
-            f"n_clusters={n_clusters} is more than the {n_rows} rows of the table; ask for fewer clusters."
-        )
-
-
 def given_starts(init: StartsInput, n: int, limit: int) -> list[Labels] | None:
     """Start partitions given as arrays, checked; None when `init` names a rule."""
     if isinstance(init, str):

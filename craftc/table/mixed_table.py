@@ -67,17 +67,17 @@ class Schema:
     @property
     def numeric_names(self) -> tuple[str, ...]:
         """Names of the numeric columns, in the order of the numeric block."""
-        return tuple(self.columns[j] for j in self.numeric_index)
+        return tuple(map(self.columns.__getitem__, self.numeric_index))
 
     @property
     def categorical_names(self) -> tuple[str, ...]:
         """Names of the categorical columns, in the order of the codes block."""
-        return tuple(self.columns[j] for j in self.categorical_index)
+        return tuple(map(self.columns.__getitem__, self.categorical_index))
 
     @property
     def n_levels(self) -> Array:
         """Number of levels of each categorical column; the same number is its code for a missing value."""
-        return np.array([len(levels) for levels in self.levels], dtype=np.intp)
+        return np.array(list(map(len, self.levels)), dtype=np.intp)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Schema):

@@ -43,17 +43,13 @@ def grid_of_ranges(schema: Schema, low: Floats, high: Floats) -> _kernel.Grid:
     half = high / 2 - low / 2
     scale = np.where(half > 0, np.ldexp(1.0, _GRID_BITS - 1 - np.frexp(half)[1]), 1.0)
     return _kernel.Grid(
-        low / 2 + high / 2, scale, level_starts(schema.n_levels), _total_levels(schema.n_levels)
+        low / 2 + high / 2, scale, level_starts(schema.n_levels), int((schema.n_levels + 1).sum())
     )
 
 
 def level_starts(n_levels: NDArray[np.intp]) -> NDArray[np.intp]:
     """First position of each categorical column in the list of all levels, each with a missing level."""
     return np.concatenate([[0], np.cumsum(n_levels + 1)[:-1]]).astype(np.intp)[: len(n_levels)]
-
-
-def _total_levels(n_levels: NDArray[np.intp]) -> int:
-    return int((n_levels + 1).sum())
 
 
 class Moments:

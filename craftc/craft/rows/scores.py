@@ -130,7 +130,7 @@ class RowExtremes:
 
     def __init__(self, n_clusters: int, most_typical: int, most_unusual: int) -> None:
         self._most_typical, self._most_unusual = most_typical, most_unusual
-        self._typical = [_Kept() for _ in range(n_clusters)]
+        self._typical = [_Kept()] * n_clusters
         self._unusual = _Kept()
         self._rank = np.full(
             n_clusters, np.iinfo(np.int64).max

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from craftc._common.estimator import FitResult
 from craftc._common.merge_path import MergePath
 from craftc._common.random import SAMPLE_ROWS, uniform
-from craftc._common.threads import aligned, parallel_map, threads_for
+from craftc._common.threads import parallel_map, threads_for
 from craftc._common.typing import Floats, Integers, Labels, Mask, WeightInput
 from craftc._common.validation import check_countable, check_weight, integer_weights
 from craftc._kernels import craft as craft_kernel
@@ -150,10 +150,6 @@ class FitConfig(Generic[L, S]):
         """Threads for one pass over n_clusters."""
         grid = self.background.grid
         return threads_for(self.n_threads, pass_work(len(self.rows), grid.p + grid.q, n_clusters))
-
-    def scratch(self, tables: craft_kernel.CostTables, n_threads: int) -> Floats:
-        """Scratch of every thread, each on its own cache lines."""
-        return aligned((n_threads, craft_kernel.scratch_size(tables)))
 
     def random_row(self, *key: int) -> int:
         """A random row of weight > 0."""

@@ -90,9 +90,15 @@ class CovarianceSearch(Generic[L, S]):
         for _ in range(_MAX_PASSES if state.K > 1 else 0):
             if config.stop.is_set():
                 raise KeyboardInterrupt
-            new = self._passed(state)
-            if new is None:
+            self.n_passes += 1
+            threads = config.threads(state.K * (1 + len(self.columns) // 2))
+            labels, moved = self.rows.reassigned(state.clusters, self.labels_of(state), self.columns, threads)
+            if not moved:
                 break
+            moments = config.moments(labels, state.K)
+            labels, left = drop_empty(self.rows, moments, labels)
+            snapshot = self.rows.snapshot(labels, len(left))
+            new = self.state(labels, snapshot, moments, state.clusters.diagonal_mask[left])
             fell = state.objective - new.objective
             if fell <= self.tolerance or fewest > new.K:
                 break
@@ -102,19 +108,6 @@ class CovarianceSearch(Generic[L, S]):
             if large and fell < self.prices.h:
                 break
         return state
-
-    def _passed(self, state: CovarianceState[S]) -> CovarianceState[S] | None:
-        """The state after one pass; None if no row moves."""
-        self.n_passes += 1
-        threads = self.config.threads(state.K * (1 + len(self.columns) // 2))
-        labels, moved = self.rows.reassigned(state.clusters, self.labels_of(state), self.columns, threads)
-        if not moved:
-            return None
-        moments = self.config.moments(labels, state.K)
-        labels, left = drop_empty(self.rows, moments, labels)
-        return self.state(
-            labels, self.rows.snapshot(labels, len(left)), moments, state.clusters.diagonal_mask[left]
-        )
 
     def pair_deltas(self, state: CovarianceState[S], only: int = -1) -> tuple[Floats, Floats]:
         """(K, K) change of J by each merge, with covariances and without; +inf on and below the diagonal, and
@@ -226,17 +219,13 @@ class CovarianceSearch(Generic[L, S]):
         return rows, np.asarray(counts * background.count_weight, dtype=np.float64), z
 
     def separated(self, state: CovarianceState[S], i: int, j: int) -> bool:
-        """Whether a valley separates two clusters; what is known of these clusters is not computed again."""
+        """Whether the density along the discriminant of two clusters has a valley below a share of its lower
+        peak; the answer for the same clusters is computed once.
+        """
         groups = state.clusters.moments.groups
         key = groups[i].tobytes(), groups[j].tobytes()
-        if key not in self._separated:
-            self._separated[key] = self._valley_between(state, i, j)
-        return self._separated[key]
-
-    def _valley_between(self, state: CovarianceState[S], i: int, j: int) -> bool:
-        """Whether the density along the discriminant of two clusters has a valley below a share of its lower
-        peak.
-        """
+        if key in self._separated:
+            return self._separated[key]
         rows, weight, z = self._sample
         labels, moments = state.place[self.rows.labels_at(state.before, rows)], state.clusters.moments
         each = np.array([i, j])
@@ -247,9 +236,9 @@ class CovarianceSearch(Generic[L, S]):
         n, P = float(sizes.sum()), len(within)
         # a ridge of 2 % of the mean variance keeps the discriminant defined
         inverse = np.linalg.inv(within / n + (0.02 * np.trace(within) / n / P + 1e-9) * np.eye(P))
-        return (
-            valley_kernel.valley_depth(z, weight, labels, i, j, inverse, mean, sizes, _FEWEST_ROWS) < _VALLEY
-        )
+        depth = valley_kernel.valley_depth(z, weight, labels, i, j, inverse, mean, sizes, _FEWEST_ROWS)
+        self._separated[key] = depth < _VALLEY
+        return self._separated[key]
 
     # ---- the step ----
 

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from craftc._common.convergence import State, iterate_until_converged, visit_in_order
 from craftc._common.labels import chunks, first_appearance, renumber
 from craftc._common.random import CraftStream, uniform
+from craftc._common.threads import aligned
 from craftc._common.typing import Floats, Labels, Mask
 from craftc._kernels import craft as craft_kernel
 from craftc.craft.background import choose_features, one_point_gains
@@ -182,7 +183,7 @@ class FixedPriceDescent:
             tables,
             labels,
             best,
-            config.scratch(tables, threads),
+            aligned((threads, craft_kernel.scratch_size(tables))),
             partial,
             groups,
             threads,
@@ -286,7 +287,7 @@ class _ClusterOpener:
             row,
             self.labels,
             self.best,
-            config.scratch(tables, threads),
+            aligned((threads, craft_kernel.scratch_size(tables))),
             partial,
             groups,
             threads,

@@ -74,8 +74,8 @@ class Partition(Generic[L]):
     @property
     def key(self) -> bytes:
         """Equal for partitions of the same clusters and masks, however they are numbered."""
-        clusters = [self.groups[k].tobytes() + self.mask[k].tobytes() for k in range(self.K)]
-        return blake2b(b"".join(sorted(clusters))).digest()
+        lines = np.hstack([self.groups[: self.K].view(np.uint8), self.mask[: self.K]])
+        return blake2b(b"".join(sorted(map(bytes, lines)))).digest()
 
 
 class MergeSplitSearch(Generic[L, S]):
@@ -332,7 +332,7 @@ class MergeSplitSearch(Generic[L, S]):
         return deltas
 
     def _best_merged(
-        self, part: Partition[L], pairs: list[tuple[int, int]]
+        self, part: Partition[L], pairs: NDArray[np.intp]
     ) -> tuple[Partition[L], tuple[int, int]]:
         """The partition of the lowest J, its labels unchanged, of those with clusters i < j of a pair merged;
         and the pair.
@@ -341,9 +341,7 @@ class MergeSplitSearch(Generic[L, S]):
         """
         K = part.K
         pricing, space = self._room_for(K)
-        best, at, excess = merges_kernel.best_merge(
-            part.groups[:K], part.mask[:K], np.array(pairs, np.intp), pricing, space
-        )
+        best, at, excess = merges_kernel.best_merge(part.groups[:K], part.mask[:K], pairs, pricing, space)
         trial = replace(
             part,
             groups=space.groups[at].copy(),
@@ -354,7 +352,8 @@ class MergeSplitSearch(Generic[L, S]):
             objective=excess,
             shared=pricing.shared.group.copy(),
         )
-        return trial, pairs[best]
+        i, j = pairs[best].tolist()
+        return trial, (i, j)
 
     def merge_best(self, part: Partition[L]) -> tuple[int, int]:
         """One step down the merge path: the merge of the lowest J of those proposed, then passes; returns the
@@ -362,7 +361,7 @@ class MergeSplitSearch(Generic[L, S]):
         """
         K, deltas = part.K, self.pair_deltas(part)
         order = np.argsort(deltas, axis=None, kind="stable")[: min(_TRIED_PAIRS, K * (K - 1) // 2)]
-        _, pair = self._best_merged(part, [divmod(int(flat), K) for flat in order])
+        _, pair = self._best_merged(part, np.column_stack(np.divmod(order, K)))
         self.force_merge(part, *pair)
         self.passes(part)
         return pair
@@ -371,7 +370,7 @@ class MergeSplitSearch(Generic[L, S]):
         """Merge clusters i < j at any cost."""
         place = numbering(part.K)
         join(place, i, j)
-        part.__dict__.update(self._best_merged(part, [(i, j)])[0].__dict__)
+        part.__dict__.update(self._best_merged(part, np.array([[i, j]]))[0].__dict__)
         self.relabel(part, place)
 
     def relabel(self, part: Partition[L], place: NDArray[np.int32]) -> None:
@@ -421,7 +420,8 @@ class MergeSplitSearch(Generic[L, S]):
                 tolerance,
                 accepted,
             )
-            for new, (k, split) in enumerate((some[s] for s in np.flatnonzero(accepted)), start=K):
+            for new, s in enumerate(np.flatnonzero(accepted).tolist(), start=K):
+                k, split = some[s]
                 part.labels = self.rows.moved(part.labels, split.moved, new)
                 part.converged = False
                 done.add(k)
@@ -456,7 +456,9 @@ class MergeSplitSearch(Generic[L, S]):
         deltas = np.array([split.delta for _, split in proposed])
         order = np.argsort(deltas, kind="stable").tolist()  # of equal ones the lower cluster first
         done = self._split(part, [proposed[at] for at in order], self._split_tolerance)
-        self._rejected.update(key for k, key in tried.items() if k not in done)
+        for k in done:
+            del tried[k]
+        self._rejected.update(tried.values())
         if done:
             self.merge_until_stable(part)
         return bool(done)

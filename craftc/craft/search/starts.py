@@ -85,7 +85,7 @@ def reassign_to_seed(config: FitConfig[L, S], row: int, k: int, labels: Labels, 
         0,
         labels,
         best,
-        config.scratch(tables, threads),
+        aligned((threads, craft_kernel.scratch_size(tables))),
         *NO_MOMENTS,
         threads,
     )
@@ -206,7 +206,7 @@ def kmeans_plus_plus_seeds(
         seeds,
         labels,
         np.empty(len(table)),
-        config.scratch(tables, threads),
+        aligned((threads, craft_kernel.scratch_size(tables))),
         threads,
     )
     return seeds[:n], labels
