@@ -4,10 +4,8 @@ with them.
 
 from __future__ import annotations
 
-import io
 import pickle
 import warnings
-import zipfile
 
 import numpy as np
 import pandas as pd
@@ -20,6 +18,7 @@ import craftc
 from craftc import CRAFT, MixedTable, load_model, save_model
 from craftc._common import threads as parallel
 from craftc.craft.search import covariances as covariance_search
+from tests.app.model_members import arrays_of, write_arrays
 from tests.common import examples, random_table
 from tests.estimators.covariance_cases import clusters_of, slanted, table_of
 
@@ -232,33 +231,24 @@ def test_a_file_and_a_pickle_give_the_same_bits(model_and_rows, tmp_path):
             np.testing.assert_array_equal(one.matrix, other.matrix)
 
 
-def changed(path, **arrays):
-    """The file with some members replaced or (None) removed."""
-    with np.load(path) as archive:
-        content = {name: archive[name] for name in archive.files}
-    content |= arrays
-    buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w") as archive:
-        for name, array in content.items():
-            if array is not None:
-                part = io.BytesIO()
-                np.save(part, array)
-                archive.writestr(f"{name}.npy", part.getvalue())
-    path.write_bytes(buffer.getvalue())
+def changed(path, arrays):
+    """The file with some members replaced or (None) removed, and the checksum of the new content."""
+    content = {**arrays_of(path), **arrays}
+    write_arrays(path, {name: array for name, array in content.items() if array is not None})
     return path
 
 
 @pytest.mark.parametrize(
     "damage",
     [
-        lambda columns, sums: {"cross_columns": columns[::-1]},
-        lambda columns, sums: {"cross_columns": columns + 10},
-        lambda columns, sums: {"cross_columns": columns[:1], "cross_sums": sums[:, :2]},
-        lambda columns, sums: {"cross_columns": None},
-        lambda columns, sums: {"cross_sums": sums[:-1]},
-        lambda columns, sums: {"cross_sums": sums[:, :-2]},
-        lambda columns, sums: {"cross_sums": sums + 1},
-        lambda columns, sums: {"cross_sums": sums.astype(np.float64)},
+        lambda columns, sums: {"_fitted.cross.columns": columns[::-1]},
+        lambda columns, sums: {"_fitted.cross.columns": columns + 10},
+        lambda columns, sums: {"_fitted.cross.columns": columns[:1], "_fitted.cross.sums": sums[:, :2]},
+        lambda columns, sums: {"_fitted.cross.columns": None},
+        lambda columns, sums: {"_fitted.cross.sums": sums[:-1]},
+        lambda columns, sums: {"_fitted.cross.sums": sums[:, :-2]},
+        lambda columns, sums: {"_fitted.cross.sums": sums + 1},
+        lambda columns, sums: {"_fitted.cross.sums": sums.astype(np.float64)},
     ],
 )
 def test_damaged_sums_are_refused(model_and_rows, tmp_path, damage):
@@ -266,7 +256,7 @@ def test_damaged_sums_are_refused(model_and_rows, tmp_path, damage):
     save_model(model, tmp_path / "m.craftc")
     held = model._fitted.clusters.covariances.cross
     with pytest.raises(ValueError, match="damaged"):
-        load_model(changed(tmp_path / "m.craftc", **damage(held.columns.astype(np.int64), held.sums)))
+        load_model(changed(tmp_path / "m.craftc", damage(held.columns.astype(np.int64), held.sums)))
 
 
 def test_the_c_function_refuses_covariances(model_and_rows):
