@@ -1,5 +1,5 @@
-"""CRAFT with the number of clusters and of features from the data: the reference implementation of that
-search.
+"""CRAFT with the number of clusters and of features from the data: the reference implementation of its
+prices, gains and masks against the distribution of the whole table.
 
 The model is the likelihood model of `tests.reference.craft` with alpha = kappa = 1. A partition
 costs (classification likelihood with prices, ICL)
@@ -9,9 +9,8 @@ costs (classification likelihood with prices, ICL)
 
 where h = price_factor 1/2 log N, D counts the columns that are not constant, q_k = |v_k|, p_d = 2
 for a numeric column and one less than the levels that occur for a categorical one, S_k is the
-weight of the cluster and N that of all rows. The second and the third term, the code of the mask,
-are there only if the masks are "priced". J depends on the partition alone, and every move that
-the search accepts lowers it.
+weight of the cluster and N that of all rows. The second and the third term are the code of the
+mask. J depends on the partition alone.
 
 Inside a problem only the rows of positive weight and the columns that are not constant exist;
 columns stand in kernel order: numeric first. Numeric cells are measured as
@@ -29,11 +28,7 @@ import numpy as np
 
 from tests.reference import craft
 
-SELECTIONS = ("priced", "free", "fixed", "global", "threshold")
-QUANTUM = 1e-9  # values of J, Deltas and scores closer than this are ties
-SPLIT_SLACK = 1e-6  # what a split or a forced merge has to bring
-SOFT_PASSES, PASSES, LOCAL_PASSES = 10, 50, 10
-FORCED_PAIRS, FORCED_TRIES = 5, 400
+QUANTUM = 1e-9  # values of J and scores closer than this are ties
 
 
 # ----------------------------------------------------------------------------------------
@@ -41,26 +36,12 @@ FORCED_PAIRS, FORCED_TRIES = 5, 400
 # ----------------------------------------------------------------------------------------
 
 
-def problem(
-    numeric,
-    codes,
-    n_levels,
-    *,
-    price_factor=1.0,
-    selection="priced",
-    fraction=0.5,
-    categorical_threshold=0.95,
-    numeric_threshold=0.5,
-    k_max=100,
-    weight=None,
-):
-    """The table as a design, its background and the options, in one namespace.
+def problem(numeric, codes, n_levels, *, price_factor=1.0, weight=None):
+    """The table as a design, its background and prices, in one namespace.
 
-    ``Z``, ``present`` (n, P), ``levels`` (n, L) and ``design`` are those of all rows; ``rows``
-    are the numbers of the rows of positive weight, the only ones that the search sees.
+    ``Z``, ``present`` (n, P), ``levels`` (n, L) and ``design`` are those of all rows; ``rows`` are the numbers
+    of the rows of positive weight, the only ones that count.
     """
-    if selection not in SELECTIONS:
-        raise ValueError(f"selection {selection!r} is none of {', '.join(SELECTIONS)}")
     numeric, codes = np.asarray(numeric, float), np.asarray(codes, int)
     cells, weight, back, _ = craft.prepare(numeric, codes, n_levels, [0] * len(numeric), weight)
     weight = np.array(weight)
@@ -92,15 +73,9 @@ def problem(
         for d in range(back.D)
         if w > 0.0
     )
-    t.price_factor, t.selection, t.fraction, t.k_max = price_factor, selection, fraction, k_max
-    t.categorical_threshold, t.numeric_threshold = categorical_threshold, numeric_threshold
-    t.model = "likelihood"
+    t.price_factor = price_factor
     t.columns = np.concatenate([numbers, back.p + categories])  # kernel order of the whole table
     t.all_columns = back.D
-    # the background as the selection rules of the reference implementation in craft.py read it, on the scale
-    # of z
-    t.back = SimpleNamespace(p=t.P, D=t.D, varies=[True] * t.D, variance=[1.0] * t.P)
-    t.back.counts = [back.counts[d] for d in categories]
     return t
 
 
@@ -189,55 +164,12 @@ def priced_mask(gain, p, N, price_factor=1.0):
     return mask
 
 
-def within_thresholds(t, stats):
-    """Columns whose raw spread in the cluster is small enough; no price is involved."""
-    _, S, sum_z, sum_zz, counts = parts(t, stats)
-    masks = []
-    for k in range(len(stats)):
-        own = SimpleNamespace(
-            S=[*S[k], *(counts[k] @ t.in_column)],
-            SS=[
-                max(zz - z * z / s, 0.0) if s > 0.0 else 0.0
-                for s, z, zz in zip(S[k].tolist(), sum_z[k].tolist(), sum_zz[k].tolist(), strict=True)
-            ],
-            counts=[counts[k, t.column == j].tolist() for j in range(t.Q)],
-        )
-        masks.append(craft.within_thresholds(own, t.back, t))
-    return np.array(masks, bool).reshape(len(stats), t.D)
-
-
-def masks(t, stats, gain, shared=None):
-    """The mask of every cluster; ``shared`` is the mask in force under "global"."""
-    net = gain - t.parameters * unit_price(t.N, t.price_factor)
-    if t.selection == "priced":
-        return priced_mask(gain, t.parameters, t.N, t.price_factor)
-    if t.selection == "free":
-        return net > 0.0
-    if t.selection == "threshold":
-        return within_thresholds(t, stats)
-    if t.selection == "fixed":
-        chosen = [craft.top_per_kind(row, t.back, t.fraction) for row in net.tolist()]
-        return np.array(chosen, bool).reshape(net.shape)
-    if shared is None:
-        shared = craft.top_per_kind(net.sum(axis=0).tolist(), t.back, t.fraction)
-    return np.tile(np.array(shared, bool), (len(gain), 1))
-
-
-def cluster_cost(gain, mask, S, p, N, *, price_factor=1.0, selection="priced"):
+def cluster_cost(gain, mask, S, p, N, *, price_factor=1.0):
     """cost_k (K,) of clusters with these gains and masks (K, D) and weights S (K,)."""
     S, D = np.asarray(S, float), np.shape(gain)[1]
     h = unit_price(N, price_factor)
     cost = h + np.where(mask, np.asarray(p) * h - gain, 0.0).sum(axis=1) - S * np.log(S / N)
-    if selection == "priced":
-        cost += log(D + 1) + log_choose(D)[np.sum(mask, axis=1)]
-    return cost
-
-
-def costs(t, stats, shared=None):
-    """cost_k (K,) of clusters known by their sums."""
-    gain = gains(t, stats)
-    mask = masks(t, stats, gain, shared)
-    return priced(t, stats, gain, mask)
+    return cost + log(D + 1) + log_choose(D)[np.sum(mask, axis=1)]
 
 
 def priced(t, stats, gain, mask):
@@ -248,7 +180,6 @@ def priced(t, stats, gain, mask):
         t.parameters,
         t.N,
         price_factor=t.price_factor,
-        selection=t.selection,
     )
 
 
@@ -256,21 +187,20 @@ def partition(t, labels):
     """A partition of the rows of positive weight, fitted.
 
     ``labels`` 0..K-1 (clusters without rows are dropped, the order stays), ``stats``, ``gain``,
-    ``mask``, ``cost``, ``J``, ``K``; ``shared`` the common mask of the "global" selection.
+    ``mask``, ``cost``, ``J``, ``K``.
     """
     names, labels = np.unique(labels, return_inverse=True)
     now = SimpleNamespace(labels=labels, K=len(names))
     now.stats = sums(t, t.rows, labels, now.K)
     now.gain = gains(t, now.stats)
-    now.mask = masks(t, now.stats, now.gain)
-    now.shared = now.mask[0] if t.selection == "global" else None
+    now.mask = priced_mask(now.gain, t.parameters, t.N, t.price_factor)
     now.cost = priced(t, now.stats, now.gain, now.mask)
     now.J = t.l0 + now.cost.sum()
     return now
 
 
 # ----------------------------------------------------------------------------------------
-# Passes
+# Rows
 # ----------------------------------------------------------------------------------------
 
 
@@ -282,38 +212,3 @@ def distances(t, rows, stats, mask):
     d = np.where(present & mask[:, : t.P], relative, 0.0).sum(axis=2)
     d += t.levels[rows] @ np.where(mask[:, t.P + t.column], np.log(t.eta_0 / eta), 0.0).T
     return d - np.log(stats[:, 0] / t.N)
-
-
-def move(t, rows, labels, stats, mask):
-    """Every row to its cheapest cluster; it stays unless another is better by more than 1e-12."""
-    d = distances(t, rows, stats, mask)
-    stay = d[np.arange(len(rows)), labels]
-    return np.where(stay - d.min(axis=1) > craft.STAY_SLACK, d.argmin(axis=1), labels)
-
-
-def passes(t, now, log):
-    """Passes until no row moves."""
-    for _ in range(PASSES):
-        labels = move(t, t.rows, now.labels, now.stats, now.mask)
-        if np.array_equal(labels, now.labels):
-            break
-        now = accept(log, "pass", now, partition(t, labels))
-    return now
-
-
-def soften(t, labels):
-    """At most 10 passes with every feature that gains anything and no price but the mixing."""
-    for _ in range(SOFT_PASSES):
-        names, labels = np.unique(labels, return_inverse=True)
-        stats = sums(t, t.rows, labels, len(names))
-        moved = move(t, t.rows, labels, stats, gains(t, stats) > 1e-9)
-        if np.array_equal(moved, labels):
-            break
-        labels = moved
-    return labels
-
-
-def accept(log, kind, before, after):
-    """Note a move that has been made."""
-    log.append(SimpleNamespace(kind=kind, before=before.J, after=after.J, K=after.K))
-    return after

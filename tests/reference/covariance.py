@@ -1,4 +1,4 @@
-"""Covariances inside CRAFT's clusters: the reference implementation of the last step of the automatic search.
+"""Covariances inside the clusters of CRAFT: the reference implementation of their choice, prices and costs.
 
 A cluster may hold one normal distribution N(mu, Sigma) of some of its numeric columns (a block) in place of
 independent ones. Cells are z = (x - zeta_0) / sigma_0. The block costs, over the rows of the cluster,
@@ -11,8 +11,6 @@ parameters of the columns. Everything is computed from the rows, with one determ
 """
 
 from __future__ import annotations
-
-from types import SimpleNamespace
 
 import numpy as np
 
@@ -148,119 +146,3 @@ def marginal(z, mean, sigma):
         + 0.5 * rest @ np.linalg.solve(sigma, rest)
         - 0.5 * (z[seen] ** 2).sum()
     )
-
-
-def passes(t, now, log, full=False):
-    """Passes while J falls."""
-    for _ in range(PASSES):
-        d = distances(t, now)
-        stay = d[np.arange(len(t.rows)), now.labels]
-        labels = np.where(stay - d.min(axis=1) > 1e-12, d.argmin(axis=1), now.labels)
-        if np.array_equal(labels, now.labels):
-            break
-        new = state(t, labels, full)
-        if not new.J < now.J - TIE:
-            break
-        log.append((now.J, new.J))
-        now = new
-    return now
-
-
-def separated(t, now, i, j):
-    """Whether the density along the discriminant of two clusters has a valley."""
-    columns = block_columns(t)
-    rows = [t.rows[now.labels == k] for k in (i, j)]
-    w = [t.weight[one] for one in rows]
-    if min(one.sum() for one in w) < FEWEST_ROWS:
-        return False
-    return valley_depth(w, [t.Z[np.ix_(one, columns)] for one in rows]) < VALLEY
-
-
-def valley_depth(w, Z):
-    """Least density between two clusters, of these weights and rows, over the lower of the peaks on its two
-    sides.
-    """
-    u = [_left_out(w, Z, k) for k in (0, 1)]
-    place = [a @ x / a.sum() for a, x in zip(w, u, strict=True)]
-    spread = [np.sqrt(a @ (x - m) ** 2 / a.sum()) for a, x, m in zip(w, u, place, strict=True)]
-    both, weight = np.concatenate(u), np.concatenate(w)
-    width = max(
-        0.9 * min(spread) * min(one.sum() for one in w) ** -0.2, 1e-3 * (both.max() - both.min()) + 1e-12
-    )
-    counts, edges = np.histogram(both, BINS, weights=weight)
-    at = np.linspace(both.min(), both.max(), POINTS)
-    density = np.exp(-0.5 * ((at[:, None] - (edges[1:] + edges[:-1]) / 2) / width) ** 2) @ counts
-    a, b = sorted(int(np.argmin(np.abs(at - m))) for m in place)
-    lowest = a + int(np.argmin(density[a : b + 1]))
-    return density[lowest] / min(density[: lowest + 1].max(), density[lowest:].max())
-
-
-def _left_out(w, Z, k):
-    """Positions of the rows of cluster k of two, each along the discriminant of all others: one count of the
-    row is left out.
-    """
-
-    def means_and_scatter(w):
-        mean = [a @ z / a.sum() for a, z in zip(w, Z, strict=True)]
-        return mean, sum((z - m).T @ (a[:, None] * (z - m)) for a, z, m in zip(w, Z, mean, strict=True))
-
-    n, P = sum(one.sum() for one in w), Z[0].shape[1]
-    mean, within = means_and_scatter(w)
-    ridge, out = (0.02 * np.trace(within) / n / P + 1e-9) * np.eye(P), []
-    for row in range(len(Z[k])):
-        others = [one.copy() for one in w]
-        others[k][row] -= 1.0
-        left, scatter = means_and_scatter(others)
-        direction = np.linalg.solve(scatter / n + ridge, left[0] - left[1])
-        out.append(direction @ (Z[k][row] - (mean[0] + mean[1]) / 2))
-    return np.array(out)
-
-
-def merged(t, now, i, j, full=False):
-    labels = np.where(now.labels == j, i, now.labels)
-    return state(t, labels - (labels > j), full)
-
-
-def cheapest_merge(t, now, full=False):
-    """The cheapest merge of a pair that pays without covariances or has no valley between; None if there is
-    none.
-    """
-    pairs = []
-    for i in range(now.K):
-        for j in range(i + 1, now.K):
-            new = merged(t, now, i, j, full)
-            pairs.append((new.J - now.J, new.plain.sum() - now.plain.sum(), i, j, new))
-    while pairs:
-        least = min(pair[0] for pair in pairs)
-        at = next(n for n, pair in enumerate(pairs) if pair[0] <= least + TIE)
-        _, plain, i, j, new = pairs.pop(at)
-        if plain < -TIE or not separated(t, now, i, j):
-            return new
-    return None
-
-
-def last_step(t, labels, full=False):
-    """Covariances, passes and merges in turn until J stops falling."""
-    log = []
-    now = passes(t, state(t, labels, full), log, full)
-    before = np.inf
-    while before > now.J:
-        before, best, trial = now.J, now, now
-        while trial is not None and trial.K > 1:
-            trial = cheapest_merge(t, trial, full)
-            if trial is not None and trial.J < best.J - TIE:
-                best = trial
-        if best.K < now.K:
-            log.append((now.J, best.J))
-            now = passes(t, best, log, full)
-            continue
-        trial = now
-        while trial is not None and trial.K > 1:
-            trial = cheapest_merge(t, trial, full)
-            if trial is not None:
-                trial = passes(t, trial, [], full)
-                if trial.J < now.J - TIE:
-                    log.append((now.J, trial.J))
-                    now = trial
-                    break
-    return SimpleNamespace(state=now, log=log)

@@ -24,7 +24,7 @@ parameters form the pool, theta fits the pool, and so on (Lloyd steps). None of 
 choices within the quantum the one with the larger sum of S_k over the unselected cells (k, d) is
 preferred, then the one found first.
 
-Everything here works on ``t = automatic.problem(...)`` of the "priced" selection, with masks
+Everything here works on ``t = automatic.problem(...)``, with masks
 (K, D) of its columns in kernel order.
 """
 
