@@ -26,7 +26,7 @@ from craftc.craft.base import CraftBase
 from craftc.craft.clusters import Clusters
 from craftc.craft.covariance import too_many_columns
 from craftc.craft.dependence import column_links, diagnose
-from craftc.craft.fitted import ExactSums, FittedClusters
+from craftc.craft.fitted import FittedClusters
 from craftc.craft.parameters import (
     ModelSpec,
     StartsInput,
@@ -41,6 +41,7 @@ from craftc.craft.search.automatic import automatic_fit
 from craftc.distributed.open_input import FitInput, FitTable, open_input, set_input_attributes
 from craftc.reading.unusable import listed_reasons, usable_columns
 from craftc.table import MixedTable
+from craftc.table.moments import ExactSums
 
 _ROOM = 100  # clusters for which the buffers of a short table have room
 
@@ -321,12 +322,13 @@ class CRAFT(CraftBase):
         schema = encoded.source.schema
         gains = np.where(clusters.mask, clusters.gains, 0.0).sum(axis=0)
         links = column_links(config, encoding.source, gains, np.asarray(schema.categorical_index))
+        sums = ExactSums.of(moments)
         fitted = FittedClusters(
             spec,
             schema,
             encoding,
-            ExactSums.of(moments, rows.schema),
-            ExactSums.of(original_units, schema),
+            sums,
+            sums if encoding.identity else ExactSums.of(original_units),
             result.mask,
             result.cross,
             path,

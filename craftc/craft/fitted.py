@@ -14,14 +14,12 @@ from itertools import islice
 from weakref import WeakKeyDictionary
 
 import numpy as np
-from numpy.typing import NDArray
 
 from craftc._common.labels import renumber
 from craftc._common.merge_path import MergePath, objectives_of, saving_of
 from craftc._common.typing import Array, Bits, Floats, Integers, Labels, Mask
 from craftc._kernels import craft_cross_products as cross_kernel
 from craftc._kernels import moments as moments_kernel
-from craftc._kernels.moments import Grid
 from craftc.craft.background import Background, feature_prices
 from craftc.craft.clusters import Clusters
 from craftc.craft.covariance import CrossProducts
@@ -29,31 +27,8 @@ from craftc.craft.paper_clusters import PaperClusters
 from craftc.craft.parameters import ModelSpec
 from craftc.describe.statistics import Column, column_statistics
 from craftc.table import MixedTable, Schema
-from craftc.table.moments import Moments, level_starts
+from craftc.table.moments import ExactSums, Moments
 from craftc.table.numeric_encoding import NumericEncoding
-
-
-@dataclass(frozen=True, eq=False)
-class ExactSums:
-    """Integer sums of clusters, and the grid on which the numeric cells are integers."""
-
-    groups: Integers  # (K, width); src/_moments.h defines the layout
-    centre: Floats  # (p,) of the numeric columns
-    scale: Floats  # (p,) steps of the grid to a unit of the column
-    n_levels: NDArray[np.intp]  # (q,) of the categorical columns
-    unit: float  # weight of one count
-
-    @classmethod
-    def of(cls, moments: Moments, schema: Schema) -> ExactSums:
-        """The sums of a table with this schema."""
-        grid = moments.grid
-        return cls(moments.groups.copy(), grid.centre, grid.scale, schema.n_levels, moments.unit)
-
-    def moments(self) -> Moments:
-        """The sums as the kernels read them."""
-        n = self.n_levels
-        grid = Grid(self.centre, self.scale, level_starts(n), int((n + 1).sum()))
-        return Moments.of_groups(grid, self.unit, self.groups)
 
 
 class CarriedSums:

@@ -15,7 +15,7 @@ from craftc._common.threads import effective_n_threads
 from craftc._common.typing import ColumnSelection, Labels, RandomStateInput, TableInput, WeightInput
 from craftc._common.validation import Choice, Constraint, Number, check_parameters
 from craftc.craft.base import CraftBase
-from craftc.craft.fitted import ExactSums, FittedClusters
+from craftc.craft.fitted import FittedClusters
 from craftc.craft.parameters import (
     MODELS,
     SELECTIONS,
@@ -31,6 +31,7 @@ from craftc.craft.search.fixed_price import fixed_price_fit
 from craftc.craft.search.starts import farthest_first_price
 from craftc.distributed.open_input import open_input, set_input_attributes
 from craftc.table import MixedTable
+from craftc.table.moments import ExactSums
 
 _N_EXPECTED = 8  # clusters that the heuristic and the starts expect where n_clusters is None
 
@@ -315,7 +316,8 @@ level_probabilities_, margins_, cluster_margins_, n_features_in_, feature_names_
         set_convergence(self, result)
         moments, schema = result.moments, encoded.source.schema
         original_units = encoded.in_original_units(moments, result.labels, n_threads)
-        sums, original = ExactSums.of(moments, rows.schema), ExactSums.of(original_units, schema)
+        sums = ExactSums.of(moments)
+        original = sums if encoded.encoding.identity else ExactSums.of(original_units)
         self._set_fitted(FittedClusters(result.spec, schema, encoded.encoding, sums, original))
         self._set_rows(rows.statistics(self._fitted.clusters, result.labels, encoded.weights))
         meter.finish(self.n_clusters_, self.objective_)

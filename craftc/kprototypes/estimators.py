@@ -207,9 +207,10 @@ class PrototypeClustering(MixedInput, ClusterMixin, BaseEstimator):
     def _set_prototypes(self, prototypes: Prototypes) -> None:
         """Set the attributes that follow from the prototypes and the moments of the clusters."""
         self._prototypes = prototypes
-        sizes = prototypes.moments.sizes
+        sums = prototypes.sums
+        sizes = sums.groups[:, 0] * sums.unit
         self.n_clusters_ = len(sizes)
-        self.cluster_sizes_ = sizes.astype(np.int64) if prototypes.moments.unit == 1.0 else sizes
+        self.cluster_sizes_ = sizes.astype(np.int64) if sums.unit == 1.0 else sizes
         self.cluster_centroids_ = centroid_array(prototypes, self.schema_)
 
     def predict(self, X: TableInput, categorical: ColumnSelection | int | None = None) -> Labels:
@@ -267,7 +268,7 @@ class PrototypeClustering(MixedInput, ClusterMixin, BaseEstimator):
         return difference_frame(self._cluster_view(), self._frame_library)
 
     def _cluster_view(self) -> ClusterView:
-        columns = column_statistics(self._prototypes.moments, self.schema_)
+        columns = column_statistics(self._prototypes.sums.moments(), self.schema_)
         return plain_view(column_names(self), columns, self.cluster_sizes_)
 
 

@@ -15,7 +15,7 @@ from craftc.kprototypes.descent import PrototypeDescent
 from craftc.kprototypes.problem import NG, NO_WEIGHT, Problem, moments_of, nearest, prototypes_of
 from craftc.table import MixedTable, Schema
 from craftc.table.frames import Level
-from craftc.table.moments import Moments
+from craftc.table.moments import ExactSums
 
 
 @dataclass
@@ -28,24 +28,28 @@ class Prototypes:
     modes: NDArray[np.int32]  # (K, q)
     mean: Floats  # (p,) of the whole table
     mode: NDArray[np.int32]  # (q,)
-    n_levels: Ints  # (q,)
-    moments: Moments  # of the rows by their labels
+    sums: ExactSums  # of the rows by their labels
     # (K, width) moments of the clusters from which the shares of Ng's dissimilarity follow; None with
     # other dissimilarities
     members: Integers | None
 
     @property
     def grid(self) -> Grid:
-        """The grid of the moments."""
-        return self.moments.grid
+        """The grid of the sums."""
+        return self.sums.grid
+
+    @property
+    def n_levels(self) -> Ints:
+        """(q,) levels of the categorical columns."""
+        return self.sums.n_levels
 
     @classmethod
     def of(cls, problem: Problem, best: PrototypeDescent) -> Prototypes:
         """Those of the best start."""
-        moments = moments_of(problem, best.labels, len(best.means))
+        sums = ExactSums.of(moments_of(problem, best.labels, len(best.means)))
         members = best.groups if problem.kind == NG else None
-        of_table = problem.mean, problem.mode, problem.n_levels
-        return cls(problem.kind, problem.gamma, best.means, best.modes, *of_table, moments, members)
+        of_table = problem.mean, problem.mode
+        return cls(problem.kind, problem.gamma, best.means, best.modes, *of_table, sums, members)
 
     def nearest(self, table: MixedTable, n_threads: int) -> Labels:
         """(n,) the nearest prototype of every row."""

@@ -260,7 +260,9 @@ class PrototypeParts(Protocol):
     gamma: float
     mean: Floats
     mode: NDArray[np.int32]
-    n_levels: Ints
+
+    @property
+    def n_levels(self) -> Ints: ...
 
     @property
     def grid(self) -> Grid: ...

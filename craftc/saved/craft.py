@@ -6,7 +6,8 @@ Everything else follows from the sums, bit for bit, and is computed on loading.
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from collections.abc import Sequence
+from dataclasses import asdict
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -23,7 +24,6 @@ from craftc.craft.estimator import CRAFT
 from craftc.craft.fitted import (
     CarriedSums,
     ColumnLinks,
-    ExactSums,
     FittedClusters,
     PathClusters,
 )
@@ -41,16 +41,16 @@ from craftc.saved.fields import (
     Ragged,
     Record,
     Records,
+    Same,
     Through,
     floats,
     integers,
     labels,
 )
 from craftc.saved.layout import FRAMES, Layout
-from craftc.saved.table import SCHEMA, Sums, check_sums, encoding_of
+from craftc.saved.table import SCHEMA, check_sums, encoding_of, sums_of
 from craftc.table.mixed_table import Schema
-from craftc.table.moments import NUMERIC_CELLS, Moments
-from craftc.table.numeric_encoding import NumericEncoding
+from craftc.table.moments import NUMERIC_CELLS, ExactSums, Moments
 
 
 class _Steps(NamedTuple):
@@ -61,7 +61,7 @@ class _Steps(NamedTuple):
     changes: list[Change]  # (steps - 1)
 
 
-class _Along(NamedTuple):
+class _Later(NamedTuple):
     """The clusters of every step after the first."""
 
     sums: list[Integers]
@@ -70,48 +70,69 @@ class _Along(NamedTuple):
     original: list[Integers] | None
 
 
-@dataclass
-class _Fitted:
-    """What a fitted model follows from."""
-
-    spec: ModelSpec
-    schema: Schema
-    encoding: NumericEncoding
-    sums: Moments
-    original: Moments | None  # None: those of the model, which sees the table as it is
-    mask: Mask | None
-    cross: CrossProducts | None
-    path: _Steps | None
-    along: _Along | None
-    links: ColumnLinks
-
-
-def _fitted_of(model: CraftBase) -> _Fitted:
-    fitted = model._fitted
-    path, along = fitted.path, fitted.along
-    return _Fitted(
-        fitted.spec,
-        fitted.schema,
-        fitted.encoding,
-        fitted.sums.moments(),
-        None if fitted.encoding.identity else fitted.original.moments(),
-        fitted.mask,
-        fitted.cross,
-        None if path is None else _steps_of(path),
-        None
-        if along is None
-        else _Along(list(along.sums)[1:], along.masks[1:], _later(along.cross), _later(along.original)),
-        fitted.links,
-    )
-
-
 def _steps_of(path: MergePath) -> _Steps:
     n_clusters, objectives = zip(*path.objectives(), strict=True)
     return _Steps(np.array(n_clusters, np.int64), np.array(objectives), path.changes())
 
 
-def _later(steps: CarriedSums | None) -> list[Integers] | None:
-    return None if steps is None else list(steps)[1:]
+def _path_of(steps: _Steps, own: Labels | object) -> MergePath:
+    """The merge path; `own` are the labels of the model, if it has any."""
+    rows = own if isinstance(own, np.ndarray) else None
+    sizes, costs = steps.n_clusters.tolist(), steps.objectives.tolist()
+    downward = sizes[-1:] == [1] and all(a > b for a, b in pairwise(sizes))
+    complete = downward and len(steps.changes) == len(sizes) - 1 == len(costs) - 1
+    demand(complete, "the merge path does not lead down to one cluster")
+    path = MergePath(rows, sizes[0], costs[0])
+    for change, (before, after), objective in zip(steps.changes, pairwise(sizes), costs[1:], strict=True):
+        i, j = map(int, change.merged)
+        known = i < j < before and len(change.heirs) == len(change.place) == before
+        known &= len(change.moved) == len(change.where)
+        for to in (change.heirs, change.place, change.where):
+            known &= bool((to < after).all())
+        known &= not len(change.moved) or (rows is not None and int(change.moved.max()) < len(rows))
+        demand(known, "the merge path contains unknown clusters or rows")
+        path.append_change(after, objective, change._replace(merged=(i, j)))
+    return path
+
+
+def _later_of(along: PathClusters) -> _Later:
+    """The clusters of every step after the first."""
+    cross, original = (None if each is None else list(each)[1:] for each in (along.cross, along.original))
+    return _Later(list(along.sums)[1:], along.masks[1:], cross, original)
+
+
+def _along_of(
+    later: _Later,
+    sums: ExactSums,
+    original: ExactSums,
+    mask: Mask,
+    cross: CrossProducts | None,
+    path: MergePath,
+) -> PathClusters:
+    """The clusters of the steps of the merge path."""
+    moments, sizes = sums.moments(), [K for K, _ in path.objectives()[1:]]
+    along = PathClusters.begin(moments, mask, cross)
+    if original is not sums:
+        along.original = CarriedSums(original.groups, original.grid.first_numeric)
+    parts = (
+        (along.sums, later.sums, sums),
+        (along.original, later.original, original),
+        (along.cross, later.cross, None),
+    )
+    for carried, steps, first in parts:
+        demand((carried is None) == (steps is None), "the sums along the path are not complete")
+        demand(steps is None or [*map(len, steps)] == sizes, "the sums along the path are not complete")
+        for groups, change in zip(steps or [], path.changes(), strict=steps is not None):
+            if first is not None:
+                check_sums(groups, first.grid)
+                whole = bool((groups[:, 0] > 0).all()) and groups[:, 0].sum() == sums.groups[:, 0].sum()
+                demand(whole, "the sums along the path are not those of the table")
+            if carried is not None:
+                carried.append(change.place, groups)
+    demand([*map(len, later.masks)] == sizes, "the masks along the path are not complete")
+    _check_masks(later.masks, moments)
+    along.masks += later.masks
+    return along
 
 
 def _links_of(state: dict[str, Any], schema: Schema) -> ColumnLinks:
@@ -132,12 +153,8 @@ def _links_of(state: dict[str, Any], schema: Schema) -> ColumnLinks:
     return links
 
 
-_SPEC = Record(
-    ModelSpec,
-    model=Choice(MODELS),
-    selection=Choice(SELECTIONS),
-    covariance=Choice(("auto", "diagonal", "full")),
-)
+#: Parts of the state from which those of later steps follow.
+_OF_STEPS = ("sums", "original", "mask", "cross", "path")
 _CHANGES = Records(
     Change,
     merged=integers(2, least=0),
@@ -146,27 +163,39 @@ _CHANGES = Records(
     moved=Array("int32", ("moved",), 0),
     where=labels("moved", below="K"),
 )
+_MASK = Array("uint8", ("K", "features"), 0, 1)
+_LATER = Record(
+    _Later,
+    sums=Ragged(integers("clusters", "width")),
+    masks=Ragged(Array("uint8", ("clusters", "features"), 0, 1)),
+    cross=Optional(Ragged(integers("clusters", "products"))),
+    original=Optional(Ragged(integers("clusters", "original width"))),
+)
 _FITTED = Record(
-    _Fitted,
-    spec=_SPEC,
+    FittedClusters,
+    spec=Record(
+        ModelSpec,
+        model=Choice(MODELS),
+        selection=Choice(SELECTIONS),
+        covariance=Choice(("auto", "diagonal", "full")),
+    ),
     schema=SCHEMA,
     encoding=encoding_of("_fitted.schema"),
-    sums=Sums("_fitted.encoding"),
-    original=Optional(Sums("_fitted.schema")),
-    mask=Optional(Array("uint8", ("K", "features"), 0, 1)),
+    sums=sums_of("_fitted.encoding", "width"),
+    original=Same("_fitted.sums", sums_of("_fitted.schema", "original width")),
+    mask=Optional(_MASK),
     cross=Optional(
         Record(CrossProducts, columns=integers("covariance columns", least=0), sums=integers("K", "products"))
     ),
-    path=Optional(Record(_Steps, n_clusters=integers("steps"), objectives=floats("steps"), changes=_CHANGES)),
-    along=Optional(
-        Record(
-            _Along,
-            sums=Ragged(integers("clusters", "_fitted.sums")),
-            masks=Ragged(Array("uint8", ("clusters", "features"), 0, 1)),
-            cross=Optional(Ragged(integers("clusters", "products"))),
-            original=Optional(Ragged(integers("clusters", "_fitted.original"))),
+    path=Optional(
+        Through(
+            Record(_Steps, n_clusters=integers("steps"), objectives=floats("steps"), changes=_CHANGES),
+            _steps_of,
+            _path_of,
+            ("labels_",),
         )
     ),
+    along=Optional(Through(_LATER, _later_of, _along_of, tuple(f"_fitted.{name}" for name in _OF_STEPS))),
     links=Through(Kind(), asdict, _links_of, ("_fitted.schema",)),
 )
 _FIELDS = {
@@ -174,8 +203,8 @@ _FIELDS = {
     "n_iter_": Number(int),
     "converged_": Number(bool),
     "objective_path_": floats("passes"),
+    "labels_": Optional(Array("int32", ("n",), 0), ABSENT),
     "_fitted": _FITTED,
-    "labels_": Optional(labels("n", below="K"), ABSENT),
     "cluster_margins_": Optional(floats("K", least=-np.inf, most=np.inf, missing=True), ABSENT),
     "margins_": Optional(Array("float32", ("n",), -np.inf, np.inf, missing=True), ABSENT),
     "_typical": Optional(Ragged(integers("rows", least=0))),
@@ -184,27 +213,13 @@ _FIELDS = {
 
 
 def _complete(model: CraftBase) -> None:
-    stored: _Fitted = model.__dict__.pop("_fitted")
-    moments, schema = stored.sums, stored.schema
-    demand(schema.n_columns == model.n_features_in_, "the schema has another number of columns")
-    original = _check(stored)
-    own = getattr(model, "labels_", None)
-    path = None if stored.path is None else _path(stored.path, own, moments.n_clusters)
-    fitted = FittedClusters(
-        stored.spec,
-        schema,
-        stored.encoding,
-        ExactSums.of(moments, stored.encoding.schema),
-        ExactSums.of(original, schema),
-        stored.mask,
-        stored.cross,
-        path,
-        None if path is None else _path_clusters(stored, path),
-        stored.links,
-    )
+    fitted, own = model._fitted, getattr(model, "labels_", None)
+    demand(fitted.schema.n_columns == model.n_features_in_, "the schema has another number of columns")
+    _check(fitted)
+    demand(own is None or bool((own < len(fitted.sums.groups)).all()), "the labels contain unknown clusters")
+    demand(own is not None or not hasattr(model, "margins_"), "the labels are missing")
     model._set_fitted(fitted)
     _check_attributes(model)
-    demand(own is not None or not hasattr(model, "margins_"), "the labels are missing")
     n = model._n_rows()
     demand((model._typical is None) == (model._unusual is None), "typical or unusual rows are not complete")
     if model._typical is not None and model._unusual is not None:
@@ -213,27 +228,31 @@ def _complete(model: CraftBase) -> None:
         demand(known, "typical or unusual rows are not in the table")
 
 
-def _check(fitted: _Fitted) -> Moments:
-    """What the kernels rely on, besides types, shapes and ranges; returns the sums in original units."""
-    moments, spec = fitted.sums, fitted.spec
-    grid, rows = moments.grid, moments.groups[:, 0]
-    demand(len(rows) > 0 and bool((rows > 0).all()), "a cluster is empty")
+def _check(fitted: FittedClusters) -> None:
+    """What the kernels rely on, besides types, shapes and ranges."""
+    sums, original, spec, moments = fitted.sums, fitted.original, fitted.spec, fitted.sums.moments()
+    demand(bool((sums.groups[:, 0] > 0).all()), "a cluster is empty")
     identity = fitted.encoding.identity
-    demand(identity == (fitted.original is None), "the sums in original units are not complete")
-    original = fitted.original = fitted.original or moments
-    alike = np.array_equal(rows, original.groups[:, 0]) and moments.unit == original.unit
+    demand(identity == (original is sums), "the sums in original units are not complete")
+    alike = np.array_equal(sums.groups[:, 0], original.groups[:, 0]) and sums.unit == original.unit
     demand(alike, "the two tables of sums have different clusters")
-    demand((fitted.path is None) == (fitted.along is None), "the merge path is not complete")
-    automatic = [spec.by_length, spec.pooled, fitted.mask is not None, fitted.path is not None]
+    parts = fitted.mask, fitted.path, fitted.along
+    automatic = [spec.by_length, spec.pooled, *(part is not None for part in parts)]
     demand(all(automatic) or not any(automatic), "the masks or the merge path are not complete")
     if fitted.mask is not None:
-        demand(fitted.mask.shape[1] == grid.p + grid.q, "the masks have a wrong shape")
-        usable = Background(moments.total()).usable
-        demand(bool((fitted.mask <= usable).all()), "the masks contain constant features")
+        _check_masks([fitted.mask], moments)
+    if fitted.path is not None:
+        demand(fitted.path.objectives()[0][0] == len(sums.groups), "the merge path has other clusters")
     if fitted.cross is not None:
         demand(spec.pooled and spec.covariance != "diagonal", "the model holds no covariances")
         _check_products(fitted.cross, moments)
-    return original
+
+
+def _check_masks(masks: Sequence[Mask], moments: Moments) -> None:
+    """Raise unless only columns that vary are selected."""
+    usable = Background(moments.total()).usable
+    known = all(mask.shape[1] == len(usable) and bool((mask <= usable).all()) for mask in masks)
+    demand(known, "the masks contain constant features")
 
 
 def _check_products(cross: CrossProducts, moments: Moments) -> None:
@@ -262,57 +281,6 @@ def _check_attributes(model: CraftBase) -> None:
     demand(possible, "the sums are not possible")
 
 
-def _path(steps: _Steps, own: Labels | None, n_clusters: int) -> MergePath:
-    """The merge path, without labels if the model has none (`own`)."""
-    sizes = steps.n_clusters.tolist()
-    downward = sizes[:1] == [n_clusters] and sizes[-1:] == [1] and all(a > b for a, b in pairwise(sizes))
-    demand(
-        downward and len(steps.changes) == len(sizes) - 1, "the merge path does not lead down to one cluster"
-    )
-    path = MergePath(own, n_clusters, float(steps.objectives[0]))
-    for step, (change, (before, after)) in enumerate(zip(steps.changes, pairwise(sizes), strict=True), 1):
-        i, j = map(int, change.merged)
-        complete = i < j < before and len(change.heirs) == len(change.place) == before
-        complete &= len(change.moved) == len(change.where)
-        for to in (change.heirs, change.place, change.where):
-            complete &= bool((to < after).all())
-        complete &= not len(change.moved) or (own is not None and int(change.moved.max()) < len(own))
-        demand(complete, "the merge path contains unknown clusters or rows")
-        path.append_change(after, float(steps.objectives[step]), change._replace(merged=(i, j)))
-    return path
-
-
-def _path_clusters(fitted: _Fitted, path: MergePath) -> PathClusters:
-    """The clusters of the steps of the merge path."""
-    later, moments, original = fitted.along, fitted.sums, fitted.original
-    assert later is not None
-    assert fitted.mask is not None
-    along = PathClusters.begin(moments, fitted.mask, fitted.cross)
-    assert original is not None
-    along.original = (
-        None if original is moments else CarriedSums(original.groups, original.grid.first_numeric)
-    )
-    parts = ((along.sums, later.sums), (along.original, later.original), (along.cross, later.cross))
-    usable, sizes = Background(moments.total()).usable, [K for K, _ in path.objectives()[1:]]
-    demand(len(later.masks) == len(sizes), "the masks along the path are not complete")
-    for sums, steps in parts:
-        demand((sums is None) == (steps is None), "the sums along the path are not complete")
-        if sums is None or steps is None:
-            continue
-        demand([len(groups) for groups in steps] == sizes, "the sums along the path are not complete")
-        for groups, change in zip(steps, path.changes(), strict=True):
-            if sums is not along.cross:
-                check_sums(groups, (moments if sums is along.sums else original).grid, "those along the path")
-                whole = bool((groups[:, 0] > 0).all()) and groups[:, 0].sum() == moments.groups[:, 0].sum()
-                demand(whole, "the sums along the path are not those of the table")
-            sums.append(change.place, groups)
-    for mask, K in zip(later.masks, sizes, strict=False):
-        demand(len(mask) == K and bool((mask <= usable).all()), "the masks along the path are not possible")
-        along.masks.append(mask)
-    return along
-
-
 LAYOUTS = {
-    kind.__name__: Layout(kind, _FIELDS, _complete, ("init", "random_state"), {"_fitted": _fitted_of})
-    for kind in (CRAFT, PaperCRAFT)
+    kind.__name__: Layout(kind, _FIELDS, _complete, ("init", "random_state")) for kind in (CRAFT, PaperCRAFT)
 }

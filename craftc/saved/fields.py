@@ -34,6 +34,12 @@ class Writing:
 
     values: dict[str, object] = field(default_factory=dict)  # of the head
     arrays: Arrays = field(default_factory=dict)
+    written: dict[str, object] = field(default_factory=dict)  # by dotted names
+
+    def write(self, kind: Kind, name: str, value: object) -> None:
+        """One value."""
+        self.written[name] = value
+        kind.write(self, name, value)
 
 
 @dataclass
@@ -178,15 +184,19 @@ class Ragged(Kind):
 
 @dataclass(frozen=True)
 class Same(Kind):
-    """What another attribute holds; it is not written again."""
+    """What another attribute holds, which is not written again, or else a value of its own."""
 
     name: str
+    otherwise: Kind | None = None
 
     def write(self, out: Writing, name: str, value: object) -> None:
-        """Nothing."""
+        if self.otherwise is not None:
+            own = value if value is not out.written[self.name] else None
+            Optional(self.otherwise).write(out, name, own)
 
     def read(self, source: Reading, name: str) -> object:
-        return source.found[self.name]
+        own = None if self.otherwise is None else Optional(self.otherwise).read(source, name)
+        return source.found[self.name] if own is None else own
 
 
 @dataclass(frozen=True)
@@ -245,7 +255,7 @@ class Record(Kind):
 
     def write(self, out: Writing, name: str, value: object) -> None:
         for each, kind in self.fields.items():
-            kind.write(out, f"{name}.{each}", getattr(value, each, ABSENT))
+            out.write(kind, f"{name}.{each}", getattr(value, each, ABSENT))
 
     def read(self, source: Reading, name: str) -> object:
         return self.make(**{each: source.read(kind, f"{name}.{each}") for each, kind in self.fields.items()})

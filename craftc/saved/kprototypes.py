@@ -11,7 +11,7 @@ from craftc.kprototypes.problem import NG
 from craftc.saved.archive import demand
 from craftc.saved.fields import LARGEST, Array, Number, Optional, Record, Through, floats, integers, labels
 from craftc.saved.layout import FRAMES, Layout
-from craftc.saved.table import SCHEMA, Sums, check_sums
+from craftc.saved.table import SCHEMA, check_sums, sums_of
 
 _FIELDS = {
     **FRAMES,
@@ -26,8 +26,7 @@ _FIELDS = {
         modes=Array("int32", ("K", "categorical"), least=0),
         mean=floats("numeric"),
         mode=Array("int32", ("categorical",), least=0),
-        n_levels=integers("categorical", least=1),
-        moments=Sums("schema_"),
+        sums=sums_of("schema_"),
         members=Optional(integers("K", "width")),
     ),
     "labels_": labels("n", below="K"),
@@ -39,17 +38,15 @@ def _complete(model: PrototypeClustering) -> None:
     held, schema = model._prototypes, model.schema_
     demand(schema.n_columns == model.n_features_in_, "the schema does not fit the columns")
     demand(model._mixed or not len(schema.numeric_index), "KModes has no numeric columns")
-    fits = (
-        np.array_equal(held.n_levels, schema.n_levels) and len(held.mean) == held.grid.p and len(held.means)
-    )
-    demand(bool(fits), "the prototypes do not fit the columns")
+    fits = (len(held.mean), len(held.mode)) == (held.grid.p, held.grid.q) and bool((held.n_levels > 0).all())
+    demand(fits, "the prototypes do not fit the columns")
     for codes in (held.modes, held.mode):
         demand(bool((codes < held.n_levels).all()), "a mode is none of the levels of its column")
     demand(held.kind == CATEGORICAL.index(name_of(model.cat_dissim)), "the dissimilarity is another one")
     demand((held.kind == NG) == (held.members is not None), "the members of the clusters are not complete")
     if held.members is not None:
         demand(held.members.shape[1] == held.grid.width, "the members of the clusters have a wrong shape")
-        check_sums(held.members, held.grid, "the members of the clusters")
+        check_sums(held.members, held.grid)
     model._set_prototypes(held)
     complete = len(model.epoch_costs_) == model.n_iter_ + 1 and model.epoch_costs_[-1] == model.cost_
     demand(complete, "the costs of the passes do not lead to the cost")

@@ -34,8 +34,6 @@ class Layout(Generic[E]):
     complete: Callable[[E], None]  # checks the attributes together, and sets what follows from them
     # parameters that a fitted model does not use: arrays, callables and objects among them become the default
     unused: Collection[str] = ()
-    # values that are no attributes
-    parts: Mapping[str, Callable[[E], object]] = field(default_factory=dict)
     # parameters that may be functions, and what gives the names by which they are written
     named: Mapping[str, Callable[[object], str]] = field(default_factory=dict)
 
@@ -43,8 +41,7 @@ class Layout(Generic[E]):
         """The head and the arrays of a fitted model."""
         out, names = Writing(), getattr(model, "feature_names_in_", None)
         for name, kind in self.fields.items():
-            value = self.parts[name](model) if name in self.parts else getattr(model, name, ABSENT)
-            kind.write(out, name, value)
+            out.write(kind, name, getattr(model, name, ABSENT))
         return {
             "parameters": self._parameters(model),
             "n_features": int(model.n_features_in_),

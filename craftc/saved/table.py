@@ -11,9 +11,9 @@ import numpy as np
 from craftc._common.typing import Integers
 from craftc._kernels.moments import Grid
 from craftc.saved.archive import demand
-from craftc.saved.fields import LARGEST, POSITIVE, Kind, Number, Reading, Through, Writing, floats, integers
+from craftc.saved.fields import LARGEST, POSITIVE, Kind, Number, Record, Through, floats, integers
 from craftc.table.mixed_table import Schema
-from craftc.table.moments import NUMERIC_CELLS, Moments, level_starts
+from craftc.table.moments import NUMERIC_CELLS, ExactSums
 from craftc.table.numeric_encoding import EncodingRecipe, NumericEncoding
 
 
@@ -69,58 +69,44 @@ def encoding_of(schema: str) -> Through:
     return Through(Kind(), NumericEncoding.to_dict, _stored_encoding, (schema,))
 
 
-class Sums(Kind):
-    """Moments of the clusters of a table: the grid on which numbers are integers, and the sums.
+def _checked(sums: ExactSums, columns: Schema | NumericEncoding) -> ExactSums:
+    """Exact sums; ValueError unless they can be those of clusters of a table with these columns."""
+    schema = columns.schema if isinstance(columns, NumericEncoding) else columns
+    fits = np.array_equal(sums.n_levels, schema.n_levels) and len(sums.groups) > 0
+    fits &= len(sums.centre) == len(sums.scale) == len(schema.numeric_index)
+    demand(fits and sums.groups.shape[1] == sums.grid.width, "the sums do not fit the schema")
+    check_sums(sums.groups, sums.grid)
+    return sums
 
-    The width of the sums is the length with the name of the attribute. `schema` names what holds the schema
-    of the columns.
+
+def sums_of(columns: str, width: str = "width") -> Through:
+    """The exact sums (K, width) of the clusters of a table, by the name of what holds the schema of its
+    columns.
     """
-
-    def __init__(self, schema: str) -> None:
-        self.schema = schema
-
-    def write(self, out: Writing, name: str, value: object) -> None:
-        assert isinstance(value, Moments)
-        out.values[f"{name}.unit"] = value.unit
-        out.arrays |= {
-            f"{name}.centre": value.grid.centre,
-            f"{name}.scale": value.grid.scale,
-            f"{name}.groups": value.groups,
-        }
-
-    def read(self, source: Reading, name: str) -> Moments:
-        schema = source.found[self.schema]
-        assert isinstance(schema, Schema | NumericEncoding)
-        columns = schema.schema if isinstance(schema, NumericEncoding) else schema
-        p, n_levels = len(columns.numeric_index), columns.n_levels
-        unit = Number(least=POSITIVE, most=LARGEST).read(source, f"{name}.unit")
-        assert isinstance(unit, float)
-        centre = floats(p).read(source, f"{name}.centre").astype(np.float64)
-        scale = floats(p, least=POSITIVE).read(source, f"{name}.scale").astype(np.float64)
-        grid = Grid(centre, scale, level_starts(n_levels), int((n_levels + 1).sum()))
-        source.sizes[name] = grid.width
-        groups = integers("K", grid.width).read(source, f"{name}.groups").astype(np.int64)
-        check_sums(groups, grid, name)
-        return Moments.of_groups(grid, unit, groups)
+    record = Record(
+        ExactSums,
+        groups=integers("K", width),
+        centre=floats(None),
+        scale=floats(None, least=POSITIVE),
+        n_levels=integers(None, least=0),
+        unit=Number(least=POSITIVE, most=LARGEST),
+    )
+    return Through(record, lambda sums: sums, _checked, (columns,))
 
 
-def check_sums(groups: Integers, grid: Grid, name: str) -> None:
+def check_sums(groups: Integers, grid: Grid) -> None:
     """Raise unless these can be sums (K, width) of clusters: no weight is negative, those of the levels of a
     column sum to that of the rows, missing cells included, and no sum exceeds that of numbers of 40 bits.
     """
-    rows, levels, present = (
-        groups[:, :1],
-        groups[:, 1 : grid.first_numeric],
-        groups[:, grid.first_numeric :: NUMERIC_CELLS],
-    )
+    rows, levels = groups[:, :1], groups[:, 1 : grid.first_numeric]
     sums = groups[:, grid.first_numeric :].reshape(len(groups), grid.p, NUMERIC_CELLS)
-    possible = [
-        (rows >= 0).all(),
-        ((levels >= 0) & (levels <= rows)).all(),
-        ((present >= 0) & (present <= rows)).all(),
-        # the upper half of a sum of numbers up to 2^39
-        (np.abs(sums[:, :, 2].astype(np.float64)) <= 1.0 + rows * 2.0**-24).all(),
-    ]
+    present, upper = (
+        sums[:, :, 0],
+        sums[:, :, 2].astype(np.float64),
+    )  # halves of the sum of numbers up to 2^39
+    possible = bool((rows >= 0).all() and (np.abs(upper) <= 1.0 + rows * 2.0**-24).all())
+    for weights in (levels, present):
+        possible &= bool(((weights >= 0) & (weights <= rows)).all())
     if grid.q:
-        possible.append((np.add.reduceat(levels, grid.level_start, axis=1) == rows).all())
-    demand(all(map(bool, possible)), f"{name} are sums that are not possible")
+        possible &= bool((np.add.reduceat(levels, grid.level_start, axis=1) == rows).all())
+    demand(possible, "sums of clusters are not possible")

@@ -7,6 +7,7 @@ additions: adding and removing rows by any thread in any order gives the same bi
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -65,21 +66,6 @@ class Moments:
         self._groups = np.zeros((max(n_clusters, 1), grid.width), np.int64)
         self._partial = np.zeros((n_threads, *self._groups.shape), np.int64)
         self.n_clusters = n_clusters
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Arrays and numbers; the grid is an object of a compiled module."""
-        grid = self.grid
-        return {
-            "grid": (grid.centre, grid.scale, grid.level_start, grid.n_levels),
-            "unit": self.unit,
-            "n_threads": self.n_threads,
-            "groups": self.groups,
-        }
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        groups = state["groups"]
-        Moments.__init__(self, _kernel.Grid(*state["grid"]), state["unit"], len(groups), state["n_threads"])
-        self.groups[:] = groups
 
     @classmethod
     def of_partition(
@@ -163,3 +149,31 @@ class Moments:
         mean, deviations = np.empty((2, self.n_clusters, self.grid.p))
         _kernel.means(self.groups, self.grid.first_numeric, mean, deviations)
         return mean, deviations * self.unit
+
+
+@dataclass(frozen=True, eq=False)
+class ExactSums:
+    """Integer sums of clusters, and the grid on which the numeric cells are integers."""
+
+    groups: Integers  # (K, width); src/_moments.h defines the layout
+    centre: Floats  # (p,) of the numeric columns
+    scale: Floats  # (p,) steps of the grid to a unit of the column
+    n_levels: NDArray[np.intp]  # (q,) of the categorical columns
+    unit: float  # weight of one count
+
+    @classmethod
+    def of(cls, moments: Moments) -> ExactSums:
+        """A copy of the sums."""
+        grid = moments.grid
+        n_levels = np.diff(np.append(grid.level_start, grid.n_levels)) - 1
+        return cls(moments.groups.copy(), grid.centre, grid.scale, n_levels, moments.unit)
+
+    @property
+    def grid(self) -> _kernel.Grid:
+        """The grid as the kernels read it."""
+        starts = level_starts(self.n_levels)
+        return _kernel.Grid(self.centre, self.scale, starts, int((self.n_levels + 1).sum()))
+
+    def moments(self) -> Moments:
+        """The sums as the kernels read them."""
+        return Moments.of_groups(self.grid, self.unit, self.groups)

@@ -22,7 +22,7 @@ _COLUMNS = ["craftc.table.mixed_table.Schema", "numpy.dtype"]
 _ENCODING = ["craftc.table.numeric_encoding.NumericEncoding", "craftc.table.numeric_encoding.EncodingRecipe"]
 _FITTED = [
     "craftc.craft.fitted.ColumnLinks",
-    "craftc.craft.fitted.ExactSums",
+    "craftc.table.moments.ExactSums",
     "craftc.craft.fitted.FittedClusters",
     "craftc.craft.parameters.ModelSpec",
     *_COLUMNS,
@@ -44,7 +44,7 @@ _MIXTURE = [
     "craftc.mixture.priors.Priors",
     "craftc.mixture.scaling.ColumnScaling",
 ]
-_PROTOTYPES = ["craftc.kprototypes.fitted.Prototypes", "craftc.table.moments.Moments", *_COLUMNS]
+_PROTOTYPES = ["craftc.kprototypes.fitted.Prototypes", "craftc.table.moments.ExactSums", *_COLUMNS]
 _SPECTRAL = [
     "craftc.spectral.encoding.Encoding",
     "craftc.spectral.estimator.GraphSpectralFeatures",
