@@ -28,7 +28,7 @@ from craftc.reading.input_file import TableError
 from craftc.reading.read_table import open_table
 from craftc.reading.unusable import DATES
 from craftc.table import MixedTable
-from craftc.table.kinds import Kind
+from craftc.table.kinds import ColumnKind
 from craftc.table.out_of_core import Batches, column_types, decoded_size, files_of
 
 if TYPE_CHECKING:
@@ -224,7 +224,7 @@ class _FileColumns:
     def _check_numeric(self) -> None:
         for name in self._options.numeric:
             kind, of_type = self._types[name]
-            if kind not in (Kind.NUMBER, Kind.EMPTY):
+            if kind not in (ColumnKind.NUMBER, ColumnKind.EMPTY):
                 raise TableError(
                     f"--numeric: {name!r} is {of_type}, which batches do not convert; pass --in-memory, or "
                     "write numbers."
@@ -246,7 +246,7 @@ class _FileColumns:
         return {
             name: of_type
             for name, (kind, of_type) in self._types.items()
-            if kind == Kind.OTHER and name not in excluded
+            if kind == ColumnKind.OTHER and name not in excluded
         }
 
     def _check_kinds(self) -> None:

@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 
 from craftc._common.typing import Array, FrameInput, Labels
 from craftc.table.blocks import Scratch, release_pages
-from craftc.table.frames import LevelColumn, Source, count_missing, open_source
-from craftc.table.kinds import Kind
+from craftc.table.frames import ColumnSource, LevelColumn, count_missing, open_source
+from craftc.table.kinds import ColumnKind
 from craftc.table.mixed_table import MixedTable, Schema
 
 #: Rows of a partition as they are read; None: no rows.
@@ -41,7 +41,7 @@ class Reading:
     dtype: str  # of the numeric block
     scratch: str | os.PathLike[str] | None = None  # of scratch files; None: the worker's temporary folder
 
-    def positions(self, source: Source) -> NDArray[np.intp]:
+    def positions(self, source: ColumnSource) -> NDArray[np.intp]:
         """The positions of the columns in a partition; raise ValueError if it has others."""
         if source.named and self.named:
             absent = [name for name in self.names if name not in source.names]
@@ -69,9 +69,11 @@ class Reading:
             raise ValueError(f"it has {own}, but the collection has {all_}.")
         return np.arange(len(self.names))
 
-    def check_width(self, source: Source, numeric: NDArray[np.intp]) -> None:
+    def check_width(self, source: ColumnSource, numeric: NDArray[np.intp]) -> None:
         """Raise ValueError if the dtype of the collection cannot represent the numbers of a partition."""
-        wide = [source.names[j] for j in numeric if not source.narrow[j] and source.kinds[j] != Kind.EMPTY]
+        wide = [
+            source.names[j] for j in numeric if not source.narrow[j] and source.kinds[j] != ColumnKind.EMPTY
+        ]
         if self.dtype == "float32" and wide:
             raise ValueError(
                 f"column {wide[0]!r} has more digits than the float32 of the collection; convert it, or the "

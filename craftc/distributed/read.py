@@ -19,7 +19,7 @@ from craftc.distributed.partitioned_table import (
 )
 from craftc.distributed.partitions import Content, Part, Reading, RecipeEntry, Summary, n_rows_of
 from craftc.table.frames import LevelColumn, column_mask, open_source, refuse_id
-from craftc.table.kinds import Kind
+from craftc.table.kinds import ColumnKind
 from craftc.table.mixed_table import Schema, check_reading
 from craftc.table.out_of_core import is_out_of_core, located
 
@@ -179,13 +179,13 @@ class _CommonColumns:
                 place = Reading(self.names, self.named, (), (), "float64").positions(source)
                 self.categorical_mask |= source.categorical_mask()[place]
                 source.numbers(
-                    np.array([j for j in place if source.kinds[j] == Kind.OTHER], np.intp),
+                    np.array([j for j in place if source.kinds[j] == ColumnKind.OTHER], np.intp),
                     np.dtype(np.float64),
                 )  # refuses them
             except (TypeError, ValueError) as error:
                 raise located(error, where) from error
-            self.is_text |= [source.kinds[j] == Kind.TEXT for j in place]
-            self.narrow &= [source.narrow[j] or source.kinds[j] == Kind.EMPTY for j in place]
+            self.is_text |= [source.kinds[j] == ColumnKind.TEXT for j in place]
+            self.narrow &= [source.narrow[j] or source.kinds[j] == ColumnKind.EMPTY for j in place]
 
 
 def _families(values: list[Any]) -> set[str]:

@@ -40,7 +40,7 @@ class Gaussian:
 
 
 @dataclass
-class Shapes:
+class ClusterShapes:
     """Means, covariances and their Cholesky factors; an empty cluster has size 0."""
 
     sizes: Floats
@@ -55,7 +55,7 @@ class GaussianFit(FitResult):
     """Result of the descent."""
 
     labels: Labels
-    shapes: Shapes
+    shapes: ClusterShapes
     model: Gaussian
 
 
@@ -147,7 +147,7 @@ def _moves(X: NDArray[Any], fit: GaussianFit, most: int) -> list[Labels]:
     return moves
 
 
-def objective(w: Floats, distance: Floats, shapes: Shapes, model: Gaussian) -> float:
+def objective(w: Floats, distance: Floats, shapes: ClusterShapes, model: Gaussian) -> float:
     """The objective of the shapes and the rows' Mahalanobis distances."""
     alive = np.isfinite(shapes.log_det)
     counted = shapes.sizes if model.sized else np.ones_like(shapes.sizes)
@@ -163,8 +163,8 @@ def _trace_of_inverse(factor: Floats) -> float:
 
 
 def _shapes(
-    X: NDArray[Any], w: Floats, labels: Labels, K: int, model: Gaussian, before: Shapes | None
-) -> Shapes:
+    X: NDArray[Any], w: Floats, labels: Labels, K: int, model: Gaussian, before: ClusterShapes | None
+) -> ClusterShapes:
     """Exact minimisers given the labels; an empty cluster keeps its mean (sized: it is removed)."""
     D = X.shape[1]
     sizes = np.bincount(labels, w, K).astype(np.float64)
@@ -195,7 +195,7 @@ def _shapes(
             continue
         factors[k] = np.tril(_cholesky(covariances[k], k, model))
         log_det[k] = 2.0 * np.log(np.diag(factors[k])).sum()
-    return Shapes(sizes, means, covariances, factors, log_det)
+    return ClusterShapes(sizes, means, covariances, factors, log_det)
 
 
 def _cholesky(covariance: Floats, k: int, model: Gaussian) -> Floats:
@@ -212,7 +212,7 @@ def _cholesky(covariance: Floats, k: int, model: Gaussian) -> Floats:
     return factor
 
 
-def mahalanobis(X: NDArray[Any], shapes: Shapes, k: int) -> Floats:
+def mahalanobis(X: NDArray[Any], shapes: ClusterShapes, k: int) -> Floats:
     """(n,) squared Mahalanobis distance of every row to cluster k; its bits depend on the row alone."""
     factor, out = shapes.factors[k], np.zeros(len(X))
     for first in range(0, len(X), _DISTANCE_ROWS):
@@ -226,7 +226,7 @@ def mahalanobis(X: NDArray[Any], shapes: Shapes, k: int) -> Floats:
     return out
 
 
-def _own(X: NDArray[Any], labels: Labels, shapes: Shapes) -> Floats:
+def _own(X: NDArray[Any], labels: Labels, shapes: ClusterShapes) -> Floats:
     out = np.zeros(len(X))  # rows of weight 0 in a cluster without weight
     for k in map(int, np.flatnonzero(np.isfinite(shapes.log_det))):
         rows = np.flatnonzero(labels == k)
@@ -234,7 +234,7 @@ def _own(X: NDArray[Any], labels: Labels, shapes: Shapes) -> Floats:
     return out
 
 
-def costs(X: NDArray[Any], shapes: Shapes, model: Gaussian) -> Floats:
+def costs(X: NDArray[Any], shapes: ClusterShapes, model: Gaussian) -> Floats:
     """(n, K) cost of every row in every cluster."""
     out = np.full((len(X), len(shapes.sizes)), np.inf)
     for k in map(int, np.flatnonzero(np.isfinite(shapes.log_det))):
@@ -242,7 +242,7 @@ def costs(X: NDArray[Any], shapes: Shapes, model: Gaussian) -> Floats:
     return out
 
 
-def _assign(X: NDArray[Any], w: Floats, labels: Labels, shapes: Shapes, model: Gaussian) -> int:
+def _assign(X: NDArray[Any], w: Floats, labels: Labels, shapes: ClusterShapes, model: Gaussian) -> int:
     """Every row to the cluster of least cost, its own if tied; returns the rows of weight > 0 that moved."""
     moved = 0
     for first in range(0, len(X), _DISTANCE_ROWS):
@@ -287,7 +287,7 @@ def multiplied(X: NDArray[Any], factor: Floats) -> NDArray[Any]:
     return out.astype(X.dtype)
 
 
-def select(shapes: Shapes, clusters: NDArray[np.intp]) -> Shapes:
+def select(shapes: ClusterShapes, clusters: NDArray[np.intp]) -> ClusterShapes:
     """Some clusters, in the given order."""
     return replace(
         shapes,

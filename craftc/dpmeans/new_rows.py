@@ -23,7 +23,7 @@ class DPMeansPrediction(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
     n_threads: int | None
     cluster_centers_: Floats
     _shape: tuple[Floats, Floats] | None
-    _shapes: gaussian.Shapes
+    _shapes: gaussian.ClusterShapes
     _gaussian: gaussian.Gaussian
     _limit: float
 

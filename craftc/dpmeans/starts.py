@@ -35,7 +35,7 @@ _LOWEST_FALL = 1e-3  # relative fall of J of a cycle below which mode "lowest" e
 _LOWEST_SWEEPS = 6  # sweeps of collapsed moves in a cycle
 
 
-class Parameters(Protocol):
+class DPMeansParameters(Protocol):
     """The parameters of a `DPMeans`."""
 
     cluster_penalty: float | str
@@ -57,7 +57,7 @@ class Starts(Generic[S, L]):
     the largest of the search's partition.
     """
 
-    def __init__(self, model: Parameters, rows: DPMeansRows[S, L], seed: int) -> None:
+    def __init__(self, model: DPMeansParameters, rows: DPMeansRows[S, L], seed: int) -> None:
         self.model, self.rows, self.seed = model, rows, seed
         self.cap = NO_CAP if model.max_clusters is None else int(model.max_clusters)
         self.mode = "serial" if model.mode == "auto" else model.mode
@@ -233,12 +233,12 @@ class Starts(Generic[S, L]):
         return fit
 
 
-def polishes(model: Parameters) -> bool:
+def polishes(model: DPMeansParameters) -> bool:
     """Whether collapsed moves end every start."""
     return not isinstance(model.polish, str) and bool(model.polish)
 
 
-def check_partitioned(model: Parameters, sample_weight: object) -> None:
+def check_partitioned(model: DPMeansParameters, sample_weight: object) -> None:
     """Raise ValueError if a fit on partitions is not defined with these parameters."""
     if isinstance(model.init, str):
         check_choice("init", model.init, INITS)

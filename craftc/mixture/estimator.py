@@ -15,8 +15,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from craftc._common.cluster_moments import ClusterMoments
 from craftc._common.estimator import all_or_nothing, column_names, set_convergence, warn_not_converged
-from craftc._common.labels import chunks, number_by_appearance
-from craftc._common.messages import array_of, warn_user
+from craftc._common.labels import number_by_appearance
+from craftc._common.messages import warn_user
 from craftc._common.random import rng_of, seed_of
 from craftc._common.ranges import column_ranges
 from craftc._common.threads import SMALL_WORK, effective_n_threads, one_blas_thread, threads_for
@@ -34,7 +34,6 @@ from craftc._common.validation import (
     Constraint,
     Flag,
     Number,
-    check_choice,
     check_countable,
     check_number,
     check_ranges,
@@ -46,6 +45,7 @@ from craftc.describe.overview import HtmlOverview
 from craftc.describe.statistics import numeric_statistics
 from craftc.describe.view import ClusterView
 from craftc.distributed.collections import rowwise
+from craftc.mixture.cells import check_cells, given_responsibilities, named
 from craftc.mixture.full_covariance import FullModel, FullPosterior
 from craftc.mixture.posterior import Posterior
 from craftc.mixture.priors import SELECTIONS, Priors, checked_priors
@@ -64,11 +64,9 @@ from craftc.table.estimator_input import DenseInput
 if TYPE_CHECKING:
     from sklearn.utils import Tags
 
-INITS = ("kmeans", "random")
 # cell visits of a sweep, in SMALL_WORK, above which starts run one after the other, each on all threads
 _PARALLEL_STARTS = 8
 _FEW_ROWS = 100  # rows of a table that may be fewer than `n_components`
-_NAMED = 5  # columns that a message names
 
 
 class FeatureSelectionMixture(HtmlOverview, DenseInput, DensityMixin, ClusterMixin, BaseEstimator):
@@ -280,7 +278,7 @@ class FeatureSelectionMixture(HtmlOverview, DenseInput, DensityMixin, ClusterMix
         data = self._scaled_data(
             rows[present] if not present.all() else rows, None if weight is None else weight[present]
         )
-        given = self._given_responsibilities(len(rows), priors.K)
+        given = given_responsibilities(self.init, len(rows), priors.K)
         best = self._best_start(data, priors, None if given is None else given[present])
         self._set_state(best, rows, present)
         if not best.converged:
@@ -500,7 +498,8 @@ class FeatureSelectionMixture(HtmlOverview, DenseInput, DensityMixin, ClusterMix
         scaling = ColumnScaling.fitted(rows, missing, self.component, self.scale, n_threads, weight)
         if len(scaling.column) < rows.shape[1]:
             constant = np.delete(np.arange(rows.shape[1]), scaling.column)
-            warn_user(f"Columns without variance are kept but never selected: {self._named(constant)}.")
+            columns = named(constant, getattr(self, "feature_names_in_", None))
+            warn_user(f"Columns without variance are kept but never selected: {columns}.")
         return ScaledData(rows, missing, scaling, n_threads, weight)
 
     def _new_rows(self, X: TableInput) -> Array:
@@ -518,74 +517,11 @@ class FeatureSelectionMixture(HtmlOverview, DenseInput, DensityMixin, ClusterMix
                 "marginalises them, or impute "
                 "them first."
             )
-        if self.component != "gaussian":
-            wrong, wanted = (
-                (not_counts, "counts, whole numbers >= 0")
-                if self.component == "poisson"
-                else (not_binary, "0 and 1")
-            )
-            bad = np.flatnonzero(
-                np.any([wrong(rows[some]).any(axis=0) for some in chunks(len(rows))], axis=0)
-            )
-            if len(bad):
-                first = rows[:, bad[0]]
-                raise ValueError(
-                    f'component="{self.component}" needs {wanted}; other values in {self._named(bad)} (the '
-                    "first: "
-                    f'{first[wrong(first)][0]:g}). Leave these columns out, or use component="gaussian".'
-                )
+        check_cells(rows, self.component, getattr(self, "feature_names_in_", None))
         return rows
-
-    def _named(self, columns: Array) -> str:
-        """The first few columns by name, or by number."""
-        names = getattr(self, "feature_names_in_", None)
-        words = [repr(str(names[d])) if names is not None else str(d) for d in columns[:_NAMED]]
-        more = len(columns) - len(words)
-        return (
-            ("column " if len(columns) == 1 else "columns ")
-            + ", ".join(words)
-            + (f" and {more} more" if more else "")
-        )
-
-    def _given_responsibilities(self, n: int, K: int) -> Floats | None:
-        """The responsibilities given as `init`, padded with columns of zeros to K; None if it is a name."""
-        if isinstance(self.init, str):
-            check_choice("init", self.init, INITS, "or responsibilities (n, K)")
-            return None
-        given = array_of("init", self.init, f"responsibilities of shape ({n}, K)")
-        if (
-            given.dtype.kind not in "fiub"
-            or given.ndim != 2
-            or len(given) != n
-            or not 1 <= given.shape[1] <= K
-        ):
-            raise ValueError(
-                f"init must be responsibilities of shape ({n}, K) with K between 1 and n_components = {K}, "
-                f"got shape {given.shape} of {given.dtype}."
-            )
-        given = given.astype(np.float64)
-        if (
-            not np.isfinite(given).all()
-            or given.min() < 0
-            or not np.allclose(given.sum(axis=1), 1.0, atol=1e-6)
-        ):
-            raise ValueError("init must be responsibilities: finite, >= 0, with rows that sum to 1.")
-        full = np.zeros((n, K))
-        full[:, : given.shape[1]] = given
-        return full
 
     def __sklearn_tags__(self) -> Tags:
         tags: Tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = self.covariance != "full"
         tags.input_tags.positive_only = self.component != "gaussian"
         return tags
-
-
-def not_counts(cells: Array) -> NDArray[np.bool_]:
-    """Which cells are neither whole numbers >= 0 nor missing."""
-    return np.asarray((cells < 0) | ((cells != np.floor(cells)) & ~np.isnan(cells)))
-
-
-def not_binary(cells: Array) -> NDArray[np.bool_]:
-    """Which cells are neither 0 nor 1 nor missing."""
-    return np.asarray((cells != 0) & (cells != 1) & ~np.isnan(cells))

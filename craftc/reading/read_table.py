@@ -28,7 +28,7 @@ from craftc.reading.cells import (
 from craftc.reading.files import Header, RawTable, plain_frame, read_file
 from craftc.reading.input_file import TableError
 from craftc.reading.unusable import CONSTANT, DATES, EMPTY, IDS, TEXTS, id_reason, listed_reasons
-from craftc.table.kinds import INFERRED, INFERRED_DATES, INFERRED_DURATIONS, Kind
+from craftc.table.kinds import INFERRED, INFERRED_DATES, INFERRED_DURATIONS, ColumnKind
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -274,9 +274,9 @@ class _Reader:
             )
         elif kind == "boolean" and name not in self._roles.numeric:
             self._put(name, self._categories(*self._texts(column)))
-        elif INFERRED.get(kind) in (Kind.NUMBER, Kind.LEVEL):
+        elif INFERRED.get(kind) in (ColumnKind.NUMBER, ColumnKind.LEVEL):
             self._typed_numbers(name, column)
-        elif INFERRED.get(kind) == Kind.EMPTY:
+        elif INFERRED.get(kind) == ColumnKind.EMPTY:
             self._put(name, np.full(len(column), np.nan))
         else:
             self._text(name, column)
@@ -294,11 +294,8 @@ class _Reader:
     def _typed_numbers(self, name: str, column: pd.Series) -> None:
         whole = self._pd.api.types.is_integer_dtype(column.dtype)
         if whole and column.notna().any() and max(abs(int(column.min())), abs(int(column.max()))) > 1 << 53:
-            self._put(
-                name,
-                self._categories(*self._texts(column)),
-                IDS if column.nunique() == column.count() >= 3 else "",
-            )
+            reason = IDS if column.nunique() == column.count() >= 3 else ""
+            self._put(name, self._categories(*self._texts(column)), reason)
             return
         try:
             values = self._pd.to_numeric(column).to_numpy(np.float64, na_value=np.nan)
@@ -308,11 +305,8 @@ class _Reader:
         if name in self._roles.categorical:
             self._put(name, self._number_levels(values))
         else:
-            self._numbers(
-                name,
-                values,
-                np.float32 if str(column.dtype).lower() in ("float32", "float16") else np.float64,
-            )
+            narrow = str(column.dtype).lower() in ("float32", "float16")
+            self._numbers(name, values, np.float32 if narrow else np.float64)
 
     # ---- text ----
 
@@ -342,12 +336,8 @@ class _Reader:
         rest = np.flatnonzero(~is_na)
         cells, number_of = [texts[i] for i in rest], counts[rest]
         if not cells:
-            self._put(
-                name,
-                self._categories(codes, texts)
-                if name in self._roles.categorical
-                else np.full(len(codes), np.nan),
-            )
+            levels = name in self._roles.categorical
+            self._put(name, self._categories(codes, texts) if levels else np.full(len(codes), np.nan))
             return
         if name not in self._roles.categorical and self._as_numbers(
             name, codes, len(texts), rest, cells, number_of

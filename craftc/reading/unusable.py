@@ -11,8 +11,8 @@ import numpy as np
 from craftc._common.messages import quoted
 from craftc._common.typing import Array, ColumnSelection, Floats, FrameInput
 from craftc.reading.cells import parse_dates
-from craftc.table.frames import Source, as_frame, column_mask, open_source
-from craftc.table.kinds import Kind
+from craftc.table.frames import ColumnSource, as_frame, column_mask, open_source
+from craftc.table.kinds import ColumnKind
 from craftc.table.mixed_table import MixedTable
 
 T = TypeVar("T")
@@ -112,18 +112,18 @@ def _select(X: object, positions: list[int]) -> FrameInput:
     return chosen
 
 
-def _reason(source: Source, j: int, as_levels: bool | None) -> str:
+def _reason(source: ColumnSource, j: int, as_levels: bool | None) -> str:
     """The reason against a column, or an empty string; `as_levels` is None where its type decides."""
     name, kind = source.names[j], source.kinds[j]
-    if kind == Kind.EMPTY:
+    if kind == ColumnKind.EMPTY:
         return EMPTY
     if as_levels is not None:
         return ""
-    if kind == Kind.OTHER:
+    if kind == ColumnKind.OTHER:
         return f"{DATES}, or other values that are neither numbers nor text"
-    if kind == Kind.MIXED:
+    if kind == ColumnKind.MIXED:
         return "values of different types"
-    if kind == Kind.NUMBER:
+    if kind == ColumnKind.NUMBER:
         values: Array = source.numbers(np.array([j]), np.dtype(np.float64))[:, 0]
         present = values[~np.isnan(values)]
         if not len(present):
@@ -135,7 +135,7 @@ def _reason(source: Source, j: int, as_levels: bool | None) -> str:
     levels = column.present()
     if len(levels) == 1 and not column.n_missing and source.n_rows > 1:
         return CONSTANT
-    if kind == Kind.TEXT:
+    if kind == ColumnKind.TEXT:
         if column.all_different():
             return TEXTS
         if parse_dates([str(level) for level in levels], np.ones(len(levels), np.intp)) is not None:

@@ -9,7 +9,7 @@ import numpy as np
 from craftc._common.cluster_moments import ClusterMoments
 from craftc._common.typing import Floats
 from craftc.dpmeans.estimator import DPMeans
-from craftc.dpmeans.gaussian import Gaussian, Shapes
+from craftc.dpmeans.gaussian import ClusterShapes, Gaussian
 from craftc.saved.archive import demand
 from craftc.saved.fields import (
     ABSENT,
@@ -48,7 +48,7 @@ _FIELDS = {
     "covariances_": Optional(floats("K", "D", "D"), ABSENT),
     "_shapes": Optional(
         Record(
-            Shapes,
+            ClusterShapes,
             sizes=Same("cluster_sizes_"),
             means=Same("cluster_centers_"),
             covariances=Same("covariances_"),

@@ -1,6 +1,6 @@
 """Readers of frames, dicts of columns and arrays, column by column.
 
-A :class:`Source` wraps the input and classifies its columns by dtype. It returns numeric columns as one
+A :class:`ColumnSource` wraps the input and classifies its columns by dtype. It returns numeric columns as one
 block, and a categorical column as a :class:`LevelColumn`: codes into its distinct values. The schema of a
 table assigns the final codes.
 """
@@ -22,7 +22,7 @@ from sklearn.utils import check_array
 from craftc._common.messages import shown
 from craftc._common.typing import Array, ColumnSelection
 from craftc.table.kinds import (
-    Kind,
+    ColumnKind,
     is_missing,
     is_narrow,
     is_object,
@@ -137,7 +137,7 @@ def refuse_id(name: str, n_different: int, n_present: int) -> None:
         )
 
 
-class Source(ABC):
+class ColumnSource(ABC):
     """An input, read column by column.
 
     `narrow` marks the columns that float32 represents exactly.
@@ -146,7 +146,7 @@ class Source(ABC):
     names: tuple[str, ...]
     named: bool
     n_rows: int
-    kinds: list[Kind]
+    kinds: list[ColumnKind]
     narrow: list[bool]
 
     def categorical_mask(self) -> Array:
@@ -179,7 +179,7 @@ class Source(ABC):
         """Return one column as codes."""
 
 
-class _Frame(Source):
+class _FrameSource(ColumnSource):
     """A data frame, read by its own dtypes."""
 
     named = True
@@ -196,16 +196,16 @@ class _Frame(Source):
 
     def _number(self, j: int) -> Array | float:
         series, name, kind = self._series[j], self.names[j], self.kinds[j]
-        if kind == Kind.EMPTY:
+        if kind == ColumnKind.EMPTY:
             return np.nan
-        if kind == Kind.MIXED:
+        if kind == ColumnKind.MIXED:
             raise TypeError(
                 f"Column {name!r} mixes values of different types; convert it to numbers or text, or name it "
                 "in `categorical`."
             )
-        if kind == Kind.OTHER:
+        if kind == ColumnKind.OTHER:
             raise _refusal(series, name)
-        if kind != Kind.NUMBER:
+        if kind != ColumnKind.NUMBER:
             raise TypeError(_NOT_NUMBERS.format(name, series.dtype))
         if is_object(series):
             return _object_numbers(series.to_native().to_numpy(), name)
@@ -215,9 +215,9 @@ class _Frame(Source):
 
     def column(self, j: int) -> LevelColumn:
         series, name, kind = self._series[j], self.names[j], self.kinds[j]
-        if kind == Kind.OTHER:
+        if kind == ColumnKind.OTHER:
             raise _refusal(series, name)
-        if kind == Kind.EMPTY:
+        if kind == ColumnKind.EMPTY:
             return LevelColumn(name, np.full(self.n_rows, -1), [], declared=False, strict=True)
         if series.dtype.is_decimal():
             series = series.cast(nw.Float64)
@@ -225,7 +225,7 @@ class _Frame(Source):
             codes, values, declared = self._read(series)
         except TypeError as error:
             raise TypeError(_NOT_LEVELS.format(name, error)) from error
-        return LevelColumn(name, codes, values, declared=declared, strict=kind == Kind.MIXED)
+        return LevelColumn(name, codes, values, declared=declared, strict=kind == ColumnKind.MIXED)
 
 
 def _checked_names(names: Sequence[Any], n_rows: int) -> tuple[str, ...]:
@@ -285,7 +285,7 @@ def _read_pyarrow(series: nw.Series[Any]) -> tuple[Array, list[Any], bool]:
 _READERS = {"pandas": _read_pandas, "polars": _read_polars, "pyarrow": _read_pyarrow}
 
 
-class _Array(Source):
+class _ArraySource(ColumnSource):
     """An array: all columns are numeric, unless it is Boolean or the caller names categorical columns."""
 
     named = False
@@ -300,9 +300,9 @@ class _Array(Source):
         self._X: Array = cells.astype(str).astype(object) if self._is_text else cells
         self.n_rows, n_columns = cells.shape
         self.names = tuple(f"x{j}" for j in range(n_columns))
-        kind = Kind.MIXED if self._X.dtype == object else kind_of_dtype(self._X.dtype)
+        kind = ColumnKind.MIXED if self._X.dtype == object else kind_of_dtype(self._X.dtype)
         self.kinds, self.narrow = [kind] * n_columns, [is_narrow(cells.dtype)] * n_columns
-        if self.kinds[0] == Kind.OTHER:
+        if self.kinds[0] == ColumnKind.OTHER:
             raise TypeError(_NOT_EITHER.format("x0", cells.dtype))
 
     def categorical_mask(self) -> Array:
@@ -313,14 +313,14 @@ class _Array(Source):
         return super().categorical_mask()
 
     def numbers(self, positions: Array, dtype: np.dtype[Any]) -> Array:
-        if self.kinds[0] != Kind.NUMBER:
+        if self.kinds[0] != ColumnKind.NUMBER:
             return super().numbers(positions, dtype)
         X = self._X if len(positions) == len(self.names) else np.take(self._X, positions, axis=1)
         with np.errstate(over="ignore"):
             return np.ascontiguousarray(X, dtype=dtype)
 
     def _number(self, j: int) -> Array | float:
-        if self.kinds[j] == Kind.LEVEL:
+        if self.kinds[j] == ColumnKind.LEVEL:
             raise TypeError(_NOT_NUMBERS.format(self.names[j], "Boolean"))
         return _object_numbers(self._X[:, j], self.names[j])
 
@@ -360,7 +360,7 @@ def _array_column(cells: Array, name: str) -> LevelColumn:
     return LevelColumn(name, codes, list(index), declared=False, strict=True)
 
 
-class _ColumnDict(Source):
+class _DictSource(ColumnSource):
     """A dict of columns, arrays or sequences; the types of the cells decide, as in a frame."""
 
     named = True
@@ -380,14 +380,14 @@ class _ColumnDict(Source):
 
     def _number(self, j: int) -> Array | float:
         cells, name, kind = self._cells[j], self.names[j], self.kinds[j]
-        if kind == Kind.OTHER:
+        if kind == ColumnKind.OTHER:
             raise TypeError(_NOT_EITHER.format(name, cells.dtype))
         if kind.is_categorical:
-            raise TypeError(_NOT_NUMBERS.format(name, "text" if kind == Kind.TEXT else "Boolean"))
+            raise TypeError(_NOT_NUMBERS.format(name, "text" if kind == ColumnKind.TEXT else "Boolean"))
         return _object_numbers(cells, name) if cells.dtype == object else cells
 
     def column(self, j: int) -> LevelColumn:
-        if self.kinds[j] == Kind.OTHER:
+        if self.kinds[j] == ColumnKind.OTHER:
             raise TypeError(_NOT_EITHER.format(self.names[j], self._cells[j].dtype))
         return _array_column(self._cells[j], self.names[j])
 
@@ -408,7 +408,7 @@ def _cells(column: object, name: str) -> Array:
     return cells
 
 
-def open_source(X: object) -> Source:
+def open_source(X: object) -> ColumnSource:
     """Wrap an accepted input, or raise TypeError."""
     if issparse(X):
         raise TypeError(
@@ -424,9 +424,9 @@ def open_source(X: object) -> Source:
             "A Dask collection was passed where rows are read in this process; call .compute() on it first."
         )
     if isinstance(X, Mapping):
-        return _ColumnDict(X)
+        return _DictSource(X)
     frame = None if isinstance(X, np.ndarray) else as_frame(X)
-    return _Array(X) if frame is None else _Frame(frame)
+    return _ArraySource(X) if frame is None else _FrameSource(frame)
 
 
 def as_frame(X: object) -> nw.DataFrame[Any] | None:

@@ -13,7 +13,7 @@ import numpy as np
 from craftc._common.typing import Array, ArrowField, ArrowSchema
 
 
-class Kind(StrEnum):
+class ColumnKind(StrEnum):
     """Kind of a column by the types of its cells."""
 
     NUMBER = "number"
@@ -26,21 +26,23 @@ class Kind(StrEnum):
     @property
     def is_categorical(self) -> bool:
         """Whether a column of this kind is categorical unless the caller says otherwise."""
-        return self in (Kind.LEVEL, Kind.TEXT)
+        return self in (ColumnKind.LEVEL, ColumnKind.TEXT)
 
 
 #: Kind by the result of pandas.api.types.infer_dtype; all others are OTHER.
 INFERRED = {
-    "string": Kind.TEXT,
-    "boolean": Kind.LEVEL,
-    "empty": Kind.EMPTY,
-    **dict.fromkeys(("integer", "floating", "mixed-integer-float", "decimal", "integer-na"), Kind.NUMBER),
-    **dict.fromkeys(("mixed", "mixed-integer"), Kind.MIXED),
+    "string": ColumnKind.TEXT,
+    "boolean": ColumnKind.LEVEL,
+    "empty": ColumnKind.EMPTY,
+    **dict.fromkeys(
+        ("integer", "floating", "mixed-integer-float", "decimal", "integer-na"), ColumnKind.NUMBER
+    ),
+    **dict.fromkeys(("mixed", "mixed-integer"), ColumnKind.MIXED),
 }
 #: Results of infer_dtype for moments in time, and for durations.
 INFERRED_DATES = ("datetime", "datetime64", "date", "period")
 INFERRED_DURATIONS = ("timedelta", "timedelta64")
-_OF_DTYPE = {"b": Kind.LEVEL, "i": Kind.NUMBER, "u": Kind.NUMBER, "f": Kind.NUMBER}
+_OF_DTYPE = {"b": ColumnKind.LEVEL, "i": ColumnKind.NUMBER, "u": ColumnKind.NUMBER, "f": ColumnKind.NUMBER}
 
 
 def is_missing(cell: object) -> bool:
@@ -48,9 +50,9 @@ def is_missing(cell: object) -> bool:
     return cell is None or type(cell).__name__ in ("NAType", "NaTType")
 
 
-def kind_of_dtype(dtype: np.dtype[np.generic]) -> Kind:
+def kind_of_dtype(dtype: np.dtype[np.generic]) -> ColumnKind:
     """Kind of the columns of an array that does not hold objects."""
-    return _OF_DTYPE.get(dtype.kind, Kind.OTHER)
+    return _OF_DTYPE.get(dtype.kind, ColumnKind.OTHER)
 
 
 def is_narrow(dtype: np.dtype[np.generic]) -> bool:
@@ -63,68 +65,68 @@ def is_object(series: nw.Series[Any]) -> bool:
     return bool(series.implementation.is_pandas() and series.to_native().dtype == object)
 
 
-def kind_of_series(series: nw.Series[Any]) -> Kind:
+def kind_of_series(series: nw.Series[Any]) -> ColumnKind:
     """Kind of a column of a frame."""
     dtype = series.dtype
     if is_object(series):
         infer = nw.get_native_namespace(series).api.types.infer_dtype
-        return INFERRED.get(infer(series.to_native(), skipna=True), Kind.OTHER)
+        return INFERRED.get(infer(series.to_native(), skipna=True), ColumnKind.OTHER)
     if dtype.is_numeric():
-        return Kind.NUMBER
+        return ColumnKind.NUMBER
     if dtype in (nw.Categorical, nw.Enum, nw.Boolean):
-        return Kind.LEVEL
+        return ColumnKind.LEVEL
     if series.null_count() == len(series):
-        return Kind.EMPTY
-    return Kind.TEXT if dtype == nw.String else Kind.OTHER
+        return ColumnKind.EMPTY
+    return ColumnKind.TEXT if dtype == nw.String else ColumnKind.OTHER
 
 
-def kind_of_cells(cells: Array) -> Kind:
+def kind_of_cells(cells: Array) -> ColumnKind:
     """Kind of a column of a dict."""
     if cells.dtype != object:
         return kind_of_dtype(cells.dtype)
     present = {type(cell) for cell in cells if not (is_missing(cell) or cell != cell)}
     if not present:
-        return Kind.EMPTY
+        return ColumnKind.EMPTY
     if all(issubclass(each, str) for each in present):
-        return Kind.TEXT
+        return ColumnKind.TEXT
     if all(issubclass(each, bool | np.bool_) for each in present):
-        return Kind.LEVEL
+        return ColumnKind.LEVEL
     if all(issubclass(each, Number) for each in present):
-        return Kind.NUMBER
-    return Kind.MIXED if all(issubclass(each, str | Number) for each in present) else Kind.OTHER
+        return ColumnKind.NUMBER
+    return ColumnKind.MIXED if all(issubclass(each, str | Number) for each in present) else ColumnKind.OTHER
 
 
-def kind_of_field(field: ArrowField) -> tuple[Kind, bool]:
+def kind_of_field(field: ArrowField) -> tuple[ColumnKind, bool]:
     """Kind of an Arrow column by its type, and whether float32 represents its values exactly."""
     import pyarrow.types as types
 
     of = field.type
     if types.is_dictionary(of) or types.is_boolean(of):
-        return Kind.LEVEL, False
+        return ColumnKind.LEVEL, False
     # pyarrow 15 has no test for views
     if types.is_string(of) or types.is_large_string(of) or str(of) == "string_view":
-        return Kind.TEXT, False
+        return ColumnKind.TEXT, False
     if types.is_null(of):
-        return Kind.EMPTY, False
+        return ColumnKind.EMPTY, False
     if _is_number(of):
-        return Kind.NUMBER, types.is_float16(of) or types.is_float32(of)
-    return Kind.OTHER, False
+        return ColumnKind.NUMBER, types.is_float16(of) or types.is_float32(of)
+    return ColumnKind.OTHER, False
 
 
-def common_kind(name: str, schemas: Sequence[tuple[str, ArrowSchema]]) -> Kind:
+def common_kind(name: str, schemas: Sequence[tuple[str, ArrowSchema]]) -> ColumnKind:
     """Kind of a column that files have together; `schemas`: name and schema of every file.
 
     Raises TypeError if the column has other types in some of them: 1, "1" and True are different levels.
     """
     fields = [schema.field(name) for _, schema in schemas]
     families = [_family(field) for field in fields]
-    family = next((each for each in families if each != Kind.EMPTY), Kind.NUMBER)
+    family = next((each for each in families if each != ColumnKind.EMPTY), ColumnKind.NUMBER)
     for own, field, (path, _) in zip(families, fields, schemas, strict=True):
-        if own not in (family, Kind.EMPTY):
+        if own not in (family, ColumnKind.EMPTY):
             raise TypeError(
                 f"Column {name!r} holds {field.type} in {path}, but other types in other files; convert it."
             )
-    return Kind.NUMBER if family == Kind.NUMBER else Kind.LEVEL
+    return ColumnKind.NUMBER if family == ColumnKind.NUMBER else ColumnKind.LEVEL
 
 
 def _family(field: ArrowField) -> str:

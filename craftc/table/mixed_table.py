@@ -14,7 +14,15 @@ from craftc._common.typing import Array, ColumnSelection, FileInput, TableInput
 from craftc._common.validation import check_choice
 from craftc._kernels.moments import Columns
 from craftc.table.blocks import Scratch
-from craftc.table.frames import Level, LevelColumn, Source, column_mask, count_missing, open_source, refuse_id
+from craftc.table.frames import (
+    ColumnSource,
+    Level,
+    LevelColumn,
+    column_mask,
+    count_missing,
+    open_source,
+    refuse_id,
+)
 from craftc.table.out_of_core import read_blocks
 
 
@@ -147,7 +155,7 @@ class Schema:
         self._count_missing(numeric, columns)
         return self._table(numeric, columns, unknown)
 
-    def _match(self, source: Source, estimator_name: str) -> Array:
+    def _match(self, source: ColumnSource, estimator_name: str) -> Array:
         """Return the position in `source` of each column of the schema."""
         if self.named and source.named:
             unseen = sorted(set(source.names) - set(self.columns))

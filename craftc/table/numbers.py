@@ -19,7 +19,7 @@ from craftc._common.threads import threads_for
 from craftc._common.typing import Array, Floats
 from craftc._kernels import moments as _kernel
 from craftc.table.frames import as_frame, open_source
-from craftc.table.kinds import Kind
+from craftc.table.kinds import ColumnKind
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -158,7 +158,7 @@ def _explain(X: object, estimator_name: str) -> None:
     frame = as_frame(X) if source.named else None
     array = np.asarray(X if frame is None else (), dtype=object)
     for j, (name, kind) in enumerate(zip(source.names, source.kinds, strict=True)):
-        if kind not in (Kind.NUMBER, Kind.EMPTY):
+        if kind not in (ColumnKind.NUMBER, ColumnKind.EMPTY):
             for cell in array[:, j] if frame is None else frame[:, j].to_list():
                 if not _is_number(cell):
                     raise TypeError(_NO_NUMBER.format(name, repr(cell)[:60], estimator_name))

@@ -28,7 +28,7 @@ from craftc.table.frames import (
     open_source,
     refuse_id,
 )
-from craftc.table.kinds import Kind, common_kind, kind_of_field
+from craftc.table.kinds import ColumnKind, common_kind, kind_of_field
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -58,7 +58,7 @@ def files_of(paths: PathInput) -> list[str]:
     return list(_dataset(paths).files)
 
 
-def column_types(paths: PathInput) -> dict[str, tuple[Kind, str]]:
+def column_types(paths: PathInput) -> dict[str, tuple[ColumnKind, str]]:
     """Kind and type of the columns of the first file."""
     file = files_of(paths)[0]
     schema = _physical_schema(file, next(_dataset(file).get_fragments()))
@@ -133,7 +133,7 @@ def read_blocks(
     mask = column_mask(categorical, batches.names)
     auto = mask is None
     if mask is None:
-        mask = np.array([kind == Kind.LEVEL for kind in batches.kinds])
+        mask = np.array([kind == ColumnKind.LEVEL for kind in batches.kinds])
     numeric_index, categorical_index = np.flatnonzero(~mask), np.flatnonzero(mask)
     narrow = len(numeric_index) and all(batches.narrow[j] for j in numeric_index)
     numeric_type = np.dtype(dtype if dtype is not None else np.float32 if narrow else np.float64)
@@ -289,9 +289,9 @@ class Batches:
         ]
         self.kinds = [common_kind(name, schemas) for name in self.names]
         columns_of_files = list(zip(*described, strict=True))
-        self.is_text = [any(kind == Kind.TEXT for kind, _ in each) for each in columns_of_files]
+        self.is_text = [any(kind == ColumnKind.TEXT for kind, _ in each) for each in columns_of_files]
         self.narrow = [
-            all(narrow for kind, narrow in each if kind != Kind.EMPTY) for each in columns_of_files
+            all(narrow for kind, narrow in each if kind != ColumnKind.EMPTY) for each in columns_of_files
         ]
 
     def __iter__(self) -> Iterator[tuple[str, pa.Table]]:
@@ -521,10 +521,10 @@ def _stored_index(schema: pa.Schema) -> set[str]:
     return {name for name in (schema.pandas_metadata or {}).get("index_columns", ()) if isinstance(name, str)}
 
 
-def _described(path: str, field: ArrowField) -> tuple[Kind, bool]:
+def _described(path: str, field: ArrowField) -> tuple[ColumnKind, bool]:
     """Kind of a column, and whether float32 represents it; raise TypeError for kind OTHER."""
     kind, narrow = kind_of_field(field)
-    if kind == Kind.OTHER:
+    if kind == ColumnKind.OTHER:
         raise TypeError(
             f"Column {field.name!r} of {path or 'the stream'} has dtype {field.type}, which is neither "
             "numeric nor categorical; convert it (a date to days or a month, a list to several columns), or "

@@ -57,7 +57,11 @@ TRUSTED = {
     "craft, priced": ["craftc.craft.paper.PaperCRAFT", *_FITTED],
     "craft, covariances": [*_CRAFT, *_BLOCKS],
     "dp-means": _DP_MEANS,
-    "dp-means, full": [*_DP_MEANS, "craftc.dpmeans.gaussian.Gaussian", "craftc.dpmeans.gaussian.Shapes"],
+    "dp-means, full": [
+        *_DP_MEANS,
+        "craftc.dpmeans.gaussian.Gaussian",
+        "craftc.dpmeans.gaussian.ClusterShapes",
+    ],
     "bp-means": ["craftc.bpmeans.estimators.BPMeans"],
     "k-features": ["craftc.bpmeans.estimators.KFeatures"],
     "mixture": [*_MIXTURE, "craftc.mixture.posterior.Posterior"],

@@ -12,7 +12,7 @@ import pytest
 
 from craftc import CRAFT, GraphSpectralFeatures, MixedTable
 from craftc.table.frames import open_source
-from craftc.table.kinds import INFERRED, INFERRED_DATES, Kind, common_kind, kind_of_cells, kind_of_field
+from craftc.table.kinds import INFERRED, INFERRED_DATES, ColumnKind, common_kind, kind_of_cells, kind_of_field
 from tests.common import ROOT
 
 N = 30
@@ -38,11 +38,11 @@ def test_roles_and_cells():
 
 
 KINDS = {
-    Kind.NUMBER: [1.5, 2.0, None],
-    Kind.LEVEL: [True, False, None],
-    Kind.TEXT: ["a", "b", None],
-    Kind.EMPTY: [None, None, None],
-    Kind.OTHER: [datetime.date(2024, 1, 1), datetime.date(2024, 1, 2), None],
+    ColumnKind.NUMBER: [1.5, 2.0, None],
+    ColumnKind.LEVEL: [True, False, None],
+    ColumnKind.TEXT: ["a", "b", None],
+    ColumnKind.EMPTY: [None, None, None],
+    ColumnKind.OTHER: [datetime.date(2024, 1, 1), datetime.date(2024, 1, 2), None],
 }
 
 
@@ -56,8 +56,8 @@ def test_a_column_has_one_kind_in_every_table(kind):
     for table in ({"column": KINDS[kind]}, pd.DataFrame({"column": KINDS[kind]}), arrow):
         assert open_source(table).kinds == [kind]
     inferred = pd.api.types.infer_dtype(KINDS[kind], skipna=True)
-    assert INFERRED.get(inferred, Kind.OTHER) == kind
-    assert (inferred in INFERRED_DATES) == (kind == Kind.OTHER)
+    assert INFERRED.get(inferred, ColumnKind.OTHER) == kind
+    assert (inferred in INFERRED_DATES) == (kind == ColumnKind.OTHER)
 
 
 def test_files_agree_on_the_kind_of_a_column():
@@ -75,8 +75,8 @@ def test_files_agree_on_the_kind_of_a_column():
     def common(*names):
         return common_kind("column", [(name, schemas[name]) for name in names])
 
-    assert common("none", "none") == common("none", "number") == Kind.NUMBER
-    assert common("text", "none") == common("flag", "none") == Kind.LEVEL
+    assert common("none", "none") == common("none", "number") == ColumnKind.NUMBER
+    assert common("text", "none") == common("flag", "none") == ColumnKind.LEVEL
     with pytest.raises(TypeError, match="'column' holds bool in flag, but other types in other files"):
         common("text", "flag")
 

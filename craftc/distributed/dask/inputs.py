@@ -17,7 +17,7 @@ from craftc.distributed.dask.engine import DaskEngine
 from craftc.distributed.engine import Engine, SerialEngine
 from craftc.distributed.partitioned_table import Output, PartitionedInput, largest_margin
 from craftc.distributed.partitions import Content, RecipeEntry
-from craftc.table.kinds import Kind
+from craftc.table.kinds import ColumnKind
 from craftc.table.out_of_core import Batches, FilePart, file_parts, located
 
 if TYPE_CHECKING:
@@ -210,7 +210,9 @@ class DaskFiles(PartitionedInput):
             read.names, read.kinds, read.is_text, read.narrow, strict=True
         ):
             number = pa.array([0.0], pa.float32() if narrow else pa.float64())
-            columns[name] = text if is_text else text.dictionary_encode() if kind == Kind.LEVEL else number
+            columns[name] = (
+                text if is_text else text.dictionary_encode() if kind == ColumnKind.LEVEL else number
+            )
         return [("", pa.table(columns))]
 
     @cached_property
