@@ -168,7 +168,7 @@ ESTIMATORS = {
     ),
     "PaperCRAFT": Estimator(
         0.07,
-        {"n_init": (1, 2)},
+        {"n_init": (1, 2), "model": ("likelihood", "paper", "paper-relative", "paper-fixed")},
         (
             {"n_clusters": 3, "cluster_price": 0.0, "model": "likelihood", "n_init": 2},
             {"cluster_price": 9.0, "model": "likelihood", "selection": "priced", "n_init": 2},
