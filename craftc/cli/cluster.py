@@ -13,10 +13,10 @@ from craftc.cli import target as targets
 from craftc.cli.answer import Answer
 from craftc.cli.arguments import ClusterOptions
 from craftc.cli.json_output import document
-from craftc.cli.layout import Layout
+from craftc.cli.layout import PageLayout
 from craftc.cli.page import Result, page
 from craftc.cli.progress_bar import ProgressBar
-from craftc.cli.sources import Source, opened
+from craftc.cli.sources import TableSource, opened
 from craftc.cli.text import in_options
 from craftc.craft import CRAFT
 
@@ -39,11 +39,11 @@ def run(options: ClusterOptions) -> None:
         print(document(result))
     elif not options.quiet:
         details = options.details or options.all_features
-        lines = page(Layout(sys.stdout), result, details=details, all_features=options.all_features)
+        lines = page(PageLayout(sys.stdout), result, details=details, all_features=options.all_features)
         print("\n".join(lines))
 
 
-def _result(source: Source, bar: ProgressBar, warned: Sequence[warnings.WarningMessage]) -> Result:
+def _result(source: TableSource, bar: ProgressBar, warned: Sequence[warnings.WarningMessage]) -> Result:
     """The fit, and all that is printed about it."""
     options = source.options
     roles = source.roles()

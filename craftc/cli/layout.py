@@ -20,7 +20,7 @@ NARROWEST, WIDEST = 60, 100  # columns of texts; tables take the whole width of 
 _LONGEST_LEVEL = 20  # columns of a level that is not the only one of a cell
 
 
-class Layout:
+class PageLayout:
     """Lays out texts and tables for a terminal, or for a file of 100 columns.
 
     Texts are never parsed as markup; those from the table pass `clean`. The lines will be written to

@@ -16,7 +16,7 @@ from craftc._common.merge_path import SHARE_KEPT, objectives_of
 from craftc._common.typing import Ints
 from craftc.cli.answer import Answer, Cluster
 from craftc.cli.columns import ColumnRoles
-from craftc.cli.layout import NARROWEST, Layout, fitting, shortened
+from craftc.cli.layout import NARROWEST, PageLayout, fitting, shortened
 from craftc.cli.target import Amounts, Classes
 from craftc.cli.text import bar_of
 from craftc.craft import CRAFT
@@ -68,7 +68,7 @@ class Result:
     n_reported: int = 0  # clusters in report.html
 
 
-def page(layout: Layout, result: Result, *, details: bool, all_features: bool) -> list[str]:
+def page(layout: PageLayout, result: Result, *, details: bool, all_features: bool) -> list[str]:
     """The lines of the page: at most 60 unless `details`; the overview and the largest clusters take what is
     left.
     """
@@ -98,7 +98,7 @@ def page(layout: Layout, result: Result, *, details: bool, all_features: bool) -
 # ---- the table ----
 
 
-def _opening(layout: Layout, result: Result, brief: bool) -> list[str]:
+def _opening(layout: PageLayout, result: Result, brief: bool) -> list[str]:
     """One line of counts, the role of every column, and notes about reading."""
     roles = result.roles
     missing = roles.n_missing
@@ -131,7 +131,7 @@ def _opening(layout: Layout, result: Result, brief: bool) -> list[str]:
     return lines + _notes(layout, roles.notes, _MOST_NOTE_LINES if brief else None)
 
 
-def _notes(layout: Layout, notes: Sequence[str], most: int | None) -> list[str]:
+def _notes(layout: PageLayout, notes: Sequence[str], most: int | None) -> list[str]:
     """Notes, each after its label; the last of too many lines says how many notes are left."""
     lines: list[str] = []
     for i, note in enumerate(notes):
@@ -145,7 +145,7 @@ def _notes(layout: Layout, notes: Sequence[str], most: int | None) -> list[str]:
 # ---- the number of clusters ----
 
 
-def _headline(layout: Layout, result: Result) -> list[str]:
+def _headline(layout: PageLayout, result: Result) -> list[str]:
     """The number of clusters, the cost of fewer, and whether links between columns describe more."""
     model, requested = result.answer.model, result.requested
     K = model.n_clusters_
@@ -200,7 +200,7 @@ def suggestion(model: CRAFT) -> str:
     return "For fewer clusters, pass --clusters K." if K > MANY_CLUSTERS else ""
 
 
-def _dependence(layout: Layout, model: CRAFT) -> list[str]:
+def _dependence(layout: PageLayout, model: CRAFT) -> list[str]:
     """Links between columns, if they describe the table better than clusters."""
     if not (sentence := dependence_sentence(model._fitted)):
         return []
@@ -213,7 +213,7 @@ def _dependence(layout: Layout, model: CRAFT) -> list[str]:
     )
 
 
-def _written(layout: Layout, result: Result) -> list[str]:
+def _written(layout: PageLayout, result: Result) -> list[str]:
     if not result.files:
         return []
     lines = ["", *layout.unbroken(f"Wrote {', '.join(result.files)} in {result.folder}")]
@@ -227,7 +227,7 @@ def _written(layout: Layout, result: Result) -> list[str]:
 # ---- overview ----
 
 
-def _overview(layout: Layout, result: Result, most: int | None) -> list[str]:
+def _overview(layout: PageLayout, result: Result, most: int | None) -> list[str]:
     """A table with one line per cluster; the last of too many lines says how many clusters are left."""
     clusters, target, stability = result.answer.clusters, result.target, result.stability
     shown = clusters if most is None or len(clusters) <= most else clusters[:most]
@@ -277,7 +277,7 @@ def _margin(cluster: Cluster) -> str:
     return nats(cluster.margin) if np.isfinite(cluster.margin) else ""
 
 
-def _agreement(layout: Layout, result: Result) -> list[str]:
+def _agreement(layout: PageLayout, result: Result) -> list[str]:
     """What the comparison with the target and the refits say about the clusters as a whole."""
     lines = []
     if (target := result.target) is not None:
@@ -312,7 +312,7 @@ def _range(values: Ints) -> str:
     return str(low) if low == high else f"{low} to {high}"
 
 
-def _contingency(layout: Layout, target: Classes) -> list[str]:
+def _contingency(layout: PageLayout, target: Classes) -> list[str]:
     """Rows of every cluster and class; classes that do not fit into the width are summed as "others"."""
     names = [shortened(clean(name), 16) for name in target.classes]
     digits = len(f"{int(target.counts.sum()):,}")
@@ -333,7 +333,7 @@ def _contingency(layout: Layout, target: Classes) -> list[str]:
 # ---- details ----
 
 
-def _details(layout: Layout, result: Result, room: int | None, all_features: bool) -> list[str]:
+def _details(layout: PageLayout, result: Result, room: int | None, all_features: bool) -> list[str]:
     """The features of every cluster, largest first, as far as they fit into `room` lines."""
     answer = result.answer
     table, head = _FeatureTables(layout, answer), ["", *layout.text(_GAIN, style="dim")]
@@ -360,7 +360,7 @@ def _details(layout: Layout, result: Result, room: int | None, all_features: boo
 class _FeatureTables:
     """Tables of the features of clusters, all with the same columns."""
 
-    def __init__(self, layout: Layout, answer: Answer) -> None:
+    def __init__(self, layout: PageLayout, answer: Answer) -> None:
         self._layout, self._answer = layout, answer
         view, width = answer.view, layout.width
         features = [(cluster.label, d) for cluster in answer.clusters for d in cluster.features]

@@ -10,7 +10,7 @@ from craftc._common.atomic_write import replacing, replacing_together
 from craftc.cli.answer import Answer
 from craftc.cli.assignments import without_formulas, write_csv
 from craftc.cli.page import Result
-from craftc.cli.sources import Source
+from craftc.cli.sources import TableSource
 from craftc.cli.text import clean
 from craftc.craft import CRAFT
 from craftc.report.write import shown_model
@@ -19,7 +19,7 @@ from craftc.saved.save_and_load import save_model
 NAMES = ("labels.csv", "summary.csv", "model.craftc", "report.html")
 
 
-def write_files(source: Source, result: Result) -> None:
+def write_files(source: TableSource, result: Result) -> None:
     """Write the files of a fit, which replace earlier files together; the result names them."""
     options, model, roles = source.options, result.answer.model, result.roles
     folder, has_report = Path(str(options.out)), "report.html" in source.files

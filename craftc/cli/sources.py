@@ -47,7 +47,7 @@ _HEADERS: dict[str, Header] = {"infer": "infer", "yes": True, "no": False}
 Callback = Callable[[Progress], object]
 
 
-class Source(ABC):
+class TableSource(ABC):
     """The rows of a table for ``craftc cluster``."""
 
     files: ClassVar[tuple[str, ...]]  # of results, in a folder
@@ -76,7 +76,7 @@ class Source(ABC):
         return need_pandas().DataFrame(index=range(len(roles.features)))
 
 
-class InMemory(Source):
+class InMemory(TableSource):
     """A table in memory."""
 
     files = ("labels.csv", "summary.csv", "model.craftc", "report.html")
@@ -89,7 +89,7 @@ class InMemory(Source):
         return self._raw.frame if self.options.keep else super()._own_columns(roles)
 
 
-class InBatches(Source):
+class InBatches(TableSource):
     """Files that are read in batches into scratch files."""
 
     files = ("labels.csv", "summary.csv", "model.craftc")
@@ -147,7 +147,7 @@ class OnCluster(InBatches):
 
 
 @contextmanager
-def opened(options: ClusterOptions) -> Iterator[Source]:
+def opened(options: ClusterOptions) -> Iterator[TableSource]:
     """The rows of the table that options name."""
     if not is_read_in_batches(options):
         yield InMemory(options)

@@ -16,7 +16,7 @@ from craftc.distributed.partitions import (
     LabelRecipe,
     Message,
     Part,
-    Reading,
+    PartitionReading,
     RecipeEntry,
     Summary,
     answer,
@@ -29,7 +29,7 @@ T = TypeVar("T")
 class FarLabels:
     """Labels of all rows, which lie with the partitions; they never change."""
 
-    def __init__(self, engine: Engine, node: Node, parents: tuple[FarLabels, ...] = ()) -> None:
+    def __init__(self, engine: Engine, node: LabelNode, parents: tuple[FarLabels, ...] = ()) -> None:
         self.node = node
         self._parents = parents  # partitions keep these labels until the new ones are made
         self.facts: dict[object, Any] = {}  # answers of the partitions about the labels
@@ -46,15 +46,15 @@ class FarLabels:
         return self
 
 
-class Node:
+class LabelNode:
     """A recipe of labels, and the nodes of the labels from which they follow, whose numbers are smaller."""
 
-    def __init__(self, number: int, recipe: LabelRecipe, parents: tuple[Node, ...]) -> None:
+    def __init__(self, number: int, recipe: LabelRecipe, parents: tuple[LabelNode, ...]) -> None:
         self.number, self.recipe, self.parents = number, recipe, parents
 
-    def chain(self) -> list[Node]:
+    def chain(self) -> list[LabelNode]:
         """The node and all of its ancestors, in the order in which labels are made."""
-        found: dict[int, Node] = {}
+        found: dict[int, LabelNode] = {}
         waiting = [self]
         while waiting:
             node = waiting.pop()
@@ -91,7 +91,7 @@ class Engine(ABC):
     """Rounds of questions to all partitions."""
 
     n_partitions: int
-    reading: Reading
+    reading: PartitionReading
     digests: list[int]  # checksum of every partition
 
     def __init__(self) -> None:
@@ -99,9 +99,9 @@ class Engine(ABC):
         self._n_nodes = 0
         self._made: set[int] = set()
         self._dropped: list[int] = []
-        self._live: dict[int, Node] = {}
+        self._live: dict[int, LabelNode] = {}
         self._n_handles: Counter[int] = Counter()
-        self.released: deque[Node] = deque()  # nodes of labels without references
+        self.released: deque[LabelNode] = deque()  # nodes of labels without references
         self.prelude: list[Call] = []  # operations that a partition repeats when it is read again
 
     # ---- labels ----
@@ -110,12 +110,12 @@ class Engine(ABC):
         """New labels that follow from others."""
         return FarLabels(self, self.node(recipe, tuple(parent.node for parent in parents)), parents)
 
-    def node(self, recipe: LabelRecipe, parents: tuple[Node, ...]) -> Node:
+    def node(self, recipe: LabelRecipe, parents: tuple[LabelNode, ...]) -> LabelNode:
         """A node with the next number."""
         self._n_nodes += 1
-        return Node(self._n_nodes, recipe, parents)
+        return LabelNode(self._n_nodes, recipe, parents)
 
-    def keep(self, node: Node) -> None:
+    def keep(self, node: LabelNode) -> None:
         """Count a reference to labels."""
         self._n_handles[node.number] += 1
         self._live[node.number] = node
@@ -193,7 +193,7 @@ class Engine(ABC):
                 label.made()
         return [list(of_question) for of_question in zip(*results, strict=True)]
 
-    def _unmade(self, node: Node) -> list[Node]:
+    def _unmade(self, node: LabelNode) -> list[LabelNode]:
         """The nodes that partitions must make before they know these labels."""
         found, waiting = [], [node]
         while waiting:
@@ -228,7 +228,7 @@ class Engine(ABC):
 
     # ---- partitions ----
 
-    def load(self, reading: Reading) -> list[Summary]:
+    def load(self, reading: PartitionReading) -> list[Summary]:
         """Read all partitions."""
         self.reading = reading
         summaries = self._load()
@@ -250,7 +250,7 @@ class Engine(ABC):
         self.close()
 
 
-def read_again(name: str, reading: Reading, digest: int, content: Content) -> Part:
+def read_again(name: str, reading: PartitionReading, digest: int, content: Content) -> Part:
     """A partition that was read before; ValueError if its content has changed."""
     part = read_part(name, reading, content)
     if part.summary.digest != digest:
@@ -296,7 +296,7 @@ class SerialEngine(Engine):
         self.parts = []
 
 
-def read_part(name: str, reading: Reading, content: Content) -> Part:
+def read_part(name: str, reading: PartitionReading, content: Content) -> Part:
     """A partition; an error begins with its name."""
     try:
         return Part(reading, content)

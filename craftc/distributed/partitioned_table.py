@@ -12,8 +12,8 @@ from craftc._common.labels import first_rows
 from craftc._common.threads import threads_for
 from craftc._common.typing import Array, DaskCollection, Floats, Integers, Labels
 from craftc._kernels import moments as moments_kernel
-from craftc.distributed.engine import Engine, Node, read_again, read_part, rebuilt
-from craftc.distributed.partitions import Call, Content, Message, Part, Reading, RecipeEntry
+from craftc.distributed.engine import Engine, LabelNode, read_again, read_part, rebuilt
+from craftc.distributed.partitions import Call, Content, Message, Part, PartitionReading, RecipeEntry
 from craftc.table.mixed_table import MixedTable, Schema
 from craftc.table.numeric_encoding import (
     SAMPLED_ABOVE,
@@ -166,11 +166,11 @@ class Output:
     """Computes labels of all rows again from the input, without the engine of the fit."""
 
     collection: PartitionedInput | None  # None in the graph of a collection
-    reading: Reading
+    reading: PartitionReading
     digests: list[int]  # checksums of the partitions
     prelude: list[Call]
 
-    def labels(self, node: Node) -> OfRows:
+    def labels(self, node: LabelNode) -> OfRows:
         """Labels in the form of the collection."""
         assert self.collection is not None
         return self.collection.labels(self, [each.entry() for each in node.chain()])

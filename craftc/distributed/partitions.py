@@ -31,7 +31,7 @@ MOST_GIVEN = 1 << 14
 
 
 @dataclass(frozen=True)
-class Reading:
+class PartitionReading:
     """How the partitions of a collection are read."""
 
     names: tuple[str, ...]  # of the columns
@@ -111,7 +111,7 @@ class Part:
     source: MixedTable  # the rows as they were read
     table: MixedTable  # the rows as the model sees them
 
-    def __init__(self, reading: Reading, content: Content) -> None:
+    def __init__(self, reading: PartitionReading, content: Content) -> None:
         self.first = 0  # position of the first row in the whole table
         self.n_threads = 1  # of the next operation
         self.known: dict[int, Array | Placed] = {}

@@ -17,7 +17,7 @@ from craftc.distributed.partitioned_table import (
     PartitionedTable,
     largest_margin,
 )
-from craftc.distributed.partitions import Content, Part, Reading, RecipeEntry, Summary, n_rows_of
+from craftc.distributed.partitions import Content, Part, PartitionReading, RecipeEntry, Summary, n_rows_of
 from craftc.table.frames import LevelColumn, column_mask, open_source, refuse_id
 from craftc.table.kinds import ColumnKind
 from craftc.table.mixed_table import Schema, check_reading
@@ -124,7 +124,7 @@ def read_partitions(
         mask = source.categorical_mask
     numeric, categorical_index = np.flatnonzero(~mask), np.flatnonzero(mask)
     dtype = np.dtype(np.float32 if len(numeric) and source.narrow[numeric].all() else np.float64)
-    reading = Reading(
+    reading = PartitionReading(
         source.names, source.named, tuple(numeric.tolist()), tuple(categorical_index.tolist()), dtype.name
     )
     engine = collection.engine(n_threads)
@@ -176,7 +176,7 @@ class _CommonColumns:
                     self.names, self.named = source.names, source.named
                     self.categorical_mask, self.is_text = np.zeros((2, len(self.names)), bool)
                     self.narrow = np.ones(len(self.names), bool)
-                place = Reading(self.names, self.named, (), (), "float64").positions(source)
+                place = PartitionReading(self.names, self.named, (), (), "float64").positions(source)
                 self.categorical_mask |= source.categorical_mask()[place]
                 source.numbers(
                     np.array([j for j in place if source.kinds[j] == ColumnKind.OTHER], np.intp),

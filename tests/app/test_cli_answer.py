@@ -19,7 +19,7 @@ from sklearn.metrics import adjusted_rand_score
 
 import craftc
 from craftc.cli import main
-from craftc.cli.layout import Layout
+from craftc.cli.layout import PageLayout
 from craftc.describe.view import numbers_by_size
 from tests.common import ROOT
 
@@ -157,7 +157,7 @@ def test_small_answers_have_all_details(run):
 
 
 def test_names_are_cut_to_the_width():
-    layout = Layout(sys.__stdout__)
+    layout = PageLayout(sys.__stdout__)
     names = [f"name {i}" for i in range(1000)]
     for most in (1, 2, 3):
         lines = layout.names("  numeric:", names, most=most)
@@ -182,7 +182,7 @@ def test_texts_are_cut_on_a_terminal_too(monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
     text = " ".join(f"word{i}" for i in range(400))
     for file, style in ((io.StringIO(), ""), (Terminal(), "yellow")):
-        lines = Layout(file).text(text, "Note:", style=style, most=3)
+        lines = PageLayout(file).text(text, "Note:", style=style, most=3)
         assert len(lines) == 3
         plain = [re.sub(r"\x1b\[[\d;]*m", "", line) for line in lines]
         assert plain[-1].rstrip().endswith("…")

@@ -41,7 +41,7 @@ from craftc.craft.rows.recipes import (
     SidesAssigned,
 )
 from craftc.craft.rows.scores import RowStatistics
-from craftc.distributed.engine import Engine, FarLabels, Node, Question
+from craftc.distributed.engine import Engine, FarLabels, LabelNode, Question
 from craftc.distributed.partitioned_table import PartitionedTable, first_rows_of
 from craftc.distributed.partitions import MOST_GIVEN, OneCluster, Renumbered
 from craftc.table import MixedTable, Schema
@@ -464,7 +464,7 @@ class FarMergePath(MergePath):
         super().__init__(None, n_clusters, objective)
         self._rows: PartitionedRows | None = rows
         self._last: FarLabels | None = labels
-        self._nodes: list[Node] = [labels.node]
+        self._nodes: list[LabelNode] = [labels.node]
         self._source_sums: list[
             Integers | None
         ] = []  # of later steps; None: they follow from the step before

@@ -19,7 +19,16 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from craftc._common.typing import DaskClient, DaskFuture
 from craftc.distributed.dask.tasks import end_here, end_job, has_ended, task_of
 from craftc.distributed.engine import Engine, read_again, read_part, rebuilt
-from craftc.distributed.partitions import Absent, Call, Content, Message, Part, Reading, Summary, answer
+from craftc.distributed.partitions import (
+    Absent,
+    Call,
+    Content,
+    Message,
+    Part,
+    PartitionReading,
+    Summary,
+    answer,
+)
 
 if TYPE_CHECKING:
     from dask.delayed import Delayed
@@ -319,7 +328,7 @@ def _parts(fit: str) -> dict[int, Part]:
     return _fits.setdefault(fit, {})
 
 
-def _load(fit: str, index: int, args: tuple[str, Reading], content: Content) -> tuple[str, Summary]:
+def _load(fit: str, index: int, args: tuple[str, PartitionReading], content: Content) -> tuple[str, Summary]:
     """Read a partition."""
     name, reading = args
     with task_of(fit):
@@ -351,7 +360,7 @@ def _answer(part: Part | None, message: Message, n_threads: int) -> list[Any] | 
 
 
 def _repeat(
-    fit: str, index: int, args: tuple[str, Reading, int, list[Call], Message], content: Content
+    fit: str, index: int, args: tuple[str, PartitionReading, int, list[Call], Message], content: Content
 ) -> tuple[str, list[Any]]:
     """Read a partition again, follow the recipes, and answer."""
     name, reading, digest, prelude, message = args
