@@ -49,13 +49,13 @@ were renamed to absent and present.
 
 
 def load_heart() -> Bunch:
-    """Load the Statlog (Heart) table: 270 patients, 6 numeric and 7 categorical features.
+    """Load the Statlog (Heart) table (https://doi.org/10.24432/C57303): 270 patients, 13 features.
 
     Returns
     -------
     Bunch
         ``data``
-            pandas DataFrame of shape (270, 13): numeric columns as float64, categorical columns as
+            pandas DataFrame of shape (270, 13): 6 numeric columns as float64, 7 categorical ones as
             Categorical of strings. Without pandas a dict of arrays, with categorical columns as strings.
         ``target``
             ndarray of 270 strings, ``"absent"`` (150) or ``"present"`` (120).
@@ -63,10 +63,6 @@ def load_heart() -> Bunch:
             Lists of strings.
         ``DESCR``
             Meaning of the columns, source and licence (CC BY 4.0).
-
-    References
-    ----------
-    Statlog (Heart), UCI Machine Learning Repository, https://doi.org/10.24432/C57303.
 
     Examples
     --------
@@ -79,28 +75,23 @@ def load_heart() -> Bunch:
     header, *rows = csv.reader(text.splitlines())
     columns = dict(zip(header, map(np.array, zip(*rows, strict=True)), strict=True))
     target = columns.pop("class")
-    data: dict[str, NDArray[np.str_] | NDArray[np.float64]] | pd.DataFrame = {
-        name: column if name in _HEART_CATEGORICAL else column.astype(np.float64)
-        for name, column in columns.items()
-    }
+    names = list(columns)
+    numeric = [name for name in names if name not in _HEART_CATEGORICAL]
+    categorical = [name for name in names if name in _HEART_CATEGORICAL]
+    data: dict[str, NDArray[np.str_] | NDArray[np.float64]] | pd.DataFrame
+    data = columns | {name: columns[name].astype(np.float64) for name in numeric}
     try:
         import pandas as pd
     except ImportError:
         pass
     else:
-        data = pd.DataFrame(
-            {
-                name: pd.Categorical(column.tolist()) if name in _HEART_CATEGORICAL else column
-                for name, column in data.items()
-            }
-        )
-    names = list(columns)
+        data = pd.DataFrame(data | {name: pd.Categorical(data[name].tolist()) for name in categorical})
     return Bunch(
         data=data,
         target=target,
         feature_names=names,
-        numeric_names=[name for name in names if name not in _HEART_CATEGORICAL],
-        categorical_names=[name for name in names if name in _HEART_CATEGORICAL],
+        numeric_names=numeric,
+        categorical_names=categorical,
         target_names=["absent", "present"],
         DESCR=_HEART_DESCR,
     )
@@ -232,11 +223,6 @@ def make_subspaces(
         ``feature_mask``
             Bool (3, D): the own features of every cluster.
 
-    Raises
-    ------
-    ValueError
-        A parameter is out of range.
-
     References
     ----------
     Garg, Rudin & Jaakkola, "CRAFT: ClusteR-specific Assorted Feature selecTion", AISTATS 2016,
@@ -259,9 +245,12 @@ def make_subspaces(
     if not 0.0 <= spread <= (1.0 if binary else np.finfo(np.float64).max):
         wanted = "a probability in [0, 1]" if binary else "a standard deviation >= 0"
         raise ValueError(f"elsewhere must be {wanted} in layout {layout!r}; got {elsewhere!r}.")
+    columns = [list(each) for each in (shape.own if own is None else own)]
+    if len(columns) != K or any(d not in range(D) for each in columns for d in each):
+        raise ValueError(f"own must be {K} lists of columns from 0 to {D - 1}; got {own!r}.")
     mask = np.zeros((K, D), dtype=bool)
-    for k, columns in enumerate(_own_columns(shape.own if own is None else own, K, D)):
-        mask[k, columns] = True
+    for k, each in enumerate(columns):
+        mask[k, each] = True
     rng = rng_of(random_state)
 
     target = _sorted_labels(_sizes(shape.proportions if proportions is None else proportions, K), n_samples)
@@ -273,17 +262,8 @@ def make_subspaces(
         return _table(np.empty((n_samples, 0)), codes, [2] * D, target, mask)
     normal = rng.standard_normal(cells.shape)
     means = np.array(shape.means)[target][:, None]
-    return _table(
-        np.where(cells, means + normal, spread * normal), np.empty((n_samples, 0), np.int64), [], target, mask
-    )
-
-
-def _own_columns(own: Sequence[Sequence[int]], n_clusters: int, n_columns: int) -> list[list[int]]:
-    """The own columns of every cluster, checked."""
-    columns = [list(each) for each in own]
-    if len(columns) != n_clusters or any(d not in range(n_columns) for each in columns for d in each):
-        raise ValueError(f"own must be {n_clusters} lists of columns from 0 to {n_columns - 1}; got {own!r}.")
-    return columns
+    numeric = np.where(cells, means + normal, spread * normal)
+    return _table(numeric, np.empty((n_samples, 0), np.int64), [], target, mask)
 
 
 def _sizes(proportions: Sequence[float], n_clusters: int) -> list[float]:
@@ -387,8 +367,7 @@ def make_mixed(
     own = mask[target]
     numeric = rng.standard_normal((n_samples, p)) + shift * (side[target] * own[:, :p])
     codes = rng.randint(n_levels, size=(n_samples, q)).astype(np.int64)
-    # a uniform draw is replaced by the favourite level with the probability that gives it exp(shift) times
-    # the odds
+    # a uniform draw becomes the favourite level with the probability that gives it exp(shift) times the odds
     chance = 1.0 / (1.0 + (n_levels - 1) * np.exp(-shift))
     lifted = rng.uniform(size=(n_samples, q)) < (chance * n_levels - 1) / (n_levels - 1)
     codes = np.where(own[:, p:] & lifted, favourite[target], codes)
@@ -420,8 +399,7 @@ def monk_rule(X: ArrayLike, problem: int) -> NDArray[np.int64]:
 
     References
     ----------
-    Thrun et al., "The MONK's Problems: A Performance Comparison of Different Learning
-    Algorithms", CMU-CS-91-197, 1991.
+    Thrun et al., "The MONK's Problems", CMU-CS-91-197, 1991.
 
     Examples
     --------
@@ -479,8 +457,7 @@ def make_monks(problem: int = 1) -> Bunch:
 
     References
     ----------
-    Thrun et al., "The MONK's Problems: A Performance Comparison of Different Learning
-    Algorithms", CMU-CS-91-197, 1991.
+    Thrun et al., "The MONK's Problems", CMU-CS-91-197, 1991.
 
     Examples
     --------

@@ -1,3 +1,1 @@
-"""The engine of convex clustering, of rows and of covariates: data fits, graph, regularization path and
-solvers.
-"""
+"""Convex clustering of rows and of covariates: data fits, graph, regularization path and solvers."""

@@ -7,9 +7,10 @@ from numpy.typing import NDArray
 
 from craftc._common.threads import threads_for
 from craftc._common.typing import Floats
-from craftc._fusion.conjugate_gradients import Preconditioner, newton_direction
+from craftc._fusion.conjugate_gradients import Preconditioner, line_search, newton_direction
+from craftc._fusion.datafits import Evaluation
 from craftc._fusion.graph import with_zero_node
-from craftc._fusion.problem import SolverResult, Subproblem, node_gap, project_onto_balls
+from craftc._fusion.problem import SolverResult, Subproblem, project_onto_balls
 from craftc._kernels import covariates as _kernel
 
 OVER_RELAXATION = 1.7
@@ -27,10 +28,9 @@ class EdgeAdmm:
     """The paper's ADMM (Section 3), exactly, reduced to one vector per edge, with penalties rho_e.
 
         lam_e <- Proj(lam_e + rho_e / 2 (b_i - b_j))
-        B     <- argmin data fit + ridge |B|^2 + <2 G_new - G_old, B> + 1/2 sum_i D_i |b_i - b_i_old|^2,   D_i
-        = sum_e rho_e
+        B     <- argmin data fit + ridge |B|^2 + <2 G_new - G_old, B> + 1/2 sum_i D_i |b_i - b_i_old|^2
 
-    G are the node sums of lam. The start `dual` (edges, q) is changed; rho has shape (edges,).
+    G are the node sums of lam, D_i = sum_e rho_e. The start `dual` (edges, q) is changed.
     """
 
     def __init__(self, subproblem: Subproblem, theta: Floats, dual: Floats, rho: Floats) -> None:
@@ -60,11 +60,14 @@ class EdgeAdmm:
         self.scale = self.preconditioner.scale(self.subproblem.weight + self.damping)
 
     def iterate(self, relax: float, inner: float) -> tuple[float, float]:
-        """One iteration, whose step in B may leave a gradient of norm `inner`; the distances B and lam moved,
-        each in its own metric.
-        """
-        m, relaxed = self.subproblem.coarsening.m, self.relaxed
-        sums, moved = self._edge_pass(relaxed[:m], relax)
+        """One iteration, that leaves a gradient of norm `inner`; the distances B and lam moved."""
+        relaxed, step, radius = self.relaxed, 0.5 * self.rho, self.subproblem.radius
+        nodes = with_zero_node(relaxed[:-1])
+        sums = np.empty_like(nodes)
+        moved = _kernel.edge_pass(
+            nodes, self.edge, radius, step, relax, self.lam, self.fused, sums, self.work, self.n_threads
+        )
+        sums = sums[:-1]  # of the projections
         linear = with_zero_node(2.0 * sums - self.sums) - self.damping * relaxed
         self.residual = float(np.sqrt(((sums - self.sums) ** 2).sum()))
         self._minimise(linear, inner)
@@ -75,32 +78,15 @@ class EdgeAdmm:
         self.residual = max(self.residual, float(np.sqrt(((self.damping * change) ** 2).sum())))
         return float(np.sqrt((self.damping * change**2).sum())), float(np.sqrt(2.0 * moved))
 
-    def _edge_pass(self, b: Floats, relax: float) -> tuple[Floats, float]:
-        """Move lam by `relax` times its distance to Proj(lam + rho / 2 (b_i - b_j)).
-
-        Returns the node sums (m, q) of the projections, and the sum of 2 |change|^2 / rho.
-        """
-        sums = np.empty((len(b) + 1, b.shape[1]))
-        moved = _kernel.edge_pass(
-            with_zero_node(b),
-            self.edge,
-            self.subproblem.radius,
-            0.5 * self.rho,
-            relax,
-            self.lam,
-            self.fused,
-            sums,
-            self.work,
-            self.n_threads,
-        )
-        return sums[:-1], moved
-
     def _minimise(self, linear: Floats, tolerance: float) -> None:
-        """theta <- argmin data fit + 1/2 sum_i (weight_i + D_i) |theta_i|^2 + <linear, theta>, by Newton
-        steps of conjugate gradients.
-        """
+        """theta <- argmin data fit + 1/2 sum_i (weight_i + D_i) |theta_i|^2 + <linear, theta>, by Newton."""
         X, datafit, weight = self.X, self.datafit, self.subproblem.weight + self.damping
         theta, point, data_gradient = self.theta, self.point, self.gradient
+
+        def objective(theta: Floats) -> tuple[float, Evaluation]:
+            point = datafit.at(X, theta)
+            return point.value + float((0.5 * weight * theta**2 + linear * theta).sum()), point
+
         value = point.value + float((0.5 * weight * theta**2 + linear * theta).sum())
         for step in range(_NEWTON_STEPS):
             gradient = data_gradient + weight * theta + linear
@@ -109,34 +95,23 @@ class EdgeAdmm:
                 break
             goal = max(0.5 * tolerance, 1e-3 * size)
             direction = newton_direction(datafit, X, point, weight, self.scale, gradient, goal, _PRODUCTS)
-            slope, t = float((gradient * direction).sum()), 1.0
-            while True:
-                trial = theta + t * direction
-                point = datafit.at(X, trial)
-                new = point.value + float((0.5 * weight * trial**2 + linear * trial).sum())
-                if new <= value + 1e-4 * t * slope + 1e-14 * abs(value) or t < 1e-8:
-                    break
-                t *= 0.5
+            decrease = -float((gradient * direction).sum())
+            _, _, trial, (new, point) = line_search(objective, theta, direction, value, decrease)
             theta, value, data_gradient = trial, new, datafit.gradient(X, point)
         self.theta, self.point, self.gradient = theta, point, data_gradient
 
     def gap(self) -> float:
         """Duality gap, valid after an iteration without relaxation."""
-        subproblem, m = self.subproblem, self.subproblem.coarsening.m
+        subproblem = self.subproblem
         self.theta, self.point = self.datafit.with_best_intercept(self.X, self.theta, self.point)
         self.gradient = self.datafit.gradient(self.X, self.point)
-        residual = (self.gradient + subproblem.weight * self.theta)[:m] + self.projected_sums
-        size, scale = subproblem.coarsening.size, subproblem.coefficient_scale
-        return subproblem.edge_gap(self.theta, self.lam) + node_gap(
-            residual, self.theta[:m], subproblem.ridge, size, scale
-        )
+        residual = self.gradient + subproblem.weight * self.theta
+        residual[:-1] += self.projected_sums
+        return subproblem.edge_gap(self.theta, self.lam) + subproblem.node_gap(residual, self.theta)
 
 
 class Admm:
-    """Over-relaxed ADMM until the duality gap is small, with at most `max_iter` iterations at every penalty.
-
-    Its penalties rho_e = stiffness * radius_e are balanced as it proceeds.
-    """
+    """Over-relaxed ADMM with balanced penalties, at most `max_iter` iterations at every fusion penalty."""
 
     on_clusters = False
 
@@ -155,24 +130,16 @@ class Admm:
             if not check:
                 continue
             gap = admm.gap()
-            value = (
-                admm.point.value
-                + 0.5 * float((subproblem.weight * admm.theta**2).sum())
-                + subproblem.penalty(admm.theta)
-            )
-            if (
-                gap <= subproblem.accuracy * max(abs(value), subproblem.objective_floor)
-                or value - gap > subproblem.limit
-            ):
+            value = subproblem.objective(admm.point, admm.theta)
+            if gap <= subproblem.goal(value) or value - gap > subproblem.limit:
                 break
             if moved.min() > 0:
                 # towards the penalty at which B and lam move equally far, by ever smaller changes, so that
                 # the iteration converges
                 change = np.clip((moved[1] / moved[0]) ** 0.25, 1 / _MAX_CHANGE, _MAX_CHANGE)
                 natural = 1.0 / subproblem.scale(admm.theta)
-                stiffness = float(
-                    np.clip(stiffness * change ** min(1.0, _DAMPED / k), natural / _RANGE, natural * _RANGE)
-                )
+                balanced = stiffness * change ** min(1.0, _DAMPED / k)
+                stiffness = float(np.clip(balanced, natural / _RANGE, natural * _RANGE))
                 admm.set_rho(stiffness * subproblem.radius)
             moved[:] = 0.0
         self.stiffness = stiffness
@@ -182,5 +149,5 @@ class Admm:
 
 def degrees(edge: NDArray[np.int32], weight: Floats, m: int) -> Floats:
     """(m,) weighted degrees of the nodes, without the zero node."""
-    both = np.bincount(edge[:, 0], weight, minlength=m + 1) + np.bincount(edge[:, 1], weight, minlength=m + 1)
-    return np.asarray(both[:m], dtype=np.float64)
+    out, into = (np.bincount(ends, weight, minlength=m + 1)[:m] for ends in edge.T)
+    return np.asarray(out + into, dtype=np.float64)

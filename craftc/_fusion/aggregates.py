@@ -27,8 +27,7 @@ class Aggregates(NamedTuple):
         """Join nodes along their strongest edges until every cluster has at most `_MOST` aggregates.
 
         `edge` (l, 2) and `radius` (l,) are the edges inside clusters, cluster after cluster; `cluster`
-        (d + 1,) is the cluster of every node, the zero node's the last; `first_node` (C + 1,) bounds the
-        clusters in the order of their nodes.
+        (d + 1,) has the zero node's last; `first_node` (C + 1,) bounds the clusters in the order of nodes.
         """
         d, size = len(cluster) - 1, np.diff(first_node)
         if not (size >= MIN_NODES).any():
@@ -49,12 +48,10 @@ class Aggregates(NamedTuple):
         place = np.empty(len(owner), np.int32)
         place[order] = np.arange(len(owner)) - first[owner[order]]
         parts = np.where(size >= MIN_NODES, count, 0).astype(np.intp)
-        weight = _weights(edge, radius, d)
-        inverse = [
-            _inverse(edge, weight, place[group], cluster, int(c), int(parts[c]))
-            for c in np.flatnonzero(parts)
-        ]
-        return Aggregates(place[group], parts, np.concatenate(inverse) if inverse else np.empty(0))
+        weight, label = _weights(edge, radius, d), place[group]
+        large = np.flatnonzero(parts).tolist()
+        inverse = [_inverse(edge, weight, label, cluster, c, int(parts[c])) for c in large]
+        return Aggregates(label, parts, np.concatenate([np.empty(0), *inverse]))
 
 
 def _joined(group: Labels, pair: Edges, weight: Floats) -> Labels:
@@ -86,9 +83,8 @@ def _inverse(edge: Edges, weight: Floats, group: Labels, cluster: Labels, own: i
     laplacian = np.zeros((parts, parts))
     np.add.at(laplacian, (a[apart], b[apart]), -weight[apart])
     laplacian += laplacian.T
-    diagonal = np.bincount(a, weight * (apart | to_zero_node), minlength=parts) + np.bincount(
-        b, weight * apart, minlength=parts
-    )
+    diagonal = np.bincount(a, weight * (apart | to_zero_node), minlength=parts)
+    diagonal += np.bincount(b, weight * apart, minlength=parts)
     laplacian[np.diag_indices(parts)] = (1.0 + _SHIFT) * diagonal + 1e-300
     if not to_zero_node.any():
         laplacian += diagonal.mean() / parts  # its null space are the constants

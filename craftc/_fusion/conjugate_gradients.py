@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import TypeVar
 
 import numpy as np
 from scipy.linalg import lapack
@@ -15,10 +16,11 @@ _MANY_NUMBERS = 4  # numbers of a node from which one factor for all classes is 
 _FACTORED = 1000  # nodes up to which such a factor pays
 _SHIFTS = 30  # most enlargements of a diagonal, each ten times the last
 
+Found = TypeVar("Found", bound="tuple[float, *tuple[object, ...]]")
+
 
 class Preconditioner:
-    """An approximation of the Hessian at a point: its diagonal or, with many numbers at a node, its mean over
-    the classes.
+    """An approximate Hessian: its diagonal or, with many numbers at a node, its mean over the classes.
 
     The mean is scaled to the diagonal of every class: where a column belongs to few classes, the curvatures
     of the classes differ by orders of magnitude.
@@ -58,9 +60,7 @@ def newton_direction(
     tolerance: float,
     max_products: int,
 ) -> Floats:
-    """-(H + diag(weight))^-1 gradient by preconditioned conjugate gradients, until the norm of the residual
-    is below the tolerance.
-
+    """-(H + diag(weight))^-1 gradient by conjugate gradients, until the residual is below the tolerance;
     `scale` multiplies by an approximate inverse of H + diag(weight).
     """
     solution, residual = np.zeros_like(gradient), -gradient
@@ -87,16 +87,10 @@ def newton_direction(
 
 
 def cholesky(matrix: Floats, max_curvature: float) -> Floats:
-    """Lower Cholesky factor of a Hessian; one that is not positive definite in rounding gets a larger
-    diagonal.
+    """Lower Cholesky factor of a finite Hessian; the diagonal of one that rounding spoils is enlarged.
 
-    `max_curvature` bounds the curvature of the data fit. Where the fitted probabilities are all 0 or 1 the
-    Hessian itself is 0, and the diagonal is enlarged by a share of that bound.
-
-    Raises
-    ------
-    ValueError
-        The Hessian is not finite.
+    Where the fitted probabilities are all 0 or 1 the Hessian is 0, and the diagonal is enlarged by a share of
+    `max_curvature`, which bounds the curvature of the data fit.
     """
     extra = 0.0
     for _ in range(_SHIFTS):
@@ -106,3 +100,26 @@ def cholesky(matrix: Floats, max_curvature: float) -> Floats:
         extra = max(10.0 * extra, 1e-14 * float(matrix.diagonal().max()), 1e-18 * max_curvature)
         matrix[np.diag_indices(len(matrix))] += extra
     raise ValueError("The Hessian of the loss is not finite: scale the covariates, or raise ridge.")
+
+
+def line_search(
+    evaluate: Callable[[Floats], Found],
+    theta: Floats,
+    direction: Floats,
+    value: float,
+    decrease: float,
+    *,
+    shortest: float = 1e-8,
+    rounding: float = 1e-14,
+) -> tuple[float, bool, Floats, Found]:
+    """The first step t of 1, 1/2, ... that lowers the objective enough, or the last one: t, whether it does,
+    theta + t direction, and what `evaluate` returns there (`value` at theta; `decrease` predicted for t = 1).
+    """
+    t = 1.0
+    while True:
+        trial = theta + t * direction
+        found = evaluate(trial)
+        lower = bool(found[0] <= value - 1e-4 * t * decrease + rounding * abs(value))
+        if lower or t < shortest:
+            return t, lower, trial, found
+        t *= 0.5

@@ -71,9 +71,7 @@ class MeanHessian(NamedTuple):
 
 
 class Datafit(Protocol):
-    """A smooth convex function of X theta, for X (n, m + 1) with the intercept's column last and theta (m +
-    1, q).
-    """
+    """A smooth convex function of X theta, X (n, m + 1) with the intercept last, theta (m + 1, q)."""
 
     q: int  # numbers per covariate
     objective_floor: float  # smallest objective that a relative accuracy refers to
@@ -127,8 +125,7 @@ class Multinomial:
         self.row = np.arange(len(y))
         self.target = self.basis[y]
         self.target_sum = np.bincount(y, minlength=c) @ self.basis
-        q = c - 1
-        self.pairs = np.triu_indices(q)
+        self.pairs = np.triu_indices(self.q)
         self.products = self.basis[:, self.pairs[0]] * self.basis[:, self.pairs[1]]
 
     def columns(self, X: Matrix, label: Labels, m: int) -> Matrix:
@@ -217,9 +214,7 @@ class Multinomial:
         return out.reshape(width * q, width * q)
 
     def _hessian_by_classes(self, X: Matrix, point: Evaluation) -> Floats:
-        """sum_s x x' * (V' diag(p) V - V'p p'V): as many products of columns as classes, not as pairs of
-        them.
-        """
+        """sum_s x x' * (V' diag(p) V - V'p p'V): a product of columns for every class, not every pair."""
         width, mean = X.shape[1], point.proba @ self.basis
         own, both = np.zeros((width, self.c * width)), np.zeros((width * self.q, width * self.q))
         for start in range(0, X.shape[0], _ROWS):
@@ -229,10 +224,8 @@ class Multinomial:
             products = (rows[:, :, None] * mean[some][:, None, :]).reshape(len(rows), -1)
             both += products.T @ products
         squares_of_basis = self.basis[:, :, None] * self.basis[:, None, :]
-        classes = np.tensordot(own.reshape(width, self.c, width), squares_of_basis, axes=(1, 0)).transpose(
-            0, 2, 1, 3
-        )
-        return np.asarray(classes.reshape(both.shape) - both)
+        classes = np.tensordot(own.reshape(width, self.c, width), squares_of_basis, axes=(1, 0))
+        return np.asarray(classes.transpose(0, 2, 1, 3).reshape(both.shape) - both)
 
     def _curvature(self, point: Evaluation) -> Floats:
         """(n, pairs) second derivatives by the logits in the basis: the upper triangle."""
@@ -353,9 +346,8 @@ def column_sums(X: Matrix, label: Labels, m: int, last: float = 1.0) -> Matrix:
     """(n, m + 1) sums of the covariates of every cluster, and a constant column; sparse if X and they are."""
     if not isinstance(X, np.ndarray):
         own = label < m
-        member = sparse.csr_array(
-            (np.ones(int(own.sum())), (np.flatnonzero(own).astype(np.int32), label[own])), (X.shape[1], m)
-        )
+        places = np.flatnonzero(own).astype(np.int32), label[own]
+        member = sparse.csr_array((np.ones(int(own.sum())), places), (X.shape[1], m))
         sums: SparseMatrix = sparse.hstack([X @ member, np.full((X.shape[0], 1), last)], format="csr")
         return sums.toarray() if sums.nnz > _DENSE * sums.shape[0] * sums.shape[1] else sums
     out = np.zeros((len(X), m + 1))

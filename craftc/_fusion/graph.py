@@ -20,10 +20,7 @@ _ROUNDING = 1e-12  # asymmetry, relative to the largest weight, that is averaged
 
 @dataclass(frozen=True)
 class Graph:
-    """Nodes 0..d-1 (covariates or rows), and the edges along which they may be fused.
-
-    Node d is the zero node, which stands for the zero vector; edges to it are the group lasso.
-    """
+    """Nodes 0..d-1 (covariates or rows) and edges along which they fuse; node d is the zero node."""
 
     d: int
     edge: Edges  # (l, 2) pairs i < j, sorted
@@ -78,10 +75,8 @@ def edges_of(matrix: Any, d: int, name: str, node: str) -> tuple[NDArray[np.intp
 
 def components(graph: Graph, joined: NDArray[np.uint8] | None = None) -> Labels:
     """(d + 1,) connected components over the joined edges (None: all); that of the zero node is the last."""
-    label, _ = _kernel.components(
-        graph.d + 1, graph.edge, np.ones(len(graph.edge), np.uint8) if joined is None else joined
-    )
-    return zero_node_last(label)
+    joined = np.ones(len(graph.edge), np.uint8) if joined is None else joined
+    return zero_node_last(_kernel.components(graph.d + 1, graph.edge, joined)[0])
 
 
 def zero_node_last(label: Labels) -> Labels:

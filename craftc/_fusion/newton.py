@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TypeVar
-
 import numpy as np
 from scipy import sparse
 from scipy.linalg import lapack
 
 from craftc._common.typing import Floats
-from craftc._fusion.conjugate_gradients import Preconditioner, cholesky, newton_direction
+from craftc._fusion.conjugate_gradients import Preconditioner, cholesky, line_search, newton_direction
 from craftc._fusion.datafits import Evaluation
-from craftc._fusion.problem import SolverResult, Subproblem, node_gap, project_onto_balls
+from craftc._fusion.problem import SolverResult, Subproblem, project_onto_balls
 from craftc._kernels import covariates as _kernel
 
 MAX_UNKNOWNS = 800  # unknowns of a dense factorisation
@@ -33,14 +30,9 @@ _SHORTEST_STEP = 1e-10  # step that ends a line search
 _MULTIPLIER_UPDATES = 40
 _SIGMA = 1e4  # initial sigma, in radii per scale of the coefficients
 
-Found = TypeVar("Found", bound="tuple[float, *tuple[object, ...]]")
-
 
 class Newton:
-    """Method of multipliers, whose minimisations are semismooth Newton steps.
-
-    `max_iter` limits the Newton steps (factorisations) of the whole path.
-    """
+    """Method of multipliers by semismooth Newton steps, at most `max_iter` on the whole path."""
 
     on_clusters = True
 
@@ -97,12 +89,10 @@ class Newton:
                     steps += 1
                 direction = -lapack.dpotrs(factor, gradient.ravel(), lower=1)[0].reshape(gradient.shape)
                 decrease = -float((gradient * direction).sum())
-                goal = subproblem.accuracy * max(abs(value), subproblem.objective_floor)
+                goal = subproblem.goal(value)
                 # where sigma is large, a small decrease says little about the residuals: continue until they
                 # no longer fall
-                gap = node_gap(
-                    gradient[:m], theta[:m], subproblem.ridge, coarsening.size, subproblem.coefficient_scale
-                )
+                gap = subproblem.node_gap(gradient, theta)
                 converged = decrease <= _LAST_STEP * goal and (
                     gap <= goal or (decrease <= 1e-4 * goal and gap > 0.5 * last_gap)
                 )
@@ -110,7 +100,7 @@ class Newton:
                     break
                 last_gap = gap
                 t, _, trial, (new, new_gradient, new_point) = line_search(
-                    lagrangian, theta, direction, value, decrease
+                    lagrangian, theta, direction, value, decrease, shortest=_SHORTEST_STEP
                 )
                 if t < _SHORT_STEP and not new < value:  # scales differ widely: the rest is rounding
                     lagrangian(theta)  # resets `projected` and `fused`, which belong to the trial
@@ -143,30 +133,23 @@ class Newton:
         return SolverResult(theta, point, dual, fused, steps, self.exhausted)
 
     def _without_edges(self, subproblem: Subproblem, theta: Floats, dual: Floats) -> SolverResult:
-        """The smooth problem that remains, by Newton steps of conjugate gradients, which are inexact far from
-        the optimum.
-        """
+        """The smooth problem that remains, by Newton steps of conjugate gradients, inexact at first."""
         coarsening, datafit, weight = subproblem.coarsening, subproblem.coarsening.datafit, subproblem.weight
-        X, m, steps, start = coarsening.X, coarsening.m, 0, 0.0
+        X, steps, start = coarsening.X, 0, 0.0
 
         def objective(theta: Floats) -> tuple[float, Evaluation]:
             point = datafit.at(X, theta)
             return point.value + 0.5 * float((weight * theta * theta).sum()), point
 
-        def gap_of(theta: Floats, gradient: Floats) -> float:
-            return node_gap(
-                gradient[:m], theta[:m], subproblem.ridge, coarsening.size, subproblem.coefficient_scale
-            )
-
         value, point = objective(theta)
         while steps < self.max_iter - self.n_iter:
             gradient = datafit.gradient(X, point) + weight * theta
-            goal = subproblem.accuracy * max(abs(value), subproblem.objective_floor)
-            gap = gap_of(theta, gradient)
+            goal = subproblem.goal(value)
+            gap = subproblem.node_gap(gradient, theta)
             if gap <= goal and subproblem.ridge > 0:
                 # the dual bound needs the best intercept, which changes the other gradients
                 best, best_point = datafit.with_best_intercept(X, theta, point)
-                gap = gap_of(best, datafit.gradient(X, best_point) + weight * best)
+                gap = subproblem.node_gap(datafit.gradient(X, best_point) + weight * best, best)
                 if gap <= goal:
                     theta, point = best, best_point
                     break
@@ -179,28 +162,12 @@ class Newton:
             decrease = -float((gradient * direction).sum())
             if decrease <= _LAST_STEP * goal and (gap <= goal or decrease <= 1e-4 * goal):
                 break
-            _, lower, trial, (new, new_point) = line_search(objective, theta, direction, value, decrease)
+            _, lower, trial, (new, new_point) = line_search(
+                objective, theta, direction, value, decrease, shortest=_SHORTEST_STEP
+            )
             if not lower:  # columns of very different scales: rounding is larger than what is left to gain
                 break
             theta, value, point = trial, new, new_point
         theta, point = datafit.with_best_intercept(X, theta, point)
         self.n_iter += steps
         return SolverResult(theta, point, dual, np.zeros(0, np.uint8), steps, self.exhausted)
-
-
-def line_search(
-    evaluate: Callable[[Floats], Found], theta: Floats, direction: Floats, value: float, decrease: float
-) -> tuple[float, bool, Floats, Found]:
-    """The step t of 1, 1/2, 1/4, ... that first lowers the objective enough, or the last one tried.
-
-    `evaluate` returns the objective at a point first, `value` at theta; `decrease` is the predicted decrease
-    of t = 1. Returns t, whether it lowers the objective enough, theta + t direction, and its evaluation.
-    """
-    t = 1.0
-    while True:
-        trial = theta + t * direction
-        found = evaluate(trial)
-        lower = bool(found[0] <= value - 1e-4 * t * decrease + 1e-14 * abs(value))
-        if lower or t < _SHORTEST_STEP:
-            return t, lower, trial, found
-        t *= 0.5

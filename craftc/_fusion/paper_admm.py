@@ -18,7 +18,6 @@ class PaperAdmm:
     """Keeps B, the copies z and the multipliers u from one penalty to the next.
 
     z and u have an entry (2, l, q) for both ends of the l edges; the entry of the zero node stays zero.
-    `max_iter` limits the iterations at every penalty.
     """
 
     on_clusters = False
@@ -29,10 +28,7 @@ class PaperAdmm:
         self.exhausted = False  # whether the stopping rule was not met at some penalty
 
     def solve(self, subproblem: Subproblem, theta: Floats, dual: Floats) -> SolverResult:
-        """Iterate until |z - b| and rho |z - z_old| are at most sqrt(c (d + 2 l)) eps.
-
-        The copies replace the start `dual`.
-        """
+        """Iterate until |z - b| and rho |z - z_old| are at most sqrt(c (d + 2 l)) eps."""
         coarsening, datafit = subproblem.coarsening, subproblem.coarsening.datafit
         d, edge, q = coarsening.m, coarsening.edge, datafit.q
         group_lasso = edge[:, 1] == d
@@ -58,27 +54,21 @@ class PaperAdmm:
             share = np.where(group_lasso, 1.0, 0.5)[:, None]
             z = np.where(zero_end, 0.0, np.stack([m[0] - share * change, m[1] + share * change]))
             self.u = np.where(zero_end, 0.0, self.u + z - b)
-            primal_residual, dual_residual = (
-                np.sqrt(((z - b) ** 2).sum()),
-                np.sqrt(RHO * ((z - self.z) ** 2).sum()),
-            )
+            primal, dual_residual = np.sqrt(((z - b) ** 2).sum()), np.sqrt(RHO * ((z - self.z) ** 2).sum())
             self.z = z
-            if k >= _MIN_ITER and max(primal_residual, dual_residual) <= threshold:
+            if k >= _MIN_ITER and max(primal, dual_residual) <= threshold:
                 break
         else:
             self.exhausted = True
-        theta, point = datafit.with_best_intercept(
-            coarsening.X, self.theta, datafit.at(coarsening.X, self.theta)
-        )
+        point = datafit.at(coarsening.X, self.theta)
+        theta, point = datafit.with_best_intercept(coarsening.X, self.theta, point)
         dual = -RHO * self.u[0]
         project_onto_balls(dual, subproblem.radius)
         self.n_iter += k
         return SolverResult(theta, point, dual, fused.astype(np.uint8), k, True)
 
     def _minimise(self, subproblem: Subproblem, target: Floats, degree: Floats) -> Floats:
-        """argmin data fit + ridge |B|^2 + rho / 2 sum over copies |z + u - b|^2, by L-BFGS from the current
-        B.
-        """
+        """argmin data fit + ridge |B|^2 + rho / 2 sum over copies |z + u - b|^2, by L-BFGS."""
         X, datafit = subproblem.coarsening.X, subproblem.coarsening.datafit
         weight = subproblem.weight + RHO * degree
 

@@ -30,9 +30,7 @@ _ROUNDING = 1e-14  # smallest accuracy of a solver, relative to the objective
 
 
 class Optimum(NamedTuple):
-    """An optimum at one penalty: theta (m + 1, q) with the intercept last, on a partition; objective and dual
-    bound.
-    """
+    """An optimum at one penalty: theta (m + 1, q), the intercept last, on a partition."""
 
     nu: float
     label: Labels  # (d + 1,)
@@ -193,10 +191,8 @@ class RegularizationPath:
         self._coarsen(zero_node_last(group))
         point = self.datafit.at(self.coarsening.X, self.theta)
         self.theta, point = self.datafit.with_best_intercept(self.coarsening.X, self.theta, point)
-        subproblem = self._subproblem(radius, _SHARE)
-        return Optimum(
-            self.nu, self.label, self.theta, self._objective(point, subproblem), bound, self.objective_floor
-        )
+        objective = self._objective(point, self._subproblem(radius, _SHARE))
+        return Optimum(self.nu, self.label, self.theta, objective, bound, self.objective_floor)
 
     def _merge_test(self, fused: Flags, radius: Floats, optimum: Optimum) -> tuple[Optimum, Flags] | None:
         """Merge clusters that are close or whose edges stayed fused, if that does not raise the objective."""
@@ -205,12 +201,10 @@ class RegularizationPath:
         size = max(float(np.abs(self.theta[: coarsening.m]).max(initial=0.0)), self.coefficient_scale)
         gap = max(optimum.objective - optimum.dual_bound, 0.0)
         # J - J* >= ridge |B - B*|^2: columns farther apart than this are not one at the optimum
-        squared = (
-            2.0 * gap / self.ridge
-            if self.ridge > 0
-            else size**2 * gap / max(optimum.objective, self.objective_floor)
-        )
-        possible = float(np.sqrt(squared))
+        if self.ridge > 0:
+            possible = float(np.sqrt(2.0 * gap / self.ridge))
+        else:
+            possible = float(np.sqrt(size**2 * gap / max(optimum.objective, self.objective_floor)))
         near = (apart <= _CLOSE * size) | (fused > 0)
         if self._solver.on_clusters:  # few merges are possible, and a wrong one is rejected at once
             candidates: tuple[Bits, ...] = (apart <= possible, apart <= _NEARER * possible, near)
@@ -239,15 +233,12 @@ class RegularizationPath:
         self._coarsen(group)
         # a wrong merge is visible long before its optimum is exact; a ridge is needed to bound that optimum
         limit = optimum.objective + slack if bounded else np.inf
-        share = (
-            _SHARE
-            if bounded and not self._certified.newton.fits(self._subproblem(radius, _SHARE))
-            else _EXACT * _SHARE
-        )
+        large = bounded and not self._certified.newton.fits(self._subproblem(radius, _SHARE))
+        share = _SHARE if large else _EXACT * _SHARE
         for _ in range(1 if self._solver.on_clusters and not bounded else _ROUNDS):
             merged, subproblem = self._solve(self._certified, radius, share, limit)
             objective = self._objective(merged.point, subproblem)
-            if objective > limit + subproblem.accuracy * max(abs(objective), floor):
+            if objective > limit + subproblem.goal(objective):
                 break
             bound, split = self._certify(merged.point, radius, objective, _SHARE, proved_only=True)
             if split is not None:
@@ -300,33 +291,20 @@ class RegularizationPath:
         return found, subproblem
 
     def _subproblem(self, radius: Floats, share: float, limit: float = np.inf) -> Subproblem:
-        accuracy = max(share * self.tol, _ROUNDING)
-        return Subproblem(
-            self.coarsening,
-            self.coarsening.radius(radius),
-            self.ridge,
-            self.coefficient_scale,
-            accuracy,
-            self.objective_floor,
-            self.n_threads,
-            limit,
-        )
+        coarsening, scale, floor = self.coarsening, self.coefficient_scale, self.objective_floor
+        radius, accuracy = coarsening.radius(radius), max(share * self.tol, _ROUNDING)
+        return Subproblem(coarsening, radius, self.ridge, scale, accuracy, floor, self.n_threads, limit)
 
     def _objective(self, point: Evaluation, subproblem: Subproblem) -> float:
-        return (
-            point.value
-            + 0.5 * float((subproblem.weight * self.theta**2).sum())
-            + subproblem.penalty(self.theta)
-        )
+        return subproblem.objective(point, self.theta)
 
     # ---- the certificate ----
 
     def _certify(
         self, point: Evaluation, radius: Floats, objective: float, share: float, proved_only: bool = False
     ) -> tuple[float, Labels | None]:
-        """The dual bound, and a finer partition where flows inside the clusters cannot hold them together.
-
-        Clusters for which that is undecided after `_FLOW_STEPS` are split, too, unless `proved_only`.
+        """The dual bound, and a finer partition where flows inside the clusters cannot hold them together, or
+        do not decide it in `_FLOW_STEPS`, unless `proved_only`.
         """
         coarsening, d = self.coarsening, self.graph.d
         columns = with_zero_node(self.theta[:-1])[coarsening.label[:-1]]
@@ -334,15 +312,13 @@ class RegularizationPath:
         ends = self.graph.edge[coarsening.between]
         np.add.at(whole, ends[:, 0], self.dual[coarsening.between])
         np.subtract.at(whole, ends[:, 1], self.dual[coarsening.between])
-        inner, flows = self._flows(
-            np.ascontiguousarray(whole[:-1]), radius, self._flow_tolerance(columns, objective, share)
-        )
+        tolerance = self._flow_tolerance(columns, objective, share)
+        inner, flows = self._flows(np.ascontiguousarray(whole[:-1]), radius, tolerance)
         self.dual[coarsening.inside] = inner
         nodes = flows.residual[:-1]
         if self.ridge > 0:
-            bound = point.entropy - float(((nodes - 2.0 * self.ridge * columns) ** 2).sum()) / (
-                4.0 * self.ridge
-            )
+            squared = float(((nodes - 2.0 * self.ridge * columns) ** 2).sum())
+            bound = point.entropy - squared / (4.0 * self.ridge)
         else:
             apart = differences(columns, self.graph.edge)
             edge_gap = float((radius * lengths(apart)).sum() - (self.dual * apart).sum())
@@ -355,27 +331,13 @@ class RegularizationPath:
         coarsening = self.coarsening
         inside = radius[coarsening.inside]
         inner = np.ascontiguousarray(self.dual[coarsening.inside])
-        flows = Flows(
-            np.zeros(len(inner), np.uint8),
-            with_zero_node(load),
-            with_zero_node(load),
-            np.zeros(coarsening.m + 1, np.int32),
-        )
+        saturated, status = np.zeros(len(inner), np.uint8), np.zeros(coarsening.m + 1, np.int32)
+        flows = Flows(saturated, with_zero_node(load), with_zero_node(load), status)
         graph = coarsening.inner_edge, inside, coarsening.first_edge, coarsening.node, coarsening.first_node
         work = np.empty((2, *inner.shape)), np.empty(len(inner)), np.empty(len(load) + 1)
-        _kernel.flows(
-            load,
-            *graph,
-            tolerance,
-            _FLOW_STEPS,
-            inner,
-            flows.saturated,
-            flows.residual,
-            flows.status,
-            *work,
-            *coarsening.aggregates(inside),
-            flows.potential,
-        )
+        found = inner, saturated, flows.residual, status
+        aggregates = coarsening.aggregates(inside)
+        _kernel.flows(load, *graph, tolerance, _FLOW_STEPS, *found, *work, *aggregates, flows.potential)
         return inner, flows
 
     def _flow_tolerance(self, columns: Floats, objective: float, share: float) -> Floats:
@@ -430,9 +392,7 @@ def follow(
     estimator: object,
     name: str = "penalty",
 ) -> list[Optimum]:
-    """Optima along penalties, until `ends` accepts their numbers of clusters; warn if any optimum was not
-    reached.
-    """
+    """Optima along penalties, until `ends` accepts their numbers of clusters; warn unless all are reached."""
     optima: list[Optimum] = []
     counts: list[int] = []
     for nu in penalties:
@@ -440,10 +400,8 @@ def follow(
         optima.append(optimum)
         counts.append(optimum.n_clusters)
         if verbose:
-            print(
-                f"{name} {nu:.6g}: {counts[-1]} clusters, J {optimum.objective:.6g}, relative gap "
-                f"{optimum.relative_gap:.1e}"
-            )
+            reached = f"J {optimum.objective:.6g}, relative gap {optimum.relative_gap:.1e}"
+            print(f"{name} {nu:.6g}: {counts[-1]} clusters, {reached}")
         if ends(counts):
             break
     if not path.converged(optima):

@@ -14,10 +14,7 @@ from craftc._fusion.graph import Graph, differences, lengths
 
 
 class Coarsening:
-    """Clusters of nodes: sums of their columns, the edges between clusters, and the edges inside.
-
-    `label` (d + 1,) is the cluster of every node; the cluster of the zero node is the last.
-    """
+    """Clusters `label` (d + 1,) of nodes, the zero node's last: sums of columns, edges between, inside."""
 
     def __init__(self, X: Matrix, datafit: Datafit, graph: Graph, label: Labels) -> None:
         m = int(label[-1])
@@ -78,9 +75,7 @@ class Coarsening:
 
     def radius(self, radius: Floats) -> Floats:
         """Radii of the edges between clusters: sums of the radii of the graph's edges that they merge."""
-        return np.asarray(
-            np.bincount(self.merged, radius[self.between], minlength=len(self.edge)), dtype=np.float64
-        )
+        return np.bincount(self.merged, radius[self.between], minlength=len(self.edge)).astype(np.float64)
 
     def gather(self, dual: Floats) -> Floats:
         """Dual variables of the edges between clusters: sums of the duals (l, q) of the graph's edges."""
@@ -121,9 +116,21 @@ class Subproblem:
 
     def penalty(self, theta: Floats) -> float:
         """sum_e radius_e |theta_i - theta_j|."""
-        return float(
-            (self.radius * lengths(differences(theta[: self.coarsening.m], self.coarsening.edge))).sum()
-        )
+        apart = differences(theta[: self.coarsening.m], self.coarsening.edge)
+        return float((self.radius * lengths(apart)).sum())
+
+    def objective(self, point: Evaluation, theta: Floats) -> float:
+        """The objective at theta, where the data fit is `point`."""
+        return point.value + 0.5 * float((self.weight * theta**2).sum()) + self.penalty(theta)
+
+    def goal(self, value: float) -> float:
+        """The duality gap to be reached at an objective of this value."""
+        return self.accuracy * max(abs(value), self.objective_floor)
+
+    def node_gap(self, residual: Floats, theta: Floats) -> float:
+        """`node_gap` of residuals (m + 1, q) at theta."""
+        size, m = self.coarsening.size, self.coarsening.m
+        return node_gap(residual[:m], theta[:m], self.ridge, size, self.coefficient_scale)
 
     def edge_gap(self, theta: Floats, dual: Floats) -> float:
         """The edges' part of the duality gap: penalty less the inner product with the dual variables."""
@@ -134,8 +141,7 @@ class Subproblem:
 def node_gap(residual: Floats, theta: Floats, ridge: float, size: Floats, coefficient_scale: float) -> float:
     """The nodes' part of the duality gap, from the residuals (m, q) of the stationarity conditions.
 
-    Without a ridge no bound is known. The result then estimates how far the objective can fall if the optimum
-    is no larger than `theta`.
+    Without a ridge: an estimate, how far the objective can fall if the optimum is no larger than `theta`.
     """
     if ridge > 0:
         return float((residual**2 / size[:, None]).sum()) / (4.0 * ridge)
@@ -162,10 +168,7 @@ class SolverResult(NamedTuple):
 
 
 class Solver(Protocol):
-    """Solves the subproblems of a path; each start is the solution of the one before.
-
-    A solver may keep state from one to the next.
-    """
+    """Solves the subproblems of a path, each from the solution of the one before; may keep state."""
 
     # True: subproblems are on clusters of nodes; False: on all nodes, and the merge test finds the clusters
     on_clusters: bool

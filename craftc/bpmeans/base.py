@@ -314,9 +314,7 @@ class FeatureModel(DenseInput, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 
 
 def _largest_values(feature: Floats, columns: Sequence[object]) -> str:
-    """The leading columns of a feature and its values there, as ``"age 41.2, chol -3.01"``, but none below a
-    hundredth of the largest.
-    """
+    """The leading columns of a feature as ``"age 41.2, chol -3.01"``, from a hundredth of the largest up."""
     size = np.abs(feature)
     leading = np.argsort(-size, kind="stable")[:LEADING]
     return ", ".join(f"{columns[d]} {number(feature[d])}" for d in leading if size[d] > 0.01 * size.max())

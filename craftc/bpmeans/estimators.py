@@ -341,9 +341,7 @@ class BPMeans(FeatureModel):
             fits.append(from_memberships(data, config, pack(given), given.shape[1]))
         else:
             distinct = {id(start): start for start in reversed(starts) if start is not None}
-            fits += [
-                from_memberships(data, config, start.masks, start.n_features) for start in distinct.values()
-            ]
+            fits += [from_memberships(data, config, s.masks, s.n_features) for s in distinct.values()]
             if isinstance(self.init, str) and self.init == "greedy":
                 fits.append(best_restarts(data, config, improve=not automatic)[-1].fit)
         best: FeatureFit | None = None

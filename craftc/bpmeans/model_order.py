@@ -40,8 +40,7 @@ _PATIENCE = 2  # numbers of features tried without a shorter description
 
 
 class ModelPath:
-    """The best K-features solutions for K = 0, 1, ..., of all starts and of the first 1, 2, ... of them; K =
-    0 has no record.
+    """The best K-features solutions of all starts, and of the first 1, 2, ... of them; K = 0 has no record.
 
     errors[K] (n_init,): the squared error that the first 1, 2, ... starts reach with at most K features.
     """
@@ -82,11 +81,11 @@ class ModelPath:
 
 
 def stepwise(data: FeatureData, config: FeatureConfig, penalty: float) -> tuple[ModelPath, NDArray[np.intp]]:
-    """K-features for K = 1, 2, ... until SSE + K lambda^2 no longer falls.
+    """K-features for K = 1, 2, ... until SSE + K lambda^2 no longer falls: the path and, for the first 1, 2,
+    ... starts, the best K, which may be 0.
 
-    Returns the path and the best K, which may be 0, of the first 1, 2, ... starts. The path of n starts goes
-    on as long as the path of any number of starts up to n does: with more starts the search is never shorter,
-    and never ends with a higher cost.
+    The path of n starts continues as long as that of any number of starts up to n does: with more starts the
+    search is never shorter, and never ends with a higher cost.
     """
     path = ModelPath(data, config.n_init)
     costs, falls = [path.errors[0]], np.ones(config.n_init, bool)
@@ -108,8 +107,7 @@ def shortest_description(data: FeatureData, config: FeatureConfig) -> tuple[Mode
 
     One solution for each K, the leading start or the solution for K - 1 with one more feature, shows about
     which K that is. For this K and K - 1 more starts are then improved, and longer, as long as this changes
-    which K is best. A large table chooses K from a sample of its rows; the features found there are then
-    fitted to all rows.
+    which K is best. A large table chooses K from a sample, whose features are then fitted to all rows.
     """
     if len(data) > _CHOICE_ROWS:
         return _shortest_of_sample(data, config)
@@ -190,9 +188,8 @@ def _extend(path: ModelPath, data: FeatureData, config: FeatureConfig, K: int) -
     config = config.with_features(K)
     found = best_restarts(data, config)
     if config.exchanges:
-        found += [
-            _grown(record, data, config, K) for record in path.records[-1] if record.fit.n_features == K - 1
-        ]
+        fewer = [record for record in path.records[-1] if record.fit.n_features == K - 1]
+        found += [_grown(record, data, config, K) for record in fewer]
     path.append(running_best(data, found))
     config.callback(f"K = {K}: {path.records[-1][-1].fit.objective:.6g}")
 
@@ -215,19 +212,15 @@ def _improve_from_above(path: ModelPath, data: FeatureData, config: FeatureConfi
         return
     run = run_for(data, config.with_features(K + 1), threads_within(data, config))
     run.start(more.masks, K + 1)
-    least = int(np.argmin(run.removal_costs()))
-    fewer = from_memberships(
-        data, config, pack(np.delete(unpack(more.masks, K + 1), least, 1)), K, now.objective
-    )
-    path.improve(K, fewer)
+    kept = np.delete(unpack(more.masks, K + 1), int(np.argmin(run.removal_costs())), 1)
+    path.improve(K, from_memberships(data, config, pack(kept), K, now.objective))
 
 
 def description_length(data: FeatureData, fit: FeatureFit | None, error: float) -> float:
     """Description length in nats: N D / 2 log V + K D / 2 log(N S / V) + the entropy of the memberships.
 
-    V = SSE / (N D) is the residual variance and S that of the table: the D values of a feature are coded
-    within S at the precision to which N rows of variance V determine them (with S = V this is the (K D / 2)
-    log N of BIC).
+    V = SSE / (N D) is the residual variance and S that of the table: a feature is coded within S at the
+    precision to which N rows of variance V determine it (with S = V this is the (K D / 2) log N of BIC).
     """
     n, D = data.X.shape
     least = max(1e-14 * data.scatter, np.finfo(float).tiny)
@@ -241,11 +234,9 @@ def description_length(data: FeatureData, fit: FeatureFit | None, error: float) 
 
 
 def membership_entropy(Z: Bits) -> float:
-    """Nats of Z column by column, each coded alone or conditionally on the earlier column that predicts it
-    best.
+    """Nats of Z column by column, each alone or conditionally on the earlier column that predicts it best.
 
-    A feature and its complement therefore cost no more than the feature and one of every row, which give the
-    same sums.
+    A feature and its complement cost no more than the feature and one of every row, of the same sums.
     """
     bits = Z.astype(np.float64)
     n, K = bits.shape
@@ -253,11 +244,10 @@ def membership_entropy(Z: Bits) -> float:
     total: float = 0.0
     for k in range(K):
         alone = _entropy(np.array([size[k], n - size[k]]))
-        given = [
-            _entropy(np.array([both[k, j], size[j] - both[k, j]]))
-            + _entropy(np.array([size[k] - both[k, j], n - size[k] - size[j] + both[k, j]]))
-            for j in range(k)
-        ]
+        given = []
+        for j, common in enumerate(both[k, :k]):
+            without = np.array([size[k] - common, n - size[k] - size[j] + common])
+            given.append(_entropy(np.array([common, size[j] - common])) + _entropy(without))
         total += float(min([alone, *given]))
     return total
 

@@ -41,9 +41,7 @@ NONE, MEAN, ZERO = 0, 1, 2  # the feature that a start gives to every row
 
 class FeatureData:
     """A table (n, D), contiguous and finite, and what all restarts share: norms, the mean, and (where there
-    are no more rows than columns) all inner products.
-
-    `names` (D,) of the columns, whose ranges are checked; None: part of a table that has been checked.
+    are no more rows than columns) all inner products. `names` (D,): check the ranges of the columns.
     """
 
     def __init__(self, X: Array, n_threads: int, names: Sequence[str] | None = None) -> None:
@@ -123,9 +121,8 @@ class FeatureConfig:
 
     def with_features(self, K: int) -> FeatureConfig:
         """K-features with this number of features and random numbers of its own."""
-        return replace(
-            self, penalty=0.0, n_features=K, cap=K, seed=self.seed + K, collapsed=False, shuffle=False
-        )
+        seed = self.seed + K
+        return replace(self, penalty=0.0, n_features=K, cap=K, seed=seed, collapsed=False, shuffle=False)
 
 
 @dataclass
@@ -152,33 +149,17 @@ def run_for(
     gram: bool = True,
 ) -> bpmeans_kernel.Run:
     """Memory for restarts with these settings."""
-    points = data.points
-    return bpmeans_kernel.Run(
-        data.X,
-        data.products if gram else None,
-        data.norm,
-        data.mean,
-        data.mean_products,
-        points.middle,
-        points.grid,
-        points.step,
-        config.penalty,
-        config.cap,
-        config.collapsed,
-        config.reseed,
-        not config.exchanges,
-        config.exact if config.penalty else min(config.exact, config.cap),
-        config.max_iter,
-        order,
-        n_threads,
-    )
+    points, most = data.points, config.exact if config.penalty else min(config.exact, config.cap)
+    table = data.X, data.products if gram else None, data.norm, data.mean, data.mean_products
+    search = config.penalty, config.cap, config.collapsed, config.reseed, not config.exchanges, most
+    cells = (*table, points.middle, points.grid, points.step)
+    return bpmeans_kernel.Run(*cells, *search, config.max_iter, order, n_threads)
 
 
 def best_restarts(data: FeatureData, config: FeatureConfig, improve: bool = True) -> list[Record]:
     """Solutions that were the lowest when their start ended, after exchanges; the last is the best of all.
 
-    Neither the result of a restart, nor whether it is improved, nor how, depends on later restarts or on the
-    number of threads. More restarts therefore never end with a higher J.
+    No result depends on later restarts or on the number of threads: more restarts never end with a higher J.
     """
     side_by_side = _restarts_in_parallel(data, config)
     run = None if side_by_side or config.shuffle else run_for(data, config, threads_within(data, config))
@@ -188,9 +169,8 @@ def best_restarts(data: FeatureData, config: FeatureConfig, improve: bool = True
         objectives, sweeps = _side_by_side(data, config)
     else:
         n_threads = data.n_threads if side_by_side else 1
-        found = parallel_map(
-            lambda r: run_restart(data, config, r, run), range(config.n_init), n_threads, config.stop
-        )
+        starts = range(config.n_init)
+        found = parallel_map(lambda r: run_restart(data, config, r, run), starts, n_threads, config.stop)
         fits = dict(enumerate(found))
         objectives = np.array([fit.objective for fit in found])
         sweeps = np.array([fit.n_iter for fit in found])
@@ -208,9 +188,8 @@ def best_restarts(data: FeatureData, config: FeatureConfig, improve: bool = True
 
     chosen = _promising(objectives, _IMPROVED if small and improve else 1, _ROUNDING * data.scatter)
     # Python threads pay for long searches only
-    worth = side_by_side and (
-        config.collapsed or data.X.size * (config.n_features or config.cap) > _SMALL / 100
-    )
+    long = config.collapsed or data.X.size * (config.n_features or config.cap) > _SMALL / 100
+    worth = side_by_side and long
     return running_best(data, parallel_map(improved, chosen, data.n_threads if worth else 1, config.stop))
 
 
@@ -250,11 +229,8 @@ def is_small(data: FeatureData, config: FeatureConfig) -> bool:
 
 def _restarts_in_parallel(data: FeatureData, config: FeatureConfig) -> bool:
     """Whether a restart uses one thread and several restarts run in parallel."""
-    return (
-        data.products is not None
-        or config.collapsed
-        or _products(data, config) < (_SMALL if config.n_init > 1 else _SMALL / 8)
-    )
+    most = _SMALL if config.n_init > 1 else _SMALL / 8
+    return data.products is not None or config.collapsed or _products(data, config) < most
 
 
 def threads_within(data: FeatureData, config: FeatureConfig) -> int:
@@ -265,25 +241,17 @@ def threads_within(data: FeatureData, config: FeatureConfig) -> int:
 def parallel_restarts(data: FeatureData, config: FeatureConfig) -> tuple[Floats, NDArray[np.int64]]:
     """J and sweeps of every restart, one per thread at a time."""
     steps = config.n_features or config.cap
-    runs = [
-        run_for(data, config, 1)
-        for _ in range(threads_for(data.n_threads, _SMALL) if config.n_init > 1 else 1)
-    ]
+    n_runs = threads_for(data.n_threads, _SMALL) if config.n_init > 1 else 1
+    runs = [run_for(data, config, 1) for _ in range(n_runs)]
     objectives, sweeps = np.empty(config.n_init), np.empty(config.n_init, np.int64)
     first, batch = 0, len(runs)
     while first < config.n_init:
         some = np.arange(first, min(first + batch, config.n_init))
         states = np.empty((len(some), 3), np.int64)
         started = time.perf_counter()
-        bpmeans_kernel.restarts(
-            runs,
-            _bases(data, config, some),
-            config.n_features,
-            random_draws(config, some, steps),
-            _trials(config, some),
-            objectives[first:],
-            states,
-        )
+        bases, draws = _bases(data, config, some), random_draws(config, some, steps)
+        trials, ends = _trials(config, some), objectives[first:]
+        bpmeans_kernel.restarts(runs, bases, config.n_features, draws, trials, ends, states)
         for r, (K, n_iter, _) in zip(some, states, strict=True):
             config.callback(f"start {r}: {K} features after {n_iter} sweeps, J {objectives[r]:.6g}")
         sweeps[some] = states[:, 1]
@@ -294,14 +262,9 @@ def parallel_restarts(data: FeatureData, config: FeatureConfig) -> tuple[Floats,
 
 
 def _side_by_side(data: FeatureData, config: FeatureConfig) -> tuple[Floats, NDArray[np.int64]]:
-    """J and sweeps of every restart, one per thread at a time.
-
-    Long restarts run sweep by sweep: a kernel call for whole restarts cannot be interrupted.
-    """
-    visits = _visits(data, config, config.n_features or min(config.cap, _TYPICAL)) * min(
-        config.max_iter, _LONG
-    )
-    if visits < _SHORT:
+    """J and sweeps of every restart; long ones sweep by sweep: a kernel call cannot be interrupted."""
+    visits = _visits(data, config, config.n_features or min(config.cap, _TYPICAL))
+    if visits * min(config.max_iter, _LONG) < _SHORT:
         return parallel_restarts(data, config)
 
     def outcome(r: int) -> tuple[float, int]:
@@ -317,9 +280,8 @@ def _promising(objectives: Floats, most: int, tolerance: float) -> list[int]:
     chosen: list[int] = []
     lowest: list[float] = []
     for r, objective in enumerate(objectives):
-        if (len(lowest) < most or objective < lowest[-1]) and all(
-            abs(objective - other) > tolerance for other in lowest
-        ):
+        low = len(lowest) < most or objective < lowest[-1]
+        if low and all(abs(objective - other) > tolerance for other in lowest):
             lowest = sorted([*lowest, float(objective)])[:most]
             chosen.append(r)
     return chosen
@@ -347,34 +309,27 @@ def exchange_features(
     rounds: int,
     sweeps: int,
 ) -> FeatureFit:
-    """Replace feature after feature where J falls, until `rounds` rounds over all features yield no
-    substantial gain.
+    """Replace feature after feature where J falls, until `rounds` rounds over all yield no substantial gain.
 
     The features of a round are replaced by residuals of drawn rows (the best of several; in later rounds
-    single ones) and by random memberships in turn. key: of the random numbers; sweeps: approximate budget for
-    all exchanges. A larger budget continues the same search, so that it never ends higher.
+    single ones) and by random memberships in turn. `sweeps` is an approximate budget; a larger one continues
+    the same search, so that it never ends higher.
     """
     slack, turn, since = 1e-10 * data.scatter, 0, 0  # since: turns after the last substantial gain
     while since < rounds * fit.n_features and sweeps > 0 and config.max_iter > 1 and not config.stop.is_set():
         k, (pairs, shuffled) = turn % fit.n_features, divmod(since // fit.n_features, 2)
         if shuffled:
-            run.start(
-                redrawn(fit.masks, k, uniform(config.seed, *key, turn, np.arange(len(data)))), fit.n_features
-            )
+            draws = uniform(config.seed, *key, turn, np.arange(len(data)))
+            run.start(redrawn(fit.masks, k, draws), fit.n_features)
         else:
-            run.exchange(
-                fit.masks,
-                fit.n_features,
-                k,
-                exchange_draws(config, key, turn, 1 if pairs else bpmeans_kernel.TRIALS),
-            )
+            draws = exchange_draws(config, key, turn, 1 if pairs else bpmeans_kernel.TRIALS)
+            run.exchange(fit.masks, fit.n_features, k, draws)
         other = run_to_convergence(run, config, None, fit.objective)
         sweeps -= other.n_iter
         turn, since = turn + 1, since + 1
         if other.objective < fit.objective - slack:
-            config.callback(
-                f"start {key[1]}, feature {k} exchanged: {other.n_features} features, J {other.objective:.6g}"
-            )
+            found = f"{other.n_features} features, J {other.objective:.6g}"
+            config.callback(f"start {key[1]}, feature {k} exchanged: {found}")
             if other.objective < (1.0 - _WORTHWHILE) * fit.objective:
                 since = 0
             other.path = [*fit.path, other.objective]
@@ -446,9 +401,8 @@ def run_to_convergence(
         raise AssertionError(f"the objective rose: {run.path!r}")
     if name:
         config.callback(f"{name}: {run.n_features} features after {run.n_iter} sweeps, J {run.objective:.6g}")
-    return FeatureFit(
-        run.objective, run.path.tolist(), run.n_iter, run.converged, run.masks.copy(), run.n_features
-    )
+    path, masks = run.path.tolist(), run.masks.copy()
+    return FeatureFit(run.objective, path, run.n_iter, run.converged, masks, run.n_features)
 
 
 def _bases(data: FeatureData, config: FeatureConfig, restarts: NDArray[np.intp]) -> NDArray[np.int32]:
@@ -472,10 +426,7 @@ def exchange_draws(config: FeatureConfig, key: tuple[FeatureStream, int], turn: 
 
 
 def _trials(config: FeatureConfig, restarts: NDArray[np.intp]) -> NDArray[np.int32]:
-    """Rows drawn for every feature of a start; 0: 2 + log K.
-
-    Every other start of a base draws one, which finds what greedy starts miss.
-    """
+    """Rows drawn for every feature of a start (0: 2 + log K); one in every other start of a base."""
     trials = np.full(len(restarts), config.n_trials, np.int32)
     if config.n_trials == 0:
         trials[restarts // (2 if config.base == "mixed" else 1) % 2 == 1] = 1
@@ -491,10 +442,8 @@ def choose(X: Array, features: Floats, most_exact: int, n_threads: int) -> Masks
     masks, left = np.zeros(n, np.uint64), np.empty(n)
     exact = K if most_exact >= K else 0
     if K:
-        work = X.size * K + n * 2.0**exact
-        rows_kernel.assign(
-            X, np.ascontiguousarray(features), exact, masks, left, threads_for(n_threads, work)
-        )
+        threads = threads_for(n_threads, X.size * K + n * 2.0**exact)
+        rows_kernel.assign(X, np.ascontiguousarray(features), exact, masks, left, threads)
     return masks
 
 

@@ -179,18 +179,16 @@ class ConvexClustering(MomentsSummary, ClusterMixin, BaseEstimator):
         path = self._new_path(spread, graph)
         with one_blas_thread():
             penalties = self._penalties(graph, spread)
-            optima = follow(
-                path, penalties, partial(self._ends, len(rows)), verbose=self.verbose, estimator=self
-            )
+            ends = partial(self._ends, len(rows))
+            optima = follow(path, penalties, ends, verbose=self.verbose, estimator=self)
             n_iter = path.n_iter
             if self.fusion_penalty is None and self.n_clusters is not None and len(optima) > 1:
                 before, last = optima[-2:]
                 if before.n_clusters < self.n_clusters < last.n_clusters:
                     # the path skips this number of clusters: again between the two, in small steps
                     refined = self._new_path(spread, graph)
-                    optima[-1:-1] = [
-                        refined.step(float(nu)) for nu in np.geomspace(before.nu, last.nu, _REFINED + 2)[1:-1]
-                    ]
+                    between = np.geomspace(before.nu, last.nu, _REFINED + 2)[1:-1]
+                    optima[-1:-1] = [refined.step(float(nu)) for nu in between]
                     n_iter += refined.n_iter
         labels = [canonical(optimum.label[:-1]) for optimum in optima]
         self._points = [
@@ -209,16 +207,9 @@ class ConvexClustering(MomentsSummary, ClusterMixin, BaseEstimator):
         return self
 
     def _new_path(self, spread: Floats, graph: Graph) -> RegularizationPath:
-        return RegularizationPath(
-            np.ascontiguousarray(spread.T),
-            Squares(spread),
-            graph,
-            0.5,
-            float(self.tol),
-            int(self.max_iter),
-            self.solver,
-            effective_n_threads(self.n_threads),
-        )
+        X, tol, max_iter = np.ascontiguousarray(spread.T), float(self.tol), int(self.max_iter)
+        threads = effective_n_threads(self.n_threads)
+        return RegularizationPath(X, Squares(spread), graph, 0.5, tol, max_iter, self.solver, threads)
 
     def _graph(self, rows: Floats) -> Graph:
         weights = self.weights
@@ -245,9 +236,8 @@ class ConvexClustering(MomentsSummary, ClusterMixin, BaseEstimator):
 
     def _choice(self, spread: Floats) -> int:
         if self.n_clusters is not None:
-            allowed = [
-                point.n_clusters if point.n_clusters <= self.n_clusters else 0 for point in self._points
-            ]
+            counts = [point.n_clusters for point in self._points]
+            allowed = [count if count <= self.n_clusters else 0 for count in counts]
             return len(allowed) - 1 - int(np.argmax(allowed[::-1]))  # among ties, the smallest penalty
         scatter = float((spread**2).sum())
         most = max(1, len(spread) // ROWS_PER_CLUSTER)
@@ -300,6 +290,5 @@ def row_description_length(spread: Floats, label: Labels, scatter: float) -> flo
     """Description length of the rows, in nats, under clusters around their means."""
     sizes = np.bincount(label).astype(np.float64)
     sums = np.stack([np.bincount(label, column) for column in spread.T], axis=1)
-    return description_length(
-        sizes, spread.shape[1], scatter - float((sums**2 / sizes[:, None]).sum()), scatter
-    )
+    within = scatter - float((sums**2 / sizes[:, None]).sum())
+    return description_length(sizes, spread.shape[1], within, scatter)

@@ -26,10 +26,8 @@ def fusing_penalty(graph: Graph, spread: Floats) -> float:
     if not len(graph.edge):
         return 1.0
     label = components(graph)[:-1]
-    means = (
-        np.stack([np.bincount(label, column) for column in spread.T], axis=1) / np.bincount(label)[:, None]
-    )
-    load = spread - means[label]
+    sums = np.stack([np.bincount(label, column) for column in spread.T], axis=1)
+    load = spread - (sums / np.bincount(label)[:, None])[label]
     i, j = graph.edge.T
     places = np.append(i, j), np.append(j, i)
     adjacency = coo_array((np.append(graph.weight, graph.weight), places), (graph.d, graph.d)).tocsr()
@@ -91,9 +89,7 @@ def conjugate_gradients(adjacency: SparseMatrix, load: Floats) -> tuple[Floats, 
 
 
 def tree_flow(adjacency: SparseMatrix, label: Labels, load: Floats) -> tuple[NDArray[np.int64], Floats]:
-    """The next row towards the root of a spanning tree of its component, -1 for a root, and the flow (d, p)
-    from every row to the next.
-    """
+    """The next row towards the root of a spanning tree, -1 at a root, and the flow (d, p) along that edge."""
     parent, flow = np.full(len(label), -1), load.copy()
     for root in np.unique(label, return_index=True)[1]:
         order, before = breadth_first_order(adjacency, root, directed=False)

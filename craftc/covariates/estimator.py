@@ -231,10 +231,8 @@ class ConvexCovariateClustering(
         classes, codes = np.unique(target, return_inverse=True)
         c = len(classes)
         if c < 2:
-            raise ValueError(
-                f"y must hold at least two classes, got one class: {classes.tolist()[0]!r}; a classifier "
-                "needs two."
-            )
+            found = f"got one class: {classes.tolist()[0]!r}; a classifier needs two."
+            raise ValueError(f"y must hold at least two classes, {found}")
         penalties = self._penalties(rows.shape[0])
         gammas = check_penalties(self.sparsity, "sparsity")
         least = 1e-12 if self.ridge > 0 else _SEPARATED * len(codes) * float(np.log(c))
@@ -264,18 +262,10 @@ class ConvexCovariateClustering(
         self.sparsity_ = gamma
         self.classes_, self.n_iter_ = classes, max(1, n_iter + path.n_iter)
         labels = [canonical(part[:-1]) for part in parts]
-        self._points = [
-            PathPoint(
-                o.nu,
-                int(label.max()) + 1,
-                label,
-                o.objective,
-                o.relative_gap,
-                float(score),
-                _coefficients(o, label, datafit),
-            )
-            for o, label, score in zip(optima, labels, scores, strict=True)
-        ]
+        self._points = []
+        for o, label, score in zip(optima, labels, scores.tolist(), strict=True):
+            K, coefficients = int(label.max()) + 1, _coefficients(o, label, datafit)
+            self._points.append(PathPoint(o.nu, K, label, o.objective, o.relative_gap, score, coefficients))
         chosen = 0 if fit is None else int(np.argmax(scores))
         self._set_state(datafit, optima[chosen], parts[chosen], self._points[chosen], fit)
         # no BLAS: bits do not depend on its threads
@@ -287,23 +277,14 @@ class ConvexCovariateClustering(
         return self.fusion_penalty is None and counts[-_ALONE:] == [d] * _ALONE
 
     def _regularization_path(self, X: Matrix, datafit: Multinomial, graph: Graph) -> RegularizationPath:
-        return RegularizationPath(
-            X,
-            datafit,
-            graph,
-            float(self.ridge),
-            float(self.tol),
-            int(self.max_iter),
-            self.solver,
-            effective_n_threads(self.n_threads),
-        )
+        ridge, tol, max_iter = float(self.ridge), float(self.tol), int(self.max_iter)
+        threads = effective_n_threads(self.n_threads)
+        return RegularizationPath(X, datafit, graph, ridge, tol, max_iter, self.solver, threads)
 
     def _select(
         self, covariates: Covariates, datafit: Multinomial, gammas: Floats
     ) -> tuple[float, Bits, int]:
-        """The gamma of largest evidence that selects a covariate, the selected covariates (d,), and the
-        iterations.
-        """
+        """The gamma of largest evidence that selects a covariate, the selected ones (d,), the iterations."""
         path = self._regularization_path(covariates.centred, datafit, zero_graph(len(covariates.centre)))
         optima = follow(
             path, gammas, lambda counts: False, verbose=self.verbose, estimator=self, name="sparsity"
@@ -331,16 +312,13 @@ class ConvexCovariateClustering(
         if fused.value < _SEPARATED * len(datafit.y) * np.log(datafit.c):
             warn_user(
                 "The classes are linearly separable even after fusing all covariates, so with ridge=0 the "
-                "optimum may not exist; set ridge > 0.",
+                "optimum may not exist; set ridge > 0."
             )
 
     def _scores(
         self, covariates: Covariates, datafit: Multinomial, parts: list[Labels]
     ) -> tuple[Floats, MapFit]:
-        """ln evidence of every clustering, each distinct one scored once, and the MAP fit of the best.
-
-        Zero coefficients stay zero.
-        """
+        """ln evidence of every clustering, zeros kept, and the MAP fit of the best; each is scored once."""
         sizes = [int(part[-1]) for part in parts]
         fine = max((m for m in sizes if m <= _FOLD_CLUSTERS), default=min(sizes))
         finest = column_sums(covariates.centred, parts[sizes.index(fine)][:-1], fine)
@@ -350,16 +328,13 @@ class ConvexCovariateClustering(
         for part, m in zip(parts, sizes, strict=True):
             if part.tobytes() not in known:
                 columns = column_sums(covariates.centred, part[:-1], m)
-                fit = map_fit(
-                    columns, datafit, self.sigma_, None if start is None else carried(start, before, part)
-                )
+                start = None if start is None else carried(start, before, part)
+                fit = map_fit(columns, datafit, self.sigma_, start)
                 start, before = fit.theta, part
                 if covariates.given is not covariates.centred:
                     columns = column_sums(covariates.given, part[:-1], m)
-                known[part.tobytes()] = (
-                    log_evidence(columns, datafit, fit, self.sigma_, self.selection == "evidence-full"),
-                    fit,
-                )
+                score = log_evidence(columns, datafit, fit, self.sigma_, self.selection == "evidence-full")
+                known[part.tobytes()] = score, fit
         scores = np.array([known[part.tobytes()][0] for part in parts])
         return scores, known[parts[int(np.argmax(scores))].tobytes()][1]
 
@@ -485,10 +460,9 @@ class ConvexCovariateClustering(
 
 
 class Covariates(NamedTuple):
-    """The covariates (n, d) as given and less their means `centre` (d,).
+    """The covariates (n, d) as given, for the evidence, and less their means `centre` (d,).
 
-    The free intercept compensates the means: the optimum has the same coefficients, and steps towards it
-    lose fewer digits where columns are far from the origin. The evidence uses the covariates as given.
+    The intercept compensates the means; steps lose fewer digits where columns are far from the origin.
     """
 
     given: Matrix
@@ -497,10 +471,7 @@ class Covariates(NamedTuple):
 
     @classmethod
     def of(cls, X: Matrix, solver: str) -> Covariates:
-        """Centre a dense table; a sparse one would fill up, and the paper does not centre.
-
-        A large table with few nonzeros becomes sparse.
-        """
+        """Centre a dense table, unless for the paper; a large one with few nonzeros becomes sparse."""
         if isinstance(X, np.ndarray) and X.size > _LARGE and np.count_nonzero(X) < _SPARSE * X.size:
             X = csr_array(X)
         if not isinstance(X, np.ndarray) or solver == "paper":

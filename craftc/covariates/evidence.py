@@ -11,8 +11,8 @@ from sklearn.model_selection import StratifiedKFold
 
 from craftc._common.threads import parallel_map, threads_for
 from craftc._common.typing import Floats, Labels
-from craftc._fusion.conjugate_gradients import Preconditioner, cholesky, newton_direction
-from craftc._fusion.datafits import Matrix, Multinomial, gram, squares
+from craftc._fusion.conjugate_gradients import Preconditioner, cholesky, line_search, newton_direction
+from craftc._fusion.datafits import Evaluation, Matrix, Multinomial, gram, squares
 from craftc._fusion.graph import with_zero_node
 
 SIGMAS = 10.0 ** np.arange(-3.0, 2.0, 0.5)
@@ -26,9 +26,7 @@ _FOLD_TOL = 1e-8  # the same for fits to folds, which choose between distant val
 
 
 class MapFit(NamedTuple):
-    """MAP coefficients (m + 1, c - 1) in the basis, the intercept last, of sums of covariates under a
-    Gaussian prior.
-    """
+    """MAP coefficients (m + 1, c - 1) in the basis, the intercept last, under a Gaussian prior."""
 
     theta: Floats
     proba: Floats
@@ -39,12 +37,15 @@ def map_fit(
     X: Matrix, datafit: Multinomial, sigma: float, theta: Floats | None = None, tol: float = _TOL
 ) -> MapFit:
     """min -ln p(y | B) + |B|^2 / (2 sigma^2), the intercept free; X (n, m + 1) with ones last."""
-    q = datafit.c - 1
     weight = np.append(np.full(X.shape[1] - 1, sigma**-2), 0.0)[:, None]
     if theta is None:
         theta = datafit.start(X.shape[1])
-    point = datafit.at(X, theta)
-    value = point.value + 0.5 * float((weight * theta**2).sum())
+
+    def objective(theta: Floats) -> tuple[float, Evaluation]:
+        point = datafit.at(X, theta)
+        return point.value + 0.5 * float((weight * theta**2).sum()), point
+
+    value, point = objective(theta)
     factor, last_decrease, inexact = None, np.inf, theta.size > _LARGE
     for _ in range(_STEPS):
         gradient = datafit.gradient(X, point) + weight * theta
@@ -54,24 +55,17 @@ def map_fit(
             direction = newton_direction(datafit, X, point, weight, scale, gradient, _INNER * size, _PRODUCTS)
         elif factor is None:
             hessian = datafit.hessian(X, point)
-            hessian[np.diag_indices(len(hessian))] += (
-                np.repeat(weight[:, 0], q) + 1e-12 * hessian.diagonal().max()
-            )
+            extra = np.repeat(weight[:, 0], datafit.q) + 1e-12 * hessian.diagonal().max()
+            hessian[np.diag_indices(len(hessian))] += extra
             factor = cholesky(hessian, datafit.max_curvature(X))
         if factor is not None:
             direction = -cho_solve((factor, True), gradient.ravel()).reshape(theta.shape)
-        decrease, t = -float((gradient * direction).sum()), 1.0
+        decrease = -float((gradient * direction).sum())
         # an inexact step leaves about _INNER^2 of the decrease that it predicts
         last = decrease <= (tol / _INNER**2 if inexact else tol) * max(value, 1e-12)
         if last and not inexact:
             break
-        while True:
-            trial = theta + t * direction
-            point = datafit.at(X, trial)
-            new = point.value + 0.5 * float((weight * trial**2).sum())
-            if new <= value - 1e-4 * t * decrease or t < 1e-8:
-                break
-            t *= 0.5
+        t, _, trial, (new, point) = line_search(objective, theta, direction, value, decrease, rounding=0.0)
         theta, value = trial, new
         if last or t < 1e-8:
             break  # the rest is rounding
@@ -82,9 +76,7 @@ def map_fit(
 
 
 def carried(theta: Floats, before: Labels, now: Labels) -> Floats:
-    """Coefficients (m + 1, c - 1) as a start on other clusters: every new cluster gets the mean of its
-    covariates.
-    """
+    """Coefficients as a start on other clusters: every new cluster gets the mean of its covariates."""
     columns = with_zero_node(theta[:-1])[before[:-1]]
     m, own = int(now[-1]), now[:-1] < now[-1]
     out = np.zeros((m + 1, theta.shape[1]))
@@ -95,9 +87,7 @@ def carried(theta: Floats, before: Labels, now: Labels) -> Floats:
 
 
 def log_evidence(X: Matrix, datafit: Multinomial, fit: MapFit, sigma: float, full: bool) -> float:
-    """ln p(y | X, clustering, beta0) by Laplace's approximation around the MAP, over all c rows of B; `full`:
-    with all covariances.
-    """
+    """ln p(y | X, clustering, beta0) by Laplace's approximation around the MAP; `full`: all covariances."""
     c, m = datafit.c, X.shape[1] - 1
     columns, proba = X[:, :m], fit.proba
     length = float((fit.theta[:-1] ** 2).sum())
@@ -134,7 +124,5 @@ def sigma_by_folds(X: Matrix, y: NDArray[np.intp], c: int, n_threads: int = 1) -
             out[k] = float(np.log(np.maximum(own, 1e-300)).sum())
         return out
 
-    score = np.sum(
-        parallel_map(scores, parts, threads_for(n_threads, 1.0 * X.shape[0] * X.shape[1] * c)), axis=0
-    )
-    return float(SIGMAS[int(np.argmax(score))])
+    threads = threads_for(n_threads, 1.0 * X.shape[0] * X.shape[1] * c)
+    return float(SIGMAS[int(np.argmax(np.sum(parallel_map(scores, parts, threads), axis=0)))])

@@ -43,17 +43,15 @@ def knn_similarity(embedding: ArrayLike, n_neighbors: int = N_NEIGHBORS) -> spar
     """
     vectors = np.asarray(embedding, np.float64)
     if vectors.ndim != 2 or not np.isfinite(vectors).all():
-        raise ValueError(
-            f"embedding must be finite, with a row for every covariate, got shape {vectors.shape}."
-        )
+        wanted = "finite, with a row for every covariate"
+        raise ValueError(f"embedding must be {wanted}, got shape {vectors.shape}.")
     d, k = len(vectors), min(n_neighbors, len(vectors) - 1)
     if k < 1:
         return sparse.csr_array((d, d))
     distance, place = nearest_rows(vectors, None, k)
     size = np.median(distance[:, -1]) or 1.0
-    near = sparse.csr_array(
-        (np.exp(-0.5 * (distance / size) ** 2).ravel(), (np.repeat(np.arange(d), k), place.ravel())), (d, d)
-    )
+    weight = np.exp(-0.5 * (distance / size) ** 2).ravel()
+    near = sparse.csr_array((weight, (np.repeat(np.arange(d), k), place.ravel())), (d, d))
     return near.maximum(near.T)
 
 
@@ -118,9 +116,7 @@ def _standardised(X: Matrix) -> Floats:
 
 
 def zero_graph(d: int) -> Graph:
-    """An edge from every covariate to the zero node: along its path the group lasso takes the place of the
-    fusion penalty.
-    """
+    """An edge from every covariate to the zero node, for a path of the group lasso."""
     edge = np.stack([np.arange(d), np.full(d, d)], axis=1)
     return Graph(d, np.ascontiguousarray(edge, np.int32), np.ones(d), np.zeros(d, bool))
 
@@ -130,8 +126,7 @@ def graph_of(
 ) -> Graph:
     """The edges of a similarity (None: "correlation"), and the group lasso's edges to the zero node.
 
-    X has the selected covariates only (None: all), and the graph a node for each of them; a given similarity
-    has a row for every covariate.
+    X has the selected covariates only (None: all); a given similarity has a row for every covariate.
     """
     d = X.shape[1]
     if similarity is None or isinstance(similarity, str):
@@ -149,9 +144,8 @@ def graph_of(
         edge, weight = edges_of(similarity, len(selected), "similarity", "covariate")
         kept = selected[edge].all(axis=1)
         edge, weight = (np.cumsum(selected) - 1)[edge[kept]], weight[kept]
-    group_lasso = np.zeros(len(edge), bool)
+    group_lasso = np.repeat([False, True], [len(edge), d if sparsity > 0 else 0])
     if sparsity > 0:
-        edge = np.concatenate([edge, np.stack([np.arange(d), np.full(d, d)], axis=1)])
+        edge = np.concatenate([edge, zero_graph(d).edge])
         weight = np.append(weight, np.full(d, sparsity))
-        group_lasso = np.append(group_lasso, np.ones(d, bool))
     return Graph(d, np.ascontiguousarray(edge, np.int32), weight, group_lasso)

@@ -2,7 +2,8 @@
 
 Measures of agreement take the true labels first and the clusters second. Labels are strings or integers; a
 permutation of the cluster numbers does not change the value. `eigen_diffusion` and `separability` take a
-table of features.
+table of features. All raise ValueError if labels are missing, neither strings nor integers, or differ in
+number from the rows, and if a table of features is not two-dimensional with two rows and finite numbers.
 """
 
 from craftc.metrics.agreement import (

@@ -9,21 +9,15 @@ from craftc._common.typing import Array, Integers, Ints, RowsInput
 from craftc.metrics.checks import check_labels
 
 
-def _pair(labels_true: RowsInput, labels_pred: RowsInput) -> tuple[Array, Array]:
-    """Both label arrays, checked to have equal length."""
+def _coded(labels_true: RowsInput, labels_pred: RowsInput) -> list[tuple[Array, Ints]]:
+    """Names of both labels and their codes 0, 1, ..., because scikit-learn's metrics reject bytes."""
     true, pred = check_labels(labels_true, "labels_true"), check_labels(labels_pred, "labels_pred")
     if len(true) != len(pred):
         raise ValueError(
             f"labels_true has {len(true)} labels and labels_pred has {len(pred)}; both need one label per "
             "row."
         )
-    return true, pred
-
-
-def _codes(labels_true: RowsInput, labels_pred: RowsInput) -> tuple[Ints, Ints]:
-    """Both labels as integers 0, 1, ..., because scikit-learn's metrics reject bytes."""
-    true, pred = _pair(labels_true, labels_pred)
-    return np.unique(true, return_inverse=True)[1], np.unique(pred, return_inverse=True)[1]
+    return [np.unique(labels, return_inverse=True) for labels in (true, pred)]
 
 
 def contingency(labels_true: RowsInput, labels_pred: RowsInput) -> tuple[Integers, Array, Array]:
@@ -43,11 +37,6 @@ def contingency(labels_true: RowsInput, labels_pred: RowsInput) -> tuple[Integer
     pred_names : ndarray of shape (n_clusters,)
         The clusters, sorted.
 
-    Raises
-    ------
-    ValueError
-        Labels are missing or neither strings nor integers, or the two lengths differ.
-
     Examples
     --------
     >>> from craftc.metrics import contingency
@@ -58,9 +47,7 @@ def contingency(labels_true: RowsInput, labels_pred: RowsInput) -> tuple[Integer
     >>> classes.tolist(), clusters.tolist()
     (['a', 'b'], [0, 1])
     """
-    true, pred = _pair(labels_true, labels_pred)
-    true_names, rows = np.unique(true, return_inverse=True)
-    pred_names, columns = np.unique(pred, return_inverse=True)
+    (true_names, rows), (pred_names, columns) = _coded(labels_true, labels_pred)
     shape = (len(true_names), len(pred_names))
     cells = np.bincount(rows * shape[1] + columns, minlength=shape[0] * shape[1])
     return cells.reshape(shape).astype(np.int64), true_names, pred_names
@@ -78,11 +65,6 @@ def purity(labels_true: RowsInput, labels_pred: RowsInput) -> float:
     -------
     float
         In (0, 1]. Splitting a cluster never decreases it: compare equal numbers of clusters.
-
-    Raises
-    ------
-    ValueError
-        Labels are missing or neither strings nor integers, or the two lengths differ.
 
     References
     ----------
@@ -111,15 +93,9 @@ def nmi(labels_true: RowsInput, labels_pred: RowsInput) -> float:
     float
         In [0, 1]: 1 for identical partitions (up to the names of the labels), 0 for independent ones.
 
-    Raises
-    ------
-    ValueError
-        Labels are missing or neither strings nor integers, or the two lengths differ.
-
     References
     ----------
-    Strehl & Ghosh, "Cluster Ensembles - A Knowledge Reuse Framework for Combining Multiple
-    Partitions", Journal of Machine Learning Research 3, 2002, equation (3).
+    Strehl & Ghosh, "Cluster Ensembles", Journal of Machine Learning Research 3, 2002, equation (3).
 
     Examples
     --------
@@ -129,7 +105,8 @@ def nmi(labels_true: RowsInput, labels_pred: RowsInput) -> float:
     >>> round(nmi(["a", "a", "b", "b"], [0, 1, 0, 1]), 12)
     0.0
     """
-    return float(normalized_mutual_info_score(*_codes(labels_true, labels_pred), average_method="geometric"))
+    (_, true), (_, pred) = _coded(labels_true, labels_pred)
+    return float(normalized_mutual_info_score(true, pred, average_method="geometric"))
 
 
 def rand_index(labels_true: RowsInput, labels_pred: RowsInput) -> float:
@@ -146,15 +123,9 @@ def rand_index(labels_true: RowsInput, labels_pred: RowsInput) -> float:
         In [0, 1]: 1 for identical partitions (up to the names of the labels), and for a single row. Its level
         depends on the sizes of clusters and classes: compare it with `chance_rand_index`.
 
-    Raises
-    ------
-    ValueError
-        Labels are missing or neither strings nor integers, or the two lengths differ.
-
     References
     ----------
-    Rand, "Objective Criteria for the Evaluation of Clustering Methods", Journal of the American
-    Statistical Association 66, 1971.
+    Rand, "Objective Criteria for the Evaluation of Clustering Methods", JASA 66, 1971.
 
     Examples
     --------
@@ -164,7 +135,8 @@ def rand_index(labels_true: RowsInput, labels_pred: RowsInput) -> float:
     >>> rand_index(["a", "a", "b", "b"], [0, 0, 0, 1])  # alike: rows 0 and 1, 0 and 3, 1 and 3
     0.5
     """
-    return float(rand_score(*_codes(labels_true, labels_pred)))
+    (_, true), (_, pred) = _coded(labels_true, labels_pred)
+    return float(rand_score(true, pred))
 
 
 def chance_rand_index(labels_true: RowsInput, labels_pred: RowsInput) -> float:
@@ -181,11 +153,6 @@ def chance_rand_index(labels_true: RowsInput, labels_pred: RowsInput) -> float:
         1 - a - b + 2 a b in [0, 1], where a is the share of the pairs of rows within a cluster and b the
         share within a class; 1 for a single row. Many small clusters have a high Rand index whatever rows
         they contain.
-
-    Raises
-    ------
-    ValueError
-        Labels are missing or neither strings nor integers, or the two lengths differ.
 
     References
     ----------
@@ -205,10 +172,8 @@ def chance_rand_index(labels_true: RowsInput, labels_pred: RowsInput) -> float:
     n = int(matrix.sum())
     if n == 1:
         return 1.0
-    a, b = (
-        float((sizes * (sizes - 1)).sum()) / (n * (n - 1))
-        for sizes in (matrix.sum(axis=0), matrix.sum(axis=1))
-    )
+    pairs = [float((sizes * (sizes - 1)).sum()) for sizes in (matrix.sum(axis=0), matrix.sum(axis=1))]
+    a, b = pairs[0] / (n * (n - 1)), pairs[1] / (n * (n - 1))
     return 1.0 - a - b + 2.0 * a * b
 
 
@@ -225,11 +190,6 @@ def cluster_label_entropy(labels_true: RowsInput, labels_pred: RowsInput) -> flo
     float
         The conditional entropy H(class | cluster) in nats: 0 if every cluster contains a single class, at
         most the entropy of the classes.
-
-    Raises
-    ------
-    ValueError
-        Labels are missing or neither strings nor integers, or the two lengths differ.
 
     References
     ----------
@@ -262,15 +222,9 @@ def total_cluster_label_entropy(labels_true: RowsInput, labels_pred: RowsInput) 
         E of the paper in nats: 0 if every cluster contains a single class, at most K ln C for K clusters and
         C classes. Clusters of any size count alike, and E grows with K: compare equal numbers of clusters.
 
-    Raises
-    ------
-    ValueError
-        Labels are missing or neither strings nor integers, or the two lengths differ.
-
     References
     ----------
-    Sahoo & Chakraborty, "Graph Spectral Feature Learning for Mixed Data of Categorical and
-    Numerical Type", arXiv 2005.02817, 2020, Tables I-IV.
+    Sahoo & Chakraborty, arXiv 2005.02817, 2020, Tables I-IV.
 
     Examples
     --------
@@ -305,15 +259,9 @@ def macro_f1(labels_true: RowsInput, labels_pred: RowsInput) -> float:
     float
         In (0, 1]. A class that no cluster predicts counts as 0.
 
-    Raises
-    ------
-    ValueError
-        Labels are missing or neither strings nor integers, or the two lengths differ.
-
     References
     ----------
-    Manning, Raghavan & Schuetze, "Introduction to Information Retrieval", 2008, sections 8.3 and
-    13.6.
+    Manning, Raghavan & Schuetze, "Introduction to Information Retrieval", 2008, sections 8.3, 13.6.
 
     Examples
     --------

@@ -9,6 +9,8 @@ import numpy as np
 
 from craftc._common.typing import Array, Floats, FrameInput, RowsInput
 
+_EXPECTED = "labels must be strings or integers"
+
 
 def _is_missing(value: object) -> bool:
     """Whether a value is None, NaN, NaT or pandas' NA (whose comparison raises TypeError)."""
@@ -32,8 +34,7 @@ def check_labels(values: RowsInput, name: str) -> Array:
     if kind == "O":
         if any(_is_missing(value) for value in labels):
             raise ValueError(f"{name} contains missing values; drop these rows or give them a label.")
-        as_strings = {isinstance(value, str) for value in labels}
-        if len(as_strings) > 1:
+        if len({isinstance(value, str) for value in labels}) > 1:
             raise ValueError(f"{name} mixes strings and other labels; use one kind of label.")
         labels = np.array(labels.tolist())
         kind = labels.dtype.kind
@@ -41,12 +42,10 @@ def check_labels(values: RowsInput, name: str) -> Array:
         if not np.all(np.isfinite(labels)):
             raise ValueError(f"{name} contains NaN or infinite values; drop these rows or give them a label.")
         if np.any(labels != np.floor(labels)):
-            raise ValueError(
-                f"{name} contains fractions such as {labels[labels % 1 != 0][0]}; labels must be strings or "
-                "integers."
-            )
+            fraction = labels[labels % 1 != 0][0]
+            raise ValueError(f"{name} contains fractions such as {fraction}; {_EXPECTED}.")
     elif kind not in "iubUST":
-        raise ValueError(f"{name} has dtype {labels.dtype}; labels must be strings or integers.")
+        raise ValueError(f"{name} has dtype {labels.dtype}; {_EXPECTED}.")
     return labels
 
 
@@ -68,17 +67,11 @@ def check_features(features: FrameInput) -> Floats:
     kind = values.dtype.kind
     if kind == "O":
         if any(_is_missing(cell) for cell in values.flat):
-            raise ValueError(
-                "features contains NaN or other missing values; drop these rows or impute the values."
-            )
-        strange = {
-            type(cell).__name__ for cell in values.flat if not isinstance(cell, (Real, Decimal, np.bool_))
-        }
+            raise ValueError("features contains NaN or other missing values; drop these rows or impute them.")
+        others = (cell for cell in values.flat if not isinstance(cell, (Real, Decimal, np.bool_)))
+        strange = ", ".join(sorted({type(cell).__name__ for cell in others}))
         if strange:
-            raise ValueError(
-                f"features contains non-numeric values ({', '.join(sorted(strange))}); encode these columns "
-                "first."
-            )
+            raise ValueError(f"features contains non-numeric values ({strange}); encode these columns first.")
     elif kind not in "fiub":
         raise ValueError(
             f"features has dtype {values.dtype} but must contain real numbers; encode other columns first."

@@ -9,11 +9,10 @@ from craftc.metrics.checks import check_features, check_labels
 
 
 def eigen_diffusion(features: FrameInput) -> float:
-    """How evenly variance is spread over the eigenvectors of the covariance: alpha = (sum lambda)^2 / (l sum
-    lambda^2).
+    """How evenly variance is spread over the eigenvectors: alpha = (sum lambda)^2 / (l sum lambda^2).
 
-    lambda are the l eigenvalues of the covariance of l features. alpha l is the effective number of
-    directions (the participation ratio).
+    lambda are the eigenvalues of the covariance of l features. alpha l is the effective number of directions
+    (the participation ratio).
 
     Parameters
     ----------
@@ -29,8 +28,7 @@ def eigen_diffusion(features: FrameInput) -> float:
     Raises
     ------
     ValueError
-        If `features` is not two-dimensional, has fewer than two rows, or contains anything but finite
-        numbers; or if no feature varies.
+        `features` is not a table of finite numbers with two rows, or no feature varies.
 
     Notes
     -----
@@ -39,8 +37,7 @@ def eigen_diffusion(features: FrameInput) -> float:
 
     References
     ----------
-    Sahoo & Chakraborty, "Graph Spectral Feature Learning for Mixed Data of Categorical and
-    Numerical Type", arXiv 2005.02817, 2020, section IV-A1.
+    Sahoo & Chakraborty, arXiv 2005.02817, 2020, section IV-A1.
 
     Examples
     --------
@@ -79,9 +76,7 @@ def separability(features: FrameInput, labels: RowsInput) -> float:
     Raises
     ------
     ValueError
-        If `features` is not two-dimensional, has fewer than two rows, or contains anything but finite
-        numbers; if no feature varies; if labels are missing or neither strings nor integers; if the two
-        lengths differ.
+        As for `eigen_diffusion`, or labels are missing, neither strings nor integers, or not one per row.
 
     Notes
     -----
@@ -91,8 +86,7 @@ def separability(features: FrameInput, labels: RowsInput) -> float:
 
     References
     ----------
-    Sahoo & Chakraborty, "Graph Spectral Feature Learning for Mixed Data of Categorical and
-    Numerical Type", arXiv 2005.02817, 2020, section IV-A2.
+    Sahoo & Chakraborty, arXiv 2005.02817, 2020, section IV-A2.
 
     Examples
     --------
@@ -116,18 +110,12 @@ def separability(features: FrameInput, labels: RowsInput) -> float:
 
 
 def _centred(values: Floats, measure: str) -> Floats:
-    """Centred rows, scaled by a power of two that brings the largest value near 1, so that no square
-    overflows or underflows.
-
-    The first row is subtracted before the mean, so that a constant column becomes exactly 0; halving keeps
-    the difference finite.
-    """
+    """Rows less their mean, scaled by a power of two, so that no square overflows or underflows."""
+    # less the first row, a constant column is exactly 0; halving keeps the difference finite
     away = values / 2.0 - values[0] / 2.0
     if not away.any():
-        raise ValueError(
-            f"{measure} needs at least one feature that varies, got equal rows of {values.shape[1]} "
-            "feature(s); pass others."
-        )
+        found = f"got equal rows of {values.shape[1]} feature(s); pass others."
+        raise ValueError(f"{measure} needs at least one feature that varies, {found}")
     away = np.ldexp(away, -int(np.frexp(np.abs(away).max())[1]))
     centred: Floats = away - away.mean(axis=0)
     return centred

@@ -1,4 +1,7 @@
-"""Plots of fitted models. They need matplotlib and networkx: ``pip install 'craftc[app]'``."""
+"""Plots of fitted models. They need matplotlib and networkx: ``pip install 'craftc[app]'``.
+
+Without them a plot raises ImportError; for a model of another kind than those it names, TypeError.
+"""
 
 from craftc.plot.distributions import distribution, sizes
 from craftc.plot.graph import dependence_graph, spectrum

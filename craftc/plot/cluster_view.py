@@ -31,14 +31,7 @@ _LETTER = 0.068  # inches of a letter in 8 points
 
 
 class DrawnClusters:
-    """The clusters of a fitted CRAFT or FeatureSelectionMixture, with the labels of axes.
-
-    Parameters
-    ----------
-    model : estimator
-    function : str
-        Name of the plot, for errors.
-    """
+    """The clusters of a fitted model, with the labels of axes; `function` is the plot, for errors."""
 
     def __init__(self, model: object, function: str) -> None:
         if not isinstance(model, HtmlOverview):
@@ -67,17 +60,14 @@ class DrawnClusters:
         elif str(feature) in names:
             return names.index(str(feature))
         shown = ", ".join(map(repr, names[:12])) + (", ..." if len(names) > 12 else "")
-        raise ValueError(
-            f"feature must be a column of the model or its position, got {feature!r}; the columns are "
-            f"{shown}."
-        )
+        wanted = f"a column of the model or its position, got {feature!r}"
+        raise ValueError(f"feature must be {wanted}; the columns are {shown}.")
 
     def chosen(self, clusters: ArrayLike | None) -> Ints:
         """The clusters to draw, by default all, the largest first."""
         if clusters is None:
             return self.view.order
-        wanted = np.atleast_1d(np.asarray(clusters))
-        K = len(self.view.sizes)
+        wanted, K = np.atleast_1d(np.asarray(clusters)), len(self.view.sizes)
         whole = wanted.ndim == 1 and wanted.size and wanted.dtype.kind in "iu"
         if not whole or wanted.min() < 0 or wanted.max() >= K:
             raise ValueError(f"clusters must be numbers of clusters from 0 to {K - 1}, got {clusters!r}.")
@@ -119,9 +109,7 @@ def read_rows(model: ClusterModel, X: Any) -> tuple[list[PlottedColumn], Labels]
 
 
 def new_figure(size: tuple[float, float]) -> Figure:
-    """Create a pyplot figure of this size in inches, or raise ImportError with the command that installs
-    matplotlib.
-    """
+    """A new pyplot figure of this size in inches."""
     try:
         import matplotlib.pyplot as plt
     except ImportError as error:

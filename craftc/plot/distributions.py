@@ -48,13 +48,6 @@ def sizes(model: ClusterModel, *, axes: Axes | None = None) -> Axes:
     -------
     matplotlib Axes
 
-    Raises
-    ------
-    TypeError
-        The model has no such clusters.
-    ImportError
-        matplotlib is not installed.
-
     Examples
     --------
     >>> from craftc import CRAFT, plot
@@ -87,14 +80,12 @@ def distribution(
     clusters: ArrayLike | None = None,
     axes: Axes | None = None,
 ) -> Axes:
-    """Draw a feature in every cluster, compared with the whole table on the same axes.
+    """Draw a feature in every cluster, compared with the whole table in grey on the same axes.
 
-    Every cluster is a line of the plot, the largest first. Of a number, the line shows the mean of the
-    cluster and a standard deviation on both sides of it; the grey band is the same of the whole table. With
-    `X`, the line is the histogram of the cluster, in front of that of the whole table in grey. Both have the
+    Every cluster is a line of the plot, the largest first. Of a number, it shows the mean of the cluster and
+    a standard deviation on both sides of it; with `X`, the histogram of the cluster. Both histograms have the
     same area, every line has its own scale, and the outer bins contain the values beyond the axis. Of a
-    categorical feature, the bars are the shares of its levels in the cluster, in front of their shares in the
-    whole table in grey. Missing cells do not count.
+    categorical feature, the bars are the shares of its levels. Missing cells do not count.
 
     Parameters
     ----------
@@ -116,12 +107,8 @@ def distribution(
 
     Raises
     ------
-    TypeError
-        The model has no such clusters.
     ValueError
         The model has no such column or cluster.
-    ImportError
-        matplotlib is not installed.
 
     Examples
     --------
@@ -172,26 +159,14 @@ def _intervals(axes: Axes, column: NumericColumn, chosen: Ints) -> None:
     mean, deviation = column.means[-1], column.deviations[-1]
     axes.axvspan(mean - deviation, mean + deviation, color=TABLE, alpha=0.6, linewidth=0)
     axes.axvline(mean, color=TABLE_LINE, linewidth=1.2)
-    means, deviations = column.means[chosen], column.deviations[chosen]
-    rows = np.flatnonzero(~np.isnan(means))
-    axes.errorbar(
-        means[rows],
-        rows,
-        xerr=deviations[rows],
-        fmt="o",
-        color=CLUSTER,
-        markersize=4,
-        linewidth=1.6,
-        capsize=2,
-    )
+    x, xerr = column.means[chosen], column.deviations[chosen]
+    y = np.flatnonzero(~np.isnan(x))
+    axes.errorbar(x[y], y, xerr=xerr[y], fmt="o", color=CLUSTER, markersize=4, linewidth=1.6, capsize=2)
 
 
 def _histograms(axes: Axes, values: Array, labels: Labels, chosen: Ints) -> None:
-    """A histogram per cluster, in front of that of the whole table; every line is scaled to the higher of the
-    two.
-    """
-    present = ~np.isnan(values)
-    values, labels = values[present], labels[present]
+    """A histogram per cluster in front of that of the whole table, both on the scale of the higher one."""
+    values, labels = values[~np.isnan(values)], labels[~np.isnan(values)]
     edges = bin_edges(values)
     inside = np.clip(values, edges[0], edges[-1])
     width = np.diff(edges)

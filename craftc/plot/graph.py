@@ -82,12 +82,8 @@ def dependence_graph(
 
     Raises
     ------
-    TypeError
-        The model has no `graph_`.
     ValueError
         All weights of the graph are 0, or `names` does not have one name per encoded column.
-    ImportError
-        matplotlib or networkx is not installed.
 
     See Also
     --------
@@ -104,10 +100,8 @@ def dependence_graph(
     """
     check_is_fitted(model)
     if not hasattr(model, "graph_") or not hasattr(model, "encoded_names_"):
-        raise TypeError(
-            f"plot.dependence_graph draws the graph_ of GraphSpectralFeatures; {type(model).__name__} has "
-            "none."
-        )
+        kind = type(model).__name__
+        raise TypeError(f"plot.dependence_graph draws the graph_ of GraphSpectralFeatures; {kind} has none.")
     check_number("top", top, least=1, whole=True)
     shown = _strongest_edges(model, top, names)
     networkx = _need_networkx()
@@ -120,11 +114,9 @@ def dependence_graph(
 def spectrum(model: GraphSpectralFeatures, *, axes: Axes | None = None) -> Axes:
     """Draw the eigenvalues of the graph's Laplacian, and which components the model keeps.
 
-    A component with a small eigenvalue is smooth: columns joined by a strong edge have similar entries.
-    Components are numbered from 1, the smoothest. A large gap after the last kept component supports the
-    number of components. Without a gap the components on both sides are hardly distinguishable, and a
-    slightly different table may exchange them. ``axes.set(xlim=(0, 20), ylim=(0, 1))`` zooms in on the first
-    eigenvalues.
+    Components are numbered from 1, the smoothest: columns joined by a strong edge have similar entries. A
+    large gap after the last kept component supports their number; without a gap a slightly different table
+    may exchange the components on both sides.
 
     Parameters
     ----------
@@ -136,13 +128,6 @@ def spectrum(model: GraphSpectralFeatures, *, axes: Axes | None = None) -> Axes:
     Returns
     -------
     matplotlib Axes
-
-    Raises
-    ------
-    TypeError
-        The model has no `spectrum_`.
-    ImportError
-        matplotlib is not installed.
 
     Examples
     --------
@@ -157,12 +142,9 @@ def spectrum(model: GraphSpectralFeatures, *, axes: Axes | None = None) -> Axes:
         raise TypeError(
             f"plot.spectrum draws the spectrum_ of GraphSpectralFeatures; {type(model).__name__} has none."
         )
+    axes = new_figure(_SPECTRUM).add_subplot() if axes is None else axes
     first = int(model.skip_first)
-    if axes is None:
-        axes = new_figure(_SPECTRUM).add_subplot()
-    _draw_spectrum(
-        axes, np.asarray(model.spectrum_, np.float64), slice(first, first + len(model.eigenvalues_))
-    )
+    _draw_spectrum(axes, model.spectrum_, slice(first, first + len(model.eigenvalues_)))
     return axes
 
 
@@ -221,11 +203,8 @@ def _labels(model: GraphSpectralFeatures, names: Sequence[str] | None) -> list[s
         # the name of the variable may contain "="
         variable = word.partition("=")[0] if inputs is None else str(inputs[model.encoded_columns_[i]])
         is_level = word.startswith(f"{variable}=")
-        labels.append(
-            f"{shortened(variable, _LONG)}\n= {shortened(word[len(variable) + 1 :], _LONG)}"
-            if is_level
-            else _wrapped(word)
-        )
+        parts = f"{shortened(variable, _LONG)}\n= {shortened(word[len(variable) + 1 :], _LONG)}"
+        labels.append(parts if is_level else _wrapped(word))
     return labels
 
 
@@ -250,9 +229,7 @@ def _need_networkx() -> ModuleType:
 
 
 def _layout(networkx: ModuleType, shown: _Subgraph) -> Floats:
-    """Positions (m, 2) whose distances follow the edges, with indicators of one variable close together;
-    wider than high.
-    """
+    """Positions (m, 2), wider than high, whose distances follow the edges; levels of a variable are close."""
     m = len(shown.labels)
     graph = networkx.Graph()
     graph.add_nodes_from(range(m))
@@ -260,9 +237,8 @@ def _layout(networkx: ModuleType, shown: _Subgraph) -> Floats:
     graph.add_edges_from(np.argwhere(np.triu(same_variable, 1)).tolist(), length=_SAME_VARIABLE)
     graph.add_edges_from(shown.pairs.tolist(), length=1.0)
     paths = dict(networkx.all_pairs_dijkstra_path_length(graph, weight="length"))
-    far = max(
-        2.0, max(max(path.values()) for path in paths.values())
-    )  # for columns without a path between them
+    # for columns without a path between them
+    far = max(2.0, max(max(path.values()) for path in paths.values()))
     distances = {i: {j: paths[i].get(j, far) for j in range(m)} for i in range(m)}
     found = networkx.kamada_kawai_layout(graph, dist=distances)
     places: Floats = np.array([found[i] for i in range(m)], np.float64)
@@ -272,11 +248,9 @@ def _layout(networkx: ModuleType, shown: _Subgraph) -> Floats:
 
 
 def spread(places: Floats, sizes: Floats, room: Floats, pairs: Ints) -> tuple[Floats, bool]:
-    """Positions (m, 2) within an area (2,) at which labels of these sizes (m, 2) do not overlap, and whether
-    they were found.
+    """Positions (m, 2) in an area (2,) at which labels of these sizes do not overlap, and whether found.
 
-    The first half of the steps also moves labels off the lines of other edges and keeps lines long enough to
-    be visible, where possible.
+    The first half of the steps also moves labels off the lines of other edges and keeps lines visible.
     """
     half = (sizes + _GAP) / 2
     more = np.zeros((len(places), len(places)))
@@ -297,9 +271,7 @@ def spread(places: Floats, sizes: Floats, room: Floats, pairs: Ints) -> tuple[Fl
 
 
 def _apart(places: Floats, half: Floats, more: Floats | None = None) -> Floats:
-    """Moves that separate overlapping labels, or labels closer than `more` (m, m), along the axis of the
-    smaller overlap.
-    """
+    """Moves that separate overlapping labels, or closer than `more` (m, m), along the smaller overlap."""
     away = places[:, None] - places
     depth = half[:, None] + half - np.abs(away)
     if more is not None:
@@ -355,25 +327,14 @@ def _draw(axes: Axes, networkx: ModuleType, shown: _Subgraph) -> None:
     below = _legend(axes, shown, bool(tints))
     room = np.array([axes.bbox.width * scale, max(axes.bbox.height * scale - below, 1.0)])
     axes.set(xlim=(0, room[0]), ylim=(-below, room[1]))  # points
-    texts = [
-        axes.text(
-            0,
-            0,
-            label,
-            ha="center",
-            va="center",
-            linespacing=1.0,
-            parse_math=False,
-            zorder=4,
-            bbox={
-                "boxstyle": f"round,pad={_PAD},rounding_size=0.8" if numeric else f"square,pad={_PAD}",
-                "facecolor": "white" if numeric else tints.get(int(variable), _SINGLE),
-                "edgecolor": "0.2" if numeric else "0.6",
-                "linewidth": 0.9 if numeric else 0.6,
-            },
-        )
-        for label, numeric, variable in zip(shown.labels, shown.numeric, shown.variables, strict=True)
-    ]
+    texts = []
+    for label, numeric, variable in zip(shown.labels, shown.numeric, shown.variables, strict=True):
+        shape = f"round,pad={_PAD},rounding_size=0.8" if numeric else f"square,pad={_PAD}"
+        face = "white" if numeric else tints.get(int(variable), _SINGLE)
+        edge, width = ("0.2", 0.9) if numeric else ("0.6", 0.6)
+        frame = {"boxstyle": shape, "facecolor": face, "edgecolor": edge, "linewidth": width}
+        style = {"ha": "center", "va": "center", "linespacing": 1.0, "parse_math": False, "zorder": 4}
+        texts.append(axes.text(0, 0, label, style, bbox=frame))
     initial, font, fits = _layout(networkx, shown), _FONT, False
     while not fits:
         for text in texts:
@@ -420,9 +381,8 @@ def _tree(networkx: ModuleType, members: Ints, places: Floats) -> list[list[int]
     """The edges of the minimum spanning tree of some columns."""
     graph = networkx.Graph()
     for k, i in enumerate(members.tolist()):
-        graph.add_weighted_edges_from(
-            (i, j, float(np.hypot(*(places[i] - places[j])))) for j in members[:k].tolist()
-        )
+        for j in members[:k].tolist():
+            graph.add_edge(i, j, weight=float(np.hypot(*(places[i] - places[j]))))
     return [list(edge) for edge in networkx.minimum_spanning_edges(graph, data=False)]
 
 
@@ -446,27 +406,15 @@ def _legend(axes: Axes, shown: _Subgraph, bands: bool) -> float:
     kinds = ((shown.numeric, "o", "white", "0.2", "numeric"), (~shown.numeric, "s", _SINGLE, "0.6", "level"))
     for occurs, marker, face, edge, label in kinds:
         if occurs.any():
-            handles.append(
-                Line2D(
-                    [],
-                    [],
-                    linestyle="",
-                    marker=marker,
-                    markerfacecolor=face,
-                    markeredgecolor=edge,
-                    markersize=8,
-                    label=label,
-                )
-            )
+            handle = Line2D([], [], linestyle="", marker=marker, markersize=8, label=label)
+            handle.set(markerfacecolor=face, markeredgecolor=edge)
+            handles.append(handle)
     if bands:
-        handles.append(
-            Line2D([], [], color=_TINTS[0], linewidth=8, solid_capstyle="butt", label="same variable")
-        )
+        band = Line2D([], [], color=_TINTS[0], linewidth=8, solid_capstyle="butt", label="same variable")
+        handles.append(band)
     edges, total = len(shown.weights), shown.total
-    title = [
-        f"The {edges} strongest of {total} edges" if edges < total else f"All {total} edges",
-        "line width: |weight|",
-    ]
+    number = f"The {edges} strongest of {total} edges" if edges < total else f"All {total} edges"
+    title = [number, "line width: |weight|"]
     if edges == 1:
         title = ["The only edge" if total == 1 else f"The strongest of {total} edges"]
     extent = axes.bbox
@@ -500,21 +448,12 @@ def _draw_spectrum(axes: Axes, spectrum: Floats, kept: slice) -> None:
     if kept.stop < len(spectrum):
         low, high = spectrum[kept.stop - 1], spectrum[kept.stop]
         gap = max(round(float(high - low), 10), 0.0)  # equal eigenvalues differ by rounding errors
-        axes.axhspan(
-            low, high, color=_TINTS[2], linewidth=0, zorder=0, label=f"gap after the last kept: {gap:.2g}"
-        )
+        label = f"gap after the last kept: {gap:.2g}"
+        axes.axhspan(low, high, color=_TINTS[2], linewidth=0, zorder=0, label=label)
         axes.axvline(kept.stop + 0.5, color="0.45", linewidth=1, linestyle=(0, (4, 3)), zorder=0)
     if not inside.all():
-        axes.plot(
-            number[~inside],
-            spectrum[~inside],
-            "o",
-            markersize=4,
-            markerfacecolor="white",
-            color="0.5",
-            zorder=2,
-            label="not kept",
-        )
+        left = axes.plot(number[~inside], spectrum[~inside], "o", markersize=4, color="0.5", label="not kept")
+        left[0].set(markerfacecolor="white", zorder=2)
     label = f"kept: {inside.sum()} of {len(inside)}"
     axes.plot(number[inside], spectrum[inside], "o", markersize=5, color=_POSITIVE, zorder=3, label=label)
     axes.set_xlabel("component, smoothest first")

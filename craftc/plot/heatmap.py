@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -62,12 +63,8 @@ def heatmap(model: ClusterModel, *, n_features: int = 30, axes: Axes | None = No
 
     Raises
     ------
-    TypeError
-        The model has no such clusters.
     ValueError
         `n_features` is not a whole number >= 1.
-    ImportError
-        matplotlib is not installed.
 
     Examples
     --------
@@ -126,26 +123,14 @@ def _colours(way: Ints, depth: Ints) -> Floats:
 
 
 def _mark(axes: Axes, way: Ints, depth: Ints, shared: Bits) -> None:
-    """A symbol in every coloured cell, so that no meaning depends on colour alone; an outline where other
-    clusters share it.
-    """
-    for kind, marker in enumerate(_MARKERS):
-        for dark, colour in ((False, _ON_PALE[kind]), (True, _ON_DARK)):
-            for outline in (False, True):
-                rows, columns = np.nonzero(
-                    (way == kind) & ((depth == len(STEPS)) == dark) & (shared == outline)
-                )
-                if len(rows):
-                    face = "none" if outline else colour
-                    axes.scatter(
-                        columns,
-                        rows,
-                        s=_MARKER,
-                        marker=marker,
-                        facecolor=face,
-                        edgecolor=colour,
-                        linewidths=0.8,
-                    )
+    """A symbol in every coloured cell, for readers without colours; an outline where clusters share it."""
+    for (kind, marker), dark, outline in product(enumerate(_MARKERS), (False, True), (False, True)):
+        cells = (way == kind) & ((depth == len(STEPS)) == dark) & (shared == outline)
+        if cells.any():
+            y, x = np.nonzero(cells)
+            edge = _ON_DARK if dark else _ON_PALE[kind]
+            face = "none" if outline else edge
+            axes.scatter(x, y, _MARKER, marker=marker, facecolor=face, edgecolor=edge, linewidths=0.8)
 
 
 def _legend(axes: Axes, outlines: bool, n_shown: int, n_columns: int) -> None:

@@ -55,12 +55,8 @@ def merge_tree(model: CRAFT, *, n_clusters: int | str | None = "suggested", axes
 
     Raises
     ------
-    TypeError
-        The model is no `CRAFT`.
     ValueError
         The model has one cluster or no merge path, or fewer clusters than the cut.
-    ImportError
-        matplotlib is not installed.
 
     Examples
     --------
@@ -89,12 +85,8 @@ def merge_tree(model: CRAFT, *, n_clusters: int | str | None = "suggested", axes
     places, end = places_of(heights, n_free)
     _draw(axes, merges, places, leaves, None if n_clusters is None else cut)
     if n_clusters is not None:
-        _mark_cut(
-            axes,
-            (places[cut] + np.append(places, end)[cut + 1]) / 2,
-            objectives[cut][0],
-            isinstance(n_clusters, str),
-        )
+        text = plural(objectives[cut][0], "cluster") + " (suggested)" * isinstance(n_clusters, str)
+        _mark_cut(axes, (places[cut] + np.append(places, end)[cut + 1]) / 2, text)
     axes.set_yticks(range(len(leaves)), labels, fontsize=_FONT)
     axes.set(xlim=(places[0], end), ylim=(len(leaves) - 0.4, -0.6))
     axes.xaxis.set_major_formatter("{x:,.12g}")
@@ -143,10 +135,9 @@ def _draw(
     axes.add_collection(LineCollection(lines, linewidths=widths, colors=colours, capstyle="projecting"))
 
 
-def _mark_cut(axes: Axes, place: float, n_clusters: int, suggested: bool) -> None:
-    """A dashed line between the merge that leads to this many clusters and the next."""
+def _mark_cut(axes: Axes, place: float, text: str) -> None:
+    """A dashed line between the merge that leads to the clusters of the cut and the next."""
     axes.axvline(place, color=_CUT, linewidth=1.0, linestyle="--")
-    text = f"{plural(n_clusters, 'cluster')}{' (suggested)' if suggested else ''}"
     axes.annotate(
         text,
         (place, 1),

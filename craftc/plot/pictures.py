@@ -69,8 +69,6 @@ def features(
     ------
     ValueError
         The features do not have the shape of the images.
-    ImportError
-        matplotlib is not installed.
 
     Examples
     --------
@@ -89,8 +87,7 @@ def features(
         raise TypeError(
             f"plot.features draws the features_ of BPMeans and KFeatures; {type(model).__name__} has none."
         )
-    size = _shape(shape)
-    K = len(model.features_)
+    size, K = _shape(shape), len(model.features_)
     if names is not None and len(names) != K:
         raise ValueError(f"names must have one name per feature ({K}), got {len(names)}.")
     if columns is not None and columns < 1:
@@ -153,17 +150,11 @@ def _pixels(table: Floats, to_pixels: PixelMap | None) -> Floats:
 
 def _shades(picture: Floats, difference: bool | None) -> tuple[Floats, dict[str, Any]]:
     """Values of an image and the keyword arguments of `imshow` that scale them."""
-    scale = (
-        float(np.quantile(np.abs(picture), _BRIGHTEST, method="higher"))
-        or float(np.abs(picture).max())
-        or 1.0
-    )
+    size = np.abs(picture)
+    scale = float(np.quantile(size, _BRIGHTEST, method="higher")) or float(size.max()) or 1.0
     if difference is None:
         difference = bool(picture.min() < -_NEGATIVE * scale)
     if picture.ndim == 3:
         return np.clip(0.5 + 0.5 * picture / scale if difference else picture / scale, 0.0, 1.0), {}
-    return picture, {
-        "cmap": "RdBu_r" if difference else "gray",
-        "vmin": -scale if difference else 0.0,
-        "vmax": scale,
-    }
+    low, colours = (-scale, "RdBu_r") if difference else (0.0, "gray")
+    return picture, {"cmap": colours, "vmin": low, "vmax": scale}

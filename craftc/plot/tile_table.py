@@ -60,12 +60,8 @@ def tiles(model: ClusterModel, X: FrameInput, *, order: str = "given", axes: Axe
 
     Raises
     ------
-    TypeError
-        The model has no `feature_mask_`.
     ValueError
         `order` is unknown, or the table does not have the columns of the model.
-    ImportError
-        matplotlib is not installed.
 
     Examples
     --------
@@ -113,9 +109,8 @@ def tiles(model: ClusterModel, X: FrameInput, *, order: str = "given", axes: Axe
     axes.set_xticks(ticks, names, rotation=90 if sum(map(len, names)) > _LINE else 0)
     if own_figure:  # on other axes there may be a title
         kinds = {column.n_levels > 0 for column in cells}
-        _legend(
-            axes, False in kinds, True in kinds, not mask.all(), bool((picture == 255).all(axis=-1).any())
-        )
+        missing = bool((picture == 255).all(axis=-1).any())
+        _legend(axes, False in kinds, True in kinds, not mask.all(), missing)
     return axes
 
 
@@ -128,11 +123,8 @@ def _tiles(cells: Sequence[PlottedColumn], rows: Ints, selected: Bits) -> NDArra
     of_levels = np.rint(255 * np.array([to_rgb(colour) for colour in _OF_LEVELS]))
     picture = np.empty((len(rows), len(cells), 3), np.uint8)
     for d, (values, n_levels) in enumerate(cells):
-        shades, place = (
-            (of_levels, _level_places(values, n_levels, rows))
-            if n_levels
-            else (of_numbers, _number_places(values[rows]))
-        )
+        shades = of_levels if n_levels else of_numbers
+        place = _level_places(values, n_levels, rows) if n_levels else _number_places(values[rows])
         greys = np.minimum(255 - _FADED * (255 - shades.mean(axis=1, keepdims=True)), _PALEST)
         white = np.full((1, 3), 255)
         # the last colour is indexed by -1, a missing cell

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from craftc._common.typing import Array, Floats, Ints
+from craftc._common.typing import Floats, Ints
 from craftc._common.validation import check_number
 from craftc.convex.estimator import ConvexClustering
 from craftc.covariates.estimator import ConvexCovariateClustering
@@ -43,14 +43,16 @@ _NO_CLASS = "0.6"  # colour of clusters whose coefficients are zero
 _FEW = 12  # number of leaves up to which every cluster has its odds ratio
 _THICK, _THIN = 2.0, 0.8  # points: branches of rows beyond the chosen penalty, and before it
 _FINE = "#7C8590"  # colour of thin branches
+Names: TypeAlias = Sequence[str] | None
+Only: TypeAlias = int | str | Sequence[int | str] | None
 _RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
 def fusion_tree(
     model: ConvexCovariateClustering | ConvexClustering,
     *,
-    names: Sequence[str] | None = None,
-    only: int | str | Sequence[int | str] | None = None,
+    names: Names = None,
+    only: Only = None,
     of_class: object = None,
     leaves: int = 60,
     axes: Axes | None = None,
@@ -98,12 +100,8 @@ def fusion_tree(
 
     Raises
     ------
-    TypeError
-        The model has no path.
     ValueError
         The path has a single penalty, or a covariate or class does not exist.
-    ImportError
-        matplotlib is not installed.
 
     Examples
     --------
@@ -129,12 +127,10 @@ def fusion_tree(
     check_number("leaves", leaves, least=1, whole=True)
     if isinstance(model, ConvexClustering):
         if of_class is not None:
-            raise ValueError(
-                "of_class is for ConvexCovariateClustering; the rows of ConvexClustering have no class, "
-                f"got {of_class!r}."
-            )
+            reason = "the rows of ConvexClustering have no class"
+            raise ValueError(f"of_class is for ConvexCovariateClustering; {reason}, got {of_class!r}.")
         return _rows_tree(model, names, only, leaves, axes)
-    return _covariates_tree(model, names, only, _class_index(model.classes_, of_class), leaves, axes)
+    return _covariates_tree(model, names, only, of_class, leaves, axes)
 
 
 def _new_axes(axes: Axes | None, leaves: int) -> Axes:
@@ -145,9 +141,7 @@ def _new_axes(axes: Axes | None, leaves: int) -> Axes:
 
 
 class FusionPath:
-    """The path of a fitted model as nested partitions, with the coefficients and the class of every
-    covariate.
-    """
+    """The path as nested partitions, with the coefficients and the class of every covariate."""
 
     def __init__(self, model: ConvexCovariateClustering) -> None:
         self.points = model._points
@@ -173,11 +167,7 @@ class FusionPath:
 
     def leaves(self, requested: Ints | None, class_index: int | None, most: int) -> tuple[Ints, int]:
         """Covariates to draw, at most `most` of the strongest, and the number of candidates."""
-        candidate = (
-            np.ones(self.levels.shape[1], bool)
-            if requested is None
-            else subtree(self.levels, requested, self.chosen)
-        )
+        candidate = subtree(self.levels, requested, self.chosen)
         if class_index is not None:
             candidate &= self.of_class == class_index
         candidates = np.flatnonzero(candidate)
@@ -192,10 +182,7 @@ def _dominant_class(coefficients: Floats) -> Ints:
 
 
 def odds_ratio(b: Floats) -> str:
-    """Odds ratio of a cluster as text: two digits, or one digit and a power of ten.
-
-    It is exp(b_1 - b_0) for two classes; for more, the largest coefficient against the mean of the others.
-    """
+    """Odds ratio as text: exp(b_1 - b_0), or the largest coefficient against the mean of the others."""
     k = 1 if len(b) == 2 else int(b.argmax())
     log = float(b[k] - np.delete(b, k).mean()) / math.log(10.0)
     if -2.0 <= log < 4.0:
@@ -208,23 +195,29 @@ def odds_ratio(b: Floats) -> str:
 
 def _covariates_tree(
     model: ConvexCovariateClustering,
-    names: Sequence[str] | None,
-    only: int | str | Sequence[int | str] | None,
-    class_index: int | None,
+    names: Names,
+    only: Only,
+    of_class: object,
     leaves: int,
     axes: Axes | None,
 ) -> Axes:
+    known: list[object] = model.classes_.tolist()
+    if of_class is not None and of_class not in known:
+        raise ValueError(
+            f"of_class must be a class of the model, got {of_class!r}; the classes are "
+            f"{', '.join(map(repr, known))}."
+        )
+    class_index = None if of_class is None else known.index(of_class)
     d, classes = model.coef_.shape[1], [str(name) for name in model.classes_]
     given = getattr(model, "feature_names_in_", range(d)) if names is None else names
     labels = names_of(given, d, "covariate")
     path = FusionPath(model)
-    requested = None if only is None else positions_in(only, labels, "covariate")
-    shown, total = path.leaves(requested, class_index, leaves)
+    shown, total = path.leaves(positions_in(only, labels, "covariate"), class_index, leaves)
     if total == 0 and class_index is not None:
         where = " of this subtree" if only is not None else ""
         raise ValueError(
-            f"No chosen cluster{where} has its largest coefficient for "
-            f"of_class={model.classes_.tolist()[class_index]!r}; pass another class or None."
+            f"No chosen cluster{where} has its largest coefficient for of_class={known[class_index]!r}; pass "
+            "another class or None."
         )
     axes = _new_axes(axes, len(shown))
     nodes = build_tree(path.levels, shown, path.refit @ np.arange(len(classes), dtype=np.float64))
@@ -265,12 +258,11 @@ def _explain_classes(
     """Explain the classes and the numbers above the tree."""
     from matplotlib.lines import Line2D
 
+    names = {**dict(enumerate(classes)), -1: "no class: coefficients 0"}
     handles = [
-        Line2D([], [], color=_colour(k), linestyle=_style(k), linewidth=2, label=classes[k])
-        for k in sorted(used - {-1})
+        Line2D([], [], color=_colour(k), linestyle=_style(k), linewidth=2, label=names[k])
+        for k in sorted(used, key=lambda k: k % len(names))  # -1 last
     ]
-    if -1 in used:
-        handles.append(Line2D([], [], color=_NO_CLASS, linewidth=2, label="no class: coefficients 0"))
     two = len(classes) == 2
     against = f", {classes[1]} against {classes[0]}" if two else " of the class against the others"
     italics = "; in italics: from shrunk coefficients" if shown <= _FEW else ""
@@ -282,20 +274,14 @@ def _explain_classes(
 
 
 class RowsPath:
-    """The path of a fitted `ConvexClustering` as nested partitions, cut off where it has more clusters than
-    `most` leaves.
-
-    Only the subtree of the requested rows is drawn; None: all.
-    """
+    """The path as nested partitions, of the subtree of the requested rows, cut off at `most` leaves."""
 
     def __init__(self, model: ConvexClustering, requested: Ints | None, most: int) -> None:
         points = model._points
         penalties: Floats = np.array([point.fusion_penalty for point in points])
         self.chosen = int(np.argmin(np.abs(penalties - model.fusion_penalty_)))
         levels = nested(np.array([point.labels for point in points]), self.chosen)
-        inside = np.flatnonzero(
-            np.ones(levels.shape[1], bool) if requested is None else subtree(levels, requested, self.chosen)
-        )
+        inside = np.flatnonzero(subtree(levels, requested, self.chosen))
         if len(inside) > most:
             counts = np.array([len(np.unique(level[inside])) for level in levels])
             last = max(int(np.flatnonzero(counts <= most).max(initial=0)), self.chosen)
@@ -309,16 +295,10 @@ class RowsPath:
         self.penalties, self.levels = penalties[: last + 1], levels[: last + 1]
 
 
-def _rows_tree(
-    model: ConvexClustering,
-    names: Sequence[str] | None,
-    only: int | str | Sequence[int | str] | None,
-    leaves: int,
-    axes: Axes | None,
-) -> Axes:
+def _rows_tree(model: ConvexClustering, names: Names, only: Only, leaves: int, axes: Axes | None) -> Axes:
     n = len(model.labels_)
     labels = names_of(range(n) if names is None else names, n, "row")
-    path = RowsPath(model, None if only is None else positions_in(only, labels, "row"), leaves)
+    path = RowsPath(model, positions_in(only, labels, "row"), leaves)
     axes = _new_axes(axes, len(path.shown))
     size = dict(zip(path.shown.tolist(), path.sizes.tolist(), strict=True))
     nodes = build_tree(path.levels, path.shown, np.arange(path.levels.shape[1], dtype=np.float64))
@@ -340,19 +320,3 @@ def _rows_tree(
     notes = [f"The {drawn} largest of {path.n_groups} clusters"] if drawn < path.n_groups else []
     draw_legend(axes, path, [], "; numbers at the line: their rows", notes)
     return axes
-
-
-# ---- arguments ----
-
-
-def _class_index(classes: Array, of_class: object) -> int | None:
-    """Position of a class in `classes_`."""
-    if of_class is None:
-        return None
-    known: list[object] = classes.tolist()
-    if of_class not in known:
-        raise ValueError(
-            f"of_class must be a class of the model, got {of_class!r}; the classes are "
-            f"{', '.join(map(repr, known))}."
-        )
-    return known.index(of_class)

@@ -65,8 +65,8 @@ class BranchLabel(NamedTuple):
 def nested(path: NDArray[np.integer], chosen: int) -> Ints:
     """Nested partitions (T, d) from the labels (T, d) of a path, on which separated nodes may merge again.
 
-    Nodes that have separated stay separate towards smaller penalties. The chosen point keeps its clusters: at
-    larger penalties each of them is kept together, in the cluster that contains most of its members.
+    Separated nodes stay separate. The chosen point keeps its clusters: at larger penalties each of them is
+    kept together, in the cluster that contains most of its members.
     """
     levels = np.asarray(path, np.intp).copy()
     cluster = levels[chosen].copy()
@@ -81,12 +81,12 @@ def nested(path: NDArray[np.integer], chosen: int) -> Ints:
     return levels
 
 
-def subtree(levels: Ints, named: Ints, chosen: int) -> NDArray[np.bool_]:
-    """Mask of the smallest cluster of the tree that contains the chosen clusters of the named nodes.
-
-    The cluster has at least two members. If no single root contains all named nodes, the mask covers all
-    roots that contain one.
+def subtree(levels: Ints, named: Ints | None, chosen: int) -> NDArray[np.bool_]:
+    """Mask of the smallest cluster, of at least two, that contains the chosen clusters of the named nodes; if
+    no single root does, of all roots that contain one. None: all nodes.
     """
+    if named is None:
+        return np.ones(levels.shape[1], bool)
     for t in range(chosen, -1, -1):
         inside = np.isin(levels[t], levels[t, named])
         if len(np.unique(levels[t, named])) == 1 and inside.sum() > 1:
@@ -97,8 +97,8 @@ def subtree(levels: Ints, named: Ints, chosen: int) -> NDArray[np.bool_]:
 def build_tree(levels: Ints, shown: Ints, rank: Floats) -> list[Node]:
     """The nodes of the tree, parents before their children, leaves in the order of their rows.
 
-    `levels` (T, d) are nested partitions, coarsest first; `shown` are the leaves. Leaves in one cluster at
-    the end of the path are siblings. Siblings are sorted by the mean rank (d,) of their members.
+    `levels` (T, d) are nested partitions, coarsest first. Leaves in one cluster at the end of the path are
+    siblings, sorted by the mean rank (d,) of their members.
     """
     nodes: list[Node] = []
     rows = 0
@@ -141,14 +141,15 @@ def draw_tree(
 ) -> None:
     """Draw the tree: leaves on the left with their names, larger penalties on the right.
 
-    `branch_of` gets a node, its parent and whether the line is the vertical one that joins its parts;
-    `label_of` gets a node, its parent and whether it has parts.
+    `branch_of` also gets whether the line is the vertical one that joins parts; `label_of`, whether there are
+    parts.
     """
     from matplotlib.collections import LineCollection
     from matplotlib.patheffects import withStroke
 
     place, low, high = positions_of_penalties(path, nodes)
-    font = font_of(axes, len(names))
+    height = axes.get_position().height * axes.figure.bbox.height / axes.figure.dpi * 72
+    font = float(np.clip(_FILL * height / len(names), 2.0, FONT))  # fits the height of a row
     lines: list[list[tuple[float, float]]] = []
     branches: list[Branch] = []
     parts: list[list[float]] = [[] for _ in nodes]
@@ -228,10 +229,8 @@ def draw_legend(axes: Axes, path: Path, handles: Sequence[Line2D], what: str, no
 
 
 def positions_of_penalties(path: Path, nodes: Sequence[Node]) -> tuple[Floats, float, float]:
-    """Positions of the penalties on the logarithmic axis, and its limits; nu = 0 is one step left of the
-    others.
-
-    The axis ends where a single root starts, or at the chosen penalty if that is larger.
+    """Positions of the penalties on the logarithmic axis, nu = 0 one step left of the others, and its limits:
+    the right one where a single root starts, or the chosen penalty if that is larger.
     """
     penalties = path.penalties
     some = penalties[penalties > 0]
@@ -239,12 +238,6 @@ def positions_of_penalties(path: Path, nodes: Sequence[Node]) -> tuple[Floats, f
     last = 0 if sum(node.parent < 0 for node in nodes) > 1 else min(nodes[0].point, path.chosen)
     span = max(float(place[last] / place[-1]), 10.0)
     return place, float(place[-1] / span**_STUB), float(place[last] * span**_ROOM)
-
-
-def font_of(axes: Axes, rows: int) -> float:
-    """Font size in points that fits the height of a row."""
-    height = axes.get_position().height * axes.figure.bbox.height / axes.figure.dpi * 72
-    return float(np.clip(_FILL * height / rows, 2.0, FONT))
 
 
 def name_leaves(axes: Axes, names: Sequence[str], font: float) -> None:
@@ -278,8 +271,12 @@ def names_of(names: Iterable[object], d: int, leaf: str) -> list[str]:
     return labels
 
 
-def positions_in(only: int | str | Sequence[int | str], names: Sequence[str], leaf: str) -> Ints:
-    """Positions of the covariates or rows in `only`."""
+def positions_in(
+    only: int | str | Sequence[int | str] | None, names: Sequence[str], leaf: str
+) -> Ints | None:
+    """Positions of the covariates or rows in `only`; None: all."""
+    if only is None:
+        return None
     requested = list(only) if isinstance(only, Iterable) and not isinstance(only, str) else [only]
     if not requested:
         raise ValueError(f"only must name at least one {leaf}, got none.")
@@ -292,9 +289,7 @@ def positions_in(only: int | str | Sequence[int | str], names: Sequence[str], le
         else:
             raise TypeError(f"only must contain names or numbers of {leaf}s, got {one!r}.")
         if not places:
-            raise ValueError(
-                f"only contains the unknown {leaf} {one!r}; the model has {len(names)}, the first is "
-                f"{names[0]!r}."
-            )
+            known = f"the model has {len(names)}, the first is {names[0]!r}"
+            raise ValueError(f"only contains the unknown {leaf} {one!r}; {known}.")
         found += places
     return np.unique(found)

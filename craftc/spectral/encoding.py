@@ -39,8 +39,7 @@ class Encoding:
     """The p encoded columns of a table: the p1 numeric ones, then the indicators, variable by variable.
 
     A variable of two levels has one indicator, of the second; others have one per level. The states of a
-    variable are its levels and, after them, the missing state, as in `level_starts`. Constant columns are
-    left out.
+    variable are its levels and then the missing state, as in `level_starts`.
     """
 
     schema: Schema
@@ -62,10 +61,7 @@ class Encoding:
 
     @classmethod
     def of(cls, table: MixedTable, beta: float, few: int = 0) -> Encoding:
-        """Learn the encoding of a table; columns that are constant are left out, with a warning.
-
-        A numeric column has few values if it has at most `few` distinct ones.
-        """
+        """Learn the encoding, without constant columns (a warning); `few`: most `values` of a column."""
         schema, block = table.schema, table.numeric
         centre, low, high = (np.full(block.shape[1], np.nan) for _ in range(3))
         for j, cells in enumerate(block.T):
@@ -74,25 +70,25 @@ class Encoding:
                 with np.errstate(over="ignore", divide="ignore"):
                     centre[j], low[j], high[j] = seen.mean(), seen.min(), seen.max()
                     reach = high[j] - low[j]
-                    fits = np.isfinite(
-                        [centre[j], reach, 8.0 * max(beta, 1.0) / reach if reach else 0.0]
-                    ).all()
-                if not fits:
+                    scale = 8.0 * max(beta, 1.0) / reach if reach else 0.0
+                if not np.isfinite([centre[j], reach, scale]).all():
                     raise ValueError(
                         f"Column {schema.numeric_names[j]!r} must have a mean and a scale within the range "
-                        "of float64, got numbers from "
-                        f"{low[j]:g} to {high[j]:g}; scale it."
+                        f"of float64, got numbers from {low[j]:g} to {high[j]:g}; scale it."
                     )
         fill = schema.missing == "category"
-        values = [
-            _few_values(block[:, j], float(centre[j]) if fill else None, few)
-            for j in np.flatnonzero(low < high)
-        ]
+        varying = np.flatnonzero(low < high)
+        values = [_few_values(block[:, j], float(centre[j]) if fill else None, few) for j in varying]
         counts = [
-            np.bincount(table.codes[:, d], minlength=len(levels) + 1) for d, levels in enumerate(table.levels)
+            np.bincount(codes, minlength=T + 1)
+            for codes, T in zip(table.codes.T, table.n_levels, strict=True)
         ]
         encoding = cls.from_statistics(schema, beta, centre, low, high, values, counts)
-        _report_constant([schema.columns[j] for j in sorted(encoding.constants)])
+        names = [schema.columns[j] for j in sorted(encoding.constants)]
+        if names:
+            more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+            shown = ", ".join(map(repr, names[:_NAMED])) + more
+            warn_user(f"Constant columns carry no information about dependence and are left out: {shown}.")
         return encoding
 
     @classmethod
@@ -106,11 +102,8 @@ class Encoding:
         values: Sequence[Floats],
         counts: Sequence[Ints],
     ) -> Encoding:
-        """The encoding of a table with these means and ranges of all numeric columns, and rows per level of
-        all categorical ones.
-
-        `values` belong to the columns that vary. The last count of a categorical column is that of missing
-        cells.
+        """The encoding from means and ranges of all numeric columns, and rows per level of all categorical
+        ones, missing cells last; `values` belong to the columns that vary.
         """
         column = np.flatnonzero(low < high)
         names, source = [schema.numeric_names[j] for j in column], list(schema.numeric_index[column])
@@ -145,10 +138,8 @@ class Encoding:
             variable=np.array(variable, np.intp),
             first_state=level_starts(schema.n_levels[variable]) if variable else np.empty(0, np.intp),
             first=np.array(first, np.intp),
-            indicator_of_state=np.concatenate(indicator_of_state)
-            if indicator_of_state
-            else np.empty(0, np.intp),
-            counts=np.concatenate(kept) if kept else np.empty(0, np.int64),
+            indicator_of_state=np.concatenate([np.empty(0, np.intp), *indicator_of_state]),
+            counts=np.concatenate([np.empty(0, np.int64), *kept]),
             names=tuple(names),
             source=np.array(source, np.intp),
             constants=constants,
@@ -257,9 +248,7 @@ class Encoding:
         return value
 
     def project(self, table: MixedTable, components: Floats) -> Array:
-        """(n, l) encoded rows times (l, p) components, in the dtype of the table; a missing cell counts as
-        the mean of its column.
-        """
+        """(n, l) encoded rows times (l, p) components; a missing cell counts as the mean of its column."""
         out = np.empty((table.n_rows, len(components)), table.schema.dtype)
         by_state = self.indicators() @ components[:, self.p1 :].T
         for rows in chunks(table.n_rows):
@@ -272,9 +261,7 @@ class Encoding:
         return out
 
     def decode(self, x: Floats) -> list[Array]:
-        """Columns of the input, in its order, from (n, p) encoded rows: numbers, and the level whose
-        indicator is largest.
-        """
+        """Columns of the input from (n, p) encoded rows; a category is the level of largest indicator."""
         out: dict[int, Array] = {}
         for j, value in self.constants.items():
             kind = object if j in self.schema.categorical_index else self.schema.dtype
@@ -283,12 +270,9 @@ class Encoding:
             out[j] = (x[:, s] / self.scale[s] + self.centre[s]).astype(self.schema.dtype)
         for v, d in enumerate(self.variable):
             mine = x[:, self.p1 + self.first[v] : self.p1 + self.first[v + 1]]
-            known = (
-                np.flatnonzero((self.state_owner == v) & (self.indicator_of_state != MISSING))
-                - self.first_state[v]
-            )
+            known = np.flatnonzero((self.state_owner == v) & (self.indicator_of_state != MISSING))
             code = (mine[:, 0] > 0.0).astype(np.intp) if mine.shape[1] == 1 else mine.argmax(axis=1)
-            levels = np.array([self.schema.levels[d][c] for c in known], dtype=object)
+            levels = np.array([self.schema.levels[d][c] for c in known - self.first_state[v]], dtype=object)
             out[self.schema.categorical_index[d]] = levels[code]
         return [out[j] for j in range(self.schema.n_columns)]
 
@@ -311,10 +295,7 @@ class Prepared(NamedTuple):
         beta: float,
         most_values: int = 0,
     ) -> Prepared:
-        """Read and encode a table; raise unless two of its columns vary.
-
-        A numeric column has few values if it has at most `most_values`, and at most the root of the rows.
-        """
+        """Read and encode a table; raise unless two columns vary; `most_values`: `few` of the encoding."""
         given = table = MixedTable.from_data(X, categorical=categorical, missing=missing)
         check_rows(table)
         scores = NumericEncoding.normal(table) if scaling == "normal" else None
@@ -343,23 +324,12 @@ def eps_of(eps: float | None, beta: float) -> float:
 
 
 def _few_values(cells: Array, fill: float | None, few: int) -> Floats:
-    """The distinct numbers of a column, ascending, with `fill` if it replaces missing ones; empty if there
-    are more than `few`.
-    """
+    """The distinct numbers of a column, with `fill` for missing ones; empty if there are more than `few`."""
     missing = np.isnan(cells)
     values = np.unique(cells[~missing])
     if fill is not None and missing.any():
         values = np.union1d(values, cells.dtype.type(fill))
     return values.astype(np.float64) if len(values) <= few else np.empty(0)
-
-
-def _report_constant(names: list[str]) -> None:
-    """Warn about columns that are left out."""
-    if names:
-        shown = ", ".join(map(repr, names[:_NAMED])) + (
-            f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-        )
-        warn_user(f"Constant columns carry no information about dependence and are left out: {shown}.")
 
 
 def check_rows(table: MixedTable) -> None:
@@ -373,6 +343,5 @@ def check_rows(table: MixedTable) -> None:
         if n_levels == table.n_rows > 2:
             raise ValueError(
                 f"Column {name!r} must have fewer levels than rows, got {n_levels} levels in {table.n_rows} "
-                "rows, which carry no "
-                "information about dependence; drop it or merge its levels."
+                "rows, which carry no information about dependence; drop it or merge its levels."
             )

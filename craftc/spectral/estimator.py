@@ -13,7 +13,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from craftc._common.estimator import MixedInput, all_or_nothing, set_convergence, warn_not_converged
 from craftc._common.messages import need_pandas, shown
-from craftc._common.random import seed_of
 from craftc._common.threads import effective_n_threads, one_blas_thread
 from craftc._common.typing import Array, ColumnSelection, Floats, RandomStateInput, TableInput
 from craftc._common.validation import Choice, Constraint, Flag, Number, check_number, check_parameters
@@ -258,21 +257,15 @@ class GraphSpectralFeatures(MixedInput, ClassNamePrefixFeaturesOutMixin, Transfo
             The fitted estimator.
         """
         self._check_parameters()
-        prepared = Prepared.of(
-            X,
-            self.categorical,
-            self.missing,
-            self.scaling,
-            float(self.beta),
-            int(self.grid_size) if self.unary == "free" else 0,
-        )
+        few = int(self.grid_size) if self.unary == "free" else 0
+        prepared = Prepared.of(X, self.categorical, self.missing, self.scaling, float(self.beta), few)
         encoding = prepared.encoding
         n_components = self._check_components(encoding)
         set_input_attributes(self, X, prepared.given)
         # small products: one BLAS thread, so that the bits do not depend on their number
         with one_blas_thread():
             if self.graph is None:
-                graph = self._learned(encoding, prepared.table)
+                graph = self._learned(prepared)
             else:
                 graph = given_weights(self.graph, encoding.names)
                 for name in _OF_LEARNING:
@@ -289,28 +282,21 @@ class GraphSpectralFeatures(MixedInput, ClassNamePrefixFeaturesOutMixin, Transfo
     def _n_features_out(self) -> int:
         return len(self.components_)
 
-    def _learned(self, encoding: Encoding, table: MixedTable) -> Floats:
+    def _learned(self, prepared: Prepared) -> Floats:
         """The graph that maximises the penalised pseudo-likelihood."""
+        encoding, table = prepared.encoding, prepared.table
+        threads, eps = effective_n_threads(self.n_threads), eps_of(self.eps, self.beta)
         low_rank = approximation_of(
-            encoding,
-            table,
-            factorization=self.factorization,
-            n_factors=self.n_factors,
-            indicator_weight=float(self.indicator_weight),
-            seed=seed_of(self.random_state) if self.factorization == "hals" else 0,
-            n_threads=effective_n_threads(self.n_threads),
+            prepared, self.factorization, self.n_factors, self.indicator_weight, self.random_state, threads
         )
         codes = low_rank.codes(encoding)
         self.codes_ = np.concatenate([np.full((encoding.p1, 2), np.nan), codes])
         seen = low_rank if self.conditionals == "dense" else None
-        objective = self._penalised(encoding, table, seen)
-        preconditioner = Preconditioner(
-            objective, table, eps_of(self.eps, self.beta), self.groups == "softmax"
-        )
+        objective, sample = self._penalised(encoding, table, seen), None
+        preconditioner = Preconditioner(objective, table, eps, self.groups == "softmax")
         rows = sample_of(table)
-        sample = (
-            None if rows is None else self._penalised(encoding, table.take(rows), seen and seen.take(rows))
-        )
+        if rows is not None:
+            sample = self._penalised(encoding, table.take(rows), seen and seen.take(rows))
         found = fit_weights(
             objective,
             preconditioner,
@@ -351,11 +337,9 @@ class GraphSpectralFeatures(MixedInput, ClassNamePrefixFeaturesOutMixin, Transfo
             print(f"{self.n_iter_} steps: objective {found.objective:.6f}, gradient {found.gradient:.2e}")
         if not found.converged:
             limit = self.n_iter_ >= self.max_iter
-            remedy = (
-                "raise max_iter, tol or l2" if limit else "rounding allows no better step, so raise tol or l2"
-            )
+            remedy = "raise max_iter," if limit else "rounding allows no better step, so raise"
             gradient = f"the largest entry of the gradient is {found.gradient:.1e} with tol={self.tol:g}"
-            warn_not_converged(self, self.n_iter_, "steps", f"{gradient}: {remedy}")
+            warn_not_converged(self, self.n_iter_, "steps", f"{gradient}: {remedy} tol or l2")
 
     def _print_step(self, step: int, value: float, gradient: float) -> None:
         if self.verbose > 1:
@@ -448,15 +432,13 @@ class GraphSpectralFeatures(MixedInput, ClassNamePrefixFeaturesOutMixin, Transfo
         """
         check_is_fitted(self)
         features = read_numbers(self, X, reset=None)
-        if features.shape[1] != len(self.components_):
+        if features.shape[1] != (n := len(self.components_)):
             raise ValueError(
-                f"inverse_transform needs {len(self.components_)} features for every row, got shape "
-                f"{features.shape}."
+                f"inverse_transform needs {n} features for every row, got shape {features.shape}."
             )
         encoding = self._encoding
-        columns = encoding.decode(
-            encoding.mean + (features - encoding.mean @ self.components_.T) @ self.components_
-        )
+        mean = encoding.mean
+        columns = encoding.decode(mean + (features - mean @ self.components_.T) @ self.components_)
         if self._scores is not None:
             for j, recipe in zip(encoding.schema.numeric_index, self._scores.recipes, strict=True):
                 columns[j] = recipe.undo(columns[j]).astype(encoding.schema.dtype)
@@ -474,9 +456,8 @@ class GraphSpectralFeatures(MixedInput, ClassNamePrefixFeaturesOutMixin, Transfo
     def _check_parameters(self) -> None:
         check_parameters(self)
         eps_of(self.eps, self.beta)
-        if not isinstance(self.unary, (bool, np.bool_)) and not (
-            isinstance(self.unary, str) and self.unary == "free"
-        ):
+        free = isinstance(self.unary, str) and self.unary == "free"
+        if not (free or isinstance(self.unary, (bool, np.bool_))):
             raise TypeError(f"unary must be True, False or 'free', got {shown(self.unary)}.")
 
     def _check_components(self, encoding: Encoding) -> int:
@@ -491,10 +472,7 @@ class GraphSpectralFeatures(MixedInput, ClassNamePrefixFeaturesOutMixin, Transfo
 
 
 def laplacian(graph: Floats, kind: str, normalized: bool) -> Floats:
-    """D - graph ("signed") or D - |graph| ("abs"), D the row sums of |graph|; normalized: D^-1/2 . D^-1/2.
-
-    The Laplacian of a column without edges is zero.
-    """
+    """D - graph ("signed") or D - |graph| ("abs"), D the row sums of |graph|; normalized: D^-1/2 . D^-1/2."""
     weight = np.abs(graph)
     degree = weight.sum(axis=1)
     L = np.diag(degree) - (graph if kind == "signed" else weight)
@@ -505,9 +483,7 @@ def laplacian(graph: Floats, kind: str, normalized: bool) -> Floats:
 
 
 def basis(L: Floats) -> tuple[Floats, Floats]:
-    """Eigenvalues of a Laplacian, ascending, and eigenvectors as rows; the first of the largest entries of
-    each is positive.
-    """
+    """Eigenvalues, ascending, and eigenvectors as rows, whose (first) largest entry is positive."""
     values, vectors = np.linalg.eigh(L)
     rows = np.ascontiguousarray(vectors.T)
     leading = np.abs(rows).round(_ROUNDED).argmax(axis=1)

@@ -7,12 +7,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from craftc._common.labels import chunks
-from craftc._common.random import SAMPLE_ROWS, SpectralStream, spread, uniform
+from craftc._common.random import SAMPLE_ROWS, SpectralStream, seed_of, spread, uniform
 from craftc._common.threads import parallel_map, threads_for
-from craftc._common.typing import Floats, Ints
+from craftc._common.typing import Floats, Ints, RandomStateInput
 from craftc._kernels import spectral_factor as _kernel
 from craftc._kernels.spectral import MISSING
-from craftc.spectral.encoding import Encoding
+from craftc.spectral.encoding import Encoding, Prepared
 from craftc.table import MixedTable
 
 SWEEPS = 50
@@ -40,29 +40,26 @@ def sample_of(table: MixedTable) -> Ints | None:
 
 
 def approximation_of(
-    encoding: Encoding,
-    table: MixedTable,
-    *,
+    prepared: Prepared,
     factorization: str,
     n_factors: int | None,
     indicator_weight: float,
-    seed: int,
+    random_state: RandomStateInput,
     n_threads: int,
 ) -> Approximation:
     """The low-rank approximation of a table, centred and scaled; raise if `n_factors` exceeds its columns."""
+    encoding, table = prepared.encoding, prepared.table
     if n_factors is not None and n_factors > encoding.p:
         raise ValueError(
             f"n_factors must be at most p = {encoding.p}, the number of encoded columns, got {n_factors}."
         )
-    factoriser = Factoriser(encoding, table, indicator_weight, n_threads)
+    factoriser = Factoriser(encoding, table, float(indicator_weight), n_threads)
     k = default_factors(encoding.p) if n_factors is None else int(n_factors)
-    rows = sample_of(table)
     if factorization == "svd":
         factors = factoriser.svd(k)
-    elif rows is None:
-        factors = factoriser.hals(k, seed)
     else:
-        factors = factoriser.hals_by_sample(k, seed, rows)
+        rows, seed = sample_of(table), seed_of(random_state)
+        factors = factoriser.hals(k, seed) if rows is None else factoriser.hals_by_sample(k, seed, rows)
     return factors.approximation(encoding.beta, n_threads)
 
 
@@ -88,10 +85,8 @@ class Factors:
 
         reaches, sizes = zip(*parallel_map(reach, chunks(len(self.scores)), n_threads), strict=True)
         largest = np.max(reaches, axis=0)
-        noise = np.abs(self.loadings).sum(axis=1) * max(sizes) * 1e-14
-        return Approximation(
-            self, mean, np.where(largest > noise, beta / np.where(largest > noise, largest, 1.0), 0.0)
-        )
+        varies = largest > np.abs(self.loadings).sum(axis=1) * max(sizes) * 1e-14  # beyond rounding
+        return Approximation(self, mean, np.where(varies, beta / np.where(varies, largest, 1.0), 0.0))
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,23 +108,19 @@ class Approximation:
     def codes(self, encoding: Encoding) -> Floats:
         """(p2, 2) means of an indicator's approximation over the rows that have it off, and on."""
         e, f = encoding, self.factors
-        mine = slice(e.p1, None)
+        if not e.p2:
+            return np.empty((0, 2))
         level_sums = np.where((e.indicator_of_state == MISSING)[:, None], 0.0, f.by_state)
-        rest = (
-            np.add.reduceat(level_sums, e.first_state, axis=0)[e.owner] - f.by_state[e.state_of]
-            if e.p2
-            else f.by_state[:0]
-        )
         on, count = f.by_state[e.state_of], e.counts[e.state_of]
+        rest = np.add.reduceat(level_sums, e.first_state, axis=0)[e.owner] - on
         means = np.stack([rest / (e.known[e.owner] - count)[:, None], on / count[:, None]], axis=1)
-        return np.asarray(
-            ((means * f.loadings[mine, None]).sum(axis=2) - self.mean[mine, None]) * self.scale[mine, None]
-        )
+        loadings, mean, scale = (part[e.p1 :, None] for part in (f.loadings, self.mean, self.scale))
+        return np.asarray(((means * loadings).sum(axis=2) - mean) * scale)
 
 
 class Factoriser:
-    """Factorises a table of numbers in [0, 1] and indicators of 0 and sqrt(weight), with missing cells
-    replaced by the means; `weight` is that of squared errors in the indicators.
+    """Factorises numbers in [0, 1] and indicators of 0 and sqrt(weight), missing cells at the means; `weight`
+    is that of squared errors in the indicators.
     """
 
     def __init__(self, encoding: Encoding, table: MixedTable, weight: float, n_threads: int) -> None:
@@ -177,28 +168,12 @@ class Factoriser:
         sums, errors = np.empty((k + e.p1 + len(e.indicator_of_state), k)), np.empty(sweeps)
         work = n * k * (k + e.p1 + len(e.variable))
         threads, at_once = threads_for(self.n_threads, work), max(1, _UNINTERRUPTED // work)
+        numbers = self.table.numeric, e.column, e.low, self.scale, self.fill
+        states = self.table.codes, e.variable, e.first_state, e.first, e.state_of, e.missing_state, e.shares
+        cells = (*numbers, *states)
         for done in range(0, sweeps, at_once):
-            _kernel.hals(
-                self.table.numeric,
-                e.column,
-                e.low,
-                self.scale,
-                self.fill,
-                self.table.codes,
-                e.variable,
-                e.first_state,
-                e.first,
-                e.state_of,
-                e.missing_state,
-                e.shares,
-                self.root,
-                scores,
-                loadings,
-                sums,
-                errors[done : done + at_once],
-                runs_of(n),
-                threads,
-            )
+            part = errors[done : done + at_once]
+            _kernel.hals(*cells, self.root, scores, loadings, sums, part, runs_of(n), threads)
         return Factors(scores, loadings, sums[k + e.p1 :].copy(), 1.0 + errors / self._sum_of_squares())
 
     def svd(self, k: int) -> Factors:

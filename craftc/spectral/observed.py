@@ -11,7 +11,6 @@ from numpy.typing import ArrayLike
 from scipy.special import logsumexp
 
 from craftc._common.messages import array_of, shown
-from craftc._common.random import seed_of
 from craftc._common.threads import effective_n_threads, one_blas_thread
 from craftc._common.typing import ColumnSelection, Floats, RandomStateInput, TableInput
 from craftc._common.validation import Constraint, Number, RandomState
@@ -35,24 +34,12 @@ _CONSTRAINTS: Mapping[str, Constraint] = {
 
 @dataclass(frozen=True, eq=False)
 class ObservedGraph:
-    """A graph of the encoded columns of a table, as `observed_graph` returns it.
+    """A graph of the encoded columns of a table, as `observed_graph` returns it."""
 
-    Attributes
-    ----------
-    weights : ndarray (p, p) of float64
-        Symmetric, with zeros on the diagonal and between levels of one variable.
-    names : tuple of str
-        The p encoded columns, as in ``GraphSpectralFeatures.encoded_names_``.
-    objective : float
-        -(log L / n + log n) of the weights, in nats.
-    objective_path : ndarray (n_steps,) of float64
-        The same after every step, before the weights are rescaled.
-    """
-
-    weights: Floats
-    names: tuple[str, ...]
-    objective: float
-    objective_path: Floats
+    weights: Floats  # (p, p), symmetric, 0 on the diagonal and between levels of one variable
+    names: tuple[str, ...]  # the p encoded columns, as in ``GraphSpectralFeatures.encoded_names_``
+    objective: float  # -(log L / n + log n) of the weights, in nats
+    objective_path: Floats  # (n_steps,) the same after every step, before the weights are rescaled
 
 
 def observed_graph(
@@ -101,7 +88,8 @@ def observed_graph(
     Returns
     -------
     ObservedGraph
-        `weights` (p, p), rescaled to the norm of the start, `names` (p,), `objective` and `objective_path`.
+        `weights` (p, p), rescaled to the norm of the start, and `names` (p,) of the encoded columns;
+        `objective`, -(log L / n + log n) in nats, and `objective_path` (n_steps,) before the rescaling.
 
     Raises
     ------
@@ -125,19 +113,10 @@ def observed_graph(
     >>> GraphSpectralFeatures(3, graph=graph).fit_transform(heart).shape
     (270, 3)
     """
-    given = {
-        "scaling": scaling,
-        "factorization": factorization,
-        "beta": beta,
-        "indicator_weight": indicator_weight,
-        "n_factors": n_factors,
-        "theta0": theta0,
-        "rate": rate,
-        "n_steps": n_steps,
-        "random_state": random_state,
-    }
-    for name, constraint in _CONSTRAINTS.items():
-        constraint.check(name, given[name])
+    # in the order of the constraints
+    given = scaling, factorization, beta, indicator_weight, n_factors, theta0, rate, n_steps, random_state
+    for (name, constraint), value in zip(_CONSTRAINTS.items(), given, strict=True):
+        constraint.check(name, value)
     radius = eps_of(eps, beta)
     if isinstance(sign, bool) or sign not in (-1, 1):
         raise ValueError(f"sign must be -1 (as printed) or 1 (uphill), got {shown(sign)}.")
@@ -145,25 +124,16 @@ def observed_graph(
         raise ValueError("theta0 must not be 0, got 0: the gradient is 0 there; pass another number.")
     threads = effective_n_threads(n_threads)
     prepared = Prepared.of(X, categorical, missing, scaling, float(beta))
-    encoding, table = prepared.encoding, prepared.table
+    encoding = prepared.encoding
     # small products: one BLAS thread, so that the bits do not depend on their number
     with one_blas_thread(), np.errstate(over="ignore", invalid="ignore"):
         low_rank = approximation_of(
-            encoding,
-            table,
-            factorization=factorization,
-            n_factors=n_factors,
-            indicator_weight=float(indicator_weight),
-            seed=seed_of(random_state) if factorization == "hals" else 0,
-            n_threads=threads,
+            prepared, factorization, n_factors, indicator_weight, random_state, threads
         )
-        observed = Observed(encoding, table, low_rank.table(), radius)
-        weights, path = observed.gradient_path(
-            int(sign),
-            float(theta0),
-            RATES[sign] if rate is None else float(rate),
-            STEPS[sign] if n_steps is None else int(n_steps),
-        )
+        observed = Observed(encoding, prepared.table, low_rank.table(), radius)
+        size = sign * (RATES[sign] if rate is None else float(rate))
+        steps = STEPS[sign] if n_steps is None else int(n_steps)
+        weights, path = observed.gradient_path(float(theta0), size, steps)
         objective = -observed(weights)[0]
     if not (np.isfinite(weights).all() and np.isfinite([objective, *path]).all()):
         raise ValueError(f"The steps overflow at theta0={theta0:g} and rate={rate}; pass smaller numbers.")
@@ -171,11 +141,7 @@ def observed_graph(
 
 
 def given_weights(graph: ArrayLike | ObservedGraph, names: tuple[str, ...]) -> Floats:
-    """The weights (p, p) of a graph that a user passes for these encoded columns; raise unless it fits.
-
-    The diagonal is set to zero. An `ObservedGraph` or a data frame must have the names of the encoded
-    columns.
-    """
+    """The weights (p, p) that a user passes for these encoded columns, with a zero diagonal, checked."""
     p, wanted = len(names), "a symmetric array of numbers, with a row and a column for every encoded column"
     if isinstance(graph, ObservedGraph):
         labels, matrix = list(graph.names), graph.weights
@@ -206,8 +172,7 @@ def given_weights(graph: ArrayLike | ObservedGraph, names: tuple[str, ...]) -> F
 
 
 class Observed:
-    """f = log L / n + log n of equation (5), a function of the weights of the edges. Its maximum is 0, at
-    weights of zero.
+    """f = log L / n + log n of equation (5), a function of the weights of the edges; 0, its maximum, at 0.
 
     Similarities are g(x_s, x_t) of two numeric columns, x_s x_t of two indicators, g(x_hat_s, x_hat_t) of a
     numeric column and an indicator, and 0 if a cell is missing. x_hat is the low-rank approximation (n, p).
@@ -230,25 +195,19 @@ class Observed:
             signs = self._signs[self._states[rows]].sum(axis=1)
             known = ~np.isnan(x)
             x = np.where(known, x, 0.0)
-            numeric = similarity(x[:, :, None], x[:, None, :], self.eps) * (
-                known[:, :, None] & known[:, None, :]
-            )
-            mixed = similarity(low_rank[:, :p1, None], low_rank[:, None, p1:], self.eps) * (
-                known[:, :, None] & (signs != 0.0)[:, None, :]
-            )
+            both, one = known[:, :, None] & known[:, None, :], known[:, :, None] & (signs != 0.0)[:, None, :]
+            numeric = similarity(x[:, :, None], x[:, None, :], self.eps) * both
+            mixed = similarity(low_rank[:, :p1, None], low_rank[:, None, p1:], self.eps) * one
             yield rows, numeric, mixed, signs
 
     def __call__(self, theta: Floats) -> tuple[float, Floats]:
-        """f and its gradient, mean(h) - sum_i softmax_i h_i, for symmetric weights (p, p) with zeros between
-        columns without an edge.
-        """
+        """f and its gradient, mean(h) - sum_i softmax_i h_i, for weights (p, p) that are 0 off the edges."""
         p1 = self.encoding.p1
         energy = np.empty(self.n)
         numeric_weight, mixed_weight, indicator_weight = theta[:p1, :p1], theta[:p1, p1:], theta[p1:, p1:]
         for rows, numeric, mixed, signs in self._blocks():
-            pairs = (numeric * numeric_weight).sum(axis=(1, 2)) + ((signs @ indicator_weight) * signs).sum(
-                axis=1
-            )
+            levels = ((signs @ indicator_weight) * signs).sum(axis=1)
+            pairs = (numeric * numeric_weight).sum(axis=(1, 2)) + levels
             energy[rows] = pairs / 2.0 + (mixed * mixed_weight).sum(axis=(1, 2))
         log_sum = float(logsumexp(energy))
         weight = 1.0 / self.n - np.exp(energy - log_sum)
@@ -265,15 +224,13 @@ class Observed:
         out[self.edges] = values
         return out + out.T
 
-    def gradient_path(self, sign: int, theta0: float, rate: float, n_steps: int) -> tuple[Floats, Floats]:
-        """Steps theta += sign * rate * gradient from a constant; the last theta, rescaled to the start's
-        norm, and f along the path.
-        """
+    def gradient_path(self, theta0: float, rate: float, n_steps: int) -> tuple[Floats, Floats]:
+        """Steps theta += rate * gradient; the last theta, in the start's norm, and f on the path."""
         start = theta = self.symmetric(np.full(len(self.edges[0]), theta0))
         path = np.empty(n_steps + 1)
         for step in range(n_steps + 1):
             path[step], gradient = self(theta)
             if step < n_steps:
-                theta = theta + sign * rate * gradient
+                theta = theta + rate * gradient
         norm = np.linalg.norm(theta)
         return (theta * np.linalg.norm(start) / norm if norm > 0.0 else theta), path

@@ -15,14 +15,12 @@ _PARTNERS = 50  # rows of the sample that represent a numeric neighbour
 
 
 class Preconditioner:
-    """Preconditioner: diagonal Hessian scaling and centring, estimated from marginals.
+    """Diagonal Hessian scaling and centring, estimated from marginals: a linear map from z to a vector.
 
-    A linear map from z to the vector of an objective. Unary terms are centred at the means of the neighbours:
-    rare indicators, nearly constant, would otherwise be collinear with them. A constant added to b of a
-    softmax, or to free unary terms of a column, changes only the ridge penalty; it is removed, so that these
-    sum to zero. x^2 is centred at its regression on x, free terms at the histogram of the column. Then every
-    coordinate is scaled by its second derivative. On the Adult data this divides the steps of
-    L-BFGS by ten.
+    Unary terms are centred at the means of the neighbours: rare indicators, nearly constant, would otherwise
+    be collinear with them. A constant added to b of a softmax, or to free unary terms of a column, changes
+    only the ridge penalty; it is removed. x^2 is centred at its regression on x, free terms at the histogram
+    of the column. Then every coordinate is scaled by its second derivative.
     """
 
     def __init__(self, objective: Objective, table: MixedTable, eps: float, softmax: bool) -> None:
@@ -70,27 +68,22 @@ class Preconditioner:
                 design = np.column_stack([np.ones(len(at)), values])
             terms = [similarity(at[:, None], partners[:, t], eps) for t in range(e.p1)]
             sides = similarity(at[:, None], off, eps), similarity(at[:, None], on, eps)
-            average = np.column_stack(
-                [term.mean(axis=1) for term in terms] + [sides[0] + q * (sides[1] - sides[0])]
-            )
+            means = [term.mean(axis=1) for term in terms]
+            average = np.column_stack([*means, sides[0] + q * (sides[1] - sides[0])])
             if unary:
                 fit = np.linalg.lstsq(design, average, rcond=None)[0]
                 self._slope[s, :, terms_of], smooth = fit[-n_terms[s] :].T, design @ fit
             else:
                 smooth = np.broadcast_to(weight @ average, average.shape)
-            curvature[s, : e.p1] = [
-                (weight @ (term - smooth[:, t, None]) ** 2).mean() for t, term in enumerate(terms)
-            ]
+            left = [term - smooth[:, t, None] for t, term in enumerate(terms)]
+            curvature[s, : e.p1] = [(weight @ term**2).mean() for term in left]
             curvature[s, e.p1 :] = (1.0 - q) * (weight @ (sides[0] - smooth[:, e.p1 :]) ** 2)
             curvature[s, e.p1 :] += q * (weight @ (sides[1] - smooth[:, e.p1 :]) ** 2)
         curvature = curvature + curvature.T
         unaries = [q * (1.0 - q), spread.ravel()] if unary else []
         self._origin = self._level(origin)
-        self.scale = np.sqrt(
-            np.maximum(
-                np.concatenate([curvature[objective.edges], *unaries]) + objective.ridge, _MIN_CURVATURE
-            )
-        )
+        second = np.concatenate([curvature[objective.edges], *unaries]) + objective.ridge
+        self.scale = np.sqrt(np.maximum(second, _MIN_CURVATURE))
 
     def vector(self, z: Floats) -> Floats:
         """The vector of the objective that z maps to."""

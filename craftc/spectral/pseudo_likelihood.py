@@ -22,9 +22,7 @@ _PER_INTERVAL = 4  # nodes of the refined grid between two nodes of the grid
 
 
 class Parameters(NamedTuple):
-    """Weights of the edges (p, p), symmetric, and unary terms: b (p2,) of indicators, c (p1, B) in the unary
-    basis of numeric columns.
-    """
+    """Weights of the edges (p, p), and unary terms: b (p2,) of indicators, c (p1, B) of numeric columns."""
 
     theta: Floats
     b: Floats
@@ -63,9 +61,7 @@ def log_grid(beta: float, eps: float, m: int) -> Grid:
 
 
 def refined(grid: Grid, beta: float, eps: float) -> Grid:
-    """The grid for integrals of functions that are linear in ln|u| between its nodes: Gauss-Legendre on every
-    interval between nodes.
-    """
+    """The grid for functions linear in ln|u| between its nodes: Gauss-Legendre on every interval."""
     z, w = np.polynomial.legendre.leggauss(_PER_INTERVAL)
     ends = np.log(np.concatenate([[eps], grid.nodes[grid.nodes > 0.0], [beta]]))
     half = np.diff(ends)[:, None] / 2.0
@@ -91,10 +87,9 @@ class QuadraticBasis:
 
 
 class HatBasis:
-    """Linear splines: one hat function per node of the grid, 1 at the node and 0 at its neighbours, for a log
-    density of any shape.
+    """Linear splines in ln|x|: one hat function per node of the grid, 1 at the node and 0 at its neighbours.
 
-    They are linear in ln|x|; all numbers from -eps to eps count as the node at 0.
+    All numbers from -eps to eps count as the node at 0.
     """
 
     def __init__(self, grid: Grid, eps: float) -> None:
@@ -106,9 +101,7 @@ class HatBasis:
         return np.asarray(np.sign(x) * np.log(np.maximum(np.abs(x), eps) / eps))
 
     def _hats(self, x: Floats) -> tuple[Ints, Floats]:
-        """The node on the right of every x (n,), and the value of its hat function; that of the node on the
-        left is the rest of 1.
-        """
+        """The node right of every x (n,), and its value there; the left node has the rest of 1."""
         places = self._places
         at = np.clip(self._place(x, self._eps), places[0], places[-1])
         right = np.clip(np.searchsorted(places, at), 1, len(places) - 1)
@@ -125,41 +118,30 @@ class HatBasis:
     def sums(self, x: Floats) -> Floats:
         """(M,) sums of the values at x (n,)."""
         right, share = self._hats(x)
-        return np.asarray(
-            np.bincount(right, share, self.size) + np.bincount(right - 1, 1.0 - share, self.size), np.float64
-        )
+        left = np.bincount(right - 1, 1.0 - share, self.size)
+        return np.asarray(np.bincount(right, share, self.size) + left, np.float64)
 
 
 def similarity(u: Floats, a: Floats, eps: float) -> Floats:
-    """g(u, a) = sign min(U, A) / max(U, A), U = max(|u|, eps), A = max(|a|, eps); the sign of u a where both
-    are beyond eps, else +.
-    """
+    """g(u, a) = +-min(U, A) / max(U, A), U = max(|u|, eps); the sign of u a if both exceed eps, else +."""
     U, A = np.maximum(np.abs(u), eps), np.maximum(np.abs(a), eps)
     opposite = (np.abs(u) > eps) & (np.abs(a) > eps) & ((u > 0.0) != (a > 0.0))
     return np.asarray(np.where(opposite, -1.0, 1.0) * np.minimum(U / A, A / U))
 
 
-def _padded(n: int, lanes: int) -> int:
-    return -(-max(n, 1) // lanes) * lanes
+def _padded(n: int) -> int:
+    return -(-max(n, 1) // _kernel.LANES) * _kernel.LANES
 
 
 def _scale(values: Floats, eps: float, width: int) -> Floats:
     """A row of numbers as the kernel compares with: sizes, inverses, and signs towards numbers below -eps,
-    near 0, above eps.
-
-    The padding, and numbers that are NaN, become columns of zeros.
+    near 0, above eps; zeros for padding and NaN.
     """
     out = aligned((5, width))
     out[:] = 0.0
     size = np.maximum(np.abs(values), eps)
-    beyond = np.abs(values) > eps
-    rows = (
-        size,
-        1.0 / size,
-        np.where(beyond & (values > 0), -1.0, 1.0),
-        np.ones(len(values)),
-        np.where(beyond & (values < 0), -1.0, 1.0),
-    )
+    below, above = (np.where(side * values > eps, -1.0, 1.0) for side in (1.0, -1.0))
+    rows = size, 1.0 / size, below, np.ones(len(values)), above
     out[:, : len(values)] = np.where(np.isnan(values), 0.0, rows)
     return out
 
@@ -182,25 +164,21 @@ class Joints:
             rooms[j] *= sizes[v]
         self.first_row = np.concatenate([[0], np.cumsum(rooms)]).astype(np.intp)
         row, state = [], []
-        for v, size in enumerate(sizes):
-            j = self.joint[v]
+        for v, (size, j) in enumerate(zip(sizes, self.joint, strict=True)):
             combination = np.arange(rooms[j])
             row.append(self.first_row[j] + combination)
             state.append(e.first_state[v] + combination // self.stride[v] % size)
         rows, states = (np.concatenate(row), np.concatenate(state)) if sizes else (np.empty(0, np.intp),) * 2
         indicator = e.indicator_of_state[states]
         known, on = indicator != _kernel.MISSING, indicator >= 0
-        rows, terms = (
-            np.concatenate([rows[known], rows[on]]),
-            np.concatenate([e.state_owner[states[known]], len(sizes) + indicator[on]]),
-        )
+        terms = np.concatenate([e.state_owner[states[known]], len(sizes) + indicator[on]])
+        rows = np.concatenate([rows[known], rows[on]])
         start = np.searchsorted(np.sort(rows), np.arange(self.first_row[-1] + 1))
         self.terms = start, terms[np.argsort(rows, kind="stable")]
 
 
 class PseudoLikelihood:
-    """Sum over the columns of ln p(column | the others), per row; a missing cell has no conditional, and
-    enters no other.
+    """Sum over the columns of ln p(column | the others), per row; a missing cell has none, and enters none.
 
     Numeric columns lie in [-beta, beta], and see an indicator that is off or on by its `codes` (p2, 2);
     with `low_rank`, columns see the approximations of columns of the other kind. `softmax` normalises the
@@ -232,53 +210,33 @@ class PseudoLikelihood:
         if refine:
             self.grid = refined(self.grid, beta, eps)
         self._basis_at_nodes = self.unary_basis(self.grid.nodes)
-        self._values = [
-            (values - centre) * scale
-            for values, centre, scale in zip(e.values, e.centre, e.scale, strict=True)
-        ]
+        columns = zip(e.values, e.centre, e.scale, strict=True)
+        self._values = [(values - centre) * scale for values, centre, scale in columns]
         # columns that are normalised on the grid
         self._spread = np.array([not len(values) for values in self._values], dtype=bool)
         self._few = np.flatnonzero(~self._spread)
-        n_nodes = np.array(
-            [_padded(len(values) or len(self.grid.nodes), _kernel.LANES) for values in self._values], np.intp
-        )
-        shared = _padded(len(self.grid.nodes), _kernel.LANES)
+        shared = _padded(len(self.grid.nodes))
+        n_nodes = np.array([_padded(len(v)) if len(v) else shared for v in self._values], np.intp)
         first_node = np.zeros(e.p1, np.intp)
         first_node[self._few] = shared + np.cumsum(n_nodes[self._few]) - n_nodes[self._few]
         nodes = np.full(shared + n_nodes[self._few].sum(), np.nan)
         for s, first in enumerate(first_node):
             at = self.support(s).nodes
             nodes[first : first + len(at)] = at
-        self._M, self._L = int(n_nodes.max(initial=0)), _padded(e.p2, _kernel.LANES)
+        self._M, self._L = int(n_nodes.max(initial=0)), _padded(e.p2)
         size = self._M * e.p1 * (1 + R) + self._L * (1 + R + e.p1)
         runs = runs_of(self.n, max(1, _ROOM // size))
         joints = self._joints
+        cells = table.numeric, e.column, e.centre, e.scale, table.codes, e.variable, e.first_state, e.first
+        joint = joints.joint, joints.stride, joints.first_row, e.indicator_of_state
+        approximation = None if low_rank is None else low_rank.table()
+        grid = _scale(nodes, eps, len(nodes))
+        minus, plus = (_scale(code, eps, self._L) for code in codes.T)
         self._conditionals = _kernel.Conditionals(
-            table.numeric,
-            e.column,
-            e.centre,
-            e.scale,
-            table.codes,
-            e.variable,
-            e.first_state,
-            e.first,
-            joints.joint,
-            joints.stride,
-            joints.first_row,
-            e.indicator_of_state,
-            None if low_rank is None else low_rank.table(),
-            first_node,
-            n_nodes,
-            _scale(nodes, eps, len(nodes)),
-            _scale(codes[:, 0], eps, self._L),
-            _scale(codes[:, 1], eps, self._L),
-            eps,
-            softmax,
-            runs,
+            *cells, *joint, approximation, first_node, n_nodes, grid, minus, plus, eps, softmax, runs
         )
-        per_row = e.p1 * self._M * (6 + len(e.variable) + self._conditionals.seen) + self._L * (
-            6 + len(e.variable) + 3 * e.p1
-        )
+        base = 6 + len(e.variable)
+        per_row = e.p1 * self._M * (base + self._conditionals.seen) + self._L * (base + 3 * e.p1)
         self.n_threads = threads_for(n_threads, self.n * per_row / _kernel.LANES)
         self._dense = low_rank is not None
         off, on = (np.nan_to_num(similarity(nodes, code[:, None], eps), nan=0.0) for code in codes.T)
@@ -299,16 +257,13 @@ class PseudoLikelihood:
         self._unary[:] = -np.inf
 
     def __call__(self, at: Parameters) -> tuple[float, Parameters]:
-        """The value per row, and its gradient: R + R' for theta, where row s of R is the gradient of the
-        conditional of column s.
-        """
+        """The value per row, and its gradient: R + R' for theta, row s of R from the conditional of s."""
         e, p1, n = self.encoding, self.encoding.p1, self.n
         theta, b, c = at
         u = self.grid.nodes
         if self._spread.any():
-            self._unary[self._spread, : len(u)] = (
-                np.log(self.grid.weights) + c[self._spread] @ self._basis_at_nodes.T
-            )
+            log_density = c[self._spread] @ self._basis_at_nodes.T
+            self._unary[self._spread, : len(u)] = np.log(self.grid.weights) + log_density
         for s in self._few:
             self._unary[s, : len(self._values[s])] = c[s, : len(self._values[s])]
         mixed = np.ascontiguousarray(theta[:p1, p1:])
@@ -319,23 +274,12 @@ class PseudoLikelihood:
             self._conditionals.spread(*self._joints.terms, by_term, self._bias_table)
         self._cross[:, : e.p2] = mixed
         pair = np.ascontiguousarray(theta[:p1] if self._dense else theta[:p1, :p1])
-        node_table, terms = (
-            (None, None)
-            if self._dense
-            else (self._node_table, (*self._joints.terms, self._off, self._rise, mixed))
+        node_table = None if self._dense else self._node_table
+        terms = None if self._dense else (*self._joints.terms, self._off, self._rise, mixed)
+        sums = self._conditionals.sums(
+            self._unary, pair, node_table, self._bias, self._bias_table, self._cross, self.n_threads, terms
         )
-        expected = ExpectedStatistics(
-            *self._conditionals.sums(
-                self._unary,
-                pair,
-                node_table,
-                self._bias,
-                self._bias_table,
-                self._cross,
-                self.n_threads,
-                terms,
-            )
-        )
+        expected = ExpectedStatistics(*sums)
         value = float((self._own * theta[:p1]).sum() + (c * self._basis_sums).sum() - expected.log_z[0])
         R = np.zeros_like(theta)
         R[:p1] = self._own
@@ -343,9 +287,8 @@ class PseudoLikelihood:
         if expected.mixed is not None:
             R[:p1, p1:] -= expected.mixed
         R[p1:, :p1] = expected.cross[:, : e.p2].T
-        known, on = np.split(
-            self._conditionals.collect(*self._joints.terms, expected.bias_table)[:, : e.p2], [len(e.variable)]
-        )
+        residuals = self._conditionals.collect(*self._joints.terms, expected.bias_table)[:, : e.p2]
+        known, on = np.split(residuals, [len(e.variable)])
         R[p1:, p1:] = (4.0 * on - 2.0 * known[e.owner]).T
         dc = self._basis_sums.copy()
         if self._spread.any():
@@ -355,9 +298,7 @@ class PseudoLikelihood:
         return value / n, Parameters((R + R.T) / n, expected.bias[: e.p2] / n, dc / n)
 
     def support(self, s: int) -> Grid:
-        """The nodes and weights with which a numeric column is normalised: the grid, or its values with
-        weight 1.
-        """
+        """Nodes and weights that normalise a numeric column: the grid, or its values with weight 1."""
         values = self._values[s]
         return Grid(values, np.ones(len(values))) if len(values) else self.grid
 
@@ -382,10 +323,8 @@ class PseudoLikelihood:
 
 
 class Objective:
-    """-PL / n + l2 / 2 sum of squared weights of the edges + 1e-4 / 2 sum of squared unary terms, as a
-    function of one vector.
-
-    The vector contains the weights of the edges s < t and, with unary terms, b and c.
+    """-PL / n + l2 / 2 sum of squared edge weights + 1e-4 / 2 sum of squared unary terms, of one vector: the
+    weights of the edges s < t and, with unary terms, b and c.
     """
 
     def __init__(self, likelihood: PseudoLikelihood, l2: float, unary: bool) -> None:

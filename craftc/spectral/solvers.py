@@ -47,16 +47,12 @@ def fit_weights(
     max_iter: int,
     callback: Callback,
 ) -> SpectralFit:
-    """L-BFGS from 0 on the objective + l1 sum over edges of |theta|, until no entry of the smallest
-    subgradient exceeds tol.
+    """L-BFGS from 0 on the objective + l1 sum |theta|, until the smallest subgradient is at most tol.
 
     With l1, every weight is the difference of two parts >= 0, whose sum l1 multiplies: a smooth problem with
-    bounds, on which weak edges end at exact zeros. The values on the path are upper
-    bounds of the penalised objective, and equal it where one of two parts is 0.
-
-    Steps use the coordinates of the preconditioner; the gradient of the objective itself decides convergence.
-    The search begins on `sample`, the same objective for some of the rows. `callback` is called after every
-    step over all rows with its number, the objective, and the largest entry of the gradient.
+    bounds, on which weak edges end at exact zeros. The values on the path are upper bounds of the penalised
+    objective. Steps use the coordinates of the preconditioner. The search begins on `sample`, the same
+    objective for some of the rows; `callback` gets number, objective and gradient of every later step.
     """
     path: list[float] = []
     n, size, split = objective.n_edges, len(objective), l1 > 0.0
@@ -119,14 +115,12 @@ def _by_sample(
     max_iter: int,
     step: Callable[[float, float], None],
 ) -> tuple[Floats, float]:
-    """Minimise the objective of a sample plus a linear term that corrects its gradient to that of all rows;
-    repeat (DANE).
+    """Minimise the objective of a sample, with a linear term that corrects its gradient; repeat (DANE).
 
-    The Hessian of the sample is close to that of all rows, so that each round leaves a fraction of the
-    gradient for one pass over all rows (Shamir, Srebro & Zhang, ICML 2014). The first minimisation, without
-    the term, ends at the standard error of the sample's gradient, about 1 / sqrt(rows) in the coordinates of
-    the preconditioner. Ends at tol, or when a round gains too little; returns the point and the size of its
-    gradient.
+    Each round leaves a fraction of the gradient for one pass over all rows (Shamir, Srebro & Zhang, ICML
+    2014). The first minimisation, without the term, ends at the standard error of the sample's gradient,
+    about 1 / sqrt(rows) in the coordinates of the preconditioner. Ends at tol, or when a round gains too
+    little; returns the point and the size of its gradient.
     """
 
     def corrected(linear: Floats) -> Value:
@@ -197,17 +191,12 @@ def _lbfgs(
     options = {"maxcor": MEMORY, "gtol": 0.0, "ftol": 0.0, "maxiter": max_iter, "maxfun": 20 * max_iter}
     # SciPy converts bounds in a loop over variables
     bounds = Bounds(least, np.inf) if np.isfinite(least).any() else None
-    return np.asarray(
-        minimize(plain, x, jac=True, method="L-BFGS-B", bounds=bounds, callback=stop, options=options).x
-    )
+    found = minimize(plain, x, jac=True, method="L-BFGS-B", bounds=bounds, callback=stop, options=options)
+    return np.asarray(found.x)
 
 
 def _from_pairs(value: Value, x: Floats, pairs: Pairs, tol: float, max_iter: int) -> Floats:
-    """L-BFGS that starts with the pairs (step, change of the gradient) of former minimisations, and adds its
-    own.
-
-    A linear term changes no pair, and SciPy's routine starts with none.
-    """
+    """L-BFGS that starts with the pairs of former minimisations, which SciPy's cannot, and adds its own."""
     f, g, size = value(x)
     for _ in range(max_iter):
         if size <= tol:
