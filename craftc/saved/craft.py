@@ -114,21 +114,22 @@ def _along_of(
     along = PathClusters.begin(moments, mask, cross)
     if original is not sums:
         along.original = CarriedSums(original.groups, original.grid.first_numeric)
-    parts = (
-        (along.sums, later.sums, sums),
-        (along.original, later.original, original),
-        (along.cross, later.cross, None),
-    )
-    for carried, steps, first in parts:
+    parts = ((along.sums, later.sums), (along.original, later.original), (along.cross, later.cross))
+    for carried, steps in parts:
         demand((carried is None) == (steps is None), "the sums along the path are not complete")
-        demand(steps is None or [*map(len, steps)] == sizes, "the sums along the path are not complete")
-        for groups, change in zip(steps or [], path.changes(), strict=steps is not None):
-            if first is not None:
-                check_sums(groups, first.grid)
+        if carried is None or steps is None:
+            continue
+        demand([*map(len, steps)] == sizes, "the sums along the path are not complete")
+        for groups, change in zip(steps, path.changes(), strict=True):
+            if carried is not along.cross:
+                check_sums(groups, (sums if carried is along.sums else original).grid)
                 whole = bool((groups[:, 0] > 0).all()) and groups[:, 0].sum() == sums.groups[:, 0].sum()
                 demand(whole, "the sums along the path are not those of the table")
-            if carried is not None:
-                carried.append(change.place, groups)
+            carried.append(change.place, groups)
+    if cross is not None:
+        for groups, products in zip(later.sums, later.cross or [], strict=True):
+            of_step = Moments.of_groups(moments.grid, moments.unit, groups)
+            _check_products(CrossProducts(cross.columns, products), of_step)
     demand([*map(len, later.masks)] == sizes, "the masks along the path are not complete")
     _check_masks(later.masks, moments)
     along.masks += later.masks
@@ -205,8 +206,8 @@ _FIELDS = {
     "objective_path_": floats("passes"),
     "labels_": Optional(Array("int32", ("n",), 0), ABSENT),
     "_fitted": _FITTED,
-    "cluster_margins_": Optional(floats("K", least=-np.inf, most=np.inf, missing=True), ABSENT),
-    "margins_": Optional(Array("float32", ("n",), -np.inf, np.inf, missing=True), ABSENT),
+    "cluster_margins_": Optional(floats("K", least=0.0, most=np.inf, missing=True), ABSENT),
+    "margins_": Optional(Array("float32", ("n",), 0.0, np.inf, missing=True), ABSENT),
     "_typical": Optional(Ragged(integers("rows", least=0))),
     "_unusual": Optional(integers("unusual", least=0)),
 }

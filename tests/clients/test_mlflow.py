@@ -13,6 +13,8 @@ from craftc.datasets import load_heart
 mlflow = pytest.importorskip("mlflow", reason="mlflow is not installed: .ci/job clients")
 skops = pytest.importorskip("skops.io", reason="skops is not installed")
 
+pytestmark = pytest.mark.filterwarnings("ignore")  # mlflow's own
+
 FRAME = load_heart().data
 TEXTS = FRAME.astype(dict.fromkeys(FRAME.columns[FRAME.dtypes == "category"], str))
 NUMBERS = FRAME[["age", "rest_bp", "chol", "max_hr"]].astype(float)
