@@ -229,7 +229,7 @@ class SplitSearch:
         self.sweep(_SWEEPS)
 
     def shrink(self, n_clusters: int, price: float) -> None:
-        """Merge pairs, the cheapest first: down to `n_clusters`, and while a merge costs less than the price."""
+        """Merge the cheapest pairs down to `n_clusters`, and while a merge costs less than the price."""
         if self.K <= MOST_PAIRED:
             steps = self.merges(None if price > 0.0 else self.K - n_clusters)
             last = sum(len(step.sizes) >= n_clusters or step.cost * _PAYS < price for step in steps)

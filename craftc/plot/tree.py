@@ -19,8 +19,8 @@ from craftc.plot.tree_layout import (
     FONT,
     ROW,
     WIDTH,
-    Branch,
     BranchLabel,
+    FusionBranch,
     Node,
     build_tree,
     draw_legend,
@@ -223,10 +223,10 @@ def _covariates_tree(
     nodes = build_tree(path.levels, shown, path.refit @ np.arange(len(classes), dtype=np.float64))
     used = set(path.of_class[leaves_of(nodes)].tolist())
 
-    def branch_of(node: Node, parent: Node | None, _: bool) -> Branch:
+    def branch_of(node: Node, parent: Node | None, _: bool) -> FusionBranch:
         own = int(_dominant_class(path.of_node(node, parent)[0][None])[0])
         used.add(own)
-        return Branch(_colour(own), _style(own))
+        return FusionBranch(_colour(own), _style(own))
 
     def label_of(node: Node, parent: Node | None, parts: bool) -> BranchLabel | None:
         b, chosen = path.of_node(node, parent)
@@ -303,10 +303,10 @@ def _rows_tree(model: ConvexClustering, names: Names, only: Only, leaves: int, a
     size = dict(zip(path.shown.tolist(), path.sizes.tolist(), strict=True))
     nodes = build_tree(path.levels, path.shown, np.arange(path.levels.shape[1], dtype=np.float64))
 
-    def branch_of(node: Node, parent: Node | None, joins: bool) -> Branch:
+    def branch_of(node: Node, parent: Node | None, joins: bool) -> FusionBranch:
         left = node if joins else parent
         beyond = left is None or left.point < path.chosen
-        return Branch(CLUSTER, width=_THICK) if beyond else Branch(_FINE, width=_THIN)
+        return FusionBranch(CLUSTER, width=_THICK) if beyond else FusionBranch(_FINE, width=_THIN)
 
     def label_of(node: Node, parent: Node | None, _: bool) -> BranchLabel | None:
         n_rows = sum(size[row] for row in node.members.tolist())

@@ -46,7 +46,7 @@ class Path(Protocol):
     levels: Ints  # (T, n) nested partitions
 
 
-class Branch(NamedTuple):
+class FusionBranch(NamedTuple):
     """How a branch is drawn."""
 
     colour: str
@@ -136,7 +136,7 @@ def draw_tree(
     path: Path,
     nodes: Sequence[Node],
     names: Sequence[str],
-    branch_of: Callable[[Node, Node | None, bool], Branch],
+    branch_of: Callable[[Node, Node | None, bool], FusionBranch],
     label_of: Callable[[Node, Node | None, bool], BranchLabel | None],
 ) -> None:
     """Draw the tree: leaves on the left with their names, larger penalties on the right.
@@ -151,7 +151,7 @@ def draw_tree(
     height = axes.get_position().height * axes.figure.bbox.height / axes.figure.dpi * 72
     font = float(np.clip(_FILL * height / len(names), 2.0, FONT))  # fits the height of a row
     lines: list[list[tuple[float, float]]] = []
-    branches: list[Branch] = []
+    branches: list[FusionBranch] = []
     parts: list[list[float]] = [[] for _ in nodes]
     for node in nodes:
         if node.parent >= 0:

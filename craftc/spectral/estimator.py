@@ -21,7 +21,7 @@ from craftc.distributed.open_input import set_input_attributes
 from craftc.spectral.encoding import SHARED, Encoding, Prepared, eps_of
 from craftc.spectral.factorization import Approximation, approximation_of, sample_of
 from craftc.spectral.observed import ObservedGraph, given_weights
-from craftc.spectral.preconditioner import Preconditioner
+from craftc.spectral.preconditioner import GraphPreconditioner
 from craftc.spectral.pseudo_likelihood import Objective, PseudoLikelihood
 from craftc.spectral.solvers import SpectralFit, fit_weights
 from craftc.table import MixedTable
@@ -293,7 +293,7 @@ class GraphSpectralFeatures(MixedInput, ClassNamePrefixFeaturesOutMixin, Transfo
         self.codes_ = np.concatenate([np.full((encoding.p1, 2), np.nan), codes])
         seen = low_rank if self.conditionals == "dense" else None
         objective, sample = self._penalised(encoding, table, seen), None
-        preconditioner = Preconditioner(objective, table, eps, self.groups == "softmax")
+        preconditioner = GraphPreconditioner(objective, table, eps, self.groups == "softmax")
         rows = sample_of(table)
         if rows is not None:
             sample = self._penalised(encoding, table.take(rows), seen and seen.take(rows))

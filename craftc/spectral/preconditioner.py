@@ -14,7 +14,7 @@ _PSEUDO_COUNT = 0.5  # rows added to every node of a histogram
 _PARTNERS = 50  # rows of the sample that represent a numeric neighbour
 
 
-class Preconditioner:
+class GraphPreconditioner:
     """Diagonal Hessian scaling and centring, estimated from marginals: a linear map from z to a vector.
 
     Unary terms are centred at the means of the neighbours: rare indicators, nearly constant, would otherwise

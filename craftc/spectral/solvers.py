@@ -12,7 +12,7 @@ from scipy.optimize import Bounds, minimize
 
 from craftc._common.estimator import FitResult
 from craftc._common.typing import Floats
-from craftc.spectral.preconditioner import Preconditioner
+from craftc.spectral.preconditioner import GraphPreconditioner
 from craftc.spectral.pseudo_likelihood import Objective, Parameters
 
 MEMORY = 10  # pairs of L-BFGS over all rows
@@ -39,7 +39,7 @@ class SpectralFit(FitResult):
 
 def fit_weights(
     objective: Objective,
-    preconditioner: Preconditioner,
+    preconditioner: GraphPreconditioner,
     sample: Objective | None = None,
     l1: float = 0.0,
     *,

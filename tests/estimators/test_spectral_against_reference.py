@@ -21,7 +21,7 @@ from craftc.spectral.encoding import Encoding
 from craftc.spectral.estimator import basis, laplacian
 from craftc.spectral.factorization import Factoriser, default_factors
 from craftc.spectral.observed import Observed
-from craftc.spectral.preconditioner import Preconditioner
+from craftc.spectral.preconditioner import GraphPreconditioner
 from craftc.spectral.pseudo_likelihood import Objective, Parameters, PseudoLikelihood, log_grid, similarity
 from tests.common import examples
 from tests.reference import spectral as ref
@@ -313,7 +313,7 @@ def test_gradients_by_differences(conditionals, groups, unary, p_missing):
     x = np.random.default_rng(0).normal(0, 0.5, len(objective))
     assert len(x) == len(encoding.edges()[0]) + unary * (encoding.p2 + 2 * encoding.p1)
     np.testing.assert_allclose(objective(x)[1], differences(objective, x), rtol=0, atol=1e-7)
-    preconditioner = Preconditioner(objective, table, 0.2, groups == "softmax")
+    preconditioner = GraphPreconditioner(objective, table, 0.2, groups == "softmax")
     slope = preconditioner.gradient(objective(preconditioner.vector(x))[1])
     np.testing.assert_allclose(
         slope, differences(lambda z: objective(preconditioner.vector(z)), x), rtol=0, atol=1e-7

@@ -13,7 +13,7 @@ from craftc import GraphSpectralFeatures
 from craftc._common.random import spread
 from craftc.spectral.encoding import Encoding
 from craftc.spectral.factorization import Factoriser, default_factors
-from craftc.spectral.preconditioner import Preconditioner
+from craftc.spectral.preconditioner import GraphPreconditioner
 from craftc.spectral.pseudo_likelihood import Objective, PseudoLikelihood
 from craftc.spectral.solvers import fit_weights
 from craftc.table import MixedTable
@@ -121,7 +121,7 @@ def test_a_sample_that_misleads_costs_steps_only(sampled):
     else:
         rows = MixedTable(np.ascontiguousarray(table.numeric[:, ::-1]), table.codes, table.schema)
     objective, sample = objective_of(encoding, table, codes), objective_of(encoding, rows, codes)
-    preconditioner = Preconditioner(objective, table, 0.2, True)
+    preconditioner = GraphPreconditioner(objective, table, 0.2, True)
     search = {"tol": 1e-6, "max_iter": 3000, "callback": lambda *step: None}
     found, alone = (
         fit_weights(objective, preconditioner, sample, **search),
@@ -138,7 +138,7 @@ def test_coordinates_keep_the_gradient():
     encoding = Encoding.of(table, 2.0)
     codes = Factoriser(encoding, table, 1.0, 1).svd(5).approximation(2.0).codes(encoding)
     objective = objective_of(encoding, table, codes)
-    preconditioner = Preconditioner(objective, table, 0.2, True)
+    preconditioner = GraphPreconditioner(objective, table, 0.2, True)
     rng = np.random.default_rng(0)
     a, b = rng.normal(size=(2, len(objective)))
     assert preconditioner.vector(a) @ b == pytest.approx(a @ preconditioner.gradient(b), rel=1e-12)
