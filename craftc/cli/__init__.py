@@ -33,19 +33,11 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command line.
+    """Run the command line; returns the exit code.
 
-    Parameters
-    ----------
-    argv : sequence of str, optional
-        Arguments; default: the arguments of the process.
-
-    Returns
-    -------
-    int
-        Exit code: 0; 2 after an error in the input, and 3 after a defect of craftc, each with a message on
-        stderr; 130 after Ctrl-C; 143 after SIGTERM; 141 if the reader of the output closed the pipe. With the
-        environment variable CRAFTC_TRACEBACK, tracebacks are printed above the messages.
+    0; 2 after an error in the input, and 3 after a defect of craftc, each with a message on stderr; 130 after
+    Ctrl-C; 143 after SIGTERM; 141 if the reader of the output closed the pipe. With the environment variable
+    CRAFTC_TRACEBACK, tracebacks are printed above the messages. `argv` None: the arguments of the process.
     """
     _prepare_streams()
     with _caught_signals() as signals:
@@ -78,17 +70,12 @@ def _prepare_streams() -> None:
 
 
 class _Interrupted(KeyboardInterrupt):
-    """Ctrl-C or SIGTERM.
-
-    After a plain KeyboardInterrupt that has passed through `exec`, the interpreter changes the exit code.
-    """
+    """Ctrl-C or SIGTERM; a plain KeyboardInterrupt that passes through `exec` changes the exit code."""
 
 
 @contextmanager
 def _caught_signals() -> Iterator[list[int]]:
-    """Ctrl-C and SIGTERM raise KeyboardInterrupt, so that unfinished files are removed; yields the signals
-    received so far.
-    """
+    """Let Ctrl-C and SIGTERM raise KeyboardInterrupt; yields the signals received so far."""
     arrived: list[int] = []
 
     def interrupt(number: int, frame: FrameType | None) -> None:
@@ -111,7 +98,6 @@ def _caught_signals() -> Iterator[list[int]]:
 
 
 def _run(argv: Sequence[str]) -> None:
-    """Parse the arguments and run the command."""
     try:
         import click
         import rich  # noqa: F401  # needed when a command runs
@@ -141,7 +127,7 @@ def _problem(error: click.UsageError) -> str:
 
 def _report(error: Exception) -> int:
     """Print one line about an error; returns the exit code."""
-    from craftc.cli.text import clean
+    from craftc.cli.arguments import clean, in_options
 
     if os.environ.get(_TRACEBACK):
         import traceback
@@ -149,23 +135,28 @@ def _report(error: Exception) -> int:
         traceback.print_exception(error)
     expected = isinstance(error, OSError | ImportError | MemoryError)
     expected |= isinstance(error, ValueError | TypeError) and _is_raised_here(error)
-    if expected:
-        text = _message(error)
+    if isinstance(error, OSError) and error.strerror:
+        text = f"{error.strerror}: {error.filename!r}." if error.filename else f"{error.strerror}."
+    elif isinstance(error, MemoryError) and (type(error) is not MemoryError or not error.args):
+        text = _NO_MEMORY
+    elif expected:
+        text = in_options(str(error))
     else:
-        printed = bool(os.environ.get(_TRACEBACK))
+        printed = os.environ.get(_TRACEBACK)
         how = "see the traceback above" if printed else f"{_TRACEBACK}=1 prints the traceback"
         text = f"this is a defect of craftc, please report it ({how}): {type(error).__name__}: {error}"
     with suppress(OSError):  # stderr is a closed pipe or on a full disk: the exit code remains
         print(f"craftc: {clean(text)}", file=sys.stderr)
     if isinstance(error, OSError):
-        _drop_unwritable_output()
+        try:  # of a full device: the interpreter flushes stdout again when it exits
+            sys.stdout.flush()
+        except OSError:
+            _drop_output()
     return 2 if expected else 3
 
 
 def _is_raised_here(error: Exception) -> bool:
-    """Whether an error was raised by a statement of craftc, here or on a worker, and not by an operation or
-    by another package.
-    """
+    """Whether a `raise` of craftc, here or on a worker, raised an error, and not another package."""
     trace = error.__traceback__
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next
@@ -181,25 +172,6 @@ def _is_raised_here(error: Exception) -> bool:
         and spec.origin is not None
         and linecache.getline(spec.origin, trace.tb_lineno).lstrip().startswith("raise ")
     )
-
-
-def _message(error: BaseException) -> str:
-    """An error as one line of text."""
-    if isinstance(error, OSError) and error.strerror:
-        return f"{error.strerror}: {error.filename!r}." if error.filename else f"{error.strerror}."
-    if isinstance(error, MemoryError) and (type(error) is not MemoryError or not error.args):
-        return _NO_MEMORY
-    from craftc.cli.text import in_options
-
-    return in_options(str(error))
-
-
-def _drop_unwritable_output() -> None:
-    """Drop unwritten output to a full device: the interpreter flushes stdout again when it exits."""
-    try:
-        sys.stdout.flush()
-    except OSError:
-        _drop_output()
 
 
 def _drop_output() -> None:

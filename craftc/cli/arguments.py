@@ -1,11 +1,14 @@
-"""The values of the options of each command."""
+"""The values of the options of each command, and the texts of messages."""
 
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
+
+_LONGEST_MESSAGE = 2000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,15 +26,12 @@ class TableOptions:
     na: Sequence[str]
 
     def check(self) -> None:
-        """Raise ValueError if options contradict each other."""
         if self.scheduler is not None and self.in_batches is False:
             raise ValueError("--scheduler reads files in batches; leave out --in-memory.")
 
 
 @dataclass(frozen=True, kw_only=True)
 class ClusterOptions(TableOptions):
-    """The options of ``craftc cluster``."""
-
     clusters: int | Literal["suggested"] | None
     target: str | None
     ignore: Sequence[str]
@@ -60,6 +60,25 @@ class ClusterOptions(TableOptions):
 
 @dataclass(frozen=True, kw_only=True)
 class PredictOptions(TableOptions):
-    """The options of ``craftc predict``."""
-
     model: str  # file or folder
+
+
+def clean(text: str) -> str:
+    """A message as one line of a terminal: without line breaks and control characters."""
+    if len(text) > _LONGEST_MESSAGE:
+        text = text[:_LONGEST_MESSAGE] + "…"
+    line = " ".join(text.split())
+    return "".join(c if c.isprintable() else "\ufffd" for c in line) or "''"
+
+
+def in_options(message: str) -> str:
+    """A message of the library with parameters replaced by options."""
+    text = re.sub(r"\bprice_factor(=| must )", r"--price-factor\1", message)
+    text = re.sub(r"\bn_clusters(=| must )", r"--clusters\1", text)
+    text = text.replace("--price-factor=", "--price-factor ").replace("--clusters=", "--clusters ")
+    text = re.sub(r"na_values=\[(.*)\] makes", lambda found: f"--na {found[1].replace(',', '')} makes", text)
+    text = text.replace("header=True", "--header yes").replace(" left after skip=", " left after --skip ")
+    text = text.replace(
+        "on_unusable='keep' keeps such columns", "name columns in --numeric or --categorical to include them"
+    )
+    return text.replace("cut(k)", "--clusters K").removeprefix("CRAFT found ")

@@ -64,9 +64,7 @@ def assignments(model: CRAFT, table: MixedTable, labels: Labels | None = None) -
 
 
 def without_formulas(frame: pd.DataFrame) -> pd.DataFrame:
-    """A frame with an apostrophe before the names and texts that a spreadsheet would take as formulas;
-    numbers stay as they are.
-    """
+    """A frame with an apostrophe before names and texts that a spreadsheet would take as formulas."""
     is_numeric = need_pandas().api.types.is_numeric_dtype
     columns = {
         _no_formula(name): column if is_numeric(column.dtype) else column.map(_no_formula, na_action="ignore")
@@ -99,7 +97,6 @@ class _Lines:
         self._file = file
 
     def write(self, line: str) -> None:
-        """Write one line."""
         self._file.write(f"{line.removesuffix(_CRLF)}\n")
 
 
@@ -111,10 +108,7 @@ def encoded(fitted: CRAFT, rows: pd.DataFrame) -> MixedTable:
 def labelled(
     model: CRAFT, reported: CRAFT, roles: ColumnRoles, own_columns: pd.DataFrame
 ) -> Iterator[pd.DataFrame]:
-    """The assignments of the rows of a fit, and columns of the table, renamed where their names are taken.
-
-    If `reported` has other clusters, their numbers are the column `report`.
-    """
+    """The assignments of the rows of a fit, their clusters in `reported` if others, and own columns."""
     table = roles.features
     if not isinstance(table, MixedTable):
         table = encoded(model, table)
@@ -172,10 +166,7 @@ def write_assignments(
     within: str | os.PathLike[str] | None = None,
     check: Callable[[], None] | None = None,
 ) -> dict[str, None]:
-    """Write the assignments of the rows of a file; returns the notes about its columns.
-
-    The unfinished file lies in the folder `within`. `check` stops the writing by an error.
-    """
+    """Write the assignments of a file's rows, in folder `within` until done; returns notes on columns."""
     notes: dict[str, None] = {}
     with replacing(result, within=within) as out:
         write_csv(streamed_assignments(fitted, file, notes, check), out)
@@ -185,9 +176,7 @@ def write_assignments(
 def streamed_assignments(
     fitted: CRAFT, file: str, notes: dict[str, None], check: Callable[[], None] | None = None
 ) -> Iterator[pd.DataFrame]:
-    """The assignments of the rows of a file, some at a time, with a call of `check` before each part; notes
-    about the columns are added to `notes`.
-    """
+    """The assignments of the rows of a file, in parts, each after a call of `check`; adds to `notes`."""
     first = 0
     for part in tables_of(file):
         rows, noted = match_columns(RawTable(plain_frame(part.to_pandas())), fitted.schema_, file)

@@ -1,28 +1,35 @@
-"""``craftc cluster``: read a table, fit CRAFT, print the answer and write the files."""
+"""``craftc cluster``: read a table, fit CRAFT, print the answer and write the files of --out."""
 
 from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from types import TracebackType
 
 import numpy as np
+from rich.console import Console
+from rich.progress import BarColumn, TextColumn
+from rich.progress import Progress as Bars
 
+from craftc._common.atomic_write import replacing, replacing_together
 from craftc._common.threads import effective_n_threads
 from craftc.cli import target as targets
-from craftc.cli.answer import Answer
-from craftc.cli.arguments import ClusterOptions
+from craftc.cli.arguments import ClusterOptions, clean, in_options
+from craftc.cli.assignments import without_formulas, write_csv
 from craftc.cli.json_output import document
 from craftc.cli.layout import PageLayout
-from craftc.cli.page import Result, page
-from craftc.cli.progress_bar import ProgressBar
+from craftc.cli.page import Answer, Result, page
 from craftc.cli.sources import TableSource, opened
-from craftc.cli.text import in_options
-from craftc.craft import CRAFT
+from craftc.craft import CRAFT, Progress
+from craftc.describe.words import plural
+from craftc.saved.save_and_load import save_model
+
+NAMES = ("labels.csv", "summary.csv", "model.craftc", "report.html")
 
 
 def run(options: ClusterOptions) -> None:
-    """Run the command."""
     effective_n_threads(options.threads)
     options.check()
     with ProgressBar(on=not options.quiet) as bar, warnings.catch_warnings(record=True) as warned:
@@ -32,9 +39,7 @@ def run(options: ClusterOptions) -> None:
             result = _result(source, bar, warned)
             if options.out is not None:
                 bar.stage("writing")
-                from craftc.cli.result_files import write_files  # the report takes time to import
-
-                write_files(source, result)
+                _write_files(source, result)
     if options.as_json:
         print(document(result))
     elif not options.quiet:
@@ -74,3 +79,99 @@ def _result(source: TableSource, bar: ProgressBar, warned: Sequence[warnings.War
         positions = answer.numbers[np.asarray(model.labels_)] - 1
         result.target = targets.compare(str(roles.target.name), roles.target, positions, model.n_clusters_)
     return result
+
+
+def _write_files(source: TableSource, result: Result) -> None:
+    """Write the files of a fit, which replace earlier files together; the result names them."""
+    options, model, roles = source.options, result.answer.model, result.roles
+    folder, reported = Path(str(options.out)), model
+    if has_report := "report.html" in source.files:
+        from craftc import report
+        from craftc.report.write import shown_model
+
+        shown = shown_model(model)
+        reported = shown if shown.n_clusters_ < model.n_clusters_ else model
+    with replacing_together(folder, NAMES, None if options.quiet else _say) as new:
+        source.write_labels(new, model, reported, roles)
+        with replacing(new / "summary.csv") as file:
+            summary = model.summary()
+            summary.insert(1, "label", summary["cluster"])
+            summary["cluster"] = result.answer.numbers[summary["label"]]
+            summary = summary.sort_values("cluster", kind="stable")
+            write_csv([without_formulas(summary) if options.escape_formulas else summary], file)
+        save_model(model, new / "model.craftc")
+        if has_report and (features := roles.here) is not None:
+            report.write(
+                model,
+                features,
+                new / "report.html",
+                target=roles.target if roles.target is not None and roles.target.notna().any() else None,
+                stability=result.stability if reported is model else None,
+                title="" if options.table == "-" else Path(options.table).name,
+            )
+    result.folder, result.files, result.n_reported = str(options.out), source.files, reported.n_clusters_
+
+
+def _say(text: str) -> None:
+    print(f"craftc: note: {clean(text)}", file=sys.stderr)
+
+
+class ProgressBar:
+    """A bar on stderr, cleared at the end; nothing is written if it is off or stderr is no terminal."""
+
+    def __init__(self, on: bool) -> None:
+        self._bars: Bars | None = None
+        self._stage = ""  # of the fit
+        if on and sys.stderr.isatty():
+            columns = (
+                TextColumn("{task.description}", markup=False),
+                BarColumn(),
+                TextColumn("{task.fields[left]}", markup=False),
+            )
+            console = Console(file=sys.stderr, markup=False, emoji=False, highlight=False)
+            self._bars = Bars(*columns, console=console, transient=True)
+            self._task = self._bars.add_task("", total=None, left="")
+
+    def __enter__(self) -> ProgressBar:
+        if self._bars is not None:
+            self._bars.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._bars is not None:
+            self._bars.stop()
+
+    def stage(self, text: str) -> None:
+        """Show a stage whose length is not known."""
+        if self._bars is not None:
+            self._bars.update(self._task, description=clean(text)[:60], total=None, left="", refresh=True)
+
+    @property
+    def callback(self) -> Callable[[Progress], None] | None:
+        """The callback of a fit; None if there is no bar."""
+        return None if self._bars is None else self._show
+
+    def _show(self, progress: Progress) -> None:
+        assert self._bars is not None
+        left = f"{100 * progress.share:.0f} %" + (
+            "" if progress.remaining_s is None else f", {duration(progress.remaining_s)} left"
+        )
+        text = f"{progress.stage}: {plural(progress.n_clusters, 'cluster')}"
+        new, self._stage = progress.stage != self._stage, progress.stage  # even a short stage is shown
+        self._bars.update(
+            self._task, description=text, total=1.0, completed=progress.share, left=left, refresh=new
+        )
+
+
+def duration(seconds: float) -> str:
+    """ "8 s", "2 min 30 s", "1 h 5 min"."""
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    minutes, rest = divmod(whole, 60)
+    if minutes < 60:
+        return f"{minutes} min" + (f" {rest} s" if rest else "")
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h" + (f" {minutes} min" if minutes else "")

@@ -133,19 +133,16 @@ def check_named(names: Sequence[str], options: ClusterOptions) -> None:
 def match_columns(
     raw: RawTable, schema: Schema, path: str, na_values: Sequence[str] = ()
 ) -> tuple[pd.DataFrame, list[str]]:
-    """Select and convert the columns that a model expects; the model's columns decide their roles, not the
-    cells.
+    """Select and convert the columns that a model expects, whatever the cells are; returns them, and notes.
 
-    Returns the columns, and notes about conversions, ignored columns and unseen levels; `path` names the
-    table in messages.
+    `path` names the table in messages.
     """
     frame = raw.frame
     if not schema.named:  # the model was fitted on an array
         if frame.shape[1] != schema.n_columns:
             raise TableError(
                 f"{path!r} has {frame.shape[1]} columns, but the model was fitted on {schema.n_columns} "
-                "columns without names; "
-                "pass a table with the same columns in the same order."
+                "columns without names; pass a table with the same columns in the same order."
             )
         frame = frame.set_axis(list(schema.columns), axis=1)
     names, wanted = list(frame.columns), set(schema.columns)

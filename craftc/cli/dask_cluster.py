@@ -21,22 +21,14 @@ from craftc.distributed.dask.tasks import JobEnded, end_job, task_of
 _PATIENCE = 30  # seconds to connect, to have no worker that runs tasks, and for tasks to stop
 
 
-def write_on_cluster(fitted: CRAFT, results: Mapping[str, Path], address: str) -> dict[str, None]:
-    """As `write_by`, with the address of the scheduler."""
-    with connected(address) as client:
-        return write_by(client, fitted, results, address)
-
-
 def write_by(client: DaskClient, fitted: CRAFT, results: Mapping[str, Path], address: str) -> dict[str, None]:
     """Write the assignments of the rows of files by the workers of a cluster; returns notes on columns.
 
     `results`: the file of the results of every file; the workers see both under the same absolute paths.
 
-    However it ends, no worker writes any more: after an error and Ctrl-C, tasks that have not begun are
-    cancelled, and running ones stop before their next rows.
-
-    Raises OSError: the scheduler or all workers are lost, or a worker cannot read or write a file. Complete
-    files of results remain, no parts of files.
+    However it ends, no worker writes any more: tasks that have not begun are cancelled, running ones stop
+    before their next rows. Raises OSError if the scheduler or all workers are lost, or if a worker cannot
+    read or write a file. Complete files of results remain, no parts of files.
     """
     from dask import delayed
     from distributed import KilledWorker

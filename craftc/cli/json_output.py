@@ -9,16 +9,11 @@ import numpy as np
 
 from craftc import _about
 from craftc._common.merge_path import objectives_of
-from craftc.cli.answer import Cluster
-from craftc.cli.page import Result
+from craftc.cli.page import Cluster, Result
 
 
 def document(result: Result) -> str:
-    """One JSON document in ASCII: numbers that are not finite are null.
-
-    `clusters` are in the order of their numbers, by size; `label` is the cluster in the model, as its
-    `predict` returns it in Python.
-    """
+    """One JSON document in ASCII; `label` is the cluster as the model's `predict` returns it in Python."""
     roles, model = result.roles, result.answer.model
     content: dict[str, object] = {
         "craftc": _about.version(),

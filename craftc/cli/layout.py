@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 from bisect import bisect_right
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TextIO
 
 from rich.cells import cell_len
@@ -12,20 +12,17 @@ from rich.console import Console, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from craftc.cli.text import EIGHTHS, clean
+from craftc.cli.arguments import clean
 from craftc.describe import words
 from craftc.describe.statistics import Parts
 
 NARROWEST, WIDEST = 60, 100  # columns of texts; tables take the whole width of a terminal
+_EIGHTHS = "▏▎▍▌▋▊▉█"  # parts of a block, from one eighth to the whole
 _LONGEST_LEVEL = 20  # columns of a level that is not the only one of a cell
 
 
 class PageLayout:
-    """Lays out texts and tables for a terminal, or for a file of 100 columns.
-
-    Texts are never parsed as markup; those from the table pass `clean`. The lines will be written to
-    `file`.
-    """
+    """Lays out texts, never parsed as markup, and tables for a terminal, or for a file of 100 columns."""
 
     def __init__(self, file: TextIO) -> None:
         columns = max(shutil.get_terminal_size((WIDEST, 0)).columns, NARROWEST)
@@ -34,13 +31,31 @@ class PageLayout:
         self._console = Console(
             file=file, width=self.width, markup=False, emoji=False, highlight=False, legacy_windows=False
         )
-        self.blocks = _blocks(file)
+        self._blocks = _EIGHTHS
+        try:
+            _EIGHTHS.encode(file.encoding or "ascii")
+        except (UnicodeEncodeError, LookupError):
+            self._blocks = "#"
 
     def lines(self, part: RenderableType, *, wrap: bool = True) -> list[str]:
         """The lines of a text or table, with the colours of a terminal."""
         with self._console.capture() as captured:
             self._console.print(part, crop=False, no_wrap=not wrap, overflow=None if wrap else "ignore")
         return [line.rstrip() for line in captured.get().split("\n")[:-1]]
+
+    def table(self, heads: Sequence[tuple[str, bool]], rows: Iterable[Sequence[str]]) -> list[str]:
+        """The lines of a table; `heads`: every column's, and whether it is aligned to the left."""
+        table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="bold")
+        for head, left in heads:
+            table.add_column(Text(head), justify="left" if left else "right", no_wrap=True)
+        for cells in rows:
+            table.add_row(*map(Text, cells))
+        return self.lines(table)
+
+    def bar(self, length: float) -> str:
+        """A bar of this length in blocks, rounded to the available parts of a block."""
+        whole, part = divmod(round(length * len(self._blocks)), len(self._blocks))
+        return self._blocks[-1] * whole + (self._blocks[part - 1] if part else "")
 
     def text(self, text: str, label: str = "", *, style: str = "", most: int | None = None) -> list[str]:
         """A text after a label, wrapped and indented under its first word; of many lines the first ones."""
@@ -111,12 +126,3 @@ def _joined(parts: Parts) -> str:
         + ("" if share is None else words.after(name, share))
         for name, share in parts
     )
-
-
-def _blocks(file: TextIO) -> str:
-    """The characters that bars are drawn with: eighths of a block if the output can encode them, else "#"."""
-    try:
-        EIGHTHS.encode(file.encoding or "ascii")
-    except (UnicodeEncodeError, LookupError):
-        return "#"
-    return EIGHTHS

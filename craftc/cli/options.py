@@ -35,9 +35,7 @@ class _Deferred(ModuleType):
 
 @contextmanager
 def _quick_imports() -> Iterator[None]:
-    """Import without the garbage collector, which would visit all that is imported and find next to no
-    garbage; slow modules are imported where they are used.
-    """
+    """Import without the garbage collector, which finds next to no garbage, and without `_SLOW` modules."""
     for name in _SLOW:
         sys.modules.setdefault(name, _Deferred(name))
     collected = gc.isenabled()
@@ -72,9 +70,7 @@ How a table is read (as craftc.read_table reads it in Python):
 
 
 class _Command(click.Command):
-    """A command whose options of several values take all words up to the next option: ``--ignore a b`` is
-    ``--ignore a --ignore b``.
-    """
+    """A command whose options of several values take all words up to the next option: ``--ignore a b``."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         return super().parse_args(ctx, self._one_value_each(ctx, args))
@@ -170,8 +166,6 @@ class _Group(click.Group):
 
 
 class _Word(click.ParamType):  # type: ignore[type-arg]  # generic from click 8.5 on
-    """A number, or one word."""
-
     def __init__(self, word: str, convert: Callable[[str], float], kind: str) -> None:
         self.name, self._word, self._convert, self._kind = "number", word, convert, kind
 
@@ -271,8 +265,7 @@ class _ClusterCommand(_Command):
     default="auto",
     metavar="F",
     help="Factor of the price of clusters and parameters; larger values give fewer clusters (default: 1 up "
-    "to 1,000 rows, otherwise "
-    "rows / 1000).",
+    "to 1,000 rows, otherwise rows / 1000).",
 )
 @click.option(
     "--seed",
@@ -312,8 +305,7 @@ class _ClusterCommand(_Command):
     "--scheduler",
     metavar="ADDRESS",
     help="Scheduler of a Dask cluster, as tcp://HOST:8786, whose workers read the Parquet or Arrow files. "
-    "In the folder of --out, labels/ "
-    "holds one file of labels for each file.",
+    "In the folder of --out, labels/ holds one file of labels for each file.",
 )
 @click.option(
     "--escape-formulas",

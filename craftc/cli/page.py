@@ -1,11 +1,10 @@
-"""The page that ``craftc cluster`` prints: the table, an overview of the clusters, and the details of the
-largest.
-"""
+"""What ``craftc cluster`` says: the table, an overview of the clusters, and the details of the largest."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 from rich.cells import cell_len
@@ -13,25 +12,24 @@ from rich.table import Table
 from rich.text import Text
 
 from craftc._common.merge_path import SHARE_KEPT, objectives_of
-from craftc._common.typing import Ints
-from craftc.cli.answer import Answer, Cluster
+from craftc._common.typing import Labels
 from craftc.cli.columns import ColumnRoles
 from craftc.cli.layout import NARROWEST, PageLayout, fitting, shortened
 from craftc.cli.target import Amounts, Classes
-from craftc.cli.text import bar_of
 from craftc.craft import CRAFT
+from craftc.craft.base import CraftBase
 from craftc.craft.dependence import dependence_sentence
 from craftc.craft.stability import Stability
+from craftc.describe.facts import Facts
+from craftc.describe.statistics import CategoricalColumn, Parts
+from craftc.describe.view import ClusterView, numbers_by_size
 from craftc.describe.words import clean, count, distinct, nats, percent, plural
 from craftc.reading.cells import MAX_INTEGER_CODES
 
 MOST_LINES = 60  # of a page without --details
 MANY_CLUSTERS = 15  # above, the page points to --clusters
 _MOST_NOTE_LINES, _MOST_NAME_LINES, _MOST_REASONS = 9, 2, 4
-_FEWEST_LISTED, _MOST_LISTED = (
-    5,
-    20,
-)  # clusters of the overview, however long the notes are, and however short
+_FEWEST_LISTED, _MOST_LISTED = 5, 20  # clusters of the overview, however long or short the notes are
 _MOST_FEATURES, _SOME_FEATURES = 8, 5  # per cluster, if the details of all clusters fit, and otherwise
 _SHORTEST_BLOCK = 3  # lines of the details of a cluster at least: a blank line, a title and one more
 _MOST_LINKS = 3
@@ -44,11 +42,74 @@ _WIDEST_CLASS = 30  # columns of the most frequent class with its share
 _MOST_CLASSES = 50  # of the contingency table
 _GAIN = (
     "Gain: nats of description length that the cluster's own distribution of a feature saves over that of "
-    "the whole table. Margin: nats by "
-    "which a row prefers its cluster to the next best one, on average; at 5 its cluster is 150 times as "
-    "likely, near 0 the row lies "
-    "between two clusters."
+    "the whole table. Margin: nats by which a row prefers its cluster to the next best one, on average; at 5 "
+    "its cluster is 150 times as likely, near 0 the row lies between two clusters."
 )
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """One cluster, with its number by size and its label in the model."""
+
+    number: int
+    label: int
+    name: str
+    rows: float
+    share: float
+    margin: float
+    features: Sequence[int]  # columns in which it differs from the whole table, by falling gain
+
+
+class Answer:
+    """A fitted model, as its clusters from the largest to the smallest."""
+
+    def __init__(self, model: CraftBase) -> None:
+        self.model = model
+        self.view: ClusterView = model._cluster_view()
+
+    @cached_property
+    def clusters(self) -> list[Cluster]:
+        """The clusters, largest first."""
+        view, names = self.view, Facts(self.view).names()
+        return [
+            Cluster(
+                number,
+                k,
+                names[k],
+                view.sizes[k].item(),
+                float(view.shares[k]),
+                float(self.model.cluster_margins_[k]),
+                view.ranked(k),
+            )
+            for number, k in enumerate(view.order.tolist(), 1)
+        ]
+
+    @cached_property
+    def numbers(self) -> Labels:
+        """(K,) number of the cluster with each label."""
+        return numbers_by_size(self.view.sizes)
+
+    def typical(self, k: int, d: int) -> tuple[Parts, Parts]:
+        """Typical values of a column in cluster k and in the whole table, of the levels leading in k."""
+        column = self.view.statistics[d]
+        levels = self._levels(k, d)
+        return column.typical(k, levels), column.typical(-1, levels)
+
+    def values(self, k: int, d: int, *, whole: bool) -> dict[str, object]:
+        """The value in cluster k, or in the whole table, for JSON."""
+        column, group = self.view.statistics[d], -1 if whole else k
+        if not isinstance(column, CategoricalColumn):
+            return {"mean": float(column.means[group]), "deviation": float(column.deviations[group])}
+        known = not np.isnan(column.shares[group]).any()
+        shares = [(t, float(column.shares[group, t])) for t in self._levels(k, d) if known]
+        return {"levels": [{"level": str(column.levels[t]), "share": share} for t, share in shares]}
+
+    def _levels(self, k: int, d: int) -> list[int]:
+        """The leading levels of a column in cluster k; in the whole table, if the cluster has no values."""
+        column = self.view.statistics[d]
+        if not isinstance(column, CategoricalColumn):
+            return []
+        return column.leading(-1 if np.isnan(column.shares[k]).any() else k)
 
 
 @dataclass
@@ -69,9 +130,7 @@ class Result:
 
 
 def page(layout: PageLayout, result: Result, *, details: bool, all_features: bool) -> list[str]:
-    """The lines of the page: at most 60 unless `details`; the overview and the largest clusters take what is
-    left.
-    """
+    """The lines of the page: at most 60 unless `details`."""
     answer, most = result.answer, None if details else MOST_LINES
     top = [*_opening(layout, result, brief=not details), "", *_headline(layout, result)]
     top += _notes(layout, result.warnings, None if details else _MOST_NOTE_LINES)
@@ -80,12 +139,8 @@ def page(layout: PageLayout, result: Result, *, details: bool, all_features: boo
         return top + _agreement(layout, result) + bottom
     about = _agreement(layout, result)
     room = None if most is None else most - len(top) - len(about) - len(bottom)
-    overview = [
-        "",
-        *_overview(
-            layout, result, None if room is None else min(max(room - 4, _FEWEST_LISTED), _MOST_LISTED)
-        ),
-    ]
+    listed = None if room is None else min(max(room - 4, _FEWEST_LISTED), _MOST_LISTED)
+    overview = ["", *_overview(layout, result, listed)]
     room = None if room is None else room - len(overview)
     features = _details(layout, result, room, all_features)
     if isinstance(result.target, Classes) and len(result.target.classes) <= _MOST_CLASSES:
@@ -152,17 +207,15 @@ def _headline(layout: PageLayout, result: Result) -> list[str]:
     if K == 1:
         alone = "1 cluster, as requested." if requested == 1 else "No cluster structure found: 1 cluster."
         return layout.text(alone, style="bold") + _dependence(layout, model)
-    remark = (
-        f" (the table cannot be split into {requested})"
-        if isinstance(requested, int) and requested != K
-        else ""
-    )
+    remark = ""
     if requested == "suggested":
         remark = f", the suggested number ({result.n_found:,} were found)"
+    elif requested is not None and requested != K:
+        remark = f" (the table cannot be split into {requested})"
     lines = layout.text(f"{plural(K, 'cluster')}{remark}, largest first.", style="bold")
-    for text in filter(
-        None, [fewer(objectives_of(model.merge_path_)), "" if requested == "suggested" else suggestion(model)]
-    ):
+    if text := fewer(objectives_of(model.merge_path_)):
+        lines += layout.text(text)
+    if requested != "suggested" and (text := suggestion(model)):
         lines += layout.text(text)
     return lines + _dependence(layout, model)
 
@@ -186,17 +239,12 @@ def fewer(objectives: Sequence[tuple[int, float]]) -> str:
 
 
 def suggestion(model: CRAFT) -> str:
-    """How to see fewer clusters: always above 15 of them, otherwise if fewer keep most of what the best
-    partition saves.
-    """
+    """How to see fewer clusters: above 15 of them, or if fewer keep most of what the best partition saves."""
     K, fewest = model.n_clusters_, model.suggested_n_clusters_
     if fewest is not None and fewest < K:
         keep = "keeps" if fewest == 1 else "keep"
-        return (
-            f"{plural(fewest, 'cluster')} {keep} {percent(SHARE_KEPT)} of what the best partition saves: "
-            "--clusters suggested shows "
-            f"{'it' if fewest == 1 else 'these'}."
-        )
+        kept = f"{plural(fewest, 'cluster')} {keep} {percent(SHARE_KEPT)} of what the best partition saves"
+        return f"{kept}: --clusters suggested shows {'it' if fewest == 1 else 'these'}."
     return "For fewer clusters, pass --clusters K." if K > MANY_CLUSTERS else ""
 
 
@@ -235,18 +283,12 @@ def _overview(layout: PageLayout, result: Result, most: int | None) -> list[str]
     if stability is not None:
         heads.append("stability")
     if target is not None:
-        heads.append(
-            f"{shortened(clean(target.name), 20)} {'mostly' if isinstance(target, Classes) else 'mean ± sd'}"
-        )
+        value = "mostly" if isinstance(target, Classes) else "mean ± sd"
+        heads.append(f"{shortened(clean(target.name), 20)} {value}")
     rows = []
     for position, cluster in enumerate(shown):
-        cells = [
-            str(cluster.number),
-            cluster.name,
-            count(cluster.rows),
-            percent(cluster.share),
-            _margin(cluster),
-        ]
+        margin = nats(cluster.margin) if np.isfinite(cluster.margin) else ""
+        cells = [str(cluster.number), cluster.name, count(cluster.rows), percent(cluster.share), margin]
         if stability is not None:
             mean = stability.mean[cluster.label]
             cells.append("-" if np.isnan(mean) else f"{mean:.2f}")
@@ -255,14 +297,10 @@ def _overview(layout: PageLayout, result: Result, most: int | None) -> list[str]
         rows.append(cells)
     widths = [max(map(cell_len, column)) for column in zip(heads, *rows, strict=True)]
     room = layout.width - sum(widths) + widths[1] - 2 * (len(heads) - 1)  # for names
-    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="bold")
-    for i, head in enumerate(heads):
-        table.add_column(
-            Text(head), justify="left" if i in (1, 5 + (stability is not None)) else "right", no_wrap=True
-        )
     for cells in rows:
-        table.add_row(*(Text(shortened(cell, room) if i == 1 else cell) for i, cell in enumerate(cells)))
-    lines = layout.lines(table)
+        cells[1] = shortened(cells[1], room)
+    left = (1, 5 + (stability is not None))  # the name, and the target's value
+    lines = layout.table([(head, i in left) for i, head in enumerate(heads)], rows)
     if len(shown) < len(clusters):
         rest = clusters[len(shown) :]
         others, share = sum(cluster.rows for cluster in rest), sum(cluster.share for cluster in rest)
@@ -273,18 +311,13 @@ def _overview(layout: PageLayout, result: Result, most: int | None) -> list[str]
     return lines
 
 
-def _margin(cluster: Cluster) -> str:
-    return nats(cluster.margin) if np.isfinite(cluster.margin) else ""
-
-
 def _agreement(layout: PageLayout, result: Result) -> list[str]:
     """What the comparison with the target and the refits say about the clusters as a whole."""
     lines = []
     if (target := result.target) is not None:
         without = f" ({plural(target.n_missing, 'row')} without a value excluded)" if target.n_missing else ""
-        text = (
-            f"{shortened(clean(target.name), 40)} (not used for clustering): {target.agreement()}{without}."
-        )
+        name = shortened(clean(target.name), 40)
+        text = f"{name} (not used for clustering): {target.agreement()}{without}."
         if isinstance(target, Classes) and len(target.classes) > _MOST_CLASSES:
             text += f" {len(target.classes):,} distinct values: too many for a table."
         lines += ["", *layout.text(text)]
@@ -295,21 +328,17 @@ def _agreement(layout: PageLayout, result: Result) -> list[str]:
 
 def _stability(stability: Stability) -> str:
     """The meaning of the overview's column, and how often refits and other seeds agree."""
+    low, high = int(stability.n_clusters.min()), int(stability.n_clusters.max())
+    found = str(low) if low == high else f"{low} to {high}"
     text = (
         "Stability: overlap (Jaccard) of a cluster with its best match in "
-        f"{plural(len(stability.n_clusters), 'refit')} on 80 % of the "
-        "rows, on average; from 0.75 a cluster is found again. The refits have "
-        f"{_range(stability.n_clusters)} clusters."
+        f"{plural(len(stability.n_clusters), 'refit')} on 80 % of the rows, on average; from 0.75 a cluster "
+        f"is found again. The refits have {found} clusters."
     )
     if len(stability.agreement):
         seeds, agreement = plural(len(stability.agreement), "other seed"), float(np.mean(stability.agreement))
         text += f" Agreement (ARI) with {seeds}: {agreement:.2f}."
     return text
-
-
-def _range(values: Ints) -> str:
-    low, high = int(min(values)), int(max(values))
-    return str(low) if low == high else f"{low} to {high}"
 
 
 def _contingency(layout: PageLayout, target: Classes) -> list[str]:
@@ -321,13 +350,12 @@ def _contingency(layout: PageLayout, target: Classes) -> list[str]:
     n = len(names)
     if sum(widths) > free:
         n = max(int(np.searchsorted(np.cumsum(widths), free - max(6, digits) - 2, side="right")), 1)
-    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="bold")
-    for head in ["cluster", *names[:n], *(["others"] if n < len(names) else [])]:
-        table.add_column(Text(head), justify="right", no_wrap=True)
-    for position, counts in enumerate(target.counts):
+    heads = ["cluster", *names[:n], *(["others"] if n < len(names) else [])]
+    rows = []
+    for number, counts in enumerate(target.counts, 1):
         cells = [*counts[:n].tolist(), *([int(counts[n:].sum())] if n < len(names) else [])]
-        table.add_row(str(position + 1), *(f"{count:,}" for count in cells))
-    return ["", *layout.lines(table)]
+        rows.append([str(number), *(f"{count:,}" for count in cells)])
+    return ["", *layout.table([(head, False) for head in heads], rows)]
 
 
 # ---- details ----
@@ -346,12 +374,8 @@ def _details(layout: PageLayout, result: Result, room: int | None, all_features:
     lines: list[str] = []
     for cluster in answer.clusters:
         left = room - len(head) - len(lines) - len(pointer)
-        block = (
-            ["", *table.lines(cluster, min(_SOME_FEATURES, left - _SHORTEST_BLOCK - 1))]
-            if left > _SHORTEST_BLOCK + 1
-            else []
-        )
-        if not block or len(block) > left:
+        most = min(_SOME_FEATURES, left - _SHORTEST_BLOCK - 1)
+        if most < 1 or len(block := ["", *table.lines(cluster, most)]) > left:
             break
         lines += block
     return [*(head if lines else []), *lines, *pointer] if room >= len(pointer) else []
@@ -376,10 +400,9 @@ class _FeatureTables:
         """Title, head, and one line per feature: of gains of at least 1 nat the `most` largest, or all."""
         layout = self._layout
         title = f"Cluster {cluster.number}: {cluster.name}"
-        facts = (
-            f" - {count(cluster.rows)} {'row' if cluster.rows == 1 else 'rows'} ({percent(cluster.share)})"
-        )
-        facts += f", margin {_margin(cluster)} nats" if np.isfinite(cluster.margin) else ""
+        rows = "row" if cluster.rows == 1 else "rows"
+        facts = f" - {count(cluster.rows)} {rows} ({percent(cluster.share)})"
+        facts += f", margin {nats(cluster.margin)} nats" if np.isfinite(cluster.margin) else ""
         lines = layout.unbroken(shortened(title, layout.width - cell_len(facts)) + facts, style="bold")
         listed = (
             cluster.features
@@ -389,12 +412,10 @@ class _FeatureTables:
         if not listed:
             return [*lines, "  distributed like the whole table"]
         table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")
-        here, whole = (
-            ("in the cluster", "in the whole table") if self._cell >= 18 else ("in cluster", "whole table")
-        )
+        the, in_the = ("the ", "in the ") if self._cell >= 18 else ("", "")
         table.add_column("  feature", width=self._first + 2, no_wrap=True)
-        table.add_column(here, width=self._cell, no_wrap=True)
-        table.add_column(whole, width=self._cell, no_wrap=True)
+        table.add_column(f"in {the}cluster", width=self._cell, no_wrap=True)
+        table.add_column(f"{in_the}whole table", width=self._cell, no_wrap=True)
         table.add_column("gain", width=self._gain, justify="right", no_wrap=True)
         table.add_column("", style="cyan", no_wrap=True)
         for d in listed:
@@ -407,5 +428,5 @@ class _FeatureTables:
         both, gains = self._answer.typical(cluster.label, d), self._answer.view.gains[cluster.label]
         n = min(fitting(parts, self._cell) for parts in both if parts)  # the same levels in both columns
         cells = [self._layout.levels(parts[:n], self._cell) for parts in both]
-        bar = bar_of(self._bars * gains[d] / max(gains[cluster.features[0]], 1e-300), self._layout.blocks)
+        bar = self._layout.bar(self._bars * gains[d] / max(gains[cluster.features[0]], 1e-300))
         return ["  " + self._names[d], *cells, nats(gains[d]), bar]

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from craftc._common.atomic_write import replacing
 from craftc._common.threads import effective_n_threads
-from craftc.cli.arguments import PredictOptions
+from craftc.cli.arguments import PredictOptions, clean, in_options
 from craftc.cli.assignments import (
     assignments,
     encoded,
@@ -19,16 +19,14 @@ from craftc.cli.assignments import (
     write_csv,
 )
 from craftc.cli.columns import match_columns
-from craftc.cli.dask_cluster import write_on_cluster
+from craftc.cli.dask_cluster import connected, write_by
 from craftc.cli.sources import is_read_in_batches, raw_table, refuse_further_missing_cells
-from craftc.cli.text import clean, in_options
 from craftc.craft.base import CraftBase
 from craftc.saved.save_and_load import load_model
 from craftc.table.out_of_core import files_of
 
 
 def run(options: PredictOptions) -> None:
-    """Run the command."""
     effective_n_threads(options.threads)
     options.check()
     fitted = _model(options)
@@ -70,11 +68,7 @@ def _model(options: PredictOptions) -> CraftBase:
 
 
 def _predict_files(fitted: CraftBase, options: PredictOptions) -> dict[str, None]:
-    """Predict the rows of files in batches: one file into a file or the standard output, a folder or pattern
-    into a folder; returns notes.
-
-    With the address of a scheduler, the workers of its cluster read and write.
-    """
+    """Predict the rows of files in batches, or by the workers of a cluster; returns notes."""
     table, out, notes = options.table, options.out, dict[str, None]()
     files = files_of(table)
     one = files == [table]
@@ -91,7 +85,8 @@ def _predict_files(fitted: CraftBase, options: PredictOptions) -> dict[str, None
     target = Path(str(out))
     results = {table: target} if one else result_files(table, files, target)
     if options.scheduler is not None:
-        return write_on_cluster(fitted, results, options.scheduler)
+        with connected(options.scheduler) as client:
+            return write_by(client, fitted, results, options.scheduler)
     for file, result in results.items():
         notes |= write_assignments(fitted, file, result)
     return notes

@@ -60,7 +60,6 @@ class TableSource(ABC):
         """Read the table, or only the types of its columns, and decide the roles of the columns."""
 
     def fit(self, model: CRAFT, roles: ColumnRoles, callback: Callback | None) -> None:
-        """Fit a model to the rows."""
         model.fit(roles.features, callback=callback)
 
     def write_labels(self, folder: Path, model: CRAFT, reported: CRAFT, roles: ColumnRoles) -> None:
@@ -77,8 +76,6 @@ class TableSource(ABC):
 
 
 class InMemory(TableSource):
-    """A table in memory."""
-
     files = ("labels.csv", "summary.csv", "model.craftc", "report.html")
 
     def roles(self) -> ColumnRoles:
@@ -96,27 +93,23 @@ class InBatches(TableSource):
 
     def roles(self) -> ColumnRoles:
         options, columns = self.options, _FileColumns(self.options)
-        levels = columns.levels()
-        excluded, notes = columns.excluded, [_IN_BATCHES]
+        roles = self._read(columns)
+        roles.excluded, roles.notes = columns.excluded, [_IN_BATCHES]
         if options.out is not None:
             need = "and --keep need" if options.keep else "needs"
-            notes.append(f"report.html {need} a table in memory, and was left out.")
-        roles = self._read(columns, levels)
-        roles.excluded, roles.notes = excluded, notes
+            roles.notes.append(f"report.html {need} a table in memory, and was left out.")
         roles.numeric = [name for name in columns.names if name not in roles.categorical]
-        if options.target is not None:
-            roles.target = _target(options)
+        if (name := options.target) is not None:
+            parts = [batch.to_pandas()[name] for _, batch in Batches(options.table, [name])]
+            target = need_pandas().concat(parts, ignore_index=True).to_frame()
+            roles.target = target_of(RawTable(target), options)
         return roles
 
-    def _read(self, columns: _FileColumns, levels: str | list[str]) -> ColumnRoles:
-        options = self.options
+    def _read(self, columns: _FileColumns) -> ColumnRoles:
+        table, missing, scratch = self.options.table, self.options.missing, self.options.scratch
         with _column_errors():
             features = MixedTable.from_parquet(
-                options.table,
-                columns=columns.names,
-                categorical=levels,
-                missing=options.missing,
-                scratch=options.scratch,
+                table, columns=columns.names, categorical=columns.levels, missing=missing, scratch=scratch
             )
         return ColumnRoles(features, categorical=list(features.categorical_names))
 
@@ -130,9 +123,9 @@ class OnCluster(InBatches):
         super().__init__(options)
         self.client = client
 
-    def _read(self, columns: _FileColumns, levels: str | list[str]) -> ColumnRoles:
-        features = DaskFiles(self.options.table, self.client, columns.names)
-        categorical = columns.by_type() if isinstance(levels, str) else levels
+    def _read(self, columns: _FileColumns) -> ColumnRoles:
+        levels, features = columns.levels, DaskFiles(self.options.table, self.client, columns.names)
+        categorical = columns.categorical if isinstance(levels, str) else levels
         return ColumnRoles(features, levels, categorical=categorical)
 
     def fit(self, model: CRAFT, roles: ColumnRoles, callback: Callback | None) -> None:
@@ -148,7 +141,6 @@ class OnCluster(InBatches):
 
 @contextmanager
 def opened(options: ClusterOptions) -> Iterator[TableSource]:
-    """The rows of the table that options name."""
     if not is_read_in_batches(options):
         yield InMemory(options)
         return
@@ -162,14 +154,11 @@ def opened(options: ClusterOptions) -> Iterator[TableSource]:
 
 
 def raw_table(options: TableOptions) -> RawTable:
-    """The table in memory."""
     return open_table(options.table, header=_HEADERS[options.header], skip=options.skip)
 
 
 def is_read_in_batches(options: TableOptions) -> bool:
-    """Whether a table is read in batches: if options say so; by default folders and patterns, and Parquet or
-    Arrow files above an eighth of the memory that is available.
-    """
+    """Whether a table is read in batches: by options, or a folder, a pattern, a large Parquet file."""
     table = options.table
     several = table != "-" and (os.path.isdir(table) or (glob.has_magic(table) and not os.path.exists(table)))
     if several and options.in_batches is False:
@@ -198,59 +187,25 @@ class _FileColumns:
 
     def __init__(self, options: ClusterOptions) -> None:
         refuse_further_missing_cells(options)
-        self._options, self._types = options, column_types(options.table)
-        check_named(list(self._types), options)
-        self._check_numeric()
-        self.excluded = self._exclusions()
-        self._check_kinds()
-        self.names = [name for name in self._types if name not in self.excluded]
-        if not self.names:
-            raise TableError(
-                "No column is left to cluster: all of them are named by --target or --ignore, or are dates."
-            )
-
-    def by_type(self) -> list[str]:
-        """The columns that are categorical by their types."""
-        return [name for name in self.names if self._types[name][0].is_categorical]
-
-    def levels(self) -> str | list[str]:
-        """`categorical` of the estimator."""
-        named, numeric = self._options.categorical, self._options.numeric
-        if not named and not numeric:
-            return "auto"
-        by_type = self.by_type()
-        return [name for name in self.names if name in named or (name in by_type and name not in numeric)]
-
-    def _check_numeric(self) -> None:
-        for name in self._options.numeric:
-            kind, of_type = self._types[name]
+        types, named = column_types(options.table), named_exclusions(options)
+        check_named(list(types), options)
+        for name in options.numeric:
+            kind, of_type = types[name]
             if kind not in (ColumnKind.NUMBER, ColumnKind.EMPTY):
                 raise TableError(
                     f"--numeric: {name!r} is {of_type}, which batches do not convert; pass --in-memory, or "
                     "write numbers."
                 )
-
-    def _exclusions(self) -> dict[str, str]:
-        """Excluded columns, each with the reason."""
-        named = named_exclusions(self._options)
-        excluded = {name: _INDEX for name in self._types if re.fullmatch(r"__index_level_\d+__", name)}
-        excluded |= {name: named[name] for name in self._types if name in named}
-        if self._options.dates == "drop":
-            for name, of_type in self._others(excluded).items():
-                if of_type.startswith(_TIMES):
-                    excluded[name] = DATES
-        return excluded
-
-    def _others(self, excluded: dict[str, str]) -> dict[str, str]:
-        """The types of the columns that are neither numbers nor text nor booleans."""
-        return {
+        self.excluded = {name: _INDEX for name in types if re.fullmatch(r"__index_level_\d+__", name)}
+        self.excluded |= {name: named[name] for name in types if name in named}
+        others = {
             name: of_type
-            for name, (kind, of_type) in self._types.items()
-            if kind == ColumnKind.OTHER and name not in excluded
+            for name, (kind, of_type) in types.items()
+            if kind == ColumnKind.OTHER and name not in self.excluded
         }
-
-    def _check_kinds(self) -> None:
-        others = self._others(self.excluded)
+        if options.dates == "drop":
+            self.excluded |= {name: DATES for name, of_type in others.items() if of_type.startswith(_TIMES)}
+            others = {name: of_type for name, of_type in others.items() if name not in self.excluded}
         if others:
             words = " ".join(f"'{name}'" if " " in name else name for name in others)
             found = ", ".join(f"{name!r} is {of_type}" for name, of_type in others.items())
@@ -258,6 +213,16 @@ class _FileColumns:
                 f"Tables that are read in batches hold numbers, text and booleans, but {found}: "
                 f"--ignore {words} excludes {'it' if len(others) == 1 else 'them'}, --in-memory reads dates."
             )
+        self.names = [name for name in types if name not in self.excluded]
+        if not self.names:
+            raise TableError(
+                "No column is left to cluster: all of them are named by --target or --ignore, or are dates."
+            )
+        self.categorical = [name for name in self.names if types[name][0].is_categorical]
+        self.levels: str | list[str] = "auto"  # `categorical` of the estimator
+        if options.categorical or options.numeric:
+            by_type = set(self.categorical).difference(options.numeric)
+            self.levels = [name for name in self.names if name in options.categorical or name in by_type]
 
 
 @contextmanager
@@ -269,10 +234,3 @@ def _column_errors() -> Iterator[None]:
         if "Column " not in str(error):
             raise
         raise TableError(f"{str(error).rstrip('.')} (--ignore COL excludes a column).") from error
-
-
-def _target(options: ClusterOptions) -> pd.Series:
-    """The target of files that are read in batches."""
-    name = str(options.target)
-    parts = [batch.to_pandas()[name] for _, batch in Batches(options.table, [name])]
-    return target_of(RawTable(need_pandas().concat(parts, ignore_index=True).to_frame()), options)

@@ -20,8 +20,6 @@ _MOST_NUMBERED_CLASSES = 20  # distinct numbers up to which a numeric target hol
 
 @dataclass(frozen=True)
 class Classes:
-    """Clusters and known classes."""
-
     name: str
     n_missing: int  # rows without a class, which are excluded
     classes: list[str]  # from the most to the least frequent
@@ -79,21 +77,17 @@ class Amounts:
     explained: float  # share of the variance that lies between the clusters
 
     def of_cluster(self, position: int) -> str:
-        """Mean and standard deviation in a cluster, as "3,933 ± 1,200"."""
         mean, deviation = float(self.means[position]), float(self.deviations[position])
         return "" if np.isnan(mean) else mean_and_deviation(mean, deviation)
 
     def agreement(self) -> str:
-        """The line of measures."""
         whole = mean_and_deviation(self.mean, self.deviation)
         return f"{whole} in the whole table; clusters explain {percent(self.explained)} of the variance"
 
     def values(self, position: int) -> dict[str, object]:
-        """Mean and standard deviation in a cluster, for JSON."""
         return {"mean": float(self.means[position]), "deviation": float(self.deviations[position])}
 
     def measures(self) -> dict[str, object]:
-        """Agreement, for JSON."""
         return {
             "kind": "numbers",
             "mean": self.mean,
@@ -116,10 +110,7 @@ def without_infinities(target: pd.Series, notes: list[str]) -> pd.Series:
 
 
 def compare(name: str, target: pd.Series, positions: NDArray[np.int32], n_clusters: int) -> Classes | Amounts:
-    """Compare the clusters of the rows with a target; numbers with at most 20 distinct values are classes.
-
-    `positions` (n,): position of every row's cluster by size, from 0.
-    """
+    """Compare a target with the position of every row's cluster; at most 20 distinct numbers are classes."""
     present = target.notna().to_numpy()
     n_missing = int((~present).sum())
     target, positions = target[present], positions[present]

@@ -27,22 +27,7 @@ _MOST = 0.6  # share of rows from which levels describe a cluster
 _OFTEN, _LIFT = 0.4, 1.5  # or a smaller share that exceeds the table's by this factor
 _SECOND, _SECOND_LIFT = 0.15, 1.25  # the same of a second level
 _MOST_FACTS, _FEWEST_FACTS = 3, 2  # of a name; the second number if columns repeat each other
-_NOT_WORDS = frozenset(
-    {
-        "true",
-        "false",
-        "yes",
-        "no",
-        "none",
-        "other",
-        "others",
-        "unknown",
-        "nan",
-        "null",
-        "missing",
-        MISSING_LEVEL,
-    }
-)
+_NOT_WORDS = "true", "false", "yes", "no", "none", "other", "others", "unknown", "nan", "null", "missing"
 _SIGNS = {"higher": "▲", "lower": "▼", "mix": "●", "other": "◆"}
 
 
@@ -66,7 +51,6 @@ class Fact:
 
     @property
     def sign(self) -> str:
-        """The symbol of the direction."""
         return _SIGNS[self.way]
 
     @property
@@ -83,26 +67,19 @@ class Fact:
 
 
 class Facts:
-    """The facts about all clusters of a view."""
-
     def __init__(self, view: ClusterView) -> None:
         self.view = view
         self._facts: dict[tuple[int, int], Fact] = {}
-        self._n_columns = Counter(
-            text.casefold()
-            for column in view.statistics
-            if isinstance(column, CategoricalColumn)
-            for text in column.texts
-        )
+        categorical = (each for each in view.statistics if isinstance(each, CategoricalColumn))
+        self._n_columns = Counter(text.casefold() for column in categorical for text in column.texts)
 
     def of(self, k: int, d: int) -> Fact:
-        """The fact about column d in cluster k."""
         if (k, d) not in self._facts:
             view = self.view
             fact = self._described(k, d)
             if view.differs[k, d]:
-                same = [j for j in np.flatnonzero(view.differs[:, d]).tolist() if j != k]
-                same = [j for j in same if self._alike(fact, j)]
+                others = np.flatnonzero(view.differs[:, d]).tolist()
+                same = [j for j in others if j != k and self._alike(fact, j)]
                 fact = replace(fact, state="shared" if same else "own", others=same)
             self._facts[k, d] = fact
         return self._facts[k, d]
@@ -115,9 +92,7 @@ class Facts:
         return fact.way == way_of(column, j)
 
     def ranked(self, k: int) -> list[Fact]:
-        """The columns in which a cluster differs, the largest gain first; if there are none, the three of the
-        largest gains.
-        """
+        """Columns in which a cluster differs, largest gain first; without any, three of the largest gains."""
         columns = self.view.ranked(k) or np.argsort(-self.view.gains[k], kind="stable")[:3].tolist()
         return [self.of(k, d) for d in columns]
 
@@ -140,10 +115,8 @@ class Facts:
                 if not fact.levels:
                     same = (self.of(k, other) for other in categories if links.share(d, other) >= _SAME)
                     fact = next((each for each in same if each.words and each.share >= _HALF), fact)
-                if not any(
-                    links.share(fact.d, other.d) >= most_alike or self._implies(other, fact)
-                    for other in chosen
-                ):
+                alike = (links.share(fact.d, other.d) >= most_alike for other in chosen)
+                if not (any(alike) or any(self._implies(other, fact) for other in chosen)):
                     chosen.append(fact)
         return chosen
 
@@ -157,11 +130,8 @@ class Facts:
     def names(self) -> list[str]:
         """(K,) names of the clusters, such as "Husband, often Male, low age"; equal names are numbered."""
         view = self.view
-        names = [
-            ", ".join(fact.words for fact in self.leading(k)) or self._plain_name(k)
-            for k in range(len(view.sizes))
-        ]
-        seen: Counter[str] = Counter()
+        leading = [", ".join(fact.words for fact in self.leading(k)) for k in range(len(view.sizes))]
+        names, seen = [name or self._plain_name(k) for k, name in enumerate(leading)], Counter[str]()
         for k in view.order.tolist():
             seen[names[k]] += 1
             if seen[names[k]] > 1:
@@ -211,20 +181,16 @@ class Facts:
             share=here,
             words="" if not seen else text if here >= _MOST else f"often {text}",
             long=f"{name} is {' or '.join(named)} in {percent(here)} of rows, {there_words}",
-            caption=with_share(" or ".join(words), here),
-            cell=with_share(" or ".join(words), here),
+            caption=(cell := with_share(" or ".join(words), here)),
+            cell=cell,
             table=percent(there),
         )
 
     def _is_word(self, level: str) -> bool:
         """Whether a level is understood without its column: a word, and a level of this column alone."""
         text = level.casefold()
-        return (
-            len(text) >= 3
-            and any(c.isalpha() for c in text)
-            and text not in _NOT_WORDS
-            and self._n_columns[text] == 1
-        )
+        alone = text not in (*_NOT_WORDS, MISSING_LEVEL) and self._n_columns[text] == 1
+        return alone and len(text) >= 3 and any(c.isalpha() for c in text)
 
     def _of_spike(self, fact: Fact, column: NumericColumn, spike: Spike) -> Fact:
         """Of a column with a value of most cells: the share of the others."""
@@ -266,22 +232,15 @@ class Facts:
             )
         if way != "other":
             figures = f"median {cell}" if column.skewed else f"{cell} on average"
-            both = (
-                f"{figures}, {table} in the table" if cell != table else f"{average} {cell} as in the table"
-            )
-            return replace(
-                fact,
-                words=words,
-                long=f"{name} is {way}: {both}",
-                caption=f"{way}: {average} {cell}",
-            )
+            both = f"{figures}, {table} in the table"
+            if cell == table:
+                both = f"{average} {cell} as in the table"
+            caption = f"{way}: {average} {cell}"
+            return replace(fact, words=words, long=f"{name} is {way}: {both}", caption=caption)
         ratio = column.ranges[k] / column.ranges[-1] if column.ranges[-1] > 0 else 1.0
         if _NARROWER <= ratio <= _WIDER:
-            return replace(
-                fact,
-                long=f"{name} has another shape around the same {average}, {cell}",
-                caption=f"other shape, {average} {cell}",
-            )
+            shape = f"{name} has another shape around the same {average}, {cell}"
+            return replace(fact, long=shape, caption=f"other shape, {average} {cell}")
         own, whole = (_spread(column, i) for i in (k, -1))
         return replace(
             fact,
@@ -301,9 +260,7 @@ def way_of(column: NumericColumn, k: int) -> str:
 
 
 def levels_of(column: CategoricalColumn, k: int) -> tuple[int, ...]:
-    """The level with the largest part of the divergence from the table, or two that only together hold for
-    most rows; none without values.
-    """
+    """The level that diverges most from the table, or two that only together hold for most rows."""
     own, whole = column.shares[k], column.shares[-1]
     if np.isnan(own).any():
         return ()

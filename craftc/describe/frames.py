@@ -24,15 +24,7 @@ def summary_frame(
 ) -> Any:
     """One row per cluster and feature in which it differs, largest gain first.
 
-    Parameters
-    ----------
-    view : ClusterView
-    library, attrs
-        As in `output_frame`.
-    share : ndarray (K,), optional
-        Shares of the clusters; None: of their sizes.
-    **more : ndarray (K, D)
-        Columns that follow the gain.
+    `share` (K,): of the rows, by default by size; `more`: (K, D) columns that follow the gain.
     """
     share = view.shares if share is None else share
     names = ["cluster", "rows", "share", "feature", "gain", *more, "in the cluster", "in the whole table"]
@@ -63,9 +55,7 @@ def plain_view(names: Sequence[object], columns: Sequence[Column], sizes: Floats
 
 
 def difference_frame(view: ClusterView, library: str | None) -> Any:
-    """One row per cluster and column, the largest difference from the whole table first: of means in standard
-    deviations, or half the sum of the differences between shares of levels.
-    """
+    """One row per cluster and column, the largest of `_differences` first."""
     difference = _differences(view.statistics)
     K, D = difference.shape
     places = [(k, d) for k in range(K) for d in view.ranked(k)]
@@ -82,7 +72,7 @@ def difference_frame(view: ClusterView, library: str | None) -> Any:
 
 
 def _differences(columns: Sequence[Column]) -> Floats:
-    """(K, D) differences of the clusters from the whole table; 0 where a cluster has no values."""
+    """(K, D) differences from the whole table: of means in deviations, or of shares; 0 without values."""
     found = [
         column.shift[:-1]
         if isinstance(column, NumericColumn)

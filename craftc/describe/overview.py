@@ -26,12 +26,9 @@ _STYLE = """
 
 
 class HtmlOverview:
-    """Mixin for estimators with clusters, before scikit-learn's base class; unfitted they have scikit-learn's
-    display alone.
-    """
+    """Mixin for fitted estimators with clusters, before scikit-learn's base class."""
 
     def _cluster_view(self) -> ClusterView:
-        """The clusters of the fitted estimator."""
         raise NotImplementedError
 
     def _overview_notes(self) -> list[str]:
@@ -52,10 +49,7 @@ class HtmlOverview:
 
 
 def overview_html(title: str, view: ClusterView, notes: Sequence[str]) -> str:
-    """A table of the largest clusters: number, name, rows, share and leading features.
-
-    All names and values are escaped.
-    """
+    """A table of the largest clusters; all names and values are escaped."""
     K, names = len(view.sizes), names_of(view)
     named = [] if names is None else ["name"]
     head = "".join(
@@ -83,14 +77,9 @@ def overview_html(title: str, view: ClusterView, notes: Sequence[str]) -> str:
 
 
 def _features(view: ClusterView, k: int) -> str:
-    """The features with the largest gains in a cluster, with their typical values."""
-    return (
-        "; ".join(
-            f"<b>{_text(view.short[d])}</b> {_text(view.typical(k, d))}"
-            for d in view.ranked(k)[:_MOST_FEATURES]
-        )
-        or "like the whole table"
-    )
+    leading = view.ranked(k)[:_MOST_FEATURES]
+    texts = (f"<b>{_text(view.short[d])}</b> {_text(view.typical(k, d))}" for d in leading)
+    return "; ".join(texts) or "like the whole table"
 
 
 def _text(value: str) -> str:

@@ -87,7 +87,6 @@ class NumericColumn:
         return replace(self, spike=spike, **{name: getattr(self, name)[rows] for name in names})
 
     def text(self, x: float) -> str:
-        """A value of the column."""
         return day(x) if self.style == "day" else number(x, years=self.style == "year")
 
     def typical(self, k: int, _: Sequence[int] | None = None) -> Parts:
@@ -129,7 +128,6 @@ class CategoricalColumn:
         return distinct(self.texts, SHORT)
 
     def in_order(self, rows: Ints) -> CategoricalColumn:
-        """The column with its K + 1 groups in another order."""
         return replace(self, shares=self.shares[rows])
 
     def leading(self, k: int) -> list[int]:
@@ -150,26 +148,15 @@ Column = NumericColumn | CategoricalColumn
 
 
 def typical_text(parts: Sequence[tuple[str, float | None]]) -> str:
-    """Parts of a typical value as one text."""
     return ", ".join(text if share is None else with_share(text, share) for text, share in parts) or NO_VALUES
 
 
 def column_statistics(
-    moments: Moments,
-    schema: Schema,
-    encoded: Moments | None = None,
-    encoding: NumericEncoding | None = None,
+    moments: Moments, schema: Schema, encoded: Moments | None = None, encoding: NumericEncoding | None = None
 ) -> list[Column]:
-    """Statistics of the input columns, in input order.
+    """Statistics of the input columns, in input order, from moments of a partition in the units of the table.
 
-    Parameters
-    ----------
-    moments : Moments
-        Of a partition, in the units of the table.
-    schema : Schema
-        Of the table.
-    encoded, encoding : optional
-        Moments of the same partition of the encoded table, and its encoding.
+    `encoded`: moments of the same partition of the table as the model sees it.
     """
     moments = _with_total(moments)
     grid, size, counts, present = moments.grid, moments.sizes, moments.counts, moments.present
@@ -177,14 +164,10 @@ def column_statistics(
     means, deviations = in_units(moments)
     shapes = None if encoded is None or encoding is None else _Shapes(_with_total(encoded), encoding)
     for j, d in enumerate(schema.numeric_index.tolist()):
-        half = 2.0**39 / grid.scale[j]  # at least half of the column's range
-        columns[d] = _numeric(
-            means[:, j],
-            deviations[:, j],
-            1.0 - present[:, j] / size,
-            None if shapes is None else shapes.of(j),
-            _style(schema.columns, d, float(grid.centre[j]) - half, float(grid.centre[j]) + half),
-        )
+        centre, half = float(grid.centre[j]), 2.0**39 / grid.scale[j]  # at least half of the column's range
+        style, missing = _style(schema.columns, d, centre - half, centre + half), 1.0 - present[:, j] / size
+        shape = None if shapes is None else shapes.of(j)
+        columns[d] = _numeric(means[:, j], deviations[:, j], missing, shape, style)
     for j, d in enumerate(schema.categorical_index.tolist()):
         at = slice(grid.level_start[j], grid.level_start[j] + len(schema.levels[j]))
         columns[d] = CategoricalColumn(schema.levels[j], level_shares(counts[:, at]))
@@ -199,14 +182,11 @@ def numeric_statistics(moments: ClusterMoments, total: ClusterMoments | None = N
     rounding = _ROUNDING * (np.abs(means) + deviations).max(axis=0)
     means, deviations = (np.where(np.abs(x) <= rounding, 0.0, x) for x in (means, deviations))
     nothing = np.zeros(len(means))
-    return [
-        _numeric(mean, deviation, nothing, None, "number")
-        for mean, deviation in zip(means.T, deviations.T, strict=True)
-    ]
+    both = zip(means.T, deviations.T, strict=True)
+    return [_numeric(mean, deviation, nothing, None, "number") for mean, deviation in both]
 
 
 def _with_total(moments: Moments) -> Moments:
-    """The moments of the clusters and, last, of the whole table."""
     groups = np.vstack([moments.groups, moments.total().groups])
     return Moments.of_groups(moments.grid, moments.unit, groups)
 
@@ -220,10 +200,7 @@ def _style(names: Sequence[str], d: int, low: float, high: float) -> str:
 
 
 def in_units(moments: Moments) -> tuple[Floats, Floats]:
-    """Means and standard deviations of the numeric columns, (K, p) each, in their units; NaN without values.
-
-    A mean within a step of the integer grid is 0.
-    """
+    """(K, p) means and deviations in units, NaN without values; a mean within a grid step is 0."""
     grid, present = moments.grid, moments.present
     mean, squares = moments.means()
     unseen = np.where(present > 0, 0.0, np.nan)
@@ -234,10 +211,7 @@ def in_units(moments: Moments) -> tuple[Floats, Floats]:
 
 
 def bin_edges(values: Array) -> Floats:
-    """At most 25 edges of bins that hold 99 % of some values; bins of whole numbers hold equally many.
-
-    Of few values the two extremes may lie beyond, so that one outlier does not change the axis.
-    """
+    """At most 25 edges of bins that hold 99 % of some values: one outlier does not change the axis."""
     if not len(values):
         return np.linspace(0.0, 1.0, BINS + 1)
     low = float(np.quantile(values, _BEYOND, method="higher"))
@@ -260,9 +234,7 @@ def level_shares(counts: Floats) -> Floats:
 
 @dataclass(frozen=True)
 class _Shape:
-    """A numeric column as the model sees it, in every group: some values, and a normal distribution of the
-    others, perhaps of normal scores of ranks.
-    """
+    """A numeric column as the model sees it, in every group: values, and the others as normal."""
 
     values: Floats  # (A,)
     counts: Floats  # (G, A)
@@ -273,8 +245,6 @@ class _Shape:
 
 
 class _Shapes:
-    """The shapes of the columns of an encoded table."""
-
     def __init__(self, moments: Moments, encoding: NumericEncoding) -> None:
         self._counts_of_levels, self._present = moments.counts, moments.present
         self._level_start = moments.grid.level_start
@@ -294,8 +264,7 @@ class _Shapes:
         derived = sorted(self._derived[int(self._encoding.input_schema.numeric_index[j])])
         atoms = [self._counts(d)[:, 1:2] for d in derived[: len(recipe.spikes)]]
         values = list(recipe.spikes)
-        nothing = np.zeros(G), np.zeros(G), np.zeros(G)
-        size, mean, deviation = nothing
+        size, mean, deviation = np.zeros((3, G))
         if recipe.rest == "values":
             atoms.append(self._counts(derived[-1])[:, : len(recipe.values)])
             values += recipe.values.tolist()
@@ -323,12 +292,8 @@ def _numeric(
     scores = _scores(shape.values, recipe) if ranks else shape.values
     spike = None
     if len(scores):
-        points = np.hstack(
-            [
-                np.broadcast_to(scores, shape.counts.shape),
-                shape.mean[:, None] + shape.deviation[:, None] * _NORMAL,
-            ]
-        )
+        normal = shape.mean[:, None] + shape.deviation[:, None] * _NORMAL
+        points = np.hstack([np.broadcast_to(scores, shape.counts.shape), normal])
         weights = np.hstack([shape.counts, np.repeat(shape.size[:, None] / _POINTS, _POINTS, axis=1)])
         total = weights.sum(axis=1, keepdims=True)
         weights = np.divide(weights, total, out=np.full(weights.shape, np.nan), where=total > 0)
@@ -377,10 +342,8 @@ def _mean_rank(points: Floats, scores: Floats, weights: Floats, mean: float, dev
 def _quartiles(points: Floats, weights: Floats) -> Floats:
     """(G, 3) quartiles of weighted points; NaN without weight."""
     order = np.argsort(points, axis=1, kind="stable")
-    ordered, cumulative = (
-        np.take_along_axis(points, order, 1),
-        np.cumsum(np.take_along_axis(weights, order, 1), axis=1),
-    )
+    ordered = np.take_along_axis(points, order, 1)
+    cumulative = np.cumsum(np.take_along_axis(weights, order, 1), axis=1)
     out = np.full((len(points), 3), np.nan)
     for i, share in enumerate((0.25, 0.5, 0.75)):
         first = np.minimum((cumulative < share - 1e-12).sum(axis=1), points.shape[1] - 1)

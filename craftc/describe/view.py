@@ -63,7 +63,6 @@ class ClusterView:
 
     @cached_property
     def shares(self) -> Floats:
-        """(K,) shares of the rows."""
         return np.asarray(self.sizes / self.sizes.sum())
 
     @cached_property
@@ -82,7 +81,6 @@ class ClusterView:
         return np.asarray(self.gains / np.maximum(self.sizes, 1e-300)[:, None])
 
     def in_order(self, order: Ints) -> ClusterView:
-        """The view with its clusters in another order."""
         rows = np.append(order, -1)
         return replace(
             self,
@@ -115,5 +113,4 @@ def numbers_by_size(sizes: Array) -> Labels:
 
 
 def links_of(alike: Iterable[tuple[int, int, float]], implied: Iterable[tuple[int, int, int, int]]) -> Links:
-    """Links from lists of pairs."""
     return Links({(a, b): share for a, b, share in alike}, frozenset(implied))

@@ -31,10 +31,7 @@ _JOINERS = "\u200c\u200d"  # characters of scripts and emoji that do not print a
 
 
 def clean(value: object, most: int = LONGEST) -> str:
-    """A name, level or class as one line of characters that print.
-
-    Of a text of more than `most` characters the beginning and the end are left.
-    """
+    """A name, level or class as one line of characters that print; a long one is shortened."""
     text = str(value)
     if len(text) > 4 * most:
         text = f"{text[: 2 * most]} {text[-2 * most :]}"
@@ -59,7 +56,6 @@ def shortened(text: str, most: int = CELL, width: Callable[[str], int] = len) ->
 
 
 def _fitting(text: str, room: int, width: Callable[[str], int]) -> str:
-    """The longest beginning of a text that fits into the room."""
     n = min(len(text), max(room, 0))
     while n and width(text[:n]) > room:
         n -= 1

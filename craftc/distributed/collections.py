@@ -11,7 +11,7 @@ import math
 import uuid
 from collections.abc import Callable, Sequence
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import wraps
 from typing import TYPE_CHECKING, Any, TypeGuard, TypeVar, cast
 
@@ -66,7 +66,7 @@ def rowwise(
                 columns = names if isinstance(names, str) else list(names(self))
                 found = values if isinstance(values, str) else values(self)
                 example = found if isinstance(found, np.ndarray) else np.empty(0, found)
-                return _lazy(self, method.__name__, more, X, columns, example)
+                return _lazy(_MethodCall(without_rows(self), method.__name__, more, columns, example), X)
             if is_out_of_core(X) and not isinstance(self, DenseInput):  # which reads files itself
                 check_is_fitted(self)
                 return in_batches(lambda batch: method(self, batch, *args, **options), X, _known_names(self))
@@ -78,7 +78,6 @@ def rowwise(
 
 
 def feature_names_out(model: BaseEstimator) -> list[object]:
-    """The columns of `transform`."""
     return list(model.get_feature_names_out())
 
 
@@ -109,19 +108,16 @@ class WithoutCollections:
 
 
 def _known_names(model: BaseEstimator) -> list[str] | None:
-    """The names of the columns of a fitted estimator; None if it has none."""
     return [str(name) for name in getattr(model, "feature_names_in_", ())] or None
 
 
 @dataclass(frozen=True)
 class _MethodCall:
-    """A call of a method, once in a graph."""
-
     model: BaseEstimator  # without the rows of its fit
     method: str
     options: dict[str, object]  # further arguments of the method
     columns: str | list[object]  # name or columns of the result for a data frame
-    empty: pd.Series | pd.DataFrame | Array  # the result of no rows
+    empty: pd.Series | pd.DataFrame | Array  # the result of no rows; at first the values or type of a result
 
     def of(self, part: pd.DataFrame | Array, number: int) -> Array:
         """The result for the rows of a partition."""
@@ -134,7 +130,6 @@ class _MethodCall:
 def _of_frame(
     part: pd.DataFrame, call: _MethodCall, partition_info: dict[str, int]
 ) -> pd.Series | pd.DataFrame:
-    """The result for a partition of a data frame."""
     if not len(part):
         assert not isinstance(call.empty, np.ndarray)
         result = call.empty.copy()
@@ -144,7 +139,6 @@ def _of_frame(
 
 
 def _of_array(part: Array, call: _MethodCall, block_id: tuple[int, ...] = (0,)) -> Array:
-    """The result for a block of rows of an array."""
     return call.of(part, block_id[0]) if len(part) else np.asarray(call.empty)
 
 
@@ -155,43 +149,36 @@ def _labelled(values: Array, columns: str | list[object], index: pd.Index | None
     return need_pandas().DataFrame(values, index, columns)
 
 
-def _lazy(
-    model: BaseEstimator,
-    method: str,
-    options: dict[str, object],
-    X: DaskCollection,
-    columns: str | list[object],
-    example: Array,
-) -> da.Array | dd.Series | dd.DataFrame:
-    """The collection of the results of a method; `example` has the values or the dtype of the results."""
+def _lazy(call: _MethodCall, X: DaskCollection) -> da.Array | dd.Series | dd.DataFrame:
+    """The collection of the results of a method."""
     import dask.array as da
 
+    model, method, columns, example = call.model, call.method, call.columns, np.asarray(call.empty)
     if method == "transform":
         _check_output(model)
-    light, width = without_rows(model), () if isinstance(columns, str) else (len(columns),)
+    width = () if isinstance(columns, str) else (len(columns),)
     empty = np.empty((0, *width), example.dtype)
     if isinstance(X, da.Array):
         _check_array(model, X)
-        call = _delayed(_MethodCall(light, method, options, columns, empty))
+        sent = _delayed(replace(call, empty=empty))
         of_rows = X.rechunk({1: -1})
         chunks = (of_rows.chunks[0], *((each,) for each in width))
         shape: dict[str, Any] = {"chunks": chunks} if width else {"chunks": chunks, "drop_axis": 1}
         return of_rows.map_blocks(
-            _of_array, call=call, dtype=empty.dtype, meta=empty, name=f"{method}-{call.key}", **shape
+            _of_array, call=sent, dtype=empty.dtype, meta=empty, name=f"{method}-{sent.key}", **shape
         )
     import dask.dataframe as dd
 
     if not isinstance(X, dd.DataFrame):
         raise TypeError(
             f"{method} takes a Dask DataFrame or a Dask Array of two dimensions, got a Dask "
-            f"{type(X).__name__}; convert it, for example by "
-            "to_frame() or dask.dataframe.from_delayed()."
+            f"{type(X).__name__}; convert it, for example by to_frame() or dask.dataframe.from_delayed()."
         )
     _check_columns(model, X)
     meta = _labelled(empty if width else example, columns, None).iloc[:0]
     meta.index = X._meta.index
-    call = _delayed(_MethodCall(light, method, options, columns, meta))
-    return X.map_partitions(_of_frame, call, meta=meta, enforce_metadata=False, transform_divisions=False)
+    sent = _delayed(replace(call, empty=meta))
+    return X.map_partitions(_of_frame, sent, meta=meta, enforce_metadata=False, transform_divisions=False)
 
 
 def _delayed(call: _MethodCall) -> Delayed:
@@ -205,9 +192,8 @@ def _check_output(model: BaseEstimator) -> None:
     wanted = getattr(model, "_sklearn_output_config", {}).get("transform") or get_config()["transform_output"]
     if wanted != "default":
         raise ValueError(
-            "transform of a Dask collection gives a Dask collection, but scikit-learn's transform output "
-            f"is set to {wanted!r}, a table in "
-            "memory; call set_output(transform='default'), or use "
+            "transform of a Dask collection gives a Dask collection, but scikit-learn's transform output is "
+            f"set to {wanted!r}, a table in memory; call set_output(transform='default'), or use "
             "sklearn.config_context(transform_output='default')."
         )
 

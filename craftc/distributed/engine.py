@@ -38,11 +38,9 @@ class FarLabels:
         weakref.finalize(self, engine.released.append, node)
 
     def made(self) -> None:
-        """Note that the partitions have made the labels."""
         self._parents = ()
 
     def copy(self) -> FarLabels:
-        """Return the labels themselves."""
         return self
 
 
@@ -64,15 +62,11 @@ class LabelNode:
         return [found[number] for number in sorted(found)]
 
     def entry(self) -> RecipeEntry:
-        """The node as part of a message."""
         return self.number, self.recipe, tuple(parent.number for parent in self.parents)
 
 
 class Question(Generic[T]):
-    """An operation (part, *labels, *args) for which a coroutine waits: one result of every partition.
-
-    `each` holds a further last argument for every partition.
-    """
+    """An operation (part, *labels, *args, one of `each`) for whose results a coroutine waits."""
 
     def __init__(
         self,
@@ -107,11 +101,9 @@ class Engine(ABC):
     # ---- labels ----
 
     def labels(self, recipe: LabelRecipe, *parents: FarLabels) -> FarLabels:
-        """New labels that follow from others."""
         return FarLabels(self, self.node(recipe, tuple(parent.node for parent in parents)), parents)
 
     def node(self, recipe: LabelRecipe, parents: tuple[LabelNode, ...]) -> LabelNode:
-        """A node with the next number."""
         self._n_nodes += 1
         return LabelNode(self._n_nodes, recipe, parents)
 
@@ -152,9 +144,7 @@ class Engine(ABC):
         return self._answers([Question(function, labels, *args, each=each)])[0]
 
     def together(self, coroutines: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
-        """The results of coroutines that ask questions; each round answers one question of every coroutine
-        that has one.
-        """
+        """The results of coroutines; each round answers one question of every coroutine that has one."""
         running = dict(enumerate(coroutines))
         results: dict[int, T] = {}
         answers: dict[int, list[Any] | None] = dict.fromkeys(running)
@@ -229,19 +219,16 @@ class Engine(ABC):
     # ---- partitions ----
 
     def load(self, reading: PartitionReading) -> list[Summary]:
-        """Read all partitions."""
         self.reading = reading
         summaries = self._load()
         self.digests = [summary.digest for summary in summaries]
         return summaries
 
     @abstractmethod
-    def _load(self) -> list[Summary]:
-        """Read all partitions, as `reading` says."""
+    def _load(self) -> list[Summary]: ...
 
     @abstractmethod
-    def close(self) -> None:
-        """Free the partitions."""
+    def close(self) -> None: ...
 
     def __enter__(self) -> Engine:
         return self
@@ -256,9 +243,8 @@ def read_again(name: str, reading: PartitionReading, digest: int, content: Conte
     if part.summary.digest != digest:
         raise ValueError(
             f"{name} has changed since the fit began: it was read again with other content. Files must not "
-            "be written while a "
-            "fit or its labels need them, and the collection must not be random; persist it, or write it to "
-            "Parquet."
+            "be written while a fit or its labels need them, and the collection must not be random; persist "
+            "it, or write it to Parquet."
         )
     return part
 

@@ -24,9 +24,7 @@ FitTable: TypeAlias = "TableInput | PartitionedInput"
 
 @dataclass
 class FitInput:
-    """The X of one fit, and where its rows lie: in memory, in files that this process reads in batches, or in
-    partitions (`Partitions`, a Dask collection, or files that the workers of a client read).
-    """
+    """The X of one fit, and where its rows lie; partitions include files that a client's workers read."""
 
     X: Any
     client: DaskClient | None
@@ -77,18 +75,12 @@ def open_input(X: FitTable, client: DaskClient | None = None) -> Iterator[FitInp
 
 
 class HasSchema(Protocol):
-    """A table in memory or in partitions."""
-
     @property
     def schema(self) -> Schema: ...
 
 
 def set_input_attributes(estimator: object, X: FitTable, table: HasSchema) -> None:
-    """Set n_features_in_ and feature_names_in_ as scikit-learn does; called when nothing can be refused any
-    more.
-
-    The library of a data frame is kept as well, for tables that the estimator returns.
-    """
+    """Set n_features_in_, feature_names_in_ and the library of X, when nothing can be refused any more."""
     attributes, schema = vars(estimator), table.schema
     attributes["_frame_library"] = frame_library(X)
     ours = isinstance(X, MixedTable | Mapping | np.ndarray) or not isinstance(table, MixedTable)

@@ -35,9 +35,7 @@ _COLUMNS_AT_ONCE = 8  # whose samples of 2^20 cells are gathered at once
 
 
 class PartitionedTable:
-    """A table whose rows lie in partitions, which an engine asks. It stands for a `MixedTable` where rows are
-    not read one by one.
-    """
+    """A table whose rows lie in partitions; stands for a `MixedTable` where rows are not read one by one."""
 
     grid: moments_kernel.Grid | None = None  # of the numeric columns, once it is known
 
@@ -64,12 +62,10 @@ class PartitionedTable:
 
     @property
     def numeric_names(self) -> tuple[str, ...]:
-        """Names of the numeric columns."""
         return self.schema.numeric_names
 
     @property
     def n_levels(self) -> Array:
-        """Number of levels of each categorical column."""
         return self.schema.n_levels
 
     def by_partition(self, rows: Array) -> list[Integers]:
@@ -134,8 +130,6 @@ class PartitionedTable:
 
 
 class PartitionedInput(ABC):
-    """An input in partitions."""
-
     n_missing = 0  # missing cells, once the input has been read
 
     @property
@@ -171,12 +165,10 @@ class Output:
     prelude: list[Call]
 
     def labels(self, node: LabelNode) -> OfRows:
-        """Labels in the form of the collection."""
         assert self.collection is not None
         return self.collection.labels(self, [each.entry() for each in node.chain()])
 
     def of_partition(self, index: int, content: Content, entries: list[RecipeEntry]) -> Labels:
-        """Labels of one partition."""
         part = read_again(f"Partition {index}", self.reading, self.digests[index], content)
         return self._labels(part, index, entries)
 
@@ -197,7 +189,6 @@ def first_rows_of(part: Part, labels: Labels, n_clusters: int) -> dict[int, int]
 
 
 def labels_of(part: Part, labels: Labels) -> Labels:
-    """The labels of a partition."""
     return labels
 
 

@@ -32,8 +32,6 @@ MOST_GIVEN = 1 << 14
 
 @dataclass(frozen=True)
 class PartitionReading:
-    """How the partitions of a collection are read."""
-
     names: tuple[str, ...]  # of the columns
     named: bool  # whether partitions have names of columns, by which their columns are found
     numeric: tuple[int, ...]  # positions of the numeric columns
@@ -47,26 +45,17 @@ class PartitionReading:
             absent = [name for name in self.names if name not in source.names]
             extra = [name for name in source.names if name not in self.names]
             if absent or extra:
-                problem = (
-                    f"lacks column {absent[0]!r}, which" if absent else f"has column {extra[0]!r}, which"
-                )
-                raise ValueError(
-                    f"it {problem} the collection {'has' if absent else 'lacks'}; its columns are "
-                    f"{list(source.names)}."
-                )
+                problem = f"has column {extra[0]!r}, which the collection lacks" if extra else ""
+                if absent:
+                    problem = f"lacks column {absent[0]!r}, which the collection has"
+                raise ValueError(f"it {problem}; its columns are {list(source.names)}.")
             return np.array([source.names.index(name) for name in self.names], np.intp)
         if source.named != self.named or len(source.names) != len(self.names):
-            own = (
-                f"the columns {list(source.names)}"
-                if source.named
-                else f"{len(source.names)} columns without names"
+            own, common = (
+                f"the columns {list(of.names)}" if of.named else f"{len(of.names)} columns without names"
+                for of in (source, self)
             )
-            all_ = (
-                f"the columns {list(self.names)}"
-                if self.named
-                else f"{len(self.names)} columns without names"
-            )
-            raise ValueError(f"it has {own}, but the collection has {all_}.")
+            raise ValueError(f"it has {own}, but the collection has {common}.")
         return np.arange(len(self.names))
 
     def check_width(self, source: ColumnSource, numeric: NDArray[np.intp]) -> None:
@@ -119,10 +108,8 @@ class Part:
         numeric_index, dtype = np.array(reading.numeric, np.intp), np.dtype(reading.dtype)
         n_missing = np.zeros(len(reading.names), np.intp)
         if content is None or not n_rows_of(content):
-            numbers, columns = (
-                np.empty((0, len(numeric_index)), dtype),
-                [_no_cells(reading.names[j]) for j in reading.categorical],
-            )
+            numbers = np.empty((0, len(numeric_index)), dtype)
+            columns = [_no_cells(reading.names[j]) for j in reading.categorical]
         else:
             source = open_source(content)
             place = reading.positions(source)
@@ -132,13 +119,10 @@ class Part:
             columns = [source.column(int(place[j])) for j in reading.categorical]
             n_missing[list(reading.categorical)] = [column.n_missing for column in columns]
         self._numbers = self._stored(numbers)
-        codes = np.empty(
-            (len(numbers), len(columns)), np.result_type(np.int8, *(column.codes.dtype for column in columns))
-        )
+        narrowest = np.result_type(np.int8, *(column.codes.dtype for column in columns))
+        codes = self._scratch.empty((len(numbers), len(columns)), narrowest)
         for d, column in enumerate(columns):
             codes[:, d] = column.codes
-        codes = self._stored(codes)
-        for d, column in enumerate(columns):
             column.codes = codes[:, d]
         self._columns = columns
         digest = zlib.crc32(_bytes(codes), zlib.crc32(_bytes(self._numbers)))
@@ -150,30 +134,23 @@ class Part:
         return len(self._numbers)
 
     def _stored(self, block: Array) -> Array:
-        """The block in a scratch file."""
         kept = self._scratch.empty(block.shape, block.dtype)
         kept[:] = block
         return kept
 
     def release_pages(self) -> None:
-        """Let the system drop the pages of the scratch files from the memory of the process, which Dask
-        limits.
-        """
+        """Drop the pages of the scratch files from the memory of the process, which Dask limits."""
         tables = [vars(self)[name] for name in ("source", "table") if name in vars(self)]
         for block in (self._numbers, *(block for table in tables for block in (table.numeric, table.codes))):
             release_pages(block)
 
     def own(self, rows: NDArray[np.int64]) -> tuple[slice, NDArray[np.int64]]:
-        """Which of some rows, ascending positions in the whole table, are in the partition, and their
-        positions in it.
-        """
+        """Which of some ascending rows of the whole table are in the partition, and their positions in it."""
         here = slice(*(int(at) for at in np.searchsorted(rows, (self.first, self.first + len(self)))))
         return here, rows[here] - self.first
 
     def encode(self, schema: Schema, first: int) -> None:
-        """Translate the categories to the codes of the whole table, in which the partition begins at row
-        `first`.
-        """
+        """Translate the categories to the codes of the whole table, whose row `first` is the first here."""
         if "source" in vars(self):  # a message that is answered twice
             return
         self.first = first
@@ -278,9 +255,7 @@ def n_rows_of(content: Content) -> int:
 
 
 def _last_uses(message: Message) -> dict[int, int]:
-    """For dropped labels that only recipes use, the last of these; long chains of recipes then take little
-    memory.
-    """
+    """The last recipe that uses dropped labels that no call needs: long chains then take little memory."""
     last = {parent: number for number, _, parents in message.recipes for parent in parents}
     asked = {number for call in message.calls for number in call.labels}
     return {number: last[number] for number in message.dropped if number in last and number not in asked}

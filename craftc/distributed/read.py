@@ -1,10 +1,10 @@
-"""Reading of collections: all partitions together determine the schema of the table."""
+"""PartitionReading of collections: all partitions together determine the schema of the table."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import compress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -54,32 +54,25 @@ class Partitions(PartitionedInput):
     @property
     def examples(self) -> list[tuple[str, Content]]:
         """The parts with rows, which show the columns, and their names."""
-        named: list[tuple[str, Content]] = [
-            (f"Partition {i}", content) for i, content in enumerate(self.contents)
-        ]
-        return [(name, content) for name, content in named if n_rows_of(content)] or named[:1]
+        filled = [i for i, content in enumerate(self.contents) if n_rows_of(content)]
+        return [(f"Partition {i}", self.contents[i]) for i in filled or [0]]
 
     def engine(self, n_threads: int) -> Engine:
-        """The engine that asks the parts."""
         return SerialEngine(self.contents, n_threads)
 
     def labels(self, output: Output, entries: list[RecipeEntry]) -> Array:
-        """Labels of all rows as one array."""
         return np.concatenate(
             [output.of_partition(i, content, entries) for i, content in enumerate(self.contents)]
         )
 
     def margins(self, model: BaseEstimator) -> Array:
-        """The margins of all rows under a model as one array."""
         margins = np.concatenate([model.margins(content) for content in self.contents if n_rows_of(content)])
         narrow: Array = np.minimum(margins, largest_margin(model)).astype(np.float32)
         return narrow
 
 
 def is_partitioned(X: TableInput | PartitionedInput, client: DaskClient | None = None) -> bool:
-    """Whether an input consists of partitions: `Partitions`, a Dask data frame or array, or files that a
-    client's workers read.
-    """
+    """Whether X is `Partitions`, a Dask data frame or array, or files that a client's workers read."""
     partitioned = (
         isinstance(X, PartitionedInput) or is_collection(X) or (client is not None and is_out_of_core(X))
     )
@@ -92,7 +85,6 @@ def is_partitioned(X: TableInput | PartitionedInput, client: DaskClient | None =
 
 
 def partitions_of(X: TableInput | PartitionedInput, client: DaskClient | None) -> PartitionedInput:
-    """The input as partitions."""
     if isinstance(X, PartitionedInput):
         return X
     if client is not None and is_out_of_core(X):
@@ -111,10 +103,7 @@ def read_partitions(
     missing: str,
     n_threads: int,
 ) -> PartitionedTable:
-    """Read a table in partitions; the result stands for `MixedTable.from_data` of the whole table.
-
-    `client` None: the current one. `n_threads`: for the rows of a partition in this process.
-    """
+    """Read a table in partitions; the result stands for `MixedTable.from_data` of the whole table."""
     check_reading(missing, None)
     collection = partitions_of(X, client)
     source = _CommonColumns(collection.examples)
@@ -158,7 +147,7 @@ def read_partitions(
         )
         schema.check_missing(n_missing, n)
         collection.n_missing = int(n_missing.sum())
-        engine.prepare(_encode, schema, each=starts[:-1].tolist())
+        engine.prepare(Part.encode, schema, each=starts[:-1].tolist())
     except BaseException:
         engine.close()
         raise
@@ -188,17 +177,13 @@ class _CommonColumns:
             self.narrow &= [source.narrow[j] or source.kinds[j] == ColumnKind.EMPTY for j in place]
 
 
-def _families(values: list[Any]) -> set[str]:
-    """Types of the values of a categorical column: 1, "1" and True are different levels."""
-    name_of = {str: "text", bool: "booleans"}
-    return {name_of.get(type(value), "numbers") for value in values if value is not None}
-
-
 def _check_families(name: str, d: int, summaries: Sequence[Summary]) -> None:
     """Raise TypeError if the values of a categorical column are of other types in some partitions."""
-    found = [
-        (i, families) for i, summary in enumerate(summaries) if (families := _families(summary.values[d][0]))
-    ]
+    name_of, found = {str: "text", bool: "booleans"}, []  # 1, "1" and True are different levels
+    for i, summary in enumerate(summaries):
+        values = (value for value in summary.values[d][0] if value is not None)
+        if families := {name_of.get(type(value), "numbers") for value in values}:
+            found.append((i, families))
     for i, families in found[1:]:
         first, expected = found[0]
         if families != expected:
@@ -209,9 +194,7 @@ def _check_families(name: str, d: int, summaries: Sequence[Summary]) -> None:
 
 
 def _column(name: str, d: int, n_missing: int, summaries: Sequence[Summary]) -> LevelColumn:
-    """A categorical column of the whole table, each value once; the order of its values is declared if all
-    partitions declare the same.
-    """
+    """A categorical column of the whole table; its order is declared if all partitions declare the same."""
     _check_families(name, d, summaries)
     filled = [summary.values[d] for summary in summaries if summary.n_rows]
     values, used, declared = filled[0]
@@ -224,7 +207,3 @@ def _column(name: str, d: int, n_missing: int, summaries: Sequence[Summary]) -> 
         used, declared = np.ones(len(values), bool), False
     codes = np.append(np.flatnonzero(used), np.full(int(n_missing > 0), -1))
     return LevelColumn(name, codes, values, declared=declared, strict=True)
-
-
-def _encode(part: Part, schema: Schema, first: int) -> None:
-    part.encode(schema, first)

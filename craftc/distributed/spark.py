@@ -89,7 +89,6 @@ def _with_labels(
     output: str,
     columns: list[str] | None,
 ) -> Iterator[pd.DataFrame]:
-    """The batches with their labels."""
     known = set(getattr(model, "feature_names_in_", ()))
     for batch in batches:
         kept = batch if columns is None else batch[columns]

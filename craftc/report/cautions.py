@@ -33,7 +33,6 @@ def cautions(page: Page) -> list[Caution]:
 
 
 def _important(page: Page) -> Iterator[tuple[str, str, str]]:
-    """Title, text and section of what may mislead."""
     if page.found_k > page.K and page.tree is not None:
         keep = f"{page.K} keep {percent(page.tree.kept.get(page.K, 0.0))} of what they save"
         yield (
@@ -79,7 +78,6 @@ def _important(page: Page) -> Iterator[tuple[str, str, str]]:
 
 
 def _notes(page: Page) -> Iterator[tuple[str, str, str]]:
-    """The same of what is less important."""
     soft = [str(card.k) for card in page.cards if card.placed < _SOFT]
     if soft and page.K > 1:
         yield (

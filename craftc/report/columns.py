@@ -1,6 +1,4 @@
-"""The columns of a table as a report counts and draws them: one pass over the rows of each column gives all
-its counts.
-"""
+"""The columns of a table as a report counts and draws them, in one pass over the rows of each column."""
 
 from __future__ import annotations
 
@@ -31,10 +29,11 @@ class DrawnColumn:
     short: str
     statistics: Column
     place: int  # in the numeric or the categorical block of the table
-    style: str  # bars of "levels" or "values", or of a frequent value and "bands"; a histogram, "curve"
-    labels: list[str]  # of the codes; a histogram has none
-    codes: NDArray[np.uint8]  # (n,) level, value or band of every row, n_codes where the cell is missing
-    counts: Integers  # (K, n_codes + 1) rows by code
+    style: str = "levels"  # | "values", both bars | "bands" and a frequent value | "curve", a histogram
+    labels: list[str] = field(default_factory=list)  # of the codes; a histogram has none
+    # (n,) level, value or band of every row, n_codes where the cell is missing
+    codes: NDArray[np.uint8] = field(default_factory=lambda: np.empty(0, np.uint8))
+    counts: Integers = field(default_factory=lambda: np.empty((0, 0), np.int64))  # (K, n_codes + 1) rows
     bins: Integers = field(default_factory=lambda: np.empty((0, 0), np.int64))  # (K, BINS) of a histogram
     edges: Floats = field(default_factory=lambda: np.empty(0))  # (BINS + 1,), which hold 99 % of the table
     least: float = math.nan
@@ -43,7 +42,6 @@ class DrawnColumn:
 
     @property
     def numeric(self) -> bool:
-        """Whether the column holds numbers."""
         return isinstance(self.statistics, NumericColumn)
 
     @property
@@ -53,7 +51,6 @@ class DrawnColumn:
 
     @cached_property
     def short_labels(self) -> list[str]:
-        """`labels` of at most 40 characters."""
         return distinct(self.labels, CELL)
 
     @cached_property
@@ -69,11 +66,9 @@ class DrawnColumn:
         return np.asarray(counts[:, -1] / np.maximum(counts.sum(axis=1), 1))
 
     def text(self, x: float) -> str:
-        """A number of the column."""
         return self.statistics.text(x) if isinstance(self.statistics, NumericColumn) else number(x)
 
     def cell(self, table: MixedTable, row: int) -> str:
-        """One cell in words."""
         if isinstance(self.statistics, NumericColumn):
             x = float(table.numeric[row, self.place])
             return "missing" if math.isnan(x) else self.text(x)
@@ -83,9 +78,7 @@ class DrawnColumn:
 
 
 def with_rows(view: ClusterView, table: MixedTable, labels: Labels) -> ClusterView:
-    """The view with quartiles and single values of numbers from the rows, which a model knows only in its own
-    encoding.
-    """
+    """The view with quartiles and single values of numbers from the rows; a model knows them encoded only."""
     groups = [*(np.flatnonzero(labels == k) for k in range(len(view.sizes))), slice(None)]
     statistics: list[Column] = []
     cells = iter(table.numeric.T)
@@ -111,16 +104,7 @@ def read_columns(view: ClusterView, table: MixedTable, labels: Labels) -> list[D
     for d, column in enumerate(view.statistics):
         numeric = isinstance(column, NumericColumn)
         block, read = (table.numeric, _numbers) if numeric else (table.codes, _levels)
-        drawn = DrawnColumn(
-            view.columns[d],
-            view.short[d],
-            column,
-            place_of[d],
-            "levels",
-            [],
-            np.empty(0, np.uint8),
-            np.empty((0, 0), np.int64),
-        )
+        drawn = DrawnColumn(view.columns[d], view.short[d], column, place_of[d])
         read(drawn, block[:, place_of[d]], labels, K)
         columns.append(drawn)
     return columns

@@ -89,20 +89,12 @@ def _position(column: DrawnColumn, x: float) -> float:
 
 def _bars(column: DrawnColumn, k: int) -> list[Bar]:
     p, q = column.shares[k], column.shares[-1]
+    order = np.argsort(-np.maximum(p, q), kind="stable").tolist()
+    order = order if len(order) <= _MOST_BARS else order[: _MOST_BARS - 1]
     if column.numeric:
-        order = _kept_in_order(np.maximum(p, q))
-    else:
-        order = sorted(range(len(p)), key=lambda t: -max(p[t], q[t]))
-        order = order if len(order) <= _MOST_BARS else order[: _MOST_BARS - 1]
+        order.sort()
     bars = [(column.labels[t], column.short_labels[t], float(p[t]), float(q[t])) for t in order]
     rest = np.setdiff1d(np.arange(len(p)), order)
     if len(rest):
         bars.append((f"{len(rest)} others",) * 2 + (float(p[rest].sum()), float(q[rest].sum())))
     return [Bar(label, short, a, b, percent(a), percent(b)) for label, short, a, b in bars]
-
-
-def _kept_in_order(share: Floats) -> list[int]:
-    """All codes, or the largest ones in their own order."""
-    if len(share) <= _MOST_BARS:
-        return list(range(len(share)))
-    return sorted(np.argsort(-share, kind="stable")[: _MOST_BARS - 1].tolist())

@@ -20,8 +20,6 @@ _LEAST_SHARE, _LEAST_ROWS = 0.01, 5  # of the rows of a level whose median is na
 
 @dataclass
 class Link:
-    """Two linked columns."""
-
     first: str
     second: str
     nats: float  # that the link saves
@@ -31,7 +29,6 @@ class Link:
 
 
 def column_links(model: CraftBase, columns: list[DrawnColumn], pairs: Pairs, table: MixedTable) -> list[Link]:
-    """The strongest links of a model."""
     place = {name: d for d, name in enumerate(model.schema_.columns)}
     out = []
     for first, second, nats in model.column_links_[:_MOST]:
@@ -58,8 +55,7 @@ def _words(a: int, b: int, columns: list[DrawnColumn], pairs: Pairs, table: Mixe
     one, two = columns[a], columns[b]
     return (
         f"where {one.short} is {one.labels[s]}, {two.short} is {two.labels[t]} in "
-        f"{percent(float(joint[s, t] / max(p[s, 0], 1e-12)))} of "
-        f"rows (table {percent(float(q[0, t]))})"
+        f"{percent(float(joint[s, t] / max(p[s, 0], 1e-12)))} of rows (table {percent(float(q[0, t]))})"
     )
 
 

@@ -28,9 +28,7 @@ class Branch:
 
 @dataclass
 class Curve:
-    """Share of the saving kept by number of clusters: points, ticks and marks in per cent of the axes, and a
-    sentence.
-    """
+    """Share of the saving kept by number of clusters; points, ticks and marks are in per cent of the axes."""
 
     points: str
     ticks: list[tuple[int, float]]
@@ -40,21 +38,11 @@ class Curve:
 
 @dataclass
 class MergeTree:
-    """What the page draws of a merge path.
+    """What the page draws of a merge path."""
 
-    Parameters
-    ----------
-    finest : int
-        Clusters at the beginning of the path.
-    saving : float
-        J(1) - J(finest), nats.
-    kept : dict of int to float
-        Share of J(1) - J(best) that every number of clusters keeps.
-    """
-
-    finest: int
-    saving: float
-    kept: dict[int, float]
+    finest: int  # clusters at the beginning of the path
+    saving: float  # J(1) - J(finest), nats
+    kept: dict[int, float]  # share of J(1) - J(best) that every number of clusters keeps
     branches: list[Branch] = field(default_factory=list)
     lines: str = ""
     height: float = 0.0
@@ -65,10 +53,9 @@ class MergeTree:
 
 
 def merge_tree(path: Any, labels: Labels, n_clusters: int, suggested: int) -> MergeTree | None:
-    """The tree of a merge path whose partition into `n_clusters` has these labels, in the order of the page.
+    """The tree of a merge path, by shares of the saving lost; None if the finest clusters save nothing.
 
-    Heights are shares of the saving lost, (J(k) - J(finest)) / (J(1) - J(finest)). None if the finest
-    clusters save nothing.
+    `labels` are those of the partition into `n_clusters`, in the order of the page.
     """
     objectives = objectives_of(path)
     if len(objectives) < 2 or not objectives[-1][1] > objectives[0][1]:

@@ -1,6 +1,4 @@
-"""The content of a report: everything that the templates print, computed from the public attributes of a
-model and its table.
-"""
+"""The content of a report: everything that the templates print, from a model and its table."""
 
 from __future__ import annotations
 
@@ -17,7 +15,7 @@ from craftc.describe.facts import REPEATS, Fact, Facts, whole_table
 from craftc.describe.statistics import NumericColumn
 from craftc.describe.view import order_by_size
 from craftc.describe.words import count, listing, number, percent, plural
-from craftc.report.columns import Pairs, read_columns, with_rows
+from craftc.report.columns import DrawnColumn, Pairs, read_columns, with_rows
 from craftc.report.figures import Figure, figure
 from craftc.report.links import Link, column_links
 from craftc.report.merge_tree import MergeTree, merge_tree
@@ -38,9 +36,7 @@ _STABLE = ((0.85, "stable"), (0.75, "fairly stable"), (0.6, "doubtful"))  # leas
 
 @dataclass
 class Overlap:
-    """How far a cluster comes back in refits: Jaccard mean and lowest, share of refits in which it is found,
-    and a reading.
-    """
+    """How far a cluster comes back in refits: Jaccard overlaps, and the share of refits that find it."""
 
     mean: float
     lowest: float
@@ -50,8 +46,6 @@ class Overlap:
 
 @dataclass
 class Card:
-    """One cluster."""
-
     k: int
     label: int
     name: str
@@ -75,7 +69,6 @@ class Card:
 
     @property
     def sentence(self) -> str:
-        """What sets it apart."""
         return "; ".join(fact.long for fact in self.leading)
 
     @property
@@ -83,27 +76,13 @@ class Card:
         """Further features in which it differs."""
         rest = [fact for fact in self.facts[len(self.figures) :] if fact.state != "background"]
         named = [fact.long for fact in rest[:_MORE]]
-        return "; ".join(
-            [*named, *([plural(len(rest) - _MORE, "other feature")] if len(rest) > _MORE else [])]
-        )
+        if len(rest) > _MORE:
+            named.append(plural(len(rest) - _MORE, "other feature"))
+        return "; ".join(named)
 
 
 class Page:
-    """The content of a report.
-
-    Parameters
-    ----------
-    model : CRAFT
-        The clusters shown.
-    found : CRAFT
-        The model whose merge path contains them.
-    table : MixedTable
-        The rows of the fit.
-    target : Target or None
-        Read with `labels` and `n_clusters` of `display_order`.
-    stability : Stability or None
-    title : str
-    """
+    """The content of a report on `model`; its clusters lie on the merge path of `found`."""
 
     def __init__(
         self,
@@ -116,6 +95,7 @@ class Page:
     ) -> None:
         self.model, self.found, self.table, self.target = model, found, table, target
         self.stability, self.title = stability, title
+        self.n_refits = 0 if stability is None else len(stability.overlap)
         self.K, self.N, self.D = int(model.n_clusters_), len(table), table.schema.n_columns
         self.order, self.labels = display_order(model)
         self.sizes = np.bincount(self.labels, minlength=self.K)
@@ -155,7 +135,7 @@ class Page:
             float(self.sizes[k] / self.N),
             self.facts.leading(k) or facts[:1],
             facts,
-            [(fact, figure(self.columns[fact.d], k), self._missing(fact)) for fact in shown],
+            [(fact, figure(column, k), _gap(column, k)) for fact, column in zip(shown, columns, strict=True)],
             float((p >= CLEAR).mean()),
             float(((p >= BETWEEN) & (p < CLEAR)).mean()),
             float((p < BETWEEN).mean()),
@@ -166,22 +146,14 @@ class Page:
             self._overlap(label),
             k < _OPEN_CARDS,
         )
-        if self.target is not None:
-            card.mix, card.target, card.order = (
-                self.target.mix[k].tolist(),
-                self.target.words[k],
-                self.target.order[k],
-            )
+        if (target := self.target) is not None:
+            card.mix, card.target, card.order = target.mix[k].tolist(), target.words[k], target.order[k]
         return card
 
     @cached_property
     def representatives(self) -> list[Ints]:
         """Typical rows of every cluster, by the labels of the model."""
         return list(self.model.representatives(30, self.table))
-
-    def _missing(self, fact: Fact) -> str:
-        share = float(self.columns[fact.d].missing[fact.k])
-        return percent(share) if share > 0 else ""
 
     def _overlap(self, label: int) -> Overlap | None:
         if self.stability is None:
@@ -203,12 +175,11 @@ class Page:
         if self.K == 1:
             return f"{rows} do not fall into groups: one description fits them all."
         if self.K == 2:
-            one, two = self.cards
-            groups = f"{one.name} ({percent(one.share)}), and {two.name} ({percent(two.share)})"
-            return f"{rows} fall into 2 groups: {groups}."
-        named: list[int] = []
+            groups = (f"{card.name} ({percent(card.share)})" for card in self.cards)
+            return f"{rows} fall into 2 groups: {', and '.join(groups)}."
+        named, links = list[int](), self.facts.view.links
         for d in self.ranked:
-            if self.importance[d] > 0 and all(self._alike(d, e) < REPEATS for e in named):
+            if self.importance[d] > 0 and all(links.share(d, e) < REPEATS for e in named):
                 named.append(d)
             if len(named) == 3:
                 break
@@ -220,49 +191,38 @@ class Page:
 
     def _spoken(self, d: int) -> str:
         """A column, or the category that says the same as a number: education rather than education_num."""
-        same = (e for e in self.ranked if not self.columns[e].numeric and self._alike(d, e) >= 0.9)
+        share = self.facts.view.links.share
+        same = (e for e in self.ranked if not self.columns[e].numeric and share(d, e) >= 0.9)
         return self.columns[next(same, d) if self.columns[d].numeric else d].short
-
-    def _alike(self, a: int, b: int) -> float:
-        return self.facts.view.links.share(a, b)
 
     @cached_property
     def verdict(self) -> str:
         """How clear and how firm the groups are."""
         clearly = "clear" if self.clear >= 0.9 else "soft at the borders"
         placed = f"{percent(self.clear)} of the rows are placed with at least {percent(CLEAR)} probability"
-        overlaps, sizes = [], []
-        for card, size in zip(self.cards, self.sizes, strict=True):
-            if card.overlap is not None:
-                overlaps.append(card.overlap)
-                sizes.append(size)
-        if not overlaps:
+        known = [(card.overlap.mean, card.n) for card in self.cards if card.overlap is not None]
+        if not known:
             return (
                 f"The groups are {clearly}: {placed}. Whether they come back without some of the rows has "
                 "not been computed."
             )
-        mean = float(np.average([overlap.mean for overlap in overlaps], weights=sizes))
-        firm = mean >= _STABLE[0][0] and min(overlap.mean for overlap in overlaps) >= _STABLE[1][0]
-        back = (
-            "come back" if firm else "mostly come back" if mean >= _STABLE[1][0] else "come back only in part"
-        )
+        overlaps, sizes = zip(*known, strict=True)
+        mean = float(np.average(overlaps, weights=sizes))
+        back = "mostly come back" if mean >= _STABLE[1][0] else "come back only in part"
+        if mean >= _STABLE[0][0] and min(overlaps) >= _STABLE[1][0]:
+            back = "come back"
         return (
             f"The groups are {clearly} and {back} when a fifth of the rows is left out: {placed}, and the "
             f"groups of {self.n_refits} such refits overlap with these by {percent(mean)} on average."
         )
-
-    @property
-    def n_refits(self) -> int:
-        """Number of refits of `stability`."""
-        return 0 if self.stability is None else len(self.stability.overlap)
 
     @cached_property
     def refits(self) -> str:
         """How many clusters refits find, and how far fits from other seeds agree."""
         if self.stability is None:
             return ""
-        times = sorted(Counter(self.stability.n_clusters.tolist()).items())
-        found = ", ".join(f"{k} in {n}" for k, n in times)
+        times = Counter(self.stability.n_clusters.tolist())
+        found = ", ".join(f"{k} in {n}" for k, n in sorted(times.items()))
         agreement = self.stability.agreement
         seeds = ""
         if len(agreement):
@@ -284,38 +244,22 @@ class Page:
         if self.found_k > self.K:
             return f"of {self.found_k} found"
         asked = self.found.n_clusters
+        if isinstance(asked, str):
+            return "the suggested number"
         if asked is not None:
-            return (
-                "the suggested number"
-                if isinstance(asked, str)
-                else "as asked for"
-                if asked == self.K
-                else f"{asked} were asked for"
-            )
+            return "as asked for" if asked == self.K else f"{asked} were asked for"
         return "all that pay for themselves" if self.found.merge_path_ else "at the price given"
 
     @property
     def sections(self) -> list[tuple[str, str]]:
-        """Anchor and name of every section."""
-        groups = [
-            ("overview", "Overview"),
-            ("number", "How many"),
-            ("map", "Map"),
-            ("clusters", "Each cluster"),
-        ]
-        middle = groups if self.K > 1 else [("columns", "Columns")]
-        last = [("sure", "How sure")] if self.K > 1 else []
-        return [
-            *middle,
-            ("links", "Linked columns"),
-            *last,
-            ("repeat", "Reproduce"),
-            ("method", "Method"),
-        ]
+        links, end = ("links", "Linked columns"), [("repeat", "Reproduce"), ("method", "Method")]
+        if self.K == 1:
+            return [("columns", "Columns"), links, *end]
+        groups = [("overview", "Overview"), ("number", "How many"), ("map", "Map")]
+        return [*groups, ("clusters", "Each cluster"), links, ("sure", "How sure"), *end]
 
     @property
     def one_cluster(self) -> float:
-        """The objective of one cluster."""
         return float(objectives_of(self.found.merge_path_)[-1][1])
 
     # ---- map, links and the end ----
@@ -323,19 +267,14 @@ class Page:
     @cached_property
     def map_rows(self) -> list[tuple[str, float, str, list[Fact]]]:
         """Name, importance, the table's value, and the facts of the most important columns."""
-        return [
-            (
-                self.columns[d].name,
-                float(self.importance[d]),
-                whole_table(self.facts.view, d),
-                [self.facts.of(k, d) for k in range(self.K)],
-            )
-            for d in self.ranked[:_MAP_ROWS]
-        ]
+        rows = []
+        for d in self.ranked[:_MAP_ROWS]:
+            facts, value = [self.facts.of(k, d) for k in range(self.K)], whole_table(self.facts.view, d)
+            rows.append((self.columns[d].name, float(self.importance[d]), value, facts))
+        return rows
 
     @property
     def other_columns(self) -> list[str]:
-        """Names of the columns that the map leaves out."""
         return [self.columns[d].name for d in self.ranked[_MAP_ROWS:]]
 
     @cached_property
@@ -343,25 +282,22 @@ class Page:
         """Name, value, figure and missing cells of the columns of the table, for a page without groups."""
         figures = []
         for d, column in enumerate(self.columns[:_MAP_ROWS]):
-            value, missing = whole_table(self.facts.view, d), float(column.missing[-1])
+            value = whole_table(self.facts.view, d)
             if isinstance(column.statistics, NumericColumn) and column.statistics.spike is None:
                 value = f"{'median' if column.statistics.skewed else 'mean'} {value}"
-            gaps = percent(missing) if missing > 0 else ""
-            figures.append((column.name, value, figure(column, None), gaps))
+            figures.append((column.name, value, figure(column, None), _gap(column, -1)))
         return figures
 
-    @cached_property
-    def only_unusual(self) -> list[Row]:
-        """Unusual rows of a page without groups."""
-        return self.cards[0].unusual
-
     def names_of(self, *, numeric: bool) -> str:
-        """The columns of one kind."""
         return ", ".join(column.name for column in self.columns if column.numeric == numeric) or "none"
 
     def n_of(self, *, numeric: bool) -> int:
-        """Number of columns of one kind."""
         return sum(column.numeric == numeric for column in self.columns)
+
+
+def _gap(column: DrawnColumn, k: int) -> str:
+    """The share of missing cells in a cluster; empty without any."""
+    return percent(float(column.missing[k])) if column.missing[k] > 0 else ""
 
 
 def display_order(model: CraftBase) -> tuple[Ints, Labels]:

@@ -1,6 +1,4 @@
-"""How to compute the clusters of a report again: Python, shell, versions, seed, and a fingerprint of the
-cells.
-"""
+"""How to compute the clusters of a report again."""
 
 from __future__ import annotations
 
@@ -40,7 +38,6 @@ def reproduce(page: Page) -> dict[str, str]:
 
 
 def _python(page: Page) -> str:
-    """A fit with the parameters of the model, and the report."""
     model, n = page.found, len(page.order)
     arguments = ", ".join(f"{name}={_source(value)}" for name, value in _changed(model).items())
     weights = ", sample_weight=weights" if page.weighted else ""
@@ -56,21 +53,15 @@ def _python(page: Page) -> str:
 
 
 def _command(page: Page) -> str:
-    """``craftc cluster`` with the role of every column; empty where the shell has no option for a parameter
-    of the model.
-    """
+    """``craftc cluster`` with the role of every column; empty where it lacks an option for a parameter."""
     parameters = _changed(page.found)
     names = [*page.table.schema.columns, *([] if page.target is None else [page.target.name])]
     odd = any(
         not name.isprintable() or "\ufffd" in name or name.startswith("-") or len(name) > 60 for name in names
     )
     seeded = isinstance(page.found.random_state, numbers.Integral)
-    has_options = isinstance(page.found, CRAFT) and set(parameters) <= {
-        *_IN_SHELL,
-        "unusable",
-        "n_threads",
-        "verbose",
-    }
+    known = {*_IN_SHELL, "unusable", "n_threads", "verbose"}
+    has_options = isinstance(page.found, CRAFT) and set(parameters) <= known
     if page.weighted or odd or not seeded or not has_options or len(names) > _MOST_COLUMNS:
         return ""
     if page.found_k > page.K:
@@ -83,27 +74,19 @@ def _command(page: Page) -> str:
         for name, option in _IN_SHELL.items()
         if parameters.get(name) is not None
     ]
-    for option, columns in (
-        ("--numeric", page.table.numeric_names),
-        ("--categorical", page.table.categorical_names),
-    ):
-        if columns:
-            words.append(" ".join([option, *map(shlex.quote, columns)]))
+    roles = {"--numeric": page.table.numeric_names, "--categorical": page.table.categorical_names}
+    words += [" ".join([option, *map(shlex.quote, names)]) for option, names in roles.items() if names]
     return " \\\n  ".join([*words, "--out FOLDER"])
 
 
 def _changed(model: CraftBase) -> dict[str, object]:
     """The parameters of a model that differ from their defaults."""
-    defaults = {
-        name: parameter.default
-        for name, parameter in inspect.signature(type(model).__init__).parameters.items()
-    }
-    given = model.get_params(deep=False)
-    return {
-        name: value
-        for name, value in given.items()
-        if not (type(value) is type(defaults[name]) and value == defaults[name])
-    }
+    signature, changed = inspect.signature(type(model)), dict[str, object]()
+    for name, value in model.get_params(deep=False).items():
+        default = signature.parameters[name].default
+        if not (type(value) is type(default) and value == default):
+            changed[name] = value
+    return changed
 
 
 def _source(value: object) -> str:
@@ -118,7 +101,6 @@ def _source(value: object) -> str:
 
 
 def _seed(model: CraftBase) -> str:
-    """The seed in words."""
     value = model.random_state
     if value is None:
         return "none was given, so another run may give other clusters; pass random_state"
@@ -128,7 +110,6 @@ def _seed(model: CraftBase) -> str:
 
 
 def _versions() -> str:
-    """Versions of craftc, Python and what computes."""
     packages = f"NumPy {np.__version__}, scikit-learn {sklearn.__version__}"
     return f"craftc {_about.version()}, Python {platform.python_version()}, {packages}"
 

@@ -26,9 +26,7 @@ _APART = 2  # cells in which two typical rows differ
 
 @dataclass
 class Certainty:
-    """Cost under its own cluster, probability of it, and the next cluster of every row; clusters in the order
-    of the page.
-    """
+    """Of every row: cost and probability of its cluster, and the next cluster, in the page's order."""
 
     cost: Floats
     probability: Floats
@@ -65,9 +63,7 @@ class Row:
 def typical(
     candidates: Ints, columns: list[DrawnColumn], table: MixedTable, sure: Certainty, target: Target | None
 ) -> list[Row]:
-    """Of the rows that a cluster describes best, the first that differ from each other in two of these
-    columns, or else in one.
-    """
+    """The first of a cluster's best described rows that differ in two of these columns, or else one."""
     cells = {int(i): [column.cell(table, int(i)) for column in columns] for i in candidates[:_CANDIDATES]}
     chosen: list[int] = []
     for apart in range(min(_APART, len(columns)), 0, -1):
@@ -75,13 +71,12 @@ def typical(
             differs = all(sum(a != b for a, b in zip(row, cells[j], strict=True)) >= apart for j in chosen)
             if len(chosen) < _SHOWN and i not in chosen and differs:
                 chosen.append(i)
-    return [
-        Row(i + 1, cells[i], [], percent(float(sure.probability[i])), _of_target(target, i)) for i in chosen
-    ]
+    return [_row(i, cells[i], [], sure, target) for i in chosen]
 
 
-def _of_target(target: Target | None, row: int) -> str:
-    return "" if target is None else target.cell(row)
+def _row(i: int, cells: list[str], why: list[str], sure: Certainty, target: Target | None) -> Row:
+    of_target = "" if target is None else target.cell(i)
+    return Row(i + 1, cells, why, percent(float(sure.probability[i])), of_target)
 
 
 def unusual(
@@ -106,7 +101,5 @@ def unusual(
     rows = []
     for i, found in zip(worst, rare, strict=True):
         rarest = sorted(found, key=lambda each: each[0])[:_SHOWN]
-        cells, why = [cell for _, cell, _ in rarest], [why for _, _, why in rarest]
-        probability = percent(float(sure.probability[i]))
-        rows.append(Row(i + 1, cells, why, probability, _of_target(target, i)))
+        rows.append(_row(i, [cell for _, cell, _ in rarest], [why for _, _, why in rarest], sure, target))
     return rows

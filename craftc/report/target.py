@@ -31,8 +31,6 @@ _COMMONEST = 3  # classes in a bar of more
 
 @dataclass
 class Target:
-    """The target by cluster."""
-
     name: str
     numeric: bool
     classes: list[str]  # parts of the bars: classes by falling share, or quarters of a number
@@ -44,7 +42,6 @@ class Target:
     texts: list[str]
 
     def cell(self, row: int) -> str:
-        """One cell in words."""
         value = self.values[row]
         if self.numeric:
             return "missing" if np.isnan(value) else number(float(value))
@@ -54,9 +51,7 @@ class Target:
 def take_target(
     table: FrameInput | EncodedTable, target: str | ArrayLike
 ) -> tuple[FrameInput | EncodedTable, tuple[str, FrameInput]]:
-    """The table without its target, the target's name and its values as something `open_source` reads; the
-    target is the name of a column of the table, or array-like (n,).
-    """
+    """The table without its target, the target's name, and its values as something `open_source` reads."""
     if not isinstance(target, str):
         name = getattr(target, "name", None)
         series = nw.from_native(target, allow_series=True, pass_through=True)
@@ -78,9 +73,7 @@ def take_target(
 
 
 def read_target(name: str, values: FrameInput, labels: Labels, n_clusters: int) -> Target:
-    """The target by cluster: classes, or a number with more than eight distinct values; infinite values are
-    errors.
-    """
+    """The target by cluster: classes, or a number with more than eight distinct values."""
     source = open_source(values)
     if source.n_rows != len(labels) or len(source.names) != 1:
         raise ValueError(
@@ -140,8 +133,7 @@ def _numbers(name: str, x: Floats, labels: Labels, n_clusters: int) -> Target:
         else "missing in all rows"
         for mean, deviation in zip(means, deviations, strict=True)
     ]
-    low, *inner, high = (number(float(v)) for v in (x[seen].min(), *cuts, x[seen].max()))
-    ends = [low, *inner, high]
+    ends = [number(float(v)) for v in (x[seen].min(), *cuts, x[seen].max())]
     quarters = [f"{a} to {b}" for a, b in pairwise(ends)]
     words = [(text, f"table {texts[-1].removeprefix('mean ')}") for text in texts[:-1]]
     order = np.nan_to_num(means[:-1]).tolist()

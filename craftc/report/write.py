@@ -109,9 +109,8 @@ def write(
         )
     if stability is not None and np.shape(stability.overlap)[1:] != (shown.n_clusters_,):
         raise ValueError(
-            f"The page shows {shown.n_clusters_} clusters, stability is of "
-            f"{np.shape(stability.overlap)[1]}; pass the stability of "
-            f"model.at({shown.n_clusters_})."
+            f"The page shows {shown.n_clusters_} clusters, stability is of {np.shape(stability.overlap)[1]}; "
+            f"pass the stability of model.at({shown.n_clusters_})."
         )
     read = None if taken is None else read_target(*taken, display_order(shown)[1], shown.n_clusters_)
     page = Page(shown, model, cells, read, stability, "" if title is None else words.clean(title))
@@ -123,15 +122,12 @@ def write(
 
 
 def shown_model(model: CraftBase) -> CraftBase:
-    """The model whose clusters the page shows: of more than 15 that nobody has asked for, the suggested
-    number.
-    """
+    """The model whose clusters the page shows: of more than 15 not asked for, the suggested number."""
     many = model.n_clusters_ > _MANY and model.n_clusters is None and len(model.merge_path_) > 0
     return model.at("suggested") if many else model
 
 
 def _cells(model: CraftBase, table: FrameInput | EncodedTable) -> MixedTable:
-    """The cells of the table as the model reads them."""
     if model.unusable == "drop":
         table = known_columns(table, model.schema_.columns)
     cells: MixedTable = model.schema_.encode(table, estimator_name=type(model).__name__)

@@ -50,10 +50,7 @@ _TOO_LARGE = "{} needs {:.0f} MB of memory, more than this process can have; loa
 
 
 def write_archive(path: str | os.PathLike[str], head: Mapping[str, Any], arrays: Arrays) -> None:
-    """Write a model file; it replaces `path` once all is written.
-
-    `head` has values that JSON can write, without NaN and infinity; ``estimator`` is the name of the class.
-    """
+    """Write a model file, which replaces `path` once all is written; `head` has values of JSON."""
     try:
         text = json.dumps({"format": FORMAT, "format_version": VERSION, **head}, allow_nan=False).encode()
     except (TypeError, ValueError) as error:  # before anything is written
@@ -100,7 +97,6 @@ class _Hashed:
         self.file, self.digest = file, hashlib.sha256()
 
     def write(self, data: bytes) -> int:
-        """Write and hash."""
         self.digest.update(data)
         return self.file.write(data)
 
@@ -143,9 +139,7 @@ class Archive:
         return name in self._members
 
     def read_head(self) -> bool:
-        """Read `head` and compare the checksum; False if the archive has no head or it is that of another
-        program.
-        """
+        """Read `head` and compare the checksum; False if the archive is that of another program."""
         if _HEAD not in self:
             return False
         text = self.array(_HEAD, "uint8", (None,)).tobytes().decode()
@@ -161,7 +155,6 @@ class Archive:
         return True
 
     def _digest(self, info: zipfile.ZipInfo) -> bytes:
-        """SHA-256 of a member, in constant memory."""
         digest = hashlib.sha256()
         with self._zip.open(info) as member:
             while chunk := member.read(_CHUNK):
@@ -213,16 +206,7 @@ class Archive:
 
 @contextmanager
 def reading(path: str | os.PathLike[str], estimators: Collection[str]) -> Iterator[Archive]:
-    """Open a model file of one of these estimators; errors in the block are reported as those of a damaged
-    file.
-
-    Raises
-    ------
-    ValueError
-        The file is not a craftc model, is damaged, or has a newer format.
-    MemoryError
-        It is whole, and memory does not suffice.
-    """
+    """Open a model file of one of these estimators; an error in the block means a damaged file."""
     name = repr(os.fspath(path))
     with open(path, "rb") as file:
         if file.read(4) != b"PK\x03\x04":
@@ -249,10 +233,7 @@ def reading(path: str | os.PathLike[str], estimators: Collection[str]) -> Iterat
 
 
 def _reported(error: Exception, name: str, archive: Archive | None) -> Exception:
-    """The error of a file that cannot be read.
-
-    Whatever its contents raise, and Python's readers of zip and JSON: the file is damaged.
-    """
+    """The error of a file that cannot be read: whatever its contents raise, the file is damaged."""
     if isinstance(error, MemoryError) and archive is not None:  # its sizes are possible
         return MemoryError(_TOO_LARGE.format(name, archive.n_bytes / 1e6))
     problem = str(error) if type(error) is ValueError else f"{type(error).__name__}: {error}"

@@ -30,8 +30,6 @@ Values = NDArray[Any]
 
 @dataclass
 class Writing:
-    """What becomes of a model."""
-
     values: dict[str, object] = field(default_factory=dict)  # of the head
     arrays: Arrays = field(default_factory=dict)
     written: dict[str, object] = field(default_factory=dict)  # by dotted names
@@ -44,15 +42,12 @@ class Writing:
 
 @dataclass
 class Reading:
-    """A file that is read."""
-
     archive: Archive
     values: Mapping[str, object]  # of the head
     sizes: dict[str, int]  # by the names of lengths
     found: dict[str, object] = field(default_factory=dict)  # what has been read, by dotted names
 
     def read(self, kind: Kind, name: str) -> object:
-        """One value."""
         value = self.found[name] = kind.read(self, name)
         return value
 
@@ -145,7 +140,6 @@ def floats(*shape: Length, least: float = -LARGEST, most: float = LARGEST, missi
 
 
 def integers(*shape: Length, least: float = -math.inf) -> Array:
-    """Integers of 64 bits."""
     return Array("int64", shape, least, math.inf)
 
 
@@ -156,9 +150,7 @@ def labels(*shape: Length, below: str) -> Array:
 
 @dataclass(frozen=True)
 class Ragged(Kind):
-    """Arrays one after the other. They differ in the first length of `of`, and in others of its name, unless
-    this length is known.
-    """
+    """Arrays one after the other; unless known, the first length of `of` (and others of its name) differs."""
 
     of: Array
 
@@ -201,9 +193,7 @@ class Same(Kind):
 
 @dataclass(frozen=True)
 class Optional(Kind):
-    """A value that may be None, or (ABSENT) an attribute that a model may lack; values on a cluster are not
-    written.
-    """
+    """A value that may be None, or an attribute that may be ABSENT; values on a cluster are not written."""
 
     of: Kind
     otherwise: object = None

@@ -38,7 +38,6 @@ class Layout(Generic[E]):
     named: Mapping[str, Callable[[object], str]] = field(default_factory=dict)
 
     def head_of(self, model: E) -> tuple[dict[str, object], Arrays]:
-        """The head and the arrays of a fitted model."""
         out, names = Writing(), getattr(model, "feature_names_in_", None)
         for name, kind in self.fields.items():
             out.write(kind, name, getattr(model, name, ABSENT))

@@ -80,7 +80,8 @@ def load_model(path: str | os.PathLike[str]) -> Any:
 
 
 def _layout_of(estimator: type) -> Layout[Any]:
-    """The layout of its files, from the module of craftc.saved that has the name of its package."""
+    """The layout of its files; the estimator's package is imported with it."""
     package = estimator.__module__.split(".")[1]
-    layout: Layout[Any] = importlib.import_module(f"craftc.saved.{package}").LAYOUTS[estimator.__name__]
+    module = package if package in ("craft", "mixture", "spectral") else "clusterings"
+    layout: Layout[Any] = importlib.import_module(f"craftc.saved.{module}").LAYOUTS[estimator.__name__]
     return layout

@@ -80,9 +80,7 @@ def _checked(sums: ExactSums, columns: Schema | NumericEncoding) -> ExactSums:
 
 
 def sums_of(columns: str, width: str = "width") -> Through:
-    """The exact sums (K, width) of the clusters of a table, by the name of what holds the schema of its
-    columns.
-    """
+    """The exact sums (K, width) of clusters; `columns` is the name of what holds the schema."""
     record = Record(
         ExactSums,
         groups=integers("K", width),
@@ -95,15 +93,10 @@ def sums_of(columns: str, width: str = "width") -> Through:
 
 
 def check_sums(groups: Integers, grid: Grid) -> None:
-    """Raise unless these can be sums (K, width) of clusters: no weight is negative, those of the levels of a
-    column sum to that of the rows, missing cells included, and no sum exceeds that of numbers of 40 bits.
-    """
+    """Raise unless these can be the sums (K, width) of clusters, of numbers of 40 bits."""
     rows, levels = groups[:, :1], groups[:, 1 : grid.first_numeric]
     sums = groups[:, grid.first_numeric :].reshape(len(groups), grid.p, NUMERIC_CELLS)
-    present, upper = (
-        sums[:, :, 0],
-        sums[:, :, 2].astype(np.float64),
-    )  # halves of the sum of numbers up to 2^39
+    present, upper = sums[:, :, 0], sums[:, :, 2].astype(np.float64)  # half of a sum of numbers up to 2^39
     possible = bool((rows >= 0).all() and (np.abs(upper) <= 1.0 + rows * 2.0**-24).all())
     for weights in (levels, present):
         possible &= bool(((weights >= 0) & (weights <= rows)).all())

@@ -21,7 +21,7 @@ from rich.cells import cell_len
 
 import craftc
 from craftc.cli import page
-from craftc.cli.text import in_options
+from craftc.cli.arguments import in_options
 from craftc.describe import words
 from craftc.describe.view import numbers_by_size
 from craftc.describe.words import mean_and_deviation

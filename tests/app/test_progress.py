@@ -13,7 +13,7 @@ from sklearn.base import clone
 
 from craftc import CRAFT, PaperCRAFT
 from craftc.cli import main
-from craftc.cli.progress_bar import duration
+from craftc.cli.cluster import duration
 from craftc.craft import Progress, progress
 from craftc.datasets import load_heart
 from tests.common import ROOT, fixed_price

@@ -75,72 +75,51 @@ class DaskEngine(Engine):
 
     def _round(self, message: Message) -> list[list[Any]]:
         self.n_rounds += 1
-        with self._connected():
-            return self._answers_of_all(message)
-
-    def _answers_of_all(self, message: Message) -> list[list[Any]]:
         found: dict[int, list[Any]] = {}
-        tasks = {
-            self._step_task(worker, indices, message, n_threads): indices
-            for worker, indices, n_threads in self._groups()
-        }
-        absent: list[int] = []
-        for indices, result in self._results(tasks):
-            if result is None:  # its worker has left
-                absent += indices
-                continue
-            for i, answers in zip(indices, result, strict=True):
-                if answers is None:
-                    absent.append(i)
-                else:
-                    found[i] = answers
-        if absent:
-            for i, result in self._from_contents(
-                _repeat,
-                absent,
-                lambda i: (self.names[i], self.reading, self.digests[i], *self.everything(message, i)),
-            ):
-                self._home[i], found[i] = result
-            self._threads = self._workers()
+
+        def to_repeat(i: int) -> tuple[object, ...]:
+            return self.names[i], self.reading, self.digests[i], *self.everything(message, i)
+
+        with self._connected():
+            for indices, result in self._results(self._step_tasks(message)):
+                answers = zip(indices, result or (), strict=result is not None)  # None: its worker has left
+                found |= {i: answer for i, answer in answers if answer is not None}
+            if absent := [i for i in range(self.n_partitions) if i not in found]:
+                for i, result in self._from_contents(_repeat, absent, to_repeat):
+                    self._home[i], found[i] = result
+                self._threads = self._workers()
         return [found[i] for i in range(self.n_partitions)]
 
-    def _groups(self) -> Iterator[tuple[str, list[int], int]]:
-        """One group of partitions for every thread of a worker: the worker, the partitions, and threads for
-        each.
-        """
+    # ---- tasks ----
+
+    def _step_tasks(self, message: Message) -> dict[DaskFuture, list[int]]:
+        """A task for every thread of a worker, each with a group of the partitions that the worker holds."""
+        tasks: dict[DaskFuture, list[int]] = {}
         of_worker: dict[str, list[int]] = {}
         for i in range(self.n_partitions):
             of_worker.setdefault(self._home[i], []).append(i)
         for worker, indices in of_worker.items():
             n_threads = self._threads.get(worker, 1)
             n_groups = min(len(indices), n_threads)
-            for first in range(n_groups):
-                yield worker, indices[first::n_groups], n_threads // n_groups
-
-    # ---- tasks ----
-
-    def _step_task(self, worker: str, indices: list[int], message: Message, n_threads: int) -> DaskFuture:
-        return self.client.submit(
-            _step,
-            self._fit,
-            indices,
-            message.for_partitions(indices),
-            n_threads,
-            key=self._key("step"),
-            workers=[worker],
-            allow_other_workers=False,
-            pure=False,
-        )
+            where = {"workers": [worker], "allow_other_workers": False, "pure": False}
+            for group in (indices[first::n_groups] for first in range(n_groups)):
+                args = self._fit, group, message.for_partitions(group), n_threads // n_groups
+                tasks[self.client.submit(_step, *args, key=self._key("step"), **where)] = group
+        return tasks
 
     def _from_contents(
         self, function: Callable[..., T], indices: Sequence[int], args_of: Callable[[int], tuple[object, ...]]
     ) -> Iterator[tuple[int, T]]:
-        """The results of tasks that read the content of a partition, on any worker; a task whose worker has
-        left is sent again.
-        """
-        waiting = list(indices)
+        """The results of tasks that read a partition on any worker; lost ones are sent again."""
+        import dask
+
+        each, waiting = dask.delayed(function, pure=False), list(indices)
         while waiting:
-            futures = self._content_tasks(function, waiting, args_of)
+            parts = [(i, dask.delayed(args_of(i), traverse=False), self.contents[i]) for i in waiting]
+            # sent at once, so that common ancestors of their contents are computed once
+            futures: list[DaskFuture] = self.client.compute(
+                [each(self._fit, *part, dask_key_name=self._key("read")) for part in parts]
+            )
             tasks = dict(zip(futures, ([i] for i in waiting), strict=True))
             waiting = []
             for (i,), result in self._results(tasks, on_any_worker=True):
@@ -149,40 +128,13 @@ class DaskEngine(Engine):
                 else:
                     yield i, result
 
-    def _content_tasks(
-        self,
-        function: Callable[..., object],
-        indices: Sequence[int],
-        args_of: Callable[[int], tuple[object, ...]],
-    ) -> list[DaskFuture]:
-        """Tasks that are sent at once, so that common ancestors of their contents are computed once."""
-        import dask
-
-        each = dask.delayed(function, pure=False)
-        futures: list[DaskFuture] = self.client.compute(
-            [
-                each(
-                    self._fit,
-                    i,
-                    dask.delayed(args_of(i), traverse=False),
-                    self.contents[i],
-                    dask_key_name=self._key("read"),
-                )
-                for i in indices
-            ]
-        )
-        return futures
-
     def _key(self, kind: str) -> str:
         return f"{self._fit}-{kind}-{uuid.uuid4().hex[:8]}"
 
     def _results(
         self, tasks: dict[DaskFuture, list[int]], on_any_worker: bool = False
     ) -> Iterator[tuple[list[int], Any]]:
-        """The results of tasks as they end; None for a task that was lost with its worker.
-
-        Dask moves a task `on_any_worker` to another worker itself.
-        """
+        """The results of tasks as they end; None for one lost with its worker that Dask does not move."""
         from distributed import CancelledError
 
         pending, patience = dict(tasks), dict.fromkeys(tasks, _GLANCE)
@@ -240,9 +192,7 @@ class DaskEngine(Engine):
         return ended
 
     def _blame(self, task: DaskFuture, indices: list[int]) -> None:
-        """Raise the error of a task, unless only its worker is to blame and the partitions have not been lost
-        often.
-        """
+        """Raise the error of a task, unless its worker is to blame and partitions were not lost often."""
         from distributed import KilledWorker
 
         error = task.exception()
@@ -253,8 +203,7 @@ class DaskEngine(Engine):
             if self._lost[i] >= _OFTEN_LOST:
                 raise RuntimeError(
                     f"{self.names[i]} has been lost with its worker {self._lost[i]} times; give the workers "
-                    "more memory, or make "
-                    "partitions smaller."
+                    "more memory, or make partitions smaller."
                 ) from error
 
     @contextmanager
@@ -284,8 +233,7 @@ class DaskEngine(Engine):
         if paused:
             return RuntimeError(
                 f"The workers of the Dask cluster {self._address} have been paused for {_PATIENCE:.0f} s, "
-                "because their memory is nearly "
-                "full; give them more memory, or make partitions smaller."
+                "because their memory is nearly full; give them more memory, or make partitions smaller."
             )
         return RuntimeError(
             f"The Dask cluster {self._address} has had no worker for {_PATIENCE:.0f} s; start workers and "
@@ -298,10 +246,7 @@ class DaskEngine(Engine):
 
 
 def active_workers(client: DaskClient) -> set[str]:
-    """Addresses of the workers that run tasks.
-
-    Dask pauses workers whose memory is nearly full; they only complete the tasks they have begun.
-    """
+    """Addresses of the workers that run tasks; paused ones (memory nearly full) only complete those begun."""
     workers = client.scheduler_info(n_workers=-1)["workers"]
     return {
         address
@@ -329,7 +274,6 @@ def _parts(fit: str) -> dict[int, Part]:
 
 
 def _load(fit: str, index: int, args: tuple[str, PartitionReading], content: Content) -> tuple[str, Summary]:
-    """Read a partition."""
     name, reading = args
     with task_of(fit):
         part = read_part(name, reading, content)

@@ -58,12 +58,10 @@ class DaskPartitions(PartitionedInput):
 
     @property
     def contents(self) -> list[Delayed]:
-        """The partitions, each to be computed."""
         delayed = self.X.to_delayed()
         return list(delayed) if self.is_frame else list(delayed[:, 0])
 
     def engine(self, n_threads: int) -> Engine:
-        """The engine that asks the partitions."""
         client = self._client if self._client is not None else _current_client()
         return (
             SerialEngine(_Computed(self.contents), n_threads)
@@ -101,13 +99,11 @@ class DaskPartitions(PartitionedInput):
         return _joined(each, self.X.chunks[0], np.dtype(np.int32))
 
     def _no_labels(self) -> pd.Series:
-        """Labels of no rows."""
         import pandas as pd
 
         return pd.Series([], dtype=np.int32, index=self.X._meta.index, name="labels")
 
     def margins(self, model: BaseEstimator) -> DaskCollection:
-        """The margins of all rows under a model."""
         margins = model.margins(self.X).clip(None, largest_margin(model))
         narrow: DaskCollection = margins.astype(np.float32)
         return narrow
@@ -130,7 +126,6 @@ class _Computed(Sequence[Any]):
 
 
 def _current_client() -> DaskClient | None:
-    """The client that Dask would use, or None."""
     try:
         from distributed import default_client
 
@@ -217,21 +212,17 @@ class DaskFiles(PartitionedInput):
 
     @cached_property
     def contents(self) -> list[Delayed]:
-        """The partitions, each to be read."""
         import dask
 
         return [dask.delayed(_read, pure=False)(part) for part in self.parts]
 
     def engine(self, n_threads: int) -> Engine:
-        """The engine that asks the partitions."""
         return DaskEngine(self._client, self.contents, self.names)
 
     def labels(self, output: Output, entries: list[RecipeEntry]) -> DaskCollection:
-        """Labels of all rows as a Dask array."""
         return self._array(_labels, np.dtype(np.int32), (replace(output, collection=None), entries))
 
     def margins(self, model: BaseEstimator) -> DaskCollection:
-        """The margins of all rows under a model as a Dask array."""
         return self._array(_margins, np.dtype(np.float32), (without_rows(model), largest_margin(model)))
 
     def _array(
@@ -245,7 +236,6 @@ class DaskFiles(PartitionedInput):
 
 
 def _read(part: FilePart) -> ArrowTable:
-    """The rows of a part of a file as a pyarrow table."""
     if not os.path.exists(part.path):
         raise FileNotFoundError(
             f"{part.path!r} does not exist on a worker; files must be visible to all workers under the same "
