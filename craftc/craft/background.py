@@ -30,12 +30,8 @@ NO_GROUPS: Integers = np.empty((0, 0), np.int64)
 
 
 class Background:
-    """The distribution of the whole table: level frequencies eta_0, means zeta_0, variances sigma_0^2.
-
-    Parameters
-    ----------
-    total : Moments
-        Moments of the whole table as one cluster.
+    """The distribution of the whole table, whose moments as one cluster are `total`: level frequencies eta_0,
+    means zeta_0, variances sigma_0^2.
     """
 
     def __init__(self, total: Moments) -> None:
@@ -142,16 +138,9 @@ def pricing_of(
 ) -> price_kernel.Pricing:
     """Prices of clusters and features, and selection of features, for the kernels.
 
-    Parameters
-    ----------
-    background : Background
-    spec : ModelSpec
-    scale_up : float, default=1.0
-        Weight of a row of a sample that represents the whole table.
-    total_weight : float, optional
-        Weight of the rows that are partitioned, if they are only some of the rows of the background.
-    room : int, default=0
-        Under the pooled background: most clusters whose masks are chosen together.
+    `scale_up` is the weight of a row of a sample that represents the whole table, `total_weight` that of the
+    rows that are partitioned, if they are only some of the rows of the background, and `room` the largest
+    number of clusters whose masks are chosen together.
     """
     price, log_choose = np.zeros(background.usable.size), np.zeros(1)
     if spec.features_by_length:
@@ -191,24 +180,11 @@ def choose_features(
     groups: Integers = NO_GROUPS,
     shared: Mask | None = None,
 ) -> tuple[Mask, Floats]:
-    """Features that groups of rows select.
+    """Features (n, D) that groups of rows select by a rule of `SELECTIONS`, and what they cost (n,): prices
+    and the code of the mask, less the gains.
 
-    Parameters
-    ----------
-    pricing : Pricing
-    selection : {"priced", "free", "fixed", "global", "threshold"}
-    gains : ndarray (n, D)
-        What every feature saves in every group; the paper's models give scores instead.
-    groups : ndarray (n, width) of int64, optional
-        Moments of the groups, for "threshold".
-    shared : ndarray (D,) of uint8, optional
-        The mask of all groups, for "global".
-
-    Returns
-    -------
-    mask : ndarray (n, D) of uint8
-    cost : ndarray (n,)
-        Prices of the selected features and of the code of the mask, less the gains.
+    `gains` (n, D) is what every feature saves in every group (the paper's models give scores instead),
+    `groups` are moments, for "threshold", and `shared` (D,) is the mask of all groups, for "global".
     """
     mask = np.zeros(gains.shape, np.uint8)
     if shared is not None:
@@ -237,7 +213,7 @@ def one_point_gains(background: Background, table: MixedTable, rows: slice, weig
 
 
 def one_point_costs(background: Background, table: MixedTable) -> Floats:
-    """(n,) cost of every row, relative to the background, under its own one-point cluster with all features."""
+    """(n,) cost of every row in its own one-point cluster with all features, less that of the background."""
     p, own = background.grid.p, np.zeros(len(table))
     for rows in chunks(len(table)):
         gains = one_point_gains(background, table, rows, np.ones(rows.stop - rows.start))

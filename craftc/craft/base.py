@@ -15,40 +15,23 @@ from sklearn.utils.validation import check_is_fitted
 from craftc._common.estimator import MixedInput, frame_library, output_frame
 from craftc._common.merge_path import MergePath, objectives_of, suggested_n_clusters
 from craftc._common.threads import effective_n_threads, threads_for
-from craftc._common.typing import (
-    ColumnSelection,
-    Floats,
-    Labels,
-    RandomStateInput,
-    TableInput,
-    WeightInput,
-)
-from craftc._common.validation import check_number, check_weight, integer_weights
-from craftc.craft.clusters import Clusters, pass_work
+from craftc._common.typing import ColumnSelection, Floats, Labels, RandomStateInput, TableInput, WeightInput
+from craftc._common.validation import check_number, check_weight
+from craftc.craft.clusters import Clusters, bhattacharyya, pass_work
 from craftc.craft.covariance import too_many_columns
 from craftc.craft.dependence import dependence_sentence
 from craftc.craft.fitted import FittedClusters
 from craftc.craft.parameters import StartsInput
-from craftc.craft.rows.scores import (
-    MOST_TYPICAL,
-    MOST_UNUSUAL,
-    RowStatistics,
-    contribution_columns,
-    densities_of,
-    extremes_of,
-    margins_of,
-)
-from craftc.craft.similarity import bhattacharyya
+from craftc.craft.rows import scores
 from craftc.craft.stability import Stability, refits
 from craftc.describe.facts import Facts
 from craftc.describe.frames import summary_frame
 from craftc.describe.overview import HtmlOverview
-from craftc.describe.view import ClusterView, links_of
+from craftc.describe.view import ClusterView
 from craftc.distributed.collections import WithoutCollections, feature_names_out, rowwise
 from craftc.distributed.open_input import FitTable
 from craftc.reading.unusable import known_columns
 from craftc.table import MixedTable
-from craftc.table.moments import Moments
 from craftc.table.out_of_core import is_out_of_core
 
 Rows = TypeVar("Rows")
@@ -98,16 +81,8 @@ class CraftBase(
 
     # one cluster has no margins, a column without numbers in a cluster no mean there, and no saving no ratio
     _not_always_finite = ("margins_", "cluster_margins_", "centers_", "variances_", "dependence_ratio_")
-    _of_fit = (
-        "init",
-        "random_state",
-        "labels_",
-        "margins_",
-        "objective_path_",
-        "merge_path_",
-        "_typical",
-        "_unusual",
-    )
+    _of_fit: tuple[str, ...] = ("init", "random_state", "labels_", "margins_", "objective_path_")
+    _of_fit += ("merge_path_", "_typical", "_unusual")
 
     def _no_density(self) -> str:
         """Why the costs of rows are no log densities; empty if they are."""
@@ -124,8 +99,7 @@ class CraftBase(
         self.covariances_ = [None] * K if held is None else held.in_units(fitted.encoding.source)
         self.n_clusters_, self.objective_ = K, clusters.objective
         self.cluster_price_, self.price_factor_ = clusters.pricing.h, fitted.spec.price_factor
-        sizes = clusters.moments.sizes
-        self.cluster_sizes_ = sizes.astype(np.int64) if clusters.moments.unit == 1.0 else sizes
+        self.cluster_sizes_ = fitted.sizes
         self.feature_mask_ = fitted.selected
         self.feature_gains_ = fitted.of_columns(clusters.gains)
         own = fitted.original_clusters
@@ -151,7 +125,7 @@ class CraftBase(
         columns = schema.columns
         self.column_links_ = [(columns[a], columns[b], nats) for a, b, nats in fitted.links.pairs]
 
-    def _set_rows(self, statistics: RowStatistics) -> None:
+    def _set_rows(self, statistics: scores.RowStatistics) -> None:
         """Set what the rows of the fit say: margins, and typical and unusual rows."""
         self.margins_ = statistics.margins
         self.cluster_margins_, extremes = statistics.means.values(), statistics.extremes
@@ -196,16 +170,9 @@ class CraftBase(
                 f"The rows of fit have a weight of {whole:g} in all, these one of {given:g}; pass the "
                 "sample_weight of fit."
             )
-        labels, known = getattr(self, "labels_", None), self._fitted.clusters.moments
+        labels = getattr(self, "labels_", None)
         if isinstance(labels, np.ndarray):
-            integers, unit = integer_weights(weights)
-            threads = effective_n_threads(self.n_threads)
-            found = Moments.of_partition(known.grid, unit, table, integers, labels, self.n_clusters_, threads)
-            if unit != known.unit or not np.array_equal(found.groups, known.groups):
-                raise ValueError(
-                    "X is not the table of fit, or its rows are in another order: the sums of the rows of "
-                    "its clusters are others; pass the table of fit."
-                )
+            self._fitted.check_rows(table, weights, labels, effective_n_threads(self.n_threads))
         return table, weights
 
     # ---- new rows; columns and levels are matched by name ----
@@ -332,12 +299,9 @@ class CraftBase(
 
         Notes
         -----
-        The density is that of the encoded row. A numeric column has a density in its own units where
-        `numeric` leaves it unchanged, a probability for each value where it is categorical, and both where
-        frequent values are separated (probabilities of these values, and a density of the others). A column
-        replaced by ranks has the density of its normal scores, whose values end at the extremes of the fitted
-        table. ``numeric="raw"`` gives densities in the units of all numeric columns, which compare with those
-        of other packages.
+        The density is that of the encoded row: a column replaced by ranks has the density of its normal
+        scores, and frequent values of a column that are separated have probabilities. ``numeric="raw"`` gives
+        densities in the units of all numeric columns, as other packages do.
 
         Examples
         --------
@@ -350,7 +314,7 @@ class CraftBase(
         >>> round(float(model.score_samples(held_out).mean()), 2)
         -3.41
         """
-        return densities_of(self._fitted_clusters(), self._read_new(X))
+        return scores.densities_of(self._fitted_clusters(), self._read_new(X))
 
     @rowwise("margin", "float64")
     def margins(self, X: TableInput) -> NDArray[np.float64]:
@@ -366,7 +330,7 @@ class CraftBase(
             Near 0: the row lies between two clusters. 5: the row is e^5 = 150 times as likely in its own
             cluster.
         """
-        return margins_of(self._fitted_clusters(), self._read_new(X))
+        return scores.margins_of(self._fitted_clusters(), self._read_new(X))
 
     # ---- interpretation ----
 
@@ -404,7 +368,7 @@ class CraftBase(
             `summary` does.
         """
         table, library = self._read_new(X), frame_library(X)
-        columns = contribution_columns(
+        columns = scores.contribution_columns(
             self._fitted_clusters(), table, list(self.schema_.columns), self._fitted.encoding.source
         )
         rows = self._fitted.distributions
@@ -436,7 +400,7 @@ class CraftBase(
             "dependence_ratio": self.dependence_ratio_,
             "column_links": self.column_links_,
         }
-        view = self._cluster_view()
+        view = fitted.view
         notes = too_many_columns(clusters.background, clusters.moments.total(), fitted.spec)
         if clusters.covariances is not None:
             encoded = [view.columns[column] for column in fitted.encoding.source]
@@ -445,16 +409,7 @@ class CraftBase(
         return summary_frame(view, self._frame_library, attrs, distribution=fitted.distributions)
 
     def _cluster_view(self) -> ClusterView:
-        fitted = self._fitted
-        return ClusterView(
-            fitted.schema.columns,
-            fitted.statistics,
-            np.asarray(self.cluster_sizes_),
-            fitted.differs,
-            self.feature_mask_,
-            self.feature_gains_,
-            links_of(fitted.links.alike, fitted.links.implied),
-        )
+        return self._fitted.view
 
     def _overview_notes(self) -> list[str]:
         suggested = self.suggested_n_clusters_
@@ -470,7 +425,7 @@ class CraftBase(
         n : int, default=3
             Rows of each cluster, at most 32 without X.
         X : data frame, array (n, D) or MixedTable, optional
-            Rows to choose from; None: those of `fit`.
+            Rows to choose from; None: those of `fit`, unless the model is another step of a merge path.
 
         Returns
         -------
@@ -478,16 +433,11 @@ class CraftBase(
             Positions of rows, most typical first, for every cluster. A row belongs clearly to its cluster if
             its margin is at least log 9 nats, and rows with missing cells are listed only if no others are.
             Of equal rows the first is listed, so that there may be fewer than `n`.
-
-        Raises
-        ------
-        ValueError
-            More than 32 without X, or a model at another step of the merge path without X.
         """
         check_number("n", n, least=1, whole=True)
         if X is None:
-            return [rows[:n] for rows in _kept(self, self._typical, n, MOST_TYPICAL)]
-        return extremes_of(self._fitted_clusters(), self._read_new(X), n, 1).typical
+            return [rows[:n] for rows in _kept(self, self._typical, n, scores.MOST_TYPICAL)]
+        return scores.extremes_of(self._fitted_clusters(), self._read_new(X), n, 1).typical
 
     def outliers(self, n: int = 10, X: TableInput | None = None) -> NDArray[np.intp]:
         """The rows with the lowest `score_samples`, which fit no cluster well.
@@ -497,22 +447,17 @@ class CraftBase(
         n : int, default=10
             Rows, at most 256 without X.
         X : data frame, array (n, D) or MixedTable, optional
-            Rows to choose from; None: those of `fit`.
+            Rows to choose from; None: those of `fit`, unless the model is another step of a merge path.
 
         Returns
         -------
         ndarray of int
             Positions of rows, least likely first.
-
-        Raises
-        ------
-        ValueError
-            More than 256 without X, or a model at another step of the merge path without X.
         """
         check_number("n", n, least=1, whole=True)
         if X is None:
-            return np.asarray(_kept(self, self._unusual, n, MOST_UNUSUAL)[:n])
-        return extremes_of(self._fitted_clusters(), self._read_new(X), 1, n).unusual
+            return np.asarray(_kept(self, self._unusual, n, scores.MOST_UNUSUAL)[:n])
+        return scores.extremes_of(self._fitted_clusters(), self._read_new(X), 1, n).unusual
 
     def similarity(self) -> Floats:
         """Similarity of every two clusters: the Bhattacharyya coefficient of their distributions.
@@ -560,12 +505,6 @@ class CraftBase(
             refit, over the rows of the refit. Its `mean` reads as in clusterboot of R's fpc: .85 and more is
             stable, less than .6 is not. A high value may also mean that the method is inflexible.
 
-        Raises
-        ------
-        ValueError
-            A parameter or the table is invalid, or the model was fitted on a Dask collection, where the
-            labels of its rows are lazy.
-
         References
         ----------
         .. [1] C. Hennig, "Cluster-wise assessment of cluster stability", Computational Statistics & Data
@@ -581,9 +520,8 @@ class CraftBase(
         ((4, 2), [2, 2, 2, 2])
         """
         check_is_fitted(self)
-        check_number("n", n, least=1, whole=True)
-        check_number("n_seeds", n_seeds, least=0, whole=True)
-        check_number("random_state", random_state, least=0, whole=True)
+        for name, value, least in (("n", n, 1), ("n_seeds", n_seeds, 0), ("random_state", random_state, 0)):
+            check_number(name, value, least=least, whole=True)
         table = self._read_columns(cast("TableInput", X))
         if not isinstance(getattr(self, "labels_", None), np.ndarray):
             raise ValueError(

@@ -16,9 +16,8 @@ from craftc._common.labels import chunks
 from craftc._common.typing import Floats, FrameInput, Labels
 from craftc._common.validation import check_weight
 from craftc.craft.base import CraftBase, is_a_density
-from craftc.craft.clusters import Clusters
+from craftc.craft.clusters import Clusters, distributions_of
 from craftc.craft.rows.scores import labels_of
-from craftc.craft.similarity import distributions_of
 from craftc.describe.words import clean, percent, plural
 from craftc.table import MixedTable
 

@@ -59,18 +59,10 @@ class Covariance(NamedTuple):
 
 @dataclass
 class CrossProducts:
-    """Exact sums of the products of every two columns, for every cluster.
+    """Exact sums of the products of every two columns, for every cluster."""
 
-    Attributes
-    ----------
-    columns : ndarray (P,) of intp
-        Numeric columns, encoded as the model sees them.
-    sums : ndarray (K, P (P + 1)) of int64
-        128-bit integers on the grid of the moments; src/craft/craft_cross_products.pyx defines the order.
-    """
-
-    columns: NDArray[np.intp]
-    sums: Integers
+    columns: NDArray[np.intp]  # (P,) numeric columns, encoded as the model sees them
+    sums: Integers  # (K, P (P + 1)) 128-bit integers on the grid; src/craft/craft_cross_products.pyx: order
 
     @classmethod
     def of_partition(
@@ -113,16 +105,8 @@ def covariance_columns(background: Background, total: Moments) -> NDArray[np.int
 
 
 class BlockPricing:
-    """The groups of rows that hold a covariance, its columns, and the nats it saves.
-
-    Parameters
-    ----------
-    pricing : Pricing
-        Prices of the diagonal form.
-    background : Background
-    spec : ModelSpec
-    columns : ndarray (P,) of intp
-        Numeric columns that blocks may hold.
+    """Which groups of rows hold a covariance, of which of some numeric columns (P,), and what it saves;
+    `pricing` holds the prices of the diagonal form.
     """
 
     def __init__(
@@ -241,40 +225,19 @@ def unions(
 
 @dataclass
 class ClusterCovariances:
-    """The blocks of the clusters of one model. Cells, means and covariances are in units of the table.
-
-    Attributes
-    ----------
-    cross : CrossProducts
-    block : ndarray (K, P) of uint8
-        Columns of the block of every cluster, as positions in ``cross.columns``; none: the cluster has the
-        diagonal form.
-    repeated : ndarray (K, P) of uint8
-        Columns that repeat others in the cluster, so that no block holds them.
-    saving : ndarray (K,)
-        Nats by which the blocks shorten the description.
-    weight : ndarray (K,)
-        Of the clusters.
-    mean : ndarray (K, P)
-    matrix : ndarray (K, P, P)
-        Sigma.
-    centre, scale : ndarray (P,)
-        z = (x - centre) * scale.
-    shift, precision : ndarray (P,)
-        Mean and inverse variance of the background: 0 and 1, or those of the shared distributions.
-    """
+    """The blocks of the clusters of one model. Cells, means and covariances are in units of the table."""
 
     cross: CrossProducts
-    block: Mask
-    repeated: Mask
-    saving: Floats
-    weight: Floats
-    mean: Floats
-    matrix: Floats
-    centre: Floats
+    block: Mask  # (K, P) columns of the block, as positions in ``cross.columns``; none: the diagonal form
+    repeated: Mask  # (K, P) columns that repeat others in the cluster, so that no block holds them
+    saving: Floats  # (K,) nats by which the blocks shorten the description
+    weight: Floats  # (K,) of the clusters
+    mean: Floats  # (K, P)
+    matrix: Floats  # (K, P, P) Sigma
+    centre: Floats  # (P,) z = (x - centre) * scale
     scale: Floats
-    shift: Floats
-    precision: Floats
+    shift: Floats  # (P,) mean of the background: 0, or that of the shared distributions
+    precision: Floats  # (P,) inverse variance of the background
 
     @classmethod
     def choose(
@@ -286,17 +249,8 @@ class ClusterCovariances:
         mask: Mask,
         cross: CrossProducts,
     ) -> ClusterCovariances:
-        """The blocks that shorten the description of the clusters most.
-
-        Parameters
-        ----------
-        pricing : BlockPricing
-        moments : Moments
-        mean : ndarray (K, p)
-            Means of the clusters in units of the table.
-        gains, mask : ndarray (K, D)
-            Gains and selected features of the diagonal form.
-        cross : CrossProducts
+        """The blocks that shorten the description of the clusters most. `mean` (K, p) is in units of the
+        table, `gains` and `mask` (K, D) are those of the diagonal form.
         """
         columns = cross.columns
         every, weight = np.arange(len(cross.sums)), moments.sizes
@@ -309,7 +263,7 @@ class ClusterCovariances:
         )
 
     def saving_over_diagonal(self, h: float) -> Floats:
-        """(K,) nats by which the blocks shorten the description of clusters that select their columns anyway."""
+        """(K,) nats that the blocks save in clusters that select their columns anyway."""
         saving = np.empty(len(self.block))
         kernel.block_savings(self.matrix, self.block, self.weight, h, saving)
         return saving
@@ -336,16 +290,10 @@ class ClusterCovariances:
         )
 
     def conditional_costs(self, z: Floats, k: int) -> Floats:
-        """(n, P) cost of every cell given the earlier observed columns of the block of cluster k, less its
-        cost under the background.
+        """(n, P) cost of every cell z (n, P) of ``cross.columns`` given the earlier observed columns of the
+        block of cluster k, less its cost under the background.
 
-        The costs of a row sum to that of the block. Cells of other columns and missing cells cost 0.
-
-        Parameters
-        ----------
-        z : ndarray (n, P)
-            Cells of ``cross.columns``; NaN: missing.
-        k : int
+        The costs of a row sum to that of the block. Cells of other columns and missing cells (NaN) cost 0.
         """
         out = np.zeros(z.shape)
         patterns, which = np.unique(~np.isnan(z) & self.block[k].astype(bool), axis=0, return_inverse=True)
@@ -373,7 +321,7 @@ class ClusterCovariances:
         ]
 
     def notes(self, names: list[str], sizes: Floats) -> list[str]:
-        """Which columns are in no covariance because others determine them; `names` of the encoded columns."""
+        """Columns in no covariance because others determine them; `names` of the encoded columns."""
         notes = []
         for k, repeated in enumerate(self.repeated.astype(bool)):
             columns = [repr(names[d]) for d in self.cross.columns[repeated]]

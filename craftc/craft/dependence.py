@@ -78,24 +78,15 @@ def column_links(
 ) -> ColumnLinks:
     """Links between the columns of a table without clusters.
 
-    Parameters
-    ----------
-    config : FitConfig
-        A table of more than 16 384 rows is represented by the sample that is searched first. A link must then
-        pay for itself in the sample alone, too, because the mutual information of independent columns grows
-        with the rows that one row of a sample stands for.
-    source : ndarray (D,)
-        Input column of every column of the table, in kernel order; parts of one column are not linked.
-    selected_gains : ndarray (D,)
-        What the clusters save in every column. Of a wide table the columns take part in which they save most,
-        as far as a row has at most `MOST_WIDTH` cells, three for a numeric and one for each level of a
-        categorical column; a column of more than `MOST_LEVELS` levels is left out.
-    categorical : ndarray of intp
-        Categorical input columns; levels that imply each other are listed.
+    A table of more than 16 384 rows is represented by the sample that is searched first. A link must then pay
+    for itself in the sample alone, too, because the mutual information of independent columns grows with the
+    rows that one row of a sample stands for.
 
-    Returns
-    -------
-    ColumnLinks
+    `source` (D,) is the input column of every column of the table, in kernel order; parts of one column are
+    not linked. `selected_gains` (D,) is what the clusters save in every column: of a wide table the columns
+    take part in which they save most, as far as a row has at most `MOST_WIDTH` cells, three for a numeric and
+    one for each level of a categorical column; a column of more than `MOST_LEVELS` levels is left out.
+    `categorical` are input columns whose levels that imply each other are listed.
     """
     background, p = config.background, config.background.grid.p
     chosen = _columns(np.asarray(config.rows.schema.n_levels), background.usable > 0, selected_gains)

@@ -27,12 +27,7 @@ from craftc.craft.clusters import Clusters
 from craftc.craft.covariance import too_many_columns
 from craftc.craft.dependence import column_links, diagnose
 from craftc.craft.fitted import FittedClusters
-from craftc.craft.parameters import (
-    ModelSpec,
-    StartsInput,
-    given_starts,
-    price_factor_of,
-)
+from craftc.craft.parameters import ModelSpec, StartsInput, given_starts, price_factor_of
 from craftc.craft.progress import Progress, ProgressMeter
 from craftc.craft.rows import L, RowStore, S
 from craftc.craft.rows.scores import RowStatistics

@@ -18,6 +18,7 @@ import numpy as np
 from craftc._common.labels import renumber
 from craftc._common.merge_path import MergePath, objectives_of, saving_of
 from craftc._common.typing import Array, Bits, Floats, Integers, Labels, Mask
+from craftc._common.validation import integer_weights
 from craftc._kernels import craft_cross_products as cross_kernel
 from craftc._kernels import moments as moments_kernel
 from craftc.craft.background import Background, feature_prices
@@ -26,6 +27,7 @@ from craftc.craft.covariance import CrossProducts
 from craftc.craft.paper_clusters import PaperClusters
 from craftc.craft.parameters import ModelSpec
 from craftc.describe.statistics import Column, column_statistics
+from craftc.describe.view import ClusterView, links_of
 from craftc.table import MixedTable, Schema
 from craftc.table.moments import ExactSums, Moments
 from craftc.table.numeric_encoding import NumericEncoding
@@ -192,6 +194,12 @@ class FittedClusters:
         _CLUSTERS[self] = clusters
 
     @property
+    def sizes(self) -> Array:
+        """(K,) rows of every cluster; with weights that are not whole: their sum."""
+        moments = self.clusters.moments
+        return moments.sizes.astype(np.int64) if moments.unit == 1.0 else moments.sizes
+
+    @property
     def original_moments(self) -> Moments:
         """Moments of the clusters in the original units of the table."""
         return self.clusters.moments if self.encoding.identity else self.original.moments()
@@ -215,7 +223,7 @@ class FittedClusters:
 
     @property
     def dependence_ratio(self) -> float:
-        """What links save over what clusters save; infinity if only links save anything, NaN if nothing does."""
+        """What links save over what clusters save; infinity if only links save, NaN if nothing does."""
         objectives = [] if self.path is None else objectives_of(self.path)
         saved = saving_of(objectives) if objectives else 0.0
         if saved > 0.0 and self.cross is not None:  # the last step of the path holds links of its columns
@@ -254,6 +262,32 @@ class FittedClusters:
         others = np.maximum((~selected).sum(axis=0) - 1, 0).tolist()
         shared = ["own" if n == 0 else f"shared with {n} cluster{'' if n == 1 else 's'}" for n in others]
         return np.where(selected, "own", np.array(shared, object)[None, :])
+
+    @property
+    def view(self) -> ClusterView:
+        """The clusters for every description."""
+        clusters = self.clusters
+        return ClusterView(
+            self.schema.columns,
+            column_statistics(self.original_moments, self.schema, clusters.moments, self.encoding),
+            self.sizes,
+            self.differs,
+            self.selected,
+            self.of_columns(clusters.gains),
+            links_of(self.links.alike, self.links.implied),
+        )
+
+    def check_rows(self, table: MixedTable, weights: Floats | None, labels: Labels, n_threads: int) -> None:
+        """Raise ValueError unless encoded rows with these labels and weights have the clusters' sums."""
+        known = self.clusters.moments
+        integers, unit = integer_weights(weights)
+        K = known.n_clusters
+        found = Moments.of_partition(known.grid, unit, table, integers, labels, K, n_threads)
+        if unit != known.unit or not np.array_equal(found.groups, known.groups):
+            raise ValueError(
+                "X is not the table of fit, or its rows are in another order: the sums of the rows of its "
+                "clusters are others; pass the table of fit."
+            )
 
     def of_columns(self, values: Floats | Mask) -> Floats:
         """(K, n_columns) sums of (K, D) values over the parts into which the encoding splits a column."""

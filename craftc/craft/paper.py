@@ -39,10 +39,10 @@ _N_EXPECTED = 8  # clusters that the heuristic and the starts expect where n_clu
 class PaperCRAFT(CraftBase):
     """Clusters of a mixed table by the algorithm of the CRAFT paper [1]_, at a fixed price of a cluster.
 
-    A pass assigns every row to its cheapest cluster; a row whose cost exceeds the price of a new cluster opens
-    one. Every cluster selects features, and models the others by the distribution of the whole table. The
-    parameters of the paper have to be chosen; `CRAFT` determines the number of clusters and of features from
-    the data. docs/paper-craft.md lists the repairs of the printed algorithm.
+    A pass assigns every row to its cheapest cluster; a row whose cost exceeds the price of a new cluster
+    opens one. Every cluster selects features, and models the others by the distribution of the whole table.
+    The parameters of the paper have to be chosen; `CRAFT` determines the number of clusters and of features
+    from the data. docs/paper-craft.md lists the repairs of the printed algorithm.
 
     Parameters
     ----------
@@ -65,9 +65,9 @@ class PaperCRAFT(CraftBase):
         passes.
     selection : {"fixed", "free", "threshold", "global", "priced"}, default="fixed"
         How a cluster selects features. "fixed": the share `feature_fraction` of the numeric and of the
-        categorical columns with the largest gains. "free": every feature whose gain exceeds its price F_Delta.
-        "threshold": the paper's approximate budget, see the two thresholds. "global": one choice for all
-        clusters, by the summed gains. "priced": the features that lower the description length, possibly
+        categorical columns with the largest gains. "free": every feature whose gain exceeds its price
+        F_Delta. "threshold": the paper's approximate budget, see the two thresholds. "global": one choice for
+        all clusters, by the summed gains. "priced": the features that lower the description length, possibly
         none; only with ``model="likelihood"``.
     feature_fraction : float in (0, 1], default=0.5
         Share m of the features that a cluster selects. 1: no feature selection.
@@ -113,7 +113,8 @@ class PaperCRAFT(CraftBase):
         Passes of this start, and whether its last pass moved no row.
     cluster_price_, price_factor_ : float
         Lambda in nats, and the price factor.
-    cluster_sizes_, cluster_names_, feature_mask_, feature_gains_, feature_importances_, centers_, variances_, \
+    cluster_sizes_, cluster_names_, feature_mask_, feature_gains_, feature_importances_, centers_, variances_,
+    \
 level_probabilities_, margins_, cluster_margins_, n_features_in_, feature_names_in_
         As in `CRAFT`. There is no merge path and no link between columns: `merge_path_` and `column_links_`
         are empty, `suggested_n_clusters_` is None and `dependence_ratio_` NaN.
@@ -279,7 +280,8 @@ level_probabilities_, margins_, cluster_margins_, n_features_in_, feature_names_
         rows, n = encoded.rows, len(encoded.rows)
         if self.n_clusters is not None and self.n_clusters > n:
             raise ValueError(
-                f"n_clusters={self.n_clusters} is more than the {n} rows of the table; ask for fewer clusters."
+                f"n_clusters={self.n_clusters} is more than the {n} rows of the table; ask for fewer "
+                "clusters."
             )
         limit = min(int(self.max_clusters), max(n, 100))
         if self.n_clusters is not None and not isinstance(self.cluster_price, str):

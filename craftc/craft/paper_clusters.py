@@ -112,8 +112,8 @@ class PaperClusters(Clusters):
         return np.asarray(selected + numbers - np.where(mask[:, p:], categorical, 0.0).sum(axis=1))
 
     def _scores(self) -> Floats:
-        """(K, D) scores of the paper's fixed budget: the lowest sigma_kd ("paper-relative": over sigma_0), and
-        G_d - G_kd.
+        """(K, D) scores of the paper's fixed budget: the lowest sigma_kd ("paper-relative": over sigma_0),
+        and G_d - G_kd.
         """
         moments, background = self.moments, self.background
         present = moments.present

@@ -90,8 +90,8 @@ def cluster_price(
     """The `cluster_price` of `PaperCRAFT` that corresponds to a lambda of the paper: Lambda = lambda + D F_0.
 
     The paper charges every cluster lambda, F_0 for each feature that it does not select, and F_1 for each
-    that it selects. `PaperCRAFT` charges Lambda for the cluster and F_Delta = F_1 - F_0 for each selected feature,
-    which is the same sum.
+    that it selects. `PaperCRAFT` charges Lambda for the cluster and F_Delta = F_1 - F_0 for each selected
+    feature, which is the same sum.
 
     Parameters
     ----------

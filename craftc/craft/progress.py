@@ -53,15 +53,11 @@ class Progress:
 
 
 class ProgressMeter:
-    """Estimates the share done over the stages of a fit, and reports it. It never changes what is computed.
+    """Estimates the share done over the stages of a fit, and reports it; the results do not depend on it.
 
-    Parameters
-    ----------
-    callback : callable, optional
-        Called with a `Progress` at most ten times a second, and first and last. Calls from several threads
-        come one at a time. What it raises ends the fit.
-    verbose : int
-        1: print a line per start and stage; 2: also one per pass.
+    `callback` is called with a `Progress` at most ten times a second, and first and last; calls from several
+    threads come one at a time, and what it raises ends the fit. `verbose` 1: print a line per start and
+    stage; 2: also one per pass.
     """
 
     def __init__(self, callback: Callable[[Progress], object] | None = None, verbose: int = 0) -> None:
@@ -85,18 +81,10 @@ class ProgressMeter:
             done += work
 
     def begin(self, stage: str, n_parts: int = 1, *, half: int = _PASSES, n_clusters: int = 0) -> None:
-        """Begin a stage; the work of the stages before it is done.
+        """Begin a planned stage, with an underscore for a blank; the work of the stages before it is done.
 
-        Parameters
-        ----------
-        stage : str
-            One of the planned stages, with an underscore for a blank.
-        n_parts : int
-            Parts of about the same work, for example starts.
-        half : int
-            Passes after which half of a part is done.
-        n_clusters : int
-            For a stage that ends with one cluster: the number at its beginning.
+        `n_parts` are parts of about the same work, for example starts; after `half` passes half of a part is
+        done. `n_clusters`: clusters at the beginning of a stage that ends with one cluster.
         """
         with self._lock:
             self._stage, self._n_parts, self._half, self._from = stage, n_parts, half, n_clusters
@@ -105,8 +93,8 @@ class ProgressMeter:
         self._report()
 
     def of_part(self, part: int) -> Callable[[int, int, float], None] | None:
-        """What a search calls with (passes, number of clusters, objective) after its passes; None if nothing is
-        reported.
+        """What a search calls with (passes, number of clusters, objective) after its passes; None if nothing
+        is reported.
         """
         return partial(self._passes_made, part) if self._callback is not None or self._verbose > 1 else None
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from craftc import CRAFT, MixedTable
-from craftc.craft.search.merges import common_parts
+from craftc.craft.search.automatic import common_parts
 from craftc.datasets import load_heart, make_mixed
 from tests.common import examples, random_table
 

@@ -150,11 +150,11 @@ def test_splits_at_once_are_those_one_by_one(seed, weighted):
             )
             tried.append((J, chosen, cost, search.pricing.shared.group.copy()))
         J, chosen, cost, pooled = min(tried, key=lambda one: one[0])
-        if excess - search._split_tolerance > J:
+        if excess - search.split_tolerance > J:
             labels[split.moved.leaving(labels)] = len(groups)
             excess, groups, mask, shared, last_cost = J, trial, chosen, pooled, cost
             done.add(k)
-    assert search._split(part, proposed, search._split_tolerance) == done
+    assert search._split(part, proposed, search.split_tolerance) == done
     found = state(part)
     assert_same((*found[:4], *found[5:]), (len(groups), excess, groups, mask, shared, labels))
     if done:

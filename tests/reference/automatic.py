@@ -39,8 +39,8 @@ QUANTUM = 1e-9  # values of J and scores closer than this are ties
 def problem(numeric, codes, n_levels, *, price_factor=1.0, weight=None):
     """The table as a design, its background and prices, in one namespace.
 
-    ``Z``, ``present`` (n, P), ``levels`` (n, L) and ``design`` are those of all rows; ``rows`` are the numbers
-    of the rows of positive weight, the only ones that count.
+    ``Z``, ``present`` (n, P), ``levels`` (n, L) and ``design`` are those of all rows; ``rows`` are the
+    numbers of the rows of positive weight, the only ones that count.
     """
     numeric, codes = np.asarray(numeric, float), np.asarray(codes, int)
     cells, weight, back, _ = craft.prepare(numeric, codes, n_levels, [0] * len(numeric), weight)

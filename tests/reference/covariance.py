@@ -17,7 +17,7 @@ import numpy as np
 from tests.reference import automatic
 
 SINGULAR, WORTH, TIE = 1e-10, 1e-6, 1e-9
-VALLEY, FEWEST_ROWS, BINS, POINTS, PASSES = 0.7, 20, 500, 200, 50
+BINS, POINTS = 500, 200
 
 
 def block_columns(t):
@@ -146,3 +146,43 @@ def marginal(z, mean, sigma):
         + 0.5 * rest @ np.linalg.solve(sigma, rest)
         - 0.5 * (z[seen] ** 2).sum()
     )
+
+
+def valley_depth(w, Z):
+    """Least density between two clusters, of these weights and rows, over the lower of the peaks on its two
+    sides.
+    """
+    u = [_left_out(w, Z, k) for k in (0, 1)]
+    place = [a @ x / a.sum() for a, x in zip(w, u, strict=True)]
+    spread = [np.sqrt(a @ (x - m) ** 2 / a.sum()) for a, x, m in zip(w, u, place, strict=True)]
+    both, weight = np.concatenate(u), np.concatenate(w)
+    width = max(
+        0.9 * min(spread) * min(one.sum() for one in w) ** -0.2, 1e-3 * (both.max() - both.min()) + 1e-12
+    )
+    counts, edges = np.histogram(both, BINS, weights=weight)
+    at = np.linspace(both.min(), both.max(), POINTS)
+    density = np.exp(-0.5 * ((at[:, None] - (edges[1:] + edges[:-1]) / 2) / width) ** 2) @ counts
+    a, b = sorted(int(np.argmin(np.abs(at - m))) for m in place)
+    lowest = a + int(np.argmin(density[a : b + 1]))
+    return density[lowest] / min(density[: lowest + 1].max(), density[lowest:].max())
+
+
+def _left_out(w, Z, k):
+    """Positions of the rows of cluster k of two, each along the discriminant of all others: one count of the
+    row is left out.
+    """
+
+    def means_and_scatter(w):
+        mean = [a @ z / a.sum() for a, z in zip(w, Z, strict=True)]
+        return mean, sum((z - m).T @ (a[:, None] * (z - m)) for a, z, m in zip(w, Z, mean, strict=True))
+
+    n, P = sum(one.sum() for one in w), Z[0].shape[1]
+    mean, within = means_and_scatter(w)
+    ridge, out = (0.02 * np.trace(within) / n / P + 1e-9) * np.eye(P), []
+    for row in range(len(Z[k])):
+        others = [one.copy() for one in w]
+        others[k][row] -= 1.0
+        left, scatter = means_and_scatter(others)
+        direction = np.linalg.solve(scatter / n + ridge, left[0] - left[1])
+        out.append(direction @ (Z[k][row] - (mean[0] + mean[1]) / 2))
+    return np.array(out)

@@ -1,4 +1,4 @@
-"""The reference of the description-length price against enumeration of masks and its objective by the formula."""
+"""The reference of the description-length price against enumeration of masks and its objective."""
 
 from itertools import combinations
 from math import comb, log

@@ -67,7 +67,7 @@ class Passes:
 
 @dataclass
 class Candidates:
-    """Numbered candidate splits of a cluster: the rows with one level, or the rows above the mean, leave it."""
+    """Numbered candidate splits of a cluster: rows with one level, or above the mean, leave it."""
 
     level_slot: NDArray[np.int32]  # (n_levels,) number of the candidate, or -1
     numeric_slot: NDArray[np.int32]  # (p,) number of the candidate, or -1
@@ -349,13 +349,7 @@ class RowStore(Protocol[L, S]):
     # ---- passes ----
 
     def passes(
-        self,
-        labels: L,
-        clusters: Passes,
-        max_passes: int,
-        path: Floats,
-        space: PassSpace,
-        n_threads: int,
+        self, labels: L, clusters: Passes, max_passes: int, path: Floats, space: PassSpace, n_threads: int
     ) -> tuple[L, int]:
         """Batch passes until convergence; `path` takes J less the cost of the background.
 

@@ -31,8 +31,8 @@ _LONG = 1 << 16
 
 
 class LocalRows:
-    """Rows of a table of this process; labels are arrays (n,) of int32. `weight` (n,) are counts of the rows;
-    empty: all one.
+    """`RowStore` of a table of this process; labels are arrays (n,) of int32. `weight` (n,) are counts of the
+    rows; empty: all one.
     """
 
     is_partitioned = False
@@ -45,65 +45,51 @@ class LocalRows:
 
     @property
     def schema(self) -> Schema:
-        """Schema of the table."""
         return self.table.schema
 
     def take(self, rows: NDArray[np.intp]) -> MixedTable:
-        """The table of some rows."""
         return self.table.take(rows)
 
     def n_distinct(self, enough: int) -> int:
-        """Number of distinct rows, counted up to `enough`."""
         return len(distinct_rows(self.table, enough))
 
     # ---- labels ----
 
     def one_cluster(self) -> Labels:
-        """Labels of one cluster."""
         return np.zeros(len(self.table), np.int32)
 
     def n_clusters(self, labels: Labels) -> int:
-        """Number of clusters of labels 0..K-1."""
         return int(labels.max()) + 1
 
     def assigned(self, tables: CostTables, n_threads: int) -> Labels:
-        """Every row in its cheapest cluster, numbered without gaps."""
         labels = np.full(len(self.table), -1, np.int32)
         assign_only(self.table, tables, labels, n_threads)
         return compact(labels)
 
     def renumbered(self, labels: Labels, number: NDArray[np.int32]) -> Labels:
-        """number[labels]; -1 is the last entry."""
         renumber(labels, number)
         return labels
 
     def moved(self, labels: Labels, leavers: SplitRows | Leavers, k: int) -> Labels:
-        """The labels after some rows, as `ClusterRows.leavers` gives them, have joined cluster k."""
         labels[leavers.leaving(labels)] = k
         return labels
 
     def copied(self, labels: Labels) -> Labels:
-        """A copy of the labels."""
         return labels.copy()
 
     def labels_at(self, labels: NDArray[Any], rows: NDArray[np.intp]) -> Labels:
-        """Labels of some rows."""
         return labels[rows].astype(np.int32, copy=False)
 
     def first_appearance(self, labels: Labels, n_clusters: int) -> NDArray[np.intp]:
-        """The clusters in the order of their first row."""
         return first_appearance(labels, n_clusters)
 
     def snapshot(self, labels: Labels, n_clusters: int) -> NDArray[Any]:
-        """The labels as they are now, in little memory; -1 stays -1."""
         return labels.astype(np.min_scalar_type(-max(n_clusters, 1)))
 
     def restored(self, snapshot: NDArray[Any]) -> Labels:
-        """The labels of a snapshot."""
         return snapshot.astype(np.int32)
 
     def merge_path(self, snapshot: NDArray[Any], n_clusters: int, objective: float) -> MergePath:
-        """A merge path that begins with the labels of a snapshot."""
         return MergePath(snapshot, n_clusters, objective)
 
     def append_step(
@@ -115,62 +101,50 @@ class LocalRows:
         after: Labels,
         merged: tuple[int, int],
     ) -> None:
-        """Add a step to a path."""
         path.append(n_clusters, objective, before, after, merged)
 
     def adopted(self, path: MergePath, labels: NDArray[Any]) -> tuple[NDArray[Any], MergePath]:
-        """The labels and the path of a search, unchanged."""
         return labels, path
 
     def restated(self, labels: NDArray[Any], clusters: Clusters, path: MergePath) -> NDArray[Any]:
-        """The labels of a result, unchanged."""
         return labels
 
     def labels_of_step(self, path: MergePath, step: int) -> NDArray[Any]:
-        """The labels of a step of a merge path."""
         labels: NDArray[Any] = path[step].labels
         return labels
 
     def margins(self, model: object, statistics: RowStatistics) -> NDArray[np.float32]:
-        """The margins of all rows."""
         return statistics.margins
 
     def in_form_of_input(self, labels: NDArray[Any]) -> Labels:
-        """The labels of a result as an array."""
         return labels.astype(np.int32)
 
     # ---- sums ----
 
     def fit_encoding(self, weights: Floats | None, mode: str, n_threads: int) -> NumericEncoding:
-        """The encoding of every numeric column."""
         return NumericEncoding.fit(self.table, weights, mode, n_threads)
 
     def encoded(self, encoding: NumericEncoding) -> LocalRows:
-        """The rows as the model sees them; a long table shares the block of the columns that do not change."""
+        # a long table shares the block of the columns that do not change
         return LocalRows(encoding.apply(self.table, shared=len(self.table) > _LONG), self.weight)
 
     def grid(self) -> Grid:
-        """The integer grid of the numeric columns."""
         return integer_grid(self.table, self.weight)
 
     def moments(self, grid: Grid, unit: float, labels: Labels, n_clusters: int, n_threads: int) -> Moments:
-        """Exact moments of a partition."""
         return Moments.of_partition(grid, unit, self.table, self.weight, labels, n_clusters, n_threads)
 
     def cross_products(
         self, columns: NDArray[np.intp], grid: Grid, labels: Labels, n_clusters: int, n_threads: int
     ) -> CrossProducts:
-        """Exact sums of products of columns, of every cluster of a partition."""
         return CrossProducts.of_partition(
             columns, grid, self.table, self.weight, labels, n_clusters, n_threads
         )
 
     def sums_along(self, path: MergePath, moments: Moments, n_threads: int) -> CarriedSums:
-        """Moments of the table along a path, from those of its first step."""
         return sums_of_table(path, moments, self.table, self.weight, n_threads)
 
     def statistics(self, clusters: Clusters, labels: NDArray[Any], weights: Floats | None) -> RowStatistics:
-        """Margins, typical and unusual rows under a model."""
         return RowStatistics.of_rows(clusters, self.table, labels, weights)
 
     # ---- passes ----
@@ -185,10 +159,6 @@ class LocalRows:
         n_threads: int,
         rows: NDArray[np.int32] = _NO_ROWS,
     ) -> tuple[Labels, int]:
-        """Batch passes until convergence; `path` takes J less the cost of the background.
-
-        Returns the labels and the number of passes.
-        """
         table, of = self.table, clusters
         of.K, made, of.converged = passes_kernel.passes(
             table.numeric,
@@ -217,21 +187,14 @@ class LocalRows:
     def reassigned(
         self, clusters: Clusters, labels: Labels, columns: NDArray[np.intp], n_threads: int
     ) -> tuple[Labels, int]:
-        """Every row in its cheapest cluster, of clusters that may hold covariances; and the number of rows
-        that moved.
-
-        `columns` are those of the sums of products that will be asked for.
-        """
         return labels, clusters.assign(self.table, self.weight, labels, n_threads)
 
     # ---- the rows of single clusters ----
 
     async def cluster(self, labels: Labels, k: int) -> LocalCluster:
-        """The rows of one cluster."""
         return LocalCluster(self, rows_in_cluster(labels, k), k)
 
     def together(self, questions: Iterable[Coroutine[Any, Any, Answer]]) -> list[Answer]:
-        """The results of coroutines that ask `ClusterRows`."""
         return [_result(question) for question in questions]
 
 

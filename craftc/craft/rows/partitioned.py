@@ -31,15 +31,7 @@ from craftc.craft.fitted import CarriedSums
 from craftc.craft.rows import Answer, Candidates, Cells, Passes, PassSpace, RowwiseMargins
 from craftc.craft.rows import recipes as operations
 from craftc.craft.rows.local import LocalCluster, LocalRows
-from craftc.craft.rows.recipes import (
-    Assigned,
-    AssignedBut,
-    Given,
-    RowsMoved,
-    SideMoved,
-    Sides,
-    SidesAssigned,
-)
+from craftc.craft.rows.recipes import Assigned, AssignedBut, Given, RowsMoved, SideMoved, Sides, SidesAssigned
 from craftc.craft.rows.scores import RowStatistics
 from craftc.distributed.engine import Engine, FarLabels, LabelNode, Question
 from craftc.distributed.partitioned_table import PartitionedTable, first_rows_of
@@ -53,12 +45,7 @@ _NO_WEIGHT = np.empty(0, np.int64)
 
 
 class PartitionedRows:
-    """Rows of a `PartitionedTable`; labels are `FarLabels`.
-
-    Parameters
-    ----------
-    table : PartitionedTable
-    """
+    """`RowStore` of a `PartitionedTable`; labels are `FarLabels`, which never change."""
 
     is_partitioned = True
 
@@ -70,25 +57,20 @@ class PartitionedRows:
 
     @property
     def schema(self) -> Schema:
-        """Schema of the table."""
         return self.table.schema
 
     def take(self, rows: NDArray[np.intp]) -> MixedTable:
-        """The table of some rows, in ascending order, in this process."""
         return self.table.take(rows)
 
     def n_distinct(self, enough: int) -> int:
-        """Number of distinct rows, counted up to `enough`."""
         return len(set().union(*self.engine.ask(operations.distinct, (), enough)))
 
     # ---- labels ----
 
     def one_cluster(self) -> FarLabels:
-        """Labels of one cluster."""
         return self.engine.labels(OneCluster())
 
     def n_clusters(self, labels: FarLabels) -> int:
-        """Number of clusters of labels 0..K-1."""
         return int(self._counts(labels).shape[1])
 
     def _counts(self, labels: FarLabels) -> NDArray[np.int64]:
@@ -103,28 +85,23 @@ class PartitionedRows:
         return counts_of
 
     def assigned(self, tables: CostTables, n_threads: int) -> FarLabels:
-        """Every row in its cheapest cluster, numbered without gaps."""
         labels = self.engine.labels(Assigned(tables))
         used = self._counts(labels).sum(axis=0) > 0
         return labels if used.all() else self.renumbered(labels, (np.cumsum(used) - 1).astype(np.int32))
 
     def renumbered(self, labels: FarLabels, number: NDArray[np.int32]) -> FarLabels:
-        """number[labels]; -1 is the last entry."""
         return self.engine.labels(Renumbered(number), labels)
 
     def moved(self, labels: FarLabels, leavers: Any, k: int) -> FarLabels:
-        """The labels after some rows, as `ClusterRows.leavers` gives them, have joined cluster k."""
         if isinstance(leavers, np.ndarray):
             return self.engine.labels(RowsMoved(leavers, k), labels)
         of_rows, old, sides = leavers
         return self.engine.labels(SideMoved(old, k), labels, of_rows, sides)
 
     def copied(self, labels: FarLabels) -> FarLabels:
-        """The labels, which never change."""
         return labels
 
     def labels_at(self, labels: FarLabels, rows: NDArray[np.intp]) -> Labels:
-        """Labels of some ascending rows."""
         if labels.facts.get("rows") is not rows:
             found = self.engine.ask(operations.labels_at, (labels,), each=self.table.by_partition(rows))
             labels.facts |= {"rows": rows, "labels at rows": np.concatenate(found)}
@@ -132,15 +109,12 @@ class PartitionedRows:
         return at
 
     def first_appearance(self, labels: FarLabels, n_clusters: int) -> NDArray[np.intp]:
-        """The clusters in the order of their first row."""
         return by_first_row(self.engine.ask(first_rows_of, (labels,), n_clusters))
 
     def snapshot(self, labels: FarLabels, n_clusters: int) -> FarLabels:
-        """The labels, which never change."""
         return labels
 
     def restored(self, snapshot: FarLabels) -> FarLabels:
-        """The labels of a snapshot."""
         return snapshot
 
     def restated(self, labels: FarLabels, clusters: Clusters, path: MergePath) -> FarLabels:
@@ -171,7 +145,6 @@ class PartitionedRows:
         return short
 
     def labels_of_step(self, path: MergePath, step: int) -> FarLabels:
-        """The labels of a step of a merge path."""
         assert isinstance(path, FarMergePath)
         return path.labels_of_step(self.engine, step)
 
@@ -183,11 +156,9 @@ class PartitionedRows:
         return margins
 
     def in_form_of_input(self, labels: FarLabels) -> Any:
-        """The labels as a fitted model holds them: a lazy collection, or an array."""
         return self.table.output().labels(labels.node)
 
     def adopted(self, path: MergePath, labels: NDArray[Any]) -> tuple[FarLabels, FarMergePath]:
-        """The labels and the merge path of a search on gathered rows, where the rows are."""
         steps = [self.engine.labels(Given(labels.astype(np.int16)))]
         for step, change in zip(path[1:], path.changes(), strict=True):
             follows = not len(change.moved)
@@ -200,7 +171,6 @@ class PartitionedRows:
         return steps[0], FarMergePath.of_steps(self, path, steps)
 
     def merge_path(self, labels: FarLabels, n_clusters: int, objective: float) -> FarMergePath:
-        """A merge path that begins with these labels."""
         return FarMergePath(self, labels, n_clusters, objective)
 
     def append_step(
@@ -219,21 +189,17 @@ class PartitionedRows:
     # ---- sums ----
 
     def fit_encoding(self, weights: Floats | None, mode: str, n_threads: int) -> NumericEncoding:
-        """The encoding of every numeric column."""
         return self.table.fit_encoding(mode)
 
     def encoded(self, encoding: NumericEncoding) -> PartitionedRows:
-        """The rows as the model sees them."""
         return PartitionedRows(self.table.encoded(encoding))
 
     def grid(self) -> Grid:
-        """The integer grid of the numeric columns."""
         if self.table.grid is None:
             self.table.grid = grid_of_ranges(self.table.schema, *self.table.column_ranges())
         return self.table.grid
 
     def moments(self, grid: Grid, unit: float, labels: FarLabels, n_clusters: int, n_threads: int) -> Moments:
-        """Exact moments of a partition."""
         groups = labels.facts.get((self.table.stage, "moments", n_clusters))
         if groups is None:
             groups = _sum(
@@ -244,7 +210,6 @@ class PartitionedRows:
     def cross_products(
         self, columns: NDArray[np.intp], grid: Grid, labels: FarLabels, n_clusters: int, n_threads: int
     ) -> CrossProducts:
-        """Exact sums of products of columns, of every cluster of a partition."""
         sums = labels.facts.get(("cross", n_clusters))
         if sums is None:
             sums = _cross_sum(
@@ -253,12 +218,10 @@ class PartitionedRows:
         return CrossProducts(columns, sums)
 
     def sums_along(self, path: MergePath, moments: Moments, n_threads: int) -> CarriedSums:
-        """Moments of the table along a path, from those of its first step."""
         assert isinstance(path, FarMergePath)
         return path.sums_of_source(moments)
 
     def statistics(self, clusters: Clusters, labels: FarLabels, weights: Floats | None) -> RowStatistics:
-        """Mean margins, typical and unusual rows, without the margins of the rows."""
         first, *later = self.engine.ask(operations.statistics, (labels,), clusters)
         for statistics in later:
             first.join(statistics)
@@ -276,10 +239,6 @@ class PartitionedRows:
         space: PassSpace,
         n_threads: int,
     ) -> tuple[FarLabels, int]:
-        """Batch passes until convergence; `path` takes J less the cost of the background.
-
-        Returns the labels and the number of passes.
-        """
         of, grid = clusters, clusters.pricing.grid
         path[0] = _priced(of, space)
         made, of.converged = 0, False
@@ -302,9 +261,6 @@ class PartitionedRows:
     def reassigned(
         self, clusters: Clusters, labels: FarLabels, columns: NDArray[np.intp], n_threads: int
     ) -> tuple[FarLabels, int]:
-        """Every row in its cheapest cluster, of clusters that may hold covariances; and the number of rows
-        that moved.
-        """
         if clusters.covariances is None:
             return labels, 0
         K, grid = clusters.moments.n_clusters, clusters.moments.grid
@@ -318,24 +274,15 @@ class PartitionedRows:
     # ---- the rows of single clusters ----
 
     async def cluster(self, labels: FarLabels, k: int) -> FarCluster | GatheredCluster:
-        """The rows of one cluster; those of a small one are gathered."""
         cluster = FarCluster(self, labels, k, self._counts(labels)[:, k])
         return cluster if len(cluster) > _FEW_ROWS else GatheredCluster(*await cluster.gathered())
 
     def together(self, questions: Iterable[Coroutine[Any, Any, Answer]]) -> list[Answer]:
-        """The results of coroutines that ask the rows of clusters."""
         return self.engine.together(questions)
 
 
 class GatheredCluster(LocalCluster):
-    """The rows of a small cluster in this process.
-
-    Parameters
-    ----------
-    table : MixedTable
-    rows : ndarray (m,) of int64
-        Their positions in the whole table.
-    """
+    """The rows of a small cluster in this process; `rows` (m,) are their positions in the whole table."""
 
     def __init__(self, table: MixedTable, rows: NDArray[np.int64]) -> None:
         super().__init__(LocalRows(table, _NO_WEIGHT), np.arange(len(table), dtype=np.int32), 0)
@@ -347,16 +294,7 @@ class GatheredCluster(LocalCluster):
 
 
 class FarCluster:
-    """The rows of one cluster where they are.
-
-    Parameters
-    ----------
-    store : PartitionedRows
-    labels : FarLabels
-    k : int
-    counts : ndarray (n_partitions,)
-        Rows of the cluster in every partition.
-    """
+    """The rows of cluster k where they are; `counts` (n_partitions,) are its rows in every partition."""
 
     def __init__(self, store: PartitionedRows, labels: FarLabels, k: int, counts: NDArray[np.int64]) -> None:
         self.store, self.labels, self.k, self.starts = (
@@ -449,15 +387,7 @@ def _cross_sum(found: Sequence[Integers]) -> Integers:
 
 class FarMergePath(MergePath):
     """A merge path whose labels lie with the partitions; those of a step are returned in the form of the
-    input.
-
-    Parameters
-    ----------
-    rows : PartitionedRows
-    labels : FarLabels
-        Of the first step.
-    n_clusters : int
-    objective : float
+    input. `labels` are those of the first step.
     """
 
     def __init__(self, rows: PartitionedRows, labels: FarLabels, n_clusters: int, objective: float) -> None:
@@ -481,12 +411,7 @@ class FarMergePath(MergePath):
         return far
 
     def append_labels(
-        self,
-        n_clusters: int,
-        objective: float,
-        before: FarLabels,
-        after: FarLabels,
-        merged: tuple[int, int],
+        self, n_clusters: int, objective: float, before: FarLabels, after: FarLabels, merged: tuple[int, int]
     ) -> None:
         """Add a step: the partition `before`, numbered as the last step, becomes `after`, numbered by first
         appearance.

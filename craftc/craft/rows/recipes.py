@@ -47,13 +47,8 @@ class Given:
 
 @dataclass(frozen=True)
 class Assigned:
-    """Every row in its cheapest cluster; a row that has a cluster keeps it unless another one is cheaper.
-
-    Parameters
-    ----------
-    tables : CostTables
-    blocks : Blocks or None
-        Covariances of clusters.
+    """Every row in its cheapest cluster, of clusters that may hold covariances (`blocks`); a row that has a
+    cluster keeps it unless another one is cheaper.
     """
 
     tables: craft_kernel.CostTables

@@ -18,35 +18,23 @@ from craftc.craft.clusters import Clusters
 from craftc.table import MixedTable
 
 MOST_TYPICAL, MOST_UNUSUAL = 32, 256  # rows of a cluster, and of the table, that a fitted model keeps
-_CLEAR = math.log(
-    9.0
-)  # nats of margin: the row belongs to its cluster with a probability of .9, if only two compete
+# nats of margin: the row belongs to its cluster with a probability of .9, if only two compete
+_CLEAR = math.log(9.0)
 _UNCLEAR = 1 << 31  # added to the missing cells of a row that does not belong clearly to its cluster
-_STEPS, _LARGEST = (
-    2.0**20,
-    2.0**10,
-)  # integers by which mean margins are summed: to a nat, and the largest margin in nats
+_STEPS = 2.0**20  # integers to a nat, by which mean margins are summed
+_LARGEST = 2.0**10  # nats: larger margins count as this
 
 
 @dataclass
 class RowScores:
-    """What a model says of some rows.
+    """What a model says of some rows."""
 
-    Parameters
-    ----------
-    labels : ndarray (n,) of int32
-    margins : ndarray (n,) of float64
-        Nats by which every row prefers its cheapest cluster to the second; inf with one cluster.
-    densities : ndarray (n,) of float64
-        Log density in nats; empty where it was not asked for.
-    absent : ndarray (n,) of int64
-        Missing cells; empty without densities.
-    """
-
-    labels: Labels
-    margins: Floats
-    densities: Floats
-    absent: NDArray[np.int64]
+    labels: Labels  # (n,)
+    margins: (
+        Floats  # (n,) nats by which a row prefers its cheapest cluster to the second; inf with one cluster
+    )
+    densities: Floats  # (n,) log density in nats; empty where it was not asked for
+    absent: NDArray[np.int64]  # (n,) missing cells; empty without densities
 
 
 def row_scores(
@@ -66,7 +54,7 @@ def row_scores(
 def _add_densities(
     scores: RowScores, clusters: Clusters, part: MixedTable, costs: Floats, least: Floats, own: Floats
 ) -> None:
-    """Densities and missing cells of rows; their costs are overwritten, `own` are those under the background."""
+    """Densities and missing cells of rows; overwrites their costs. `own`: those under the background."""
     K, background = len(clusters.mask), clusters.background
     varies = background.usable[: background.grid.p] > 0
     equal_weights = 0.0 if clusters.spec.by_length else math.log(K)
@@ -114,18 +102,12 @@ def densities_of(clusters: Clusters, table: MixedTable) -> Floats:
 
 
 class RowExtremes:
-    """The rows of every cluster with the highest densities and the rows of the table with the lowest, of rows
-    that come in slices.
+    """The `most_typical` rows of every cluster with the highest densities and the `most_unusual` rows of the
+    table with the lowest, of rows that come in slices.
 
     Typical are rows that belong clearly to their cluster and have as few missing cells as any of them; in a
     cluster without such rows, all rows count. Of equal densities, which equal rows have, the first is
     typical.
-
-    Parameters
-    ----------
-    n_clusters : int
-    most_typical, most_unusual : int
-        Rows of each cluster, and of the table.
     """
 
     def __init__(self, n_clusters: int, most_typical: int, most_unusual: int) -> None:
@@ -223,10 +205,6 @@ def extremes_of(clusters: Clusters, table: MixedTable, most_typical: int, most_u
 class MeanMargins:
     """Mean margin of the rows of every cluster, of rows that come in slices; sums of unweighted rows are
     integers, in any order the same.
-
-    Parameters
-    ----------
-    n_clusters : int
     """
 
     def __init__(self, n_clusters: int) -> None:
@@ -259,19 +237,11 @@ class MeanMargins:
 
 @dataclass
 class RowStatistics:
-    """What the rows of a fit say: their margins, and the rows that are typical or unusual.
+    """What the rows of a fit say: their margins, and the rows that are typical or unusual."""
 
-    Parameters
-    ----------
-    margins : ndarray (n,) of float32
-    means : MeanMargins
-    extremes : RowExtremes or None
-        None under the paper's models, which are no densities.
-    """
-
-    margins: NDArray[np.float32]
+    margins: NDArray[np.float32]  # (n,)
     means: MeanMargins
-    extremes: RowExtremes | None
+    extremes: RowExtremes | None  # None under the paper's models, which are no densities
 
     @classmethod
     def of_rows(

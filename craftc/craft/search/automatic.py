@@ -10,6 +10,7 @@ from typing import cast
 
 import numpy as np
 
+from craftc._common.labels import compact
 from craftc._common.merge_path import MergePath
 from craftc._common.random import SAMPLE_ROWS, CraftStream, spread
 from craftc._common.typing import Labels
@@ -34,28 +35,14 @@ MANY_CLUSTERS = 10  # from 10 clusters on, count those left at four times the pr
 
 
 def automatic_fit(
-    config: FitConfig[L, S],
-    n_starts: int,
-    given: list[L] | None,
-    init: str,
-    target_n_clusters: int | None,
+    config: FitConfig[L, S], n_starts: int, given: list[L] | None, init: str, target_n_clusters: int | None
 ) -> AutomaticResult[S]:
     """The whole search: one cluster, all starts, forced merges on the best, a target number of clusters, and
     the merge path.
 
     Forced merges, each followed by passes over all rows, are made on the sample if there is one, and not at
-    all from given starts if N is larger than 16 384.
-
-    Parameters
-    ----------
-    config : FitConfig
-    n_starts : int
-    given : list of labels or None
-        Start partitions, overwritten.
-    init : {"auto", "single", "random", "farthest"}
-        Start partitions where none are given.
-    target_n_clusters : int or None
-        Number of clusters of the result; None: automatic.
+    all from given starts if N is larger than 16 384. Start partitions are `given` (and overwritten), or made
+    by the rule `init`.
     """
     rows = config.rows
     if rows.is_partitioned and len(rows) <= SAMPLE_ROWS:  # few rows are gathered in this process
@@ -204,10 +191,44 @@ def best_of_starts(
             before = best.objective
             for part in sorted(ends, key=attrgetter("objective")):
                 if part.objective > best.objective + 1e-9:
-                    best = search.cross(best, part)
+                    best = crossed(search, best, part)
                     meter.part_done(0, best.K, constant + best.objective)
             improved = len(search.rows) <= _CROSSED_AGAIN and best.objective < before
     return best
+
+
+def crossed(search: MergeSplitSearch[L, S], part: Partition[L], other: Partition[L]) -> Partition[L]:
+    """The intersections of two partitions, merged and split while that lowers J; the first partition if the
+    result is no better.
+    """
+    trial = search.partition(cast(L, common_parts(part, other, search.capacity)))
+    search.merge_while_cheaper(trial)
+    search.merge_until_stable(trial)
+    while search.split_once(trial):
+        pass
+    return trial if trial.objective < part.objective - search.split_tolerance else part
+
+
+def common_parts(part: Partition[L], other: Partition[L], room: int) -> Labels:
+    """Labels of the intersections of two partitions, numbered by cluster of the first, then of the second.
+
+    If there are more than `room`, the smallest are joined with the largest intersection of their cluster in
+    the first partition.
+    """
+    first, second = cast(Labels, part.labels), cast(Labels, other.labels)
+    # a row without weight may have no cluster
+    cell = np.maximum(first, 0) * np.int32(other.K) + np.maximum(second, 0)
+    size = np.bincount(cell, minlength=part.K * other.K).reshape(part.K, other.K)
+    if np.count_nonzero(size) <= max(room, part.K):
+        return compact(cell)
+    largest = size.argmax(axis=1)
+    rank = size.copy()
+    rank[np.arange(part.K), largest] = len(cell) + 1
+    kept = np.zeros(rank.size, bool)
+    kept[np.argsort(-rank, axis=None, kind="stable")[: max(room, part.K)]] = True
+    own = np.arange(rank.size)
+    place = np.where(kept, own, np.repeat(np.arange(part.K) * other.K + largest, other.K))
+    return compact(place[cell].astype(np.int32))
 
 
 def search_starts(

@@ -31,11 +31,7 @@ from craftc.craft.search import (
     n_parallel_starts,
     run_starts,
 )
-from craftc.craft.search.starts import (
-    one_point_clusters,
-    one_point_tables,
-    start_labels,
-)
+from craftc.craft.search.starts import one_point_clusters, one_point_tables, start_labels
 from craftc.table.moments import Moments
 
 LocalConfig = FitConfig[Labels, NDArray[np.signedinteger]]
@@ -46,16 +42,7 @@ def fixed_price_fit(
 ) -> CraftResult[NDArray[np.signedinteger]]:
     """The start with the lowest `comparable_objective`; ties: the earlier start.
 
-    Parameters
-    ----------
-    config : FitConfig
-    n_starts : int
-    given : list of labels or None
-        Start partitions, overwritten.
-    init : {"auto", "single", "random", "farthest"}
-        Start partitions where none are given.
-    n_expected : int
-        Clusters of such a partition.
+    Start partitions are `given` (and overwritten), or made by the rule `init` with `n_expected` clusters.
     """
     thresholds, meter = OpeningThresholds(config), config.meter
     parallel = n_parallel_starts(config, n_starts) > 1
@@ -152,15 +139,8 @@ def _is_monotone(spec: ModelSpec, n_features: int) -> bool:
 
 
 class FixedPriceDescent:
-    """The passes of one start: assignment, new clusters and their masks.
-
-    Parameters
-    ----------
-    config : LocalConfig
-    thresholds : OpeningThresholds
-        Shared by all starts.
-    start : int
-        Number of the start, a key of the random draws of the paper's model.
+    """The passes of one start: assignment, new clusters and their masks. The number of the start is a key of
+    the random draws of the paper's model; `thresholds` are shared by all starts.
     """
 
     def __init__(self, config: LocalConfig, thresholds: OpeningThresholds, start: int) -> None:
@@ -298,12 +278,7 @@ class _ClusterOpener:
 
 
 class OpeningThresholds:
-    """Costs above which rows open clusters; computed when first needed.
-
-    Parameters
-    ----------
-    config : LocalConfig
-    """
+    """Costs above which rows open clusters; computed when first needed."""
 
     def __init__(self, config: LocalConfig) -> None:
         self.config = config

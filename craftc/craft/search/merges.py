@@ -21,7 +21,7 @@ from typing import Generic, Self, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from craftc._common.labels import compact, join, numbering
+from craftc._common.labels import join, numbering
 from craftc._common.threads import aligned, threads_for
 from craftc._common.typing import Floats, Integers, Labels, Mask
 from craftc._kernels import craft_merges as merges_kernel
@@ -91,7 +91,7 @@ class MergeSplitSearch(Generic[L, S]):
         )
         rounding = _ROUNDING * config.background.weight * self.pricing.D
         self._merge_tolerance = max(_MERGE_TOLERANCE, rounding)
-        self._split_tolerance = max(_SPLIT_TOLERANCE, rounding)
+        self.split_tolerance = max(_SPLIT_TOLERANCE, rounding)
         width, shape = config.background.grid.width, (n_threads if n_threads > 1 else 0, self.capacity)
         self._space = PassSpace(
             aligned((passes_kernel.slab_size(self.pricing, self.capacity),)),
@@ -162,12 +162,7 @@ class MergeSplitSearch(Generic[L, S]):
         K = part.K
         pricing, _ = self._room_for(K)
         part.objective = pooled_kernel.price_partition(
-            part.groups[:K],
-            pricing,
-            pooled_kernel.EFFORTS[effort],
-            self._work,
-            part.mask[:K],
-            part.cost[:K],
+            part.groups[:K], pricing, pooled_kernel.EFFORTS[effort], self._work, part.mask[:K], part.cost[:K]
         )
         part.shared = pricing.shared.group.copy()
 
@@ -178,7 +173,7 @@ class MergeSplitSearch(Generic[L, S]):
             return False  # the same partition with these masks
         self._choose_masks(part, "thorough")
         self._improved[key] = part.objective
-        return part.objective < before - self._split_tolerance
+        return part.objective < before - self.split_tolerance
 
     def _room_for(self, K: int) -> tuple[price_kernel.Pricing, MergeSpace]:
         """The pricing, and workspace of merges and splits, with room for K clusters."""
@@ -201,8 +196,8 @@ class MergeSplitSearch(Generic[L, S]):
             raise KeyboardInterrupt
 
     def passes(self, part: Partition[L], max_passes: int = _MAX_PASSES, soft: bool = False) -> int:
-        """Batch passes until convergence (see `FitConfig.least_fall`), or until `max_passes`; masks and shared
-        distributions follow every pass. `soft`: at no price. Returns the number of passes.
+        """Batch passes until convergence (see `FitConfig.least_fall`), or until `max_passes`; masks and
+        shared distributions follow every pass. `soft`: at no price. Returns the number of passes.
         """
         config, grid = self.config, self.config.background.grid
         self.pricing.relative = False
@@ -455,7 +450,7 @@ class MergeSplitSearch(Generic[L, S]):
                     proposed.append((k, split))
         deltas = np.array([split.delta for _, split in proposed])
         order = np.argsort(deltas, kind="stable").tolist()  # of equal ones the lower cluster first
-        done = self._split(part, [proposed[at] for at in order], self._split_tolerance)
+        done = self._split(part, [proposed[at] for at in order], self.split_tolerance)
         for k in done:
             del tried[k]
         self._rejected.update(tried.values())
@@ -483,17 +478,6 @@ class MergeSplitSearch(Generic[L, S]):
         self.merge_until_stable(part)
         return part
 
-    def cross(self, part: Partition[L], other: Partition[L]) -> Partition[L]:
-        """The intersections of two partitions, merged and split while that lowers J; the first partition if
-        the result is no better.
-        """
-        trial = self.partition(cast(L, common_parts(part, other, self.capacity)))
-        self.merge_while_cheaper(trial)
-        self.merge_until_stable(trial)
-        while self.split_once(trial):
-            pass
-        return trial if trial.objective < part.objective - self._split_tolerance else part
-
     def forced_merges(self, part: Partition[L]) -> Partition[L]:
         """Merge the cheapest pairs although J rises, run passes and splits, and keep the result if it has a
         lower J.
@@ -508,7 +492,7 @@ class MergeSplitSearch(Generic[L, S]):
                 self.passes(trial)
                 while self.split_once(trial):
                     pass
-                if trial.objective < part.objective - self._split_tolerance:
+                if trial.objective < part.objective - self.split_tolerance:
                     part, improved = trial, True
                     break
         return part
@@ -544,25 +528,3 @@ class MergeSplitSearch(Generic[L, S]):
 def at_once(work: float) -> int:
     """Steps of this number of cell visits between two checks for an interrupt."""
     return max(1, int(_CELLS_AT_ONCE // max(work, 1)))
-
-
-def common_parts(part: Partition[L], other: Partition[L], room: int) -> Labels:
-    """Labels of the intersections of two partitions, numbered by cluster of the first, then of the second.
-
-    If there are more than `room`, the smallest are joined with the largest intersection of their cluster in
-    the first partition.
-    """
-    first, second = cast(Labels, part.labels), cast(Labels, other.labels)
-    # a row without weight may have no cluster
-    cell = np.maximum(first, 0) * np.int32(other.K) + np.maximum(second, 0)
-    size = np.bincount(cell, minlength=part.K * other.K).reshape(part.K, other.K)
-    if np.count_nonzero(size) <= max(room, part.K):
-        return compact(cell)
-    largest = size.argmax(axis=1)
-    rank = size.copy()
-    rank[np.arange(part.K), largest] = len(cell) + 1
-    kept = np.zeros(rank.size, bool)
-    kept[np.argsort(-rank, axis=None, kind="stable")[: max(room, part.K)]] = True
-    own = np.arange(rank.size)
-    place = np.where(kept, own, np.repeat(np.arange(part.K) * other.K + largest, other.K))
-    return compact(place[cell].astype(np.int32))

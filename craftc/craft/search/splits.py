@@ -296,30 +296,13 @@ def net_gains(
     price: Floats,
     cluster_weight: float,
 ) -> NDArray[np.int64]:
-    """Sum over the columns of what half the chi-squared of a split exceeds the column's price by, in steps of
-    2^-10 nats.
+    """(C,) sum over the columns of what half the chi-squared of a split exceeds the column's price by, in
+    steps of 2^-10 nats; larger is more promising.
 
-    Parameters
-    ----------
-    z : ndarray (m, p)
-        Numeric cells of rows of the cluster, in standard deviations of the table; NaN counts as the table's
-        mean.
-    codes : ndarray (m, q)
-    weight : ndarray (m,)
-    level_start : ndarray (q,)
-        First level of every categorical column among the n_levels; the last level of a column is its missing
-        one, which counts nothing.
-    leaving : ndarray (m, C)
-        1 where a row leaves under a candidate, 0 elsewhere.
-    price : ndarray (p + q,)
-        Nats.
-    cluster_weight : float
-        Weight of the cluster, in rows.
-
-    Returns
-    -------
-    ndarray (C,)
-        Larger is more promising.
+    Of m rows of the cluster: `z` (m, p) numeric cells in standard deviations of the table, NaN counts as the
+    table's mean; `codes` (m, q); `weight` (m,); `leaving` (m, C) is 1 where a row leaves under a candidate.
+    `level_start` (q,) is the first level of every categorical column among the `n_levels`; the last level of
+    a column is its missing one, which counts nothing. `price` (p + q,) is in nats, `cluster_weight` in rows.
     """
     p = z.shape[1]
     w = np.minimum(weight, _HEAVIEST).astype(np.float64)

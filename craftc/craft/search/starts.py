@@ -92,20 +92,12 @@ def reassign_to_seed(config: FitConfig[L, S], row: int, k: int, labels: Labels, 
 
 
 def farthest_first(config: FitConfig[L, S], n_seeds: int, start: int) -> tuple[Labels, float, int]:
-    """Farthest-first traversal by one-point clusters that select every feature.
+    """Farthest-first traversal by one-point clusters that select every feature: the nearest seed of every row
+    (ties: the earlier), the distance of the farthest row to its nearest seed, and that row.
 
     In the coherent model the distance of a row to a seed is the cost under the seed's cluster less the cost
     under the row's own one-point cluster, in nats; it is 0 for equal rows. In the paper's model it is the
     absolute cost d_nk.
-
-    Returns
-    -------
-    labels : ndarray (n,) of int32
-        Nearest seed of every row (ties: the earlier).
-    radius : float
-        Distance of the farthest row to its nearest seed.
-    row : int
-        That row.
     """
     table, background, n = config.table, config.background, len(config.table)
     whole = replace(config, spec=ModelSpec(model=config.spec.model, fraction=1.0))
