@@ -75,8 +75,8 @@ class CRAFT(CraftBase):
     unknown : {"ignore", "error"}, default="ignore"
         A level that `fit` has not seen costs the same as under the background, or is an error.
     unusable : {"error", "drop"}, default="error"
-        Columns of a frame that cannot define clusters: ids, dates, columns of one value. "error": those that
-        cannot be read are errors, the others are used. "drop": all are set aside with a warning.
+        Columns of a frame that cannot define clusters: ids, dates, columns of one value. "error": a column
+        that cannot be read is an error, the others are used. "drop": all are set aside with a warning.
     max_clusters : int, default=100
         Largest number of clusters; `n_clusters` may exceed it.
     init : {"auto", "single", "random", "farthest"}, array (n,) of int, or list of such arrays, default="auto"

@@ -54,7 +54,7 @@ AVOIDED = re.compile(
 #: Functions, terms and messages of others that contain such a word.
 FOREIGN = ("ast.walk", "os.walk", "random walk", "feature names should match those that were passed")
 TEXTS = {".py", ".pyx", ".pxd", ".h", ".md", ".rst", ".toml", ".yml", ".ipynb"}
-FOLDERS = ("src", "tests", "benches", "docs", "examples", ".github", ".ci")
+FOLDERS = ("craftc", "src", "tests", "benches", "docs", "examples", ".github", ".ci")
 
 
 def avoided(text):
