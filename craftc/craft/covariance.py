@@ -105,8 +105,8 @@ def covariance_columns(background: Background, total: Moments) -> NDArray[np.int
 
 
 class BlockPricing:
-    """Which groups of rows hold a covariance, of which of some numeric columns (P,), and what it saves;
-    `pricing` holds the prices of the diagonal form.
+    """The choice of covariances: whether a group of rows holds one, over which of P numeric columns, and what
+    it saves over the diagonal form, which `pricing` prices.
     """
 
     def __init__(
