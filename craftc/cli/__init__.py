@@ -167,11 +167,8 @@ def _is_raised_here(error: Exception) -> bool:
     from importlib.util import find_spec
 
     spec = find_spec(name)  # a worker may have the file in another place
-    return (
-        spec is not None
-        and spec.origin is not None
-        and linecache.getline(spec.origin, trace.tb_lineno).lstrip().startswith("raise ")
-    )
+    origin = None if spec is None else spec.origin
+    return origin is not None and linecache.getline(origin, trace.tb_lineno).lstrip().startswith("raise ")
 
 
 def _drop_output() -> None:

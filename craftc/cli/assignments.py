@@ -148,11 +148,8 @@ def result_files(table: str, files: Sequence[str], folder: Path) -> dict[str, Pa
 
 def result_names(table: str, files: Sequence[str]) -> list[str]:
     """The names of the files of results, relative to their folder."""
-    folder = (
-        table
-        if os.path.isdir(table)
-        else os.path.commonpath([os.path.dirname(os.path.abspath(file)) for file in files])
-    )
+    parents = [os.path.dirname(os.path.abspath(file)) for file in files]
+    folder = table if os.path.isdir(table) else os.path.commonpath(parents)
     inside = [os.path.relpath(os.path.abspath(file), os.path.abspath(folder)) for file in files]
     short = [str(Path(name).with_suffix(".csv")) for name in inside]
     return [own if short.count(own) == 1 else f"{name}.csv" for own, name in zip(short, inside, strict=True)]

@@ -78,12 +78,8 @@ def assign_roles(raw: RawTable, options: ClusterOptions) -> ColumnRoles:
     if len(excluded) == len(names):
         raise TableError("No column is left to cluster: all of them are named by --target or --ignore.")
     features = RawTable(raw.frame.drop(columns=list(excluded)), raw.notes, raw.semicolons)
-    wanted = Roles(
-        options.categorical,
-        options.numeric,
-        split_dates=options.dates == "parts",
-        numeric_problem="--numeric needs numbers",
-    )
+    named_roles, split_dates = (options.categorical, options.numeric), options.dates == "parts"
+    wanted = Roles(*named_roles, split_dates=split_dates, numeric_problem="--numeric needs numbers")
     table = prepare(features, wanted, na_values=options.na)
     roles = ColumnRoles(table.frame, codes=table.codes, notes=table.notes, excluded=table.unusable | excluded)
     if options.target is not None:
@@ -159,21 +155,15 @@ def match_columns(
     roles = Roles(
         schema.categorical_names, schema.numeric_names, dates, numeric_problem="the model expects numbers"
     )
-    table = prepare(
-        RawTable(frame.drop(columns=unused), raw.notes, raw.semicolons),
-        roles,
-        na_values=na_values,
-        drop=False,
-    )
+    used = RawTable(frame.drop(columns=unused), raw.notes, raw.semicolons)
+    table = prepare(used, roles, na_values=na_values, drop=False)
     notes = list(table.notes)
     if unused:
         notes.append(f"columns that are not in the model are ignored: {listed(unused, _MOST)}.")
     absent = [name for name in schema.columns if name not in table.frame.columns]
     if absent:
-        raise TableError(
-            f"{path!r} lacks column(s) of the model: {listed(absent, _MOST)}, because a column holds no "
-            "dates."
-        )
+        lacks = f"{path!r} lacks column(s) of the model: {listed(absent, _MOST)}"
+        raise TableError(f"{lacks}, because a column holds no dates.")
     columns: dict[str, pd.Series | None] = dict.fromkeys(schema.columns)
     for name in schema.numeric_names:
         columns[name] = table.frame[name].astype(np.float64)

@@ -140,11 +140,8 @@ class _Group(click.Group):
         try:
             return super().parse_args(ctx, args)
         except click.NoSuchOption as error:
-            owners = [
-                name
-                for name, each in self.commands.items()
-                if any(error.option_name in option.opts for option in each.params)
-            ]
+            commands, option = self.commands.items(), error.option_name
+            owners = [name for name, each in commands if any(option in own.opts for own in each.params)]
             if not owners:
                 raise
             raise click.UsageError(

@@ -70,17 +70,10 @@ class Answer:
     @cached_property
     def clusters(self) -> list[Cluster]:
         """The clusters, largest first."""
-        view, names = self.view, Facts(self.view).names()
+        view, names, margins = self.view, Facts(self.view).names(), self.model.cluster_margins_.tolist()
+        sizes, shares = view.sizes.tolist(), view.shares.tolist()
         return [
-            Cluster(
-                number,
-                k,
-                names[k],
-                view.sizes[k].item(),
-                float(view.shares[k]),
-                float(self.model.cluster_margins_[k]),
-                view.ranked(k),
-            )
+            Cluster(number, k, names[k], sizes[k], shares[k], margins[k], view.ranked(k))
             for number, k in enumerate(view.order.tolist(), 1)
         ]
 
@@ -304,10 +297,8 @@ def _overview(layout: PageLayout, result: Result, most: int | None) -> list[str]
     if len(shown) < len(clusters):
         rest = clusters[len(shown) :]
         others, share = sum(cluster.rows for cluster in rest), sum(cluster.share for cluster in rest)
-        lines.append(
-            f"and {plural(len(rest), 'more cluster')} with {count(others)} rows ({percent(share)}): "
-            "--details shows all."
-        )
+        more = f"and {plural(len(rest), 'more cluster')} with {count(others)} rows ({percent(share)})"
+        lines.append(f"{more}: --details shows all.")
     return lines
 
 
@@ -404,11 +395,9 @@ class _FeatureTables:
         facts = f" - {count(cluster.rows)} {rows} ({percent(cluster.share)})"
         facts += f", margin {nats(cluster.margin)} nats" if np.isfinite(cluster.margin) else ""
         lines = layout.unbroken(shortened(title, layout.width - cell_len(facts)) + facts, style="bold")
-        listed = (
-            cluster.features
-            if most is None
-            else [d for d in cluster.features[:most] if self._answer.view.gains[cluster.label, d] >= 1.0]
-        )
+        listed, gains = cluster.features, self._answer.view.gains[cluster.label]
+        if most is not None:
+            listed = [d for d in listed[:most] if gains[d] >= 1.0]
         if not listed:
             return [*lines, "  distributed like the whole table"]
         table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")

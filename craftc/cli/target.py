@@ -47,21 +47,13 @@ class Classes:
         """Shares of the classes in a cluster, for JSON."""
         counts = self.counts[position]
         shares = counts / max(counts.sum(), 1)
-        return {
-            "shares": {
-                name: float(share) for name, share in zip(self.classes, shares, strict=True) if share > 0
-            }
-        }
+        named = zip(self.classes, shares, strict=True)
+        return {"shares": {name: float(share) for name, share in named if share > 0}}
 
     def measures(self) -> dict[str, object]:
         """Agreement, for JSON."""
-        return {
-            "kind": "classes",
-            "classes": self.classes,
-            "purity": self.purity,
-            "nmi": self.nmi,
-            "ari": self.ari,
-        }
+        measures = {"purity": self.purity, "nmi": self.nmi, "ari": self.ari}
+        return {"kind": "classes", "classes": self.classes, **measures}
 
 
 @dataclass(frozen=True)
@@ -88,12 +80,8 @@ class Amounts:
         return {"mean": float(self.means[position]), "deviation": float(self.deviations[position])}
 
     def measures(self) -> dict[str, object]:
-        return {
-            "kind": "numbers",
-            "mean": self.mean,
-            "deviation": self.deviation,
-            "explained_variance": self.explained,
-        }
+        whole = {"mean": self.mean, "deviation": self.deviation}
+        return {"kind": "numbers", **whole, "explained_variance": self.explained}
 
 
 def without_infinities(target: pd.Series, notes: list[str]) -> pd.Series:
@@ -124,24 +112,17 @@ def compare(name: str, target: pd.Series, positions: NDArray[np.int32], n_cluste
     codes, names = need_pandas().factorize(target.map(str), sort=True)
     if not len(names):
         return Classes(name, n_missing, [], np.zeros((n_clusters, 0), np.int64), None, None, None)
-    counts = np.bincount(positions * len(names) + codes, minlength=n_clusters * len(names)).reshape(
-        n_clusters, -1
-    )
+    counts = np.bincount(positions * len(names) + codes, minlength=n_clusters * len(names))
+    counts = counts.reshape(n_clusters, -1)
     order = np.argsort(-counts.sum(axis=0), kind="stable")
     from sklearn.metrics import adjusted_rand_score  # slow to import
 
     from craftc import metrics
 
-    several = len(names) > 1
-    return Classes(
-        name,
-        n_missing,
-        [str(each) for each in names[order]],
-        counts[:, order],
-        metrics.purity(codes, positions),
-        metrics.nmi(codes, positions) if several else None,
-        float(adjusted_rand_score(codes, positions)) if several else None,
-    )
+    nmi, ari, classes = None, None, [str(each) for each in names[order]]
+    if len(names) > 1:
+        nmi, ari = metrics.nmi(codes, positions), float(adjusted_rand_score(codes, positions))
+    return Classes(name, n_missing, classes, counts[:, order], metrics.purity(codes, positions), nmi, ari)
 
 
 def _amounts(
@@ -156,13 +137,6 @@ def _amounts(
         deviations = np.sqrt(np.bincount(positions, (values - means[positions]) ** 2, n_clusters) / count)
     between = float(np.nansum(count * (means - mean) ** 2)) / len(values)
     explained = between / deviation**2 if deviation > 0 else 0.0
-    means, deviations = np.ldexp(means, exponent), np.ldexp(deviations, exponent)
-    return Amounts(
-        name,
-        n_missing,
-        means,
-        deviations,
-        float(np.ldexp(mean, exponent)),
-        float(np.ldexp(deviation, exponent)),
-        explained,
-    )
+    each = np.ldexp(means, exponent), np.ldexp(deviations, exponent)
+    whole = float(np.ldexp(mean, exponent)), float(np.ldexp(deviation, exponent))
+    return Amounts(name, n_missing, *each, *whole, explained)

@@ -11,19 +11,7 @@ from scipy.special import ndtr, ndtri
 
 from craftc._common.cluster_moments import ClusterMoments
 from craftc._common.typing import Array, Floats, Ints
-from craftc.describe.words import (
-    LEADING,
-    LONGEST,
-    NEARLY_ALL,
-    NO_VALUES,
-    SHORT,
-    day,
-    distinct,
-    level_text,
-    mean_and_deviation,
-    number,
-    with_share,
-)
+from craftc.describe import words
 from craftc.table.mixed_table import Schema
 from craftc.table.moments import Moments
 from craftc.table.numeric_encoding import EncodingRecipe, NumericEncoding
@@ -87,7 +75,7 @@ class NumericColumn:
         return replace(self, spike=spike, **{name: getattr(self, name)[rows] for name in names})
 
     def text(self, x: float) -> str:
-        return day(x) if self.style == "day" else number(x, years=self.style == "year")
+        return words.day(x) if self.style == "day" else words.number(x, years=self.style == "year")
 
     def typical(self, k: int, _: Sequence[int] | None = None) -> Parts:
         """Mean and standard deviation, ``54.43 ± 9.109``, in cluster k; -1: in the whole table."""
@@ -97,8 +85,8 @@ class NumericColumn:
         if np.isfinite(self.value[k]):
             return [(f"{self.text(float(self.value[k]))} ± 0", None)]
         if self.style == "day":
-            return [(f"{day(mean)} ± {number(deviation)} days", None)]
-        return [(mean_and_deviation(mean, deviation, years=self.style == "year"), None)]
+            return [(f"{words.day(mean)} ± {words.number(deviation)} days", None)]
+        return [(words.mean_and_deviation(mean, deviation, years=self.style == "year"), None)]
 
 
 @dataclass(frozen=True)
@@ -120,12 +108,12 @@ class CategoricalColumn:
     @cached_property
     def texts(self) -> list[str]:
         """(T,) levels as texts; different levels differ."""
-        return distinct([level_text(level) for level in self.levels], LONGEST)
+        return words.distinct([words.level_text(level) for level in self.levels], words.LONGEST)
 
     @cached_property
     def short(self) -> list[str]:
         """`texts` of at most 30 characters."""
-        return distinct(self.texts, SHORT)
+        return words.distinct(self.texts, words.SHORT)
 
     def in_order(self, rows: Ints) -> CategoricalColumn:
         return replace(self, shares=self.shares[rows])
@@ -133,8 +121,8 @@ class CategoricalColumn:
     def leading(self, k: int) -> list[int]:
         """The most frequent levels of cluster k; one that nearly all cells have alone."""
         share = self.shares[k]
-        order = [t for t in np.argsort(-share, kind="stable")[:LEADING].tolist() if share[t] > 0]
-        return order[:1] if order and share[order[0]] >= NEARLY_ALL else order
+        order = [t for t in np.argsort(-share, kind="stable")[: words.LEADING].tolist() if share[t] > 0]
+        return order[:1] if order and share[order[0]] >= words.NEARLY_ALL else order
 
     def typical(self, k: int, levels: Sequence[int] | None = None) -> Parts:
         """Levels, by default the leading ones, and their shares in cluster k; -1: in the whole table."""
@@ -148,7 +136,8 @@ Column = NumericColumn | CategoricalColumn
 
 
 def typical_text(parts: Sequence[tuple[str, float | None]]) -> str:
-    return ", ".join(text if share is None else with_share(text, share) for text, share in parts) or NO_VALUES
+    texts = (text if share is None else words.with_share(text, share) for text, share in parts)
+    return ", ".join(texts) or words.NO_VALUES
 
 
 def column_statistics(

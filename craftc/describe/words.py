@@ -128,16 +128,9 @@ def percent(share: float) -> str:
 def number(x: float, *, least_decimals: int | None = None, years: bool = False) -> str:
     """A number to four significant digits, at least to units: ``0.0002``, ``54.43``, ``12,346``, ``1.2e+15``.
 
-    Zeros at the end of the decimals are dropped. A whole number below 1e9 is exact.
-
-    Parameters
-    ----------
-    x : float
-        ``–`` if it is not finite.
-    least_decimals : int, optional
-        Decimals that are shown even beyond the four digits.
-    years : bool
-        Whether the column holds years, which have no comma; nor has any whole number from 1900 to 2100.
+    Zeros at the end of the decimals are dropped; a whole number below 1e9 is exact; ``–`` if it is not
+    finite. `least_decimals` are shown even beyond the four digits. Years and whole numbers from 1900 to 2100
+    have no comma.
     """
     if not math.isfinite(x):
         return "–"

@@ -163,12 +163,8 @@ class Engine(ABC):
     def _answers(self, questions: list[Question[T]]) -> list[list[T]]:
         """For every question the results of all partitions."""
         self._drop_released()
-        needed = {
-            node.number: node
-            for question in questions
-            for label in question.labels
-            for node in self._unmade(label.node)
-        }
+        unmade = (node for q in questions for label in q.labels for node in self._unmade(label.node))
+        needed = {node.number: node for node in unmade}
         calls = [
             Call(q.function, q.args, tuple(label.node.number for label in q.labels), q.each)
             for q in questions

@@ -91,25 +91,18 @@ class PartitionedTable:
         if mode == "raw":
             return NumericEncoding(self.schema, tuple(EncodingRecipe() for _ in range(p)))
         if n <= SAMPLED_ABOVE:
-            return NumericEncoding(
-                self.schema, tuple(recipe_of(self._cells_of([j], None)[:, 0], None, mode) for j in range(p))
-            )
+            every = (self._cells_of([j], None)[:, 0] for j in range(p))
+            return NumericEncoding(self.schema, tuple(recipe_of(cells, None, mode) for cells in every))
         recipes: list[EncodingRecipe] = []
         rows = self.by_partition(sampled_rows(n))
         for first in range(0, p, _COLUMNS_AT_ONCE):
             columns = list(range(first, min(first + _COLUMNS_AT_ONCE, p)))
             samples = [tally(cells, None) for cells in self._cells_of(columns, rows).T]
             short = [j for j, (values, _) in zip(columns, samples, strict=True) if may_be_few(values)]
-            exact: dict[int, tuple[Array, Array] | None] = dict.fromkeys(columns)
-            if short:
-                found = self.engine.ask(_few_values, (), short)
-                exact |= {
-                    j: joined_tally(of_column)
-                    for j, of_column in zip(short, zip(*found, strict=True), strict=True)
-                }
+            found = zip(*self.engine.ask(_few_values, (), short), strict=True) if short else ()
+            exact = {j: joined_tally(of_column) for j, of_column in zip(short, found, strict=True)}
             for j, sample in zip(columns, samples, strict=True):
-                values, counts = exact[j] or sample
-                recipes.append(decide(values, counts, mode))
+                recipes.append(decide(*(exact.get(j) or sample), mode))
         return NumericEncoding(self.schema, tuple(recipes))
 
     def _cells_of(self, columns: list[int], rows: list[Integers] | None) -> Array:

@@ -61,9 +61,8 @@ def write_archive(path: str | os.PathLike[str], head: Mapping[str, Any], arrays:
             _write_members(file, members, zipfile.ZIP_STORED)
             return
         _write_members(file, members, zipfile.ZIP_DEFLATED)
-        if not _possible(
-            file.tell(), len(text), sum(array.nbytes for array in arrays.values())
-        ):  # would be refused on loading
+        size = sum(array.nbytes for array in arrays.values())
+        if not _possible(file.tell(), len(text), size):  # would be refused on loading
             file.seek(0)
             file.truncate()
             _write_members(file, members, zipfile.ZIP_STORED)
@@ -76,9 +75,8 @@ def _write_members(file: IO[bytes], members: Arrays, compression: int) -> None:
         for name, array in members.items():
             with _member(archive, name, compression) as member:
                 hashed = _Hashed(member)
-                np.lib.format.write_array(
-                    cast(IO[bytes], hashed), np.asanyarray(array), version=(1, 0), allow_pickle=False
-                )
+                out = cast(IO[bytes], hashed)
+                np.lib.format.write_array(out, np.asanyarray(array), version=(1, 0), allow_pickle=False)
             digests[name] = hashed.digest.digest()
         with _member(archive, _CHECKSUM, compression) as member:
             np.lib.format.write_array(member, _checksum(digests), version=(1, 0), allow_pickle=False)
@@ -171,10 +169,8 @@ class Archive:
         """
         demand(name in self._members, f"{name} is missing")
         info = self._members[name]
-        demand(
-            info.compress_type in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED),
-            f"{name} has an unknown compression",
-        )
+        known = info.compress_type in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
+        demand(known, f"{name} has an unknown compression")
         with self._zip.open(info) as member:
             demand(np.lib.format.read_magic(member) == (1, 0), f"{name} has an unknown format")
             try:
@@ -183,21 +179,15 @@ class Archive:
                     found, _, kind = np.lib.format.read_array_header_1_0(member)
             except Exception as error:  # of Python's tokenizer and parser, too
                 raise ValueError(f"{name} has a header that cannot be read") from error
-            allowed = (
-                kind.kind in "biufUM"
-                if dtype is None
-                else str(kind) in ([dtype] if isinstance(dtype, str) else dtype)
-            )
+            dtypes = [dtype] if isinstance(dtype, str) else dtype
+            allowed = kind.kind in "biufUM" if dtypes is None else str(kind) in dtypes
             demand(allowed, f"{name} has dtype {kind}")
-            fits = shape is None or (
-                len(found) == len(shape) and all(b in (None, a) for a, b in zip(found, shape, strict=True))
-            )
+            fits = shape is None or len(found) == len(shape)
+            fits &= all(b in (None, a) for a, b in zip(found, shape or (), strict=False))
             demand(fits and min(found, default=0) >= 0, f"{name} has shape {found}")
             size = math.prod(found) * kind.itemsize
-            possible = (
-                info.file_size <= _MOST_DEFLATED * info.compress_size
-                and member.tell() + size == info.file_size
-            )
+            possible = info.file_size <= _MOST_DEFLATED * info.compress_size
+            possible &= member.tell() + size == info.file_size
             demand(possible, f"{name} has another size than shape {found} needs")
             member.seek(0)
             array: NDArray[Any] = np.asarray(np.lib.format.read_array(member, allow_pickle=False), order="C")

@@ -86,10 +86,8 @@ def _complete_convex(model: ConvexClustering) -> None:
     counted = np.bincount(model.labels_, minlength=K) == model._moments.sizes
     demand(bool(counted.all()), "the sizes of the clusters are not those of the labels")
     for point in model._points:
-        demand(
-            point.n_clusters == point.labels.max() + 1,
-            "the path contains numbers of clusters that are not possible",
-        )
+        possible = point.n_clusters == point.labels.max() + 1
+        demand(possible, "the path contains numbers of clusters that are not possible")
 
 
 # ---- ConvexCovariateClustering ----

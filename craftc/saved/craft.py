@@ -21,12 +21,7 @@ from craftc.craft.background import Background
 from craftc.craft.base import CraftBase
 from craftc.craft.covariance import MOST_COLUMNS, CrossProducts
 from craftc.craft.estimator import CRAFT
-from craftc.craft.fitted import (
-    CarriedSums,
-    ColumnLinks,
-    FittedClusters,
-    PathClusters,
-)
+from craftc.craft.fitted import CarriedSums, ColumnLinks, FittedClusters, PathClusters
 from craftc.craft.paper import PaperCRAFT
 from craftc.craft.parameters import MODELS, SELECTIONS, ModelSpec
 from craftc.saved.archive import demand

@@ -163,13 +163,10 @@ class Ragged(Kind):
         own, known = self.of.shape[0], source.size(self.of.shape[0])
         lengths = integers(n, least=0).read(source, f"{name}.lengths").tolist()
         demand(known is None or {known} >= {*lengths}, f"{name} has arrays of other lengths")
-        shapes = [
-            [m if length == own else source.size(length) or 0 for length in self.of.shape] for m in lengths
-        ]
+        of = self.of
+        shapes = [[m if length == own else source.size(length) or 0 for length in of.shape] for m in lengths]
         sizes = [math.prod(shape) for shape in shapes]
-        flat = Array(self.of.dtype, (sum(sizes),), self.of.least, self.of.most, self.of.below).read(
-            source, name
-        )
+        flat = Array(of.dtype, (sum(sizes),), of.least, of.most, of.below).read(source, name)
         parts = np.split(flat, np.cumsum(sizes)[:-1]) if sizes else []
         return [part.reshape(shape).copy() for part, shape in zip(parts, shapes, strict=True)]
 

@@ -36,12 +36,9 @@ def _columns(*shape: str) -> Record:
 
 def _made(**parts: Any) -> Posterior:
     """The posterior, of the class that has these fields."""
-    full = parts["components"] is not ABSENT
-    return (
-        FullPosterior(**parts)
-        if full
-        else Posterior(**{name: parts[name] for name in Posterior.__annotations__})
-    )
+    if parts["components"] is not ABSENT:
+        return FullPosterior(**parts)
+    return Posterior(**{name: parts[name] for name in Posterior.__annotations__})
 
 
 _SCALING = Record(
@@ -107,13 +104,10 @@ def _complete(model: FeatureSelectionMixture) -> None:
     if isinstance(posterior, FullPosterior):
         _check_components(posterior)
     model._set_posterior(posterior)
-    model.feature_fraction_ = (
-        np.asarray(fraction).item() if posterior.fractions is None else posterior.fractions
-    )
-    demand(
-        np.array_equal(fraction, np.atleast_1d(model.feature_fraction_)),
-        "the fractions contradict each other",
-    )
+    own = posterior.fractions
+    model.feature_fraction_ = np.asarray(fraction).item() if own is None else own
+    same = np.array_equal(fraction, np.atleast_1d(model.feature_fraction_))
+    demand(same, "the fractions contradict each other")
 
 
 def _check(posterior: Posterior, K: int) -> None:

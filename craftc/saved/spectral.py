@@ -111,10 +111,8 @@ _FIELDS = {
 def _complete(model: GraphSpectralFeatures) -> None:
     model._check_parameters()
     encoding, scores = model._encoding, model._scores
-    demand(
-        scores is None or scores.schema == encoding.schema,
-        "the scaling of the numeric columns changes their number",
-    )
+    same = scores is None or scores.schema == encoding.schema
+    demand(same, "the scaling of the numeric columns changes their number")
     demand(model.n_features_in_ == encoding.schema.n_columns, "the schema has another number of columns")
     demand(len(model.graph_) == encoding.p, "the graph has another number of columns")
     model.encoded_names_ = np.array(encoding.names, dtype=object)

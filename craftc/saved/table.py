@@ -25,15 +25,11 @@ def _stored_schema(state: dict[str, Any]) -> Schema:
     demand(each_once, "the schema does not fit its columns")
     complete = len(schema.levels) == len(schema.categorical_index) and schema.dtype in ("f4", "f8")
     demand(complete, "the schema is not complete")
-    demand(
-        schema.missing in ("ignore", "category", "error") and type(schema.named) is bool,
-        "the schema is not complete",
-    )
+    complete = schema.missing in ("ignore", "category", "error") and type(schema.named) is bool
+    demand(complete, "the schema is not complete")
     for values in (schema.columns, *schema.levels):
-        demand(
-            all(isinstance(value, str | int | float) for value in values),
-            "a name or a level is neither text nor a number",
-        )
+        known = all(isinstance(value, str | int | float) for value in values)
+        demand(known, "a name or a level is neither text nor a number")
     distinct = all(len(set(levels)) == len(levels) for levels in schema.levels)
     demand(distinct, "a column has the same level twice")
     return schema

@@ -63,11 +63,9 @@ class DaskPartitions(PartitionedInput):
 
     def engine(self, n_threads: int) -> Engine:
         client = self._client if self._client is not None else _current_client()
-        return (
-            SerialEngine(_Computed(self.contents), n_threads)
-            if client is None
-            else DaskEngine(client, self.contents)
-        )
+        if client is None:
+            return SerialEngine(_Computed(self.contents), n_threads)
+        return DaskEngine(client, self.contents)
 
     def labels(self, output: Output, entries: list[RecipeEntry]) -> DaskCollection:
         """Labels of all rows: a Series with the index and the divisions of the frame, or an array.
@@ -78,30 +76,23 @@ class DaskPartitions(PartitionedInput):
         import dask
 
         sent = dask.delayed((replace(output, collection=None), entries), traverse=False)
-        labels: DaskCollection
-        if self.is_frame and all(getattr(recipe, "rowwise", False) for _, recipe, _ in entries):
-            labels = self.X.map_partitions(
-                _labels_by_row,
-                sent,
-                meta=self._no_labels(),
-                enforce_metadata=False,
-                transform_divisions=False,
-            )
-            return labels
-        each = [dask.delayed(_labels)(sent, i, content) for i, content in enumerate(self.contents)]
-        if self.is_frame:
-            import dask.dataframe as dd
-
-            labels = dd.from_delayed(
-                each, meta=self._no_labels(), divisions=self.X.divisions, verify_meta=False
-            )
-            return labels
-        return _joined(each, self.X.chunks[0], np.dtype(np.int32))
-
-    def _no_labels(self) -> pd.Series:
+        rowwise = self.is_frame and all(getattr(recipe, "rowwise", False) for _, recipe, _ in entries)
+        contents = [] if rowwise else self.contents
+        each = [dask.delayed(_labels)(sent, i, content) for i, content in enumerate(contents)]
+        if not self.is_frame:
+            return _joined(each, self.X.chunks[0], np.dtype(np.int32))
+        import dask.dataframe as dd
         import pandas as pd
 
-        return pd.Series([], dtype=np.int32, index=self.X._meta.index, name="labels")
+        labels: DaskCollection
+        meta = pd.Series([], dtype=np.int32, index=self.X._meta.index, name="labels")
+        if rowwise:
+            labels = self.X.map_partitions(
+                _labels_by_row, sent, meta=meta, enforce_metadata=False, transform_divisions=False
+            )
+        else:
+            labels = dd.from_delayed(each, meta=meta, divisions=self.X.divisions, verify_meta=False)
+        return labels
 
     def margins(self, model: BaseEstimator) -> DaskCollection:
         margins = model.margins(self.X).clip(None, largest_margin(model))
