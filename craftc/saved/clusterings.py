@@ -26,13 +26,13 @@ from craftc.saved.fields import (
     POSITIVE,
     Array,
     Kind,
-    Number,
     Optional,
     Ragged,
     Reading,
-    Record,
-    Records,
     Same,
+    StoredNumber,
+    StoredRecord,
+    StoredRecords,
     Through,
     Writing,
     floats,
@@ -48,11 +48,11 @@ _FEATURES = {
     **FRAMES,
     **FIT,
     **CONVERGED,
-    "inertia_": Number(),
+    "inertia_": StoredNumber(),
     "features_": floats("K", "D"),
     "assignments_": Array("bool", ("n", "K")),
     "objective_path_": floats("steps"),
-    "penalty_interval_": Number(least=0.0, count=2),
+    "penalty_interval_": StoredNumber(least=0.0, count=2),
 }
 
 
@@ -65,18 +65,18 @@ def _complete_features(model: KFeatures | BPMeans) -> None:
 
 _CONVEX = {
     **FRAMES,
-    "fusion_penalty_": Number(),
+    "fusion_penalty_": StoredNumber(),
     **FIT,
-    "duality_gap_": Number(),
+    "duality_gap_": StoredNumber(),
     "cluster_centers_": floats("K", "D"),
     "labels_": labels("n", below="K"),
-    "_moments": Record(
+    "_moments": StoredRecord(
         ClusterMoments,
         sizes=floats("K", least=POSITIVE),
         means=floats("K", "D"),
         variances=floats("K", "D", least=0.0),
     ),
-    "_points": Records(RowsPoint, labels=labels("n", below="n"), gap=Number(least=-LARGEST)),
+    "_points": StoredRecords(RowsPoint, labels=labels("n", below="n"), gap=StoredNumber(least=-LARGEST)),
 }
 
 
@@ -117,24 +117,24 @@ class _Classes(Kind):
         return classes
 
 
-_ANY = Number(missing=True)
+_ANY = StoredNumber(missing=True)
 _COVARIATES = {
     **FIT,
-    "duality_gap_": Number(),
-    "fusion_penalty_": Number(),
-    "sparsity_": Number(),
-    "sigma_": Optional(Number(), ABSENT),
+    "duality_gap_": StoredNumber(),
+    "fusion_penalty_": StoredNumber(),
+    "sparsity_": StoredNumber(),
+    "sigma_": Optional(StoredNumber(), ABSENT),
     "classes_": _Classes(),
     "coef_": floats("classes", "D"),
     "intercept_": floats("classes"),
-    "_points": Records(
+    "_points": StoredRecords(
         PathPoint,
         labels=labels("D", below="D"),
         gap=_ANY,
         evidence=_ANY,
         coefficients=floats("clusters", "classes"),
     ),
-    "_selection_points": Records(SelectionPoint, gap=_ANY, evidence=_ANY),
+    "_selection_points": StoredRecords(SelectionPoint, gap=_ANY, evidence=_ANY),
 }
 
 
@@ -162,17 +162,17 @@ def _complete_covariates(model: ConvexCovariateClustering) -> None:
 
 _DPMEANS = {
     **FRAMES,
-    "cluster_penalty_": Number(),
-    "_limit": Number(least=0.0),
+    "cluster_penalty_": StoredNumber(),
+    "_limit": StoredNumber(least=0.0),
     **FIT,
     **CONVERGED,
-    "inertia_": Number(),
+    "inertia_": StoredNumber(),
     "cluster_centers_": floats("K", "D"),
     "labels_": Optional(labels("n", below="K"), ABSENT),
     "cluster_sizes_": floats("K", least=0.0),
     # with an infinite lambda^2, more than one cluster has an infinite price
     "objective_path_": Array("float64", ("steps",), -LARGEST, math.inf),
-    "_moments": Record(
+    "_moments": StoredRecord(
         ClusterMoments,
         sizes=Same("cluster_sizes_"),
         means=Same("cluster_centers_"),
@@ -181,7 +181,7 @@ _DPMEANS = {
     "_shape": Optional(Through(Ragged(floats("D", "D")), tuple, tuple)),
     "covariances_": Optional(floats("K", "D", "D"), ABSENT),
     "_shapes": Optional(
-        Record(
+        StoredRecord(
             ClusterShapes,
             sizes=Same("cluster_sizes_"),
             means=Same("cluster_centers_"),
@@ -191,7 +191,7 @@ _DPMEANS = {
         ),
         ABSENT,
     ),
-    "_gaussian": Optional(Record(Gaussian, known=Optional(Same("covariances_"))), ABSENT),
+    "_gaussian": Optional(StoredRecord(Gaussian, known=Optional(Same("covariances_"))), ABSENT),
 }
 
 
@@ -224,12 +224,12 @@ def _check_triangles(factors: Floats) -> None:
 _PROTOTYPES = {
     **FRAMES,
     "schema_": SCHEMA,
-    "cost_": Number(),
-    "n_iter_": Number(int),
-    "converged_": Number(bool),
-    "_prototypes": Record(
+    "cost_": StoredNumber(),
+    "n_iter_": StoredNumber(int),
+    "converged_": StoredNumber(bool),
+    "_prototypes": StoredRecord(
         Prototypes,
-        gamma=Number(least=0.0, most=LARGEST),
+        gamma=StoredNumber(least=0.0, most=LARGEST),
         means=floats("K", "numeric"),
         modes=Array("int32", ("K", "categorical"), least=0),
         mean=floats("numeric"),
@@ -264,7 +264,7 @@ _START = "init", "random_state"
 _UNUSED, _NAMED = (*_START, "categorical"), {"cat_dissim": name_of}
 LAYOUTS = {
     "KFeatures": Layout(KFeatures, _FEATURES, _complete_features, _START),
-    "BPMeans": Layout(BPMeans, _FEATURES | {"feature_penalty_": Number()}, _complete_features, _START),
+    "BPMeans": Layout(BPMeans, _FEATURES | {"feature_penalty_": StoredNumber()}, _complete_features, _START),
     "ConvexClustering": Layout(ConvexClustering, _CONVEX, _complete_convex, ("weights",)),
     "ConvexCovariateClustering": Layout(
         ConvexCovariateClustering, _COVARIATES, _complete_covariates, ("similarity",)

@@ -29,14 +29,14 @@ from craftc.saved.fields import (
     ABSENT,
     LARGEST,
     Array,
-    Choice,
     Kind,
-    Number,
     Optional,
     Ragged,
-    Record,
-    Records,
     Same,
+    StoredChoice,
+    StoredNumber,
+    StoredRecord,
+    StoredRecords,
     Through,
     floats,
     integers,
@@ -151,7 +151,7 @@ def _links_of(state: dict[str, Any], schema: Schema) -> ColumnLinks:
 
 #: Parts of the state from which those of later steps follow.
 _OF_STEPS = ("sums", "original", "mask", "cross", "path")
-_CHANGES = Records(
+_CHANGES = StoredRecords(
     Change,
     merged=integers(2, least=0),
     heirs=labels("clusters", below="K"),
@@ -160,20 +160,20 @@ _CHANGES = Records(
     where=labels("moved", below="K"),
 )
 _MASK = Array("uint8", ("K", "features"), 0, 1)
-_LATER = Record(
+_LATER = StoredRecord(
     _Later,
     sums=Ragged(integers("clusters", "width")),
     masks=Ragged(Array("uint8", ("clusters", "features"), 0, 1)),
     cross=Optional(Ragged(integers("clusters", "products"))),
     original=Optional(Ragged(integers("clusters", "original width"))),
 )
-_FITTED = Record(
+_FITTED = StoredRecord(
     FittedClusters,
-    spec=Record(
+    spec=StoredRecord(
         ModelSpec,
-        model=Choice(MODELS),
-        selection=Choice(SELECTIONS),
-        covariance=Choice(("auto", "diagonal", "full")),
+        model=StoredChoice(MODELS),
+        selection=StoredChoice(SELECTIONS),
+        covariance=StoredChoice(("auto", "diagonal", "full")),
     ),
     schema=SCHEMA,
     encoding=encoding_of("_fitted.schema"),
@@ -181,11 +181,13 @@ _FITTED = Record(
     original=Same("_fitted.sums", sums_of("_fitted.schema", "original width")),
     mask=Optional(_MASK),
     cross=Optional(
-        Record(CrossProducts, columns=integers("covariance columns", least=0), sums=integers("K", "products"))
+        StoredRecord(
+            CrossProducts, columns=integers("covariance columns", least=0), sums=integers("K", "products")
+        )
     ),
     path=Optional(
         Through(
-            Record(_Steps, n_clusters=integers("steps"), objectives=floats("steps"), changes=_CHANGES),
+            StoredRecord(_Steps, n_clusters=integers("steps"), objectives=floats("steps"), changes=_CHANGES),
             _steps_of,
             _path_of,
             ("labels_",),
@@ -196,8 +198,8 @@ _FITTED = Record(
 )
 _FIELDS = {
     **FRAMES,
-    "n_iter_": Number(int),
-    "converged_": Number(bool),
+    "n_iter_": StoredNumber(int),
+    "converged_": StoredNumber(bool),
     "objective_path_": floats("passes"),
     "labels_": Optional(Array("int32", ("n",), 0), ABSENT),
     "_fitted": _FITTED,

@@ -72,7 +72,7 @@ class Kind:
 
 
 @dataclass(frozen=True)
-class Number(Kind):
+class StoredNumber(Kind):
     """A number or a truth value, or a tuple of `count` of them."""
 
     type: type[float] = float
@@ -98,7 +98,7 @@ class Number(Kind):
 
 
 @dataclass(frozen=True)
-class Choice(Kind):
+class StoredChoice(Kind):
     """One of several texts, or None."""
 
     options: tuple[str | None, ...]
@@ -222,17 +222,17 @@ class Through(Kind):
         return self.of(self.kind.read(source, name), *(source.found[each] for each in self.others))
 
 
-_FINITE = Number(least=-LARGEST, most=LARGEST)
+_FINITE = StoredNumber(least=-LARGEST, most=LARGEST)
 #: Kinds of the fields of a class that follow from their annotations.
 _BY_ANNOTATION = {
     "float": _FINITE,
     "float | None": Optional(_FINITE),
-    "int": Number(int),
-    "bool": Number(bool),
+    "int": StoredNumber(int),
+    "bool": StoredNumber(bool),
 }
 
 
-class Record(Kind):
+class StoredRecord(Kind):
     """An object of a class, by its annotated fields; `kinds`: of fields whose annotation does not say it."""
 
     def __init__(self, cls: type, make: Callable[..., object] | None = None, **kinds: Kind) -> None:
@@ -248,7 +248,7 @@ class Record(Kind):
         return self.make(**{each: source.read(kind, f"{name}.{each}") for each, kind in self.fields.items()})
 
 
-class Records(Record):
+class StoredRecords(StoredRecord):
     """Objects of a class: one array for every field, of numbers or of arrays one after the other."""
 
     def write(self, out: Writing, name: str, value: object) -> None:
@@ -261,7 +261,7 @@ class Records(Record):
                 out.arrays[f"{name}.{each}"] = np.array(column, None if items else float)
 
     def read(self, source: Reading, name: str) -> object:
-        n = Number(int, least=0).checked(name, source.values[name])
+        n = StoredNumber(int, least=0).checked(name, source.values[name])
         columns = [self._column(source, kind, f"{name}.{each}", n) for each, kind in self.fields.items()]
         return [self.make(**dict(zip(self.fields, row, strict=True))) for row in zip(*columns, strict=True)]
 
@@ -270,7 +270,7 @@ class Records(Record):
         assert isinstance(n, int)
         if isinstance(kind, Array):
             return Ragged(kind).read(source, name, n)
-        assert isinstance(kind, Number)
+        assert isinstance(kind, StoredNumber)
         values = source.archive.array(name, ("float64", "int64", "bool"), (n,)).tolist()
         return [kind.checked(name, value) for value in values]
 

@@ -15,12 +15,12 @@ from sklearn.base import BaseEstimator
 from craftc._common.threads import effective_n_threads
 from craftc._common.validation import check_parameters
 from craftc.saved.archive import Archive, Arrays, demand
-from craftc.saved.fields import ABSENT, Choice, Kind, Number, Reading, Writing, plain, restored
+from craftc.saved.fields import ABSENT, Kind, Reading, StoredChoice, StoredNumber, Writing, plain, restored
 
 #: Attributes of several estimators: of a descent, of its convergence, of the library of data frames.
-FIT = {"objective_": Number(), "n_iter_": Number(int)}
-CONVERGED = {"converged_": Number(bool)}
-FRAMES = {"_frame_library": Choice((None, "pandas", "polars"))}
+FIT = {"objective_": StoredNumber(), "n_iter_": StoredNumber(int)}
+CONVERGED = {"converged_": StoredNumber(bool)}
+FRAMES = {"_frame_library": StoredChoice((None, "pandas", "polars"))}
 
 E = TypeVar("E", bound=BaseEstimator)
 

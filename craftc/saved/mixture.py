@@ -15,23 +15,23 @@ from craftc.saved.archive import demand
 from craftc.saved.fields import (
     ABSENT,
     POSITIVE,
-    Choice,
-    Number,
     Optional,
-    Record,
-    Records,
+    StoredChoice,
+    StoredNumber,
+    StoredRecord,
+    StoredRecords,
     Through,
     floats,
     labels,
 )
 from craftc.saved.layout import CONVERGED, FIT, FRAMES, Layout
 
-_KIND, _POSITIVE = Choice(("gaussian", "poisson", "bernoulli")), Number(least=POSITIVE)
+_KIND, _POSITIVE = StoredChoice(("gaussian", "poisson", "bernoulli")), StoredNumber(least=POSITIVE)
 
 
-def _columns(*shape: str) -> Record:
+def _columns(*shape: str) -> StoredRecord:
     array = floats(*shape)
-    return Record(ColumnDensities, kind=_KIND, mean=array, kappa=array, a=array, b=array)
+    return StoredRecord(ColumnDensities, kind=_KIND, mean=array, kappa=array, a=array, b=array)
 
 
 def _made(**parts: Any) -> Posterior:
@@ -41,7 +41,7 @@ def _made(**parts: Any) -> Posterior:
     return Posterior(**{name: parts[name] for name in Posterior.__annotations__})
 
 
-_SCALING = Record(
+_SCALING = StoredRecord(
     ColumnScaling,
     kind=_KIND,
     mean=floats("D", missing=True),
@@ -50,22 +50,22 @@ _SCALING = Record(
     centre=floats("columns"),
     scale=floats("columns", least=POSITIVE),
 )
-_PRIORS = Record(
+_PRIORS = StoredRecord(
     Priors,
     kind=_KIND,
     fraction=_POSITIVE,
     variance=_POSITIVE,
-    fraction_prior=Number(count=2),
+    fraction_prior=StoredNumber(count=2),
     concentration=_POSITIVE,
 )
-_COMPONENTS = Records(
+_COMPONENTS = StoredRecords(
     NormalWishart,
     column=labels("selected", below="columns"),
     kappa=_POSITIVE,
     mean=floats("selected"),
     inverse=floats("selected", "selected"),
 )
-_POSTERIOR = Record(
+_POSTERIOR = StoredRecord(
     Posterior,
     _made,
     scaling=_SCALING,

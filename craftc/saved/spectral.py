@@ -15,11 +15,11 @@ from craftc.saved.fields import (
     ABSENT,
     LARGEST,
     POSITIVE,
-    Number,
     Optional,
     Ragged,
-    Record,
     Same,
+    StoredNumber,
+    StoredRecord,
     Through,
     floats,
     integers,
@@ -76,10 +76,10 @@ def _encoding_of(found: _Statistics) -> Encoding:
     return encoding
 
 
-_ENCODING = Record(
+_ENCODING = StoredRecord(
     _Statistics,
     schema=SCHEMA,
-    beta=Number(least=POSITIVE, most=LARGEST),
+    beta=StoredNumber(least=POSITIVE, most=LARGEST),
     centre=floats("numeric", missing=True),
     low=floats("numeric", missing=True),
     high=floats("numeric", missing=True),
@@ -92,7 +92,7 @@ _LEARNED = {
     **CONVERGED,
     "codes_": floats("p", 2, missing=True),
     "objective_path_": floats("steps"),
-    "_parameters": Record(
+    "_parameters": StoredRecord(
         Parameters, theta=Same("graph_"), b=floats("indicators"), c=floats("numbers", "terms")
     ),
 }

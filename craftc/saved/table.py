@@ -11,7 +11,7 @@ import numpy as np
 from craftc._common.typing import Integers
 from craftc._kernels.moments import Grid
 from craftc.saved.archive import demand
-from craftc.saved.fields import LARGEST, POSITIVE, Kind, Number, Record, Through, floats, integers
+from craftc.saved.fields import LARGEST, POSITIVE, Kind, StoredNumber, StoredRecord, Through, floats, integers
 from craftc.table.mixed_table import Schema
 from craftc.table.moments import NUMERIC_CELLS, ExactSums
 from craftc.table.numeric_encoding import EncodingRecipe, NumericEncoding
@@ -77,13 +77,13 @@ def _checked(sums: ExactSums, columns: Schema | NumericEncoding) -> ExactSums:
 
 def sums_of(columns: str, width: str = "width") -> Through:
     """The exact sums (K, width) of clusters; `columns` is the name of what holds the schema."""
-    record = Record(
+    record = StoredRecord(
         ExactSums,
         groups=integers("K", width),
         centre=floats(None),
         scale=floats(None, least=POSITIVE),
         n_levels=integers(None, least=0),
-        unit=Number(least=POSITIVE, most=LARGEST),
+        unit=StoredNumber(least=POSITIVE, most=LARGEST),
     )
     return Through(record, lambda sums: sums, _checked, (columns,))
 
