@@ -33,17 +33,19 @@ FITS = {
 @pytest.mark.skipif(sys.platform == "win32", reason="no SIGINT to a process here")
 @pytest.mark.parametrize("fit", FITS.values(), ids=FITS)
 def test_ctrl_c_ends_a_long_fit(fit):
-    """None of these ends by itself soon. The time is from the signal to the exception."""
+    """None of these ends by itself soon. The time is from the signal to the exception, in seconds of the
+    processor, which other work on the machine does not lengthen; two threads count twice.
+    """
     script = (
         "import os, signal, threading, time, warnings, numpy as np; from craftc import *\n"
         "warnings.simplefilter('ignore')\n"
         "X, Y = (np.random.default_rng(0).normal(size=shape) for shape in ((150_000, 12), (60_000, 20)))\n"
         "at = []\n"
-        "threading.Timer(1.0, lambda: (at.append(time.monotonic()), os.kill(os.getpid(), "
+        "threading.Timer(1.0, lambda: (at.append(time.process_time()), os.kill(os.getpid(), "
         "signal.SIGINT))).start()\n"
         "try:\n"
         f"    {fit}\n"
         "except KeyboardInterrupt:\n"
-        "    print(time.monotonic() - at[0])\n"
+        "    print(time.process_time() - at[0])\n"
     )
-    assert float(run(script)) < 1.0
+    assert float(run(script)) < (1.0 if "n_threads=1" in fit else 2.0)
