@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import TracebackType
+from typing import Any
 
 import numpy as np
 from rich.console import Console
@@ -94,7 +95,7 @@ def _write_files(source: TableSource, result: Result) -> None:
     with replacing_together(folder, NAMES, None if options.quiet else _say) as new:
         source.write_labels(new, model, reported, roles)
         with replacing(new / "summary.csv") as file:
-            summary = model.summary()
+            summary: Any = model.summary()  # of pandas
             summary.insert(1, "label", summary["cluster"])
             summary["cluster"] = result.answer.numbers[summary["label"]]
             summary = summary.sort_values("cluster", kind="stable")

@@ -143,15 +143,15 @@ def pricing_of(
     number of clusters whose masks are chosen together.
     """
     price, log_choose = np.zeros(background.usable.size), np.zeros(1)
-    if spec.features_by_length:
+    if spec.selection == "priced":
         price, log_choose = feature_prices(background, spec)
     pricing = price_kernel.Pricing(
         background.grid,
         background.count_weight * scale_up,
         background.weight if total_weight is None else total_weight,
         half_log(background, spec) if spec.price is None else spec.price,
-        0.0 if spec.features_by_length else spec.f_delta,
-        spec.by_length,
+        0.0 if spec.selection == "priced" else spec.f_delta,
+        spec.price is None,
         background.centre,
         background.scale,
         background.mean,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any, TypeVar, cast
+from typing import TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +15,15 @@ from sklearn.utils.validation import check_is_fitted
 from craftc._common.estimator import MixedInput, frame_library, output_frame
 from craftc._common.merge_path import MergePath, objectives_of, suggested_n_clusters
 from craftc._common.threads import effective_n_threads, threads_for
-from craftc._common.typing import ColumnSelection, Floats, Labels, RandomStateInput, TableInput, WeightInput
+from craftc._common.typing import (
+    ColumnSelection,
+    Floats,
+    Labels,
+    OutputFrame,
+    RandomStateInput,
+    TableInput,
+    WeightInput,
+)
 from craftc._common.validation import check_number, check_weight
 from craftc.craft.clusters import Clusters, bhattacharyya, pass_work
 from craftc.craft.covariance import too_many_columns
@@ -253,8 +261,7 @@ class CraftBase(
     @available_if(is_a_density)  # type: ignore[untyped-decorator]
     @rowwise(lambda model: range(model.n_clusters_), "float64")
     def predict_proba(self, X: TableInput) -> Floats:
-        """Probability of every cluster for every row: softmax of minus `transform`. Not with the paper's
-        models.
+        """Probability of every cluster for every row: softmax of -`transform`. Not with the paper's models.
 
         Parameters
         ----------
@@ -342,14 +349,12 @@ class CraftBase(
 
     @property
     def feature_importances_(self) -> Floats:
-        """(D,) share of every input column in the gains of the features in which clusters differ from the
-        whole table.
-        """
+        """(D,) share of every input column in the gains of the features in which clusters differ."""
         check_is_fitted(self)
         gains = np.where(self._fitted.differs, self.feature_gains_, 0.0).sum(axis=0)
         return np.asarray(gains / max(gains.sum(), 1e-300))
 
-    def explain(self, X: TableInput) -> Any:
+    def explain(self, X: TableInput) -> OutputFrame:
         """Contribution of every feature to the margin of every row, in nats.
 
         Parameters
@@ -376,7 +381,7 @@ class CraftBase(
         index = getattr(X, "index", None) if library == "pandas" else None
         return output_frame(columns, library, attrs, index)
 
-    def summary(self) -> Any:
+    def summary(self) -> OutputFrame:
         """Size and selected features of every cluster, compared with the whole table.
 
         Returns
@@ -481,8 +486,7 @@ class CraftBase(
         random_state: int = 0,
         sample_weight: WeightInput = None,
     ) -> Stability:
-        """How firm the clusters are: whether refits on parts of the rows, and with other seeds, find them
-        again.
+        """How firm the clusters are: whether refits on parts of the rows and with other seeds find them.
 
         Parameters
         ----------
@@ -537,9 +541,7 @@ def _kept(model: CraftBase, rows: Rows | None, n: int, most: int) -> Rows:
     check_is_fitted(model)
     is_a_density(model)
     if rows is None:
-        raise ValueError(
-            "This model was made from another one and does not know the rows of fit; pass them as X."
-        )
+        raise ValueError("This model, made from another one, does not know the rows of fit; pass them as X.")
     if n > most:
         raise ValueError(
             f"A fitted model keeps {most} of these rows, fewer than n={n}; pass the table as X for more."

@@ -98,7 +98,7 @@ class Clusters:
         of_blocks = held.features(self.mask.shape[1])
         # a feature more in one cluster changes the distribution that the others share
         self.mask, self.costs, self.excess = self._chosen(self.mask | of_blocks, "keep")
-        held.saving = held.saving_over_diagonal(prices.h)
+        covariance_kernel.block_savings(held.matrix, held.block, held.weight, prices.h, held.saving)
         self.excess -= float(held.saving.sum())
         shared = self.pricing.shared
         held.shift, held.precision = shared.shift[cross.columns], shared.precision[cross.columns]
@@ -333,10 +333,9 @@ def bhattacharyya(clusters: Clusters) -> Floats:
     """(K, K) integral of sqrt(f_i f_j) over rows, with f_k the distribution of cluster k as the model has it.
 
     Columns are independent except in a covariance, so that the coefficient is a product over columns: of two
-    normal densities
+    normal densities with S = (S_i + S_j) / 2
 
-        log BC = -(m_i - m_j)' S^-1 (m_i - m_j) / 8 - (log |S| - (log |S_i| + log |S_j|) / 2) / 2,   S = (S_i
-        + S_j) / 2,
+        log BC = -(m_i - m_j)' S^-1 (m_i - m_j) / 8 - (log |S| - (log |S_i| + log |S_j|) / 2) / 2,
 
     and of two categorical distributions sum_t sqrt(p_it p_jt). The parts of a column that the encoding
     separates count as columns.

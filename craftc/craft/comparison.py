@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -13,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from craftc._common.estimator import output_frame
 from craftc._common.labels import chunks
-from craftc._common.typing import Floats, FrameInput, Labels
+from craftc._common.typing import Floats, FrameInput, Labels, OutputFrame
 from craftc._common.validation import check_weight
 from craftc.craft.base import CraftBase, is_a_density
 from craftc.craft.clusters import Clusters, distributions_of
@@ -67,7 +66,7 @@ class Comparison:
         """Nats per row: `cluster_drift` and the sum of `feature_drift`."""
         return self.cluster_drift + float(self.feature_drift.sum())
 
-    def clusters(self) -> Any:
+    def clusters(self) -> OutputFrame:
         """Data frame of the clusters, largest in the fit first: cluster, name, share then and now, and the
         change.
         """
@@ -80,7 +79,7 @@ class Comparison:
         }
         return output_frame(table | {"change": (self.now - self.then)[order]}, self._library)
 
-    def features(self) -> Any:
+    def features(self) -> OutputFrame:
         """Data frame of the columns, largest drift first: feature, drift in nats per row."""
         order = np.argsort(-self.feature_drift, kind="stable")
         return output_frame(

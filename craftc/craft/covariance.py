@@ -262,12 +262,6 @@ class ClusterCovariances:
             cross, block, repeated, saving, weight, *place, np.zeros(len(columns)), np.ones(len(columns))
         )
 
-    def saving_over_diagonal(self, h: float) -> Floats:
-        """(K,) nats that the blocks save in clusters that select their columns anyway."""
-        saving = np.empty(len(self.block))
-        kernel.block_savings(self.matrix, self.block, self.weight, h, saving)
-        return saving
-
     def features(self, n_features: int) -> Mask:
         """(K, D) features in blocks."""
         out = np.zeros((len(self.block), n_features), np.uint8)

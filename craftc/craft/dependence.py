@@ -7,14 +7,15 @@ each at its price, is compared with what clusters save.
 With h the price of one parameter, a link of two columns saves, over the rows with a value in both (n of
 them),
 
-    two categorical columns           n MI - (T_d - 1)(T_e - 1) h               MI: mutual information of the
-    pair table a categorical and a numeric one   (n / 2) log(SS / SS_within) - (T_d - 1) h    SS: squares
-    around the mean, and around those of levels two numeric columns               -(n / 2) log(1 - r^2) - h
+    two categorical columns           n MI - (T_d - 1)(T_e - 1) h
+    a categorical and a numeric one   (n / 2) log(SS / SS_within) - (T_d - 1) h
+    two numeric columns               -(n / 2) log(1 - r^2) - h
 
-less log(P + 1) nats, which name one of the P pairs. The links that save most together and form no cycle are a
-maximum spanning forest (Chow & Liu 1968). Alternatively all numeric columns have one full covariance, at p(p
-- 1)/2 parameters, and the forest joins it to the categorical columns. Sums of squares contain one row of the
-table's variance, as those of clusters do.
+less log(P + 1) nats, which name one of the P pairs. MI is the mutual information of the pair's table, and SS
+the squares around the mean of all rows and around those of the levels. The links that save most together and
+form no cycle are a maximum spanning forest (Chow & Liu 1968). Alternatively all numeric columns have one full
+covariance, of p (p - 1) / 2 parameters, and the forest joins it to the categorical columns. Sums of squares
+contain one row of the table's variance, as those of clusters do.
 """
 
 from __future__ import annotations
@@ -158,8 +159,8 @@ def _by_column(
     nats: dict[tuple[int, int], float] = {}
     for i, j in sorted(edges):
         pair = min(int(source[i]), int(source[j])), max(int(source[i]), int(source[j]))
-        nats[pair] = nats.get(pair, 0.0) + float(saves[i, j])
-    return sorted(((a, b, value) for (a, b), value in nats.items()), key=lambda link: (-link[2], link[:2]))
+        nats[pair] = nats.get(pair, 0.0) - float(saves[i, j])
+    return [(a, b, -value) for value, (a, b) in sorted(zip(nats.values(), nats, strict=True))]
 
 
 def _alike(design: _Design, gains: Floats, source: NDArray[np.intp]) -> list[tuple[int, int, float]]:
@@ -228,18 +229,13 @@ class _Design:
         products = np.zeros((3 * self.p + int(widths.sum()),) * 2)
         for first in range(0, len(table), _ROWS):
             part = slice(first, first + _ROWS)
-            z = (
-                table.numeric[part][:, numeric].astype(np.float64) - background.centre[numeric]
-            ) * background.scale[numeric]
+            z = table.numeric[part][:, numeric].astype(np.float64) - background.centre[numeric]
+            z *= background.scale[numeric]
             z = np.clip(np.rint(z * _STEPS), -_FARTHEST, _FARTHEST)
             cells = np.zeros((len(z), len(products)))
             missing = np.isnan(z)
             z[missing] = 0.0
-            cells[:, : self.p], cells[:, self.p : 2 * self.p], cells[:, 2 * self.p : 3 * self.p] = (
-                ~missing,
-                z,
-                z * z,
-            )
+            cells[:, : 3 * self.p] = np.hstack([~missing, z, z * z])
             if len(categorical):
                 np.put_along_axis(
                     cells,
@@ -247,7 +243,9 @@ class _Design:
                     1.0,
                     axis=1,
                 )
-            products += _products(cells * weight[part, None] if len(config.weight) else cells, cells)
+            weighted = cells * weight[part, None] if len(config.weight) else cells
+            few = cells.size * cells.shape[1] <= _FEW_PRODUCTS
+            products += np.einsum("ni,nj->ij", weighted, cells) if few else weighted.T @ cells
         products[:, 3 * self.p + ends - 1] = products[3 * self.p + ends - 1] = 0.0  # missing values
         products *= self.weight / weight.sum()
         kinds = [slice(k * self.p, (k + 1) * self.p) for k in range(3)]
@@ -308,12 +306,6 @@ class _Design:
         return values
 
 
-def _products(a: Floats, b: Floats) -> Floats:
-    """a' b, of integers."""
-    few = a.size * b.shape[1] <= _FEW_PRODUCTS
-    return np.asarray(np.einsum("ni,nj->ij", a, b) if few else a.T @ b)
-
-
 def _x_log_x(x: Floats) -> Floats:
     return x * np.log(np.where(x > 0, x, 1.0))
 
@@ -341,21 +333,20 @@ def diagnose(
     """
     sample = rows.take(np.arange(0, len(rows), max(1, len(rows) // _SAMPLE)))
     pairs = list(islice(_duplicates(sample), _MOST_PAIRS + 1))
-    messages = [
-        f"Columns {quoted(str(a))} and {quoted(str(b))} are near-duplicates and both count in full, which "
-        "exaggerates clusters along them; "
-        "drop one."
-        for a, b in pairs[:_MOST_PAIRS]
-    ]
+    messages = []
+    for a, b in pairs[:_MOST_PAIRS]:
+        messages.append(
+            f"Columns {quoted(str(a))} and {quoted(str(b))} are near-duplicates and both count in full, "
+            "which exaggerates clusters along them; drop one."
+        )
     if len(pairs) > _MOST_PAIRS:
         messages.append(f"More than {_MOST_PAIRS} pairs of columns are near-duplicates.")
     fragile = n_clusters_at_4 is not None and 1 < n_clusters_at_4 <= _FRAGILE * n_clusters
     if fragile and dependence_ratio > _LINKED:
         messages.append(
             f"CRAFT found {n_clusters} clusters; {n_clusters_at_4} of them would be left at "
-            f"price_factor={4 * price_factor:g}. Columns "
-            "seem to depend on each other inside clusters, and then the number of clusters is not a "
-            "property of the data. Try "
+            f"price_factor={4 * price_factor:g}. Columns seem to depend on each other inside clusters, and "
+            "then the number of clusters is not a property of the data. Try "
             f"price_factor={2 * price_factor:g} to {4 * price_factor:g}, or cut(k) for fewer."
         )
     return messages
@@ -365,7 +356,7 @@ def _duplicates(sample: MixedTable) -> Iterator[tuple[str, str]]:
     """Pairs of columns that determine each other: numeric columns by correlation, others (and numeric ones of
     few values) by entropy.
     """
-    names = sample.numeric_names
+    names = sample.schema.numeric_names
     if len(sample) < 10:
         return
     scaled = _standardised(sample.numeric)
@@ -373,10 +364,7 @@ def _duplicates(sample: MixedTable) -> Iterator[tuple[str, str]]:
         correlation = scaled[:, first : first + _COLUMNS_AT_ONCE].T @ scaled[:, first:]
         for i, j in zip(*np.nonzero(np.triu(np.abs(correlation) > 0.9999, 1)), strict=True):
             yield names[first + i], names[first + j]
-    columns = [
-        (name, column.astype(np.intp))
-        for name, column in zip(sample.categorical_names, sample.codes.T, strict=True)
-    ]
+    columns = list(zip(sample.schema.categorical_names, sample.codes.T.astype(np.intp), strict=True))
     n_categorical = len(columns)
     if not n_categorical:
         return

@@ -61,7 +61,8 @@ class PaperClusters(Clusters):
         return self.background.categorical_row_costs(table.codes)
 
     def _chosen(self, mask: Mask | None, effort: str) -> tuple[Mask, Floats, float]:
-        chosen, costs = self._priced_by_length() if self.spec.features_by_length else self._at_fixed_price()
+        by_length = self.spec.selection == "priced"
+        chosen, costs = self._priced_by_length() if by_length else self._at_fixed_price()
         return chosen, costs, float(costs.sum())
 
     def _priced_by_length(self) -> tuple[Mask, Floats]:

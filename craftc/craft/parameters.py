@@ -28,8 +28,8 @@ class ModelSpec:
     """
 
     model: str = "likelihood"  # one of MODELS
-    selection: str = "fixed"  # one of SELECTIONS
-    price: float | None = 0.0  # Lambda; None: description-length price
+    selection: str = "fixed"  # one of SELECTIONS; "priced": features at their description length
+    price: float | None = 0.0  # Lambda; None: clusters, and features, at their description length
     price_factor: float = 1.0  # multiplies the description-length price
     fraction: float = 0.5  # m
     variance: float | None = None  # rho
@@ -38,16 +38,6 @@ class ModelSpec:
     absolute: bool = False  # whether eps_v is in squared units of the columns, not a share of their variances
     pooled: bool = False  # whether clusters that do not select a feature share a distribution of their own
     covariance: str = "diagonal"  # | "auto" | "full"
-
-    @property
-    def by_length(self) -> bool:
-        """Whether clusters and features are priced by description length."""
-        return self.price is None
-
-    @property
-    def features_by_length(self) -> bool:
-        """Whether features are priced by the description length of their parameters."""
-        return self.by_length or self.selection == "priced"
 
     @property
     def coherent(self) -> bool:

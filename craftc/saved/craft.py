@@ -235,7 +235,7 @@ def _check(fitted: FittedClusters) -> None:
     alike = np.array_equal(sums.groups[:, 0], original.groups[:, 0]) and sums.unit == original.unit
     demand(alike, "the two tables of sums have different clusters")
     parts = fitted.mask, fitted.path, fitted.along
-    automatic = [spec.by_length, spec.pooled, *(part is not None for part in parts)]
+    automatic = [spec.price is None, spec.pooled, *(part is not None for part in parts)]
     demand(all(automatic) or not any(automatic), "the masks or the merge path are not complete")
     if fitted.mask is not None:
         _check_masks([fitted.mask], moments)

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from craftc._common.labels import chunks
 from craftc._common.merge_path import MergePath
 from craftc._common.threads import threads_for
-from craftc._common.typing import Floats, Integers, Labels, Mask
+from craftc._common.typing import Array, Floats, Integers, Labels, Mask
 from craftc._kernels import craft_price as price_kernel
 from craftc._kernels import craft_splits as splits_kernel
 from craftc._kernels.craft import CostTables
@@ -39,6 +39,7 @@ S = TypeVar("S")
 Sides = TypeVar("Sides")
 Leaving = TypeVar("Leaving", covariant=True)
 Answer = TypeVar("Answer")
+Asking = Coroutine[Any, Any, Answer]
 
 
 @dataclass
@@ -294,7 +295,7 @@ class RowStore(Protocol[L, S]):
         """
         ...
 
-    def adopted(self, path: MergePath, labels: NDArray[Any]) -> tuple[S, MergePath]:
+    def adopted(self, path: MergePath, labels: Array) -> tuple[S, MergePath]:
         """The labels and the merge path of a search on gathered rows, as this store keeps them."""
         ...
 
@@ -373,7 +374,7 @@ class RowStore(Protocol[L, S]):
         """The rows of one cluster."""
         ...
 
-    def together(self, questions: Iterable[Coroutine[Any, Any, Answer]]) -> list[Answer]:
+    def together(self, questions: Iterable[Asking[Answer]]) -> list[Answer]:
         """The results of coroutines that ask `ClusterRows`."""
         ...
 

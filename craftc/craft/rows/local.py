@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Coroutine, Iterable
-from typing import Any, NamedTuple
+from collections.abc import Iterable
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from craftc._common.labels import compact, first_appearance, renumber, rows_in_cluster
 from craftc._common.merge_path import MergePath
 from craftc._common.random import spread
-from craftc._common.typing import Floats, Integers, Labels
+from craftc._common.typing import Array, Floats, Integers, Labels
 from craftc._kernels import craft_passes as passes_kernel
 from craftc._kernels import craft_price as price_kernel
 from craftc._kernels.craft import CostTables
@@ -19,7 +19,7 @@ from craftc._kernels.moments import Grid
 from craftc.craft.clusters import Clusters, assign_only
 from craftc.craft.covariance import CrossProducts
 from craftc.craft.fitted import CarriedSums, sums_of_table
-from craftc.craft.rows import Answer, Candidates, Cells, Passes, PassSpace, distinct_rows
+from craftc.craft.rows import Answer, Asking, Candidates, Cells, Passes, PassSpace, distinct_rows
 from craftc.craft.rows.scores import RowStatistics
 from craftc.table import MixedTable, Schema
 from craftc.table.moments import Moments, integer_grid
@@ -77,19 +77,19 @@ class LocalRows:
     def copied(self, labels: Labels) -> Labels:
         return labels.copy()
 
-    def labels_at(self, labels: NDArray[Any], rows: NDArray[np.intp]) -> Labels:
+    def labels_at(self, labels: Array, rows: NDArray[np.intp]) -> Labels:
         return labels[rows].astype(np.int32, copy=False)
 
     def first_appearance(self, labels: Labels, n_clusters: int) -> NDArray[np.intp]:
         return first_appearance(labels, n_clusters)
 
-    def snapshot(self, labels: Labels, n_clusters: int) -> NDArray[Any]:
+    def snapshot(self, labels: Labels, n_clusters: int) -> Array:
         return labels.astype(np.min_scalar_type(-max(n_clusters, 1)))
 
-    def restored(self, snapshot: NDArray[Any]) -> Labels:
+    def restored(self, snapshot: Array) -> Labels:
         return snapshot.astype(np.int32)
 
-    def merge_path(self, snapshot: NDArray[Any], n_clusters: int, objective: float) -> MergePath:
+    def merge_path(self, snapshot: Array, n_clusters: int, objective: float) -> MergePath:
         return MergePath(snapshot, n_clusters, objective)
 
     def append_step(
@@ -97,26 +97,26 @@ class LocalRows:
         path: MergePath,
         n_clusters: int,
         objective: float,
-        before: NDArray[Any],
+        before: Array,
         after: Labels,
         merged: tuple[int, int],
     ) -> None:
         path.append(n_clusters, objective, before, after, merged)
 
-    def adopted(self, path: MergePath, labels: NDArray[Any]) -> tuple[NDArray[Any], MergePath]:
+    def adopted(self, path: MergePath, labels: Array) -> tuple[Array, MergePath]:
         return labels, path
 
-    def restated(self, labels: NDArray[Any], clusters: Clusters, path: MergePath) -> NDArray[Any]:
+    def restated(self, labels: Array, clusters: Clusters, path: MergePath) -> Array:
         return labels
 
-    def labels_of_step(self, path: MergePath, step: int) -> NDArray[Any]:
-        labels: NDArray[Any] = path[step].labels
+    def labels_of_step(self, path: MergePath, step: int) -> Array:
+        labels: Array = path[step].labels
         return labels
 
     def margins(self, model: object, statistics: RowStatistics) -> NDArray[np.float32]:
         return statistics.margins
 
-    def in_form_of_input(self, labels: NDArray[Any]) -> Labels:
+    def in_form_of_input(self, labels: Array) -> Labels:
         return labels.astype(np.int32)
 
     # ---- sums ----
@@ -144,7 +144,7 @@ class LocalRows:
     def sums_along(self, path: MergePath, moments: Moments, n_threads: int) -> CarriedSums:
         return sums_of_table(path, moments, self.table, self.weight, n_threads)
 
-    def statistics(self, clusters: Clusters, labels: NDArray[Any], weights: Floats | None) -> RowStatistics:
+    def statistics(self, clusters: Clusters, labels: Array, weights: Floats | None) -> RowStatistics:
         return RowStatistics.of_rows(clusters, self.table, labels, weights)
 
     # ---- passes ----
@@ -194,7 +194,7 @@ class LocalRows:
     async def cluster(self, labels: Labels, k: int) -> LocalCluster:
         return LocalCluster(self, rows_in_cluster(labels, k), k)
 
-    def together(self, questions: Iterable[Coroutine[Any, Any, Answer]]) -> list[Answer]:
+    def together(self, questions: Iterable[Asking[Answer]]) -> list[Answer]:
         return [_result(question) for question in questions]
 
 
@@ -262,7 +262,7 @@ class LocalCluster:
         )
 
 
-def _result(question: Coroutine[Any, Any, Answer]) -> Answer:
+def _result(question: Asking[Answer]) -> Answer:
     """The result of a coroutine that waits for nothing."""
     try:
         question.send(None)

@@ -7,7 +7,7 @@ total is that of the whole table.
 
 from __future__ import annotations
 
-from collections.abc import Coroutine, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,7 @@ from craftc._common.labels import by_first_row, numbering
 from craftc._common.merge_path import Change, MergePath, change_by
 from craftc._common.random import spread
 from craftc._common.threads import aligned
-from craftc._common.typing import Floats, Integers, Labels
+from craftc._common.typing import Array, Floats, Integers, Labels
 from craftc._kernels import craft as craft_kernel
 from craftc._kernels import craft_cross_products as cross_kernel
 from craftc._kernels import craft_passes as passes_kernel
@@ -28,7 +28,7 @@ from craftc._kernels.moments import Grid
 from craftc.craft.clusters import Clusters
 from craftc.craft.covariance import CrossProducts
 from craftc.craft.fitted import CarriedSums
-from craftc.craft.rows import Answer, Candidates, Cells, Passes, PassSpace, RowwiseMargins
+from craftc.craft.rows import Answer, Asking, Candidates, Cells, Passes, PassSpace, RowwiseMargins
 from craftc.craft.rows import recipes as operations
 from craftc.craft.rows.local import LocalCluster, LocalRows
 from craftc.craft.rows.recipes import Assigned, AssignedBut, Given, RowsMoved, SideMoved, Sides, SidesAssigned
@@ -158,7 +158,7 @@ class PartitionedRows:
     def in_form_of_input(self, labels: FarLabels) -> Any:
         return self.table.output().labels(labels.node)
 
-    def adopted(self, path: MergePath, labels: NDArray[Any]) -> tuple[FarLabels, FarMergePath]:
+    def adopted(self, path: MergePath, labels: Array) -> tuple[FarLabels, FarMergePath]:
         steps = [self.engine.labels(Given(labels.astype(np.int16)))]
         for step, change in zip(path[1:], path.changes(), strict=True):
             follows = not len(change.moved)
@@ -277,7 +277,7 @@ class PartitionedRows:
         cluster = FarCluster(self, labels, k, self._counts(labels)[:, k])
         return cluster if len(cluster) > _FEW_ROWS else GatheredCluster(*await cluster.gathered())
 
-    def together(self, questions: Iterable[Coroutine[Any, Any, Answer]]) -> list[Answer]:
+    def together(self, questions: Iterable[Asking[Answer]]) -> list[Answer]:
         return self.engine.together(questions)
 
 
@@ -311,7 +311,7 @@ class FarCluster:
         self, positions: NDArray[np.intp] | None = None
     ) -> tuple[MixedTable, NDArray[np.int64]]:
         """The table of all rows or of some, and their positions in the whole table."""
-        each: list[Any] = [None] * (len(self.starts) - 1)
+        each: list[NDArray[np.intp] | None] = [None] * (len(self.starts) - 1)
         if positions is not None:
             ends = np.searchsorted(positions, self.starts)
             each = [

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from craftc._common.labels import rows_in_cluster
 from craftc._common.merge_path import shared_rows
-from craftc._common.typing import Integers, Labels
+from craftc._common.typing import Array, Integers, Labels
 from craftc._kernels import craft as craft_kernel
 from craftc._kernels import craft_covariance as covariance_kernel
 from craftc._kernels import craft_price as price_kernel
@@ -244,8 +244,8 @@ def leaving(
 
 
 def cells_of_cluster(
-    part: Part, labels: Labels, k: int, positions: Any
-) -> tuple[NDArray[Any], NDArray[Any], NDArray[np.int64]]:
+    part: Part, labels: Labels, k: int, positions: NDArray[np.intp] | None
+) -> tuple[Array, Array, NDArray[np.int64]]:
     """Cells of some rows of cluster k, or of all, and their positions in the whole table."""
     rows = np.flatnonzero(labels == k)
     rows = rows if positions is None else rows[positions]

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from craftc._common.typing import Floats, Labels
+from craftc._common.typing import Array, Floats, Labels
 from craftc._kernels import craft as craft_kernel
 from craftc.craft.clusters import Clusters
 from craftc.table import MixedTable
@@ -42,7 +42,11 @@ def row_scores(
 ) -> Iterator[tuple[slice, RowScores]]:
     """Slices of the rows, and what the model says of them."""
     for rows, costs, own in clusters.costs_in_chunks(table, full=densities):
-        least, second = _two_least(costs)
+        # the smallest and second smallest of every row, column by column: faster than along short rows
+        least, second = np.full((2, len(costs)), np.inf)
+        for column in np.ascontiguousarray(costs.T):
+            np.minimum(second, np.maximum(least, column), out=second)
+            np.minimum(least, column, out=least)
         scores = RowScores(
             costs.argmin(axis=1).astype(np.int32), second - least, np.empty(0), np.empty(0, np.int64)
         )
@@ -57,7 +61,7 @@ def _add_densities(
     """Densities and missing cells of rows; overwrites their costs. `own`: those under the background."""
     K, background = len(clusters.mask), clusters.background
     varies = background.usable[: background.grid.p] > 0
-    equal_weights = 0.0 if clusters.spec.by_length else math.log(K)
+    equal_weights = 0.0 if clusters.spec.price is None else math.log(K)
     seen = ~np.isnan(part.numeric)
     normalisers = (
         0.5 * math.log(2.0 * math.pi) * np.einsum("nd->n", seen & varies, dtype=np.int64, casting="unsafe")
@@ -68,17 +72,6 @@ def _add_densities(
     scores.absent = np.zeros(len(seen), np.int64)
     for missing in (~seen, part.codes == part.n_levels.astype(part.codes.dtype)):
         scores.absent += np.einsum("nd->n", missing, dtype=np.int64, casting="unsafe")
-
-
-def _two_least(costs: Floats) -> tuple[Floats, Floats]:
-    """(n,) the smallest and the second smallest cost of every row; column by column, which is faster than
-    along short rows.
-    """
-    least, second = np.full((2, len(costs)), np.inf)
-    for column in np.ascontiguousarray(costs.T):
-        np.minimum(second, np.maximum(least, column), out=second)
-        np.minimum(least, column, out=least)
-    return least, second
 
 
 def margins_of(clusters: Clusters, table: MixedTable) -> Floats:
@@ -184,7 +177,7 @@ class _Kept(NamedTuple):
         order = np.argsort(key, kind="stable")
         return _Kept(every[order], key[order])
 
-    def some(self, chosen: Any) -> _Kept:
+    def some(self, chosen: NDArray[np.intp] | slice) -> _Kept:
         return _Kept(self.rows[chosen], self.keys[chosen])
 
     def distinct(self, most: int) -> _Kept:
@@ -245,12 +238,7 @@ class RowStatistics:
 
     @classmethod
     def of_rows(
-        cls,
-        clusters: Clusters,
-        table: MixedTable,
-        labels: NDArray[Any],
-        weights: Floats | None,
-        first: int = 0,
+        cls, clusters: Clusters, table: MixedTable, labels: Array, weights: Floats | None, first: int = 0
     ) -> RowStatistics:
         """The statistics of the rows from position `first` on."""
         K, densities = len(clusters.mask), clusters.spec.coherent
@@ -309,7 +297,7 @@ def contributions(
 
 def contribution_columns(
     clusters: Clusters, table: MixedTable, columns: list[Any], source: NDArray[np.intp]
-) -> dict[Any, NDArray[Any]]:
+) -> dict[Any, Array]:
     """The columns of ``CRAFT.explain``: contributions of the input columns, each the sum of its
     encoded columns.
 

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from craftc._common.labels import rows_in_cluster
 from craftc._common.random import SAMPLE_ROWS, CraftStream
 from craftc._common.threads import threads_for
-from craftc._common.typing import Floats, Integers, Mask
+from craftc._common.typing import Array, Floats, Integers, Mask
 from craftc._kernels import craft_price as price_kernel
 from craftc._kernels import craft_splits as splits_kernel
 from craftc._kernels import moments as moments_kernel
@@ -288,7 +288,7 @@ def three_best(score: Floats) -> list[int]:
 
 def net_gains(
     z: Floats,
-    codes: NDArray[Any],
+    codes: Array,
     weight: NDArray[np.int64],
     level_start: NDArray[np.intp],
     n_levels: int,
