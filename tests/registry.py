@@ -47,7 +47,7 @@ ESTIMATORS = {
         {"n_init": (1, 2)},
         (
             {"n_init": 2},
-            {"n_clusters": 2, "numeric": "raw", "n_init": 2},  # some checks pass tables of two distinct rows
+            {"numeric": "raw", "n_init": 2},
             {"missing": "error", "n_init": 2},
         ),
         {
