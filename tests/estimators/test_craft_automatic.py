@@ -157,9 +157,14 @@ def test_suspicious_tables_are_told():
     assert CRAFT(random_state=0, n_init=2).fit(made).n_clusters_ == 1  # one cloud, with its covariance
 
 
-def test_a_wish_beyond_the_distinct_rows():
+def test_n_clusters_beyond_the_distinct_rows():
     with pytest.raises(ValueError, match="distinct"):
         CRAFT(n_clusters=4).fit(np.repeat([[0.0, 1.0], [1.0, 0.0], [2.0, 2.0]], 10, axis=0))
+
+
+def test_both_zeros_are_one_value():
+    with pytest.raises(ValueError, match="more than the 2 distinct rows"):
+        CRAFT(n_clusters=3, numeric="raw").fit(np.array([[0.0], [-0.0], [1.0]] * 9))
 
 
 @pytest.mark.parametrize("factor", [0.0, -1.0, float("nan")])

@@ -384,7 +384,7 @@ def distinct_rows(table: MixedTable, enough: int) -> set[bytes]:
     seen: set[bytes] = set()
     for rows in chunks(len(table)):
         for x, code in zip(table.numeric[rows], table.codes[rows], strict=True):
-            seen.add(x.tobytes() + code.tobytes())
+            seen.add((x + 0.0).tobytes() + code.tobytes())  # 0.0 and -0.0 are one value
             if len(seen) >= enough:
                 return seen
     return seen
