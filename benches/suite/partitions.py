@@ -49,19 +49,19 @@ class Partitions:
 
 def counted_rounds(run: Any) -> int:
     """Rounds of the engine of a fit."""
-    found = []
-    close = engines.Engine.__exit__
+    made = []
+    init = engines.Engine.__init__
 
-    def counted(engine: Any, *error: object) -> None:
-        found.append(engine.n_rounds)
-        close(engine, *error)
+    def recorded(engine: Any, *args: Any, **options: Any) -> None:
+        made.append(engine)
+        init(engine, *args, **options)
 
-    engines.Engine.__exit__ = counted  # type: ignore[method-assign]
+    engines.Engine.__init__ = recorded  # type: ignore[method-assign]
     try:
         run()
     finally:
-        engines.Engine.__exit__ = close  # type: ignore[method-assign]
-    return int(found[0])
+        engines.Engine.__init__ = init  # type: ignore[method-assign]
+    return int(made[0].n_rounds)
 
 
 def fit(X: Any, **options: Any) -> CRAFT:

@@ -70,7 +70,11 @@ def test_seeds():
 
 
 def test_limits_that_no_table_reaches_change_nothing():
-    for name, parameters in {"CRAFT": {"cluster_price": 1.0, "n_init": 2}, "DPMeans": {}}.items():
+    for name, parameters in {
+        "CRAFT": {"n_init": 2},
+        "PaperCRAFT": {"model": "likelihood", "n_init": 2},
+        "DPMeans": {},
+    }.items():
         one, other = (
             fitted(name, max_clusters=most, random_state=0, **parameters) for most in (100, 2**31 - 1)
         )
