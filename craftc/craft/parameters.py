@@ -45,11 +45,6 @@ class ModelSpec:
         return self.model == "likelihood"
 
     @property
-    def fits_variance(self) -> bool:
-        """Whether this is a printed model with the variances of the clusters."""
-        return self.model in ("paper", "paper-relative")
-
-    @property
     def prior(self) -> float:
         """alpha, pseudo-count of the background in a cluster's level probabilities."""
         return 1.0 if self.coherent else 0.1
