@@ -171,7 +171,7 @@ def test_long_columns_are_encoded_by_a_sample():
         np.array(["x", "y", "z"])[group],
     )
     here = CRAFT(n_init=1, random_state=0).fit(X)
-    assert not here._encoding.identity
+    assert not here._fitted.encoding.identity
     far = CRAFT(n_init=1, random_state=0).fit(Partitions(cut(X, [0, 10, n // 3, n - 1, n])))
     assert differences(far, here) == []
 
