@@ -5,6 +5,7 @@ Cost tables are described in src/craft/_craft.h.
 
 from libc.stdint cimport int32_t, int64_t, uint8_t
 
+from craftc._kernels.craft_tilt cimport craft_tilt, tilted_t
 from craftc._kernels.moments cimport Grid, table_rows
 
 cdef extern from "craft/_craft.h" nogil:
@@ -65,7 +66,7 @@ cdef void table_lane(
     const double *frequency, const double *shift, const double *precision, const uint8_t *mask, double extra,
     double prior, bint background, const double *shared_shift, const double *shared_precision,
     const double *shared_level, double *base, double *constant, double *square, double *linear,
-    double *offset, double *level,
+    double *offset, double *level, const craft_tilt *tilt, const tilted_t *fitted,
 ) noexcept nogil
 
 

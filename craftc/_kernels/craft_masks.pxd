@@ -3,6 +3,7 @@
 from libc.stdint cimport int64_t, uint8_t
 
 from craftc._kernels.craft_price cimport Pricing
+from craftc._kernels.craft_tilt cimport craft_theta
 
 cdef enum:
     KEEP = 0            # the given masks
@@ -21,7 +22,8 @@ cdef double fit_cells(Pricing P, Py_ssize_t d, const int64_t *cells, double *shi
                       double *precision) noexcept nogil
 
 
-cdef void fit_levels(Pricing P, Py_ssize_t d, const int64_t *counts, double *log_ratio) noexcept nogil
+cdef void fit_levels(Pricing P, Py_ssize_t d, const int64_t *counts, double *log_ratio,
+                     craft_theta *theta) noexcept nogil
 
 
 cdef double price_masks(

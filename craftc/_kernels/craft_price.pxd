@@ -1,8 +1,9 @@
 """Prices of groups of rows, for kernels that move rows between priced clusters."""
 
-from libc.stdint cimport int64_t, uint8_t
+from libc.stdint cimport int64_t, uint8_t, uint64_t
 
 from craftc._kernels.craft_shared cimport Shared
+from craftc._kernels.craft_tilt cimport Tilts, craft_theta, craft_tilt, tilted_t
 from craftc._kernels.moments cimport Grid
 
 cdef enum:
@@ -14,6 +15,8 @@ cdef enum:
     SOFT = 5            # all features with a gain, at no price: random starts
     # masks of all clusters together, under the pooled background: src/craft/craft_masks.pyx
     POOLED = 6
+
+cdef uint64_t FITS_FACTOR   # spreads cells over the table of fits
 
 cdef struct ranked_t:
     double rank         # net gain in multiples of the tie tolerance
@@ -43,6 +46,8 @@ cdef class Pricing:
     cdef const double *price
     cdef const double *log_choose
     cdef const double *entropy
+    cdef readonly Tilts tilts
+    cdef const craft_tilt *tilt      # (q) n = 0: a column of shares
 
 
 cdef struct parts_t:
@@ -51,6 +56,7 @@ cdef struct parts_t:
     double *spread      # (p) sum of squared deviations / sigma_0^2
     double *gain        # (D)
     ranked_t *ranked    # (D) for sorting
+    tilted_t *tilted    # (q)
 
 
 cdef Py_ssize_t parts_length(Pricing P) noexcept nogil
@@ -62,7 +68,11 @@ cdef int check_selection(Pricing P, int selection) except -1
 cdef parts_t parts_in(Pricing P, double *work) noexcept nogil
 
 
-cdef void fit_group(Pricing P, const int64_t *group, parts_t parts) noexcept nogil
+cdef void fit_group(Pricing P, const int64_t *group, parts_t parts, bint alone=*) noexcept nogil
+
+
+cdef double known_tilt(Pricing P, Py_ssize_t d, double weight, double first, double second,
+                       craft_theta *theta) noexcept nogil
 
 
 cdef double numeric_gain(double S, double spread, double shift, double prior) noexcept nogil
@@ -81,6 +91,12 @@ cdef double existence_cost(Pricing P, const int64_t *group) noexcept nogil
 
 cdef double price_of(Pricing P, int selection, const int64_t *group, parts_t parts,
                      uint8_t *mask) noexcept nogil
+
+
+cdef double price_of_union(
+    Pricing P, int selection, const int64_t *union, parts_t parts, const parts_t one, const parts_t two,
+    uint8_t *mask, bint alone,
+) noexcept nogil
 
 
 cdef double mixing_cost(Pricing P, const int64_t *group) noexcept nogil

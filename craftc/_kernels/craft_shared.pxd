@@ -4,6 +4,7 @@ them.
 
 from libc.stdint cimport int64_t
 
+from craftc._kernels.craft_tilt cimport craft_theta
 from craftc._kernels.moments cimport Grid
 
 cdef extern from "craft/_craft_shared.h" nogil:
@@ -18,7 +19,7 @@ cdef extern from "craft/_craft_shared.h" nogil:
 
 cdef enum:
     SHARED_POOLS = 32   # sets of clusters that the choice of masks remembers
-    SHARED_FITS = 1024  # and most distributions of pools
+    SHARED_FITS = 65536  # and most distributions of pools
 
 
 cdef class Shared:
@@ -32,6 +33,8 @@ cdef class Shared:
     cdef double *precision_
     cdef double *log_precision_
     cdef double *level_
+    cdef readonly object theta  # type: Floats
+    cdef craft_theta *theta_         # (q) of the tilted columns
     cdef double *work_
     cdef Py_ssize_t n_fits          # a power of 2
     cdef craft_fit *fits_           # (n_fits) found again by their cells

@@ -13,8 +13,11 @@ cluster itself, the features it selects, their parameters, and the labels of its
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from functools import cached_property
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import gammaln
 
 from craftc._common.labels import chunks
@@ -22,11 +25,17 @@ from craftc._common.typing import Array, Floats, Integers, Mask
 from craftc._kernels import craft_price as price_kernel
 from craftc._kernels.craft import FAR
 from craftc._kernels.craft_shared import Shared
+from craftc._kernels.craft_tilt import Tilts, log_ratios
+from craftc._kernels.moments import Grid
 from craftc.craft.parameters import ModelSpec
 from craftc.table import MixedTable
 from craftc.table.moments import Moments
 
 NO_GROUPS: Integers = np.empty((0, 0), np.int64)
+# to a unit of a statistic: sums of up to 2^33 cells are exact in float64, because their absolute values sum to at
+# most the number of cells
+_STEPS = 2.0**20
+MOST_DEVIATIONS = 8.0  # of a number from its mean, in the statistics of a tilt
 
 
 class Background:
@@ -34,7 +43,10 @@ class Background:
     means zeta_0, variances sigma_0^2.
     """
 
-    def __init__(self, total: Moments) -> None:
+    def __init__(self, total: Moments, statistics: Sequence[Floats | None] = ()) -> None:
+        """`statistics`: what tilts the levels of every categorical column, see `LevelEncoding`; with it, numeric
+        columns are scores, which only covariances read.
+        """
         grid = self.grid = total.grid
         self.count_weight, self.weight = total.unit, float(total.sizes[0])
         #: (q,) levels of every categorical column, its missing level included
@@ -47,9 +59,11 @@ class Background:
         self.frequency: Floats = counts / np.repeat(np.maximum(seen, 1e-300), self.level_widths)
         spread = deviations[0] / np.maximum(present, 1e-300)
         distinct = np.add.reduceat(counts > 0, grid.level_start, dtype=np.intp) if grid.q else seen
-        self.usable: Mask = np.concatenate([spread > 0, distinct > 1]).astype(np.uint8)
+        self.usable: Mask = np.concatenate([(spread > 0) & (not statistics), distinct > 1]).astype(np.uint8)
+        self.tilts = tilts_of(grid, statistics, self.frequency, distinct)
         #: (D,) free parameters of the distribution of every feature
         self.n_parameters: Floats = np.concatenate([np.full(grid.p, 2.0), np.maximum(distinct - 1.0, 0.0)])
+        self.n_parameters[grid.p :][self.tilts.tilted > 0] = 2.0
         n_usable = int(self.usable.sum())
         q = np.arange(n_usable + 1)
         #: (n + 1,) log C(n, q) of the n usable features, nats
@@ -63,11 +77,23 @@ class Background:
         with np.errstate(divide="ignore", invalid="ignore"):
             self.level_cost: Floats = np.where(counts > 0, -np.log(self.frequency), 0.0)
         # sigma in the column's own units; a constant column costs nothing
-        self.log_deviation: Floats = np.where(spread > 0, np.log(deviation) - np.log(grid.scale), 0.0)
+        self.log_deviation: Floats = np.where(self.usable[: grid.p] > 0, np.log(deviation) - np.log(grid.scale), 0.0)
         numeric = present * (self.log_deviation + 0.5)
         self.categorical_cost = float((counts * self.level_cost).sum())
-        self.cost = float(numeric[spread > 0].sum()) + self.categorical_cost
+        self.cost = float(numeric[self.usable[: grid.p] > 0].sum()) + self.categorical_cost
         self.entropy = self.column_entropy(counts[None])[0]
+
+    @cached_property
+    def one_point_log_ratios(self) -> Floats:
+        """(n_levels,) log(p / b) of every level of a tilted column under the tilt of one cell of it."""
+        grid, tilted = self.grid, np.repeat(self.tilts.tilted > 0, self.level_widths)
+        at = np.arange(grid.n_levels) - np.repeat(grid.level_start, self.level_widths)
+        out = np.zeros(grid.n_levels)
+        for level in range(int(self.level_widths.max(initial=0)) if tilted.any() else 0):
+            counts, ratios = (at == level).astype(np.int64)[None], np.zeros((1, grid.n_levels))
+            log_ratios(counts, 1.0, self.tilts, np.empty(1), ratios)
+            out = np.where((at == level) & tilted, ratios[0], out)
+        return out
 
     @property
     def unit_precision(self) -> Floats:
@@ -119,6 +145,51 @@ class Background:
         return out
 
 
+def tilts_of(
+    grid: Grid, statistics: Sequence[Floats | None], frequency: Floats, distinct: Floats | NDArray[np.intp]
+) -> Tilts:
+    """The columns with at least three levels and statistics, each with two that have mean 0 and covariance I under
+    the distribution of the whole table.
+    """
+    tilted = np.zeros(grid.q, np.uint8)
+    both = np.zeros((2, grid.n_levels))
+    ends = np.append(grid.level_start, grid.n_levels)
+    for d, raw in enumerate(statistics):
+        if raw is None or distinct[d] < 3:
+            continue
+        levels = slice(ends[d], ends[d + 1] - 1)
+        found = orthonormal(raw, frequency[levels])
+        if found is not None:
+            tilted[d] = 1
+            both[:, levels] = found
+    return Tilts(grid, tilted, frequency, *both)
+
+
+def orthonormal(raw: Floats, b: Floats) -> Floats | None:
+    """(2, T) two statistics of T levels with mean 0 and covariance I under b: of a value (T, 1) itself and its
+    square, of (T, 2) both columns. None if b has no two such statistics.
+    """
+    if raw.shape[1] == 1:
+        low, high = raw[b > 0].min(), raw[b > 0].max()
+        z = _standardised((raw[:, 0] / 2 - (low / 4 + high / 4)) / max(high / 2 - low / 2, 1e-300), b)
+        if z is None:
+            return None
+        z = np.clip(z, -MOST_DEVIATIONS, MOST_DEVIATIONS)
+        raw = np.stack([z, z * z], axis=1)
+    first = _standardised(raw[:, 0], b)
+    if first is None:
+        return None
+    second = _standardised(raw[:, 1] - (b * raw[:, 1]).sum() - (b * first * raw[:, 1]).sum() * first, b)
+    return None if second is None else np.rint(np.stack([first, second]) * _STEPS) / _STEPS
+
+
+def _standardised(x: Floats, b: Floats) -> Floats | None:
+    """x with mean 0 and variance 1 under b; None if it does not vary."""
+    x = x - (b * x).sum()
+    deviation = math.sqrt((b * x * x).sum())
+    return x / deviation if deviation > 1e-9 else None
+
+
 def feature_prices(background: Background, spec: ModelSpec) -> tuple[Floats, Floats]:
     """(D,) p_d h of every feature and (n_usable + 1,) log C(n_usable, q), nats."""
     return background.n_parameters * half_log(background, spec), background.log_choose
@@ -167,6 +238,7 @@ def pricing_of(
             spec.categorical_threshold,
             spec.numeric_threshold * (background.grid.scale**2 if spec.absolute else background.variance),
         ),
+        background.tilts,
     )
     if spec.pooled:
         pricing.shared = Shared(background.grid, room)
@@ -219,7 +291,10 @@ def one_point_costs(background: Background, table: MixedTable) -> Floats:
         gains = one_point_gains(background, table, rows, np.ones(rows.stop - rows.start))
         own[rows] -= gains[:, :p].sum(axis=1)
         for d, level in enumerate(background.grid.level_start):
-            eta = background.frequency[level + table.codes[rows, d].astype(np.intp)]
+            at = level + table.codes[rows, d].astype(np.intp)
+            eta = background.frequency[at]
             known = (eta > 0) & (background.usable[p + d] > 0)
-            own[rows] -= np.log(np.where(known, (1.0 + eta) / np.where(known, 2.0 * eta, 1.0), 1.0))
+            shares = np.log(np.where(known, (1.0 + eta) / np.where(known, 2.0 * eta, 1.0), 1.0))
+            tilted = background.tilts.tilted[d] > 0
+            own[rows] -= background.one_point_log_ratios[at] * known if tilted else shares
     return own

@@ -23,6 +23,7 @@ from craftc._kernels import craft_covariance as covariance_kernel
 from craftc._kernels import craft_pooled as pooled_kernel
 from craftc._kernels import craft_price as price_kernel
 from craftc._kernels.craft_shared import Shared
+from craftc._kernels.craft_tilt import log_ratios
 from craftc._kernels.moments import Grid
 from craftc.craft.background import Background, pricing_of
 from craftc.craft.covariance import BlockPricing, ClusterCovariances, CrossProducts
@@ -121,6 +122,7 @@ class Clusters:
             self.shift,
             self.deviations,
             1.0,
+            background.tilts,
             gains,
         )
         return gains
@@ -147,7 +149,7 @@ class Clusters:
         seen = np.repeat(background.level_present(counts), background.level_widths, axis=1)
         alpha = self.spec.prior
         eta: Floats = (counts + alpha * background.frequency) / (seen + alpha)
-        return eta * (background.frequency > 0)
+        return tilted_shares(background, self.moments.groups, eta) * (background.frequency > 0)
 
     def tables(self) -> craft_kernel.CostTables:
         """Cost tables for a pass, without the features in blocks; the cost of every row contains the mixing
@@ -257,6 +259,17 @@ class Clusters:
             yield rows, costs, self._background_costs(part, shared) if full else nothing
 
 
+def tilted_shares(background: Background, groups: Integers, shares: Floats) -> Floats:
+    """(K, n_levels) `shares` of the levels in groups, of tilted columns those of the tilts."""
+    tilted = np.repeat(background.tilts.tilted > 0, background.level_widths)
+    if not tilted.any():
+        return shares
+    counts = np.ascontiguousarray(groups[:, 1 : background.grid.first_numeric])
+    ratios = np.zeros(counts.shape)
+    log_ratios(counts, background.count_weight, background.tilts, np.empty(len(counts)), ratios)
+    return np.where(tilted, background.frequency * np.exp(ratios), shares)
+
+
 def pass_work(n_rows: int, n_columns: int, n_clusters: int) -> int:
     """Cell visits of one pass: a vector of clusters costs as much as one cluster."""
     return n_rows * n_columns * -(-n_clusters // craft_kernel.PAD)
@@ -292,6 +305,7 @@ def cost_tables(
         spec.prior,
         spec.coherent,
         shared,
+        background.tilts,
         aligned((2 + 3 * grid.p + grid.n_levels, lanes)),
     )
 
@@ -386,6 +400,7 @@ def distributions_of(clusters: Clusters) -> tuple[Floats, Floats, Floats]:
         seen = np.repeat(background.level_present(counts[None]), background.level_widths, axis=1)[0]
         alpha = clusters.spec.prior
         rest = (counts + alpha * background.frequency) / (seen + alpha)
+        rest = tilted_shares(background, shared.group[None], rest[None])[0]
     of_level = np.repeat(selected[:, p:], background.level_widths, axis=1)
     return (
         np.where(selected[:, :p], clusters.shift, mean),

@@ -251,13 +251,13 @@ class CRAFT(CraftBase):
                 self._check_partitioned(sample_weight)
             table = source.read(categorical, self.missing, n_threads)
             if isinstance(table, MixedTable):
-                local = EncodedRows.of_table(table, sample_weight, self.numeric, n_threads)
+                local = EncodedRows.of_table(table, sample_weight, n_threads)
                 self.labels_ = self._fit(local, source, meter, n_threads)
             else:
                 from craftc.craft.rows.partitioned import PartitionedRows  # which ordinary tables do not need
 
                 far = EncodedRows.of_store(
-                    PartitionedRows(table), None, np.empty(0, np.int64), 1.0, self.numeric, n_threads
+                    PartitionedRows(table), None, np.empty(0, np.int64), 1.0, n_threads
                 )
                 self.labels_ = self._fit(far, source, meter, n_threads)
         return self

@@ -30,6 +30,7 @@ from craftc.describe.statistics import Column, column_statistics
 from craftc.describe.view import ClusterView, links_of
 from craftc.table import MixedTable, Schema
 from craftc.table.moments import ExactSums, Moments
+from craftc.table.levels import LevelEncoding
 from craftc.table.numeric_encoding import NumericEncoding
 
 
@@ -167,7 +168,7 @@ class FittedClusters:
 
     spec: ModelSpec
     schema: Schema  # of the input
-    encoding: NumericEncoding
+    encoding: NumericEncoding | LevelEncoding
     sums: ExactSums  # of the table as the model sees it
     original: ExactSums  # of the table in its original units; `sums` if the encoding changes nothing
     mask: Mask | None = None  # (K, D) features that the search selected, before covariances add some
@@ -181,7 +182,7 @@ class FittedClusters:
         """The clusters with their prices and cost tables."""
         if self not in _CLUSTERS:
             moments = self.sums.moments()
-            background = Background(moments.total())
+            background = Background(moments.total(), self.encoding.statistics)
             _CLUSTERS[self] = (
                 Clusters(moments, background, self.spec, self.mask, self.cross)
                 if self.spec.pooled

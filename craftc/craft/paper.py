@@ -242,7 +242,7 @@ level_probabilities_, margins_, cluster_margins_, n_features_in_, feature_names_
             table = source.read(self.categorical, self.missing, n_threads)
             assert isinstance(table, MixedTable)
             numeric = "raw" if self.numeric == "auto" and not spec.coherent else self.numeric
-            encoded = EncodedRows.of_table(table, sample_weight, numeric, n_threads)
+            encoded = EncodedRows.of_table(table, sample_weight, n_threads, numeric)
             self.labels_ = self._fit(X, table, encoded, spec, meter, n_threads)
         return self
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -15,15 +16,8 @@ from craftc._kernels import moments as moments_kernel
 from craftc.distributed.engine import Engine, LabelNode, read_again, read_part, rebuilt
 from craftc.distributed.partitions import Call, Content, Message, Part, PartitionReading, RecipeEntry
 from craftc.table.mixed_table import MixedTable, Schema
-from craftc.table.numeric_encoding import (
-    SAMPLED_ABOVE,
-    EncodingRecipe,
-    NumericEncoding,
-    decide,
-    recipe_of,
-    sampled_rows,
-)
-from craftc.table.tally import few_values, joined_tally, may_be_few, tally
+from craftc.table.levels import LevelEncoding
+from craftc.table.tally import SAMPLED_ABOVE, few_values, joined_tally, may_be_few, sampled_rows, tally
 
 if TYPE_CHECKING:
     from sklearn.base import BaseEstimator
@@ -85,15 +79,13 @@ class PartitionedTable:
         low, high = zip(*self.engine.ask(_ranges, (), self.stage), strict=True)
         return np.min(low, axis=0), np.max(high, axis=0)
 
-    def fit_encoding(self, mode: str) -> NumericEncoding:
-        """The encoding that `NumericEncoding.fit` chooses for the whole table."""
+    def tallies(self) -> Iterator[tuple[Array, Array]]:
+        """Distinct values of every numeric column and their numbers, as `table_tally` of the whole table gives them.
+        """
         p, n = len(self.schema.numeric_index), len(self)
-        if mode == "raw":
-            return NumericEncoding(self.schema, tuple(EncodingRecipe() for _ in range(p)))
         if n <= SAMPLED_ABOVE:
-            every = (self._cells_of([j], None)[:, 0] for j in range(p))
-            return NumericEncoding(self.schema, tuple(recipe_of(cells, None, mode) for cells in every))
-        recipes: list[EncodingRecipe] = []
+            yield from (tally(self._cells_of([j], None)[:, 0], None) for j in range(p))
+            return
         rows = self.by_partition(sampled_rows(n))
         for first in range(0, p, _COLUMNS_AT_ONCE):
             columns = list(range(first, min(first + _COLUMNS_AT_ONCE, p)))
@@ -101,16 +93,14 @@ class PartitionedTable:
             short = [j for j, (values, _) in zip(columns, samples, strict=True) if may_be_few(values)]
             found = zip(*self.engine.ask(_few_values, (), short), strict=True) if short else ()
             exact = {j: joined_tally(of_column) for j, of_column in zip(short, found, strict=True)}
-            for j, sample in zip(columns, samples, strict=True):
-                recipes.append(decide(*(exact.get(j) or sample), mode))
-        return NumericEncoding(self.schema, tuple(recipes))
+            yield from (exact.get(j) or sample for j, sample in zip(columns, samples, strict=True))
 
     def _cells_of(self, columns: list[int], rows: list[Integers] | None) -> Array:
         """Numeric columns, of all rows or of some rows of every partition."""
         each = [None] * self.engine.n_partitions if rows is None else rows
         return np.concatenate(self.engine.ask(_numbers, (), columns, each=each))
 
-    def encoded(self, encoding: NumericEncoding) -> PartitionedTable:
+    def encoded(self, encoding: LevelEncoding) -> PartitionedTable:
         """The table as the model sees it."""
         if encoding.identity:
             return self
@@ -212,5 +202,5 @@ def _few_values(part: Part, columns: list[int]) -> list[tuple[Array, Array] | No
     return [few_values(part.source.numeric[:, j], None) for j in columns]
 
 
-def _encode(part: Part, encoding: NumericEncoding) -> None:
+def _encode(part: Part, encoding: LevelEncoding) -> None:
     part.table = encoding.apply(part.source)

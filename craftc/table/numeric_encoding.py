@@ -41,7 +41,7 @@ from craftc._common.typing import Array, Floats, Integers
 from craftc._common.validation import integer_weights
 from craftc._kernels.moments import Columns
 from craftc.table.mixed_table import MixedTable, Schema
-from craftc.table.tally import SLICE_ROWS, few_values, may_be_few, tally
+from craftc.table.tally import SAMPLED_ABOVE, SLICE_ROWS, table_tally, tally
 
 #: A numeric column, or its rest, with at most this many distinct values becomes categorical. Not to be
 #: confused with `MAX_INTEGER_CODES` of `craftc.reading.cells`, up to which `read_table` reads integers as
@@ -53,7 +53,6 @@ MAX_SKEWNESS = 1.0  # absolute; above, a column is encoded by ranks
 MAX_KURTOSIS = 2.0  # in excess of the normal distribution's 3; above, a column is encoded by ranks
 MAX_KNOTS = 4096  # knots of the scores of ranks
 
-SAMPLED_ABOVE = 1 << 20  # rows of a table above which a sample of as many decides
 _SAMPLE = 1 << 12  # cells by which a long column is recognised as continuous
 
 
@@ -204,6 +203,11 @@ class NumericEncoding:
         return cls(table.schema, tuple(recipes))
 
     @property
+    def statistics(self) -> tuple[()]:
+        """Of tilts: none, no column is tilted."""
+        return ()
+
+    @property
     def identity(self) -> bool:
         """Whether all columns are unchanged, so that `apply` returns the table itself."""
         return all(recipe.untouched for recipe in self.recipes)
@@ -330,18 +334,15 @@ class NumericEncoding:
 
 def recipe_of(cells: Array, weight: Integers | None, mode: str) -> EncodingRecipe:
     """The encoding of a column by the rules of "auto" or "rank"; `weight`: integers of the rows."""
-    if len(cells) > SAMPLED_ABOVE:
-        values, counts = _sampled_tally(cells, weight)
-        exact = few_values(cells, weight) if may_be_few(values) else None
-        return decide(*(exact or (values, counts)), mode)
     if (
         mode == "auto"
+        and len(cells) <= SAMPLED_ABOVE
         and weight is None
         and _clearly_continuous(cells)
         and not _far_from_normal(_present(cells), *_range(cells))
     ):
         return EncodingRecipe()
-    return decide(*tally(cells, weight), mode)
+    return decide(*table_tally(cells, weight), mode)
 
 
 def _clearly_continuous(cells: Array) -> bool:
@@ -376,21 +377,6 @@ def _present(cells: Array) -> Callable[[], Iterator[tuple[Floats, Any]]]:
 def _range(cells: Array) -> tuple[float, float]:
     """The smallest and the largest observed cell."""
     return float(np.fmin.reduce(cells)), float(np.fmax.reduce(cells))
-
-
-def sampled_rows(n: int) -> NDArray[np.intp]:
-    """The rows that represent a column of n > 2^20 rows: shares to about .001, ranks to less than a knot."""
-    rows: NDArray[np.intp] = spread(n, min(n, SAMPLED_ABOVE), 0, TableStream.QUANTILE_SAMPLE)
-    return rows
-
-
-def _sampled_tally(cells: Array, weight: Integers | None) -> tuple[Array, Array]:
-    """The tally of a sample of 2^20 rows of a long column."""
-    if weight is None:
-        return tally(cells[sampled_rows(len(cells))], None)
-    counted = np.flatnonzero(weight)
-    rows = counted[sampled_rows(len(counted))]
-    return tally(cells[rows], weight[rows])
 
 
 def decide(values: Array, counts: Array, mode: str) -> EncodingRecipe:

@@ -31,6 +31,7 @@ from craftc._kernels.craft cimport (
     craft_scratch_size, craft_screen_tile, craft_tables,
 )
 from craftc._kernels.craft_shared cimport Shared
+from craftc._kernels.craft_tilt cimport Tilts, craft_tilt, fit_tilt, tilt_log_ratios, tilted_t
 from craftc._kernels.moments cimport (
     CRAFTC_NUMERIC_CELLS, Grid, check_partial, check_table, moments_add_row, rows_codes, rows_copy_numbers,
     rows_of, rows_weight, table_of, table_rows,
@@ -442,6 +443,7 @@ def cost_tables(
     bint background,                        # numeric background and log sigma enter (the coherent model)
     Shared shared,                          # costs are relative to these distributions; None: to that of the
                                             # whole table
+    Tilts tilts not None,
     rows not None: Floats,                  # OUT (2 + 3 p + n_levels, lanes) as in `tables_in`, kept by the
                                             # result
 ) -> CostTables:
@@ -456,6 +458,7 @@ def cost_tables(
     check_shapes(K, p, "shift, precision", shift.shape, precision.shape)
     check(mask.shape[0] == K and mask.shape[1] == p + grid.q, "mask")
     check(extra.shape[0] == K, "extra")
+    check(tilts.grid.q == grid.q and tilts.grid.n_levels == grid.n_levels, "tilts")
     cdef const double *frequency_ = &frequency[0] if grid.q else NULL
     cdef double *base = &room[0, 0]
     cdef double *square = base + 2 * lanes
@@ -469,7 +472,7 @@ def cost_tables(
                        shared.shift_ if shared is not None else NULL,
                        shared.precision_ if shared is not None else NULL,
                        shared.level_ if shared is not None else NULL, base, base + lanes, square, linear,
-                       offset, level)
+                       offset, level, tilts.column, NULL)
         for k in range(K, lanes):
             empty_lane(k, lanes, grid, base, base + lanes, square, linear, offset, level)
     return tables_in(K, grid, centre, scale, rows, _selected(mask, 0, p), _selected(mask, p, grid.q))
@@ -496,13 +499,15 @@ cdef void table_lane(
     const double *frequency, const double *shift, const double *precision, const uint8_t *mask, double extra,
     double prior, bint background, const double *shared_shift, const double *shared_precision,
     const double *shared_level, double *base, double *constant, double *square, double *linear,
-    double *offset, double *level,
+    double *offset, double *level, const craft_tilt *tilt, const tilted_t *fitted,
 ) noexcept nogil:
     """Cost tables of cluster k: own cost less background cost as a function of the value of every selected
     cell.
 
-    The background is the distribution of the whole table, or the shared one (not NULL).
+    The background is the distribution of the whole table, or the shared one (not NULL). `fitted`: the tilts of
+    the cluster, where they are known.
     """
+    cdef tilted_t cells
     cdef Py_ssize_t d, t, n_levels, at
     cdef const int64_t *counts
     cdef const double *eta
@@ -532,7 +537,15 @@ cdef void table_lane(
             level[at + t * lanes] = 0.0
             if t < n_levels:
                 seen += counts[t]
-        if mask[grid.p + d] and seen > 0:
+        if mask[grid.p + d] and seen > 0 and tilt[d].n:
+            if fitted == NULL:
+                fit_tilt(&tilt[d], counts, n_levels, count_weight, &cells)
+            tilt_log_ratios(&tilt[d], &(cells if fitted == NULL else fitted[d]).theta, n_levels, level + at, lanes)
+            for t in range(n_levels):
+                level[at + t * lanes] = -level[at + t * lanes]
+                if shared_level != NULL:
+                    level[at + t * lanes] += shared_level[grid.level_start_[d] + t]
+        elif mask[grid.p + d] and seen > 0:
             for t in range(n_levels):
                 if eta[t] > 0:
                     level[at + t * lanes] = -log((count_weight * counts[t] + prior * eta[t])

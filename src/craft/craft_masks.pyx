@@ -13,10 +13,14 @@ from libc.stdint cimport int64_t, uint8_t, uint64_t
 from libc.string cimport memcmp, memcpy, memset
 
 from craftc._kernels.craft_price cimport (
-    PRICED, Pricing, categorical_gain, existence_cost, numeric_gain, parts_in, parts_t, price_of,
+    FITS_FACTOR, PRICED, Pricing, categorical_gain, existence_cost, known_tilt, numeric_gain, parts_in, parts_t,
+    price_of,
 )
 from craftc._kernels.craft_shared cimport (
     SHARED_POOLS, craft_categorical_likelihood, craft_fit, craft_fit_is_of,
+)
+from craftc._kernels.craft_tilt cimport (
+    craft_theta, craft_tilt_sums, tilt_log_ratios, tilted_t,
 )
 from craftc._kernels.moments cimport CRAFTC_NUMERIC_CELLS, moments_mean, moments_merge
 
@@ -40,23 +44,23 @@ cdef enum:
     MOST_STEPS = 20
     MOST_SWEEPS = 30
 
-cdef uint64_t FITS_FACTOR = 0x9E3779B97F4A7C15     # spreads the cells of a pool over the table of fits
-
 cdef struct choice_t:       # scratch of the choice of masks
-    # distribution of a pool: mean, precision and its logarithm; or log(eta / eta_0) of every level
+    # distribution of a pool: mean, precision and its logarithm; theta and A(theta) of a tilt; or
+    # log(eta / eta_0) of every level
     double *theta
     double *log_choose      # (D + 2) code of a mask with q features
     double *limit           # (K) p_d h + lam_k
     Py_ssize_t lanes        # K, padded with clusters that are in no pool
-    double *weight          # (lanes) of the present cells of one numeric feature
-    double *spread          # (lanes) their sums of squared deviations / sigma_0^2
-    double *shift           # (lanes) (zeta - zeta_0) / sigma_0
+    double *weight          # (lanes) of the present cells of one numeric feature; of a tilt: their number
+    double *spread          # (lanes) their sums of squared deviations / sigma_0^2; of a tilt: sums of s1
+    double *shift           # (lanes) (zeta - zeta_0) / sigma_0; of a tilt: sums of s2
     double *around          # (lanes) their sums of squares around zeta_0, over sigma_0^2
     double *gain            # (lanes) of one feature, over the distribution of the whole table
     double *most            # (lanes) limit + tolerance
     double *own             # (K) limit - gain: cost of a distribution of its own
     int64_t *n_cells        # (K) present cells
     int64_t *cells          # moments of a pool in one feature
+    double sums[3]          # or number and sums of s1 and s2 of its cells, of a tilt
     int64_t *changed        # and of the pool after one cluster has joined or left it
     int64_t *order          # (K) clusters by the number of their cells
     int64_t *n_selected     # (K) q_k
@@ -174,11 +178,23 @@ cdef inline double _known_fit(Pricing P, Py_ssize_t d, const int64_t *cells, dou
     return fit.gain
 
 
-cdef void fit_levels(Pricing P, Py_ssize_t d, const int64_t *counts, double *log_ratio) noexcept nogil:
-    """log(eta / eta_0) of the cells of a categorical column; 0 for levels that do not occur."""
+cdef void fit_levels(
+    Pricing P, Py_ssize_t d, const int64_t *counts, double *log_ratio, craft_theta *theta,
+) noexcept nogil:
+    """log(eta / eta_0) of the cells of a column of levels, and the tilt of a tilted one; 0 for levels that do
+    not occur.
+    """
     cdef Py_ssize_t t
     cdef int64_t seen = 0
+    cdef double first, second
     cdef const double *eta = P.frequency + P.grid.level_start_[d]
+    theta.first = theta.second = theta.log_total = 0.0
+    if P.tilt[d].n:
+        if P.usable[P.grid.p + d]:
+            seen = craft_tilt_sums(counts, P.n_levels[d], P.tilt[d].s1, P.tilt[d].s2, &first, &second)
+            known_tilt(P, d, <double> seen, first, second, theta)
+        tilt_log_ratios(&P.tilt[d], theta, P.n_levels[d], log_ratio, 1)
+        return
     for t in range(P.n_levels[d]):
         seen += counts[t]
     for t in range(P.n_levels[d]):
@@ -219,10 +235,27 @@ cdef void _pool_cells(
     Pricing P, choice_t *c, const int64_t[:, ::1] groups, Py_ssize_t K, Py_ssize_t d, const uint64_t *pool,
 ) noexcept nogil:
     cdef Py_ssize_t k = craft_next_in(pool, c.n_words, 0), first = first_cell(P, d)
+    if _is_tilted(P, d):
+        c.sums[0] = c.sums[1] = c.sums[2] = 0.0
+        while k < K:
+            _add_sums(c, k, 1.0)
+            k = craft_next_in(pool, c.n_words, k + 1)
+        return
     memset(c.cells, 0, _width(P, d) * sizeof(int64_t))
     while k < K:
         merge_cells(P, d, c.cells, &groups[k, 0] + first, 1)
         k = craft_next_in(pool, c.n_words, k + 1)
+
+
+cdef inline bint _is_tilted(Pricing P, Py_ssize_t d) noexcept nogil:
+    return d >= P.grid.p and P.tilt[d - P.grid.p].n > 0
+
+
+cdef inline void _add_sums(choice_t *c, Py_ssize_t k, double sign) noexcept nogil:
+    """Add the sums of a tilted feature's cells of one cluster, or take them out: exact, see `craft_tilt`."""
+    c.sums[0] += sign * c.weight[k]
+    c.sums[1] += sign * c.spread[k]
+    c.sums[2] += sign * c.shift[k]
 
 
 cdef double _cost_with(
@@ -231,20 +264,32 @@ cdef double _cost_with(
     """The same, of a pool with these cells."""
     cdef double cost = craft_sum_outside(pool, K, c.own)
     if craft_next_in(pool, c.n_words, 0) >= K:
-        if d < P.grid.p:
-            c.theta[0], c.theta[1], c.theta[2] = 0.0, 1.0, 0.0
+        _whole_table(P, c, d)
         return cost - P.price[d]        # a distribution that nothing uses is not paid for
     if d < P.grid.p:
         return cost - _known_fit(P, d, cells, c.theta)
+    if P.tilt[d - P.grid.p].n:
+        return cost - known_tilt(P, d - P.grid.p, c.sums[0], c.sums[1], c.sums[2],
+                                 <craft_theta *> c.theta)
     return cost - categorical_gain(cells, P.frequency + P.grid.level_start_[d - P.grid.p], _width(P, d),
                                    P.count_weight, 1.0)
 
 
+cdef inline void _whole_table(Pricing P, choice_t *c, Py_ssize_t d) noexcept nogil:
+    """theta: the distribution of the whole table, of a feature with few parameters."""
+    if d < P.grid.p:
+        c.theta[0], c.theta[1], c.theta[2] = 0.0, 1.0, 0.0
+    elif P.tilt[d - P.grid.p].n:
+        c.theta[0] = c.theta[1] = c.theta[2] = 0.0
+
+
 cdef void _fit_pool(Pricing P, choice_t *c, Py_ssize_t d) noexcept nogil:
-    """theta: the distribution of the pool that `_pooled_cost` has left, which is known for a numeric feature.
+    """theta: the distribution of the pool that `_pooled_cost` has left, which is known unless it is one of
+    shares.
     """
-    if d >= P.grid.p:
-        fit_levels(P, d - P.grid.p, c.cells, c.theta)
+    cdef craft_theta none
+    if d >= P.grid.p and not P.tilt[d - P.grid.p].n:
+        fit_levels(P, d - P.grid.p, c.cells, c.theta, &none)
 
 
 cdef void _gather(
@@ -253,12 +298,16 @@ cdef void _gather(
     """Parameters and gains of all clusters in feature d, and what follows from their limits."""
     cdef Py_ssize_t k, first = first_cell(P, d), row = work.shape[1]
     cdef parts_t parts = parts_in(P, &work[0, 0])
+    cdef const tilted_t *cells
     for k in range(K):
         c.gain[k] = parts.gain[k * row + d]
         c.own[k], c.most[k] = c.limit[k] - c.gain[k], c.limit[k] + c.tolerance
     if d >= P.grid.p:
         for k in range(K):
             c.n_cells[k] = groups[k, 0] - groups[k, first + P.n_levels[d - P.grid.p]]
+        for k in range(K if P.tilt[d - P.grid.p].n else 0):
+            cells = <tilted_t *> (<double *> parts.tilted + k * row) + (d - P.grid.p)
+            c.weight[k], c.spread[k], c.shift[k] = cells.weight, cells.first, cells.second
         return
     for k in range(K):
         c.n_cells[k] = groups[k, first]
@@ -280,6 +329,12 @@ cdef void _cheaper_pooled(
                              c.theta[1], c.theta[2], pool)
         return
     memset(pool, 0, c.n_words * sizeof(uint64_t))
+    if P.tilt[d - P.grid.p].n:
+        for k in range(K):
+            saved = P.count_weight * (c.theta[0] * c.spread[k] + c.theta[1] * c.shift[k]
+                                      - c.weight[k] * c.theta[2])
+            pool[k >> 6] |= <uint64_t> (c.gain[k] - saved <= c.most[k]) << (k & 63)
+        return
     for k in range(K):
         saved = P.count_weight * craft_categorical_likelihood(&groups[k, 0] + first_cell(P, d), c.theta,
                                                               P.n_levels[d - P.grid.p])
@@ -296,6 +351,7 @@ cdef bint _choose_feature(
     cdef Py_ssize_t k, start, toggled, n_seen = 0
     cdef int _step
     cdef bint changed = False
+    cdef double pooled[3]
     _unselected(P, c, K, d, mask)
     for k in range(K):
         c.n_selected[k] -= mask[k * P.D + d]
@@ -327,13 +383,19 @@ cdef bint _choose_feature(
         _copy(c, c.pool, c.best)
         _pool_cells(P, c, groups, K, d, c.pool)
         for k in range(K):
-            memcpy(c.changed, c.cells, _width(P, d) * sizeof(int64_t))
-            merge_cells(P, d, c.changed, &groups[k, 0] + first_cell(P, d),
-                        -1 if craft_is_in(c.pool, k) else 1)
+            if _is_tilted(P, d):
+                memcpy(pooled, c.sums, sizeof(pooled))
+                _add_sums(c, k, -1.0 if craft_is_in(c.pool, k) else 1.0)
+            else:
+                memcpy(c.changed, c.cells, _width(P, d) * sizeof(int64_t))
+                merge_cells(P, d, c.changed, &groups[k, 0] + first_cell(P, d),
+                            -1 if craft_is_in(c.pool, k) else 1)
             craft_flip(c.pool, k)
             if _keep_better(c, groups, K, _cost_with(P, c, K, d, c.pool, c.changed), c.pool):
                 toggled = k
             craft_flip(c.pool, k)
+            if _is_tilted(P, d):
+                memcpy(c.sums, pooled, sizeof(pooled))
     for k in range(K):
         changed |= mask[k * P.D + d] == craft_is_in(c.best, k)
         mask[k * P.D + d] = not craft_is_in(c.best, k)
@@ -344,11 +406,13 @@ cdef bint _choose_feature(
 cdef void _begin_with(
     Pricing P, choice_t *c, const int64_t[:, ::1] groups, Py_ssize_t d, Py_ssize_t k,
 ) noexcept nogil:
-    """The pool of one cluster, or of none (-1): its cells, or for a numeric feature its distribution."""
-    if d < P.grid.p:
-        c.theta[0], c.theta[1], c.theta[2] = 0.0, 1.0, 0.0
-        if k >= 0:
+    """The pool of one cluster, or of none (-1): its distribution, or its cells where that is one of shares."""
+    if d < P.grid.p or P.tilt[d - P.grid.p].n:
+        _whole_table(P, c, d)
+        if k >= 0 and d < P.grid.p:
             _known_fit(P, d, &groups[k, 0] + first_cell(P, d), c.theta)
+        elif k >= 0:
+            known_tilt(P, d - P.grid.p, c.weight[k], c.spread[k], c.shift[k], <craft_theta *> c.theta)
         return
     memset(c.cells, 0, _width(P, d) * sizeof(int64_t))
     if k >= 0:

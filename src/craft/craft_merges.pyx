@@ -12,7 +12,7 @@ from craftc._kernels._common cimport check, check_threads, omp_get_thread_num
 from craftc._kernels.craft_masks cimport CONTINUE, KEEP, price_masks
 from craftc._kernels.craft_pooled cimport check_room, share_cells, share_rest
 from craftc._kernels.craft_price cimport (
-    GIVEN, PRICED, Pricing, check_selection, fit_group, parts_in, parts_length, price_of,
+    GIVEN, PRICED, Pricing, check_selection, fit_group, parts_in, parts_length, price_of_union,
 )
 from craftc._kernels.moments cimport moments_merge
 
@@ -26,6 +26,7 @@ def pair_deltas(
     Py_ssize_t only,                        # one cluster, or -1 for all pairs
     double[:, ::1] delta not None,          # INOUT (K, K) upper triangle: cost(i + j) - cost_i - cost_j
     int64_t[:, ::1] union not None,         # WORK  (n_threads, width)
+    double[:, ::1] fits not None,           # WORK  (K, parts_size)
     double[:, ::1] work not None,           # WORK  (n_threads, parts_size)
     uint8_t[:, ::1] mask not None,          # WORK  (n_threads, D)
     int n_threads,
@@ -39,58 +40,68 @@ def pair_deltas(
     check(delta.shape[0] == groups.shape[0] and delta.shape[1] == groups.shape[0], "delta")
     check(union.shape[0] >= n_threads and union.shape[1] >= pricing.grid.width, "union")
     check(work.shape[0] >= n_threads and work.shape[1] >= parts_length(pricing), "work")
+    check(fits.shape[0] >= groups.shape[0] and fits.shape[1] >= parts_length(pricing), "fits")
     check_selection(pricing, selection)
     check(mask.shape[0] >= n_threads and mask.shape[1] >= (pricing.grid.p + pricing.grid.q), "mask")
     if groups.shape[0] > 0:
         with nogil:
             deltas_between(groups, groups.shape[0], cost, pricing, selection, given, only, &delta[0, 0],
-                           groups.shape[0], union, work, mask, n_threads)
+                           groups.shape[0], union, fits, work, mask, n_threads)
 
 
 cdef void deltas_between(
     const int64_t[:, ::1] groups, Py_ssize_t K, const double[::1] cost, Pricing P, int selection,
     const uint8_t[::1] given, Py_ssize_t only, double *delta, Py_ssize_t stride, int64_t[:, ::1] union,
-    double[:, ::1] work, uint8_t[:, ::1] mask, int n_threads,
+    double[:, ::1] fits, double[:, ::1] work, uint8_t[:, ::1] mask, int n_threads,
 ) noexcept nogil:
     """The same, of the first K groups; the rows of `delta` are `stride` numbers apart."""
     cdef Py_ssize_t i
+    cdef bint relative = P.relative
+    P.relative = False
+    for i in range(K):
+        fit_group(P, &groups[i, 0], parts_in(P, &fits[i, 0]), True)
+    P.relative = relative
     if n_threads == 1:
         for i in range(K):
             _deltas_of(groups, K, cost, P, selection, given, only, i, delta, stride, &union[0, 0],
-                       &work[0, 0], &mask[0, 0])
+                       fits, &work[0, 0], &mask[0, 0], True)
         return
     for i in prange(K, schedule="dynamic", num_threads=n_threads):
         _deltas_of(groups, K, cost, P, selection, given, only, i, delta, stride,
-                   &union[omp_get_thread_num(), 0], &work[omp_get_thread_num(), 0],
-                   &mask[omp_get_thread_num(), 0])
+                   &union[omp_get_thread_num(), 0], fits, &work[omp_get_thread_num(), 0],
+                   &mask[omp_get_thread_num(), 0], False)
 
 
 cdef void _deltas_of(
     const int64_t[:, ::1] groups, Py_ssize_t K, const double[::1] cost, Pricing P, int selection,
     const uint8_t[::1] given, Py_ssize_t only, Py_ssize_t i, double *delta, Py_ssize_t stride, int64_t *union,
-    double *work, uint8_t *mask,
+    double[:, ::1] fits, double *work, uint8_t *mask, bint alone,
 ) noexcept nogil:
     """Pairs of cluster i with all that follow it, or with `only` alone."""
     cdef Py_ssize_t j
     if only >= 0:
         if i < only:
-            delta[i * stride + only] = _delta(groups, cost, P, selection, given, i, only, union, work, mask)
+            delta[i * stride + only] = _delta(groups, cost, P, selection, given, i, only, union, fits,
+                                               work, mask, alone)
         elif i > only:
-            delta[only * stride + i] = _delta(groups, cost, P, selection, given, only, i, union, work, mask)
+            delta[only * stride + i] = _delta(groups, cost, P, selection, given, only, i, union, fits,
+                                               work, mask, alone)
         return
     for j in range(i + 1, K):
-        delta[i * stride + j] = _delta(groups, cost, P, selection, given, i, j, union, work, mask)
+        delta[i * stride + j] = _delta(groups, cost, P, selection, given, i, j, union, fits, work, mask,
+                                       alone)
 
 
 cdef inline double _delta(
     const int64_t[:, ::1] groups, const double[::1] cost, Pricing P, int selection, const uint8_t[::1] given,
-    Py_ssize_t i, Py_ssize_t j, int64_t *union, double *work, uint8_t *mask,
+    Py_ssize_t i, Py_ssize_t j, int64_t *union, double[:, ::1] fits, double *work, uint8_t *mask, bint alone,
 ) noexcept nogil:
     memcpy(union, &groups[i, 0], P.grid.width * sizeof(int64_t))
     moments_merge(union, &groups[j, 0], 1, P.grid.first_numeric, P.grid.width)
     if selection == GIVEN:
         memcpy(mask, &given[0], P.D)
-    return price_of(P, selection, union, parts_in(P, work), mask) - cost[i] - cost[j]
+    return price_of_union(P, selection, union, parts_in(P, work), parts_in(P, &fits[i, 0]),
+                          parts_in(P, &fits[j, 0]), mask, alone) - cost[i] - cost[j]
 
 
 # ---- the pooled background ----
@@ -173,7 +184,7 @@ cdef Py_ssize_t _best_merge(
     cdef double total
     P.relative = False
     for k in range(K):
-        fit_group(P, &groups[k, 0], parts_in(P, &space.fits[k, 0]))
+        fit_group(P, &groups[k, 0], parts_in(P, &space.fits[k, 0]), True)
     for n in range(n_pairs):
         total = _price_merge(P, groups, K, mask, pairs[n, 0], pairs[n, 1], space, at)
         if best < 0 or total < least[0]:
@@ -196,7 +207,7 @@ cdef void _fit_merge(
         memcpy(&space.work[k, 0], &space.fits[k + (k >= j), 0], parts)
     moments_merge(&space.groups_[at, i, 0], &groups[j, 0], 1, P.grid.first_numeric, P.grid.width)
     P.relative = False
-    fit_group(P, &space.groups_[at, i, 0], parts_in(P, &space.work[i, 0]))
+    fit_group(P, &space.groups_[at, i, 0], parts_in(P, &space.work[i, 0]), True)
 
 
 cdef double _price_merge(
@@ -281,7 +292,7 @@ cdef Py_ssize_t run_merges(
         if known[0] == DELTAS_UNKNOWN:
             share_cells(P, &shared[0])
             deltas_between(groups, K, cost, P, PRICED, no_mask, -1, &deltas[0, 0], stride, space.union,
-                           space.work, space.one_mask, n_threads)
+                           space.fits, space.work, space.one_mask, n_threads)
             known[0] = DELTAS_FRESH
         best = _best_merge(P, groups, K, mask, pairs, _cheapest(&deltas[0, 0], stride, K, pairs), space, &at,
                            &least)
@@ -292,7 +303,7 @@ cdef Py_ssize_t run_merges(
             _without(&deltas[0, 0], stride, K, j)
             _join(place, i, j)
             deltas_between(groups, K, cost, P, PRICED, no_mask, i, &deltas[0, 0], stride, space.union,
-                           space.work, space.one_mask, n_threads_of_one)
+                           space.fits, space.work, space.one_mask, n_threads_of_one)
             excess[0], known[0], made, ended[0] = least, DELTAS_STALE, made + 1, K == 1
         elif known[0] == DELTAS_FRESH:
             ended[0] = True
@@ -414,7 +425,7 @@ cdef double _try_split(
     memcpy(&trial[K, 0], &halves[1, 0], P.grid.width * sizeof(int64_t))
     P.relative = False
     for c in range(K + 1):
-        fit_group(P, &trial[c, 0], parts_in(P, &space.fits[c, 0]))
+        fit_group(P, &trial[c, 0], parts_in(P, &space.fits[c, 0]), True)
     for at in range(2):
         memcpy(&space.mask_[at, 0, 0], &mask[0, 0], K * P.D)
         memcpy(&space.mask_[at, k, 0], &selected[0, 0] if at == 0 else &mask[k, 0], P.D)

@@ -64,7 +64,7 @@ cdef double price_pooled(
     cdef double total
     P.relative = False
     for k in range(K):
-        fit_group(P, &groups[k, 0], parts_in(P, &work[k, 0]))
+        fit_group(P, &groups[k, 0], parts_in(P, &work[k, 0]), True)
     total = price_masks(P, groups, K, effort, work, mask)
     share_rest(P, groups, K, work, mask, cost)
     return total
@@ -128,4 +128,4 @@ cdef void _fit_shared(Pricing P) noexcept nogil:
         P.shared.log_precision_[d] = log(P.shared.precision_[d])
     for d in range(P.grid.q):
         fit_levels(P, d, P.shared.group_ + 1 + P.grid.level_start_[d],
-                   P.shared.level_ + P.grid.level_start_[d])
+                   P.shared.level_ + P.grid.level_start_[d], &P.shared.theta_[d])

@@ -13,7 +13,7 @@ feature costs F_Delta (`feature_price`) and the mask no code.
 import numpy as np
 
 from libc.math cimport INFINITY, fabs, floor, log
-from libc.stdint cimport int64_t, uint8_t
+from libc.stdint cimport int64_t, uint8_t, uint64_t
 from libc.string cimport memcpy, memset
 
 from craftc._kernels._common cimport check
@@ -21,8 +21,15 @@ from craftc._kernels.craft cimport CRAFT_FEW, TILE, levels_of, repeated
 from craftc._kernels.craft_price cimport (
     FIXED, FREE, GIVEN, POOLED, PRICED, SOFT, THRESHOLD, Pricing, parts_t, ranked_t,
 )
-from craftc._kernels.craft_shared cimport craft_categorical_likelihood, craft_numeric_likelihood
+from craftc._kernels.craft_shared cimport (
+    craft_categorical_likelihood, craft_fit, craft_fit_is_of, craft_numeric_likelihood,
+)
+from craftc._kernels.craft_tilt cimport (
+    Tilts, craft_theta, craft_tilt_sums, fit_tilt, tilt_likelihood, tilt_of_sums, tilted_t,
+)
 from craftc._kernels.moments cimport CRAFTC_NUMERIC_CELLS, Grid, moments_mean
+
+FITS_FACTOR = 0x9E3779B97F4A7C15
 
 cdef double TIE = 1e-9      # scores closer than this, relative to the largest, are ties
 
@@ -88,6 +95,8 @@ cdef class Pricing:
         Budgets of "fixed".
     thresholds : (float, ndarray (p,))
         eps_c, and the variance below which "threshold" selects each numeric column, grid units.
+    tilts : Tilts
+        The columns of levels whose distribution in a cluster is a tilt.
 
     Attributes
     ----------
@@ -101,7 +110,8 @@ cdef class Pricing:
     def __cinit__(self, Grid grid not None, double count_weight, double total, double h, double feature_price,
                   bint mixing, centre, scale, mean: Floats, variance: Floats, inverse_deviation: Floats,
                   frequency: Floats, usable: Flags, price: Floats, log_choose: Floats, entropy: Floats,
-                  Py_ssize_t n_numeric, Py_ssize_t n_categorical, thresholds: tuple[float, Floats]):
+                  Py_ssize_t n_numeric, Py_ssize_t n_categorical, thresholds: tuple[float, Floats],
+                  Tilts tilts not None):
         self.grid, self.count_weight, self.total, self.h, self.mixing = grid, count_weight, total, h, mixing
         self.feature_price = feature_price
         self.n_usable = int(np.count_nonzero(usable))
@@ -113,7 +123,7 @@ cdef class Pricing:
         self.centre, self.scale = repeated(centre, repeat), repeated(scale, repeat)
         self.arguments = (grid, count_weight, total, h, feature_price, mixing, centre, scale, mean, variance,
                           inverse_deviation, frequency, usable, price, log_choose, entropy, n_numeric,
-                          n_categorical, thresholds)
+                          n_categorical, thresholds, tilts)
         self.widths = np.array([levels_of(grid, d) for d in range(grid.q)], np.intp)
         cdef const uint8_t[::1] flags = usable
         cdef const Py_ssize_t[::1] widths = self.widths
@@ -122,6 +132,8 @@ cdef class Pricing:
               "a numeric column")
         check(len(frequency) == grid.n_levels, "frequency")
         check(len(price) == flags.shape[0], "price")
+        check(tilts.grid.q == grid.q and tilts.grid.n_levels == grid.n_levels, "tilts")
+        self.tilts, self.tilt = tilts, tilts.column
         check(len(entropy) == grid.q and len(variance_limit) == grid.p, "entropy or thresholds")
         self.D = flags.shape[0]
         self.usable = &flags[0] if self.D else NULL
@@ -166,7 +178,8 @@ def gains(
     const uint8_t[::1] usable not None,     # IN  (p + q,) 0 = constant column: gain 0
     const double[:, ::1] shift not None,    # IN  (K, p) (zeta_k - zeta_0) / sigma_0
     const double[:, ::1] deviations not None,  # IN  (K, p) sum of squared deviations, weighted, grid units
-    double prior,                           # alpha = kappa
+    double prior,                           # alpha = kappa; of a tilt: 1
+    Tilts tilts not None,
     double[:, ::1] gain not None,           # OUT (K, p + q) nats, >= 0
 ):
     """What each feature saves in each cluster over the background, less the penalty of the pseudo-counts."""
@@ -178,6 +191,8 @@ def gains(
     check(gain.shape[0] == groups.shape[0] and gain.shape[1] == grid.p + grid.q, "gain")
     cdef Py_ssize_t k, d
     cdef double S
+    cdef tilted_t cells
+    check(tilts.grid.q == grid.q and tilts.grid.n_levels == grid.n_levels, "tilts")
     with nogil:
         for k in range(groups.shape[0]):
             for d in range(grid.p):
@@ -185,6 +200,12 @@ def gains(
                 gain[k, d] = numeric_gain(S, deviations[k, d] / variance[d], shift[k, d],
                                           prior) if usable[d] and S > 0 else 0.0
             for d in range(grid.q):
+                if tilts.column[d].n:
+                    gain[k, grid.p + d] = fit_tilt(
+                        &tilts.column[d], &groups[k, 1 + grid.level_start_[d]], levels_of(grid, d), count_weight,
+                        &cells,
+                    ) if usable[grid.p + d] else 0.0
+                    continue
                 gain[k, grid.p + d] = categorical_gain(
                     &groups[k, 1 + grid.level_start_[d]], &frequency[grid.level_start_[d]],
                     levels_of(grid, d), count_weight, prior,
@@ -219,10 +240,57 @@ cdef double categorical_gain(
     return gain if gain > 0 else 0.0
 
 
-cdef void fit_group(Pricing P, const int64_t *group, parts_t parts) noexcept nogil:
-    """Parameters and gains of one group; gains over the shared distributions if P.relative, otherwise over
-    the whole table.
+cdef double known_tilt(
+    Pricing P, Py_ssize_t d, double weight, double first, double second, craft_theta *theta,
+) noexcept nogil:
+    """theta and A(theta) of cells of tilted column d of levels with these sums; returns their gain over the whole
+    table's distribution, by a table of fits: searches come to the same cells again and again. On one thread.
     """
+    cdef int64_t cells[5]
+    cdef double sums[3]
+    cdef craft_theta found
+    cdef uint64_t key
+    cdef craft_fit *fit
+    if weight == 0.0:
+        theta.first = theta.second = theta.log_total = 0.0
+        return 0.0
+    sums[0], sums[1], sums[2] = weight, first, second
+    memcpy(cells, sums, sizeof(sums))
+    cells[3] = cells[4] = 0
+    key = ((<uint64_t> cells[0] * FITS_FACTOR + <uint64_t> cells[1]) * FITS_FACTOR + <uint64_t> cells[2]
+           + <uint64_t> d) * FITS_FACTOR
+    fit = P.shared.fits_ + ((key >> 32) & (P.shared.n_fits - 1))
+    if not craft_fit_is_of(fit, P.grid.p + d, cells):
+        fit.feature = P.grid.p + d + 1
+        memcpy(fit.cells, cells, sizeof(fit.cells))
+        fit.gain = tilt_of_sums(&P.tilt[d], P.count_weight, weight, first, second, &found)
+        fit.shift, fit.precision, fit.log_precision = found.first, found.second, found.log_total
+    theta.first, theta.second, theta.log_total = fit.shift, fit.precision, fit.log_precision
+    return fit.gain
+
+
+cdef double levels_gain(
+    Pricing P, const int64_t *group, Py_ssize_t d, tilted_t *cells, bint alone,
+) noexcept nogil:
+    """Gain of column d of levels in a group; the cells of a tilted column receive their sums and tilt. `alone`: no
+    other thread uses the pricing, so that fits are found again.
+    """
+    cdef const int64_t *counts = group + 1 + P.grid.level_start_[d]
+    if not P.usable[P.grid.p + d]:
+        cells.weight = cells.first = cells.second = 0.0
+        cells.theta.first = cells.theta.second = cells.theta.log_total = 0.0
+        return 0.0
+    if P.tilt[d].n and alone and P.shared is not None:
+        cells.weight = craft_tilt_sums(counts, P.n_levels[d], P.tilt[d].s1, P.tilt[d].s2, &cells.first,
+                                       &cells.second)
+        return known_tilt(P, d, cells.weight, cells.first, cells.second, &cells.theta)
+    if P.tilt[d].n:
+        return fit_tilt(&P.tilt[d], counts, P.n_levels[d], P.count_weight, cells)
+    return categorical_gain(counts, P.frequency + P.grid.level_start_[d], P.n_levels[d], P.count_weight, 1.0)
+
+
+cdef void _fit_numeric(Pricing P, const int64_t *group, parts_t parts) noexcept nogil:
+    """Parameters and gains of the numeric columns of a group, over the whole table."""
     cdef Py_ssize_t d
     cdef const int64_t *cell
     cdef double S, mean, spread, deviations = 0.0
@@ -238,15 +306,57 @@ cdef void fit_group(Pricing P, const int64_t *group, parts_t parts) noexcept nog
             parts.spread[d] = spread
             parts.precision[d] = (S + 1.0) / (spread + 1.0)
             parts.gain[d] = numeric_gain(S, spread, parts.shift[d], 1.0)
+
+
+cdef void fit_group(Pricing P, const int64_t *group, parts_t parts, bint alone=False) noexcept nogil:
+    """Parameters and gains of one group; gains over the shared distributions if P.relative, otherwise over
+    the whole table. `alone`: as in `levels_gain`.
+    """
+    cdef Py_ssize_t d
+    _fit_numeric(P, group, parts)
     for d in range(P.grid.q):
-        parts.gain[P.grid.p + d] = categorical_gain(
-            group + 1 + P.grid.level_start_[d], P.frequency + P.grid.level_start_[d], P.n_levels[d],
-            P.count_weight, 1.0,
-        ) if P.usable[P.grid.p + d] else 0.0
+        parts.gain[P.grid.p + d] = levels_gain(P, group, d, &parts.tilted[d], alone)
     if P.relative:
         for d in range(P.D):
             if P.usable[d]:
                 parts.gain[d] -= shared_likelihood(P, group, parts, d)
+
+
+cdef double price_of_union(
+    Pricing P, int selection, const int64_t *union, parts_t parts, const parts_t one, const parts_t two,
+    uint8_t *mask, bint alone,
+) noexcept nogil:
+    """Cost of the union of two groups in nats; `one` and `two` are their parameters and gains over the whole table.
+
+    Under the description-length price a tilt is not fitted where it cannot pay: without the priors, the gain of a
+    union is at most the sum of the two. It has one prior where they have one each: hence twice the gains.
+    """
+    cdef Py_ssize_t d
+    cdef double most, shared, doubtful = log(P.n_usable + 1.0) + 2.0
+    cdef tilted_t *cells
+    _fit_numeric(P, union, parts)
+    for d in range(P.grid.q):
+        cells = &parts.tilted[d]
+        if not P.tilt[d].n or not P.usable[P.grid.p + d] or selection != PRICED:
+            parts.gain[P.grid.p + d] = levels_gain(P, union, d, cells, alone)
+            if P.relative and P.usable[P.grid.p + d]:
+                parts.gain[P.grid.p + d] -= shared_likelihood(P, union, parts, P.grid.p + d)
+            continue
+        cells.weight = one.tilted[d].weight + two.tilted[d].weight
+        cells.first = one.tilted[d].first + two.tilted[d].first
+        cells.second = one.tilted[d].second + two.tilted[d].second
+        shared = shared_likelihood(P, union, parts, P.grid.p + d) if P.relative else 0.0
+        most = 2.0 * (one.gain[P.grid.p + d] + two.gain[P.grid.p + d]) - shared
+        if most - P.price[P.grid.p + d] >= -doubtful:
+            most = (known_tilt(P, d, cells.weight, cells.first, cells.second, &cells.theta)
+                    if alone and P.shared is not None else
+                    tilt_of_sums(&P.tilt[d], P.count_weight, cells.weight, cells.first, cells.second,
+                                 &cells.theta)) - shared
+        parts.gain[P.grid.p + d] = most
+    for d in range(P.grid.p if P.relative else 0):
+        if P.usable[d]:
+            parts.gain[d] -= shared_likelihood(P, union, parts, d)
+    return existence_cost(P, union) + _choose(P, selection, union, parts, mask)
 
 
 cdef double shared_likelihood(Pricing P, const int64_t *group, parts_t parts, Py_ssize_t d) noexcept nogil:
@@ -259,6 +369,8 @@ cdef double shared_likelihood(Pricing P, const int64_t *group, parts_t parts, Py
                                         parts.spread[d], parts.shift[d], P.shared.shift_[d],
                                         P.shared.precision_[d], P.shared.log_precision_[d])
     d -= P.grid.p
+    if P.tilt[d].n:
+        return tilt_likelihood(P.count_weight, &parts.tilted[d], &P.shared.theta_[d])
     return P.count_weight * craft_categorical_likelihood(
         group + 1 + P.grid.level_start_[d], P.shared.level_ + P.grid.level_start_[d], P.n_levels[d],
     )
@@ -402,7 +514,7 @@ cdef double mixing_cost(Pricing P, const int64_t *group) noexcept nogil:
 
 cdef Py_ssize_t parts_length(Pricing P) noexcept nogil:
     """Doubles of the parts of one group."""
-    return 3 * P.grid.p + P.D + 3 * P.D
+    return 3 * P.grid.p + P.D + 3 * P.D + 6 * P.grid.q
 
 
 cdef parts_t parts_in(Pricing P, double *work) noexcept nogil:
@@ -413,6 +525,7 @@ cdef parts_t parts_in(Pricing P, double *work) noexcept nogil:
     parts.spread = work + 2 * P.grid.p
     parts.gain = work + 3 * P.grid.p
     parts.ranked = <ranked_t *> (work + 3 * P.grid.p + P.D)
+    parts.tilted = <tilted_t *> (work + 3 * P.grid.p + 4 * P.D)
     return parts
 
 

@@ -9,6 +9,7 @@ from libc.string cimport memset
 
 from craftc._kernels._common cimport block_rows, check, check_lengths, check_threads, omp_get_thread_num
 from craftc._kernels.craft cimport CostTables, craft_rows_scratch_size, empty_lane, reassign_block, table_lane
+from craftc._kernels.craft_tilt cimport Tilts
 from craftc._kernels.moments cimport (
     CRAFTC_NUMERIC_CELLS, Grid, check_table, moments_add_row, moments_mean, rows_weight, table_of, table_rows,
 )
@@ -26,6 +27,7 @@ def kmeans_plus_plus(
     const double[::1] variance not None,    # IN   (p,) sigma_0^2 in grid steps^2
     const uint8_t[::1] usable not None,     # IN   (p + q,)
     double prior,                           # alpha
+    Tilts tilts not None,
     const double[::1] own not None,         # IN   (n,) cost of every row under its own one-point cluster
     const double[::1] draws not None,       # IN   (n_seeds,) uniform numbers
     Py_ssize_t row,                         # the first seed
@@ -50,6 +52,7 @@ def kmeans_plus_plus(
     check(frequency.shape[0] == grid.n_levels, "frequency")
     check_lengths(grid.p, "mean, variance", mean.shape[0], variance.shape[0])
     check(usable.shape[0] == grid.p + grid.q, "usable")
+    check(tilts.grid.q == grid.q and tilts.grid.n_levels == grid.n_levels, "tilts")
     check(seeds.shape[0] == draws.shape[0], "seeds")
     check(0 <= row < n, "row")
     check_lengths(n, "labels, running", labels.shape[0], running.shape[0])
@@ -77,7 +80,7 @@ def kmeans_plus_plus(
                    &shift[0] if p else NULL, &precision[0] if p else NULL, &usable[0], 0.0, prior, True, NULL,
                    NULL, NULL, &base[0], &constant[0], &square[0, 0] if p else NULL,
                    &linear[0, 0] if p else NULL, &offset[0, 0] if p else NULL,
-                   &level[0, 0] if grid.q else NULL)
+                   &level[0, 0] if grid.q else NULL, tilts.column, NULL)
         if n_threads == 1:
             with nogil:
                 reassign_block(&table, tables, <int32_t> k, 0, n, labels, best, &scratch[0, 0], False,

@@ -17,6 +17,7 @@ from craftc._kernels.craft_passes import pass_scratch_size, slab_size
 from craftc._kernels.craft_price cimport (
     GIVEN, Pricing, check_selection, parts_in, parts_length, price_all, price_of,
 )
+from craftc._kernels.craft_tilt cimport craft_tilt, craft_tilt_sums
 from craftc._kernels.moments cimport (
     CRAFTC_NUMERIC_CELLS, Grid, check_table, moments_add_prepared, moments_cell, moments_mean, moments_merge,
     moments_prepare, rows_code, rows_number, rows_weight, table_of, table_rows,
@@ -60,6 +61,9 @@ cdef int32_t _propose(
             occurring += counts[t] > 0
         if occurring < 2 or not P.usable[grid.p + d]:
             continue
+        if P.tilt[d].n:
+            n = _propose_tilted(P, d, counts, &level_slot[grid.level_start_[d]], n)
+            continue
         for _turn in range(1 if occurring == 2 else 3):
             best = -1
             for t in range(n_levels):
@@ -78,6 +82,28 @@ cdef int32_t _propose(
             if deviations > 0:
                 numeric_slot[d] = n
                 n += 1
+    return n
+
+
+cdef int32_t _propose_tilted(
+    Pricing P, Py_ssize_t d, const int64_t *counts, int32_t *slot, int32_t n,
+) noexcept nogil:
+    """The levels above the cluster's mean of s1 leave; returns the number of candidates so far."""
+    cdef const craft_tilt *tilt = &P.tilt[d]
+    cdef double first, second, mean
+    cdef Py_ssize_t t, above = 0, below = 0
+    cdef int64_t seen = craft_tilt_sums(counts, P.n_levels[d], tilt.s1, tilt.s2, &first, &second)
+    mean = first / seen + 1e-9      # rounding must not put a level at the mean above it
+    for t in range(P.n_levels[d]):
+        if tilt.s1[t] > mean:
+            slot[t] = n
+            above += counts[t] > 0
+        else:
+            below += counts[t] > 0
+    if above and below:
+        return n + 1
+    for t in range(P.n_levels[d]):
+        slot[t] = -1
     return n
 
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Coroutine, Iterable
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,7 +32,9 @@ from craftc.craft.fitted import CarriedSums
 from craftc.craft.rows.scores import RowStatistics
 from craftc.table import MixedTable, Schema
 from craftc.table.moments import Moments
+from craftc.table.levels import LevelEncoding
 from craftc.table.numeric_encoding import NumericEncoding
+from craftc.table.tally import Tally
 
 L = TypeVar("L")
 S = TypeVar("S")
@@ -40,6 +42,7 @@ Sides = TypeVar("Sides")
 Leaving = TypeVar("Leaving", covariant=True)
 Answer = TypeVar("Answer")
 Asking = Coroutine[Any, Any, Answer]
+Encoding: TypeAlias = NumericEncoding | LevelEncoding
 
 
 @dataclass
@@ -317,11 +320,11 @@ class RowStore(Protocol[L, S]):
 
     # ---- sums ----
 
-    def fit_encoding(self, weights: Floats | None, mode: str, n_threads: int) -> NumericEncoding:
-        """The encoding of every numeric column."""
+    def tallies(self, weights: Floats | None, n_threads: int) -> Iterable[Tally]:
+        """Distinct values of every numeric column and their integer weights."""
         ...
 
-    def encoded(self, encoding: NumericEncoding) -> RowStore[L, S]:
+    def encoded(self, encoding: Encoding) -> RowStore[L, S]:
         """The rows as the model sees them."""
         ...
 

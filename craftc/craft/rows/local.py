@@ -11,7 +11,9 @@ from numpy.typing import NDArray
 from craftc._common.labels import compact, first_appearance, renumber, rows_in_cluster
 from craftc._common.merge_path import MergePath
 from craftc._common.random import spread
+from craftc._common.threads import parallel_map, threads_for
 from craftc._common.typing import Array, Floats, Integers, Labels
+from craftc._common.validation import integer_weights
 from craftc._kernels import craft_passes as passes_kernel
 from craftc._kernels import craft_price as price_kernel
 from craftc._kernels.craft import CostTables
@@ -19,11 +21,20 @@ from craftc._kernels.moments import Grid
 from craftc.craft.clusters import Clusters, assign_only
 from craftc.craft.covariance import CrossProducts
 from craftc.craft.fitted import CarriedSums, sums_of_table
-from craftc.craft.rows import Answer, Asking, Candidates, Cells, Passes, PassSpace, distinct_rows
+from craftc.craft.rows import (
+    Answer,
+    Asking,
+    Candidates,
+    Cells,
+    Encoding,
+    Passes,
+    PassSpace,
+    distinct_rows,
+)
 from craftc.craft.rows.scores import RowStatistics
 from craftc.table import MixedTable, Schema
 from craftc.table.moments import Moments, integer_grid
-from craftc.table.numeric_encoding import NumericEncoding
+from craftc.table.tally import Tally, table_tally
 
 _NO_ROWS = np.empty(0, np.int32)
 # rows above which memory comes first: columns stay in two blocks, rows of a split are kept as bits
@@ -121,10 +132,13 @@ class LocalRows:
 
     # ---- sums ----
 
-    def fit_encoding(self, weights: Floats | None, mode: str, n_threads: int) -> NumericEncoding:
-        return NumericEncoding.fit(self.table, weights, mode, n_threads)
+    def tallies(self, weights: Floats | None, n_threads: int) -> Iterable[Tally]:
+        whole = None if weights is None else integer_weights(weights)[0]
+        cells = self.table.numeric.T
+        threads = threads_for(n_threads, self.table.numeric.size)
+        return parallel_map(lambda j: table_tally(cells[j], whole), range(len(cells)), threads)
 
-    def encoded(self, encoding: NumericEncoding) -> LocalRows:
+    def encoded(self, encoding: Encoding) -> LocalRows:
         # a long table shares the block of the columns that do not change
         return LocalRows(encoding.apply(self.table, shared=len(self.table) > _LONG), self.weight)
 

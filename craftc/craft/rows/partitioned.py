@@ -38,7 +38,7 @@ from craftc.distributed.partitioned_table import PartitionedTable, first_rows_of
 from craftc.distributed.partitions import MOST_GIVEN, OneCluster, Renumbered
 from craftc.table import MixedTable, Schema
 from craftc.table.moments import Moments, grid_of_ranges
-from craftc.table.numeric_encoding import NumericEncoding
+from craftc.table.tally import Tally
 
 _FEW_ROWS = 1 << 14  # of a cluster whose rows are split in this process
 _NO_WEIGHT = np.empty(0, np.int64)
@@ -188,10 +188,10 @@ class PartitionedRows:
 
     # ---- sums ----
 
-    def fit_encoding(self, weights: Floats | None, mode: str, n_threads: int) -> NumericEncoding:
-        return self.table.fit_encoding(mode)
+    def tallies(self, weights: Floats | None, n_threads: int) -> Iterable[Tally]:
+        return self.table.tallies()
 
-    def encoded(self, encoding: NumericEncoding) -> PartitionedRows:
+    def encoded(self, encoding: Encoding) -> PartitionedRows:
         return PartitionedRows(self.table.encoded(encoding))
 
     def grid(self) -> Grid:

@@ -29,9 +29,10 @@ from craftc.craft.covariance import CrossProducts
 from craftc.craft.fitted import PathClusters
 from craftc.craft.parameters import ModelSpec
 from craftc.craft.progress import ProgressMeter
-from craftc.craft.rows import L, RowStore, S
+from craftc.craft.rows import Encoding, L, RowStore, S
 from craftc.craft.rows.local import LocalRows
 from craftc.table import MixedTable
+from craftc.table.levels import LevelEncoding
 from craftc.table.moments import Moments
 from craftc.table.numeric_encoding import NumericEncoding
 
@@ -46,7 +47,7 @@ class EncodedRows(Generic[L, S]):
 
     source: RowStore[L, S]
     rows: RowStore[L, S]
-    encoding: NumericEncoding
+    encoding: Encoding
     source_grid: Grid
     background: Background
     weights: Floats | None  # (n,) as given
@@ -54,14 +55,15 @@ class EncodedRows(Generic[L, S]):
 
     @classmethod
     def of_table(
-        cls, table: MixedTable, sample_weight: WeightInput, numeric: str, n_threads: int
+        cls, table: MixedTable, sample_weight: WeightInput, n_threads: int, numeric: str | None = None
     ) -> EncodedRows[Labels, NDArray[np.signedinteger]]:
-        """The rows of a table of this process."""
+        """The rows of a table of this process; `numeric`: how its numbers are encoded, None: as levels."""
         weights = check_weight(sample_weight, len(table))
         check_countable(weights)
         weight, unit = integer_weights(weights)
         store = LocalRows(table, weight)
-        return EncodedRows.of_store(store, weights, weight, unit, numeric, n_threads)
+        encoding = None if numeric is None else NumericEncoding.fit(table, weights, numeric, n_threads)
+        return EncodedRows.of_store(store, weights, weight, unit, n_threads, encoding)
 
     @staticmethod
     def of_store(
@@ -69,16 +71,19 @@ class EncodedRows(Generic[L, S]):
         weights: Floats | None,
         weight: Integers,
         unit: float,
-        numeric: str,
         n_threads: int,
+        encoding: Encoding | None = None,
     ) -> EncodedRows[L, S]:
-        """The rows of a store, whose counts weigh `unit` each."""
-        source_grid = grid = source.grid()
-        encoding, rows = source.fit_encoding(weights, numeric, n_threads), source
+        """The rows of a store, whose counts weigh `unit` each; without an `encoding`, columns become levels."""
+        source_grid, rows = source.grid(), source
+        if encoding is None:
+            encoding = LevelEncoding.of_tallies(source.schema, source.tallies(weights, n_threads))
+        grid = source_grid
         if not encoding.identity:
             rows = source.encoded(encoding)
             grid = rows.grid()
-        background = Background(rows.moments(grid, unit, rows.one_cluster(), 1, n_threads))
+        total = rows.moments(grid, unit, rows.one_cluster(), 1, n_threads)
+        background = Background(total, encoding.statistics)
         return EncodedRows(source, rows, encoding, source_grid, background, weights, weight)
 
     def in_original_units(self, moments: Moments, labels: S, n_threads: int) -> Moments:

@@ -320,6 +320,7 @@ class MergeSplitSearch(Generic[L, S]):
             -1,
             deltas,
             np.empty((n_threads, part.groups.shape[1]), np.int64),
+            np.empty((K, price_kernel.parts_size(self.pricing))),
             self._space.work,
             np.empty((max(n_threads, 2), self.pricing.D), np.uint8),
             threads,

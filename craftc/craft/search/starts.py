@@ -192,6 +192,7 @@ def kmeans_plus_plus_seeds(
         background.variance,
         usable,
         config.spec.prior,
+        background.tilts,
         config.own_costs,
         draws,
         config.random_row(start, CraftStream.SEED, 0),

@@ -1,0 +1,259 @@
+"""Columns as levels: every column of a table becomes at most 254 levels, one byte a cell.
+
+A number keeps its distinct values where these are few; otherwise a frequent value has a level of its own, and the
+values between such values are cut into bins of equal shares. Levels of numbers, of ordered categories and of
+periodic columns have scores, from which a cluster's distribution is tilted; those of other categories have none.
+
+Only observed values of rows with weight > 0 take part, by the integer weights of the sorted distinct values, so
+that the levels do not depend on the order of the rows, and weight 2 gives the same bits as a repeated row. A table
+of more than 2^20 rows is represented by a sample of that size, except in columns of few distinct values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtri
+
+from craftc._common.typing import Array, Floats, Integers
+from craftc.table.mixed_table import MixedTable, Schema
+from craftc.table.tally import SLICE_ROWS, Tally
+
+#: Distinct values that are all levels, and bins of a column of more.
+N_BINS = 64
+MAX_LEVELS = 254  # of a column; with the missing level, codes are bytes
+FEWEST_SCORES = 11  # levels of a column that a covariance may hold
+
+
+@dataclass(frozen=True, eq=False)
+class NumberLevels:
+    """The levels of one numeric column."""
+
+    values: Floats  # (T,) mean of the cells of every level, ascending
+    bounds: Floats  # (T - 1,) cells above bounds[l] lie above level l
+    scores: Floats  # (T,) normal scores of the mid shares
+    period: float = 0.0  # of a periodic column, whose cells are taken modulo it; otherwise 0
+
+    @classmethod
+    def of_values(cls, values: Array, counts: Array, period: float = 0.0) -> NumberLevels:
+        """The levels of a column with these distinct values, ascending, and integer weights."""
+        values = values.astype(np.float64)
+        if period and len(values):
+            values, where = np.unique(np.mod(values, period), return_inverse=True)
+            counts = np.bincount(where.reshape(-1), counts).astype(np.int64)
+        level = _levels_of(values, counts.astype(np.int64))
+        first = np.flatnonzero(np.diff(level, prepend=-1))
+        low, high = values[first], values[np.append(first[1:], len(values)) - 1 if len(first) else first]
+        weight = np.add.reduceat(counts, first).astype(np.float64) if len(first) else np.empty(0)
+        # the mean from the lowest value, so that a level of one value has exactly that value
+        above = (values - low[level]) * counts if len(first) else values
+        means = low + (np.add.reduceat(above, first) / weight if len(first) else 0.0)
+        middle = high[:-1] / 2 + low[1:] / 2
+        bounds = np.where(middle < low[1:], middle, high[:-1])  # neighbouring floats have no middle
+        share = weight / max(float(weight.sum()), 1.0)
+        return cls(means, bounds, ndtri(np.cumsum(share) - share / 2), float(period))
+
+    def apply(self, x: Array) -> Array:
+        """Codes of cells; of missing ones, the number of levels."""
+        if self.period:
+            x = np.mod(x, self.period)
+        codes = np.searchsorted(self.bounds, x)
+        return np.where(np.isnan(x), len(self.values), codes)
+
+    @property
+    def statistics(self) -> Floats:
+        """(T, 1) values, or (T, 2) cosines and sines of a periodic column, of every level."""
+        if not self.period:
+            return self.values[:, None]
+        phase = 2.0 * np.pi * self.values / self.period
+        return np.stack([np.cos(phase), np.sin(phase)], axis=1)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The levels as JSON-serializable values; JSON represents floats exactly."""
+        own = {name: getattr(self, name).tolist() for name in ("values", "bounds", "scores")}
+        return own | {"period": self.period}
+
+    @classmethod
+    def from_dict(cls, state: dict[str, Any]) -> NumberLevels:
+        """Restore levels from the result of `to_dict`."""
+        arrays = (np.array(state[name], np.float64) for name in ("values", "bounds", "scores"))
+        return cls(*arrays, float(state["period"]))
+
+
+def _levels_of(values: Floats, counts: Integers) -> NDArray[np.intp]:
+    """(m,) the level of each of the distinct values of a column."""
+    n_bins, most = N_BINS, len(values)
+    if most <= n_bins:
+        return np.arange(most)
+    total = int(counts.sum())
+    while True:
+        frequent = counts * n_bins >= total
+        run = np.cumsum(frequent)  # values between two frequent ones have one number
+        mass = np.bincount(run[~frequent], counts[~frequent], run[-1] + 1)
+        before = np.cumsum(np.where(frequent, 0, counts)) - counts / 2  # weight of smaller values of all runs
+        start = np.cumsum(mass) - mass
+        bins = np.maximum(np.floor(n_bins * mass / total + 0.5), 1.0)
+        at = np.minimum(np.floor((before - start[run]) / np.maximum(mass[run], 1.0) * bins[run]), bins[run] - 1.0)
+        changes = frequent[1:] | frequent[:-1] | (run[1:] != run[:-1]) | (at[1:] != at[:-1])
+        level = np.concatenate([[0], np.cumsum(changes)])
+        if level[-1] < MAX_LEVELS:
+            return level
+        n_bins //= 2
+
+
+@dataclass(frozen=True, eq=False)
+class LevelEncoding:
+    """The levels of all columns of a table, fitted once and applied to any rows.
+
+    The encoded table has one column of levels for every input column, in the same order. With `scored`, it also has
+    a numeric block: the normal scores of the numeric columns that a covariance may hold.
+
+    Parameters
+    ----------
+    input_schema : Schema
+        Schema of the tables that `apply` accepts.
+    numbers : tuple of NumberLevels
+        One per numeric column, in the order of the numeric block.
+    ordered : tuple of bool
+        Whether the levels of every categorical column have an order.
+    scored : bool
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from craftc.table import MixedTable
+    >>> from craftc.table.levels import LevelEncoding
+    >>> from craftc.table.tally import tally
+    >>> table = MixedTable.from_data(np.array([[0.5], [0.5], [2.0], [np.nan]]))
+    >>> encoding = LevelEncoding.of_tallies(table.schema, [tally(table.numeric[:, 0], None)])
+    >>> encoding.apply(table).codes[:, 0].tolist()
+    [0, 0, 1, 2]
+    """
+
+    input_schema: Schema
+    numbers: tuple[NumberLevels, ...]
+    ordered: tuple[bool, ...]
+    scored: bool = False
+
+    @classmethod
+    def of_tallies(
+        cls,
+        schema: Schema,
+        tallies: Iterable[Tally],
+        periods: Sequence[float] = (),
+        ordered: Sequence[bool] = (),
+    ) -> LevelEncoding:
+        """Choose the levels of every numeric column of a table with these tallies.
+
+        `periods`: of every numeric column, 0 where it has none; none at all by default. `ordered`: of every
+        categorical column.
+        """
+        every = periods or [0.0] * len(schema.numeric_index)
+        numbers = [NumberLevels.of_values(*each, period) for each, period in zip(tallies, every, strict=True)]
+        return cls(schema, tuple(numbers), tuple(ordered) or (False,) * len(schema.categorical_index))
+
+    @property
+    def identity(self) -> bool:
+        """Whether `apply` returns the table itself."""
+        return not self.numbers
+
+    def with_scores(self) -> LevelEncoding:
+        """The same levels, with normal scores beside them."""
+        return replace(self, scored=True)
+
+    @cached_property
+    def scored_columns(self) -> list[int]:
+        """The numeric columns that have scores."""
+        long = [d for d, own in enumerate(self.numbers) if len(own.values) >= FEWEST_SCORES and not own.period]
+        return long if self.scored else []
+
+    @cached_property
+    def schema(self) -> Schema:
+        """Schema of the encoded table."""
+        given = self.input_schema
+        number = dict(zip(given.numeric_index.tolist(), self.numbers, strict=True))
+        levels = dict(zip(given.categorical_index.tolist(), given.levels, strict=True))
+        scored = [given.numeric_index[d] for d in self.scored_columns]
+        names = [given.columns[j] for j in scored]
+        D = given.n_columns
+        return Schema(
+            columns=(*given.columns, *names),
+            named=given.named,
+            numeric_index=np.arange(D, D + len(scored)),
+            categorical_index=np.arange(D),
+            levels=tuple(tuple(number[j].values.tolist()) if j in number else levels[j] for j in range(D)),
+            dtype=np.dtype(np.float64),
+            missing=given.missing,
+        )
+
+    @cached_property
+    def source(self) -> NDArray[np.intp]:
+        """(D',) input column of each encoded column, in kernel order (scores, then levels)."""
+        given = self.input_schema
+        scored = given.numeric_index[np.array(self.scored_columns, np.intp)]
+        return np.concatenate([scored, np.arange(given.n_columns)]).astype(np.intp)
+
+    @cached_property
+    def statistics(self) -> list[Floats | None]:
+        """What tilts the levels of every column, (T, 1) or (T, 2); None: nothing, its levels have no order."""
+        given = self.input_schema
+        out: list[Floats | None] = [None] * given.n_columns
+        for j, own in zip(given.numeric_index.tolist(), self.numbers, strict=True):
+            out[j] = own.statistics
+        for j, ordered, n in zip(given.categorical_index.tolist(), self.ordered, given.n_levels, strict=True):
+            out[j] = np.arange(float(n))[:, None] if ordered else None
+        return out
+
+    def apply(self, table: MixedTable, *, shared: bool = False) -> MixedTable:
+        """The encoded table; each row is encoded independently of the others.
+
+        A number between levels has the nearer one, a number beyond all levels the outermost one.
+        """
+        given, schema = self.input_schema, self.schema
+        if table.schema is not given and table.schema != given:
+            raise ValueError(
+                "This table has another schema than the table that the encoding was fitted on; build it with "
+                "`schema.encode`."
+            )
+        if self.identity:
+            return table
+        n = len(table)
+        wide = any(len(levels) > MAX_LEVELS for levels in schema.levels)
+        codes = table._empty_block((n, given.n_columns), np.dtype(np.uint16 if wide else np.uint8))
+        numeric = table._empty_block((n, len(self.scored_columns)), np.dtype(np.float64))
+        for start in range(0, n, SLICE_ROWS):
+            rows = slice(start, start + SLICE_ROWS)
+            for d, j in enumerate(given.categorical_index):
+                codes[rows, j] = table.codes[rows, d]
+            for d, j in enumerate(given.numeric_index):
+                codes[rows, j] = self.numbers[d].apply(table.numeric[rows, d])
+            for place, d in enumerate(self.scored_columns):
+                scores = np.append(self.numbers[d].scores, np.nan)
+                numeric[rows, place] = scores[codes[rows, given.numeric_index[d]]]
+        return MixedTable._trusted(numeric, codes, schema, table._scratch)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The levels, without the schema, as JSON-serializable values."""
+        return {
+            "numbers": [own.to_dict() for own in self.numbers],
+            "ordered": list(self.ordered),
+            "scored": self.scored,
+        }
+
+    @classmethod
+    def from_dict(cls, state: dict[str, Any], schema: Schema) -> LevelEncoding:
+        """Restore an encoding from the result of `to_dict` and the schema of the fitted table."""
+        numbers = tuple(map(NumberLevels.from_dict, state["numbers"]))
+        ordered = tuple(map(bool, state["ordered"]))
+        if (len(numbers), len(ordered)) != (len(schema.numeric_index), len(schema.categorical_index)):
+            raise ValueError(
+                f"The encoding has {len(numbers)} numeric and {len(ordered)} categorical column(s), the schema "
+                f"{len(schema.numeric_index)} and {len(schema.categorical_index)}; restore both from the same "
+                "model."
+            )
+        return cls(schema, numbers, ordered, bool(state["scored"]))

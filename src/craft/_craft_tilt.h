@@ -1,0 +1,116 @@
+/* Exponential tilts of the distribution b of a column's levels: p(l) = b(l) exp(theta . s(l) - A(theta)).
+ *
+ * s1 and s2 have mean 0 and covariance I under b. Arrays are padded to a multiple of CRAFT_TILT_PAD levels with
+ * b = 0. */
+#ifndef CRAFTC_CRAFT_TILT_H
+#define CRAFTC_CRAFT_TILT_H
+
+#include <math.h>
+#include <stddef.h>
+#include <stdint.h>
+#include "common/_simd.h"
+
+#define CRAFT_TILT_PAD 8        /* levels */
+#define CRAFT_TILT_STEPS 60     /* of Newton's method; 4 to 8 suffice but for extreme cells */
+#define CRAFT_TILT_NEAR 1e-10   /* squared Newton decrement at which one more step is exact to rounding */
+#define CRAFT_TILT_SHORTEST 1e-9        /* share of a Newton step */
+
+#define LEAVES "craft/_craft_tilt_lanes.h"
+#include "common/_lanes.h"
+
+typedef struct {
+    ptrdiff_t n;                /* levels, padded */
+    const double *b, *s1, *s2;
+} craft_tilt;
+
+typedef struct {
+    double first, second, log_total;    /* theta and A(theta) */
+} craft_theta;
+
+/* A(theta), mean and covariance of (s1, s2) under the tilt */
+typedef struct {
+    double log_total, mean1, mean2, c11, c12, c22;
+} craft_tilted;
+
+static inline craft_tilted craft_tilted_at(const craft_tilt *t, double first, double second)
+{
+    double sums[7];             /* the largest exponent, then sums of e, e s1, e s2, e s1^2, e s1 s2, e s2^2 */
+    craft_tilted out;
+    SIMD_DISPATCH(tilt_sums, (t->n, t->b, t->s1, t->s2, first, second, sums));
+    out.log_total = log(sums[1]) + sums[0];
+    out.mean1 = sums[2] / sums[1];
+    out.mean2 = sums[3] / sums[1];
+    out.c11 = sums[4] / sums[1] - out.mean1 * out.mean1;
+    out.c12 = sums[5] / sums[1] - out.mean1 * out.mean2;
+    out.c22 = sums[6] / sums[1] - out.mean2 * out.mean2;
+    return out;
+}
+
+/* The tilt whose mean of (s1, s2) is (m1, m2), inside the convex hull of the levels; returns its relative
+ * entropy over b, theta . m - A(theta) >= 0. Newton's method on this concave function. A step is halved where it
+ * would not raise it enough, or would lead where it falls as steeply as it rose: there the tilt is a single level,
+ * and its covariance 0. */
+static inline double craft_tilt_fit(const craft_tilt *t, double m1, double m2, craft_theta *theta)
+{
+    double first = m1, second = m2;     /* the first step from 0 */
+    craft_tilted at = craft_tilted_at(t, first, second), next;
+    double value = first * m1 + second * m2 - at.log_total;
+    if (value < 0.0) {
+        first = second = value = 0.0;
+        at = craft_tilted_at(t, 0.0, 0.0);
+    }
+    for (int step = 0; step < CRAFT_TILT_STEPS; step++) {
+        const double g1 = m1 - at.mean1, g2 = m2 - at.mean2, ridge = 1e-12 * (at.c11 + at.c22) + 1e-300;
+        const double c11 = at.c11 + ridge, c22 = at.c22 + ridge, det = c11 * c22 - at.c12 * at.c12;
+        double d1 = (c22 * g1 - at.c12 * g2) / det, d2 = (c11 * g2 - at.c12 * g1) / det, length = 1.0, reached;
+        const double decrement = g1 * d1 + g2 * d2;
+        if (!(det > 0.0) || !(decrement > 0.0))
+            break;
+        if (decrement < CRAFT_TILT_NEAR) {      /* the last step; what it adds is known to rounding */
+            first += d1;
+            second += d2;
+            value += 0.5 * decrement;
+            break;
+        }
+        for (;;) {
+            next = craft_tilted_at(t, first + length * d1, second + length * d2);
+            reached = (first + length * d1) * m1 + (second + length * d2) * m2 - next.log_total;
+            if ((reached >= value + 1e-4 * length * decrement
+                 && d1 * (m1 - next.mean1) + d2 * (m2 - next.mean2) >= -0.9 * decrement)
+                || length < CRAFT_TILT_SHORTEST)
+                break;
+            length *= 0.5;
+        }
+        if (reached < value)    /* rounding ends the climb */
+            break;
+        first += length * d1;
+        second += length * d2;
+        value = reached;
+        at = next;
+    }
+    value = value > 0.0 ? value : 0.0;
+    theta->first = first;
+    theta->second = second;
+    theta->log_total = first * m1 + second * m2 - value;
+    return value;
+}
+
+/* sums of s1 and s2 over counted cells, and their number */
+static inline int64_t craft_tilt_sums(const int64_t *counts, ptrdiff_t n_levels, const double *s1, const double *s2,
+                                      double *first, double *second)
+{
+    double sum1 = 0.0, sum2 = 0.0;
+    int64_t seen = 0;
+    for (ptrdiff_t l = 0; l < n_levels; l++) {
+        if (counts[l]) {
+            sum1 += (double)counts[l] * s1[l];
+            sum2 += (double)counts[l] * s2[l];
+            seen += counts[l];
+        }
+    }
+    *first = sum1;
+    *second = sum2;
+    return seen;
+}
+
+#endif
