@@ -26,7 +26,7 @@ from types import SimpleNamespace
 
 import numpy as np
 
-from tests.reference import craft
+from tests.reference import craft, forms
 
 QUANTUM = 1e-9  # values of J and scores closer than this are ties
 
@@ -76,6 +76,10 @@ def problem(numeric, codes, n_levels, *, price_factor=1.0, weight=None):
     t.price_factor = price_factor
     t.columns = np.concatenate([numbers, back.p + categories])  # kernel order of the whole table
     t.all_columns = back.D
+    of_number = [1 + np.array([j, t.P + j, 2 * t.P + j]) for j in range(t.P)]
+    of_category = [np.flatnonzero(column == j) for j in range(t.Q)]
+    t.forms = [forms.Normal(Z[:, j], present[:, j], places) for j, places in enumerate(of_number)]
+    t.forms += [forms.Shares(levels[:, own], t.eta_0[own], 1 + 3 * t.P + own) for own in of_category]
     return t
 
 

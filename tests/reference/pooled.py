@@ -24,13 +24,14 @@ parameters form the pool, theta fits the pool, and so on (Lloyd steps). None of 
 choices within the quantum the one with the larger sum of S_k over the unselected cells (k, d) is
 preferred, then the one found first.
 
-Everything here works on ``t = automatic.problem(...)``, with masks
-(K, D) of its columns in kernel order.
+Everything here works on a problem ``t``, with masks (K, D) of its columns in their order: of
+`tests.reference.automatic` (normal densities and shares) or of `tests.reference.tilted` (tilts and
+shares). The distribution of a column is that of its form, ``t.forms[d]``, see `tests.reference.forms`.
 """
 
 from __future__ import annotations
 
-from itertools import product
+from itertools import combinations, product
 from math import log
 from types import SimpleNamespace
 
@@ -50,58 +51,40 @@ MAX_WHOLE_ROWS = 20  # clusters up to which all and no columns are tried for eac
 
 
 def column_sums(t, stats, d):
-    """(K, 3) cells, sum and sum of squares of z of a numeric column; (K, T) counts of a categorical one."""
-    _, S, sum_z, sum_zz, counts = automatic.parts(t, stats)
-    if d < t.P:
-        return np.stack([S[:, d], sum_z[:, d], sum_zz[:, d]], axis=1)
-    return counts[:, t.column == d - t.P]
+    """Sums (K, M) of the cells of a column in groups of rows, as its form knows them."""
+    return t.forms[d].sums(stats)
 
 
 def fit(t, d, sums):
-    """Mean and variance of z, or level probabilities, of a group with these sums; that of the whole table
-    without cells.
-    """
-    if d < t.P:
-        S, z, zz = sums
-        mean = z / S if S > 0.0 else 0.0
-        return np.array([mean, (max(zz - z * mean, 0.0) + 1.0) / (S + 1.0)])
-    return (sums + t.eta_0[t.column == d - t.P]) / (sums.sum() + 1.0)
+    """The distribution of a group with these sums; that of the whole table without cells."""
+    return t.forms[d].fit(sums)
 
 
 def log_likelihood(t, d, sums, theta):
     """L (K,): log-likelihood of groups of cells under theta, relative to that of the whole table."""
-    if d < t.P:
-        S, z, zz = sums.T
-        mean, variance = theta
-        return zz / 2.0 - S / 2.0 * log(variance) - (zz - 2.0 * mean * z + S * mean**2) / (2.0 * variance)
-    return sums @ np.log(theta / t.eta_0[t.column == d - t.P])
+    return t.forms[d].log_likelihood(sums, theta)
 
 
 def penalty(t, d, theta):
     """What the prior of one row charges for theta."""
-    if d < t.P:
-        return 0.5 * (1.0 / theta[1] - 1.0 + log(theta[1]))
-    eta_0 = t.eta_0[t.column == d - t.P]
-    return eta_0 @ np.log(eta_0 / theta)
+    return t.forms[d].penalty(theta)
 
 
 def gain(t, d, sums):
     """g_d of one group of rows."""
-    theta = fit(t, d, sums)
-    return max(log_likelihood(t, d, sums[None], theta)[0] - penalty(t, d, theta), 0.0)
+    return t.forms[d].gains(sums[None])[0]
+
+
+def gains(t, stats):
+    """g_d (K, D) of groups of rows."""
+    return np.array([form.gains(form.sums(stats)) for form in t.forms]).reshape(t.D, len(stats)).T
 
 
 def cell_costs(t, d, rows, theta):
     """Cost (n,) of the cells of column d under theta, relative to the whole table's; 0 where the cell is
     missing.
     """
-    if d < t.P:
-        z = t.Z[rows, d]
-        return np.where(
-            t.present[rows, d], 0.5 * log(theta[1]) + (z - theta[0]) ** 2 / (2.0 * theta[1]) - z**2 / 2.0, 0.0
-        )
-    here = t.column == d - t.P
-    return t.levels[rows][:, here] @ np.log(t.eta_0[here] / theta)
+    return t.forms[d].cell_costs(rows, theta)
 
 
 # ----------------------------------------------------------------------------------------
@@ -133,29 +116,32 @@ def objective_of_rows(numeric, codes, n_levels, labels, mask, *, weight=None, pr
     is that of the columns that are not constant. Nothing is measured against the whole table.
     """
     rows, weight, back, labels = craft.prepare(numeric, codes, n_levels, labels, weight)
-    N, K = sum(weight), len(mask)
-    h = price_factor * 0.5 * log(N)
     columns = [d for d in range(back.D) if back.varies[d]]
-    J = 0.0
+
+    def cost(place, members):
+        d = columns[place]
+        cells = [(weight[n], rows[n][d]) for n in members if not craft.is_missing(back, d, rows[n][d])]
+        return group_cost(cells, back, d)
+
+    parameters = [2 if d < back.p else sum(c > 0.0 for c in back.counts[d - back.p]) - 1 for d in columns]
+    return objective_of_groups(labels, weight, mask, parameters, cost, price_factor)
+
+
+def objective_of_groups(labels, weight, mask, parameters, cost, price_factor):
+    """J from ``cost(d, rows)``: what the cells of column d in these rows, of positive weight, cost with their
+    own distribution and its prior.
+    """
+    N, (K, D) = sum(weight), np.shape(mask)
+    h, J = price_factor * 0.5 * log(N), 0.0
+    members = [[n for n, w in enumerate(weight) if w > 0.0 and labels[n] == k] for k in range(K)]
     for k in range(K):
-        S = sum(w for w, label in zip(weight, labels, strict=True) if label == k)
-        J += (
-            h + log(len(columns) + 1) + automatic.log_choose(len(columns))[int(sum(mask[k]))] - S * log(S / N)
-        )
-    for place, d in enumerate(columns):
-        rest = [k for k in range(K) if not mask[k][place]]
-        groups = [[k] for k in range(K) if mask[k][place]] + ([rest] if rest else [])
-        own = 2 if d < back.p else sum(c > 0.0 for c in back.counts[d - back.p]) - 1
-        J += (
-            own * h * (len(groups) - 1)
-        )  # that of the pool is part of J_0; if there is none, one of the clusters takes its place
-        for group in groups:
-            cells = [
-                (w, row[d])
-                for w, row, label in zip(weight, rows, labels, strict=True)
-                if w > 0.0 and label in group and not craft.is_missing(back, d, row[d])
-            ]
-            J += group_cost(cells, back, d)
+        S = sum(weight[n] for n in members[k])
+        J += h + log(D + 1) + automatic.log_choose(D)[int(sum(mask[k]))] - S * log(S / N)
+    for d in range(D):
+        rest = [n for k in range(K) if not mask[k][d] for n in members[k]]
+        groups = [members[k] for k in range(K) if mask[k][d]] + ([rest] if rest else [])
+        # the parameters of the pool are part of J_0; if there is none, one of the clusters takes its place
+        J += parameters[d] * h * (len(groups) - 1) + sum(cost(d, group) for group in groups)
     return J
 
 
@@ -188,7 +174,7 @@ def columns_of(t, stats):
     columns = []
     for d in range(t.D):
         sums = column_sums(t, stats, d)
-        own = np.array([gain(t, d, row) for row in sums])
+        own = t.forms[d].gains(sums)
         columns.append(SimpleNamespace(d=d, sums=sums, gain=own, price=t.parameters[d] * h))
     return columns
 
@@ -333,7 +319,7 @@ def best_masks(t, stats, start=None):
     most 20 clusters, sweeps after one cluster selects all columns, and none.
     """
     columns, K = columns_of(t, stats), len(stats)
-    table = automatic.priced_mask(automatic.gains(t, stats), t.parameters, t.N, t.price_factor)
+    table = automatic.priced_mask(gains(t, stats), t.parameters, t.N, t.price_factor)
     slopes = (0.0, log(t.D) / 2.0, log(t.D)) if t.D else ()
     starts = [] if start is None else [np.asarray(start, bool)]
     starts += [table] + [sweep(t, stats, columns, table, slope=slope) for slope in slopes]
@@ -390,3 +376,42 @@ def one_pass(t, labels, mask):
     stats = automatic.sums(t, t.rows, labels, len(kept))
     mask = sweep(t, stats, columns_of(t, stats), mask[kept], n_singles=WARM_SINGLES)
     return labels, mask, objective(t, stats, mask)
+
+
+# ----------------------------------------------------------------------------------------
+# Moves
+# ----------------------------------------------------------------------------------------
+
+
+def merge_deltas(t, stats, J, *, masks=best_masks):
+    """Change (K, K) of J, from ``J``, by the union of two clusters, with the best masks after it by the rule
+    ``masks``; infinite on and below the diagonal.
+    """
+    K = len(stats)
+    delta = np.full((K, K), np.inf)
+    for i, j in combinations(range(K), 2):
+        merged = np.delete(stats, j, axis=0)
+        merged[i] += stats[j]
+        delta[i, j] = masks(t, merged)[0] - J
+    return delta
+
+
+def split_candidates(t, labels, k):
+    """Candidates for a split of cluster k: pairs of a column and the rows (n,) of the table that leave."""
+    labels = np.asarray(labels)
+    here = labels == k
+    rows = t.rows[here]
+    sums = automatic.sums(t, rows, np.zeros(len(rows)), 1)
+    candidates = []
+    for d, form in enumerate(t.forms):
+        for leaves in form.splits(form.sums(sums)[0], rows):
+            moved = np.zeros(len(labels), bool)
+            moved[here] = leaves
+            candidates.append((d, moved))
+    return candidates
+
+
+def split_delta(t, labels, moved, J, *, masks=best_masks):
+    """Change of J, from ``J``, if these rows become a cluster, with the best masks after it."""
+    labels = np.where(moved, np.max(labels) + 1, labels)
+    return masks(t, automatic.sums(t, t.rows, labels, labels.max() + 1))[0] - J

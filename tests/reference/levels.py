@@ -1,0 +1,304 @@
+"""Columns as levels, and exponential tilts of the table's own distribution of them: the reference
+implementation.
+
+Every column of a table becomes T levels, 0..T-1; a missing cell has code T. b(l) is the share of level l
+among the present cells of the table. The distribution of a column of numbers, of ordered categories or
+of a period in a group of cells is a tilt of b,
+
+    p(l) = b(l) exp(theta . s(l) - A(theta)),   A(theta) = log sum_l b(l) exp(theta . s(l)),
+
+with statistics s that span (z, z^2) of the standardised score z, or (cos, sin) of the phase, made
+orthonormal under b: E_b s = 0, Cov_b s = I. A group of weight n with the sum S of its statistics has
+the moments m = S / (n + 1), in which the table stands for one row, and theta maximises
+theta . m - A(theta). Its gain over the table, the divergence of the one row inside, is
+
+    g = (n + 1) (theta . m - A(theta)) = theta . S - n A(theta) - KL(b || p).
+
+m lies inside the convex hull of the statistics of the levels that occur, so that theta is finite.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from types import SimpleNamespace
+
+import numpy as np
+
+MAX_LEVELS = 254
+N_BINS = 64  # a column of more distinct values is cut into bins of about this share of its cells
+LARGEST_SCORE = 8.0
+FLAT = 1e-12  # a statistic of less variance, after its projection on those before it, says nothing
+
+
+# ----------------------------------------------------------------------------------------
+# Levels
+# ----------------------------------------------------------------------------------------
+
+
+def of_numbers(values, weight=None, *, n_bins=N_BINS, period=None):
+    """Levels of a column of numbers; nan is missing, a row of weight 0 is not there.
+
+    At most ``n_bins`` distinct values are the levels. Of more, every value with at least 1/n_bins of
+    the present cells is a level, and each run of other values between those, of m of the n cells, is
+    cut into max(1, round(n_bins m / n)) bins, half to even: a value goes to bin floor(c / m * bins), c
+    being the cells of smaller values of the run plus half its own. Both are computed with exact
+    fractions. Bins without values vanish. With more than 254 levels, n_bins is lowered.
+
+    Returns
+    -------
+    namespace
+        ``low``, ``high``: smallest and largest value of each level; ``value``: mean of its cells (of their
+        directions, if there is a period); ``weight``: its cells; ``single``: whether it is one value.
+    """
+    values = np.asarray(values, float)
+    weight = np.ones(len(values)) if weight is None else np.asarray(weight, float)
+    values = reduced(values, period)
+    there = ~np.isnan(values) & (weight > 0.0)
+    distinct, place = np.unique(values[there], return_inverse=True)
+    mass = np.bincount(place, weights=weight[there], minlength=len(distinct))
+    bins = n_bins
+    level = level_of_values(mass, bins)
+    while level.max(initial=0) >= MAX_LEVELS:
+        bins -= 1
+        level = level_of_values(mass, bins)
+    first = np.flatnonzero(np.diff(level, prepend=-1))
+    last = np.append(first[1:], len(distinct))[: len(first)] - 1
+    total = np.bincount(level, weights=mass)
+    if period is None:
+        unit = np.abs(distinct).max(initial=0.0) or 1.0
+        mean = np.bincount(level, weights=mass * (distinct / unit)) / total * unit
+        mean = np.where(first == last, distinct[first], mean)
+    else:
+        angle = 2.0 * np.pi * distinct / period
+        mean = np.bincount(level, weights=mass * np.sin(angle)), np.bincount(level, mass * np.cos(angle))
+        mean = np.arctan2(*mean) % (2 * np.pi) / (2 * np.pi) * period
+        mean = np.where(first == last, distinct[first], mean)
+    return SimpleNamespace(
+        low=distinct[first],
+        high=distinct[last],
+        value=mean,
+        weight=total,
+        single=first == last,
+        period=period,
+    )
+
+
+def reduced(values, period):
+    """Values within [0, period); as they are without a period."""
+    if period is None:
+        return values
+    values = np.mod(values, period)
+    # the remainder of a small negative value rounds to the period itself
+    return np.where(values == period, 0.0, values)
+
+
+def level_of_values(mass, n_bins):
+    """Level of every distinct value, in ascending order, with these cells."""
+    if len(mass) <= n_bins:
+        return np.arange(len(mass))
+    whole = (np.floor(mass) == mass).all()  # integers are as exact as fractions, and faster
+    mass = [int(m) if whole else Fraction(float(m)) for m in mass]
+    n, level, run = sum(mass), [], []
+
+    def cut():
+        """The bins of the run, after the levels so far."""
+        m, below = sum(run), 0
+        bins, start, before = max(1, round(Fraction(n_bins * m) / n)), level[-1] if level else -1, None
+        for own in run:
+            this = (2 * below + own) * bins // (2 * m)
+            start += this != before
+            level.append(start)
+            below, before = below + own, this
+        run.clear()
+
+    for own in mass:
+        if own * n_bins >= n:
+            cut()
+            level.append(level[-1] + 1 if level else 0)
+        else:
+            run.append(own)
+    cut()
+    return np.array(level)
+
+
+def codes_of_numbers(levels, values):
+    """Codes of values: the nearest level, by its ends; of two as near the lower one; T if nan."""
+    values = reduced(np.asarray(values, float), levels.period)
+    T = len(levels.low)
+    if not T:
+        return np.zeros(len(values), int)
+    below = np.clip(np.searchsorted(levels.low, values, side="right") - 1, 0, T - 1)
+    above = np.minimum(below + 1, T - 1)
+    nearer = (values > levels.high[below]) & (levels.low[above] - values < values - levels.high[below])
+    return np.where(np.isnan(values), T, np.where(nearer, above, below))
+
+
+def shares(codes, n_levels, weight=None):
+    """b (T,): the shares of the levels among the present cells."""
+    weight = np.ones(len(codes)) if weight is None else np.asarray(weight, float)
+    counts = np.bincount(codes, weights=weight, minlength=n_levels + 1)[:n_levels]
+    return counts / counts.sum() if counts.sum() > 0.0 else counts
+
+
+# ----------------------------------------------------------------------------------------
+# Scores and statistics
+# ----------------------------------------------------------------------------------------
+
+
+def standardised(values, b):
+    """Values of mean 0 and variance 1 under b; those of levels that do not occur count for nothing."""
+    values = np.asarray(values, float) / (np.abs(values).max(initial=0.0) or 1.0)
+    values = values - b @ values
+    deviation = np.sqrt(b @ values**2)
+    return values / deviation if deviation > 0.0 else np.zeros_like(values)
+
+
+def scores_of_numbers(values, b):
+    """z (T,) of the levels of a number with these representatives."""
+    return np.clip(standardised(values, b), -LARGEST_SCORE, LARGEST_SCORE)
+
+
+def scores_of_order(b):
+    """z (T,) of levels in the order of their scale."""
+    return standardised(np.arange(len(b)), b)
+
+
+def scores_of_period(values, period):
+    """(cos, sin) (T, 2) of the phases of the levels."""
+    angle = 2.0 * np.pi * np.asarray(values, float) / period
+    return np.stack([np.cos(angle), np.sin(angle)], axis=1)
+
+
+def statistics(scores, b):
+    """s (T, 2): what the scores span, orthonormal under b; (T, 1) if the second says nothing new.
+
+    The scores are z (T,), of which z and z^2 are taken, or (cos, sin) (T, 2). The signs are those of z
+    and z^2, of cos and sin.
+    """
+    scores = np.asarray(scores, float)
+    raw = np.stack([scores, scores**2], axis=1) if scores.ndim == 1 else scores
+    out = []
+    for x in raw.T:
+        scale = np.sqrt(b @ (x - b @ x) ** 2)
+        for _ in range(2):  # twice: rounding errors of the first time are projected away
+            x = x - b @ x
+            for s in out:
+                x = x - (b @ (s * x)) * s
+        variance = b @ x**2
+        if variance > FLAT * scale**2:
+            out.append(x / np.sqrt(variance))
+    return np.stack(out, axis=1) if out else np.empty((len(b), 0))
+
+
+# ----------------------------------------------------------------------------------------
+# Tilts
+# ----------------------------------------------------------------------------------------
+
+
+def log_partition(b, s, theta):
+    """A (K,) of parameters (K, p), and the distributions (K, T)."""
+    occurs = b > 0.0
+    exponent = theta @ s[occurs].T + np.log(b[occurs])
+    top = exponent.max(axis=1, keepdims=True)
+    total = np.exp(exponent - top).sum(axis=1, keepdims=True)
+    p = np.zeros((len(theta), len(b)))
+    p[:, occurs] = np.exp(exponent - top) / total
+    return (top + np.log(total))[:, 0], p
+
+
+def tilts(b, s, moments):
+    """theta (K, p) whose tilts of b have these moments (K, p): damped Newton steps from 0."""
+    moments = np.asarray(moments, float)
+    theta = np.zeros_like(moments)
+    if not theta.size:
+        return theta
+    A, p = log_partition(b, s, theta)
+    value = (theta * moments).sum(axis=1) - A
+    for _ in range(200):
+        mean = p @ s
+        gradient = moments - mean
+        covariance = np.einsum("kt,ti,tj->kij", p, s, s) - mean[:, :, None] * mean[:, None, :]
+        step = np.einsum("kij,kj->ki", np.linalg.pinv(covariance, rcond=1e-14, hermitian=True), gradient)
+        promised = (step * gradient).sum(axis=1)
+        length = np.ones(len(theta))
+        for _ in range(60):
+            after = theta + length[:, None] * step
+            A, p = log_partition(b, s, after)
+            reached = (after * moments).sum(axis=1) - A
+            slope = (step * (moments - p @ s)).sum(
+                axis=1
+            )  # far beyond the optimum all but one level underflow
+            far = (reached < value + 0.25 * length * promised) | (slope < -0.9 * promised)
+            far &= promised > 1e-10  # nearer than this, differences of the value are rounding errors
+            if not far.any():
+                break
+            length = np.where(far, length / 2.0, length)
+        theta, value = after, reached
+        if promised.max() < 1e-20:
+            break
+    return theta
+
+
+def log_ratios(s, theta, A):
+    """log p(l) / b(l) of tilts (K, p), (K, T); also of levels that do not occur."""
+    return theta @ s.T - A[:, None]
+
+
+def fit(b, s, counts):
+    """theta (K, p) and A (K,) of groups of cells with these counts (K, T) of the levels."""
+    theta = tilts(b, s, (counts @ s) / (counts.sum(axis=1, keepdims=True) + 1.0))
+    return theta, log_partition(b, s, theta)[0]
+
+
+def gain(b, s, counts):
+    """g (K,) of groups with these counts (K, T), each under its own tilt."""
+    theta, A = fit(b, s, counts)
+    return (theta * (counts @ s)).sum(axis=1) - (counts.sum(axis=1) + 1.0) * A
+
+
+def log_likelihood(s, counts, theta, A):
+    """Log likelihood (K,) of groups with these counts (K, T) under one tilt, over that of the table."""
+    return (counts @ s) @ theta - counts.sum(axis=1) * A
+
+
+# ----------------------------------------------------------------------------------------
+# A column of a table
+# ----------------------------------------------------------------------------------------
+
+
+def column(values, kind, *, weight=None, n_levels=None, period=None, n_bins=N_BINS):
+    """(codes, T, scores) of a column as ``tests.reference.tilted`` takes it.
+
+    ``kind`` is "number", "category", "ordered" or "periodic". Numbers and phases come as floats, nan for a
+    missing cell; the others as codes, ``n_levels`` for a missing one. The scores of a category are None.
+    """
+    if kind in ("category", "ordered"):
+        codes = np.asarray(values, int)
+        order = scores_of_order(shares(codes, n_levels, weight)) if kind == "ordered" else None
+        return codes, n_levels, order
+    period = period if kind == "periodic" else None
+    levels = of_numbers(values, weight, n_bins=n_bins, period=period)
+    codes, b = codes_of_numbers(levels, values), levels.weight / max(levels.weight.sum(), 1e-300)
+    if period is not None:
+        return codes, len(b), scores_of_period(levels.value, period)
+    return codes, len(b), scores_of_numbers(levels.value, b)
+
+
+def table(columns, kinds, *, weight=None, n_levels=None, period=None, n_bins=N_BINS):
+    """(codes (n, q), list of T, list of scores) of columns of these kinds; see `column`.
+
+    ``n_levels`` and ``period`` are mappings from the number of a column.
+    """
+    made = [
+        column(
+            values,
+            kind,
+            weight=weight,
+            n_levels=(n_levels or {}).get(d),
+            period=(period or {}).get(d),
+            n_bins=n_bins,
+        )
+        for d, (values, kind) in enumerate(zip(columns, kinds, strict=True))
+    ]
+    codes, n_levels, scores = zip(*made, strict=True)
+    return np.stack(codes, axis=1), list(n_levels), list(scores)
