@@ -31,9 +31,10 @@ from craftc.craft.parameters import ModelSpec
 from craftc.table import MixedTable
 from craftc.table.moments import Moments
 
+NO_COLUMNS = np.empty(0, np.intp)
 NO_GROUPS: Integers = np.empty((0, 0), np.int64)
-# to a unit of a statistic: sums of up to 2^33 cells are exact in float64, because their absolute values sum to at
-# most the number of cells
+# to a unit of a statistic: sums of up to 2^33 cells are exact in float64, because their absolute values sum
+# to at most the number of cells
 _STEPS = 2.0**20
 MOST_DEVIATIONS = 8.0  # of a number from its mean, in the statistics of a tilt
 
@@ -43,9 +44,15 @@ class Background:
     means zeta_0, variances sigma_0^2.
     """
 
-    def __init__(self, total: Moments, statistics: Sequence[Floats | None] = ()) -> None:
-        """`statistics`: what tilts the levels of every categorical column, see `LevelEncoding`; with it, numeric
-        columns are scores, which only covariances read.
+    def __init__(
+        self,
+        total: Moments,
+        statistics: Sequence[Floats | None] = (),
+        scored_levels: NDArray[np.intp] = NO_COLUMNS,
+    ) -> None:
+        """`statistics`: what tilts the levels of every categorical column, and `scored_levels`: the column of
+        levels of every numeric column, see `LevelEncoding`; such numeric columns are scores, which only
+        covariances read.
         """
         grid = self.grid = total.grid
         self.count_weight, self.weight = total.unit, float(total.sizes[0])
@@ -60,6 +67,8 @@ class Background:
         spread = deviations[0] / np.maximum(present, 1e-300)
         distinct = np.add.reduceat(counts > 0, grid.level_start, dtype=np.intp) if grid.q else seen
         self.usable: Mask = np.concatenate([(spread > 0) & (not statistics), distinct > 1]).astype(np.uint8)
+        #: (p,) feature that has the levels of every column of scores; empty if numeric columns are features
+        self.levels_of_scores: NDArray[np.intp] = grid.p + scored_levels
         self.tilts = tilts_of(grid, statistics, self.frequency, distinct)
         #: (D,) free parameters of the distribution of every feature
         self.n_parameters: Floats = np.concatenate([np.full(grid.p, 2.0), np.maximum(distinct - 1.0, 0.0)])
@@ -68,6 +77,7 @@ class Background:
         q = np.arange(n_usable + 1)
         #: (n + 1,) log C(n, q) of the n usable features, nats
         self.log_choose: Floats = gammaln(n_usable + 1) - gammaln(q + 1) - gammaln(n_usable - q + 1)
+        self.varies: NDArray[np.bool_] = spread > 0  # (p,)
         self.variance: Floats = np.where(spread > 0, spread, 1.0)
         deviation = np.sqrt(self.variance)
         # the centre is the rounded mean, and zeta_0 of the model is exactly this number
@@ -77,7 +87,9 @@ class Background:
         with np.errstate(divide="ignore", invalid="ignore"):
             self.level_cost: Floats = np.where(counts > 0, -np.log(self.frequency), 0.0)
         # sigma in the column's own units; a constant column costs nothing
-        self.log_deviation: Floats = np.where(self.usable[: grid.p] > 0, np.log(deviation) - np.log(grid.scale), 0.0)
+        self.log_deviation: Floats = np.where(
+            self.usable[: grid.p] > 0, np.log(deviation) - np.log(grid.scale), 0.0
+        )
         numeric = present * (self.log_deviation + 0.5)
         self.categorical_cost = float((counts * self.level_cost).sum())
         self.cost = float(numeric[self.usable[: grid.p] > 0].sum()) + self.categorical_cost
@@ -148,8 +160,8 @@ class Background:
 def tilts_of(
     grid: Grid, statistics: Sequence[Floats | None], frequency: Floats, distinct: Floats | NDArray[np.intp]
 ) -> Tilts:
-    """The columns with at least three levels and statistics, each with two that have mean 0 and covariance I under
-    the distribution of the whole table.
+    """The columns with at least three levels and statistics, each with two that have mean 0 and covariance I
+    under the distribution of the whole table.
     """
     tilted = np.zeros(grid.q, np.uint8)
     both = np.zeros((2, grid.n_levels))
@@ -166,8 +178,8 @@ def tilts_of(
 
 
 def orthonormal(raw: Floats, b: Floats) -> Floats | None:
-    """(2, T) two statistics of T levels with mean 0 and covariance I under b: of a value (T, 1) itself and its
-    square, of (T, 2) both columns. None if b has no two such statistics.
+    """(2, T) two statistics of T levels with mean 0 and covariance I under b: of a value (T, 1) itself and
+    its square, of (T, 2) both columns. None if b has no two such statistics.
     """
     if raw.shape[1] == 1:
         low, high = raw[b > 0].min(), raw[b > 0].max()

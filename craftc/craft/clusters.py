@@ -94,16 +94,15 @@ class Clusters:
         mask, cost = np.empty((len(groups), pricing.D), np.uint8), np.empty(len(groups))
         work = np.empty((len(groups), price_kernel.parts_size(pricing)))
         price_kernel.price_groups(groups, pricing, price_kernel.SELECTIONS["priced"], False, work, mask, cost)
-        gains = price_kernel.gains_of_parts(pricing, work)  # over the shared distributions
-        held = ClusterCovariances.choose(prices, self.moments, self.shift, gains, self.mask, cross)
+        held = ClusterCovariances.choose(prices, pricing, self.moments, self.shift, work, self.mask, cross)
         of_blocks = held.features(self.mask.shape[1])
         # a feature more in one cluster changes the distribution that the others share
         self.mask, self.costs, self.excess = self._chosen(self.mask | of_blocks, "keep")
         covariance_kernel.block_savings(held.matrix, held.block, held.weight, prices.h, held.saving)
+        held.saving += held.normal_gain
         self.excess -= float(held.saving.sum())
-        shared = self.pricing.shared
-        held.shift, held.precision = shared.shift[cross.columns], shared.precision[cross.columns]
-        self.tabled_mask = self.mask & ~of_blocks
+        # the density of a block is one over that of the whole table
+        self.tabled_mask = np.where(of_blocks, 2 * of_blocks, self.mask).astype(np.uint8)
         self.costs = self.costs - held.saving
         self.covariances = held
 

@@ -32,7 +32,7 @@ from craftc._kernels import craft_cross_products as cross_kernel
 from craftc._kernels import craft_price as price_kernel
 from craftc._kernels import moments as moments_kernel
 from craftc._kernels.moments import Grid
-from craftc.craft.background import Background, feature_prices, half_log
+from craftc.craft.background import NO_COLUMNS, Background, feature_prices, half_log
 from craftc.craft.parameters import ModelSpec
 from craftc.table import MixedTable
 from craftc.table.moments import Moments
@@ -98,10 +98,9 @@ class CrossProducts:
 
 
 def covariance_columns(background: Background, total: Moments) -> NDArray[np.intp]:
-    """Numeric columns that a block may hold: not constant, and without missing cells."""
-    p = background.grid.p
+    """Columns of scores that a block may hold: not constant, and without missing cells."""
     complete = total.present[0] == total.sizes[0]
-    return np.flatnonzero(background.usable[:p].astype(bool) & complete)
+    return np.flatnonzero(complete & background.varies) if len(background.levels_of_scores) else NO_COLUMNS
 
 
 class BlockPricing:
@@ -119,7 +118,8 @@ class BlockPricing:
         self.pricing, self.columns = pricing, columns
         self.full, self.h = spec.covariance == "full", half_log(background, spec)
         prices, log_choose = feature_prices(background, spec)
-        self.prices = prices[columns]
+        self.levels = background.levels_of_scores[columns]  # (P,) the features that they replace
+        self.prices = prices[self.levels]
         self.units = background.centre[columns], background.scale[columns]  # z = (x - centre) * scale
         self.scale: Floats = (1.0 / np.sqrt(background.variance))[
             columns
@@ -152,20 +152,30 @@ class BlockPricing:
         return out
 
     def choose(
-        self, deviations: Floats, weight: Floats, gains: Floats, mask: Mask, n_threads: int = 1
+        self,
+        pricing: price_kernel.Pricing,
+        deviations: Floats,
+        weight: Floats,
+        work: Floats,
+        mask: Mask,
+        n_threads: int = 1,
     ) -> tuple[Mask, Mask, Floats]:
         """(m, P) blocks and columns that repeat others, and (m,) nats by which the blocks shorten the
-        description.
+        description, of groups that `pricing` has priced; `work` holds their parts.
         """
         m, P = deviations.shape[:2]
-        rise = self.prices - gains.take(self.columns, axis=1)  # what selecting another column alone adds to J
+        selected = np.ascontiguousarray(mask.take(self.levels, axis=1))
+        normal = price_kernel.normal_gains_of_parts(pricing, work, self.columns)
+        normal -= price_kernel.level_likelihoods_of_parts(pricing, work, self.levels)
+        own = price_kernel.gains_of_parts(pricing, work)[:, self.levels]
+        rise = np.ascontiguousarray(np.where(selected, own, self.prices) - normal)
         code = self._code[mask.sum(axis=1, dtype=np.intp)]
         block, repeated, saving = np.empty((m, P), np.uint8), np.empty((m, P), np.uint8), np.empty(m)
         threads = threads_for(n_threads, m * P**3)
         kernel.choose_blocks(
             deviations,
             weight,
-            mask.take(self.columns, axis=1),
+            selected,
             rise,
             code,
             self.h,
@@ -206,9 +216,7 @@ class BlockPricing:
             )
             deviations = self.deviations(groups, cross, first[part], second[part])
             weight = np.asarray(union[:, 0] * self.pricing.count_weight, dtype=np.float64)
-            saving = self.choose(
-                deviations, weight, price_kernel.gains_of_parts(pricing, work), mask, n_threads
-            )[2]
+            saving = self.choose(pricing, deviations, weight, work, mask, n_threads)[2]
             with_block[part], diagonal[part] = cost - saving, cost
         return with_block, diagonal
 
@@ -236,36 +244,41 @@ class ClusterCovariances:
     matrix: Floats  # (K, P, P) Sigma
     centre: Floats  # (P,) z = (x - centre) * scale
     scale: Floats
-    shift: Floats  # (P,) mean of the background: 0, or that of the shared distributions
-    precision: Floats  # (P,) inverse variance of the background
+    levels: NDArray[np.intp]  # (P,) the features that the columns replace
+    # (K,) nats by which normal densities of the columns in blocks save more than their tilts
+    normal_gain: Floats
 
     @classmethod
     def choose(
         cls,
-        pricing: BlockPricing,
+        prices: BlockPricing,
+        pricing: price_kernel.Pricing,
         moments: Moments,
         mean: Floats,
-        gains: Floats,
+        work: Floats,
         mask: Mask,
         cross: CrossProducts,
     ) -> ClusterCovariances:
-        """The blocks that shorten the description of the clusters most. `mean` (K, p) is in units of the
-        table, `gains` and `mask` (K, D) are those of the diagonal form.
+        """The blocks that shorten the description of the clusters most, against the shared distributions of
+        `pricing`, which has left the parts of the clusters in `work`. `mean` (K, p) is in units of the table,
+        `mask` (K, D) is that of the diagonal form.
         """
         columns = cross.columns
         every, weight = np.arange(len(cross.sums)), moments.sizes
-        deviations = pricing.deviations(moments.groups, cross.sums, every, np.full(len(every), -1))
-        block, repeated, saving = pricing.choose(deviations, weight, gains, mask)
+        deviations = prices.deviations(moments.groups, cross.sums, every, np.full(len(every), -1))
+        block, repeated, saving = prices.choose(pricing, deviations, weight, work, mask)
         matrix = (deviations + np.eye(len(columns))) / (weight + 1.0)[:, None, None]
-        place = mean.take(columns, axis=1), matrix, *pricing.units
-        return cls(
-            cross, block, repeated, saving, weight, *place, np.zeros(len(columns)), np.ones(len(columns))
-        )
+        own = price_kernel.gains_of_parts(pricing, work)[:, prices.levels]
+        own = own + price_kernel.level_likelihoods_of_parts(pricing, work, prices.levels)
+        normal = price_kernel.normal_gains_of_parts(pricing, work, columns)
+        more = ((normal - own) * block).sum(axis=1)
+        place = mean.take(columns, axis=1), matrix, *prices.units
+        return cls(cross, block, repeated, saving, weight, *place, prices.levels, more)
 
     def features(self, n_features: int) -> Mask:
-        """(K, D) features in blocks."""
+        """(K, D) features that blocks replace."""
         out = np.zeros((len(self.block), n_features), np.uint8)
-        out[:, self.cross.columns] = self.block
+        out[:, self.levels] = self.block
         return out
 
     def blocks(self) -> kernel.Blocks:
@@ -275,8 +288,8 @@ class ClusterCovariances:
             self.cross.columns,
             self.centre,
             self.scale,
-            self.shift,
-            self.precision,
+            np.zeros(len(self.levels)),
+            np.ones(len(self.levels)),
             cluster,
             self.block[cluster],
             self.mean[cluster],
@@ -295,13 +308,11 @@ class ClusterCovariances:
             if not observed.any():
                 continue
             rows = np.flatnonzero(which.reshape(-1) == number)
-            cells, precision = z[np.ix_(rows, observed)], self.precision[observed]
+            cells = z[np.ix_(rows, observed)]
             factor = np.linalg.cholesky(self.matrix[k][np.ix_(observed, observed)])
             white = solve_triangular(factor, (cells - self.mean[k, observed]).T, lower=True).T
             own = np.log(np.diag(factor)) + 0.5 * white * white
-            out[np.ix_(rows, observed)] = (
-                own - 0.5 * precision * (cells - self.shift[observed]) ** 2 + 0.5 * np.log(precision)
-            )
+            out[np.ix_(rows, observed)] = own - 0.5 * cells**2
         return out
 
     def in_units(self, source: NDArray[np.intp]) -> list[Covariance | None]:

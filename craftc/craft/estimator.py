@@ -36,6 +36,7 @@ from craftc.craft.search.automatic import automatic_fit
 from craftc.distributed.open_input import FitInput, FitTable, open_input, set_input_attributes
 from craftc.reading.unusable import listed_reasons, usable_columns
 from craftc.table import MixedTable
+from craftc.table.levels import LevelEncoding
 from craftc.table.moments import ExactSums
 
 _ROOM = 100  # clusters for which the buffers of a short table have room
@@ -297,6 +298,7 @@ class CRAFT(CraftBase):
             n_threads,
             callback=meter.of_part(0),
             meter=meter,
+            encoding=cast("LevelEncoding", encoding),
         )
         init = self.init if isinstance(self.init, str) else "auto"
         n_starts = 1 if init == "single" else int(self.n_init)
@@ -309,6 +311,8 @@ class CRAFT(CraftBase):
         set_input_attributes(self, source.X, source.table)
         set_convergence(self, result)
         clusters = result.clusters
+        if result.cross is not None:
+            encoding = cast("LevelEncoding", encoding).with_scores()
         if clusters is None:
             clusters = Clusters(moments, background, spec, result.mask)
         labels = rows.restated(labels, clusters, path)

@@ -29,8 +29,8 @@ from craftc.craft.parameters import ModelSpec
 from craftc.describe.statistics import Column, column_statistics
 from craftc.describe.view import ClusterView, links_of
 from craftc.table import MixedTable, Schema
-from craftc.table.moments import ExactSums, Moments
 from craftc.table.levels import LevelEncoding
+from craftc.table.moments import ExactSums, Moments
 from craftc.table.numeric_encoding import NumericEncoding
 
 
@@ -182,7 +182,7 @@ class FittedClusters:
         """The clusters with their prices and cost tables."""
         if self not in _CLUSTERS:
             moments = self.sums.moments()
-            background = Background(moments.total(), self.encoding.statistics)
+            background = Background(moments.total(), self.encoding.statistics, self.encoding.scored_levels)
             _CLUSTERS[self] = (
                 Clusters(moments, background, self.spec, self.mask, self.cross)
                 if self.spec.pooled

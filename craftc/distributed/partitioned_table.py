@@ -15,8 +15,8 @@ from craftc._common.typing import Array, DaskCollection, Floats, Integers, Label
 from craftc._kernels import moments as moments_kernel
 from craftc.distributed.engine import Engine, LabelNode, read_again, read_part, rebuilt
 from craftc.distributed.partitions import Call, Content, Message, Part, PartitionReading, RecipeEntry
-from craftc.table.mixed_table import MixedTable, Schema
 from craftc.table.levels import LevelEncoding
+from craftc.table.mixed_table import MixedTable, Schema
 from craftc.table.tally import SAMPLED_ABOVE, few_values, joined_tally, may_be_few, sampled_rows, tally
 
 if TYPE_CHECKING:
@@ -40,16 +40,18 @@ class PartitionedTable:
         starts: Integers,
         collection: PartitionedInput,
         source: PartitionedTable | None = None,
+        scored: bool = False,
     ) -> None:
         self.schema, self.engine = schema, engine
         self.starts = starts  # (n_partitions + 1,) first row of every partition, and the number of rows
         self.collection = collection  # the input, in whose form labels are returned
         self.source = source  # the table as it was read, if this is that table as the model sees it
+        self.scored = scored  # whether this is the encoded table with its scores
 
     @property
     def stage(self) -> str:
-        """The block of every partition that holds the rows: "source" or "table"."""
-        return "source" if self.source is None else "table"
+        """The block of every partition that holds the rows: "source", "table" or "scored"."""
+        return "scored" if self.scored else "source" if self.source is None else "table"
 
     def __len__(self) -> int:
         return int(self.starts[-1])
@@ -80,7 +82,8 @@ class PartitionedTable:
         return np.min(low, axis=0), np.max(high, axis=0)
 
     def tallies(self) -> Iterator[tuple[Array, Array]]:
-        """Distinct values of every numeric column and their numbers, as `table_tally` of the whole table gives them.
+        """Distinct values of every numeric column and their numbers, as `table_tally` of the whole table
+        gives them.
         """
         p, n = len(self.schema.numeric_index), len(self)
         if n <= SAMPLED_ABOVE:
@@ -106,6 +109,12 @@ class PartitionedTable:
             return self
         self.engine.prepare(_encode, encoding)
         return PartitionedTable(encoding.schema, self.engine, self.starts, self.collection, self)
+
+    def with_scores(self, encoding: LevelEncoding) -> PartitionedTable:
+        """This encoded table with the normal scores of its levels."""
+        self.engine.prepare(_score, encoding)
+        source = self if self.source is None else self.source
+        return PartitionedTable(encoding.schema, self.engine, self.starts, self.collection, source, True)
 
     def output(self) -> Output:
         """All that is needed to compute labels of all rows again from the input."""
@@ -175,17 +184,13 @@ def labels_of(part: Part, labels: Labels) -> Labels:
     return labels
 
 
-def _table(part: Part, stage: str) -> MixedTable:
-    return part.source if stage == "source" else part.table
-
-
 def _cells(part: Part, stage: str, rows: Integers) -> tuple[Array, Array]:
-    table = _table(part, stage)
+    table = part.at(stage)
     return table.numeric[rows], table.codes[rows]
 
 
 def _ranges(part: Part, stage: str) -> tuple[Floats, Floats]:
-    table = _table(part, stage)
+    table = part.at(stage)
     low, high = np.empty((2, table.numeric.shape[1]))
     moments_kernel.column_ranges(
         table.numeric, np.empty(0, np.int64), low, high, threads_for(part.n_threads, 2 * table.numeric.size)
@@ -204,3 +209,7 @@ def _few_values(part: Part, columns: list[int]) -> list[tuple[Array, Array] | No
 
 def _encode(part: Part, encoding: LevelEncoding) -> None:
     part.table = encoding.apply(part.source)
+
+
+def _score(part: Part, encoding: LevelEncoding) -> None:
+    part.scored = encoding.with_scores_of(part.table)

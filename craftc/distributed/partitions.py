@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from craftc._common.typing import Array, FrameInput, Labels
+from craftc._kernels.moments import Grid
 from craftc.table.blocks import Scratch, release_pages
 from craftc.table.frames import ColumnSource, LevelColumn, count_missing, open_source
 from craftc.table.kinds import ColumnKind
@@ -26,6 +27,8 @@ from craftc.table.mixed_table import MixedTable, Schema
 #: Rows of a partition as they are read; None: no rows.
 Content: TypeAlias = "FrameInput | None"
 
+#: The rows of a partition as they were read, as levels, and as levels with their normal scores.
+STAGES = ("source", "table", "scored")
 #: Labels that a recipe may hold; more are made again by a longer chain of recipes.
 MOST_GIVEN = 1 << 14
 
@@ -140,9 +143,18 @@ class Part:
 
     def release_pages(self) -> None:
         """Drop the pages of the scratch files from the memory of the process, which Dask limits."""
-        tables = [vars(self)[name] for name in ("source", "table") if name in vars(self)]
+        tables = [vars(self)[name] for name in STAGES if name in vars(self)]
         for block in (self._numbers, *(block for table in tables for block in (table.numeric, table.codes))):
             release_pages(block)
+
+    def at(self, stage: str) -> MixedTable:
+        """The rows at a stage, one of `STAGES`."""
+        table: MixedTable = getattr(self, stage)
+        return table
+
+    def of_grid(self, grid: Grid) -> MixedTable:
+        """The encoded rows, with their scores if the grid has numeric columns."""
+        return self.scored if grid.p else self.table
 
     def own(self, rows: NDArray[np.int64]) -> tuple[slice, NDArray[np.int64]]:
         """Which of some ascending rows of the whole table are in the partition, and their positions in it."""

@@ -1,12 +1,14 @@
 """Columns as levels: every column of a table becomes at most 254 levels, one byte a cell.
 
-A number keeps its distinct values where these are few; otherwise a frequent value has a level of its own, and the
-values between such values are cut into bins of equal shares. Levels of numbers, of ordered categories and of
-periodic columns have scores, from which a cluster's distribution is tilted; those of other categories have none.
+A number keeps its distinct values where these are few; otherwise a frequent value has a level of its own, and
+the values between such values are cut into bins of equal shares. Levels of numbers, of ordered categories and
+of periodic columns have scores, from which a cluster's distribution is tilted; those of other categories have
+none.
 
-Only observed values of rows with weight > 0 take part, by the integer weights of the sorted distinct values, so
-that the levels do not depend on the order of the rows, and weight 2 gives the same bits as a repeated row. A table
-of more than 2^20 rows is represented by a sample of that size, except in columns of few distinct values.
+Only observed values of rows with weight > 0 take part, by the integer weights of the sorted distinct values,
+so that the levels do not depend on the order of the rows, and weight 2 gives the same bits as a repeated row.
+A table of more than 2^20 rows is represented by a sample of that size, except in columns of few distinct
+values.
 """
 
 from __future__ import annotations
@@ -44,7 +46,9 @@ class NumberLevels:
         """The levels of a column with these distinct values, ascending, and integer weights."""
         values = values.astype(np.float64)
         if period and len(values):
-            values, where = np.unique(np.mod(values, period), return_inverse=True)
+            turned = np.mod(values, period)
+            # a value just below 0 is rounded to the period
+            values, where = np.unique(np.where(turned < period, turned, 0.0), return_inverse=True)
             counts = np.bincount(where.reshape(-1), counts).astype(np.int64)
         level = _levels_of(values, counts.astype(np.int64))
         first = np.flatnonzero(np.diff(level, prepend=-1))
@@ -94,11 +98,12 @@ def _levels_of(values: Floats, counts: Integers) -> NDArray[np.intp]:
     while True:
         frequent = counts * n_bins >= total
         run = np.cumsum(frequent)  # values between two frequent ones have one number
-        mass = np.bincount(run[~frequent], counts[~frequent], run[-1] + 1)
-        before = np.cumsum(np.where(frequent, 0, counts)) - counts / 2  # weight of smaller values of all runs
-        start = np.cumsum(mass) - mass
-        bins = np.maximum(np.floor(n_bins * mass / total + 0.5), 1.0)
-        at = np.minimum(np.floor((before - start[run]) / np.maximum(mass[run], 1.0) * bins[run]), bins[run] - 1.0)
+        mass = np.zeros(run[-1] + 1, np.int64)
+        np.add.at(mass, run[~frequent], counts[~frequent])
+        smaller = np.cumsum(np.where(frequent, 0, counts)) - counts - (np.cumsum(mass) - mass)[run]
+        bins = np.maximum(np.rint(n_bins * mass / total), 1.0).astype(np.int64)[run]
+        # of every value: its mid share of the run, in bins
+        at = np.minimum((2 * smaller + counts) * bins // np.maximum(2 * mass[run], 1), bins - 1)
         changes = frequent[1:] | frequent[:-1] | (run[1:] != run[:-1]) | (at[1:] != at[:-1])
         level = np.concatenate([[0], np.cumsum(changes)])
         if level[-1] < MAX_LEVELS:
@@ -110,8 +115,8 @@ def _levels_of(values: Floats, counts: Integers) -> NDArray[np.intp]:
 class LevelEncoding:
     """The levels of all columns of a table, fitted once and applied to any rows.
 
-    The encoded table has one column of levels for every input column, in the same order. With `scored`, it also has
-    a numeric block: the normal scores of the numeric columns that a covariance may hold.
+    The encoded table has one column of levels for every input column, in the same order. With `scored`, it
+    also has a numeric block: the normal scores of the numeric columns that a covariance may hold.
 
     Parameters
     ----------
@@ -169,7 +174,9 @@ class LevelEncoding:
     @cached_property
     def scored_columns(self) -> list[int]:
         """The numeric columns that have scores."""
-        long = [d for d, own in enumerate(self.numbers) if len(own.values) >= FEWEST_SCORES and not own.period]
+        long = [
+            d for d, own in enumerate(self.numbers) if len(own.values) >= FEWEST_SCORES and not own.period
+        ]
         return long if self.scored else []
 
     @cached_property
@@ -178,29 +185,31 @@ class LevelEncoding:
         given = self.input_schema
         number = dict(zip(given.numeric_index.tolist(), self.numbers, strict=True))
         levels = dict(zip(given.categorical_index.tolist(), given.levels, strict=True))
-        scored = [given.numeric_index[d] for d in self.scored_columns]
-        names = [given.columns[j] for j in scored]
+        names = [given.columns[j] for j in self.scored_levels]
         D = given.n_columns
         return Schema(
             columns=(*given.columns, *names),
             named=given.named,
-            numeric_index=np.arange(D, D + len(scored)),
+            numeric_index=np.arange(D, D + len(names)),
             categorical_index=np.arange(D),
             levels=tuple(tuple(number[j].values.tolist()) if j in number else levels[j] for j in range(D)),
-            dtype=np.dtype(np.float64),
+            dtype=np.dtype(np.float32),
             missing=given.missing,
         )
+
+    @property
+    def scored_levels(self) -> NDArray[np.intp]:
+        """The column of levels of every column of scores."""
+        return self.input_schema.numeric_index[np.array(self.scored_columns, np.intp)]
 
     @cached_property
     def source(self) -> NDArray[np.intp]:
         """(D',) input column of each encoded column, in kernel order (scores, then levels)."""
-        given = self.input_schema
-        scored = given.numeric_index[np.array(self.scored_columns, np.intp)]
-        return np.concatenate([scored, np.arange(given.n_columns)]).astype(np.intp)
+        return np.concatenate([self.scored_levels, np.arange(self.input_schema.n_columns)]).astype(np.intp)
 
     @cached_property
     def statistics(self) -> list[Floats | None]:
-        """What tilts the levels of every column, (T, 1) or (T, 2); None: nothing, its levels have no order."""
+        """What tilts the levels of every column, (T, 1) or (T, 2); None: its levels have no order."""
         given = self.input_schema
         out: list[Floats | None] = [None] * given.n_columns
         for j, own in zip(given.numeric_index.tolist(), self.numbers, strict=True):
@@ -225,17 +234,26 @@ class LevelEncoding:
         n = len(table)
         wide = any(len(levels) > MAX_LEVELS for levels in schema.levels)
         codes = table._empty_block((n, given.n_columns), np.dtype(np.uint16 if wide else np.uint8))
-        numeric = table._empty_block((n, len(self.scored_columns)), np.dtype(np.float64))
         for start in range(0, n, SLICE_ROWS):
             rows = slice(start, start + SLICE_ROWS)
             for d, j in enumerate(given.categorical_index):
                 codes[rows, j] = table.codes[rows, d]
             for d, j in enumerate(given.numeric_index):
                 codes[rows, j] = self.numbers[d].apply(table.numeric[rows, d])
-            for place, d in enumerate(self.scored_columns):
-                scores = np.append(self.numbers[d].scores, np.nan)
-                numeric[rows, place] = scores[codes[rows, given.numeric_index[d]]]
-        return MixedTable._trusted(numeric, codes, schema, table._scratch)
+        nothing = np.empty((n, 0), np.float32)
+        encoded = MixedTable._trusted(nothing, codes, replace(self, scored=False).schema, table._scratch)
+        return self.with_scores_of(encoded) if self.scored else encoded
+
+    def with_scores_of(self, encoded: MixedTable) -> MixedTable:
+        """An encoded table, whose codes are shared, with the normal scores of its levels."""
+        n, columns = len(encoded), self.scored_columns
+        numeric = encoded._empty_block((n, len(columns)), np.dtype(np.float32))
+        for place, d in enumerate(columns):
+            scores = np.append(self.numbers[d].scores, np.nan).astype(np.float32)
+            for start in range(0, n, SLICE_ROWS):
+                rows = slice(start, start + SLICE_ROWS)
+                numeric[rows, place] = scores[encoded.codes[rows, self.input_schema.numeric_index[d]]]
+        return MixedTable._trusted(numeric, encoded.codes, self.schema, encoded._scratch)
 
     def to_dict(self) -> dict[str, Any]:
         """The levels, without the schema, as JSON-serializable values."""
@@ -252,8 +270,10 @@ class LevelEncoding:
         ordered = tuple(map(bool, state["ordered"]))
         if (len(numbers), len(ordered)) != (len(schema.numeric_index), len(schema.categorical_index)):
             raise ValueError(
-                f"The encoding has {len(numbers)} numeric and {len(ordered)} categorical column(s), the schema "
-                f"{len(schema.numeric_index)} and {len(schema.categorical_index)}; restore both from the same "
+                f"The encoding has {len(numbers)} numeric and {len(ordered)} categorical column(s), the "
+                "schema "
+                f"{len(schema.numeric_index)} and {len(schema.categorical_index)}; restore both from the "
+                "same "
                 "model."
             )
         return cls(schema, numbers, ordered, bool(state["scored"]))

@@ -208,6 +208,11 @@ class NumericEncoding:
         return ()
 
     @property
+    def scored_levels(self) -> NDArray[np.intp]:
+        """Of columns of scores: there are none."""
+        return np.empty(0, np.intp)
+
+    @property
     def identity(self) -> bool:
         """Whether all columns are unchanged, so that `apply` returns the table itself."""
         return all(recipe.untouched for recipe in self.recipes)

@@ -46,8 +46,8 @@ def choose_blocks(
     const double[:, :, ::1] deviation not None,  # IN (m, P, P) SS in units of the table
     const double[::1] weight not None,      # IN  (m,) S
     const uint8_t[:, ::1] selected not None,  # IN (m, P) columns that the group has selected
-    const double[:, ::1] rise not None,     # IN  (m, P) nats by which selecting another column alone
-                                            # lengthens the description
+    const double[:, ::1] rise not None,     # IN  (m, P) nats by which a normal density of one column in place of
+                                            # what the group has lengthens the description
     const double[:, ::1] code not None,     # IN  (m, P + 1) nats by which naming 0, 1, ... further columns
                                             # lengthens it
     double h,                               # price of one parameter
@@ -160,9 +160,8 @@ cdef double _reduce(
     _lower_inverse(V, m, L)
     value = -(weight + 1.0) * half_log - 0.5 * m * (m - 1) * h
     for i in range(m):
-        if not selected[column[i]]:
-            value -= rise[column[i]]
-            added += 1
+        value -= rise[column[i]]
+        added += not selected[column[i]]
     value -= code[added]
     if full:
         return value
@@ -178,9 +177,9 @@ cdef double _reduce(
         for i in range(m):
             if column[i] < 0:
                 continue
-            net = (d - 1) * h - 0.5 * (weight + 1.0) * log(V[i * m + i])
+            net = (d - 1) * h - 0.5 * (weight + 1.0) * log(V[i * m + i]) + rise[column[i]]
             if not selected[column[i]]:
-                net += rise[column[i]] + code[added] - code[added - 1]
+                net += code[added] - code[added - 1]
             if net > most + 1e-9:
                 worst, most = i, net
         if worst < 0:

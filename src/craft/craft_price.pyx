@@ -299,13 +299,13 @@ cdef void _fit_numeric(Pricing P, const int64_t *group, parts_t parts) noexcept 
         S = P.count_weight * cell[0]
         parts.shift[d] = parts.spread[d] = parts.gain[d] = 0.0
         parts.precision[d] = 1.0
-        if S > 0 and P.usable[d]:
+        if S > 0:
             mean = moments_mean(cell, &deviations)
             spread = P.count_weight * deviations / P.variance[d]
             parts.shift[d] = (mean - P.mean[d]) * P.inverse_deviation[d]
             parts.spread[d] = spread
             parts.precision[d] = (S + 1.0) / (spread + 1.0)
-            parts.gain[d] = numeric_gain(S, spread, parts.shift[d], 1.0)
+            parts.gain[d] = numeric_gain(S, spread, parts.shift[d], 1.0) if P.usable[d] else 0.0
 
 
 cdef void fit_group(Pricing P, const int64_t *group, parts_t parts, bint alone=False) noexcept nogil:
@@ -538,6 +538,27 @@ def gains_of_parts(Pricing pricing not None, work not None: Floats) -> Floats:
     """(K, D) gains among the parts (K, parts_size) of priced groups."""
     first = 3 * pricing.grid.p
     return work[:, first:first + pricing.D]
+
+
+def normal_gains_of_parts(pricing: Pricing, work: Floats, columns: Positions) -> Floats:
+    """(K, P) gains of numeric columns, usable or not, as normal densities over those of the whole table, among the
+    parts (K, parts_size) of priced groups.
+    """
+    p = pricing.grid.p
+    shift, precision, spread = (work[:, part * p:(part + 1) * p][:, columns] for part in range(3))
+    weight = precision * (spread + 1.0) - 1.0
+    return 0.5 * (spread + weight * shift * shift - weight - (weight + 1.0) * np.log((spread + 1.0) / (weight + 1.0)))
+
+
+def level_likelihoods_of_parts(pricing: Pricing, work: Floats, levels: Positions) -> Floats:
+    """(K, m) log likelihoods of tilted features under the shared distributions, over those of the whole table, among
+    the parts (K, parts_size) of priced groups.
+    """
+    first = 3 * pricing.grid.p + 4 * pricing.D
+    sums = work[:, first:first + 6 * pricing.grid.q].reshape(len(work), pricing.grid.q, 6)[:, levels - pricing.grid.p]
+    theta = pricing.shared.theta[levels - pricing.grid.p]
+    inner = theta[:, 0] * sums[..., 1] + theta[:, 1] * sums[..., 2] - sums[..., 0] * theta[:, 2]
+    return pricing.count_weight * inner
 
 
 def mixing_costs(

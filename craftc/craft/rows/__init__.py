@@ -31,8 +31,8 @@ from craftc.craft.covariance import CrossProducts
 from craftc.craft.fitted import CarriedSums
 from craftc.craft.rows.scores import RowStatistics
 from craftc.table import MixedTable, Schema
-from craftc.table.moments import Moments
 from craftc.table.levels import LevelEncoding
+from craftc.table.moments import Moments
 from craftc.table.numeric_encoding import NumericEncoding
 from craftc.table.tally import Tally
 
@@ -326,6 +326,10 @@ class RowStore(Protocol[L, S]):
 
     def encoded(self, encoding: Encoding) -> RowStore[L, S]:
         """The rows as the model sees them."""
+        ...
+
+    def scored(self, encoding: LevelEncoding) -> RowStore[L, S]:
+        """These encoded rows with the normal scores of their levels."""
         ...
 
     def grid(self) -> Grid:

@@ -33,6 +33,7 @@ from craftc.craft.rows import (
 )
 from craftc.craft.rows.scores import RowStatistics
 from craftc.table import MixedTable, Schema
+from craftc.table.levels import LevelEncoding
 from craftc.table.moments import Moments, integer_grid
 from craftc.table.tally import Tally, table_tally
 
@@ -141,6 +142,9 @@ class LocalRows:
     def encoded(self, encoding: Encoding) -> LocalRows:
         # a long table shares the block of the columns that do not change
         return LocalRows(encoding.apply(self.table, shared=len(self.table) > _LONG), self.weight)
+
+    def scored(self, encoding: LevelEncoding) -> LocalRows:
+        return LocalRows(encoding.with_scores_of(self.table), self.weight)
 
     def grid(self) -> Grid:
         return integer_grid(self.table, self.weight)

@@ -37,6 +37,7 @@ from craftc.distributed.engine import Engine, FarLabels, LabelNode, Question
 from craftc.distributed.partitioned_table import PartitionedTable, first_rows_of
 from craftc.distributed.partitions import MOST_GIVEN, OneCluster, Renumbered
 from craftc.table import MixedTable, Schema
+from craftc.table.levels import LevelEncoding
 from craftc.table.moments import Moments, grid_of_ranges
 from craftc.table.tally import Tally
 
@@ -191,8 +192,11 @@ class PartitionedRows:
     def tallies(self, weights: Floats | None, n_threads: int) -> Iterable[Tally]:
         return self.table.tallies()
 
-    def encoded(self, encoding: Encoding) -> PartitionedRows:
+    def encoded(self, encoding: LevelEncoding) -> PartitionedRows:
         return PartitionedRows(self.table.encoded(encoding))
+
+    def scored(self, encoding: LevelEncoding) -> PartitionedRows:
+        return PartitionedRows(self.table.with_scores(encoding))
 
     def grid(self) -> Grid:
         if self.table.grid is None:

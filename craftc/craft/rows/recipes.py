@@ -58,9 +58,9 @@ class Assigned:
     def labels(self, part: Part, *before: Labels) -> Labels:
         labels = before[0].copy() if before else np.full(len(part), -1, np.int32)
         if self.blocks is None:
-            assign_only(part.table, self.tables, labels, part.n_threads)
+            assign_only(part.of_grid(self.tables.grid), self.tables, labels, part.n_threads)
         else:
-            assign_with_blocks(part.table, _NO_WEIGHT, self.tables, self.blocks, labels, part.n_threads)
+            assign_with_blocks(part.scored, _NO_WEIGHT, self.tables, self.blocks, labels, part.n_threads)
         return labels
 
 
@@ -156,15 +156,16 @@ def distinct(part: Part, enough: int) -> set[bytes]:
 
 
 def moments(part: Part, labels: Labels, stage: str, grid: moments_kernel.Grid, n_clusters: int) -> Integers:
-    table = part.source if stage == "source" else part.table
-    return Moments.of_partition(grid, 1.0, table, _NO_WEIGHT, labels, n_clusters, part.n_threads).groups
+    return Moments.of_partition(
+        grid, 1.0, part.at(stage), _NO_WEIGHT, labels, n_clusters, part.n_threads
+    ).groups
 
 
 def cross_products(
     part: Part, labels: Labels, columns: NDArray[np.intp], grid: moments_kernel.Grid, n_clusters: int
 ) -> Integers:
     return CrossProducts.of_partition(
-        columns, grid, part.table, _NO_WEIGHT, labels, n_clusters, part.n_threads
+        columns, grid, part.scored, _NO_WEIGHT, labels, n_clusters, part.n_threads
     ).sums
 
 
@@ -229,7 +230,7 @@ def reassigned(
     n_moved = int(np.count_nonzero(before != after))
     return (
         n_moved,
-        moments(part, after, "table", grid, n_clusters),
+        moments(part, after, "scored", grid, n_clusters),
         cross_products(part, after, columns, grid, n_clusters),
     )
 
@@ -278,7 +279,9 @@ def step_of_path(
 
 
 def statistics(part: Part, labels: Labels, clusters: Clusters) -> RowStatistics:
-    statistics = RowStatistics.of_rows(clusters, part.table, labels, None, part.first)
+    statistics = RowStatistics.of_rows(
+        clusters, part.of_grid(clusters.background.grid), labels, None, part.first
+    )
     statistics.margins = np.empty(0, np.float32)
     return statistics
 

@@ -74,7 +74,7 @@ class EncodedRows(Generic[L, S]):
         n_threads: int,
         encoding: Encoding | None = None,
     ) -> EncodedRows[L, S]:
-        """The rows of a store, whose counts weigh `unit` each; without an `encoding`, columns become levels."""
+        """The rows of a store, whose counts weigh `unit` each; no `encoding`: columns become levels."""
         source_grid, rows = source.grid(), source
         if encoding is None:
             encoding = LevelEncoding.of_tallies(source.schema, source.tallies(weights, n_threads))
@@ -83,7 +83,7 @@ class EncodedRows(Generic[L, S]):
             rows = source.encoded(encoding)
             grid = rows.grid()
         total = rows.moments(grid, unit, rows.one_cluster(), 1, n_threads)
-        background = Background(total, encoding.statistics)
+        background = Background(total, encoding.statistics, encoding.scored_levels)
         return EncodedRows(source, rows, encoding, source_grid, background, weights, weight)
 
     def in_original_units(self, moments: Moments, labels: S, n_threads: int) -> Moments:
@@ -113,6 +113,7 @@ class FitConfig(Generic[L, S]):
         default_factory=Event
     )  # once set, searches raise KeyboardInterrupt at their next pass
     meter: ProgressMeter = field(default_factory=ProgressMeter)
+    encoding: LevelEncoding | None = None  # of the rows; None: covariances are not sought
 
     @property
     def table(self) -> MixedTable:
@@ -200,7 +201,7 @@ class AutomaticResult(CraftResult[S]):
     n_clusters_at_4: int | None  # clusters left at four times the price, of many
     mask: Mask
     cross: CrossProducts | None = None  # if clusters hold covariances
-    clusters: Clusters | None = None  # where they are known
+    clusters: Clusters | None = None  # where they are known; with covariances, of the rows with their scores
 
 
 def drop_empty(rows: RowStore[L, S], moments: Moments, labels: L) -> tuple[L, NDArray[np.intp]]:

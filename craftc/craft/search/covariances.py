@@ -21,7 +21,7 @@ from craftc._common.merge_path import MergePath
 from craftc._common.random import SAMPLE_ROWS, CraftStream, spread
 from craftc._common.typing import Floats, Integers, Mask
 from craftc._kernels import craft_valley as valley_kernel
-from craftc.craft.background import pricing_of
+from craftc.craft.background import Background, pricing_of
 from craftc.craft.clusters import Clusters
 from craftc.craft.covariance import MOST_COLUMNS, BlockPricing, CrossProducts, covariance_columns, unions
 from craftc.craft.fitted import PathClusters
@@ -337,11 +337,21 @@ def covariance_step(
 
     `target` is the number of clusters of the result, at most that of the partition; None: automatic.
     """
-    columns = covariance_columns(config.background, moments.total())
-    if not 2 <= len(columns) <= MOST_COLUMNS:
+    assert config.encoding is not None
+    encoding = config.encoding.with_scores()
+    if not 2 <= len(encoding.scored_columns) <= MOST_COLUMNS:
         return None
+    rows, labels = config.rows.scored(encoding), config.rows.restored(snapshot)
+    unit, threads = config.background.count_weight, config.n_threads
+    moments = rows.moments(rows.grid(), unit, labels, moments.n_clusters, threads)
+    background = Background(moments.total(), encoding.statistics, encoding.scored_levels)
+    columns = covariance_columns(background, moments.total())
+    if len(columns) < 2:
+        return None
+    config = replace(config, rows=rows, background=background, encoding=encoding)
     search = CovarianceSearch(config, columns)
-    state = search.run(search.state(config.rows.restored(snapshot), snapshot, moments, mask), target)
+    mask = np.hstack([np.zeros((len(mask), background.grid.p), np.uint8), mask])
+    state = search.run(search.state(labels, snapshot, moments, mask), target)
     if state.clusters.covariances is None or not state.clusters.covariances.block.any():
         return None
     return search, search.number_by_first_appearance(state)
