@@ -31,8 +31,8 @@ class CraftCosts:
     n_clusters : int
         K, costs of a row.
     n_numeric, n_categorical : int
-        Columns of `numeric` and of `codes` as `encode` returns them. Under ``numeric="auto"`` they differ
-        from the table's own.
+        Columns of `numeric` and of `codes` as `encode` returns them. They differ from the table's own: a
+        CRAFT codes its numbers as levels.
 
     Raises
     ------

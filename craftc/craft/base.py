@@ -251,8 +251,9 @@ class CraftBase(
         Returns
         -------
         ndarray (n, K)
-            Nats, background included, without the constant (1/2) log 2 pi of each numeric cell. The cluster
-            of a row is the column of its smallest cost. The dtype is that of the numeric columns.
+            Nats, background included: minus the log probability of the levels of a row and of the cluster.
+            Numbers of `PaperCRAFT` have a density instead, without the constant (1/2) log 2 pi of each. The
+            cluster of a row is the column of its smallest cost. The dtype is that of the numeric columns.
         """
         table = self._read_new(X)
         costs = self._fitted_clusters().full_costs(table)
@@ -292,7 +293,7 @@ class CraftBase(
     @available_if(is_a_density)  # type: ignore[untyped-decorator]
     @rowwise("score", "float64")
     def score_samples(self, X: TableInput) -> Floats:
-        """Log density of every row under the fitted mixture, in nats. Not with the paper's models.
+        """Log probability of every row under the fitted mixture, in nats. Not with the paper's models.
 
         Parameters
         ----------
@@ -306,9 +307,8 @@ class CraftBase(
 
         Notes
         -----
-        The density is that of the encoded row: a column replaced by ranks has the density of its normal
-        scores, and frequent values of a column that are separated have probabilities. ``numeric="raw"`` gives
-        densities in the units of all numeric columns, as other packages do.
+        The probability is that of the levels of a row: of a number, its value where a column has at most 64
+        values, and otherwise one of about 64 intervals. Numbers of `PaperCRAFT` have densities.
 
         Examples
         --------
@@ -316,7 +316,7 @@ class CraftBase(
         >>> from craftc import CRAFT
         >>> rng = np.random.default_rng(0)
         >>> X = rng.normal(size=(200, 2)) + 6.0 * rng.integers(0, 2, (200, 1))
-        >>> model = CRAFT(numeric="raw", random_state=0).fit(X)
+        >>> model = CRAFT(random_state=0).fit(X)
         >>> held_out = rng.normal(size=(200, 2)) + 6.0 * rng.integers(0, 2, (200, 1))
         >>> round(float(model.score_samples(held_out).mean()), 2)
         -3.41

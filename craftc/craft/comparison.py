@@ -14,6 +14,7 @@ from craftc._common.estimator import output_frame
 from craftc._common.labels import chunks
 from craftc._common.typing import Floats, FrameInput, Labels, OutputFrame
 from craftc._common.validation import check_weight
+from craftc._kernels.craft_tilt import log_ratios
 from craftc.craft.base import CraftBase, is_a_density
 from craftc.craft.clusters import Clusters, distributions_of
 from craftc.craft.rows.scores import labels_of
@@ -147,7 +148,7 @@ def _drift(clusters: Clusters, table: MixedTable, labels: NDArray[np.int32]) -> 
     of the fit count nothing.
 
     Twice the log likelihood ratio of a distribution that is fitted to the new cells exceeds that of the model
-    by one per parameter, by chance; this is subtracted.
+    by one per parameter, by chance; this is subtracted. A tilted column is fitted by another tilt.
     """
     mean, variance, probability = distributions_of(clusters)
     grid, background, K = clusters.moments.grid, clusters.background, len(clusters.mask)
@@ -175,19 +176,24 @@ def _drift(clusters: Clusters, table: MixedTable, labels: NDArray[np.int32]) -> 
     )  # one row of the model's variance, as in the fit
     ratio = 0.5 * count * (spread + (total / n) ** 2 / variance - 1.0 - np.log(spread))
     out[: grid.p] = (ratio - np.where(count > 0, 1.0, 0.0)).sum(axis=0)
-    ends = np.append(grid.level_start, grid.n_levels)
+    ends, tilts = np.append(grid.level_start, grid.n_levels), background.tilts
+    ratios = np.zeros(levels.shape)
+    log_ratios(levels.astype(np.int64), 1.0, tilts, np.empty(K), ratios)
+    refitted = background.frequency * np.exp(ratios)
     for c in range(grid.q):
-        counts, expected = levels[:, ends[c] : ends[c + 1] - 1], probability[:, ends[c] : ends[c + 1] - 1]
+        own = slice(ends[c], ends[c + 1] - 1)
+        counts, expected = levels[:, own], probability[:, own]
         size = counts.sum(axis=1, keepdims=True)
         known = (counts > 0) & (expected > 0)
-        share = np.divide(counts, size * expected, out=np.ones_like(counts), where=known)
-        free = np.maximum((expected > 0).sum(axis=1) - 1, 0) * (size[:, 0] > 0)
-        out[grid.p + c] = (counts * np.log(share)).sum() - 0.5 * free.sum()
+        cells = size * refitted[:, own] if tilts.tilted[c] else counts
+        share = np.divide(cells, size * expected, out=np.ones_like(counts), where=known)
+        by_chance = 0.5 * background.n_parameters[grid.p + c] * np.count_nonzero(size)
+        out[grid.p + c] = (counts * np.log(share)).sum() - by_chance
     present = np.concatenate([count.sum(axis=0), [levels[:, a : b - 1].sum() for a, b in pairwise(ends)]])
-    out = np.where(background.usable > 0, np.maximum(out, 0.0), 0.0) + _drift_of_presence(
-        clusters, present, len(table)
-    )
-    return np.asarray(out / len(table))
+    out = np.where(background.usable > 0, np.maximum(out, 0.0), 0.0)
+    absence = _drift_of_presence(clusters, present, len(table))
+    absence[: grid.p] *= background.usable[: grid.p]  # numbers that are levels have scores beside them
+    return np.asarray((out + absence) / len(table))
 
 
 def _drift_of_presence(clusters: Clusters, present: Floats, n: int) -> Floats:

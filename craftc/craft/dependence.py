@@ -4,8 +4,8 @@ Columns that depend on each other are covered by clusters although there are no 
 clusters but with links between columns is the other description: what links save over independent columns,
 each at its price, is compared with what clusters save.
 
-With h the price of one parameter, a link of two columns saves, over the rows with a value in both (n of
-them),
+A number takes part by the normal score of its level, any other column by its levels. With h the price of one
+parameter, a link of two columns saves, over the rows with a value in both (n of them),
 
     two categorical columns           n MI - (T_d - 1)(T_e - 1) h
     a categorical and a numeric one   (n / 2) log(SS / SS_within) - (T_d - 1) h
@@ -21,7 +21,7 @@ contain one row of the table's variance, as those of clusters do.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from itertools import islice
 
@@ -31,11 +31,12 @@ from numpy.typing import NDArray
 from craftc._common.messages import quoted
 from craftc._common.random import SAMPLE_ROWS, CraftStream, spread
 from craftc._common.typing import Floats
-from craftc.craft.background import half_log
+from craftc.craft.background import Background, half_log
 from craftc.craft.fitted import ColumnLinks, FittedClusters
 from craftc.craft.rows import L, RowStore, S
 from craftc.craft.search import FitConfig
 from craftc.table import MixedTable
+from craftc.table.levels import LevelEncoding
 
 MOST_WIDTH, MOST_LEVELS = 1024, 256  # cells of a row of the design, and levels of a column that takes part
 _STEPS = 2.0**8  # integers to a standard deviation
@@ -44,7 +45,6 @@ _ROWS = 1 << 11  # rows of the design that are multiplied at a time
 _FEW_PRODUCTS = 1 << 22  # below, BLAS is not used: its threads spin for longer than a small table takes
 _ALIKE = 0.5  # share of the information of two columns
 _BANDS = 8  # levels of a numeric column in that comparison
-_NO_COLUMNS = np.empty(0, np.intp)
 _IMPLIED = 0.9  # share of the rows with a level that have the other level
 _LEADING = 30  # columns whose levels are compared
 
@@ -71,32 +71,29 @@ def dependence_sentence(fitted: FittedClusters) -> str:
     )
 
 
-def column_links(
-    config: FitConfig[L, S],
-    source: NDArray[np.intp],
-    selected_gains: Floats,
-    categorical: NDArray[np.intp] = _NO_COLUMNS,
-) -> ColumnLinks:
+def column_links(config: FitConfig[L, S], encoding: LevelEncoding, selected_gains: Floats) -> ColumnLinks:
     """Links between the columns of a table without clusters.
 
     A table of more than 16 384 rows is represented by the sample that is searched first. A link must then pay
     for itself in the sample alone, too, because the mutual information of independent columns grows with the
     rows that one row of a sample stands for.
 
-    `source` (D,) is the input column of every column of the table, in kernel order; parts of one column are
-    not linked. `selected_gains` (D,) is what the clusters save in every column: of a wide table the columns
-    take part in which they save most, as far as a row has at most `MOST_WIDTH` cells, three for a numeric and
-    one for each level of a categorical column; a column of more than `MOST_LEVELS` levels is left out.
-    `categorical` are input columns whose levels that imply each other are listed.
+    `selected_gains` (D,) is what the clusters save in every input column: of a wide table the columns take
+    part in which they save most, as far as a row has at most `MOST_WIDTH` cells, three for a number and one
+    for each level of another column; another column of more than `MOST_LEVELS` levels is left out.
     """
-    background, p = config.background, config.background.grid.p
-    chosen = _columns(np.asarray(config.rows.schema.n_levels), background.usable > 0, selected_gains)
+    background = config.background
+    numbers, usable = _numbers(encoding, background), background.usable[background.grid.p :] > 0
+    width = encoding.schema.n_levels + 1
+    width[list(numbers)] = 3
+    chosen = _columns(width, usable, selected_gains).tolist()
     if len(chosen) < 2:
         return ColumnLinks()
-    design = _Design(config.of_rows(_rows(config)), chosen[chosen < p], chosen[chosen >= p] - p)
+    columns = sorted(chosen, key=lambda j: j not in numbers)
+    design = _Design(config.of_rows(_rows(config)), columns, [numbers[j] for j in chosen if j in numbers])
     gains, parameters = design.pair_gains()
     N, M, h = background.weight, design.weight, half_log(background, config.spec)
-    name = math.log(background.usable.sum() * (background.usable.sum() - 1) / 2 + 1)
+    name = math.log(usable.sum() * (usable.sum() - 1) / 2 + 1)
 
     def net(gain: Floats | float, parameters: Floats | float, name: float) -> Floats:
         price = np.asarray(parameters * h + name)
@@ -105,7 +102,7 @@ def column_links(
         return N / M * gain - price
 
     saves = net(gains, parameters, name)
-    saves[source[chosen][:, None] == source[chosen]] = -np.inf
+    np.fill_diagonal(saves, -np.inf)
     edges = _forest(saves)
     total = sum(map(saves.__getitem__, edges))
     p = design.p
@@ -115,9 +112,28 @@ def column_links(
         joined[1:, 1:] = saves[p:, p:]
         joined[0, 1:] = joined[1:, 0] = saves[:p, p:].max(axis=0, initial=-np.inf)
         total = max(total, block + sum(map(joined.__getitem__, _forest(joined))))
-    source, selected_gains = source[chosen], selected_gains[chosen]
-    implied = _implied(design, source, np.where(np.isin(source, categorical), selected_gains, -np.inf))
-    return ColumnLinks(float(total), _by_column(edges, saves, source), _alike(design, gains, source), implied)
+    pairs = [(*_ordered(columns[i], columns[j]), float(saves[i, j])) for i, j in edges]
+    pairs.sort(key=lambda pair: (-pair[2], pair[:2]))
+    categories = np.isin(columns, encoding.input_schema.categorical_index)
+    leading = np.where(categories, selected_gains[columns], -np.inf)
+    return ColumnLinks(
+        float(total), pairs, _alike(design, gains, columns), _implied(design, columns, leading)
+    )
+
+
+def _numbers(encoding: LevelEncoding, background: Background) -> dict[int, Floats]:
+    """By input columns, the normal score of every level, and last of a missing cell, in steps; of numbers that
+    are not periodic, with at least three levels.
+    """
+    out, ends = {}, np.append(background.grid.level_start, background.grid.n_levels)
+    for j, own in zip(encoding.input_schema.numeric_index.tolist(), encoding.numbers, strict=True):
+        if len(own.values) < 3 or own.period:
+            continue
+        b = background.frequency[ends[j] : ends[j + 1] - 1]
+        centred = own.scores - (b * own.scores).sum()
+        z = centred / math.sqrt((b * centred * centred).sum())
+        out[j] = np.append(np.clip(np.rint(z * _STEPS), -_FARTHEST, _FARTHEST), np.nan)
+    return out
 
 
 def _rows(config: FitConfig[L, S]) -> NDArray[np.intp]:
@@ -128,11 +144,8 @@ def _rows(config: FitConfig[L, S]) -> NDArray[np.intp]:
     return np.asarray(rows if counted is None else counted[rows])
 
 
-def _columns(
-    n_levels: NDArray[np.intp], usable: NDArray[np.bool_], selected_gains: Floats
-) -> NDArray[np.intp]:
-    """The columns that take part, in kernel order."""
-    width = np.concatenate([np.full(len(usable) - len(n_levels), 3), n_levels + 1])
+def _columns(width: NDArray[np.intp], usable: NDArray[np.bool_], selected_gains: Floats) -> NDArray[np.intp]:
+    """The columns that take part, ascending; `width`: cells of a row of the design."""
     order = np.argsort(-selected_gains, kind="stable")
     order = order[usable[order] & (width[order] <= MOST_LEVELS + 1)]
     return np.sort(order[np.cumsum(width[order]) <= MOST_WIDTH])
@@ -152,20 +165,9 @@ def _forest(saves: Floats) -> list[tuple[int, int]]:
     return edges
 
 
-def _by_column(
-    edges: list[tuple[int, int]], saves: Floats, source: NDArray[np.intp]
-) -> list[tuple[int, int, float]]:
-    """The links of pairs of input columns, summed over the parts of the columns."""
-    nats: dict[tuple[int, int], float] = {}
-    for i, j in sorted(edges):
-        pair = min(int(source[i]), int(source[j])), max(int(source[i]), int(source[j]))
-        nats[pair] = nats.get(pair, 0.0) - float(saves[i, j])
-    return [(a, b, -value) for value, (a, b) in sorted(zip(nats.values(), nats, strict=True))]
-
-
-def _alike(design: _Design, gains: Floats, source: NDArray[np.intp]) -> list[tuple[int, int, float]]:
-    """Pairs of input columns with a mutual information of at least half the smaller entropy; a numeric column
-    has that of 8 levels.
+def _alike(design: _Design, gains: Floats, columns: Sequence[int]) -> list[tuple[int, int, float]]:
+    """Pairs of input columns with a mutual information of at least half the smaller entropy; a number has
+    that of 8 levels.
     """
     p, q = design.p, len(design.start)
     entropy = np.full(p + q, math.log(_BANDS))
@@ -174,16 +176,16 @@ def _alike(design: _Design, gains: Floats, source: NDArray[np.intp]) -> list[tup
         total = design._by_level(counts, (0,))
         entropy[p:] = np.log(np.maximum(total, 1.0)) - _over(design._by_level(_x_log_x(counts), (0,)), total)
     share = gains / design.weight / np.maximum(np.minimum(entropy, entropy[:, None]), 1e-12)
-    found: dict[tuple[int, int], float] = {}
-    for i, j in np.argwhere(np.triu(share >= _ALIKE, 1)).tolist():
-        a, b = sorted((int(source[i]), int(source[j])))
-        if a != b:
-            found[a, b] = max(found.get((a, b), 0.0), min(float(share[i, j]), 1.0))
-    return sorted((a, b, value) for (a, b), value in found.items())
+    pairs = np.argwhere(np.triu(share >= _ALIKE, 1)).tolist()
+    return sorted((*_ordered(columns[i], columns[j]), min(float(share[i, j]), 1.0)) for i, j in pairs)
+
+
+def _ordered(a: int, b: int) -> tuple[int, int]:
+    return (a, b) if a < b else (b, a)
 
 
 def _implied(
-    design: _Design, source: NDArray[np.intp], selected_gains: Floats
+    design: _Design, columns: Sequence[int], selected_gains: Floats
 ) -> list[tuple[int, int, int, int]]:
     """Pairs of levels: the first nearly always occurs with the second, although the second is not nearly
     everywhere.
@@ -201,7 +203,7 @@ def _implied(
             table = tables[rows, ends[b] : ends[b + 1]]
             share, of_all = _over(table, table.sum(axis=1, keepdims=True)), counts[ends[b] : ends[b + 1]]
             found = (share >= _IMPLIED) & (of_all < _IMPLIED * of_all.sum())
-            out += [(int(source[p + a]), s, int(source[p + b]), t) for s, t in np.argwhere(found).tolist()]
+            out += [(columns[p + a], s, columns[p + b], t) for s, t in np.argwhere(found).tolist()]
     return sorted(out)
 
 
@@ -209,48 +211,43 @@ class _Design:
     """Exact sums of products over pairs of columns, from integers that float64 represents in any order of
     addition.
 
-    A row holds, for every numeric column, its presence, its value in steps of 2^-8 standard deviations of the
-    table, and the square of these; for every categorical column, one cell per level and one for a missing
-    value.
+    A row holds, for every number, its presence, its score in steps of 2^-8 standard deviations of the table,
+    and the square of these; for every other column, one cell per level and one for a missing value.
+
+    `columns` are input columns, first those of numbers, whose levels have these `scores`.
     """
 
-    def __init__(
-        self, config: FitConfig[L, S], numeric: NDArray[np.intp], categorical: NDArray[np.intp]
-    ) -> None:
-        background, table = config.background, config.table
-        self.p = len(numeric)
-        widths = np.asarray(table.n_levels)[categorical] + 1
+    def __init__(self, config: FitConfig[L, S], columns: Sequence[int], scores: Sequence[Floats]) -> None:
+        table = config.table
+        p = self.p = len(scores)
+        widths = np.asarray(table.n_levels)[np.array(columns[p:], np.intp)] + 1
         ends = np.cumsum(widths)
         self.start = (ends - widths).astype(np.intp)
         weight = config.weight.astype(np.float64) if len(config.weight) else np.ones(len(table))
-        self.weight = float(weight.sum()) * background.count_weight
+        self.weight = float(weight.sum()) * config.background.count_weight
         if len(config.weight):
             weight = np.rint(weight * min(_HEAVIEST / weight.sum(), 1.0))
-        products = np.zeros((3 * self.p + int(widths.sum()),) * 2)
+        products = np.zeros((3 * p + int(widths.sum()),) * 2)
         for first in range(0, len(table), _ROWS):
             part = slice(first, first + _ROWS)
-            z = table.numeric[part][:, numeric].astype(np.float64) - background.centre[numeric]
-            z *= background.scale[numeric]
-            z = np.clip(np.rint(z * _STEPS), -_FARTHEST, _FARTHEST)
+            codes = table.codes[part][:, columns].astype(np.intp)
+            z = np.empty((len(codes), p))
+            for d, own in enumerate(scores):
+                z[:, d] = own[codes[:, d]]
             cells = np.zeros((len(z), len(products)))
             missing = np.isnan(z)
             z[missing] = 0.0
-            cells[:, : 3 * self.p] = np.hstack([~missing, z, z * z])
-            if len(categorical):
-                np.put_along_axis(
-                    cells,
-                    3 * self.p + self.start + table.codes[part][:, categorical].astype(np.intp),
-                    1.0,
-                    axis=1,
-                )
+            cells[:, : 3 * p] = np.hstack([~missing, z, z * z])
+            if p < len(columns):
+                np.put_along_axis(cells, 3 * p + self.start + codes[:, p:], 1.0, axis=1)
             weighted = cells * weight[part, None] if len(config.weight) else cells
             few = cells.size * cells.shape[1] <= _FEW_PRODUCTS
             products += np.einsum("ni,nj->ij", weighted, cells) if few else weighted.T @ cells
-        products[:, 3 * self.p + ends - 1] = products[3 * self.p + ends - 1] = 0.0  # missing values
+        products[:, 3 * p + ends - 1] = products[3 * p + ends - 1] = 0.0  # missing values
         products *= self.weight / weight.sum()
-        kinds = [slice(k * self.p, (k + 1) * self.p) for k in range(3)]
+        kinds = [slice(k * p, (k + 1) * p) for k in range(3)]
         present, value, square = kinds
-        levels = slice(3 * self.p, None)
+        levels = slice(3 * p, None)
         self.both, self.products = products[present, present], products[value, value] / _STEPS**2
         self.sums, self.squares = products[value, present] / _STEPS, products[square, present] / _STEPS**2
         self.level_counts, self.level_sums = products[levels, present], products[levels, value] / _STEPS
@@ -377,7 +374,8 @@ def _duplicates(sample: MixedTable) -> Iterator[tuple[str, str]]:
         for j in range(i + 1, len(columns)):
             least, most = sorted((entropies[i], entropies[j]))
             if least > 0.1 and least > _SAME * most:
-                joint = _entropy_of(np.bincount(columns[i][1] * (columns[j][1].max() + 1) + columns[j][1]))
+                both = columns[i][1] * (columns[j][1].max() + 1) + columns[j][1]
+                joint = _entropy_of(np.unique(both, return_counts=True)[1])  # of the pairs that occur
                 if least + most - joint > _SAME * most:
                     yield columns[i][0], columns[j][0]
 

@@ -65,10 +65,6 @@ class CRAFT(CraftBase):
         Multiplies the price (1/2) log N of a cluster and of each of its parameters; larger values give fewer
         clusters. "auto": max(1, N / 1000), so that the number of clusters does not grow with the rows; 1
         resolves clusters of less than a hundredth of a long table.
-    numeric : {"auto", "raw", "rank"}, default="auto"
-        Encoding of numeric columns. "auto": at most 10 distinct values are categories, a value that fills a
-        fifth of a column is separated from the others, skewed or heavy-tailed columns become ranks. "rank":
-        always ranks. "raw": unchanged.
     categorical : "auto", list of names or positions, or boolean mask, default="auto"
         "auto": strings, categories, enums and booleans of a data frame; none of an array.
     missing : {"ignore", "category", "error"}, default="ignore"
@@ -147,7 +143,6 @@ class CRAFT(CraftBase):
 
     _constraints: ClassVar[Mapping[str, Constraint]] = {
         "covariance": Choice(("auto", "diagonal", "full")),
-        "numeric": Choice(("auto", "raw", "rank")),
         "missing": Choice(("ignore", "category", "error")),
         "unknown": Choice(("ignore", "error")),
         "unusable": Choice(("error", "drop")),
@@ -167,7 +162,6 @@ class CRAFT(CraftBase):
         *,
         covariance: str = "auto",
         price_factor: float | str = "auto",
-        numeric: str = "auto",
         categorical: ColumnSelection = "auto",
         missing: str = "ignore",
         unknown: str = "ignore",
@@ -182,7 +176,6 @@ class CRAFT(CraftBase):
         self.n_clusters = n_clusters
         self.covariance = covariance
         self.price_factor = price_factor
-        self.numeric = numeric
         self.categorical = categorical
         self.missing = missing
         self.unknown = unknown
@@ -319,8 +312,10 @@ class CRAFT(CraftBase):
         if not encoding.identity:
             along.original = encoded.source.sums_along(path, original_units, n_threads)
         schema = encoded.source.schema
+        assert isinstance(encoding, LevelEncoding)
         gains = np.where(clusters.mask, clusters.gains, 0.0).sum(axis=0)
-        links = column_links(config, encoding.source, gains, np.asarray(schema.categorical_index))
+        of_columns = np.bincount(encoding.source, gains, schema.n_columns).astype(np.float64)
+        links = column_links(config, encoding, of_columns)
         sums = ExactSums.of(moments)
         fitted = FittedClusters(
             spec,

@@ -210,7 +210,7 @@ class FittedClusters:
         """Statistics of the input columns."""
         if self not in _STATISTICS:
             _STATISTICS[self] = column_statistics(
-                self.original_moments, self.schema, self.clusters.moments, self.encoding
+                self.original_moments, self.schema, self.clusters.moments, self.encoding.numbers
             )
         return _STATISTICS[self]
 
@@ -270,7 +270,7 @@ class FittedClusters:
         clusters = self.clusters
         return ClusterView(
             self.schema.columns,
-            column_statistics(self.original_moments, self.schema, clusters.moments, self.encoding),
+            self.statistics,
             self.sizes,
             self.differs,
             self.selected,

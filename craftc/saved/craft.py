@@ -24,6 +24,7 @@ from craftc.craft.estimator import CRAFT
 from craftc.craft.fitted import CarriedSums, ColumnLinks, FittedClusters, PathClusters
 from craftc.craft.paper import PaperCRAFT
 from craftc.craft.parameters import MODELS, SELECTIONS, ModelSpec
+from craftc.craft.rows import Encoding
 from craftc.saved.archive import demand
 from craftc.saved.fields import (
     ABSENT,
@@ -44,6 +45,7 @@ from craftc.saved.fields import (
 )
 from craftc.saved.layout import FRAMES, Layout
 from craftc.saved.table import SCHEMA, check_sums, encoding_of, sums_of
+from craftc.table.levels import LevelEncoding
 from craftc.table.mixed_table import Schema
 from craftc.table.moments import NUMERIC_CELLS, ExactSums, Moments
 
@@ -103,6 +105,7 @@ def _along_of(
     mask: Mask,
     cross: CrossProducts | None,
     path: MergePath,
+    encoding: Encoding,
 ) -> PathClusters:
     """The clusters of the steps of the merge path."""
     moments, sizes = sums.moments(), [K for K, _ in path.objectives()[1:]]
@@ -126,7 +129,7 @@ def _along_of(
             of_step = Moments.of_groups(moments.grid, moments.unit, groups)
             _check_products(CrossProducts(cross.columns, products), of_step)
     demand([*map(len, later.masks)] == sizes, "the masks along the path are not complete")
-    _check_masks(later.masks, moments)
+    _check_masks(later.masks, moments, encoding)
     along.masks += later.masks
     return along
 
@@ -150,7 +153,7 @@ def _links_of(state: dict[str, Any], schema: Schema) -> ColumnLinks:
 
 
 #: Parts of the state from which those of later steps follow.
-_OF_STEPS = ("sums", "original", "mask", "cross", "path")
+_OF_STEPS = ("sums", "original", "mask", "cross", "path", "encoding")
 _CHANGES = StoredRecords(
     Change,
     merged=integers(2, least=0),
@@ -237,8 +240,11 @@ def _check(fitted: FittedClusters) -> None:
     parts = fitted.mask, fitted.path, fitted.along
     automatic = [spec.price is None, spec.pooled, *(part is not None for part in parts)]
     demand(all(automatic) or not any(automatic), "the masks or the merge path are not complete")
+    demand(
+        isinstance(fitted.encoding, LevelEncoding) == spec.pooled, "the columns are encoded for another model"
+    )
     if fitted.mask is not None:
-        _check_masks([fitted.mask], moments)
+        _check_masks([fitted.mask], moments, fitted.encoding)
     if fitted.path is not None:
         demand(fitted.path.objectives()[0][0] == len(sums.groups), "the merge path has other clusters")
     if fitted.cross is not None:
@@ -246,9 +252,9 @@ def _check(fitted: FittedClusters) -> None:
         _check_products(fitted.cross, moments)
 
 
-def _check_masks(masks: Sequence[Mask], moments: Moments) -> None:
+def _check_masks(masks: Sequence[Mask], moments: Moments, encoding: Encoding) -> None:
     """Raise unless only columns that vary are selected."""
-    usable = Background(moments.total()).usable
+    usable = Background(moments.total(), encoding.statistics).usable
     known = all(mask.shape[1] == len(usable) and bool((mask <= usable).all()) for mask in masks)
     demand(known, "the masks contain constant features")
 

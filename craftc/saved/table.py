@@ -12,6 +12,7 @@ from craftc._common.typing import Integers
 from craftc._kernels.moments import Grid
 from craftc.saved.archive import demand
 from craftc.saved.fields import LARGEST, POSITIVE, Kind, StoredNumber, StoredRecord, Through, floats, integers
+from craftc.table.levels import MAX_LEVELS, LevelEncoding, NumberLevels
 from craftc.table.mixed_table import Schema
 from craftc.table.moments import NUMERIC_CELLS, ExactSums
 from craftc.table.numeric_encoding import EncodingRecipe, NumericEncoding
@@ -35,12 +36,34 @@ def _stored_schema(state: dict[str, Any]) -> Schema:
     return schema
 
 
-def _stored_encoding(state: dict[str, Any], schema: Schema) -> NumericEncoding:
-    """The encoding of numeric columns whose `to_dict` is `state`; ValueError unless it is possible."""
+def _stored_encoding(state: dict[str, Any], schema: Schema) -> NumericEncoding | LevelEncoding:
+    """The encoding of columns whose `to_dict` is `state`; ValueError unless it is possible."""
+    if "numbers" in state:
+        levels = LevelEncoding.from_dict(state, schema)
+        of_types = {type(each) for each in (state["scored"], *state["ordered"])} == {bool}
+        demand(
+            of_types and all(map(_possible_levels, levels.numbers)), "the levels of a column are impossible"
+        )
+        return levels
     encoding = NumericEncoding.from_dict(state, schema)
     for recipe in encoding.recipes:
         demand(_possible(recipe), "the encoding of a numeric column is impossible")
     return encoding
+
+
+def _possible_levels(own: NumberLevels) -> bool:
+    """Whether a numeric column can have these levels."""
+    values, bounds, scores = own.values, own.bounds, own.scores
+    if not (values.ndim == bounds.ndim == scores.ndim == 1 and len(values) == len(scores) <= MAX_LEVELS):
+        return False
+    if len(bounds) != max(len(values) - 1, 0) or not 0.0 <= own.period <= LARGEST:
+        return False
+    if not np.isfinite([*values, *bounds, *scores]).all():
+        return False
+    if own.period and len(values) and not (values[0] >= 0.0 and values[-1] <= own.period):
+        return False
+    ascending = (np.diff(values) > 0).all() and (np.diff(scores) >= 0).all()
+    return bool(ascending and (np.diff(bounds) > 0).all() and (bounds < values[1:]).all())
 
 
 def _possible(recipe: EncodingRecipe) -> bool:
@@ -62,12 +85,12 @@ SCHEMA = Through(Kind(), Schema.to_dict, _stored_schema)
 
 def encoding_of(schema: str) -> Through:
     """The encoding of the columns of a schema, by the name of what holds that schema."""
-    return Through(Kind(), NumericEncoding.to_dict, _stored_encoding, (schema,))
+    return Through(Kind(), lambda encoding: encoding.to_dict(), _stored_encoding, (schema,))
 
 
-def _checked(sums: ExactSums, columns: Schema | NumericEncoding) -> ExactSums:
+def _checked(sums: ExactSums, columns: Schema | NumericEncoding | LevelEncoding) -> ExactSums:
     """Exact sums; ValueError unless they can be those of clusters of a table with these columns."""
-    schema = columns.schema if isinstance(columns, NumericEncoding) else columns
+    schema = columns if isinstance(columns, Schema) else columns.schema
     fits = np.array_equal(sums.n_levels, schema.n_levels) and len(sums.groups) > 0
     fits &= len(sums.centre) == len(sums.scale) == len(schema.numeric_index)
     demand(fits and sums.groups.shape[1] == sums.grid.width, "the sums do not fit the schema")

@@ -60,7 +60,9 @@ class NumberLevels:
         middle = high[:-1] / 2 + low[1:] / 2
         bounds = np.where(middle < low[1:], middle, high[:-1])  # neighbouring floats have no middle
         share = weight / max(float(weight.sum()), 1.0)
-        return cls(means, bounds, ndtri(np.cumsum(share) - share / 2), float(period))
+        below, above = (np.cumsum(each) - each / 2 for each in (share, share[::-1]))
+        scores = np.where(below < 0.5, ndtri(below), 0.0 - ndtri(above[::-1]))  # finite in both tails
+        return cls(means, bounds, scores, float(period))
 
     def apply(self, x: Array) -> Array:
         """Codes of cells; of missing ones, the number of levels."""

@@ -213,6 +213,11 @@ class NumericEncoding:
         return np.empty(0, np.intp)
 
     @property
+    def numbers(self) -> tuple[()]:
+        """Levels of numeric columns: none."""
+        return ()
+
+    @property
     def identity(self) -> bool:
         """Whether all columns are unchanged, so that `apply` returns the table itself."""
         return all(recipe.untouched for recipe in self.recipes)

@@ -33,7 +33,9 @@ class RowScores:
     margins: (
         Floats  # (n,) nats by which a row prefers its cheapest cluster to the second; inf with one cluster
     )
-    densities: Floats  # (n,) log density in nats; empty where it was not asked for
+    densities: (
+        Floats  # (n,) log densities in nats, or log probabilities of levels; empty where it was not asked for
+    )
     absent: NDArray[np.int64]  # (n,) missing cells; empty without densities
 
 
@@ -70,7 +72,8 @@ def _add_densities(
     mixture = np.log(np.exp(shares, out=shares).sum(axis=1)) - least
     scores.densities = mixture - own - normalisers - equal_weights
     scores.absent = np.zeros(len(seen), np.int64)
-    for missing in (~seen, part.codes == part.n_levels.astype(part.codes.dtype)):
+    # numbers that are levels have scores beside them, which do not vary
+    for missing in (~seen & varies, part.codes == part.n_levels.astype(part.codes.dtype)):
         scores.absent += np.einsum("nd->n", missing, dtype=np.int64, casting="unsafe")
 
 
