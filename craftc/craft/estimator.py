@@ -269,6 +269,7 @@ class CRAFT(CraftBase):
     def _fit(self, encoded: EncodedRows[L, S], source: FitInput, meter: ProgressMeter, n_threads: int) -> Any:
         """Find the clusters of rows that have been read; returns their labels."""
         rows, background, encoding = encoded.rows, encoded.background, encoded.encoding
+        assert isinstance(encoding, LevelEncoding)
         target = None if self.n_clusters is None or isinstance(self.n_clusters, str) else int(self.n_clusters)
         _check_n_clusters(target, encoded.source)
         limit = max(min(int(self.max_clusters), max(len(rows), _ROOM)), target or 0)
@@ -291,7 +292,7 @@ class CRAFT(CraftBase):
             n_threads,
             callback=meter.of_part(0),
             meter=meter,
-            encoding=cast("LevelEncoding", encoding),
+            encoding=encoding,
         )
         init = self.init if isinstance(self.init, str) else "auto"
         n_starts = 1 if init == "single" else int(self.n_init)
@@ -305,14 +306,13 @@ class CRAFT(CraftBase):
         set_convergence(self, result)
         clusters = result.clusters
         if result.cross is not None:
-            encoding = cast("LevelEncoding", encoding).with_scores()
+            encoding = encoding.with_scores()
         if clusters is None:
             clusters = Clusters(moments, background, spec, result.mask)
         labels = rows.restated(labels, clusters, path)
         if not encoding.identity:
             along.original = encoded.source.sums_along(path, original_units, n_threads)
         schema = encoded.source.schema
-        assert isinstance(encoding, LevelEncoding)
         gains = np.where(clusters.mask, clusters.gains, 0.0).sum(axis=0)
         of_columns = np.bincount(encoding.source, gains, schema.n_columns).astype(np.float64)
         links = column_links(config, encoding, of_columns)
