@@ -208,7 +208,7 @@ def _few_values(part: Part, columns: list[int]) -> list[tuple[Array, Array] | No
 
 
 def _encode(part: Part, encoding: LevelEncoding) -> None:
-    part.table = encoding.apply(part.source)
+    part.table = encoding.apply(part.source, n_threads=part.n_threads)
 
 
 def _score(part: Part, encoding: LevelEncoding) -> None:

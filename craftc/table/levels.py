@@ -7,7 +7,7 @@ none.
 
 Only observed values of rows with weight > 0 take part, by the integer weights of the sorted distinct values,
 so that the levels do not depend on the order of the rows, and weight 2 gives the same bits as a repeated row.
-A table of more than 2^20 rows is represented by a sample of that size, except in columns of few distinct
+A table of more than 2^18 rows is represented by a sample of that size, except in columns of few distinct
 values.
 """
 
@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from craftc._common.typing import Array, Floats, Integers
+from craftc._kernels.levels import write_levels
 from craftc.table.mixed_table import MixedTable, Schema
 from craftc.table.tally import SLICE_ROWS, Tally
 
@@ -100,9 +101,9 @@ def _levels_of(values: Floats, counts: Integers) -> NDArray[np.intp]:
     while True:
         frequent = counts * n_bins >= total
         run = np.cumsum(frequent)  # values between two frequent ones have one number
-        mass = np.zeros(run[-1] + 1, np.int64)
-        np.add.at(mass, run[~frequent], counts[~frequent])
-        smaller = np.cumsum(np.where(frequent, 0, counts)) - counts - (np.cumsum(mass) - mass)[run]
+        others = np.where(frequent, 0, counts)
+        mass = np.bincount(run, others).astype(np.int64)  # whole numbers below 2^53
+        smaller = np.cumsum(others) - counts - (np.cumsum(mass) - mass)[run]
         bins = np.maximum(np.rint(n_bins * mass / total), 1.0).astype(np.int64)[run]
         # of every value: its mid share of the run, in bins
         at = np.minimum((2 * smaller + counts) * bins // np.maximum(2 * mass[run], 1), bins - 1)
@@ -220,7 +221,7 @@ class LevelEncoding:
             out[j] = np.arange(float(n))[:, None] if ordered else None
         return out
 
-    def apply(self, table: MixedTable, *, shared: bool = False) -> MixedTable:
+    def apply(self, table: MixedTable, *, n_threads: int = 1) -> MixedTable:
         """The encoded table; each row is encoded independently of the others.
 
         A number between levels has the nearer one, a number beyond all levels the outermost one.
@@ -241,7 +242,18 @@ class LevelEncoding:
             for d, j in enumerate(given.categorical_index):
                 codes[rows, j] = table.codes[rows, d]
             for d, j in enumerate(given.numeric_index):
-                codes[rows, j] = self.numbers[d].apply(table.numeric[rows, d])
+                if self.numbers[d].period:
+                    codes[rows, j] = self.numbers[d].apply(table.numeric[rows, d])
+        place = [-1 if own.period else j for own, j in zip(self.numbers, given.numeric_index, strict=True)]
+        bounds = [own.bounds for own in self.numbers]
+        write_levels(
+            table.numeric,
+            np.concatenate(bounds),
+            np.cumsum([0, *map(len, bounds)], dtype=np.intp),
+            np.array(place, np.intp),
+            codes,
+            n_threads,
+        )
         nothing = np.empty((n, 0), np.float32)
         encoded = MixedTable._trusted(nothing, codes, replace(self, scored=False).schema, table._scratch)
         return self.with_scores_of(encoded) if self.scored else encoded

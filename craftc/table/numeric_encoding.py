@@ -15,7 +15,7 @@ heavy tails look like clusters. ``numeric="auto"`` therefore converts each numer
 
 ``"rank"`` always uses ranks in step 3; ``"raw"`` leaves every column unchanged.
 
-A table of more than 2^20 rows is represented by a sample of that size, except in columns of few distinct
+A table of more than 2^18 rows is represented by a sample of that size, except in columns of few distinct
 values.
 
 Only observed values of rows with weight > 0 take part. All decisions use the integer weights of the sorted
@@ -269,16 +269,12 @@ class NumericEncoding:
         )
         return schema, np.array(source, np.intp)
 
-    def apply(self, table: MixedTable, *, shared: bool = False) -> MixedTable:
+    def apply(self, table: MixedTable, *, n_threads: int = 1) -> MixedTable:
         """Return the derived table; each row is encoded independently of the others.
 
         A value that is not one of the known categories becomes missing. The score of a number is interpolated
         between the knots, and is that of the nearest knot outside their range; the rows of the fit are
         encoded with the same knots.
-
-        `shared`: where at most half of the numeric columns change, the others stay in the block of
-        `table`, and ``numeric`` of the result is `craftc._kernels.moments.Columns`, which can be read by
-        rows. It saves a copy of a long table.
         """
         given = self.input_schema
         if table.schema is not given and table.schema != given:
@@ -291,32 +287,23 @@ class NumericEncoding:
         schema, source = self._derived
         n, first = len(table), np.searchsorted(source, np.arange(given.n_columns))
         numbers = schema.numeric_index.tolist()
-        left = {first[j]: d for d, j in enumerate(given.numeric_index) if self.recipes[d].untouched}
-        if not shared or 2 * len(left) < len(numbers):
-            left = {}
-        written = [k for k in numbers if k not in left]
-        numeric = table._empty_block((n, len(written)), table.numeric.dtype)
+        numeric = table._empty_block((n, len(numbers)), table.numeric.dtype)
         codes, copied = table.codes, []
         if len(schema.categorical_index) > len(given.categorical_index):
             # a derived column has at most 10 levels, so the dtype of the codes suffices
             codes = table._empty_block((n, len(schema.categorical_index)), table.codes.dtype)
             copied = given.categorical_index.tolist()
-        place = {k: (numeric, d) for d, k in enumerate(written)}
+        place = {k: (numeric, d) for d, k in enumerate(numbers)}
         place |= {k: (codes, d) for d, k in enumerate(schema.categorical_index.tolist())}
         for start in range(0, n, SLICE_ROWS):
             rows = slice(start, start + SLICE_ROWS)
             for d, j in enumerate(copied):
                 codes[rows, place[first[j]][1]] = table.codes[rows, d]
             for d, j in enumerate(given.numeric_index):
-                pieces = () if first[j] in left else self.recipes[d].apply(table.numeric[rows, d])
-                for k, piece in enumerate(pieces, first[j]):
+                for k, piece in enumerate(self.recipes[d].apply(table.numeric[rows, d]), first[j]):
                     block, at = place[k]
                     block[rows, at] = piece
-        if not left:
-            return MixedTable._trusted(numeric, codes, schema, table._scratch)
-        position = {k: d + table.numeric.shape[1] for d, k in enumerate(written)} | left
-        columns = Columns(table.numeric, numeric, [position[k] for k in numbers])
-        return MixedTable._trusted(columns, codes, schema, table._scratch)
+        return MixedTable._trusted(numeric, codes, schema, table._scratch)
 
     def describe(self) -> list[tuple[str, str]]:
         """Return the name and a short description of the encoding of every numeric column."""

@@ -15,7 +15,7 @@ from craftc._common.typing import Integers
 Tally: TypeAlias = "tuple[NDArray[Any], NDArray[Any]]"
 _FEW_VALUES = 1 << 10  # distinct values that a sample shows of a column that is tallied exactly
 #: Rows of a table above which a sample of as many represents a column of many values.
-SAMPLED_ABOVE = 1 << 20
+SAMPLED_ABOVE = 1 << 18
 #: Rows of a slice, which stays in the cache of a processor.
 SLICE_ROWS = 1 << 15
 
@@ -95,13 +95,13 @@ def joined_tally(
 
 
 def sampled_rows(n: int) -> NDArray[np.intp]:
-    """The rows that represent a column of n > 2^20 rows: shares to about .001, ranks to less than a knot."""
+    """The rows that represent a column of n > 2^18 rows: shares to about .001."""
     rows: NDArray[np.intp] = spread(n, min(n, SAMPLED_ABOVE), 0, TableStream.QUANTILE_SAMPLE)
     return rows
 
 
 def table_tally(cells: NDArray[Any], weight: Integers | None) -> tuple[NDArray[Any], NDArray[Any]]:
-    """The tally of a column; that of a sample of 2^20 rows of a long column, unless its values are few."""
+    """The tally of a column; that of a sample of 2^18 rows of a long column, unless its values are few."""
     if len(cells) <= SAMPLED_ABOVE:
         return tally(cells, weight)
     if weight is None:

@@ -324,7 +324,7 @@ class RowStore(Protocol[L, S]):
         """Distinct values of every numeric column and their integer weights."""
         ...
 
-    def encoded(self, encoding: Encoding) -> RowStore[L, S]:
+    def encoded(self, encoding: Encoding, n_threads: int) -> RowStore[L, S]:
         """The rows as the model sees them."""
         ...
 

@@ -139,9 +139,8 @@ class LocalRows:
         threads = threads_for(n_threads, self.table.numeric.size)
         return parallel_map(lambda j: table_tally(cells[j], whole), range(len(cells)), threads)
 
-    def encoded(self, encoding: Encoding) -> LocalRows:
-        # a long table shares the block of the columns that do not change
-        return LocalRows(encoding.apply(self.table, shared=len(self.table) > _LONG), self.weight)
+    def encoded(self, encoding: Encoding, n_threads: int) -> LocalRows:
+        return LocalRows(encoding.apply(self.table, n_threads=n_threads), self.weight)
 
     def scored(self, encoding: LevelEncoding) -> LocalRows:
         return LocalRows(encoding.with_scores_of(self.table), self.weight)

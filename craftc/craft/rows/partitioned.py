@@ -192,7 +192,7 @@ class PartitionedRows:
     def tallies(self, weights: Floats | None, n_threads: int) -> Iterable[Tally]:
         return self.table.tallies()
 
-    def encoded(self, encoding: LevelEncoding) -> PartitionedRows:
+    def encoded(self, encoding: LevelEncoding, n_threads: int) -> PartitionedRows:
         return PartitionedRows(self.table.encoded(encoding))
 
     def scored(self, encoding: LevelEncoding) -> PartitionedRows:

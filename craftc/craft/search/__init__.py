@@ -80,7 +80,7 @@ class EncodedRows(Generic[L, S]):
             encoding = LevelEncoding.of_tallies(source.schema, source.tallies(weights, n_threads))
         grid = source_grid
         if not encoding.identity:
-            rows = source.encoded(encoding)
+            rows = source.encoded(encoding, n_threads)
             grid = rows.grid()
         total = rows.moments(grid, unit, rows.one_cluster(), 1, n_threads)
         background = Background(total, encoding.statistics, encoding.scored_levels)
