@@ -122,8 +122,8 @@ def column_links(config: FitConfig[L, S], encoding: LevelEncoding, selected_gain
 
 
 def _numbers(encoding: LevelEncoding, background: Background) -> dict[int, Floats]:
-    """By input columns, the normal score of every level, and last of a missing cell, in steps; of numbers that
-    are not periodic, with at least three levels.
+    """By input columns, the normal score of every level, and last of a missing cell, in steps; of numbers
+    that are not periodic, with at least three levels.
     """
     out, ends = {}, np.append(background.grid.level_start, background.grid.n_levels)
     for j, own in zip(encoding.input_schema.numeric_index.tolist(), encoding.numbers, strict=True):

@@ -181,7 +181,7 @@ def page_of(model, table):
 
 @pytest.mark.parametrize("outlier", [4e5, -4e5, 1e9, 1e14])
 def test_an_outlier_changes_neither_names_nor_facts(outlier, tmp_path):
-    plain, spoilt = (CRAFT(random_state=0).fit(incomes(value)) for value in (None, outlier))
+    plain, spoilt = (CRAFT(2, random_state=0).fit(incomes(value)) for value in (None, outlier))
     assert sorted(spoilt.cluster_names_) == sorted(plain.cluster_names_)
     assert any("low revenue" in name for name in spoilt.cluster_names_)
     table = incomes(outlier)
@@ -260,7 +260,7 @@ def test_columns_with_a_frequent_value_are_described_by_the_others():
     group = np.repeat([0, 1], 200)
     gain = np.where(rng.random(400) < np.where(group, 0.3, 0.85), 0, np.exp(rng.normal(7, 1, 400))).round()
     table = pd.DataFrame({"gain": gain, "x": rng.normal(6 * group)})
-    model = CRAFT(random_state=0).fit(table)
+    model = CRAFT(2, random_state=0).fit(table)
     facts = Facts(model._cluster_view())
     for k in range(2):
         here, there = words.percent((gain[model.labels_ == k] > 0).mean()), words.percent((gain > 0).mean())
