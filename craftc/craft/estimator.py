@@ -307,8 +307,7 @@ class CRAFT(CraftBase):
         clusters = result.clusters
         if result.cross is not None:
             encoding = encoding.with_scores()
-            if not rows.is_partitioned:  # partitions keep the scores of the search
-                rows = rows.scored(encoding)
+            rows = rows.scored(encoding)
         if clusters is None:
             clusters = Clusters(moments, background, spec, result.mask)
         labels = rows.restated(labels, clusters, path)

@@ -51,6 +51,7 @@ class LocalRows:
 
     def __init__(self, table: MixedTable, weight: Integers) -> None:
         self.table, self.weight = table, weight
+        self._scored: LocalRows | None = None
 
     def __len__(self) -> int:
         return len(self.table)
@@ -143,7 +144,9 @@ class LocalRows:
         return LocalRows(encoding.apply(self.table, n_threads=n_threads), self.weight)
 
     def scored(self, encoding: LevelEncoding) -> LocalRows:
-        return LocalRows(encoding.with_scores_of(self.table), self.weight)
+        if self._scored is None:
+            self._scored = LocalRows(encoding.with_scores_of(self.table), self.weight)
+        return self._scored
 
     def grid(self) -> Grid:
         return integer_grid(self.table, self.weight)

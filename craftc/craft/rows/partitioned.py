@@ -52,6 +52,7 @@ class PartitionedRows:
 
     def __init__(self, table: PartitionedTable) -> None:
         self.table, self.engine = table, table.engine
+        self._scored: PartitionedRows | None = None
 
     def __len__(self) -> int:
         return len(self.table)
@@ -196,7 +197,9 @@ class PartitionedRows:
         return PartitionedRows(self.table.encoded(encoding))
 
     def scored(self, encoding: LevelEncoding) -> PartitionedRows:
-        return PartitionedRows(self.table.with_scores(encoding))
+        if self._scored is None:
+            self._scored = PartitionedRows(self.table.with_scores(encoding))
+        return self._scored
 
     def grid(self) -> Grid:
         if self.table.grid is None:
