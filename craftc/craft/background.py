@@ -49,8 +49,9 @@ class Background:
         total: Moments,
         statistics: Sequence[Floats | None] = (),
         scored_levels: NDArray[np.intp] = NO_COLUMNS,
+        score_variances: Sequence[Floats] = (),
     ) -> None:
-        """`statistics`: what tilts the levels of every categorical column, and `scored_levels`: the column of
+        """`statistics`: what tilts the levels of every categorical column, `scored_levels`: the column of
         levels of every numeric column, see `LevelEncoding`; such numeric columns are scores, which only
         covariances read.
         """
@@ -78,6 +79,13 @@ class Background:
         #: (n + 1,) log C(n, q) of the n usable features, nats
         self.log_choose: Floats = gammaln(n_usable + 1) - gammaln(q + 1) - gammaln(n_usable - q + 1)
         self.varies: NDArray[np.bool_] = spread > 0  # (p,)
+        #: of every column of scores: (T,) variance inside its levels, in units of the table
+        self.score_variances: list[Floats] = []
+        for d, own in enumerate(score_variances):
+            levels = slice(grid.level_start[scored_levels[d]], None)
+            inside = own * grid.scale[d] ** 2
+            spread[d] += (self.frequency[levels][: len(own)] * inside).sum()
+            self.score_variances.append(inside / spread[d] if spread[d] > 0 else inside)
         self.variance: Floats = np.where(spread > 0, spread, 1.0)
         deviation = np.sqrt(self.variance)
         # the centre is the rounded mean, and zeta_0 of the model is exactly this number

@@ -155,7 +155,7 @@ class Clusters:
         cost, where it is priced.
         """
         groups, shared = self.moments.groups, self.pricing.shared
-        return cost_tables(
+        tables = cost_tables(
             groups,
             self.moments.unit,
             self.background,
@@ -166,6 +166,9 @@ class Clusters:
             self._extra_costs(),
             shared,
         )
+        if self.covariances is not None:
+            self.covariances.add_inside_levels(tables.level)
+        return tables
 
     def _extra_costs(self) -> Floats:
         """(K,) nats that a row pays in every cluster, whatever its cells."""

@@ -119,6 +119,8 @@ class BlockPricing:
         self.full, self.h = spec.covariance == "full", half_log(background, spec)
         prices, log_choose = feature_prices(background, spec)
         self.levels = background.levels_of_scores[columns]  # (P,) the features that they replace
+        self.first_level = background.grid.level_start[self.levels - background.grid.p]
+        self.variances = [background.score_variances[d] for d in columns]
         self.prices = prices[self.levels]
         self.units = background.centre[columns], background.scale[columns]  # z = (x - centre) * scale
         self.scale: Floats = (1.0 / np.sqrt(background.variance))[
@@ -149,6 +151,18 @@ class BlockPricing:
             second,
             out,
         )
+        inside = self._inside(groups)
+        every = np.arange(P)
+        out[:, every, every] += inside[first] + np.where(second[:, None] >= 0, inside[second], 0.0)
+        return out
+
+    def _inside(self, groups: Integers) -> Floats:
+        """(K, P) sums over the cells of groups of the variances inside their levels, in units of the table."""
+        out = np.empty((len(groups), len(self.columns)))
+        for at, (start, own) in enumerate(zip(self.first_level, self.variances, strict=True)):
+            out[:, at] = self.pricing.count_weight * (groups[:, 1 + start : 1 + start + len(own)] * own).sum(
+                axis=1
+            )
         return out
 
     def choose(
@@ -165,7 +179,7 @@ class BlockPricing:
         """
         m, P = deviations.shape[:2]
         selected = np.ascontiguousarray(mask.take(self.levels, axis=1))
-        normal = price_kernel.normal_gains_of_parts(pricing, work, self.columns)
+        normal = self.normal_gains(work, deviations, weight)
         normal -= price_kernel.level_likelihoods_of_parts(pricing, work, self.levels)
         own = price_kernel.gains_of_parts(pricing, work)[:, self.levels]
         rise = np.ascontiguousarray(np.where(selected, own, self.prices) - normal)
@@ -187,6 +201,15 @@ class BlockPricing:
             threads,
         )
         return block, repeated, saving
+
+    def normal_gains(self, work: Floats, deviations: Floats, weight: Floats) -> Floats:
+        """(m, P) gains of the columns as normal densities over those of the whole table, of groups whose
+        parts are in `work`, with these deviations (m, P, P) and weights (m,).
+        """
+        shift, every = work[:, self.columns], np.arange(len(self.columns))
+        spread, S = deviations[:, every, every], weight[:, None]
+        change = spread + S * shift * shift - S - (S + 1.0) * np.log((spread + 1.0) / (S + 1.0))
+        return np.asarray(0.5 * change)
 
     def union_costs(
         self,
@@ -248,6 +271,9 @@ class ClusterCovariances:
     # (K,) nats by which normal densities of the columns in blocks save more than their tilts
     normal_gain: Floats
 
+    # of every column: its first level, the variances inside its levels
+    inside_levels: list[tuple[int, Floats]]
+
     @classmethod
     def choose(
         cls,
@@ -270,16 +296,30 @@ class ClusterCovariances:
         matrix = (deviations + np.eye(len(columns))) / (weight + 1.0)[:, None, None]
         own = price_kernel.gains_of_parts(pricing, work)[:, prices.levels]
         own = own + price_kernel.level_likelihoods_of_parts(pricing, work, prices.levels)
-        normal = price_kernel.normal_gains_of_parts(pricing, work, columns)
+        normal = prices.normal_gains(work, deviations, weight)
         more = ((normal - own) * block).sum(axis=1)
         place = mean.take(columns, axis=1), matrix, *prices.units
-        return cls(cross, block, repeated, saving, weight, *place, prices.levels, more)
+        inside = list(zip(prices.first_level.tolist(), prices.variances, strict=True))
+        return cls(cross, block, repeated, saving, weight, *place, prices.levels, more, inside)
 
     def features(self, n_features: int) -> Mask:
         """(K, D) features that blocks replace."""
         out = np.zeros((len(self.block), n_features), np.uint8)
         out[:, self.levels] = self.block
         return out
+
+    def add_inside_levels(self, level: Floats) -> None:
+        """Add to the costs `level` (n_levels, lanes) of clusters what the variance inside the levels of a
+        block costs.
+
+        A level stands for an interval of scores; its cost under a block is the mean over the interval.
+        """
+        for k in np.flatnonzero(self.block.any(axis=1)):
+            own = np.flatnonzero(self.block[k])
+            precision = np.diag(np.linalg.inv(self.matrix[k][np.ix_(own, own)]))
+            for d, p in zip(own, precision, strict=True):
+                start, variances = self.inside_levels[d]
+                level[start : start + len(variances), k] += 0.5 * (p - 1.0) * variances
 
     def blocks(self) -> kernel.Blocks:
         """The blocks for the costs of rows."""

@@ -53,17 +53,18 @@ def _stored_encoding(state: dict[str, Any], schema: Schema) -> NumericEncoding |
 
 def _possible_levels(own: NumberLevels) -> bool:
     """Whether a numeric column can have these levels."""
-    values, bounds, scores = own.values, own.bounds, own.scores
-    if not (values.ndim == bounds.ndim == scores.ndim == 1 and len(values) == len(scores) <= MAX_LEVELS):
+    values, bounds, shares = own.values, own.bounds, own.shares
+    if not (values.ndim == bounds.ndim == shares.ndim == 1 and len(values) == len(shares) <= MAX_LEVELS):
         return False
     if len(bounds) != max(len(values) - 1, 0) or not 0.0 <= own.period <= LARGEST:
         return False
-    if not np.isfinite([*values, *bounds, *scores]).all():
+    if not np.isfinite([*values, *bounds, *shares]).all():
         return False
     if own.period and len(values) and not (values[0] >= 0.0 and values[-1] <= own.period):
         return False
-    ascending = (np.diff(values) > 0).all() and (np.diff(scores) >= 0).all()
-    return bool(ascending and (np.diff(bounds) > 0).all() and (bounds < values[1:]).all())
+    if len(shares) and not ((shares > 0).all() and abs(shares.sum() - 1.0) < 1e-6):
+        return False
+    return bool((np.diff(values) > 0).all() and (np.diff(bounds) > 0).all() and (bounds < values[1:]).all())
 
 
 def _possible(recipe: EncodingRecipe) -> bool:

@@ -39,7 +39,7 @@ class NumberLevels:
 
     values: Floats  # (T,) mean of the cells of every level, ascending
     bounds: Floats  # (T - 1,) cells above bounds[l] lie above level l
-    scores: Floats  # (T,) normal scores of the mid shares
+    shares: Floats  # (T,) of the cells
     period: float = 0.0  # of a periodic column, whose cells are taken modulo it; otherwise 0
 
     @classmethod
@@ -61,9 +61,7 @@ class NumberLevels:
         middle = high[:-1] / 2 + low[1:] / 2
         bounds = np.where(middle < low[1:], middle, high[:-1])  # neighbouring floats have no middle
         share = weight / max(float(weight.sum()), 1.0)
-        below, above = (np.cumsum(each) - each / 2 for each in (share, share[::-1]))
-        scores = np.where(below < 0.5, ndtri(below), 0.0 - ndtri(above[::-1]))  # finite in both tails
-        return cls(means, bounds, scores, float(period))
+        return cls(means, bounds, share, float(period))
 
     def apply(self, x: Array) -> Array:
         """Codes of cells; of missing ones, the number of levels."""
@@ -71,6 +69,25 @@ class NumberLevels:
             x = np.mod(x, self.period)
         codes = np.searchsorted(self.bounds, x)
         return np.where(np.isnan(x), len(self.values), codes)
+
+    @cached_property
+    def normal(self) -> tuple[Floats, Floats]:
+        """(T,) mean and variance of a standard normal variable inside every level, if the levels are its
+        intervals in order: scores, and what they leave out.
+        """
+        below, above = np.cumsum(self.shares)[:-1], np.cumsum(self.shares[::-1])[-2::-1]
+        # from the nearer end, so that both tails are exact
+        ends = np.concatenate([[-np.inf], np.where(below < 0.5, ndtri(below), -ndtri(above)), [np.inf]])
+        density = np.exp(-0.5 * ends**2) / np.sqrt(2.0 * np.pi)
+        share = np.maximum(self.shares, 1e-300)
+        mean = (density[:-1] - density[1:]) / share
+        weighted = np.where(np.isfinite(ends), ends, 0.0) * density
+        return mean, np.maximum(1.0 + (weighted[:-1] - weighted[1:]) / share - mean**2, 0.0)
+
+    @property
+    def scores(self) -> Floats:
+        """(T,) normal scores of the levels."""
+        return self.normal[0]
 
     @property
     def statistics(self) -> Floats:
@@ -82,13 +99,13 @@ class NumberLevels:
 
     def to_dict(self) -> dict[str, Any]:
         """The levels as JSON-serializable values; JSON represents floats exactly."""
-        own = {name: getattr(self, name).tolist() for name in ("values", "bounds", "scores")}
+        own = {name: getattr(self, name).tolist() for name in ("values", "bounds", "shares")}
         return own | {"period": self.period}
 
     @classmethod
     def from_dict(cls, state: dict[str, Any]) -> NumberLevels:
         """Restore levels from the result of `to_dict`."""
-        arrays = (np.array(state[name], np.float64) for name in ("values", "bounds", "scores"))
+        arrays = (np.array(state[name], np.float64) for name in ("values", "bounds", "shares"))
         return cls(*arrays, float(state["period"]))
 
 
@@ -199,6 +216,11 @@ class LevelEncoding:
             dtype=np.dtype(np.float32),
             missing=given.missing,
         )
+
+    @property
+    def score_variances(self) -> list[Floats]:
+        """(T,) what the scores of every column of scores leave out, see `NumberLevels.normal`."""
+        return [self.numbers[d].normal[1] for d in self.scored_columns]
 
     @property
     def scored_levels(self) -> NDArray[np.intp]:

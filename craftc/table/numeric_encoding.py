@@ -39,7 +39,6 @@ from craftc._common.random import TableStream, spread
 from craftc._common.threads import parallel_map, threads_for
 from craftc._common.typing import Array, Floats, Integers
 from craftc._common.validation import integer_weights
-from craftc._kernels.moments import Columns
 from craftc.table.mixed_table import MixedTable, Schema
 from craftc.table.tally import SAMPLED_ABOVE, SLICE_ROWS, table_tally, tally
 
@@ -206,6 +205,11 @@ class NumericEncoding:
     def statistics(self) -> tuple[()]:
         """Of tilts: none, no column is tilted."""
         return ()
+
+    @property
+    def score_variances(self) -> list[Floats]:
+        """Of columns of scores: there are none."""
+        return []
 
     @property
     def scored_levels(self) -> NDArray[np.intp]:

@@ -540,16 +540,6 @@ def gains_of_parts(Pricing pricing not None, work not None: Floats) -> Floats:
     return work[:, first:first + pricing.D]
 
 
-def normal_gains_of_parts(pricing: Pricing, work: Floats, columns: Positions) -> Floats:
-    """(K, P) gains of numeric columns, usable or not, as normal densities over those of the whole table, among the
-    parts (K, parts_size) of priced groups.
-    """
-    p = pricing.grid.p
-    shift, precision, spread = (work[:, part * p:(part + 1) * p][:, columns] for part in range(3))
-    weight = precision * (spread + 1.0) - 1.0
-    return 0.5 * (spread + weight * shift * shift - weight - (weight + 1.0) * np.log((spread + 1.0) / (weight + 1.0)))
-
-
 def level_likelihoods_of_parts(pricing: Pricing, work: Floats, levels: Positions) -> Floats:
     """(K, m) log likelihoods of tilted features under the shared distributions, over those of the whole table, among
     the parts (K, parts_size) of priced groups.
