@@ -18,7 +18,9 @@ from craftc.craft.parameters import ModelSpec
 from craftc.craft.rows.local import LocalRows
 from craftc.craft.search import FitConfig
 from craftc.datasets import load_heart, make_mixed
+from craftc.table.levels import LevelEncoding
 from craftc.table.moments import Moments, integer_grid
+from craftc.table.tally import tally
 from tests.common import fixed_price, random_table
 from tests.reference import dependence as reference
 
@@ -39,27 +41,32 @@ def dependent(seed, n=150, p=4, q=4, missing=0.1):
 
 
 def config_of(table, weight=None, factor=1.0, seed=0):
+    """The configuration of a fit, and the levels of its columns."""
     counts = np.empty(0, np.int64) if weight is None else np.asarray(weight, np.int64)
+    tallies = [tally(cells, None if weight is None else counts) for cells in table.numeric.T]
+    encoding = LevelEncoding.of_tallies(table.schema, tallies)
+    table = encoding.apply(table)
     whole = Moments.of_partition(
         integer_grid(table, counts), 1.0, table, counts, np.zeros(len(table), np.int32), 1
     )
     spec = ModelSpec(price=None, selection="priced", price_factor=factor, pooled=True)
-    return FitConfig(LocalRows(table, counts), counts, Background(whole), spec, 100, seed, 1)
+    background = Background(whole, encoding.statistics)
+    return FitConfig(LocalRows(table, counts), counts, background, spec, 100, seed, 1), encoding
 
 
-def of_table(table, weight=None, factor=1.0, source=None):
-    D = table.numeric.shape[1] + table.codes.shape[1]
-    source = np.arange(D) if source is None else np.asarray(source)
-    return column_links(config_of(table, weight, factor), source, np.zeros(D))
+def of_table(table, weight=None, factor=1.0):
+    return column_links(*config_of(table, weight, factor), np.zeros(table.schema.n_columns))
 
 
-def check(ours, saving, forest, source=None):
+def by_reference(table, h, weight=None, **options):
+    numbers = reference.normal_scores(table.numeric, weight)
+    codes = table.codes.astype(int)
+    return reference.links(numbers, codes, list(table.n_levels), h, weight=weight, **options)
+
+
+def check(ours, saving, forest):
     assert ours.saving == pytest.approx(saving, rel=1e-9, abs=1e-9)
-    summed = {}
-    for (i, j), nats in forest.items():
-        pair = (i, j) if source is None else tuple(sorted((source[i], source[j])))
-        summed[pair] = summed.get(pair, 0.0) + nats
-    assert {(a, b): pytest.approx(nats, rel=1e-9) for a, b, nats in ours.pairs} == summed
+    assert {(a, b): pytest.approx(nats, rel=1e-9) for a, b, nats in ours.pairs} == forest
     assert [nats for *_, nats in ours.pairs] == sorted((nats for *_, nats in ours.pairs), reverse=True)
 
 
@@ -68,19 +75,15 @@ def check(ours, saving, forest, source=None):
 @pytest.mark.parametrize("seed", range(3))
 def test_the_reference_agrees(seed, p, q, missing):
     table = dependent(seed, p=p, q=q, missing=missing)
-    h = 0.5 * math.log(150)
-    check(of_table(table), *reference.links(table.numeric, table.codes.astype(int), list(table.n_levels), h))
+    check(of_table(table), *by_reference(table, 0.5 * math.log(150)))
 
 
-def test_the_reference_agrees_with_weights_a_price_and_parts():
-    table, source = dependent(7, p=3, q=4), [0, 1, 1, 2, 0, 3, 3]
+def test_the_reference_agrees_with_weights_and_a_price():
+    table = dependent(7, p=3, q=4)
     weight = np.random.default_rng(0).integers(0, 2, 150) * 2
     weight[0] = 2
     h = 2.5 * 0.5 * math.log(weight.sum())
-    theirs = reference.links(
-        table.numeric, table.codes.astype(int), list(table.n_levels), h, source=source, weight=weight
-    )
-    check(of_table(table, weight, 2.5, source), *theirs, source)
+    check(of_table(table, weight, 2.5), *by_reference(table, h, weight))
 
 
 def test_weights_equal_repeated_rows():
@@ -98,21 +101,16 @@ def test_weights_equal_repeated_rows():
 def test_the_reference_agrees_on_a_sample(monkeypatch, factor):
     monkeypatch.setattr(dependence, "SAMPLE_ROWS", 400)
     table = dependent(3, n=2000, missing=0.0)
-    config = config_of(table, factor=factor)
+    config, encoding = config_of(table, factor=factor)
     drawn = []
     spread = dependence.spread
     monkeypatch.setattr(dependence, "spread", lambda *key: drawn.append(spread(*key)) or drawn[0])
-    ours = column_links(config, np.arange(8), np.zeros(8))
+    ours = column_links(config, encoding, np.zeros(8))
     some = table.take(drawn[0])
     # the sample's numbers in the units of the whole table
-    background = config.background
-    monkeypatch.setattr(
-        reference, "scores", lambda x, w: np.rint((x - background.centre) * background.scale * 256) / 256
-    )
-    h = factor * 0.5 * math.log(2000)
-    check(
-        ours, *reference.links(some.numeric, some.codes.astype(int), list(some.n_levels), h, of_weight=2000.0)
-    )
+    z = reference.scores(reference.normal_scores(table.numeric), np.ones(2000))[drawn[0]]
+    monkeypatch.setattr(reference, "scores", lambda *_: z)
+    check(ours, *by_reference(some, factor * 0.5 * math.log(2000), of_weight=2000.0))
 
 
 def test_independent_columns_have_no_links_even_in_a_sample():
@@ -149,9 +147,7 @@ def test_links_are_named_by_input_columns_and_kept_in_a_file(tmp_path):
     )
     frame["kind"] = pd.Categorical(np.where(paid > 0, "some", "none"))
     model = CRAFT(random_state=0).fit(frame)
-    assert [set(link[:2]) for link in model.column_links_[:1]] == [
-        {"paid", "again"}
-    ]  # the indicators and the ranks, summed
+    assert [set(link[:2]) for link in model.column_links_[:1]] == [{"paid", "again"}]
     assert all(a != b for a, b, _ in model.column_links_)
     attrs = model.summary().attrs
     assert attrs["column_links"] == model.column_links_
@@ -207,14 +203,14 @@ def test_same_bits_on_any_number_of_threads():
 
 def test_a_wide_table_is_represented_by_the_columns_that_clusters_select():
     rng = np.random.default_rng(0)
-    X = rng.normal(size=(60, 3000))
-    X[:30, 2000:2010] += 4.0
+    X = rng.normal(size=(120, 3000))
+    X[:60, 2000:2010] += 4.0
     X[:, 2] = X[:, 1] + 0.1 * X[:, 2]
     gains = np.zeros(3000)
     gains[2000:2010] = 5.0
-    config = config_of(MixedTable.from_data(X))
+    config, encoding = config_of(MixedTable.from_data(X))
     tracemalloc.start()
-    links = column_links(config, np.arange(3000), gains)
+    links = column_links(config, encoding, gains)
     assert (
         tracemalloc.get_traced_memory()[1] < 8 * 3000**2
     )  # one square matrix of all columns would take as much
@@ -222,16 +218,16 @@ def test_a_wide_table_is_represented_by_the_columns_that_clusters_select():
     pairs = {(a, b) for a, b, _ in links.pairs}
     assert (1, 2) in pairs
     assert len(pairs & {(a, b) for a in range(2000, 2010) for b in range(2000, 2010)}) == 9
-    chosen = dependence._columns(np.empty(0, int), np.ones(3000, bool), gains)
+    chosen = dependence._columns(np.full(3000, 3), np.ones(3000, bool), gains)
     assert len(chosen) == dependence.MOST_WIDTH // 3
     assert {column for pair in pairs for column in pair} <= set(chosen.tolist())
 
 
 def test_columns_of_many_levels_are_left_out():
-    levels = np.array([3, 257, 256, 700, 600])
+    width = np.array([3, 3, 4, 258, 257, 701, 601])
     usable = np.array([True, False, True, True, True, True, True])
     gains = np.array([0.0, 9.0, 1.0, 8.0, 5.0, 7.0, 2.0])
-    assert dependence._columns(levels, usable, gains).tolist() == [0, 2, 4]
+    assert dependence._columns(width, usable, gains).tolist() == [0, 2, 4]
 
 
 def test_the_sentence_compares_links_with_clusters():

@@ -3,11 +3,11 @@
 A link of two columns saves, over the weight n of the rows that have a value in both, the gain below less its
 parameters times h and less log(P + 1), P the number of pairs of columns that vary.
 
-    categories d, e    sum_ab n_ab log(n_ab n / (n_a n_b)),              (T_d - 1)(T_e - 1) parameters, T the
-    levels that occur categories, number (n / 2) log((SS + 1) / (SS_within + 1)),          T_d - 1 parameters
-    numbers            -(n / 2) log(1 - r^2),                            1 parameter
+    categories d, e    sum_ab n_ab log(n_ab n / (n_a n_b)),    (T_d - 1)(T_e - 1) parameters, T levels that occur
+    category, number   (n / 2) log((SS + 1) / (SS_within + 1)),    T_d - 1 parameters
+    numbers            -(n / 2) log(1 - r^2),                      1 parameter
 
-Numbers are z, deviations from the mean of the table in its standard deviations, in steps of 2^-8; r = sum of
+Numbers are z, deviations of normal scores from their mean in standard deviations, in steps of 2^-8; r = sum of
 products around the means of these rows over the root of (SS_i + 1)(SS_j + 1). All numbers with one covariance
 save -(n / 2) log det R, n the least of any pair, less p(p - 1)/2 h.
 
@@ -21,6 +21,23 @@ import itertools
 from math import log
 
 import numpy as np
+from scipy.special import ndtri
+
+from tests.reference import levels
+
+
+def normal_scores(numeric, weight=None):
+    """The normal score of the level of every cell: Phi^-1 of the share of smaller cells and half of the equal
+    ones.
+    """
+    out = np.full(numeric.shape, np.nan)
+    weight = np.ones(len(numeric)) if weight is None else np.asarray(weight, float)
+    for d, x in enumerate(numeric.T):
+        seen = ~np.isnan(x)
+        found = levels.of_numbers(x[seen & (weight > 0)], weight[seen & (weight > 0)])
+        share = found.weight / found.weight.sum()
+        out[seen, d] = ndtri(np.cumsum(share) - share / 2)[levels.codes_of_numbers(found, x[seen])]
+    return out
 
 
 def scores(numeric, weight):
@@ -77,7 +94,7 @@ def category_and_number(a, x, weight, levels):
     return 0.5 * w.sum() * log((squares(x, w) + 1.0) / (within + 1.0)), occurring - 1
 
 
-def links(numeric, codes, n_levels, h, *, source=None, weight=None, of_weight=None):
+def links(numeric, codes, n_levels, h, *, weight=None, of_weight=None):
     """What links save, and what each link of the best forest saves.
 
     Parameters
@@ -88,8 +105,6 @@ def links(numeric, codes, n_levels, h, *, source=None, weight=None, of_weight=No
     n_levels : sequence of q ints
     h : float
         Price of a parameter.
-    source : sequence of p + q ints, optional
-        Columns of the same number are parts of one and are not linked.
     weight : array (n,), optional
     of_weight : float, optional
         N, weight of the table the rows are sampled from.
@@ -103,7 +118,6 @@ def links(numeric, codes, n_levels, h, *, source=None, weight=None, of_weight=No
     n, p = numeric.shape
     D = p + codes.shape[1]
     weight = np.ones(n) if weight is None else np.asarray(weight, float)
-    source = range(D) if source is None else source
     M = weight.sum()
     N = M if of_weight is None else of_weight
     z, name = scores(numeric, weight), log(D * (D - 1) / 2 + 1)
@@ -125,8 +139,7 @@ def links(numeric, codes, n_levels, h, *, source=None, weight=None, of_weight=No
             gain, parameters = pair_of_categories(
                 codes[:, i - p], codes[:, j - p], weight, (n_levels[i - p], n_levels[j - p])
             )
-        if source[i] != source[j]:
-            saves[i, j] = net(gain, parameters, name)
+        saves[i, j] = net(gain, parameters, name)
     forest = heaviest_forest(saves, range(D))
     saving = sum(forest.values())
     if p > 2:
