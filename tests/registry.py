@@ -47,13 +47,13 @@ ESTIMATORS = {
         {"n_init": (1, 2)},
         (
             {"n_init": 2},
-            {"numeric": "raw", "n_init": 2},
+            {"covariance": "diagonal", "n_init": 2},
             {"missing": "error", "n_init": 2},
         ),
         {
             "": {"n_init": 2},
-            "raw": {"numeric": "raw", "n_init": 2},
-            "rank": {"numeric": "rank", "n_init": 2},
+            "diagonal": {"covariance": "diagonal", "n_init": 2},
+            "full": {"covariance": "full", "n_init": 2},
         },
     ),
     "ConvexClustering": Estimator(

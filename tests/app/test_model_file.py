@@ -119,15 +119,14 @@ def mixed_kinds(n=240):
     return frame
 
 
-@pytest.mark.parametrize("numeric", ["auto", "rank", "raw"])
+@pytest.mark.parametrize("covariance", ["auto", "diagonal", "full"])
 @pytest.mark.parametrize("weighted", [False, True])
-def test_every_encoding(numeric, weighted, tmp_path):
+def test_levels(covariance, weighted, tmp_path):
     frame = mixed_kinds()
     weight = np.linspace(0.0, 2.0, len(frame)) if weighted else None
-    model = CRAFT(numeric=numeric, random_state=0).fit(frame, sample_weight=weight)
+    model = CRAFT(covariance=covariance, random_state=0).fit(frame, sample_weight=weight)
     assert model.n_clusters_ > 1
     again = round_trip(model, tmp_path)
-    assert again._fitted.encoding.identity == (numeric == "raw")
     assert again._fitted.encoding.to_dict() == model._fitted.encoding.to_dict()
     new = frame.assign(parts=frame["parts"] * 1.01, few=frame["few"] + 2, kind="d")
     for X in (frame, new):
@@ -141,7 +140,7 @@ def test_every_encoding(numeric, weighted, tmp_path):
 def test_many_clusters(tmp_path):
     """More than 256, so that labels no longer fit one byte."""
     X = np.repeat(np.eye(20, 6) * 9.0 + np.arange(20)[:, None], 15, axis=0)
-    model = CRAFT(270, max_clusters=300, n_init=1, numeric="raw", random_state=0)
+    model = CRAFT(270, max_clusters=300, n_init=1, random_state=0)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         model.fit(X + np.random.default_rng(0).normal(size=X.shape))
@@ -277,8 +276,10 @@ def test_cut_short_or_flipped(saved):
         saved.write_bytes(content[:length])
         with pytest.raises(ValueError, match="is damaged or cut short"):
             load_model(saved)
+    with zipfile.ZipFile(io.BytesIO(content)) as archive:
+        largest = max(archive.infolist(), key=lambda member: member.compress_size)
     flipped = bytearray(content)
-    flipped[len(content) // 2] ^= 0xFF
+    flipped[largest.header_offset + largest.compress_size // 2] ^= 0xFF
     saved.write_bytes(bytes(flipped))
     with pytest.raises(ValueError, match="is damaged or cut short"):
         load_model(saved)
@@ -413,10 +414,59 @@ def test_contents_that_do_not_fit(saved, changes):
 )
 def test_rows_that_cannot_move_along_the_path(tmp_path, name, change):
     path = tmp_path / "m"
-    model = CRAFT(numeric="raw", random_state=0).fit(mixed_kinds())
+    model = CRAFT(12, random_state=0).fit(mixed_kinds())
     assert any(len(each.moved) for each in model.merge_path_.changes())
     save_model(model, path)
     rewrite(path, **{f"_fitted.path.changes.{name}": change})
+    with pytest.raises(ValueError, match="is damaged or cut short"):
+        load_model(path)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"scores": []},
+        {"scores": [[0.0]]},
+        {"scores": [0.5, 0.0, -0.5, 1.0, 2.0]},
+        {"scores": [-0.5, 0.0, 0.5, 1.0, 1e999]},
+        {"values": [4.0, 3.0, 2.0, 1.0, 0.0]},
+        {"values": [0.0, 0.0, 1.0, 2.0, 3.0]},
+        {"values": []},
+        {"values": [0.0, 1.0, "x", 3.0, 4.0]},
+        {"values": 3},
+        {"bounds": [0.5, 1.5]},
+        {"bounds": [0.5, 2.5, 1.5, 3.5]},
+        {"bounds": [0.5, 1.5, 2.5, float("nan")]},
+        {"bounds": [0.5, 1.5, 2.5, 9.0]},
+        {"period": -24.0},
+        {"period": 2.0},
+        {"period": float("inf")},
+        {"period": "x"},
+        {"values": [*range(255)], "bounds": [*range(254)], "scores": [*range(255)]},
+    ],
+)
+def test_levels_that_make_no_sense(tmp_path, change):
+    path = tmp_path / "m"
+    model = CRAFT(random_state=0).fit(mixed_kinds())
+    save_model(model, path)
+    encoding = model._fitted.encoding.to_dict()
+    few = list(model.numeric_features_in_).index("few")
+    assert len(encoding["numbers"][few]["values"]) == 5
+    encoding["numbers"][few] |= change
+    rewrite(path, **{"_fitted.encoding": encoding})
+    with pytest.raises(ValueError, match="is damaged or cut short"):
+        load_model(path)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"numbers": []}, {"numbers": 3}, {"ordered": []}, {"ordered": [2]}, {"scored": 1}, {"scored": None}],
+)
+def test_an_encoding_of_other_columns(tmp_path, change):
+    path = tmp_path / "m"
+    model = CRAFT(covariance="diagonal", random_state=0).fit(mixed_kinds())
+    save_model(model, path)
+    rewrite(path, **{"_fitted.encoding": model._fitted.encoding.to_dict() | change})
     with pytest.raises(ValueError, match="is damaged or cut short"):
         load_model(path)
 
@@ -439,12 +489,21 @@ def test_rows_that_cannot_move_along_the_path(tmp_path, name, change):
 )
 def test_encodings_that_make_no_sense(tmp_path, change):
     path = tmp_path / "m"
-    model = CRAFT(random_state=0).fit(mixed_kinds())
+    model = fixed_price(3, random_state=0).fit(mixed_kinds())
     save_model(model, path)
     encoding = model._fitted.encoding.to_dict()
     by_rank = next(recipe for recipe in encoding["recipes"] if recipe["rest"] == "ranks")
     by_rank |= change
     rewrite(path, **{"_fitted.encoding": encoding})
+    with pytest.raises(ValueError, match="is damaged or cut short"):
+        load_model(path)
+
+
+def test_the_encoding_of_another_model(tmp_path):
+    path = tmp_path / "m"
+    frame, other = mixed_kinds(), fixed_price(3, random_state=0).fit(mixed_kinds())
+    save_model(CRAFT(random_state=0).fit(frame), path)
+    rewrite(path, **{"_fitted.encoding": other._fitted.encoding.to_dict()})
     with pytest.raises(ValueError, match="is damaged or cut short"):
         load_model(path)
 

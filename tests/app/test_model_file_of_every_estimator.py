@@ -77,7 +77,7 @@ def updated():
 
 CASES = {
     "craft": craft,
-    "craft, raw": lambda: craft(numeric="raw", covariance="diagonal"),
+    "craft, diagonal": lambda: craft(covariance="diagonal"),
     "craft, covariances": lambda: craft(covariance="full"),
     "paper craft": paper_craft,
     "paper craft, printed": lambda: paper_craft(model="paper", numeric="auto"),

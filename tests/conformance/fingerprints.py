@@ -57,7 +57,7 @@ MODELS = {
         None,
     ),
     "craft, covariances": (
-        CRAFT(covariance="full", numeric="raw", n_init=2, random_state=0),
+        CRAFT(covariance="full", n_init=2, random_state=0),
         ROWS[:, :5],
         None,
     ),

@@ -148,7 +148,7 @@ def separate():
 @pytest.mark.slow_except(3)
 @pytest.mark.parametrize("K", LANES)
 def test_craft_with_as_many_clusters_as_allowed(separate, K):
-    model = CRAFT(max_clusters=K, numeric="raw", n_init=2, random_state=0).fit(separate)
+    model = CRAFT(max_clusters=K, n_init=2, random_state=0).fit(separate)
     assert model.n_clusters_ <= K
     check_answers(model, separate)
 

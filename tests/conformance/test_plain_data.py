@@ -20,13 +20,13 @@ skops = pytest.importorskip("skops.io", reason="skops is not installed")
 
 _COLUMNS = ["craftc.table.mixed_table.Schema", "numpy.dtype"]
 _ENCODING = ["craftc.table.numeric_encoding.NumericEncoding", "craftc.table.numeric_encoding.EncodingRecipe"]
+_LEVELS = ["craftc.table.levels.LevelEncoding", "craftc.table.levels.NumberLevels"]
 _FITTED = [
     "craftc.craft.fitted.ColumnLinks",
     "craftc.table.moments.ExactSums",
     "craftc.craft.fitted.FittedClusters",
     "craftc.craft.parameters.ModelSpec",
     *_COLUMNS,
-    *_ENCODING,
 ]
 _CRAFT = [
     "craftc._common.merge_path.MergePath",
@@ -35,6 +35,7 @@ _CRAFT = [
     "craftc.craft.fitted.CarriedSums",
     "craftc.craft.fitted.PathClusters",
     *_FITTED,
+    *_LEVELS,
 ]
 _BLOCKS = ["craftc.craft.covariance.Covariance", "craftc.craft.covariance.CrossProducts"]
 _DP_MEANS = ["craftc._common.cluster_moments.ClusterMoments", "craftc.dpmeans.estimator.DPMeans"]
@@ -54,7 +55,7 @@ _SPECTRAL = [
 #: Types that `skops.io.load(file, trusted=...)` needs, by the estimator and its variant.
 TRUSTED = {
     "craft": _CRAFT,
-    "craft, priced": ["craftc.craft.paper.PaperCRAFT", *_FITTED],
+    "craft, priced": ["craftc.craft.paper.PaperCRAFT", *_FITTED, *_ENCODING],
     "craft, covariances": [*_CRAFT, *_BLOCKS],
     "dp-means": _DP_MEANS,
     "dp-means, full": [

@@ -27,7 +27,7 @@ SIGNATURES = {
         "shuffle=False)"
     ),
     "CRAFT": (
-        "(n_clusters=None, *, covariance='auto', price_factor='auto', numeric='auto', categorical='auto', "
+        "(n_clusters=None, *, covariance='auto', price_factor='auto', categorical='auto', "
         "missing='ignore', unknown='ignore', unusable='error', max_clusters=100, init='auto', n_init=8, "
         "random_state=None, n_threads=None, verbose=0)"
     ),

@@ -27,7 +27,7 @@ from craftc.distributed import Partitions
 from craftc.distributed.dask.engine import _answer
 from craftc.distributed.engine import SerialEngine, read_part, rebuilt
 from craftc.distributed.partitions import Part
-from craftc.table import numeric_encoding
+from craftc.table import tally
 from tests.distributed.same_fit import cut, differences, differences_of_levels, equal, outcome
 
 COUNTS = {"rounds": 0, "losses": 0, "local passes": 0, "fits": 0, "errors": 0}
@@ -53,7 +53,7 @@ def sampled_encoding(above):
     from craftc.distributed import partitioned_table
 
     with contextlib.ExitStack() as stack:
-        for module in (numeric_encoding, partitioned_table):
+        for module in (tally, partitioned_table):
             stack.enter_context(mock.patch.object(module, "SAMPLED_ABOVE", above))
         yield
 
@@ -159,7 +159,6 @@ def random_parameters(rng):
     parameters = {
         "n_clusters": [None, None, None, "suggested", int(rng.integers(1, 9))][rng.integers(5)],
         "covariance": rng.choice(["auto", "auto", "diagonal", "full"]),
-        "numeric": rng.choice(["auto", "auto", "raw", "rank"]),
         "missing": rng.choice(["ignore", "category"]),
         "max_clusters": int(rng.choice([2, 6, 100])),
         "n_init": int(rng.integers(1, 4)),

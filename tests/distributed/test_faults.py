@@ -335,9 +335,7 @@ def test_memory_limit_below_the_blocks():
         distributed.Client(cluster, set_as_default=False) as small,
     ):
         before = sorted(pids(small).values())
-        model = CRAFT(n_init=1, random_state=0, numeric="raw", covariance="diagonal", max_clusters=2).fit(
-            X, client=small
-        )
+        model = CRAFT(n_init=1, random_state=0, covariance="diagonal", max_clusters=2).fit(X, client=small)
         assert sorted(pids(small).values()) == before  # no worker was killed
     assert model.n_clusters_ >= 2
 

@@ -11,7 +11,7 @@ import pytest
 from craftc import CRAFT
 from craftc.distributed import Partitions
 from craftc.distributed.engine import SerialEngine
-from craftc.table import numeric_encoding
+from craftc.table import tally
 from tests.distributed.fuzz import low_limits, sampled_encoding
 from tests.distributed.same_fit import cut, differences, differences_of_levels, even, mixed, outcome
 
@@ -62,8 +62,6 @@ CASES = {
     "mixed": [
         {},
         {"missing": "category"},
-        {"numeric": "rank"},
-        {"numeric": "raw"},
         {"covariance": "full"},
         {"covariance": "diagonal"},
         {"n_clusters": 3},
@@ -156,7 +154,7 @@ def test_with_the_limits_of_users(parameters):
 
 @pytest.mark.slow
 def test_long_columns_are_encoded_by_a_sample():
-    n = numeric_encoding.SAMPLED_ABOVE + 1000
+    n = tally.SAMPLED_ABOVE + 1000
     rng = np.random.default_rng(6)
     group = rng.integers(0, 3, n)
     X = pd.DataFrame(
@@ -176,13 +174,11 @@ def test_long_columns_are_encoded_by_a_sample():
     assert differences(far, here) == []
 
 
-@pytest.mark.parametrize("numeric", ["auto", "rank"])
-def test_encodings_by_a_sample(numeric):
+def test_encodings_by_a_sample():
     X = mixed(N)
     with low_limits(), sampled_encoding(150):
         here, far = (
-            CRAFT(numeric=numeric, n_init=1, random_state=0).fit(each)
-            for each in (X, Partitions(cut(X, even(N, 3))))
+            CRAFT(n_init=1, random_state=0).fit(each) for each in (X, Partitions(cut(X, even(N, 3))))
         )
     assert differences(far, here) == []
 

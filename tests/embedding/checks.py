@@ -136,19 +136,18 @@ def craft_models():
         frame[f"c{d}"] = np.where(rng.random(n) < 0.7, group, rng.integers(0, 4, n)).astype(str)
     with_missing = frame.mask(rng.random(frame.shape) < 0.1)
     many = pd.DataFrame({"a": frame["v0"], "b": [f"{k:03}" for k in np.arange(n) % 300], "c": frame["c0"]})
-    raw: dict[str, Any] = {"covariance": "diagonal", "numeric": "raw", "n_init": 2, "random_state": 0}
-    yield (
-        CRAFT(covariance="diagonal", n_init=2, random_state=0).fit(with_missing),
-        with_missing,
-    )  # columns encoded by themselves
-    yield CRAFT(**raw).fit(frame), frame
+    diagonal: dict[str, Any] = {"covariance": "diagonal", "n_init": 2, "random_state": 0}
+    yield CRAFT(**diagonal).fit(frame), frame
     yield PaperCRAFT(model="likelihood", n_init=2, random_state=0).fit(frame), frame
-    yield CRAFT(**raw).fit(with_missing), with_missing
-    yield CRAFT(**raw).fit(with_missing[["v0", "v1", "v2", "v3"]]), with_missing[["v0", "v1", "v2", "v3"]]
-    yield CRAFT(**raw).fit(with_missing[["c0", "c1", "c2"]]), with_missing[["c0", "c1", "c2"]]
-    yield CRAFT(**raw).fit(many), many
+    yield CRAFT(**diagonal).fit(with_missing), with_missing
+    yield (
+        CRAFT(**diagonal).fit(with_missing[["v0", "v1", "v2", "v3"]]),
+        with_missing[["v0", "v1", "v2", "v3"]],
+    )
+    yield CRAFT(**diagonal).fit(with_missing[["c0", "c1", "c2"]]), with_missing[["c0", "c1", "c2"]]
+    yield CRAFT(**diagonal).fit(many), many
     single = frame.astype({f"v{d}": np.float32 for d in range(4)})
-    yield CRAFT(**raw).fit(single), single
+    yield CRAFT(**diagonal).fit(single), single
     yield PaperCRAFT(3, cluster_price=0.0, n_init=2, random_state=0).fit(frame), frame
 
 
@@ -319,7 +318,7 @@ def check_moments_like_craft(module):
 
     rng = np.random.default_rng(5)
     X = rng.normal(size=(500, 3)) + 5 * rng.integers(0, 2, (500, 1))
-    model = CRAFT(covariance="diagonal", numeric="raw", n_init=2, random_state=0).fit(X)
+    model = CRAFT(covariance="diagonal", n_init=2, random_state=0).fit(X)
     assert model.n_clusters_ > 1
     low, high, centre, scale = X.min(axis=0), X.max(axis=0), np.zeros(3), np.zeros(3)
     assert module.grid(low, high, centre, scale) == OK

@@ -186,8 +186,8 @@ def test_the_examples_of_the_documentation_run(language, source, tmp_path):
         "c": """
             import assign
             heart = craftc.datasets.load_heart().data
-            for numeric in ("auto", "raw"):
-                model = craftc.CRAFT(covariance="diagonal", numeric=numeric, n_init=2, random_state=0)
+            of_levels, of_numbers = craftc.CRAFT(covariance="diagonal", random_state=0), craftc.PaperCRAFT(3)
+            for model in (of_levels, of_numbers):
                 model.fit(heart)
                 costs = craftc.embed.CraftCosts(model)
                 table, labels = costs.encode(heart), np.full(len(heart), -1, np.int32)
@@ -327,7 +327,7 @@ def test_costs_of_something_else():
 def test_costs_outlive_the_next_fit():
     rng = np.random.default_rng(0)
     first, second = rng.normal(size=(60, 2)) + 9 * rng.integers(0, 2, (60, 1)), rng.normal(size=(50, 3))
-    model = craftc.CRAFT(covariance="diagonal", numeric="raw", n_init=2, random_state=0).fit(first)
+    model = craftc.CRAFT(covariance="diagonal", n_init=2, random_state=0).fit(first)
     costs = craftc.embed.CraftCosts(model)
     model.fit(second)
     assert (costs.n_clusters, costs.n_numeric, costs.n_categorical) == (2, 2, 0)
@@ -338,7 +338,7 @@ def test_costs_outlive_the_next_fit():
 
 def test_rows_of_a_raw_model_can_be_written_by_hand():
     heart = craftc.datasets.load_heart().data
-    model = craftc.CRAFT(covariance="diagonal", numeric="raw", n_init=2, random_state=0).fit(heart)
+    model = craftc.CRAFT(covariance="diagonal", n_init=2, random_state=0).fit(heart)
     table = craftc.embed.CraftCosts(model).encode(heart)
     np.testing.assert_array_equal(table.numeric, heart[list(model.numeric_features_in_)].to_numpy(float))
     for d, name in enumerate(model.categorical_features_in_):

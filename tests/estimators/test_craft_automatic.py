@@ -58,7 +58,7 @@ def test_clusters_that_are_there_are_found(n_clusters):
 @given(seed=st.integers(0, 10**6))
 def test_every_better_start_and_step_lowers_the_objective(seed):
     table = random_table(seed, n=60)
-    model = CRAFT(numeric="raw", n_init=3, random_state=seed).fit(table)
+    model = CRAFT(n_init=3, random_state=seed).fit(table)
     assert (np.diff(model.objective_path_) <= 1e-9).all()
     assert model.objective_ == pytest.approx(model.objective_path_[-1], rel=1e-12)
     one = model.merge_path_[-1]
@@ -164,7 +164,7 @@ def test_n_clusters_beyond_the_distinct_rows():
 
 def test_both_zeros_are_one_value():
     with pytest.raises(ValueError, match="more than the 2 distinct rows"):
-        CRAFT(n_clusters=3, numeric="raw").fit(np.array([[0.0], [-0.0], [1.0]] * 9))
+        CRAFT(n_clusters=3).fit(np.array([[0.0], [-0.0], [1.0]] * 9))
 
 
 @pytest.mark.parametrize("factor", [0.0, -1.0, float("nan")])

@@ -23,7 +23,6 @@ PARAMETERS = [
     ({"n_clusters": 21}, "more than the 20 rows"),
     ({"max_clusters": 0}, "max_clusters must be"),
     ({"n_init": 0}, "n_init must be"),
-    ({"numeric": "log"}, "numeric must be one of"),
     ({"missing": "drop"}, "missing must be one of"),
     ({"unknown": "guess"}, "unknown must be one of"),
     ({"init": "kmeans"}, "init must be one of"),

@@ -277,7 +277,7 @@ def test_the_c_function_refuses_covariances(model_and_rows):
 )
 def test_the_objective_never_rises(seed, missing, dtype, covariance, constant):
     table = random_table(seed, p=seed % 6, missing=missing, dtype=dtype, constant=constant)
-    model = CRAFT(covariance=covariance, numeric="raw", n_init=2, random_state=seed).fit(table)
+    model = CRAFT(covariance=covariance, n_init=2, random_state=seed).fit(table)
     path = model.objective_path_
     assert np.isfinite(path).all()
     if covariance == "auto":
@@ -364,8 +364,8 @@ def test_rows_without_weight_get_a_cluster():
     model = CRAFT(random_state=0, n_init=2).fit(X, sample_weight=weight)
     assert (model.labels_ >= 0).all()
     start = (X[:, 1] > 0).astype(int)
-    without = CRAFT(random_state=0, n_init=1, init=[start[50:]], numeric="raw").fit(X[50:])
-    with_them = CRAFT(random_state=0, n_init=1, init=[start], numeric="raw").fit(X, sample_weight=weight)
+    without = CRAFT(random_state=0, n_init=1, init=[start[50:]]).fit(X[50:])
+    with_them = CRAFT(random_state=0, n_init=1, init=[start]).fit(X, sample_weight=weight)
     assert with_them.objective_ == pytest.approx(without.objective_, rel=1e-12)
     assert any(one is not None for one in with_them.covariances_)
 
@@ -414,7 +414,7 @@ def test_more_columns_than_a_covariance_holds():
 def test_degenerate_tables(X, covariance):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
-        model = CRAFT(covariance=covariance, numeric="raw", random_state=0, n_init=2).fit(X)
+        model = CRAFT(covariance=covariance, random_state=0, n_init=2).fit(X)
     assert np.isfinite(model.objective_)
     assert np.isfinite(model.transform(X)).all()
 

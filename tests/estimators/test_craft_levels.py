@@ -41,7 +41,7 @@ def cloud(seed, n=300):
 TABLES = [
     (mixed(0), {"n_clusters": 6}),
     (mixed(1), {"n_clusters": 5, "covariance": "diagonal", "price_factor": 1}),
-    (mixed(2), {"n_clusters": 5, "missing": "category", "numeric": "raw"}),
+    (mixed(2), {"n_clusters": 5, "missing": "category"}),
     (cloud(3), {"n_clusters": 5}),
     (cloud(4), {"n_clusters": 4, "covariance": "full"}),
 ]

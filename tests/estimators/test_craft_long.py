@@ -162,8 +162,8 @@ def test_forced_merges_use_the_sample_only(small_is_large, monkeypatch):
 def test_weight_two_is_a_repeated_row_above_the_limit(small_is_large):
     table, target = mixed(400)
     start = (target + np.arange(400) % 2) % 4
-    weighted = CRAFT(init=start, numeric="raw").fit(table, sample_weight=np.full(400, 2))
-    repeated = CRAFT(init=np.repeat(start, 2), numeric="raw").fit(table.take(np.repeat(np.arange(400), 2)))
+    weighted = CRAFT(init=start).fit(table, sample_weight=np.full(400, 2))
+    repeated = CRAFT(init=np.repeat(start, 2)).fit(table.take(np.repeat(np.arange(400), 2)))
     assert weighted.objective_ == repeated.objective_
     np.testing.assert_array_equal(np.repeat(weighted.labels_, 2), repeated.labels_)
 

@@ -28,7 +28,7 @@ def reference_of(model, table, weight=None):
 
 
 def fitted(table, **options):
-    return CRAFT(numeric="raw", random_state=0, n_init=4, **options).fit(table)
+    return CRAFT(random_state=0, n_init=4, **options).fit(table)
 
 
 @pytest.mark.parametrize("seed", range(12))
@@ -93,13 +93,13 @@ def test_order_of_rows_columns_and_levels_does_not_matter(seed):
         [table.numeric.astype(float), np.where(table.codes < table.n_levels, table.codes, np.nan)]
     )
     start = rng.integers(0, 5, 150)
-    model = CRAFT(categorical=[3, 4, 5], init=[start], numeric="raw", n_threads=1).fit(X)
+    model = CRAFT(categorical=[3, 4, 5], init=[start], n_threads=1).fit(X)
     rows = rng.permutation(150)
-    moved = CRAFT(categorical=[3, 4, 5], init=[start[rows]], numeric="raw", n_threads=1).fit(X[rows])
+    moved = CRAFT(categorical=[3, 4, 5], init=[start[rows]], n_threads=1).fit(X[rows])
     assert ari(model.labels_[rows], moved.labels_) == 1.0
     assert moved.objective_ == pytest.approx(model.objective_, rel=1e-10)
     columns = np.array([5, 2, 0, 4, 1, 3])
-    moved = CRAFT(categorical=[0, 3, 5], init=[start], numeric="raw", n_threads=1).fit(X[:, columns])
+    moved = CRAFT(categorical=[0, 3, 5], init=[start], n_threads=1).fit(X[:, columns])
     assert moved.objective_ == pytest.approx(model.objective_, rel=1e-6)
 
 
@@ -109,8 +109,8 @@ def test_weight_two_is_a_repeated_row(seed):
     rng = np.random.default_rng(seed)
     start, weight = rng.integers(0, 4, 120), rng.integers(1, 3, 120)
     rows = np.repeat(np.arange(120), weight)
-    weighted = CRAFT(init=[start], numeric="raw").fit(table, sample_weight=weight.astype(float))
-    repeated = CRAFT(init=[start[rows]], numeric="raw").fit(table.take(rows))
+    weighted = CRAFT(init=[start]).fit(table, sample_weight=weight.astype(float))
+    repeated = CRAFT(init=[start[rows]]).fit(table.take(rows))
     np.testing.assert_array_equal(weighted.labels_[rows], repeated.labels_)
     np.testing.assert_array_equal(weighted.feature_mask_, repeated.feature_mask_)
     assert weighted.objective_ == repeated.objective_

@@ -71,7 +71,7 @@ def test_a_missing_cell_is_integrated_out():
     frame, _ = groups()
     frame.loc[::9, "x"] = np.nan
     frame.loc[4::11, "a"] = np.nan
-    model = CRAFT(numeric="raw", random_state=0).fit(frame)
+    model = CRAFT(random_state=0).fit(frame)
     whole = grid(frame, [-1.0, 0.5, 6.0], Y_GRID)
     density = np.exp(model.score_samples(whole))
     step = Y_GRID[1] - Y_GRID[0]
@@ -119,17 +119,17 @@ def test_the_density_is_the_mixture_by_hand():
 
 def test_units_change_the_density_and_not_the_probabilities():
     X = groups()[0][["x", "y"]].to_numpy()
-    near, far = (CRAFT(numeric="raw", init=groups()[1]).fit(unit * X) for unit in (1.0, 8.0))
+    near, far = (CRAFT(init=groups()[1]).fit(unit * X) for unit in (1.0, 8.0))
     np.testing.assert_allclose(far.score_samples(8.0 * X), near.score_samples(X) - 2 * np.log(8.0), rtol=1e-9)
     np.testing.assert_allclose(far.predict_proba(8.0 * X), near.predict_proba(X), rtol=1e-9)
 
 
 def test_a_column_that_is_constant_counts_nothing():
     frame, target = groups()
-    model = CRAFT(numeric="raw", init=target).fit(frame)
+    model = CRAFT(init=target).fit(frame)
     more = frame.assign(same=3.0, one=pd.Categorical(["p"] * len(frame)))
     np.testing.assert_array_equal(
-        CRAFT(numeric="raw", init=target).fit(more).score_samples(more), model.score_samples(frame)
+        CRAFT(init=target).fit(more).score_samples(more), model.score_samples(frame)
     )
 
 
@@ -159,7 +159,7 @@ def test_ranks_have_the_density_of_their_normal_scores():
     X = np.exp(rng.normal(size=(400, 3)) + target[:, None])
     model = CRAFT(numeric="rank", init=target).fit(X)
     scores = model._fitted.encoding.apply(MixedTable.from_data(X))
-    raw = CRAFT(numeric="raw", init=target).fit(scores.numeric)
+    raw = CRAFT(init=target).fit(scores.numeric)
     np.testing.assert_array_equal(model.labels_, raw.labels_)
     np.testing.assert_array_equal(model.score_samples(X), raw.score_samples(scores.numeric))
 
@@ -189,7 +189,7 @@ def test_a_row_has_its_density_whatever_rows_are_scored_with_it():
 
 def test_an_extreme_row_has_a_finite_density():
     X = groups()[0][["x", "y"]].to_numpy()
-    model = CRAFT(numeric="raw", random_state=0).fit(X)
+    model = CRAFT(random_state=0).fit(X)
     far = np.array([[1e60, 0.0], [-1e60, 1e60]])
     assert np.isfinite(model.score_samples(far)).all()
     np.testing.assert_allclose(model.predict_proba(far).sum(axis=1), 1.0)

@@ -65,7 +65,7 @@ def test_a_name_does_not_repeat_itself():
         role == "Husband", "Male", np.where(role == "Wife", "Female", rng.choice(["Male", "Female"], 400))
     )
     with pytest.warns(UserWarning, match="near-duplicates"):
-        model = CRAFT(3, numeric="raw", random_state=0).fit(table)
+        model = CRAFT(3, random_state=0).fit(table)
     names = [
         model.cluster_names_[model.labels_[np.flatnonzero(role == each)[0]]]
         for each in ("Husband", "Wife", "Single")
@@ -80,7 +80,7 @@ def test_a_name_does_not_repeat_itself():
 def test_names_of_one_column():
     rng = np.random.default_rng(1)
     X = np.concatenate([rng.normal(m, 1, (80, 1)) for m in (0, 40, 80, 120)])
-    names = CRAFT(4, random_state=0, numeric="raw").fit(X).cluster_names_
+    names = CRAFT(4, random_state=0).fit(X).cluster_names_
     assert names == ["low x0", "x0 near 40", "x0 near 80", "high x0"]
 
 
@@ -88,14 +88,14 @@ def test_equal_values_have_no_rounding_error_in_a_name():
     rng = np.random.default_rng(0)
     spend = np.append(np.zeros(60), rng.normal(3.3, 0.7, 90))
     table = pd.DataFrame({"spend": spend, "other": rng.normal(np.repeat([0, 5], [60, 90]))})
-    assert abs(CRAFT(2, numeric="raw", random_state=0).fit(table).centers_[0, 0]) < 1e-9
-    assert "spend 0" in CRAFT(2, numeric="raw", random_state=0).fit(table).cluster_names_[0].split(", ")
+    assert abs(CRAFT(2, random_state=0).fit(table).centers_[0, 0]) < 1e-9
+    assert "spend 0" in CRAFT(2, random_state=0).fit(table).cluster_names_[0].split(", ")
 
 
 def test_equal_names_are_numbered_by_size():
     rng = np.random.default_rng(2)
     X = np.concatenate([rng.normal(m, 1, (n, 1)) for m, n in ((0, 50), (15, 90), (100, 120), (115, 70))])
-    names = CRAFT(4, random_state=0, numeric="raw").fit(X).cluster_names_
+    names = CRAFT(4, random_state=0).fit(X).cluster_names_
     assert names == ["low x0 (2)", "low x0", "high x0", "high x0 (2)"]
 
 
@@ -161,7 +161,7 @@ def test_similarity_is_the_integral():
     """Against a sum over a fine grid, of densities that `score_samples` gives for the clusters one by one."""
     rng = np.random.default_rng(2)
     X = np.concatenate([rng.normal(0, 1, (300, 1)), rng.normal(4, 0.7, (200, 1))])
-    model = CRAFT(2, numeric="raw", random_state=0).fit(X)
+    model = CRAFT(2, random_state=0).fit(X)
     x = np.linspace(-8, 10, 20001)
     density = np.exp(-0.5 * (x[:, None] - model.centers_[:, 0]) ** 2 / model.variances_[:, 0]) / np.sqrt(
         2 * np.pi * model.variances_[:, 0]
@@ -182,7 +182,7 @@ def test_similarity_of_categories_and_of_covariances():
     X = np.concatenate(
         [rng.normal(size=(300, 2)) @ one.T, rng.normal(size=(300, 2)) @ (one * [[1], [-1]]).T + [9, 0]]
     )
-    model = CRAFT(2, numeric="raw", random_state=0).fit(X)
+    model = CRAFT(2, random_state=0).fit(X)
     (_, A), (_, B) = model.covariances_
     middle, apart = (A + B) / 2, model.centers_[0] - model.centers_[1]
     det = np.linalg.det

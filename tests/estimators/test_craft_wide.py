@@ -60,9 +60,9 @@ def test_missing_cells_of_a_categorical_column_count_nothing():
 def test_screened_splits_find_what_all_splits_find(categorical, monkeypatch):
     X, target = wide_table(0, n_columns=300, categorical=categorical)
     columns = list(range(300)) if categorical else []
-    screened = CRAFT(random_state=0, numeric="raw", categorical=columns).fit(X)
+    screened = CRAFT(random_state=0, categorical=columns).fit(X)
     monkeypatch.setattr(splits, "_MOST_CANDIDATES", 10**9)
-    full = CRAFT(random_state=0, numeric="raw", categorical=columns).fit(X)
+    full = CRAFT(random_state=0, categorical=columns).fit(X)
     assert screened.objective_ <= full.objective_ + 1e-6 * abs(full.objective_)
     assert adjusted_rand_score(target, screened.labels_) > 0.8
 
@@ -76,7 +76,7 @@ def test_bits_of_a_wide_fit_do_not_depend_on_threads():
 
 def test_weight_two_equals_a_repeated_row_in_a_wide_fit():
     X, target = wide_table(2, n=60)
-    weighted = CRAFT(init=target, numeric="raw").fit(X, sample_weight=np.full(60, 2))
-    repeated = CRAFT(init=np.repeat(target, 2), numeric="raw").fit(np.repeat(X, 2, axis=0))
+    weighted = CRAFT(init=target).fit(X, sample_weight=np.full(60, 2))
+    repeated = CRAFT(init=np.repeat(target, 2)).fit(np.repeat(X, 2, axis=0))
     assert weighted.objective_ == repeated.objective_
     assert (np.repeat(weighted.labels_, 2) == repeated.labels_).all()

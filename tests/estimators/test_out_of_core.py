@@ -83,17 +83,17 @@ def test_equals_the_table_in_memory(tmp_path, ends, missing, monkeypatch):
 
 
 @pytest.mark.parametrize("ends", PARTITIONS[1:])
-@pytest.mark.parametrize("numeric", ["auto", "raw"])
-def test_a_fit_has_the_same_bits(tmp_path, ends, numeric, monkeypatch):
+@pytest.mark.parametrize("covariance", ["auto", "diagonal"])
+def test_a_fit_has_the_same_bits(tmp_path, ends, covariance, monkeypatch):
     monkeypatch.setattr(out_of_core, "_BATCH_ROWS", 64)
     whole = table()
     weight = np.random.default_rng(1).integers(0, 3, len(whole)).astype(float)
     folder = write(tmp_path / "parts", whole, ends)
     for sample_weight in (None, weight):
-        model = CRAFT(numeric=numeric, n_init=2, random_state=0).fit(
+        model = CRAFT(covariance=covariance, n_init=2, random_state=0).fit(
             str(folder / "*.parquet"), sample_weight=sample_weight
         )
-        again = CRAFT(numeric=numeric, n_init=2, random_state=0).fit(whole, sample_weight=sample_weight)
+        again = CRAFT(covariance=covariance, n_init=2, random_state=0).fit(whole, sample_weight=sample_weight)
         np.testing.assert_array_equal(model.labels_, again.labels_)
         np.testing.assert_array_equal(model.margins_, again.margins_)
         assert model.objective_ == again.objective_

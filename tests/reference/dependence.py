@@ -3,13 +3,13 @@
 A link of two columns saves, over the weight n of the rows that have a value in both, the gain below less its
 parameters times h and less log(P + 1), P the number of pairs of columns that vary.
 
-    categories d, e    sum_ab n_ab log(n_ab n / (n_a n_b)),    (T_d - 1)(T_e - 1) parameters, T levels that occur
+    categories d, e    sum_ab n_ab log(n_ab n / (n_a n_b)),    (T_d - 1)(T_e - 1) parameters, T levels seen
     category, number   (n / 2) log((SS + 1) / (SS_within + 1)),    T_d - 1 parameters
     numbers            -(n / 2) log(1 - r^2),                      1 parameter
 
-Numbers are z, deviations of normal scores from their mean in standard deviations, in steps of 2^-8; r = sum of
-products around the means of these rows over the root of (SS_i + 1)(SS_j + 1). All numbers with one covariance
-save -(n / 2) log det R, n the least of any pair, less p(p - 1)/2 h.
+Numbers are z, deviations of normal scores from their mean in standard deviations, in steps of 2^-8; r = sum
+of products around the means of these rows over the root of (SS_i + 1)(SS_j + 1). All numbers with one
+covariance save -(n / 2) log det R, n the least of any pair, less p(p - 1)/2 h.
 
 A sample of weight M of a table of weight N: gains count N / M times, and the price is at least N / M times
 that of the sample, with (1/2) log M for h.
