@@ -5,6 +5,7 @@ from numpy.typing import NDArray
 from typing_extensions import disjoint_base
 
 from craftc._kernels.craft_shared import Shared
+from craftc._kernels.craft_tilt import Tilts
 from craftc._kernels.moments import Grid
 
 _Array = NDArray[Any]
@@ -99,5 +100,6 @@ def cost_tables(
     prior: float,
     background: bool,
     shared: Shared | None,
+    tilts: Tilts,
     rows: _Floats,
 ) -> CostTables: ...

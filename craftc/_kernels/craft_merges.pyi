@@ -21,6 +21,7 @@ def pair_deltas(
     only: int,
     delta: _Floats,
     union: _Integers,
+    fits: _Floats,
     work: _Floats,
     mask: _Flags,
     n_threads: int,

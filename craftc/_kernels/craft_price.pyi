@@ -4,6 +4,7 @@ import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import disjoint_base
 
+from craftc._kernels.craft_tilt import Tilts
 from craftc._kernels.moments import Grid
 
 _Floats = NDArray[np.float64]
@@ -11,6 +12,7 @@ _Integers = NDArray[np.int64]
 _Flags = NDArray[np.uint8]
 _Positions = NDArray[np.intp]
 
+FITS_FACTOR: int
 SELECTIONS: dict[str, int]
 
 @disjoint_base
@@ -32,6 +34,7 @@ class Pricing:
     centre: _Floats
     scale: _Floats
     widths: _Positions
+    tilts: Tilts
     def __init__(
         self,
         grid: Grid,
@@ -53,6 +56,7 @@ class Pricing:
         n_numeric: int,
         n_categorical: int,
         thresholds: tuple[float, _Floats],
+        tilts: Tilts,
     ) -> None: ...
 
 def gains(
@@ -65,10 +69,12 @@ def gains(
     shift: _Floats,
     deviations: _Floats,
     prior: float,
+    tilts: Tilts,
     gain: _Floats,
 ) -> None: ...
 def parts_size(pricing: Pricing) -> int: ...
 def gains_of_parts(pricing: Pricing, work: _Floats) -> _Floats: ...
+def level_likelihoods_of_parts(pricing: Pricing, work: _Floats, levels: _Positions) -> _Floats: ...
 def mixing_costs(groups: _Integers, pricing: Pricing, cost: _Floats) -> None: ...
 def choose_features(
     gain: _Floats,

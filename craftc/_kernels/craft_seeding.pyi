@@ -4,6 +4,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from craftc._kernels.craft import CostTables
+from craftc._kernels.craft_tilt import Tilts
 from craftc._kernels.moments import Columns
 
 _Array = NDArray[Any]
@@ -23,6 +24,7 @@ def kmeans_plus_plus(
     variance: _Floats,
     usable: _Flags,
     prior: float,
+    tilts: Tilts,
     own: _Floats,
     draws: _Floats,
     row: int,

@@ -15,4 +15,5 @@ class Shared:
     shift: _Floats
     precision: _Floats
     level: _Floats
+    theta: _Floats
     def __init__(self, grid: Grid, room: int) -> None: ...

@@ -29,6 +29,7 @@ from craftc._kernels.craft_tilt import Tilts, log_ratios
 from craftc._kernels.moments import Grid
 from craftc.craft.parameters import ModelSpec
 from craftc.table import MixedTable
+from craftc.table.levels import LevelEncoding
 from craftc.table.moments import Moments
 
 NO_COLUMNS = np.empty(0, np.intp)
@@ -44,17 +45,11 @@ class Background:
     means zeta_0, variances sigma_0^2.
     """
 
-    def __init__(
-        self,
-        total: Moments,
-        statistics: Sequence[Floats | None] = (),
-        scored_levels: NDArray[np.intp] = NO_COLUMNS,
-        score_variances: Sequence[Floats] = (),
-    ) -> None:
-        """`statistics`: what tilts the levels of every categorical column, `scored_levels`: the column of
-        levels of every numeric column, see `LevelEncoding`; such numeric columns are scores, which only
-        covariances read.
-        """
+    def __init__(self, total: Moments, encoding: LevelEncoding | None = None) -> None:
+        """`encoding`: that of a table of levels, whose numeric columns are scores, read by covariances only."""
+        statistics = [] if encoding is None else encoding.statistics
+        scored_levels = NO_COLUMNS if encoding is None else encoding.scored_levels
+        score_variances = [] if encoding is None else encoding.score_variances
         grid = self.grid = total.grid
         self.count_weight, self.weight = total.unit, float(total.sizes[0])
         #: (q,) levels of every categorical column, its missing level included

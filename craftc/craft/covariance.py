@@ -157,13 +157,11 @@ class BlockPricing:
         return out
 
     def _inside(self, groups: Integers) -> Floats:
-        """(K, P) sums over the cells of groups of the variances inside their levels, in units of the table."""
+        """(K, P) sums over the cells of groups of the variances inside their levels, units of the table."""
         out = np.empty((len(groups), len(self.columns)))
         for at, (start, own) in enumerate(zip(self.first_level, self.variances, strict=True)):
-            out[:, at] = self.pricing.count_weight * (groups[:, 1 + start : 1 + start + len(own)] * own).sum(
-                axis=1
-            )
-        return out
+            out[:, at] = (groups[:, 1 + start : 1 + start + len(own)] * own).sum(axis=1)
+        return out * self.pricing.count_weight
 
     def choose(
         self,

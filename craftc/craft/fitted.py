@@ -182,12 +182,8 @@ class FittedClusters:
         """The clusters with their prices and cost tables."""
         if self not in _CLUSTERS:
             moments = self.sums.moments()
-            background = Background(
-                moments.total(),
-                self.encoding.statistics,
-                self.encoding.scored_levels,
-                self.encoding.score_variances,
-            )
+            levels = self.encoding if isinstance(self.encoding, LevelEncoding) else None
+            background = Background(moments.total(), levels)
             _CLUSTERS[self] = (
                 Clusters(moments, background, self.spec, self.mask, self.cross)
                 if self.spec.pooled

@@ -102,6 +102,7 @@ class Part:
 
     source: MixedTable  # the rows as they were read
     table: MixedTable  # the rows as the model sees them
+    scored: MixedTable  # these with their scores, where they are needed
 
     def __init__(self, reading: PartitionReading, content: Content) -> None:
         self.first = 0  # position of the first row in the whole table

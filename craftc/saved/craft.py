@@ -254,7 +254,8 @@ def _check(fitted: FittedClusters) -> None:
 
 def _check_masks(masks: Sequence[Mask], moments: Moments, encoding: Encoding) -> None:
     """Raise unless only columns that vary are selected."""
-    usable = Background(moments.total(), encoding.statistics).usable
+    levels = encoding if isinstance(encoding, LevelEncoding) else None
+    usable = Background(moments.total(), levels).usable
     known = all(mask.shape[1] == len(usable) and bool((mask <= usable).all()) for mask in masks)
     demand(known, "the masks contain constant features")
 

@@ -105,8 +105,10 @@ class NumberLevels:
     @classmethod
     def from_dict(cls, state: dict[str, Any]) -> NumberLevels:
         """Restore levels from the result of `to_dict`."""
-        arrays = (np.array(state[name], np.float64) for name in ("values", "bounds", "shares"))
-        return cls(*arrays, float(state["period"]))
+        values, bounds, shares = (
+            np.array(state[name], np.float64) for name in ("values", "bounds", "shares")
+        )
+        return cls(values, bounds, shares, float(state["period"]))
 
 
 def _levels_of(values: Floats, counts: Integers) -> NDArray[np.intp]:

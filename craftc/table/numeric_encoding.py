@@ -202,26 +202,6 @@ class NumericEncoding:
         return cls(table.schema, tuple(recipes))
 
     @property
-    def statistics(self) -> tuple[()]:
-        """Of tilts: none, no column is tilted."""
-        return ()
-
-    @property
-    def score_variances(self) -> list[Floats]:
-        """Of columns of scores: there are none."""
-        return []
-
-    @property
-    def scored_levels(self) -> NDArray[np.intp]:
-        """Of columns of scores: there are none."""
-        return np.empty(0, np.intp)
-
-    @property
-    def numbers(self) -> tuple[()]:
-        """Levels of numeric columns: none."""
-        return ()
-
-    @property
     def identity(self) -> bool:
         """Whether all columns are unchanged, so that `apply` returns the table itself."""
         return all(recipe.untouched for recipe in self.recipes)

@@ -6,10 +6,6 @@ from libc.stdint cimport uint8_t, uint16_t
 from craftc._kernels._common cimport check, check_threads
 from craftc._kernels.moments cimport rows_number, rows_of, table_rows
 
-ctypedef fused code_t:
-    uint8_t
-    uint16_t
-
 cdef enum:
     BLOCK = 4096            # rows
 
@@ -20,32 +16,34 @@ def write_levels(
                                             # above level l
     const Py_ssize_t[::1] first not None,   # IN  (p + 1,) of every column among the bounds
     const Py_ssize_t[::1] place not None,   # IN  (p,) columns of the codes, or -1: the column is left out
-    code_t[:, ::1] codes not None,          # OUT (n, q) of a missing cell: the number of levels
+    codes not None,                         # OUT (n, q) uint8 or uint16; of a missing cell: the number of levels
     int n_threads,
 ):
     """Write the level of every cell of numeric columns."""
-    cdef table_rows table = rows_of(X)
-    cdef Py_ssize_t n = codes.shape[0], p = place.shape[0], d, b, n_blocks = (n + BLOCK - 1) // BLOCK
+    cdef table_rows table = rows_of(X, codes)
+    cdef Py_ssize_t n = table.n, p = place.shape[0], d, b, n_blocks = (n + BLOCK - 1) // BLOCK
+    cdef Py_ssize_t most = 65535 if table.wide else 255
     check_threads(n_threads)
-    check(table.n == n and table.p == p, "X")
+    check(table.p == p, "X")
+    check(codes.flags.writeable, "codes")
     check(first.shape[0] == p + 1 and first[0] == 0 and first[p] == bounds.shape[0], "first")
     for d in range(p):
         check(first[d] <= first[d + 1], "first")
-        check(-1 <= place[d] < codes.shape[1], "place")
-        check(first[d + 1] - first[d] + 1 < (<Py_ssize_t> 1 << 8 * sizeof(code_t)), "bounds")
+        check(-1 <= place[d] < table.q, "place")
+        check(first[d + 1] - first[d] + 1 <= most, "bounds")
     if p == 0:
         return
     if n_threads == 1:
         with nogil:
-            _write(&table, bounds, first, place, codes, 0, n)
+            _write(&table, bounds, first, place, 0, n)
         return
     for b in prange(n_blocks, nogil=True, schedule="static", num_threads=n_threads):
-        _write(&table, bounds, first, place, codes, b * BLOCK, min((b + 1) * BLOCK, n))
+        _write(&table, bounds, first, place, b * BLOCK, min((b + 1) * BLOCK, n))
 
 
 cdef void _write(
     const table_rows *table, const double[::1] bounds, const Py_ssize_t[::1] first,
-    const Py_ssize_t[::1] place, code_t[:, ::1] codes, Py_ssize_t start, Py_ssize_t stop,
+    const Py_ssize_t[::1] place, Py_ssize_t start, Py_ssize_t stop,
 ) noexcept nogil:
     cdef Py_ssize_t i, d, n, half, below
     cdef const double *base
@@ -63,4 +61,7 @@ cdef void _write(
                     base += half * (base[half - 1] < x)
                     n -= half
                 below = base - (&bounds[0] + first[d]) + (n == 1 and base[0] < x)
-            codes[i, place[d]] = <code_t> below
+            if table.wide:
+                (<uint16_t *> table.codes)[i * table.q + place[d]] = <uint16_t> below
+            else:
+                (<uint8_t *> table.codes)[i * table.q + place[d]] = <uint8_t> below

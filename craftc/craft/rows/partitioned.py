@@ -28,7 +28,7 @@ from craftc._kernels.moments import Grid
 from craftc.craft.clusters import Clusters
 from craftc.craft.covariance import CrossProducts
 from craftc.craft.fitted import CarriedSums
-from craftc.craft.rows import Answer, Asking, Candidates, Cells, Passes, PassSpace, RowwiseMargins
+from craftc.craft.rows import Answer, Asking, Candidates, Cells, Encoding, Passes, PassSpace, RowwiseMargins
 from craftc.craft.rows import recipes as operations
 from craftc.craft.rows.local import LocalCluster, LocalRows
 from craftc.craft.rows.recipes import Assigned, AssignedBut, Given, RowsMoved, SideMoved, Sides, SidesAssigned
@@ -193,7 +193,8 @@ class PartitionedRows:
     def tallies(self, weights: Floats | None, n_threads: int) -> Iterable[Tally]:
         return self.table.tallies()
 
-    def encoded(self, encoding: LevelEncoding, n_threads: int) -> PartitionedRows:
+    def encoded(self, encoding: Encoding, n_threads: int) -> PartitionedRows:
+        assert isinstance(encoding, LevelEncoding)
         return PartitionedRows(self.table.encoded(encoding))
 
     def scored(self, encoding: LevelEncoding) -> PartitionedRows:

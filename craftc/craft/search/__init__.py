@@ -83,7 +83,8 @@ class EncodedRows(Generic[L, S]):
             rows = source.encoded(encoding, n_threads)
             grid = rows.grid()
         total = rows.moments(grid, unit, rows.one_cluster(), 1, n_threads)
-        background = Background(total, encoding.statistics, encoding.scored_levels, encoding.score_variances)
+        levels = encoding if isinstance(encoding, LevelEncoding) else None
+        background = Background(total, levels)
         return EncodedRows(source, rows, encoding, source_grid, background, weights, weight)
 
     def in_original_units(self, moments: Moments, labels: S, n_threads: int) -> Moments:

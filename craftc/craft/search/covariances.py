@@ -344,9 +344,7 @@ def covariance_step(
     rows, labels = config.rows.scored(encoding), config.rows.restored(snapshot)
     unit, threads = config.background.count_weight, config.n_threads
     moments = rows.moments(rows.grid(), unit, labels, moments.n_clusters, threads)
-    background = Background(
-        moments.total(), encoding.statistics, encoding.scored_levels, encoding.score_variances
-    )
+    background = Background(moments.total(), encoding)
     columns = covariance_columns(background, moments.total())
     if len(columns) < 2:
         return None

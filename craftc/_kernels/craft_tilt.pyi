@@ -1,0 +1,24 @@
+import numpy as np
+from numpy.typing import NDArray
+from typing_extensions import disjoint_base
+
+from craftc._kernels.moments import Grid
+
+_Floats = NDArray[np.float64]
+_Integers = NDArray[np.int64]
+_Flags = NDArray[np.uint8]
+
+@disjoint_base
+class Tilts:
+    grid: Grid
+    first: _Floats
+    second: _Floats
+    frequency: _Floats
+    tilted: _Flags
+    def __init__(
+        self, grid: Grid, tilted: _Flags, frequency: _Floats, first: _Floats, second: _Floats
+    ) -> None: ...
+
+def log_ratios(
+    counts: _Integers, count_weight: float, tilts: Tilts, gain: _Floats, log_ratio: _Floats
+) -> None: ...
