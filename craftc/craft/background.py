@@ -46,7 +46,7 @@ class Background:
     """
 
     def __init__(self, total: Moments, encoding: LevelEncoding | None = None) -> None:
-        """`encoding`: that of a table of levels, whose numeric columns are scores, read by covariances only."""
+        """`encoding`: that of a table of levels, whose numeric columns are scores for covariances only."""
         statistics = [] if encoding is None else encoding.statistics
         scored_levels = NO_COLUMNS if encoding is None else encoding.scored_levels
         score_variances = [] if encoding is None else encoding.score_variances

@@ -178,12 +178,16 @@ class FittedClusters:
     links: ColumnLinks = field(default_factory=ColumnLinks)
 
     @property
+    def _levels(self) -> LevelEncoding | None:
+        """The encoding of CRAFT; None: that of PaperCRAFT."""
+        return self.encoding if isinstance(self.encoding, LevelEncoding) else None
+
+    @property
     def clusters(self) -> Clusters:
         """The clusters with their prices and cost tables."""
         if self not in _CLUSTERS:
             moments = self.sums.moments()
-            levels = self.encoding if isinstance(self.encoding, LevelEncoding) else None
-            background = Background(moments.total(), levels)
+            background = Background(moments.total(), self._levels)
             _CLUSTERS[self] = (
                 Clusters(moments, background, self.spec, self.mask, self.cross)
                 if self.spec.pooled
@@ -211,7 +215,10 @@ class FittedClusters:
         """Statistics of the input columns."""
         if self not in _STATISTICS:
             _STATISTICS[self] = column_statistics(
-                self.original_moments, self.schema, self.clusters.moments, self.encoding.numbers
+                self.original_moments,
+                self.schema,
+                self.clusters.moments,
+                None if self._levels is None else self._levels.numbers,
             )
         return _STATISTICS[self]
 
