@@ -11,6 +11,7 @@ cdef extern from "craft/_craft_tilt.h" nogil:
         const double *b
         const double *s1
         const double *s2
+        const double *phase
     ctypedef struct craft_theta:
         double first, second, log_total
     double craft_tilt_fit(const craft_tilt *t, double m1, double m2, craft_theta *theta)
@@ -25,8 +26,9 @@ cdef struct tilted_t:           # cells of one tilted column
 
 cdef class Tilts:
     cdef readonly Grid grid
-    cdef readonly object first, second, frequency  # type: Floats
+    cdef readonly object first, second, frequency, phase  # type: Floats
     cdef readonly object tilted  # type: Flags
+    cdef readonly bint periodic
     cdef object room, places
     cdef const craft_tilt *column       # (q) n = 0: a column of shares
 

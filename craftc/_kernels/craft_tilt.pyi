@@ -14,9 +14,11 @@ class Tilts:
     first: _Floats
     second: _Floats
     frequency: _Floats
+    phase: _Floats
     tilted: _Flags
+    periodic: bool
     def __init__(
-        self, grid: Grid, tilted: _Flags, frequency: _Floats, first: _Floats, second: _Floats
+        self, grid: Grid, tilted: _Flags, frequency: _Floats, first: _Floats, second: _Floats, phase: _Floats
     ) -> None: ...
 
 def log_ratios(

@@ -21,7 +21,7 @@ from craftc.reading.files import RawTable
 from craftc.reading.input_file import TableError, did_you_mean
 from craftc.reading.read_table import PARTS, Roles, part_name, prepare
 from craftc.table import MixedTable, Schema
-from craftc.table.frames import MISSING_LEVEL
+from craftc.table.level_column import MISSING_LEVEL
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -167,7 +167,7 @@ def tilts_of(
     under the distribution of the whole table.
     """
     tilted = np.zeros(grid.q, np.uint8)
-    both = np.zeros((2, grid.n_levels))
+    both, phase = np.zeros((2, grid.n_levels)), np.full(grid.n_levels, np.nan)
     ends = np.append(grid.level_start, grid.n_levels)
     for d, raw in enumerate(statistics):
         if raw is None or distinct[d] < 3:
@@ -177,7 +177,9 @@ def tilts_of(
         if found is not None:
             tilted[d] = 1
             both[:, levels] = found
-    return Tilts(grid, tilted, frequency, *both)
+            if raw.shape[1] == 2:
+                phase[levels] = np.arctan2(raw[:, 1], raw[:, 0])
+    return Tilts(grid, tilted, frequency, both[0], both[1], phase)
 
 
 def orthonormal(raw: Floats, b: Floats) -> Floats | None:

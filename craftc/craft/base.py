@@ -192,8 +192,7 @@ class CraftBase(
         """The columns of the model in their original units."""
         schema = self._fitted_state().schema
         if is_out_of_core(X):  # the table of fit; new rows come in batches
-            levels = list(schema.categorical_names)
-            X = MixedTable.from_parquet(X, categorical=levels, missing=self.missing)
+            X = MixedTable.from_parquet(X, columns=schema.columns, missing=self.missing, kinds=schema.kinds)
         elif self.unusable == "drop":
             X = known_columns(X, schema.columns)
         return schema.encode(X, unknown=self.unknown, estimator_name=type(self).__name__)

@@ -36,6 +36,7 @@ from craftc.craft.search.automatic import automatic_fit
 from craftc.distributed.open_input import FitInput, FitTable, open_input, set_input_attributes
 from craftc.reading.unusable import listed_reasons, usable_columns
 from craftc.table import MixedTable
+from craftc.table.declared import KindsInput, KindsParameter, declared_periods, kinds_of
 from craftc.table.levels import LevelEncoding
 from craftc.table.moments import ExactSums
 
@@ -56,6 +57,14 @@ class CRAFT(CraftBase):
     n_clusters : int or "suggested", optional
         None: chosen automatically. An integer: the automatic solution is merged or split to this number at
         the lowest cost. "suggested": it is merged to `suggested_n_clusters_`.
+    kinds : mapping, optional
+        Kinds of some columns, by name (of an array: by position); the types of the others decide, and ordered
+        categories of pandas, polars (Enum) and Arrow are ordered. "number". "category". "ordered": levels in
+        their declared order, numbers by value; a list: these levels in this order. ("periodic", period);
+        "periodic": the period is the smallest of 7, 12, 24, 31, 52, 53, 60, 365 and 366 that covers whole
+        numbers, and 2 pi or 360 of others. "date": days since 1970-01-01. "ignore": takes no part.
+    categorical : "auto", list of names or positions, or boolean mask, default="auto"
+        "auto": strings, categories, enums and booleans of a data frame; none of an array.
     covariance : {"auto", "diagonal", "full"}, default="auto"
         Form of the numeric columns inside clusters. "diagonal": independent columns. "auto": a cluster may
         hold one full covariance of some of its columns where that is shorter, and slices of one slanted cloud
@@ -65,8 +74,6 @@ class CRAFT(CraftBase):
         Multiplies the price (1/2) log N of a cluster and of each of its parameters; larger values give fewer
         clusters. "auto": max(1, N / 1000), so that the number of clusters does not grow with the rows; 1
         resolves clusters of less than a hundredth of a long table.
-    categorical : "auto", list of names or positions, or boolean mask, default="auto"
-        "auto": strings, categories, enums and booleans of a data frame; none of an array.
     missing : {"ignore", "category", "error"}, default="ignore"
         Missing values cost and count nothing, are a level of their own (categorical columns), or an error.
     unknown : {"ignore", "error"}, default="ignore"
@@ -142,6 +149,7 @@ class CRAFT(CraftBase):
     """
 
     _constraints: ClassVar[Mapping[str, Constraint]] = {
+        "kinds": KindsParameter(),
         "covariance": Choice(("auto", "diagonal", "full")),
         "missing": Choice(("ignore", "category", "error")),
         "unknown": Choice(("ignore", "error")),
@@ -160,9 +168,10 @@ class CRAFT(CraftBase):
         self,
         n_clusters: int | str | None = None,
         *,
+        kinds: KindsInput = None,
+        categorical: ColumnSelection = "auto",
         covariance: str = "auto",
         price_factor: float | str = "auto",
-        categorical: ColumnSelection = "auto",
         missing: str = "ignore",
         unknown: str = "ignore",
         unusable: str = "error",
@@ -174,9 +183,10 @@ class CRAFT(CraftBase):
         verbose: int = 0,
     ) -> None:
         self.n_clusters = n_clusters
+        self.kinds = kinds
+        self.categorical = categorical
         self.covariance = covariance
         self.price_factor = price_factor
-        self.categorical = categorical
         self.missing = missing
         self.unknown = unknown
         self.unusable = unusable
@@ -233,25 +243,26 @@ class CRAFT(CraftBase):
         check_parameters(self)
         meter, n_threads = ProgressMeter(callback, int(self.verbose)), effective_n_threads(self.n_threads)
         with open_input(X, client) as source:
-            categorical = self.categorical
+            categorical, kinds = self.categorical, kinds_of(X, self.kinds)
             if self.unusable == "drop":
                 source.require_memory("unusable='drop'")
-                source.X, categorical, unusable = usable_columns(X, categorical)
+                source.X, categorical, kinds, unusable = usable_columns(X, categorical, kinds)
                 if unusable:
                     warn_user(
                         f"Columns that cannot define clusters are not used: {listed_reasons(unusable)}."
                     )
             if source.place == "partitions":
                 self._check_partitioned(sample_weight)
-            table = source.read(categorical, self.missing, n_threads)
+            table = source.read(categorical, self.missing, n_threads, kinds)
+            periods = declared_periods(kinds, table.schema)
             if isinstance(table, MixedTable):
-                local = EncodedRows.of_table(table, sample_weight, n_threads)
+                local = EncodedRows.of_table(table, sample_weight, n_threads, periods=periods)
                 self.labels_ = self._fit(local, source, meter, n_threads)
             else:
                 from craftc.craft.rows.partitioned import PartitionedRows  # which ordinary tables do not need
 
                 far = EncodedRows.of_store(
-                    PartitionedRows(table), None, np.empty(0, np.int64), 1.0, n_threads
+                    PartitionedRows(table), None, np.empty(0, np.int64), 1.0, n_threads, periods=periods
                 )
                 self.labels_ = self._fit(far, source, meter, n_threads)
         return self

@@ -15,7 +15,7 @@ import numpy as np
 from craftc.describe.statistics import CategoricalColumn, NumericColumn, Spike, typical_text
 from craftc.describe.view import ClusterView
 from craftc.describe.words import percent, with_share
-from craftc.table.frames import MISSING_LEVEL
+from craftc.table.level_column import MISSING_LEVEL
 
 STEPS = (0.03, 0.10, 0.30, 0.80)  # nats per row from which the colour of a map is deeper
 REPEATS = 0.5  # share of information from which one column repeats another

@@ -209,7 +209,7 @@ def _check_array(model: BaseEstimator, X: da.Array) -> None:
         raise ValueError(
             "The number of columns of the Dask Array is unknown; call X.compute_chunk_sizes() first."
         )
-    if X.shape[1] != model.n_features_in_:
+    if X.shape[1] not in (model.n_features_in_, model.n_features_in_ + len(_ignored(model))):
         raise ValueError(
             f"X has {X.shape[1]} features, but {type(model).__name__} is expecting {model.n_features_in_} "
             "features as input."
@@ -223,6 +223,12 @@ def _check_columns(model: BaseEstimator, X: dd.DataFrame) -> None:
         names = [str(name) for name in X.columns]
         if getattr(model, "unusable", None) == "drop":
             names = [name for name in names if name in known]
+        names = [name for name in names if name not in _ignored(model)]
         if sorted(names) == sorted(known):
             return
     validate_data(model, X._meta, reset=False, skip_check_array=True)
+
+
+def _ignored(model: BaseEstimator) -> tuple[str, ...]:
+    """The columns of the input of fit that take no part."""
+    return model.schema_.ignored if hasattr(model, "schema_") else ()

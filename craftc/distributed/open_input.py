@@ -17,6 +17,7 @@ from craftc.table.out_of_core import is_out_of_core
 if TYPE_CHECKING:
     from craftc._common.typing import ColumnSelection, DaskClient, TableInput
     from craftc.distributed.partitioned_table import PartitionedInput, PartitionedTable
+    from craftc.table.declared import KindsInput
 
 #: What `fit` takes as X where rows may lie in partitions.
 FitTable: TypeAlias = "TableInput | PartitionedInput"
@@ -41,17 +42,19 @@ class FitInput:
             raise ValueError(f"{reason} needs a table in memory; {remedy}.")
 
     def read(
-        self, categorical: ColumnSelection, missing: str, n_threads: int
+        self, categorical: ColumnSelection, missing: str, n_threads: int, kinds: KindsInput = None
     ) -> MixedTable | PartitionedTable:
         """Read the table, in memory or into scratch files; rows in partitions stay there."""
         if self.place == "partitions":
             from craftc.distributed.read import read_partitions
 
-            self.table = read_partitions(self.X, self.client, categorical, missing, n_threads)
+            self.table = read_partitions(self.X, self.client, categorical, missing, n_threads, kinds)
         elif self.place == "files":
-            self.table = MixedTable.from_parquet(self.X, categorical=categorical, missing=missing)
+            self.table = MixedTable.from_parquet(
+                self.X, categorical=categorical, missing=missing, kinds=kinds
+            )
         else:
-            self.table = MixedTable.from_data(self.X, categorical=categorical, missing=missing)
+            self.table = MixedTable.from_data(self.X, categorical=categorical, missing=missing, kinds=kinds)
         return self.table
 
 
@@ -85,7 +88,7 @@ def set_input_attributes(estimator: object, X: FitTable, table: HasSchema) -> No
     attributes["_frame_library"] = frame_library(X)
     ours = isinstance(X, MixedTable | Mapping | np.ndarray) or not isinstance(table, MixedTable)
     text_names = schema.named and all(isinstance(name, str) for name in getattr(X, "columns", (None,)))
-    if not (ours or text_names or is_out_of_core(X)):
+    if not (ours or text_names or schema.ignored or is_out_of_core(X)):
         validate_data(estimator, X, skip_check_array=True, reset=True)
         return
     attributes["n_features_in_"] = schema.n_columns

@@ -20,8 +20,9 @@ from numpy.typing import NDArray
 from craftc._common.typing import Array, FrameInput, Labels
 from craftc._kernels.moments import Grid
 from craftc.table.blocks import Scratch, release_pages
-from craftc.table.frames import ColumnSource, LevelColumn, count_missing, open_source
+from craftc.table.frames import ColumnSource, count_missing, open_source
 from craftc.table.kinds import ColumnKind
+from craftc.table.level_column import LevelColumn
 from craftc.table.mixed_table import MixedTable, Schema
 
 #: Rows of a partition as they are read; None: no rows.
@@ -41,25 +42,26 @@ class PartitionReading:
     categorical: tuple[int, ...]  # positions of the categorical columns
     dtype: str  # of the numeric block
     scratch: str | os.PathLike[str] | None = None  # of scratch files; None: the worker's temporary folder
+    ignored: tuple[str, ...] = ()  # columns that are not read
 
     def positions(self, source: ColumnSource) -> NDArray[np.intp]:
         """The positions of the columns in a partition; raise ValueError if it has others."""
+        every = (*self.names, *self.ignored)
         if source.named and self.named:
             absent = [name for name in self.names if name not in source.names]
-            extra = [name for name in source.names if name not in self.names]
+            extra = [name for name in source.names if name not in every]
             if absent or extra:
                 problem = f"has column {extra[0]!r}, which the collection lacks" if extra else ""
                 if absent:
                     problem = f"lacks column {absent[0]!r}, which the collection has"
                 raise ValueError(f"it {problem}; its columns are {list(source.names)}.")
-            return np.array([source.names.index(name) for name in self.names], np.intp)
-        if source.named != self.named or len(source.names) != len(self.names):
+        elif source.named != self.named or len(source.names) != len(every):
             own, common = (
-                f"the columns {list(of.names)}" if of.named else f"{len(of.names)} columns without names"
-                for of in (source, self)
+                f"the columns {list(names)}" if named else f"{len(names)} columns without names"
+                for names, named in ((source.names, source.named), (every, self.named))
             )
             raise ValueError(f"it has {own}, but the collection has {common}.")
-        return np.arange(len(self.names))
+        return np.array([source.names.index(name) for name in self.names], np.intp)
 
     def check_width(self, source: ColumnSource, numeric: NDArray[np.intp]) -> None:
         """Raise ValueError if the dtype of the collection cannot represent the numbers of a partition."""
@@ -74,13 +76,22 @@ class PartitionReading:
 
 
 @dataclass
+class PartLevels:
+    """The distinct values of a categorical column in one partition, as in `LevelColumn`."""
+
+    values: list[Any]
+    used: Array
+    declared: bool
+    scale: list[Any]
+
+
+@dataclass
 class Summary:
     """Size and categories of a partition that has been read."""
 
     n_rows: int
     n_missing: Array  # (D,) intp, missing values of every column
-    # of every categorical column: distinct values, which of them occur, and whether their order is declared
-    values: list[tuple[list[Any], Array, bool]]
+    values: list[PartLevels]  # of every categorical column
     digest: int  # checksum of the content
 
 
@@ -131,7 +142,10 @@ class Part:
         self._columns = columns
         digest = zlib.crc32(_bytes(codes), zlib.crc32(_bytes(self._numbers)))
         digest = zlib.crc32(repr([column.values for column in columns]).encode(), digest)
-        values = [(column.values[:-1], column.used[:-1], column.declared) for column in columns]
+        values = [
+            PartLevels(column.values[:-1], column.used[:-1], column.declared, column.scale)
+            for column in columns
+        ]
         self.summary = Summary(len(numbers), n_missing, values, digest)
 
     def __len__(self) -> int:
@@ -275,7 +289,7 @@ def _last_uses(message: Message) -> dict[int, int]:
 
 
 def _no_cells(name: str) -> LevelColumn:
-    return LevelColumn(name, np.empty(0, np.int8), [], declared=True, strict=True)
+    return LevelColumn(name, np.empty(0, np.int8), [], strict=True, declared=True)
 
 
 def _bytes(block: Array) -> memoryview:

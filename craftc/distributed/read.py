@@ -18,8 +18,10 @@ from craftc.distributed.partitioned_table import (
     largest_margin,
 )
 from craftc.distributed.partitions import Content, Part, PartitionReading, RecipeEntry, Summary, n_rows_of
-from craftc.table.frames import LevelColumn, column_mask, open_source, refuse_id
+from craftc.table.declared import KindsInput, ignored_columns, plan_columns
+from craftc.table.frames import open_source
 from craftc.table.kinds import ColumnKind
+from craftc.table.level_column import LevelColumn, common_order, refuse_id
 from craftc.table.mixed_table import Schema, check_reading
 from craftc.table.out_of_core import is_out_of_core, located
 
@@ -102,19 +104,23 @@ def read_partitions(
     categorical: ColumnSelection,
     missing: str,
     n_threads: int,
+    kinds: KindsInput = None,
 ) -> PartitionedTable:
     """Read a table in partitions; the result stands for `MixedTable.from_data` of the whole table."""
     check_reading(missing, None)
     collection = partitions_of(X, client)
-    source = _CommonColumns(collection.examples)
-    mask = column_mask(categorical, source.names)
-    auto = mask is None
-    if mask is None:
-        mask = source.categorical_mask
-    numeric, categorical_index = np.flatnonzero(~mask), np.flatnonzero(mask)
-    dtype = np.dtype(np.float32 if len(numeric) and source.narrow[numeric].all() else np.float64)
+    source = _CommonColumns(collection.examples, ignored_columns(kinds))
+    plan = plan_columns(source.names, source.named, lambda: source.categorical_mask, categorical, kinds)
+    numeric, categorical_index = plan.numeric_index, plan.categorical_index
+    narrow, is_text = source.narrow[plan.kept], source.is_text[plan.kept]
+    dtype = np.dtype(np.float32 if len(numeric) and narrow[numeric].all() else np.float64)
     reading = PartitionReading(
-        source.names, source.named, tuple(numeric.tolist()), tuple(categorical_index.tolist()), dtype.name
+        plan.names,
+        source.named,
+        tuple(numeric.tolist()),
+        tuple(categorical_index.tolist()),
+        dtype.name,
+        ignored=plan.ignored,
     )
     engine = collection.engine(n_threads)
     try:
@@ -130,21 +136,13 @@ def read_partitions(
             raise ValueError(f"The collection has {n} rows, but at most {2**31 - 1} are supported.")
         n_missing = np.sum([summary.n_missing for summary in summaries], axis=0)
         columns = [
-            _column(source.names[j], d, int(n_missing[j]), summaries)
+            _column(plan.names[j], d, int(n_missing[j]), summaries)
             for d, j in enumerate(categorical_index.tolist())
         ]
         for j, column in zip(categorical_index.tolist(), columns, strict=True):
-            if auto and source.is_text[j]:
+            if plan.by_type[j] and is_text[j]:
                 refuse_id(column.name, len(column.present()), n - int(n_missing[j]))
-        schema = Schema(
-            columns=source.names,
-            named=source.named,
-            numeric_index=numeric,
-            categorical_index=categorical_index,
-            levels=tuple(column.learn(missing) for column in columns),
-            dtype=dtype,
-            missing=missing,
-        )
+        schema = Schema.of_plan(plan, source.named, columns, dtype, missing)
         schema.check_missing(n_missing, n)
         collection.n_missing = int(n_missing.sum())
         engine.prepare(Part.encode, schema, each=starts[:-1].tolist())
@@ -155,9 +153,11 @@ def read_partitions(
 
 
 class _CommonColumns:
-    """The common columns of parts of a table: which are categorical by type, hold text, or fit float32."""
+    """The common columns of parts of a table: which are categorical by type, hold text, or fit float32. The
+    ignored columns may hold anything.
+    """
 
-    def __init__(self, examples: list[tuple[str, Content]]) -> None:
+    def __init__(self, examples: list[tuple[str, Content]], ignored: list[str]) -> None:
         for i, (where, example) in enumerate(examples):
             try:
                 source = open_source(example)
@@ -168,7 +168,14 @@ class _CommonColumns:
                 place = PartitionReading(self.names, self.named, (), (), "float64").positions(source)
                 self.categorical_mask |= source.categorical_mask()[place]
                 source.numbers(
-                    np.array([j for j in place if source.kinds[j] == ColumnKind.OTHER], np.intp),
+                    np.array(
+                        [
+                            j
+                            for j in place
+                            if source.kinds[j] == ColumnKind.OTHER and source.names[j] not in ignored
+                        ],
+                        np.intp,
+                    ),
                     np.dtype(np.float64),
                 )  # refuses them
             except (TypeError, ValueError) as error:
@@ -181,7 +188,7 @@ def _check_families(name: str, d: int, summaries: Sequence[Summary]) -> None:
     """Raise TypeError if the values of a categorical column are of other types in some partitions."""
     name_of, found = {str: "text", bool: "booleans"}, []  # 1, "1" and True are different levels
     for i, summary in enumerate(summaries):
-        values = (value for value in summary.values[d][0] if value is not None)
+        values = (value for value in summary.values[d].values if value is not None)
         if families := {name_of.get(type(value), "numbers") for value in values}:
             found.append((i, families))
     for i, families in found[1:]:
@@ -197,13 +204,12 @@ def _column(name: str, d: int, n_missing: int, summaries: Sequence[Summary]) -> 
     """A categorical column of the whole table; its order is declared if all partitions declare the same."""
     _check_families(name, d, summaries)
     filled = [summary.values[d] for summary in summaries if summary.n_rows]
-    values, used, declared = filled[0]
-    if declared and all(is_declared and of_part == values for of_part, _, is_declared in filled):
-        used = np.any([is_used for _, is_used, _ in filled], axis=0)
+    first = filled[0]
+    scale = common_order(name, (part.scale for part in filled))
+    if declared := first.declared and all(part.declared and part.values == first.values for part in filled):
+        values, used = first.values, np.any([part.used for part in filled], axis=0)
     else:
-        values = list(
-            dict.fromkeys(value for of_part, is_used, _ in filled for value in compress(of_part, is_used))
-        )
-        used, declared = np.ones(len(values), bool), False
+        values = list(dict.fromkeys(value for part in filled for value in compress(part.values, part.used)))
+        used = np.ones(len(values), bool)
     codes = np.append(np.flatnonzero(used), np.full(int(n_missing > 0), -1))
-    return LevelColumn(name, codes, values, declared=declared, strict=True)
+    return LevelColumn(name, codes, values, strict=True, declared=declared, scale=scale)

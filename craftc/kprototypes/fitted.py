@@ -14,7 +14,7 @@ from craftc._kernels.moments import Grid
 from craftc.kprototypes.descent import PrototypeDescent
 from craftc.kprototypes.problem import NG, NO_WEIGHT, Problem, moments_of, nearest, prototypes_of
 from craftc.table import MixedTable, Schema
-from craftc.table.frames import Level
+from craftc.table.level_column import Level
 from craftc.table.moments import ExactSums
 
 

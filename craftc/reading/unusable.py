@@ -11,6 +11,7 @@ import numpy as np
 from craftc._common.messages import quoted
 from craftc._common.typing import Array, ColumnSelection, Floats, FrameInput
 from craftc.reading.cells import parse_dates
+from craftc.table.declared import KindsInput, declared_columns, without_columns
 from craftc.table.frames import ColumnSource, as_frame, column_mask, open_source
 from craftc.table.kinds import ColumnKind
 from craftc.table.mixed_table import MixedTable
@@ -48,27 +49,29 @@ def listed_reasons(unusable: Mapping[str, str]) -> str:
 
 
 def usable_columns(
-    X: T, categorical: ColumnSelection
-) -> tuple[T | FrameInput, ColumnSelection, dict[str, str]]:
+    X: T, categorical: ColumnSelection, kinds: KindsInput = None
+) -> tuple[T | FrameInput, ColumnSelection, KindsInput, dict[str, str]]:
     """The part of a table that can define clusters.
 
     `X`: arrays and MixedTables are returned unchanged: their columns have no names by which `predict`
     could find them. `categorical`: categorical columns of X; columns that are named here stay unless they
-    are empty.
+    are empty, as do columns of `kinds`.
 
-    Returns the usable columns, `categorical` for them, and the reason for every other column.
+    Returns the usable columns, `categorical` and `kinds` for them, and the reason for every other column.
 
     Raises ValueError: no column is usable.
     """
     if isinstance(X, MixedTable):
-        return X, categorical, {}
+        return X, categorical, kinds, {}
     source = open_source(X)
     if not source.named:
-        return X, categorical, {}
+        return X, categorical, kinds, {}
     mask = column_mask(categorical, source.names)
+    declared = declared_columns(kinds, source.names, source.named)
     reasons = {
-        name: _reason(source, j, None if mask is None else bool(mask[j]))
+        name: _reason(source, j, mask is not None or name in declared)
         for j, name in enumerate(source.names)
+        if name not in declared or declared[name].name != "ignore"
     }
     if all(reasons.values()):  # columns with one value are harmless where nothing else is left
         reasons = {name: "" if reason == CONSTANT else reason for name, reason in reasons.items()}
@@ -79,7 +82,7 @@ def usable_columns(
             "use them."
         )
     if not unusable:
-        return X, categorical, {}
+        return X, categorical, kinds, {}
     if mask is not None:
         categorical = [
             name for name, chosen in zip(source.names, mask, strict=True) if chosen and name not in unusable
@@ -87,6 +90,7 @@ def usable_columns(
     return (
         _select(X, [j for j, name in enumerate(source.names) if name not in unusable]),
         categorical,
+        without_columns(kinds, unusable),
         unusable,
     )
 
@@ -112,12 +116,12 @@ def _select(X: object, positions: list[int]) -> FrameInput:
     return chosen
 
 
-def _reason(source: ColumnSource, j: int, as_levels: bool | None) -> str:
-    """The reason against a column, or an empty string; `as_levels` is None where its type decides."""
+def _reason(source: ColumnSource, j: int, declared: bool) -> str:
+    """The reason against a column, or an empty string; `declared`: its kind is."""
     name, kind = source.names[j], source.kinds[j]
     if kind == ColumnKind.EMPTY:
         return EMPTY
-    if as_levels is not None:
+    if declared:
         return ""
     if kind == ColumnKind.OTHER:
         return f"{DATES}, or other values that are neither numbers nor text"

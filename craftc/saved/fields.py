@@ -282,11 +282,13 @@ def _items(value: object) -> list[object]:
 
 
 def plain(name: str, value: object) -> object:
-    """A number, text or nested list as JSON can write it; `name` is that of a parameter or attribute."""
+    """A number, text, or nested list or mapping as JSON can write it; `name`: of a parameter or attribute."""
     if hasattr(value, "tolist"):  # arrays, their elements, Series
         value = value.tolist()
     if isinstance(value, list | tuple):
         return [plain(name, item) for item in value]
+    if isinstance(value, Mapping):  # whose keys may be numbers
+        return {"items": [[plain(name, key), plain(name, item)] for key, item in value.items()]}
     if isinstance(value, float) and not math.isfinite(value):
         return {"float": str(value)}  # JSON has no word for it
     if value is None or isinstance(value, str | int | float):
@@ -294,7 +296,7 @@ def plain(name: str, value: object) -> object:
     if isinstance(value, numbers.Real):
         return float(value)
     raise TypeError(
-        f"The parameter {name}={value!r} cannot be written to a file; use numbers, text or lists."
+        f"The parameter {name}={value!r} cannot be written to a file; use numbers, text, lists or mappings."
     )
 
 
@@ -302,4 +304,6 @@ def restored(value: object) -> object:
     """The inverse of `plain`."""
     if isinstance(value, list):
         return [restored(item) for item in value]
+    if isinstance(value, dict) and "items" in value:
+        return {key: restored(item) for key, item in value["items"]}
     return float(value["float"]) if isinstance(value, dict) else value

@@ -31,6 +31,12 @@ def _stored_schema(state: dict[str, Any]) -> Schema:
     for values in (schema.columns, *schema.levels):
         known = all(isinstance(value, str | int | float) for value in values)
         demand(known, "a name or a level is neither text nor a number")
+    in_order = all(type(j) is int and j in schema.categorical_index for j in schema.ordered)
+    demand(in_order, "an order belongs to no column of levels")
+    days = all(type(j) is int and j in schema.numeric_index for j in schema.dates)
+    demand(days, "a date belongs to no column of numbers")
+    named = all(type(name) is str and name not in schema.columns for name in schema.ignored)
+    demand(named, "an ignored column is part of the table")
     distinct = all(len(set(levels)) == len(levels) for levels in schema.levels)
     demand(distinct, "a column has the same level twice")
     return schema
@@ -40,10 +46,8 @@ def _stored_encoding(state: dict[str, Any], schema: Schema) -> NumericEncoding |
     """The encoding of columns whose `to_dict` is `state`; ValueError unless it is possible."""
     if "numbers" in state:
         levels = LevelEncoding.from_dict(state, schema)
-        of_types = {type(each) for each in (state["scored"], *state["ordered"])} == {bool}
-        demand(
-            of_types and all(map(_possible_levels, levels.numbers)), "the levels of a column are impossible"
-        )
+        possible = type(state["scored"]) is bool and all(map(_possible_levels, levels.numbers))
+        demand(possible, "the levels of a column are impossible")
         return levels
     encoding = NumericEncoding.from_dict(state, schema)
     for recipe in encoding.recipes:
@@ -56,7 +60,8 @@ def _possible_levels(own: NumberLevels) -> bool:
     values, bounds, shares = own.values, own.bounds, own.shares
     if not (values.ndim == bounds.ndim == shares.ndim == 1 and len(values) == len(shares) <= MAX_LEVELS):
         return False
-    if len(bounds) != max(len(values) - 1, 0) or not 0.0 <= own.period <= LARGEST:
+    n_bounds = len(values) if own.period else max(len(values) - 1, 0)
+    if len(bounds) != n_bounds or not 0.0 <= own.period <= LARGEST:
         return False
     if not np.isfinite([*values, *bounds, *shares]).all():
         return False
@@ -64,7 +69,8 @@ def _possible_levels(own: NumberLevels) -> bool:
         return False
     if len(shares) and not ((shares > 0).all() and abs(shares.sum() - 1.0) < 1e-6):
         return False
-    return bool((np.diff(values) > 0).all() and (np.diff(bounds) > 0).all() and (bounds < values[1:]).all())
+    inside = bounds[: len(values) - 1]  # without the last one of a period
+    return bool((np.diff(values) > 0).all() and (np.diff(bounds) > 0).all() and (inside < values[1:]).all())
 
 
 def _possible(recipe: EncodingRecipe) -> bool:

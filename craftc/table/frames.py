@@ -11,7 +11,6 @@ import os
 from abc import ABC, abstractmethod
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from decimal import Decimal
 from typing import Any, TypeAlias, TypeGuard, cast
 
 import narwhals.stable.v2 as nw
@@ -20,7 +19,7 @@ from scipy.sparse import issparse
 from sklearn.utils import check_array
 
 from craftc._common.messages import shown
-from craftc._common.typing import Array, ColumnSelection
+from craftc._common.typing import Array, ColumnSelection, Ints
 from craftc.table.kinds import (
     ColumnKind,
     is_missing,
@@ -30,111 +29,17 @@ from craftc.table.kinds import (
     kind_of_dtype,
     kind_of_series,
 )
-
-Level: TypeAlias = str | int | float | bool
-
-MISSING_LEVEL = "(missing)"
-MAX_LEVELS = 65535  # one code of uint16 stays free for a missing cell
+from craftc.table.level_column import INFINITE, NOT_LEVELS, LevelColumn, common_order
 
 _NOT_NUMBERS = (
     "Column {!r} contains {} values where numbers are expected; convert it to numbers, or name it in "
     "`categorical` when fitting."
 )
-_NOT_LEVELS = (
-    "Column {!r} contains objects ({}) that are neither text nor numbers; convert them to text or numbers, "
-    "or drop the column."
-)
 _NOT_EITHER = (
     "Column {!r} has dtype {}, which is neither numeric nor categorical; convert it (a date to days or a "
     "month, a list to several columns), or drop it."
 )
-_INFINITE = (
-    "Input X contains infinity: column {!r} contains inf, -inf or a value too large for {}; replace it by a "
-    "number, or by NaN if it is unknown."
-)
 _DUPLICATES = "Column names must be unique, got {}; rename the columns."
-
-
-class LevelColumn:
-    """A categorical column as codes into its distinct values; the code -1, which indexes the last value, is
-    missing.
-
-    With `declared` the order of the values is that of the codes. With `strict` values that are neither text
-    nor numbers raise TypeError; otherwise they (for example intervals) are converted to text.
-    """
-
-    def __init__(
-        self, name: str, codes: Array, values: Sequence[Any], *, declared: bool, strict: bool
-    ) -> None:
-        self.name = name
-        self.codes = codes.astype(np.min_scalar_type(-len(values) - 1), copy=False)
-        self.declared = declared
-        self.values = [_plain(value, name, strict) for value in values] + [None]
-        self.used = np.zeros(len(self.values), dtype=bool)
-        self.used[codes] = True
-        empty = np.array([value is None for value in self.values])
-        self.n_missing = int(np.count_nonzero(empty[codes])) if (empty & self.used).any() else 0
-
-    def present(self) -> list[Level]:
-        """Return the distinct values that occur, without missing."""
-        pairs = zip(self.values, self.used, strict=True)
-        return list(dict.fromkeys(value for value, used in pairs if used and value is not None))
-
-    def all_different(self) -> bool:
-        """Return whether all cells are distinct."""
-        return all_different(len(self.present()), len(self.codes) - self.n_missing)
-
-    def learn(self, missing: str) -> tuple[Level, ...]:
-        """Return the levels in the order of their codes."""
-        levels = self.present()
-        if any(isinstance(level, float) and np.isinf(level) for level in levels):
-            raise ValueError(_INFINITE.format(self.name, "a level"))
-        if not self.declared:
-            levels.sort(key=lambda level: (isinstance(level, str), level))
-        if missing == "category" and self.n_missing:
-            levels = [level for level in levels if level != MISSING_LEVEL] + [MISSING_LEVEL]
-        if len(levels) > MAX_LEVELS:
-            raise ValueError(
-                f"Column {self.name!r} has {len(levels)} levels, but at most {MAX_LEVELS} are supported; "
-                "merge rare levels, or convert the column to numbers."
-            )
-        return tuple(levels)
-
-    def translate(self, levels: tuple[Level, ...], missing: str) -> tuple[Array, list[Level]]:
-        """Return the code of each value, and the values that are not levels."""
-        code = {level: c for c, level in enumerate(levels)}
-        # "1" and 1 are the same level if one side is text, for example after a round trip through CSV
-        code_of_text = {str(level): c for level, c in code.items()}
-        codes = np.full(len(self.values), len(levels))
-        unseen = []
-        for i in np.flatnonzero(self.used):
-            value = self.values[i]
-            if value is None:
-                if missing != "category":
-                    continue
-                value = MISSING_LEVEL
-            c = code.get(value, code_of_text.get(str(value)))
-            if c is None:
-                if isinstance(value, float) and np.isinf(value):  # as in `learn`
-                    raise ValueError(_INFINITE.format(self.name, "a level"))
-                unseen.append(value)
-            else:
-                codes[i] = c
-        return codes, unseen
-
-
-def all_different(n_different: int, n_present: int) -> bool:
-    """Whether all cells that are present are distinct; fewer than three are not sufficient evidence."""
-    return n_different == n_present >= 3
-
-
-def refuse_id(name: str, n_different: int, n_present: int) -> None:
-    """Raise ValueError if all cells of a column of text are distinct."""
-    if all_different(n_different, n_present):
-        raise ValueError(
-            f"Column {name!r} has a different text in every row, so it cannot define clusters; drop it or "
-            "pass it as Categorical."
-        )
 
 
 class ColumnSource(ABC):
@@ -148,6 +53,10 @@ class ColumnSource(ABC):
     n_rows: int
     kinds: list[ColumnKind]
     narrow: list[bool]
+
+    def chosen(self, positions: Ints) -> ColumnSource:
+        """Some of the columns."""
+        return self if len(positions) == len(self.names) else _ChosenSource(self, positions)
 
     def categorical_mask(self) -> Array:
         """Which columns are categorical by their dtype; readers and encodings apply further rules."""
@@ -177,6 +86,30 @@ class ColumnSource(ABC):
     @abstractmethod
     def column(self, j: int) -> LevelColumn:
         """Return one column as codes."""
+
+
+class _ChosenSource(ColumnSource):
+    """Some columns of an input."""
+
+    def __init__(self, source: ColumnSource, positions: Ints) -> None:
+        self._source, self._positions, self.named, self.n_rows = (
+            source,
+            positions,
+            source.named,
+            source.n_rows,
+        )
+        chosen = positions.tolist()
+        self.names = tuple(source.names[j] for j in chosen)
+        self.kinds, self.narrow = [source.kinds[j] for j in chosen], [source.narrow[j] for j in chosen]
+
+    def numbers(self, positions: Array, dtype: np.dtype[Any]) -> Array:
+        return self._source.numbers(self._positions[positions], dtype)
+
+    def _number(self, j: int) -> Array | float:
+        return self._source._number(int(self._positions[j]))
+
+    def column(self, j: int) -> LevelColumn:
+        return self._source.column(int(self._positions[j]))
 
 
 class _FrameSource(ColumnSource):
@@ -218,14 +151,15 @@ class _FrameSource(ColumnSource):
         if kind == ColumnKind.OTHER:
             raise _refusal(series, name)
         if kind == ColumnKind.EMPTY:
-            return LevelColumn(name, np.full(self.n_rows, -1), [], declared=False, strict=True)
+            return LevelColumn(name, np.full(self.n_rows, -1), [], strict=True)
         if series.dtype.is_decimal():
             series = series.cast(nw.Float64)
         try:
-            codes, values, declared = self._read(series)
+            codes, values, declared, scale = self._read(series, name)
         except TypeError as error:
-            raise TypeError(_NOT_LEVELS.format(name, error)) from error
-        return LevelColumn(name, codes, values, declared=declared, strict=kind == ColumnKind.MIXED)
+            raise TypeError(NOT_LEVELS.format(name, error)) from error
+        strict = kind == ColumnKind.MIXED
+        return LevelColumn(name, codes, values, strict=strict, declared=declared, scale=scale)
 
 
 def _checked_names(names: Sequence[Any], n_rows: int) -> tuple[str, ...]:
@@ -252,15 +186,20 @@ def _refusal(series: nw.Series[Any], name: str) -> Exception:
     return TypeError(_NOT_EITHER.format(name, dtype))
 
 
-def _read_pandas(series: nw.Series[Any]) -> tuple[Array, list[Any], bool]:
+#: Codes of the cells, distinct values, whether their order is declared, and the scale of an ordered column.
+_Read: TypeAlias = tuple[Array, list[Any], bool, list[Any]]
+
+
+def _read_pandas(series: nw.Series[Any], name: str) -> _Read:
     native = series.to_native()
     if hasattr(native.dtype, "categories"):
-        return native.cat.codes.to_numpy(), native.cat.categories.tolist(), True
+        categories = native.cat.categories.tolist()
+        return native.cat.codes.to_numpy(), categories, True, categories if native.cat.ordered else []
     codes, values = native.factorize()
-    return codes, values.tolist(), False
+    return codes, values.tolist(), False, []
 
 
-def _read_polars(series: nw.Series[Any]) -> tuple[Array, list[Any], bool]:
+def _read_polars(series: nw.Series[Any], name: str) -> _Read:
     # the physical codes of a Categorical are shared by all columns of the process, so they are recomputed
     native = series.to_native()
     values = native.drop_nulls().unique()
@@ -268,18 +207,22 @@ def _read_polars(series: nw.Series[Any]) -> tuple[Array, list[Any], bool]:
     if declared:
         values = values.sort()  # an Enum sorts as declared
     codes = native.replace_strict(values, np.arange(len(values), dtype=np.int32), default=-1)
-    return codes.to_numpy(), values.to_list(), declared
+    scale = native.dtype.categories.to_list() if declared else []
+    return codes.to_numpy(), values.to_list(), declared, scale
 
 
-def _read_pyarrow(series: nw.Series[Any]) -> tuple[Array, list[Any], bool]:
+def _read_pyarrow(series: nw.Series[Any], name: str) -> _Read:
     native = series.to_native()
-    if series.dtype == nw.Categorical:  # its chunks may have different dictionaries, or nulls in them
+    scale: list[Any] = []
+    if hasattr(native.type, "value_type"):  # its chunks may have different dictionaries, or nulls in them
+        if native.type.ordered:
+            scale = common_order(name, (chunk.dictionary.to_pylist() for chunk in native.chunks))
         native = native.cast(native.type.value_type)
     if str(native.type) == "halffloat":  # whose dictionaries pyarrow unifies as integers
         native = native.cast("float32")
     array = native.dictionary_encode().unify_dictionaries().combine_chunks()
     codes = array.indices.cast("int64").fill_null(-1).to_numpy()
-    return codes, array.dictionary.to_pylist(), False
+    return codes, array.dictionary.to_pylist(), False, scale
 
 
 _READERS = {"pandas": _read_pandas, "polars": _read_polars, "pyarrow": _read_pyarrow}
@@ -350,14 +293,14 @@ def _array_column(cells: Array, name: str) -> LevelColumn:
     """A column of an array as codes."""
     if cells.dtype != object:
         distinct, codes = np.unique(cells, return_inverse=True)
-        return LevelColumn(name, codes, distinct.tolist(), declared=False, strict=True)
+        return LevelColumn(name, codes, distinct.tolist(), strict=True)
     index: defaultdict[Any, int] = defaultdict()
     index.default_factory = index.__len__  # a new value has the next number, without Python code per cell
     try:
         codes = np.fromiter(map(index.__getitem__, cells.tolist()), dtype=np.intp, count=len(cells))
     except TypeError as error:
-        raise TypeError(_NOT_LEVELS.format(name, error)) from error
-    return LevelColumn(name, codes, list(index), declared=False, strict=True)
+        raise TypeError(NOT_LEVELS.format(name, error)) from error
+    return LevelColumn(name, codes, list(index), strict=True)
 
 
 class _DictSource(ColumnSource):
@@ -441,21 +384,6 @@ def as_frame(X: object) -> nw.DataFrame[Any] | None:
     return frame if isinstance(frame, nw.DataFrame) else None
 
 
-def _plain(value: object, name: str, strict: bool) -> Level | None:
-    """Convert a value to a level: a Python scalar, or None if it is missing."""
-    if isinstance(value, np.generic):
-        value = value.item()
-    if isinstance(value, str | int):
-        return value
-    if isinstance(value, float | np.longdouble | Decimal):
-        return float(value) + 0.0 if value == value else None  # + 0.0: no negative zero
-    if is_missing(value):
-        return None
-    if strict:
-        raise TypeError(_NOT_LEVELS.format(name, type(value).__name__))
-    return str(value)
-
-
 def _object_numbers(cells: Array, name: str) -> Array:
     """Convert objects to float64; None, NaN and NA become NaN."""
     try:
@@ -518,6 +446,6 @@ def count_missing(block: Array, names: Sequence[str], step: int = 1 << 16) -> Ar
             continue
         infinite = np.isinf(rows).any(axis=0)
         if infinite.any():
-            raise ValueError(_INFINITE.format(names[int(infinite.argmax())], repr(block.dtype)))
+            raise ValueError(INFINITE.format(names[int(infinite.argmax())], repr(block.dtype)))
         n_missing += np.isnan(rows).sum(axis=0)
     return n_missing

@@ -24,6 +24,7 @@ from scipy.special import ndtri
 
 from craftc._common.typing import Array, Floats, Integers
 from craftc._kernels.levels import write_levels
+from craftc.table.declared import UNKNOWN_PERIOD, period_of
 from craftc.table.mixed_table import MixedTable, Schema
 from craftc.table.tally import SLICE_ROWS, Tally
 
@@ -37,8 +38,10 @@ FEWEST_SCORES = 11  # levels of a column that a covariance may hold
 class NumberLevels:
     """The levels of one numeric column."""
 
-    values: Floats  # (T,) mean of the cells of every level, ascending
-    bounds: Floats  # (T - 1,) cells above bounds[l] lie above level l
+    values: Floats  # (T,) mean, or mean direction, of the cells of every level, ascending
+    # (T - 1,) cells above bounds[l] lie above level l; of a periodic column (T,), the last one between the
+    # last level and the first one of the next period
+    bounds: Floats
     shares: Floats  # (T,) of the cells
     period: float = 0.0  # of a periodic column, whose cells are taken modulo it; otherwise 0
 
@@ -47,9 +50,7 @@ class NumberLevels:
         """The levels of a column with these distinct values, ascending, and integer weights."""
         values = values.astype(np.float64)
         if period and len(values):
-            turned = np.mod(values, period)
-            # a value just below 0 is rounded to the period
-            values, where = np.unique(np.where(turned < period, turned, 0.0), return_inverse=True)
+            values, where = np.unique(_within(values, period), return_inverse=True)
             counts = np.bincount(where.reshape(-1), counts).astype(np.int64)
         level = _levels_of(values, counts.astype(np.int64))
         first = np.flatnonzero(np.diff(level, prepend=-1))
@@ -58,17 +59,26 @@ class NumberLevels:
         # the mean from the lowest value, so that a level of one value has exactly that value
         above = (values - low[level]) * counts if len(first) else values
         means = low + (np.add.reduceat(above, first) / weight if len(first) else 0.0)
+        if period and len(first) < len(values):
+            turn = np.add.reduceat(counts * np.exp(2j * np.pi * values / period), first)
+            means = np.where(low < high, _within(np.angle(turn) / (2.0 * np.pi) * period, period), low)
         middle = high[:-1] / 2 + low[1:] / 2
         bounds = np.where(middle < low[1:], middle, high[:-1])  # neighbouring floats have no middle
+        if period:
+            bounds = np.append(bounds, (high[-1:] + low[:1] + period) / 2)
         share = weight / max(float(weight.sum()), 1.0)
         return cls(means, bounds, share, float(period))
 
     def apply(self, x: Array) -> Array:
         """Codes of cells; of missing ones, the number of levels."""
-        if self.period:
-            x = np.mod(x, self.period)
-        codes = np.searchsorted(self.bounds, x)
-        return np.where(np.isnan(x), len(self.values), codes)
+        T = len(self.values)
+        if self.period and T:
+            x = _within(x, self.period)
+            last = self.bounds[-1]  # beyond it follows the first level
+            codes = np.where(x <= last - self.period, T - 1, np.searchsorted(self.bounds, x) % T)
+        else:
+            codes = np.searchsorted(self.bounds, x)
+        return np.where(np.isnan(x), T, codes)
 
     @cached_property
     def normal(self) -> tuple[Floats, Floats]:
@@ -111,6 +121,12 @@ class NumberLevels:
         return cls(values, bounds, shares, float(state["period"]))
 
 
+def _within(x: Array, period: float) -> Floats:
+    """Cells modulo a period; those just below 0, which are rounded to the period, become 0."""
+    x = np.mod(np.asarray(x, np.float64), period)
+    return np.where(x >= period, 0.0, x)
+
+
 def _levels_of(values: Floats, counts: Integers) -> NDArray[np.intp]:
     """(m,) the level of each of the distinct values of a column."""
     n_bins, most = N_BINS, len(values)
@@ -146,8 +162,6 @@ class LevelEncoding:
         Schema of the tables that `apply` accepts.
     numbers : tuple of NumberLevels
         One per numeric column, in the order of the numeric block.
-    ordered : tuple of bool
-        Whether the levels of every categorical column have an order.
     scored : bool
 
     Examples
@@ -164,25 +178,23 @@ class LevelEncoding:
 
     input_schema: Schema
     numbers: tuple[NumberLevels, ...]
-    ordered: tuple[bool, ...]
     scored: bool = False
 
     @classmethod
     def of_tallies(
-        cls,
-        schema: Schema,
-        tallies: Iterable[Tally],
-        periods: Sequence[float] = (),
-        ordered: Sequence[bool] = (),
+        cls, schema: Schema, tallies: Iterable[Tally], periods: Sequence[float] = ()
     ) -> LevelEncoding:
         """Choose the levels of every numeric column of a table with these tallies.
 
-        `periods`: of every numeric column, 0 where it has none; none at all by default. `ordered`: of every
-        categorical column.
+        `periods`: of every numeric column, 0 where it has none, `UNKNOWN_PERIOD` where it is to be found; by
+        default no column has one.
         """
         every = periods or [0.0] * len(schema.numeric_index)
-        numbers = [NumberLevels.of_values(*each, period) for each, period in zip(tallies, every, strict=True)]
-        return cls(schema, tuple(numbers), tuple(ordered) or (False,) * len(schema.categorical_index))
+        numbers = []
+        for name, each, period in zip(schema.numeric_names, tallies, every, strict=True):
+            known = period_of(name, each[0]) if period == UNKNOWN_PERIOD else period
+            numbers.append(NumberLevels.of_values(*each, known))
+        return cls(schema, tuple(numbers))
 
     @property
     def identity(self) -> bool:
@@ -241,8 +253,8 @@ class LevelEncoding:
         out: list[Floats | None] = [None] * given.n_columns
         for j, own in zip(given.numeric_index.tolist(), self.numbers, strict=True):
             out[j] = own.statistics
-        for j, ordered, n in zip(given.categorical_index.tolist(), self.ordered, given.n_levels, strict=True):
-            out[j] = np.arange(float(n))[:, None] if ordered else None
+        for j, levels in zip(given.categorical_index.tolist(), given.levels, strict=True):
+            out[j] = np.arange(float(len(levels)))[:, None] if j in given.ordered else None
         return out
 
     def apply(self, table: MixedTable, *, n_threads: int = 1) -> MixedTable:
@@ -295,23 +307,15 @@ class LevelEncoding:
 
     def to_dict(self) -> dict[str, Any]:
         """The levels, without the schema, as JSON-serializable values."""
-        return {
-            "numbers": [own.to_dict() for own in self.numbers],
-            "ordered": list(self.ordered),
-            "scored": self.scored,
-        }
+        return {"numbers": [own.to_dict() for own in self.numbers], "scored": self.scored}
 
     @classmethod
     def from_dict(cls, state: dict[str, Any], schema: Schema) -> LevelEncoding:
         """Restore an encoding from the result of `to_dict` and the schema of the fitted table."""
         numbers = tuple(map(NumberLevels.from_dict, state["numbers"]))
-        ordered = tuple(map(bool, state["ordered"]))
-        if (len(numbers), len(ordered)) != (len(schema.numeric_index), len(schema.categorical_index)):
+        if len(numbers) != len(schema.numeric_index):
             raise ValueError(
-                f"The encoding has {len(numbers)} numeric and {len(ordered)} categorical column(s), the "
-                "schema "
-                f"{len(schema.numeric_index)} and {len(schema.categorical_index)}; restore both from the "
-                "same "
-                "model."
+                f"The encoding has {len(numbers)} numeric column(s), the schema {len(schema.numeric_index)}; "
+                "restore both from the same model."
             )
-        return cls(schema, numbers, ordered, bool(state["scored"]))
+        return cls(schema, numbers, bool(state["scored"]))

@@ -14,15 +14,10 @@ from craftc._common.typing import Array, ColumnSelection, FileInput, TableInput
 from craftc._common.validation import check_choice
 from craftc._kernels.moments import Columns
 from craftc.table.blocks import Scratch
-from craftc.table.frames import (
-    ColumnSource,
-    Level,
-    LevelColumn,
-    column_mask,
-    count_missing,
-    open_source,
-    refuse_id,
-)
+from craftc.table.declared import ColumnPlan, KindInput, KindsInput, differing_kind, plan_columns
+from craftc.table.frames import ColumnSource, column_mask, count_missing, open_source
+from craftc.table.kinds import ColumnKind
+from craftc.table.level_column import MISSING_LEVEL, Level, LevelColumn
 from craftc.table.out_of_core import read_blocks
 
 
@@ -44,6 +39,12 @@ class Schema:
         dtype of the numeric block: float32 or float64.
     missing : {"ignore", "category", "error"}
         Treatment of missing values, see :meth:`craftc.MixedTable.from_data`.
+    ordered : tuple of int
+        Input positions of the categorical columns whose levels are a scale, in its order.
+    dates : tuple of int
+        Input positions of the numeric columns that are days since 1970-01-01.
+    ignored : tuple of str
+        Columns of the input that are not part of the table.
 
     Examples
     --------
@@ -66,10 +67,32 @@ class Schema:
     levels: tuple[tuple[Level, ...], ...]
     dtype: np.dtype[Any]
     missing: str
+    ordered: tuple[int, ...] = ()
+    dates: tuple[int, ...] = ()
+    ignored: tuple[str, ...] = ()
+
+    @classmethod
+    def of_plan(
+        cls, plan: ColumnPlan, named: bool, columns: Sequence[LevelColumn], dtype: np.dtype[Any], missing: str
+    ) -> Schema:
+        """The schema of a table that was read by a plan, with these categorical columns."""
+        levels, ordered = plan.levels(columns, missing)
+        return cls(
+            columns=plan.names,
+            named=named,
+            numeric_index=plan.numeric_index,
+            categorical_index=plan.categorical_index,
+            levels=levels,
+            dtype=dtype,
+            missing=missing,
+            ordered=ordered,
+            dates=plan.dates,
+            ignored=plan.ignored,
+        )
 
     @property
     def n_columns(self) -> int:
-        """Number of input columns."""
+        """Number of columns of the table."""
         return len(self.columns)
 
     @property
@@ -87,10 +110,21 @@ class Schema:
         """Number of levels of each categorical column; the same number is its code for a missing value."""
         return np.array(list(map(len, self.levels)), dtype=np.intp)
 
+    @property
+    def kinds(self) -> dict[str, KindInput]:
+        """The kinds by which `MixedTable.from_data` reads columns as this schema has them."""
+        kinds: dict[str, KindInput] = {
+            self.columns[j]: "date" if j in self.dates else "number" for j in self.numeric_index.tolist()
+        }
+        for j, levels in zip(self.categorical_index.tolist(), self.levels, strict=True):
+            scale = [level for level in levels if level != MISSING_LEVEL]
+            kinds[self.columns[j]] = scale if j in self.ordered else "category"
+        return kinds
+
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Schema):
             return NotImplemented
-        return self is other or self.to_dict() == other.to_dict()
+        return self is other or self.to_dict() | {"ignored": ()} == other.to_dict() | {"ignored": ()}
 
     def __hash__(self) -> int:
         return hash((self.columns, self.named, self.missing))
@@ -105,6 +139,9 @@ class Schema:
             "levels": [list(levels) for levels in self.levels],
             "dtype": self.dtype.name,
             "missing": self.missing,
+            "ordered": list(self.ordered),
+            "dates": list(self.dates),
+            "ignored": list(self.ignored),
         }
 
     @classmethod
@@ -118,6 +155,9 @@ class Schema:
             levels=tuple(tuple(levels) for levels in state["levels"]),
             dtype=np.dtype(state["dtype"]),
             missing=state["missing"],
+            ordered=tuple(state["ordered"]),
+            dates=tuple(state["dates"]),
+            ignored=tuple(state["ignored"]),
         )
 
     def encode(
@@ -158,7 +198,7 @@ class Schema:
     def _match(self, source: ColumnSource, estimator_name: str) -> Array:
         """Return the position in `source` of each column of the schema."""
         if self.named and source.named:
-            unseen = sorted(set(source.names) - set(self.columns))
+            unseen = sorted(set(source.names) - {*self.columns, *self.ignored})
             absent = sorted(set(self.columns) - set(source.names))
             if unseen or absent:  # the message of scikit-learn
                 message = "The feature names should match those that were passed during fit.\n"
@@ -170,6 +210,9 @@ class Schema:
                 raise ValueError(message)
             position = {name: j for j, name in enumerate(source.names)}
             return np.array([position[name] for name in self.columns], dtype=np.intp)
+        if self.ignored and len(source.names) == self.n_columns + len(self.ignored):
+            every = sorted([*self.columns, *self.ignored], key=lambda name: (len(name), name))
+            return np.array([every.index(name) for name in self.columns], dtype=np.intp)
         if len(source.names) != self.n_columns:
             raise ValueError(
                 f"X has {len(source.names)} features, but {estimator_name} is expecting {self.n_columns} "
@@ -332,6 +375,7 @@ class MixedTable:
         categorical: ColumnSelection = "auto",
         missing: str = "ignore",
         dtype: DTypeLike | None = None,
+        kinds: KindsInput = None,
     ) -> MixedTable:
         """Build a table from a frame, a dict of columns or an array, without a copy where the layout allows
         it.
@@ -350,6 +394,8 @@ class MixedTable:
         dtype : float32, float64 or None
             dtype of the numeric block. None: float32 if all numeric columns are float16 or float32, else
             float64.
+        kinds : mapping, optional
+            Kinds of some columns, as in `CRAFT`. The other columns are read by their types.
 
         Returns
         -------
@@ -357,29 +403,16 @@ class MixedTable:
         """
         check_reading(missing, dtype)
         if isinstance(X, MixedTable):
-            return X._check_arguments(categorical, missing, dtype)
+            return X._check_arguments(categorical, missing, dtype, kinds)
 
         source = open_source(X)
-        mask = column_mask(categorical, source.names)
-        auto = mask is None
-        if mask is None:
-            mask = source.categorical_mask()
-        numeric_index, categorical_index = np.flatnonzero(~mask), np.flatnonzero(mask)
-        numeric_type = np.dtype(source.float_type(numeric_index) if dtype is None else dtype)
-        numeric = source.numbers(numeric_index, numeric_type)
-        columns = [source.column(j) for j in categorical_index.tolist()]
-        for j, column in zip(categorical_index.tolist(), columns, strict=True):
-            if auto and source.kinds[j] == "text":
-                refuse_id(column.name, len(column.present()), len(column.codes) - column.n_missing)
-        schema = Schema(
-            columns=source.names,
-            named=source.named,
-            numeric_index=numeric_index,
-            categorical_index=categorical_index,
-            levels=tuple(column.learn(missing) for column in columns),
-            dtype=numeric_type,
-            missing=missing,
-        )
+        plan = plan_columns(source.names, source.named, source.categorical_mask, categorical, kinds)
+        source = source.chosen(plan.kept)
+        numeric_type = np.dtype(source.float_type(plan.numeric_index) if dtype is None else dtype)
+        numeric = source.numbers(plan.numeric_index, numeric_type)
+        columns = [source.column(j) for j in plan.categorical_index.tolist()]
+        plan.refuse_ids(columns, [kind == ColumnKind.TEXT for kind in source.kinds])
+        schema = Schema.of_plan(plan, source.named, columns, numeric_type, missing)
         schema.check_missing(schema._count_missing(numeric, columns), source.n_rows)
         return schema._table(numeric, columns, "ignore")
 
@@ -393,6 +426,7 @@ class MixedTable:
         missing: str = "ignore",
         dtype: DTypeLike | None = None,
         scratch: str | os.PathLike[str] | None = None,
+        kinds: KindsInput = None,
     ) -> MixedTable:
         """Read a table of any length in batches; its blocks are kept in scratch files, which disappear with
         the table.
@@ -403,7 +437,7 @@ class MixedTable:
             Parquet or Arrow files of equal columns, in the order of their names. A stream is read once.
         columns : sequence of str, optional
             The columns to read; None: all, which must be the same in every file.
-        categorical, missing, dtype
+        categorical, missing, dtype, kinds
             As in `from_data`.
         scratch : path, optional
             Folder of the scratch files; None: the folder for temporary files (the variable TMPDIR). They need
@@ -421,16 +455,8 @@ class MixedTable:
             same columns; the message names the file.
         """
         check_reading(missing, dtype)
-        read = read_blocks(path, categorical, dtype, columns, scratch)
-        schema = Schema(
-            columns=read.names,
-            named=True,
-            numeric_index=read.numeric_index,
-            categorical_index=read.categorical_index,
-            levels=tuple(column.learn(missing) for column in read.columns),
-            dtype=read.numeric.dtype,
-            missing=missing,
-        )
+        read = read_blocks(path, categorical, dtype, columns, scratch, kinds)
+        schema = Schema.of_plan(read.plan, True, read.columns, read.numeric.dtype, missing)
         schema.check_missing(read.n_missing, len(read.numeric))
         final = [
             column.translate(levels, missing)[0]
@@ -439,7 +465,7 @@ class MixedTable:
         return cls._trusted(read.numeric, read.codes(final, schema.n_levels), schema, read.scratch)
 
     def _check_arguments(
-        self, categorical: ColumnSelection, missing: str, dtype: DTypeLike | None
+        self, categorical: ColumnSelection, missing: str, dtype: DTypeLike | None, kinds: KindsInput
     ) -> MixedTable:
         """Return this table if it was built with these arguments of `from_data`, else raise ValueError."""
         schema = self.schema
@@ -450,6 +476,8 @@ class MixedTable:
             differs = f"missing={schema.missing!r}"
         elif dtype is not None and np.dtype(dtype) != schema.dtype:
             differs = f"dtype={schema.dtype.name}"
+        elif other := differing_kind(kinds, schema):
+            differs = other
         else:
             return self
         raise ValueError(

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import glob
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeGuard, cast
 
@@ -19,16 +19,10 @@ from numpy.typing import DTypeLike
 
 from craftc._common.typing import Array, ArrowField, ArrowTable, ColumnSelection, FileInput, PathInput
 from craftc.table.blocks import Scratch, mapped
-from craftc.table.frames import (
-    MAX_LEVELS,
-    Level,
-    LevelColumn,
-    column_mask,
-    count_missing,
-    open_source,
-    refuse_id,
-)
+from craftc.table.declared import ColumnPlan, KindsInput, ignored_columns, plan_columns
+from craftc.table.frames import count_missing, open_source
 from craftc.table.kinds import ColumnKind, common_kind, kind_of_field
+from craftc.table.level_column import MAX_LEVELS, Level, LevelColumn, common_order, refuse_id
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -96,10 +90,7 @@ def decoded_size(paths: PathInput) -> int:
 class Blocks:
     """A table as it was read in batches."""
 
-    names: tuple[str, ...]  # columns
-    # numeric_index, categorical_index: positions of the numeric and of the categorical columns
-    numeric_index: Array
-    categorical_index: Array
+    plan: ColumnPlan
     numeric: Array  # (n, p) in a scratch file
     # the distinct values of every categorical column, in the order of the provisional codes
     columns: list[LevelColumn]
@@ -127,20 +118,21 @@ def read_blocks(
     dtype: DTypeLike | None,
     columns: Sequence[str] | None,
     scratch: str | os.PathLike[str] | None,
+    kinds: KindsInput = None,
 ) -> Blocks:
     """Decode all batches once; the parameters are those of `MixedTable.from_parquet`."""
-    batches = Batches(X, columns)
-    mask = column_mask(categorical, batches.names)
-    auto = mask is None
-    if mask is None:
-        mask = np.array([kind == ColumnKind.LEVEL for kind in batches.kinds])
-    numeric_index, categorical_index = np.flatnonzero(~mask), np.flatnonzero(mask)
+    batches = Batches(X, columns, ignored_columns(kinds))
+    plan = batches.plan(categorical, kinds)
+    numeric_index, categorical_index = plan.numeric_index, plan.categorical_index
     narrow = len(numeric_index) and all(batches.narrow[j] for j in numeric_index)
     numeric_type = np.dtype(dtype if dtype is not None else np.float32 if narrow else np.float64)
     names = tuple(batches.names[j] for j in numeric_index)
 
     place = Scratch(scratch)
-    levels = [_LevelNumbers(batches.names[j], auto and batches.is_text[j]) for j in categorical_index]
+    levels = [
+        _LevelNumbers(batches.names[j], bool(plan.by_type[j] and batches.is_text[j]))
+        for j in categorical_index
+    ]
     n, n_missing = 0, np.zeros(len(batches.names), np.intp)
     with place.file() as numbers, place.file() as provisional:
         for where, batch in batches:
@@ -166,9 +158,7 @@ def read_blocks(
     n_missing[categorical_index] = [each.n_missing for each in levels]
     columns_of_levels = [each.column(n) for each in levels]
     return Blocks(
-        batches.names,
-        numeric_index,
-        categorical_index,
+        plan,
         numeric,
         columns_of_levels,
         n_missing,
@@ -205,9 +195,12 @@ class _LevelNumbers:
     number: dict[Level, int] = field(default_factory=dict)
     n_missing: int = 0
     n_present: int = 0
+    scales: dict[tuple[Level, ...], None] = field(default_factory=dict)  # the different ones of the batches
 
     def codes(self, column: LevelColumn) -> Array:
         """Provisional codes of the cells of a batch."""
+        if column.scale:
+            self.scales[tuple(column.scale)] = None
         place = np.full(len(column.values), _NO_CODE, np.uint16)
         for i in np.flatnonzero(column.used):
             value = column.values[i]
@@ -237,7 +230,8 @@ class _LevelNumbers:
         if self.may_be_id:
             refuse_id(self.name, len(self.number), n - self.n_missing)
         codes = np.append(np.arange(len(self.number)), np.full(int(self.n_missing > 0), -1))
-        return LevelColumn(self.name, codes, list(self.number), declared=False, strict=True)
+        scale = common_order(self.name, self.scales)
+        return LevelColumn(self.name, codes, list(self.number), strict=True, scale=scale)
 
 
 class Batches:
@@ -246,13 +240,16 @@ class Batches:
     Iteration yields the name of the file (empty for a stream) and a pyarrow table of its columns in a fixed
     order.
 
-    `narrow`: columns that float32 represents exactly.
+    `narrow`: columns that float32 represents exactly. `ignored`: columns that are not read, unless `columns`
+    names them.
 
     Raises FileNotFoundError, TypeError, ValueError: no file matches, a file cannot be read, or the files
     do not have the same columns.
     """
 
-    def __init__(self, X: FileInput, columns: Sequence[str] | None = None) -> None:
+    def __init__(
+        self, X: FileInput, columns: Sequence[str] | None = None, ignored: Collection[str] = ()
+    ) -> None:
         try:
             import pyarrow as pa
             import pyarrow.dataset as ds
@@ -283,7 +280,7 @@ class Batches:
                 schemas.append((path, schema))
         if not schemas:
             raise ValueError("The dataset has no files.")
-        self.names = _common_names(schemas, columns)
+        self.names, self.ignored = _common_names(schemas, columns, ignored)
         described = [
             [_described(path, schema.field(name)) for name in self.names] for path, schema in schemas
         ]
@@ -293,6 +290,16 @@ class Batches:
         self.narrow = [
             all(narrow for kind, narrow in each if kind != ColumnKind.EMPTY) for each in columns_of_files
         ]
+
+    def plan(self, categorical: ColumnSelection, kinds: KindsInput) -> ColumnPlan:
+        """What is read, and as what."""
+
+        def typed() -> Array:
+            of = dict(zip(self.names, self.kinds, strict=True))
+            return np.array([of.get(name) == ColumnKind.LEVEL for name in names])
+
+        names = [*self.names, *self.ignored]
+        return plan_columns(names, True, typed, categorical, kinds)
 
     def __iter__(self) -> Iterator[tuple[str, pa.Table]]:
         import pyarrow as pa
@@ -480,8 +487,12 @@ def _physical_schema(path: str, fragment: ds.Fragment) -> pa.Schema:
         raise OSError(f"{path!r} cannot be read: {error}") from error
 
 
-def _common_names(schemas: Sequence[tuple[str, pa.Schema]], columns: Sequence[str] | None) -> tuple[str, ...]:
-    """The columns of the first file, or the requested ones; every file must have the same."""
+def _common_names(
+    schemas: Sequence[tuple[str, pa.Schema]], columns: Sequence[str] | None, ignored: Collection[str]
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The columns of the first file, or the requested ones, and those of them that are ignored; every file
+    must have the same.
+    """
     first, schema = schemas[0]
     if isinstance(columns, str):
         raise TypeError(f"columns must be a sequence of names, got {columns!r}; pass [{columns!r}].")
@@ -513,7 +524,8 @@ def _common_names(schemas: Sequence[tuple[str, pa.Schema]], columns: Sequence[st
             )
     if not names:
         raise ValueError("Found array with 0 feature(s) (shape=(0, 0)) while a minimum of 1 is required.")
-    return names
+    kept = tuple(name for name in names if name not in ignored)
+    return kept, tuple(name for name in names if name in ignored)
 
 
 def _stored_index(schema: pa.Schema) -> set[str]:

@@ -21,6 +21,7 @@
 typedef struct {
     ptrdiff_t n;                /* levels, padded */
     const double *b, *s1, *s2;
+    const double *phase;        /* of a periodic column; otherwise NULL */
 } craft_tilt;
 
 typedef struct {

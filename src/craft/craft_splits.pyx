@@ -5,7 +5,7 @@ tables, and prices.
 import numpy as np
 
 from cython.parallel cimport prange
-from libc.math cimport INFINITY
+from libc.math cimport INFINITY, atan2, cos, sin
 from libc.stdint cimport int32_t, int64_t, uint8_t
 from libc.string cimport memcpy, memset
 
@@ -27,16 +27,17 @@ from craftc._kernels.moments cimport (
 def propose_splits(
     const int64_t[::1] group not None,      # IN  (width,)
     Pricing pricing not None,
-    int32_t[::1] level_slot not None,       # OUT (n_levels,) number of the candidate "this level against the
-                                            # rest", or -1
+    int32_t[:, ::1] level_slot not None,    # OUT (1 or 2, n_levels) numbers of the candidates under which a
+                                            # level leaves, or -1; two of them if a column is periodic
     int32_t[::1] numeric_slot not None,     # OUT (p,) number of the candidate "above the mean", or -1
     double[::1] threshold not None,         # OUT (p,) that mean, (zeta_k - zeta_0) / sigma_0
 ) -> int:
-    """Candidate splits of a cluster, numbered in order: the three most frequent levels of a column, the mean
-    of a numeric column.
+    """Candidate splits of a cluster, numbered in order: each of the three most frequent levels of a column, the
+    levels above the mean of an ordered column, two half circles of a periodic one, the mean of a numeric column.
     """
     check(group.shape[0] == pricing.grid.width, "group")
-    check(level_slot.shape[0] == pricing.grid.n_levels, "level_slot")
+    check(level_slot.shape[0] == 1 + pricing.tilts.periodic, "level_slot")
+    check(level_slot.shape[1] == pricing.grid.n_levels, "level_slot")
     check_lengths(pricing.grid.p, "numeric_slot, threshold", numeric_slot.shape[0], threshold.shape[0])
     cdef int32_t n
     with nogil:
@@ -45,7 +46,7 @@ def propose_splits(
 
 
 cdef int32_t _propose(
-    const int64_t[::1] group, Pricing P, Grid grid, int32_t[::1] level_slot, int32_t[::1] numeric_slot,
+    const int64_t[::1] group, Pricing P, Grid grid, int32_t[:, ::1] level_slot, int32_t[::1] numeric_slot,
     double[::1] threshold,
 ) noexcept nogil:
     cdef Py_ssize_t d, t, _turn, n_levels, occurring, best
@@ -53,7 +54,8 @@ cdef int32_t _propose(
     cdef int32_t n = 0
     cdef double deviations = 0.0
     for t in range(grid.n_levels):
-        level_slot[t] = -1
+        level_slot[0, t] = -1
+        level_slot[level_slot.shape[0] - 1, t] = -1
     for d in range(grid.q):
         n_levels, counts = P.n_levels[d], &group[1 + grid.level_start_[d]]
         occurring = 0
@@ -62,15 +64,19 @@ cdef int32_t _propose(
         if occurring < 2 or not P.usable[grid.p + d]:
             continue
         if P.tilt[d].n:
-            n = _propose_tilted(P, d, counts, &level_slot[grid.level_start_[d]], n)
+            if P.tilt[d].phase == NULL:
+                n = _propose_above(P, d, counts, &level_slot[0, grid.level_start_[d]], n)
+            else:
+                n = _propose_halves(P, d, counts, &level_slot[0, grid.level_start_[d]],
+                                    &level_slot[1, grid.level_start_[d]], n)
             continue
         for _turn in range(1 if occurring == 2 else 3):
             best = -1
             for t in range(n_levels):
-                if (counts[t] > 0 and level_slot[grid.level_start_[d] + t] < 0
+                if (counts[t] > 0 and level_slot[0, grid.level_start_[d] + t] < 0
                         and (best < 0 or counts[t] > counts[best])):
                     best = t
-            level_slot[grid.level_start_[d] + best] = n
+            level_slot[0, grid.level_start_[d] + best] = n
             n += 1
     for d in range(grid.p):
         numeric_slot[d] = -1
@@ -85,24 +91,57 @@ cdef int32_t _propose(
     return n
 
 
-cdef int32_t _propose_tilted(
+cdef int32_t _propose_above(
     Pricing P, Py_ssize_t d, const int64_t *counts, int32_t *slot, int32_t n,
 ) noexcept nogil:
     """The levels above the cluster's mean of s1 leave; returns the number of candidates so far."""
     cdef const craft_tilt *tilt = &P.tilt[d]
     cdef double first, second, mean
-    cdef Py_ssize_t t, above = 0, below = 0
+    cdef Py_ssize_t t
     cdef int64_t seen = craft_tilt_sums(counts, P.n_levels[d], tilt.s1, tilt.s2, &first, &second)
     mean = first / seen + 1e-9      # rounding must not put a level at the mean above it
     for t in range(P.n_levels[d]):
         if tilt.s1[t] > mean:
             slot[t] = n
-            above += counts[t] > 0
-        else:
-            below += counts[t] > 0
-    if above and below:
-        return n + 1
+    return _counted(counts, P.n_levels[d], slot, n)
+
+
+cdef int32_t _propose_halves(
+    Pricing P, Py_ssize_t d, const int64_t *counts, int32_t *first, int32_t *second, int32_t n,
+) noexcept nogil:
+    """Half a period from the mean direction on, and half a period around the axis, leave; returns the number of
+    candidates so far.
+    """
+    cdef const double *phase = P.tilt[d].phase
+    cdef double c = 0.0, s = 0.0, c2 = 0.0, s2 = 0.0, direction, axis
+    cdef Py_ssize_t t
     for t in range(P.n_levels[d]):
+        c += counts[t] * cos(phase[t])
+        s += counts[t] * sin(phase[t])
+        c2 += counts[t] * cos(2.0 * phase[t])
+        s2 += counts[t] * sin(2.0 * phase[t])
+    direction, axis = atan2(s, c), 0.5 * atan2(s2, c2)
+    for t in range(P.n_levels[d]):
+        if sin(phase[t] - direction) > 1e-9:
+            first[t] = n
+    n = _counted(counts, P.n_levels[d], first, n)
+    for t in range(P.n_levels[d]):
+        if cos(phase[t] - axis) > 1e-9:
+            second[t] = n
+    return _counted(counts, P.n_levels[d], second, n)
+
+
+cdef int32_t _counted(const int64_t *counts, Py_ssize_t n_levels, int32_t *slot, int32_t n) noexcept nogil:
+    """n + 1 if some cells leave under candidate n and others stay; otherwise n, without the candidate."""
+    cdef Py_ssize_t t, leaving = 0, staying = 0
+    for t in range(n_levels):
+        if slot[t] == n:
+            leaving += counts[t] > 0
+        else:
+            staying += counts[t] > 0
+    if leaving and staying:
+        return n + 1
+    for t in range(n_levels):
         slot[t] = -1
     return n
 
@@ -211,14 +250,16 @@ cdef int64_t _net_gain(
 
 
 cdef int _check_candidates(
-    X, codes, const int32_t[::1] rows, Grid grid, const int32_t[::1] level_slot,
+    X, codes, const int32_t[::1] rows, Grid grid, const int32_t[:, ::1] level_slot,
     const int32_t[::1] numeric_slot, const double[::1] threshold, Py_ssize_t n_sides,
 ) except -1:
     """Raise unless rows and columns lie in the table, and sides are from -1 to n_sides - 1."""
     check_table(X, codes, X.shape[0] if X.ndim else -1, grid.p, grid.q)
-    check(level_slot.shape[0] == grid.n_levels, "level_slot")
+    cdef Py_ssize_t layer
+    check(1 <= level_slot.shape[0] <= 2 and level_slot.shape[1] == grid.n_levels, "level_slot")
     check_lengths(grid.p, "numeric_slot, threshold", numeric_slot.shape[0], threshold.shape[0])
-    check_indices(level_slot, -1, n_sides, "sides of levels")
+    for layer in range(level_slot.shape[0]):
+        check_indices(level_slot[layer], -1, n_sides, "sides of levels")
     check_indices(numeric_slot, -1, n_sides, "sides of numeric columns")
     check_indices(rows, 0, X.shape[0], "rows")
     return 0
@@ -238,7 +279,7 @@ def leaving_rows(
     codes not None,                         # IN  (n, q)
     const int32_t[::1] rows not None,       # IN  (m,) rows of the cluster
     Pricing pricing not None,
-    const int32_t[::1] level_slot not None,  # IN  (n_levels,)
+    const int32_t[:, ::1] level_slot not None,  # IN  (1 or 2, n_levels)
     const int32_t[::1] numeric_slot not None,  # IN  (p,)
     const double[::1] threshold not None,      # IN  (p,)
     uint8_t[:, ::1] leaving not None,       # OUT (m, C) 1 for the rows that leave under every candidate
@@ -249,7 +290,7 @@ def leaving_rows(
     _check_candidates(X, codes, rows, grid, level_slot, numeric_slot, threshold, leaving.shape[1])
     cdef table_rows table = table_of(X, codes, None)
     cdef Py_ssize_t[::1] columns = np.empty(grid.p + grid.q, np.intp)      # those with candidates
-    cdef Py_ssize_t p = 0, q = grid.p, a, d, i, t, end
+    cdef Py_ssize_t p = 0, q = grid.p, a, d, i, t, end, layer
     if leaving.shape[0] == 0 or leaving.shape[1] == 0:
         return
     with nogil:
@@ -260,7 +301,7 @@ def leaving_rows(
         for d in range(grid.q):
             end = grid.level_start_[d + 1] if d + 1 < grid.q else grid.n_levels
             for t in range(grid.level_start_[d], end):
-                if level_slot[t] >= 0:
+                if level_slot[0, t] >= 0 or level_slot[level_slot.shape[0] - 1, t] >= 0:
                     columns[q] = d
                     q += 1
                     break
@@ -272,8 +313,9 @@ def leaving_rows(
                     leaving[i, numeric_slot[d]] = 1
             for a in range(grid.p, q):
                 t = grid.level_start_[columns[a]] + rows_code(&table, rows[i], columns[a])
-                if level_slot[t] >= 0:
-                    leaving[i, level_slot[t]] = 1
+                for layer in range(level_slot.shape[0]):
+                    if level_slot[layer, t] >= 0:
+                        leaving[i, level_slot[layer, t]] = 1
 
 
 def split_moments(
@@ -282,7 +324,7 @@ def split_moments(
     weight not None,                        # IN  (n,) or empty
     const int32_t[::1] rows not None,       # IN  (m,) rows of the cluster
     Pricing pricing not None,
-    const int32_t[::1] level_slot not None,  # IN  (n_levels,)
+    const int32_t[:, ::1] level_slot not None,  # IN  (1 or 2, n_levels)
     const int32_t[::1] numeric_slot not None,  # IN  (p,)
     const double[::1] threshold not None,      # IN  (p,)
     Py_ssize_t everything,                  # number of the side that takes all rows, or -1
@@ -325,11 +367,11 @@ cdef Py_ssize_t _split_work_size(Grid grid) noexcept nogil:
 
 cdef void _split_rows(
     const table_rows *table, const int32_t[::1] rows, Pricing P,
-    const int32_t[::1] level_slot, const int32_t[::1] numeric_slot, const double[::1] threshold,
+    const int32_t[:, ::1] level_slot, const int32_t[::1] numeric_slot, const double[::1] threshold,
     Py_ssize_t everything, int64_t[:, ::1] sides, double *work, Py_ssize_t start, Py_ssize_t stop,
 ) noexcept nogil:
     """The cells of a row are prepared once and added to every side that contains the row."""
-    cdef Py_ssize_t i, d, row, n, p = P.grid.p, q = P.grid.q
+    cdef Py_ssize_t i, d, row, n, p = P.grid.p, q = P.grid.q, layer
     cdef int64_t w
     cdef double cell
     cdef moments_cell *numbers = <moments_cell *> work
@@ -350,9 +392,10 @@ cdef void _split_rows(
             levels[d] = P.grid.level_start_[d] + rows_code(table, row, d)
         if everything >= 0:
             _add_prepared(&sides[everything, 0], numbers, n, levels, q, w)
-        for d in range(q):
-            if level_slot[levels[d]] >= 0:
-                _add_prepared(&sides[level_slot[levels[d]], 0], numbers, n, levels, q, w)
+        for layer in range(level_slot.shape[0]):
+            for d in range(q):
+                if level_slot[layer, levels[d]] >= 0:
+                    _add_prepared(&sides[level_slot[layer, levels[d]], 0], numbers, n, levels, q, w)
         for d in range(p):
             if numeric_slot[d] >= 0 and _above(table, row, d, P, threshold[d]):
                 _add_prepared(&sides[numeric_slot[d], 0], numbers, n, levels, q, w)
@@ -468,10 +511,9 @@ def local_splits(
     check(scratch.shape[0] > 0 and scratch.shape[1] >= pass_scratch_size(P, 2), "scratch")
     check_selection(P, selection)
     check_selection(P, local_selection)
-    cdef int32_t[::1] integers = np.empty(grid.n_levels + grid.p + 2, np.int32)
-    cdef int32_t[::1] level_slot = integers[:grid.n_levels]
-    cdef int32_t[::1] numeric_slot = integers[grid.n_levels:grid.n_levels + grid.p]
-    cdef int32_t[::1] number = integers[grid.n_levels + grid.p:]
+    cdef int32_t[:, ::1] level_slot = np.empty((1 + P.tilts.periodic, grid.n_levels), np.int32)
+    cdef int32_t[::1] integers = np.empty(grid.p + 2, np.int32)
+    cdef int32_t[::1] numeric_slot = integers[:grid.p], number = integers[grid.p:]
     cdef Py_ssize_t n_cells = _split_work_size(grid)
     cdef double[::1] doubles = np.empty(n_cells + 2 * grid.p + grid.n_levels)
     cdef double[::1] cells = doubles[:n_cells], threshold = doubles[n_cells:n_cells + grid.p]
@@ -529,25 +571,27 @@ cdef Py_ssize_t _lowest(double[::1] score, Py_ssize_t *best, Py_ssize_t most) no
 
 
 cdef void _begin_sides(
-    const table_rows *table, const int32_t[::1] rows, Pricing P, const int32_t[::1] level_slot,
+    const table_rows *table, const int32_t[::1] rows, Pricing P, const int32_t[:, ::1] level_slot,
     const int32_t[::1] numeric_slot, const double[::1] threshold, Py_ssize_t candidate, int32_t[::1] side,
 ) noexcept nogil:
     """1 for the rows that leave under one candidate, 0 for the others."""
-    cdef Py_ssize_t i, d
+    cdef Py_ssize_t i, d, t, layer
     for d in range(P.grid.p):
         if numeric_slot[d] == candidate:
             for i in range(rows.shape[0]):
                 side[i] = _above(table, rows[i], d, P, threshold[d])
     for d in range(P.grid.q):
-        if _has_candidate(P, d, level_slot, candidate):
-            for i in range(rows.shape[0]):
-                side[i] = level_slot[P.grid.level_start_[d] + rows_code(table, rows[i], d)] == candidate
+        for layer in range(level_slot.shape[0]):
+            if _has_candidate(P, d, &level_slot[layer, 0], candidate):
+                for i in range(rows.shape[0]):
+                    t = P.grid.level_start_[d] + rows_code(table, rows[i], d)
+                    side[i] = level_slot[layer, t] == candidate
 
 
 cdef bint _has_candidate(
-    Pricing P, Py_ssize_t d, const int32_t[::1] level_slot, Py_ssize_t candidate,
+    Pricing P, Py_ssize_t d, const int32_t *level_slot, Py_ssize_t candidate,
 ) noexcept nogil:
-    """Whether a candidate is a level of a categorical column."""
+    """Whether levels of a column leave under a candidate."""
     cdef Py_ssize_t t
     for t in range(P.grid.level_start_[d], P.grid.level_start_[d] + P.n_levels[d]):
         if level_slot[t] == candidate:

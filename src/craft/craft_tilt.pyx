@@ -33,18 +33,23 @@ cdef class Tilts:
         0: a column of level shares.
     frequency, first, second : ndarray (n_levels,)
         b, s1 and s2 of every level; those of columns of shares are not read.
+    phase : ndarray (n_levels,)
+        Angle of every level of the periodic columns; NaN for other columns.
     """
 
-    def __cinit__(self, Grid grid not None, tilted: Flags, frequency: Floats, first: Floats, second: Floats):
+    def __cinit__(self, Grid grid not None, tilted: Flags, frequency: Floats, first: Floats, second: Floats,
+                  phase: Floats):
         cdef const uint8_t[::1] tilted_ = tilted
         cdef Py_ssize_t d, at = 0, n, start
         check(tilted_.shape[0] == grid.q, "tilted")
         check_lengths(grid.n_levels, "frequency, first, second", len(frequency), len(first), len(second))
+        check(len(phase) == grid.n_levels, "phase")
         check(bool(np.isfinite(first).all() and np.isfinite(second).all()), "first or second")
         self.grid, self.tilted, self.frequency, self.first, self.second = grid, tilted, frequency, first, second
+        self.phase, self.periodic = phase, False
         padded = [(_levels_of(grid, d) + CRAFT_TILT_PAD - 1) // CRAFT_TILT_PAD * CRAFT_TILT_PAD
                   if tilted_[d] else 0 for d in range(grid.q)]
-        self.room = np.zeros((3, sum(padded)))
+        self.room = np.zeros((4, sum(padded)))
         self.places = np.zeros(grid.q * sizeof(craft_tilt) // sizeof(int64_t) + 1, np.int64)
         cdef double[:, ::1] room = self.room
         cdef int64_t[::1] places = self.places
@@ -53,15 +58,17 @@ cdef class Tilts:
             n, start = padded[d], grid.level_start_[d]
             if n:
                 own = slice(at, at + _levels_of(grid, d))
-                for row, values in zip(self.room, (frequency, first, second), strict=True):
+                for row, values in zip(self.room, (frequency, first, second, phase), strict=True):
                     row[own] = values[start:start + _levels_of(grid, d)]
                 column[d].n = n
                 column[d].b, column[d].s1, column[d].s2 = &room[0, at], &room[1, at], &room[2, at]
+                if np.isfinite(phase[start]):
+                    column[d].phase, self.periodic = &room[3, at], True
                 at += n
         self.column = column
 
     def __reduce__(self):
-        return Tilts, (self.grid, self.tilted, self.frequency, self.first, self.second)
+        return Tilts, (self.grid, self.tilted, self.frequency, self.first, self.second, self.phase)
 
 
 cdef double fit_tilt(

@@ -154,15 +154,24 @@ def test_repeated_index_and_sliced_frames():
 
 def test_declared_order_without_unused_levels():
     cells = ["low", None, "high", "low"]
-    declared = ["unused", "low", "high"]
-    for ordered in (False, True):
-        frame = pd.DataFrame({"c": pd.Categorical(cells, categories=declared, ordered=ordered)})
-        table = from_data(frame)
-        assert table.levels == (("low", "high"),)
-        assert table.codes.ravel().tolist() == [0, 2, 1, 0]
-    table = from_data(pl.DataFrame({"c": pl.Series(cells, dtype=pl.Enum(declared))}))
+    frame = pd.DataFrame({"c": pd.Categorical(cells, categories=["unused", "low", "high"])})
+    table = from_data(frame)
     assert table.levels == (("low", "high"),)
+    assert table.schema.ordered == ()
     assert table.codes.ravel().tolist() == [0, 2, 1, 0]
+
+
+def test_unused_levels_of_a_scale_keep_their_place():
+    cells = ["low", None, "high", "low"]
+    declared = ["low", "unused", "high"]
+    scale = pd.Categorical(cells, categories=declared, ordered=True)
+    frames = [pd.DataFrame({"c": scale}), pl.DataFrame({"c": pl.Series(cells, dtype=pl.Enum(declared))})]
+    frames.append(pa.Table.from_pandas(frames[0]))
+    for frame in frames:
+        table = from_data(frame)
+        assert table.levels == (("low", "unused", "high"),)
+        assert table.schema.ordered == (0,)
+        assert table.codes.ravel().tolist() == [0, 3, 2, 0]
 
 
 def test_other_categories_are_sorted():
@@ -185,7 +194,7 @@ def test_arrow_dictionary_that_differs_by_chunk():
 def test_categories_of_other_objects_become_their_text():
     cut = pd.cut(pd.Series([0.5, 1.5, 0.7]), [0, 1, 2, 3])
     table = from_data(pd.DataFrame({"c": cut}))
-    assert table.levels == (("(0, 1]", "(1, 2]"),)
+    assert table.levels == (("(0, 1]", "(1, 2]", "(2, 3]"),)
     again = table.schema.encode(pd.DataFrame({"c": pd.cut(pd.Series([1.2, 2.5]), [0, 1, 2, 3])}))
     assert again.codes.ravel().tolist() == [1, 2]
 

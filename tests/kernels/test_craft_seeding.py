@@ -101,7 +101,7 @@ def test_leaving_rows_are_those_of_numpy(seed):
         z = (table.numeric[rows, d].astype(np.float64) - pricing.centre[d]) * pricing.scale[d]
         expected[:, candidates.numeric_slot[d]] = z > candidates.threshold[d]
     for d, start in enumerate(grid.level_start):
-        slot = candidates.level_slot[start + table.codes[rows, d].astype(np.intp)]
+        slot = candidates.level_slot[0, start + table.codes[rows, d].astype(np.intp)]
         expected[np.flatnonzero(slot >= 0), slot[slot >= 0]] = 1
     found = np.full((30, n), 7, np.uint8)
 

@@ -122,15 +122,22 @@ def level_of_values(mass, n_bins):
 
 
 def codes_of_numbers(levels, values):
-    """Codes of values: the nearest level, by its ends; of two as near the lower one; T if nan."""
+    """Codes of values: the nearest level, by its ends; of two as near the lower one; T if nan. A period has
+    no ends: the last level also lies before the first.
+    """
     values = reduced(np.asarray(values, float), levels.period)
     T = len(levels.low)
     if not T:
         return np.zeros(len(values), int)
-    below = np.clip(np.searchsorted(levels.low, values, side="right") - 1, 0, T - 1)
-    above = np.minimum(below + 1, T - 1)
-    nearer = (values > levels.high[below]) & (levels.low[above] - values < values - levels.high[below])
-    return np.where(np.isnan(values), T, np.where(nearer, above, below))
+    low, high = levels.low, levels.high
+    if levels.period is not None:
+        low = np.concatenate([low[-1:] - levels.period, low, low[:1] + levels.period])
+        high = np.concatenate([high[-1:] - levels.period, high, high[:1] + levels.period])
+    below = np.clip(np.searchsorted(low, values, side="right") - 1, 0, len(low) - 1)
+    above = np.minimum(below + 1, len(low) - 1)
+    nearer = (values > high[below]) & (low[above] - values < values - high[below])
+    codes = np.where(nearer, above, below)
+    return np.where(np.isnan(values), T, codes if levels.period is None else (codes - 1) % T)
 
 
 def shares(codes, n_levels, weight=None):

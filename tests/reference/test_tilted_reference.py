@@ -126,6 +126,11 @@ def test_a_period_has_no_ends():
     made = levels.of_numbers([0.0, 24.0, -1.0, 23.0, 12.0, -1e-20], period=24.0)
     np.testing.assert_array_equal(made.value, [0.0, 12.0, 23.0])
     np.testing.assert_array_equal(made.weight, [3.0, 1.0, 2.0])
+    np.testing.assert_array_equal(
+        levels.codes_of_numbers(made, [23.4, 23.6, -0.4, 17.5, 17.6]), [2, 0, 0, 1, 2]
+    )
+    late = levels.of_numbers([3.0, 12.0, 23.0], period=24.0)
+    np.testing.assert_array_equal(levels.codes_of_numbers(late, [0.5, 1.0, 1.5, 23.5]), [2, 2, 0, 2])
 
 
 def test_columns_without_cells_and_of_one_value_are_not_usable():

@@ -71,9 +71,9 @@ class Passes:
 
 @dataclass
 class Candidates:
-    """Numbered candidate splits of a cluster: rows with one level, or above the mean, leave it."""
+    """Numbered candidate splits of a cluster: rows with some levels, or above the mean, leave it."""
 
-    level_slot: NDArray[np.int32]  # (n_levels,) number of the candidate, or -1
+    level_slot: NDArray[np.int32]  # (1 or 2, n_levels) numbers of candidates, or -1
     numeric_slot: NDArray[np.int32]  # (p,) number of the candidate, or -1
     threshold: Floats  # (p,) the mean, in standard deviations of the table
 
@@ -81,7 +81,8 @@ class Candidates:
     def of_group(cls, group: Integers, pricing: price_kernel.Pricing) -> tuple[Candidates, int]:
         """The candidates of a cluster with these moments, and their number."""
         grid = pricing.grid
-        candidates = cls(np.empty(grid.n_levels, np.int32), np.empty(grid.p, np.int32), np.empty(grid.p))
+        levels = np.empty((1 + pricing.tilts.periodic, grid.n_levels), np.int32)
+        candidates = cls(levels, np.empty(grid.p, np.int32), np.empty(grid.p))
         n = splits_kernel.propose_splits(
             group, pricing, candidates.level_slot, candidates.numeric_slot, candidates.threshold
         )

@@ -55,15 +55,23 @@ class EncodedRows(Generic[L, S]):
 
     @classmethod
     def of_table(
-        cls, table: MixedTable, sample_weight: WeightInput, n_threads: int, numeric: str | None = None
+        cls,
+        table: MixedTable,
+        sample_weight: WeightInput,
+        n_threads: int,
+        numeric: str | None = None,
+        periods: Sequence[float] = (),
     ) -> EncodedRows[Labels, NDArray[np.signedinteger]]:
-        """The rows of a table of this process; `numeric`: how its numbers are encoded, None: as levels."""
+        """The rows of a table of this process; `numeric`: how its numbers are encoded, None: as levels.
+
+        `periods`: as in `of_store`.
+        """
         weights = check_weight(sample_weight, len(table))
         check_countable(weights)
         weight, unit = integer_weights(weights)
         store = LocalRows(table, weight)
         encoding = None if numeric is None else NumericEncoding.fit(table, weights, numeric, n_threads)
-        return EncodedRows.of_store(store, weights, weight, unit, n_threads, encoding)
+        return EncodedRows.of_store(store, weights, weight, unit, n_threads, encoding, periods)
 
     @staticmethod
     def of_store(
@@ -73,11 +81,15 @@ class EncodedRows(Generic[L, S]):
         unit: float,
         n_threads: int,
         encoding: Encoding | None = None,
+        periods: Sequence[float] = (),
     ) -> EncodedRows[L, S]:
-        """The rows of a store, whose counts weigh `unit` each; no `encoding`: columns become levels."""
+        """The rows of a store, whose counts weigh `unit` each; no `encoding`: columns become levels.
+
+        `periods`: of the numeric columns, as `LevelEncoding.of_tallies` takes them.
+        """
         source_grid, rows = source.grid(), source
         if encoding is None:
-            encoding = LevelEncoding.of_tallies(source.schema, source.tallies(weights, n_threads))
+            encoding = LevelEncoding.of_tallies(source.schema, source.tallies(weights, n_threads), periods)
         grid = source_grid
         if not encoding.identity:
             rows = source.encoded(encoding, n_threads)

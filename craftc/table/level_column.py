@@ -1,0 +1,182 @@
+"""A categorical column as codes into its distinct values, and the levels that a table learns from it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from decimal import Decimal
+from typing import Any, TypeAlias, TypeVar
+
+import numpy as np
+
+from craftc._common.messages import shown
+from craftc._common.typing import Array
+from craftc.table.kinds import is_missing
+
+Level: TypeAlias = str | int | float | bool
+T = TypeVar("T")
+
+MISSING_LEVEL = "(missing)"
+MAX_LEVELS = 65535  # one code of uint16 stays free for a missing cell
+
+NOT_LEVELS = (
+    "Column {!r} contains objects ({}) that are neither text nor numbers; convert them to text or numbers, "
+    "or drop the column."
+)
+INFINITE = (
+    "Input X contains infinity: column {!r} contains inf, -inf or a value too large for {}; replace it by a "
+    "number, or by NaN if it is unknown."
+)
+
+
+class LevelColumn:
+    """A categorical column as codes into its distinct values; the code -1, which indexes the last value, is
+    missing.
+
+    With `declared` the order of the values is that of the codes. `scale`: the levels of an ordered column in
+    their order, also those that do not occur. With `strict` values that are neither text nor numbers raise
+    TypeError; otherwise they (for example intervals) are converted to text.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        codes: Array,
+        values: Sequence[Any],
+        *,
+        strict: bool,
+        declared: bool = False,
+        scale: Sequence[Any] = (),
+    ) -> None:
+        self.name = name
+        self.codes = codes.astype(np.min_scalar_type(-len(values) - 1), copy=False)
+        self.declared = declared
+        plain = (_plain(value, name, strict) for value in scale)
+        self.scale: list[Level] = [level for level in plain if level is not None]
+        self.values = [_plain(value, name, strict) for value in values] + [None]
+        self.used = np.zeros(len(self.values), dtype=bool)
+        self.used[codes] = True
+        empty = np.array([value is None for value in self.values])
+        self.n_missing = int(np.count_nonzero(empty[codes])) if (empty & self.used).any() else 0
+
+    def present(self) -> list[Level]:
+        """Return the distinct values that occur, without missing."""
+        pairs = zip(self.values, self.used, strict=True)
+        return list(dict.fromkeys(value for value, used in pairs if used and value is not None))
+
+    def all_different(self) -> bool:
+        """Return whether all cells are distinct."""
+        return all_different(len(self.present()), len(self.codes) - self.n_missing)
+
+    @property
+    def has_order(self) -> bool:
+        """Whether the values have an order: a declared one, or that of numbers."""
+        known = self.declared or bool(self.scale)
+        return known or not any(isinstance(value, str) for value in self.present())
+
+    def learn(self, missing: str, *, ordered: bool = False, order: Sequence[Level] = ()) -> tuple[Level, ...]:
+        """Return the levels in the order of their codes.
+
+        Of an `ordered` column, levels that do not occur keep their place. `order`: all of its levels.
+        """
+        levels = self.present()
+        if any(isinstance(level, float) and np.isinf(level) for level in levels):
+            raise ValueError(INFINITE.format(self.name, "a level"))
+        scale = (order or self.scale) if ordered else ()
+        if scale:
+            levels = self._on_scale(scale)
+        elif ordered and self.declared:
+            levels = [value for value in dict.fromkeys(self.values) if value is not None]
+        elif not self.declared:
+            levels.sort(key=lambda level: (isinstance(level, str), level))
+        if missing == "category" and self.n_missing:
+            levels = [level for level in levels if level != MISSING_LEVEL] + [MISSING_LEVEL]
+        if len(levels) > MAX_LEVELS:
+            raise ValueError(
+                f"Column {self.name!r} has {len(levels)} levels, but at most {MAX_LEVELS} are supported; "
+                "merge rare levels, or convert the column to numbers."
+            )
+        return tuple(levels)
+
+    def _on_scale(self, scale: Sequence[Level]) -> list[Level]:
+        """The levels of a scale; raise ValueError if a level that occurs has no place on it."""
+        unseen = self.translate(tuple(scale), "ignore")[1]
+        if unseen:
+            first = ", ".join(map(repr, unseen[:5])) + (", ..." if len(unseen) > 5 else "")
+            raise ValueError(
+                f"The order of column {self.name!r} lacks {len(unseen)} level(s) that occur: {first}; "
+                "list all levels in order."
+            )
+        return list(scale)
+
+    def translate(self, levels: tuple[Level, ...], missing: str) -> tuple[Array, list[Level]]:
+        """Return the code of each value, and the values that are not levels."""
+        code = {level: c for c, level in enumerate(levels)}
+        # "1" and 1 are the same level if one side is text, for example after a round trip through CSV
+        code_of_text = {str(level): c for level, c in code.items()}
+        codes = np.full(len(self.values), len(levels))
+        unseen = []
+        for i in np.flatnonzero(self.used):
+            value = self.values[i]
+            if value is None:
+                if missing != "category":
+                    continue
+                value = MISSING_LEVEL
+            c = code.get(value, code_of_text.get(str(value)))
+            if c is None:
+                if isinstance(value, float) and np.isinf(value):  # as in `learn`
+                    raise ValueError(INFINITE.format(self.name, "a level"))
+                unseen.append(value)
+            else:
+                codes[i] = c
+        return codes, unseen
+
+
+def all_different(n_different: int, n_present: int) -> bool:
+    """Whether all cells that are present are distinct; fewer than three are not sufficient evidence."""
+    return n_different == n_present >= 3
+
+
+def refuse_id(name: str, n_different: int, n_present: int) -> None:
+    """Raise ValueError if all cells of a column of text are distinct."""
+    if all_different(n_different, n_present):
+        raise ValueError(
+            f"Column {name!r} has a different text in every row, so it cannot define clusters; drop it or "
+            "pass it as Categorical."
+        )
+
+
+def common_order(name: str, orders: Iterable[Sequence[T]]) -> list[T]:
+    """The scale of a column of which every part has some levels in order.
+
+    Raises ValueError if the parts contradict each other, or leave the order of two levels open.
+    """
+    parts = [[level for level in order if level is not None] for order in dict.fromkeys(map(tuple, orders))]
+    scale: list[T] = []
+    left = parts
+    while left := [order for order in left if order]:
+        behind = {level for order in left for level in order[1:]}
+        first = dict.fromkeys(order[0] for order in left if order[0] not in behind)
+        if len(first) != 1:
+            raise ValueError(
+                f"Parts of column {name!r} declare the orders {shown(parts)}, which do not agree on one; "
+                f"pass kinds={{{name!r}: [...]}} with its levels in order."
+            )
+        (level,) = first
+        scale.append(level)
+        left = [order[1:] if order[0] == level else order for order in left]
+    return scale
+
+
+def _plain(value: object, name: str, strict: bool) -> Level | None:
+    """Convert a value to a level: a Python scalar, or None if it is missing."""
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, str | int):
+        return value
+    if isinstance(value, float | np.longdouble | Decimal):
+        return float(value) + 0.0 if value == value else None  # + 0.0: no negative zero
+    if is_missing(value):
+        return None
+    if strict:
+        raise TypeError(NOT_LEVELS.format(name, type(value).__name__))
+    return str(value)
