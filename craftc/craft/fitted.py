@@ -218,7 +218,7 @@ class FittedClusters:
                 self.original_moments,
                 self.schema,
                 self.clusters.moments,
-                None if self._levels is None else self._levels.numbers,
+                () if self._levels is None else self._levels.numbers,
             )
         return _STATISTICS[self]
 
