@@ -47,6 +47,8 @@ def automatic_fit(
     rows = config.rows
     if rows.is_partitioned and len(rows) <= SAMPLE_ROWS:  # few rows are gathered in this process
         found = automatic_fit(config.of_rows(np.arange(len(rows))), n_starts, None, init, target_n_clusters)
+        if found.cross is not None and config.encoding is not None:  # labels are assigned by scores, too
+            rows = rows.scored(config.encoding.with_scores())
         labels, merged = rows.adopted(found.merge_path, found.labels)
         return replace(found, labels=labels, merge_path=merged)  # type: ignore[arg-type, return-value]
     if given is not None:
