@@ -414,7 +414,7 @@ def test_contents_that_do_not_fit(saved, changes):
 )
 def test_rows_that_cannot_move_along_the_path(tmp_path, name, change):
     path = tmp_path / "m"
-    model = CRAFT(12, random_state=0).fit(mixed_kinds())
+    model = CRAFT(10, random_state=0).fit(load_heart().data)
     assert any(len(each.moved) for each in model.merge_path_.changes())
     save_model(model, path)
     rewrite(path, **{f"_fitted.path.changes.{name}": change})

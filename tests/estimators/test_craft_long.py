@@ -9,7 +9,6 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from sklearn.base import clone
 from sklearn.metrics import adjusted_rand_score
 
 from craftc import CRAFT, MixedTable, PaperCRAFT, load_model, save_model
@@ -23,8 +22,6 @@ from craftc.craft.search import FitConfig
 from craftc.craft.search.merges import MergeSplitSearch
 from craftc.datasets import load_heart, make_mixed
 from craftc.table.moments import Moments, integer_grid
-from craftc.table.numeric_encoding import NumericEncoding
-from tests.common import fixed_price
 
 
 def mixed(n, n_clusters=4, seed=0, **parameters):
@@ -291,46 +288,3 @@ def test_bits_of_a_split_change_no_result(monkeypatch):
     assert before.objective_ == after.objective_
     np.testing.assert_array_equal(before.labels_, after.labels_)
     np.testing.assert_array_equal(before.margins_, after.margins_)
-
-
-# ---- columns that the encoding leaves as they are ----
-
-
-@pytest.mark.parametrize(
-    "estimator",
-    [CRAFT(), CRAFT(covariance="diagonal"), fixed_price(3, cluster_price="farthest-first")],
-    ids=["CRAFT", "diagonal", "fixed price"],
-)
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_columns_that_do_not_change_stay_in_the_block_of_the_table(monkeypatch, dtype, estimator):
-    """The bits are those of a table whose encoded columns are all copied."""
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(600, 7)) + 4 * rng.normal(size=(3, 7))[rng.integers(0, 3, 600)]
-    X[:, 1], X[:, 3], X[:, 6] = np.exp(X[:, 1]), rng.integers(0, 4, 600), rng.integers(0, 3, 600)
-    X[:, 4] = np.where(rng.random(600) < 0.3, 0.0, X[:, 4])
-    X[::5, 0] = np.nan
-    table, weight = MixedTable.from_data(X.astype(dtype), categorical=[6]), rng.integers(0, 3, 600)
-    before, models = table.numeric.copy(), []
-    for long in (600, 0):
-        monkeypatch.setattr("craftc.craft.rows.local._LONG", long)
-        model = clone(estimator).set_params(random_state=0, n_init=3, n_threads=2)
-        models.append(model.fit(table, sample_weight=weight))
-    model, copied = models
-    for name in ("labels_", "feature_gains_", "centers_", "variances_", "margins_", "feature_mask_"):
-        np.testing.assert_array_equal(getattr(model, name), getattr(copied, name))
-    assert model.objective_ == copied.objective_
-    np.testing.assert_array_equal(table.numeric, before)
-
-
-def test_shared_columns_are_not_copied():
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(200, 4))
-    X[:, 2] = np.exp(2.0 * X[:, 2])
-    table = MixedTable.from_data(X)
-    encoding = NumericEncoding.fit(table, None, "auto")
-    shared, copied = encoding.apply(table, shared=True), encoding.apply(table)
-    assert shared.numeric.first is table.numeric
-    assert shared.numeric.second.shape == (200, 1)
-    np.testing.assert_array_equal(shared.take(slice(50, 90)).numeric, copied.numeric[50:90])
-    every = NumericEncoding.fit(table, None, "rank")
-    np.testing.assert_array_equal(every.apply(table, shared=True).numeric, every.apply(table).numeric)

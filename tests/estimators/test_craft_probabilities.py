@@ -1,4 +1,6 @@
-"""CRAFT as a mixture: densities that integrate to one, probabilities of clusters, margins."""
+"""CRAFT as a mixture: probabilities of levels that sum to one, densities of PaperCRAFT that integrate to one,
+probabilities of clusters, margins.
+"""
 
 from __future__ import annotations
 
@@ -40,13 +42,23 @@ def grid(frame, x, y):
 X_GRID, Y_GRID = np.linspace(-9.0, 15.0, 193), np.linspace(-200.0, 350.0, 221)
 STEP = (X_GRID[1] - X_GRID[0]) * (Y_GRID[1] - Y_GRID[0])
 SETTINGS = {
-    "automatic": CRAFT(),
-    "given": CRAFT(4),
-    "one cluster": CRAFT(1),
     "all features": fixed_price(cluster_price=20.0, selection="fixed", feature_fraction=1.0),
     "numeric price": fixed_price(cluster_price=20.0, selection="free"),
     "no price": fixed_price(3, cluster_price=0.0, selection="fixed"),
 }
+
+
+def numbers_of(model, name):
+    """The numbers that stand for the levels of a column."""
+    return model._fitted.encoding.numbers[list(model.numeric_features_in_).index(name)].values
+
+
+@pytest.mark.parametrize("model", [CRAFT(), CRAFT(4), CRAFT(1)], ids=["automatic", "given", "one cluster"])
+def test_probabilities_of_levels_sum_to_one(model):
+    frame, _ = groups()
+    model = clone(model).set_params(covariance="diagonal", random_state=0).fit(frame)
+    rows = grid(frame, numbers_of(model, "x"), numbers_of(model, "y"))
+    assert np.exp(model.score_samples(rows)).sum() == pytest.approx(1.0, rel=1e-9)
 
 
 @pytest.mark.parametrize("setting", SETTINGS)
@@ -58,10 +70,9 @@ def test_densities_of_mixed_rows_sum_to_one(setting):
     )
 
 
-@pytest.mark.parametrize("setting", ["automatic", "numeric price"])
-def test_densities_of_numbers_integrate_to_one(setting):
+def test_densities_of_numbers_integrate_to_one():
     X = groups()[0][["x", "y"]].to_numpy()
-    model = clone(SETTINGS[setting]).set_params(numeric="raw", random_state=0).fit(X)
+    model = clone(SETTINGS["numeric price"]).set_params(numeric="raw", random_state=0).fit(X)
     assert model.n_clusters_ > 1
     rows = np.stack(np.meshgrid(X_GRID, Y_GRID, indexing="ij"), axis=-1).reshape(-1, 2)
     assert np.exp(model.score_samples(rows)).sum() * STEP == pytest.approx(1.0, abs=1e-3)
@@ -71,16 +82,11 @@ def test_a_missing_cell_is_integrated_out():
     frame, _ = groups()
     frame.loc[::9, "x"] = np.nan
     frame.loc[4::11, "a"] = np.nan
-    model = CRAFT(random_state=0).fit(frame)
-    whole = grid(frame, [-1.0, 0.5, 6.0], Y_GRID)
-    density = np.exp(model.score_samples(whole))
-    step = Y_GRID[1] - Y_GRID[0]
-    for keys, hidden, weight in (
-        (["x", "a", "b"], ["y"], step),
-        (["x", "y", "b"], ["a"], 1.0),
-        (["x", "b"], ["a", "y"], step),
-    ):
-        marginal = whole.assign(p=density * weight).groupby(keys, observed=True)["p"].sum().reset_index()
+    model = CRAFT(covariance="diagonal", random_state=0).fit(frame)
+    whole = grid(frame, [-1.0, 0.5, 6.0], numbers_of(model, "y"))
+    probability = np.exp(model.score_samples(whole))
+    for keys, hidden in ((["x", "a", "b"], ["y"]), (["x", "y", "b"], ["a"]), (["x", "b"], ["a", "y"])):
+        marginal = whole.assign(p=probability).groupby(keys, observed=True)["p"].sum().reset_index()
         rows = marginal.drop(columns="p").assign(**dict.fromkeys(hidden, np.nan))[list(frame.columns)]
         rows["a"] = rows["a"].astype(frame["a"].dtype)
         np.testing.assert_allclose(np.exp(model.score_samples(rows)), marginal["p"], rtol=1e-6)
@@ -117,9 +123,12 @@ def test_the_density_is_the_mixture_by_hand():
     )
 
 
-def test_units_change_the_density_and_not_the_probabilities():
-    X = groups()[0][["x", "y"]].to_numpy()
-    near, far = (CRAFT(init=groups()[1]).fit(unit * X) for unit in (1.0, 8.0))
+def test_units_change_densities_and_not_probabilities():
+    X, target = groups()[0][["x", "y"]].to_numpy(), groups()[1]
+    near, far = (CRAFT(init=target).fit(unit * X) for unit in (1.0, 8.0))
+    np.testing.assert_allclose(far.score_samples(8.0 * X), near.score_samples(X), rtol=1e-9)
+    np.testing.assert_allclose(far.predict_proba(8.0 * X), near.predict_proba(X), rtol=1e-9)
+    near, far = (fixed_price(numeric="raw", init=target).fit(unit * X) for unit in (1.0, 8.0))
     np.testing.assert_allclose(far.score_samples(8.0 * X), near.score_samples(X) - 2 * np.log(8.0), rtol=1e-9)
     np.testing.assert_allclose(far.predict_proba(8.0 * X), near.predict_proba(X), rtol=1e-9)
 
@@ -139,7 +148,7 @@ def test_frequent_values_have_probabilities_and_the_others_a_density():
     x = np.where(rng.random(400) < np.where(target, 0.7, 0.2), 0.0, rng.normal(5.0, 1.0, 400) + 4.0 * target)
     few = rng.integers(0, 4, 400) * (1 + target)
     X = np.column_stack([x, few])
-    model = CRAFT(init=target).fit(X)
+    model = fixed_price(init=target).fit(X)
     assert [text for _, text in model._fitted.encoding.describe()] == [
         "value 0 set apart (42 %), rest as numbers",
         "6 values: categories",
@@ -157,9 +166,9 @@ def test_ranks_have_the_density_of_their_normal_scores():
     rng = np.random.default_rng(0)
     target = np.arange(400) % 2
     X = np.exp(rng.normal(size=(400, 3)) + target[:, None])
-    model = CRAFT(numeric="rank", init=target).fit(X)
+    model = fixed_price(numeric="rank", init=target).fit(X)
     scores = model._fitted.encoding.apply(MixedTable.from_data(X))
-    raw = CRAFT(init=target).fit(scores.numeric)
+    raw = fixed_price(numeric="raw", init=target).fit(scores.numeric)
     np.testing.assert_array_equal(model.labels_, raw.labels_)
     np.testing.assert_array_equal(model.score_samples(X), raw.score_samples(scores.numeric))
 
