@@ -78,8 +78,10 @@ def assign_roles(raw: RawTable, options: ClusterOptions) -> ColumnRoles:
     if len(excluded) == len(names):
         raise TableError("No column is left to cluster: all of them are named by --target or --ignore.")
     features = RawTable(raw.frame.drop(columns=list(excluded)), raw.notes, raw.semicolons)
-    named_roles, split_dates = (options.categorical, options.numeric), options.dates == "parts"
-    wanted = Roles(*named_roles, split_dates=split_dates, numeric_problem="--numeric needs numbers")
+    dates_as = "days" if options.dates == "auto" else options.dates
+    wanted = Roles(
+        options.categorical, options.numeric, dates_as=dates_as, numeric_problem="--numeric needs numbers"
+    )
     table = prepare(features, wanted, na_values=options.na)
     roles = ColumnRoles(table.frame, codes=table.codes, notes=table.notes, excluded=table.unusable | excluded)
     if options.target is not None:
@@ -142,18 +144,22 @@ def match_columns(
             )
         frame = frame.set_axis(list(schema.columns), axis=1)
     names, wanted = list(frame.columns), set(schema.columns)
-    parts = {
-        name: {part_name(name, part, frame.columns) for part in PARTS} for name in names if name not in wanted
-    }
+    parts = {name: {part_name(name, part, frame.columns) for part in PARTS} for name in names}
     dates = {name for name, columns in parts.items() if not columns.isdisjoint(wanted)}
-    found = {*names, *(part for name in dates for part in parts[name])}
+    dates |= {schema.columns[j] for j in schema.dates}
+    found = {*names, *(part for name in dates for part in parts.get(name, ()))}
     absent = [name for name in schema.columns if name not in found]
-    unused = [name for name in parts if name not in dates]
+    unused = [name for name in names if name not in dates and name not in wanted]
     if absent:
         hint = did_you_mean(absent[0], unused)
         raise TableError(f"{path!r} lacks column(s) of the model: {listed(absent, _MOST)}.{hint}")
     roles = Roles(
-        schema.categorical_names, schema.numeric_names, dates, numeric_problem="the model expects numbers"
+        schema.categorical_names,
+        [name for name in schema.numeric_names if name not in dates],
+        dates,
+        dates_as="parts",
+        all_parts=True,
+        numeric_problem="the model expects numbers",
     )
     used = RawTable(frame.drop(columns=unused), raw.notes, raw.semicolons)
     table = prepare(used, roles, na_values=na_values, drop=False)

@@ -59,7 +59,7 @@ How a table is read (as craftc.read_table reads it in Python):
   Numeric columns: also $1,200, 12%, 7 km, (3.20) and 1.234,50. A few other cells become missing.
   Categorical columns: text, codes such as 007, and integers with at most {codes} distinct values (--numeric
   treats such a column as numeric).
-  Dates become year, month, weekday and day number.
+  Dates become days since 1970-01-01, shown as dates.
   Numeric columns need no scaling. Skewed columns are replaced by ranks, a value that fills a
   fifth of a column is modelled separately, and a column with at most {discrete} distinct values
   is modelled value by value.
@@ -244,10 +244,11 @@ class _ClusterCommand(_Command):
 @_columns("--numeric", "Columns to treat as numeric.")
 @click.option(
     "--dates",
-    type=click.Choice(("parts", "drop")),
-    default="parts",
+    type=click.Choice(("auto", "parts", "drop")),
+    default="auto",
     show_default=True,
-    help="Dates become year, month, weekday and day number (parts), or are excluded (drop).",
+    help="Dates become numbers of days (auto), followed by hour, weekday and season (parts), or are excluded "
+    "(drop).",
 )
 @click.option(
     "--missing",

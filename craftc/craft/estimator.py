@@ -243,7 +243,7 @@ class CRAFT(CraftBase):
         check_parameters(self)
         meter, n_threads = ProgressMeter(callback, int(self.verbose)), effective_n_threads(self.n_threads)
         with open_input(X, client) as source:
-            categorical, kinds = self.categorical, kinds_of(X, self.kinds)
+            categorical, kinds = self.categorical, kinds_of(X, self.kinds, self.categorical)
             if self.unusable == "drop":
                 source.require_memory("unusable='drop'")
                 source.X, categorical, kinds, unusable = usable_columns(X, categorical, kinds)

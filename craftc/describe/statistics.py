@@ -151,7 +151,8 @@ def column_statistics(
     whole = None if encoded is None else _with_total(encoded)
     for j, d in enumerate(schema.numeric_index.tolist()):
         centre, half = float(grid.centre[j]), 2.0**39 / grid.scale[j]  # at least half of the column's range
-        style, missing = _style(schema.columns, d, centre - half, centre + half), 1.0 - present[:, j] / size
+        style = "day" if d in schema.dates else _style(centre - half, centre + half)
+        missing = 1.0 - present[:, j] / size
         own = means[:, j], deviations[:, j], missing, style
         if whole is not None and numbers and len(numbers[j].values):
             first = whole.grid.level_start[d]
@@ -182,11 +183,8 @@ def _with_total(moments: Moments) -> Moments:
     return Moments.of_groups(moments.grid, moments.unit, groups)
 
 
-def _style(names: Sequence[str], d: int, low: float, high: float) -> str:
-    """How the values of a column are written. `read_table` derives "NAME day number" from a date."""
-    name = str(names[d])
-    if name.endswith(" day number") and f"{name.removesuffix('day number')}year" in map(str, names):
-        return "day"
+def _style(low: float, high: float) -> str:
+    """How the values of a column between these are written."""
     return "year" if _YEARS[0] <= low and high <= _YEARS[1] else "number"
 
 

@@ -17,7 +17,6 @@ from craftc._common.typing import Array, ArrowTable, Floats
 from craftc._common.validation import check_choice
 from craftc.reading.cells import (
     MAX_INTEGER_CODES,
-    MONTHS,
     NA_VALUES,
     NUMERIC_NA_VALUES,
     have_leading_zeros,
@@ -37,8 +36,9 @@ if TYPE_CHECKING:
 _TIME_NAME = re.compile(r"time|date|stamp|epoch|created|updated|modified|(_at|_ts|_on)$", re.IGNORECASE)
 _EPOCHS = ((1e8, 2.2e9, 1.0), (1e11, 2.2e12, 1e3))  # seconds and milliseconds of 1973 to 2039
 _SENTINELS = (9.0, 99.0, 999.0, 9999.0, 99999.0, 999999.0)
-_WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
-PARTS = ("year", "month", "weekday", "day number")
+#: Parts of a date, the period of each, and the days of a period.
+PARTS = {"hour": (24.0, 1.0), "weekday": (7.0, 7.0), "season": (12.0, 365.2425)}
+_FEWEST_PERIODS = 12  # that dates span; of fewer, a part says what the date itself says
 _ONE_DATE = "one value in every row with a date"
 _EXACT_INTEGERS = 2.0**53  # float64 skips whole numbers above it
 _NOTED = 20  # rows with different whole numbers that are worth a note, at least
@@ -54,7 +54,8 @@ class Roles:
     numeric: Collection[str] = ()
     dates: Collection[str] = ()
     kept: Collection[str] = ()
-    split_dates: bool = True  # whether dates are replaced by their parts; otherwise they are unusable
+    dates_as: str = "days"  # | "parts": also hour, weekday and season; | "drop": dates are unusable
+    all_parts: bool = False  # whether parts are made of dates that span few periods, too
     # what an error says about a column of `numeric` in which no cell is a number
     numeric_problem: str = "numbers are expected"
 
@@ -72,6 +73,7 @@ class PreparedTable:
     notes: list[str] = field(default_factory=list)
     unusable: dict[str, str] = field(default_factory=dict)  # column: reason
     codes: list[str] = field(default_factory=list)  # categorical columns that the table has as whole numbers
+    kinds: dict[str, str | tuple[str, float]] = field(default_factory=dict)  # of days and periodic columns
 
 
 def read_table(
@@ -81,13 +83,13 @@ def read_table(
     header: Header = "infer",
     skip: int = 0,
     on_unusable: str = "drop",
-    dates: str = "parts",
+    dates: str = "auto",
 ) -> pd.DataFrame:
     """Read a table as people have it, and make it ready for an estimator.
 
     Numbers are read in whatever form they have (``$1,200``, ``12%``, ``7 km``, ``(3.20)``, ``1.234,50``),
-    dates become year, month, weekday and day number, codes such as ``007`` stay categories, and columns that
-    cannot define clusters are set aside. Every decision is recorded as a note. ``craftc cluster FILE`` reads
+    dates become day numbers, codes such as ``007`` stay categories, and columns that cannot define clusters
+    are set aside. Every decision is recorded as a note. ``craftc cluster FILE`` reads
     the same table.
 
     Parameters
@@ -108,15 +110,17 @@ def read_table(
     on_unusable : {"drop", "keep", "error"}
         Columns that cannot define clusters: ids, row counters, columns with no value or with one value in
         every row.
-    dates : {"parts", "drop"}
-        "parts": a date becomes four columns, day numbers count from 1970-01-01. "drop": it is an unusable
-        column.
+    dates : {"auto", "parts", "drop"}
+        "auto": a date becomes its number of days since 1970-01-01, which descriptions show as a date. "parts":
+        columns "NAME hour", "NAME weekday" (0: Monday) and "NAME season" (months since 1 January) follow, each
+        if the dates span at least 12 days, weeks or years. "drop": a date is an unusable column.
 
     Returns
     -------
     pandas.DataFrame
         Numbers as float64, categories as Categorical. ``attrs["notes"]``: list of str. ``attrs["unusable"]``:
-        the columns that were set aside, each with its reason.
+        the columns that were set aside, each with its reason. ``attrs["kinds"]``: dates and periodic columns,
+        from which `CRAFT` knows what they are.
 
     Raises
     ------
@@ -141,9 +145,10 @@ def read_table(
     ["'paid' was read as numbers: '$' removed", 'thousands separators removed']
     """
     check_choice("on_unusable", on_unusable, ("drop", "keep", "error"))
-    check_choice("dates", dates, ("parts", "drop"))
+    check_choice("dates", dates, ("auto", "parts", "drop"))
     raw = open_table(path_or_frame, header=header, skip=skip)
-    table = prepare(raw, Roles(split_dates=dates == "parts"), na_values=na_values, drop=on_unusable != "keep")
+    roles = Roles(dates_as="days" if dates == "auto" else dates)
+    table = prepare(raw, roles, na_values=na_values, drop=on_unusable != "keep")
     if on_unusable == "error" and table.unusable:
         raise TableError(
             f"{listed_reasons(table.unusable)}; drop these columns, or pass on_unusable='drop' or 'keep'."
@@ -208,6 +213,7 @@ class _Reader:
         self._notes: list[str] = list(raw.notes)
         self._unusable: dict[str, str] = {}
         self._codes: list[str] = []
+        self._kinds: dict[str, str | tuple[str, float]] = {}
         self._na_levels: dict[str, set[str]] = {}
         self._pd = need_pandas()
 
@@ -229,12 +235,10 @@ class _Reader:
                 f"{listed(self._na_levels)}: in text columns the cells {listed(cells)} are levels, not "
                 f"missing values; na_values=[{listed(cells)}] makes them missing."
             )
-        return PreparedTable(
-            self._pd.DataFrame(used),
-            self._notes,
-            self._unusable,
-            [name for name in self._codes if name in used],
-        )
+        frame = self._pd.DataFrame(used)
+        kinds = frame.attrs["kinds"] = {name: kind for name, kind in self._kinds.items() if name in used}
+        codes = [name for name in self._codes if name in used]
+        return PreparedTable(frame, self._notes, self._unusable, codes, kinds)
 
     def _put(self, name: str, column: ArrayLike | pd.Series | pd.Categorical, reason: str = "") -> None:
         """Use a column, unless there is a reason against it, it has no value, or one value in every row."""
@@ -256,7 +260,8 @@ class _Reader:
         types = pd.api.types
         if isinstance(column.dtype, pd.CategoricalDtype):
             if name not in self._roles.numeric and not types.is_datetime64_any_dtype(column.cat.categories):
-                self._put(name, column.cat.remove_unused_categories())
+                # levels of a scale that do not occur keep their place
+                self._put(name, column if column.cat.ordered else column.cat.remove_unused_categories())
                 return
             column = column.astype(column.cat.categories.dtype)
         kind = types.infer_dtype(column, skipna=True)
@@ -368,6 +373,12 @@ class _Reader:
             of_text[rest] = values
             return of_text[codes]
 
+        if (hours := parse_times(cells)) is not None:
+            self._notes.append(f"{quoted(name)} holds times of day, which are used in hours.")
+            self._numbers(name, of_rows(hours), quantity=True)
+            if not forced:
+                self._kinds[name] = ("periodic", PARTS["hour"][0])
+            return True
         if not forced:
             dates = (
                 None
@@ -377,10 +388,6 @@ class _Reader:
             if dates is not None:
                 remarks = [*filter(None, [dates.remark, self._bad(dates.bad, cells, counts)])]
                 self._dates(name, of_rows(dates.days), remarks, monthly=dates.monthly)
-                return True
-            if (hours := parse_times(cells)) is not None:
-                self._notes.append(f"{quoted(name)} holds times of day, which are used in hours.")
-                self._numbers(name, of_rows(hours))
                 return True
             if have_leading_zeros(cells):
                 self._notes.append(f"{quoted(name)} holds codes with leading zeros and is categorical.")
@@ -493,32 +500,54 @@ class _Reader:
         return None
 
     def _dates(self, name: str, days: Floats, remarks: Sequence[str] = (), *, monthly: bool = False) -> None:
-        """Replace day numbers by their parts, or set them aside; months without days have no weekday."""
-        remark = "".join(f"; {each}" for each in remarks)
-        if not self._roles.split_dates or name in self._roles.kept or np.isnan(days).all():
+        """Use day numbers, and parts that repeat, or set them aside; months without days have no weekday."""
+        if self._roles.dates_as == "drop" or name in self._roles.kept or np.isnan(days).all():
             self._put(name, days, DATES)
             return
-        known = ~np.isnan(days)
-        day = np.floor(np.where(known, days, 0.0)).astype(np.int64)
-        month = day.astype("datetime64[D]").astype("datetime64[M]").astype(np.int64)
-        parts = (
-            np.where(known, 1970.0 + month // 12, np.nan),
-            self._pd.Categorical.from_codes(np.where(known, month % 12, -1), categories=MONTHS),
-            self._pd.Categorical.from_codes(np.where(known, (day + 3) % 7, -1), categories=_WEEKDAYS),
-            days,
-        )
-        named = {
-            part_name(name, each, self._raw.frame.columns): part
-            for each, part in zip(PARTS, parts, strict=True)
-        }
-        if monthly:
-            del named[part_name(name, PARTS[2], self._raw.frame.columns)]
-        for new, part in named.items():
-            series = self._pd.Series(part)
-            self._put(new, series, _ONE_DATE if series.hasnans and series.nunique() == 1 else "")
+        series = self._pd.Series(days)
+        self._put(name, series, _ONE_DATE if series.hasnans and series.nunique() == 1 else "")
+        self._kinds[name] = "date"
+        parts, few = {}, []
+        if self._roles.dates_as == "parts":
+            parts = _parts_of(days)
+            if monthly:
+                del parts["hour"], parts["weekday"]
+            if not self._roles.all_parts:
+                few = [part for part in parts if not _repeats(days, part)]
+        added = [part for part in parts if part not in few]
+        for part in added:
+            new = part_name(name, part, self._raw.frame.columns)
+            self._put(new, parts[part])
+            self._kinds[new] = ("periodic", PARTS[part][0])
+        also = f"; periodic parts follow: {', '.join(added)}" if added else ""
+        also += f"; they span fewer than {_FEWEST_PERIODS} periods of: {', '.join(few)}" if few else ""
+        remark = "".join(f"; {each}" for each in remarks)
         self._notes.append(
-            f"{quoted(name)} holds dates and was replaced by {listed(named)} (days since 1970-01-01){remark}."
+            f"{quoted(name)} holds dates, which are used in days since 1970-01-01{also}{remark}."
         )
+
+
+def _parts_of(days: Floats) -> dict[str, Floats]:
+    """The parts of dates: hours of the day, if they have any, days of the week, months since 1 January."""
+    known = ~np.isnan(days)
+    day = np.floor(np.where(known, days, 0.0))
+    whole = day.astype(np.int64).astype("datetime64[D]")
+    month = whole.astype("datetime64[M]")
+    length = ((month + 1).astype("datetime64[D]") - month.astype("datetime64[D]")).astype(np.float64)
+    in_month = (whole - month.astype("datetime64[D]")).astype(np.float64) / length
+    parts = {
+        "hour": np.round((days - day) * 24.0, 6) % 24.0,
+        "weekday": np.where(known, (day + 3.0) % 7.0, np.nan),
+        "season": np.where(known, month.astype(np.int64) % 12 + in_month, np.nan),
+    }
+    return parts
+
+
+def _repeats(days: Floats, part: str) -> bool:
+    """Whether dates with times of day or other such parts span enough periods of them."""
+    span = float(np.nanmax(days) - np.nanmin(days))
+    varies = part != "hour" or bool((np.floor(days) < days).any())
+    return varies and span >= _FEWEST_PERIODS * PARTS[part][1]
 
 
 def part_name(name: str, part: str, taken: Collection[str]) -> str:

@@ -272,14 +272,21 @@ def _check_agreement(declared: Mapping[str, DeclaredKind], categorical: Mapping[
             )
 
 
-def kinds_of(X: object, kinds: KindsInput) -> KindsInput:
-    """The declared kinds of a table, and those that `read_table` has noted with it."""
-    noted = getattr(X, "attrs", {}).get("kinds") if hasattr(X, "columns") else None
+def kinds_of(X: object, kinds: KindsInput, categorical: ColumnSelection = "auto") -> KindsInput:
+    """The declared kinds of a table, and those that `read_table` has noted with its columns of numbers."""
+    noted = getattr(X, "attrs", {}).get("kinds") if hasattr(X, "dtypes") else None
     if not isinstance(noted, Mapping):
         return kinds
     parse_kinds(kinds)
-    there = {str(name) for name in getattr(X, "columns", ())}
-    return {name: kind for name, kind in noted.items() if name in there} | dict(kinds or {})
+    names = tuple(map(str, X.columns))  # type: ignore[attr-defined]
+    is_level = column_mask(categorical, names)
+    numbers = {
+        name
+        for j, (name, dtype) in enumerate(zip(names, X.dtypes, strict=True))  # type: ignore[attr-defined]
+        if getattr(dtype, "kind", "O") in "iuf" and (is_level is None or not is_level[j])
+    }
+    found = {name: kind for name, kind in noted.items() if name in numbers}
+    return cast("KindsInput", found | dict(kinds or {}))
 
 
 def declared_periods(kinds: KindsInput, schema: Schema) -> list[float]:

@@ -439,15 +439,44 @@ def test_dates(read, form):
     cells = [day.strftime(form) for day in days]
     cells[7] = "n/a"
     table, notes = read(column(cells, "visit"))
-    assert list(table.columns) == ["visit year", "visit month", "visit weekday", "visit day number", "y"]
-    assert table["visit day number"].tolist()[:2] == [
-        (day - datetime.datetime(1970, 1, 1)).days for day in days[:2]
-    ]
-    assert table["visit weekday"].astype(object).tolist()[:7] == [f"{day:%a}" for day in days[:7]]
-    assert table["visit month"].astype(object).tolist()[8:] == [f"{day:%b}" for day in days[8:]]
-    assert set(table["visit year"].dropna()) == {2023, 2024}
+    assert list(table.columns) == ["visit", "y"]
+    assert table["visit"].tolist()[:2] == [(day - datetime.datetime(1970, 1, 1)).days for day in days[:2]]
+    assert table.loc[7].isna().tolist() == [True, False]
+    assert table.attrs["kinds"] == {"visit": "date"}
+    assert notes.startswith("'visit' holds dates, which are used in days since 1970-01-01")
+
+
+def test_parts_of_dates(read):
+    first = datetime.datetime(2001, 11, 20, 7)
+    dates = [first + datetime.timedelta(hours=i * 1501) for i in range(90)]
+    cells = [date.strftime("%Y-%m-%d %H:%M") for date in dates]
+    cells[7] = "n/a"
+    table, notes = read(column(cells, "visit"), dates="parts")
+    assert list(table.columns) == ["visit", "visit hour", "visit weekday", "visit season", "y"]
+    assert table["visit hour"].tolist()[:7] == [date.hour for date in dates[:7]]
+    assert table["visit weekday"].tolist()[:7] == [date.weekday() for date in dates[:7]]
+    season = table["visit season"].to_numpy()
+    assert np.floor(season[8:]).tolist() == [date.month - 1 for date in dates[8:]]
+    assert season[0] == pytest.approx(10 + 19 / 30)
     assert table.loc[7].isna().tolist() == [True] * 4 + [False]
-    assert notes.startswith("'visit' holds dates and was replaced by 'visit year', ")
+    periods = {"visit hour": 24, "visit weekday": 7, "visit season": 12}
+    kinds = {name: ("periodic", period) for name, period in periods.items()}
+    assert table.attrs["kinds"] == {"visit": "date"} | kinds
+    assert "; periodic parts follow: hour, weekday, season" in notes
+    for span, parts in ((100, ["hour", "weekday"]), (80, ["hour"]), (11, [])):
+        dates = [first + datetime.timedelta(hours=span * 24 * i / 59) for i in range(60)]
+        table, notes = read(
+            column([date.strftime("%Y-%m-%d %H:%M") for date in dates], "visit"), dates="parts"
+        )
+        assert list(table.columns) == ["visit", *(f"visit {part}" for part in parts), "y"]
+        assert "they span fewer than 12 periods of: " in notes
+    days = [f"20{i % 24:02d}-0{1 + i % 9}-{1 + i % 28:02d}" for i in range(60)]
+    assert list(read(column(days, "day"), dates="parts")[0].columns) == [
+        "day",
+        "day weekday",
+        "day season",
+        "y",
+    ]
 
 
 def test_dates_that_are_set_aside(read):
@@ -459,27 +488,27 @@ def test_dates_that_are_set_aside(read):
 
 def test_dates_of_one_year_and_ambiguous_dates(read):
     table, notes = read(column([f"0{1 + i % 9}/0{1 + i % 8}/2024" for i in range(40)], "day"))
-    assert table.attrs["unusable"] == {"day year": "one value in every row"}
+    assert table.attrs["unusable"] == {}
     assert "month before day, which no cell contradicts" in notes
-    table, _ = read(column([f"2024-01-{1 + i % 28:02d}" if i % 9 else "n/a" for i in range(40)], "day"))
-    assert table.attrs["unusable"] == dict.fromkeys(
-        ["day year", "day month"], "one value in every row with a date"
-    )
+    table, _ = read(column(["2024-01-28" if i % 9 else "n/a" for i in range(40)], "day"))
+    assert table.attrs["unusable"] == {"day": "one value in every row with a date"}
+    assert table.attrs["kinds"] == {}
     table, _ = read(column([f"{1 + i % 28}/0{1 + i % 8}/2024 10:30" for i in range(40)], "day"))
-    assert (
-        table["day day number"][1] == (datetime.date(2024, 2, 2) - datetime.date(1970, 1, 1)).days + 10.5 / 24
-    )
+    assert table["day"][1] == (datetime.date(2024, 2, 2) - datetime.date(1970, 1, 1)).days + 10.5 / 24
 
 
 def test_months_times_and_seconds(read):
     table, _ = read(column([f"202{i % 2}-{1 + i % 12:02d}" for i in range(40)], "paid"))
-    assert list(table.columns) == ["paid year", "paid month", "paid day number", "y"]
+    assert list(table.columns) == ["paid", "y"]
+    monthly = column([f"{2000 + i % 14}-{1 + i % 12:02d}" for i in range(60)], "paid")
+    assert list(read(monthly, dates="parts")[0].columns) == ["paid", "paid season", "y"]
     table, notes = read(column([f"{i % 24}:30" for i in range(40)], "start"))
     assert table["start"].tolist()[:2] == [0.5, 1.5]
+    assert table.attrs["kinds"] == {"start": ("periodic", 24)}
     assert "times of day" in notes
     for unit, name in ((1, "created_at"), (1000, "timestamp")):
         cells = [(1_700_000_000 + 86_400 * i * 3 % 7_777_777) * unit for i in range(40)]
-        assert read(column(cells, name))[0][f"{name} day number"][0] == pytest.approx(1_700_000_000 / 86400)
+        assert read(column(cells, name))[0][name][0] == pytest.approx(1_700_000_000 / 86400)
         assert "views" in read(column(cells, "views"))[0]
 
 
@@ -514,8 +543,8 @@ def test_frames():
     before = frame.copy(deep=True)
     table = craftc.read_table(frame)
     pd.testing.assert_frame_equal(frame, before)
-    assert table["when day number"][0] == pytest.approx(19711.0)
-    assert table["day day number"][1] == 19712.0
+    assert table["when"][0] == pytest.approx(19711.0)
+    assert table["day"][1] == 19712.0
     assert table["spell"].tolist()[:2] == [0.0, 0.5]
     assert list(table["kind"].cat.categories) == ["b", "a"]
     assert list(table["count"].cat.categories) == ["1", "2", "3"]
