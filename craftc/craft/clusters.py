@@ -346,53 +346,56 @@ def assign_with_blocks(
 
 
 def bhattacharyya(clusters: Clusters) -> Floats:
-    """(K, K) integral of sqrt(f_i f_j) over rows, with f_k the distribution of cluster k as the model has it.
+    """(K, K) sum or integral of sqrt(f_i f_j) over rows, with f_k the distribution of cluster k as the model
+    has it.
 
     Columns are independent except in a covariance, so that the coefficient is a product over columns: of two
-    normal densities with S = (S_i + S_j) / 2
+    distributions of levels sum_t sqrt(p_it p_jt), and of two normal densities with S = (S_i + S_j) / 2
 
-        log BC = -(m_i - m_j)' S^-1 (m_i - m_j) / 8 - (log |S| - (log |S_i| + log |S_j|) / 2) / 2,
+        log BC = -(m_i - m_j)' S^-1 (m_i - m_j) / 8 - (log |S| - (log |S_i| + log |S_j|) / 2) / 2.
 
-    and of two categorical distributions sum_t sqrt(p_it p_jt). The parts of a column that the encoding
-    separates count as columns.
+    A column that one of two clusters holds in a covariance counts by its scores, which are taken as normal in
+    the other cluster, too.
     """
     mean, variance, probability = distributions_of(clusters)
     usable, grid, K = clusters.background.usable.astype(bool), clusters.moments.grid, len(clusters.mask)
-    held = clusters.covariances
-    blocks = np.empty(0, np.intp) if held is None else held.cross.columns
-    single = np.setdiff1d(np.flatnonzero(usable[: grid.p]), blocks)
-    ends = np.append(grid.level_start, grid.n_levels)
-    categorical = [slice(ends[c], ends[c + 1]) for c in range(grid.q) if usable[grid.p + c]]
-    matrices = np.zeros((K, len(blocks), len(blocks)))
-    matrices[:, range(len(blocks)), range(len(blocks))] = variance[:, blocks]
+    single, of_levels = usable[: grid.p], np.repeat(usable[None, grid.p :], K, axis=0)
+    out, held = np.eye(K), clusters.covariances
     if held is not None:
-        for k, block in enumerate(held.block.astype(bool)):
-            matrices[k][np.ix_(block, block)] = held.matrix[k][np.ix_(block, block)]
-    log_det = np.linalg.slogdet(matrices)[1]
-    out = np.eye(K)
+        block, columns = held.block.astype(bool), held.cross.columns
+        own = mean[:, columns]
+        matrices = np.array([np.diag(each) for each in variance[:, columns]])
+        for k in range(K):
+            matrices[k][np.ix_(block[k], block[k])] = held.matrix[k][np.ix_(block[k], block[k])]
+            of_levels[k, held.levels[block[k]] - grid.p] = False
+    root, ends = np.sqrt(probability), np.append(grid.level_start, grid.n_levels)
     for i in range(K):
         for j in range(i):
-            between = 0.5 * (variance[i, single] + variance[j, single])
-            apart = mean[i, single] - mean[j, single]
-            log = (
-                -(apart**2 / between).sum() / 8
-                - 0.5 * (np.log(between) - 0.5 * np.log(variance[i, single] * variance[j, single])).sum()
-            )
-            middle, apart = 0.5 * (matrices[i] + matrices[j]), mean[i, blocks] - mean[j, blocks]
-            log -= apart @ np.linalg.solve(middle, apart) / 8 + 0.5 * (
-                np.linalg.slogdet(middle)[1] - 0.5 * (log_det[i] + log_det[j])
-            )
-            shared = [np.sqrt(probability[i, at] * probability[j, at]).sum() for at in categorical]
+            both, log = root[i] * root[j], 0.0
+            if single.any():
+                between = 0.5 * (variance[i, single] + variance[j, single])
+                apart = mean[i, single] - mean[j, single]
+                log -= (apart**2 / between).sum() / 8
+                log -= 0.5 * (np.log(between) - 0.5 * np.log(variance[i, single] * variance[j, single])).sum()
+            if held is not None:
+                some = np.ix_(block[i] | block[j], block[i] | block[j])
+                A, B, apart = matrices[i][some], matrices[j][some], (own[i] - own[j])[block[i] | block[j]]
+                of_one, of_other, of_both = np.linalg.slogdet(np.array([A, B, 0.5 * (A + B)]))[1]
+                log -= apart @ np.linalg.solve(0.5 * (A + B), apart) / 8
+                log -= 0.5 * (of_both - 0.5 * (of_one + of_other))
+            by_levels = np.flatnonzero(of_levels[i] & of_levels[j])
+            shared = [both[ends[c] : ends[c + 1]].sum() for c in by_levels]
             out[i, j] = out[j, i] = min(np.exp(log) * np.prod(shared), 1.0)
     return out
 
 
 def distributions_of(clusters: Clusters) -> tuple[Floats, Floats, Floats]:
     """(K, p) means and variances in units of the table, and (K, n_levels) level probabilities; where not
-    selected, those shared.
+    selected, those shared. Columns of scores are selected with their levels.
     """
     moments, background, shared = clusters.moments, clusters.background, clusters.pricing.shared
     p, selected = moments.grid.p, clusters.mask.astype(bool)
+    numbers = selected[:, background.levels_of_scores if len(background.levels_of_scores) else np.arange(p)]
     probability = clusters.level_probabilities()
     if shared is None:
         mean, precision, rest = np.zeros(p), np.ones(p), background.frequency
@@ -405,7 +408,7 @@ def distributions_of(clusters: Clusters) -> tuple[Floats, Floats, Floats]:
         rest = tilted_shares(background, shared.group[None], rest[None])[0]
     of_level = np.repeat(selected[:, p:], background.level_widths, axis=1)
     return (
-        np.where(selected[:, :p], clusters.shift, mean),
-        1.0 / np.where(selected[:, :p], clusters.precision, precision),
+        np.where(numbers, clusters.shift, mean),
+        1.0 / np.where(numbers, clusters.precision, precision),
         np.where(of_level, probability, rest * (background.frequency > 0)),
     )

@@ -425,10 +425,12 @@ def test_rows_that_cannot_move_along_the_path(tmp_path, name, change):
 @pytest.mark.parametrize(
     "change",
     [
-        {"scores": []},
-        {"scores": [[0.0]]},
-        {"scores": [0.5, 0.0, -0.5, 1.0, 2.0]},
-        {"scores": [-0.5, 0.0, 0.5, 1.0, 1e999]},
+        {"shares": []},
+        {"shares": [[0.2]] * 5},
+        {"shares": [0.0, 0.25, 0.25, 0.25, 0.25]},
+        {"shares": [-0.2, 0.6, 0.2, 0.2, 0.2]},
+        {"shares": [0.2, 0.2, 0.2, 0.2, 0.3]},
+        {"shares": [0.2, 0.2, 0.2, 0.2, 1e999]},
         {"values": [4.0, 3.0, 2.0, 1.0, 0.0]},
         {"values": [0.0, 0.0, 1.0, 2.0, 3.0]},
         {"values": []},
@@ -442,7 +444,7 @@ def test_rows_that_cannot_move_along_the_path(tmp_path, name, change):
         {"period": 2.0},
         {"period": float("inf")},
         {"period": "x"},
-        {"values": [*range(255)], "bounds": [*range(254)], "scores": [*range(255)]},
+        {"values": [*range(255)], "bounds": [*range(254)], "shares": [1 / 255] * 255},
     ],
 )
 def test_levels_that_make_no_sense(tmp_path, change):
@@ -460,7 +462,7 @@ def test_levels_that_make_no_sense(tmp_path, change):
 
 @pytest.mark.parametrize(
     "change",
-    [{"numbers": []}, {"numbers": 3}, {"ordered": []}, {"ordered": [2]}, {"scored": 1}, {"scored": None}],
+    [{"numbers": []}, {"numbers": 3}, {"scored": 1}, {"scored": None}],
 )
 def test_an_encoding_of_other_columns(tmp_path, change):
     path = tmp_path / "m"

@@ -50,7 +50,7 @@ def config_of(table, weight=None, factor=1.0, seed=0):
         integer_grid(table, counts), 1.0, table, counts, np.zeros(len(table), np.int32), 1
     )
     spec = ModelSpec(price=None, selection="priced", price_factor=factor, pooled=True)
-    background = Background(whole, encoding.statistics)
+    background = Background(whole, encoding)
     return FitConfig(LocalRows(table, counts), counts, background, spec, 100, seed, 1), encoding
 
 

@@ -98,14 +98,14 @@ def test_passes_end_before_their_tail(small_is_large, monkeypatch):
     assert short.converged_
     assert again.objective_ <= short.objective_
     # labels, sums and the objective belong together although the last pass moved rows
-    moments = short._fitted.clusters.moments
+    moments, encoding = short._fitted.clusters.moments, short._fitted.encoding
     whole = Moments.of_partition(
-        moments.grid, 1.0, table, np.empty(0, np.int64), short.labels_, short.n_clusters_
+        moments.grid, 1.0, encoding.apply(table), np.empty(0, np.int64), short.labels_, short.n_clusters_
     )
     np.testing.assert_array_equal(whole.groups, moments.groups)
     mask = short._fitted.mask
     assert (
-        Clusters(whole, Background(whole.total()), short._fitted.spec, mask).objective
+        Clusters(whole, Background(whole.total(), encoding), short._fitted.spec, mask).objective
         == short.objective_
         == short.objective_path_[-1]
     )

@@ -158,7 +158,7 @@ def test_frequent_values_have_probabilities_and_the_others_a_density():
     others = np.exp(model.score_samples(np.array(list(itertools.product(line, values))))).sum() * (
         line[1] - line[0]
     )
-    assert at_zero == pytest.approx(0.42, abs=0.02)
+    assert 0.3 < at_zero < 0.5
     assert at_zero + others == pytest.approx(1.0, abs=1e-3)
 
 

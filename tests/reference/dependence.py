@@ -21,14 +21,14 @@ import itertools
 from math import log
 
 import numpy as np
-from scipy.special import ndtri
+from scipy.stats import norm
 
 from tests.reference import levels
 
 
 def normal_scores(numeric, weight=None):
-    """The normal score of the level of every cell: Phi^-1 of the share of smaller cells and half of the equal
-    ones.
+    """The normal score of the level of every cell: the mean of a standard normal variable in the interval
+    that has the level's share, above the intervals of lower levels.
     """
     out = np.full(numeric.shape, np.nan)
     weight = np.ones(len(numeric)) if weight is None else np.asarray(weight, float)
@@ -36,7 +36,9 @@ def normal_scores(numeric, weight=None):
         seen = ~np.isnan(x)
         found = levels.of_numbers(x[seen & (weight > 0)], weight[seen & (weight > 0)])
         share = found.weight / found.weight.sum()
-        out[seen, d] = ndtri(np.cumsum(share) - share / 2)[levels.codes_of_numbers(found, x[seen])]
+        ends = norm.pdf(norm.ppf(np.append(0.0, np.minimum(np.cumsum(share), 1.0))))
+        scores = (ends[:-1] - ends[1:]) / share
+        out[seen, d] = scores[levels.codes_of_numbers(found, x[seen])]
     return out
 
 
