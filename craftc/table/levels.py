@@ -99,11 +99,22 @@ class NumberLevels:
         """(T,) normal scores of the levels."""
         return self.normal[0]
 
+    @cached_property
+    def skewed(self) -> bool:
+        """Whether a skewness above 1 or an excess kurtosis above 2 lets few cells rule the values."""
+        if not len(self.values):
+            return False
+        low, high = self.values[0], self.values[-1]
+        z = (self.values / 2 - (low / 4 + high / 4)) / max(high / 2 - low / 2, 1e-300)
+        z = z - self.shares @ z
+        second, third, fourth = (float(self.shares @ z**power) for power in (2, 3, 4))
+        return second > 0 and bool(abs(third) > second**1.5 or fourth > 5.0 * second**2)
+
     @property
     def statistics(self) -> Floats:
         """(T, 1) values, or (T, 2) cosines and sines of a periodic column, of every level."""
         if not self.period:
-            return self.values[:, None]
+            return (self.scores if self.skewed else self.values)[:, None]
         phase = 2.0 * np.pi * self.values / self.period
         return np.stack([np.cos(phase), np.sin(phase)], axis=1)
 
