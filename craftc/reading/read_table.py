@@ -24,6 +24,7 @@ from craftc.reading.cells import (
     parse_numbers,
     parse_times,
 )
+from craftc.reading.dates import FEWEST_PERIODS, PARTS, part_name, parts_of, repeats
 from craftc.reading.files import Header, RawTable, plain_frame, read_file
 from craftc.reading.input_file import TableError
 from craftc.reading.unusable import CONSTANT, DATES, EMPTY, IDS, TEXTS, id_reason, listed_reasons
@@ -36,9 +37,6 @@ if TYPE_CHECKING:
 _TIME_NAME = re.compile(r"time|date|stamp|epoch|created|updated|modified|(_at|_ts|_on)$", re.IGNORECASE)
 _EPOCHS = ((1e8, 2.2e9, 1.0), (1e11, 2.2e12, 1e3))  # seconds and milliseconds of 1973 to 2039
 _SENTINELS = (9.0, 99.0, 999.0, 9999.0, 99999.0, 999999.0)
-#: Parts of a date, the period of each, and the days of a period.
-PARTS = {"hour": (24.0, 1.0), "weekday": (7.0, 7.0), "season": (12.0, 365.2425)}
-_FEWEST_PERIODS = 12  # that dates span; of fewer, a part says what the date itself says
 _ONE_DATE = "one value in every row with a date"
 _EXACT_INTEGERS = 2.0**53  # float64 skips whole numbers above it
 _NOTED = 20  # rows with different whole numbers that are worth a note, at least
@@ -111,9 +109,10 @@ def read_table(
         Columns that cannot define clusters: ids, row counters, columns with no value or with one value in
         every row.
     dates : {"auto", "parts", "drop"}
-        "auto": a date becomes its number of days since 1970-01-01, which descriptions show as a date. "parts":
-        columns "NAME hour", "NAME weekday" (0: Monday) and "NAME season" (months since 1 January) follow, each
-        if the dates span at least 12 days, weeks or years. "drop": a date is an unusable column.
+        "auto": a date becomes its number of days since 1970-01-01, which descriptions show as a date.
+        "parts": also columns "NAME hour", "NAME weekday" (0: Monday) and "NAME season" (months since 1
+        January), each if the dates span at least 12 days, weeks or years. "drop": a date is an unusable
+        column.
 
     Returns
     -------
@@ -509,53 +508,22 @@ class _Reader:
         self._kinds[name] = "date"
         parts, few = {}, []
         if self._roles.dates_as == "parts":
-            parts = _parts_of(days)
+            parts = parts_of(days)
             if monthly:
                 del parts["hour"], parts["weekday"]
             if not self._roles.all_parts:
-                few = [part for part in parts if not _repeats(days, part)]
+                few = [part for part in parts if not repeats(days, part)]
         added = [part for part in parts if part not in few]
         for part in added:
             new = part_name(name, part, self._raw.frame.columns)
             self._put(new, parts[part])
             self._kinds[new] = ("periodic", PARTS[part][0])
         also = f"; periodic parts follow: {', '.join(added)}" if added else ""
-        also += f"; they span fewer than {_FEWEST_PERIODS} periods of: {', '.join(few)}" if few else ""
+        also += f"; they span fewer than {FEWEST_PERIODS} periods of: {', '.join(few)}" if few else ""
         remark = "".join(f"; {each}" for each in remarks)
         self._notes.append(
             f"{quoted(name)} holds dates, which are used in days since 1970-01-01{also}{remark}."
         )
-
-
-def _parts_of(days: Floats) -> dict[str, Floats]:
-    """The parts of dates: hours of the day, if they have any, days of the week, months since 1 January."""
-    known = ~np.isnan(days)
-    day = np.floor(np.where(known, days, 0.0))
-    whole = day.astype(np.int64).astype("datetime64[D]")
-    month = whole.astype("datetime64[M]")
-    length = ((month + 1).astype("datetime64[D]") - month.astype("datetime64[D]")).astype(np.float64)
-    in_month = (whole - month.astype("datetime64[D]")).astype(np.float64) / length
-    parts = {
-        "hour": np.round((days - day) * 24.0, 6) % 24.0,
-        "weekday": np.where(known, (day + 3.0) % 7.0, np.nan),
-        "season": np.where(known, month.astype(np.int64) % 12 + in_month, np.nan),
-    }
-    return parts
-
-
-def _repeats(days: Floats, part: str) -> bool:
-    """Whether dates with times of day or other such parts span enough periods of them."""
-    span = float(np.nanmax(days) - np.nanmin(days))
-    varies = part != "hour" or bool((np.floor(days) < days).any())
-    return varies and span >= _FEWEST_PERIODS * PARTS[part][1]
-
-
-def part_name(name: str, part: str, taken: Collection[str]) -> str:
-    """The name of a part of a date, which no column of the table has."""
-    new = f"{name} {part}"
-    while new in taken:
-        new += "_"
-    return new
 
 
 def unusable_notes(unusable: dict[str, str]) -> list[str]:

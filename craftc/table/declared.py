@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Real
-from typing import TYPE_CHECKING, TypeAlias, cast
+from typing import Protocol, TypeAlias, cast
 
 import numpy as np
 
@@ -18,9 +18,6 @@ from craftc._common.messages import shown
 from craftc._common.typing import Array, Bits, ColumnSelection, Ints
 from craftc.table.frames import column_mask
 from craftc.table.level_column import Level, LevelColumn, refuse_id
-
-if TYPE_CHECKING:
-    from craftc.table.mixed_table import Schema
 
 #: What `kinds` maps a column to: the name of a kind, levels in order, or ("periodic", period).
 KindInput: TypeAlias = "str | Sequence[Level] | tuple[str, float]"
@@ -37,7 +34,9 @@ _ROUNDING = 1e-6  # 2 pi of float32 is above that of float64
 UNKNOWN_PERIOD = math.inf
 
 _FORMS = (
-    "a kind is one of " + ", ".join(map(repr, KINDS)) + ", a list of levels in order, or ('periodic', period)"
+    "Every value of kinds must be "
+    + ", ".join(map(repr, KINDS))
+    + ", a list of levels in order, or ('periodic', period)"
 )
 
 
@@ -66,13 +65,11 @@ def parse_kinds(kinds: object) -> dict[str | int, DeclaredKind]:
     if kinds is None:
         return {}
     if not isinstance(kinds, Mapping):
-        raise TypeError(
-            f"kinds must be a mapping of columns to kinds, or None, got {shown(kinds)}; {_FORMS}."
-        )
+        raise TypeError(f"kinds must be a mapping of columns to kinds, or None, got {shown(kinds)}.")
     for column in kinds:
         if isinstance(column, bool) or not isinstance(column, str | int | np.integer):
             raise TypeError(
-                f"kinds names column {shown(column)}; name columns by str, or those of an array by position."
+                f"kinds must name columns by str, or those of an array by position, got {shown(column)}."
             )
     return {column: _kind(column, kind) for column, kind in kinds.items()}
 
@@ -80,12 +77,12 @@ def parse_kinds(kinds: object) -> dict[str | int, DeclaredKind]:
 def _kind(column: object, kind: object) -> DeclaredKind:
     if isinstance(kind, str):
         if kind not in KINDS:
-            raise ValueError(f"kinds gives column {column!r} the kind {shown(kind)}; {_FORMS}.")
+            raise ValueError(f"{_FORMS}, got {shown(kind)} for column {column!r}.")
         return DeclaredKind(kind, period=UNKNOWN_PERIOD if kind == "periodic" else 0.0)
     if isinstance(kind, np.ndarray):
         kind = kind.tolist()
     if not isinstance(kind, list | tuple):
-        raise TypeError(f"kinds gives column {column!r} the kind {shown(kind)}; {_FORMS}.")
+        raise TypeError(f"{_FORMS}, got {shown(kind)} for column {column!r}.")
     if len(kind) == 2 and kind[0] == "periodic" and not isinstance(kind[1], str):
         return DeclaredKind("periodic", period=_period(column, kind[1]))
     return DeclaredKind("ordered", order=_order(column, kind))
@@ -95,7 +92,7 @@ def _period(column: object, period: object) -> float:
     number = isinstance(period, Real) and not isinstance(period, bool)
     if not number or not 0.0 < float(cast(float, period)) < math.inf:
         raise ValueError(
-            f"kinds gives column {column!r} the period {shown(period)}; a period is a finite number > 0."
+            f"The period that kinds gives column {column!r} must be a finite number > 0, got {shown(period)}."
         )
     return float(cast(float, period))
 
@@ -273,7 +270,7 @@ def _check_agreement(declared: Mapping[str, DeclaredKind], categorical: Mapping[
 
 
 def kinds_of(X: object, kinds: KindsInput, categorical: ColumnSelection = "auto") -> KindsInput:
-    """The declared kinds of a table, and those that `read_table` has noted with its columns of numbers."""
+    """The declared kinds of a table, and the kinds of columns of numbers that `read_table` has noted."""
     noted = getattr(X, "attrs", {}).get("kinds") if hasattr(X, "dtypes") else None
     if not isinstance(noted, Mapping):
         return kinds
@@ -289,13 +286,34 @@ def kinds_of(X: object, kinds: KindsInput, categorical: ColumnSelection = "auto"
     return cast("KindsInput", found | dict(kinds or {}))
 
 
-def declared_periods(kinds: KindsInput, schema: Schema) -> list[float]:
+class KnownColumns(Protocol):
+    """The schema of a table that has been read."""
+
+    @property
+    def columns(self) -> tuple[str, ...]: ...
+    @property
+    def named(self) -> bool: ...
+    @property
+    def levels(self) -> tuple[tuple[Level, ...], ...]: ...
+    @property
+    def ordered(self) -> tuple[int, ...]: ...
+    @property
+    def dates(self) -> tuple[int, ...]: ...
+    @property
+    def ignored(self) -> tuple[str, ...]: ...
+    @property
+    def numeric_names(self) -> tuple[str, ...]: ...
+    @property
+    def categorical_names(self) -> tuple[str, ...]: ...
+
+
+def declared_periods(kinds: KindsInput, schema: KnownColumns) -> list[float]:
     """The period of every numeric column; 0 without one, `UNKNOWN_PERIOD` where it is to be found."""
     declared = declared_columns(kinds, (*schema.columns, *schema.ignored), schema.named)
     return [declared[name].period if name in declared else 0.0 for name in schema.numeric_names]
 
 
-def differing_kind(kinds: KindsInput, schema: Schema) -> str:
+def differing_kind(kinds: KindsInput, schema: KnownColumns) -> str:
     """How the kinds of a table that has been read differ from declared ones; empty if they agree."""
     declared = declared_columns(kinds, (*schema.columns, *schema.ignored), schema.named)
     of_table = dict(zip(schema.categorical_names, schema.levels, strict=True))

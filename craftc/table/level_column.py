@@ -33,7 +33,7 @@ class LevelColumn:
     missing.
 
     With `declared` the order of the values is that of the codes. `scale`: the levels of an ordered column in
-    their order, also those that do not occur. With `strict` values that are neither text nor numbers raise
+    their order, whether they occur or not. With `strict` values that are neither text nor numbers raise
     TypeError; otherwise they (for example intervals) are converted to text.
     """
 
@@ -146,7 +146,7 @@ def refuse_id(name: str, n_different: int, n_present: int) -> None:
 
 
 def common_order(name: str, orders: Iterable[Sequence[T]]) -> list[T]:
-    """The scale of a column of which every part has some levels in order.
+    """The scale of a column whose parts have some of its levels each, in order.
 
     Raises ValueError if the parts contradict each other, or leave the order of two levels open.
     """

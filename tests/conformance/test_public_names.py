@@ -27,7 +27,7 @@ SIGNATURES = {
         "shuffle=False)"
     ),
     "CRAFT": (
-        "(n_clusters=None, *, covariance='auto', price_factor='auto', categorical='auto', "
+        "(n_clusters=None, *, kinds=None, categorical='auto', covariance='auto', price_factor='auto', "
         "missing='ignore', unknown='ignore', unusable='error', max_clusters=100, init='auto', n_init=8, "
         "random_state=None, n_threads=None, verbose=0)"
     ),
@@ -86,11 +86,11 @@ SIGNATURES = {
         "verbose=0)"
     ),
     "MixedTable": "(numeric, codes, schema)",
-    "MixedTable.from_data": "(X, *, categorical='auto', missing='ignore', dtype=None)",
+    "MixedTable.from_data": "(X, *, categorical='auto', missing='ignore', dtype=None, kinds=None)",
     "get_include": "()",
     "load_model": "(path)",
     "read_table": "(path_or_frame, *, na_values=(), header='infer', skip=0, on_unusable='drop', "
-    "dates='parts')",
+    "dates='auto')",
     "save_model": "(model, path)",
     "show_versions": "()",
     "cli.main": "(argv=None)",
@@ -136,7 +136,8 @@ SIGNATURES = {
     "plot.spectrum": "(model, *, axes=None)",
     "plot.tiles": "(model, X, *, order='given', axes=None)",
     "report.write": "(model, table, path, *, target=None, stability=None, title=None)",
-    "table.Schema": "(columns, named, numeric_index, categorical_index, levels, dtype, missing)",
+    "table.Schema": "(columns, named, numeric_index, categorical_index, levels, dtype, missing, ordered=(), "
+    "dates=(), ignored=())",
 }
 MODULES = {"cli", "datasets", "distributed", "embed", "metrics", "plot", "report", "table"}
 
