@@ -60,6 +60,10 @@ class Background:
         counts[grid.n_levels - 1 :] = 0.0  # missing cells have no level
         seen = np.add.reduceat(counts, grid.level_start) if grid.q else np.empty(0)
         self.frequency: Floats = counts / np.repeat(np.maximum(seen, 1e-300), self.level_widths)
+        if encoding is not None and encoding.null == "normal":
+            for d, number in zip(encoding.input_schema.numeric_index, encoding.numbers, strict=True):
+                at = grid.level_start[d]
+                self.frequency[at : at + len(number.shares)] = number.shares
         spread = deviations[0] / np.maximum(present, 1e-300)
         distinct = np.add.reduceat(counts > 0, grid.level_start, dtype=np.intp) if grid.q else seen
         self.usable: Mask = np.concatenate([(spread > 0) & (not statistics), distinct > 1]).astype(np.uint8)

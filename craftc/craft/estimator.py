@@ -16,6 +16,7 @@ from craftc._common.threads import effective_n_threads
 from craftc._common.typing import (
     ColumnSelection,
     DaskClient,
+    Floats,
     Labels,
     RandomStateInput,
     TableInput,
@@ -65,6 +66,10 @@ class CRAFT(CraftBase):
         numbers, and 2 pi or 360 of others. "date": days since 1970-01-01. "ignore": takes no part.
     categorical : "auto", list of names or positions, or boolean mask, default="auto"
         "auto": strings, categories, enums and booleans of a data frame; none of an array.
+    null : {"marginals", "normal"}, default="marginals"
+        What describes a number without clusters. "marginals": the table's own distribution of the column,
+        whatever its shape, so that no single column makes clusters. "normal": one normal density, which finds
+        clusters that show in one or two columns, and takes every other shape of a column for clusters.
     covariance : {"auto", "diagonal", "full"}, default="auto"
         Form of the numeric columns inside clusters. "diagonal": independent columns. "auto": a cluster may
         hold one full covariance of some of its columns where that is shorter, and slices of one slanted cloud
@@ -150,6 +155,7 @@ class CRAFT(CraftBase):
 
     _constraints: ClassVar[Mapping[str, Constraint]] = {
         "kinds": KindsParameter(),
+        "null": Choice(("marginals", "normal")),
         "covariance": Choice(("auto", "diagonal", "full")),
         "missing": Choice(("ignore", "category", "error")),
         "unknown": Choice(("ignore", "error")),
@@ -170,6 +176,7 @@ class CRAFT(CraftBase):
         *,
         kinds: KindsInput = None,
         categorical: ColumnSelection = "auto",
+        null: str = "marginals",
         covariance: str = "auto",
         price_factor: float | str = "auto",
         missing: str = "ignore",
@@ -185,6 +192,7 @@ class CRAFT(CraftBase):
         self.n_clusters = n_clusters
         self.kinds = kinds
         self.categorical = categorical
+        self.null = null
         self.covariance = covariance
         self.price_factor = price_factor
         self.missing = missing
@@ -255,14 +263,19 @@ class CRAFT(CraftBase):
                 self._check_partitioned(sample_weight)
             table = source.read(categorical, self.missing, n_threads, kinds)
             periods = declared_periods(kinds, table.schema)
+
+            def levels(rows: RowStore[Any, Any], weights: Floats | None) -> LevelEncoding:
+                tallies = rows.tallies(weights, n_threads)
+                return LevelEncoding.of_tallies(rows.schema, tallies, periods, self.null)
+
             if isinstance(table, MixedTable):
-                local = EncodedRows.of_table(table, sample_weight, n_threads, periods=periods)
+                local = EncodedRows.of_table(table, sample_weight, n_threads, levels)
                 self.labels_ = self._fit(local, source, meter, n_threads)
             else:
                 from craftc.craft.rows.partitioned import PartitionedRows  # which ordinary tables do not need
 
                 far = EncodedRows.of_store(
-                    PartitionedRows(table), None, np.empty(0, np.int64), 1.0, n_threads, periods=periods
+                    PartitionedRows(table), None, np.empty(0, np.int64), 1.0, n_threads, levels
                 )
                 self.labels_ = self._fit(far, source, meter, n_threads)
         return self

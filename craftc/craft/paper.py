@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from craftc._common.estimator import all_or_nothing, set_convergence, warn_not_converged
 from craftc._common.random import seed_of
 from craftc._common.threads import effective_n_threads
-from craftc._common.typing import ColumnSelection, Labels, RandomStateInput, TableInput, WeightInput
+from craftc._common.typing import ColumnSelection, Floats, Labels, RandomStateInput, TableInput, WeightInput
 from craftc._common.validation import Choice, Constraint, Number, check_parameters
 from craftc.craft.base import CraftBase
 from craftc.craft.fitted import FittedClusters
@@ -26,12 +26,14 @@ from craftc.craft.parameters import (
     numeric_threshold_of,
 )
 from craftc.craft.progress import Progress, ProgressMeter
+from craftc.craft.rows import RowStore
 from craftc.craft.search import EncodedRows, FitConfig
 from craftc.craft.search.fixed_price import fixed_price_fit
 from craftc.craft.search.starts import farthest_first_price
 from craftc.distributed.open_input import open_input, set_input_attributes
 from craftc.table import MixedTable
 from craftc.table.moments import ExactSums
+from craftc.table.numeric_encoding import NumericEncoding
 
 _N_EXPECTED = 8  # clusters that the heuristic and the starts expect where n_clusters is None
 
@@ -242,7 +244,11 @@ level_probabilities_, margins_, cluster_margins_, n_features_in_, feature_names_
             table = source.read(self.categorical, self.missing, n_threads)
             assert isinstance(table, MixedTable)
             numeric = "raw" if self.numeric == "auto" and not spec.coherent else self.numeric
-            encoded = EncodedRows.of_table(table, sample_weight, n_threads, numeric)
+
+            def encode(_: RowStore[Any, Any], weights: Floats | None) -> NumericEncoding:
+                return NumericEncoding.fit(table, weights, numeric, n_threads)
+
+            encoded = EncodedRows.of_table(table, sample_weight, n_threads, encode)
             self.labels_ = self._fit(X, table, encoded, spec, meter, n_threads)
         return self
 

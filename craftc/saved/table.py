@@ -47,6 +47,7 @@ def _stored_encoding(state: dict[str, Any], schema: Schema) -> NumericEncoding |
     if "numbers" in state:
         levels = LevelEncoding.from_dict(state, schema)
         possible = type(state["scored"]) is bool and all(map(_possible_levels, levels.numbers))
+        demand(levels.null in ("marginals", "normal"), "the distribution without clusters is unknown")
         demand(possible, "the levels of a column are impossible")
         return levels
     encoding = NumericEncoding.from_dict(state, schema)

@@ -13,6 +13,7 @@ values.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -20,7 +21,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtri
+from scipy.special import ndtr, ndtri
 
 from craftc._common.typing import Array, Floats, Integers
 from craftc._kernels.levels import write_levels
@@ -31,6 +32,7 @@ from craftc.table.tally import SLICE_ROWS, Tally
 #: Distinct values that are all levels, and bins of a column of more.
 N_BINS = 64
 MAX_LEVELS = 254  # of a column; with the missing level, codes are bytes
+LEAST_SHARE = 1e-12  # of a level under a normal density
 FEWEST_SCORES = 11  # levels of a column that a covariance may hold
 
 
@@ -42,12 +44,16 @@ class NumberLevels:
     # (T - 1,) cells above bounds[l] lie above level l; of a periodic column (T,), the last one between the
     # last level and the first one of the next period
     bounds: Floats
-    shares: Floats  # (T,) of the cells
+    shares: Floats  # (T,) of the cells, without clusters
     period: float = 0.0  # of a periodic column, whose cells are taken modulo it; otherwise 0
 
     @classmethod
-    def of_values(cls, values: Array, counts: Array, period: float = 0.0) -> NumberLevels:
-        """The levels of a column with these distinct values, ascending, and integer weights."""
+    def of_values(
+        cls, values: Array, counts: Array, period: float = 0.0, null: str = "marginals"
+    ) -> NumberLevels:
+        """The levels of a column with these distinct values, ascending, and integer weights; their shares
+        without clusters are those of the table ("marginals"), or of one normal density ("normal").
+        """
         values = values.astype(np.float64)
         if period and len(values):
             values, where = np.unique(_within(values, period), return_inverse=True)
@@ -67,6 +73,8 @@ class NumberLevels:
         if period:
             bounds = np.append(bounds, (high[-1:] + low[:1] + period) / 2)
         share = weight / max(float(weight.sum()), 1.0)
+        if null == "normal" and not period and len(means) > 2:
+            share = _normal_shares(means, bounds, share)
         return cls(means, bounds, share, float(period))
 
     def apply(self, x: Array) -> Array:
@@ -138,6 +146,17 @@ def _within(x: Array, period: float) -> Floats:
     return np.where(x >= period, 0.0, x)
 
 
+def _normal_shares(values: Floats, bounds: Floats, shares: Floats) -> Floats:
+    """(T,) shares of levels under the normal density with the mean and the variance of the levels."""
+    mean = float(shares @ values)
+    deviation = math.sqrt(float(shares @ (values - mean) ** 2))
+    ends = np.concatenate([[-np.inf], (bounds - mean) / deviation, [np.inf]])
+    # from the nearer end, so that both tails are exact
+    inside = np.where(ends[1:] <= 0.0, ndtr(ends[1:]) - ndtr(ends[:-1]), ndtr(-ends[:-1]) - ndtr(-ends[1:]))
+    inside = np.maximum(inside, LEAST_SHARE)
+    return np.asarray(inside / inside.sum())
+
+
 def _levels_of(values: Floats, counts: Integers) -> NDArray[np.intp]:
     """(m,) the level of each of the distinct values of a column."""
     n_bins, most = N_BINS, len(values)
@@ -174,6 +193,8 @@ class LevelEncoding:
     numbers : tuple of NumberLevels
         One per numeric column, in the order of the numeric block.
     scored : bool
+    null : {"marginals", "normal"}
+        What codes a number without clusters: the table's own shares of the levels, or a normal density.
 
     Examples
     --------
@@ -190,10 +211,15 @@ class LevelEncoding:
     input_schema: Schema
     numbers: tuple[NumberLevels, ...]
     scored: bool = False
+    null: str = "marginals"
 
     @classmethod
     def of_tallies(
-        cls, schema: Schema, tallies: Iterable[Tally], periods: Sequence[float] = ()
+        cls,
+        schema: Schema,
+        tallies: Iterable[Tally],
+        periods: Sequence[float] = (),
+        null: str = "marginals",
     ) -> LevelEncoding:
         """Choose the levels of every numeric column of a table with these tallies.
 
@@ -204,8 +230,8 @@ class LevelEncoding:
         numbers = []
         for name, each, period in zip(schema.numeric_names, tallies, every, strict=True):
             known = period_of(name, each[0]) if period == UNKNOWN_PERIOD else period
-            numbers.append(NumberLevels.of_values(*each, known))
-        return cls(schema, tuple(numbers))
+            numbers.append(NumberLevels.of_values(*each, known, null))
+        return cls(schema, tuple(numbers), null=null)
 
     @property
     def identity(self) -> bool:
@@ -318,7 +344,8 @@ class LevelEncoding:
 
     def to_dict(self) -> dict[str, Any]:
         """The levels, without the schema, as JSON-serializable values."""
-        return {"numbers": [own.to_dict() for own in self.numbers], "scored": self.scored}
+        numbers = [own.to_dict() for own in self.numbers]
+        return {"numbers": numbers, "scored": self.scored, "null": self.null}
 
     @classmethod
     def from_dict(cls, state: dict[str, Any], schema: Schema) -> LevelEncoding:
@@ -329,4 +356,4 @@ class LevelEncoding:
                 f"The encoding has {len(numbers)} numeric column(s), the schema {len(schema.numeric_index)}; "
                 "restore both from the same model."
             )
-        return cls(schema, numbers, bool(state["scored"]))
+        return cls(schema, numbers, bool(state["scored"]), str(state["null"]))

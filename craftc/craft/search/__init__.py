@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from threading import Event
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,9 +34,10 @@ from craftc.craft.rows.local import LocalRows
 from craftc.table import MixedTable
 from craftc.table.levels import LevelEncoding
 from craftc.table.moments import Moments
-from craftc.table.numeric_encoding import NumericEncoding
 
 Result = TypeVar("Result")
+#: Chooses the encoding of the columns of a store, whose rows have these weights.
+Encode: TypeAlias = Callable[[RowStore[Any, Any], "Floats | None"], Encoding]
 
 _WORTH_A_THREAD, _WORTH_ALL_THREADS = 20_000, 4_000_000  # cells of a table whose starts run in parallel
 
@@ -55,23 +56,13 @@ class EncodedRows(Generic[L, S]):
 
     @classmethod
     def of_table(
-        cls,
-        table: MixedTable,
-        sample_weight: WeightInput,
-        n_threads: int,
-        numeric: str | None = None,
-        periods: Sequence[float] = (),
+        cls, table: MixedTable, sample_weight: WeightInput, n_threads: int, encode: Encode
     ) -> EncodedRows[Labels, NDArray[np.signedinteger]]:
-        """The rows of a table of this process; `numeric`: how its numbers are encoded, None: as levels.
-
-        `periods`: as in `of_store`.
-        """
+        """The rows of a table of this process."""
         weights = check_weight(sample_weight, len(table))
         check_countable(weights)
         weight, unit = integer_weights(weights)
-        store = LocalRows(table, weight)
-        encoding = None if numeric is None else NumericEncoding.fit(table, weights, numeric, n_threads)
-        return EncodedRows.of_store(store, weights, weight, unit, n_threads, encoding, periods)
+        return EncodedRows.of_store(LocalRows(table, weight), weights, weight, unit, n_threads, encode)
 
     @staticmethod
     def of_store(
@@ -80,16 +71,12 @@ class EncodedRows(Generic[L, S]):
         weight: Integers,
         unit: float,
         n_threads: int,
-        encoding: Encoding | None = None,
-        periods: Sequence[float] = (),
+        encode: Encode,
     ) -> EncodedRows[L, S]:
-        """The rows of a store, whose counts weigh `unit` each; no `encoding`: columns become levels.
-
-        `periods`: of the numeric columns, as `LevelEncoding.of_tallies` takes them.
+        """The rows of a store, whose counts weigh `unit` each; `encode` chooses the encoding of their
+        columns.
         """
-        source_grid, rows = source.grid(), source
-        if encoding is None:
-            encoding = LevelEncoding.of_tallies(source.schema, source.tallies(weights, n_threads), periods)
+        source_grid, rows, encoding = source.grid(), source, encode(source, weights)
         grid = source_grid
         if not encoding.identity:
             rows = source.encoded(encoding, n_threads)
