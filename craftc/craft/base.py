@@ -40,6 +40,7 @@ from craftc.distributed.collections import WithoutCollections, feature_names_out
 from craftc.distributed.open_input import FitTable
 from craftc.reading.unusable import known_columns
 from craftc.table import MixedTable
+from craftc.table.levels import LevelEncoding
 from craftc.table.out_of_core import is_out_of_core
 
 Rows = TypeVar("Rows")
@@ -188,6 +189,20 @@ class CraftBase(
     def _read_new(self, X: TableInput) -> MixedTable:
         return self._fitted_state().encoding.apply(self._read_columns(X))
 
+    def _read_with_range(self, X: TableInput) -> tuple[MixedTable, Floats]:
+        """New rows as the model sees them, and (n,) nats for their numbers outside the ranges of `fit`."""
+        columns = self._read_columns(X)
+        each = math.log(self._fitted_clusters().background.weight + 1.0)
+        penalties = np.zeros(len(columns))
+        for rows in self._outside(columns).values():
+            penalties[rows] += each
+        return self._fitted.encoding.apply(columns), penalties
+
+    def _outside(self, columns: MixedTable) -> dict[str, NDArray[np.intp]]:
+        """Positions of rows with numbers outside the ranges of `fit`, by column."""
+        encoding = self._fitted_state().encoding
+        return encoding.outside(columns) if isinstance(encoding, LevelEncoding) else {}
+
     def _read_columns(self, X: TableInput) -> MixedTable:
         """The columns of the model in their original units."""
         schema = self._fitted_state().schema
@@ -302,7 +317,8 @@ class CraftBase(
         -------
         ndarray (n,) of float64
             A missing cell is integrated out, as is a level that `fit` has not seen. A column that was
-            constant in `fit` counts nothing.
+            constant in `fit` counts nothing. A number outside the range of its column in `fit` lowers the
+            result by log(N + 1), with N the weight of the table: one cell of that kind in N + 1.
 
         Notes
         -----
@@ -320,7 +336,7 @@ class CraftBase(
         >>> round(float(model.score_samples(held_out).mean()), 2)
         -3.41
         """
-        return scores.densities_of(self._fitted_clusters(), self._read_new(X))
+        return scores.densities_of(self._fitted_clusters(), *self._read_with_range(X))
 
     @rowwise("margin", "float64")
     def margins(self, X: TableInput) -> NDArray[np.float64]:
@@ -369,14 +385,19 @@ class CraftBase(
             a cell counts as it does given the row's observed cells in the earlier columns of that covariance.
             A polars frame for a polars frame, otherwise pandas, with the index of X; there
             ``frame.attrs["distribution"]`` says whose distribution every cluster has of every feature, as
-            `summary` does.
+            `summary` does. ``frame.attrs["outside_range"]`` lists, by column, the
+            positions of rows with a number outside the range of `fit`.
         """
-        table, library = self._read_new(X), frame_library(X)
+        own, library = self._read_columns(X), frame_library(X)
+        table = self._fitted_state().encoding.apply(own)
         columns = scores.contribution_columns(
             self._fitted_clusters(), table, list(self.schema_.columns), self._fitted.encoding.source
         )
         rows = self._fitted.distributions
-        attrs = {"distribution": [dict(zip(self.schema_.columns, row, strict=True)) for row in rows]}
+        attrs = {
+            "distribution": [dict(zip(self.schema_.columns, row, strict=True)) for row in rows],
+            "outside_range": {name: at.tolist() for name, at in self._outside(own).items()},
+        }
         index = getattr(X, "index", None) if library == "pandas" else None
         return output_frame(columns, library, attrs, index)
 
@@ -441,7 +462,8 @@ class CraftBase(
         check_number("n", n, least=1, whole=True)
         if X is None:
             return [rows[:n] for rows in _kept(self, self._typical, n, scores.MOST_TYPICAL)]
-        return scores.extremes_of(self._fitted_clusters(), self._read_new(X), n, 1).typical
+        table, penalties = self._read_with_range(X)
+        return scores.extremes_of(self._fitted_clusters(), table, n, 1, penalties).typical
 
     def outliers(self, n: int = 10, X: TableInput | None = None) -> NDArray[np.intp]:
         """The rows with the lowest `score_samples`, which fit no cluster well.
@@ -461,7 +483,8 @@ class CraftBase(
         check_number("n", n, least=1, whole=True)
         if X is None:
             return np.asarray(_kept(self, self._unusual, n, scores.MOST_UNUSUAL)[:n])
-        return scores.extremes_of(self._fitted_clusters(), self._read_new(X), 1, n).unusual
+        table, penalties = self._read_with_range(X)
+        return scores.extremes_of(self._fitted_clusters(), table, 1, n, penalties).unusual
 
     def similarity(self) -> Floats:
         """Similarity of every two clusters: the Bhattacharyya coefficient of their distributions.

@@ -64,9 +64,11 @@ def _possible_levels(own: NumberLevels) -> bool:
     n_bounds = len(values) if own.period else max(len(values) - 1, 0)
     if len(bounds) != n_bounds or not 0.0 <= own.period <= LARGEST:
         return False
-    if not np.isfinite([*values, *bounds, *shares]).all():
+    if not np.isfinite([*values, *bounds, *shares, *own.ends]).all():
         return False
     if own.period and len(values) and not (values[0] >= 0.0 and values[-1] <= own.period):
+        return False
+    if len(values) and not own.ends[0] <= values[0] <= values[-1] <= own.ends[1]:
         return False
     if len(shares) and not ((shares > 0).all() and abs(shares.sum() - 1.0) < 1e-6):
         return False

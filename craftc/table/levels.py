@@ -45,6 +45,7 @@ class NumberLevels:
     # last level and the first one of the next period
     bounds: Floats
     shares: Floats  # (T,) of the cells, without clusters
+    ends: tuple[float, float]  # the smallest and the largest cell
     period: float = 0.0  # of a periodic column, whose cells are taken modulo it; otherwise 0
 
     @classmethod
@@ -75,7 +76,8 @@ class NumberLevels:
         share = weight / max(float(weight.sum()), 1.0)
         if null == "normal" and not period and len(means) > 2:
             share = _normal_shares(means, bounds, share)
-        return cls(means, bounds, share, float(period))
+        ends = (float(low[0]), float(high[-1])) if len(low) else (0.0, 0.0)
+        return cls(means, bounds, share, ends, float(period))
 
     def apply(self, x: Array) -> Array:
         """Codes of cells; of missing ones, the number of levels."""
@@ -129,7 +131,7 @@ class NumberLevels:
     def to_dict(self) -> dict[str, Any]:
         """The levels as JSON-serializable values; JSON represents floats exactly."""
         own = {name: getattr(self, name).tolist() for name in ("values", "bounds", "shares")}
-        return own | {"period": self.period}
+        return own | {"ends": list(self.ends), "period": self.period}
 
     @classmethod
     def from_dict(cls, state: dict[str, Any]) -> NumberLevels:
@@ -137,7 +139,8 @@ class NumberLevels:
         values, bounds, shares = (
             np.array(state[name], np.float64) for name in ("values", "bounds", "shares")
         )
-        return cls(values, bounds, shares, float(state["period"]))
+        low, high = map(float, state["ends"])
+        return cls(values, bounds, shares, (low, high), float(state["period"]))
 
 
 def _within(x: Array, period: float) -> Floats:
@@ -330,6 +333,14 @@ class LevelEncoding:
         nothing = np.empty((n, 0), np.float32)
         encoded = MixedTable._trusted(nothing, codes, replace(self, scored=False).schema, table._scratch)
         return self.with_scores_of(encoded) if self.scored else encoded
+
+    def outside(self, table: MixedTable) -> dict[str, NDArray[np.intp]]:
+        """Positions of the rows of a table whose number lies outside the range of its column, by column."""
+        out = {}
+        for name, own, cells in zip(table.schema.numeric_names, self.numbers, table.numeric.T, strict=True):
+            if not own.period:
+                out[name] = np.flatnonzero((cells < own.ends[0]) | (cells > own.ends[1]))
+        return {name: rows for name, rows in out.items() if len(rows)}
 
     def with_scores_of(self, encoded: MixedTable) -> MixedTable:
         """An encoded table, whose codes are shared, with the normal scores of its levels."""

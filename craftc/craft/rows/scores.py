@@ -92,9 +92,10 @@ def labels_of(clusters: Clusters, table: MixedTable) -> Labels:
     )
 
 
-def densities_of(clusters: Clusters, table: MixedTable) -> Floats:
-    """(n,) log densities in nats."""
-    return np.concatenate([scores.densities for _, scores in row_scores(clusters, table)] or [np.empty(0)])
+def densities_of(clusters: Clusters, table: MixedTable, penalties: Floats) -> Floats:
+    """(n,) log densities in nats, less the penalties (n,) of the rows."""
+    found = [scores.densities for _, scores in row_scores(clusters, table)] or [np.empty(0)]
+    return np.concatenate(found) - penalties
 
 
 class RowExtremes:
@@ -190,10 +191,13 @@ class _Kept(NamedTuple):
         return self.some(first.nonzero()[0][:most])
 
 
-def extremes_of(clusters: Clusters, table: MixedTable, most_typical: int, most_unusual: int) -> RowExtremes:
-    """Typical and unusual rows of a table."""
+def extremes_of(
+    clusters: Clusters, table: MixedTable, most_typical: int, most_unusual: int, penalties: Floats
+) -> RowExtremes:
+    """Typical and unusual rows of a table; `penalties` (n,) lower their densities."""
     extremes = RowExtremes(len(clusters.mask), most_typical, most_unusual)
     for rows, scores in row_scores(clusters, table):
+        scores.densities -= penalties[rows]
         extremes.add(rows.start, scores.labels, scores)
     return extremes
 
