@@ -313,14 +313,18 @@ class LevelEncoding:
         n = len(table)
         wide = any(len(levels) > MAX_LEVELS for levels in schema.levels)
         codes = table._empty_block((n, given.n_columns), np.dtype(np.uint16 if wide else np.uint8))
+        # a column without levels has one code, that of a missing cell
+        place = [
+            -1 if own.period or not len(own.values) else j
+            for own, j in zip(self.numbers, given.numeric_index, strict=True)
+        ]
         for start in range(0, n, SLICE_ROWS):
             rows = slice(start, start + SLICE_ROWS)
             for d, j in enumerate(given.categorical_index):
                 codes[rows, j] = table.codes[rows, d]
             for d, j in enumerate(given.numeric_index):
-                if self.numbers[d].period:
+                if place[d] < 0:
                     codes[rows, j] = self.numbers[d].apply(table.numeric[rows, d])
-        place = [-1 if own.period else j for own, j in zip(self.numbers, given.numeric_index, strict=True)]
         bounds = [own.bounds for own in self.numbers]
         write_levels(
             table.numeric,
