@@ -38,6 +38,7 @@ NO_GROUPS: Integers = np.empty((0, 0), np.int64)
 # to at most the number of cells
 _STEPS = 2.0**20
 MOST_DEVIATIONS = 8.0  # of a number from its mean, in the statistics of a tilt
+_FLAT = 1e-6  # share of the deviation of a statistic below which the part that is new is rounding error
 
 
 class Background:
@@ -72,7 +73,11 @@ class Background:
         self.tilts = tilts_of(grid, statistics, self.frequency, distinct)
         #: (D,) free parameters of the distribution of every feature
         self.n_parameters: Floats = np.concatenate([np.full(grid.p, 2.0), np.maximum(distinct - 1.0, 0.0)])
-        self.n_parameters[grid.p :][self.tilts.tilted > 0] = 2.0
+        for d, start in enumerate(grid.level_start):
+            if self.tilts.tilted[d]:
+                levels = slice(start, start + self.level_widths[d] - 1)
+                both = self.tilts.first[levels], self.tilts.second[levels]
+                self.n_parameters[grid.p + d] = sum(bool(one.any()) for one in both)
         n_usable = int(self.usable.sum())
         q = np.arange(n_usable + 1)
         #: (n + 1,) log C(n, q) of the n usable features, nats
@@ -174,41 +179,45 @@ def tilts_of(
     both, phase = np.zeros((2, grid.n_levels)), np.full(grid.n_levels, np.nan)
     ends = np.append(grid.level_start, grid.n_levels)
     for d, raw in enumerate(statistics):
-        if raw is None or distinct[d] < 3:
-            continue
-        levels = slice(ends[d], ends[d + 1] - 1)
-        found = orthonormal(raw, frequency[levels])
-        if found is not None:
+        if raw is not None and distinct[d] >= 3:
+            levels = slice(ends[d], ends[d + 1] - 1)
             tilted[d] = 1
-            both[:, levels] = found
+            both[:, levels] = orthonormal(raw, frequency[levels])
             if raw.shape[1] == 2:
                 phase[levels] = np.arctan2(raw[:, 1], raw[:, 0])
     return Tilts(grid, tilted, frequency, both[0], both[1], phase)
 
 
-def orthonormal(raw: Floats, b: Floats) -> Floats | None:
-    """(2, T) two statistics of T levels with mean 0 and covariance I under b: of a value (T, 1) itself and
-    its square, of (T, 2) both columns. None if b has no two such statistics.
+def orthonormal(raw: Floats, b: Floats) -> Floats:
+    """(2, T) statistics of T levels with mean 0 and covariance I under b: of a value (T, 1) itself and its
+    square, of (T, 2) both columns. One that says nothing new on the levels that occur is 0, the second one
+    first.
     """
     if raw.shape[1] == 1:
-        low, high = raw[b > 0].min(), raw[b > 0].max()
-        z = _standardised((raw[:, 0] / 2 - (low / 4 + high / 4)) / max(high / 2 - low / 2, 1e-300), b)
-        if z is None:
-            return None
-        z = np.clip(z, -MOST_DEVIATIONS, MOST_DEVIATIONS)
+        z = np.clip(_standardised(raw[:, 0], b), -MOST_DEVIATIONS, MOST_DEVIATIONS)
         raw = np.stack([z, z * z], axis=1)
-    first = _standardised(raw[:, 0], b)
-    if first is None:
-        return None
-    second = _standardised(raw[:, 1] - (b * raw[:, 1]).sum() - (b * first * raw[:, 1]).sum() * first, b)
-    return None if second is None else np.rint(np.stack([first, second]) * _STEPS) / _STEPS
+    found: list[Floats] = []
+    for x in raw.T:
+        x = x - (b * x).sum()
+        deviation = math.sqrt((b * x * x).sum())
+        for _ in range(2):  # the second time, rounding errors of the first are removed
+            x = x - (b * x).sum()
+            for first in found:
+                x = x - (b * first * x).sum() * first
+        new = math.sqrt((b * x * x).sum())
+        if new > _FLAT * deviation:
+            found.append(x / new)
+    found += [np.zeros(len(b))] * (2 - len(found))
+    return np.rint(np.stack(found) * _STEPS) / _STEPS
 
 
-def _standardised(x: Floats, b: Floats) -> Floats | None:
-    """x with mean 0 and variance 1 under b; None if it does not vary."""
+def _standardised(x: Floats, b: Floats) -> Floats:
+    """x, which varies, with mean 0 and variance 1 under b."""
+    x = np.ldexp(x, -np.frexp(np.abs(x).max())[1])  # exact; squares neither overflow nor vanish
+    x = x - x[b > 0].min()
+    x = x / x[b > 0].max()
     x = x - (b * x).sum()
-    deviation = math.sqrt((b * x * x).sum())
-    return x / deviation if deviation > 1e-9 else None
+    return x / math.sqrt((b * x * x).sum())
 
 
 def feature_prices(background: Background, spec: ModelSpec) -> tuple[Floats, Floats]:
