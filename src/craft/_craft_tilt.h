@@ -13,7 +13,8 @@
 #define CRAFT_TILT_PAD 8        /* levels */
 #define CRAFT_TILT_STEPS 60     /* of Newton's method; 4 to 8 suffice but for extreme cells */
 #define CRAFT_TILT_NEAR 1e-10   /* squared Newton decrement at which one more step is exact to rounding */
-#define CRAFT_TILT_SHORTEST 1e-9        /* share of a Newton step */
+#define CRAFT_TILT_RISE 0.1     /* share of the squared decrement by which a whole step must raise the function */
+#define CRAFT_TILT_FLATTER 3e-4 /* share of the curvature along a whole step that must be left after it */
 
 #define LEAVES "craft/_craft_tilt_lanes.h"
 #include "common/_lanes.h"
@@ -47,47 +48,55 @@ static inline craft_tilted craft_tilted_at(const craft_tilt *t, double first, do
     return out;
 }
 
+/* The share of a Newton step d that always raises the function: along d, the third derivative of A is at most
+ * `reach` times the second one, with `reach` the largest d . s less its mean. */
+static inline double craft_tilt_length(const craft_tilt *t, double d1, double d2, double mean)
+{
+    double reach = 0.0;
+    for (ptrdiff_t l = 0; l < t->n; l++) {
+        const double x = d1 * t->s1[l] + d2 * t->s2[l] - mean;
+        reach = t->b[l] > 0.0 && x > reach ? x : reach;
+    }
+    return reach > 1e-6 ? log(1.0 + reach) / reach : 1.0;
+}
+
 /* The tilt whose mean of (s1, s2) is (m1, m2), inside the convex hull of the levels; returns its relative
- * entropy over b, theta . m - A(theta) >= 0. Newton's method on this concave function. A step is halved where it
- * would not raise it enough, or would lead where it falls as steeply as it rose: there the tilt is a single level,
- * and its covariance 0. */
+ * entropy over b, theta . m - A(theta) >= 0. Newton's method on this concave function. A step is shortened where it
+ * would not raise it enough, or would lead where it is almost straight: there the tilt is a single level, and the
+ * next step could be of any length. */
 static inline double craft_tilt_fit(const craft_tilt *t, double m1, double m2, craft_theta *theta)
 {
-    double first = m1, second = m2;     /* the first step from 0 */
-    craft_tilted at = craft_tilted_at(t, first, second), next;
-    double value = first * m1 + second * m2 - at.log_total;
-    if (value < 0.0) {
-        first = second = value = 0.0;
-        at = craft_tilted_at(t, 0.0, 0.0);
-    }
-    for (int step = 0; step < CRAFT_TILT_STEPS; step++) {
-        const double g1 = m1 - at.mean1, g2 = m2 - at.mean2, ridge = 1e-12 * (at.c11 + at.c22) + 1e-300;
-        const double c11 = at.c11 + ridge, c22 = at.c22 + ridge, det = c11 * c22 - at.c12 * at.c12;
-        double d1 = (c22 * g1 - at.c12 * g2) / det, d2 = (c11 * g2 - at.c12 * g1) / det, length = 1.0, reached;
-        const double decrement = g1 * d1 + g2 * d2;
-        if (!(det > 0.0) || !(decrement > 0.0))
-            break;
-        if (decrement < CRAFT_TILT_NEAR) {      /* the last step; what it adds is known to rounding */
-            first += d1;
-            second += d2;
-            value += 0.5 * decrement;
-            break;
-        }
-        for (;;) {
-            next = craft_tilted_at(t, first + length * d1, second + length * d2);
-            reached = (first + length * d1) * m1 + (second + length * d2) * m2 - next.log_total;
-            if ((reached >= value + 1e-4 * length * decrement
-                 && d1 * (m1 - next.mean1) + d2 * (m2 - next.mean2) >= -0.9 * decrement)
-                || length < CRAFT_TILT_SHORTEST)
-                break;
-            length *= 0.5;
+    double first = 0.0, second = 0.0, value = 0.0, d1 = m1, d2 = m2;    /* the first step from 0 */
+    double decrement = m1 * m1 + m2 * m2, mean = 0.0;
+    for (int step = 0; step < CRAFT_TILT_STEPS && decrement > 0.0; step++) {
+        double length = 1.0, reached;
+        craft_tilted at = craft_tilted_at(t, first + d1, second + d2);
+        reached = (first + d1) * m1 + (second + d2) * m2 - at.log_total;
+        if (reached < value + CRAFT_TILT_RISE * decrement
+            || d1 * (d1 * at.c11 + 2.0 * d2 * at.c12) + d2 * d2 * at.c22 < CRAFT_TILT_FLATTER * decrement) {
+            length = craft_tilt_length(t, d1, d2, mean);
+            at = craft_tilted_at(t, first + length * d1, second + length * d2);
+            reached = (first + length * d1) * m1 + (second + length * d2) * m2 - at.log_total;
         }
         if (reached < value)    /* rounding ends the climb */
             break;
         first += length * d1;
         second += length * d2;
         value = reached;
-        at = next;
+        {
+            const double g1 = m1 - at.mean1, g2 = m2 - at.mean2, ridge = 1e-12 * (at.c11 + at.c22) + 1e-300;
+            const double c11 = at.c11 + ridge, c22 = at.c22 + ridge, det = c11 * c22 - at.c12 * at.c12;
+            d1 = (c22 * g1 - at.c12 * g2) / det;
+            d2 = (c11 * g2 - at.c12 * g1) / det;
+            decrement = det > 0.0 ? g1 * d1 + g2 * d2 : 0.0;
+            mean = d1 * at.mean1 + d2 * at.mean2;
+        }
+        if (decrement < CRAFT_TILT_NEAR && decrement > 0.0) {   /* the last step; what it adds is known to rounding */
+            first += d1;
+            second += d2;
+            value += 0.5 * decrement;
+            break;
+        }
     }
     value = value > 0.0 ? value : 0.0;
     theta->first = first;

@@ -167,7 +167,7 @@ def scores_of_numbers(values, b):
 
 def scores_of_order(b):
     """z (T,) of levels in the order of their scale."""
-    return standardised(np.arange(len(b)), b)
+    return scores_of_numbers(np.arange(len(b)), b)
 
 
 def scores_of_period(values, period):
@@ -224,19 +224,19 @@ def tilts(b, s, moments):
     for _ in range(200):
         mean = p @ s
         gradient = moments - mean
-        covariance = np.einsum("kt,ti,tj->kij", p, s, s) - mean[:, :, None] * mean[:, None, :]
+        around = s - mean[:, None, :]
+        covariance = np.einsum("kt,kti,ktj->kij", p, around, around)
         step = np.einsum("kij,kj->ki", np.linalg.pinv(covariance, rcond=1e-14, hermitian=True), gradient)
         promised = (step * gradient).sum(axis=1)
-        length = np.ones(len(theta))
+        # no exponent rises by more than 2 over the mean: far beyond the optimum all but one level underflow
+        rise = np.einsum("kti,ki->kt", around[:, b > 0.0], step).max(axis=1)
+        length = np.where(promised > 1e-20, np.minimum(1.0, 2.0 / np.maximum(rise, 1e-300)), 0.0)
         for _ in range(60):
             after = theta + length[:, None] * step
             A, p = log_partition(b, s, after)
             reached = (after * moments).sum(axis=1) - A
-            slope = (step * (moments - p @ s)).sum(
-                axis=1
-            )  # far beyond the optimum all but one level underflow
-            far = (reached < value + 0.25 * length * promised) | (slope < -0.9 * promised)
-            far &= promised > 1e-10  # nearer than this, differences of the value are rounding errors
+            # nearer than 1e-10 to the optimum, differences of the value are rounding errors
+            far = (reached < value + 0.25 * length * promised) & (promised > 1e-10)
             if not far.any():
                 break
             length = np.where(far, length / 2.0, length)
