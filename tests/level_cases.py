@@ -107,9 +107,9 @@ class Case:
 
 
 def mixed_columns(seed, n=80, q=None, missing=0.1, K=3, apart=2.0):
-    """(columns, kinds, periods) with cluster structure: skewed, rounded and spiked numbers, categories, ordered
-    categories and periods.
     """(columns, kinds, periods) with clusters: skewed, rounded and spiked numbers, categories, ordered
+    categories and periods.
+    """
     rng = np.random.default_rng(seed)
     group, q = rng.integers(K, size=n), int(rng.integers(1, 7)) if q is None else q
     kinds, periods, columns = list(rng.permutation(KINDS)[:q]), {}, []
