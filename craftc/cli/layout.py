@@ -14,7 +14,7 @@ from rich.text import Text
 
 from craftc.cli.arguments import clean
 from craftc.describe import words
-from craftc.describe.statistics import Parts
+from craftc.describe.columns import Parts
 
 NARROWEST, WIDEST = 60, 100  # columns of texts; tables take the whole width of a terminal
 _EIGHTHS = "▏▎▍▌▋▊▉█"  # parts of a block, from one eighth to the whole

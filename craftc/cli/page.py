@@ -20,8 +20,8 @@ from craftc.craft import CRAFT
 from craftc.craft.base import CraftBase
 from craftc.craft.dependence import dependence_sentence
 from craftc.craft.stability import Stability
+from craftc.describe.columns import CategoricalColumn, Parts
 from craftc.describe.facts import Facts
-from craftc.describe.statistics import CategoricalColumn, Parts
 from craftc.describe.view import ClusterView, numbers_by_size
 from craftc.describe.words import clean, count, distinct, nats, percent, plural
 from craftc.reading.cells import MAX_INTEGER_CODES

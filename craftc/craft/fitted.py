@@ -26,7 +26,8 @@ from craftc.craft.clusters import Clusters
 from craftc.craft.covariance import CrossProducts
 from craftc.craft.paper_clusters import PaperClusters
 from craftc.craft.parameters import ModelSpec
-from craftc.describe.statistics import Column, column_statistics
+from craftc.describe.columns import Column
+from craftc.describe.statistics import column_statistics
 from craftc.describe.view import ClusterView, links_of
 from craftc.table import MixedTable, Schema
 from craftc.table.levels import LevelEncoding

@@ -12,7 +12,14 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from craftc.describe.statistics import CategoricalColumn, NumericColumn, Spike, typical_text
+from craftc.describe.columns import (
+    MOST,
+    CategoricalColumn,
+    NumericColumn,
+    PeriodicColumn,
+    Spike,
+    typical_text,
+)
 from craftc.describe.view import ClusterView
 from craftc.describe.words import percent, with_share
 from craftc.table.level_column import MISSING_LEVEL
@@ -23,9 +30,7 @@ _SAME, _HALF = 0.9, 0.5  # the same of a number and a category with at least hal
 _VISIBLE, _APART = 0.2, 0.45  # shifts from which a number is higher or lower, and named so
 _NARROW, _NARROWER, _WIDER = 0.5, 0.9, 1.1  # ratios of quartile ranges to the table's
 _LEAST = 0.04  # nats per row of a fact that leads
-_MOST = 0.6  # share of rows from which levels describe a cluster
-_OFTEN, _LIFT = 0.4, 1.5  # or a smaller share that exceeds the table's by this factor
-_SECOND, _SECOND_LIFT = 0.15, 1.25  # the same of a second level
+_OFTEN, _LIFT = 0.4, 1.5  # a share below `MOST` that exceeds the table's by this factor
 _MOST_FACTS, _FEWEST_FACTS = 3, 2  # of a name; the second number if columns repeat each other
 _NOT_WORDS = "true", "false", "yes", "no", "none", "other", "others", "unknown", "nan", "null", "missing"
 _SIGNS = {"higher": "▲", "lower": "▼", "mix": "●", "other": "◆"}
@@ -88,7 +93,9 @@ class Facts:
         """Whether another cluster differs in the same direction, or in one of the same levels."""
         column = self.view.statistics[fact.d]
         if isinstance(column, CategoricalColumn):
-            return not set(fact.levels).isdisjoint(levels_of(column, j))
+            return not set(fact.levels).isdisjoint(column.telling(j))
+        if isinstance(column, PeriodicColumn):
+            return column.near(fact.k, j)
         return fact.way == way_of(column, j)
 
     def ranked(self, k: int) -> list[Fact]:
@@ -157,6 +164,8 @@ class Facts:
         fact = Fact(k, d, "other", per_row=float(self.view.per_row[k, d]))
         if isinstance(column, CategoricalColumn):
             return self._of_levels(fact, column)
+        if isinstance(column, PeriodicColumn):
+            return self._of_period(fact, column)
         spike = column.spike
         if spike is None or np.isnan(spike.shares[k]) or np.isfinite(column.value[k]):
             return self._of_number(fact, column)
@@ -164,24 +173,24 @@ class Facts:
 
     def _of_levels(self, fact: Fact, column: CategoricalColumn) -> Fact:
         k, name = fact.k, self.view.short[fact.d]
-        levels = levels_of(column, k)
+        levels = column.telling(k)
         if not levels:
             return _missing(replace(fact, way="mix"), name)
         here, there = (float(share[list(levels)].sum()) for share in (column.shares[k], column.shares[-1]))
         there_words = f"in {percent(there)} of the table"
-        named, words = ([texts[t] for t in levels] for texts in (column.texts, column.short))
-        text = " or ".join(words)
-        if not all(self._is_word(level) for level in named):
+        named, text = (column.phrase(levels, texts) for texts in (column.texts, column.short))
+        cell = with_share(text, here)
+        if not all(self._is_word(column.texts[t]) for t in levels):
             text = f"{self.view.shortest[fact.d]} {text}"
-        seen = here >= _MOST or _is_often(here, there)
+        seen = here >= MOST or _is_often(here, there)
         return replace(
             fact,
             way="mix",
             levels=levels,
             share=here,
-            words="" if not seen else text if here >= _MOST else f"often {text}",
-            long=f"{name} is {' or '.join(named)} in {percent(here)} of rows, {there_words}",
-            caption=(cell := with_share(" or ".join(words), here)),
+            words="" if not seen else text if here >= MOST else f"often {text}",
+            long=f"{name} is {named} in {percent(here)} of rows, {there_words}",
+            caption=cell,
             cell=cell,
             table=percent(there),
         )
@@ -192,14 +201,31 @@ class Facts:
         alone = text not in (*_NOT_WORDS, MISSING_LEVEL) and self._n_columns[text] == 1
         return alone and len(text) >= 3 and any(c.isalpha() for c in text)
 
+    def _of_period(self, fact: Fact, column: PeriodicColumn) -> Fact:
+        """Of a periodic column: its main direction."""
+        k, name = fact.k, self.view.short[fact.d]
+        if not np.isfinite(column.means[k]):
+            return _missing(fact, name)
+        own, whole = (typical_text(column.typical(i)) for i in (k, -1))
+        directed = column.directed(k)
+        cell = column.direction(k) if directed else own
+        return replace(
+            fact,
+            words=f"{self.view.shortest[fact.d]} near {cell}" if directed else "",
+            long=f"{name} is {'near ' * directed}{own}, in the table {whole}",
+            caption=own,
+            cell=cell,
+            table=column.direction(-1) if column.directed(-1) else whole,
+        )
+
     def _of_spike(self, fact: Fact, column: NumericColumn, spike: Spike) -> Fact:
         """Of a column with a value of most cells: the share of the others."""
         k, name = fact.k, self.view.short[fact.d]
         here, there = 1.0 - float(spike.shares[k]), 1.0 - float(spike.shares[-1])
         where = f"{'above' if spike.low else 'below'} {column.text(spike.value)}"
         short = self.view.shortest[fact.d]
-        words = f"{short} {where}" if here >= _MOST else f"often {short} {where}"
-        if not (here >= _MOST or _is_often(here, there)):
+        words = f"{short} {where}" if here >= MOST else f"often {short} {where}"
+        if not (here >= MOST or _is_often(here, there)):
             words = self._of_number(fact, column).words
         return replace(
             fact,
@@ -259,21 +285,6 @@ def way_of(column: NumericColumn, k: int) -> str:
     return "higher" if shift >= _VISIBLE else "lower" if shift <= -_VISIBLE else "other"
 
 
-def levels_of(column: CategoricalColumn, k: int) -> tuple[int, ...]:
-    """The level that diverges most from the table, or two that only together hold for most rows."""
-    own, whole = column.shares[k], column.shares[-1]
-    if np.isnan(own).any():
-        return ()
-    part = np.where(own > 0, own * np.log(np.maximum(own, 1e-300) / np.maximum(whole, 1e-300)), 0.0)
-    order = np.argsort(-part, kind="stable").tolist()
-    first = order[0]
-    if own[first] < _MOST and len(own) > 2:
-        more = [t for t in order[1:] if own[t] >= max(_SECOND, _SECOND_LIFT * whole[t])]
-        if more and own[first] + own[more[0]] >= _MOST:
-            return tuple(sorted((first, more[0]), key=lambda t: -own[t]))
-    return (first,)
-
-
 def _is_often(here: float, there: float) -> bool:
     return here >= _OFTEN and here >= _LIFT * there
 
@@ -298,6 +309,8 @@ def names_of(view: ClusterView) -> list[str] | None:
 def whole_table(view: ClusterView, d: int) -> str:
     """The table's value of a column in a map: mean or median, or the most frequent level."""
     column = view.statistics[d]
+    if isinstance(column, PeriodicColumn):
+        return typical_text(column.typical(-1))
     if isinstance(column, NumericColumn):
         if column.spike is not None:
             return with_share(column.text(column.spike.value), float(column.spike.shares[-1]))

@@ -10,7 +10,8 @@ from sklearn.utils.validation import check_is_fitted
 from craftc._common.cluster_moments import ClusterMoments
 from craftc._common.estimator import column_names, output_frame
 from craftc._common.typing import Array, Floats, OutputFrame
-from craftc.describe.statistics import Column, NumericColumn, numeric_statistics
+from craftc.describe.columns import Column, NumericColumn
+from craftc.describe.statistics import numeric_statistics
 from craftc.describe.view import ClusterView
 
 
@@ -35,7 +36,7 @@ def summary_frame(
                 float(view.gains[k, d]),
                 *(part[k].tolist()[d] for part in more.values()),
                 view.typical(k, d),
-                view.typical(-1, d),
+                view.typical(-1, d, k),
             )
             for d in view.ranked(k)
         ]
@@ -65,7 +66,7 @@ def difference_frame(view: ClusterView, library: str | None) -> OutputFrame:
         "feature": [view.names[d] for _, d in places],
         "difference": [difference[k, d].item() for k, d in places],
         "in the cluster": [view.typical(k, d) for k, d in places],
-        "in the whole table": [view.typical(-1, d) for _, d in places],
+        "in the whole table": [view.typical(-1, d, k) for k, d in places],
     }
     return output_frame(table, library)
 

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property
 
 import numpy as np
 from scipy.special import ndtri
 
 from craftc._common.cluster_moments import ClusterMoments
-from craftc._common.typing import Array, Floats, Ints
-from craftc.describe import words
+from craftc._common.typing import Array, Floats
+from craftc.describe.columns import (
+    CategoricalColumn,
+    Column,
+    NumericColumn,
+    OrderedColumn,
+    PeriodicColumn,
+    Spike,
+)
 from craftc.table.levels import NumberLevels
 from craftc.table.mixed_table import Schema
 from craftc.table.moments import Moments
@@ -24,116 +29,6 @@ _AT_THE_END = 0.01  # share of the cells beyond a value at the end of a column
 _YEARS = 1900.0, 2100.0
 _BEYOND = 0.005  # share of the values beyond each end of an axis
 _ROUNDING = 1e-15  # of a mean, relative to the largest number of its column
-
-
-#: Parts of a typical value: a text, which may be shortened, and the share that follows it.
-Parts = list[tuple[str, float | None]]
-
-
-@dataclass(frozen=True)
-class NumericColumn:
-    """A numeric column over its present cells, in its units: in the K clusters and, last, in the whole table.
-
-    NaN stands for a cluster without values. Where the model sees levels, `shift`, `quartiles` and `value`
-    follow from these: one outlier hardly changes them.
-    """
-
-    means: Floats  # (K + 1,)
-    deviations: Floats  # (K + 1,)
-    shift: Floats  # (K + 1,) mean normal score in the table; without levels: difference in deviations
-    quartiles: Floats  # (K + 1, 3)
-    value: Floats  # (K + 1,) the value of all cells; NaN if there are two
-    missing: Floats  # (K + 1,) share of the cells without a value
-    style: str = "number"  # | "year" | "day": days since 1970-01-01
-    spike: Spike | None = None
-
-    @cached_property
-    def skewed(self) -> bool:
-        """Whether a mean is outside the middle half of the cells, so that medians describe better."""
-        low, _, high = self.quartiles.T
-        outside = (self.means < low) | (self.means > high)
-        return bool(low[-1] < high[-1] and (outside & np.isnan(self.value)).any())
-
-    @property
-    def centres(self) -> Floats:
-        """(K + 1,) means, or medians of a skewed column."""
-        return self.quartiles[:, 1] if self.skewed else self.means
-
-    @property
-    def ranges(self) -> Floats:
-        """(K + 1,) distances of the outer quartiles."""
-        return np.asarray(self.quartiles[:, 2] - self.quartiles[:, 0])
-
-    def in_order(self, rows: Ints) -> NumericColumn:
-        """The column with its K + 1 groups in another order."""
-        names = ("means", "deviations", "shift", "quartiles", "value", "missing")
-        spike = None if self.spike is None else replace(self.spike, shares=self.spike.shares[rows])
-        return replace(self, spike=spike, **{name: getattr(self, name)[rows] for name in names})
-
-    def text(self, x: float) -> str:
-        return words.day(x) if self.style == "day" else words.number(x, years=self.style == "year")
-
-    def typical(self, k: int, _: Sequence[int] | None = None) -> Parts:
-        """Mean and standard deviation, ``54.43 ± 9.109``, in cluster k; -1: in the whole table."""
-        if self.missing[k] == 1 or not np.isfinite(self.means[k]):
-            return []
-        mean, deviation = float(self.means[k]), float(self.deviations[k])
-        if np.isfinite(self.value[k]):
-            return [(f"{self.text(float(self.value[k]))} ± 0", None)]
-        if self.style == "day":
-            return [(f"{words.day(mean)} ± {words.number(deviation)} days", None)]
-        return [(words.mean_and_deviation(mean, deviation, years=self.style == "year"), None)]
-
-
-@dataclass(frozen=True)
-class Spike:
-    """The value of at least half of a column's cells, which is below or above all others."""
-
-    value: float
-    low: bool  # whether it is below the others
-    shares: Floats  # (K + 1,) of the cells
-
-
-@dataclass(frozen=True)
-class CategoricalColumn:
-    """Shares of the levels of a categorical column among its present cells; NaN where there are none."""
-
-    levels: tuple[object, ...]  # T of them
-    shares: Floats  # (K + 1, T), last of the whole table
-
-    @cached_property
-    def texts(self) -> list[str]:
-        """(T,) levels as texts; different levels differ."""
-        return words.distinct([words.level_text(level) for level in self.levels], words.LONGEST)
-
-    @cached_property
-    def short(self) -> list[str]:
-        """`texts` of at most 30 characters."""
-        return words.distinct(self.texts, words.SHORT)
-
-    def in_order(self, rows: Ints) -> CategoricalColumn:
-        return replace(self, shares=self.shares[rows])
-
-    def leading(self, k: int) -> list[int]:
-        """The most frequent levels of cluster k; one that nearly all cells have alone."""
-        share = self.shares[k]
-        order = [t for t in np.argsort(-share, kind="stable")[: words.LEADING].tolist() if share[t] > 0]
-        return order[:1] if order and share[order[0]] >= words.NEARLY_ALL else order
-
-    def typical(self, k: int, levels: Sequence[int] | None = None) -> Parts:
-        """Levels, by default the leading ones, and their shares in cluster k; -1: in the whole table."""
-        if np.isnan(self.shares[k]).any():
-            return []
-        levels = self.leading(k) if levels is None else levels
-        return [(self.texts[t], float(self.shares[k, t])) for t in levels]
-
-
-Column = NumericColumn | CategoricalColumn
-
-
-def typical_text(parts: Sequence[tuple[str, float | None]]) -> str:
-    texts = (text if share is None else words.with_share(text, share) for text, share in parts)
-    return ", ".join(texts) or words.NO_VALUES
 
 
 def column_statistics(
@@ -156,13 +51,15 @@ def column_statistics(
         own = means[:, j], deviations[:, j], missing, style
         if whole is not None and numbers and len(numbers[j].values):
             first = whole.grid.level_start[d]
-            cells = whole.counts[:, first : first + len(numbers[j].values)]
-            columns[d] = _of_levels(*own, numbers[j], level_shares(cells))
+            cells = level_shares(whole.counts[:, first : first + len(numbers[j].values)])
+            of_levels = _of_period if numbers[j].period else _of_levels
+            columns[d] = of_levels(*own, numbers[j], cells)
         else:
             columns[d] = _normal(*own)
     for j, d in enumerate(schema.categorical_index.tolist()):
         at = slice(grid.level_start[j], grid.level_start[j] + len(schema.levels[j]))
-        columns[d] = CategoricalColumn(schema.levels[j], level_shares(counts[:, at]))
+        kind = OrderedColumn if d in schema.ordered else CategoricalColumn
+        columns[d] = kind(schema.levels[j], level_shares(counts[:, at]))
     return [column for column in columns if column is not None]
 
 
@@ -237,6 +134,25 @@ def _of_levels(
     value = np.where((np.count_nonzero(shares, axis=1) == 1) & (deviations == 0), means, np.nan)
     quartiles, spike = _quartiles(levels.values, shares), _spike(levels.values, shares)
     return NumericColumn(means, deviations, shift - shift[-1], quartiles, value, missing, style, spike)
+
+
+def _of_period(
+    means: Floats, deviations: Floats, missing: Floats, style: str, levels: NumberLevels, shares: Floats
+) -> PeriodicColumn:
+    """A periodic column whose levels have these shares (G, T): mean directions and circular deviations."""
+    period = levels.period
+    turn = shares @ np.exp(2j * np.pi * levels.values / period)
+    length = np.clip(np.abs(turn), 1e-300, 1.0)
+    directions = np.mod(np.angle(turn) / (2.0 * np.pi) * period, period)
+    spread = np.minimum(np.sqrt(-2.0 * np.log(length)) / (2.0 * np.pi), 0.5) * period
+    value = np.where((np.count_nonzero(shares, axis=1) == 1) & (deviations == 0), means, np.nan)
+    quartiles = np.full((len(means), 3), np.nan)
+    for g in np.flatnonzero(np.isfinite(directions)):
+        away = np.mod(levels.values - directions[g] + period / 2, period) - period / 2
+        order = np.argsort(away, kind="stable")
+        quartiles[g] = directions[g] + _quartiles(away[order], shares[g : g + 1, order])[0]
+    own = directions, spread, means * 0.0, quartiles, value, missing
+    return PeriodicColumn(*own, period=period, lengths=length)
 
 
 def _quartiles(values: Floats, shares: Floats) -> Floats:

@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 
 from craftc._common.typing import Array, Bits, Floats, Ints, Labels
-from craftc.describe.statistics import Column, typical_text
+from craftc.describe.columns import Column, OrderedColumn, typical_text
 from craftc.describe.words import CELL, SHORT, clean, distinct
 
 
@@ -95,9 +95,13 @@ class ClusterView:
         """Columns in which cluster k differs, the largest gain first."""
         return [d for d in np.argsort(-self.gains[k], kind="stable").tolist() if self.differs[k, d]]
 
-    def typical(self, k: int, d: int) -> str:
-        """Typical value of a column in cluster k; -1: in the whole table."""
-        return typical_text(self.statistics[d].typical(k))
+    def typical(self, k: int, d: int, of: int | None = None) -> str:
+        """Typical value of a column in cluster k; -1: in the whole table. `of`: the cluster that chooses the
+        part of a scale.
+        """
+        column = self.statistics[d]
+        levels = column.leading(of) if of is not None and isinstance(column, OrderedColumn) else None
+        return typical_text(column.typical(k, levels))
 
 
 def order_by_size(sizes: Array) -> Ints:

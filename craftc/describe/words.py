@@ -174,6 +174,14 @@ def day(days: float) -> str:
         return number(days)
 
 
+def clock(hours: float) -> str:
+    """A time of day, for example ``22:40``."""
+    if not math.isfinite(hours):
+        return "–"
+    minutes = round(60 * hours) % (24 * 60)
+    return f"{minutes // 60:02d}:{minutes % 60:02d}"
+
+
 def ratio(x: float) -> str:
     """A ratio to two significant digits: ``1.3``, ``12``."""
     return number(float(f"{x:.2g}"))

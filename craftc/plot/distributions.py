@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from craftc._common.typing import Array, Floats, FrameInput, Ints, Labels
-from craftc.describe.statistics import CategoricalColumn, NumericColumn, bin_edges, level_shares
+from craftc.describe.columns import CategoricalColumn, NumericColumn, OrderedColumn
+from craftc.describe.statistics import bin_edges, level_shares
 from craftc.describe.words import count, distinct, percent
 from craftc.plot.cluster_view import (
     CLUSTER,
@@ -189,7 +191,7 @@ def _counted(column: CategoricalColumn, codes: Array, labels: Labels) -> Categor
     K, T = len(column.shares) - 1, len(column.levels)
     present = codes < T
     cells = np.bincount(labels[present] * T + codes[present], minlength=K * T).reshape(K, T)
-    return CategoricalColumn(column.levels, level_shares(np.vstack([cells, cells.sum(axis=0)])))
+    return replace(column, shares=level_shares(np.vstack([cells, cells.sum(axis=0)])))
 
 
 def _levels(axes: Axes, column: CategoricalColumn, chosen: Ints) -> None:
@@ -197,6 +199,8 @@ def _levels(axes: Axes, column: CategoricalColumn, chosen: Ints) -> None:
     order = np.argsort(-column.shares[-1], kind="stable")
     shown = order if len(order) <= _MOST_LEVELS + 1 else order[:_MOST_LEVELS]
     rest = order[len(shown) :]
+    if isinstance(column, OrderedColumn):
+        shown = np.sort(shown)
     shares = column.shares[:, shown]
     names = distinct([column.texts[t] for t in shown], _LINE // (len(shown) + bool(len(rest))))
     names = [plain(name) for name in names]

@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from craftc._common.typing import Array, Bits, Floats, Integers, Labels
-from craftc.describe.statistics import CategoricalColumn, Column, NumericColumn, bin_edges
+from craftc.describe.columns import CategoricalColumn, Column, NumericColumn, PeriodicColumn
+from craftc.describe.statistics import bin_edges
 from craftc.describe.view import ClusterView
 from craftc.describe.words import CELL, distinct, number
 from craftc.table import MixedTable
@@ -85,6 +86,9 @@ def with_rows(view: ClusterView, table: MixedTable, labels: Labels) -> ClusterVi
     for column in view.statistics:
         if isinstance(column, NumericColumn):
             x = next(cells).astype(np.float64)
+            if isinstance(column, PeriodicColumn):  # whose quartiles lie around its mean direction
+                statistics.append(column)
+                continue
             quartiles, value = np.full(column.quartiles.shape, np.nan), np.full(len(groups), np.nan)
             for g, rows in enumerate(groups):
                 seen = x[rows][~np.isnan(x[rows])]

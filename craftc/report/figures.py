@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from craftc._common.typing import Floats
-from craftc.describe.statistics import NumericColumn
+from craftc.describe.columns import NumericColumn, OrderedColumn
 from craftc.describe.words import percent
 from craftc.report.columns import DrawnColumn
 
@@ -91,7 +91,7 @@ def _bars(column: DrawnColumn, k: int) -> list[Bar]:
     p, q = column.shares[k], column.shares[-1]
     order = np.argsort(-np.maximum(p, q), kind="stable").tolist()
     order = order if len(order) <= _MOST_BARS else order[: _MOST_BARS - 1]
-    if column.numeric:
+    if column.numeric or isinstance(column.statistics, OrderedColumn):
         order.sort()
     bars = [(column.labels[t], column.short_labels[t], float(p[t]), float(q[t])) for t in order]
     rest = np.setdiff1d(np.arange(len(p)), order)

@@ -11,8 +11,8 @@ import numpy as np
 
 from craftc._common.merge_path import objectives_of
 from craftc._common.typing import Ints, Labels
+from craftc.describe.columns import NumericColumn, PeriodicColumn
 from craftc.describe.facts import REPEATS, Fact, Facts, whole_table
-from craftc.describe.statistics import NumericColumn
 from craftc.describe.view import order_by_size
 from craftc.describe.words import count, listing, number, percent, plural
 from craftc.report.columns import DrawnColumn, Pairs, read_columns, with_rows
@@ -283,8 +283,9 @@ class Page:
         figures = []
         for d, column in enumerate(self.columns[:_MAP_ROWS]):
             value = whole_table(self.facts.view, d)
-            if isinstance(column.statistics, NumericColumn) and column.statistics.spike is None:
-                value = f"{'median' if column.statistics.skewed else 'mean'} {value}"
+            of = column.statistics
+            if isinstance(of, NumericColumn) and not isinstance(of, PeriodicColumn) and of.spike is None:
+                value = f"{'median' if of.skewed else 'mean'} {value}"
             figures.append((column.name, value, figure(column, None), _gap(column, -1)))
         return figures
 
