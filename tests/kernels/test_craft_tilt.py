@@ -30,7 +30,7 @@ def column(kind, T, seed, rare=False):
         return b, levels.scores_of_order(b), np.arange(float(T))[:, None]
     if kind == "number":
         values = np.sort(rng.lognormal(sigma=1.0, size=T))
-        return b, levels.scores_of_numbers(values, b), values[:, None]
+        return b, levels.clipped(values, b), values[:, None]
     scores = levels.scores_of_period(np.sort(rng.random(T)) * 24.0, 24.0)
     return b, scores, scores
 
@@ -126,7 +126,7 @@ def test_a_statistic_that_says_nothing_new_is_zero():
     assert first.any()
     assert not second.any()
     counts = np.array([[5, 1, 0], [0, 0, 1], [3, 0, 0]])
-    s = levels.statistics(levels.scores_of_numbers(far, b), b)
+    s = levels.statistics(levels.clipped(far, b), b)
     assert s.shape == (3, 1)
     gain, ratio = fitted(b, np.stack([first, second]), counts)
     np.testing.assert_allclose(gain, levels.gain(b, s, counts), rtol=1e-4)

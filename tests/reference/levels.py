@@ -23,6 +23,7 @@ from fractions import Fraction
 from types import SimpleNamespace
 
 import numpy as np
+from scipy.stats import norm
 
 MAX_LEVELS = 254
 N_BINS = 64  # a column of more distinct values is cut into bins of about this share of its cells
@@ -160,14 +161,32 @@ def standardised(values, b):
     return values / deviation if deviation > 0.0 else np.zeros_like(values)
 
 
-def scores_of_numbers(values, b):
-    """z (T,) of the levels of a number with these representatives."""
+def clipped(values, b):
+    """Standardised values; one beyond 8 deviations counts as 8."""
     return np.clip(standardised(values, b), -LARGEST_SCORE, LARGEST_SCORE)
+
+
+def scores_of_numbers(values, b):
+    """z (T,) of the levels of a number with these representatives: of their normal scores, if the values have
+    a skewness above 1 or an excess kurtosis above 2; of the values otherwise.
+    """
+    z = standardised(values, b)
+    skewed = abs(b @ z**3) > 1.0 or b @ z**4 - 3.0 > 2.0
+    return clipped(normal_means(b) if skewed else values, b)
+
+
+def normal_means(b):
+    """Mean of a standard normal variable in each of the intervals that have these shares of it, in order."""
+    below = np.minimum(np.cumsum(b)[:-1], 1.0)
+    above = np.minimum(np.cumsum(b[::-1])[::-1][1:], 1.0)
+    ends = np.where(below < above, norm.ppf(below), norm.isf(above))
+    density = norm.pdf(np.concatenate([[-np.inf], ends, [np.inf]]))
+    return (density[:-1] - density[1:]) / np.where(b > 0.0, b, 1.0)
 
 
 def scores_of_order(b):
     """z (T,) of levels in the order of their scale."""
-    return scores_of_numbers(np.arange(len(b)), b)
+    return clipped(np.arange(len(b)), b)
 
 
 def scores_of_period(values, period):
