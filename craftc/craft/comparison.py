@@ -119,7 +119,7 @@ def compare(model: CraftBase, table: FrameInput, *, sample_weight: ArrayLike | N
     >>> model = CRAFT(random_state=0).fit(heart)
     >>> older = compare(model, heart[heart["age"] > 55])
     >>> older.now.round(2).tolist(), older.then.round(2).tolist()
-    ([0.71, 0.29], [0.51, 0.49])
+    ([0.67, 0.33], [0.46, 0.54])
     >>> older.features()["feature"][0]
     'age'
     """
@@ -192,7 +192,7 @@ def _drift(clusters: Clusters, table: MixedTable, labels: NDArray[np.int32]) -> 
     present = np.concatenate([count.sum(axis=0), [levels[:, a : b - 1].sum() for a, b in pairwise(ends)]])
     out = np.where(background.usable > 0, np.maximum(out, 0.0), 0.0)
     absence = _drift_of_presence(clusters, present, len(table))
-    absence[: grid.p] *= background.usable[: grid.p]  # numbers that are levels have scores beside them
+    absence[: grid.p] *= background.usable[: grid.p]  # scores repeat the levels
     return np.asarray((out + absence) / len(table))
 
 

@@ -242,7 +242,7 @@ class LevelEncoding:
         return not self.numbers
 
     def with_scores(self) -> LevelEncoding:
-        """The same levels, with normal scores beside them."""
+        """The same levels and their normal scores."""
         return replace(self, scored=True)
 
     @cached_property

@@ -120,7 +120,7 @@ def test_without_a_cut_all_branches_are_alike(four):
 def test_merges_that_save_nats_are_left_of_zero():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        model = CRAFT(4, random_state=0).fit(blobs([(0, 0), (30, 0)]))
+        model = CRAFT(4, random_state=0).fit(blobs([(0, 0), (30, 30)]))
     saved = [step.objective - model.objective_ for step in model.merge_path_][1:]
     assert np.sign(saved).tolist() == [-1, -1, 1]
     axes = plot.merge_tree(model)

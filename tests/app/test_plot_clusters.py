@@ -93,6 +93,8 @@ def test_colour_and_symbol_say_the_direction_and_the_gain(fitted):
     model, _ = fitted
     axes = plot.heatmap(model)
     per_row = model.feature_gains_ / model.cluster_sizes_[:, None]
+    depth = (per_row[..., None] >= (0.03, 0.1, 0.3, 0.8)).sum(axis=2)
+    assert (depth[[0, 2, 0, 0], [0, 0, 1, 2]] >= 3).all()
     differs = model._fitted.differs
     for k in range(3):
         for d, name in enumerate(model.schema_.columns):
@@ -101,17 +103,16 @@ def test_colour_and_symbol_say_the_direction_and_the_gain(fitted):
             if not differs[k, d]:
                 assert colour == "#FFFFFF"
                 continue
-            depth = sum(per_row[k, d] >= step for step in (0.03, 0.1, 0.3, 0.8))
-            assert colour in {shades[depth] for shades in _SHADES}
+            assert colour in {shades[depth[k, d]] for shades in _SHADES}
     deepest = {shades[-1] for shades in _SHADES}
     assert len(deepest) == 3
     low, high = (cell(axes, model, k, "height") for k in (0, 2))
     levels = cell(axes, model, 0, "colour")
     narrow = cell(axes, model, 0, "spread")
-    assert low[0] == _SHADES[1][-1]
-    assert high[0] == _SHADES[0][-1]
-    assert levels[0] == _SHADES[2][-1]
-    assert narrow[0] == _SHADES[3][-1]
+    assert low[0] == _SHADES[1][depth[0, 0]]
+    assert high[0] == _SHADES[0][depth[2, 0]]
+    assert levels[0] == _SHADES[2][depth[0, 1]]
+    assert narrow[0] == _SHADES[3][depth[0, 2]]
     assert len({each[1][0][0] for each in (low, levels, narrow)}) == 3  # triangle, circle, diamond
     assert not differs[:, 3].any()  # noise
 

@@ -163,7 +163,8 @@ def test_verbose(heart, capsys):
     """One line per start and stage under the automatic price too; with 2 also one per pass, which names its
     start.
     """
-    model = CRAFT(random_state=0, n_init=3, n_threads=1, verbose=1).fit(heart)
+    options = {"covariance": "full", "random_state": 0, "n_init": 3, "n_threads": 1}
+    model = CRAFT(verbose=1, **options).fit(heart)
     lines = capsys.readouterr().out.splitlines()
     assert [line.split(":")[0] for line in lines] == [
         *(f"CRAFT start {i}/3" for i in (1, 2, 3)),
@@ -172,7 +173,7 @@ def test_verbose(heart, capsys):
         "CRAFT covariances",
     ]
     assert lines[-1].startswith(f"CRAFT covariances: {model.n_clusters_} clusters, objective ")
-    CRAFT(random_state=0, n_init=3, n_threads=1, verbose=2).fit(heart)
+    CRAFT(verbose=2, **options).fit(heart)
     more = capsys.readouterr().out.splitlines()
     assert [line for line in more if not line.startswith("  ")] == lines
     assert any(line.startswith("  start 3, pass ") for line in more)

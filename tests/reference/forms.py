@@ -129,7 +129,7 @@ class Shares(Levels):
 
 
 class Tilt(Levels):
-    """Levels with scores, at least three of which occur: an exponential tilt of the shares."""
+    """Levels with scores, if at least three occur: an exponential tilt of the shares."""
 
     def __init__(self, member, b, places, scores):
         super().__init__(member, b, places)

@@ -198,7 +198,7 @@ def scores_of_period(values, period):
 def statistics(scores, b):
     """s (T, 2): what the scores span, orthonormal under b; (T, 1) if the second says nothing new.
 
-    The scores are z (T,), of which z and z^2 are taken, or (cos, sin) (T, 2). The signs are those of z
+    The scores are z (T,), taken as z and z^2, or (cos, sin) (T, 2). The signs are those of z
     and z^2, of cos and sin.
     """
     scores = np.asarray(scores, float)

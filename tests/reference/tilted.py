@@ -39,8 +39,8 @@ def problem(codes, n_levels, scores, *, weight=None, price_factor=1.0):
     -------
     namespace
         As of `tests.reference.automatic.problem`: ``rows``, ``weight``, ``N``, ``D``, ``design``, ``forms``,
-        ``parameters``, ``l0`` (the entropy of the columns), ``price_factor``; ``columns``: those that are
-        usable, in their order, which are those of masks.
+        ``parameters``, ``l0`` (the entropy of the columns), ``price_factor``; ``columns``: the usable ones,
+        in their order, which are those of masks.
     """
     codes = np.asarray(codes, int)
     weight = np.ones(len(codes)) if weight is None else np.asarray(weight, float)

@@ -72,7 +72,7 @@ def _add_densities(
     mixture = np.log(np.exp(shares, out=shares).sum(axis=1)) - least
     scores.densities = mixture - own - normalisers - equal_weights
     scores.absent = np.zeros(len(seen), np.int64)
-    # numbers that are levels have scores beside them, which do not vary
+    # scores of covariances repeat the levels, and do not count as features
     for missing in (~seen & varies, part.codes == part.n_levels.astype(part.codes.dtype)):
         scores.absent += np.einsum("nd->n", missing, dtype=np.int64, casting="unsafe")
 
