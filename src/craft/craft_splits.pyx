@@ -99,7 +99,7 @@ cdef int32_t _propose_above(
     cdef double first, second, mean
     cdef Py_ssize_t t
     cdef int64_t seen = craft_tilt_sums(counts, P.n_levels[d], tilt.s1, tilt.s2, &first, &second)
-    mean = first / seen + 1e-9      # rounding must not put a level at the mean above it
+    mean = first / seen + 1e-6      # the rounding of s1 must not put a level at the mean above it
     for t in range(P.n_levels[d]):
         if tilt.s1[t] > mean:
             slot[t] = n
