@@ -14,6 +14,7 @@ from craftc._common.random import CraftStream, uniform
 from craftc._common.typing import Floats, Ints, Labels
 from craftc.describe.words import plural
 from craftc.table import MixedTable
+from craftc.table.levels import LevelEncoding
 
 _SHARE = 0.8  # of the rows of a refit
 _FOUND = 0.75  # overlap from which a cluster counts as found again
@@ -104,6 +105,9 @@ def _refit(model: Any, table: MixedTable, weight: Floats | None, seed: int) -> L
     given, is not used.
     """
     other = clone(model).set_params(random_state=seed, categorical="auto", unusable="error", verbose=0)
+    encoding = model._fitted.encoding
+    if isinstance(encoding, LevelEncoding):  # parts of the rows may show a shorter period
+        other.set_params(kinds=encoding.periods)
     if not isinstance(model.init, str):
         other.set_params(init="auto")
     with warnings.catch_warnings():

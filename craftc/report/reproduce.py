@@ -14,8 +14,10 @@ import sklearn
 from craftc import _about
 from craftc.craft import CRAFT
 from craftc.craft.base import CraftBase
+from craftc.reading.dates import PARTS
 from craftc.report.page import Page
 from craftc.table import MixedTable
+from craftc.table.levels import LevelEncoding
 
 _MOST_COLUMNS = 40  # named in a shell command
 _IN_SHELL = {
@@ -74,7 +76,14 @@ def _command(page: Page) -> str:
         for name, option in _IN_SHELL.items()
         if parameters.get(name) is not None
     ]
-    roles = {"--numeric": page.table.numeric_names, "--categorical": page.table.categorical_names}
+    schema, encoding = page.table.schema, page.found._fitted.encoding
+    periods = encoding.periods if isinstance(encoding, LevelEncoding) else {}
+    days = [schema.columns[j] for j in schema.dates]
+    if any(f"{day} {part}" in periods for day in days for part in PARTS):
+        words.append("--dates parts")
+    # the command line finds dates, their parts and times of day itself
+    numbers_of_file = [name for name in schema.numeric_names if name not in (*periods, *days)]
+    roles = {"--numeric": numbers_of_file, "--categorical": schema.categorical_names}
     words += [" ".join([option, *map(shlex.quote, names)]) for option, names in roles.items() if names]
     return " \\\n  ".join([*words, "--out FOLDER"])
 
@@ -94,7 +103,7 @@ def _source(value: object) -> str:
     plain = (
         value is None
         or isinstance(value, str | bool | numbers.Number)
-        or (isinstance(value, tuple | list) and len(value) <= 8)
+        or (isinstance(value, tuple | list | dict) and len(value) <= 8)
     )
     text = repr(value.item() if hasattr(value, "item") else value) if plain else "..."
     return text if len(text) <= 200 and " at 0x" not in text else "..."

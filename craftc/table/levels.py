@@ -286,6 +286,12 @@ class LevelEncoding:
         """(D',) input column of each encoded column, in kernel order (scores, then levels)."""
         return np.concatenate([self.scored_levels, np.arange(self.input_schema.n_columns)]).astype(np.intp)
 
+    @property
+    def periods(self) -> dict[str, tuple[str, float]]:
+        """The kinds of the periodic columns, as `CRAFT` takes them."""
+        each = zip(self.input_schema.numeric_names, self.numbers, strict=True)
+        return {name: ("periodic", own.period) for name, own in each if own.period}
+
     @cached_property
     def statistics(self) -> list[Floats | None]:
         """What tilts the levels of every column, (T, 1) or (T, 2); None: its levels have no order."""

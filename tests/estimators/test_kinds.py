@@ -355,6 +355,23 @@ def test_new_rows_of_a_period(tmp_path):
     np.testing.assert_array_equal(again.transform(frame), model.transform(frame))
 
 
+def test_refits_keep_the_periods():
+    cells, _ = hours(6)
+    frame = pd.DataFrame(cells, columns=list("abcde"))
+    frame.attrs["kinds"] = dict.fromkeys("abcde", ("periodic", 30.0))
+    noted, declared = fit(frame), fit(cells, kinds=dict.fromkeys(range(5), ("periodic", 30.0)))
+    assert noted.objective_ == declared.objective_
+    assert noted._fitted.encoding.periods == frame.attrs["kinds"]
+    firm = [model.stability(X, 2, n_seeds=1) for model, X in ((noted, frame), (declared, cells))]
+    np.testing.assert_array_equal(firm[0].overlap, firm[1].overlap)
+    assert (firm[0].overlap > 0.6).all()
+    own = fit(frame, kinds={"a": "number", "b": ("periodic", 24)})
+    assert sorted(own._fitted.encoding.periods.items())[0] == ("b", ("periodic", 24.0))
+    frame["a"] = frame["a"].astype(str)  # is no number any more
+    assert list(fit(frame)._fitted.encoding.periods) == list("bcde")
+    assert list(fit(frame, categorical=["a", "b"])._fitted.encoding.periods) == list("cde")
+
+
 def test_partitions_and_files_have_the_bits_of_the_table(tmp_path):
     cells, _ = hours(7)
     frame = pd.DataFrame(cells, columns=list("abcde"))
