@@ -76,7 +76,7 @@ def usable_columns(
     if all(reasons.values()):  # columns with one value are harmless where nothing else is left
         reasons = {name: "" if reason == CONSTANT else reason for name, reason in reasons.items()}
     unusable = {name: reason for name, reason in reasons.items() if reason}
-    if len(unusable) == len(reasons):
+    if reasons and len(unusable) == len(reasons):
         raise ValueError(
             f"No column is left to cluster ({listed_reasons(unusable)}); name columns in `categorical` to "
             "use them."

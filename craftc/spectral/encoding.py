@@ -296,7 +296,12 @@ class Prepared(NamedTuple):
         most_values: int = 0,
     ) -> Prepared:
         """Read and encode a table; raise unless two columns vary; `most_values`: `few` of the encoding."""
-        given = table = MixedTable.from_data(X, categorical=categorical, missing=missing)
+        given = MixedTable.from_data(X, categorical=categorical, missing=missing)
+        if given.schema.ordered and not isinstance(X, MixedTable):
+            # a graph has no place for levels of a scale that do not occur
+            kinds = dict.fromkeys((given.schema.columns[j] for j in given.schema.ordered), "category")
+            given = MixedTable.from_data(X, categorical=categorical, missing=missing, kinds=kinds)
+        table = given
         check_rows(table)
         scores = NumericEncoding.normal(table) if scaling == "normal" else None
         if scores is not None:

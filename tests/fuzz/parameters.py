@@ -215,6 +215,11 @@ def _arrays(rng: np.random.Generator, name: str, n: int, d: int) -> dict[str, li
         "init": starts.get(name, [*labelled, [labels, labels[::-1]]]),
         "n_clusters": [n, n + 5],
         "categorical": ["auto", [0], [d - 1], ["c0"], [True] + [False] * (d - 1), [True] * d, [], 0, [d]],
+        "kinds": [
+            *[None, {}, {0: "ordered"}, {"c0": "ordered"}, {0: "periodic"}, {"c0": ("periodic", 3.0)}],
+            *[{0: ("periodic", 1e-300)}, {0: ("periodic", 1e300)}, {0: "ignore"}, {"c0": "category"}],
+            *[{d - 1: "category", 0: "date"}, {"c0": ["a", "b", "c"]}, {0: [0, 1, 2]}, {d: "number"}],
+        ],
         "missing": ["ignore", "category", "error"],
         "n_jobs": [None, 1, 2, -1],
         "numeric_threshold": [0.0, 0.5, ("absolute", 1.0), ("absolute", 1e300), 2.0],
