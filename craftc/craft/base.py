@@ -457,7 +457,7 @@ class CraftBase(
         list of K arrays of int
             Positions of rows, most typical first, for every cluster. A row belongs clearly to its cluster if
             its margin is at least log 9 nats, and rows with missing cells are listed only if no others are.
-            Of equal rows the first is listed, so that there may be fewer than `n`.
+            Of rows of equal levels the first is listed, so that there may be fewer than `n`.
         """
         check_number("n", n, least=1, whole=True)
         if X is None:

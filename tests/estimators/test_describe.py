@@ -220,6 +220,7 @@ def test_all_rows_are_said_of_one_value_only():
     rng = np.random.default_rng(0)
     group = np.repeat([0, 1], 150)
     table = pd.DataFrame({"other": rng.normal(6 * group), "x": np.where(group, 63.0, rng.normal(20, 3, 300))})
+    table["more"], table["last"] = rng.normal(6 * group), rng.normal(6 * group)
     table.loc[0, "x"] = 4e5
     page = page_of(CRAFT(2, random_state=0).fit(table), table)
     one = next(k for k in range(2) if table["x"][page.labels == k].nunique() == 1)
