@@ -98,6 +98,35 @@ def test_known_categories_and_divisions():
 
 
 @pytest.mark.usefixtures("synchronous")
+def test_kinds():
+    rng = np.random.default_rng(0)
+    group = rng.integers(2, size=N)
+    scale = ["low", "never", "middle", "high"]
+    X = pd.DataFrame({"hour": np.round(rng.normal(12.0 * group, 2.0)) % 24, "other": rng.normal(size=N)})
+    level = rng.integers(0, 2, N) + group
+    X["ordered"] = pd.Categorical.from_codes(level + (level > 0), scale, ordered=True)
+    X["text"] = np.array(list("cab"), object)[rng.integers(0, 2, N) + group]
+    X["when"] = pd.Timestamp("2026-01-01")
+    kinds = {"hour": "periodic", "other": "ignore", "when": "ignore", "text": ["c", "a", "b"]}
+    whole = own(kinds=kinds).fit(X)
+    lazy = lazy_frame(X, even(N, 5))
+    model = own(kinds=kinds).fit(lazy)
+    assert model.objective_ == whole.objective_
+    assert model.levels_ == whole.levels_ == [scale, ["c", "a", "b"]]
+    np.testing.assert_array_equal(model.labels_.compute(), whole.labels_)
+    for new in (lazy, lazy[["text", "hour", "ordered"]]):
+        np.testing.assert_array_equal(model.predict(new).compute(), whole.labels_)
+    numbers = X[["hour", "other"]].to_numpy()
+    kinds = {0: ("periodic", 24), 1: "ignore"}
+    whole = own(kinds=kinds).fit(numbers)
+    model = own(kinds=kinds).fit(lazy_array(numbers, even(N, 3)))
+    assert model.objective_ == whole.objective_
+    for new in (numbers, numbers[:, :1]):
+        found = model.predict(lazy_array(new, even(N, 3))).compute()
+        np.testing.assert_array_equal(found, whole.labels_)
+
+
+@pytest.mark.usefixtures("synchronous")
 def test_refused_collections():
     X = mixed(N)
     model = own().fit(X)
