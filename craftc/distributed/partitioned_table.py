@@ -123,6 +123,7 @@ class PartitionedTable:
 
 class PartitionedInput(ABC):
     n_missing = 0  # missing cells, once the input has been read
+    left_out: tuple[str, ...] = ()  # columns of files that are not read
 
     @property
     @abstractmethod

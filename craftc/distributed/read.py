@@ -86,13 +86,15 @@ def is_partitioned(X: TableInput | PartitionedInput, client: DaskClient | None =
     return partitioned
 
 
-def partitions_of(X: TableInput | PartitionedInput, client: DaskClient | None) -> PartitionedInput:
+def partitions_of(
+    X: TableInput | PartitionedInput, client: DaskClient | None, ignored: Sequence[str] = ()
+) -> PartitionedInput:
     if isinstance(X, PartitionedInput):
         return X
     if client is not None and is_out_of_core(X):
         from craftc.distributed.dask.inputs import DaskFiles
 
-        return DaskFiles(X, client)
+        return DaskFiles(X, client, ignored=ignored)
     from craftc.distributed.dask.inputs import DaskPartitions
 
     return DaskPartitions(X, client)
@@ -108,9 +110,16 @@ def read_partitions(
 ) -> PartitionedTable:
     """Read a table in partitions; the result stands for `MixedTable.from_data` of the whole table."""
     check_reading(missing, None)
-    collection = partitions_of(X, client)
-    source = _CommonColumns(collection.examples, ignored_columns(kinds))
-    plan = plan_columns(source.names, source.named, lambda: source.categorical_mask, categorical, kinds)
+    ignored = ignored_columns(kinds)
+    collection = partitions_of(X, client, ignored)
+    source = _CommonColumns(collection.examples, ignored)
+    plan = plan_columns(
+        [*source.names, *collection.left_out],
+        source.named,
+        lambda: np.append(source.categorical_mask, np.zeros(len(collection.left_out), bool)),
+        categorical,
+        kinds,
+    )
     numeric, categorical_index = plan.numeric_index, plan.categorical_index
     narrow, is_text = source.narrow[plan.kept], source.is_text[plan.kept]
     dtype = np.dtype(np.float32 if len(numeric) and narrow[numeric].all() else np.float64)

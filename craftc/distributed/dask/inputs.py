@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -162,14 +162,21 @@ def _joined(each: list[Delayed], n_rows: Sequence[int], dtype: np.dtype[Any]) ->
 class DaskFiles(PartitionedInput):
     """Files as partitions, of some row groups each.
 
-    The workers find the files under the same absolute paths. `columns` None: all.
+    The workers find the files under the same absolute paths. `columns` None: all but the `ignored` ones.
 
     Raises FileNotFoundError, TypeError or ValueError if no file matches, or if the files do not have the same
     columns.
     """
 
-    def __init__(self, X: FileInput, client: DaskClient, columns: Sequence[str] | None = None) -> None:
-        self._batches, self._client = Batches(X, columns), client
+    def __init__(
+        self,
+        X: FileInput,
+        client: DaskClient,
+        columns: Sequence[str] | None = None,
+        ignored: Collection[str] = (),
+    ) -> None:
+        self._batches, self._client = Batches(X, columns, ignored), client
+        self.left_out = self._batches.ignored
         if not self._batches.fragments:
             raise TypeError(
                 "A stream of record batches can be read by this process alone; pass files, or fit without "
