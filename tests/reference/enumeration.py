@@ -44,7 +44,7 @@ def subset_gains(t):
     return pooled.gains(t, stats).T, stats[:, 0]
 
 
-def global_minimum(t, *, every=False):
+def global_minimum(t, *, every=False, n_clusters=None):
     """The least J over all partitions of the rows of a problem and all masks.
 
     Exact. The gains of all subsets of rows are computed once. In a partition, a column with its 2^K choices
@@ -59,6 +59,8 @@ def global_minimum(t, *, every=False):
     every : bool
         Find the least J of every partition. Otherwise only of those whose lower bound is below the
         least upper bound.
+    n_clusters : int, optional
+        Only the partitions into so many clusters.
 
     Returns
     -------
@@ -70,20 +72,25 @@ def global_minimum(t, *, every=False):
     h = automatic.unit_price(t.N, t.price_factor)
     price, choose = t.parameters * h, automatic.log_choose(t.D)
     partitions = all_partitions(len(t.rows))
+    if n_clusters is not None:
+        partitions = partitions[partitions.max(axis=1) + 1 == n_clusters]
     lower, upper = np.empty(len(partitions)), np.empty(len(partitions))
-    kept = []
-    for i, labels in enumerate(partitions):
-        blocks = np.bincount(labels, weights=1 << np.arange(len(labels))).astype(int)
-        K = len(blocks)
+    kept = [None] * len(partitions)
+    n_blocks = partitions.max(axis=1) + 1
+    for K in np.unique(n_blocks):
+        of_size = np.flatnonzero(n_blocks == K)
+        member = partitions[of_size, None] == np.arange(K)[:, None]
+        blocks = member @ (1 << np.arange(len(t.rows)))  # (m, K) subsets of rows
         S, choices = weight[blocks], all_choices(K)
-        pool = (1 - choices) @ blocks
-        base = t.l0 + K * pooled.naming(t)[0] + K * h - S @ np.log(S / t.N)
-        value = (price[:, None] - g[:, blocks]) @ choices.T
-        value -= np.where(pool == 0, price[:, None], g[:, pool])
-        least = value.argmin(axis=1)
-        lower[i] = base + value.min(axis=1).sum()
-        upper[i] = lower[i] + choose[choices[least].sum(axis=0)].sum()
-        kept.append((base, value))
+        pool = blocks @ (1 - choices).T  # (m, 2^K)
+        base = t.l0 + K * pooled.naming(t)[0] + K * h - (S * np.log(S / t.N)).sum(axis=1)
+        value = (price[:, None] - g[:, blocks].swapaxes(0, 1)) @ choices.T  # (m, D, 2^K)
+        value -= np.where(pool[:, None] == 0, price[:, None], g[:, pool].swapaxes(0, 1))
+        least = value.argmin(axis=2)
+        lower[of_size] = base + value.min(axis=2).sum(axis=1)
+        upper[of_size] = lower[of_size] + choose[choices[least].sum(axis=1)].sum(axis=1)
+        for i, own in zip(of_size, zip(base, value, strict=True), strict=True):
+            kept[i] = own
     best = None
     for i in np.argsort(lower, kind="stable"):
         slack = (upper[i] if every or best is None else min(upper[i], best.J)) - lower[i]
