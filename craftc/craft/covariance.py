@@ -99,8 +99,10 @@ class CrossProducts:
 
 def covariance_columns(background: Background, total: Moments) -> NDArray[np.intp]:
     """Columns of scores that a block may hold: not constant, and without missing cells."""
-    complete = total.present[0] == total.sizes[0]
-    return np.flatnonzero(complete & background.varies) if len(background.levels_of_scores) else NO_COLUMNS
+    if not len(background.levels_of_scores):
+        return NO_COLUMNS
+    tilted = background.tilts.tilted[background.levels_of_scores - background.grid.p] > 0
+    return np.flatnonzero((total.present[0] == total.sizes[0]) & background.varies & tilted)
 
 
 class BlockPricing:
