@@ -26,7 +26,6 @@ from craftc._common.typing import (
 )
 from craftc._common.validation import check_number, check_weight
 from craftc.craft.clusters import Clusters, bhattacharyya, pass_work
-from craftc.craft.covariance import too_many_columns
 from craftc.craft.dependence import dependence_sentence
 from craftc.craft.fitted import FittedClusters
 from craftc.craft.parameters import StartsInput
@@ -157,31 +156,17 @@ class CraftBase(
         labels = getattr(self, "labels_", None)
         return len(labels) if isinstance(labels, np.ndarray) else int(self.cluster_sizes_.sum())
 
-    def _rows_of_fit(
-        self, columns: MixedTable, sample_weight: WeightInput
-    ) -> tuple[MixedTable, Floats | None]:
+    def _rows_of_fit(self, columns: MixedTable, weight: WeightInput) -> tuple[MixedTable, Floats | None]:
         """The table of `fit` as the model sees it, from its columns in their original units, and its weights;
         raise ValueError for another table or other weights.
 
         The exact sums of the clusters show whether the rows are those of the fit, in its order; a collection
         is not checked.
         """
-        table, n = self._fitted.encoding.apply(columns), self._n_rows()
-        if len(table) != n:
-            raise ValueError(
-                f"X has {len(table)} rows, but the model was fitted on {n}; pass the table of fit."
-            )
-        weights = check_weight(sample_weight, n)
-        whole = float(np.sum(self.cluster_sizes_))
-        given = float(n) if weights is None else float(weights.sum())
-        if not math.isclose(given, whole, rel_tol=1e-9):
-            raise ValueError(
-                f"The rows of fit have a weight of {whole:g} in all, these one of {given:g}; pass the "
-                "sample_weight of fit."
-            )
-        labels = getattr(self, "labels_", None)
-        if isinstance(labels, np.ndarray):
-            self._fitted.check_rows(table, weights, labels, effective_n_threads(self.n_threads))
+        labels, n = getattr(self, "labels_", None), self._n_rows()
+        known = labels if isinstance(labels, np.ndarray) else None
+        table, threads = self._fitted.encoding.apply(columns), effective_n_threads(self.n_threads)
+        weights = self._fitted.check_rows(table, weight, n, known, threads)
         return table, weights
 
     # ---- new rows; columns and levels are matched by name ----
@@ -412,11 +397,10 @@ class CraftBase(
             typical values in the cluster and in the whole table. A polars frame if the model was fitted on
             one, otherwise pandas (``pip install craftc[app]``). The pandas frame has attributes:
             ``frame.attrs["merges"]`` lists (K, objective) along the merge path, which shows how close other
-            numbers of clusters are; the attrs "price_factor", "suggested_n_clusters", "dependence_ratio" and
-            "column_links" are the fitted attributes. "dependence" is a sentence if `dependence_ratio_`
-            exceeds 1, otherwise empty.
+            numbers of clusters are; "price_factor", "suggested_n_clusters", "dependence_ratio" and "column_links"
+            are the fitted attributes. "dependence" is a sentence if `dependence_ratio_` exceeds 1.
         """
-        fitted, clusters = self._fitted_state(), self._fitted_clusters()
+        fitted = self._fitted_state()
         attrs = {
             "merges": objectives_of(self.merge_path_),
             "dependence": dependence_sentence(fitted),
@@ -424,14 +408,9 @@ class CraftBase(
             "suggested_n_clusters": self.suggested_n_clusters_,
             "dependence_ratio": self.dependence_ratio_,
             "column_links": self.column_links_,
+            "notes": fitted.notes,
         }
-        view = fitted.view
-        notes = too_many_columns(clusters.background, clusters.moments.total(), fitted.spec)
-        if clusters.covariances is not None:
-            encoded = [view.columns[column] for column in fitted.encoding.source]
-            notes += clusters.covariances.notes(encoded, view.sizes)
-        attrs["notes"] = notes
-        return summary_frame(view, self._frame_library, attrs, distribution=fitted.distributions)
+        return summary_frame(fitted.view, self._frame_library, attrs, distribution=fitted.distributions)
 
     def _cluster_view(self) -> ClusterView:
         return self._fitted.view

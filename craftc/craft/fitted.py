@@ -17,13 +17,13 @@ import numpy as np
 
 from craftc._common.labels import renumber
 from craftc._common.merge_path import MergePath, objectives_of, saving_of
-from craftc._common.typing import Array, Bits, Floats, Integers, Labels, Mask
-from craftc._common.validation import integer_weights
+from craftc._common.typing import Array, Bits, Floats, Integers, Labels, Mask, WeightInput
+from craftc._common.validation import check_weight, integer_weights
 from craftc._kernels import craft_cross_products as cross_kernel
 from craftc._kernels import moments as moments_kernel
 from craftc.craft.background import Background, feature_prices
 from craftc.craft.clusters import Clusters
-from craftc.craft.covariance import CrossProducts
+from craftc.craft.covariance import CrossProducts, too_many_columns
 from craftc.craft.paper_clusters import PaperClusters
 from craftc.craft.parameters import ModelSpec
 from craftc.describe.columns import Column
@@ -287,8 +287,34 @@ class FittedClusters:
             links_of(self.links.alike, self.links.implied),
         )
 
-    def check_rows(self, table: MixedTable, weights: Floats | None, labels: Labels, n_threads: int) -> None:
-        """Raise ValueError unless encoded rows with these labels and weights have the clusters' sums."""
+    @property
+    def notes(self) -> list[str]:
+        """What a summary says of covariances."""
+        clusters, names = self.clusters, self.schema.columns
+        notes = too_many_columns(clusters.background, clusters.moments.total(), self.spec)
+        if clusters.covariances is not None:
+            notes += clusters.covariances.notes([names[j] for j in self.encoding.source], self.sizes)
+        return notes
+
+    def check_rows(
+        self, table: MixedTable, sample_weight: WeightInput, n: int, labels: Labels | None, n_threads: int
+    ) -> Floats | None:
+        """The weights of encoded rows; ValueError unless they can be those of the n rows of the fit and, with
+        `labels`, have the clusters' sums.
+        """
+        if len(table) != n:
+            raise ValueError(
+                f"X has {len(table)} rows, but the model was fitted on {n}; pass the table of fit."
+            )
+        weights, whole = check_weight(sample_weight, n), float(np.sum(self.sizes))
+        given = float(n) if weights is None else float(weights.sum())
+        if not math.isclose(given, whole, rel_tol=1e-9):
+            raise ValueError(
+                f"The rows of fit have a weight of {whole:g} in all, these one of {given:g}; pass the "
+                "sample_weight of fit."
+            )
+        if labels is None:
+            return weights
         known = self.clusters.moments
         integers, unit = integer_weights(weights)
         K = known.n_clusters
@@ -298,6 +324,7 @@ class FittedClusters:
                 "X is not the table of fit, or its rows are in another order: the sums of the rows of its "
                 "clusters are others; pass the table of fit."
             )
+        return weights
 
     def of_columns(self, values: Floats | Mask) -> Floats:
         """(K, n_columns) sums of (K, D) values over the parts into which the encoding splits a column."""
