@@ -6,10 +6,12 @@ import numpy as np
 
 from craftc import MixedTable
 from craftc.craft.background import Background
-from craftc.craft.covariance import BlockPricing, ClusterCovariances, CrossProducts, covariance_columns
-from craftc.craft.paper_clusters import PaperClusters
+from craftc.craft.clusters import Clusters
+from craftc.craft.covariance import CrossProducts, covariance_columns
 from craftc.craft.parameters import ModelSpec
+from craftc.table.levels import LevelEncoding
 from craftc.table.moments import Moments, integer_grid
+from craftc.table.tally import tally
 
 NO_WEIGHT = np.empty(0, np.int64)
 
@@ -35,30 +37,22 @@ def table_of(X, q=0):
     return MixedTable.from_data(X, categorical=list(range(X.shape[1] - q, X.shape[1])))
 
 
-class TableClusters(PaperClusters):
-    """Clusters with covariances whose other features have the distribution of the whole table, as the
-    reference implementation has it.
-    """
-
-    def __init__(self, moments, background, spec, cross):
-        super().__init__(moments, background, spec)
-        prices = BlockPricing(self.pricing, background, spec, cross.columns)
-        held = ClusterCovariances.choose(prices, moments, self.shift, self.gains, self.mask, cross)
-        of_blocks = held.features(self.mask.shape[1])
-        self.mask = self.mask | of_blocks
-        self.tabled_mask = self.mask & ~of_blocks
-        self.costs = self.costs - held.saving
-        self.excess = float(self.costs.sum())
-        self.covariances = held
+def encoding_of(table, weight=NO_WEIGHT):
+    """The levels of a table, and the scores of its numbers."""
+    given = weight if len(weight) else None
+    tallies = [tally(cells, given) for cells in table.numeric.T]
+    return LevelEncoding.of_tallies(table.schema, tallies).with_scores()
 
 
-def clusters_of(table, labels, covariance="auto", weight=NO_WEIGHT, n_threads=1, columns=None):
+def clusters_of(table, labels, covariance="auto", weight=NO_WEIGHT, n_threads=1):
     """The clusters of a partition, with covariances."""
     labels, K = np.ascontiguousarray(labels, np.int32), int(np.max(labels)) + 1
-    grid = integer_grid(table, weight)
-    moments = Moments.of_partition(grid, 1.0, table, weight, labels, K, n_threads)
-    background = Background(moments.total())
-    columns = covariance_columns(background, moments.total()) if columns is None else columns
-    cross = CrossProducts.of_partition(columns, grid, table, weight, labels, K, n_threads)
-    spec = ModelSpec(selection="priced", price=None, covariance=covariance)
-    return TableClusters(moments, background, spec, cross)
+    encoding = encoding_of(table, weight)
+    encoded = encoding.apply(table)
+    grid = integer_grid(encoded, weight)
+    moments = Moments.of_partition(grid, 1.0, encoded, weight, labels, K, n_threads)
+    background = Background(moments.total(), encoding)
+    columns = covariance_columns(background, moments.total())
+    cross = CrossProducts.of_partition(columns, grid, encoded, weight, labels, K, n_threads)
+    spec = ModelSpec(selection="priced", price=None, pooled=True, covariance=covariance)
+    return Clusters(moments, background, spec, cross=cross)

@@ -14,7 +14,7 @@ from craftc._kernels import craft_cross_products as cross_kernel
 from craftc._kernels.craft import scratch_size as tables_scratch
 from craftc.table.moments import integer_grid
 from tests.common import random_table
-from tests.estimators.covariance_cases import NO_WEIGHT, clusters_of, slanted, table_of
+from tests.estimators.covariance_cases import NO_WEIGHT, clusters_of, encoding_of, slanted, table_of
 from tests.kernels.test_craft_buffers import guarded, untouched
 
 
@@ -56,8 +56,7 @@ def test_cross_products_are_exact(dtype, weighted, n_threads):
 
 def test_deviations_of_unions_are_those_of_their_rows():
     X, labels = slanted(0, n=60, K=3, p=3, q=0, noise=0)
-    X = X * [1e-6, 1.0, 1e6] + [5e3, 0.0, -1e12]
-    table, clusters = table_of(X), clusters_of(table_of(X), labels)
+    table, clusters = encoding_of(table_of(X)).apply(table_of(X)), clusters_of(table_of(X), labels)
     held, grid = clusters.covariances, clusters.moments.grid
     first, second = np.array([0, 0, 1, 2]), np.array([1, 2, 2, -1])
     out = np.empty((4, 3, 3))
@@ -120,12 +119,12 @@ def test_no_single_column_can_leave(P, seed):
 
     def saving(columns):
         C = (deviation + np.eye(P))[np.ix_(columns, columns)] / 81
-        added = [d for d in columns if not selected[d]]
+        added = np.count_nonzero(selected[columns] == 0)
         value = (
             40.5 * (np.log(np.diag(C)).sum() - np.linalg.slogdet(C)[1])
             - len(columns) * (len(columns) - 1) / 2 * h
         )
-        return value - rise[added].sum() - code[len(added)]
+        return value - rise[columns].sum() - code[added]
 
     block, value, repeated = choose(deviation, 80.0, selected, rise, code, h)
     assert not repeated.any()
@@ -167,10 +166,11 @@ def test_the_scratch_is_what_the_costs_write(p, K, dtype):
     X, _ = slanted(0, n=40 * K + 3, K=K, p=p, q=1, noise=0)
     table = table_of(X.astype(dtype), 1)
     labels = (np.arange(len(X)) % K).astype(np.int32)
-    clusters = clusters_of(table, labels, "full")
+    clusters, encoding = clusters_of(table, labels, "full"), encoding_of(table)
     tables, blocks = clusters.tables(), clusters.covariances.blocks()
     X[rng.random(X.shape) < 0.3] = np.nan
-    for rows in (table, table_of(X.astype(dtype), 1)):
+    for source in (table, table_of(X.astype(dtype), 1)):
+        rows = encoding.apply(source)
         size = kernel.scratch_size(tables, blocks)
         assert size > tables_scratch(tables)
         scratch, around = guarded(size)
@@ -188,7 +188,7 @@ def test_the_scratch_is_what_the_costs_write(p, K, dtype):
 
 def test_short_buffers_are_refused():
     X, labels = slanted(0, n=60, K=2, p=3, q=0)
-    table, clusters = table_of(X), clusters_of(table_of(X), labels, "full")
+    table, clusters = encoding_of(table_of(X)).apply(table_of(X)), clusters_of(table_of(X), labels, "full")
     tables, blocks = clusters.tables(), clusters.covariances.blocks()
     short = np.empty((1, kernel.scratch_size(tables, blocks) - 1))
     with pytest.raises(ValueError, match="scratch"):
@@ -240,19 +240,18 @@ def test_a_block_needs_a_positive_definite_matrix():
         )
 
 
-def test_a_background_with_its_own_mean_and_variance():
-    """Costs are relative to N(shift, 1 / precision) of every column in a block."""
+def test_costs_of_complete_rows_in_blocks():
+    """Those of every column given the earlier ones, of the variance inside its level, and of the size."""
     X, labels = slanted(0, n=60, K=2, p=3, q=0, noise=0)
-    table, clusters = table_of(X), clusters_of(table_of(X), labels, "full")
-    held = clusters.covariances
-    shift, precision = np.array([0.5, -1.0, 2.0]), np.array([2.0, 0.5, 1.5])
-    plain = clusters.row_costs(table)
-    held.shift, held.precision = shift, precision
+    table, clusters = encoding_of(table_of(X)).apply(table_of(X)), clusters_of(table_of(X), labels, "full")
+    held, rows = clusters.covariances, np.arange(60)
+    assert held.block.all()
     z = (table.numeric - held.centre) * held.scale
-    change = (0.5 * z**2 - 0.5 * precision * (z - shift) ** 2 + 0.5 * np.log(precision)).sum(axis=1)
-    np.testing.assert_allclose(clusters.row_costs(table), plain + change[:, None], rtol=1e-10, atol=1e-10)
-    np.testing.assert_allclose(
-        held.conditional_costs(z, 0).sum(axis=1) - np.log(clusters.moments.sizes[0] / 60),
-        clusters.row_costs(table)[:, 0],
-        rtol=1e-10,
-    )
+    for k in range(2):
+        precision = np.diag(np.linalg.inv(held.matrix[k]))
+        inside = sum(
+            0.5 * (precision[d] - 1.0) * variances[table.codes[rows, d]]
+            for d, (_, variances) in enumerate(held.inside_levels)
+        )
+        expected = held.conditional_costs(z, k).sum(axis=1) + inside - np.log(clusters.moments.sizes[k] / 60)
+        np.testing.assert_allclose(clusters.row_costs(table)[:, k], expected, rtol=1e-9, atol=1e-9)

@@ -69,10 +69,7 @@ def merged_one_by_one(search, part, n_pairs=4):
         else:
             deltas, fresh, only = np.full((K, K), np.inf), True, -1
         pooled_kernel.use_shared(search.pricing, shared)
-        union, work = (
-            np.empty((1, groups.shape[1]), np.int64),
-            np.empty((1, price_kernel.parts_size(search.pricing))),
-        )
+        union, parts = np.empty((1, groups.shape[1]), np.int64), price_kernel.parts_size(search.pricing)
         merges_kernel.pair_deltas(
             groups,
             cost,
@@ -82,7 +79,8 @@ def merged_one_by_one(search, part, n_pairs=4):
             only,
             deltas,
             union,
-            work,
+            np.empty((len(groups), parts)),
+            np.empty((1, parts)),
             mask[:1].copy(),
             1,
         )

@@ -74,13 +74,14 @@ def test_seeding_checks_its_arguments(monkeypatch):
         (5, np.empty(3), "mean"),
         (6, np.empty(3), "variance"),
         (7, np.ones(1, np.uint8), "usable"),
-        (11, 20, "row"),
-        (11, -1, "row"),
-        (12, np.empty(9, np.intp), "seeds"),
-        (13, np.empty(3, np.int32), "labels"),
-        (14, np.empty(3), "running"),
-        (15, np.empty((1, 4)), "scratch"),
-        (16, 0, "n_threads"),
+        (9, config_of(random_table(1, n=20, p=2, q=3), None).background.tilts, "tilts"),
+        (12, 20, "row"),
+        (12, -1, "row"),
+        (13, np.empty(9, np.intp), "seeds"),
+        (14, np.empty(3, np.int32), "labels"),
+        (15, np.empty(3), "running"),
+        (16, np.empty((1, 4)), "scratch"),
+        (17, 0, "n_threads"),
     ):
         arguments = list(calls[0])
         arguments[at] = wrong
