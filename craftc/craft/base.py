@@ -284,7 +284,7 @@ class CraftBase(
         >>> heart = load_heart().data
         >>> model = CRAFT(random_state=0).fit(heart)
         >>> model.predict_proba(heart.head(2)).round(3).tolist()
-        [[1.0, 0.0], [0.808, 0.192]]
+        [[1.0, 0.0], [0.76, 0.24]]
         """
         table = self._read_new(X)
         return np.asarray(softmax(-self._fitted_clusters().full_costs(table), axis=1))
@@ -397,8 +397,8 @@ class CraftBase(
             typical values in the cluster and in the whole table. A polars frame if the model was fitted on
             one, otherwise pandas (``pip install craftc[app]``). The pandas frame has attributes:
             ``frame.attrs["merges"]`` lists (K, objective) along the merge path, which shows how close other
-            numbers of clusters are; "price_factor", "suggested_n_clusters", "dependence_ratio" and "column_links"
-            are the fitted attributes. "dependence" is a sentence if `dependence_ratio_` exceeds 1.
+            numbers of clusters are; "price_factor", "suggested_n_clusters", "dependence_ratio", "column_links":
+            the fitted attributes. "dependence" is a sentence if `dependence_ratio_` exceeds 1.
         """
         fitted = self._fitted_state()
         attrs = {

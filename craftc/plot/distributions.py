@@ -56,7 +56,7 @@ def sizes(model: ClusterModel, *, axes: Axes | None = None) -> Axes:
     >>> from craftc.datasets import load_heart
     >>> axes = plot.sizes(CRAFT(random_state=0).fit(load_heart().data))
     >>> [label.get_text() for label in axes.texts]
-    ['147 (54 %)', '123 (46 %)']
+    ['150 (56 %)', '120 (44 %)']
     """
     drawn = DrawnClusters(model, "sizes")
     view = drawn.view
