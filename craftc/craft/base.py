@@ -397,8 +397,8 @@ class CraftBase(
             typical values in the cluster and in the whole table. A polars frame if the model was fitted on
             one, otherwise pandas (``pip install craftc[app]``). The pandas frame has attributes:
             ``frame.attrs["merges"]`` lists (K, objective) along the merge path, which shows how close other
-            numbers of clusters are; "price_factor", "suggested_n_clusters", "dependence_ratio", "column_links":
-            the fitted attributes. "dependence" is a sentence if `dependence_ratio_` exceeds 1.
+            numbers of clusters are; "price_factor", "suggested_n_clusters", "dependence_ratio" and
+            "column_links" are fitted attributes. "dependence" is a sentence if `dependence_ratio_` > 1.
         """
         fitted = self._fitted_state()
         attrs = {
