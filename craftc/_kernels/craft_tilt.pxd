@@ -11,6 +11,8 @@ cdef extern from "craft/_craft_tilt.h" nogil:
         const double *b
         const double *s1
         const double *s2
+        const double *x1
+        const double *x2
         const double *phase
     ctypedef struct craft_theta:
         double first, second, log_total

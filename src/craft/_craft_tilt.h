@@ -22,6 +22,7 @@
 typedef struct {
     ptrdiff_t n;                /* levels, padded */
     const double *b, *s1, *s2;
+    const double *x1, *x2;      /* s1 and s2 of the levels that occur; 0 of others, which must not set the scale */
     const double *phase;        /* of a periodic column; otherwise NULL */
 } craft_tilt;
 
@@ -38,7 +39,7 @@ static inline craft_tilted craft_tilted_at(const craft_tilt *t, double first, do
 {
     double sums[7];             /* the largest exponent, then sums of e, e s1, e s2, e s1^2, e s1 s2, e s2^2 */
     craft_tilted out;
-    SIMD_DISPATCH(tilt_sums, (t->n, t->b, t->s1, t->s2, first, second, sums));
+    SIMD_DISPATCH(tilt_sums, (t->n, t->b, t->x1, t->x2, first, second, sums));
     out.log_total = log(sums[1]) + sums[0];
     out.mean1 = sums[2] / sums[1];
     out.mean2 = sums[3] / sums[1];
@@ -54,8 +55,8 @@ static inline double craft_tilt_length(const craft_tilt *t, double d1, double d2
 {
     double reach = 0.0;
     for (ptrdiff_t l = 0; l < t->n; l++) {
-        const double x = d1 * t->s1[l] + d2 * t->s2[l] - mean;
-        reach = t->b[l] > 0.0 && x > reach ? x : reach;
+        const double x = d1 * t->x1[l] + d2 * t->x2[l] - mean;
+        reach = x > reach ? x : reach;
     }
     return reach > 1e-6 ? log(1.0 + reach) / reach : 1.0;
 }

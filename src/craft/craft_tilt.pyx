@@ -49,7 +49,7 @@ cdef class Tilts:
         self.phase, self.periodic = phase, False
         padded = [(_levels_of(grid, d) + CRAFT_TILT_PAD - 1) // CRAFT_TILT_PAD * CRAFT_TILT_PAD
                   if tilted_[d] else 0 for d in range(grid.q)]
-        self.room = np.zeros((4, sum(padded)))
+        self.room = np.zeros((6, sum(padded)))
         self.places = np.zeros(grid.q * sizeof(craft_tilt) // sizeof(int64_t) + 1, np.int64)
         cdef double[:, ::1] room = self.room
         cdef int64_t[::1] places = self.places
@@ -58,10 +58,12 @@ cdef class Tilts:
             n, start = padded[d], grid.level_start_[d]
             if n:
                 own = slice(at, at + _levels_of(grid, d))
-                for row, values in zip(self.room, (frequency, first, second, phase), strict=True):
+                for row, values in zip(self.room, (frequency, first, second, phase), strict=False):
                     row[own] = values[start:start + _levels_of(grid, d)]
+                self.room[4:, own] = self.room[1:3, own] * (self.room[0, own] > 0)
                 column[d].n = n
                 column[d].b, column[d].s1, column[d].s2 = &room[0, at], &room[1, at], &room[2, at]
+                column[d].x1, column[d].x2 = &room[4, at], &room[5, at]
                 if np.isfinite(phase[start]):
                     column[d].phase, self.periodic = &room[3, at], True
                 at += n
