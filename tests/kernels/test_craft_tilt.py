@@ -153,6 +153,24 @@ def test_gains_are_those_of_level_shares_at_most(T):
         np.testing.assert_allclose(gain, ceiling, rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.parametrize(("T", "occurring"), [(7, 3), (30, 4), (254, 3), (254, 40)])
+def test_levels_that_do_not_occur(T, occurring):
+    """They do not change a fit, however far they are; their ratios are those of the tilt."""
+    b = np.zeros(T)
+    b[:occurring] = np.random.default_rng(0).dirichlet(np.ones(occurring))
+    s = orthonormal(np.arange(float(T))[:, None], b)
+    counts = np.zeros((6, T), np.int64)
+    for row, (level, n) in enumerate([(0, 5), (0, 500), (occurring - 1, 500), (1, 9), (occurring - 2, 40)]):
+        counts[row, level] = n
+    gain, ratio = fitted(b, s, counts)
+    alone, own = fitted(b[:occurring], s[:, :occurring], counts[:, :occurring])
+    np.testing.assert_allclose(gain, alone, rtol=1e-12)
+    np.testing.assert_allclose(gain, levels.gain(b, s.T, counts), rtol=1e-8, atol=1e-8)
+    np.testing.assert_allclose(ratio[:, :occurring], own, rtol=1e-9, atol=1e-9)
+    theta, A = levels.fit(b, s.T, counts)
+    np.testing.assert_allclose(ratio, levels.log_ratios(s.T, theta, A), rtol=1e-4, atol=1e-4)
+
+
 def test_columns_of_shares_are_left_out():
     b, s = np.array([0.2, 0.3, 0.5]), np.array([[-1.0, 0.0, 0.5], [1.0, -1.0, 0.0]])
     both = [np.tile(np.append(each, 0.0), 2) for each in (b, *s)]
