@@ -175,49 +175,66 @@ def tilts_of(
     """The columns with at least three levels and statistics, each with two that have mean 0 and covariance I
     under the distribution of the whole table.
     """
-    tilted = np.zeros(grid.q, np.uint8)
-    both, phase = np.zeros((2, grid.n_levels)), np.full(grid.n_levels, np.nan)
     ends = np.append(grid.level_start, grid.n_levels)
-    for d, raw in enumerate(statistics):
-        if raw is not None and distinct[d] >= 3:
+    tilted, values = np.zeros(grid.q, np.uint8), np.zeros(grid.q, bool)
+    raw, phase = np.zeros((2, grid.n_levels)), np.full(grid.n_levels, np.nan)
+    for d, own in enumerate(statistics):
+        if own is not None and distinct[d] >= 3:
             levels = slice(ends[d], ends[d + 1] - 1)
-            tilted[d] = 1
-            both[:, levels] = orthonormal(raw, frequency[levels])
-            if raw.shape[1] == 2:
-                phase[levels] = np.arctan2(raw[:, 1], raw[:, 0])
-    return Tilts(grid, tilted, frequency, both[0], both[1], phase)
+            tilted[d], values[d] = 1, own.shape[1] == 1
+            raw[: own.shape[1], levels] = own.T
+            if not values[d]:
+                phase[levels] = np.arctan2(own[:, 1], own[:, 0])
+    if not tilted.any():
+        return Tilts(grid, tilted, frequency, raw[0], raw[1], phase)
+    widths = np.diff(ends)
+    b = np.where(np.repeat(tilted > 0, widths), frequency, 0.0)
+    first, second = orthonormal(raw, b, grid.level_start, widths, np.repeat(values, widths))
+    return Tilts(grid, tilted, frequency, first, second, phase)
 
 
-def orthonormal(raw: Floats, b: Floats) -> Floats:
-    """(2, T) statistics of T levels with mean 0 and covariance I under b: of a value (T, 1) itself and its
-    square, of (T, 2) both columns. One that says nothing new on the levels that occur is 0, the second one
-    first.
+def orthonormal(
+    raw: Floats, b: Floats, start: NDArray[np.intp], widths: NDArray[np.intp], values: NDArray[np.bool_]
+) -> Floats:
+    """(2, n_levels) statistics with mean 0 and covariance I under b in every column: of `values` themselves
+    and their squares, of other columns both rows of `raw`. One that says nothing new on the levels that occur
+    is 0.
     """
-    if raw.shape[1] == 1:
-        z = np.clip(_standardised(raw[:, 0], b), -MOST_DEVIATIONS, MOST_DEVIATIONS)
-        raw = np.stack([z, z * z], axis=1)
+
+    def of_column(sums: Floats) -> Floats:
+        return np.asarray(np.repeat(sums, widths))
+
+    def mean(x: Floats) -> Floats:
+        return of_column(np.add.reduceat(b * x, start))
+
+    def over(x: Floats, y: Floats) -> Floats:
+        return np.divide(x, y, out=np.zeros_like(x), where=y > 0)
+
+    x, occurs = raw[0], b > 0
+    largest = of_column(np.maximum.reduceat(np.abs(x), start))
+    x = np.ldexp(
+        x, -np.frexp(np.where(values, largest, 0.5))[1]
+    )  # exact; squares neither overflow nor vanish
+    low = of_column(np.minimum.reduceat(np.where(occurs, x, np.inf), start))
+    x = np.where(values & np.isfinite(low), x - low, x)
+    high = of_column(np.maximum.reduceat(np.where(occurs, x, -np.inf), start))
+    x = np.where(values & (high > 0), over(x, np.where(np.isfinite(high), high, 0.0)), x)
+    z = x - mean(x)
+    z = np.clip(over(z, np.sqrt(mean(z * z))), -MOST_DEVIATIONS, MOST_DEVIATIONS)
     found: list[Floats] = []
-    for x in raw.T:
-        x = x - (b * x).sum()
-        deviation = math.sqrt((b * x * x).sum())
+    for x in (np.where(values, z, raw[0]), np.where(values, z * z, raw[1])):
+        x = x - mean(x)
+        deviation = np.sqrt(mean(x * x))
         for _ in range(2):  # the second time, rounding errors of the first are removed
-            x = x - (b * x).sum()
+            x = x - mean(x)
             for first in found:
-                x = x - (b * first * x).sum() * first
-        new = math.sqrt((b * x * x).sum())
-        if new > _FLAT * deviation:
-            found.append(x / new)
-    found += [np.zeros(len(b))] * (2 - len(found))
-    return np.rint(np.stack(found) * _STEPS) / _STEPS
-
-
-def _standardised(x: Floats, b: Floats) -> Floats:
-    """x, which varies, with mean 0 and variance 1 under b."""
-    x = np.ldexp(x, -np.frexp(np.abs(x).max())[1])  # exact; squares neither overflow nor vanish
-    x = x - x[b > 0].min()
-    x = x / x[b > 0].max()
-    x = x - (b * x).sum()
-    return x / math.sqrt((b * x * x).sum())
+                x = x - mean(first * x) * first
+        new = np.sqrt(mean(x * x))
+        found.append(np.where(new > _FLAT * deviation, over(x, new), 0.0))
+    # where the first one is flat, the second takes its place
+    flat = of_column(np.maximum.reduceat(np.abs(found[0]), start)) == 0.0
+    both = np.where(flat, found[::-1], found)
+    return np.rint(both * _STEPS) / _STEPS
 
 
 def feature_prices(background: Background, spec: ModelSpec) -> tuple[Floats, Floats]:

@@ -322,6 +322,46 @@ cdef void fit_group(Pricing P, const int64_t *group, parts_t parts, bint alone=F
                 parts.gain[d] -= shared_likelihood(P, group, parts, d)
 
 
+cdef double most_gain(Pricing P, tilted_t *cells) noexcept nogil:
+    """More than the gain of tilted cells: with n + 1 cells of mean statistics m, (n + 1) |m|^2 where |m| is small,
+    because then b(l) (1 + m . s(l)) is a distribution of that mean, too, and the tilt has the least entropy over b.
+    """
+    cdef double total = P.count_weight * cells.weight + 1.0
+    cdef double m1 = P.count_weight * cells.first / total, m2 = P.count_weight * cells.second / total
+    return total * (m1 * m1 + m2 * m2) if m1 * m1 + m2 * m2 < 0.5 else INFINITY
+
+
+cdef double ranked_price_of(
+    Pricing P, int selection, const int64_t *group, parts_t parts, uint8_t *mask,
+) noexcept nogil:
+    """As `price_of`, to rank groups: a tilt that cannot pay is not fitted."""
+    cdef Py_ssize_t d
+    cdef double shared, most, doubtful = log(P.n_usable + 1.0) + 2.0
+    cdef tilted_t *cells
+    if selection != PRICED:
+        return price_of(P, selection, group, parts, mask)
+    _fit_numeric(P, group, parts)
+    for d in range(P.grid.q):
+        cells = &parts.tilted[d]
+        if not P.tilt[d].n or not P.usable[P.grid.p + d]:
+            parts.gain[P.grid.p + d] = levels_gain(P, group, d, cells, False)
+            if P.relative and P.usable[P.grid.p + d]:
+                parts.gain[P.grid.p + d] -= shared_likelihood(P, group, parts, P.grid.p + d)
+            continue
+        cells.weight = craft_tilt_sums(group + 1 + P.grid.level_start_[d], P.n_levels[d], P.tilt[d].s1,
+                                       P.tilt[d].s2, &cells.first, &cells.second)
+        shared = shared_likelihood(P, group, parts, P.grid.p + d) if P.relative else 0.0
+        most = most_gain(P, cells) - shared
+        if most - P.price[P.grid.p + d] >= -doubtful:
+            most = tilt_of_sums(&P.tilt[d], P.count_weight, cells.weight, cells.first, cells.second,
+                                &cells.theta) - shared
+        parts.gain[P.grid.p + d] = most
+    for d in range(P.grid.p if P.relative else 0):
+        if P.usable[d]:
+            parts.gain[d] -= shared_likelihood(P, group, parts, d)
+    return existence_cost(P, group) + _choose(P, selection, group, parts, mask)
+
+
 cdef double price_of_union(
     Pricing P, int selection, const int64_t *union, parts_t parts, const parts_t one, const parts_t two,
     uint8_t *mask, bint alone,
@@ -346,7 +386,7 @@ cdef double price_of_union(
         cells.first = one.tilted[d].first + two.tilted[d].first
         cells.second = one.tilted[d].second + two.tilted[d].second
         shared = shared_likelihood(P, union, parts, P.grid.p + d) if P.relative else 0.0
-        most = 2.0 * (one.gain[P.grid.p + d] + two.gain[P.grid.p + d]) - shared
+        most = min(2.0 * (one.gain[P.grid.p + d] + two.gain[P.grid.p + d]), most_gain(P, cells)) - shared
         if most - P.price[P.grid.p + d] >= -doubtful:
             most = (known_tilt(P, d, cells.weight, cells.first, cells.second, &cells.theta)
                     if alone and P.shared is not None else

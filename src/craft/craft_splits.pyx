@@ -15,7 +15,7 @@ from craftc._kernels._common cimport (
 from craftc._kernels.craft_passes cimport run_passes
 from craftc._kernels.craft_passes import pass_scratch_size, slab_size
 from craftc._kernels.craft_price cimport (
-    GIVEN, Pricing, check_selection, parts_in, parts_length, price_all, price_of,
+    GIVEN, Pricing, check_selection, parts_in, parts_length, price_all, ranked_price_of,
 )
 from craftc._kernels.craft_tilt cimport craft_tilt, craft_tilt_sums
 from craftc._kernels.moments cimport (
@@ -461,8 +461,8 @@ cdef void _split_score(
         memcpy(mask, &given[0], P.D)
     memcpy(rest, &group[0], P.grid.width * sizeof(int64_t))
     moments_merge(rest, side, -1, P.grid.first_numeric, P.grid.width)
-    score[0] = price_of(P, selection, side, parts_in(P, work), mask) - cost
-    score[0] += price_of(P, selection, rest, parts_in(P, work), mask)
+    score[0] = ranked_price_of(P, selection, side, parts_in(P, work), mask) - cost
+    score[0] += ranked_price_of(P, selection, rest, parts_in(P, work), mask)
 
 
 cdef enum:

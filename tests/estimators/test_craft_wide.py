@@ -27,11 +27,10 @@ def test_screening_is_half_of_chi_squared_less_the_price(weighted):
     weight = rng.integers(1, 4, m) if weighted else np.ones(m, np.int64)
     z = np.rint(rng.normal(size=(m, p)) * 256) / 256  # representable in the grid of the screening
     codes = np.stack([rng.integers(T, size=m) for T in widths], axis=1).astype(np.uint8)
-    start = np.concatenate([[0], np.cumsum(widths + 1)[:-1]])
     leaving = (rng.random((m, 5)) < 0.4).astype(np.uint8)
     leaving[:, 4] = 1  # divides nothing
     price = np.full(p + len(widths), 0.25)
-    scores = net_gains(z, codes, weight, start, int((widths + 1).sum()), leaving, price, 2.0 * weight.sum())
+    scores = net_gains(z[:, :, None], codes, weight, widths + 1, leaving, price, 2.0 * weight.sum())
     rows = np.repeat(np.arange(m), weight)
     for c in range(4):
         side = leaving[rows, c]
@@ -50,9 +49,9 @@ def test_screening_is_half_of_chi_squared_less_the_price(weighted):
 def test_missing_cells_of_a_categorical_column_count_nothing():
     codes = np.array([[0], [0], [1], [1], [2], [2]], np.uint8)  # 2: missing
     leaving = (codes == 2).astype(np.uint8)
-    args = np.empty((6, 0)), codes, np.ones(6, np.int64), np.array([0]), 3, leaving, np.zeros(1), 6.0
+    args = np.empty((6, 0, 2)), codes, np.ones(6, np.int64), np.array([3]), leaving, np.zeros(1), 6.0
     present = np.array([[1], [1], [0], [0], [0], [0]], np.uint8)
-    assert net_gains(*args)[0] < net_gains(*args[:5], present, *args[6:])[0]
+    assert net_gains(*args)[0] < net_gains(*args[:4], present, *args[5:])[0]
 
 
 @pytest.mark.slow_except(1)

@@ -11,7 +11,7 @@ import pytest
 from craftc._kernels import craft_tilt as kernel
 from craftc._kernels.levels import write_levels
 from craftc._kernels.moments import Grid
-from craftc.craft.background import orthonormal
+from craftc.craft import background
 from tests.common import run
 from tests.kernels.test_craft_buffers import guarded, untouched
 from tests.reference import levels
@@ -50,6 +50,14 @@ def groups_of(b, seed):
 def grid_of(*starts):
     """A grid of columns of levels, which end at the last of these numbers."""
     return Grid(np.empty(0), np.empty(0), np.array(starts[:-1], np.intp), starts[-1])
+
+
+def orthonormal(raw, b):
+    """The statistics of one column."""
+    whole = np.zeros((2, len(raw) + 1))
+    whole[: raw.shape[1], :-1] = raw.T
+    one, values = np.array([0]), np.full(len(raw) + 1, raw.shape[1] == 1)
+    return background.orthonormal(whole, np.append(b, 0.0), one, np.array([len(raw) + 1]), values)[:, :-1]
 
 
 def tilts_of(b, s):

@@ -185,16 +185,17 @@ class SplitFinder(Generic[L, S]):
         self, group: Integers, cells: Cells, candidates: Candidates, n: int, pricing: price_kernel.Pricing
     ) -> Candidates:
         """The most promising candidates of a wide table, by chi-squared on a sample of the cluster."""
-        table, config, grid, rows = cells.table, self.config, pricing.grid, cells.rows
-        z = (table.numeric[rows].astype(np.float64) - pricing.centre[: grid.p]) * pricing.scale[: grid.p]
+        config, grid, tilts = self.config, pricing.grid, pricing.tilts
+        codes, tilted = cells.table.codes[cells.rows], tilts.tilted > 0
+        at = grid.level_start[tilted] + codes[:, tilted].astype(np.intp)
+        price = feature_prices(config.background, config.spec)[0]
         scores = net_gains(
-            z,
-            table.codes[rows],
+            np.stack([tilts.first[at], tilts.second[at]], axis=2),
+            codes[:, ~tilted],
             cells.weights,
-            grid.level_start,
-            grid.n_levels,
+            config.background.level_widths[~tilted],
             cells.leaving_rows(pricing, candidates, n),
-            feature_prices(config.background, config.spec)[0],
+            np.concatenate([price[tilted], price[~tilted]]),
             float(group[0]) * pricing.count_weight,
         )
         return candidates.some(np.sort(np.argsort(-scores, kind="stable")[:_SCREENED]))
@@ -290,33 +291,33 @@ def net_gains(
     z: Floats,
     codes: Array,
     weight: NDArray[np.int64],
-    level_start: NDArray[np.intp],
-    n_levels: int,
+    widths: NDArray[np.intp],
     leaving: NDArray[np.uint8],
     price: Floats,
     cluster_weight: float,
 ) -> NDArray[np.int64]:
-    """(C,) sum over the columns of what half the chi-squared of a split exceeds the column's price by, in
+    """(C,) sum over the features of what half the chi-squared of a split exceeds the feature's price by, in
     steps of 2^-10 nats; larger is more promising.
 
-    Of m rows of the cluster: `z` (m, p) numeric cells in standard deviations of the table, NaN counts as the
-    table's mean; `codes` (m, q); `weight` (m,); `leaving` (m, C) is 1 where a row leaves under a candidate.
-    `level_start` (q,) is the first level of every categorical column among the `n_levels`; the last level of
-    a column is its missing one, which counts nothing. `price` (p + q,) is in nats, `cluster_weight` in rows.
+    Of m rows of the cluster: `z` (m, t, r) r statistics of t features in standard deviations of the table;
+    `codes` (m, q) of the features with shares, which have `widths` (q,) levels, the last of them the missing
+    one, which counts nothing; `weight` (m,); `leaving` (m, C) is 1 where a row leaves under a candidate.
+    `price` (t + q,) is in nats, `cluster_weight` in rows.
     """
-    p = z.shape[1]
+    m, t, r = z.shape
+    p, start = t * r, np.cumsum(widths) - widths
     w = np.minimum(weight, _HEAVIEST).astype(np.float64)
-    cells = np.zeros((len(z), p + n_levels))
-    cells[:, :p] = np.clip(np.rint(np.nan_to_num(z) * _UNIT), -_LARGEST, _LARGEST)
-    np.put_along_axis(cells, p + level_start + codes.astype(np.intp), 1.0, axis=1)
+    cells = np.zeros((m, p + int(widths.sum())))
+    cells[:, :p] = np.clip(np.rint(z.reshape(m, p) * _UNIT), -_LARGEST, _LARGEST)
+    np.put_along_axis(cells, p + start + codes.astype(np.intp), 1.0, axis=1)
     weighted = cells * w[:, None]
     total, sums, size = w.sum(), weighted.sum(axis=0), (leaving * w[:, None]).sum(axis=0)
     spread = (weighted * cells).sum(
         axis=0
     ) * total - sums * sums  # total^2 times the variance, of levels: times the frequency
     spread[p:] = total * sums[p:]
-    first = np.concatenate([np.arange(p), p + level_start, [p + n_levels]]).astype(np.intp)
-    spread[first[p + 1 :] - 1] = 0.0
+    first = np.concatenate([np.arange(0, p, max(r, 1)), p + start, [cells.shape[1]]]).astype(np.intp)
+    spread[first[t + 1 :] - 1] = 0.0
     per_column = np.divide(1.0, spread, out=np.zeros(len(spread)), where=spread > 0)
     divides = (size > 0) & (size < total)
     per_split = np.divide(
@@ -325,7 +326,7 @@ def net_gains(
     scores = np.empty(len(size), np.int64)
     rows = np.nonzero(leaving.T)[1].astype(np.int32)
     begin = np.concatenate([[0], np.cumsum(np.count_nonzero(leaving, axis=0))]).astype(np.intp)
-    work = np.empty((len(z) + 1, max(_COLUMNS_AT_ONCE, int(np.diff(first).max(initial=0)))))
+    work = np.empty((m + 1, max(_COLUMNS_AT_ONCE, int(np.diff(first).max(initial=0)))))
     splits_kernel.screen_splits(
         weighted, rows, begin, sums, size, total, per_column, per_split, first, _STEPS * price, work, scores
     )
