@@ -593,13 +593,13 @@ def parser() -> argparse.ArgumentParser:
     given = commands.add_argument_group("parameters of CRAFT", "its defaults where not given")
     given.add_argument("--covariance", choices=("diagonal", "auto", "full"))
     given.add_argument("--price-factor", type=number_or_name, metavar="X")
-    given.add_argument("--numeric", choices=("auto", "raw", "rank"))
+    given.add_argument("--null", choices=("marginals", "normal"))
     given.add_argument("--n-init", type=int, metavar="N")
     given.add_argument("--n-threads", type=int, metavar="N")
     return commands
 
 
-PARAMETERS = ("covariance", "price_factor", "numeric", "n_init", "n_threads")
+PARAMETERS = ("covariance", "price_factor", "null", "n_init", "n_threads")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import tracemalloc
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -239,3 +240,23 @@ def test_the_sentence_compares_links_with_clusters():
         "Columns that depend on each other describe this table better than groups of rows: "
         f"links between columns save {links:,.0f} nats, clusters {clusters:,.0f}."
     )
+
+
+def test_columns_of_many_levels_are_compared_in_little_memory():
+    """Not by a table of levels times levels, of 30 000 x 30 000 cells."""
+    rng = np.random.default_rng(0)
+    codes = np.sort(rng.choice(30_000, 2000, replace=False))
+    cells = pd.DataFrame(dict.fromkeys("ab", codes)).assign(c=rng.permutation(codes % 1000))
+    table = MixedTable.from_data(cells, categorical=["a", "b", "c"])
+    sample = MixedTable._trusted(
+        table.numeric,
+        cells.to_numpy(np.uint16),
+        replace(table.schema, levels=(tuple(range(30_000)),) * 3),
+        None,
+    )
+    tracemalloc.start()
+    pairs = list(dependence._duplicates(sample))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert pairs == [("a", "b")]
+    assert peak < 1 << 22
