@@ -11,7 +11,7 @@ import pytest
 
 from craftc._kernels import craft_pooled as pooled_kernel
 from craftc._kernels import craft_price as price_kernel
-from craftc.craft.background import pricing_of
+from craftc.craft.background import one_point_costs, pricing_of
 from craftc.craft.clusters import Clusters
 from craftc.craft.rows import Candidates
 from craftc.craft.rows.local import LocalRows
@@ -108,6 +108,26 @@ def test_costs_of_rows(seed, weighted):
         b = case.background.frequency[start + codes.astype(int)]
         expected -= np.log(np.where(codes < case.encoded.n_levels[column], b, 1.0))
     np.testing.assert_allclose(own, expected, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("seed", range(8))
+def test_costs_of_one_row_clusters(seed, weighted):
+    """Of every row under the distributions of its own cells alone."""
+    case = mixed_case(seed, weighted=weighted).case
+    t, expected = case.problem(), np.zeros(len(case.table))
+    for form, column in zip(t.forms, t.columns, strict=True):
+        for code in range(int(case.encoded.n_levels[column])):
+            has = np.flatnonzero(case.encoded.codes[:, column] == code)
+            cells = form.member[has[:1]]
+            if (
+                len(has)
+                and cells.any()
+                and case.background.frequency[case.background.grid.level_start[column] + code]
+            ):
+                expected[has] -= form.ratios(cells)[0] @ cells[0]
+    found = one_point_costs(case.background, case.encoded)
+    np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-5)
 
 
 @pytest.mark.parametrize("seed", range(10))

@@ -330,6 +330,11 @@ def test_wrong_arguments_of_codes():
         with pytest.raises(ValueError, match=message):
             write_levels(**(good | wrong))
     write_levels(**(good | dict(zip(("bounds", "first"), wide, strict=True))))
+    fixed = np.empty((5, 2), np.uint8)
+    fixed.flags.writeable = False
+    for codes in (fixed, np.empty((5, 2), np.int32), np.empty((2, 5), np.uint8).T):
+        with pytest.raises((ValueError, TypeError)):
+            write_levels(**(good | {"codes": codes}))
     for name in ("X", "bounds", "codes"):
         with pytest.raises(TypeError):
             write_levels(**(good | {name: None}))
