@@ -42,15 +42,15 @@ COLUMNS = columns()
 
 
 def new_values(x, seed=1):
-    """Values of a column, between them, beyond them, just beside them, and missing ones."""
+    """Values of a column, between them, beyond them, next to them, and missing ones."""
     there = np.unique(x[~np.isnan(x)])
     if not len(there):
         return np.array([0.0, np.nan, -np.inf])
     gap = there[1:] / 2 - there[:-1] / 2
     between = [there[:-1] + gap * share for share in (0.7, 1.3)]
-    beside = np.concatenate([np.nextafter(there, np.inf), np.nextafter(there, -np.inf)])
+    near = np.concatenate([np.nextafter(there, np.inf), np.nextafter(there, -np.inf)])
     far = [np.nan, -np.inf, np.inf, -1e308, 1e308]
-    return np.concatenate([there, *between, np.random.default_rng(seed).permutation(beside), far])
+    return np.concatenate([there, *between, np.random.default_rng(seed).permutation(near), far])
 
 
 def both(x, weight=None, period=0.0):
@@ -102,7 +102,7 @@ def test_codes_of_new_values(shape):
 
 
 @pytest.mark.parametrize("shape", ["huge", "adjacent", "tiny"])
-def test_codes_beside_extreme_values(shape):
+def test_codes_next_to_extreme_values(shape):
     """Values keep their levels, whatever rounding does to the middles; codes rise with values."""
     x = COLUMNS[shape]
     own, made = both(x)

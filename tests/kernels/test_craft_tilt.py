@@ -139,7 +139,7 @@ def test_a_statistic_that_says_nothing_new_is_zero():
     gain, ratio = fitted(b, np.stack([first, second]), counts)
     np.testing.assert_allclose(gain, levels.gain(b, s, counts), rtol=1e-4)
     np.testing.assert_allclose(ratio, levels.log_ratios(s, *levels.fit(b, s, counts)), rtol=1e-5, atol=1e-6)
-    # a period of which only the sine varies; of which nothing does
+    # a period whose sine alone varies; one that does not vary
     near = np.stack([np.ones(3), np.array([-1e-12, 0.0, 1e-12])], axis=1)
     first, second = orthonormal(near, np.full(3, 1 / 3))
     np.testing.assert_allclose(first, [-np.sqrt(1.5), 0.0, np.sqrt(1.5)], atol=1e-6)
@@ -256,7 +256,7 @@ def test_instruction_sets_give_the_same_bits(instructions):
 
 
 def bounds_of(seed, sizes):
-    """(bounds, first) of columns with so many bounds each."""
+    """(bounds, first) of columns with these numbers of bounds."""
     rng = np.random.default_rng(seed)
     own = [np.sort(rng.normal(size=size).round(2)) for size in sizes]
     return np.concatenate([*own, np.empty(0)]), np.cumsum([0, *sizes], dtype=np.intp)

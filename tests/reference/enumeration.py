@@ -60,7 +60,7 @@ def global_minimum(t, *, every=False, n_clusters=None):
         Find the least J of every partition. Otherwise only of those whose lower bound is below the
         least upper bound.
     n_clusters : int, optional
-        Only the partitions into so many clusters.
+        Only the partitions into this number of clusters.
 
     Returns
     -------
