@@ -437,6 +437,36 @@ def classes(options: Options) -> Iterator[Line]:
         )
 
 
+#: Tables whose columns are permuted; of the longest ones, 2000 rows.
+PERMUTED = {
+    **dict.fromkeys(("heart", "crx", "wine", "glass", "autos", "bridges", "colic", "column3c", "ecoli")),
+    **dict.fromkeys(("eucalyptus", "fishcatch", "hepatitis", "penguins", "segment", "vehicle", "vowel")),
+    **dict.fromkeys(("bank", "shoppers")),
+    **dict.fromkeys(("adult", "spambase"), 2000),
+}
+
+
+def permuted(options: Options) -> Iterator[Line]:
+    """Real tables, each column permuted on its own, so that no groups are left: fits with K > 1; and the mean
+    adjusted Rand index of the tables as they are.
+    """
+    tables = {name: n for name, n in PERMUTED.items() if available(options, name)}
+    if not tables:
+        yield Line("real tables, columns permuted", "no file; see --data")
+        return
+    split, n_fits, indices = 0, 0, []
+    for name, n in tables.items():
+        table = real(options.folder, name, n)
+        indices.append(adjusted_rand_score(table.truth, fit(table.frame, options).labels_))
+        for seed in range(1 if options.quick else 3):
+            rng = np.random.default_rng(seed)
+            columns = {c: table.frame[c].to_numpy()[rng.permutation(len(table.frame))] for c in table.frame}
+            split += fit(pd.DataFrame(columns), options).n_clusters_ > 1
+            n_fits += 1
+    yield Line("real tables, columns permuted: K > 1", f"{split} of {n_fits}", "-", "1 of 60", split <= 1)
+    yield Line(f"{len(tables)} real tables: mean ARI", short(float(np.mean(indices))))
+
+
 def adult(options: Options) -> Iterator[Line]:
     """Adult at 1, 3, 10 and 48.8 thousand rows: K; seconds of all rows, the best of 3 fits, without reading
     the frame.
@@ -558,6 +588,7 @@ ITEMS: dict[str, Callable[[Options], Iterator[Line]]] = {
     "blobs": blobs,
     "recipes": recipes,
     "real": classes,
+    "permuted": permuted,
     "adult": adult,
     "rare": rare,
     "speed": speed,
