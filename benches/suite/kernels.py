@@ -14,9 +14,15 @@ from .tools import Imports, Replay, aligned, aligned_copy
 new = Imports()
 with new:
     from craftc import CRAFT
+    from craftc._common.validation import integer_weights
     from craftc._kernels import craft as craft_kernel
     from craftc._kernels import craft_price as price_kernel
+    from craftc._kernels import craft_tilt as tilt_kernel
     from craftc._kernels import moments as moments_kernel
+    from craftc.craft.background import Background
+    from craftc.table.levels import LevelEncoding
+    from craftc.table.moments import Moments, integer_grid
+    from craftc.table.tally import tally
 
     from .common import mixed_table, partition
 setup = new.setup
@@ -161,6 +167,33 @@ class Refit:
     def time_cost_tables(self, *_: Any) -> None:
         for _time in range(50):
             self.given.clusters.tables()
+
+
+class Levels:
+    """Codes of the levels of 16 numeric columns, 20 000 rows, and the tilts of groups of these rows."""
+
+    params: Any = ([4, 64],)
+    param_names = ("groups",)
+
+    def setup(self, groups: int) -> None:
+        self.table = mixed_table(20_000, 16, 0)
+        numbers = self.table.numeric.T
+        self.encoding = LevelEncoding.of_tallies(self.table.schema, [tally(x, None) for x in numbers])
+        weight, unit = integer_weights(None)
+        encoded = self.encoding.apply(self.table)
+        grid = integer_grid(encoded, weight)
+        labels = np.arange(20_000, dtype=np.int32) % groups
+        moments = Moments.of_partition(grid, unit, encoded, weight, labels, groups)
+        total = Moments.of_partition(grid, unit, encoded, weight, np.zeros_like(labels), 1)
+        self.tilts = Background(total, self.encoding).tilts
+        self.counts = np.ascontiguousarray(moments.groups[:, 1 : grid.first_numeric])
+
+    def time_codes(self, *_: Any) -> None:
+        self.encoding.apply(self.table)
+
+    def time_tilts(self, *_: Any) -> None:
+        gains, ratios = np.empty(len(self.counts)), np.zeros(self.counts.shape)
+        tilt_kernel.log_ratios(self.counts, 1.0, self.tilts, gains, ratios)
 
 
 class Automatic:

@@ -60,9 +60,8 @@ How a table is read (as craftc.read_table reads it in Python):
   Categorical columns: text, codes such as 007, and integers with at most {codes} distinct values (--numeric
   treats such a column as numeric).
   Dates become days since 1970-01-01, shown as dates.
-  Numeric columns need no scaling. Skewed columns are replaced by ranks, a value that fills a
-  fifth of a column is modelled separately, and a column with at most {discrete} distinct values
-  is modelled value by value.
+  Numeric columns need no scaling. A column of up to 64 distinct values is modelled value by value,
+  others by about 64 intervals, so that skewed, rounded and repeated numbers need no treatment.
   Excluded columns: row counters and other ids, columns without any value or with one value, and text
   columns with a different text in every row. The output lists them; --numeric and --categorical
   include them.
@@ -220,9 +219,8 @@ class _ClusterCommand(_Command):
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         from craftc.reading.cells import MAX_INTEGER_CODES
-        from craftc.table.numeric_encoding import MAX_DISCRETE_VALUES
 
-        formatter.write(_HOW_TABLES_ARE_READ.format(codes=MAX_INTEGER_CODES, discrete=MAX_DISCRETE_VALUES))
+        formatter.write(_HOW_TABLES_ARE_READ.format(codes=MAX_INTEGER_CODES))
 
 
 @craftc.command(cls=_ClusterCommand)

@@ -20,9 +20,7 @@ from craftc._common.typing import Floats, Integers
 #: Texts of missing values in every column, and in columns of numbers and dates only (in any case).
 NA_VALUES = ("", "?")
 NUMERIC_NA_VALUES = ("na", "n/a", "#n/a", "<na>", "nan", "nat", "null", "none", "-", "--", ".")
-#: A column of whole numbers with at most this many distinct values holds codes of categories. Not to be
-#: confused with `MAX_DISCRETE_VALUES` of `craftc.table.numeric_encoding`, up to which the model treats any
-#: numeric column value by value.
+#: A column of whole numbers with at most this many distinct values holds codes of categories.
 MAX_INTEGER_CODES = 5
 
 _BOUNDS = "bounds"  # the first word of the change that a bound causes

@@ -146,27 +146,27 @@ ODD = {
     ),
     "yyyymmdd": (
         with_column("day", lambda i: f"2024{1 + i % 12:02d}{1 + i % 28:02d}"),
-        "'day' holds dates and was replaced by",
+        "'day' holds dates, which are used in days since 1970-01-01.",
     ),
     "epoch": (
         with_column("created_at", lambda i: str(1_700_000_000 + 86_400 * (i % 90) + 17 * i)),
-        "'created_at' holds dates and was replaced by",
+        "'created_at' holds dates, which are used in days since 1970-01-01.",
     ),
     "ISO dates": (
         with_column("day", lambda i: f"2024-{1 + i % 12:02d}-{1 + i % 28:02d}"),
-        "'day' holds dates and was replaced by",
+        "'day' holds dates, which are used in days since 1970-01-01.",
     ),
     "ISO dates and n/a": (
         with_column("day", lambda i: "n/a" if i % 9 == 0 else f"2024-{1 + i % 12:02d}-{1 + i % 28:02d}"),
-        "'day' holds dates and was replaced by",
+        "'day' holds dates, which are used in days since 1970-01-01.",
     ),
     "dates with words": (
         with_column("day", lambda i: f'"{["Jan", "Feb", "Mar"][i % 3]} {1 + i % 28:02d}, 2024"'),
-        "'day' holds dates and was replaced by",
+        "'day' holds dates, which are used in days since 1970-01-01.",
     ),
     "months": (
         with_column("month", lambda i: f"2024-{1 + i % 12:02d}"),
-        "'month' holds dates and was replaced by",
+        "'month' holds dates, which are used in days since 1970-01-01.",
     ),
     "times": (with_column("at", lambda i: f"{i % 24:02d}:{i % 60:02d}"), "'at' holds times of day"),
     "free text": (

@@ -128,11 +128,13 @@ def random_files(rng, whole, folder):
             parts.append(feather.read_table(path))
         else:
             path = folder / f"{i}.parquet"
+            # a Parquet file stores the order of levels in its dictionaries only
+            ordered = [field.name for field in shuffled.schema if getattr(field.type, "ordered", False)]
             pq.write_table(
                 shuffled,
                 path,
                 row_group_size=int(rng.choice([3, 50])),
-                use_dictionary=bool(rng.random() < 0.5),
+                use_dictionary=bool(rng.random() < 0.5) or ordered,
             )
             parts.append(pq.read_table(path, partitioning=None))
     return pa.concat_tables([part.select(whole.column_names) for part in parts])
