@@ -12,6 +12,8 @@ from craftc.craft.parameters import ModelSpec
 from craftc.table.levels import LevelEncoding
 from craftc.table.moments import Moments, integer_grid
 from craftc.table.tally import tally
+from tests.level_cases import Case
+from tests.reference import covariance as reference
 
 NO_WEIGHT = np.empty(0, np.int64)
 
@@ -56,3 +58,11 @@ def clusters_of(table, labels, covariance="auto", weight=NO_WEIGHT, n_threads=1)
     cross = CrossProducts.of_partition(columns, grid, encoded, weight, labels, K, n_threads)
     spec = ModelSpec(selection="priced", price=None, pooled=True, covariance=covariance)
     return Clusters(moments, background, spec, cross=cross)
+
+
+def problem_of(X, q=0, weight=None):
+    """The same table for the reference; its last q columns are categories."""
+    p = X.shape[1] - q
+    case = Case(X.T, ["number"] * p + ["category"] * q, weight=weight)
+    codes, n_levels, _ = case.reference()
+    return reference.with_scores(case.problem(), codes, n_levels, range(p))

@@ -1,151 +1,223 @@
 """Covariances inside the clusters of CRAFT: the reference implementation of their choice, prices and costs.
 
-A cluster may hold one normal distribution N(mu, Sigma) of some of its numeric columns (a block) in place of
-independent ones. Cells are z = (x - zeta_0) / sigma_0. The block costs, over the rows of the cluster,
+A cluster may hold one normal distribution N(mu, Sigma) of the normal scores of some of its numbers (a block)
+in place of their tilts. With the shares b of the levels of a column, a level stands for the interval of a
+standard normal variable between its cumulative shares; u is the mean inside the interval, v the variance. In
+units of the table, z = (u - mean) / sd with sd^2 = the variance of u over the table + the mean of v, and v is
+divided by sd^2, so that the table is N(0, I). The cost of a cell is the mean over its interval. The block
+costs, over the rows of the cluster and relative to the table,
 
-    sum_n w_n [ 1/2 log det Sigma + 1/2 (z_n - mu)' Sigma^-1 (z_n - mu) ]  +  1/2 [ tr Sigma^-1 - m + log det
-    Sigma ]  +  m (m - 1) / 2 h
+    sum_n w_n E[ 1/2 log det Sigma + 1/2 (x - mu)' Sigma^-1 (x - mu) - 1/2 |x|^2 ]
+        + 1/2 [ tr Sigma^-1 - m + log det Sigma ]  +  m (m - 1) / 2 h
 
-The second term is the one row of prior, the last one the price of the covariances beyond the 2 m
-parameters of the columns. Everything is computed from the rows, with one determinant for every question.
+with E over x of mean z_n and covariance diag(v_n). The second term is the one row of prior, the last one the
+price of the covariances beyond the 2 m parameters of the columns. Columns in blocks are selected, but belong
+to no pool. Everything is computed from the rows, with one determinant for every question.
 """
 
 from __future__ import annotations
 
+from math import log
+from types import SimpleNamespace
+
 import numpy as np
+from scipy.stats import norm, truncnorm
 
-from tests.reference import automatic
+from tests.reference import automatic, levels, pooled
 
-SINGULAR, WORTH, TIE = 1e-10, 1e-6, 1e-9
+FEWEST_LEVELS = 11
+WORTH, TIE = 1e-6, 1e-9
 BINS, POINTS = 500, 200
 
 
+def intervals(b):
+    """Mean and variance (T,) of a standard normal variable in each of the intervals with these shares of it,
+    in order.
+    """
+    below, above = np.cumsum(b)[:-1], np.cumsum(b[::-1])[::-1][1:]
+    ends = np.concatenate([[-np.inf], np.where(below < 0.5, norm.ppf(below), norm.isf(above)), [np.inf]])
+    return levels.normal_means(b), truncnorm.var(ends[:-1], ends[1:])
+
+
+def with_scores(t, codes, n_levels, numbers):
+    """The problem of `tests.reference.tilted` with ``z`` and ``v`` (n, D), NaN where a column has no scores:
+    only complete ones of ``numbers`` (columns of the table) with 11 levels or more have.
+
+    Means of intervals are rounded to single precision, in which tables hold them.
+    """
+    t.z, t.v = np.full((2, len(codes), t.D), np.nan)
+    for place, d in enumerate(t.columns):
+        if d not in numbers or n_levels[d] < FEWEST_LEVELS or (codes[t.rows, d] == n_levels[d]).any():
+            continue
+        u, v = intervals(levels.shares(codes[:, d], n_levels[d], t.weight))
+        u = u.astype(np.float32).astype(float)
+        w, cells = t.weight[t.rows], codes[t.rows, d]
+        mean = w @ u[cells] / t.N
+        square = (w @ (u[cells] - mean) ** 2 + w @ v[cells]) / t.N
+        at = np.minimum(codes[:, d], n_levels[d] - 1)  # a missing cell is of weight 0
+        t.z[:, place], t.v[:, place] = (u[at] - mean) / np.sqrt(square), v[at] / square
+    return t
+
+
 def block_columns(t):
-    """Numeric columns of the problem without a missing cell."""
-    return np.flatnonzero(t.present[t.rows].all(axis=0))
+    """Columns with scores."""
+    return np.flatnonzero(~np.isnan(t.z[t.rows]).any(axis=0))
 
 
 def fitted(t, rows, columns):
     """Mean and smoothed covariance of some columns, and the weight of the rows."""
-    w, Z = t.weight[rows], t.Z[np.ix_(rows, columns)]
+    w, z, v = t.weight[rows], t.z[np.ix_(rows, columns)], t.v[np.ix_(rows, columns)]
     S = w.sum()
-    mean = w @ Z / S
-    return mean, ((Z - mean).T @ (w[:, None] * (Z - mean)) + np.eye(len(columns))) / (S + 1.0), S
+    mean = w @ z / S
+    outer = (z - mean).T @ (w[:, None] * (z - mean)) + np.diag(w @ v)
+    return mean, (outer + np.eye(len(columns))) / (S + 1.0), S
 
 
 def block_cost(t, rows, columns):
-    """What the cells of a block cost, less their cost under the background N(0, I), prior and price of the
-    correlations included.
+    """What the cells of a block cost, less their cost under N(0, I), prior and price of the correlations
+    included.
     """
     mean, sigma, _ = fitted(t, rows, columns)
-    m, Z, w = len(columns), t.Z[np.ix_(rows, columns)], t.weight[rows]
-    inverse, logarithm = np.linalg.inv(sigma), np.linalg.slogdet(sigma)[1]
-    distance = np.einsum("ni,ij,nj->n", Z - mean, inverse, Z - mean)
-    own = w @ (0.5 * logarithm + 0.5 * distance - 0.5 * (Z**2).sum(axis=1))
-    prior = 0.5 * (np.trace(inverse) - m + logarithm)
+    m, w = len(columns), t.weight[rows]
+    own = w @ [row_cost(z, v, mean, sigma) for z, v in zip(*cells_of(t, rows, columns), strict=True)]
+    prior = 0.5 * (np.trace(np.linalg.inv(sigma)) - m + np.linalg.slogdet(sigma)[1])
     return own + prior + 0.5 * m * (m - 1) * automatic.unit_price(t.N, t.price_factor)
 
 
-def cluster_cost(t, rows, stats, gain, mask, block):
-    """The description length of one cluster with a mask and a block."""
+def cells_of(t, rows, columns):
+    return t.z[np.ix_(rows, columns)], t.v[np.ix_(rows, columns)]
+
+
+def row_cost(z, v, mean, sigma):
+    """Cost of one row under N(mean, sigma), less its cost under N(0, I); NaN: missing.
+
+    A row with missing cells costs the marginal of the others.
+    """
+    seen = ~np.isnan(z)
+    if not seen.any():
+        return 0.0
+    sigma, rest = sigma[np.ix_(seen, seen)], (z - mean)[seen]
+    inverse = np.linalg.inv(sigma)
+    inside = 0.5 * (np.diag(inverse) - 1.0) @ v[seen]
+    return 0.5 * (np.linalg.slogdet(sigma)[1] + rest @ inverse @ rest - z[seen] @ z[seen]) + inside
+
+
+# ----------------------------------------------------------------------------------------
+# The choice of blocks
+# ----------------------------------------------------------------------------------------
+
+
+def cluster_cost(t, own, mask, block):
+    """The description length of one cluster with a mask and a block, less the cost of its cells under the
+    pools.
+    """
     mask = mask.copy()
     mask[block] = True
-    cost = automatic.priced(t, stats[None], gain[None], mask[None])[0]
-    if len(block) > 1:
-        cost += gain[block].sum() + block_cost(t, rows, block)
-    return cost
+    rest = mask.copy()
+    rest[block] = False
+    h = automatic.unit_price(t.N, t.price_factor)
+    cost = h + pooled.naming(t)[mask.sum()] - own.S * log(own.S / t.N) + h * t.parameters[mask].sum()
+    cost -= (own.gain - own.shared)[rest].sum()
+    return cost + (own.shared[block].sum() + block_cost(t, own.rows, block) if len(block) > 1 else 0.0)
 
 
-def repeated(t, rows, columns):
-    """Columns whose values the earlier ones determine in these rows."""
-    w = np.sqrt(t.weight[rows])[:, None]
-    mean = fitted(t, rows, columns)[0]
-    R, kept, out = w * (t.Z[np.ix_(rows, columns)] - mean), [], []
-    for j in range(len(columns)):
-        size = (R[:, j] ** 2).sum()
-        rest = R[:, j]
-        if kept:
-            rest = rest - R[:, kept] @ np.linalg.lstsq(R[:, kept], rest, rcond=None)[0]
-        if (rest**2).sum() > SINGULAR * size:
-            kept.append(j)
-        else:
-            out.append(columns[j])
-    return out
-
-
-def choose_block(t, rows, stats, gain, mask, full=False):
-    """The block of one cluster and its cost: from the selected columns and from all, columns leave while the
-    description gets shorter.
-
-    A single column is a block that saves nothing but keeps its place in the mask, so that two columns are
-    compared with it.
+def choose_block(t, own, mask, full=False):
+    """The block of one cluster: from the selected columns and from all, columns leave while the description
+    gets shorter.
     """
-    plain = cluster_cost(t, rows, stats, gain, mask, np.array([], int))
-    columns = block_columns(t)
-    columns = np.array([d for d in columns if d not in repeated(t, rows, columns)], int)
+    none, columns = np.array([], int), block_columns(t)
     if full:
-        return (
-            (columns, cluster_cost(t, rows, stats, gain, mask, columns))
-            if len(columns) > 1
-            else (columns[:0], plain)
-        )
-    best, at = plain - WORTH, np.array([], int)
-    for start in (columns[mask[columns]], columns):
-        block = start
+        return columns if len(columns) > 1 else none
+    best, at = cluster_cost(t, own, mask, none) - WORTH, none
+    for block in (columns[mask[columns]], columns):
         while len(block) > 1:
-            cost = cluster_cost(t, rows, stats, gain, mask, block)
+            cost = cluster_cost(t, own, mask, block)
             smaller = [np.delete(block, i) for i in range(len(block))]
-            others = np.array([cluster_cost(t, rows, stats, gain, mask, one) for one in smaller])
+            others = np.array([single_or_block_cost(t, own, mask, one) for one in smaller])
             i = int(np.argmax(others <= others.min() + TIE))
             if not others[i] < cost - TIE:
                 if cost < best:
                     best, at = cost, block
                 break
             block = smaller[i]
-    return at, (plain if len(at) == 0 else best)
+    return at
+
+
+def single_or_block_cost(t, own, mask, block):
+    """The cost with a block, which may be one normal density, so that two columns are compared with it."""
+    if len(block) > 1:
+        return cluster_cost(t, own, mask, block)
+    single = mask.copy()
+    single[block] = True
+    cost = cluster_cost(t, own, single, block[:0]) + own.gain[block].sum()
+    return cost + block_cost(t, own.rows, block)
+
+
+def sums_under_pools(t, stats, mask):
+    """(K, D) gains over the table and log-likelihoods under the pools, over the table: 0 where all clusters
+    select a column.
+    """
+    gain, shared = np.zeros((2, len(stats), t.D))
+    for d in range(t.D):
+        sums = pooled.column_sums(t, stats, d)
+        gain[:, d] = t.forms[d].gains(sums)
+        theta = pooled.fit(t, d, sums[~mask[:, d]].sum(axis=0))
+        shared[:, d] = pooled.log_likelihood(t, d, sums, theta)
+    return gain, shared
 
 
 def state(t, labels, full=False):
-    """A partition of the rows of positive weight whose clusters hold the covariances that shorten their
-    description.
+    """A partition whose clusters hold the covariances that shorten their description.
+
+    Blocks are chosen against the pools of the best masks without blocks; then their columns leave the pools.
+    ``labels`` are those of the rows of positive weight.
     """
-    now = automatic.partition(t, labels)
-    now.block, now.plain = [], now.cost.copy()
+    now = SimpleNamespace(labels=np.asarray(labels), K=int(np.max(labels)) + 1)
+    now.stats = stats = automatic.sums(t, t.rows, labels, now.K)
+    mask = pooled.best_masks(t, stats)[1]
+    gain, shared = sums_under_pools(t, stats, mask)
+    now.block = []
     for k in range(now.K):
-        rows = t.rows[now.labels == k]
-        block, cost = choose_block(t, rows, now.stats[k], now.gain[k], now.mask[k], full)
-        now.block.append(block)
-        now.cost[k] = cost
+        own = SimpleNamespace(rows=t.rows[now.labels == k], S=stats[k, 0], gain=gain[k], shared=shared[k])
+        now.block.append(choose_block(t, own, mask[k], full))
+    now.mask = mask.copy()
+    for k, block in enumerate(now.block):
         now.mask[k, block] = True
-    now.J = t.l0 + now.cost.sum()
+    gain, shared = sums_under_pools(t, stats, now.mask)
+    now.J, now.cost = pooled.objective(t, stats, now.mask), np.empty(now.K)
+    for k, block in enumerate(now.block):
+        own = SimpleNamespace(rows=t.rows[now.labels == k], S=stats[k, 0], gain=gain[k], shared=shared[k])
+        now.cost[k] = cluster_cost(t, own, now.mask[k], block)
+        if len(block):
+            now.J += gain[k, block].sum() + block_cost(t, own.rows, block)
     return now
 
 
-def distances(t, now, Z=None):
-    """(n, K) costs of rows; with missing cells (NaN in Z) the marginal of the observed columns."""
-    mask = now.mask.copy()
-    for k, block in enumerate(now.block):
-        mask[k, block] = False
-    d = automatic.distances(t, t.rows, now.stats, mask)
-    Z = t.Z[t.rows] if Z is None else Z
+def row_costs(t, now, seen=None):
+    """(n, K) costs of rows, relative to the pools; with missing cells, where ``seen`` (n, D) is False."""
+    n = len(t.rows)
+    seen = np.ones((n, t.D), bool) if seen is None else seen
+    cost = np.tile(-np.log(now.stats[:, 0] / t.N), (n, 1))
+    for d in range(t.D):
+        sums = pooled.column_sums(t, now.stats, d)
+        shared = pooled.cell_costs(t, d, t.rows, pooled.fit(t, d, sums[~now.mask[:, d]].sum(axis=0)))
+        for k in np.flatnonzero(now.mask[:, d]):
+            own = np.zeros(n)  # a block is added below
+            if d not in now.block[k]:
+                own = pooled.cell_costs(t, d, t.rows, pooled.fit(t, d, sums[k]))
+            cost[:, k] += np.where(seen[:, d], own - shared, 0.0)
     for k, block in enumerate(now.block):
         if len(block):
             mean, sigma, _ = fitted(t, t.rows[now.labels == k], block)
-            d[:, k] += [marginal(row[block], mean, sigma) for row in Z]
-    return d
+            z, v = cells_of(t, t.rows, block)
+            z = np.where(seen[:, block], z, np.nan)
+            cost[:, k] += [row_cost(a, b, mean, sigma) for a, b in zip(z, v, strict=True)]
+    return cost
 
 
-def marginal(z, mean, sigma):
-    """Cost of one row under N(mean, sigma), less its cost under N(0, I); NaN: missing."""
-    seen = ~np.isnan(z)
-    if not seen.any():
-        return 0.0
-    sigma, rest = sigma[np.ix_(seen, seen)], (z - mean)[seen]
-    return (
-        0.5 * np.linalg.slogdet(sigma)[1]
-        + 0.5 * rest @ np.linalg.solve(sigma, rest)
-        - 0.5 * (z[seen] ** 2).sum()
-    )
+# ----------------------------------------------------------------------------------------
+# Valleys
+# ----------------------------------------------------------------------------------------
 
 
 def valley_depth(w, Z):
