@@ -25,7 +25,6 @@ print(model.n_clusters_, "clusters of", model.cluster_sizes_, "rows")
 # saves with its own distribution instead of that of the whole table. It is on one scale for numbers and
 # categories. The summary lists the features in which a cluster differs from the whole table: those whose gain
 # exceeds the cost of their parameters.
-# parameters.
 
 summary = model.summary()
 order = np.argsort(model.feature_gains_.sum(axis=0))

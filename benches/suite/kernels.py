@@ -161,6 +161,7 @@ class Refit:
                 clusters.shift,
                 clusters.deviations,
                 1.0,
+                background.tilts,
                 self.gain,
             )
 
