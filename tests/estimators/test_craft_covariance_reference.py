@@ -39,6 +39,29 @@ def test_blocks_and_costs_of_a_partition(seed, form):
     np.testing.assert_allclose(found, covariance.row_costs(t, expected), rtol=1e-6, atol=1e-6)
 
 
+@pytest.mark.parametrize("form", ["auto", "full"])
+def test_columns_that_a_block_may_hold(form):
+    """Complete numbers of at least 11 levels, ties and skewness or not."""
+    rng = np.random.default_rng(4)
+    common, n = rng.normal(size=(150, 1)), 150
+    X = common + 0.5 * rng.normal(size=(n, 6))
+    for d, T in ((1, 10), (2, 11)):
+        X[:, d] = np.searchsorted(np.quantile(X[:, d], np.arange(1, T) / T), X[:, d])
+    X[7, 3] = np.nan
+    X[:, 4] = np.exp(2.0 * X[:, 4])
+    X[:, 5] = np.maximum(X[:, 5], -0.5)
+    labels = (rng.random(n) < 0.4).astype(int)
+    t = problem_of(X)
+    assert covariance.block_columns(t).tolist() == [0, 2, 4, 5]
+    expected = covariance.state(t, labels, form == "full")
+    clusters = clusters_of(table_of(X), labels, form)
+    assert blocks_of(clusters) == [block.tolist() for block in expected.block]
+    assert any(blocks_of(clusters))
+    assert clusters.objective == pytest.approx(expected.J, rel=1e-9)
+    found = clusters.row_costs(encoding_of(table_of(X)).apply(table_of(X)))
+    np.testing.assert_allclose(found, covariance.row_costs(t, expected), rtol=1e-6, atol=1e-6)
+
+
 @pytest.mark.xfail(strict=True, reason="variances inside levels count by the precision of the whole block")
 @pytest.mark.parametrize("seed", range(4))
 def test_a_row_with_missing_cells_costs_the_marginal(seed):
