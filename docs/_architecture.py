@@ -57,8 +57,8 @@ BOXES = {
         20,
         312,
         760,
-        "numeric encoding: unchanged, categories, frequent values, ranks",
-        ("craftc.table.numeric_encoding",),
+        "encoding: levels (CRAFT); numbers, frequent values, ranks (PaperCRAFT)",
+        ("craftc.table.levels", "craftc.table.numeric_encoding"),
         fill=TABLE,
     ),
     "search": Box(
