@@ -5,7 +5,7 @@ Cost tables are described in src/craft/_craft.h.
 
 from libc.stdint cimport int32_t, int64_t, uint8_t
 
-from craftc._kernels.craft_tilt cimport craft_tilt, tilted_t
+from craftc._kernels.craft_shared cimport craft_tilt, tilted_t
 from craftc._kernels.moments cimport Grid, table_rows
 
 cdef extern from "craft/_craft.h" nogil:

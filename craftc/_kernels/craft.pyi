@@ -4,8 +4,7 @@ import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import disjoint_base
 
-from craftc._kernels.craft_shared import Shared
-from craftc._kernels.craft_tilt import Tilts
+from craftc._kernels.craft_shared import Shared, Tilts
 from craftc._kernels.moments import Grid
 
 _Array = NDArray[Any]

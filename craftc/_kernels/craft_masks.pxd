@@ -3,7 +3,7 @@
 from libc.stdint cimport int64_t, uint8_t
 
 from craftc._kernels.craft_price cimport Pricing
-from craftc._kernels.craft_tilt cimport craft_theta
+from craftc._kernels.craft_shared cimport craft_theta
 
 cdef enum:
     KEEP = 0            # the given masks

@@ -2,8 +2,7 @@
 
 from libc.stdint cimport int64_t, uint8_t, uint64_t
 
-from craftc._kernels.craft_shared cimport Shared
-from craftc._kernels.craft_tilt cimport Tilts, craft_theta, craft_tilt, tilted_t
+from craftc._kernels.craft_shared cimport Shared, Tilts, craft_theta, craft_tilt, tilted_t
 from craftc._kernels.moments cimport Grid
 
 cdef enum:

@@ -4,8 +4,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from craftc._kernels.craft import CostTables
-from craftc._kernels.craft_tilt import Tilts
-from craftc._kernels.moments import Columns
+from craftc._kernels.craft_shared import Tilts
 
 _Array = NDArray[Any]
 _Floats = NDArray[np.float64]
@@ -15,7 +14,7 @@ _Flags = NDArray[np.uint8]
 _Positions = NDArray[np.intp]
 
 def kmeans_plus_plus(
-    X: _Array | Columns,
+    X: _Array,
     codes: _Array,
     weight: _Integers,
     tables: CostTables,

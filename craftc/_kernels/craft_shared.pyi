@@ -6,6 +6,7 @@ from craftc._kernels.moments import Grid
 
 _Floats = NDArray[np.float64]
 _Integers = NDArray[np.int64]
+_Flags = NDArray[np.uint8]
 
 @disjoint_base
 class Shared:
@@ -17,3 +18,20 @@ class Shared:
     level: _Floats
     theta: _Floats
     def __init__(self, grid: Grid, room: int) -> None: ...
+
+@disjoint_base
+class Tilts:
+    grid: Grid
+    first: _Floats
+    second: _Floats
+    frequency: _Floats
+    phase: _Floats
+    tilted: _Flags
+    periodic: bool
+    def __init__(
+        self, grid: Grid, tilted: _Flags, frequency: _Floats, first: _Floats, second: _Floats, phase: _Floats
+    ) -> None: ...
+
+def log_ratios(
+    counts: _Integers, count_weight: float, tilts: Tilts, gain: _Floats, log_ratio: _Floats
+) -> None: ...

@@ -4,7 +4,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from craftc._kernels.craft_price import Pricing
-from craftc._kernels.moments import Columns
 
 _Array = NDArray[Any]
 _Floats = NDArray[np.float64]
@@ -31,7 +30,7 @@ def screen_splits(
     score: _Integers,
 ) -> None: ...
 def leaving_rows(
-    X: _Array | Columns,
+    X: _Array,
     codes: _Array,
     rows: _Integers32,
     pricing: Pricing,

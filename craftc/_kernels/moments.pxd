@@ -6,12 +6,8 @@ See src/table/_moments.h for the layout of a group.
 from libc.stdint cimport int64_t
 
 cdef extern from "table/_table_rows.h" nogil:
-    ctypedef struct table_column:
-        const char *first
-        Py_ssize_t stride
     ctypedef struct table_rows:
         const char *numeric
-        const table_column *columns
         const char *codes
         const int64_t *weight
         Py_ssize_t n, p, q
@@ -48,18 +44,7 @@ cdef class Grid:
     cdef const Py_ssize_t *level_start_
 
 
-cdef class Columns:
-    cdef readonly object first, second  # type: Array
-    cdef readonly object place  # type: tuple[int, ...]
-    cdef readonly object shape  # type: tuple[int, int]
-    cdef readonly object dtype  # type: np.dtype[Any]
-    cdef table_column *columns
-
-
 cdef table_rows rows_of(X, codes=*, weight=*) except *
-
-
-cdef table_rows table_of(X, codes, weight) except *
 
 
 cdef int check_table(X, codes, Py_ssize_t n, Py_ssize_t p, Py_ssize_t q) except -1

@@ -1,4 +1,3 @@
-from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -25,23 +24,9 @@ class Grid:
     width: int
     def __init__(self, centre: _Floats, scale: _Floats, level_start: _Positions, n_levels: int) -> None: ...
 
-@disjoint_base
-class Columns:
-    first: _Array
-    second: _Array
-    place: tuple[int, ...]
-    shape: tuple[int, int]
-    dtype: np.dtype[Any]
-    ndim: int
-    def __init__(self, first: _Array, second: _Array, place: Iterable[int]) -> None: ...
-    def __len__(self) -> int: ...
-    def __getitem__(self, key: Any) -> _Array: ...
-
-def column_ranges(
-    X: _Array | Columns, weight: _Integers, low: _Floats, high: _Floats, n_threads: int
-) -> bool: ...
+def column_ranges(X: _Array, weight: _Integers, low: _Floats, high: _Floats, n_threads: int) -> bool: ...
 def accumulate(
-    X: _Array | Columns,
+    X: _Array,
     codes: _Array,
     weight: _Integers,
     labels: _Integers32,
@@ -54,3 +39,6 @@ def merge_partial(partial: _Integers, groups: _Integers, first_numeric: int) -> 
 def merge(group: _Integers, other: _Integers, sign: int, first_numeric: int) -> None: ...
 def means(groups: _Integers, first_numeric: int, mean: _Floats, deviations: _Floats) -> None: ...
 def int128_check(a_low: int, a_high: int, b_low: int, b_high: int, factor: int) -> tuple[Any, Any, float]: ...
+def write_levels(
+    X: _Array, bounds: _Floats, first: _Positions, place: _Positions, codes: _Array, n_threads: int
+) -> None: ...

@@ -24,8 +24,7 @@ from craftc._common.labels import chunks
 from craftc._common.typing import Array, Floats, Integers, Mask
 from craftc._kernels import craft_price as price_kernel
 from craftc._kernels.craft import FAR
-from craftc._kernels.craft_shared import Shared
-from craftc._kernels.craft_tilt import Tilts, log_ratios
+from craftc._kernels.craft_shared import Shared, Tilts, log_ratios
 from craftc._kernels.moments import Grid
 from craftc.craft.parameters import ModelSpec
 from craftc.table import MixedTable

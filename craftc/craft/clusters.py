@@ -22,8 +22,7 @@ from craftc._kernels import craft as craft_kernel
 from craftc._kernels import craft_covariance as covariance_kernel
 from craftc._kernels import craft_pooled as pooled_kernel
 from craftc._kernels import craft_price as price_kernel
-from craftc._kernels.craft_shared import Shared
-from craftc._kernels.craft_tilt import log_ratios
+from craftc._kernels.craft_shared import Shared, log_ratios
 from craftc._kernels.moments import Grid
 from craftc.craft.background import Background, pricing_of
 from craftc.craft.covariance import BlockPricing, ClusterCovariances, CrossProducts

@@ -14,7 +14,7 @@ from craftc._common.estimator import output_frame
 from craftc._common.labels import chunks
 from craftc._common.typing import Floats, FrameInput, Labels, OutputFrame
 from craftc._common.validation import check_weight
-from craftc._kernels.craft_tilt import log_ratios
+from craftc._kernels.craft_shared import log_ratios
 from craftc.craft.base import CraftBase, is_a_density
 from craftc.craft.clusters import Clusters, distributions_of
 from craftc.craft.rows.scores import labels_of

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri
 
 from craftc._common.typing import Array, Floats, Integers
-from craftc._kernels.levels import write_levels
+from craftc._kernels.moments import write_levels
 from craftc.table.declared import UNKNOWN_PERIOD, period_of
 from craftc.table.mixed_table import MixedTable, Schema
 from craftc.table.tally import SLICE_ROWS, Tally

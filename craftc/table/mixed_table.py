@@ -12,7 +12,6 @@ from numpy.typing import DTypeLike
 
 from craftc._common.typing import Array, ColumnSelection, FileInput, TableInput
 from craftc._common.validation import check_choice
-from craftc._kernels.moments import Columns
 from craftc.table.blocks import Scratch
 from craftc.table.declared import ColumnPlan, KindInput, KindsInput, differing_kind, plan_columns
 from craftc.table.frames import ColumnSource, column_mask, count_missing, open_source
@@ -350,7 +349,7 @@ class MixedTable:
 
     @classmethod
     def _trusted(
-        cls, numeric: Array | Columns, codes: Array, schema: Schema, scratch: Scratch | None = None
+        cls, numeric: Array, codes: Array, schema: Schema, scratch: Scratch | None = None
     ) -> MixedTable:
         """A table of blocks of this package, without validation; `scratch`: where they lie."""
         table = object.__new__(cls)

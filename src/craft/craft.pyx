@@ -30,11 +30,10 @@ from craftc._kernels.craft cimport (
     craft_cheapest, craft_costs_of, craft_fill, craft_round, craft_rounded_size, craft_rows_scratch_size,
     craft_scratch_size, craft_screen_tile, craft_tables,
 )
-from craftc._kernels.craft_shared cimport Shared
-from craftc._kernels.craft_tilt cimport Tilts, craft_tilt, fit_tilt, tilt_log_ratios, tilted_t
+from craftc._kernels.craft_shared cimport Shared, Tilts, craft_tilt, fit_tilt, tilt_log_ratios, tilted_t
 from craftc._kernels.moments cimport (
-    CRAFTC_NUMERIC_CELLS, Grid, check_partial, check_table, moments_add_row, rows_codes, rows_copy_numbers,
-    rows_of, rows_weight, table_of, table_rows,
+    CRAFTC_NUMERIC_CELLS, Grid, check_partial, check_table, moments_add_row, rows_codes,
+    rows_copy_numbers, rows_of, rows_weight, table_rows,
 )
 from craftc._kernels.moments import merge_partial
 
@@ -174,7 +173,7 @@ def assign(
     check(best.shape[0] == 0 or best.shape[0] == labels.shape[0], "best")
     check_partial(partial, groups, tables.grid.width, n_threads)
     check_indices(labels, -1, tables.c.n_clusters, "labels")
-    cdef table_rows table = table_of(X, codes, weight)
+    cdef table_rows table = rows_of(X, codes, weight)
     cdef Py_ssize_t block = block_rows(), n = labels.shape[0], n_blocks = (n + block - 1) // block
     cdef Py_ssize_t b, moved = 0
     cdef bint moving = partial.shape[0] > 0
@@ -264,21 +263,17 @@ cdef inline Py_ssize_t find_tile(
     """Where n <= TILE rows from position `first` on lie, of the table or of the listed rows: two blocks, and
     their first row there.
 
-    Listed rows, and numbers that do not lie in one block, are copied to the end of the scratch.
+    Listed rows are copied to the end of the scratch.
     """
     cdef Py_ssize_t r, row_bytes = t.p * (4 if table.single else 8)
     cdef Py_ssize_t code_bytes = t.q * (2 if table.wide else 1)
     cdef char *number
     cdef char *code
-    if rows.shape[0] == 0 and table.columns == NULL:
+    if rows.shape[0] == 0:
         x[0], codes[0] = table.numeric if t.p else NULL, table.codes if t.q else NULL
         return first
     number = <char *> (scratch + craft_scratch_size(t.p, t.q, t.lanes))
     code = <char *> (scratch + craft_scratch_size(t.p, t.q, t.lanes) + TILE * t.p)
-    if rows.shape[0] == 0:
-        rows_copy_numbers(table, first, n, number)
-        x[0], codes[0] = number, rows_codes(table, first)
-        return 0
     for r in range(n):
         rows_copy_numbers(table, rows[first + r], 1, number + r * row_bytes)
         if t.q:
@@ -362,7 +357,7 @@ def reassign_if_cheaper(
     check_partial(partial, groups, tables.grid.width, n_threads)
     if partial.shape[0]:
         check_indices(labels, -1, groups.shape[0], "labels")
-    cdef table_rows table = table_of(X, codes, weight)
+    cdef table_rows table = rows_of(X, codes, weight)
     cdef Py_ssize_t block = block_rows(), n = labels.shape[0]
     cdef Py_ssize_t n_blocks = (n - first_row + block - 1) // block, b, moved = 0
     cdef bint moving = partial.shape[0] > 0

@@ -23,7 +23,7 @@ from craftc._kernels._common cimport (
     omp_get_thread_num,
 )
 from craftc._kernels.craft cimport CRAFT_FAR, TILE, CostTables, craft_rows_scratch_size, tile_costs
-from craftc._kernels.moments cimport check_table, rows_number, rows_of, rows_weight, table_of, table_rows
+from craftc._kernels.moments cimport check_table, rows_number, rows_of, rows_weight, rows_of, table_rows
 
 cdef extern from "craft/_covariance.h" nogil:
     void covariance_costs(const double *inverse, const double *mean, const Py_ssize_t *position, Py_ssize_t m,
@@ -417,7 +417,7 @@ def assign(
     check(scratch.shape[0] >= n_threads, "scratch")
     check_indices(labels, -1, tables.c.n_clusters, "labels")
     _check_blocks(tables, blocks)
-    cdef table_rows table = table_of(X, codes, weight)
+    cdef table_rows table = rows_of(X, codes, weight)
     cdef const int32_t[::1] all_rows = np.empty(0, np.int32)
     cdef Py_ssize_t block = block_rows(), n = labels.shape[0], n_blocks = (n + block - 1) // block
     cdef Py_ssize_t b, moved = 0

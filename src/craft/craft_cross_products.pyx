@@ -11,7 +11,7 @@ from libc.string cimport memset
 
 from craftc._kernels._common cimport block_rows, check, check_indices, check_threads, omp_get_thread_num
 from craftc._kernels.moments cimport (
-    CRAFTC_NUMERIC_CELLS, Grid, rows_number, rows_weight, table_of, table_rows,
+    CRAFTC_NUMERIC_CELLS, Grid, rows_number, rows_of, rows_weight, table_rows,
 )
 
 cdef extern from "<math.h>" nogil:
@@ -50,7 +50,7 @@ def cross_products(
     """Add the products of the columns of every row to its cluster."""
     check_threads(n_threads)
     check(X.ndim == 2 and X.shape[0] == labels.shape[0] and X.shape[1] == grid.p, "X")
-    cdef table_rows table = table_of(X, None, weight)
+    cdef table_rows table = rows_of(X, None, weight)
     cdef Py_ssize_t block = block_rows(), n = labels.shape[0], n_blocks = (n + block - 1) // block, b, t, k, i
     if (cross.shape[1] != cross_width(columns.shape[0]) or cells.shape[0] < n_threads
             or cells.shape[1] < columns.shape[0] or partial.shape[0] < n_threads

@@ -17,10 +17,8 @@ from craftc._kernels.craft_price cimport (
     price_of,
 )
 from craftc._kernels.craft_shared cimport (
-    SHARED_POOLS, craft_categorical_likelihood, craft_fit, craft_fit_is_of,
-)
-from craftc._kernels.craft_tilt cimport (
-    craft_theta, craft_tilt_sums, tilt_log_ratios, tilted_t,
+    SHARED_POOLS, craft_categorical_likelihood, craft_fit, craft_fit_is_of, craft_theta, craft_tilt_sums,
+    tilt_log_ratios, tilted_t,
 )
 from craftc._kernels.moments cimport CRAFTC_NUMERIC_CELLS, moments_mean, moments_merge
 

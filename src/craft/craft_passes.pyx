@@ -22,7 +22,7 @@ from craftc._kernels.craft_pooled cimport price_pooled
 from craftc._kernels.craft_price cimport (
     POOLED, Pricing, check_selection, mixing_cost, parts_in, parts_length, parts_t, price_all,
 )
-from craftc._kernels.moments cimport Grid, check_table, moments_merge, table_of, table_rows
+from craftc._kernels.moments cimport Grid, check_table, moments_merge, rows_of, table_rows
 
 
 cdef Py_ssize_t lanes_for(Py_ssize_t n_clusters) noexcept nogil:
@@ -135,7 +135,7 @@ def passes(
               and partial.shape[2] == pricing.grid.width), "partial")
     check_indices(rows, 0, X.shape[0], "rows")
     check_space(pricing, K, slab, scratch, path, max_passes, n_threads)
-    cdef table_rows table = table_of(X, codes, weight)
+    cdef table_rows table = rows_of(X, codes, weight)
     cdef Py_ssize_t made
     cdef bint converged = False
     cdef int32_t[::1] number = np.empty(max(K, 1), np.int32)
@@ -203,7 +203,7 @@ def passes_and_merges(
     check_clusters_of_merges(pricing, space, K, groups, mask)
     check(shared.shape[0] == pricing.grid.width, "shared")
     check(n_pairs > 0, "n_pairs")
-    cdef table_rows table = table_of(X, codes, weight)
+    cdef table_rows table = rows_of(X, codes, weight)
     cdef Py_ssize_t made, total = 0, before = 0, i
     cdef int known
     cdef bint converged = False, ended = False

@@ -22,10 +22,8 @@ from craftc._kernels.craft_price cimport (
     FIXED, FREE, GIVEN, POOLED, PRICED, SOFT, THRESHOLD, Pricing, parts_t, ranked_t,
 )
 from craftc._kernels.craft_shared cimport (
-    craft_categorical_likelihood, craft_fit, craft_fit_is_of, craft_numeric_likelihood,
-)
-from craftc._kernels.craft_tilt cimport (
-    Tilts, craft_theta, craft_tilt_sums, fit_tilt, tilt_likelihood, tilt_of_sums, tilted_t,
+    Tilts, craft_categorical_likelihood, craft_fit, craft_fit_is_of, craft_numeric_likelihood,
+    craft_theta, craft_tilt_sums, fit_tilt, tilt_likelihood, tilt_of_sums, tilted_t,
 )
 from craftc._kernels.moments cimport CRAFTC_NUMERIC_CELLS, Grid, moments_mean
 

@@ -9,16 +9,17 @@ from libc.string cimport memset
 
 from craftc._kernels._common cimport block_rows, check, check_lengths, check_threads, omp_get_thread_num
 from craftc._kernels.craft cimport CostTables, craft_rows_scratch_size, empty_lane, reassign_block, table_lane
-from craftc._kernels.craft_tilt cimport Tilts
+from craftc._kernels.craft_shared cimport Tilts
 from craftc._kernels.moments cimport (
-    CRAFTC_NUMERIC_CELLS, Grid, check_table, moments_add_row, moments_mean, rows_weight, table_of, table_rows,
+    CRAFTC_NUMERIC_CELLS, Grid, check_table, moments_add_row, moments_mean, rows_of, rows_weight,
+    table_rows,
 )
 
 cdef double NO_DISTANCE = 1e-9      # nats of all rows together: every distinct row is a seed
 
 
 def kmeans_plus_plus(
-    X not None: Array | Columns,            # IN   (n, p)
+    X not None,                            # IN   (n, p)
     codes not None,                         # IN   (n, q)
     weight not None,                        # IN   (n,) or empty = all one
     CostTables tables not None,             # WORK of one cluster
@@ -61,7 +62,7 @@ def kmeans_plus_plus(
     cdef double[::1] base = tables.base, constant = tables.constant
     cdef double[:, ::1] square = tables.square, linear = tables.linear, offset = tables.offset
     cdef double[:, ::1] level = tables.level
-    cdef table_rows table = table_of(X, codes, weight)
+    cdef table_rows table = rows_of(X, codes, weight)
     cdef double[::1] best = np.full(n, np.inf)
     cdef int64_t[::1] group = np.empty(grid.width, np.int64)
     cdef double[::1] shift = np.empty(grid.p), precision = np.ones(grid.p)

@@ -1,13 +1,22 @@
 """The distributions of the pooled background of CRAFT, in which the clusters that do not select a feature
-share its cells.
+share its cells; and exponential tilts, a cluster's distribution of an ordered or periodic column.
+
+The distribution of a column without clusters is that of the whole table, b. A group of cells with weight n and
+sums S of the statistics s = (s1, s2), which have mean 0 and covariance I under b, has the distribution
+
+    p(l) = b(l) exp(theta . s(l) - A(theta)),      A(theta) = log sum_l b(l) exp(theta . s(l)),
+
+whose mean of s is m = S / (n + 1): the cells and one row of prior. Its gain over b is (n + 1) (theta . m -
+A(theta)), the relative entropy of n + 1 cells, and the cells of another group, with sums S', have the log
+likelihood theta . S' - n' A(theta) over b.
 """
 
 import numpy as np
 
 from libc.math cimport log
-from libc.stdint cimport int64_t
+from libc.stdint cimport int64_t, uint8_t
 
-from craftc._kernels.craft_tilt cimport craft_theta
+from craftc._kernels._common cimport check, check_lengths
 from craftc._kernels.moments cimport CRAFTC_NUMERIC_CELLS, Grid
 
 cdef extern from "craft/_craft_pools.h" nogil:
@@ -77,3 +86,119 @@ cdef Py_ssize_t pooled_room(Grid grid, Py_ssize_t room):
     cdef Py_ssize_t padded = room + CRAFT_POOL_LANES
     return (3 * widest + (D + 2) + 11 * padded + (3 + SHARED_POOLS) * ((room + 63) // 64)
             + (3 * room * D + 7) // 8)
+
+
+# ---- tilts ----
+
+cdef inline Py_ssize_t _levels_of(Grid grid, Py_ssize_t d) noexcept nogil:
+    """Levels of column d, its missing level excluded."""
+    return (grid.level_start_[d + 1] if d + 1 < grid.q else grid.n_levels) - grid.level_start_[d] - 1
+
+
+cdef class Tilts:
+    """The columns whose distribution in a cluster is a tilt. Arrays are contiguous.
+
+    Parameters
+    ----------
+    grid : Grid
+    tilted : ndarray (q,) of uint8
+        0: a column of level shares.
+    frequency, first, second : ndarray (n_levels,)
+        b, s1 and s2 of every level; those of columns of shares are not read.
+    phase : ndarray (n_levels,)
+        Angle of every level of the periodic columns; NaN for other columns.
+    """
+
+    def __cinit__(self, Grid grid not None, tilted: Flags, frequency: Floats, first: Floats, second: Floats,
+                  phase: Floats):
+        cdef const uint8_t[::1] tilted_ = tilted
+        cdef Py_ssize_t d, at = 0, n, start
+        check(tilted_.shape[0] == grid.q, "tilted")
+        check_lengths(grid.n_levels, "frequency, first, second", len(frequency), len(first), len(second))
+        check(len(phase) == grid.n_levels, "phase")
+        check(bool(np.isfinite(first).all() and np.isfinite(second).all()), "first or second")
+        self.grid, self.tilted, self.frequency, self.first, self.second = grid, tilted, frequency, first, second
+        self.phase, self.periodic = phase, False
+        padded = [(_levels_of(grid, d) + CRAFT_TILT_PAD - 1) // CRAFT_TILT_PAD * CRAFT_TILT_PAD
+                  if tilted_[d] else 0 for d in range(grid.q)]
+        self.room = np.zeros((6, sum(padded)))
+        self.places = np.zeros(grid.q * sizeof(craft_tilt) // sizeof(int64_t) + 1, np.int64)
+        cdef double[:, ::1] room = self.room
+        cdef int64_t[::1] places = self.places
+        cdef craft_tilt *column = <craft_tilt *> &places[0]
+        for d in range(grid.q):
+            n, start = padded[d], grid.level_start_[d]
+            if n:
+                own = slice(at, at + _levels_of(grid, d))
+                for row, values in zip(self.room, (frequency, first, second, phase), strict=False):
+                    row[own] = values[start:start + _levels_of(grid, d)]
+                self.room[4:, own] = self.room[1:3, own] * (self.room[0, own] > 0)
+                column[d].n = n
+                column[d].b, column[d].s1, column[d].s2 = &room[0, at], &room[1, at], &room[2, at]
+                column[d].x1, column[d].x2 = &room[4, at], &room[5, at]
+                if np.isfinite(phase[start]):
+                    column[d].phase, self.periodic = &room[3, at], True
+                at += n
+        self.column = column
+
+    def __reduce__(self):
+        return Tilts, (self.grid, self.tilted, self.frequency, self.first, self.second, self.phase)
+
+
+cdef double fit_tilt(
+    const craft_tilt *tilt, const int64_t *counts, Py_ssize_t n_levels, double count_weight, tilted_t *cells,
+) noexcept nogil:
+    """Sums and tilt of counted cells; returns their gain over the whole table's distribution."""
+    cells.weight = craft_tilt_sums(counts, n_levels, tilt.s1, tilt.s2, &cells.first, &cells.second)
+    return tilt_of_sums(tilt, count_weight, cells.weight, cells.first, cells.second, &cells.theta)
+
+
+cdef double tilt_of_sums(
+    const craft_tilt *tilt, double count_weight, double weight, double first, double second, craft_theta *theta,
+) noexcept nogil:
+    """The tilt of `weight` counts with these sums of s1 and s2; returns their gain."""
+    cdef double total = count_weight * weight + 1.0
+    if weight == 0.0:
+        theta.first = theta.second = theta.log_total = 0.0
+        return 0.0
+    return total * craft_tilt_fit(tilt, count_weight * first / total, count_weight * second / total, theta)
+
+
+cdef double tilt_likelihood(double count_weight, const tilted_t *cells, const craft_theta *theta) noexcept nogil:
+    """Log likelihood of cells under a tilt, over the whole table's distribution."""
+    return count_weight * (theta.first * cells.first + theta.second * cells.second
+                           - cells.weight * theta.log_total)
+
+
+cdef void tilt_log_ratios(
+    const craft_tilt *tilt, const craft_theta *theta, Py_ssize_t n_levels, double *log_ratio, Py_ssize_t stride,
+) noexcept nogil:
+    """log(p(l) / b(l)) of every level, `stride` numbers apart."""
+    cdef Py_ssize_t t
+    for t in range(n_levels):
+        log_ratio[t * stride] = theta.first * tilt.s1[t] + theta.second * tilt.s2[t] - theta.log_total
+
+
+def log_ratios(
+    const int64_t[:, ::1] counts not None,  # IN  (n, n_levels) of groups
+    double count_weight,
+    Tilts tilts not None,
+    double[::1] gain not None,              # OUT (n,) summed over the tilted columns, nats
+    double[:, ::1] log_ratio not None,      # OUT (n, n_levels) log(p / b) of the tilted columns
+):
+    """The tilts of groups of cells."""
+    cdef Grid grid = tilts.grid
+    cdef Py_ssize_t i, d, start
+    cdef tilted_t cells
+    check(counts.shape[1] == grid.n_levels, "counts")
+    check(log_ratio.shape[0] == counts.shape[0] and log_ratio.shape[1] == grid.n_levels, "log_ratio")
+    check(gain.shape[0] == counts.shape[0], "gain")
+    with nogil:
+        for i in range(counts.shape[0]):
+            gain[i] = 0.0
+            for d in range(grid.q):
+                if tilts.column[d].n:
+                    start = grid.level_start_[d]
+                    gain[i] += fit_tilt(&tilts.column[d], &counts[i, start], _levels_of(grid, d), count_weight,
+                                        &cells)
+                    tilt_log_ratios(&tilts.column[d], &cells.theta, _levels_of(grid, d), &log_ratio[i, start], 1)

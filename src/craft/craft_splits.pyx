@@ -17,10 +17,10 @@ from craftc._kernels.craft_passes import pass_scratch_size, slab_size
 from craftc._kernels.craft_price cimport (
     GIVEN, Pricing, check_selection, parts_in, parts_length, price_all, ranked_price_of,
 )
-from craftc._kernels.craft_tilt cimport craft_tilt, craft_tilt_sums
+from craftc._kernels.craft_shared cimport craft_tilt, craft_tilt_sums
 from craftc._kernels.moments cimport (
-    CRAFTC_NUMERIC_CELLS, Grid, check_table, moments_add_prepared, moments_cell, moments_mean, moments_merge,
-    moments_prepare, rows_code, rows_number, rows_weight, table_of, table_rows,
+    CRAFTC_NUMERIC_CELLS, Grid, check_table, moments_add_prepared, moments_cell, moments_mean,
+    moments_merge, moments_prepare, rows_code, rows_number, rows_of, rows_weight, table_rows,
 )
 
 
@@ -275,7 +275,7 @@ cdef inline bint _above(
 
 
 def leaving_rows(
-    X not None: Array | Columns,            # IN  (n, p)
+    X not None,                            # IN  (n, p)
     codes not None,                         # IN  (n, q)
     const int32_t[::1] rows not None,       # IN  (m,) rows of the cluster
     Pricing pricing not None,
@@ -288,7 +288,7 @@ def leaving_rows(
     cdef Grid grid = pricing.grid
     check(leaving.shape[0] == rows.shape[0], "leaving")
     _check_candidates(X, codes, rows, grid, level_slot, numeric_slot, threshold, leaving.shape[1])
-    cdef table_rows table = table_of(X, codes, None)
+    cdef table_rows table = rows_of(X, codes, None)
     cdef Py_ssize_t[::1] columns = np.empty(grid.p + grid.q, np.intp)      # those with candidates
     cdef Py_ssize_t p = 0, q = grid.p, a, d, i, t, end, layer
     if leaving.shape[0] == 0 or leaving.shape[1] == 0:
@@ -338,7 +338,7 @@ def split_moments(
     check(work.shape[0] >= n_threads and work.shape[1] >= split_work_size(pricing), "work")
     check(-1 <= everything < sides.shape[1], "everything")
     _check_candidates(X, codes, rows, pricing.grid, level_slot, numeric_slot, threshold, sides.shape[1])
-    cdef table_rows table = table_of(X, codes, weight)
+    cdef table_rows table = rows_of(X, codes, weight)
     cdef Py_ssize_t block = block_rows(), m = rows.shape[0], n_blocks = (m + block - 1) // block, b, t, c
     if n_threads == 1:
         with nogil:
@@ -521,7 +521,7 @@ def local_splits(
     if n == 0 or m == 0:
         return 0
     _check_candidates(X, codes, rows, grid, level_slot, numeric_slot, threshold, n)
-    cdef table_rows table = table_of(X, codes, weight)
+    cdef table_rows table = rows_of(X, codes, weight)
     cdef int64_t[:, ::1] leaving = np.zeros((n, grid.width), np.int64)
     cdef int64_t[:, :, ::1] no_partial = np.empty((0, 0, 0), np.int64)
     cdef double[::1] score = doubles[n_cells + grid.p:n_cells + grid.p + n]

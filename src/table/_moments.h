@@ -59,11 +59,7 @@ static inline void moments_add_row(int64_t *group, const double *centre, const d
 {
     group[0] += weight;
     moments_add_row_codes(group, level_start, t, i, weight);
-    if (t->columns)
-        for (ptrdiff_t d = 0; d < t->p; d++)
-            moments_add_numbers(group + first_numeric + CRAFTC_NUMERIC_CELLS * d, centre + d, scale + d,
-                                t->columns[d].first + i * t->columns[d].stride, t->single, 1, weight);
-    else if (t->single)
+    if (t->single)
         moments_add_numbers(group + first_numeric, centre, scale, rows_numeric(t, i), 1, t->p, weight);
     else
         moments_add_numbers(group + first_numeric, centre, scale, rows_numeric(t, i), 0, t->p, weight);

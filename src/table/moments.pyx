@@ -6,15 +6,14 @@ src/table/_moments.h defines the layout of a group.
 import numpy as np
 
 from cpython.buffer cimport PyBUF_C_CONTIGUOUS, PyBUF_FORMAT, PyBuffer_Release, PyObject_GetBuffer
-from cpython.mem cimport PyMem_Free, PyMem_Malloc
 from cython.parallel cimport prange
 from libc.math cimport INFINITY
-from libc.stdint cimport int32_t, int64_t, uint64_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint64_t
 
 from craftc._kernels._common cimport check, check_indices, check_threads, omp_get_thread_num
 from craftc._kernels.moments cimport (
-    CRAFTC_NUMERIC_CELLS, moments_add_row, moments_mean, moments_merge, moments_ranges, rows_numeric,
-    rows_weight, table_rows,
+    CRAFTC_NUMERIC_CELLS, moments_add_row, moments_mean, moments_merge, moments_ranges, rows_number,
+    rows_numeric, rows_weight, table_rows,
 )
 
 NUMERIC_CELLS = CRAFTC_NUMERIC_CELLS
@@ -46,6 +45,7 @@ cdef extern from "table/_moments_sums.h" nogil:
         MOMENTS_GROUPS
 
 cdef enum:
+    LEVEL_ROWS = 4096       # whose levels are written at once
     # numbers between the results of two threads, which then have no pair of cache lines in common
     APART = 16
 
@@ -90,72 +90,6 @@ cdef class Grid:
         return Grid, (self.centre, self.scale, self.level_start, self.n_levels)
 
 
-cdef class Columns:
-    """Numeric columns that lie in two blocks, which some kernels read like one block (n, p).
-
-    Parameters
-    ----------
-    first : ndarray (n, a) of float64 or float32, C-contiguous
-    second : ndarray (n, b) of the same type, C-contiguous
-    place : sequence of p int
-        Column d is column place[d] of the first block or, from a on, place[d] - a of the second.
-    """
-
-    ndim = 2
-
-    def __cinit__(self, first, second, place: Iterable[int]):
-        cdef table_rows rows = rows_of(first), other = rows_of(second)
-        cdef Py_ssize_t d, at, size = sizeof(float) if rows.single else sizeof(double)
-        if other.n != rows.n or other.single != rows.single:
-            raise ValueError(f"The blocks need the same rows and type, got {first.shape} {first.dtype} and "
-                             f"{second.shape} {second.dtype}.")
-        self.first, self.second, self.place = first, second, tuple(map(int, place))
-        self.shape, self.dtype = (rows.n, len(self.place)), first.dtype
-        self.columns = <table_column *> PyMem_Malloc(max(len(self.place), 1) * sizeof(table_column))
-        if self.columns == NULL:
-            raise MemoryError()
-        for d in range(len(self.place)):
-            at = self.place[d]
-            if not 0 <= at < rows.p + other.p:
-                raise ValueError(f"place must lie within 0..{rows.p + other.p - 1}, got {at}.")
-            if at < rows.p:
-                self.columns[d].first, self.columns[d].stride = rows.numeric + at * size, rows.p * size
-            else:
-                self.columns[d].first = other.numeric + (at - rows.p) * size
-                self.columns[d].stride = other.p * size
-
-    def __dealloc__(self):
-        PyMem_Free(self.columns)
-
-    def __len__(self) -> int:
-        return self.shape[0]
-
-    def __getitem__(self, key: Any) -> Array:
-        """The cells of some rows, or of some rows in one column: ``[rows]`` or ``[rows, d]``."""
-        if isinstance(key, tuple):
-            rows, d = key
-            return self._column(d)[rows]
-        return np.stack([self._column(d)[key] for d in range(len(self.place))], axis=1)
-
-    def _column(self, d):
-        at = self.place[d]
-        a = self.first.shape[1]
-        return self.first[:, at] if at < a else self.second[:, at - a]
-
-    def __reduce__(self):
-        return Columns, (self.first, self.second, self.place)
-
-
-cdef table_rows table_of(X, codes, weight) except *:
-    """As `rows_of`, where X may be `Columns`."""
-    if not isinstance(X, Columns):
-        return rows_of(X, codes, weight)
-    cdef Columns numbers = X
-    cdef table_rows rows = rows_of(numbers.first, codes, weight)
-    rows.numeric, rows.columns, rows.p = NULL, numbers.columns, len(numbers.place)
-    return rows
-
-
 cdef table_rows rows_of(X, codes=None, weight=None) except *:
     """The rows of a table: X (n, p) float64 or float32, codes (n, q) uint8 or uint16, weight (n,) int64 or
     empty = all one.
@@ -166,7 +100,7 @@ cdef table_rows rows_of(X, codes=None, weight=None) except *:
     cdef Py_ssize_t[2] shape
     rows.single = _block(X, "X", 2, "df", &rows.numeric, shape) == c"f"
     rows.n, rows.p = shape[0], shape[1]
-    rows.columns, rows.codes, rows.q, rows.wide, rows.weight = NULL, NULL, 0, False, NULL
+    rows.codes, rows.q, rows.wide, rows.weight = NULL, 0, False, NULL
     if codes is not None:
         rows.wide = _block(codes, "codes", 2, "BH", &rows.codes, shape) == c"H"
         rows.q = shape[1]
@@ -218,7 +152,7 @@ cdef int check_partial(
 
 
 def column_ranges(
-    X not None: Array | Columns,            # IN  (n, p), NaN = missing
+    X not None,                            # IN  (n, p), NaN = missing
     weight not None,                        # IN  (n,) or empty = all one
     double[::1] low not None,               # OUT (p,) +inf without observed values
     double[::1] high not None,              # OUT (p,) -inf without observed values
@@ -230,7 +164,7 @@ def column_ranges(
     check_threads(n_threads)
     check(X.ndim == 2 and X.shape[1] == low.shape[0], "X")
     check(high.shape[0] == low.shape[0], "high")
-    cdef table_rows rows = table_of(X, None, weight)
+    cdef table_rows rows = rows_of(X, None, weight)
     cdef Py_ssize_t p = rows.p, d
     cdef int t, missing = 0
     cdef double[:, :, ::1] found = np.full((n_threads, 2, p + APART), np.inf)
@@ -251,20 +185,14 @@ cdef int _ranges(
 ) noexcept nogil:
     cdef Py_ssize_t i, d
     cdef int missing = 0
-    cdef const table_column *column
     for d in range(rows.p):
         found[1, d] = -INFINITY
-    if rows.columns == NULL and rows.weight == NULL:
+    if rows.weight == NULL:
         return moments_ranges_of_rows(rows_numeric(rows, start), rows.single, rows.p, stop - start,
                                       &found[0, 0], &found[1, 0])
     for i in range(start, stop):
         if rows_weight(rows, i) != 0:
-            if rows.columns != NULL:
-                for d in range(rows.p):
-                    column = &rows.columns[d]
-                    missing |= moments_ranges(column.first + i * column.stride, rows.single, 1, &found[0, d],
-                                              &found[1, d])
-            elif rows.single:
+            if rows.single:
                 missing |= moments_ranges(rows_numeric(rows, i), 1, rows.p, &found[0, 0], &found[1, 0])
             else:
                 missing |= moments_ranges(rows_numeric(rows, i), 0, rows.p, &found[0, 0], &found[1, 0])
@@ -272,7 +200,7 @@ cdef int _ranges(
 
 
 def accumulate(
-    X not None: Array | Columns,            # IN   (n, p)
+    X not None,                            # IN   (n, p)
     codes not None,                         # IN   (n, q)
     weight not None,                        # IN   (n,) or empty = all one
     const int32_t[::1] labels not None,     # IN   (n,) group of each row, -1 = none
@@ -289,7 +217,7 @@ def accumulate(
               and partial.shape[2] == grid.width), "partial")
     check(groups.shape[1] == grid.width, "groups")
     check_indices(labels, -1, groups.shape[0], "labels")
-    cdef table_rows rows = table_of(X, codes, weight)
+    cdef table_rows rows = rows_of(X, codes, weight)
     cdef Py_ssize_t n = labels.shape[0], run = moments_run(&rows), n_runs = (n + run - 1) // run, r
     if n_threads == 1:
         with nogil:
@@ -308,7 +236,7 @@ cdef void _accumulate_run(
 ) noexcept nogil:
     cdef Py_ssize_t i
     cdef int64_t w
-    if rows.weight == NULL and rows.columns == NULL and groups.shape[0] <= MOMENTS_GROUPS:
+    if rows.weight == NULL and groups.shape[0] <= MOMENTS_GROUPS:
         _accumulate_together(rows, labels, grid, start, stop, groups)
     elif rows.weight == NULL:   # the compiler leaves the products with a weight of 1 out
         for i in range(start, stop):
@@ -424,3 +352,62 @@ def int128_check(
          limbs_of(factor)),
         int128_double(a),
     )
+
+
+# ---- codes of levels ----
+
+def write_levels(
+    X not None,                             # IN  (n, p)
+    const double[::1] bounds not None,      # IN  (all,) ascending inside every column: cells above bounds[l] lie
+                                            # above level l
+    const Py_ssize_t[::1] first not None,   # IN  (p + 1,) of every column among the bounds
+    const Py_ssize_t[::1] place not None,   # IN  (p,) columns of the codes, or -1: the column is left out
+    codes not None,                         # OUT (n, q) uint8 or uint16; of a missing cell: the number of levels
+    int n_threads,
+):
+    """Write the level of every cell of numeric columns."""
+    cdef table_rows table = rows_of(X, codes)
+    cdef Py_ssize_t n = table.n, p = place.shape[0], d, b, n_blocks = (n + LEVEL_ROWS - 1) // LEVEL_ROWS
+    cdef Py_ssize_t most = 65535 if table.wide else 255
+    check_threads(n_threads)
+    check(table.p == p, "X")
+    check(codes.flags.writeable, "codes")
+    check(first.shape[0] == p + 1 and first[0] == 0 and first[p] == bounds.shape[0], "first")
+    for d in range(p):
+        check(first[d] <= first[d + 1], "first")
+        check(-1 <= place[d] < table.q, "place")
+        check(first[d + 1] - first[d] + 1 <= most, "bounds")
+    if p == 0:
+        return
+    if n_threads == 1:
+        with nogil:
+            _write_levels(&table, bounds, first, place, 0, n)
+        return
+    for b in prange(n_blocks, nogil=True, schedule="static", num_threads=n_threads):
+        _write_levels(&table, bounds, first, place, b * LEVEL_ROWS, min((b + 1) * LEVEL_ROWS, n))
+
+
+cdef void _write_levels(
+    const table_rows *table, const double[::1] bounds, const Py_ssize_t[::1] first,
+    const Py_ssize_t[::1] place, Py_ssize_t start, Py_ssize_t stop,
+) noexcept nogil:
+    cdef Py_ssize_t i, d, n, half, below
+    cdef const double *base
+    cdef double x
+    for i in range(start, stop):
+        for d in range(place.shape[0]):
+            if place[d] < 0:
+                continue
+            x, n = rows_number(table, i, d), first[d + 1] - first[d]
+            below = n + 1
+            if x == x:
+                base = &bounds[0] + first[d]
+                while n > 1:            # the number of bounds below x, by halves without a branch
+                    half = n // 2
+                    base += half * (base[half - 1] < x)
+                    n -= half
+                below = base - (&bounds[0] + first[d]) + (n == 1 and base[0] < x)
+            if table.wide:
+                (<uint16_t *> table.codes)[i * table.q + place[d]] = <uint16_t> below
+            else:
+                (<uint8_t *> table.codes)[i * table.q + place[d]] = <uint8_t> below

@@ -1,4 +1,4 @@
-"""Tilts of groups of cells (craft_tilt.pyx) against the reference, and codes of levels (levels.pyx)."""
+"""Tilts of groups of cells (craft_shared.pyx) against the reference, and codes of levels (levels.pyx)."""
 
 from __future__ import annotations
 
@@ -8,9 +8,8 @@ from functools import cache
 import numpy as np
 import pytest
 
-from craftc._kernels import craft_tilt as kernel
-from craftc._kernels.levels import write_levels
-from craftc._kernels.moments import Grid
+from craftc._kernels import craft_shared as kernel
+from craftc._kernels.moments import Grid, write_levels
 from craftc.craft import background
 from tests.common import run
 from tests.kernels.test_craft_buffers import guarded, untouched

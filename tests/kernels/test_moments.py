@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import pickle
 from fractions import Fraction
 
 import numpy as np
@@ -13,7 +12,6 @@ from hypothesis import strategies as st
 
 from craftc import MixedTable
 from craftc._common.validation import integer_weights
-from craftc._kernels import bpmeans_rows
 from craftc._kernels import moments as kernel
 from craftc.table.moments import Moments, integer_grid
 from tests.common import examples, random_table
@@ -179,42 +177,6 @@ def test_numbers_beyond_the_range_of_vectors_are_added_one_by_one():
 # ---- columns in two blocks ----
 
 
-def in_two_blocks(X, rng):
-    """The columns of a block, spread over two blocks with further columns."""
-    p = X.shape[1]
-    place = rng.permutation(p + 3)[:p]
-    blocks = np.full((len(X), p + 3), np.nan, X.dtype)
-    blocks[:, place] = X
-    a = int(rng.integers(p + 4))
-    return kernel.Columns(np.ascontiguousarray(blocks[:, :a]), np.ascontiguousarray(blocks[:, a:]), place)
-
-
-@examples(40)
-@given(
-    seed=st.integers(0, 10**6), dtype=st.sampled_from([np.float32, np.float64]), n_threads=st.integers(1, 3)
-)
-def test_columns_in_two_blocks_have_the_moments_of_one_block(seed, dtype, n_threads):
-    rng = np.random.default_rng(seed)
-    table = random_table(seed, dtype=dtype)
-    X, n = table.numeric, len(table)
-    columns = in_two_blocks(X, rng)
-    assert (columns.shape, columns.dtype, len(columns)) == (X.shape, X.dtype, n)
-    if X.shape[1]:
-        rows = rng.integers(0, n, 5)
-        np.testing.assert_array_equal(columns[rows], X[rows])
-        np.testing.assert_array_equal(pickle.loads(pickle.dumps(columns))[1:3], X[1:3])
-        np.testing.assert_array_equal(columns[rows, 0], X[rows, 0])
-    weight, unit = integer_weights(rng.integers(0, 3, n).astype(float) if seed % 2 else None)
-    grid = integer_grid(table, weight)
-    apart = MixedTable._trusted(columns, table.codes, table.schema)
-    np.testing.assert_array_equal(integer_grid(apart, weight).centre, grid.centre)
-    labels = rng.integers(-1, 3, n).astype(np.int32)
-    expected = Moments.of_partition(grid, unit, table, weight, labels, 3, n_threads).groups
-    np.testing.assert_array_equal(
-        Moments.of_partition(grid, unit, apart, weight, labels, 3, n_threads).groups, expected
-    )
-
-
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("n", [1, 2, 7, 1000])
 @pytest.mark.parametrize("p", [1, 2, 5, 16, 17, 333, 1023, 1024, 1500])
@@ -244,13 +206,6 @@ def test_ranges_are_those_of_numpy_whatever_the_threads(p, n, dtype):
             kernel.column_ranges(with_missing, weight, low, high, n_threads)
             == np.isnan(with_missing[weight > 0]).any()
         )
-        columns = kernel.Columns(with_missing, X, range(2 * p))
-        low, high = np.empty((2, 2 * p))
-        assert (
-            kernel.column_ranges(columns, np.empty(0, np.int64), low, high, n_threads)
-            == np.isnan(with_missing).any()
-        )
-        assert np.array_equal(low, [*np.fmin.reduce(with_missing, axis=0, initial=np.inf), *X.min(axis=0)])
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -269,22 +224,6 @@ def test_one_cell_anywhere_is_seen(n, p, dtype):
             assert kernel.column_ranges(changed, none, low, high, 1) == bool(np.isnan(cell))
             assert np.array_equal(low, np.nanmin(changed, axis=0))
             assert np.array_equal(high, np.nanmax(changed, axis=0))
-
-
-def test_columns_are_checked():
-    first, second = np.zeros((4, 2)), np.zeros((4, 1))
-    for other, place, match in (
-        (np.zeros((3, 1)), [0], "same rows"),
-        (second.astype(np.float32), [0], "type"),
-        (second, [3], "0..2"),
-        (second, [-1], "0..2"),
-    ):
-        with pytest.raises(ValueError, match=match):
-            kernel.Columns(first, other, place)
-    with pytest.raises(TypeError):  # most kernels take one block
-        bpmeans_rows.assign(
-            kernel.Columns(first, second, [0, 2]), np.zeros((1, 2)), 1, np.zeros(4, np.uint64), np.zeros(4), 1
-        )
 
 
 def test_variance_survives_a_large_offset_and_a_tight_cluster():
