@@ -17,7 +17,7 @@ with new:
     from craftc._common.validation import integer_weights
     from craftc._kernels import craft as craft_kernel
     from craftc._kernels import craft_price as price_kernel
-    from craftc._kernels import craft_tilt as tilt_kernel
+    from craftc._kernels import craft_shared as shared_kernel
     from craftc._kernels import moments as moments_kernel
     from craftc.craft.background import Background
     from craftc.table.levels import LevelEncoding
@@ -194,7 +194,7 @@ class Levels:
 
     def time_tilts(self, *_: Any) -> None:
         gains, ratios = np.empty(len(self.counts)), np.zeros(self.counts.shape)
-        tilt_kernel.log_ratios(self.counts, 1.0, self.tilts, gains, ratios)
+        shared_kernel.log_ratios(self.counts, 1.0, self.tilts, gains, ratios)
 
 
 class Automatic:

@@ -57,15 +57,14 @@ KERNELS = {  # where the hot steps of a kernel module are timed alone
     "craft_pooled": ["kernels.Automatic"],
     "craft_price": ["kernels.Automatic"],
     "craft_seeding": ["kernels.Automatic"],
+    "craft_shared": ["kernels.Levels"],
     "craft_splits": ["kernels.Automatic", "kernels.Wide"],
-    "craft_tilt": ["kernels.Levels"],
     "craft_valley": ["kernels.Covariances"],
     "dpmeans": ["dpmeans.Distances", "dpmeans.NewRows"],
     "dpmeans_cuts": ["dpmeans.Distances"],
     "dpmeans_sweep": ["dpmeans.Sweep", "dpmeans.Fit"],
     "embed": ["embed.Nearest", "embed.CraftAssign"],
     "kprototypes": ["kprototypes.Pass"],
-    "levels": ["kernels.Levels"],
     "mixture": ["mixture.Sweep"],
     "mixture_full": ["mixture.Switches"],
     "mixture_moves": ["mixture.Moves"],
@@ -73,17 +72,13 @@ KERNELS = {  # where the hot steps of a kernel module are timed alone
     "mixture_split": ["mixture.Halves"],
     "mixture_start": ["mixture.Seeds"],
     "mixture_updates": ["mixture.Sweep"],
-    "moments": ["kernels.Accumulate"],
+    "moments": ["kernels.Accumulate", "kernels.Levels"],
     "multinomial": ["covariates.SparseLoss"],
     "spectral": ["spectral.Likelihood"],
     "spectral_factor": ["spectral.Factorisation", "spectral.HalsSweeps"],
     "team": ["mixture.Fit"],
 }
-NOTHING_HOT = {
-    "craft_shared",
-    "parallel",
-    "random",
-}  # holds arrays; answers questions about the build; draws few numbers
+NOTHING_HOT = {"parallel", "random"}  # answers questions about the build; draws few numbers
 
 
 def module_of(stem):
