@@ -72,6 +72,8 @@ def flags():
     sanitize = [f"-fsanitize={SANITIZE}"] if SANITIZE else []
     if (DEBUG or switch("CRAFTC_QUICK")) and sys.platform != "win32":
         compile_flags += ["-O1"]  # gcc needs half the time
+    elif sys.platform != "win32" and not SANITIZE:
+        compile_flags += ["-fno-asynchronous-unwind-tables"]  # a twentieth of a wheel; nothing unwinds C
     if SANITIZE:
         compile_flags += ["-O1", "-g", "-fno-omit-frame-pointer", "-fno-sanitize-recover=all"]
     return compile_flags + openmp[0] + sanitize, openmp[1] + sanitize
