@@ -1,15 +1,16 @@
 """Covariances inside clusters: a cluster may hold one full covariance of some of its numeric columns where
 that is shorter.
 
-A slanted cloud is cut into slices by a model whose features are independent inside clusters. With m columns
-in one block, a cluster costs
+A slanted cloud is cut into slices by a model whose features are independent inside clusters. A number is
+represented by the normal score of its level, in units z in which the whole table has mean 0 and variance 1.
+With m columns in one block, a cluster of S rows costs, relative to the table's own distributions,
 
-    m (m - 1) / 2 * h  -  (S + 1) / 2 * (sum_d log Sigma_dd - log det Sigma)
+    m (2 + (m - 1) / 2) h - sum_d g_d - (S + 1) / 2 (sum_d log Sigma_dd - log det Sigma),
 
-more than under independence, with h = price_factor * (1/2) log N and Sigma = (SS + I) / (S + 1) in units of
-the table: SS are the cross products of deviations over the S rows of the cluster, and I is the one row of
-prior that the variances have, too. The diagonal of Sigma is therefore the variances of the diagonal form, and
-the block saves over it whatever the background of the columns is.
+where h = price_factor * (1/2) log N, g_d is the gain of a normal density of column d over N(0, 1), and Sigma
+= (SS + V + I) / (S + 1): SS are the cross products of deviations over the rows of the cluster, V is diagonal,
+the sums of the variances inside the levels, and I is one row of prior. The block replaces the tilts of its
+columns.
 
 A block holds columns without missing cells in the fitted table. A new row with missing cells costs the
 marginal of its observed columns.
@@ -35,6 +36,7 @@ from craftc._kernels.moments import Grid
 from craftc.craft.background import NO_COLUMNS, Background, feature_prices, half_log
 from craftc.craft.parameters import ModelSpec
 from craftc.table import MixedTable
+from craftc.table.levels import LevelEncoding
 from craftc.table.moments import Moments
 
 MOST_COLUMNS = 64  # of a block; a table with more columns that could be in one keeps the diagonal form
@@ -49,8 +51,7 @@ class Covariance(NamedTuple):
     columns : ndarray (m,) of intp
         Positions of its columns among the input columns, ascending in the order of the numeric columns.
     matrix : ndarray (m, m)
-        The smoothed covariance, in the units of the columns as encoded by `numeric` (the original units,
-        unless a column is replaced by ranks).
+        The smoothed covariance of the normal scores of the columns.
     """
 
     columns: NDArray[np.intp]
@@ -379,9 +380,19 @@ class ClusterCovariances:
         return notes
 
 
-def too_many_columns(background: Background, total: Moments, spec: ModelSpec) -> list[str]:
+def n_complete_columns(encoding: LevelEncoding, total: Moments) -> int:
+    """Numeric columns of a table with these moments as one cluster that a block could hold: those with scores
+    and without missing cells.
+    """
+    grid = total.grid
+    # the last level of a column
+    missing = total.counts[0, np.append(grid.level_start[1:], grid.n_levels) - 1]
+    return int((missing[encoding.with_scores().scored_levels] == 0).sum())
+
+
+def too_many_columns(encoding: LevelEncoding | None, total: Moments, spec: ModelSpec) -> list[str]:
     """A note if the table has more columns than a covariance can hold."""
-    n = len(covariance_columns(background, total)) if spec.covariance != "diagonal" else 0
+    n = 0 if encoding is None or spec.covariance == "diagonal" else n_complete_columns(encoding, total)
     if n <= MOST_COLUMNS:
         return []
     return [

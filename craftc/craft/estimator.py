@@ -133,7 +133,7 @@ class CRAFT(CraftBase):
     centers_, variances_ : ndarray (K, p) of float64
         Mean and smoothed variance of the numeric columns (`numeric_features_in_`).
     covariances_ : list of Covariance or None
-        For every cluster ``(columns, matrix)`` of its covariance, in the units of the encoded columns.
+        For every cluster ``(columns, matrix)`` of its covariance, that of normal scores.
     level_probabilities_ : list of ndarray (K, T_d)
         Smoothed shares of the `levels_` of the categorical columns (`categorical_features_in_`).
     n_features_in_, feature_names_in_ : int, ndarray of str
@@ -371,7 +371,7 @@ class CRAFT(CraftBase):
             self.dependence_ratio_,
         )
         if self.covariance == "full":
-            messages += too_many_columns(background, moments.total(), spec)
+            messages += too_many_columns(encoding, moments.total(), spec)
         meter.finish(self.n_clusters_, self.objective_)
         for message in messages:
             warn_user(message)

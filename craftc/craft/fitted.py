@@ -291,7 +291,7 @@ class FittedClusters:
     def notes(self) -> list[str]:
         """What a summary says of covariances."""
         clusters, names = self.clusters, self.schema.columns
-        notes = too_many_columns(clusters.background, clusters.moments.total(), self.spec)
+        notes = too_many_columns(self._levels, clusters.moments.total(), self.spec)
         if clusters.covariances is not None:
             notes += clusters.covariances.notes([names[j] for j in self.encoding.source], self.sizes)
         return notes

@@ -407,7 +407,6 @@ def test_columns_that_others_determine(dtype):
             assert np.linalg.cond(one.matrix / np.outer(deviation, deviation)) < 1e6
 
 
-@pytest.mark.xfail(strict=True, reason="the note counts columns with scores in an encoding without scores")
 def test_more_columns_than_a_covariance_holds():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(200, 1)) + 0.5 * rng.normal(size=(200, 65))

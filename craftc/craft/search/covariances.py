@@ -23,7 +23,14 @@ from craftc._common.typing import Floats, Integers, Mask
 from craftc._kernels import craft_valley as valley_kernel
 from craftc.craft.background import Background, pricing_of
 from craftc.craft.clusters import Clusters
-from craftc.craft.covariance import MOST_COLUMNS, BlockPricing, CrossProducts, covariance_columns, unions
+from craftc.craft.covariance import (
+    MOST_COLUMNS,
+    BlockPricing,
+    CrossProducts,
+    covariance_columns,
+    n_complete_columns,
+    unions,
+)
 from craftc.craft.fitted import PathClusters
 from craftc.craft.rows import L, S
 from craftc.craft.search import FitConfig, drop_empty
@@ -339,7 +346,7 @@ def covariance_step(
     """
     assert config.encoding is not None
     encoding = config.encoding.with_scores()
-    if not 2 <= len(encoding.scored_columns) <= MOST_COLUMNS:
+    if not 2 <= n_complete_columns(encoding, moments.total()) <= MOST_COLUMNS:
         return None
     rows, labels = config.rows.scored(encoding), config.rows.restored(snapshot)
     unit, threads = config.background.count_weight, config.n_threads
