@@ -146,6 +146,6 @@ def output_frame(
         import polars as pl
 
         return pl.DataFrame({str(name): values for name, values in columns.items()}, strict=False)
-    frame = need_pandas().DataFrame(dict(columns), index=index)
+    frame: pd.DataFrame = need_pandas().DataFrame(dict(columns), index=index)
     frame.attrs |= dict(attrs or {})
     return frame

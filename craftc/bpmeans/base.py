@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, ClassVar, Self
+from typing import ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -23,7 +23,7 @@ from craftc._common.messages import array_of
 from craftc._common.random import seed_of
 from craftc._common.ranges import warn_of_unscaled_columns
 from craftc._common.threads import effective_n_threads, threads_for
-from craftc._common.typing import Bits, Floats, RandomStateInput
+from craftc._common.typing import Bits, Floats, OutputFrame, RandomStateInput
 from craftc._common.validation import Choice, Constraint, Flag, Number, check_choice, check_parameters
 from craftc._kernels import bpmeans as bpmeans_kernel
 from craftc.bpmeans.restarts import FeatureConfig, FeatureData, FeatureFit, choose, run_for, unpack
@@ -31,9 +31,6 @@ from craftc.describe.words import LEADING, number
 from craftc.distributed.collections import feature_names_out, rowwise
 from craftc.table.estimator_input import DenseInput
 from craftc.table.numbers import read_numbers
-
-if TYPE_CHECKING:
-    from pandas import DataFrame
 
 # features up to which all combinations of a row are compared
 EXACT = {"auto": 10, "exact": bpmeans_kernel.EXACT, "sweep": 0}
@@ -276,7 +273,7 @@ class FeatureModel(DenseInput, ClassNamePrefixFeaturesOutMixin, TransformerMixin
         """
         return self.inverse_transform(self.transform(X))
 
-    def summary(self) -> DataFrame:
+    def summary(self) -> OutputFrame:
         """One line per feature.
 
         Returns

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, cast
 
 import numpy as np
 from scipy.special import softmax
@@ -70,7 +70,8 @@ def without_formulas(frame: pd.DataFrame) -> pd.DataFrame:
         _no_formula(name): column if is_numeric(column.dtype) else column.map(_no_formula, na_action="ignore")
         for name, column in frame.items()
     }
-    return need_pandas().DataFrame(columns, index=frame.index)
+    escaped: pd.DataFrame = need_pandas().DataFrame(columns, index=frame.index)
+    return escaped
 
 
 def _no_formula(cell: object) -> object:
@@ -85,7 +86,7 @@ def _no_formula(cell: object) -> object:
 
 def write_csv(frames: Iterable[pd.DataFrame], file: IO[str]) -> None:
     """Write frames with the same columns one after the other as CSV; numbers read back to the same bits."""
-    lines = _Lines(file)
+    lines = cast("IO[str]", _Lines(file))  # pandas calls write alone, its stubs want a whole file
     for i, frame in enumerate(frames):
         frame.to_csv(lines, index=False, header=i == 0, lineterminator="\r\n")
 
@@ -109,7 +110,8 @@ def labelled(
     model: CRAFT, reported: CRAFT, roles: ColumnRoles, own_columns: pd.DataFrame
 ) -> Iterator[pd.DataFrame]:
     """The assignments of the rows of a fit, their clusters in `reported` if others, and own columns."""
-    table = roles.features
+    table = roles.here
+    assert table is not None  # workers that hold the rows write them: dask_cluster.write_by
     if not isinstance(table, MixedTable):
         table = encoded(model, table)
     first = 0

@@ -183,7 +183,7 @@ def _levels(column: pd.Series, known: set[str], notes: list[str]) -> pd.Series:
     unseen = sorted(level for level in level_of.values() if level is not None and level not in known)
     if unseen:
         notes.append(
-            f"{quoted(column.name)}: levels that did not occur in fit are treated as missing: "
+            f"{quoted(str(column.name))}: levels that did not occur in fit are treated as missing: "
             f"{listed(unseen)}."
         )
     return column.astype(object).map(level_of).astype("category")

@@ -72,7 +72,8 @@ class TableSource(ABC):
         """The columns of the table that labels.csv repeats."""
         if roles.target is not None:
             return roles.target.to_frame()
-        return need_pandas().DataFrame(index=range(len(roles.features)))
+        nothing: pd.DataFrame = need_pandas().DataFrame(index=range(len(roles.features)))
+        return nothing
 
 
 class InMemory(TableSource):

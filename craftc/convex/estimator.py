@@ -251,7 +251,8 @@ class ConvexClustering(MomentsSummary, ClusterMixin, BaseEstimator):
     def path_(self) -> DataFrame:
         """The regularization path as a frame."""
         check_is_fitted(self, "_points")
-        return need_pandas().DataFrame(self._points)
+        path: DataFrame = need_pandas().DataFrame(self._points)
+        return path
 
     def _check_parameters(self) -> None:
         if self.fusion_penalty is not None:

@@ -434,7 +434,8 @@ class ConvexCovariateClustering(
     def path_(self) -> DataFrame:
         """The regularization path as a frame."""
         check_is_fitted(self, "_points")
-        return need_pandas().DataFrame(self._points)
+        path: DataFrame = need_pandas().DataFrame(self._points)
+        return path
 
     @property
     def sparsity_path_(self) -> DataFrame:
@@ -445,7 +446,8 @@ class ConvexCovariateClustering(
                 "sparsity_path_ exists only where sparsity is an array, which selects covariates before "
                 "clustering."
             )
-        return need_pandas().DataFrame(self._selection_points)
+        path: DataFrame = need_pandas().DataFrame(self._selection_points)
+        return path
 
     # ---- parameters ----
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from craftc._common.cluster_moments import ClusterMoments
 from craftc._common.estimator import column_names, output_frame
-from craftc._common.typing import Array, Floats
+from craftc._common.typing import Array, Floats, OutputFrame
 from craftc.describe.statistics import Column, NumericColumn, numeric_statistics
 from craftc.describe.view import ClusterView
 
@@ -21,7 +20,7 @@ def summary_frame(
     attrs: Mapping[str, object] | None = None,
     share: Floats | None = None,
     **more: Array,
-) -> Any:
+) -> OutputFrame:
     """One row per cluster and feature in which it differs, largest gain first.
 
     `share` (K,): of the rows, by default by size; `more`: (K, D) columns that follow the gain.
@@ -54,7 +53,7 @@ def plain_view(names: Sequence[object], columns: Sequence[Column], sizes: Floats
     return ClusterView(names, columns, sizes, everything, everything, gains, named=False)
 
 
-def difference_frame(view: ClusterView, library: str | None) -> Any:
+def difference_frame(view: ClusterView, library: str | None) -> OutputFrame:
     """One row per cluster and column, the largest of `_differences` first."""
     difference = _differences(view.statistics)
     K, D = difference.shape
@@ -92,7 +91,7 @@ class MomentsSummary:
     def _cluster_view(self) -> ClusterView:
         return plain_view(column_names(self), numeric_statistics(self._moments), self._moments.sizes)
 
-    def summary(self) -> Any:
+    def summary(self) -> OutputFrame:
         """Size and typical values of every cluster, compared with the whole table.
 
         Returns

@@ -145,8 +145,10 @@ def _of_array(part: Array, call: _MethodCall, block_id: tuple[int, ...] = (0,)) 
 def _labelled(values: Array, columns: str | list[object], index: pd.Index | None) -> pd.Series | pd.DataFrame:
     """Values as a Series of this name, or as a data frame of these columns."""
     if isinstance(columns, str):
-        return need_pandas().Series(values, index, name=columns)
-    return need_pandas().DataFrame(values, index, columns)
+        series: pd.Series = need_pandas().Series(values, index, name=columns)
+        return series
+    frame: pd.DataFrame = need_pandas().DataFrame(values, index, columns)
+    return frame
 
 
 def _lazy(call: _MethodCall, X: DaskCollection) -> da.Array | dd.Series | dd.DataFrame:

@@ -327,7 +327,9 @@ class _Reader:
         order = sorted(range(len(texts)), key=texts.__getitem__)
         rank = np.empty(len(texts) + 1, np.intp)
         rank[order], rank[-1] = np.arange(len(texts)), -1
-        return self._pd.Categorical.from_codes(rank[codes], categories=[texts[i] for i in order])
+        levels = [texts[i] for i in order]
+        cells: pd.Categorical = self._pd.Categorical.from_codes(rank[codes], categories=levels)
+        return cells
 
     def _text(self, name: str, column: pd.Series) -> None:
         codes, texts = self._texts(column)
@@ -431,7 +433,9 @@ class _Reader:
     def _number_levels(self, values: Floats) -> pd.Categorical:
         distinct = np.unique(values[~np.isnan(values)])
         codes = np.where(np.isnan(values), -1, np.searchsorted(distinct, values))
-        return self._pd.Categorical.from_codes(codes, categories=[as_text(value) for value in distinct])
+        levels = [as_text(value) for value in distinct]
+        cells: pd.Categorical = self._pd.Categorical.from_codes(codes, categories=levels)
+        return cells
 
     def _numbers(
         self, name: str, values: Floats, dtype: DTypeLike = np.float64, *, quantity: bool = False

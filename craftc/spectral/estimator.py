@@ -364,13 +364,14 @@ class GraphSpectralFeatures(MixedInput, ClassNamePrefixFeaturesOutMixin, Transfo
         check_is_fitted(self)
         if top is not None:
             check_number("top", top, least=0, whole=True)
-        pd = need_pandas()
         s, t = np.triu_indices(len(self.graph_), 1)
         weight = self.graph_[s, t]
         order = np.argsort(-np.abs(weight), kind="stable")[: np.count_nonzero(weight)][:top]
         names = self.encoded_names_
         columns = {"source": names[s[order]], "target": names[t[order]], "weight": weight[order]}
-        return pd.DataFrame({**columns, "sign": np.sign(weight[order]).astype(np.int64)})
+        columns["sign"] = np.sign(weight[order]).astype(np.int64)
+        edges: DataFrame = need_pandas().DataFrame(columns)
+        return edges
 
     @available_if(_has_density)  # type: ignore[untyped-decorator]
     def score(self, X: TableInput, y: object = None) -> float:
@@ -444,7 +445,9 @@ class GraphSpectralFeatures(MixedInput, ClassNamePrefixFeaturesOutMixin, Transfo
                 columns[j] = recipe.undo(columns[j]).astype(encoding.schema.dtype)
         if not encoding.schema.named and not len(encoding.schema.categorical_index):
             return np.column_stack(columns)
-        return need_pandas().DataFrame(dict(zip(encoding.schema.columns, columns, strict=True)))
+        named = dict(zip(encoding.schema.columns, columns, strict=True))
+        rows: DataFrame = need_pandas().DataFrame(named)
+        return rows
 
     def _new_rows(self, X: TableInput) -> MixedTable:
         check_is_fitted(self)
