@@ -41,6 +41,8 @@ class Blocks:
     mean: _Floats
     covariance: _Floats
     member: _Flags
+    levels: _Positions
+    inside: _Floats
     def __init__(
         self,
         columns: _Positions,
@@ -52,6 +54,8 @@ class Blocks:
         member: _Flags,
         mean: _Floats,
         covariance: _Floats,
+        levels: _Positions,
+        inside: _Floats,
     ) -> None: ...
 
 def scratch_size(tables: CostTables, blocks: Blocks) -> int: ...

@@ -27,7 +27,7 @@ from scipy.linalg import solve_triangular
 
 from craftc._common.labels import without
 from craftc._common.threads import threads_for
-from craftc._common.typing import Floats, Integers, Labels, Mask
+from craftc._common.typing import Array, Floats, Integers, Labels, Mask
 from craftc._kernels import craft_covariance as kernel
 from craftc._kernels import craft_cross_products as cross_kernel
 from craftc._kernels import craft_price as price_kernel
@@ -273,6 +273,7 @@ class ClusterCovariances:
     normal_gain: Floats
 
     # of every column: its first level, the variances inside its levels
+    code_columns: NDArray[np.intp]  # (P,) the columns of codes that hold their levels
     inside_levels: list[tuple[int, Floats]]
 
     @classmethod
@@ -300,8 +301,9 @@ class ClusterCovariances:
         normal = prices.normal_gains(work, deviations, weight)
         more = ((normal - own) * block).sum(axis=1)
         place = mean.take(columns, axis=1), matrix, *prices.units
+        codes = prices.levels - moments.grid.p
         inside = list(zip(prices.first_level.tolist(), prices.variances, strict=True))
-        return cls(cross, block, repeated, saving, weight, *place, prices.levels, more, inside)
+        return cls(cross, block, repeated, saving, weight, *place, prices.levels, more, codes, inside)
 
     def features(self, n_features: int) -> Mask:
         """(K, D) features that blocks replace."""
@@ -317,8 +319,7 @@ class ClusterCovariances:
         """
         for k in np.flatnonzero(self.block.any(axis=1)):
             own = np.flatnonzero(self.block[k])
-            precision = np.diag(np.linalg.inv(self.matrix[k][np.ix_(own, own)]))
-            for d, p in zip(own, precision, strict=True):
+            for d, p in zip(own, precisions(self.matrix[k], own), strict=True):
                 start, variances = self.inside_levels[d]
                 level[start : start + len(variances), k] += 0.5 * (p - 1.0) * variances
 
@@ -335,15 +336,29 @@ class ClusterCovariances:
             self.block[cluster],
             self.mean[cluster],
             self.matrix[cluster],
+            self.code_columns,
+            self._inside,
         )
 
-    def conditional_costs(self, z: Floats, k: int) -> Floats:
-        """(n, P) cost of every cell z (n, P) of ``cross.columns`` given the earlier observed columns of the
-        block of cluster k, less its cost under the background.
+    @property
+    def _inside(self) -> Floats:
+        """(P, W) variances inside the levels of the columns; 0 for the missing level and beyond."""
+        widest = max((len(variances) for _, variances in self.inside_levels), default=0)
+        out = np.zeros((len(self.inside_levels), widest + 1))
+        for row, (_, variances) in zip(out, self.inside_levels, strict=True):
+            row[: len(variances)] = variances
+        return out
 
-        The costs of a row sum to that of the block. Cells of other columns and missing cells (NaN) cost 0.
+    def conditional_costs(self, z: Floats, codes: Array, k: int) -> Floats:
+        """(n, P) cost of every cell z (n, P) of ``cross.columns``, of levels `codes` (n, P), given the
+        earlier observed columns of the block of cluster k, less its cost under the background.
+
+        The costs of a row sum to that of the block, without what its cost tables hold. Cells of other columns
+        and missing cells (NaN) cost 0.
         """
-        out = np.zeros(z.shape)
+        out, block = np.zeros(z.shape), self.block[k].astype(bool)
+        whole = np.zeros(len(block))
+        whole[block] = precisions(self.matrix[k], block)
         patterns, which = np.unique(~np.isnan(z) & self.block[k].astype(bool), axis=0, return_inverse=True)
         for number, observed in enumerate(patterns):
             if not observed.any():
@@ -353,6 +368,8 @@ class ClusterCovariances:
             factor = np.linalg.cholesky(self.matrix[k][np.ix_(observed, observed)])
             white = solve_triangular(factor, (cells - self.mean[k, observed]).T, lower=True).T
             own = np.log(np.diag(factor)) + 0.5 * white * white
+            inside = self._inside[np.flatnonzero(observed), codes[np.ix_(rows, observed)]]
+            own += 0.5 * (precisions(self.matrix[k], observed) - whole[observed]) * inside
             out[np.ix_(rows, observed)] = own - 0.5 * cells**2
         return out
 
@@ -378,6 +395,11 @@ class ClusterCovariances:
                     f"{'it' if len(columns) == 1 else 'them'}."
                 )
         return notes
+
+
+def precisions(matrix: Floats, columns: NDArray[np.bool_] | NDArray[np.intp]) -> Floats:
+    """(m,) diagonal of the inverse of some rows and columns of a matrix."""
+    return np.asarray(np.diag(np.linalg.inv(matrix[np.ix_(columns, columns)])))
 
 
 def n_complete_columns(encoding: LevelEncoding, total: Moments) -> int:

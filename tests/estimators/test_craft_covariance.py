@@ -213,7 +213,9 @@ def test_contributions_sum_to_the_margin(model_and_rows):
 
 
 def test_contributions_are_conditional():
-    """The first column of a block counts as in its marginal, the last one given all others."""
+    """The first column of a block counts as in its marginal, but for the variance inside its levels, which
+    counts given all other columns of the row.
+    """
     X, _ = slanted(6, n=600, K=2, p=3, q=0, noise=0, apart=1.5)
     model = fit(X, covariance="full", n_clusters=2)
     assert all(one is not None and len(one.columns) == 3 for one in model.covariances_)
@@ -221,8 +223,13 @@ def test_contributions_are_conditional():
     only_first[:, 1:] = np.nan
     sign = np.where(model.explain(X)["cluster"] == model.explain(only_first)["cluster"], 1.0, -1.0)
     first = next(iter(model.explain(X).columns[3:]))
+    held, table = model._fitted.clusters.covariances, model._read_new(X)
+    inside = held.inside_levels[0][1][table.codes[:, held.code_columns[0]]]
+    more = [0.5 * (np.linalg.inv(matrix)[0, 0] - 1.0 / matrix[0, 0]) for matrix in held.matrix]
+    labels = model.explain(X)["cluster"].to_numpy()
+    own, other = (np.array(more)[each] * inside for each in (labels, 1 - labels))
     np.testing.assert_allclose(
-        model.explain(X)[first], sign * model.explain(only_first)[first], rtol=1e-9, atol=1e-9
+        model.explain(X)[first], sign * model.explain(only_first)[first] + other - own, rtol=1e-9, atol=1e-9
     )
 
 

@@ -62,7 +62,6 @@ def test_columns_that_a_block_may_hold(form):
     np.testing.assert_allclose(found, covariance.row_costs(t, expected), rtol=1e-6, atol=1e-6)
 
 
-@pytest.mark.xfail(strict=True, reason="variances inside levels count by the precision of the whole block")
 @pytest.mark.parametrize("seed", range(4))
 def test_a_row_with_missing_cells_costs_the_marginal(seed):
     X, labels = slanted(seed, n=200, K=2, p=4, q=0)

@@ -225,6 +225,8 @@ def test_a_block_needs_a_positive_definite_matrix():
             np.ones((1, 2), np.uint8),
             np.zeros((1, 2)),
             np.ones((1, 2, 2)),
+            np.arange(2),
+            np.zeros((2, 1)),
         )
     with pytest.raises(ValueError, match="one row of every array"):
         kernel.Blocks(
@@ -237,6 +239,8 @@ def test_a_block_needs_a_positive_definite_matrix():
             np.ones((1, 1), np.uint8),
             np.zeros((1, 2)),
             np.ones((1, 2, 2)),
+            np.arange(2),
+            np.zeros((2, 1)),
         )
 
 
@@ -253,5 +257,9 @@ def test_costs_of_complete_rows_in_blocks():
             0.5 * (precision[d] - 1.0) * variances[table.codes[rows, d]]
             for d, (_, variances) in enumerate(held.inside_levels)
         )
-        expected = held.conditional_costs(z, k).sum(axis=1) + inside - np.log(clusters.moments.sizes[k] / 60)
+        expected = (
+            held.conditional_costs(z, table.codes[:, held.code_columns], k).sum(axis=1)
+            + inside
+            - np.log(clusters.moments.sizes[k] / 60)
+        )
         np.testing.assert_allclose(clusters.row_costs(table)[:, k], expected, rtol=1e-9, atol=1e-9)

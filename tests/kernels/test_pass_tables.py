@@ -160,7 +160,7 @@ def test_blocks_can_be_sent():
         np.ones((2, 3), np.uint8),
         mean,
     )
-    blocks = covariance_kernel.Blocks(*arrays, covariance)
+    blocks = covariance_kernel.Blocks(*arrays, covariance, np.arange(3), rng.random((3, 5)))
     sent = pickle.loads(pickle.dumps(blocks))
     for name in (
         "columns",
@@ -168,6 +168,8 @@ def test_blocks_can_be_sent():
         "scale",
         "shift",
         "precision",
+        "levels",
+        "inside",
         "cluster",
         "member",
         "mean",
