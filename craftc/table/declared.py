@@ -24,6 +24,7 @@ KindInput: TypeAlias = "str | Sequence[Level] | tuple[str, float]"
 #: Columns by name, or by position in an array.
 KindsInput: TypeAlias = "Mapping[str, KindInput] | Mapping[int, KindInput] | None"
 
+LEAST_PERIOD = 1e-100  # whose multiples are far from the smallest numbers
 KINDS = ("number", "category", "ordered", "periodic", "date", "ignore")
 #: Periods of whole numbers: days of a week, months, hours, days of a month, weeks, minutes, days of a year.
 WHOLE_PERIODS = (7, 12, 24, 31, 52, 53, 60, 365, 366)
@@ -83,7 +84,7 @@ def _kind(column: object, kind: object) -> DeclaredKind:
         kind = kind.tolist()
     if not isinstance(kind, list | tuple):
         raise TypeError(f"{_FORMS}, got {shown(kind)} for column {column!r}.")
-    if len(kind) == 2 and kind[0] == "periodic" and not isinstance(kind[1], str):
+    if len(kind) == 2 and kind[0] == "periodic" and (isinstance(kind, tuple) or not isinstance(kind[1], str)):
         return DeclaredKind("periodic", period=_period(column, kind[1]))
     return DeclaredKind("ordered", order=_order(column, kind))
 
@@ -93,6 +94,11 @@ def _period(column: object, period: object) -> float:
     if not number or not 0.0 < float(cast(float, period)) < math.inf:
         raise ValueError(
             f"The period that kinds gives column {column!r} must be a finite number > 0, got {shown(period)}."
+        )
+    if float(cast(float, period)) < LEAST_PERIOD:
+        raise ValueError(
+            f"The period that kinds gives column {column!r} must be at least {LEAST_PERIOD:g}, got "
+            f"{shown(period)}; use a larger unit."
         )
     return float(cast(float, period))
 

@@ -73,6 +73,16 @@ def fit(X, **parameters):
             ValueError,
             "period that kinds gives column 'a' must be a finite number > 0, got 0",
         ),
+        (
+            {"a": ("periodic", "24")},
+            ValueError,
+            "period that kinds gives column 'a' must be a finite number > 0, got '24'",
+        ),
+        (
+            {"a": ("periodic", 1e-320)},
+            ValueError,
+            "period that kinds gives column 'a' must be at least 1e-100, got 1e-320",
+        ),
         ({"a": ("periodic", -24)}, ValueError, "> 0, got -24"),
         ({"a": ("periodic", np.inf)}, ValueError, "> 0, got inf"),
         ({"a": ("periodic", np.nan)}, ValueError, "> 0, got nan"),
@@ -176,7 +186,7 @@ def test_a_mixed_table_has_its_kinds():
 def test_parsed_kinds_and_plan():
     parsed = parse_kinds({"a": ("periodic", np.float32(24)), "b": np.array([3, 1]), "c": ["periodic", 7]})
     assert (parsed["a"].period, parsed["b"].order, parsed["c"].period) == (24.0, (3, 1), 7.0)
-    assert parse_kinds({"a": ("periodic", "x")})["a"].order == ("periodic", "x")
+    assert parse_kinds({"a": ["periodic", "x"]})["a"].order == ("periodic", "x")
     plan = plan_columns(
         ["a", "b", "c", "d"], True, lambda: np.array([0, 1, 0, 1]), kinds={"a": "ordered", "c": "ignore"}
     )
