@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import numpy as np
 import pandas as pd
@@ -24,11 +26,19 @@ def hash_of_fit(number: int, n_threads: int = 1) -> str:
     name, turn = name_of(model), number // KINDS
     model.set_params(n_threads=n_threads, **({"random_state": number} if takes_seed(name) else {}))
     weights = {"sample_weight": rng.random(n) + 0.1} if takes_weights(name) and turn % 2 else {}
+    return digest(fitted_numbers(fit(model, _table(rng, model, X, turn), **weights)))
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """No warnings of fits. Around all threads: filters belong to the process, and a thread that restored them
+    would take them from the others.
+    """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         warnings.filterwarnings("ignore", "craftc uses one thread", RuntimeWarning)  # in a forked child
         warnings.filterwarnings("ignore", category=UserWarning)
-        return digest(fitted_numbers(fit(model, _table(rng, model, X, turn), **weights)))
+        yield
 
 
 def _table(rng: np.random.Generator, model: object, X: np.ndarray, turn: int) -> np.ndarray | pd.DataFrame:

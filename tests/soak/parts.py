@@ -16,7 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from craftc._common import threads
-from tests.soak.fits import KINDS, hash_of_fit
+from tests.soak.fits import KINDS, hash_of_fit, quiet
 
 ROOT = Path(__file__).resolve().parents[2]
 MOST_GROWTH = 5 << 20  # bytes of resident memory after the warm-up
@@ -25,6 +25,7 @@ _TIMEOUT = 120.0  # seconds for the fits of a pool of processes
 _DISTINCT = 200  # fits whose hashes are compared
 
 
+@quiet()
 def memory(fits: int, warm_up: int) -> str:
     """Resident memory over many fits of mixed kinds in one process: flat after the warm-up."""
     start = time.monotonic()
@@ -45,6 +46,7 @@ def memory(fits: int, warm_up: int) -> str:
     )
 
 
+@quiet()
 def python_threads(n_threads: int, fits: int) -> str:
     """Many Python threads, each with its own fits, all with the bits of serial fits; kernels use threads as
     well.
@@ -70,6 +72,7 @@ def python_threads(n_threads: int, fits: int) -> str:
     return f"{n_threads} threads x {fits} fits in {time.monotonic() - start:.0f} s: the bits of serial fits"
 
 
+@quiet()
 def processes(fits: int) -> str:
     """Children started by fork, spawn and forkserver after parallel fits: no hang, the same bits."""
     before = threads.SMALL_WORK
@@ -88,6 +91,7 @@ def processes(fits: int) -> str:
     return f"{fits} fits in children of {', '.join(methods)}: the same bits"
 
 
+@quiet()
 def environment() -> str:
     """Values of OMP_NUM_THREADS that are no number of threads: the same bits, no error."""
     code = f"from tests.soak.fits import hash_of_fit; print(*(hash_of_fit(i, None) for i in range({KINDS})))"
