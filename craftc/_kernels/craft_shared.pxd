@@ -41,15 +41,16 @@ cdef double fit_tilt(const craft_tilt *tilt, const int64_t *counts, Py_ssize_t n
                      tilted_t *cells) noexcept nogil
 
 
-cdef double tilt_of_sums(const craft_tilt *tilt, double count_weight, double weight, double first, double second,
-                         craft_theta *theta) noexcept nogil
+cdef double tilt_of_sums(const craft_tilt *tilt, double count_weight, double weight, double first,
+                         double second, craft_theta *theta) noexcept nogil
 
 
-cdef double tilt_likelihood(double count_weight, const tilted_t *cells, const craft_theta *theta) noexcept nogil
+cdef double tilt_likelihood(double count_weight, const tilted_t *cells,
+                            const craft_theta *theta) noexcept nogil
 
 
-cdef void tilt_log_ratios(const craft_tilt *tilt, const craft_theta *theta, Py_ssize_t n_levels, double *log_ratio,
-                          Py_ssize_t stride) noexcept nogil
+cdef void tilt_log_ratios(const craft_tilt *tilt, const craft_theta *theta, Py_ssize_t n_levels,
+                          double *log_ratio, Py_ssize_t stride) noexcept nogil
 
 
 cdef extern from "craft/_craft_shared.h" nogil:

@@ -1,7 +1,7 @@
 /* Exponential tilts of the distribution b of a column's levels: p(l) = b(l) exp(theta . s(l) - A(theta)).
  *
- * s1 and s2 have mean 0 and covariance I under b. Arrays are padded to a multiple of CRAFT_TILT_PAD levels with
- * b = 0. */
+ * s1 and s2 have mean 0 and covariance I under b. Arrays are padded to a multiple of CRAFT_TILT_PAD levels
+ * with b = 0. */
 #ifndef CRAFTC_CRAFT_TILT_H
 #define CRAFTC_CRAFT_TILT_H
 
@@ -13,7 +13,7 @@
 #define CRAFT_TILT_PAD 8        /* levels */
 #define CRAFT_TILT_STEPS 60     /* of Newton's method; 4 to 8 suffice but for extreme cells */
 #define CRAFT_TILT_NEAR 1e-10   /* squared Newton decrement at which one more step is exact to rounding */
-#define CRAFT_TILT_RISE 0.1     /* share of the squared decrement by which a whole step must raise the function */
+#define CRAFT_TILT_RISE 0.1     /* share of the squared decrement by which a whole step must raise it */
 #define CRAFT_TILT_FLATTER 3e-4 /* share of the curvature along a whole step that must be left after it */
 
 #define LEAVES "craft/_craft_tilt_lanes.h"
@@ -22,7 +22,7 @@
 typedef struct {
     ptrdiff_t n;                /* levels, padded */
     const double *b, *s1, *s2;
-    const double *x1, *x2;      /* s1 and s2 of the levels that occur; 0 of others, which must not set the scale */
+    const double *x1, *x2;      /* s1 and s2 of levels that occur; 0 of others, which set no scale */
     const double *phase;        /* of a periodic column; otherwise NULL */
 } craft_tilt;
 
@@ -37,7 +37,7 @@ typedef struct {
 
 static inline craft_tilted craft_tilted_at(const craft_tilt *t, double first, double second)
 {
-    double sums[7];             /* the largest exponent, then sums of e, e s1, e s2, e s1^2, e s1 s2, e s2^2 */
+    double sums[7];     /* the largest exponent, then sums of e, e s1, e s2, e s1^2, e s1 s2, e s2^2 */
     craft_tilted out;
     SIMD_DISPATCH(tilt_sums, (t->n, t->b, t->x1, t->x2, first, second, sums));
     out.log_total = log(sums[1]) + sums[0];
@@ -62,9 +62,9 @@ static inline double craft_tilt_length(const craft_tilt *t, double d1, double d2
 }
 
 /* The tilt whose mean of (s1, s2) is (m1, m2), inside the convex hull of the levels; returns its relative
- * entropy over b, theta . m - A(theta) >= 0. Newton's method on this concave function. A step is shortened where it
- * would not raise it enough, or would lead where it is almost straight: there the tilt is a single level, and the
- * next step could be of any length. */
+ * entropy over b, theta . m - A(theta) >= 0. Newton's method on this concave function. A step is shortened
+ * where it would not raise it enough, or would lead where it is almost straight: there the tilt is a single
+ * level, and the next step could be of any length. */
 static inline double craft_tilt_fit(const craft_tilt *t, double m1, double m2, craft_theta *theta)
 {
     double first = 0.0, second = 0.0, value = 0.0, d1 = m1, d2 = m2;    /* the first step from 0 */
@@ -92,7 +92,7 @@ static inline double craft_tilt_fit(const craft_tilt *t, double m1, double m2, c
             decrement = det > 0.0 ? g1 * d1 + g2 * d2 : 0.0;
             mean = d1 * at.mean1 + d2 * at.mean2;
         }
-        if (decrement < CRAFT_TILT_NEAR && decrement > 0.0) {   /* the last step; what it adds is known to rounding */
+        if (decrement < CRAFT_TILT_NEAR && decrement > 0.0) {   /* what the last step adds is known */
             first += d1;
             second += d2;
             value += 0.5 * decrement;
@@ -107,8 +107,8 @@ static inline double craft_tilt_fit(const craft_tilt *t, double m1, double m2, c
 }
 
 /* sums of s1 and s2 over counted cells, and their number */
-static inline int64_t craft_tilt_sums(const int64_t *counts, ptrdiff_t n_levels, const double *s1, const double *s2,
-                                      double *first, double *second)
+static inline int64_t craft_tilt_sums(const int64_t *counts, ptrdiff_t n_levels, const double *s1,
+                                      const double *s2, double *first, double *second)
 {
     double sum1 = 0.0, sum2 = 0.0;
     int64_t seen = 0;

@@ -1,5 +1,5 @@
-/* One clone of the leaf of _craft_tilt.h, included once per instruction set by _lanes.h. Sums run over 8 lanes
- * of levels, whatever the width of a vector, so that every clone adds in the same order. */
+/* One clone of the leaf of _craft_tilt.h, included once per instruction set by _lanes.h. Sums run over 8
+ * lanes of levels, whatever the width of a vector, so that every clone adds in the same order. */
 
 #define LANE_EXP THIS(tilt_exp)
 #include "common/_lane_exp.h"
@@ -46,7 +46,8 @@ TARGET static void THIS(tilt_sums)(ptrdiff_t n, const double *b, const double *s
     for (int j = 0; j < 6; j++) {
         for (int i = 0; i < PARTS; i++)
             *(LANE *)(lane + i * W) = sum[j][i];
-        out[j + 1] = ((lane[0] + lane[4]) + (lane[1] + lane[5])) + ((lane[2] + lane[6]) + (lane[3] + lane[7]));
+        out[j + 1] = ((lane[0] + lane[4]) + (lane[1] + lane[5]))
+            + ((lane[2] + lane[6]) + (lane[3] + lane[7]));
     }
 }
 

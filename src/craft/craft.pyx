@@ -42,7 +42,7 @@ FAR = CRAFT_FAR  # type: float
 
 cdef enum:
     UNSURE_TILES = 32       # of a block that screening may leave open before they are counted
-    WHOLE_TABLE = 2         # entry of a mask: the cells of the column have the distribution of the whole table
+    WHOLE_TABLE = 2         # entry of a mask: the column has the distribution of the whole table
 
 
 cdef class CostTables:
@@ -433,8 +433,8 @@ def cost_tables(
     const double[::1] frequency not None,   # IN  (n_levels,) eta_0
     const double[:, ::1] shift not None,    # IN  (K, p) (zeta_k - zeta_0) / sigma_0
     const double[:, ::1] precision not None,  # IN  (K, p) sigma_0^2 / sigma_k^2
-    const uint8_t[:, ::1] mask not None,    # IN  (K, p + q) 1: a distribution of its own, 2: that of the whole
-                                            # table, 0: the shared one
+    const uint8_t[:, ::1] mask not None,    # IN  (K, p + q) 1: a distribution of its own, 2: that of the
+                                            # whole table, 0: the shared one
     const double[::1] extra not None,       # IN  (K,) added to every row's cost of the cluster, nats
     double prior,                           # alpha
     bint background,                        # numeric background and log sigma enter (the coherent model)
@@ -501,8 +501,8 @@ cdef void table_lane(
     """Cost tables of cluster k: own cost less background cost as a function of the value of every selected
     cell.
 
-    The background is the distribution of the whole table, or the shared one (not NULL). `fitted`: the tilts of
-    the cluster, where they are known.
+    The background is the distribution of the whole table, or the shared one (not NULL). `fitted`: the tilts
+    of the cluster, where they are known.
     """
     cdef tilted_t cells
     cdef Py_ssize_t d, t, n_levels, at
@@ -540,7 +540,8 @@ cdef void table_lane(
         elif mask[grid.p + d] and seen > 0 and tilt[d].n:
             if fitted == NULL:
                 fit_tilt(&tilt[d], counts, n_levels, count_weight, &cells)
-            tilt_log_ratios(&tilt[d], &(cells if fitted == NULL else fitted[d]).theta, n_levels, level + at, lanes)
+            tilt_log_ratios(&tilt[d], &(cells if fitted == NULL else fitted[d]).theta, n_levels, level + at,
+                            lanes)
             for t in range(n_levels):
                 level[at + t * lanes] = -level[at + t * lanes]
                 if shared_level != NULL:

@@ -48,7 +48,7 @@ def choose_blocks(
     const double[:, :, ::1] deviation not None,  # IN (m, P, P) SS in units of the table
     const double[::1] weight not None,      # IN  (m,) S
     const uint8_t[:, ::1] selected not None,  # IN (m, P) columns that the group has selected
-    const double[:, ::1] rise not None,     # IN  (m, P) nats by which a normal density of one column in place of
+    const double[:, ::1] rise not None,     # IN  (m, P) nats by which a normal density of a column instead of
                                             # what the group has lengthens the description
     const double[:, ::1] code not None,     # IN  (m, P + 1) nats by which naming 0, 1, ... further columns
                                             # lengthens it
@@ -304,8 +304,9 @@ cdef class Blocks:
     levels : ndarray (P,) of intp
         The columns of codes that hold the levels of the columns.
     inside : ndarray (P, W)
-        Variances inside the levels, in units of the table, 0 for the missing level and beyond. The cost tables count
-        them by the precision of the whole block; for a row with missing cells the rest is added here.
+        Variances inside the levels, in units of the table, 0 for the missing level and beyond. The cost
+        tables count them by the precision of the whole block; for a row with missing cells the rest is added
+        here.
     """
 
     cdef readonly object columns, cluster  # type: Positions
@@ -539,7 +540,8 @@ cdef const double *_tile_costs(
 
 
 cdef void _block_costs(
-    const table_rows *table, Py_ssize_t first, Blocks B, Py_ssize_t b, const double *z, const double *background, Py_ssize_t n, double *work,
+    const table_rows *table, Py_ssize_t first, Blocks B, Py_ssize_t b, const double *z,
+    const double *background, Py_ssize_t n, double *work,
     double *total,
 ) noexcept nogil:
     """Costs of the rows of a tile under one block, less those of the background."""
@@ -552,7 +554,8 @@ cdef void _block_costs(
 
 
 cdef double _marginal_cost(
-    const table_rows *table, Py_ssize_t row, Blocks B, Py_ssize_t b, const double *z, const double *background, double *work,
+    const table_rows *table, Py_ssize_t row, Blocks B, Py_ssize_t b, const double *z,
+    const double *background, double *work,
 ) noexcept nogil:
     """The same for a row with missing cells: the marginal of its observed columns."""
     cdef Py_ssize_t i, j, m = B.size[b], n = 0, f

@@ -13,8 +13,8 @@ from libc.stdint cimport int64_t, uint8_t, uint64_t
 from libc.string cimport memcmp, memcpy, memset
 
 from craftc._kernels.craft_price cimport (
-    FITS_FACTOR, PRICED, Pricing, categorical_gain, existence_cost, known_tilt, numeric_gain, parts_in, parts_t,
-    price_of,
+    FITS_FACTOR, PRICED, Pricing, categorical_gain, existence_cost, known_tilt, numeric_gain, parts_in,
+    parts_t, price_of,
 )
 from craftc._kernels.craft_shared cimport (
     SHARED_POOLS, craft_categorical_likelihood, craft_fit, craft_fit_is_of, craft_theta, craft_tilt_sums,
@@ -404,7 +404,8 @@ cdef bint _choose_feature(
 cdef void _begin_with(
     Pricing P, choice_t *c, const int64_t[:, ::1] groups, Py_ssize_t d, Py_ssize_t k,
 ) noexcept nogil:
-    """The pool of one cluster, or of none (-1): its distribution, or its cells where that is one of shares."""
+    """The pool of one cluster, or of none (-1): its distribution, or its cells where that is one of shares.
+    """
     if d < P.grid.p or P.tilt[d - P.grid.p].n:
         _whole_table(P, c, d)
         if k >= 0 and d < P.grid.p:

@@ -82,10 +82,10 @@ cdef void _deltas_of(
     if only >= 0:
         if i < only:
             delta[i * stride + only] = _delta(groups, cost, P, selection, given, i, only, union, fits,
-                                               work, mask, alone)
+                                              work, mask, alone)
         elif i > only:
             delta[only * stride + i] = _delta(groups, cost, P, selection, given, only, i, union, fits,
-                                               work, mask, alone)
+                                              work, mask, alone)
         return
     for j in range(i + 1, K):
         delta[i * stride + j] = _delta(groups, cost, P, selection, given, i, j, union, fits, work, mask,

@@ -200,8 +200,8 @@ def gains(
             for d in range(grid.q):
                 if tilts.column[d].n:
                     gain[k, grid.p + d] = fit_tilt(
-                        &tilts.column[d], &groups[k, 1 + grid.level_start_[d]], levels_of(grid, d), count_weight,
-                        &cells,
+                        &tilts.column[d], &groups[k, 1 + grid.level_start_[d]], levels_of(grid, d),
+                        count_weight, &cells,
                     ) if usable[grid.p + d] else 0.0
                     continue
                 gain[k, grid.p + d] = categorical_gain(
@@ -241,8 +241,9 @@ cdef double categorical_gain(
 cdef double known_tilt(
     Pricing P, Py_ssize_t d, double weight, double first, double second, craft_theta *theta,
 ) noexcept nogil:
-    """theta and A(theta) of cells of tilted column d of levels with these sums; returns their gain over the whole
-    table's distribution, by a table of fits: searches come to the same cells again and again. On one thread.
+    """theta and A(theta) of cells of tilted column d of levels with these sums; returns their gain over the
+    whole table's distribution, by a table of fits: searches come to the same cells again and again. On one
+    thread.
     """
     cdef int64_t cells[5]
     cdef double sums[3]
@@ -270,8 +271,8 @@ cdef double known_tilt(
 cdef double levels_gain(
     Pricing P, const int64_t *group, Py_ssize_t d, tilted_t *cells, bint alone,
 ) noexcept nogil:
-    """Gain of column d of levels in a group; the cells of a tilted column receive their sums and tilt. `alone`: no
-    other thread uses the pricing, so that fits are found again.
+    """Gain of column d of levels in a group; the cells of a tilted column receive their sums and tilt.
+    `alone`: no other thread uses the pricing, so that fits are found again.
     """
     cdef const int64_t *counts = group + 1 + P.grid.level_start_[d]
     if not P.usable[P.grid.p + d]:
@@ -321,8 +322,9 @@ cdef void fit_group(Pricing P, const int64_t *group, parts_t parts, bint alone=F
 
 
 cdef double most_gain(Pricing P, tilted_t *cells) noexcept nogil:
-    """More than the gain of tilted cells: with n + 1 cells of mean statistics m, (n + 1) |m|^2 where |m| is small,
-    because then b(l) (1 + m . s(l)) is a distribution of that mean, too, and the tilt has the least entropy over b.
+    """More than the gain of tilted cells: with n + 1 cells of mean statistics m, (n + 1) |m|^2 where |m| is
+    small, because then b(l) (1 + m . s(l)) is a distribution of that mean, too, and the tilt has the least
+    entropy over b.
     """
     cdef double total = P.count_weight * cells.weight + 1.0
     cdef double m1 = P.count_weight * cells.first / total, m2 = P.count_weight * cells.second / total
@@ -364,10 +366,12 @@ cdef double price_of_union(
     Pricing P, int selection, const int64_t *union, parts_t parts, const parts_t one, const parts_t two,
     uint8_t *mask, bint alone,
 ) noexcept nogil:
-    """Cost of the union of two groups in nats; `one` and `two` are their parameters and gains over the whole table.
+    """Cost of the union of two groups in nats; `one` and `two` are their parameters and gains over the whole
+    table.
 
-    Under the description-length price a tilt is not fitted where it cannot pay: without the priors, the gain of a
-    union is at most the sum of the two. It has one prior where they have one each: hence twice the gains.
+    Under the description-length price a tilt is not fitted where it cannot pay: without the priors, the gain
+    of a union is at most the sum of the two. It has one prior where they have one each: hence twice the
+    gains.
     """
     cdef Py_ssize_t d
     cdef double most, shared, doubtful = log(P.n_usable + 1.0) + 2.0
@@ -579,11 +583,12 @@ def gains_of_parts(Pricing pricing not None, work not None: Floats) -> Floats:
 
 
 def level_likelihoods_of_parts(pricing: Pricing, work: Floats, levels: Positions) -> Floats:
-    """(K, m) log likelihoods of tilted features under the shared distributions, over those of the whole table, among
-    the parts (K, parts_size) of priced groups.
+    """(K, m) log likelihoods of tilted features under the shared distributions, over those of the whole
+    table, among the parts (K, parts_size) of priced groups.
     """
     first = 3 * pricing.grid.p + 4 * pricing.D
-    sums = work[:, first:first + 6 * pricing.grid.q].reshape(len(work), pricing.grid.q, 6)[:, levels - pricing.grid.p]
+    sums = work[:, first:first + 6 * pricing.grid.q].reshape(len(work), pricing.grid.q, 6)
+    sums = sums[:, levels - pricing.grid.p]
     theta = pricing.shared.theta[levels - pricing.grid.p]
     inner = theta[:, 0] * sums[..., 1] + theta[:, 1] * sums[..., 2] - sums[..., 0] * theta[:, 2]
     return pricing.count_weight * inner

@@ -1,8 +1,8 @@
 """The distributions of the pooled background of CRAFT, in which the clusters that do not select a feature
 share its cells; and exponential tilts, a cluster's distribution of an ordered or periodic column.
 
-The distribution of a column without clusters is that of the whole table, b. A group of cells with weight n and
-sums S of the statistics s = (s1, s2), which have mean 0 and covariance I under b, has the distribution
+The distribution of a column without clusters is that of the whole table, b. A group of cells with weight n
+and sums S of the statistics s = (s1, s2), which have mean 0 and covariance I under b, has the distribution
 
     p(l) = b(l) exp(theta . s(l) - A(theta)),      A(theta) = log sum_l b(l) exp(theta . s(l)),
 
@@ -69,10 +69,13 @@ cdef class Shared:
             self.theta_ = <craft_theta *> &theta[0, 0]
 
     def __reduce__(self):
-        return Shared, (self.grid, self.room), (self.group, self.shift, self.precision, self.level, self.theta)
+        return Shared, (self.grid, self.room), self._arrays()
+
+    def _arrays(self):
+        return self.group, self.shift, self.precision, self.level, self.theta
 
     def __setstate__(self, state):
-        for own, other in zip((self.group, self.shift, self.precision, self.level, self.theta), state, strict=True):
+        for own, other in zip(self._arrays(), state, strict=True):
             own[:] = other
         for d in range(self.grid.p):
             self.log_precision_[d] = log(self.precision_[d])
@@ -117,7 +120,8 @@ cdef class Tilts:
         check_lengths(grid.n_levels, "frequency, first, second", len(frequency), len(first), len(second))
         check(len(phase) == grid.n_levels, "phase")
         check(bool(np.isfinite(first).all() and np.isfinite(second).all()), "first or second")
-        self.grid, self.tilted, self.frequency, self.first, self.second = grid, tilted, frequency, first, second
+        self.grid, self.tilted, self.frequency = grid, tilted, frequency
+        self.first, self.second = first, second
         self.phase, self.periodic = phase, False
         padded = [(_levels_of(grid, d) + CRAFT_TILT_PAD - 1) // CRAFT_TILT_PAD * CRAFT_TILT_PAD
                   if tilted_[d] else 0 for d in range(grid.q)]
@@ -154,7 +158,8 @@ cdef double fit_tilt(
 
 
 cdef double tilt_of_sums(
-    const craft_tilt *tilt, double count_weight, double weight, double first, double second, craft_theta *theta,
+    const craft_tilt *tilt, double count_weight, double weight, double first, double second,
+    craft_theta *theta,
 ) noexcept nogil:
     """The tilt of `weight` counts with these sums of s1 and s2; returns their gain."""
     cdef double total = count_weight * weight + 1.0
@@ -164,14 +169,17 @@ cdef double tilt_of_sums(
     return total * craft_tilt_fit(tilt, count_weight * first / total, count_weight * second / total, theta)
 
 
-cdef double tilt_likelihood(double count_weight, const tilted_t *cells, const craft_theta *theta) noexcept nogil:
+cdef double tilt_likelihood(
+    double count_weight, const tilted_t *cells, const craft_theta *theta,
+) noexcept nogil:
     """Log likelihood of cells under a tilt, over the whole table's distribution."""
     return count_weight * (theta.first * cells.first + theta.second * cells.second
                            - cells.weight * theta.log_total)
 
 
 cdef void tilt_log_ratios(
-    const craft_tilt *tilt, const craft_theta *theta, Py_ssize_t n_levels, double *log_ratio, Py_ssize_t stride,
+    const craft_tilt *tilt, const craft_theta *theta, Py_ssize_t n_levels, double *log_ratio,
+    Py_ssize_t stride,
 ) noexcept nogil:
     """log(p(l) / b(l)) of every level, `stride` numbers apart."""
     cdef Py_ssize_t t
@@ -199,6 +207,7 @@ def log_ratios(
             for d in range(grid.q):
                 if tilts.column[d].n:
                     start = grid.level_start_[d]
-                    gain[i] += fit_tilt(&tilts.column[d], &counts[i, start], _levels_of(grid, d), count_weight,
-                                        &cells)
-                    tilt_log_ratios(&tilts.column[d], &cells.theta, _levels_of(grid, d), &log_ratio[i, start], 1)
+                    gain[i] += fit_tilt(&tilts.column[d], &counts[i, start], _levels_of(grid, d),
+                                        count_weight, &cells)
+                    tilt_log_ratios(&tilts.column[d], &cells.theta, _levels_of(grid, d),
+                                    &log_ratio[i, start], 1)

@@ -32,8 +32,9 @@ def propose_splits(
     int32_t[::1] numeric_slot not None,     # OUT (p,) number of the candidate "above the mean", or -1
     double[::1] threshold not None,         # OUT (p,) that mean, (zeta_k - zeta_0) / sigma_0
 ) -> int:
-    """Candidate splits of a cluster, numbered in order: each of the three most frequent levels of a column, the
-    levels above the mean of an ordered column, two half circles of a periodic one, the mean of a numeric column.
+    """Candidate splits of a cluster, numbered in order: each of the three most frequent levels of a column,
+    the levels above the mean of an ordered column, two half circles of a periodic one, the mean of a numeric
+    column.
     """
     check(group.shape[0] == pricing.grid.width, "group")
     check(level_slot.shape[0] == 1 + pricing.tilts.periodic, "level_slot")
@@ -109,8 +110,8 @@ cdef int32_t _propose_above(
 cdef int32_t _propose_halves(
     Pricing P, Py_ssize_t d, const int64_t *counts, int32_t *first, int32_t *second, int32_t n,
 ) noexcept nogil:
-    """Half a period from the mean direction on, and half a period around the axis, leave; returns the number of
-    candidates so far.
+    """Half a period from the mean direction on, and half a period around the axis, leave; returns the number
+    of candidates so far.
     """
     cdef const double *phase = P.tilt[d].phase
     cdef double c = 0.0, s = 0.0, c2 = 0.0, s2 = 0.0, direction, axis

@@ -358,11 +358,11 @@ def int128_check(
 
 def write_levels(
     X not None,                             # IN  (n, p)
-    const double[::1] bounds not None,      # IN  (all,) ascending inside every column: cells above bounds[l] lie
-                                            # above level l
+    const double[::1] bounds not None,      # IN  (all,) ascending inside every column: cells above bounds[l]
+                                            # lie above level l
     const Py_ssize_t[::1] first not None,   # IN  (p + 1,) of every column among the bounds
     const Py_ssize_t[::1] place not None,   # IN  (p,) columns of the codes, or -1: the column is left out
-    codes not None,                         # OUT (n, q) uint8 or uint16; of a missing cell: the number of levels
+    codes not None,                         # OUT (n, q) uint8 or uint16; a missing cell: the number of levels
     int n_threads,
 ):
     """Write the level of every cell of numeric columns."""
