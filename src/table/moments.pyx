@@ -379,16 +379,17 @@ def write_levels(
         check(first[d + 1] - first[d] + 1 <= most, "bounds")
     if p == 0:
         return
+    cdef const double *every = &bounds[0] if bounds.shape[0] else NULL
     if n_threads == 1:
         with nogil:
-            _write_levels(&table, bounds, first, place, 0, n)
+            _write_levels(&table, every, first, place, 0, n)
         return
     for b in prange(n_blocks, nogil=True, schedule="static", num_threads=n_threads):
-        _write_levels(&table, bounds, first, place, b * LEVEL_ROWS, min((b + 1) * LEVEL_ROWS, n))
+        _write_levels(&table, every, first, place, b * LEVEL_ROWS, min((b + 1) * LEVEL_ROWS, n))
 
 
 cdef void _write_levels(
-    const table_rows *table, const double[::1] bounds, const Py_ssize_t[::1] first,
+    const table_rows *table, const double *bounds, const Py_ssize_t[::1] first,
     const Py_ssize_t[::1] place, Py_ssize_t start, Py_ssize_t stop,
 ) noexcept nogil:
     cdef Py_ssize_t i, d, n, half, below
@@ -401,12 +402,12 @@ cdef void _write_levels(
             x, n = rows_number(table, i, d), first[d + 1] - first[d]
             below = n + 1
             if x == x:
-                base = &bounds[0] + first[d]
+                base = bounds + first[d]
                 while n > 1:            # the number of bounds below x, by halves without a branch
                     half = n // 2
                     base += half * (base[half - 1] < x)
                     n -= half
-                below = base - (&bounds[0] + first[d]) + (n == 1 and base[0] < x)
+                below = base - (bounds + first[d]) + (n == 1 and base[0] < x)
             if table.wide:
                 (<uint16_t *> table.codes)[i * table.q + place[d]] = <uint16_t> below
             else:
