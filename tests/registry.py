@@ -274,7 +274,10 @@ def counts(name: str) -> list[str]:
 
 
 #: Arguments of methods that would be long with others.
-SHORT_ARGUMENTS: dict[str, Parameters] = {"stability": {"n": 1, "n_seeds": 1}}
+SHORT_ARGUMENTS: dict[str, Parameters] = {
+    "null_test": {"n": 1},
+    "stability": {"n": 1, "n_seeds": 1},
+}
 #: Kinds of arguments of methods by the name of the parameter: X a table, k a number of clusters or rows.
 _KINDS = {"X": "X", "n": "k", "n_clusters": "k", "n_samples": "k", "top": "k"}
 

@@ -37,6 +37,8 @@ class CraftStream(IntEnum):
     SCREENING_SAMPLE = 15  # rows by which the splits of a cluster of a wide table are screened
     VALLEY_SAMPLE = 17  # rows that show whether there is a valley between two clusters
     STABILITY_SAMPLE = 18  # rows of a refit that shows whether clusters are stable
+    PERMUTATION = 19  # order of the cells of a column of a table without structure
+    NULL_SAMPLE = 20  # rows that represent a long table in the test of structure
 
 
 @unique

@@ -12,6 +12,7 @@ from sklearn.base import clone
 
 from craftc._common.random import CraftStream, uniform
 from craftc._common.typing import Floats, Ints, Labels
+from craftc.craft.rows import distinct_rows
 from craftc.describe.words import plural
 from craftc.table import MixedTable
 from craftc.table.levels import LevelEncoding
@@ -92,17 +93,17 @@ def refits(
             uniform(seed, CraftStream.STABILITY_SAMPLE, i, np.arange(len(table))), kind="stable"
         )
         rows = np.sort(order[:rows_of_part])
-        labels = _refit(model, table.take(rows), None if weight is None else weight[rows], seed + i)
+        labels = refit(model, table.take(rows), None if weight is None else weight[rows], seed + i).labels_
         n_clusters[i] = labels.max() + 1
         overlap[i] = jaccard(own[rows], labels, model.n_clusters_)
     others = [other for other in range(seed, seed + n_seeds + 1) if other != model.random_state][:n_seeds]
-    again = [_refit(model, table, weight, other) for other in others]
+    again = [refit(model, table, weight, other).labels_ for other in others]
     return Stability(overlap, n_clusters, np.array([adjusted_rand_score(own, labels) for labels in again]))
 
 
-def _refit(model: Any, table: MixedTable, weight: Floats | None, seed: int) -> Labels:
-    """Labels of a fit with the parameters of the model, and another seed; its start partition, if one was
-    given, is not used.
+def refit(model: Any, table: MixedTable, weight: Floats | None, seed: int) -> Any:
+    """A fit with the parameters of the model, and another seed. Its start partition, if one was given, is not
+    used, nor a number of clusters above that of distinct rows.
     """
     other = clone(model).set_params(random_state=seed, categorical="auto", unusable="error", verbose=0)
     encoding = model._fitted.encoding
@@ -110,10 +111,11 @@ def _refit(model: Any, table: MixedTable, weight: Floats | None, seed: int) -> L
         other.set_params(kinds=encoding.periods)
     if not isinstance(model.init, str):
         other.set_params(init="auto")
+    if model.n_clusters is not None:
+        other.set_params(n_clusters=len(distinct_rows(table, int(model.n_clusters))))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # the fit of the model has given them
-        labels: Labels = other.fit(table, sample_weight=weight).labels_
-    return labels
+        return other.fit(table, sample_weight=weight)
 
 
 def jaccard(labels: Labels, others: Labels, n_clusters: int) -> Floats:

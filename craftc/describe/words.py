@@ -9,6 +9,9 @@ import math
 import re
 from collections.abc import Callable, Iterable, Sequence
 from datetime import date, timedelta
+from typing import TypeVar
+
+Value = TypeVar("Value", int, float)
 
 SHORT, CELL = 30, 40  # characters of a column or level in a name of a cluster, and in a cell of a table
 LEADING = 3  # levels in a typical value
@@ -193,6 +196,12 @@ def nats(x: float) -> str:
 
 
 # ---- lists ----
+
+
+def range_of(values: Sequence[Value], text: Callable[[Value], str]) -> str:
+    """``2``, or ``2 to 5``: the smallest and the largest value."""
+    low, high = text(min(values)), text(max(values))
+    return low if low == high else f"{low} to {high}"
 
 
 def listing(words: Iterable[object]) -> str:

@@ -7,6 +7,7 @@ from craftc.plot.distributions import distribution, sizes
 from craftc.plot.graph import dependence_graph, spectrum
 from craftc.plot.heatmap import heatmap
 from craftc.plot.merge_tree import merge_tree
+from craftc.plot.null_test import null_test
 from craftc.plot.pictures import features
 from craftc.plot.tile_table import tiles
 from craftc.plot.tree import fusion_tree
@@ -18,6 +19,7 @@ __all__ = [
     "fusion_tree",
     "heatmap",
     "merge_tree",
+    "null_test",
     "sizes",
     "spectrum",
     "tiles",

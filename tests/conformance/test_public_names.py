@@ -132,6 +132,7 @@ SIGNATURES = {
     "plot.fusion_tree": "(model, *, names=None, only=None, of_class=None, leaves=60, axes=None)",
     "plot.heatmap": "(model, *, n_features=30, axes=None)",
     "plot.merge_tree": "(model, *, n_clusters='suggested', axes=None)",
+    "plot.null_test": "(result, *, axes=None)",
     "plot.sizes": "(model, *, axes=None)",
     "plot.spectrum": "(model, *, axes=None)",
     "plot.tiles": "(model, X, *, order='given', axes=None)",
@@ -145,9 +146,8 @@ MODULES = {"cli", "datasets", "distributed", "embed", "metrics", "plot", "report
 METHODS = {
     "BPMeans": "fit inverse_transform predict reconstruct summary transform",
     "CRAFT": (
-        "at cut explain fit margins outliers predict predict_proba representatives score score_samples "
-        "similarity stability summary "
-        "transform"
+        "at cut explain fit margins null_test outliers predict predict_proba representatives score "
+        "score_samples similarity stability summary transform"
     ),
     "ConvexClustering": "fit summary",
     "ConvexCovariateClustering": "decision_function fit predict predict_proba transform",
