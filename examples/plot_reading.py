@@ -20,17 +20,16 @@ for k in range(model.n_clusters_):
 # Which clusters are close
 # ------------------------
 # The merge path joins the two clusters whose union costs least, down to one cluster. Two branches of the tree
-# meet at the cost, in nats, of all merges so far. The dashed line is the suggested number: the fewest
-# clusters that keep 90 % of what the best partition saves. Left of 0 are merges that pay for themselves; they
-# show that four is too many.
+# meet at the cost, in nats, of all merges so far. Left of 0 are merges that pay for
+# themselves; they show that four is too many. The dashed line is a cut at two clusters.
 
-plot.merge_tree(model)
+plot.merge_tree(model, n_clusters=2)
 plt.show()
 
 # %%
 # ``at`` returns the fitted model at any number of clusters on this path, without a new fit.
 
-few = model.at("suggested")
+few = model.at(2)
 print(*few.cluster_names_, sep="\n")
 
 # %%

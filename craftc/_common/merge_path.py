@@ -12,8 +12,6 @@ from numpy.typing import NDArray
 from craftc._common.labels import chunks, join, renumber
 from craftc._common.typing import Array, Labels
 
-#: Share of what the best partition of a merge path saves that a suggested number of clusters keeps.
-SHARE_KEPT = 0.9
 _NO_ROWS: Labels = np.empty(0, np.int32)  # of a step in which no row moves by itself
 
 
@@ -49,10 +47,10 @@ def saving_of(objectives: Sequence[tuple[int, float]]) -> float:
     return objectives[-1][1] - min(objectives, key=itemgetter(1))[1]
 
 
-def suggested_n_clusters(objectives: Sequence[tuple[int, float]]) -> int:
-    """The fewest clusters of a path that keep 90 % of J(1) - J(best)."""
-    enough = objectives[-1][1] - SHARE_KEPT * saving_of(objectives)
-    return min(n_clusters for n_clusters, objective in objectives if objective <= enough)
+def n_clusters_within(objectives: Sequence[tuple[int, float]], nats: float) -> list[int]:
+    """The numbers of clusters of a path whose J is at most `nats` above the lowest, ascending."""
+    most = min(objective for _, objective in objectives) + nats
+    return sorted(n_clusters for n_clusters, objective in objectives if objective <= most)
 
 
 class MergePath(Sequence[MergeStep]):

@@ -32,7 +32,7 @@ class TableOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class ClusterOptions(TableOptions):
-    clusters: int | Literal["suggested"] | None
+    clusters: int | None
     target: str | None
     ignore: Sequence[str]
     categorical: Sequence[str]

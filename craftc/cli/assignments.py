@@ -106,10 +106,8 @@ def encoded(fitted: CRAFT, rows: pd.DataFrame) -> MixedTable:
     return fitted.schema_.encode(rows, unknown=fitted.unknown, estimator_name="the model")
 
 
-def labelled(
-    model: CRAFT, reported: CRAFT, roles: ColumnRoles, own_columns: pd.DataFrame
-) -> Iterator[pd.DataFrame]:
-    """The assignments of the rows of a fit, their clusters in `reported` if others, and own columns."""
+def labelled(model: CRAFT, roles: ColumnRoles, own_columns: pd.DataFrame) -> Iterator[pd.DataFrame]:
+    """The assignments of the rows of a fit, and own columns."""
     table = roles.here
     assert table is not None  # workers that hold the rows write them: dask_cluster.write_by
     if not isinstance(table, MixedTable):
@@ -118,9 +116,6 @@ def labelled(
     for frame in assignments(model, table, model.labels_):
         own = own_columns.iloc[first : first + len(frame)].reset_index(drop=True)
         frame = frame.drop(columns="cost")
-        if reported is not model:
-            numbers = numbers_by_size(reported.cluster_sizes_)
-            frame["report"] = numbers[reported.labels_[first : first + len(frame)]]
         own.columns = _free_names(own.columns, frame.columns)
         yield frame.join(own)
         first += len(frame)

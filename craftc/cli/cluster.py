@@ -56,7 +56,7 @@ def _result(source: TableSource, bar: ProgressBar, warned: Sequence[warnings.War
     if roles.target is not None:
         roles.target = targets.without_infinities(roles.target, roles.notes)
     model = CRAFT(
-        options.clusters if isinstance(options.clusters, int) else None,
+        options.clusters,
         price_factor=options.price_factor,
         categorical=roles.levels,
         missing=options.missing,
@@ -64,9 +64,6 @@ def _result(source: TableSource, bar: ProgressBar, warned: Sequence[warnings.War
         n_threads=options.threads,
     )
     source.fit(model, roles, bar.callback)
-    n_found = model.n_clusters_
-    if options.clusters == "suggested":
-        model = model.at("suggested", roles.here)
     stability = None
     if options.stability is not None:
         bar.stage(f"stability: {options.stability} refits")
@@ -75,7 +72,7 @@ def _result(source: TableSource, bar: ProgressBar, warned: Sequence[warnings.War
     answer = Answer(model)
     roles.notes = [in_options(note) for note in roles.notes]
     messages = list(dict.fromkeys(in_options(str(warning.message)) for warning in warned))
-    result = Result(options.table, roles, options.clusters, n_found, answer, messages, stability=stability)
+    result = Result(options.table, roles, options.clusters, answer, messages, stability=stability)
     if roles.target is not None:
         positions = answer.numbers[np.asarray(model.labels_)] - 1
         result.target = targets.compare(str(roles.target.name), roles.target, positions, model.n_clusters_)
@@ -85,15 +82,9 @@ def _result(source: TableSource, bar: ProgressBar, warned: Sequence[warnings.War
 def _write_files(source: TableSource, result: Result) -> None:
     """Write the files of a fit, which replace earlier files together; the result names them."""
     options, model, roles = source.options, result.answer.model, result.roles
-    folder, reported = Path(str(options.out)), model
-    if has_report := "report.html" in source.files:
-        from craftc import report
-        from craftc.report.write import shown_model
-
-        shown = shown_model(model)
-        reported = shown if shown.n_clusters_ < model.n_clusters_ else model
+    folder = Path(str(options.out))
     with replacing_together(folder, NAMES, None if options.quiet else _say) as new:
-        source.write_labels(new, model, reported, roles)
+        source.write_labels(new, model, roles)
         with replacing(new / "summary.csv") as file:
             summary: Any = model.summary()  # of pandas
             summary.insert(1, "label", summary["cluster"])
@@ -101,16 +92,18 @@ def _write_files(source: TableSource, result: Result) -> None:
             summary = summary.sort_values("cluster", kind="stable")
             write_csv([without_formulas(summary) if options.escape_formulas else summary], file)
         save_model(model, new / "model.craftc")
-        if has_report and (features := roles.here) is not None:
+        if "report.html" in source.files and (features := roles.here) is not None:
+            from craftc import report
+
             report.write(
                 model,
                 features,
                 new / "report.html",
                 target=roles.target if roles.target is not None and roles.target.notna().any() else None,
-                stability=result.stability if reported is model else None,
+                stability=result.stability,
                 title="" if options.table == "-" else Path(options.table).name,
             )
-    result.folder, result.files, result.n_reported = str(options.out), source.files, reported.n_clusters_
+    result.folder, result.files = str(options.out), source.files
 
 
 def _say(text: str) -> None:

@@ -10,11 +10,14 @@ import numpy as np
 from craftc import _about
 from craftc._common.merge_path import objectives_of
 from craftc.cli.page import Cluster, Result
+from craftc.describe.structure import nearly_as_good
 
 
 def document(result: Result) -> str:
     """One JSON document in ASCII; `label` is the cluster as the model's `predict` returns it in Python."""
     roles, model = result.roles, result.answer.model
+    objectives = objectives_of(model.merge_path_)
+    within, nearly, _ = nearly_as_good(objectives, model.price_factor_)
     content: dict[str, object] = {
         "craftc": _about.version(),
         "table": result.table,
@@ -28,13 +31,11 @@ def document(result: Result) -> str:
         },
         "notes": [*roles.notes, *result.warnings],
         "n_clusters": model.n_clusters_,
-        "n_clusters_found": result.n_found,
-        "suggested_n_clusters": model.suggested_n_clusters_,
         "objective": model.objective_,
         "objectives": [
-            {"n_clusters": n_clusters, "objective": objective}
-            for n_clusters, objective in objectives_of(model.merge_path_)
+            {"n_clusters": n_clusters, "objective": objective} for n_clusters, objective in objectives
         ],
+        "n_clusters_nearly_as_good": {"nats": within, "n_clusters": nearly},
         "price_factor": model.price_factor_,
         "dependence_ratio": model.dependence_ratio_,
         "column_links": [{"columns": [str(a), str(b)], "nats": saved} for a, b, saved in model.column_links_],

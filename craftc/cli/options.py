@@ -161,15 +161,14 @@ class _Group(click.Group):
         return super().resolve_command(ctx, args)
 
 
-class _Word(click.ParamType):  # type: ignore[type-arg]  # generic from click 8.5 on
-    def __init__(self, word: str, convert: Callable[[str], float], kind: str) -> None:
-        self.name, self._word, self._convert, self._kind = "number", word, convert, kind
+class _AutoOrNumber(click.ParamType):  # type: ignore[type-arg]  # generic from click 8.5 on
+    name = "number"
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> str | float:
         try:
-            return self._word if value == self._word else self._convert(str(value))
+            return "auto" if value == "auto" else float(str(value))
         except ValueError:
-            self.fail(f"must be {self._word} or {self._kind}, got {value!r}", param, ctx)
+            self.fail(f"must be auto or a number > 0, got {value!r}", param, ctx)
 
 
 @click.group(
@@ -227,10 +226,9 @@ class _ClusterCommand(_Command):
 @click.argument("table")
 @click.option(
     "--clusters",
-    type=_Word("suggested", int, "a whole number"),
+    type=int,
     metavar="K",
-    help="Number of clusters (default: chosen automatically); suggested: the fewest that keep 90 % of what "
-    "the best partition saves.",
+    help="Number of clusters (default: chosen automatically).",
 )
 @click.option(
     "--target",
@@ -257,7 +255,7 @@ class _ClusterCommand(_Command):
 )
 @click.option(
     "--price-factor",
-    type=_Word("auto", float, "a number > 0"),
+    type=_AutoOrNumber(),
     default="auto",
     metavar="F",
     help="Factor of the price of clusters and parameters; larger values give fewer clusters (default: 1 up "

@@ -11,7 +11,7 @@ from rich.cells import cell_len
 from rich.table import Table
 from rich.text import Text
 
-from craftc._common.merge_path import SHARE_KEPT, objectives_of
+from craftc._common.merge_path import objectives_of
 from craftc._common.typing import Labels
 from craftc.cli.columns import ColumnRoles
 from craftc.cli.layout import NARROWEST, PageLayout, fitting, shortened
@@ -22,6 +22,7 @@ from craftc.craft.dependence import dependence_sentence
 from craftc.craft.stability import Stability
 from craftc.describe.columns import CategoricalColumn, Parts
 from craftc.describe.facts import Facts
+from craftc.describe.structure import nearly_as_good
 from craftc.describe.view import ClusterView, numbers_by_size
 from craftc.describe.words import clean, count, distinct, nats, percent, plural
 from craftc.reading.cells import MAX_INTEGER_CODES
@@ -35,7 +36,6 @@ _SHORTEST_BLOCK = 3  # lines of the details of a cluster at least: a blank line,
 _MOST_LINKS = 3
 _BESIDE_LINKS = 26  # columns of a line that the two names of a link do not take
 _STEPS = 4  # of the merge path
-_TIE = 5.0  # nats
 _BAR = 10  # columns of the longest bar
 _GAIN_WIDTH = 7  # columns of a gain below 10^5
 _WIDEST_CLASS = 30  # columns of the most frequent class with its share
@@ -111,15 +111,13 @@ class Result:
 
     table: str
     roles: ColumnRoles
-    requested: int | str | None
-    n_found: int  # clusters before a cut at the suggested number
+    requested: int | None
     answer: Answer
     warnings: list[str] = field(default_factory=list)
     target: Classes | Amounts | None = None
     stability: Stability | None = None
     folder: str = ""
     files: Sequence[str] = ()
-    n_reported: int = 0  # clusters in report.html
 
 
 def page(layout: PageLayout, result: Result, *, details: bool, all_features: bool) -> list[str]:
@@ -200,16 +198,14 @@ def _headline(layout: PageLayout, result: Result) -> list[str]:
     if K == 1:
         alone = "1 cluster, as requested." if requested == 1 else "No cluster structure found: 1 cluster."
         return layout.text(alone, style="bold") + _dependence(layout, model)
-    remark = ""
-    if requested == "suggested":
-        remark = f", the suggested number ({result.n_found:,} were found)"
-    elif requested is not None and requested != K:
-        remark = f" (the table cannot be split into {requested})"
+    split = requested is not None and requested != K
+    remark = f" (the table cannot be split into {requested})" if split else ""
     lines = layout.text(f"{plural(K, 'cluster')}{remark}, largest first.", style="bold")
-    if text := fewer(objectives_of(model.merge_path_)):
-        lines += layout.text(text)
-    if requested != "suggested" and (text := suggestion(model)):
-        lines += layout.text(text)
+    objectives = objectives_of(model.merge_path_)
+    for text in (fewer(objectives), nearly_as_good(objectives, model.price_factor_)[2]):
+        lines += layout.text(text) if text else []
+    if K > MANY_CLUSTERS:
+        lines.append("For fewer clusters, pass --clusters K.")
     return lines + _dependence(layout, model)
 
 
@@ -222,23 +218,11 @@ def fewer(objectives: Sequence[tuple[int, float]]) -> str:
         unit = "" if costs else " nats"
         more = "more" if worse >= 0 else "less"
         costs.append(f"{n_clusters} {verb} {nats(abs(worse))}{unit} {more}")
-        if not costs[1:] and 0 <= worse < _TIE:
-            costs[0] += " (nearly as good)"
     if not costs:
         return ""
     text = f"Fewer clusters: {', '.join(costs)}" + (", …" if len(objectives) > _STEPS + 1 else ".")
     least = min(objective for _, objective in objectives)
     return text + (" Fewer clusters describe the table better." if least < objectives[0][1] else "")
-
-
-def suggestion(model: CRAFT) -> str:
-    """How to see fewer clusters: above 15 of them, or if fewer keep most of what the best partition saves."""
-    K, fewest = model.n_clusters_, model.suggested_n_clusters_
-    if fewest is not None and fewest < K:
-        keep = "keeps" if fewest == 1 else "keep"
-        kept = f"{plural(fewest, 'cluster')} {keep} {percent(SHARE_KEPT)} of what the best partition saves"
-        return f"{kept}: --clusters suggested shows {'it' if fewest == 1 else 'these'}."
-    return "For fewer clusters, pass --clusters K." if K > MANY_CLUSTERS else ""
 
 
 def _dependence(layout: PageLayout, model: CRAFT) -> list[str]:
@@ -257,12 +241,7 @@ def _dependence(layout: PageLayout, model: CRAFT) -> list[str]:
 def _written(layout: PageLayout, result: Result) -> list[str]:
     if not result.files:
         return []
-    lines = ["", *layout.unbroken(f"Wrote {', '.join(result.files)} in {result.folder}")]
-    if result.n_reported != len(result.answer.clusters):
-        lines += layout.text(
-            f"report.html shows the {result.n_reported} suggested clusters: column report of labels.csv."
-        )
-    return lines
+    return ["", *layout.unbroken(f"Wrote {', '.join(result.files)} in {result.folder}")]
 
 
 # ---- overview ----

@@ -62,9 +62,9 @@ class TableSource(ABC):
     def fit(self, model: CRAFT, roles: ColumnRoles, callback: Callback | None) -> None:
         model.fit(roles.features, callback=callback)
 
-    def write_labels(self, folder: Path, model: CRAFT, reported: CRAFT, roles: ColumnRoles) -> None:
-        """Write the cluster of every row, and its cluster in the report if that shows others."""
-        frames = labelled(model, reported, roles, self._own_columns(roles))
+    def write_labels(self, folder: Path, model: CRAFT, roles: ColumnRoles) -> None:
+        """Write the cluster of every row."""
+        frames = labelled(model, roles, self._own_columns(roles))
         with replacing(folder / "labels.csv") as file:
             write_csv(map(without_formulas, frames) if self.options.escape_formulas else frames, file)
 
@@ -133,7 +133,7 @@ class OnCluster(InBatches):
         with _column_errors():
             super().fit(model, roles, callback)
 
-    def write_labels(self, folder: Path, model: CRAFT, reported: CRAFT, roles: ColumnRoles) -> None:
+    def write_labels(self, folder: Path, model: CRAFT, roles: ColumnRoles) -> None:
         """Write one file of labels for each file of the table, by the workers."""
         files = files_of(self.options.table)
         results = result_files(self.options.table, files, folder / "labels")

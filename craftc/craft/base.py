@@ -13,7 +13,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from craftc._common.estimator import MixedInput, frame_library, output_frame
-from craftc._common.merge_path import MergePath, objectives_of, suggested_n_clusters
+from craftc._common.merge_path import MergePath, objectives_of
 from craftc._common.threads import effective_n_threads, threads_for
 from craftc._common.typing import (
     ColumnSelection,
@@ -85,7 +85,6 @@ class CraftBase(
     objective_path_: Floats
     labels_: Labels
     merge_path_: MergePath | tuple[()]
-    suggested_n_clusters_: int | None
 
     # one cluster has no margins, a column without numbers in a cluster no mean there, and no saving no ratio
     _not_always_finite = ("margins_", "cluster_margins_", "centers_", "variances_", "dependence_ratio_")
@@ -127,8 +126,6 @@ class CraftBase(
         self.numeric_features_in_ = np.array(schema.numeric_names, dtype=object)
         self.categorical_features_in_ = np.array(schema.categorical_names, dtype=object)
         self.merge_path_ = () if fitted.path is None else fitted.path
-        objectives = objectives_of(self.merge_path_)
-        self.suggested_n_clusters_ = suggested_n_clusters(objectives) if objectives else None
         self.dependence_ratio_ = fitted.dependence_ratio
         columns = schema.columns
         self.column_links_ = [(columns[a], columns[b], nats) for a, b, nats in fitted.links.pairs]
@@ -397,15 +394,14 @@ class CraftBase(
             typical values in the cluster and in the whole table. A polars frame if the model was fitted on
             one, otherwise pandas (``pip install craftc[app]``). The pandas frame has attributes:
             ``frame.attrs["merges"]`` lists (K, objective) along the merge path, which shows how close other
-            numbers of clusters are; "price_factor", "suggested_n_clusters", "dependence_ratio" and
-            "column_links" are fitted attributes. "dependence" is a sentence if `dependence_ratio_` > 1.
+            numbers of clusters are; "price_factor", "dependence_ratio" and "column_links" are fitted
+            attributes. "dependence" is a sentence if `dependence_ratio_` > 1.
         """
         fitted = self._fitted_state()
         attrs = {
             "merges": objectives_of(self.merge_path_),
             "dependence": dependence_sentence(fitted),
             "price_factor": self.price_factor_,
-            "suggested_n_clusters": self.suggested_n_clusters_,
             "dependence_ratio": self.dependence_ratio_,
             "column_links": self.column_links_,
             "notes": fitted.notes,
@@ -416,10 +412,7 @@ class CraftBase(
         return self._fitted.view
 
     def _overview_notes(self) -> list[str]:
-        suggested = self.suggested_n_clusters_
-        fewer = suggested not in (None, self.n_clusters_)
-        notes = [f'suggested: {suggested} clusters, at("suggested")'] if fewer else []
-        return [*notes, *filter(None, [dependence_sentence(self._fitted)])]
+        return [*filter(None, [dependence_sentence(self._fitted)])]
 
     def representatives(self, n: int = 3, X: TableInput | None = None) -> list[NDArray[np.intp]]:
         """Typical rows of every cluster: those of the highest log density that belong clearly to it.

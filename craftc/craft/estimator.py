@@ -6,10 +6,8 @@ from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Self, cast
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted
 
 from craftc._common.estimator import all_or_nothing, set_convergence, warn_not_converged
-from craftc._common.merge_path import MergePath
 from craftc._common.messages import warn_user
 from craftc._common.random import seed_of
 from craftc._common.threads import effective_n_threads
@@ -17,22 +15,18 @@ from craftc._common.typing import (
     ColumnSelection,
     DaskClient,
     Floats,
-    Labels,
     RandomStateInput,
-    TableInput,
     WeightInput,
 )
-from craftc._common.validation import Choice, Constraint, Number, check_number, check_parameters
-from craftc.craft.base import CraftBase
+from craftc._common.validation import Choice, Constraint, Number, check_parameters
 from craftc.craft.clusters import Clusters
 from craftc.craft.covariance import too_many_columns
 from craftc.craft.dependence import column_links, diagnose
 from craftc.craft.fitted import FittedClusters
-from craftc.craft.null_test import NullTest, null_test
 from craftc.craft.parameters import ModelSpec, StartsInput, given_starts, price_factor_of
+from craftc.craft.path import WithMergePath
 from craftc.craft.progress import Progress, ProgressMeter
 from craftc.craft.rows import L, RowStore, S
-from craftc.craft.rows.scores import RowStatistics
 from craftc.craft.search import EncodedRows, FitConfig
 from craftc.craft.search.automatic import automatic_fit
 from craftc.distributed.open_input import FitInput, FitTable, open_input, set_input_attributes
@@ -45,7 +39,7 @@ from craftc.table.moments import ExactSums
 _ROOM = 100  # clusters for which the buffers of a short table have room
 
 
-class CRAFT(CraftBase):
+class CRAFT(WithMergePath):
     """Clusters of a table with numeric and categorical columns, and the features that define each cluster.
 
     Every cluster models its rows by a few selected features; the clusters that do not select a feature share
@@ -56,9 +50,9 @@ class CRAFT(CraftBase):
 
     Parameters
     ----------
-    n_clusters : int or "suggested", optional
+    n_clusters : int, optional
         None: chosen automatically. An integer: the automatic solution is merged or split to this number at
-        the lowest cost. "suggested": it is merged to `suggested_n_clusters_`.
+        the lowest cost.
     kinds : mapping, optional
         Kinds of some columns, by name (of an array: by position); the types of the others decide, and ordered
         categories of pandas, polars (Enum) and Arrow are ordered. "number". "category". "ordered": levels in
@@ -112,10 +106,8 @@ class CRAFT(CraftBase):
     n_iter_, converged_ : int, bool
         Passes over the table, and whether the last one moved no row.
     merge_path_ : sequence of MergeStep
-        The result and every partition down to one cluster, each by the cheapest merge; read by `cut` and
-        `at`.
-    suggested_n_clusters_ : int
-        The fewest clusters on `merge_path_` that keep 90 % of what its best partition saves.
+        The result and every partition down to one cluster, each by the cheapest merge; read by `cut`, `at`
+        and `n_clusters_within`.
     dependence_ratio_, column_links_ : float, list of (column, column, nats)
         What links between columns save, over what clusters save (above 1, dependent columns explain the
         table better than groups of rows); and these links.
@@ -163,17 +155,12 @@ class CRAFT(CraftBase):
         "unusable": Choice(("error", "drop")),
         "price_factor": Choice(("auto",), "or a number > 0", Number(above=0.0, most=1e12)),
         "max_clusters": Number(least=1, whole=True),
-        "n_clusters": Choice(
-            ("suggested",), "or a whole number >= 1, or None", Number(least=1, whole=True, optional=True)
-        ),
+        "n_clusters": Number(least=1, whole=True, optional=True),
     }
-
-    merge_path_: MergePath
-    suggested_n_clusters_: int
 
     def __init__(
         self,
-        n_clusters: int | str | None = None,
+        n_clusters: int | None = None,
         *,
         kinds: KindsInput = None,
         categorical: ColumnSelection = "auto",
@@ -295,7 +282,7 @@ class CRAFT(CraftBase):
         """Find the clusters of rows that have been read; returns their labels."""
         rows, background, encoding = encoded.rows, encoded.background, encoded.encoding
         assert isinstance(encoding, LevelEncoding)
-        target = None if self.n_clusters is None or isinstance(self.n_clusters, str) else int(self.n_clusters)
+        target = None if self.n_clusters is None else int(self.n_clusters)
         _check_n_clusters(target, encoded.source)
         limit = max(min(int(self.max_clusters), max(len(rows), _ROOM)), target or 0)
         given = given_starts(self.init, len(rows), limit)
@@ -357,10 +344,6 @@ class CRAFT(CraftBase):
         )
         fitted.remember(clusters)
         self._set_fitted(fitted)
-        if self.n_clusters == "suggested":
-            step = self._step("suggested")
-            self._go_to(step)
-            labels = rows.labels_of_step(path, step)
         statistics = rows.statistics(self._fitted.clusters, labels, encoded.weights)
         self._set_rows(statistics)
         self.margins_ = rows.margins(self, statistics)
@@ -377,157 +360,6 @@ class CRAFT(CraftBase):
         for message in messages:
             warn_user(message)
         return rows.in_form_of_input(labels)
-
-    # ---- other numbers of clusters, from the merge path ----
-
-    def cut(self, n_clusters: int | str) -> Labels:
-        """Labels at a smaller number of clusters, from the merge path, without a new fit.
-
-        Parameters
-        ----------
-        n_clusters : int or "suggested"
-            From 1 to `n_clusters_`; "suggested": `suggested_n_clusters_`.
-
-        Returns
-        -------
-        ndarray (n,) of int32
-            Numbered by first appearance. If the path skips that number, the labels have the next smaller
-            number on the path.
-
-        Raises
-        ------
-        ValueError
-            More clusters than the model has.
-        """
-        labels: Labels = self.merge_path_[self._step(n_clusters)].labels
-        return labels
-
-    def at(
-        self, n_clusters: int | str, X: TableInput | None = None, sample_weight: WeightInput = None
-    ) -> Self:
-        """The model at a smaller number of clusters, from the merge path, without a new fit.
-
-        Parameters
-        ----------
-        n_clusters : int or "suggested"
-            As in `cut`.
-        X : data frame, array (n, D) or MixedTable, optional
-            The table of `fit`. With it the result has `margins_`, and typical and unusual rows, which depend
-            on the rows.
-        sample_weight : array (n,), optional
-            The weights of `fit`.
-
-        Returns
-        -------
-        CRAFT
-            A fitted model, which predicts, explains, summarises and can be saved. Its merge path begins at
-            its own partition, and its parameter `n_clusters` is its number of clusters.
-
-        Raises
-        ------
-        ValueError
-            More clusters than the model has, or not the table or the weights of
-            `fit`.
-
-        Examples
-        --------
-        >>> from craftc import CRAFT
-        >>> from sklearn.datasets import load_wine
-        >>> wine = load_wine().data
-        >>> model = CRAFT(5, random_state=0).fit(wine)
-        >>> three = model.at(3)
-        >>> three.n_clusters_, bool((three.predict(wine) == model.cut(3)).all())
-        (3, True)
-        """
-        step = self._step(n_clusters)
-        model = object.__new__(type(self))
-        model.__dict__.update(self.__dict__)  # copy() leaves the labels of a collection behind
-        if step:
-            model._go_to(step)
-        model.n_clusters = model.n_clusters_
-        if X is not None:
-            table, weights = model._rows_of_fit(model._read_columns(X), sample_weight)
-            model._set_rows(RowStatistics.of_rows(model._fitted.clusters, table, model.labels_, weights))
-        return model
-
-    def null_test(
-        self,
-        X: FitTable,
-        n: int = 19,
-        *,
-        random_state: int = 0,
-        sample_weight: WeightInput = None,
-        client: DaskClient | None = None,
-    ) -> NullTest:
-        """Whether the table has structure: what clusters save there, and in tables with permuted columns.
-
-        Every column of a table is permuted on its own, its missing cells among the others, so that all
-        columns keep their distributions and no two of them depend on each other. The model is fitted to such
-        tables with its own parameters.
-
-        Parameters
-        ----------
-        X : frame, array, MixedTable, path, dataset or Dask collection
-            The table of `fit`. More than 16 384 rows are represented by a sample of this size, on which the
-            saving of the model is that of a refit, too.
-        n : int, default=19
-            Number of tables with permuted columns; with 19 of them the smallest p is .05.
-        random_state : int, default=0
-            Seed of the permutations, the refits and the sample.
-        sample_weight : array (n,), optional
-            The weights of `fit`, which stay where they are; rows of weight 0 are left out.
-        client : distributed.Client, optional
-            As in `fit`.
-
-        Returns
-        -------
-        NullTest
-            Savings over one cluster in nats, numbers of clusters, and `p_value`: (1 + number of tables with
-            permuted columns that save at least as much) / (n + 1).
-
-        Notes
-        -----
-        The test is of independent columns. A small p-value says that columns depend on each other in a way
-        that clusters describe, not that the clusters are separate groups or that their number is right.
-
-        Examples
-        --------
-        >>> from craftc import CRAFT
-        >>> from craftc.datasets import load_heart
-        >>> heart = load_heart().data
-        >>> found = CRAFT(random_state=0).fit(heart).null_test(heart, n=4)
-        >>> found.p_value, found.null_savings.tolist()
-        (0.2, [0.0, 0.0, 0.0, 0.0])
-        """
-        check_is_fitted(self)
-        for name, value, least in (("n", n, 1), ("random_state", random_state, 0)):
-            check_number(name, value, least=least, whole=True)
-        return null_test(self, X, int(n), int(random_state), sample_weight, client)
-
-    def _step(self, n_clusters: int | str) -> int:
-        """The step of the merge path with this number of clusters, or the next smaller one."""
-        check_is_fitted(self)
-        Choice(("suggested",), "or a whole number >= 1", Number(least=1, whole=True)).check(
-            "n_clusters", n_clusters
-        )
-        wanted = self.suggested_n_clusters_ if isinstance(n_clusters, str) else n_clusters
-        if wanted > self.n_clusters_:
-            raise ValueError(
-                f"The model has {self.n_clusters_} clusters, fewer than {wanted}; fit with "
-                f"n_clusters={wanted} to split further."
-            )
-        return self.merge_path_.down_to(wanted)
-
-    def _go_to(self, step: int) -> None:
-        """Become the model at a later step of the merge path."""
-        self._set_fitted(self._fitted.at(step))
-        self.__dict__.pop("labels_", None)
-        if self.merge_path_.has_labels:
-            self.labels_ = self.merge_path_[0].labels
-        self.objective_path_ = np.append(self.objective_path_, self.objective_)
-        self._typical = self._unusual = None
-        for name in ("margins_", "cluster_margins_"):  # of the rows, which a model does not hold
-            self.__dict__.pop(name, None)
 
 
 def _check_n_clusters(n_clusters: int | None, rows: RowStore[L, S]) -> None:

@@ -119,7 +119,7 @@ class PaperCRAFT(CraftBase):
     \
 level_probabilities_, margins_, cluster_margins_, n_features_in_, feature_names_in_
         As in `CRAFT`. There is no merge path and no link between columns: `merge_path_` and `column_links_`
-        are empty, `suggested_n_clusters_` is None and `dependence_ratio_` NaN.
+        are empty, and `dependence_ratio_` is NaN.
 
     References
     ----------

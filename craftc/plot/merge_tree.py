@@ -26,7 +26,7 @@ _FINE = "#7C8590"
 _CUT = "#8A4B00"
 
 
-def merge_tree(model: CRAFT, *, n_clusters: int | str | None = "suggested", axes: Axes | None = None) -> Axes:
+def merge_tree(model: CRAFT, *, n_clusters: int | None = None, axes: Axes | None = None) -> Axes:
     """Draw the merges from the clusters of a model down to one cluster, with heights in nats.
 
     The leaves are the clusters of the model, larger branches first. Two branches meet where the merge path
@@ -43,9 +43,9 @@ def merge_tree(model: CRAFT, *, n_clusters: int | str | None = "suggested", axes
     ----------
     model : CRAFT
         Fitted under the automatic price, with at least two clusters.
-    n_clusters : int, "suggested" or None, default="suggested"
-        Where to cut: from 1 to `n_clusters_`, or `suggested_n_clusters_`; None: no cut. If the path skips
-        that number, the cut is at the next smaller one.
+    n_clusters : int, optional
+        Where to cut: from 1 to `n_clusters_`; None: no cut. If the path skips that number, the cut is at the
+        next smaller one.
     axes : matplotlib Axes, optional
         Where to draw; None: a new figure.
 
@@ -85,8 +85,8 @@ def merge_tree(model: CRAFT, *, n_clusters: int | str | None = "suggested", axes
     places, end = places_of(heights, n_free)
     _draw(axes, merges, places, leaves, None if n_clusters is None else cut)
     if n_clusters is not None:
-        text = plural(objectives[cut][0], "cluster") + " (suggested)" * isinstance(n_clusters, str)
-        _mark_cut(axes, (places[cut] + np.append(places, end)[cut + 1]) / 2, text)
+        place = (places[cut] + np.append(places, end)[cut + 1]) / 2
+        _mark_cut(axes, place, plural(objectives[cut][0], "cluster"))
     axes.set_yticks(range(len(leaves)), labels, fontsize=_FONT)
     axes.set(xlim=(places[0], end), ylim=(len(leaves) - 0.4, -0.6))
     axes.xaxis.set_major_formatter("{x:,.12g}")

@@ -33,16 +33,8 @@ def cautions(page: Page) -> list[Caution]:
 
 
 def _important(page: Page) -> Iterator[tuple[str, str, str]]:
-    if page.found_k > page.K and page.tree is not None:
-        keep = f"{page.K} keep {percent(page.tree.kept.get(page.K, 0.0))} of what they save"
-        yield (
-            f"{page.K} groups are an overview, not the number found",
-            f"{page.found_k} groups pay for themselves; {keep}. In a long table this number grows with the "
-            "rows, so take it as a level of detail, not as a fact about the world.",
-            "number",
-        )
     best = page.best
-    if best and best != page.K == page.found_k and page.found.n_clusters is not None:
+    if best and best != page.K and page.model.n_clusters is not None:
         better = f"{best} groups describe the table in fewer nats"
         if best == 1:
             better = "One description of all rows takes fewer nats"
@@ -69,7 +61,7 @@ def _important(page: Page) -> Iterator[tuple[str, str, str]]:
                 "two out and run again.",
                 "links",
             )
-    if not getattr(page.found, "converged_", True):
+    if not getattr(page.model, "converged_", True):
         yield (
             "The search ended before rows stopped moving",
             "Another run may give other groups; the warning of the fit says what to change.",

@@ -13,6 +13,7 @@ from craftc._common.merge_path import objectives_of
 from craftc._common.typing import Ints, Labels
 from craftc.describe.columns import NumericColumn, PeriodicColumn
 from craftc.describe.facts import REPEATS, Fact, Facts, whole_table
+from craftc.describe.structure import nearly_as_good
 from craftc.describe.view import order_by_size
 from craftc.describe.words import count, listing, number, percent, plural
 from craftc.report.columns import DrawnColumn, Pairs, read_columns, with_rows
@@ -82,18 +83,17 @@ class Card:
 
 
 class Page:
-    """The content of a report on `model`; its clusters lie on the merge path of `found`."""
+    """The content of a report on a model."""
 
     def __init__(
         self,
         model: CraftBase,
-        found: CraftBase,
         table: MixedTable,
         target: Target | None,
         stability: Stability | None,
         title: str,
     ) -> None:
-        self.model, self.found, self.table, self.target = model, found, table, target
+        self.model, self.table, self.target = model, table, target
         self.stability, self.title = stability, title
         self.n_refits = 0 if stability is None else len(stability.overlap)
         self.K, self.N, self.D = int(model.n_clusters_), len(table), table.schema.n_columns
@@ -110,13 +110,9 @@ class Page:
         self.ranked = np.argsort(-importance, kind="stable").tolist()
         self.sure = certainty(model, table, self.labels, self.order)
         self.clear = float((self.sure.probability >= CLEAR).mean())
-        self.ratio = float(found.dependence_ratio_)
-        self.links: list[Link] = column_links(found, self.columns, Pairs(self.columns), table)
-        self.suggested = int(found.suggested_n_clusters_ or self.K)
-        self.tree: MergeTree | None = (
-            merge_tree(found.merge_path_, self.labels, self.K, self.suggested) if found.merge_path_ else None
-        )
-        self.found_k = int(found.n_clusters_)
+        self.ratio = float(model.dependence_ratio_)
+        self.links: list[Link] = column_links(model, self.columns, Pairs(self.columns), table)
+        self.tree: MergeTree | None = merge_tree(model.merge_path_, self.sizes, np.argsort(self.order))
         self.members = np.split(np.argsort(self.labels, kind="stable"), np.cumsum(self.sizes)[:-1])
         self.cards = [self._card(k) for k in range(self.K)]
 
@@ -236,19 +232,20 @@ class Page:
     @property
     def best(self) -> int:
         """The number of clusters on the merge path with the shortest description; 0 without a path."""
-        return int(min(objectives_of(self.found.merge_path_), key=lambda step: step[1], default=(0, 0.0))[0])
+        return int(min(objectives_of(self.model.merge_path_), key=lambda step: step[1], default=(0, 0.0))[0])
+
+    @cached_property
+    def nearly(self) -> str:
+        """Other numbers of clusters that describe the table nearly as well."""
+        return nearly_as_good(objectives_of(self.model.merge_path_), self.model.price_factor_)[2]
 
     @cached_property
     def shown_words(self) -> str:
         """Where the number of clusters comes from."""
-        if self.found_k > self.K:
-            return f"of {self.found_k} found"
-        asked = self.found.n_clusters
-        if isinstance(asked, str):
-            return "the suggested number"
+        asked = self.model.n_clusters
         if asked is not None:
             return "as asked for" if asked == self.K else f"{asked} were asked for"
-        return "all that pay for themselves" if self.found.merge_path_ else "at the price given"
+        return "all that pay for themselves" if self.model.merge_path_ else "at the price given"
 
     @property
     def sections(self) -> list[tuple[str, str]]:
@@ -260,7 +257,7 @@ class Page:
 
     @property
     def one_cluster(self) -> float:
-        return float(objectives_of(self.found.merge_path_)[-1][1])
+        return float(objectives_of(self.model.merge_path_)[-1][1])
 
     # ---- map, links and the end ----
 

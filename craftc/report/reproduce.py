@@ -33,14 +33,14 @@ def reproduce(page: Page) -> dict[str, str]:
     return {
         "python": _python(page),
         "command": _command(page),
-        "seed": _seed(page.found),
+        "seed": _seed(page.model),
         "versions": _versions(),
         "fingerprint": _fingerprint(page.table),
     }
 
 
 def _python(page: Page) -> str:
-    model, n = page.found, len(page.order)
+    model = page.model
     arguments = ", ".join(f"{name}={_source(value)}" for name, value in _changed(model).items())
     weights = ", sample_weight=weights" if page.weighted else ""
     without = "" if page.target is None else f"  # the table without its column {page.target.name!r}"
@@ -49,25 +49,21 @@ def _python(page: Page) -> str:
         "",
         f"model = craftc.{type(model).__name__}({arguments}).fit(table{weights}){without}",
     ]
-    if page.found_k > n:
-        lines.append(f"model = model.at({n})")
     return "\n".join([*lines, "model.summary()"])
 
 
 def _command(page: Page) -> str:
     """``craftc cluster`` with the role of every column; empty where it lacks an option for a parameter."""
-    parameters = _changed(page.found)
+    parameters = _changed(page.model)
     names = [*page.table.schema.columns, *([] if page.target is None else [page.target.name])]
     odd = any(
         not name.isprintable() or "\ufffd" in name or name.startswith("-") or len(name) > 60 for name in names
     )
-    seeded = isinstance(page.found.random_state, numbers.Integral)
+    seeded = isinstance(page.model.random_state, numbers.Integral)
     known = {*_IN_SHELL, "unusable", "n_threads", "verbose"}
-    has_options = isinstance(page.found, CRAFT) and set(parameters) <= known
+    has_options = isinstance(page.model, CRAFT) and set(parameters) <= known
     if page.weighted or odd or not seeded or not has_options or len(names) > _MOST_COLUMNS:
         return ""
-    if page.found_k > page.K:
-        parameters["n_clusters"] = page.K
     words = ["craftc cluster TABLE.csv"]
     if page.target is not None:
         words.append(f"--target {shlex.quote(page.target.name)}")
@@ -76,7 +72,7 @@ def _command(page: Page) -> str:
         for name, option in _IN_SHELL.items()
         if parameters.get(name) is not None
     ]
-    schema, encoding = page.table.schema, page.found._fitted.encoding
+    schema, encoding = page.table.schema, page.model._fitted.encoding
     periods = encoding.periods if isinstance(encoding, LevelEncoding) else {}
     days = [schema.columns[j] for j in schema.dates]
     if any(f"{day} {part}" in periods for day in days for part in PARTS):

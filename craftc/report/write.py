@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from jinja2 import Environment
     from markupsafe import Markup
 
-_MANY = 15  # clusters above which the page shows the suggested number
-
 
 def write(
     model: CraftBase,
@@ -50,9 +48,7 @@ def write(
     Parameters
     ----------
     model : CRAFT
-        A fitted model with ``model="likelihood"``, the default. Of more than 15 clusters that a fit has found
-        by itself, the page shows ``model.at("suggested")``; clusters that were asked for (``CRAFT(60)``,
-        ``model.at(40)``) are all shown.
+        A fitted CRAFT, or PaperCRAFT with ``model="likelihood"``; ``model.at(k)`` shows fewer clusters.
     table : data frame, dict of columns, array (n, D) or MixedTable
         The table of `fit`, its rows in the same order.
     path : path
@@ -61,8 +57,8 @@ def write(
         A column that took no part in the fit and is compared with the clusters: classes, or numbers. The name
         of a column of `table`, which is then taken out of it, or its values.
     stability : object, optional
-        The result of ``model.stability(table)``, of the clusters that are shown. Refits take time, so the
-        page does without by default and says how to get it.
+        The result of ``model.stability(table)``. Refits take time, so the page does without by default and
+        says how to get it.
     title : str, optional
         Shown above the headline and in the title of the window, for example the name of the table.
 
@@ -102,29 +98,23 @@ def write(
                 f"The target {target!r} is a column of the model; name a column that took no part in the fit."
             )
         table, taken = take_target(table, target)
-    cells, shown = _cells(model, table), shown_model(model)
+    cells = _cells(model, table)
     if stability is not None and not hasattr(stability, "overlap"):
         raise TypeError(
             f"stability must be the result of model.stability(table), got {type(stability).__name__}."
         )
-    if stability is not None and np.shape(stability.overlap)[1:] != (shown.n_clusters_,):
+    if stability is not None and np.shape(stability.overlap)[1:] != (model.n_clusters_,):
         raise ValueError(
-            f"The page shows {shown.n_clusters_} clusters, stability is of {np.shape(stability.overlap)[1]}; "
-            f"pass the stability of model.at({shown.n_clusters_})."
+            f"The model has {model.n_clusters_} clusters, stability is of {np.shape(stability.overlap)[1]}; "
+            "pass the stability of this model."
         )
-    read = None if taken is None else read_target(*taken, display_order(shown)[1], shown.n_clusters_)
-    page = Page(shown, model, cells, read, stability, "" if title is None else words.clean(title))
+    read = None if taken is None else read_target(*taken, display_order(model)[1], model.n_clusters_)
+    page = Page(model, cells, read, stability, "" if title is None else words.clean(title))
     html = environment.get_template("report.html.j2").render(
         r=page, clear=CLEAR, cautions=cautions(page), again=reproduce(page)
     )
     with replacing(path) as file:
         file.write(html)
-
-
-def shown_model(model: CraftBase) -> CraftBase:
-    """The model whose clusters the page shows: of more than 15 not asked for, the suggested number."""
-    many = model.n_clusters_ > _MANY and model.n_clusters is None and len(model.merge_path_) > 0
-    return model.at("suggested") if many else model
 
 
 def _cells(model: CraftBase, table: FrameInput | EncodedTable) -> MixedTable:

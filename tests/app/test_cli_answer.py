@@ -83,7 +83,7 @@ def test_at_most_60_lines_of_many_clusters(run, tmp_path, target):
     assert short.count("\nCluster ") >= 1
     assert ": --details shows all." in short
     words = " ".join(short.split())
-    assert "--clusters suggested shows" in words or "For fewer clusters, pass --clusters K." in words
+    assert "For fewer clusters, pass --clusters K." in words
     long = run(*command, "--details")[1]
     assert long.count("\nCluster ") == 45
     assert "more cluster" not in long
@@ -237,34 +237,22 @@ def test_numbers_are_those_of_sizes_everywhere(run, tmp_path):
 
 @pytest.mark.slow
 def test_the_report_has_the_same_numbers(run, tmp_path):
-    """It names the file and has the clusters of the page in the same order; of many that nobody asked for,
-    labels.csv has both numbers.
-    """
+    """It names the file and has the clusters of the page in the same order."""
     said = run("cluster", HEART, "--target", "class", "--stability", 2, "--out", tmp_path / "few")[1]
     assert f"Wrote labels.csv, summary.csv, model.craftc, report.html in {tmp_path / 'few'}\n" in said
     html = (tmp_path / "few" / "report.html").read_text(encoding="utf-8")
     names = craftc.load_model(tmp_path / "few" / "model.craftc").cluster_names_
     assert "heart.csv" in html
     assert "class" in html
-    assert "report" not in pd.read_csv(tmp_path / "few" / "labels.csv").columns
     assert all(name.split(",")[0] in html for name in names)
 
     frame, _ = groups(18, rows_each=60)
     path, out = write(tmp_path / "t.csv", frame), tmp_path / "many"
     said = run("cluster", path, "--price-factor", 1, "--out", out)[1]
-    labels, model = pd.read_csv(out / "labels.csv"), craftc.load_model(out / "model.craftc")
-    shown = model.at("suggested")
-    assert model.n_clusters_ > 15 >= shown.n_clusters_ > 1
-    assert (
-        f"report.html shows the {shown.n_clusters_} suggested clusters: column report of labels.csv.\n"
-        in said
-    )
-    assert (labels["report"] == numbers_by_size(shown.cluster_sizes_)[shown.labels_]).all()
-    html = (out / "report.html").read_text(encoding="utf-8")
-    assert f"fall into {shown.n_clusters_} groups" in html
-    run("cluster", path, "--price-factor", 1, "--clusters", 16, "--out", out)
-    assert "report" not in pd.read_csv(out / "labels.csv").columns  # 16 were asked for
-    assert "fall into 16 groups" in (out / "report.html").read_text(encoding="utf-8")
+    model = craftc.load_model(out / "model.craftc")
+    assert model.n_clusters_ > 15
+    assert "For fewer clusters, pass --clusters K." in said
+    assert f"{model.n_clusters_} groups" in (out / "report.html").read_text(encoding="utf-8")
 
 
 def test_ties_go_to_the_lower_label():
@@ -328,24 +316,20 @@ def test_own_columns(run, tmp_path):
 # ---- options ----
 
 
-def test_suggested_number(run, tmp_path):
-    frame, _ = groups(9, seed=1)
-    path = write(tmp_path / "t.csv", frame)
-    found = json.loads(run("cluster", path, "--clusters", 14, "--json")[1])
-    assert found["suggested_n_clusters"] < 14
-    said = run("cluster", path, "--clusters", "suggested")[1]
-    content = json.loads(
-        run("cluster", path, "--clusters", "suggested", "--json", "--out", tmp_path / "o")[1]
-    )
-    assert (
-        f"{content['n_clusters']} clusters, the suggested number ({content['n_clusters_found']} were found)"
-        in said
-    )
-    assert craftc.load_model(tmp_path / "o" / "model.craftc").n_clusters_ == content["n_clusters"]
-    model = craftc.CRAFT(random_state=0).fit(craftc.read_table(path))
-    assert content["n_clusters"] == model.suggested_n_clusters_
-    sizes = np.bincount(model.cut("suggested"))
-    assert [row["rows"] for row in content["clusters"]] == sorted(sizes, reverse=True)
+def test_numbers_of_clusters_that_are_nearly_as_good(run):
+    """The page and the document list them if there are several."""
+    lengths = set()
+    for factor in (1.0, 2.0, 3.0, 4.0):
+        command = ("cluster", HEART, "--ignore", "class", "--clusters", 3, "--price-factor", factor)
+        found = json.loads(run(*command, "--json")[1])
+        costs = {each["n_clusters"]: each["objective"] for each in found["objectives"]}
+        nats, numbers = found["n_clusters_nearly_as_good"].values()
+        assert nats == 5.0 * factor
+        assert numbers == sorted(k for k, cost in costs.items() if cost <= min(costs.values()) + nats)
+        said = " ".join(run(*command)[1].split())
+        assert ("clusters describe the table nearly as well: within" in said) == (len(numbers) > 1)
+        lengths.add(len(numbers))
+    assert lengths >= {1, 2}
 
 
 def test_json_has_what_the_page_says(run, tmp_path):
@@ -508,11 +492,11 @@ def test_several_values(run, tmp_path):
         (["cluster", HEART, "--targt", "class"], "--target"),
         (
             ["cluster", HEART, "--clusters", "few"],
-            "--clusters: must be suggested or a whole number, got 'few'",
+            "--clusters: 'few' is not a valid integer",
         ),
         (
             ["cluster", HEART, "--clusters", "2.5"],
-            "--clusters: must be suggested or a whole number, got '2.5'",
+            "--clusters: '2.5' is not a valid integer",
         ),
         (["cluster", HEART, "--stability", "0"], "--stability: "),
         (["cluster", HEART, HEART], "unexpected extra argument"),

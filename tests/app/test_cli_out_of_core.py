@@ -82,7 +82,7 @@ def test_the_same_results_as_in_memory(run, tmp_path, folder, whole, missing, mo
 
 
 def test_the_page(run, folder):
-    code, said, err = run("cluster", folder, "--ignore", "class", "--clusters", "suggested")
+    code, said, err = run("cluster", folder, "--ignore", "class", "--clusters", "2")
     assert (code, err) == (0, "")
     assert "300 rows; 1 numeric column, 1 categorical column" in said
     assert "not used (--ignore): class" in said

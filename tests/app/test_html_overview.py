@@ -131,7 +131,6 @@ def test_at_most_twenty_rows():
     found = overview_of(model)
     assert len(found.rows) == 21
     assert found.notes[0] == "and 10 more clusters"
-    assert found.notes[1] == f'suggested: {model.suggested_n_clusters_} clusters, at("suggested")'
 
 
 def test_one_cluster_and_weights():

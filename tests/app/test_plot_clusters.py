@@ -309,7 +309,7 @@ def test_unknown_features_are_rejected(fitted, feature):
         plot.distribution(fitted[0], feature)
 
 
-@pytest.mark.parametrize("clusters", [3, [0, 3], [-1], [], [0.5], "suggested"])
+@pytest.mark.parametrize("clusters", [3, [0, 3], [-1], [], [0.5], "all"])
 def test_unknown_clusters_are_rejected(fitted, clusters):
     with pytest.raises(ValueError, match="clusters must be numbers of clusters from 0 to 2"):
         plot.distribution(fitted[0], "height", clusters=clusters)

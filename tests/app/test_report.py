@@ -370,45 +370,32 @@ def many_groups(n_clusters, n_columns=10, size=60):
     return pd.DataFrame(frame), truth
 
 
-def test_more_than_fifteen_clusters_are_shown_at_the_suggested_number(tmp_path):
+def test_all_clusters_are_shown(tmp_path):
     frame, truth = many_groups(18)
     model = CRAFT(init=[truth], random_state=0).fit(frame)
     assert model.n_clusters_ == 18
-    suggested = model.suggested_n_clusters_
-    text = Text(page(tmp_path, model, frame)).text
-    assert suggested < 18
-    assert f"fall into {suggested} groups" in text
-    assert f"{suggested} groups are an overview, not the number found" in text
-    assert f"model = model.at({suggested})" in text
-    asked = CRAFT(18, init=[truth], random_state=0).fit(frame)
-    html = page(tmp_path, asked, frame)
-    assert "fall into 18 groups" in html
+    html = page(tmp_path, model, frame)
+    assert "18 groups" in html
     assert html.count("<article") == 18
     assert html.count("Figures and rows") == 6  # cards after the twelfth are closed
-    at = model.at(16)
-    assert "fall into 16 groups" in page(tmp_path, at, frame)
+    assert "16 groups" in page(tmp_path, model.at(16), frame)
 
 
 def test_merge_tree_of_a_path():
     frame, truth = many_groups(6)
     model = CRAFT(init=[truth], random_state=0).fit(frame)
-    path = model.merge_path_
-    tree = merge_tree(path, model.labels_, 6, model.suggested_n_clusters_)
-    assert sorted(branch.k for branch in tree.branches) == list(range(6))
+    path, sizes = model.merge_path_, np.bincount(model.labels_)
+    order = np.argsort(-sizes, kind="stable")
+    tree = merge_tree(path, sizes[order], np.argsort(order))
+    assert sorted(tree.order) == list(range(6))
     one, best = path[-1].objective, min(step.objective for step in path)
     assert tree.saving == pytest.approx(one - path[0].objective)
     assert tree.kept[3] == pytest.approx((one - path[3].objective) / (one - best))
-    assert tree.cut == 0.0
-    three = merge_tree(path, path[3].labels, 3, 3)
-    assert sorted(branch.finer for branch in three.branches) == sorted(
-        np.bincount(merged_leaves(path, 3)).tolist()
-    )
-    assert three.words.count(" joins ") == 2
-    assert three.cut == pytest.approx(
-        100 * (path[3].objective - path[0].objective) / (one - path[0].objective), abs=0.01
-    )
+    assert tree.words.count(" joins ") == 5
+    first = [number + 1 for number in sorted(np.argsort(order)[list(path[1].merged)].tolist())]
+    assert {int(word) for word in tree.words.split(" at ")[0].split(" joins ")} == set(first)
     alone = CRAFT(1).fit(frame)
-    assert merge_tree(alone.merge_path_, alone.labels_, 1, 1) is None
+    assert merge_tree(alone.merge_path_, np.array([360]), np.array([0])) is None
 
 
 def test_more_clusters_than_pay_for_themselves(heart, tmp_path):
@@ -419,10 +406,9 @@ def test_more_clusters_than_pay_for_themselves(heart, tmp_path):
     text = Text(page(tmp_path, model, table)).text
     assert "4 groups were asked for, 2 would be found" in text
     assert "2 clusters keep 100 %" in text
-    tree = merge_tree(model.merge_path_, model.labels_, 4, 2)
+    tree = merge_tree(model.merge_path_, np.bincount(model.labels_), np.arange(4))
     assert tree.kept[2] == 1.0
     assert tree.kept[4] < 1.0
-    assert tree.suggested_at == 0.0  # merges that save nats cost nothing
     rng = np.random.default_rng(0)
     noise = rng.normal(size=(200, 2))
     text = Text(page(tmp_path, CRAFT(5, random_state=0).fit(noise), noise)).text
@@ -453,7 +439,7 @@ def test_stability_in_figures(heart, tmp_path):
     assert "2 in 3, 3 in 1." in text
     assert "0.9 on average, 0.8 at least" in text
     assert "Some groups change when rows are left out" in text
-    with pytest.raises(ValueError, match="shows 2 clusters, stability is of 3"):
+    with pytest.raises(ValueError, match="has 2 clusters, stability is of 3"):
         page(tmp_path, model, table, stability=SimpleNamespace(overlap=np.ones((4, 3))))
 
 

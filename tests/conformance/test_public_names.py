@@ -131,7 +131,7 @@ SIGNATURES = {
     "to_pixels=None)",
     "plot.fusion_tree": "(model, *, names=None, only=None, of_class=None, leaves=60, axes=None)",
     "plot.heatmap": "(model, *, n_features=30, axes=None)",
-    "plot.merge_tree": "(model, *, n_clusters='suggested', axes=None)",
+    "plot.merge_tree": "(model, *, n_clusters=None, axes=None)",
     "plot.null_test": "(result, *, axes=None)",
     "plot.sizes": "(model, *, axes=None)",
     "plot.spectrum": "(model, *, axes=None)",
@@ -146,8 +146,8 @@ MODULES = {"cli", "datasets", "distributed", "embed", "metrics", "plot", "report
 METHODS = {
     "BPMeans": "fit inverse_transform predict reconstruct summary transform",
     "CRAFT": (
-        "at cut explain fit margins null_test outliers predict predict_proba representatives score "
-        "score_samples similarity stability summary transform"
+        "at cut explain fit margins n_clusters_within null_test outliers predict predict_proba "
+        "representatives score score_samples similarity stability summary transform"
     ),
     "ConvexClustering": "fit summary",
     "ConvexCovariateClustering": "decision_function fit predict predict_proba transform",
@@ -174,14 +174,14 @@ ATTRIBUTES = {
         "dependence_ratio_ "
         "feature_gains_ feature_importances_ feature_mask_ feature_names_in_ labels_ level_probabilities_ "
         "margins_ merge_path_ n_clusters_ "
-        "n_features_in_ n_iter_ objective_ objective_path_ price_factor_ suggested_n_clusters_ variances_"
+        "n_features_in_ n_iter_ objective_ objective_path_ price_factor_ variances_"
     ),
     "PaperCRAFT": (
         "centers_ cluster_margins_ cluster_names_ cluster_price_ cluster_sizes_ column_links_ converged_ "
         "dependence_ratio_ "
         "feature_gains_ feature_importances_ feature_mask_ feature_names_in_ labels_ level_probabilities_ "
         "margins_ merge_path_ n_clusters_ "
-        "n_features_in_ n_iter_ objective_ objective_path_ price_factor_ suggested_n_clusters_ variances_"
+        "n_features_in_ n_iter_ objective_ objective_path_ price_factor_ variances_"
     ),
     "ConvexClustering": (
         "cluster_centers_ duality_gap_ feature_names_in_ fusion_penalty_ labels_ n_clusters_ n_features_in_ "

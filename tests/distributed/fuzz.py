@@ -157,7 +157,7 @@ def random_borders(rng, n):
 
 def random_parameters(rng):
     parameters = {
-        "n_clusters": [None, None, None, "suggested", int(rng.integers(1, 9))][rng.integers(5)],
+        "n_clusters": [None, None, None, int(rng.integers(1, 9))][rng.integers(4)],
         "covariance": rng.choice(["auto", "auto", "diagonal", "full"]),
         "missing": rng.choice(["ignore", "category"]),
         "max_clusters": int(rng.choice([2, 6, 100])),

@@ -14,7 +14,6 @@ NUMBERS = (
     "objective_path_",
     "n_iter_",
     "converged_",
-    "suggested_n_clusters_",
     "dependence_ratio_",
     "column_links_",
     "cluster_names_",
@@ -86,7 +85,7 @@ def differences_of_levels(far, here, every=False):
     for k in (
         range(1, here.n_clusters_ + 1)
         if every
-        else sorted({1, 2, here.suggested_n_clusters_} & set(range(here.n_clusters_ + 1)))
+        else sorted({1, 2, here.n_clusters_ // 2} & set(range(here.n_clusters_ + 1)))
     ):
         a, b = far.at(k), here.at(k)
         names = set(NUMBERS) - {"cluster_margins_", "n_iter_"}

@@ -42,9 +42,7 @@ def sales(tmp_path_factory):
     return folder
 
 
-@pytest.mark.parametrize(
-    "options", [(), ("--target", "known", "--clusters", "suggested"), ("--clusters", "2")]
-)
+@pytest.mark.parametrize("options", [(), ("--target", "known", "--clusters", "3"), ("--clusters", "2")])
 def test_the_same_answer(run, sales, address, tmp_path, options):
     local, far = tmp_path / "local", tmp_path / "far"
     common = ("cluster", sales, "--ignore", "n", *options, "--json", "--quiet")

@@ -66,7 +66,6 @@ CASES = {
         {"covariance": "diagonal"},
         {"n_clusters": 3},
         {"n_clusters": 12},
-        {"n_clusters": "suggested"},
         {"max_clusters": 4},
     ],
     "mixed, float32": [{}],

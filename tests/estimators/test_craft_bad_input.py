@@ -52,7 +52,7 @@ OF_THE_PAPER = [
     ({"selection": "best"}, "selection must be one of"),
     ({"model": "bayes"}, "model must be one of"),
     ({"selection": "priced"}, "selection=.priced. needs model=.likelihood."),
-    ({"n_clusters": "suggested"}, "n_clusters must be"),
+    ({"n_clusters": "all"}, "n_clusters must be"),
     ({"price_factor": "auto"}, "price_factor must be"),
 ]
 

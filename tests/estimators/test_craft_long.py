@@ -1,4 +1,4 @@
-"""CRAFT on long tables: the price factor, the sample, the end of the passes, and the suggested number of
+"""CRAFT on long tables: the price factor, the sample, the end of the passes, and numbers of
 clusters.
 """
 
@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from sklearn.metrics import adjusted_rand_score
 
-from craftc import CRAFT, MixedTable, PaperCRAFT, load_model, save_model
-from craftc._common.merge_path import suggested_n_clusters
+from craftc import CRAFT, MixedTable, load_model, save_model
+from craftc._common.merge_path import n_clusters_within
 from craftc.craft import search as fitting
 from craftc.craft.background import Background
 from craftc.craft.clusters import Clusters
@@ -191,42 +191,38 @@ def test_more_clusters_than_are_allowed():
     assert adjusted_rand_score(target, full.labels_) > 0.99
 
 
-# ---- the suggested number of clusters ----
+# ---- the merge path ----
 
 
 @pytest.mark.parametrize(
-    ("path", "suggested"),
+    ("path", "nats", "numbers"),
     [
-        ([(4, 0.0), (3, 9.0), (2, 11.0), (1, 100.0)], 3),
-        ([(4, 0.0), (3, 9.0), (2, 10.0), (1, 100.0)], 2),
-        (
-            [(4, 5.0), (3, 0.0), (2, 50.0), (1, 100.0)],
-            3,
-        ),  # given n_clusters=4: the best of the path has fewer
-        ([(3, 120.0), (2, 110.0), (1, 100.0)], 1),
-        ([(1, 100.0)], 1),
+        ([(4, 0.0), (3, 9.0), (2, 11.0), (1, 100.0)], 0.0, [4]),
+        ([(4, 0.0), (3, 9.0), (2, 11.0), (1, 100.0)], 9.0, [3, 4]),
+        ([(4, 5.0), (3, 0.0), (2, 50.0), (1, 100.0)], 5.0, [3, 4]),  # of four that were asked for
+        ([(4, 9.0), (2, 0.0), (1, 3.0)], 5.0, [1, 2]),
+        ([(1, 100.0)], 5.0, [1]),
     ],
 )
-def test_the_fewest_clusters_that_keep_nine_tenths(path, suggested):
-    assert suggested_n_clusters(path) == suggested
+def test_numbers_of_clusters_within_nats_of_the_best(path, nats, numbers):
+    assert n_clusters_within(path, nats) == numbers
 
 
-def test_the_suggestion_of_a_fit(tmp_path):
+def test_numbers_of_clusters_within_nats_of_a_fit(tmp_path):
     heart = load_heart().data
     model = CRAFT(n_clusters=6, random_state=0).fit(heart)
     path = [(step.n_clusters, step.objective) for step in model.merge_path_]
-    least, one = min(objective for _, objective in path), path[-1][1]
-    assert model.suggested_n_clusters_ == min(
-        k for k, objective in path if one - objective >= 0.9 * (one - least)
-    )
-    np.testing.assert_array_equal(model.cut("suggested"), model.cut(model.suggested_n_clusters_))
-    assert model.summary().attrs["suggested_n_clusters"] == model.suggested_n_clusters_
+    least = min(objective for _, objective in path)
+    for nats in (0.0, 5.0, 30.0, 1e9):
+        expected = sorted(k for k, objective in path if objective <= least + nats)
+        assert model.n_clusters_within(nats) == expected
     save_model(model, tmp_path / "m")
-    again = load_model(tmp_path / "m")
-    assert (again.suggested_n_clusters_, again.price_factor_) == (model.suggested_n_clusters_, 1.0)
-    with pytest.raises(ValueError, match="n_clusters must be one of 'suggested' or a whole number"):
+    assert load_model(tmp_path / "m").n_clusters_within(30.0) == model.n_clusters_within(30.0)
+    for nats in (-1.0, float("nan"), "5", None):
+        with pytest.raises((ValueError, TypeError), match="nats must be a number >= 0"):
+            model.n_clusters_within(nats)
+    with pytest.raises((ValueError, TypeError), match="n_clusters must be a whole number"):
         model.cut("best")
-    assert PaperCRAFT().fit(heart).suggested_n_clusters_ is None
 
 
 def test_merge_path_of_a_long_table_with_covariances(monkeypatch):

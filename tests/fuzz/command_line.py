@@ -340,7 +340,7 @@ def cluster_options(rng: np.random.Generator, columns: Sequence[str]) -> list[st
         "\x1b[2J",
     ]
     for option, share, values in (
-        ("--clusters", 0.5, ["1", "2", "3", "2", "suggested", "0", "-1", "x", "99999", "9" * 30, "2.5", ""]),
+        ("--clusters", 0.5, ["1", "2", "3", "2", "0", "-1", "x", "99999", "9" * 30, "2.5", ""]),
         ("--target", 0.2, names),
         ("--ignore", 0.15, names),
         ("--categorical", 0.1, names),

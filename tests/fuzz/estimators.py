@@ -53,7 +53,7 @@ _COUNTS = (
     10**6,
     10**30,
     1.5,
-    "suggested",
+    "auto",
     "x",
     None,
     True,

@@ -307,10 +307,6 @@ class RowStore(Protocol[L, S]):
         """The labels of a result, in their shortest form."""
         ...
 
-    def labels_of_step(self, path: MergePath, step: int) -> S:
-        """The labels of a step of a merge path."""
-        ...
-
     def in_form_of_input(self, labels: S) -> Any:
         """The labels of a result as an estimator returns them."""
         ...

@@ -122,10 +122,6 @@ class LocalRows:
     def restated(self, labels: Array, clusters: Clusters, path: MergePath) -> Array:
         return labels
 
-    def labels_of_step(self, path: MergePath, step: int) -> Array:
-        labels: Array = path[step].labels
-        return labels
-
     def margins(self, model: object, statistics: RowStatistics) -> NDArray[np.float32]:
         return statistics.margins
 

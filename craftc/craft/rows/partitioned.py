@@ -146,10 +146,6 @@ class PartitionedRows:
         path.begin_with(self.engine, short)
         return short
 
-    def labels_of_step(self, path: MergePath, step: int) -> FarLabels:
-        assert isinstance(path, FarMergePath)
-        return path.labels_of_step(self.engine, step)
-
     def margins(self, model: RowwiseMargins, statistics: RowStatistics) -> Any:
         """The margins of all rows in the form of the input; the merge path forgets the partitions."""
         margins = self.table.collection.margins(model)
@@ -465,10 +461,6 @@ class FarMergePath(MergePath):
                     node.recipe, tuple(again.get(parent.number, parent) for parent in node.parents)
                 )
         self._nodes = [again.get(node.number, node) for node in self._nodes]
-
-    def labels_of_step(self, engine: Engine, step: int) -> FarLabels:
-        """The labels of a step, where the rows are."""
-        return FarLabels(engine, self._nodes[step])
 
     def release(self) -> None:
         """Forget the partitions: only recipes are left."""

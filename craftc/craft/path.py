@@ -1,0 +1,191 @@
+"""Answers of a fitted CRAFT by its merge path: other numbers of clusters, and whether there is structure."""
+
+from __future__ import annotations
+
+from typing import Self
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from craftc._common.merge_path import MergePath, n_clusters_within
+from craftc._common.typing import DaskClient, Labels, TableInput, WeightInput
+from craftc._common.validation import check_number
+from craftc.craft.base import CraftBase
+from craftc.craft.null_test import NullTest, null_test
+from craftc.craft.rows.scores import RowStatistics
+from craftc.distributed.open_input import FitTable
+
+
+class WithMergePath(CraftBase):
+    """Methods of a model whose merge path leads down to one cluster."""
+
+    merge_path_: MergePath
+    n_clusters: int | None
+
+    def n_clusters_within(self, nats: float) -> list[int]:
+        """The numbers of clusters on the merge path that describe the table nearly as well as the best.
+
+        Parameters
+        ----------
+        nats : float
+            Most nats by which their description may be longer.
+
+        Returns
+        -------
+        list of int
+            Ascending; the best number is among them.
+
+        Examples
+        --------
+        >>> from craftc import CRAFT
+        >>> from sklearn.datasets import load_wine
+        >>> model = CRAFT(5, random_state=0).fit(load_wine().data)
+        >>> model.n_clusters_within(5.0), model.n_clusters_within(20.0)
+        ([3], [2, 3, 4])
+        """
+        check_is_fitted(self)
+        return n_clusters_within(self.merge_path_.objectives(), check_number("nats", nats, least=0.0))
+
+    def cut(self, n_clusters: int) -> Labels:
+        """Labels at a smaller number of clusters, from the merge path, without a new fit.
+
+        Parameters
+        ----------
+        n_clusters : int
+            From 1 to `n_clusters_`.
+
+        Returns
+        -------
+        ndarray (n,) of int32
+            Numbered by first appearance. If the path skips that number, the labels have the next smaller
+            number on the path.
+
+        Raises
+        ------
+        ValueError
+            More clusters than the model has.
+        """
+        labels: Labels = self.merge_path_[self._step(n_clusters)].labels
+        return labels
+
+    def at(self, n_clusters: int, X: TableInput | None = None, sample_weight: WeightInput = None) -> Self:
+        """The model at a smaller number of clusters, from the merge path, without a new fit.
+
+        Parameters
+        ----------
+        n_clusters : int
+            As in `cut`.
+        X : data frame, array (n, D) or MixedTable, optional
+            The table of `fit`. With it the result has `margins_`, and typical and unusual rows, which depend
+            on the rows.
+        sample_weight : array (n,), optional
+            The weights of `fit`.
+
+        Returns
+        -------
+        CRAFT
+            A fitted model, which predicts, explains, summarises and can be saved. Its merge path begins at
+            its own partition, and its parameter `n_clusters` is its number of clusters.
+
+        Raises
+        ------
+        ValueError
+            More clusters than the model has, or not the table or the weights of
+            `fit`.
+
+        Examples
+        --------
+        >>> from craftc import CRAFT
+        >>> from sklearn.datasets import load_wine
+        >>> wine = load_wine().data
+        >>> model = CRAFT(5, random_state=0).fit(wine)
+        >>> three = model.at(3)
+        >>> three.n_clusters_, bool((three.predict(wine) == model.cut(3)).all())
+        (3, True)
+        """
+        step = self._step(n_clusters)
+        model = object.__new__(type(self))
+        model.__dict__.update(self.__dict__)  # copy() leaves the labels of a collection behind
+        if step:
+            model._go_to(step)
+        model.n_clusters = model.n_clusters_
+        if X is not None:
+            table, weights = model._rows_of_fit(model._read_columns(X), sample_weight)
+            model._set_rows(RowStatistics.of_rows(model._fitted.clusters, table, model.labels_, weights))
+        return model
+
+    def null_test(
+        self,
+        X: FitTable,
+        n: int = 19,
+        *,
+        random_state: int = 0,
+        sample_weight: WeightInput = None,
+        client: DaskClient | None = None,
+    ) -> NullTest:
+        """Whether the table has structure: what clusters save there, and in tables with permuted columns.
+
+        Every column of a table is permuted on its own, its missing cells among the others, so that all
+        columns keep their distributions and no two of them depend on each other. The model is fitted to such
+        tables with its own parameters.
+
+        Parameters
+        ----------
+        X : frame, array, MixedTable, path, dataset or Dask collection
+            The table of `fit`. More than 16 384 rows are represented by a sample of this size, on which the
+            saving of the model is that of a refit, too.
+        n : int, default=19
+            Number of tables with permuted columns; with 19 of them the smallest p is .05.
+        random_state : int, default=0
+            Seed of the permutations, the refits and the sample.
+        sample_weight : array (n,), optional
+            The weights of `fit`, which stay where they are; rows of weight 0 are left out.
+        client : distributed.Client, optional
+            As in `fit`.
+
+        Returns
+        -------
+        NullTest
+            Savings over one cluster in nats, numbers of clusters, and `p_value`: (1 + number of tables with
+            permuted columns that save at least as much) / (n + 1).
+
+        Notes
+        -----
+        The test is of independent columns. A small p-value says that columns depend on each other in a way
+        that clusters describe, not that the clusters are separate groups or that their number is right.
+
+        Examples
+        --------
+        >>> from craftc import CRAFT
+        >>> from craftc.datasets import load_heart
+        >>> heart = load_heart().data
+        >>> found = CRAFT(random_state=0).fit(heart).null_test(heart, n=4)
+        >>> found.p_value, found.null_savings.tolist()
+        (0.2, [0.0, 0.0, 0.0, 0.0])
+        """
+        check_is_fitted(self)
+        for name, value, least in (("n", n, 1), ("random_state", random_state, 0)):
+            check_number(name, value, least=least, whole=True)
+        return null_test(self, X, int(n), int(random_state), sample_weight, client)
+
+    def _step(self, n_clusters: int) -> int:
+        """The step of the merge path with this number of clusters, or the next smaller one."""
+        check_is_fitted(self)
+        check_number("n_clusters", n_clusters, least=1, whole=True)
+        if n_clusters > self.n_clusters_:
+            raise ValueError(
+                f"The model has {self.n_clusters_} clusters, fewer than {n_clusters}; fit with "
+                f"n_clusters={n_clusters} to split further."
+            )
+        return self.merge_path_.down_to(n_clusters)
+
+    def _go_to(self, step: int) -> None:
+        """Become the model at a later step of the merge path."""
+        self._set_fitted(self._fitted.at(step))
+        self.__dict__.pop("labels_", None)
+        if self.merge_path_.has_labels:
+            self.labels_ = self.merge_path_[0].labels
+        self.objective_path_ = np.append(self.objective_path_, self.objective_)
+        self._typical = self._unusual = None
+        for name in ("margins_", "cluster_margins_"):  # of the rows, which a model does not hold
+            self.__dict__.pop(name, None)
