@@ -179,9 +179,7 @@ def as_the_command_reads(path):
 def test_fewer_clusters():
     """From a merge path alone: at most four steps."""
     path = [(k, 100.0 + extra) for k, extra in ((4, 0.0), (3, 4.9), (2, 80.14), (1, 1234.5))]
-    assert page.fewer(path) == (
-        "Fewer clusters: 3 cost 4.9 nats more, 2 cost 80.1 more, 1 costs 1,234 more."
-    )
+    assert page.fewer(path) == ("Fewer clusters: 3 cost 4.9 nats more, 2 cost 80.1 more, 1 costs 1,234 more.")
     assert page.fewer(path[1:]).startswith("Fewer clusters: 2 cost 75.2 nats more, 1 costs")
     assert page.fewer(path[3:]) == page.fewer([]) == ""
     path = [(k, 100.0 - k) for k in range(9, 0, -1)]

@@ -34,6 +34,8 @@ def test_numbers_in_use_do_not_change():
             "SCREENING_SAMPLE": 15,
             "VALLEY_SAMPLE": 17,
             "STABILITY_SAMPLE": 18,
+            "PERMUTATION": 19,
+            "NULL_SAMPLE": 20,
         },
         "DPMeansStream": {
             "ORDER": 21,

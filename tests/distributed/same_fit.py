@@ -82,11 +82,8 @@ def differences_of_path(far, here):
 def differences_of_levels(far, here, every=False):
     """The levels on the merge path at which two models differ."""
     found = []
-    for k in (
-        range(1, here.n_clusters_ + 1)
-        if every
-        else sorted({1, 2, here.n_clusters_ // 2} & set(range(here.n_clusters_ + 1)))
-    ):
+    K = here.n_clusters_
+    for k in range(1, K + 1) if every else sorted({1, min(2, K), (K + 1) // 2}):
         a, b = far.at(k), here.at(k)
         names = set(NUMBERS) - {"cluster_margins_", "n_iter_"}
         found += [f"{name} at {k}" for name in sorted(names) if not equal(getattr(a, name), getattr(b, name))]

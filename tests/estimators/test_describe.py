@@ -176,7 +176,7 @@ def incomes(outlier=None):
 
 
 def page_of(model, table):
-    return Page(model, model, model.schema_.encode(table), None, None, "")
+    return Page(model, model.schema_.encode(table), None, None, "")
 
 
 @pytest.mark.parametrize("outlier", [4e5, -4e5, 1e9, 1e14])
