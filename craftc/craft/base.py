@@ -26,6 +26,7 @@ from craftc._common.typing import (
 )
 from craftc._common.validation import check_number, check_weight
 from craftc.craft.clusters import Clusters, bhattacharyya, pass_work
+from craftc.craft.criteria import MixtureCriteria
 from craftc.craft.dependence import dependence_sentence
 from craftc.craft.fitted import FittedClusters
 from craftc.craft.parameters import StartsInput
@@ -53,6 +54,7 @@ def is_a_density(model: CraftBase) -> bool:
 
 
 class CraftBase(
+    MixtureCriteria,
     WithoutCollections,
     ClassNamePrefixFeaturesOutMixin,
     MixedInput,
@@ -89,7 +91,7 @@ class CraftBase(
     # one cluster has no margins, a column without numbers in a cluster no mean there, and no saving no ratio
     _not_always_finite = ("margins_", "cluster_margins_", "centers_", "variances_", "dependence_ratio_")
     _of_fit: tuple[str, ...] = ("init", "random_state", "labels_", "margins_", "objective_path_")
-    _of_fit += ("merge_path_", "_typical", "_unusual")
+    _of_fit += ("merge_path_", "_typical", "_unusual", "_mixture")
 
     def _no_density(self) -> str:
         """Why the costs of rows are no log densities; empty if they are."""
@@ -131,7 +133,8 @@ class CraftBase(
         self.column_links_ = [(columns[a], columns[b], nats) for a, b, nats in fitted.links.pairs]
 
     def _set_rows(self, statistics: scores.RowStatistics) -> None:
-        """Set what the rows of the fit say: margins, and typical and unusual rows."""
+        """Set what the rows of the fit say: margins, probabilities, and typical and unusual rows."""
+        self._mixture = None if statistics.mixture is None else statistics.mixture.values()
         self.margins_ = statistics.margins
         self.cluster_margins_, extremes = statistics.means.values(), statistics.extremes
         self._typical, self._unusual = (
@@ -395,7 +398,9 @@ class CraftBase(
             one, otherwise pandas (``pip install craftc[app]``). The pandas frame has attributes:
             ``frame.attrs["merges"]`` lists (K, objective) along the merge path, which shows how close other
             numbers of clusters are; "price_factor", "dependence_ratio" and "column_links" are fitted
-            attributes. "dependence" is a sentence if `dependence_ratio_` > 1.
+            attributes, as are "soft_sizes", "assignment_entropy", "log_likelihood", "n_parameters", "aic",
+            "bic" and "icl"; "relative_entropy" is 1 - entropy / (N log K), and "clearly_placed" the share of
+            the rows with a probability of at least .9. "dependence" is a sentence if `dependence_ratio_` > 1.
         """
         fitted = self._fitted_state()
         attrs = {
@@ -405,6 +410,7 @@ class CraftBase(
             "dependence_ratio": self.dependence_ratio_,
             "column_links": self.column_links_,
             "notes": fitted.notes,
+            **self._criteria(),
         }
         return summary_frame(fitted.view, self._frame_library, attrs, distribution=fitted.distributions)
 

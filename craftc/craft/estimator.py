@@ -117,6 +117,11 @@ class CRAFT(WithMergePath):
         Share of every input column in the gains of the features in which clusters differ.
     margins_, cluster_margins_ : ndarray (n,) of float32, ndarray (K,) of float64
         Nats by which each row prefers its cheapest cluster to the second cheapest, and their means.
+    soft_sizes_, assignment_entropy_ : ndarray (K,) of float64, float
+        Sums of the probabilities of the rows, and the entropy of these in nats: 0 where clusters do not
+        overlap.
+    log_likelihood_, n_parameters_, aic_, bic_, icl_ : float, int, and float
+        The clusters as a mixture; of the criteria, lower is better. docs/craft.md says what counts.
     cluster_price_, price_factor_ : float
         Price of a cluster in nats, and the factor that was used.
     cluster_sizes_ : ndarray (K,)

@@ -186,6 +186,6 @@ class WithMergePath(CraftBase):
         if self.merge_path_.has_labels:
             self.labels_ = self.merge_path_[0].labels
         self.objective_path_ = np.append(self.objective_path_, self.objective_)
-        self._typical = self._unusual = None
+        self._typical = self._unusual = self._mixture = None
         for name in ("margins_", "cluster_margins_"):  # of the rows, which a model does not hold
             self.__dict__.pop(name, None)

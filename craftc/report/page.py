@@ -11,6 +11,7 @@ import numpy as np
 
 from craftc._common.merge_path import objectives_of
 from craftc._common.typing import Ints, Labels
+from craftc.craft.rows.scores import CLEAR
 from craftc.describe.columns import NumericColumn, PeriodicColumn
 from craftc.describe.facts import REPEATS, Fact, Facts, whole_table
 from craftc.describe.structure import nearly_as_good
@@ -20,7 +21,7 @@ from craftc.report.columns import DrawnColumn, Pairs, read_columns, with_rows
 from craftc.report.figures import Figure, figure
 from craftc.report.links import Link, column_links
 from craftc.report.merge_tree import MergeTree, merge_tree
-from craftc.report.rows import BETWEEN, CLEAR, Row, certainty, typical, unusual
+from craftc.report.rows import BETWEEN, Row, certainty, typical, unusual
 from craftc.report.target import Target
 from craftc.table import MixedTable
 

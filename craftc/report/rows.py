@@ -16,7 +16,6 @@ from craftc.table import MixedTable
 if TYPE_CHECKING:
     from craftc.craft.base import CraftBase
 
-CLEAR = 0.9  # least probability of a row that is clearly placed
 BETWEEN = 0.6  # probability below which a row lies between clusters
 _ROWS = 1 << 15  # whose probabilities are computed at a time
 _SHOWN = 3

@@ -14,13 +14,13 @@ from sklearn.utils.validation import check_is_fitted
 from craftc._common.atomic_write import replacing
 from craftc._common.typing import EncodedTable, FrameInput
 from craftc.craft.base import CraftBase
+from craftc.craft.rows.scores import CLEAR
 from craftc.craft.stability import Stability
 from craftc.describe import words
 from craftc.reading.unusable import known_columns
 from craftc.report.cautions import cautions
 from craftc.report.page import Page, display_order
 from craftc.report.reproduce import reproduce
-from craftc.report.rows import CLEAR
 from craftc.report.target import read_target, take_target
 from craftc.table import MixedTable
 

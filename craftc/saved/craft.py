@@ -25,6 +25,7 @@ from craftc.craft.fitted import CarriedSums, ColumnLinks, FittedClusters, PathCl
 from craftc.craft.paper import PaperCRAFT
 from craftc.craft.parameters import MODELS, SELECTIONS, ModelSpec
 from craftc.craft.rows import Encoding
+from craftc.craft.rows.scores import MixtureFit
 from craftc.saved.archive import demand
 from craftc.saved.fields import (
     ABSENT,
@@ -210,6 +211,15 @@ _FIELDS = {
     "margins_": Optional(Array("float32", ("n",), 0.0, np.inf, missing=True), ABSENT),
     "_typical": Optional(Ragged(integers("rows", least=0))),
     "_unusual": Optional(integers("unusual", least=0)),
+    "_mixture": Optional(
+        StoredRecord(
+            MixtureFit,
+            sizes=floats("K", least=0.0),
+            log_likelihood=StoredNumber(least=-LARGEST, most=LARGEST),
+            entropy=StoredNumber(least=0.0, most=LARGEST),
+            clear=StoredNumber(least=0.0, most=LARGEST),
+        )
+    ),
 }
 
 

@@ -25,6 +25,7 @@ _FITTED = [
     "craftc.craft.fitted.ColumnLinks",
     "craftc.table.moments.ExactSums",
     "craftc.craft.fitted.FittedClusters",
+    "craftc.craft.rows.scores.MixtureFit",
     "craftc.craft.parameters.ModelSpec",
     *_COLUMNS,
 ]

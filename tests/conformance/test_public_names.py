@@ -170,6 +170,7 @@ ATTRIBUTES = {
         "objective_path_ penalty_interval_"
     ),
     "CRAFT": (
+        "aic_ assignment_entropy_ bic_ icl_ log_likelihood_ n_parameters_ soft_sizes_ "
         "centers_ cluster_margins_ cluster_names_ cluster_price_ cluster_sizes_ column_links_ converged_ "
         "dependence_ratio_ "
         "feature_gains_ feature_importances_ feature_mask_ feature_names_in_ labels_ level_probabilities_ "

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,9 +20,11 @@ from craftc.table import MixedTable
 MOST_TYPICAL, MOST_UNUSUAL = 32, 256  # rows of a cluster, and of the table, that a fitted model keeps
 # nats of margin: the row belongs to its cluster with a probability of .9, if only two compete
 _CLEAR = math.log(9.0)
+CLEAR = 0.9  # least probability of a row that is clearly placed
 _UNCLEAR = 1 << 31  # added to the missing cells of a row that does not belong clearly to its cluster
 _STEPS = 2.0**20  # integers to a nat, by which mean margins are summed
 _LARGEST = 2.0**10  # nats: larger margins count as this
+_FARTHEST = 2.0**20  # nats: log densities that are farther from 0 count as this
 
 
 @dataclass
@@ -37,6 +39,10 @@ class RowScores:
         Floats  # (n,) log densities in nats, or log probabilities of levels; empty where it was not asked for
     )
     absent: NDArray[np.int64]  # (n,) missing cells; empty without densities
+    # of every row, until the next slice: (n, K) ratios of the probabilities of its clusters to the largest,
+    # and (n,) entropy of its assignment in nats; empty without densities
+    ratios: Floats = field(default_factory=lambda: np.empty((0, 0)))
+    entropies: Floats = field(default_factory=lambda: np.empty(0))
 
 
 def row_scores(
@@ -68,8 +74,11 @@ def _add_densities(
     normalisers = (
         0.5 * math.log(2.0 * math.pi) * np.einsum("nd->n", seen & varies, dtype=np.int64, casting="unsafe")
     )
-    shares = np.subtract(least[:, None], costs, out=costs)
-    mixture = np.log(np.exp(shares, out=shares).sum(axis=1)) - least
+    logs = np.subtract(least[:, None], costs, out=costs)
+    ratios = np.exp(logs)
+    total = ratios.sum(axis=1)
+    mixture = np.log(total) - least
+    scores.ratios, scores.entropies = ratios, np.log(total) - np.einsum("nk,nk->n", ratios, logs) / total
     scores.densities = mixture - own - normalisers - equal_weights
     scores.absent = np.zeros(len(seen), np.int64)
     # scores of covariances repeat the levels, and do not count as features
@@ -235,13 +244,65 @@ class MeanMargins:
         return np.asarray((self._total + self._weighted) / _STEPS / self._size)
 
 
+class MixtureSums:
+    """Sums of the probabilities of the rows under the mixture, of rows that come in slices; those of
+    unweighted rows are integers, in any order the same.
+    """
+
+    def __init__(self, n_clusters: int) -> None:
+        self._sizes, self._weighted_sizes = np.zeros(n_clusters, np.int64), np.zeros(n_clusters)
+        self._others, self._weighted_others = (
+            [0, 0, 0],
+            np.zeros(3),
+        )  # log density, entropy, rows placed clearly
+
+    def add(self, scores: RowScores, weight: Floats | None) -> None:
+        """Take further rows into account."""
+        total = scores.ratios.sum(axis=1)
+        steps = np.rint(scores.ratios * (_STEPS / total)[:, None])
+        densities = np.clip(scores.densities, -_FARTHEST, _FARTHEST)
+        others = np.stack([densities, scores.entropies, CLEAR * total <= 1.0])
+        others = np.rint(others * _STEPS)
+        if weight is None:
+            self._sizes += steps.sum(axis=0).astype(np.int64)
+            self._others = [a + int(b) for a, b in zip(self._others, others.sum(axis=1), strict=True)]
+        else:
+            self._weighted_sizes += weight @ steps
+            self._weighted_others += others @ weight
+
+    def join(self, other: MixtureSums) -> None:
+        """Take the rows of another part of the table into account."""
+        self._sizes += other._sizes
+        self._weighted_sizes += other._weighted_sizes
+        self._others = [a + b for a, b in zip(self._others, other._others, strict=True)]
+        self._weighted_others += other._weighted_others
+
+    def values(self) -> MixtureFit:
+        """The sums in nats and rows."""
+        sizes = (self._sizes + self._weighted_sizes) / _STEPS
+        others = [(a + float(b)) / _STEPS for a, b in zip(self._others, self._weighted_others, strict=True)]
+        return MixtureFit(sizes, *others)
+
+
+@dataclass(frozen=True)
+class MixtureFit:
+    """How a mixture fits the rows of its fit; with weights, their sums."""
+
+    sizes: Floats  # (K,) sums of the probabilities of the clusters
+    log_likelihood: float  # nats
+    entropy: float  # of the assignment of all rows, nats
+    clear: float  # rows that are in their most probable cluster with a probability of at least CLEAR
+
+
 @dataclass
 class RowStatistics:
-    """What the rows of a fit say: their margins, and the rows that are typical or unusual."""
+    """What the rows of a fit say: their margins, their probabilities, and which are typical or unusual."""
 
     margins: NDArray[np.float32]  # (n,)
     means: MeanMargins
-    extremes: RowExtremes | None  # None under the paper's models, which are no densities
+    # None under the paper's models, which are no densities
+    extremes: RowExtremes | None
+    mixture: MixtureSums | None
 
     @classmethod
     def of_rows(
@@ -251,6 +312,7 @@ class RowStatistics:
         K, densities = len(clusters.mask), clusters.spec.coherent
         margins, means = np.empty(len(table), np.float32), MeanMargins(K)
         extremes = RowExtremes(K, MOST_TYPICAL, MOST_UNUSUAL) if densities else None
+        mixture = MixtureSums(K) if densities else None
         most = np.finfo(np.float32).max if K > 1 else np.inf
         for rows, scores in row_scores(clusters, table, densities=densities):
             own = None if weights is None else weights[rows]
@@ -258,13 +320,17 @@ class RowStatistics:
             means.add(labels[rows], scores.margins, own)
             if extremes is not None:
                 extremes.add(first + rows.start, labels[rows], scores, None if own is None else own > 0)
-        return cls(margins, means, extremes)
+            if mixture is not None:
+                mixture.add(scores, own)
+        return cls(margins, means, extremes, mixture)
 
     def join(self, later: RowStatistics) -> None:
         """Take later rows into account; the margins stay those of the first rows."""
         self.means.join(later.means)
         if self.extremes is not None and later.extremes is not None:
             self.extremes.join(later.extremes)
+        if self.mixture is not None and later.mixture is not None:
+            self.mixture.join(later.mixture)
 
 
 def contributions(

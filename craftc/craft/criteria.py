@@ -1,0 +1,115 @@
+"""A fitted CRAFT as a mixture: soft sizes of clusters, entropy of the assignment, AIC, BIC and ICL."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from craftc._common.typing import Floats
+from craftc.craft.fitted import FittedClusters
+from craftc.craft.rows.scores import MixtureFit
+from craftc.table.levels import LevelEncoding
+
+
+class MixtureCriteria:
+    """Attributes of a model whose rows have probabilities."""
+
+    _fitted: FittedClusters
+    _mixture: MixtureFit | None
+
+    def _mixture_fit(self) -> MixtureFit:
+        found: MixtureFit | None = getattr(self, "_mixture", None)
+        if found is None:
+            raise AttributeError(
+                "The model does not know the probabilities of the rows of fit: it is not fitted, defines no "
+                "densities, or is another step of a merge path, whose at(k, X) computes them."
+            )
+        return found
+
+    @property
+    def soft_sizes_(self) -> Floats:
+        """(K,) sums of the probabilities of the rows, or of their products with the weights."""
+        return self._mixture_fit().sizes
+
+    @property
+    def assignment_entropy_(self) -> float:
+        """Entropy of the probabilities of the clusters, summed over the rows, nats."""
+        return self._mixture_fit().entropy
+
+    @property
+    def log_likelihood_(self) -> float:
+        """Sum of the log probabilities of the rows (`score_samples`), nats."""
+        return self._mixture_fit().log_likelihood
+
+    @property
+    def n_parameters_(self) -> int:
+        """Free parameters of the mixture."""
+        return n_parameters(self._fitted)
+
+    @property
+    def aic_(self) -> float:
+        """Akaike's information criterion, -2 log L + 2 p; lower is better."""
+        return -2.0 * self.log_likelihood_ + 2.0 * self.n_parameters_
+
+    @property
+    def bic_(self) -> float:
+        """Bayesian information criterion, -2 log L + p log N; lower is better."""
+        N = self._fitted.clusters.background.weight
+        return -2.0 * self.log_likelihood_ + self.n_parameters_ * math.log(N)
+
+    @property
+    def icl_(self) -> float:
+        """Integrated classification likelihood, BIC + 2 entropy; lower is better."""
+        return self.bic_ + 2.0 * self.assignment_entropy_
+
+    def _criteria(self) -> dict[str, object]:
+        """What a summary lists; empty if the rows of the fit are not known."""
+        if getattr(self, "_mixture", None) is None:
+            return {}
+        fit, K = self._mixture_fit(), len(self._mixture_fit().sizes)
+        N = self._fitted.clusters.background.weight
+        return {
+            "soft_sizes": fit.sizes.tolist(),
+            "assignment_entropy": fit.entropy,
+            "relative_entropy": 1.0 - fit.entropy / (N * math.log(K)) if K > 1 else 1.0,
+            "log_likelihood": fit.log_likelihood,
+            "n_parameters": self.n_parameters_,
+            "aic": self.aic_,
+            "bic": self.bic_,
+            "icl": self.icl_,
+            "clearly_placed": fit.clear / N,
+        }
+
+
+def n_parameters(fitted: FittedClusters) -> int:
+    """Free parameters of a mixture: K - 1 weights, the distributions of every column that varies, and the
+    pairs of columns in covariances.
+
+    A category has T - 1 parameters for every different distribution: those of the clusters that select it,
+    and one that the others share. A tilted column has the table's own distribution once, T - 1 parameters (2
+    of a normal density), and the parameters of every different tilt, if there are several. A number of
+    `PaperCRAFT` has a mean and a variance for every different distribution. Clusters at a fixed price have
+    equal weights.
+    """
+    clusters = fitted.clusters
+    background, mask = clusters.background, clusters.mask > 0
+    grid, K = background.grid, len(mask)
+    own = mask.sum(axis=0)
+    different = own + (own < K)
+    occur = (
+        np.add.reduceat(background.frequency > 0, grid.level_start, dtype=np.intp) if grid.q else np.empty(0)
+    )
+    base = np.zeros(len(own))
+    tilted = np.concatenate([np.zeros(grid.p, bool), background.tilts.tilted > 0])
+    base[grid.p :] = occur - 1.0
+    levels = fitted.encoding
+    if isinstance(levels, LevelEncoding) and levels.null == "normal":
+        base[grid.p + levels.input_schema.numeric_index] = 2.0
+    tilts = np.where(different > 1, different, 0)
+    each = np.where(tilted, base + background.n_parameters * tilts, background.n_parameters * different)
+    total = float(each[background.usable > 0].sum()) + (K - 1) * (clusters.spec.price is None)
+    if clusters.covariances is not None:
+        m = clusters.covariances.block.sum(axis=1, dtype=np.intp)
+        total += float((m * (m - 1) // 2).sum())
+    return int(total)
