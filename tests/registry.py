@@ -275,6 +275,7 @@ def counts(name: str) -> list[str]:
 
 #: Arguments of methods that would be long with others.
 SHORT_ARGUMENTS: dict[str, Parameters] = {
+    "mask_path": {"feature_sharing": (0.0, 1.0)},
     "null_test": {"n": 1},
     "stability": {"n": 1, "n_seeds": 1},
 }

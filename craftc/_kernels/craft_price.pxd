@@ -26,7 +26,7 @@ cdef struct ranked_t:
 cdef class Pricing:
     cdef readonly Grid grid
     cdef readonly tuple arguments  # type: tuple[Any, ...]
-    cdef readonly double count_weight, total, h, feature_price, eps_c
+    cdef readonly double count_weight, total, h, feature_price, code, eps_c
     cdef readonly bint mixing
     cdef public bint relative
     cdef public Shared shared  # type: Any

@@ -23,6 +23,7 @@ class Pricing:
     total: float
     h: float
     feature_price: float
+    code: float
     eps_c: float
     mixing: bool
     relative: bool
@@ -51,6 +52,7 @@ class Pricing:
         frequency: _Floats,
         usable: _Flags,
         price: _Floats,
+        code: float,
         log_choose: _Floats,
         entropy: _Floats,
         n_numeric: int,

@@ -4,6 +4,7 @@ them.
 
 from libc.stdint cimport int64_t
 
+from craftc._kernels.craft_sharing cimport Sharing
 from craftc._kernels.moments cimport Grid
 
 cdef extern from "craft/_craft_tilt.h" nogil:
@@ -73,6 +74,7 @@ cdef class Shared:
     cdef readonly Py_ssize_t room
     cdef readonly object group  # type: Integers
     cdef readonly object shift, precision, level  # type: Floats
+    cdef readonly Sharing sharing
     cdef object log_precision, work, fits
     cdef int64_t *group_
     cdef double *shift_

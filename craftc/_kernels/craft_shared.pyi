@@ -2,6 +2,7 @@ import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import disjoint_base
 
+from craftc._kernels.craft_sharing import Sharing
 from craftc._kernels.moments import Grid
 
 _Floats = NDArray[np.float64]
@@ -16,8 +17,9 @@ class Shared:
     shift: _Floats
     precision: _Floats
     level: _Floats
+    sharing: Sharing
     theta: _Floats
-    def __init__(self, grid: Grid, room: int) -> None: ...
+    def __init__(self, grid: Grid, room: int, feature_sharing: float) -> None: ...
 
 @disjoint_base
 class Tilts:

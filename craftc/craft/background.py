@@ -237,8 +237,9 @@ def orthonormal(
 
 
 def feature_prices(background: Background, spec: ModelSpec) -> tuple[Floats, Floats]:
-    """(D,) p_d h of every feature and (n_usable + 1,) log C(n_usable, q), nats."""
-    return background.n_parameters * half_log(background, spec), background.log_choose
+    """Nats: (D,) p_d h of every feature and (n_usable + 1,) (1 - s) log C(n_usable, q) of q features."""
+    local = 1.0 - spec.feature_sharing
+    return background.n_parameters * half_log(background, spec), local * background.log_choose
 
 
 def half_log(background: Background, spec: ModelSpec) -> float:
@@ -277,6 +278,7 @@ def pricing_of(
         background.frequency,
         background.usable,
         price,
+        (1.0 - spec.feature_sharing) * math.log(np.count_nonzero(background.usable) + 1.0),
         log_choose,
         background.entropy,
         *background.budget(spec.fraction),
@@ -287,7 +289,7 @@ def pricing_of(
         background.tilts,
     )
     if spec.pooled:
-        pricing.shared = Shared(background.grid, room)
+        pricing.shared = Shared(background.grid, room, spec.feature_sharing)
     return pricing
 
 

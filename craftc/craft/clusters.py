@@ -9,7 +9,6 @@ distribution of it (the pooled background).
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from functools import cached_property
 
@@ -58,7 +57,7 @@ class Clusters:
             self.pricing = pricing_of(background, spec, room=K)
         else:  # the same prices, with shared distributions of their own
             self.pricing = price_kernel.Pricing(*prices.pricing.arguments)
-            self.pricing.shared = Shared(self.pricing.grid, K)
+            self.pricing.shared = Shared(self.pricing.grid, K, spec.feature_sharing)
         mean, self.deviations = moments.means()
         self.shift: Floats = (mean - background.mean) / np.sqrt(background.variance)
         # (K, D) selected features; (K,) costs relative to the shared distributions, which depend on masks, so
@@ -139,7 +138,10 @@ class Clusters:
     @property
     def objective_of_one(self) -> float:
         """J of one cluster without a covariance under the description-length price, nats."""
-        return self.background.cost + self.pricing.h + math.log(self.pricing.n_usable + 1.0)
+        code = self.pricing.code
+        if self.spec.feature_sharing > 0.0:
+            code += self.pricing.shared.sharing.code(np.array([self.pricing.n_usable, 0]))
+        return self.background.cost + self.pricing.h + code
 
     def level_probabilities(self) -> Floats:
         """(K, n_levels) eta = (c + alpha eta_0) / (S + alpha); 0 for missing levels."""

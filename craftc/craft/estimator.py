@@ -65,6 +65,10 @@ class CRAFT(WithMergePath):
         What describes a number without clusters. "marginals": the table's own distribution of the column,
         whatever its shape, so that no single column makes clusters. "normal": one normal density, which finds
         clusters that show in one or two columns, and takes every other shape of a column for clusters.
+    feature_sharing : float in [0, 1], default=0.0
+        s, how far all clusters select the same features. 0: each cluster selects its own (local). 1: all
+        select a feature or none does (global), and no cluster holds a covariance. Between: the number of
+        clusters that select a feature has a price, see docs/craft.md and `mask_path`.
     covariance : {"auto", "diagonal", "full"}, default="auto"
         Form of the numeric columns inside clusters. "diagonal": independent columns. "auto": a cluster may
         hold one full covariance of some of its columns where that is shorter, and slices of one slanted cloud
@@ -154,6 +158,7 @@ class CRAFT(WithMergePath):
     _constraints: ClassVar[Mapping[str, Constraint]] = {
         "kinds": KindsParameter(),
         "null": Choice(("marginals", "normal")),
+        "feature_sharing": Number(least=0.0, most=1.0),
         "covariance": Choice(("auto", "diagonal", "full")),
         "missing": Choice(("ignore", "category", "error")),
         "unknown": Choice(("ignore", "error")),
@@ -170,6 +175,7 @@ class CRAFT(WithMergePath):
         kinds: KindsInput = None,
         categorical: ColumnSelection = "auto",
         null: str = "marginals",
+        feature_sharing: float = 0.0,
         covariance: str = "auto",
         price_factor: float | str = "auto",
         missing: str = "ignore",
@@ -186,6 +192,7 @@ class CRAFT(WithMergePath):
         self.kinds = kinds
         self.categorical = categorical
         self.null = null
+        self.feature_sharing = feature_sharing
         self.covariance = covariance
         self.price_factor = price_factor
         self.missing = missing
@@ -242,6 +249,11 @@ class CRAFT(WithMergePath):
             A parameter, the table or the weights are invalid. A fitted estimator keeps its fitted attributes.
         """
         check_parameters(self)
+        if self.feature_sharing == 1.0 and self.covariance == "full":
+            raise ValueError(
+                "covariance='full' needs feature_sharing below 1, because clusters with covariances select "
+                "features of their own; use covariance='diagonal'."
+            )
         meter, n_threads = ProgressMeter(callback, int(self.verbose)), effective_n_threads(self.n_threads)
         with open_input(X, client) as source:
             categorical, kinds = self.categorical, kinds_of(X, self.kinds, self.categorical)
@@ -296,7 +308,8 @@ class CRAFT(WithMergePath):
             price=None,
             price_factor=price_factor_of(self.price_factor, background.weight),
             pooled=True,
-            covariance=self.covariance,
+            covariance="diagonal" if self.feature_sharing == 1.0 else self.covariance,
+            feature_sharing=float(self.feature_sharing),
         )
         seed = seed_of(self.random_state)
         config = FitConfig(

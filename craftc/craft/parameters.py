@@ -38,6 +38,7 @@ class ModelSpec:
     absolute: bool = False  # whether eps_v is in squared units of the columns, not a share of their variances
     pooled: bool = False  # whether clusters that do not select a feature share a distribution of their own
     covariance: str = "diagonal"  # | "auto" | "full"
+    feature_sharing: float = 0.0  # s, between local (0) and global selection (1)
 
     @property
     def coherent(self) -> bool:

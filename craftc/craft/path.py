@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Self
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
@@ -11,9 +12,13 @@ from craftc._common.merge_path import MergePath, n_clusters_within
 from craftc._common.typing import DaskClient, Labels, TableInput, WeightInput
 from craftc._common.validation import check_number
 from craftc.craft.base import CraftBase
+from craftc.craft.mask_path import mask_path
 from craftc.craft.null_test import NullTest, null_test
 from craftc.craft.rows.scores import RowStatistics
 from craftc.distributed.open_input import FitTable
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
 
 
 class WithMergePath(CraftBase):
@@ -167,6 +172,53 @@ class WithMergePath(CraftBase):
         for name, value, least in (("n", n, 1), ("random_state", random_state, 0)):
             check_number(name, value, least=least, whole=True)
         return null_test(self, X, int(n), int(random_state), sample_weight, client)
+
+    def mask_path(
+        self,
+        X: FitTable,
+        feature_sharing: Sequence[float] = (0.0, 0.1, 0.3, 0.5, 0.7, 0.9, 1.0),
+        *,
+        random_state: int = 0,
+        sample_weight: WeightInput = None,
+        client: DaskClient | None = None,
+    ) -> DataFrame:
+        """From local to global selection: fits with other values of `feature_sharing`.
+
+        Parameters
+        ----------
+        X : frame, array, MixedTable, path, dataset or Dask collection
+            The table of `fit`. More than 16 384 rows are represented by a sample of this size.
+        feature_sharing : sequence of float in [0, 1]
+            The values, in the order of the lines.
+        random_state : int, default=0
+            Seed of the fits and of the sample.
+        sample_weight : array (n,), optional
+            The weights of `fit`; rows of weight 0 are left out.
+        client : distributed.Client, optional
+            As in `fit`.
+
+        Returns
+        -------
+        DataFrame
+            A line for each value: `n_clusters`, `objective` (J in nats), `selected` (mean share of the
+            features that a cluster selects), `common` (share of the features that all clusters select or
+            none does) and `agreement` (adjusted Rand index with the partition of the first line).
+
+        Examples
+        --------
+        >>> from craftc import CRAFT
+        >>> from craftc.datasets import load_heart
+        >>> heart = load_heart().data
+        >>> path = CRAFT(random_state=0).fit(heart).mask_path(heart, (0, 0.5, 1))
+        >>> path[["feature_sharing", "n_clusters"]].values.tolist(), path["common"].iloc[-1].item()
+        ([[0.0, 2.0], [0.5, 2.0], [1.0, 2.0]], 1.0)
+        """
+        check_is_fitted(self)
+        check_number("random_state", random_state, least=0, whole=True)
+        shares = [check_number("feature_sharing", s, least=0.0, most=1.0) for s in feature_sharing]
+        if not shares:
+            raise ValueError("feature_sharing has no values; give at least one number from 0 to 1.")
+        return mask_path(self, X, shares, int(random_state), sample_weight, client)
 
     def _step(self, n_clusters: int) -> int:
         """The step of the merge path with this number of clusters, or the next smaller one."""

@@ -101,11 +101,12 @@ def refits(
     return Stability(overlap, n_clusters, np.array([adjusted_rand_score(own, labels) for labels in again]))
 
 
-def refit(model: Any, table: MixedTable, weight: Floats | None, seed: int) -> Any:
-    """A fit with the parameters of the model, and another seed. Its start partition, if one was given, is not
-    used, nor a number of clusters above that of distinct rows.
+def refit(model: Any, table: MixedTable, weight: Floats | None, seed: int, **parameters: float) -> Any:
+    """A fit with the parameters of the model, but for the seed and the given ones. A given start partition is
+    not used, nor a number of clusters above that of distinct rows.
     """
     other = clone(model).set_params(random_state=seed, categorical="auto", unusable="error", verbose=0)
+    other.set_params(**parameters)
     encoding = model._fitted.encoding
     if isinstance(encoding, LevelEncoding):  # parts of the rows may show a shorter period
         other.set_params(kinds=encoding.periods)

@@ -257,6 +257,7 @@ def _check(fitted: FittedClusters) -> None:
         _check_masks([fitted.mask], moments, fitted.encoding)
     if fitted.path is not None:
         demand(fitted.path.objectives()[0][0] == len(sums.groups), "the merge path has other clusters")
+    demand(0.0 <= spec.feature_sharing <= 1.0, "feature_sharing is not between 0 and 1")
     if fitted.cross is not None:
         demand(spec.pooled and spec.covariance != "diagonal", "the model holds no covariances")
         _check_products(fitted.cross, moments)

@@ -5,7 +5,9 @@ For one feature and given slopes lam_k = log C(D, q_k + 1) - log C(D, q_k), the 
     min over theta of sum_k min(g_k - L_k(theta), p_d h + lam_k) + pen(theta),
 
 a truncated sum: Lloyd steps alternate between the clusters whose cells are cheaper under theta (the pool) and
-the distribution of the pool.
+the distribution of the pool. With feature sharing (craft_sharing) the number c of clusters that select the
+feature has a code of its own: for a given theta the clusters are then sorted by what they save, and the best
+c of them select the feature.
 """
 
 from libc.math cimport INFINITY, log
@@ -17,9 +19,10 @@ from craftc._kernels.craft_price cimport (
     parts_t, price_of,
 )
 from craftc._kernels.craft_shared cimport (
-    SHARED_POOLS, craft_categorical_likelihood, craft_fit, craft_fit_is_of, craft_theta, craft_tilt_sums,
-    tilt_log_ratios, tilted_t,
+    SHARED_POOLS, craft_categorical_likelihood, craft_fit, craft_fit_is_of, craft_numeric_likelihood,
+    craft_theta, craft_tilt_sums, tilt_log_ratios, tilted_t,
 )
+from craftc._kernels.craft_sharing cimport column_codes, columns_code, sharing_t, sharing_tables
 from craftc._kernels.moments cimport CRAFTC_NUMERIC_CELLS, moments_mean, moments_merge
 
 cdef extern from "craft/_craft_pools.h" nogil:
@@ -62,6 +65,10 @@ cdef struct choice_t:       # scratch of the choice of masks
     int64_t *changed        # and of the pool after one cluster has joined or left it
     int64_t *order          # (K) clusters by the number of their cells
     int64_t *n_selected     # (K) q_k
+    double *saved           # (K) by parameters of their own, over theta and the limit
+    int64_t *by_saved       # (K) clusters that save most first
+    sharing_t *sharing
+    bint coupled            # whether the number of clusters that select a feature has a code
     Py_ssize_t n_words      # of a pool, which has one bit for every cluster
     uint64_t *best
     uint64_t *pool
@@ -95,11 +102,16 @@ cdef choice_t _choice(Pricing P, Py_ssize_t K) noexcept nogil:
         c.most[k] = -INFINITY
     c.order, c.n_selected = c.n_cells + K, c.n_cells + 2 * K
     c.n_words = (K + 63) // 64
-    c.best = <uint64_t *> (c.n_cells + 3 * K)
+    c.saved, c.by_saved = <double *> (c.n_cells + 3 * K), c.n_cells + 4 * K
+    c.best = <uint64_t *> (c.n_cells + 5 * K)
     c.pool, c.next_pool, c.seen = c.best + c.n_words, c.best + 2 * c.n_words, c.best + 3 * c.n_words
     c.mask = <uint8_t *> (c.seen + SHARED_POOLS * c.n_words)
     c.given, c.tried = c.mask + K * P.D, c.mask + 2 * K * P.D
     c.tolerance = max(1e-9, P.total * P.D * 2.0**-46)
+    c.sharing = &P.shared.sharing.parts
+    c.coupled = c.sharing.share > 0.0 and K > 0
+    if c.coupled:
+        sharing_tables(c.sharing, K)
     if P.shared.count_weight != P.count_weight:
         P.shared.count_weight = P.count_weight
         memset(P.shared.fits_, 0, P.shared.n_fits * sizeof(craft_fit))
@@ -113,9 +125,9 @@ cdef double price_masks(
     """Choose the masks of fitted groups; returns J - J_0."""
     cdef Py_ssize_t k
     cdef choice_t c = _choice(P, K)
-    cdef double total = _choose_masks(P, &c, groups, K, effort, work, mask), code = log(P.n_usable + 1.0)
+    cdef double total = _choose_masks(P, &c, groups, K, effort, work, mask)
     for k in range(K):
-        total += existence_cost(P, &groups[k, 0]) + code
+        total += existence_cost(P, &groups[k, 0]) + P.code
     return total
 
 
@@ -261,6 +273,8 @@ cdef double _cost_with(
 ) noexcept nogil:
     """The same, of a pool with these cells."""
     cdef double cost = craft_sum_outside(pool, K, c.own)
+    if c.coupled:
+        cost += c.sharing.code[_n_outside(c, K, pool)]
     if craft_next_in(pool, c.n_words, 0) >= K:
         _whole_table(P, c, d)
         return cost - P.price[d]        # a distribution that nothing uses is not paid for
@@ -271,6 +285,14 @@ cdef double _cost_with(
                                  <craft_theta *> c.theta)
     return cost - categorical_gain(cells, P.frequency + P.grid.level_start_[d - P.grid.p], _width(P, d),
                                    P.count_weight, 1.0)
+
+
+cdef inline Py_ssize_t _n_outside(choice_t *c, Py_ssize_t K, const uint64_t *pool) noexcept nogil:
+    """Clusters that are not in a pool."""
+    cdef Py_ssize_t k, n = 0
+    for k in range(K):
+        n += not craft_is_in(pool, k)
+    return n
 
 
 cdef inline void _whole_table(Pricing P, choice_t *c, Py_ssize_t d) noexcept nogil:
@@ -322,6 +344,9 @@ cdef void _cheaper_pooled(
     """
     cdef Py_ssize_t k
     cdef double saved
+    if c.coupled:
+        _best_number_pooled(P, c, groups, K, d, pool)
+        return
     if d < P.grid.p:
         craft_cheaper_shared(c.lanes, c.weight, c.spread, c.shift, c.around, c.gain, c.most, c.theta[0],
                              c.theta[1], c.theta[2], pool)
@@ -339,6 +364,45 @@ cdef void _cheaper_pooled(
         pool[k >> 6] |= <uint64_t> (c.gain[k] - saved <= c.most[k]) << (k & 63)
 
 
+cdef double _likelihood(
+    Pricing P, choice_t *c, const int64_t[:, ::1] groups, Py_ssize_t d, Py_ssize_t k,
+) noexcept nogil:
+    """Log likelihood of the cells of cluster k under theta, over the distribution of the whole table."""
+    if d < P.grid.p:
+        return craft_numeric_likelihood(c.weight[k], c.spread[k], c.shift[k], c.theta[0], c.theta[1],
+                                        c.theta[2])
+    if P.tilt[d - P.grid.p].n:
+        return P.count_weight * (c.theta[0] * c.spread[k] + c.theta[1] * c.shift[k]
+                                 - c.weight[k] * c.theta[2])
+    return P.count_weight * craft_categorical_likelihood(&groups[k, 0] + first_cell(P, d), c.theta,
+                                                         P.n_levels[d - P.grid.p])
+
+
+cdef void _best_number_pooled(
+    Pricing P, choice_t *c, const int64_t[:, ::1] groups, Py_ssize_t K, Py_ssize_t d, uint64_t *pool,
+) noexcept nogil:
+    """The pool of least cost under theta, where the number of clusters outside has a code; ties go to the
+    larger pool.
+    """
+    cdef Py_ssize_t k, at, n = 0
+    cdef double total, least
+    for k in range(K):
+        c.saved[k] = c.gain[k] - _likelihood(P, c, groups, d, k) - c.limit[k]
+        at = k
+        while at > 0 and c.saved[k] > c.saved[c.by_saved[at - 1]]:
+            c.by_saved[at] = c.by_saved[at - 1]
+            at -= 1
+        c.by_saved[at] = k
+    total, least = 0.0, c.sharing.code[0]
+    for k in range(K):
+        total -= c.saved[c.by_saved[k]]
+        if total + c.sharing.code[k + 1] < least - c.tolerance:
+            n, least = k + 1, total + c.sharing.code[k + 1]
+    memset(pool, 0, c.n_words * sizeof(uint64_t))
+    for k in range(n, K):
+        craft_flip(pool, c.by_saved[k])
+
+
 cdef bint _choose_feature(
     Pricing P, choice_t *c, const int64_t[:, ::1] groups, Py_ssize_t K, double[:, ::1] work, Py_ssize_t d,
     uint8_t *mask, Py_ssize_t n_starts,
@@ -351,6 +415,9 @@ cdef bint _choose_feature(
     cdef bint changed = False
     cdef double pooled[3]
     _unselected(P, c, K, d, mask)
+    if c.coupled:
+        c.sharing.n_columns[_n_outside(c, K, c.best)] -= 1
+        column_codes(c.sharing)
     for k in range(K):
         c.n_selected[k] -= mask[k * P.D + d]
         c.limit[k] = P.price[d] + c.log_choose[c.n_selected[k] + 1] - c.log_choose[c.n_selected[k]]
@@ -359,8 +426,15 @@ cdef bint _choose_feature(
         for k in range(K):
             changed |= mask[k * P.D + d]
             mask[k * P.D + d] = 0
+        if c.coupled:
+            c.sharing.n_columns[0] += 1
         return changed
     c.cost, c.rest = _pooled_cost(P, c, groups, K, d, c.best), _weight_of(c, groups, K, c.best)
+    for start in range(2 if c.coupled else 0):      # the feature of all clusters, or of none
+        memset(c.pool, 0, c.n_words * sizeof(uint64_t))
+        for k in range(K if start == 0 else 0):
+            craft_flip(c.pool, k)
+        _keep_better(c, groups, K, _pooled_cost(P, c, groups, K, d, c.pool), c.pool)
     _largest_first(c, K, min(K, n_starts))
     for start in range(-2, min(K, n_starts)):
         if start > -2:
@@ -398,6 +472,8 @@ cdef bint _choose_feature(
         changed |= mask[k * P.D + d] == craft_is_in(c.best, k)
         mask[k * P.D + d] = not craft_is_in(c.best, k)
         c.n_selected[k] += mask[k * P.D + d]
+    if c.coupled:
+        c.sharing.n_columns[_n_outside(c, K, c.best)] += 1
     return changed
 
 
@@ -435,12 +511,16 @@ cdef bint _too_weak(Pricing P, choice_t *c, Py_ssize_t K, Py_ssize_t d) noexcept
     they have one each: hence twice the gains.
     """
     cdef Py_ssize_t k
-    cdef double gains = 0.0, least = c.limit[0], prices = -P.price[d]
+    cdef double gains = 0.0, least = c.limit[0], prices = -P.price[d], code = 0.0
     for k in range(K):
         gains += c.gain[k]
         prices += c.limit[k]
         least = min(least, c.limit[k])
-    return 2.0 * gains < min(least, prices) - c.tolerance
+    if c.coupled:
+        code = INFINITY
+        for k in range(K):
+            code = min(code, c.sharing.code[k + 1] - c.sharing.code[0])
+    return 2.0 * gains < min(least, prices) + code - c.tolerance
 
 
 cdef bint _keep_better(
@@ -525,11 +605,19 @@ cdef inline Py_ssize_t _n_apart(
 
 
 cdef void _count_selected(Pricing P, choice_t *c, Py_ssize_t K, const uint8_t *mask) noexcept nogil:
-    cdef Py_ssize_t k, d
+    cdef Py_ssize_t k, d, n
     for k in range(K):
         c.n_selected[k] = 0
         for d in range(P.D):
             c.n_selected[k] += mask[k * P.D + d]
+    if c.coupled:
+        memset(c.sharing.n_columns, 0, (K + 1) * sizeof(int64_t))
+        for d in range(P.D):
+            if P.usable[d]:
+                n = 0
+                for k in range(K):
+                    n += mask[k * P.D + d]
+                c.sharing.n_columns[n] += 1
 
 
 cdef double _cost_of_masks(
@@ -538,6 +626,8 @@ cdef double _cost_of_masks(
 ) noexcept nogil:
     cdef Py_ssize_t k, d
     cdef double cost = 0.0
+    if c.coupled:       # the columns have one code, added below
+        memset(c.sharing.code, 0, (K + 1) * sizeof(double))
     for d in range(P.D):
         if P.usable[d]:
             _unselected(P, c, K, d, mask)
@@ -547,6 +637,8 @@ cdef double _cost_of_masks(
             cost += _pooled_cost(P, c, groups, K, d, c.best)
     for k in range(K):
         cost += c.log_choose[c.n_selected[k]]
+    if c.coupled:
+        cost += columns_code(c.sharing)
     return cost
 
 
@@ -586,6 +678,11 @@ cdef double _choose_masks(
         best = _better(P, c, groups, K, work, mask, best, ALL_STARTS)
     memcpy(c.mask, c.given, n)
     best = _better(P, c, groups, K, work, mask, best, ALL_STARTS)
+    for d in range(P.D if c.coupled else 0):        # from all features of all clusters
+        for k in range(K):
+            c.mask[k * P.D + d] = P.usable[d]
+    if c.coupled:
+        best = _better(P, c, groups, K, work, mask, best, ALL_STARTS)
     memcpy(c.tried, &mask[0, 0], n)     # the next sweeps have fewer starts
     for i in range(2 * K if effort == THOROUGH and K <= MOST_ROWS else 0):
         memcpy(c.mask, &mask[0, 0], n)

@@ -8,8 +8,9 @@ background of the whole table,
     J - J_0 = sum_k [ h + log(D + 1) + log C(D, q_k) - S_k log(S_k / N) + sum_{d in v_k} (p_d h - g_d(k)) ]
               - sum_d [ g_d(pool of R_d), or p_d h if R_d is empty ]
 
-Moments are integers and pools are exact sums of them, so the result depends on the partition alone, whichever
-threads summed it.
+The codes of the masks are those of local selection; src/craft/craft_sharing.pyx defines the others. Moments
+are integers and pools are exact sums of them, so the result depends on the partition alone, whichever threads
+summed it.
 """
 
 from libc.math cimport log
@@ -79,12 +80,11 @@ cdef void share_rest(
     """
     cdef Py_ssize_t k, d, n_selected
     cdef parts_t parts
-    cdef double code = log(P.n_usable + 1.0)
     _share(P, groups, K, mask)
     P.relative = True
     for k in range(K):
         parts = parts_in(P, &work[k, 0])
-        cost[k] = existence_cost(P, &groups[k, 0]) + code
+        cost[k] = existence_cost(P, &groups[k, 0]) + P.code
         n_selected = 0
         for d in range(P.D):
             if mask[k, d]:

@@ -85,8 +85,10 @@ cdef class Pricing:
     usable : ndarray (D,) of uint8
     price : ndarray (D,)
         p_d h; 0 under a fixed price.
+    code : float
+        Code of the number of features of a mask: (1 - s) log(n_usable + 1), s of src/craft/craft_sharing.pyx.
     log_choose : ndarray (n_usable + 1,)
-        log C(n_usable, q).
+        Code of a mask with this number q of features: (1 - s) log C(n_usable, q).
     entropy : ndarray (q,)
         G_d of the whole table.
     n_numeric, n_categorical : int
@@ -107,11 +109,11 @@ cdef class Pricing:
 
     def __cinit__(self, Grid grid not None, double count_weight, double total, double h, double feature_price,
                   bint mixing, centre, scale, mean: Floats, variance: Floats, inverse_deviation: Floats,
-                  frequency: Floats, usable: Flags, price: Floats, log_choose: Floats, entropy: Floats,
-                  Py_ssize_t n_numeric, Py_ssize_t n_categorical, thresholds: tuple[float, Floats],
-                  Tilts tilts not None):
+                  frequency: Floats, usable: Flags, price: Floats, double code, log_choose: Floats,
+                  entropy: Floats, Py_ssize_t n_numeric, Py_ssize_t n_categorical,
+                  thresholds: tuple[float, Floats], Tilts tilts not None):
         self.grid, self.count_weight, self.total, self.h, self.mixing = grid, count_weight, total, h, mixing
-        self.feature_price = feature_price
+        self.feature_price, self.code = feature_price, code
         self.n_usable = int(np.count_nonzero(usable))
         self.n_numeric, self.n_categorical = n_numeric, n_categorical
         self.eps_c, variance_limit = thresholds
@@ -120,7 +122,7 @@ cdef class Pricing:
         repeat = TILE if max(grid.p, grid.q) <= CRAFT_FEW else 1
         self.centre, self.scale = repeated(centre, repeat), repeated(scale, repeat)
         self.arguments = (grid, count_weight, total, h, feature_price, mixing, centre, scale, mean, variance,
-                          inverse_deviation, frequency, usable, price, log_choose, entropy, n_numeric,
+                          inverse_deviation, frequency, usable, price, code, log_choose, entropy, n_numeric,
                           n_categorical, thresholds, tilts)
         self.widths = np.array([levels_of(grid, d) for d in range(grid.q)], np.intp)
         cdef const uint8_t[::1] flags = usable
@@ -158,7 +160,7 @@ cdef int check_selection(Pricing P, int selection) except -1:
     """
     check(0 <= selection < POOLED, "selection")
     check(not P.relative or P.shared is not None, "pricing")
-    check(selection != PRICED or len(P.arguments[14]) > P.n_usable, "log_choose")
+    check(selection != PRICED or len(P.arguments[15]) > P.n_usable, "log_choose")
     return 0
 
 
@@ -450,7 +452,7 @@ cdef double _choose_priced(Pricing P, parts_t parts, uint8_t *mask) noexcept nog
     always selected, one below its negative never, and only the features between have to be sorted.
     """
     cdef Py_ssize_t d, n = 0, q = 0, first
-    cdef double tie_tolerance = 1.0, net, total = 0.0, best, doubtful = log(P.n_usable + 1.0) + 1.0
+    cdef double tie_tolerance = 1.0, net, total = 0.0, best, doubtful = P.code + 1.0
     memset(mask, 0, P.D)
     for d in range(P.D):
         if P.usable[d]:
@@ -480,7 +482,7 @@ cdef double _choose_priced(Pricing P, parts_t parts, uint8_t *mask) noexcept nog
         total += parts.ranked[q - first].net
         mask[parts.ranked[q - first].feature] = 1
         q += 1
-    return log(P.n_usable + 1.0) + P.log_choose[q] - total
+    return P.code + P.log_choose[q] - total
 
 
 cdef void _choose_budget(Pricing P, parts_t parts, uint8_t *mask) noexcept nogil:

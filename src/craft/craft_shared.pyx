@@ -17,6 +17,7 @@ from libc.math cimport log
 from libc.stdint cimport int64_t, uint8_t
 
 from craftc._kernels._common cimport check, check_lengths
+from craftc._kernels.craft_sharing cimport Sharing
 from craftc._kernels.moments cimport CRAFTC_NUMERIC_CELLS, Grid
 
 cdef extern from "craft/_craft_pools.h" nogil:
@@ -33,6 +34,8 @@ cdef class Shared:
     grid : Grid
     room : int
         Most clusters of a partition whose masks are chosen together.
+    feature_sharing : float
+        Share s of the code by columns in the code of the masks: see src/craft/craft_sharing.pyx.
 
     Attributes
     ----------
@@ -44,10 +47,12 @@ cdef class Shared:
         log(eta / eta_0) of the pooled cells.
     theta : ndarray (q, 3)
         theta and A(theta) of the pooled cells of the tilted columns.
+    sharing : Sharing
+        The code by columns.
     """
 
-    def __cinit__(self, Grid grid not None, Py_ssize_t room):
-        self.grid, self.room = grid, room
+    def __cinit__(self, Grid grid not None, Py_ssize_t room, double feature_sharing):
+        self.grid, self.room, self.sharing = grid, room, Sharing(feature_sharing, room)
         self.group = np.zeros(grid.width, np.int64)
         self.shift, self.precision, self.level = np.zeros(grid.p), np.ones(grid.p), np.zeros(grid.n_levels)
         self.log_precision, self.theta = np.zeros(grid.p), np.zeros((grid.q, 3))
@@ -69,7 +74,7 @@ cdef class Shared:
             self.theta_ = <craft_theta *> &theta[0, 0]
 
     def __reduce__(self):
-        return Shared, (self.grid, self.room), self._arrays()
+        return Shared, (self.grid, self.room, self.sharing.share), self._arrays()
 
     def _arrays(self):
         return self.group, self.shift, self.precision, self.level, self.theta
@@ -87,7 +92,7 @@ cdef Py_ssize_t pooled_room(Grid grid, Py_ssize_t room):
     """
     cdef Py_ssize_t D = grid.p + grid.q, widest = max(grid.n_levels, CRAFTC_NUMERIC_CELLS)
     cdef Py_ssize_t padded = room + CRAFT_POOL_LANES
-    return (3 * widest + (D + 2) + 11 * padded + (3 + SHARED_POOLS) * ((room + 63) // 64)
+    return (3 * widest + (D + 2) + 13 * padded + (3 + SHARED_POOLS) * ((room + 63) // 64)
             + (3 * room * D + 7) // 8)
 
 

@@ -58,6 +58,7 @@ KERNELS = {  # where the hot steps of a kernel module are timed alone
     "craft_price": ["kernels.Automatic"],
     "craft_seeding": ["kernels.Automatic"],
     "craft_shared": ["kernels.Levels"],
+    "craft_sharing": ["kernels.Automatic"],
     "craft_splits": ["kernels.Automatic", "kernels.Wide"],
     "craft_valley": ["kernels.Covariances"],
     "dpmeans": ["dpmeans.Distances", "dpmeans.NewRows"],

@@ -27,9 +27,9 @@ SIGNATURES = {
         "shuffle=False)"
     ),
     "CRAFT": (
-        "(n_clusters=None, *, kinds=None, categorical='auto', null='marginals', covariance='auto', "
-        "price_factor='auto', missing='ignore', unknown='ignore', unusable='error', max_clusters=100,"
-        " init='auto', n_init=8, random_state=None, n_threads=None, verbose=0)"
+        "(n_clusters=None, *, kinds=None, categorical='auto', null='marginals', feature_sharing=0.0, "
+        "covariance='auto', price_factor='auto', missing='ignore', unknown='ignore', unusable='error', "
+        "max_clusters=100, init='auto', n_init=8, random_state=None, n_threads=None, verbose=0)"
     ),
     "PaperCRAFT": (
         "(n_clusters=None, *, cluster_price='farthest-first', price_factor=1.0, model='paper', "
@@ -146,7 +146,7 @@ MODULES = {"cli", "datasets", "distributed", "embed", "metrics", "plot", "report
 METHODS = {
     "BPMeans": "fit inverse_transform predict reconstruct summary transform",
     "CRAFT": (
-        "at cut explain fit margins n_clusters_within null_test outliers predict predict_proba "
+        "at cut explain fit margins mask_path n_clusters_within null_test outliers predict predict_proba "
         "representatives score score_samples similarity stability summary transform"
     ),
     "ConvexClustering": "fit summary",

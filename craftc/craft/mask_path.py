@@ -1,0 +1,44 @@
+"""Fits of CRAFT from local to global selection of features."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from craftc._common.messages import need_pandas
+from craftc._common.typing import DaskClient, WeightInput
+from craftc.craft.base import CraftBase
+from craftc.craft.null_test import rows_to_test
+from craftc.craft.stability import refit
+from craftc.distributed.open_input import FitTable
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+
+def mask_path(
+    model: CraftBase,
+    X: FitTable,
+    shares: list[float],
+    seed: int,
+    sample_weight: WeightInput,
+    client: DaskClient | None,
+) -> DataFrame:
+    """A line for the refit of a model at every share of feature sharing, on at most 16 384 rows."""
+    from sklearn.metrics import adjusted_rand_score  # slow to import
+
+    table, weight, _ = rows_to_test(model, X, seed, sample_weight, client)
+    fits = [refit(model, table, weight, seed, feature_sharing=share) for share in shares]
+    masks = [fit.feature_mask_.astype(bool) for fit in fits]
+    path: DataFrame = need_pandas().DataFrame(
+        {
+            "feature_sharing": shares,
+            "n_clusters": [fit.n_clusters_ for fit in fits],
+            "objective": [fit.objective_ for fit in fits],
+            "selected": [float(mask.mean()) for mask in masks],
+            "common": [float(np.mean(mask.all(axis=0) | ~mask.any(axis=0))) for mask in masks],
+            "agreement": [float(adjusted_rand_score(fits[0].labels_, fit.labels_)) for fit in fits],
+        }
+    )
+    return path
