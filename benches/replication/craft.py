@@ -54,7 +54,13 @@ from replication.craft_runs import (
     spread,
     start_of,
 )
-from replication.craft_subspaces import draw_recovery, figure_4, figures_2_and_3, noise_and_budget
+from replication.craft_subspaces import (
+    draw_recovery,
+    figure_4,
+    figures_2_and_3,
+    local_to_global,
+    noise_and_budget,
+)
 
 from craftc import CRAFT, MixedTable
 from craftc.metrics import nmi, purity
@@ -338,7 +344,7 @@ def recovery_figure(report: Report, n_made: int, folder: Path | None) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    parts = ("figures-2-3", "figure-4", "noise", "tables", "figure-5", "speed")
+    parts = ("figures-2-3", "figure-4", "sharing", "noise", "tables", "figure-5", "speed")
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
     parser.add_argument("--data", metavar="DIR", help="folder of the real tables")
     parser.add_argument("--runs", metavar="N", type=int, default=10, help="runs per row (10)")
@@ -361,6 +367,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     run: dict[str, Callable[[], None]] = {
         "figures-2-3": lambda: figures_2_and_3(report, n_made),
         "figure-4": lambda: figure_4(report, min(n_made, 3)),
+        "sharing": lambda: local_to_global(report, min(n_made, 3)),
         "noise": lambda: recovery_figure(report, min(n_made, 5), options.plots),
         "tables": lambda: tables_1_and_2(report, folder, n_runs),
         "figure-5": lambda: figure_5(report, folder, n_runs),

@@ -53,7 +53,7 @@ class _Fit:
 class Mixed(_Fit):
     """A made table of 8 numbers and 8 categories, 5 clusters, two starts of a capped fit."""
 
-    params: Any = ([1_000, 10_000], ["fixed", "free", "threshold", "global"], ["likelihood", "paper"])
+    params: Any = ([1_000, 10_000], ["fixed", "free", "threshold"], ["likelihood", "paper"])
     param_names = ("rows", "selection", "model")
 
     def setup(self, n: int, selection: str, model: str) -> None:

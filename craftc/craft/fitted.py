@@ -192,7 +192,7 @@ class FittedClusters:
             _CLUSTERS[self] = (
                 Clusters(moments, background, self.spec, self.mask, self.cross)
                 if self.spec.pooled
-                else PaperClusters(moments, background, self.spec)
+                else PaperClusters(moments, background, self.spec, self.mask)
             )
         return _CLUSTERS[self]
 

@@ -29,7 +29,7 @@ def mask_path(
     from sklearn.metrics import adjusted_rand_score  # slow to import
 
     table, weight, _ = rows_to_test(model, X, seed, sample_weight, client)
-    fits = [refit(model, table, weight, seed, feature_sharing=share) for share in shares]
+    fits = [refit(model, table, weight, seed, **_parameters(share)) for share in shares]
     masks = [fit.feature_mask_.astype(bool) for fit in fits]
     path: DataFrame = need_pandas().DataFrame(
         {
@@ -42,3 +42,8 @@ def mask_path(
         }
     )
     return path
+
+
+def _parameters(share: float) -> dict[str, float | str]:
+    """With one mask for all clusters, none holds a covariance of its own."""
+    return {"feature_sharing": share} | ({"covariance": "diagonal"} if share == 1.0 else {})

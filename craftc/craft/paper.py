@@ -65,17 +65,21 @@ class PaperCRAFT(CraftBase):
         prefers columns of small units. "paper-fixed": as "paper" with all standard deviations 1, in the units
         of the columns. "likelihood": the coherent objective, which never rises and converges in finitely many
         passes.
-    selection : {"fixed", "free", "threshold", "global", "priced"}, default="fixed"
+    selection : {"fixed", "free", "threshold", "priced"}, default="fixed"
         How a cluster selects features. "fixed": the share `feature_fraction` of the numeric and of the
         categorical columns with the largest gains. "free": every feature whose gain exceeds its price
-        F_Delta. "threshold": the paper's approximate budget, see the two thresholds. "global": one choice for
-        all clusters, by the summed gains. "priced": the features that lower the description length, possibly
-        none; only with ``model="likelihood"``.
+        F_Delta. "threshold": the paper's approximate budget, see the two thresholds. "priced": the features
+        that lower the description length, possibly none; only with ``model="likelihood"``.
     feature_fraction : float in (0, 1], default=0.5
         Share m of the features that a cluster selects. 1: no feature selection.
     feature_variance : float in (0, m(1 - m)), optional
         Variance rho of the paper's prior on selection, which determines F_Delta. None: max(m(1 - m) - 0.01,
         m(1 - m) / 2).
+    feature_sharing : float in [0, 1], default=0.0
+        s = rho / (m(1 - m)) of a prior whose draw for a column all clusters have in common; for "fixed" and
+        "free". 0: each cluster selects its own features (local). 1: one choice for all clusters, by their
+        mean gains (global). Between, with ``model="likelihood"``: columns that some clusters select, and
+        others do not, have a price, see docs/paper-craft.md.
     categorical_threshold : float, default=0.95
         eps_c: "threshold" selects a categorical feature whose entropy in the cluster is lower than in the
         table by more than this share. The paper's models compare, as printed, with the cost G_d of the
@@ -142,6 +146,7 @@ level_probabilities_, margins_, cluster_margins_, n_features_in_, feature_names_
         "model": Choice(MODELS),
         "selection": Choice(SELECTIONS),
         "feature_fraction": Number(above=0.0, most=1.0),
+        "feature_sharing": Number(least=0.0, most=1.0),
         "categorical_threshold": Number(least=0.0),
         "numeric": Choice(("auto", "raw", "rank")),
         "missing": Choice(("ignore", "category", "error")),
@@ -160,6 +165,7 @@ level_probabilities_, margins_, cluster_margins_, n_features_in_, feature_names_
         selection: str = "fixed",
         feature_fraction: float = 0.5,
         feature_variance: float | None = None,
+        feature_sharing: float = 0.0,
         categorical_threshold: float = 0.95,
         numeric_threshold: float | tuple[str, float] = 0.5,
         numeric: str = "raw",
@@ -181,6 +187,7 @@ level_probabilities_, margins_, cluster_margins_, n_features_in_, feature_names_
         self.selection = selection
         self.feature_fraction = feature_fraction
         self.feature_variance = feature_variance
+        self.feature_sharing = feature_sharing
         self.categorical_threshold = categorical_threshold
         self.numeric_threshold = numeric_threshold
         self.numeric = numeric
@@ -260,6 +267,17 @@ level_probabilities_, margins_, cluster_margins_, n_features_in_, feature_names_
                 "selection, such as 'fixed'."
             )
         check_selection_prior(float(self.feature_fraction), self.feature_variance)
+        share = float(self.feature_sharing)
+        if share > 0.0 and self.selection not in ("fixed", "free"):
+            raise ValueError(
+                f"feature_sharing needs selection='fixed' or 'free', got selection={self.selection!r}; "
+                "choose one of these, or leave feature_sharing at 0."
+            )
+        if 0.0 < share < 1.0 and self.model != "likelihood":
+            raise ValueError(
+                f"feature_sharing between 0 and 1 needs model='likelihood', got model={self.model!r}; choose "
+                "this model, or feature_sharing 0 or 1."
+            )
         absolute, numeric_threshold = numeric_threshold_of(self.numeric_threshold)
         return ModelSpec(
             self.model,
@@ -271,6 +289,7 @@ level_probabilities_, margins_, cluster_margins_, n_features_in_, feature_names_
             float(self.categorical_threshold),
             numeric_threshold,
             absolute,
+            feature_sharing=share,
         )
 
     def _fit(
@@ -326,7 +345,7 @@ level_probabilities_, margins_, cluster_margins_, n_features_in_, feature_names_
         original_units = encoded.in_original_units(moments, result.labels, n_threads)
         sums = ExactSums.of(moments)
         original = sums if encoded.encoding.identity else ExactSums.of(original_units)
-        self._set_fitted(FittedClusters(result.spec, schema, encoded.encoding, sums, original))
+        self._set_fitted(FittedClusters(result.spec, schema, encoded.encoding, sums, original, result.mask))
         self._set_rows(rows.statistics(self._fitted.clusters, result.labels, encoded.weights))
         meter.finish(self.n_clusters_, self.objective_)
         return result.labels.astype(np.int32)

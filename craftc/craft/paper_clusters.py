@@ -4,9 +4,10 @@ Paper: V. K. Garg, C. Rudin and T. Jaakkola, "CRAFT: ClusteR-specific Assorted F
 2016. The model "likelihood" is the coherent form of its objective, a penalised likelihood that every step
 minimises exactly in one block of variables:
 
-    J = sum_n sum_d l0_d(x_n) + Lambda K + sum_k [ F_Delta |v_k| - sum_{d in v_k} gain_kd ]        (nats)
+    J = sum_n sum_d l0_d(x_n) + Lambda K + sum_k [ F_Delta |v_k| - sum_{d in v_k} gain_kd ] + sum_d e(c_d)
 
-with l0 the cost of a cell under the distribution of the whole table.
+in nats, with l0 the cost of a cell under the distribution of the whole table, and e(c) the price of a column
+that c clusters select, where features are shared (craftc.craft.sharing).
 """
 
 from __future__ import annotations
@@ -23,15 +24,35 @@ from craftc._kernels import craft_price as price_kernel
 from craftc.craft.background import Background, choose_features
 from craftc.craft.clusters import Clusters
 from craftc.craft.parameters import ModelSpec
+from craftc.craft.sharing import cost_of_columns, coupled_mask, global_mask
 from craftc.table import MixedTable
 from craftc.table.moments import Moments
 
 
 class PaperClusters(Clusters):
-    """Parameters, gains, masks and costs of a partition at a fixed price of a cluster, from its moments."""
+    """Parameters, gains, masks and costs of a partition at a fixed price of a cluster, from its moments.
 
-    def __init__(self, moments: Moments, background: Background, spec: ModelSpec) -> None:
-        super().__init__(moments, background, spec)
+    `mask` (K, D): the features that a search has selected, where these depend on each other; None: chosen
+    from the gains.
+    """
+
+    def __init__(
+        self, moments: Moments, background: Background, spec: ModelSpec, mask: Mask | None = None
+    ) -> None:
+        super().__init__(moments, background, spec, mask)
+
+    @classmethod
+    def after(
+        cls, moments: Moments, background: Background, spec: ModelSpec, mask: Mask | None
+    ) -> PaperClusters:
+        """The clusters after a pass. `mask` (K, D): the features before it, which are a start of the choice
+        where features depend on each other, so that the objective does not rise; None: there are none.
+        """
+        clusters = cls(moments, background, spec)
+        if not spec.couples or mask is None:
+            return clusters
+        again = coupled_mask(clusters.pricing, spec, clusters.gains, [mask, clusters.mask])
+        return cls(moments, background, spec, again)
 
     @cached_property
     def precision(self) -> Floats:
@@ -62,8 +83,8 @@ class PaperClusters(Clusters):
 
     def _chosen(self, mask: Mask | None, effort: str) -> tuple[Mask, Floats, float]:
         by_length = self.spec.selection == "priced"
-        chosen, costs = self._priced_by_length() if by_length else self._at_fixed_price()
-        return chosen, costs, float(costs.sum())
+        chosen, costs = self._priced_by_length() if by_length else self._at_fixed_price(mask)
+        return chosen, costs, float(costs.sum()) + cost_of_columns(chosen, self.spec)
 
     def _priced_by_length(self) -> tuple[Mask, Floats]:
         """Masks and costs under the description-length price of features."""
@@ -75,12 +96,16 @@ class PaperClusters(Clusters):
         )
         return mask, cost
 
-    def _at_fixed_price(self) -> tuple[Mask, Floats]:
+    def _at_fixed_price(self, given: Mask | None) -> tuple[Mask, Floats]:
         """Masks and costs where a feature costs F_Delta."""
         spec, gains, pricing = self.spec, self.gains, self.pricing
-        if spec.selection == "global":
-            shared, _ = choose_features(pricing, "fixed", gains.sum(axis=0, keepdims=True))
-            mask = np.repeat(shared, len(gains), axis=0)
+        if spec.couples and given is not None:
+            mask = given
+        elif spec.couples:
+            local, _ = choose_features(pricing, spec.selection, gains)
+            mask = coupled_mask(pricing, spec, gains, [local, global_mask(pricing, spec, gains)])
+        elif spec.is_global:
+            mask = global_mask(pricing, spec, gains)
         elif spec.coherent or spec.selection != "fixed":
             mask, _ = choose_features(pricing, spec.selection, gains, self.moments.groups)
             if spec.selection == "threshold" and not spec.coherent:

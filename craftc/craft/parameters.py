@@ -18,7 +18,7 @@ from craftc._common.validation import check_choice, check_labels, check_number
 StartsInput: TypeAlias = "str | ArrayLike | Sequence[ArrayLike]"
 ROWS_AT_FULL_PRICE = 1000.0  # n_0 of price_factor="auto": a longer table counts as this many rows
 MODELS = ("likelihood", "paper", "paper-relative", "paper-fixed")
-SELECTIONS = ("priced", "fixed", "free", "threshold", "global")
+SELECTIONS = ("priced", "fixed", "free", "threshold")
 
 
 @dataclass(frozen=True)
@@ -49,6 +49,16 @@ class ModelSpec:
     def prior(self) -> float:
         """alpha, pseudo-count of the background in a cluster's level probabilities."""
         return 1.0 if self.coherent else 0.1
+
+    @property
+    def is_global(self) -> bool:
+        """Whether all clusters have one mask (PaperCRAFT)."""
+        return self.feature_sharing == 1.0 and not self.pooled
+
+    @property
+    def couples(self) -> bool:
+        """Whether the number of clusters that select a feature has a price (PaperCRAFT: sharing.py)."""
+        return 0.0 < self.feature_sharing < 1.0 and self.fraction < 1.0 and not self.pooled
 
     @cached_property
     def f_delta(self) -> float:

@@ -101,7 +101,7 @@ def refits(
     return Stability(overlap, n_clusters, np.array([adjusted_rand_score(own, labels) for labels in again]))
 
 
-def refit(model: Any, table: MixedTable, weight: Floats | None, seed: int, **parameters: float) -> Any:
+def refit(model: Any, table: MixedTable, weight: Floats | None, seed: int, **parameters: float | str) -> Any:
     """A fit with the parameters of the model, but for the seed and the given ones. A given start partition is
     not used, nor a number of clusters above that of distinct rows.
     """

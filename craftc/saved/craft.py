@@ -247,9 +247,9 @@ def _check(fitted: FittedClusters) -> None:
     demand(identity == (original is sums), "the sums in original units are not complete")
     alike = np.array_equal(sums.groups[:, 0], original.groups[:, 0]) and sums.unit == original.unit
     demand(alike, "the two tables of sums have different clusters")
-    parts = fitted.mask, fitted.path, fitted.along
-    automatic = [spec.price is None, spec.pooled, *(part is not None for part in parts)]
-    demand(all(automatic) or not any(automatic), "the masks or the merge path are not complete")
+    automatic = [spec.price is None, spec.pooled, fitted.path is not None, fitted.along is not None]
+    demand(all(automatic) or not any(automatic), "the merge path is not complete")
+    demand((fitted.mask is not None) == (spec.pooled or spec.couples), "the masks are not complete")
     demand(
         isinstance(fitted.encoding, LevelEncoding) == spec.pooled, "the columns are encoded for another model"
     )

@@ -158,12 +158,16 @@ def test_one_cluster(tmp_path):
     check_equal(model, round_trip(model, tmp_path), X)
 
 
-@pytest.mark.parametrize("selection", ["priced", "fixed", "free", "threshold", "global"])
+@pytest.mark.parametrize(
+    ("selection", "sharing"),
+    [("priced", 0), ("fixed", 0), ("free", 0), ("threshold", 0), ("fixed", 0.4), ("free", 0.9), ("fixed", 1)],
+)
 @pytest.mark.parametrize("shape", [(3, 3), (0, 4), (4, 0)])
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
-def test_any_table(selection, shape, dtype, tmp_path):
+def test_any_table(selection, sharing, shape, dtype, tmp_path):
     table = random_table(7, 60, *shape, dtype=dtype)
-    model = fixed_price(3, selection=selection, cluster_price=2.0, init="single", random_state=1).fit(table)
+    model = fixed_price(3, selection=selection, cluster_price=2.0, init="single", random_state=1)
+    model.set_params(feature_sharing=sharing).fit(table)
     check_equal(model, round_trip(model, tmp_path), table)
 
 

@@ -33,7 +33,8 @@ SIGNATURES = {
     ),
     "PaperCRAFT": (
         "(n_clusters=None, *, cluster_price='farthest-first', price_factor=1.0, model='paper', "
-        "selection='fixed', feature_fraction=0.5, feature_variance=None, categorical_threshold=0.95, "
+        "selection='fixed', feature_fraction=0.5, feature_variance=None, feature_sharing=0.0, "
+        "categorical_threshold=0.95, "
         "numeric_threshold=0.5, numeric='raw', categorical='auto', missing='ignore', unknown='ignore', "
         "max_clusters=100, init='auto', n_init=8, max_iter=100, random_state=None, n_threads=None, verbose=0)"
     ),

@@ -14,7 +14,13 @@ from craftc.craft import cluster_price, price_terms
 from tests.common import random_table
 from tests.reference import craft as ref
 
-SELECTIONS = ("fixed", "free", "threshold", "global")
+SELECTIONS = {  # local and global selection
+    "fixed": {"selection": "fixed"},
+    "free": {"selection": "free"},
+    "threshold": {"selection": "threshold"},
+    "global": {"selection": "fixed", "sharing": 1.0},
+    "free, global": {"selection": "free", "sharing": 1.0},
+}
 MODELS = ("likelihood", "paper", "paper-relative", "paper-fixed")
 
 
@@ -25,6 +31,7 @@ def fit_both(table, labels, weight=None, seed=0, **parameters):
         "prior_variance": "feature_variance",
         "price": "cluster_price",
         "cap": "max_clusters",
+        "sharing": "feature_sharing",
     }
     parameters = {"selection": "fixed", "model": "likelihood", **parameters}
     ours = PaperCRAFT(
@@ -73,7 +80,7 @@ def test_every_selection_and_model(selection, model, seed):
         "max_iter": 30,
     }
     labels = rng.integers(0, min(3, parameters["cap"]), len(table))
-    ours, theirs = fit_both(table, labels, selection=selection, model=model, seed=seed, **parameters)
+    ours, theirs = fit_both(table, labels, model=model, seed=seed, **SELECTIONS[selection], **parameters)
     assert_same(ours, theirs, table)
 
 

@@ -174,6 +174,8 @@ def test_path(heart):
     whole = fitted(heart, 1.0)
     assert path["objective"].iloc[-1] == whole.objective_
     assert path["selected"].iloc[-1] == whole.feature_mask_.mean()
+    full = fitted(heart, 0.0, covariance="full").mask_path(heart, (0.0, 1.0))
+    assert full["objective"].iloc[-1] == whole.objective_
     with pytest.raises(ValueError, match="feature_sharing must be a number >= 0 and <= 1, got 2"):
         model.mask_path(heart, (0.0, 2.0))
     with pytest.raises(ValueError, match="feature_sharing has no values"):

@@ -42,19 +42,21 @@ def from_data(X, q, **parameters):
 @examples(250)
 @given(
     seed=st.integers(0, 10**6),
-    selection=st.sampled_from(["fixed", "free", "global"]),
+    selection=st.sampled_from(["fixed", "free"]),
+    sharing=st.sampled_from([0.0, 0.1, 0.6, 0.99, 1.0]),
     fraction=st.sampled_from([0.2, 0.5, 0.8, 1.0]),
     price=st.sampled_from([0.0, 1.0, 8.0, 40.0]),
     missing=st.sampled_from([0.0, 0.1, 0.6]),
     dtype=st.sampled_from([np.float64, np.float32]),
 )
-def test_the_objective_never_rises(seed, selection, fraction, price, missing, dtype):
+def test_the_objective_never_rises(seed, selection, sharing, fraction, price, missing, dtype):
     table = random_table(seed, missing=missing, dtype=dtype)
     price += price_terms(fraction)[0] * table.shape[1]  # Lambda = lambda + D F_0: an empty cluster never pays
     model = fixed_price(
         cluster_price=price,
         numeric="raw",
         selection=selection,
+        feature_sharing=sharing,
         feature_fraction=fraction,
         n_init=2,
         random_state=seed,
@@ -220,7 +222,7 @@ def test_no_feature_selection_uses_every_column():
 
 
 def test_global_selection_shares_one_mask():
-    model = PaperCRAFT(4, selection="global", random_state=0).fit(load_heart().data)
+    model = PaperCRAFT(4, feature_sharing=1.0, random_state=0).fit(load_heart().data)
     assert model.n_clusters_ > 1
     assert (model.feature_mask_ == model.feature_mask_[0]).all()
 

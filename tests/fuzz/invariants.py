@@ -212,7 +212,7 @@ def _monotone(model: Any) -> bool:
     if name == "CRAFT":
         return bool(model.covariance != "full")
     if name == "PaperCRAFT":
-        return bool(model.model == "likelihood" and model.selection in ("priced", "fixed", "global"))
+        return bool(model.model == "likelihood" and model.selection in ("priced", "fixed"))
     if name == "DPMeans":
         return (
             isinstance(model.covariance, str)

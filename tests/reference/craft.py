@@ -301,19 +301,22 @@ def within_thresholds(k, back, s):
 
 def select(clusters, back, s):
     """Set the masks of fitted clusters."""
-    if s.selection == "global":
+    if s.sharing == 1.0:
         summed = [sum(k.gain[d] for k in clusters) for d in range(back.D)]
-        shared = top_per_kind(summed, back, s.fraction)
-    for k in clusters:
         if s.selection == "fixed":
+            shared = top_per_kind(summed, back, s.fraction)
+        else:
+            shared = [back.varies[d] and summed[d] > len(clusters) * s.F_delta for d in range(back.D)]
+    for k in clusters:
+        if s.sharing == 1.0:
+            k.mask = list(shared)
+        elif s.selection == "fixed":
             scores = k.gain if s.model == "likelihood" else printed_scores(k, back, s.model)
             k.mask = top_per_kind(scores, back, s.fraction)
         elif s.selection == "free":
             k.mask = [back.varies[d] and k.gain[d] > s.F_delta for d in range(back.D)]
-        elif s.selection == "threshold":
-            k.mask = within_thresholds(k, back, s)
         else:
-            k.mask = list(shared)
+            k.mask = within_thresholds(k, back, s)
         if s.model != "likelihood" and not any(k.mask):
             # with an empty mask the printed distance is 0 and the cluster swallows every row
             for d in top(k.gain, [d for d in range(back.D) if back.varies[d]], 1):
@@ -353,10 +356,10 @@ def newcomer(row, w, clusters, opened, back, s):
             k.gain[d] = max((u + 1.0) * divergence(smoothed(point, eta_0, 1.0), eta_0), 0.0)
     if not likelihood:
         k.mask = random_mask(clusters, opened, back, s)
+    elif s.sharing == 1.0:
+        k.mask = list(clusters[0].mask)
     elif s.selection == "free":
         k.mask = [back.varies[d] and k.gain[d] > s.F_delta for d in range(D)]
-    elif s.selection == "global":
-        k.mask = list(clusters[0].mask)
     else:
         k.mask = top_per_kind(k.gain, back, s.fraction)
     return k
@@ -465,6 +468,7 @@ def settings(
     fraction=0.5,
     prior_variance=None,
     selection="fixed",
+    sharing=0.0,
     model="likelihood",
     categorical_threshold=0.95,
     numeric_threshold=0.5,
@@ -473,8 +477,10 @@ def settings(
     start=0,
 ):
     """The options of a fit in one namespace, with F_Delta."""
-    if selection not in ("fixed", "free", "threshold", "global"):
-        raise ValueError(f"selection {selection!r} is none of fixed, free, threshold, global")
+    if selection not in ("fixed", "free", "threshold"):
+        raise ValueError(f"selection {selection!r} is none of fixed, free, threshold")
+    if sharing not in (0.0, 1.0) or (sharing and selection == "threshold"):
+        raise ValueError("sharing is neither 0 nor 1, or has no meaning")
     if model not in ("likelihood", "paper", "paper-relative", "paper-fixed"):
         raise ValueError(f"model {model!r} is none of likelihood, paper, paper-relative, paper-fixed")
     return SimpleNamespace(
@@ -482,6 +488,7 @@ def settings(
         fraction=fraction,
         prior_variance=prior_variance,
         selection=selection,
+        sharing=sharing,
         model=model,
         categorical_threshold=categorical_threshold,
         numeric_threshold=numeric_threshold,
@@ -537,6 +544,7 @@ def fit(
     fraction=0.5,
     prior_variance=None,
     selection="fixed",
+    sharing=0.0,
     model="likelihood",
     categorical_threshold=0.95,
     numeric_threshold=0.5,
@@ -576,6 +584,7 @@ def fit(
         fraction=fraction,
         prior_variance=prior_variance,
         selection=selection,
+        sharing=sharing,
         model=model,
         categorical_threshold=categorical_threshold,
         numeric_threshold=numeric_threshold,

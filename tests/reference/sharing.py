@@ -87,3 +87,27 @@ def best_masks(t, stats, s):
         if pooled.is_better(J, rest, best, weight):
             best, weight, found = J, rest, mask
     return best, found
+
+
+# ---- PaperCRAFT: a column that c of K clusters select costs the excess of its code over a straight line ----
+
+
+def excess(K, m, s):
+    """(K + 1,) - log B_m(c), less the straight line through c = 0 and c = K."""
+    code = -log_set_probability(K, np.arange(K + 1), m, s)
+    return code - (code[0] + (code[K] - code[0]) * np.arange(K + 1) / K)
+
+
+def paper_cost(mask, gains, f_delta, m, s):
+    """What masks (K, D) cost, less the gains (K, D) of the selected features."""
+    c = mask.sum(axis=0)
+    if s == 1.0 and not np.isin(c, (0, len(mask))).all():
+        return np.inf
+    own = ((f_delta - gains) * mask).sum()
+    return own + (excess(len(mask), m, s)[c].sum() if 0.0 < s < 1.0 else 0.0)
+
+
+def paper_best(gains, allowed, f_delta, m, s):
+    """(cost, mask) of least cost of all masks whose rows are in `allowed` (n, D)."""
+    masks = (allowed[list(rows)] for rows in product(range(len(allowed)), repeat=len(gains)))
+    return min(((paper_cost(mask, gains, f_delta, m, s), mask) for mask in masks), key=lambda each: each[0])

@@ -23,6 +23,7 @@ from craftc._kernels import craft as craft_kernel
 from craftc.craft.background import choose_features, one_point_gains
 from craftc.craft.paper_clusters import PaperClusters, comparable_objective
 from craftc.craft.parameters import ModelSpec, selection_odds
+from craftc.craft.rows import S
 from craftc.craft.search import (
     CraftResult,
     FitConfig,
@@ -32,14 +33,22 @@ from craftc.craft.search import (
     run_starts,
 )
 from craftc.craft.search.starts import one_point_clusters, one_point_tables, start_labels
+from craftc.craft.sharing import next_prices
 from craftc.table.moments import Moments
 
 LocalConfig = FitConfig[Labels, NDArray[np.signedinteger]]
 
 
+@dataclass
+class FixedPriceResult(CraftResult[S]):
+    """A partition found at a fixed price of a cluster."""
+
+    mask: Mask | None  # (K, D) features that clusters select, where these depend on each other
+
+
 def fixed_price_fit(
     config: LocalConfig, n_starts: int, given: list[Labels] | None, init: str, n_expected: int
-) -> CraftResult[NDArray[np.signedinteger]]:
+) -> FixedPriceResult[NDArray[np.signedinteger]]:
     """The start with the lowest `comparable_objective`; ties: the earlier start.
 
     Start partitions are `given` (and overwritten), or made by the rule `init` with `n_expected` clusters.
@@ -49,7 +58,7 @@ def fixed_price_fit(
     meter.plan(reading=0.02, starts=0.93, diagnostics=0.05)
     meter.begin("starts", n_starts)
 
-    def run(start: int) -> CraftResult[Labels]:
+    def run(start: int) -> FixedPriceResult[Labels]:
         own = replace(config.of_start(start), n_threads=1) if parallel else config.of_start(start)
         labels = given[start] if given is not None else _start_partition(own, init, n_expected, start)
         result = descend(own, thresholds, labels, start)
@@ -66,7 +75,10 @@ def fixed_price_fit(
     order = first_appearance(best.labels, best.moments.n_clusters)
     renumber(best.labels, np.argsort(order).astype(np.int32))
     return replace(
-        best, labels=config.rows.snapshot(best.labels, len(order)), moments=best.moments.select(order)
+        best,
+        labels=config.rows.snapshot(best.labels, len(order)),
+        moments=best.moments.select(order),
+        mask=None if best.mask is None else best.mask[order],
     )
 
 
@@ -81,7 +93,7 @@ def _start_partition(config: LocalConfig, init: str, n_expected: int, start: int
 
 def descend(
     config: LocalConfig, thresholds: OpeningThresholds, labels: Labels | None, start: int = 0
-) -> CraftResult[Labels]:
+) -> FixedPriceResult[Labels]:
     """Passes from a start partition until convergence.
 
     The labels are overwritten; None: one cluster around a random row.
@@ -103,8 +115,8 @@ def descend(
     def one_pass() -> tuple[State, float]:
         nonlocal tables
         moved = descent.one_pass(tables, labels, moments)
-        drop_empty(config.rows, moments, labels)
-        clusters = PaperClusters(moments, background, spec)
+        _, kept = drop_empty(config.rows, moments, labels)
+        clusters = PaperClusters.after(moments, background, spec, descent.mask[kept])
         tables, descent.mask = clusters.tables(), clusters.mask
         state: State = "moving" if moved else "converged"
         if (
@@ -128,7 +140,8 @@ def descend(
         one_pass, path, config.max_iter, slack=slack, callback=callback, stop=config.stop
     )
     assign_zero_weight_rows(config, tables, labels)
-    return CraftResult(path[-1], path, n_iter, converged, labels, moments, spec)
+    mask = descent.mask if spec.couples else None
+    return FixedPriceResult(path[-1], path, n_iter, converged, labels, moments, spec, mask)
 
 
 def _is_monotone(spec: ModelSpec, n_features: int) -> bool:
@@ -197,7 +210,7 @@ class FixedPriceDescent:
         )
         if config.spec.coherent:
             gains = one_point_gains(config.background, config.table, slice(row, row + 1), np.array([weight]))
-            mask, _ = new_cluster_masks(config, gains, self.mask[0])
+            mask, _ = new_cluster_masks(config, gains, self.mask)
         else:
             mask = self._random_mask(odds)
         return one_point_tables(one_point_clusters(config, np.array([row]), weight), mask, config), mask
@@ -240,7 +253,7 @@ class _ClusterOpener:
     moved: int = 0
 
     def __post_init__(self) -> None:
-        self.threshold = self.descent.thresholds.given(self.descent.mask[0])
+        self.threshold = self.descent.thresholds.given(self.descent.mask)
 
     def may_open(self) -> bool:
         return self.moments.n_clusters < self.descent.config.max_clusters
@@ -255,6 +268,8 @@ class _ClusterOpener:
         number = self.moments.open()
         self.descent.mask = np.concatenate([self.descent.mask, mask])
         self.descent.n_opened += 1
+        if config.spec.couples:  # with another cluster the features of the next one have other prices
+            self.threshold = self.descent.thresholds.given(self.descent.mask)
         self.best[row] = np.inf  # the row is the first to join
         threads = config.threads(1)
         groups, partial = self.moments.workplace(threads)
@@ -283,19 +298,18 @@ class OpeningThresholds:
     def __init__(self, config: LocalConfig) -> None:
         self.config = config
 
-    def given(self, shared: Mask) -> Floats:
-        """(n,) thresholds; `shared` is the mask of all clusters under selection="global"."""
-        return (
-            _thresholds(self.config, shared) if self.config.spec.selection == "global" else self._independent
-        )
+    def given(self, others: Mask) -> Floats:
+        """(n,) thresholds where clusters have these masks (K, D)."""
+        spec = self.config.spec
+        return _thresholds(self.config, others) if spec.is_global or spec.couples else self._independent
 
     @cached_property
     def _independent(self) -> Floats:
         """(n,) thresholds that do not depend on the masks of other clusters."""
-        return _thresholds(self.config, np.empty(0, np.uint8))
+        return _thresholds(self.config, np.empty((0, 0), np.uint8))
 
 
-def _thresholds(config: LocalConfig, shared: Mask) -> Floats:
+def _thresholds(config: LocalConfig, others: Mask) -> Floats:
     """(n,) cost above which a row opens its own cluster; +inf for rows of weight 0."""
     spec, n = config.spec, len(config.table)
     thresholds, price = np.empty(n), spec.price or 0.0
@@ -305,7 +319,7 @@ def _thresholds(config: LocalConfig, shared: Mask) -> Floats:
         )
         if spec.coherent:
             _, features = new_cluster_masks(
-                config, one_point_gains(config.background, config.table, rows, weight), shared
+                config, one_point_gains(config.background, config.table, rows, weight), others
             )
             with np.errstate(divide="ignore", invalid="ignore"):
                 thresholds[rows] = np.where(weight > 0, (price + features + 1e-9) / weight, np.inf)
@@ -315,11 +329,19 @@ def _thresholds(config: LocalConfig, shared: Mask) -> Floats:
     return thresholds
 
 
-def new_cluster_masks(config: LocalConfig, gains: Floats, shared: Mask) -> tuple[Mask, Floats]:
-    """(n, D) features of one-point clusters by their gains (n, D), and their net cost (n,).
+def new_cluster_masks(config: LocalConfig, gains: Floats, others: Mask) -> tuple[Mask, Floats]:
+    """(n, D) features of one-point clusters by their gains (n, D), and their net cost (n,), where the others
+    have the masks `others` (K, D).
 
-    They select by the rule of the other clusters, but for "threshold": the entropy and variance of one point
-    are 0, so the fixed budget is used.
+    They select by the rule of these clusters, but for "threshold": the entropy and variance of one point are
+    0, so the fixed budget is used.
     """
-    selection = "fixed" if config.spec.selection == "threshold" else config.spec.selection
-    return choose_features(config.pricing, selection, gains, shared=shared if selection == "global" else None)
+    spec, pricing = config.spec, config.pricing
+    selection = "fixed" if spec.selection == "threshold" else spec.selection
+    if spec.is_global:
+        return choose_features(pricing, "global", gains, shared=others[0])
+    if not spec.couples:
+        return choose_features(pricing, selection, gains)
+    prices, without = next_prices(others, spec)
+    mask, cost = choose_features(pricing, selection, gains - prices)
+    return mask, cost + without
