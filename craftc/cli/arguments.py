@@ -41,6 +41,7 @@ class ClusterOptions(TableOptions):
     missing: str
     price_factor: float | Literal["auto"]
     seed: int
+    starts: int  # seeds
     stability: int | None  # refits
     details: bool
     all_features: bool

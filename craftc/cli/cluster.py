@@ -19,11 +19,16 @@ from craftc._common.threads import effective_n_threads
 from craftc.cli import target as targets
 from craftc.cli.arguments import ClusterOptions, clean, in_options
 from craftc.cli.assignments import without_formulas, write_csv
+from craftc.cli.columns import ColumnRoles
 from craftc.cli.json_output import document
 from craftc.cli.layout import PageLayout
 from craftc.cli.page import Answer, Result, page
 from craftc.cli.sources import TableSource, opened
 from craftc.craft import CRAFT, Progress
+from craftc.craft.null_test import rows_to_test
+from craftc.craft.stability import agreement_of
+from craftc.craft.structure import structure_of
+from craftc.describe.structure import Starts
 from craftc.describe.words import plural
 from craftc.saved.save_and_load import save_model
 
@@ -55,28 +60,67 @@ def _result(source: TableSource, bar: ProgressBar, warned: Sequence[warnings.War
     roles = source.roles()
     if roles.target is not None:
         roles.target = targets.without_infinities(roles.target, roles.notes)
-    model = CRAFT(
-        options.clusters,
-        price_factor=options.price_factor,
-        categorical=roles.levels,
-        missing=options.missing,
-        random_state=options.seed,
-        n_threads=options.threads,
-    )
-    source.fit(model, roles, bar.callback)
+    model, starts = _fits(source, roles, bar)
     stability = None
     if options.stability is not None:
         bar.stage(f"stability: {options.stability} refits")
         stability = model.stability(roles.features, options.stability)
+    bar.stage("permuted columns")
+    null_test = model.null_test(roles.features, 1, random_state=options.seed)
     bar.stage("")
-    answer = Answer(model)
+    structure = structure_of(model, null_test, stability, () if starts is None else starts.agreement)
     roles.notes = [in_options(note) for note in roles.notes]
     messages = list(dict.fromkeys(in_options(str(warning.message)) for warning in warned))
-    result = Result(options.table, roles, options.clusters, answer, messages, stability=stability)
+    answer = Answer(model)
+    result = Result(
+        options.table,
+        roles,
+        options.clusters,
+        answer,
+        null_test,
+        structure,
+        messages,
+        starts=starts,
+        stability=stability,
+    )
     if roles.target is not None:
         positions = answer.numbers[np.asarray(model.labels_)] - 1
         result.target = targets.compare(str(roles.target.name), roles.target, positions, model.n_clusters_)
     return result
+
+
+def _fits(source: TableSource, roles: ColumnRoles, bar: ProgressBar) -> tuple[CRAFT, Starts | None]:
+    """The best fit of those from all seeds, with its warnings alone; and how far the others agree."""
+    options = source.options
+    fits: list[tuple[int, CRAFT, list[warnings.WarningMessage]]] = []
+    for seed in ((options.seed + i) % 2**32 for i in range(options.starts)):
+        model = CRAFT(
+            options.clusters,
+            price_factor=options.price_factor,
+            categorical=roles.levels,
+            missing=options.missing,
+            random_state=seed,
+            n_threads=options.threads,
+        )
+        with warnings.catch_warnings(record=True) as warned:
+            warnings.simplefilter("always")
+            source.fit(model, roles, bar.callback)
+        fits.append((seed, model, warned))
+    fits.sort(key=lambda fit: fit[1].objective_)
+    seeds, models = [seed for seed, _, _ in fits], [model for _, model, _ in fits]
+    best = models[0]
+    for warning in fits[0][2]:
+        warnings.warn(warning.message, warning.category, stacklevel=2)
+    if len(fits) == 1:
+        return best, None
+    bar.stage("comparing seeds")
+    rows = rows_to_test(best, roles.features, options.seed, None, None)[0]
+    return best, Starts(
+        seeds,
+        [int(model.n_clusters_) for model in models],
+        [float(model.objective_) for model in models],
+        agreement_of(models, rows),
+    )
 
 
 def _write_files(source: TableSource, result: Result) -> None:
@@ -101,6 +145,8 @@ def _write_files(source: TableSource, result: Result) -> None:
                 new / "report.html",
                 target=roles.target if roles.target is not None and roles.target.notna().any() else None,
                 stability=result.stability,
+                null_test=result.null_test,
+                agreement=() if result.starts is None else result.starts.agreement,
                 title="" if options.table == "-" else Path(options.table).name,
             )
     result.folder, result.files = str(options.out), source.files

@@ -15,7 +15,7 @@ from craftc.describe.structure import nearly_as_good
 
 def document(result: Result) -> str:
     """One JSON document in ASCII; `label` is the cluster as the model's `predict` returns it in Python."""
-    roles, model = result.roles, result.answer.model
+    roles, model, structure = result.roles, result.answer.model, result.structure
     objectives = objectives_of(model.merge_path_)
     within, nearly, _ = nearly_as_good(objectives, model.price_factor_)
     content: dict[str, object] = {
@@ -36,6 +36,16 @@ def document(result: Result) -> str:
             {"n_clusters": n_clusters, "objective": objective} for n_clusters, objective in objectives
         ],
         "n_clusters_nearly_as_good": {"nats": within, "n_clusters": nearly},
+        "structure": {
+            "kind": structure.kind,
+            "sentence": structure.sentence,
+            "saving": structure.saving,
+            "null_savings": structure.null_savings,
+            "sampled_rows": structure.n_sampled,
+            "one_and_two": structure.one_and_two,
+            "clear": structure.clear,
+            "agreement": structure.agreement,
+        },
         "price_factor": model.price_factor_,
         "dependence_ratio": model.dependence_ratio_,
         "column_links": [{"columns": [str(a), str(b)], "nats": saved} for a, b, saved in model.column_links_],
@@ -48,6 +58,13 @@ def document(result: Result) -> str:
             "column": target.name,
             "rows_without_value": target.n_missing,
             **target.measures(),
+        }
+    if (starts := result.starts) is not None:
+        content["starts"] = {
+            "seeds": starts.seeds,
+            "n_clusters": starts.n_clusters,
+            "objectives": starts.objectives,
+            "agreement": starts.agreement,
         }
     if (stability := result.stability) is not None:
         content["stability"] = {"n_clusters": stability.n_clusters, "agreement": stability.agreement}

@@ -270,6 +270,14 @@ class _ClusterCommand(_Command):
     help="Random seed.",
 )
 @click.option(
+    "--starts",
+    type=click.IntRange(1, 1000),
+    default=1,
+    show_default=True,
+    metavar="N",
+    help="Fit from N seeds, keep the shortest description, and report how far the fits agree.",
+)
+@click.option(
     "--stability",
     type=click.IntRange(1, 10_000),
     metavar="N",

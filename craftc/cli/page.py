@@ -16,15 +16,14 @@ from craftc._common.typing import Labels
 from craftc.cli.columns import ColumnRoles
 from craftc.cli.layout import NARROWEST, PageLayout, fitting, shortened
 from craftc.cli.target import Amounts, Classes
-from craftc.craft import CRAFT
 from craftc.craft.base import CraftBase
-from craftc.craft.dependence import dependence_sentence
+from craftc.craft.null_test import NullTest
 from craftc.craft.stability import Stability
 from craftc.describe.columns import CategoricalColumn, Parts
 from craftc.describe.facts import Facts
-from craftc.describe.structure import nearly_as_good
+from craftc.describe.structure import Starts, Structure, nearly_as_good
 from craftc.describe.view import ClusterView, numbers_by_size
-from craftc.describe.words import clean, count, distinct, nats, percent, plural
+from craftc.describe.words import clean, count, distinct, nats, percent, plural, range_of
 from craftc.reading.cells import MAX_INTEGER_CODES
 
 MOST_LINES = 60  # of a page without --details
@@ -113,7 +112,10 @@ class Result:
     roles: ColumnRoles
     requested: int | None
     answer: Answer
+    null_test: NullTest
+    structure: Structure
     warnings: list[str] = field(default_factory=list)
+    starts: Starts | None = None  # if there are several
     target: Classes | Amounts | None = None
     stability: Stability | None = None
     folder: str = ""
@@ -192,21 +194,23 @@ def _notes(layout: PageLayout, notes: Sequence[str], most: int | None) -> list[s
 
 
 def _headline(layout: PageLayout, result: Result) -> list[str]:
-    """The number of clusters, the cost of fewer, and whether links between columns describe more."""
-    model, requested = result.answer.model, result.requested
+    """The number of clusters, whether they are clear, and the cost of fewer."""
+    model, requested, structure = result.answer.model, result.requested, result.structure
     K = model.n_clusters_
-    if K == 1:
-        alone = "1 cluster, as requested." if requested == 1 else "No cluster structure found: 1 cluster."
-        return layout.text(alone, style="bold") + _dependence(layout, model)
+    if K == 1 and requested != 1:
+        return layout.text(structure.sentence, style="bold") + _links(layout, model)
     split = requested is not None and requested != K
     remark = f" (the table cannot be split into {requested})" if split else ""
-    lines = layout.text(f"{plural(K, 'cluster')}{remark}, largest first.", style="bold")
+    head = f"{plural(K, 'cluster')}{remark}, largest first." if K > 1 else "1 cluster, as requested."
+    lines = layout.text(head, style="bold")
     objectives = objectives_of(model.merge_path_)
-    for text in (fewer(objectives), nearly_as_good(objectives, model.price_factor_)[2]):
+    disagreement = "" if result.starts is None else result.starts.disagreement
+    nearly = nearly_as_good(objectives, model.price_factor_)[2]
+    for text in (structure.sentence, disagreement, fewer(objectives), nearly):
         lines += layout.text(text) if text else []
     if K > MANY_CLUSTERS:
         lines.append("For fewer clusters, pass --clusters K.")
-    return lines + _dependence(layout, model)
+    return lines + _links(layout, model)
 
 
 def fewer(objectives: Sequence[tuple[int, float]]) -> str:
@@ -225,17 +229,15 @@ def fewer(objectives: Sequence[tuple[int, float]]) -> str:
     return text + (" Fewer clusters describe the table better." if least < objectives[0][1] else "")
 
 
-def _dependence(layout: PageLayout, model: CRAFT) -> list[str]:
-    """Links between columns, if they describe the table better than clusters."""
-    if not (sentence := dependence_sentence(model._fitted)):
+def _links(layout: PageLayout, model: CraftBase) -> list[str]:
+    """The strongest links between columns, if they describe the table better than clusters."""
+    if not model.dependence_ratio_ > 1.0:
         return []
     links = model.column_links_[:_MOST_LINKS]
     names = [clean(name) for a, b, _ in links for name in (a, b)]
     short = distinct(names, (layout.width - _BESIDE_LINKS) // 2, cell_len)
     strongest = [f"{a} - {b}" for a, b in zip(short[::2], short[1::2], strict=True)]
-    return layout.text(sentence) + (
-        layout.names("  strongest links:", strongest, most=_MOST_NAME_LINES) if strongest else []
-    )
+    return layout.names("  strongest links:", strongest, most=_MOST_NAME_LINES) if strongest else []
 
 
 def _written(layout: PageLayout, result: Result) -> list[str]:
@@ -297,18 +299,12 @@ def _agreement(layout: PageLayout, result: Result) -> list[str]:
 
 
 def _stability(stability: Stability) -> str:
-    """The meaning of the overview's column, and how often refits and other seeds agree."""
-    low, high = int(stability.n_clusters.min()), int(stability.n_clusters.max())
-    found = str(low) if low == high else f"{low} to {high}"
-    text = (
+    """The meaning of the overview's column, and the numbers of clusters of the refits."""
+    return (
         "Stability: overlap (Jaccard) of a cluster with its best match in "
         f"{plural(len(stability.n_clusters), 'refit')} on 80 % of the rows, on average; from 0.75 a cluster "
-        f"is found again. The refits have {found} clusters."
+        f"is found again. The refits have {range_of(stability.n_clusters.tolist(), str)} clusters."
     )
-    if len(stability.agreement):
-        seeds, agreement = plural(len(stability.agreement), "other seed"), float(np.mean(stability.agreement))
-        text += f" Agreement (ARI) with {seeds}: {agreement:.2f}."
-    return text
 
 
 def _contingency(layout: PageLayout, target: Classes) -> list[str]:

@@ -27,7 +27,6 @@ from craftc._common.typing import (
 from craftc._common.validation import check_number, check_weight
 from craftc.craft.clusters import Clusters, bhattacharyya, pass_work
 from craftc.craft.criteria import MixtureCriteria
-from craftc.craft.dependence import dependence_sentence
 from craftc.craft.fitted import FittedClusters
 from craftc.craft.parameters import StartsInput
 from craftc.craft.rows import scores
@@ -400,12 +399,12 @@ class CraftBase(
             numbers of clusters are; "price_factor", "dependence_ratio" and "column_links" are fitted
             attributes, as are "soft_sizes", "assignment_entropy", "log_likelihood", "n_parameters", "aic",
             "bic" and "icl"; "relative_entropy" is 1 - entropy / (N log K), and "clearly_placed" the share of
-            the rows with a probability of at least .9. "dependence" is a sentence if `dependence_ratio_` > 1.
+            the rows with a probability of at least .9. "structure" is a sentence: whether clusters are clear.
         """
         fitted = self._fitted_state()
         attrs = {
             "merges": objectives_of(self.merge_path_),
-            "dependence": dependence_sentence(fitted),
+            "structure": self._structure().sentence,
             "price_factor": self.price_factor_,
             "dependence_ratio": self.dependence_ratio_,
             "column_links": self.column_links_,
@@ -418,7 +417,7 @@ class CraftBase(
         return self._fitted.view
 
     def _overview_notes(self) -> list[str]:
-        return [*filter(None, [dependence_sentence(self._fitted)])]
+        return [*filter(None, [self._structure().sentence])]
 
     def representatives(self, n: int = 3, X: TableInput | None = None) -> list[NDArray[np.intp]]:
         """Typical rows of every cluster: those of the highest log density that belong clearly to it.

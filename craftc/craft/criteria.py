@@ -1,4 +1,6 @@
-"""A fitted CRAFT as a mixture: soft sizes of clusters, entropy of the assignment, AIC, BIC and ICL."""
+"""A fitted CRAFT as a mixture: soft sizes of clusters, entropy of the assignment, AIC, BIC and ICL; and what
+it says about the structure of its table.
+"""
 
 from __future__ import annotations
 
@@ -6,15 +8,18 @@ import math
 
 import numpy as np
 
+from craftc._common.merge_path import objectives_of
 from craftc._common.typing import Floats
 from craftc.craft.fitted import FittedClusters
 from craftc.craft.rows.scores import MixtureFit
+from craftc.describe.structure import Structure
 from craftc.table.levels import LevelEncoding
 
 
 class MixtureCriteria:
     """Attributes of a model whose rows have probabilities."""
 
+    n_clusters: int | None
     _fitted: FittedClusters
     _mixture: MixtureFit | None
 
@@ -62,6 +67,20 @@ class MixtureCriteria:
     def icl_(self) -> float:
         """Integrated classification likelihood, BIC + 2 entropy; lower is better."""
         return self.bic_ + 2.0 * self.assignment_entropy_
+
+    def _structure(self) -> Structure:
+        """What the model itself says about the structure of its table."""
+        fitted: FittedClusters = self._fitted
+        mixture: MixtureFit | None = getattr(self, "_mixture", None)
+        objectives = objectives_of(() if fitted.path is None else fitted.path)
+        return Structure(
+            len(fitted.clusters.mask),
+            saving=objectives[-1][1] - objectives[0][1] if objectives else None,
+            asked=self.n_clusters is not None,
+            links=fitted.links.saving,
+            dependence_ratio=fitted.dependence_ratio,
+            clear=None if mixture is None else mixture.clear / fitted.clusters.background.weight,
+        )
 
     def _criteria(self) -> dict[str, object]:
         """What a summary lists; empty if the rows of the fit are not known."""

@@ -32,7 +32,7 @@ from craftc._common.messages import quoted
 from craftc._common.random import SAMPLE_ROWS, CraftStream, spread
 from craftc._common.typing import Floats
 from craftc.craft.background import Background, half_log
-from craftc.craft.fitted import ColumnLinks, FittedClusters
+from craftc.craft.fitted import ColumnLinks
 from craftc.craft.rows import L, RowStore, S
 from craftc.craft.search import FitConfig
 from craftc.table import MixedTable
@@ -55,20 +55,6 @@ _MOST_PAIRS = 10  # near-duplicates that are named
 _COLUMNS_AT_ONCE = 512  # columns whose correlations with all others are held
 _LINKED = 0.5  # warn if column links save more than half of what clusters save
 _FRAGILE = 0.7  # share of the clusters that is left at four times the price
-
-
-def dependence_sentence(fitted: FittedClusters) -> str:
-    """What a ratio above 1 means, as a sentence; otherwise empty."""
-    ratio, saving = fitted.dependence_ratio, fitted.links.saving
-    if not ratio > 1.0:
-        return ""
-    links = f"links between columns save {saving:,.0f} nats"
-    if math.isinf(ratio):
-        return f"Columns depend on each other, but clusters save nothing: {links}."
-    return (
-        f"Columns that depend on each other describe this table better than groups of rows: {links}, "
-        f"clusters {saving / ratio:,.0f}."
-    )
 
 
 def column_links(config: FitConfig[L, S], encoding: LevelEncoding, selected_gains: Floats) -> ColumnLinks:

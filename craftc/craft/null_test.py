@@ -13,7 +13,7 @@ from craftc._common.random import SAMPLE_ROWS, CraftStream, spread, uniform
 from craftc._common.threads import effective_n_threads
 from craftc._common.typing import Array, DaskClient, Floats, Ints, TableInput, WeightInput
 from craftc.craft.base import CraftBase
-from craftc.craft.stability import refit
+from craftc.craft.stability import agreement_of, refit
 from craftc.describe.words import nats, number, plural, range_of
 from craftc.distributed.open_input import FitTable, open_input
 from craftc.table import MixedTable
@@ -41,6 +41,10 @@ class NullTest:
         Rows of these tables.
     sampled : bool
         Whether they are a sample of the table, on which `saving` and `n_clusters` are those of a refit.
+    one_and_two : (float, float) or None
+        J of one cluster, and of the best partition into two, in nats, if no clusters were found.
+    agreement : float or None
+        Adjusted Rand index of this refit with the model on the sample; None if it is the whole table.
     """
 
     saving: float
@@ -49,6 +53,8 @@ class NullTest:
     null_n_clusters: Ints
     n_rows: int
     sampled: bool
+    one_and_two: tuple[float, float] | None = None
+    agreement: float | None = None
 
     @property
     def p_value(self) -> float:
@@ -56,8 +62,12 @@ class NullTest:
         return (1 + int((self.null_savings >= self.saving).sum())) / (len(self.null_savings) + 1)
 
     def __repr__(self) -> str:
-        found = plural(self.n_clusters, "cluster")
-        saves = f"{found} {'saves' if self.n_clusters == 1 else 'save'} {nats(self.saving)} nats"
+        saves = f"{plural(self.n_clusters, 'cluster')} save {nats(self.saving)} nats"
+        if self.n_clusters == 1:
+            saves = "1 cluster"
+        if self.one_and_two is not None:
+            one, two = self.one_and_two
+            saves = f"no clusters found: one costs {nats(one)} nats, the best two {nats(two)}"
         tables = plural(len(self.null_savings), "table")
         rows = f" of {plural(self.n_rows, 'row')}" if self.sampled else ""
         null = f"{range_of(self.null_savings.tolist(), nats)} nats"
@@ -71,7 +81,13 @@ def null_test(
 ) -> NullTest:
     """Refits of a model on tables with permuted columns, of at most 16 384 rows."""
     table, weight, sampled = rows_to_test(model, X, seed, sample_weight, client)
-    found = refit(model, table, weight, seed) if sampled else model
+    found, agreement, one_and_two = model, None, None
+    if sampled:
+        found = refit(model, table, weight, seed)
+        agreement = agreement_of([model, found], table)[0]
+    if found.n_clusters_ == 1 and model.n_clusters is None:
+        two = refit(model, table, weight, seed, n_clusters=2)
+        one_and_two = (found.objective_, two.objective_) if two.n_clusters_ == 2 else None
     null = [refit(model, permuted(table, seed, i), weight, seed + i) for i in range(n)]
     return NullTest(
         saving_of_clusters(found),
@@ -80,6 +96,8 @@ def null_test(
         np.array([each.n_clusters_ for each in null]),
         len(table),
         sampled,
+        one_and_two,
+        agreement,
     )
 
 

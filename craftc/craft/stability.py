@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,12 +13,12 @@ from sklearn.base import clone
 from craftc._common.random import CraftStream, uniform
 from craftc._common.typing import Floats, Ints, Labels
 from craftc.craft.rows import distinct_rows
+from craftc.describe.structure import FIRM
 from craftc.describe.words import plural
 from craftc.table import MixedTable
 from craftc.table.levels import LevelEncoding
 
 _SHARE = 0.8  # of the rows of a refit
-_FOUND = 0.75  # overlap from which a cluster counts as found again
 
 
 @dataclass(frozen=True, repr=False)
@@ -64,7 +64,7 @@ class Stability:
         in any part.
         """
         return self._known(
-            lambda overlap, axis: (overlap >= _FOUND).sum(axis=axis) / (~np.isnan(overlap)).sum(axis=axis)
+            lambda overlap, axis: (overlap >= FIRM).sum(axis=axis) / (~np.isnan(overlap)).sum(axis=axis)
         )
 
     def _known(self, statistic: Callable[..., Floats]) -> Floats:
@@ -101,6 +101,14 @@ def refits(
     return Stability(overlap, n_clusters, np.array([adjusted_rand_score(own, labels) for labels in again]))
 
 
+def agreement_of(models: Sequence[Any], table: MixedTable) -> list[float]:
+    """Adjusted Rand index of the first model with every other one, by their predictions of the rows."""
+    from sklearn.metrics import adjusted_rand_score  # slow to import
+
+    first, *others = (model.predict(table) for model in models)
+    return [float(adjusted_rand_score(first, labels)) for labels in others]
+
+
 def refit(model: Any, table: MixedTable, weight: Floats | None, seed: int, **parameters: float | str) -> Any:
     """A fit with the parameters of the model, but for the seed and the given ones. A given start partition is
     not used, nor a number of clusters above that of distinct rows.
@@ -112,8 +120,8 @@ def refit(model: Any, table: MixedTable, weight: Floats | None, seed: int, **par
         other.set_params(kinds=encoding.periods)
     if not isinstance(model.init, str):
         other.set_params(init="auto")
-    if model.n_clusters is not None:
-        other.set_params(n_clusters=len(distinct_rows(table, int(model.n_clusters))))
+    if other.n_clusters is not None:
+        other.set_params(n_clusters=len(distinct_rows(table, int(other.n_clusters))))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # the fit of the model has given them
         return other.fit(table, sample_weight=weight)

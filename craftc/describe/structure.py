@@ -2,12 +2,174 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
 
 from craftc._common.merge_path import n_clusters_within
-from craftc.describe.words import listing, nats
+from craftc.describe.words import listing, nats, percent, plural, range_of, ratio
 
+CLEAR = 0.9  # least probability of a row that is clearly placed; least share of such rows in clear groups
+FIRM = 0.75  # least overlap of a cluster that is found again, and least agreement of fits
+_SAME = 0.9  # least agreement of fits that are nearly equal
 _TIE = 5.0  # nats by which another number of clusters is nearly as good, at a price factor of 1
+
+
+@dataclass(frozen=True)
+class Structure:
+    """What is known about the clusters of a table as a whole, and one sentence that says it.
+
+    Attributes
+    ----------
+    n_clusters : int
+        Clusters of the model.
+    saving : float or None
+        Nats by which they are shorter than one cluster; None without a merge path.
+    null_savings : sequence of float
+        The same saving in tables with permuted columns.
+    n_sampled : int
+        Rows of the sample that `saving` and `null_savings` are of; 0 if they are of the whole table.
+    one_and_two : (float, float) or None
+        J of one cluster, and of the best partition into two, where no clusters were found.
+    asked : bool
+        Whether the number of clusters was given.
+    links, dependence_ratio : float
+        Nats that links between columns save, and what these are over what clusters save.
+    clear : float or None
+        Share of the rows that are clearly placed.
+    agreement : sequence of float
+        Adjusted Rand indices with fits from other seeds or, of a long table, on another sample.
+    overlap : float or None
+        Mean overlap of the clusters with those of refits on parts of the rows.
+    """
+
+    n_clusters: int
+    saving: float | None = None
+    null_savings: Sequence[float] = ()
+    n_sampled: int = 0
+    one_and_two: tuple[float, float] | None = None
+    asked: bool = False
+    links: float = 0.0
+    dependence_ratio: float = math.nan
+    clear: float | None = None
+    agreement: Sequence[float] = ()
+    overlap: float | None = None
+
+    @property
+    def kind(self) -> str:
+        """The first that holds of: one cluster, none, seed, parts, gradual, soft and clear; or unknown.
+
+        none: clusters save nothing, or no more than in a table with permuted columns. seed, parts: fits from
+        other seeds, or on parts of the rows, find other clusters. gradual: links between columns save more.
+        soft: fewer than 90 % of the rows are clearly placed.
+        """
+        if self.n_clusters == 1:
+            return "one"
+        if self.saving is not None and self.saving <= max([0.0, *self.null_savings]):
+            return "none"
+        if len(self.agreement) and float(np.mean(self.agreement)) < FIRM:
+            return "seed"
+        if self.overlap is not None and self.overlap < FIRM:
+            return "parts"
+        if self.dependence_ratio > 1.0:
+            return "gradual"
+        if self.clear is None:
+            return "unknown"
+        return "clear" if self.clear >= CLEAR else "soft"
+
+    @property
+    def groups(self) -> str:
+        """What the clusters are: ``3 clear groups``."""
+        K = self.n_clusters
+        return {
+            "one": plural(K, "group"),
+            "none": f"{K} groups without structure",
+            "seed": f"{K} groups that move with the seed",
+            "parts": f"{K} groups that change when rows are left out",
+            "gradual": f"{K} pieces of a gradual pattern",
+            "soft": f"{K} overlapping groups",
+            "clear": f"{K} clear groups",
+            "unknown": f"{K} groups",
+        }[self.kind]
+
+    @property
+    def sentence(self) -> str:
+        """The kind and the facts that it follows from; empty if nothing is known."""
+        facts, kind = self.facts, self.kind
+        if kind == "one":
+            if self.asked:
+                return f"One cluster: {facts}." if facts else ""
+            return f"No clusters found: {facts}." if facts else "No clusters found."
+        head = "no structure" if kind == "none" else self.groups.partition(" ")[2]
+        return f"{head[0].upper()}{head[1:]}: {facts}." if facts else ""
+
+    @property
+    def facts(self) -> str:
+        """All that is known, as main clauses."""
+        return "; ".join(self._of_one_cluster() if self.n_clusters == 1 else self._of_clusters())
+
+    def _of_one_cluster(self) -> Iterator[str]:
+        if self.one_and_two is not None:
+            one, two = self.one_and_two
+            more = f"{nats(abs(two - one))} {'more' if two >= one else 'less'}"
+            yield f"{self._sample}one cluster costs {nats(one)} nats, the best partition into two {more}"
+        if self.links > 0.0:
+            yield f"columns depend on each other, and links between them save {nats(self.links)} nats"
+
+    def _of_clusters(self) -> Iterator[str]:
+        if self.saving is not None:
+            they = f"{self.n_clusters} groups" if self.kind == "none" else "they"
+            sign = 1.0 if self.saving >= 0.0 else -1.0
+            verb, than = ("save", "over one cluster") if sign > 0.0 else ("cost", "more than one cluster")
+            null = ""
+            if n := len(self.null_savings):
+                tables = f"in {n} tables " if n > 1 else ""
+                savings = [sign * saving + 0.0 for saving in self.null_savings]
+                null = f", {tables}with permuted columns {range_of(savings, nats)}"
+            yield f"{self._sample}{they} {verb} {nats(abs(self.saving))} nats {than}{null}"
+        if math.isinf(self.dependence_ratio):
+            yield f"links between columns save {nats(self.links)} nats"
+        elif self.dependence_ratio > 1.0:
+            yield f"links between columns save {ratio(self.dependence_ratio)} times as much as groups"
+        if self.clear is not None:
+            placed = f"{percent(self.clear)} of the rows are placed"
+            yield f"{placed} with at least {percent(CLEAR)} probability"
+        if n := len(self.agreement):
+            fits = f"{plural(n, 'other fit')} {'agrees' if n == 1 else 'agree'} with them"
+            yield f"{fits} by {float(np.mean(self.agreement)):.2f} (adjusted Rand index)"
+        if self.overlap is not None:
+            yield f"refits on 80 % of the rows overlap with them by {percent(self.overlap)}"
+
+    @property
+    def _sample(self) -> str:
+        return f"in a sample of {plural(self.n_sampled, 'row')} " if self.n_sampled else ""
+
+
+@dataclass(frozen=True)
+class Starts:
+    """Fits from several seeds, that of the lowest J first."""
+
+    seeds: Sequence[int]
+    n_clusters: Sequence[int]
+    objectives: Sequence[float]
+    agreement: Sequence[float]  # adjusted Rand index of every other fit with the first
+
+    @property
+    def disagreement(self) -> str:
+        """One line about other partitions or numbers of clusters; empty if all fits are nearly equal."""
+        n = len(self.agreement)
+        if not n or (min(self.agreement) >= _SAME and len({*self.n_clusters}) == 1):
+            return ""
+        one, *others = self.objectives
+        K = range_of(self.n_clusters[1:], str)
+        have, cost, agree = ("has", "costs", "agrees") if n == 1 else ("have", "cost", "agree")
+        return (
+            f"Seeds disagree: {plural(n, 'other fit')} {have} {K} cluster{'' if K == '1' else 's'}, {cost} "
+            f"{range_of([each - one for each in others], nats)} nats more and {agree} with this one, of seed "
+            f"{self.seeds[0]}, by {range_of(self.agreement, '{:.2f}'.format)} (adjusted Rand index)."
+        )
 
 
 def nearly_as_good(

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from craftc.describe.structure import FIRM
 from craftc.describe.words import percent, plural, ratio, some
 from craftc.report.page import Page
 
 _MOST = 6
 _SOFT = 0.7  # share of clearly placed rows below which a border is soft
-_WEAK = 0.75  # mean overlap below which a cluster changes
 
 
 @dataclass
@@ -78,12 +78,12 @@ def _notes(page: Page) -> Iterator[tuple[str, str, str]]:
             "probability. Read the certainty of a row before acting on it.",
             "sure",
         )
-    weak = [str(card.k) for card in page.cards if card.overlap is not None and card.overlap.mean < _WEAK]
+    weak = [str(card.k) for card in page.cards if card.overlap is not None and card.overlap.mean < FIRM]
     if weak:
         overlap = f"{_clusters(weak)} {'overlaps' if len(weak) == 1 else 'overlap'}"
         yield (
             "Some groups change when rows are left out",
-            f"{overlap[0].upper()}{overlap[1:]} by less than {percent(_WEAK)}, on average, with the most "
+            f"{overlap[0].upper()}{overlap[1:]} by less than {percent(FIRM)}, on average, with the most "
             "similar group of a fit that leaves a fifth of the rows out.",
             "sure",
         )

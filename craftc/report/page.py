@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -11,10 +11,9 @@ import numpy as np
 
 from craftc._common.merge_path import objectives_of
 from craftc._common.typing import Ints, Labels
-from craftc.craft.rows.scores import CLEAR
 from craftc.describe.columns import NumericColumn, PeriodicColumn
 from craftc.describe.facts import REPEATS, Fact, Facts, whole_table
-from craftc.describe.structure import nearly_as_good
+from craftc.describe.structure import CLEAR, FIRM, Structure, nearly_as_good
 from craftc.describe.view import order_by_size
 from craftc.describe.words import count, listing, number, percent, plural
 from craftc.report.columns import DrawnColumn, Pairs, read_columns, with_rows
@@ -33,7 +32,7 @@ FIGURES = 6  # of a card
 _OPEN_CARDS = 12  # clusters whose cards are open
 _MORE = 8  # further features named in a card
 _MAP_ROWS = 30
-_STABLE = ((0.85, "stable"), (0.75, "fairly stable"), (0.6, "doubtful"))  # least mean overlaps
+_STABLE = ((0.85, "stable"), (FIRM, "fairly stable"), (0.6, "doubtful"))  # least mean overlaps
 
 
 @dataclass
@@ -93,6 +92,7 @@ class Page:
         target: Target | None,
         stability: Stability | None,
         title: str,
+        structure: Structure,
     ) -> None:
         self.model, self.table, self.target = model, table, target
         self.stability, self.title = stability, title
@@ -111,6 +111,7 @@ class Page:
         self.ranked = np.argsort(-importance, kind="stable").tolist()
         self.sure = certainty(model, table, self.labels, self.order)
         self.clear = float((self.sure.probability >= CLEAR).mean())
+        self.structure = replace(structure, clear=self.clear)
         self.ratio = float(model.dependence_ratio_)
         self.links: list[Link] = column_links(model, self.columns, Pairs(self.columns), table)
         self.tree: MergeTree | None = merge_tree(model.merge_path_, self.sizes, np.argsort(self.order))
@@ -161,19 +162,25 @@ class Page:
             return None
         mean = float(overlap.mean())
         reading = next((word for least, word in _STABLE if mean >= least), "unstable")
-        return Overlap(mean, float(overlap.min()), float((overlap >= 0.75).mean()), reading)
+        return Overlap(mean, float(overlap.min()), float((overlap >= FIRM).mean()), reading)
 
     # ---- the top of the page ----
 
     @cached_property
     def headline(self) -> str:
-        """One sentence: how many groups, and what they are."""
+        """One sentence: how many groups, whether they are clear, and what they are."""
         rows = f"The {count(self.N)} rows"
         if self.K == 1:
             return f"{rows} do not fall into groups: one description fits them all."
+        if self.structure.kind == "none":
+            better = "columns in a random order make groups of the same worth"
+            if (self.structure.saving or 0.0) <= 0.0:
+                better = f"{self.K} groups describe them no better than one"
+            return f"{rows} show no structure: {better}."
+        fall = f"{rows} fall into {self.structure.groups}"
         if self.K == 2:
             groups = (f"{card.name} ({percent(card.share)})" for card in self.cards)
-            return f"{rows} fall into 2 groups: {', and '.join(groups)}."
+            return f"{fall}: {', and '.join(groups)}."
         named, links = list[int](), self.facts.view.links
         for d in self.ranked:
             if self.importance[d] > 0 and all(links.share(d, e) < REPEATS for e in named):
@@ -182,9 +189,7 @@ class Page:
                 break
         by = f", which differ mainly in {listing(self._spoken(d) for d in named)}" if named else ""
         largest = self.cards[0]
-        return (
-            f"{rows} fall into {self.K} groups{by}; the largest ({percent(largest.share)}) is {largest.name}."
-        )
+        return f"{fall}{by}; the largest ({percent(largest.share)}) is {largest.name}."
 
     def _spoken(self, d: int) -> str:
         """A column, or the category that says the same as a number: education rather than education_num."""
@@ -195,23 +200,11 @@ class Page:
     @cached_property
     def verdict(self) -> str:
         """How clear and how firm the groups are."""
-        clearly = "clear" if self.clear >= 0.9 else "soft at the borders"
-        placed = f"{percent(self.clear)} of the rows are placed with at least {percent(CLEAR)} probability"
-        known = [(card.overlap.mean, card.n) for card in self.cards if card.overlap is not None]
-        if not known:
-            return (
-                f"The groups are {clearly}: {placed}. Whether they come back without some of the rows has "
-                "not been computed."
-            )
-        overlaps, sizes = zip(*known, strict=True)
-        mean = float(np.average(overlaps, weights=sizes))
-        back = "mostly come back" if mean >= _STABLE[1][0] else "come back only in part"
-        if mean >= _STABLE[0][0] and min(overlaps) >= _STABLE[1][0]:
-            back = "come back"
-        return (
-            f"The groups are {clearly} and {back} when a fifth of the rows is left out: {placed}, and the "
-            f"groups of {self.n_refits} such refits overlap with these by {percent(mean)} on average."
-        )
+        facts = self.structure.facts
+        text = f"{facts[0].upper()}{facts[1:]}." if facts else ""
+        if self.stability is not None or self.K == 1:
+            return text
+        return f"{text} Whether they come back without some of the rows has not been computed."
 
     @cached_property
     def refits(self) -> str:

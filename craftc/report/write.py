@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 import os
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -14,9 +15,12 @@ from sklearn.utils.validation import check_is_fitted
 from craftc._common.atomic_write import replacing
 from craftc._common.typing import EncodedTable, FrameInput
 from craftc.craft.base import CraftBase
-from craftc.craft.rows.scores import CLEAR
+from craftc.craft.null_test import NullTest
+from craftc.craft.path import WithMergePath
 from craftc.craft.stability import Stability
+from craftc.craft.structure import structure_of
 from craftc.describe import words
+from craftc.describe.structure import CLEAR
 from craftc.reading.unusable import known_columns
 from craftc.report.cautions import cautions
 from craftc.report.page import Page, display_order
@@ -36,6 +40,8 @@ def write(
     *,
     target: str | ArrayLike | None = None,
     stability: Stability | None = None,
+    null_test: NullTest | Literal["auto"] | None = "auto",
+    agreement: Sequence[float] = (),
     title: str | None = None,
 ) -> None:
     """Write a page that explains the clusters of a model to the people who use them.
@@ -59,6 +65,11 @@ def write(
     stability : object, optional
         The result of ``model.stability(table)``. Refits take time, so the page does without by default and
         says how to get it.
+    null_test : NullTest, "auto" or None, default="auto"
+        The result of ``model.null_test(table)``. "auto": one table with permuted columns, of at most
+        16 384 rows, is fitted; not after a fit with weights, nor for a PaperCRAFT. None: left out.
+    agreement : sequence of float, default=()
+        Adjusted Rand indices of the model with fits from other seeds, apart from those of `stability`.
     title : str, optional
         Shown above the headline and in the title of the window, for example the name of the table.
 
@@ -68,8 +79,8 @@ def write(
         Jinja2 is not installed.
     NotFittedError, ValueError, TypeError
         The model is no CRAFT, is not fitted or defines no probabilities; the table is not that of `fit`; the
-        target has no values, or not one for each row, or is a column of the model; the stability is of other
-        clusters.
+        target has no values, or not one for each row, or is a column of the model; the stability or the null
+        test is of other clusters.
 
     Examples
     --------
@@ -79,7 +90,7 @@ def write(
     >>> model = craftc.CRAFT(random_state=0).fit(heart.data)
     >>> path = pathlib.Path(tempfile.mkdtemp()) / "heart.html"
     >>> craftc.report.write(model, heart.data, path, target=heart.target, title="heart")
-    >>> "The 270 rows fall into 2 groups" in path.read_text(encoding="utf-8")
+    >>> "The 270 rows fall into 2 pieces of a gradual pattern" in path.read_text(encoding="utf-8")
     True
     """
     environment = _environment()
@@ -99,17 +110,18 @@ def write(
             )
         table, taken = take_target(table, target)
     cells = _cells(model, table)
-    if stability is not None and not hasattr(stability, "overlap"):
+    if not isinstance(stability, Stability | None):
         raise TypeError(
             f"stability must be the result of model.stability(table), got {type(stability).__name__}."
         )
-    if stability is not None and np.shape(stability.overlap)[1:] != (model.n_clusters_,):
+    if stability is not None and (found := stability.overlap.shape[1]) != model.n_clusters_:
         raise ValueError(
-            f"The model has {model.n_clusters_} clusters, stability is of {np.shape(stability.overlap)[1]}; "
-            "pass the stability of this model."
+            f"The model has {model.n_clusters_} clusters, stability is of {found}; pass the stability of "
+            "this model."
         )
     read = None if taken is None else read_target(*taken, display_order(model)[1], model.n_clusters_)
-    page = Page(model, cells, read, stability, "" if title is None else words.clean(title))
+    structure = structure_of(model, _null_test(model, cells, null_test), stability, agreement)
+    page = Page(model, cells, read, stability, "" if title is None else words.clean(title), structure)
     html = environment.get_template("report.html.j2").render(
         r=page, clear=CLEAR, cautions=cautions(page), again=reproduce(page)
     )
@@ -131,11 +143,30 @@ def _cells(model: CraftBase, table: FrameInput | EncodedTable) -> MixedTable:
             f"The table has {len(cells)} rows, but the model was fitted on {len(model.labels_)}; pass the "
             "table of fit."
         )
-    if math.isclose(
-        float(model.cluster_sizes_.sum()), len(cells), rel_tol=1e-9
-    ):  # sums of rows with weights cannot be compared
+    if not _weighted(model):  # sums of rows with weights cannot be compared
         model._rows_of_fit(cells, None)
     return cells
+
+
+def _weighted(model: CraftBase) -> bool:
+    return not math.isclose(float(model.cluster_sizes_.sum()), len(model.labels_), rel_tol=1e-9)
+
+
+def _null_test(model: CraftBase, cells: MixedTable, given: object) -> NullTest | None:
+    """The test that was given, or one table with permuted columns."""
+    if isinstance(given, NullTest):
+        if not given.sampled and given.n_clusters != model.n_clusters_:
+            raise ValueError(
+                f"The model has {model.n_clusters_} clusters, null_test is of {given.n_clusters}; pass the "
+                "null test of this model."
+            )
+        return given
+    if given is not None and given != "auto":
+        raise TypeError(
+            f"null_test must be the result of model.null_test(table), 'auto' or None, got {given!r}."
+        )
+    fits = given == "auto" and isinstance(model, WithMergePath) and not _weighted(model)
+    return model.null_test(cells, 1) if fits else None
 
 
 def _environment() -> Environment:

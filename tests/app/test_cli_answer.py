@@ -20,6 +20,8 @@ from sklearn.metrics import adjusted_rand_score
 import craftc
 from craftc.cli import main
 from craftc.cli.layout import PageLayout
+from craftc.craft.structure import structure_of
+from craftc.describe.structure import Starts
 from craftc.describe.view import numbers_by_size
 from tests.common import ROOT
 
@@ -392,12 +394,68 @@ def test_a_target_of_numbers(run, tmp_path):
         assert f"{inside.mean():,.0f} ± " in page
 
 
+def test_structure(run, tmp_path):
+    """The page's sentence is that of the library; the document has its facts."""
+    table = craftc.read_table(HEART).drop(columns="class")
+    model = craftc.CRAFT(random_state=0).fit(table)
+    expected = structure_of(model, model.null_test(table, 1))
+    content = json.loads(run("cluster", HEART, "--target", "class", "--json")[1])["structure"]
+    assert content["sentence"] == expected.sentence
+    assert (content["kind"], content["saving"]) == ("gradual", expected.saving)
+    assert content["null_savings"] == [0.0]
+    assert expected.sentence in " ".join(run("cluster", HEART, "--target", "class")[1].split())
+    seeded = json.loads(run("cluster", HEART, "--target", "class", "--seed", 3, "--json")[1])["structure"]
+    model = craftc.CRAFT(random_state=3).fit(table)
+    assert seeded["sentence"] == structure_of(model, model.null_test(table, 1, random_state=3)).sentence
+
+
+def test_the_report_repeats_the_headline_of_the_page(run, tmp_path):
+    path = write(tmp_path / "t.csv", groups(3)[0])
+    said = " ".join(run("cluster", path, "--starts", 2, "--out", tmp_path / "o")[1].split())
+    found = re.search(r"Clear groups: (they save .*? with at least 90 % probability)", said)
+    html = (tmp_path / "o" / "report.html").read_text(encoding="utf-8").replace("\u00a0", " ")
+    assert "rows fall into 3 clear groups" in html
+    assert f"T{found[1][1:]}" in html
+    assert "1 other fit agrees with them by 1.00 (adjusted Rand index)" in said
+    assert "1 other fit agrees with them by 1.00 (adjusted Rand index)" in html
+
+
+@pytest.mark.filterwarnings("ignore:CRAFT found")
+def test_starts_keep_the_shortest_description(run, tmp_path):
+    """At a low price heart has many local optima."""
+    options = ("cluster", HEART, "--ignore", "class", "--price-factor", 0.1, "--seed", 5)
+    content = json.loads(run(*options, "--starts", 3, "--json")[1])
+    table = craftc.read_table(HEART).drop(columns="class")
+    models = {s: craftc.CRAFT(price_factor=0.1, random_state=s).fit(table) for s in (5, 6, 7)}
+    order = sorted(models, key=lambda seed: models[seed].objective_)
+    best, *others = (models[seed] for seed in order)
+    agreement = [adjusted_rand_score(best.predict(table), other.predict(table)) for other in others]
+    starts = Starts(
+        order, [models[s].n_clusters_ for s in order], [models[s].objective_ for s in order], agreement
+    )
+    assert content["starts"] == vars(starts)
+    assert content["objective"] == best.objective_
+    assert content["structure"]["agreement"] == agreement
+    assert min(agreement) < 0.9
+    assert starts.disagreement.startswith("Seeds disagree: 2 other fits have ")
+    said = " ".join(run(*options, "--starts", 3, "--out", tmp_path / "o")[1].split())
+    assert starts.disagreement in said
+    kept = craftc.load_model(tmp_path / "o" / "model.craftc")
+    assert (kept.random_state, kept.objective_) == (order[0], best.objective_)
+    assert f"--seed {order[0]}" in (tmp_path / "o" / "report.html").read_text(encoding="utf-8")
+    alone = run(*options, "--starts", 1)
+    assert alone == run(*options)
+    assert "Seeds disagree" not in alone[1]
+
+
 @pytest.mark.slow
 def test_stability(run):
     said = " ".join(run("cluster", HEART, "--target", "class", "--stability", 3)[1].split())
     content = json.loads(run("cluster", HEART, "--target", "class", "--stability", 3, "--json")[1])
     assert "Stability: overlap (Jaccard) of a cluster with its best match in 3 refits" in said
     assert len(content["stability"]["n_clusters"]) == 3
+    assert content["structure"]["agreement"] == content["stability"]["agreement"]
+    assert "5 other fits agree with them by" in said
     for row in content["clusters"]:
         assert 0 <= row["stability"]["lowest"] <= row["stability"]["mean"] <= 1
         assert f" {row['stability']['mean']:.2f} " in said

@@ -6,14 +6,15 @@ from __future__ import annotations
 
 import re
 import sys
+from dataclasses import replace
 from html.parser import HTMLParser
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 import craftc
 from craftc import CRAFT, DPMeans, MixedTable, PaperCRAFT, report
+from craftc.craft.stability import Stability
 from craftc.datasets import load_heart
 from craftc.describe import words
 from craftc.describe.facts import Facts
@@ -238,7 +239,10 @@ def test_sections_of_a_page(heart, tmp_path):
     table, target, model = heart
     text = Text(page(tmp_path, model, table, target=target, title="heart")).text
     sizes = sorted(np.bincount(model.labels_).tolist(), reverse=True)
-    assert f"The 270 rows fall into {model.n_clusters_} groups" in text
+    assert f"The 270 rows fall into {model.n_clusters_} pieces of a gradual pattern" in text
+    saving = model.merge_path_[-1].objective - model.objective_
+    assert f"They save {saving:.0f} nats over one cluster, with permuted columns 0; links between" in text
+    assert "Permuted columns." in text
     assert text.count(f"{sizes[0]} ({words.percent(sizes[0] / 270)}") >= 2
     for heading in (
         "Before you use this",
@@ -429,9 +433,7 @@ def test_stability_in_figures(heart, tmp_path):
     label = int(np.bincount(model.labels_).argmax())
     overlap = np.tile([0.5, 0.5], (4, 1))
     overlap[:, label] = [1.0, 0.9, 0.8, 0.7]
-    stability = SimpleNamespace(
-        overlap=overlap, n_clusters=np.array([2, 2, 2, 3]), agreement=np.array([0.8, 1.0])
-    )
+    stability = Stability(overlap, np.array([2, 2, 2, 3]), np.array([0.8, 1.0]))
     text = Text(page(tmp_path, model, table, stability=stability)).text
     assert "4 fits, each on 80 % of the rows" in text
     assert "85 % 70 % 75 % stable" in text
@@ -439,14 +441,63 @@ def test_stability_in_figures(heart, tmp_path):
     assert "2 in 3, 3 in 1." in text
     assert "0.9 on average, 0.8 at least" in text
     assert "Some groups change when rows are left out" in text
+    other = Stability(np.ones((4, 3)), np.full(4, 3), np.ones(0))
     with pytest.raises(ValueError, match="has 2 clusters, stability is of 3"):
-        page(tmp_path, model, table, stability=SimpleNamespace(overlap=np.ones((4, 3))))
+        page(tmp_path, model, table, stability=other)
+    with pytest.raises(TypeError, match=r"stability must be the result of model\.stability"):
+        page(tmp_path, model, table, stability=overlap)
 
 
-def test_no_refit(heart, tmp_path, monkeypatch):
+def test_one_refit_or_none(heart, tmp_path, monkeypatch):
+    """One table with permuted columns, unless its result is given or left out."""
     table, _, model = heart
-    monkeypatch.setattr(CRAFT, "fit", lambda *_: pytest.fail("write must not fit"))
-    assert "has not been computed" in page(tmp_path, model, table)
+    null_test = model.null_test(table, 1)
+    by_default, fit, fits = page(tmp_path, model, table), CRAFT.fit, []
+    monkeypatch.setattr(CRAFT, "fit", lambda *given, **named: fits.append(1) or fit(*given, **named))
+    assert page(tmp_path, model, table) == by_default
+    assert len(fits) == 1
+    assert page(tmp_path, model, table, null_test=null_test) == by_default
+    assert "permuted columns" not in page(tmp_path, model, table, null_test=None).casefold()
+    assert len(fits) == 1
+    with pytest.raises(TypeError, match="null_test must be the result of"):
+        page(tmp_path, model, table, null_test=3)
+    with pytest.raises(ValueError, match="has 1 clusters, null_test is of 2"):
+        page(tmp_path, model.at(1), table, null_test=null_test)
+
+
+def headline(tmp_path, model, table, **options):
+    html = page(tmp_path, model, table, **options)
+    return [
+        Text(found).text
+        for found in re.findall(r'<h1>(.*?)</h1>|<p class="lead">(.*?)</p>', html)
+        for found in found
+        if found
+    ]
+
+
+def test_headlines_say_what_the_structure_is(groups, tmp_path):
+    frame, _, model = groups
+    h1, lead = headline(tmp_path, model, frame)
+    assert h1.startswith("The 600 rows fall into 3 clear groups, which differ mainly in ")
+    assert lead.startswith("They save ")
+    moves = Stability(np.ones((1, 3)), np.array([3]), np.array([0.5]))
+    h1, lead = headline(tmp_path, model, frame, stability=moves)
+    assert h1.startswith("The 600 rows fall into 3 groups that move with the seed, which differ")
+    assert "1 other fit agrees with them by 0.50 (adjusted Rand index)" in lead
+    lost = Stability(np.full((1, 3), 0.4), np.array([3]), np.empty(0))
+    h1, lead = headline(tmp_path, model, frame, stability=lost)
+    assert h1.startswith("The 600 rows fall into 3 groups that change when rows are left out")
+    assert lead.endswith("refits on 80 % of the rows overlap with them by 40 %.")
+    noise = np.random.default_rng(0).normal(size=(200, 3))
+    h1, lead = headline(tmp_path, CRAFT(3, random_state=0).fit(noise), noise)
+    assert h1 == "The 200 rows show no structure: 3 groups describe them no better than one."
+    assert re.match(r"3 groups cost [\d.]+ nats more than one cluster, with permuted columns ", lead)
+    h1, lead = headline(tmp_path, CRAFT(random_state=0).fit(noise), noise)
+    assert h1 == "The 200 rows do not fall into groups: one description fits them all."
+    assert re.fullmatch(r"One cluster costs [\d,]+ nats, the best partition into two [\d.]+ more\.", lead)
+    equal = replace(model.null_test(frame, 1), null_savings=np.array([1e6]))
+    h1, lead = headline(tmp_path, model, frame, null_test=equal)
+    assert h1 == ("The 600 rows show no structure: columns in a random order make groups of the same worth.")
 
 
 def test_weights_arrays_and_prices(tmp_path):

@@ -137,7 +137,8 @@ SIGNATURES = {
     "plot.sizes": "(model, *, axes=None)",
     "plot.spectrum": "(model, *, axes=None)",
     "plot.tiles": "(model, X, *, order='given', axes=None)",
-    "report.write": "(model, table, path, *, target=None, stability=None, title=None)",
+    "report.write": "(model, table, path, *, target=None, stability=None, null_test='auto', agreement=(), "
+    "title=None)",
     "table.Schema": "(columns, named, numeric_index, categorical_index, levels, dtype, missing, ordered=(), "
     "dates=(), ignored=())",
 }

@@ -13,12 +13,12 @@ import pytest
 from craftc import CRAFT, MixedTable, load_model, save_model
 from craftc.craft import dependence
 from craftc.craft.background import Background
-from craftc.craft.dependence import column_links, dependence_sentence
+from craftc.craft.dependence import column_links
 from craftc.craft.fitted import ColumnLinks
 from craftc.craft.parameters import ModelSpec
 from craftc.craft.rows.local import LocalRows
 from craftc.craft.search import FitConfig
-from craftc.datasets import load_heart, make_mixed
+from craftc.datasets import make_mixed
 from craftc.table.levels import LevelEncoding
 from craftc.table.moments import Moments, integer_grid
 from craftc.table.tally import tally
@@ -127,7 +127,6 @@ def test_groups_have_a_ratio_below_one_and_one_cloud_above():
     groups = CRAFT(categorical=made.categorical, random_state=0).fit(made.data)
     assert groups.n_clusters_ == 4
     assert 0.0 < groups.dependence_ratio_ < 1.0
-    assert dependence_sentence(groups._fitted) == ""
     rng = np.random.default_rng(0)
     cloud = rng.normal(size=(1000, 1)) + 0.5 * rng.normal(size=(1000, 6))
     sliced = CRAFT(covariance="diagonal", random_state=0).fit(cloud)
@@ -153,7 +152,6 @@ def test_links_are_named_by_input_columns_and_kept_in_a_file(tmp_path):
     attrs = model.summary().attrs
     assert attrs["column_links"] == model.column_links_
     assert attrs["dependence_ratio"] == model.dependence_ratio_
-    assert attrs["dependence"] == dependence_sentence(model._fitted)
     save_model(model, tmp_path / "m")
     again = load_model(tmp_path / "m")
     assert again.column_links_ == model.column_links_
@@ -174,15 +172,11 @@ def test_where_clusters_save_nothing():
     noise = CRAFT(random_state=0).fit(rng.normal(size=(300, 6)))
     assert (noise.n_clusters_, noise.column_links_) == (1, [])
     assert math.isnan(noise.dependence_ratio_)
-    assert dependence_sentence(noise._fitted) == ""
     pair = rng.normal(size=(300, 6))
     pair[:, 1] = 0.8 * pair[:, 0] + 0.6 * pair[:, 1]
     linked = CRAFT(1, random_state=0).fit(pair)
     assert linked.dependence_ratio_ == math.inf
     assert [link[:2] for link in linked.column_links_] == [("x0", "x1")]
-    assert dependence_sentence(linked._fitted).startswith(
-        "Columns depend on each other, but clusters save nothing: links between columns save "
-    )
     priced = fixed_price(cluster_price=5.0, random_state=0).fit(pair)
     assert (priced.column_links_, math.isnan(priced.dependence_ratio_)) == ([], True)
 
@@ -229,17 +223,6 @@ def test_columns_of_many_levels_are_left_out():
     usable = np.array([True, False, True, True, True, True, True])
     gains = np.array([0.0, 9.0, 1.0, 8.0, 5.0, 7.0, 2.0])
     assert dependence._columns(width, usable, gains).tolist() == [0, 2, 4]
-
-
-def test_the_sentence_compares_links_with_clusters():
-    model = CRAFT(random_state=0).fit(load_heart().data)
-    assert model.dependence_ratio_ > 1
-    links = model._fitted.links.saving
-    clusters = model._fitted.clusters.objective_of_one - model.objective_
-    assert dependence_sentence(model._fitted) == (
-        "Columns that depend on each other describe this table better than groups of rows: "
-        f"links between columns save {links:,.0f} nats, clusters {clusters:,.0f}."
-    )
 
 
 def test_columns_of_many_levels_are_compared_in_little_memory():

@@ -11,6 +11,7 @@ import pytest
 
 import craftc
 from craftc import CRAFT, DPMeans
+from craftc.craft.structure import structure_of
 from craftc.datasets import load_heart
 from craftc.describe import words
 from craftc.describe.facts import Facts
@@ -176,7 +177,7 @@ def incomes(outlier=None):
 
 
 def page_of(model, table):
-    return Page(model, model.schema_.encode(table), None, None, "")
+    return Page(model, model.schema_.encode(table), None, None, "", structure_of(model))
 
 
 @pytest.mark.parametrize("outlier", [4e5, -4e5, 1e9, 1e14])

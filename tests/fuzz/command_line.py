@@ -353,6 +353,7 @@ def cluster_options(rng: np.random.Generator, columns: Sequence[str]) -> list[st
             ["auto", "1", "0.5", "2", "1e9", "0", "-1", "nan", "inf", "1e400", "1e-320", "x"],
         ),
         ("--seed", 0.1, ["1", "4294967295", "-1", "9" * 24, "x", "1.5"]),
+        ("--starts", 0.05, ["1", "2", "3", "0", "-1", "x"]),
         ("--stability", 0.02, ["1", "2", "0", "-1", "x"]),
     ):
         if rng.random() < share:

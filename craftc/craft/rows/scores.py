@@ -15,12 +15,12 @@ from numpy.typing import NDArray
 from craftc._common.typing import Array, Floats, Labels
 from craftc._kernels import craft as craft_kernel
 from craftc.craft.clusters import Clusters
+from craftc.describe.structure import CLEAR
 from craftc.table import MixedTable
 
 MOST_TYPICAL, MOST_UNUSUAL = 32, 256  # rows of a cluster, and of the table, that a fitted model keeps
 # nats of margin: the row belongs to its cluster with a probability of .9, if only two compete
 _CLEAR = math.log(9.0)
-CLEAR = 0.9  # least probability of a row that is clearly placed
 _UNCLEAR = 1 << 31  # added to the missing cells of a row that does not belong clearly to its cluster
 _STEPS = 2.0**20  # integers to a nat, by which mean margins are summed
 _LARGEST = 2.0**10  # nats: larger margins count as this

@@ -1,0 +1,194 @@
+"""Whether a table has structure: kinds and sentences by hand, and their facts from models and tests."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sklearn.metrics import adjusted_rand_score
+
+from craftc import CRAFT, PaperCRAFT
+from craftc.craft.null_test import rows_to_test
+from craftc.craft.stability import Stability
+from craftc.craft.structure import structure_of
+from craftc.datasets import load_heart, make_mixed
+from craftc.describe.structure import Starts, Structure
+from tests.distributed.same_fit import mixed
+
+pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
+CLEAR = Structure(3, saving=612.0, null_savings=[0.0], dependence_ratio=0.5, clear=0.97)
+
+
+@pytest.fixture(scope="module")
+def heart():
+    table = load_heart().data
+    return table, CRAFT(random_state=0).fit(table)
+
+
+# ---- words ----
+
+
+@pytest.mark.parametrize(
+    ("changes", "kind", "groups"),
+    [
+        ({}, "clear", "3 clear groups"),
+        ({"clear": 0.89}, "soft", "3 overlapping groups"),
+        ({"clear": None}, "unknown", "3 groups"),
+        ({"dependence_ratio": 1.2}, "gradual", "3 pieces of a gradual pattern"),
+        ({"overlap": 0.7, "dependence_ratio": 1.2}, "parts", "3 groups that change when rows are left out"),
+        ({"agreement": [0.5, 0.9], "overlap": 0.7}, "seed", "3 groups that move with the seed"),
+        ({"agreement": [0.7, 0.9], "overlap": 0.8}, "clear", "3 clear groups"),
+        ({"null_savings": [612.0], "agreement": [0.5]}, "none", "3 groups without structure"),
+        ({"saving": -1.0, "null_savings": [-9.0]}, "none", "3 groups without structure"),
+        ({"saving": None}, "clear", "3 clear groups"),
+        ({"n_clusters": 1}, "one", "1 group"),
+    ],
+)
+def test_the_first_kind_that_holds(changes, kind, groups):
+    found = replace(CLEAR, **changes)
+    assert (found.kind, found.groups) == (kind, groups)
+
+
+def test_sentences():
+    placed = "97 % of the rows are placed with at least 90 % probability"
+    assert CLEAR.sentence == (
+        f"Clear groups: they save 612 nats over one cluster, with permuted columns 0; {placed}."
+    )
+    several = replace(CLEAR, null_savings=[0.0, 3.0], n_sampled=16384, agreement=[1.0], overlap=0.9)
+    assert several.sentence == (
+        "Clear groups: in a sample of 16,384 rows they save 612 nats over one cluster, in 2 tables with "
+        f"permuted columns 0 to 3.0; {placed}; 1 other fit agrees with them by 1.00 (adjusted Rand index); "
+        "refits on 80 % of the rows overlap with them by 90 %."
+    )
+    assert replace(CLEAR, saving=-5.0, null_savings=[-7.0, -6.0], clear=None).sentence == (
+        "No structure: 3 groups cost 5.0 nats more than one cluster, in 2 tables with permuted columns 6.0 "
+        "to 7.0."
+    )
+    assert (
+        "links between columns save 1.2 times as much as groups"
+        in replace(CLEAR, dependence_ratio=1.2).sentence
+    )
+    assert (
+        "links between columns save 40.0 nats"
+        in replace(CLEAR, dependence_ratio=math.inf, links=40.0, saving=0.0).sentence
+    )
+
+
+def test_sentences_about_one_cluster():
+    one = Structure(1, saving=0.0, null_savings=[0.0], clear=1.0)
+    assert one.sentence == "No clusters found."
+    assert replace(one, asked=True).sentence == ""
+    assert replace(one, one_and_two=(4711.0, 4728.5)).sentence == (
+        "No clusters found: one cluster costs 4,711 nats, the best partition into two 17.5 more."
+    )
+    assert "two 1.0 less." in replace(one, one_and_two=(20.0, 19.0)).sentence
+    linked = replace(one, links=3790.0, dependence_ratio=math.inf)
+    words = "columns depend on each other, and links between them save 3,790 nats."
+    assert linked.sentence == f"No clusters found: {words}"
+    assert replace(linked, asked=True).sentence == f"One cluster: {words}"
+
+
+@given(
+    st.builds(
+        Structure,
+        st.integers(1, 5),
+        saving=st.none() | st.floats(-1e4, 1e4),
+        null_savings=st.lists(st.floats(-1e4, 1e4), max_size=3),
+        dependence_ratio=st.sampled_from([math.nan, 0.3, 1.0, 1.01, math.inf]),
+        clear=st.none() | st.floats(0.0, 1.0),
+        agreement=st.lists(st.floats(-0.5, 1.0), max_size=3),
+        overlap=st.none() | st.floats(0.0, 1.0),
+    )
+)
+def test_a_sentence_does_not_contradict_itself(found):
+    """Groups are called clear only if nothing in the sentence says otherwise."""
+    said = found.sentence
+    if said.startswith("Clear groups"):
+        assert "links between columns" not in said
+        assert found.saving is None or found.saving > max([0.0, *found.null_savings])
+        assert found.clear >= 0.9
+        assert not found.agreement or np.mean(found.agreement) >= 0.75
+    if "links between columns" in said:
+        assert not said.startswith(("Clear", "Overlapping"))
+    assert said.count(":") <= 1
+    assert said == "" or (said[0].isupper() and said.endswith("."))
+
+
+def test_seeds_that_disagree():
+    assert Starts([2], [3], [10.0], []).disagreement == ""
+    assert Starts([2, 0], [3, 3], [10.0, 11.0], [0.95]).disagreement == ""
+    assert Starts([2, 0], [3, 4], [10.0, 22.5], [0.95]).disagreement == (
+        "Seeds disagree: 1 other fit has 4 clusters, costs 12.5 nats more and agrees with this one, of seed "
+        "2, by 0.95 (adjusted Rand index)."
+    )
+    assert Starts([2, 0, 1], [3, 3, 1], [10.0, 10.0, 510.0], [0.5, 0.0]).disagreement == (
+        "Seeds disagree: 2 other fits have 1 to 3 clusters, cost 0 to 500 nats more and agree with this one, "
+        "of seed 2, by 0.00 to 0.50 (adjusted Rand index)."
+    )
+
+
+# ---- from models ----
+
+
+def test_a_model_alone(heart):
+    table, model = heart
+    found = structure_of(model)
+    assert found.saving == model.merge_path_[-1].objective - model.objective_
+    assert found.dependence_ratio == model.dependence_ratio_
+    assert found.clear == pytest.approx((model.predict_proba(table).max(axis=1) >= 0.9).mean())
+    assert model.summary().attrs["structure"] == found.sentence
+    assert found.kind == "gradual"
+    assert structure_of(model.at(2)).clear == found.clear
+    assert structure_of(model.at(1)).clear is None
+    assert structure_of(model.at(1)).sentence.startswith("One cluster: columns depend on each other")
+    assert structure_of(PaperCRAFT(3, random_state=0).fit(table)).sentence == ""
+
+
+def test_groups_are_clear_and_a_cloud_is_gradual():
+    made = make_mixed(800, 4, 6, 6, 2, random_state=0)
+    model = CRAFT(categorical=made.categorical, random_state=0).fit(made.data)
+    assert structure_of(model, model.null_test(made.data, 1)).kind == "clear"
+    rng = np.random.default_rng(0)
+    cloud = rng.normal(size=(1000, 1)) + 0.5 * rng.normal(size=(1000, 6))
+    sliced = CRAFT(covariance="diagonal", random_state=0).fit(cloud)
+    assert structure_of(sliced, sliced.null_test(cloud, 1)).kind == "gradual"
+
+
+def test_facts_of_tests(heart):
+    table, model = heart
+    null, stability = model.null_test(table, 2), model.stability(table, 3, n_seeds=2)
+    found = structure_of(model, null, stability, [0.25])
+    assert found.null_savings == null.null_savings.tolist()
+    assert found.agreement == [0.25, *stability.agreement.tolist()]
+    shares = model.cluster_sizes_ / 270
+    assert found.overlap == pytest.approx(float(shares @ stability.overlap.mean(axis=0)))
+    overlap = np.array([[np.nan, 0.5], [np.nan, 0.7]])
+    part = structure_of(model, None, Stability(overlap, np.array([1, 1]), np.empty(0)))
+    assert part.overlap == pytest.approx(0.6)
+
+
+def test_no_clusters_found_is_a_result():
+    X = np.random.default_rng(0).normal(size=(200, 4))
+    model = CRAFT(random_state=0).fit(X)
+    null = model.null_test(X, 1)
+    assert null.one_and_two == (model.objective_, CRAFT(2, random_state=0).fit(X).objective_)
+    assert null.one_and_two[0] < null.one_and_two[1]
+    assert repr(null).startswith("NullTest(no clusters found: one costs ")
+    assert CRAFT(1).fit(X).null_test(X, 1).one_and_two is None
+    same = np.ones((20, 2))
+    assert CRAFT(random_state=0).fit(same).null_test(same, 1).one_and_two is None
+
+
+def test_a_sample_is_compared_with_the_model():
+    frame = mixed(20_000)
+    model = CRAFT(random_state=0, n_init=2).fit(frame)
+    null = model.null_test(frame, 1)
+    sample = rows_to_test(model, frame, 0, None, None)[0]
+    again = CRAFT(random_state=0, n_init=2).fit(sample)
+    assert null.agreement == adjusted_rand_score(model.predict(sample), again.predict(sample))
+    assert structure_of(model, null).agreement == [null.agreement]
+    assert structure_of(model, null).n_sampled == 1 << 14
