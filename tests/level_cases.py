@@ -78,10 +78,10 @@ class Case:
         return np.stack(codes, axis=1), list(n_levels), list(scores)
 
     def statistics(self, d):
-        """(T, 2) s1 and s2 of a column, None: shares."""
+        """(T, 3) statistics of a column, the third one that of an atom; None: shares."""
         start, stop = np.append(self.background.grid.level_start, self.background.grid.n_levels)[d : d + 2]
         tilts = self.background.tilts
-        return np.stack([tilts.first, tilts.second], axis=1)[start : stop - 1] if tilts.tilted[d] else None
+        return tilts.statistics[:, start : stop - 1].T if tilts.tilted[d] else None
 
     def problem(self, *, rounded=True, price_factor=1.0):
         """The problem of the reference; `rounded`: with the statistics of the package, which are rounded."""

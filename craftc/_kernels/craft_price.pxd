@@ -2,7 +2,7 @@
 
 from libc.stdint cimport int64_t, uint8_t, uint64_t
 
-from craftc._kernels.craft_shared cimport Shared, Tilts, craft_theta, craft_tilt, tilted_t
+from craftc._kernels.craft_shared cimport Shared, Tilts, craft_sums, craft_theta, craft_tilt, tilted_t
 from craftc._kernels.moments cimport Grid
 
 cdef enum:
@@ -70,8 +70,7 @@ cdef parts_t parts_in(Pricing P, double *work) noexcept nogil
 cdef void fit_group(Pricing P, const int64_t *group, parts_t parts, bint alone=*) noexcept nogil
 
 
-cdef double known_tilt(Pricing P, Py_ssize_t d, double weight, double first, double second,
-                       craft_theta *theta) noexcept nogil
+cdef double known_tilt(Pricing P, Py_ssize_t d, craft_sums sums, craft_theta *theta) noexcept nogil
 
 
 cdef double numeric_gain(double S, double spread, double shift, double prior) noexcept nogil

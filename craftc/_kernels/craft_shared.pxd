@@ -17,21 +17,27 @@ cdef extern from "craft/_craft_tilt.h" nogil:
         const double *x1
         const double *x2
         const double *phase
+        Py_ssize_t atom
+        double atom_share
     ctypedef struct craft_theta:
-        double first, second, log_total
-    double craft_tilt_fit(const craft_tilt *t, double m1, double m2, craft_theta *theta)
-    int64_t craft_tilt_sums(const int64_t *counts, Py_ssize_t n_levels, const double *s1, const double *s2,
-                            double *first, double *second)
+        double first, second, atom, log_total
+    ctypedef struct craft_sums:
+        double weight, first, second, atom
+    craft_theta craft_no_tilt()
+    double craft_tilt_fit(const craft_tilt *t, double count_weight, craft_sums cells, craft_theta *theta)
+    double craft_tilt_most(const craft_tilt *t, double count_weight, craft_sums cells)
+    double craft_tilt_likelihood(double count_weight, craft_sums cells, craft_theta theta)
+    craft_sums craft_tilt_sums(const craft_tilt *t, const int64_t *counts, Py_ssize_t n_levels)
+    craft_sums craft_joined_sums(craft_sums one, craft_sums two)
 
 cdef struct tilted_t:           # cells of one tilted column
-    double weight               # number of the cells, in counts
-    double first, second        # their sums of s1 and s2
+    craft_sums sums
     craft_theta theta           # their tilt
 
 
 cdef class Tilts:
     cdef readonly Grid grid
-    cdef readonly object first, second, frequency, phase  # type: Floats
+    cdef readonly object statistics, frequency, phase  # type: Floats
     cdef readonly object tilted  # type: Flags
     cdef readonly bint periodic
     cdef object room, places
@@ -40,14 +46,6 @@ cdef class Tilts:
 
 cdef double fit_tilt(const craft_tilt *tilt, const int64_t *counts, Py_ssize_t n_levels, double count_weight,
                      tilted_t *cells) noexcept nogil
-
-
-cdef double tilt_of_sums(const craft_tilt *tilt, double count_weight, double weight, double first,
-                         double second, craft_theta *theta) noexcept nogil
-
-
-cdef double tilt_likelihood(double count_weight, const tilted_t *cells,
-                            const craft_theta *theta) noexcept nogil
 
 
 cdef void tilt_log_ratios(const craft_tilt *tilt, const craft_theta *theta, Py_ssize_t n_levels,
@@ -61,7 +59,8 @@ cdef extern from "craft/_craft_shared.h" nogil:
     ctypedef struct craft_fit:
         int64_t feature
         int64_t cells[5]
-        double shift, precision, log_precision, gain
+        double theta[4]
+        double gain
     bint craft_fit_is_of(const craft_fit *fit, Py_ssize_t d, const int64_t *cells)
 
 cdef enum:

@@ -24,14 +24,13 @@ class Shared:
 @disjoint_base
 class Tilts:
     grid: Grid
-    first: _Floats
-    second: _Floats
+    statistics: _Floats
     frequency: _Floats
     phase: _Floats
     tilted: _Flags
     periodic: bool
     def __init__(
-        self, grid: Grid, tilted: _Flags, frequency: _Floats, first: _Floats, second: _Floats, phase: _Floats
+        self, grid: Grid, tilted: _Flags, frequency: _Floats, statistics: _Floats, phase: _Floats
     ) -> None: ...
 
 def log_ratios(

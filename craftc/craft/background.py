@@ -74,9 +74,8 @@ class Background:
         self.n_parameters: Floats = np.concatenate([np.full(grid.p, 2.0), np.maximum(distinct - 1.0, 0.0)])
         for d, start in enumerate(grid.level_start):
             if self.tilts.tilted[d]:
-                levels = slice(start, start + self.level_widths[d] - 1)
-                both = self.tilts.first[levels], self.tilts.second[levels]
-                self.n_parameters[grid.p + d] = sum(bool(one.any()) for one in both)
+                own = self.tilts.statistics[:, start : start + self.level_widths[d] - 1]
+                self.n_parameters[grid.p + d] = np.count_nonzero(own.any(axis=1))
         n_usable = int(self.usable.sum())
         q = np.arange(n_usable + 1)
         #: (n + 1,) log C(n, q) of the n usable features, nats
@@ -172,7 +171,7 @@ def tilts_of(
     grid: Grid, statistics: Sequence[Floats | None], frequency: Floats, distinct: Floats | NDArray[np.intp]
 ) -> Tilts:
     """The columns with at least three levels and statistics, each with two that have mean 0 and covariance I
-    under the distribution of the whole table.
+    under the distribution of the whole table. A level whose statistics are NaN has a share of its own.
     """
     ends = np.append(grid.level_start, grid.n_levels)
     tilted, values = np.zeros(grid.q, np.uint8), np.zeros(grid.q, bool)
@@ -184,12 +183,16 @@ def tilts_of(
             raw[: own.shape[1], levels] = own.T
             if not values[d]:
                 phase[levels] = np.arctan2(own[:, 1], own[:, 0])
-    if not tilted.any():
-        return Tilts(grid, tilted, frequency, raw[0], raw[1], phase)
-    widths = np.diff(ends)
-    b = np.where(np.repeat(tilted > 0, widths), frequency, 0.0)
-    first, second = orthonormal(raw, b, grid.level_start, widths, np.repeat(values, widths))
-    return Tilts(grid, tilted, frequency, first, second, phase)
+    every = np.stack([*raw, np.isnan(raw[0])])
+    if tilted.any():
+        widths, atoms = np.diff(ends), every[2] > 0
+        b = np.where(np.repeat(tilted > 0, widths) & ~atoms, frequency, 0.0)
+        total = np.repeat(np.add.reduceat(b, grid.level_start), widths)
+        has_atom = np.repeat(np.logical_or.reduceat(atoms, grid.level_start), widths)
+        b = np.divide(b, total, out=b, where=has_atom)
+        both = orthonormal(np.where(atoms, 0.0, raw), b, grid.level_start, widths, np.repeat(values, widths))
+        every[:2] = np.where(atoms, 0.0, both)
+    return Tilts(grid, tilted, frequency, every, phase)
 
 
 def orthonormal(

@@ -33,6 +33,9 @@ from craftc.table.tally import SLICE_ROWS, Tally
 N_BINS = 64
 MAX_LEVELS = 254  # of a column; with the missing level, codes are bytes
 LEAST_SHARE = 1e-12  # of a level under a normal density
+ATOM_SHARE = 0.1  # of the cells, least of an atom
+ATOM_EXCESS = 4.0  # times the share of either neighbouring level, the same
+FEWEST_WITH_ATOM = 4  # levels of a column
 FEWEST_SCORES = 11  # levels of a column that a covariance may hold
 
 
@@ -92,17 +95,8 @@ class NumberLevels:
 
     @cached_property
     def normal(self) -> tuple[Floats, Floats]:
-        """(T,) mean and variance of a standard normal variable inside every level, if the levels are its
-        intervals in order: scores, and what they leave out.
-        """
-        below, above = np.cumsum(self.shares)[:-1], np.cumsum(self.shares[::-1])[-2::-1]
-        # from the nearer end, so that both tails are exact
-        ends = np.concatenate([[-np.inf], np.where(below < 0.5, ndtri(below), -ndtri(above)), [np.inf]])
-        density = np.exp(-0.5 * ends**2) / np.sqrt(2.0 * np.pi)
-        share = np.maximum(self.shares, 1e-300)
-        mean = (density[:-1] - density[1:]) / share
-        weighted = np.where(np.isfinite(ends), ends, 0.0) * density
-        return mean, np.maximum(1.0 + (weighted[:-1] - weighted[1:]) / share - mean**2, 0.0)
+        """(T,) means and variances of `_normal_levels`: scores, and what they leave out."""
+        return _normal_levels(self.shares)
 
     @property
     def scores(self) -> Floats:
@@ -110,21 +104,27 @@ class NumberLevels:
         return self.normal[0]
 
     @cached_property
-    def skewed(self) -> bool:
-        """Whether a skewness above 1 or an excess kurtosis above 2 lets few cells rule the values."""
-        if not len(self.values):
-            return False
-        low, high = self.values[0], self.values[-1]
-        z = (self.values / 2 - (low / 4 + high / 4)) / max(high / 2 - low / 2, 1e-300)
-        z = z - self.shares @ z
-        second, third, fourth = (float(self.shares @ z**power) for power in (2, 3, 4))
-        return second > 0 and bool(abs(third) > second**1.5 or fourth > 5.0 * second**2)
+    def atom(self) -> NDArray[np.bool_]:
+        """(T,) whether a level has a share of its own in every cluster: one level at most, which is far more
+        frequent than its neighbours.
+        """
+        nearby = np.maximum(np.append(0.0, self.shares)[:-1], np.append(self.shares, 0.0)[1:])
+        apart = (self.shares >= ATOM_SHARE) & (self.shares >= ATOM_EXCESS * nearby)
+        most = np.where(apart, self.shares, 0.0)
+        if self.period or len(most) < FEWEST_WITH_ATOM:
+            return np.zeros(len(most), bool)
+        return np.asarray(apart & (np.arange(len(most)) == most.argmax()))
 
     @property
     def statistics(self) -> Floats:
-        """(T, 1) values, or (T, 2) cosines and sines of a periodic column, of every level."""
+        """(T, 1) values or normal scores, NaN for the atom, or (T, 2) cosines and sines of a periodic column,
+        of every level.
+        """
         if not self.period:
-            return (self.scores if self.skewed else self.values)[:, None]
+            shares = np.where(self.atom, 0.0, self.shares)
+            shares = shares / max(float(shares.sum()), 1e-300) if self.atom.any() else shares
+            own = _normal_levels(shares)[0] if _is_skewed(self.values, shares) else self.values
+            return np.where(self.atom, np.nan, own)[:, None]
         phase = 2.0 * np.pi * self.values / self.period
         return np.stack([np.cos(phase), np.sin(phase)], axis=1)
 
@@ -147,6 +147,31 @@ def _within(x: Array, period: float) -> Floats:
     """Cells modulo a period; those just below 0, which are rounded to the period, become 0."""
     x = np.mod(np.asarray(x, np.float64), period)
     return np.where(x >= period, 0.0, x)
+
+
+def _normal_levels(shares: Floats) -> tuple[Floats, Floats]:
+    """(T,) means and variances of a standard normal variable inside every level, if the levels are its
+    intervals in order.
+    """
+    below, above = np.cumsum(shares)[:-1], np.cumsum(shares[::-1])[-2::-1]
+    # from the nearer end, so that both tails are exact
+    ends = np.concatenate([[-np.inf], np.where(below < 0.5, ndtri(below), -ndtri(above)), [np.inf]])
+    density = np.exp(-0.5 * ends**2) / np.sqrt(2.0 * np.pi)
+    share = np.maximum(shares, 1e-300)
+    mean = (density[:-1] - density[1:]) / share
+    weighted = np.where(np.isfinite(ends), ends, 0.0) * density
+    return mean, np.maximum(1.0 + (weighted[:-1] - weighted[1:]) / share - mean**2, 0.0)
+
+
+def _is_skewed(values: Floats, shares: Floats) -> bool:
+    """Whether a skewness above 1 or an excess kurtosis above 2 lets few cells rule the values."""
+    if not len(values):
+        return False
+    low, high = values[0], values[-1]
+    z = (values / 2 - (low / 4 + high / 4)) / max(high / 2 - low / 2, 1e-300)
+    z = z - shares @ z
+    second, third, fourth = (float(shares @ z**power) for power in (2, 3, 4))
+    return second > 0 and bool(abs(third) > second**1.5 or fourth > 5.0 * second**2)
 
 
 def _normal_shares(values: Floats, bounds: Floats, shares: Floats) -> Floats:

@@ -7,11 +7,12 @@
 #include <stdint.h>
 #include "table/_moments.h"
 
-/* the distribution of the cells of numeric feature d, and its gain over that of the whole table; feature = d
- * + 1, 0: none */
+/* the distribution of the cells of feature d, and its gain over that of the whole table; feature = d + 1,
+ * 0: none */
 typedef struct {
     int64_t feature, cells[CRAFTC_NUMERIC_CELLS];
-    double shift, precision, log_precision, gain;
+    double theta[4];            /* mean, precision and its logarithm; or a craft_theta */
+    double gain;
 } craft_fit;
 
 static inline int craft_fit_is_of(const craft_fit *fit, ptrdiff_t d, const int64_t *cells)

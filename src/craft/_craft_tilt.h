@@ -1,7 +1,9 @@
 /* Exponential tilts of the distribution b of a column's levels: p(l) = b(l) exp(theta . s(l) - A(theta)).
  *
- * s1 and s2 have mean 0 and covariance I under b. Arrays are padded to a multiple of CRAFT_TILT_PAD levels
- * with b = 0. */
+ * s1 and s2 have mean 0 and covariance I under b. A column may have an atom, a level with a share of its own:
+ * a third statistic, 1 there and 0 elsewhere. Then s1 and s2 are 0 at the atom, b is the distribution of the
+ * other levels, and by the chain rule the fit is that of two shares and that of a tilt of b. Arrays are
+ * padded to a multiple of CRAFT_TILT_PAD levels with b = 0. */
 #ifndef CRAFTC_CRAFT_TILT_H
 #define CRAFTC_CRAFT_TILT_H
 
@@ -24,11 +26,18 @@ typedef struct {
     const double *b, *s1, *s2;
     const double *x1, *x2;      /* s1 and s2 of levels that occur; 0 of others, which set no scale */
     const double *phase;        /* of a periodic column; otherwise NULL */
+    ptrdiff_t atom;             /* level; -1: none */
+    double atom_share;          /* of the whole table; 0: none */
 } craft_tilt;
 
 typedef struct {
-    double first, second, log_total;    /* theta and A(theta) */
+    double first, second, atom, log_total;      /* theta and A(theta) */
 } craft_theta;
+
+/* cells of one column: their number, in counts, and the sums of their statistics */
+typedef struct {
+    double weight, first, second, atom;
+} craft_sums;
 
 /* A(theta), mean and covariance of (s1, s2) under the tilt */
 typedef struct {
@@ -65,7 +74,7 @@ static inline double craft_tilt_length(const craft_tilt *t, double d1, double d2
  * entropy over b, theta . m - A(theta) >= 0. Newton's method on this concave function. A step is shortened
  * where it would not raise it enough, or would lead where it is almost straight: there the tilt is a single
  * level, and the next step could be of any length. */
-static inline double craft_tilt_fit(const craft_tilt *t, double m1, double m2, craft_theta *theta)
+static inline double craft_tilt_climb(const craft_tilt *t, double m1, double m2, craft_theta *theta)
 {
     double first = 0.0, second = 0.0, value = 0.0, d1 = m1, d2 = m2;    /* the first step from 0 */
     double decrement = m1 * m1 + m2 * m2, mean = 0.0;
@@ -106,22 +115,83 @@ static inline double craft_tilt_fit(const craft_tilt *t, double m1, double m2, c
     return value;
 }
 
-/* sums of s1 and s2 over counted cells, and their number */
-static inline int64_t craft_tilt_sums(const int64_t *counts, ptrdiff_t n_levels, const double *s1,
-                                      const double *s2, double *first, double *second)
+static inline craft_theta craft_no_tilt(void)
 {
-    double sum1 = 0.0, sum2 = 0.0;
+    const craft_theta none = {0.0, 0.0, 0.0, 0.0};
+    return none;
+}
+
+/* The tilt of cells, each count with the weight `count_weight`, and of one row of prior; returns its gain over
+ * the distribution of the whole table. */
+static inline double craft_tilt_fit(const craft_tilt *t, double count_weight, craft_sums cells,
+                                    craft_theta *theta)
+{
+    const double total = count_weight * cells.weight + 1.0;
+    const double here = count_weight * cells.atom + t->atom_share, rest = total - here;
+    double gain;
+    *theta = craft_no_tilt();
+    if (cells.weight == 0.0)
+        return 0.0;
+    gain = rest * craft_tilt_climb(t, count_weight * cells.first / rest, count_weight * cells.second / rest,
+                                   theta);
+    if (t->atom >= 0) {
+        const double own = log(here / (total * t->atom_share));
+        const double others = log(rest / (total * (1.0 - t->atom_share)));
+        const double shares = here * own + rest * others;
+        theta->log_total -= others;
+        theta->atom = own + theta->log_total;
+        gain += shares > 0.0 ? shares : 0.0;
+    }
+    return gain;
+}
+
+/* More than that gain: with m the mean of orthonormal statistics of total cells, total * |m|^2 where |m| is
+ * small, because then b(l) (1 + m . s(l)) is a distribution of that mean, too, and the tilt has the least
+ * entropy over b. */
+static inline double craft_tilt_most(const craft_tilt *t, double count_weight, craft_sums cells)
+{
+    const double total = count_weight * cells.weight + 1.0;
+    const double here = count_weight * cells.atom + t->atom_share, rest = total - here;
+    const double m1 = count_weight * cells.first / rest, m2 = count_weight * cells.second / rest;
+    const double square = m1 * m1 + m2 * m2;
+    double shares = 0.0;
+    if (t->atom >= 0) {
+        const double apart = here / total - t->atom_share;
+        shares = total * apart * apart / (t->atom_share * (1.0 - t->atom_share));
+    }
+    return square < 0.5 ? shares + rest * square : INFINITY;
+}
+
+/* log likelihood of cells under a tilt, over the distribution of the whole table */
+static inline double craft_tilt_likelihood(double count_weight, craft_sums cells, craft_theta theta)
+{
+    return count_weight * (theta.first * cells.first + theta.second * cells.second + theta.atom * cells.atom
+                           - cells.weight * theta.log_total);
+}
+
+static inline craft_sums craft_tilt_sums(const craft_tilt *t, const int64_t *counts, ptrdiff_t n_levels)
+{
+    craft_sums cells = {0.0, 0.0, 0.0, t->atom >= 0 ? (double)counts[t->atom] : 0.0};
     int64_t seen = 0;
     for (ptrdiff_t l = 0; l < n_levels; l++) {
         if (counts[l]) {
-            sum1 += (double)counts[l] * s1[l];
-            sum2 += (double)counts[l] * s2[l];
+            cells.first += (double)counts[l] * t->s1[l];
+            cells.second += (double)counts[l] * t->s2[l];
             seen += counts[l];
         }
     }
-    *first = sum1;
-    *second = sum2;
-    return seen;
+    cells.weight = (double)seen;
+    return cells;
+}
+
+/* cells of two groups together; exact, because s1 and s2 are rounded */
+static inline craft_sums craft_joined_sums(craft_sums one, craft_sums two)
+{
+    one.weight += two.weight;
+    one.first += two.first;
+    one.second += two.second;
+    one.atom += two.atom;
+    return one;
 }
 
 #endif

@@ -19,8 +19,9 @@ from craftc._kernels.craft_price cimport (
     parts_t, price_of,
 )
 from craftc._kernels.craft_shared cimport (
-    SHARED_POOLS, craft_categorical_likelihood, craft_fit, craft_fit_is_of, craft_numeric_likelihood,
-    craft_theta, craft_tilt_sums, tilt_log_ratios, tilted_t,
+    SHARED_POOLS, craft_categorical_likelihood, craft_fit, craft_fit_is_of, craft_no_tilt,
+    craft_numeric_likelihood, craft_sums, craft_theta, craft_tilt_likelihood, craft_tilt_sums,
+    tilt_log_ratios, tilted_t,
 )
 from craftc._kernels.craft_sharing cimport column_codes, columns_code, sharing_t, sharing_tables
 from craftc._kernels.moments cimport CRAFTC_NUMERIC_CELLS, moments_mean, moments_merge
@@ -41,7 +42,8 @@ cdef enum:
     FEW_STARTS = 4          # single clusters from which Lloyd steps start, largest first: within passes
     ALL_STARTS = 24         # and where masks are chosen anew
     MOST_TOGGLED = 12       # clusters up to which single changes follow the Lloyd steps
-    MOST_ROWS = 20          # clusters up to which whole masks are set and cleared
+    MOST_ROWS = 20          # clusters up to which whole masks are set or cleared
+    MOST_PAIRS = 3          # and up to which one is set and another one cleared
     MOST_STEPS = 20
     MOST_SWEEPS = 30
 
@@ -55,13 +57,13 @@ cdef struct choice_t:       # scratch of the choice of masks
     double *weight          # (lanes) of the present cells of one numeric feature; of a tilt: their number
     double *spread          # (lanes) their sums of squared deviations / sigma_0^2; of a tilt: sums of s1
     double *shift           # (lanes) (zeta - zeta_0) / sigma_0; of a tilt: sums of s2
-    double *around          # (lanes) their sums of squares around zeta_0, over sigma_0^2
+    double *around          # (lanes) their sums of squares around zeta_0, over sigma_0^2; of a tilt: of atoms
     double *gain            # (lanes) of one feature, over the distribution of the whole table
     double *most            # (lanes) limit + tolerance
     double *own             # (K) limit - gain: cost of a distribution of its own
     int64_t *n_cells        # (K) present cells
     int64_t *cells          # moments of a pool in one feature
-    double sums[3]          # or number and sums of s1 and s2 of its cells, of a tilt
+    craft_sums sums         # or sums of its cells, of a tilt
     int64_t *changed        # and of the pool after one cluster has joined or left it
     int64_t *order          # (K) clusters by the number of their cells
     int64_t *n_selected     # (K) q_k
@@ -182,9 +184,9 @@ cdef inline double _known_fit(Pricing P, Py_ssize_t d, const int64_t *cells, dou
     if not craft_fit_is_of(fit, d, cells):
         fit.feature = d + 1
         memcpy(fit.cells, cells, sizeof(fit.cells))
-        fit.gain = fit_cells(P, d, cells, &fit.shift, &fit.precision)
-        fit.log_precision = log(fit.precision)
-    theta[0], theta[1], theta[2] = fit.shift, fit.precision, fit.log_precision
+        fit.gain = fit_cells(P, d, cells, &fit.theta[0], &fit.theta[1])
+        fit.theta[2] = log(fit.theta[1])
+    memcpy(theta, fit.theta, 3 * sizeof(double))
     return fit.gain
 
 
@@ -196,13 +198,11 @@ cdef void fit_levels(
     """
     cdef Py_ssize_t t
     cdef int64_t seen = 0
-    cdef double first, second
     cdef const double *eta = P.frequency + P.grid.level_start_[d]
-    theta.first = theta.second = theta.log_total = 0.0
+    theta[0] = craft_no_tilt()
     if P.tilt[d].n:
         if P.usable[P.grid.p + d]:
-            seen = craft_tilt_sums(counts, P.n_levels[d], P.tilt[d].s1, P.tilt[d].s2, &first, &second)
-            known_tilt(P, d, <double> seen, first, second, theta)
+            known_tilt(P, d, craft_tilt_sums(&P.tilt[d], counts, P.n_levels[d]), theta)
         tilt_log_ratios(&P.tilt[d], theta, P.n_levels[d], log_ratio, 1)
         return
     for t in range(P.n_levels[d]):
@@ -246,7 +246,7 @@ cdef void _pool_cells(
 ) noexcept nogil:
     cdef Py_ssize_t k = craft_next_in(pool, c.n_words, 0), first = first_cell(P, d)
     if _is_tilted(P, d):
-        c.sums[0] = c.sums[1] = c.sums[2] = 0.0
+        memset(&c.sums, 0, sizeof(c.sums))
         while k < K:
             _add_sums(c, k, 1.0)
             k = craft_next_in(pool, c.n_words, k + 1)
@@ -263,9 +263,17 @@ cdef inline bint _is_tilted(Pricing P, Py_ssize_t d) noexcept nogil:
 
 cdef inline void _add_sums(choice_t *c, Py_ssize_t k, double sign) noexcept nogil:
     """Add the sums of a tilted feature's cells of one cluster, or take them out: exact, see `craft_tilt`."""
-    c.sums[0] += sign * c.weight[k]
-    c.sums[1] += sign * c.spread[k]
-    c.sums[2] += sign * c.shift[k]
+    c.sums.weight += sign * c.weight[k]
+    c.sums.first += sign * c.spread[k]
+    c.sums.second += sign * c.shift[k]
+    c.sums.atom += sign * c.around[k]
+
+
+cdef inline craft_sums _sums_of(choice_t *c, Py_ssize_t k) noexcept nogil:
+    """The sums of a tilted feature's cells of one cluster."""
+    cdef craft_sums own
+    own.weight, own.first, own.second, own.atom = c.weight[k], c.spread[k], c.shift[k], c.around[k]
+    return own
 
 
 cdef double _cost_with(
@@ -281,8 +289,7 @@ cdef double _cost_with(
     if d < P.grid.p:
         return cost - _known_fit(P, d, cells, c.theta)
     if P.tilt[d - P.grid.p].n:
-        return cost - known_tilt(P, d - P.grid.p, c.sums[0], c.sums[1], c.sums[2],
-                                 <craft_theta *> c.theta)
+        return cost - known_tilt(P, d - P.grid.p, c.sums, <craft_theta *> c.theta)
     return cost - categorical_gain(cells, P.frequency + P.grid.level_start_[d - P.grid.p], _width(P, d),
                                    P.count_weight, 1.0)
 
@@ -300,7 +307,7 @@ cdef inline void _whole_table(Pricing P, choice_t *c, Py_ssize_t d) noexcept nog
     if d < P.grid.p:
         c.theta[0], c.theta[1], c.theta[2] = 0.0, 1.0, 0.0
     elif P.tilt[d - P.grid.p].n:
-        c.theta[0] = c.theta[1] = c.theta[2] = 0.0
+        (<craft_theta *> c.theta)[0] = craft_no_tilt()
 
 
 cdef void _fit_pool(Pricing P, choice_t *c, Py_ssize_t d) noexcept nogil:
@@ -318,7 +325,7 @@ cdef void _gather(
     """Parameters and gains of all clusters in feature d, and what follows from their limits."""
     cdef Py_ssize_t k, first = first_cell(P, d), row = work.shape[1]
     cdef parts_t parts = parts_in(P, &work[0, 0])
-    cdef const tilted_t *cells
+    cdef const craft_sums *cells
     for k in range(K):
         c.gain[k] = parts.gain[k * row + d]
         c.own[k], c.most[k] = c.limit[k] - c.gain[k], c.limit[k] + c.tolerance
@@ -326,14 +333,28 @@ cdef void _gather(
         for k in range(K):
             c.n_cells[k] = groups[k, 0] - groups[k, first + P.n_levels[d - P.grid.p]]
         for k in range(K if P.tilt[d - P.grid.p].n else 0):
-            cells = <tilted_t *> (<double *> parts.tilted + k * row) + (d - P.grid.p)
+            cells = &(<tilted_t *> (<double *> parts.tilted + k * row) + (d - P.grid.p)).sums
             c.weight[k], c.spread[k], c.shift[k] = cells.weight, cells.first, cells.second
+            c.around[k] = cells.atom
         return
     for k in range(K):
         c.n_cells[k] = groups[k, first]
         c.weight[k] = P.count_weight * c.n_cells[k]
         c.spread[k], c.shift[k] = parts.spread[k * row + d], parts.shift[k * row + d]
         c.around[k] = c.spread[k] + c.weight[k] * c.shift[k] * c.shift[k]
+
+
+cdef inline double _likelihood(
+    Pricing P, choice_t *c, const int64_t[:, ::1] groups, Py_ssize_t d, Py_ssize_t k,
+) noexcept nogil:
+    """Log likelihood of the cells of cluster k under theta, over the distribution of the whole table."""
+    if d < P.grid.p:
+        return craft_numeric_likelihood(c.weight[k], c.spread[k], c.shift[k], c.theta[0], c.theta[1],
+                                        c.theta[2])
+    if P.tilt[d - P.grid.p].n:
+        return craft_tilt_likelihood(P.count_weight, _sums_of(c, k), (<craft_theta *> c.theta)[0])
+    return P.count_weight * craft_categorical_likelihood(&groups[k, 0] + first_cell(P, d), c.theta,
+                                                         P.n_levels[d - P.grid.p])
 
 
 cdef void _cheaper_pooled(
@@ -352,30 +373,9 @@ cdef void _cheaper_pooled(
                              c.theta[1], c.theta[2], pool)
         return
     memset(pool, 0, c.n_words * sizeof(uint64_t))
-    if P.tilt[d - P.grid.p].n:
-        for k in range(K):
-            saved = P.count_weight * (c.theta[0] * c.spread[k] + c.theta[1] * c.shift[k]
-                                      - c.weight[k] * c.theta[2])
-            pool[k >> 6] |= <uint64_t> (c.gain[k] - saved <= c.most[k]) << (k & 63)
-        return
     for k in range(K):
-        saved = P.count_weight * craft_categorical_likelihood(&groups[k, 0] + first_cell(P, d), c.theta,
-                                                              P.n_levels[d - P.grid.p])
+        saved = _likelihood(P, c, groups, d, k)
         pool[k >> 6] |= <uint64_t> (c.gain[k] - saved <= c.most[k]) << (k & 63)
-
-
-cdef double _likelihood(
-    Pricing P, choice_t *c, const int64_t[:, ::1] groups, Py_ssize_t d, Py_ssize_t k,
-) noexcept nogil:
-    """Log likelihood of the cells of cluster k under theta, over the distribution of the whole table."""
-    if d < P.grid.p:
-        return craft_numeric_likelihood(c.weight[k], c.spread[k], c.shift[k], c.theta[0], c.theta[1],
-                                        c.theta[2])
-    if P.tilt[d - P.grid.p].n:
-        return P.count_weight * (c.theta[0] * c.spread[k] + c.theta[1] * c.shift[k]
-                                 - c.weight[k] * c.theta[2])
-    return P.count_weight * craft_categorical_likelihood(&groups[k, 0] + first_cell(P, d), c.theta,
-                                                         P.n_levels[d - P.grid.p])
 
 
 cdef void _best_number_pooled(
@@ -413,7 +413,7 @@ cdef bint _choose_feature(
     cdef Py_ssize_t k, start, toggled, n_seen = 0
     cdef int _step
     cdef bint changed = False
-    cdef double pooled[3]
+    cdef craft_sums pooled
     _unselected(P, c, K, d, mask)
     if c.coupled:
         c.sharing.n_columns[_n_outside(c, K, c.best)] -= 1
@@ -456,7 +456,7 @@ cdef bint _choose_feature(
         _pool_cells(P, c, groups, K, d, c.pool)
         for k in range(K):
             if _is_tilted(P, d):
-                memcpy(pooled, c.sums, sizeof(pooled))
+                pooled = c.sums
                 _add_sums(c, k, -1.0 if craft_is_in(c.pool, k) else 1.0)
             else:
                 memcpy(c.changed, c.cells, _width(P, d) * sizeof(int64_t))
@@ -467,7 +467,7 @@ cdef bint _choose_feature(
                 toggled = k
             craft_flip(c.pool, k)
             if _is_tilted(P, d):
-                memcpy(c.sums, pooled, sizeof(pooled))
+                c.sums = pooled
     for k in range(K):
         changed |= mask[k * P.D + d] == craft_is_in(c.best, k)
         mask[k * P.D + d] = not craft_is_in(c.best, k)
@@ -487,7 +487,7 @@ cdef void _begin_with(
         if k >= 0 and d < P.grid.p:
             _known_fit(P, d, &groups[k, 0] + first_cell(P, d), c.theta)
         elif k >= 0:
-            known_tilt(P, d - P.grid.p, c.weight[k], c.spread[k], c.shift[k], <craft_theta *> c.theta)
+            known_tilt(P, d - P.grid.p, _sums_of(c, k), <craft_theta *> c.theta)
         return
     memset(c.cells, 0, _width(P, d) * sizeof(int64_t))
     if k >= 0:
@@ -651,9 +651,9 @@ cdef double _choose_masks(
     KEEP: the given masks. CONTINUE: from the given ones. ANEW: from the best masks against the whole
     table's distribution, from the best masks where every feature adds the same to the code of a mask (0,
     log(D) / 2 or log(D) nats), and from the given ones. THOROUGH: then each cluster selects all features, or
-    none, and the others adapt.
+    none, or one selects all and another one none, and the others adapt.
     """
-    cdef Py_ssize_t k, d, q, i, n = K * P.D
+    cdef Py_ssize_t k, d, q, i, full, empty, n = K * P.D
     cdef double best
     _code_of_masks(P, c)
     if K == 1:                      # all features or none: the same cost
@@ -684,11 +684,17 @@ cdef double _choose_masks(
     if c.coupled:
         best = _better(P, c, groups, K, work, mask, best, ALL_STARTS)
     memcpy(c.tried, &mask[0, 0], n)     # the next sweeps have fewer starts
-    for i in range(2 * K if effort == THOROUGH and K <= MOST_ROWS else 0):
-        memcpy(c.mask, &mask[0, 0], n)
-        for d in range(P.D):
-            c.mask[(i // 2) * P.D + d] = P.usable[d] and i % 2 == 0
-        best = _better(P, c, groups, K, work, mask, best, FEW_STARTS)
+    for full in range(K + 1 if effort == THOROUGH and K <= MOST_ROWS else 0):
+        for empty in range(K + 1):
+            if full == empty or (max(full, empty) < K and K > MOST_PAIRS):
+                continue
+            memcpy(c.mask, &mask[0, 0], n)
+            for d in range(P.D):
+                if full < K:
+                    c.mask[full * P.D + d] = P.usable[d]
+                if empty < K:
+                    c.mask[empty * P.D + d] = 0
+            best = _better(P, c, groups, K, work, mask, best, FEW_STARTS)
     return best
 
 

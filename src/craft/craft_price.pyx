@@ -23,7 +23,8 @@ from craftc._kernels.craft_price cimport (
 )
 from craftc._kernels.craft_shared cimport (
     Tilts, craft_categorical_likelihood, craft_fit, craft_fit_is_of, craft_numeric_likelihood,
-    craft_theta, craft_tilt_sums, fit_tilt, tilt_likelihood, tilt_of_sums, tilted_t,
+    craft_joined_sums, craft_no_tilt, craft_sums, craft_theta, craft_tilt_fit, craft_tilt_likelihood,
+    craft_tilt_most, craft_tilt_sums, fit_tilt, tilted_t,
 )
 from craftc._kernels.moments cimport CRAFTC_NUMERIC_CELLS, Grid, moments_mean
 
@@ -240,33 +241,27 @@ cdef double categorical_gain(
     return gain if gain > 0 else 0.0
 
 
-cdef double known_tilt(
-    Pricing P, Py_ssize_t d, double weight, double first, double second, craft_theta *theta,
-) noexcept nogil:
+cdef double known_tilt(Pricing P, Py_ssize_t d, craft_sums sums, craft_theta *theta) noexcept nogil:
     """theta and A(theta) of cells of tilted column d of levels with these sums; returns their gain over the
     whole table's distribution, by a table of fits: searches come to the same cells again and again. On one
     thread.
     """
-    cdef int64_t cells[5]
-    cdef double sums[3]
-    cdef craft_theta found
+    cdef int64_t[5] cells
     cdef uint64_t key
     cdef craft_fit *fit
-    if weight == 0.0:
-        theta.first = theta.second = theta.log_total = 0.0
+    if sums.weight == 0.0:
+        theta[0] = craft_no_tilt()
         return 0.0
-    sums[0], sums[1], sums[2] = weight, first, second
-    memcpy(cells, sums, sizeof(sums))
-    cells[3] = cells[4] = 0
+    cells[4] = 0
+    memcpy(cells, &sums, sizeof(sums))
     key = ((<uint64_t> cells[0] * FITS_FACTOR + <uint64_t> cells[1]) * FITS_FACTOR + <uint64_t> cells[2]
            + <uint64_t> d) * FITS_FACTOR
     fit = P.shared.fits_ + ((key >> 32) & (P.shared.n_fits - 1))
     if not craft_fit_is_of(fit, P.grid.p + d, cells):
         fit.feature = P.grid.p + d + 1
         memcpy(fit.cells, cells, sizeof(fit.cells))
-        fit.gain = tilt_of_sums(&P.tilt[d], P.count_weight, weight, first, second, &found)
-        fit.shift, fit.precision, fit.log_precision = found.first, found.second, found.log_total
-    theta.first, theta.second, theta.log_total = fit.shift, fit.precision, fit.log_precision
+        fit.gain = craft_tilt_fit(&P.tilt[d], P.count_weight, sums, <craft_theta *> fit.theta)
+    theta[0] = (<craft_theta *> fit.theta)[0]
     return fit.gain
 
 
@@ -278,13 +273,11 @@ cdef double levels_gain(
     """
     cdef const int64_t *counts = group + 1 + P.grid.level_start_[d]
     if not P.usable[P.grid.p + d]:
-        cells.weight = cells.first = cells.second = 0.0
-        cells.theta.first = cells.theta.second = cells.theta.log_total = 0.0
+        memset(cells, 0, sizeof(tilted_t))
         return 0.0
     if P.tilt[d].n and alone and P.shared is not None:
-        cells.weight = craft_tilt_sums(counts, P.n_levels[d], P.tilt[d].s1, P.tilt[d].s2, &cells.first,
-                                       &cells.second)
-        return known_tilt(P, d, cells.weight, cells.first, cells.second, &cells.theta)
+        cells.sums = craft_tilt_sums(&P.tilt[d], counts, P.n_levels[d])
+        return known_tilt(P, d, cells.sums, &cells.theta)
     if P.tilt[d].n:
         return fit_tilt(&P.tilt[d], counts, P.n_levels[d], P.count_weight, cells)
     return categorical_gain(counts, P.frequency + P.grid.level_start_[d], P.n_levels[d], P.count_weight, 1.0)
@@ -323,16 +316,6 @@ cdef void fit_group(Pricing P, const int64_t *group, parts_t parts, bint alone=F
                 parts.gain[d] -= shared_likelihood(P, group, parts, d)
 
 
-cdef double most_gain(Pricing P, tilted_t *cells) noexcept nogil:
-    """More than the gain of tilted cells: with n + 1 cells of mean statistics m, (n + 1) |m|^2 where |m| is
-    small, because then b(l) (1 + m . s(l)) is a distribution of that mean, too, and the tilt has the least
-    entropy over b.
-    """
-    cdef double total = P.count_weight * cells.weight + 1.0
-    cdef double m1 = P.count_weight * cells.first / total, m2 = P.count_weight * cells.second / total
-    return total * (m1 * m1 + m2 * m2) if m1 * m1 + m2 * m2 < 0.5 else INFINITY
-
-
 cdef double ranked_price_of(
     Pricing P, int selection, const int64_t *group, parts_t parts, uint8_t *mask,
 ) noexcept nogil:
@@ -350,13 +333,11 @@ cdef double ranked_price_of(
             if P.relative and P.usable[P.grid.p + d]:
                 parts.gain[P.grid.p + d] -= shared_likelihood(P, group, parts, P.grid.p + d)
             continue
-        cells.weight = craft_tilt_sums(group + 1 + P.grid.level_start_[d], P.n_levels[d], P.tilt[d].s1,
-                                       P.tilt[d].s2, &cells.first, &cells.second)
+        cells.sums = craft_tilt_sums(&P.tilt[d], group + 1 + P.grid.level_start_[d], P.n_levels[d])
         shared = shared_likelihood(P, group, parts, P.grid.p + d) if P.relative else 0.0
-        most = most_gain(P, cells) - shared
+        most = craft_tilt_most(&P.tilt[d], P.count_weight, cells.sums) - shared
         if most - P.price[P.grid.p + d] >= -doubtful:
-            most = tilt_of_sums(&P.tilt[d], P.count_weight, cells.weight, cells.first, cells.second,
-                                &cells.theta) - shared
+            most = craft_tilt_fit(&P.tilt[d], P.count_weight, cells.sums, &cells.theta) - shared
         parts.gain[P.grid.p + d] = most
     for d in range(P.grid.p if P.relative else 0):
         if P.usable[d]:
@@ -386,16 +367,13 @@ cdef double price_of_union(
             if P.relative and P.usable[P.grid.p + d]:
                 parts.gain[P.grid.p + d] -= shared_likelihood(P, union, parts, P.grid.p + d)
             continue
-        cells.weight = one.tilted[d].weight + two.tilted[d].weight
-        cells.first = one.tilted[d].first + two.tilted[d].first
-        cells.second = one.tilted[d].second + two.tilted[d].second
+        cells.sums = craft_joined_sums(one.tilted[d].sums, two.tilted[d].sums)
         shared = shared_likelihood(P, union, parts, P.grid.p + d) if P.relative else 0.0
-        most = min(2.0 * (one.gain[P.grid.p + d] + two.gain[P.grid.p + d]), most_gain(P, cells)) - shared
+        most = min(2.0 * (one.gain[P.grid.p + d] + two.gain[P.grid.p + d]),
+                   craft_tilt_most(&P.tilt[d], P.count_weight, cells.sums)) - shared
         if most - P.price[P.grid.p + d] >= -doubtful:
-            most = (known_tilt(P, d, cells.weight, cells.first, cells.second, &cells.theta)
-                    if alone and P.shared is not None else
-                    tilt_of_sums(&P.tilt[d], P.count_weight, cells.weight, cells.first, cells.second,
-                                 &cells.theta)) - shared
+            most = (known_tilt(P, d, cells.sums, &cells.theta) if alone and P.shared is not None else
+                    craft_tilt_fit(&P.tilt[d], P.count_weight, cells.sums, &cells.theta)) - shared
         parts.gain[P.grid.p + d] = most
     for d in range(P.grid.p if P.relative else 0):
         if P.usable[d]:
@@ -414,7 +392,7 @@ cdef double shared_likelihood(Pricing P, const int64_t *group, parts_t parts, Py
                                         P.shared.precision_[d], P.shared.log_precision_[d])
     d -= P.grid.p
     if P.tilt[d].n:
-        return tilt_likelihood(P.count_weight, &parts.tilted[d], &P.shared.theta_[d])
+        return craft_tilt_likelihood(P.count_weight, parts.tilted[d].sums, P.shared.theta_[d])
     return P.count_weight * craft_categorical_likelihood(
         group + 1 + P.grid.level_start_[d], P.shared.level_ + P.grid.level_start_[d], P.n_levels[d],
     )
@@ -558,7 +536,7 @@ cdef double mixing_cost(Pricing P, const int64_t *group) noexcept nogil:
 
 cdef Py_ssize_t parts_length(Pricing P) noexcept nogil:
     """Doubles of the parts of one group."""
-    return 3 * P.grid.p + P.D + 3 * P.D + 6 * P.grid.q
+    return 3 * P.grid.p + P.D + 3 * P.D + 8 * P.grid.q
 
 
 cdef parts_t parts_in(Pricing P, double *work) noexcept nogil:
@@ -589,10 +567,10 @@ def level_likelihoods_of_parts(pricing: Pricing, work: Floats, levels: Positions
     table, among the parts (K, parts_size) of priced groups.
     """
     first = 3 * pricing.grid.p + 4 * pricing.D
-    sums = work[:, first:first + 6 * pricing.grid.q].reshape(len(work), pricing.grid.q, 6)
+    sums = work[:, first:first + 8 * pricing.grid.q].reshape(len(work), pricing.grid.q, 8)
     sums = sums[:, levels - pricing.grid.p]
     theta = pricing.shared.theta[levels - pricing.grid.p]
-    inner = theta[:, 0] * sums[..., 1] + theta[:, 1] * sums[..., 2] - sums[..., 0] * theta[:, 2]
+    inner = (theta[:, :3] * sums[..., 1:4]).sum(axis=2) - sums[..., 0] * theta[:, 3]
     return pricing.count_weight * inner
 
 

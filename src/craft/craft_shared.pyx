@@ -8,7 +8,8 @@ and sums S of the statistics s = (s1, s2), which have mean 0 and covariance I un
 
 whose mean of s is m = S / (n + 1): the cells and one row of prior. Its gain over b is (n + 1) (theta . m -
 A(theta)), the relative entropy of n + 1 cells, and the cells of another group, with sums S', have the log
-likelihood theta . S' - n' A(theta) over b.
+likelihood theta . S' - n' A(theta) over b. A level with a share of its own is a third statistic: see
+_craft_tilt.h.
 """
 
 import numpy as np
@@ -45,7 +46,7 @@ cdef class Shared:
         (zeta - zeta_0) / sigma_0 and sigma_0^2 / sigma^2 of the pooled cells.
     level : ndarray (n_levels,)
         log(eta / eta_0) of the pooled cells.
-    theta : ndarray (q, 3)
+    theta : ndarray (q, 4)
         theta and A(theta) of the pooled cells of the tilted columns.
     sharing : Sharing
         The code by columns.
@@ -55,7 +56,7 @@ cdef class Shared:
         self.grid, self.room, self.sharing = grid, room, Sharing(feature_sharing, room)
         self.group = np.zeros(grid.width, np.int64)
         self.shift, self.precision, self.level = np.zeros(grid.p), np.ones(grid.p), np.zeros(grid.n_levels)
-        self.log_precision, self.theta = np.zeros(grid.p), np.zeros((grid.q, 3))
+        self.log_precision, self.theta = np.zeros(grid.p), np.zeros((grid.q, 4))
         self.work = np.empty(pooled_room(grid, room))
         self.n_fits = SHARED_FITS
         while self.n_fits > 64 and self.n_fits > 16 * room * max(grid.q, 1):
@@ -111,23 +112,23 @@ cdef class Tilts:
     grid : Grid
     tilted : ndarray (q,) of uint8
         0: a column of level shares.
-    frequency, first, second : ndarray (n_levels,)
-        b, s1 and s2 of every level; those of columns of shares are not read.
+    frequency : ndarray (n_levels,)
+        b of every level; that of columns of shares is not read.
+    statistics : ndarray (3, n_levels)
+        s1 and s2 of every level; 1 at the level of a column that has a share of its own.
     phase : ndarray (n_levels,)
         Angle of every level of the periodic columns; NaN for other columns.
     """
 
-    def __cinit__(self, Grid grid not None, tilted: Flags, frequency: Floats, first: Floats, second: Floats,
+    def __cinit__(self, Grid grid not None, tilted: Flags, frequency: Floats, statistics: Floats,
                   phase: Floats):
         cdef const uint8_t[::1] tilted_ = tilted
         cdef Py_ssize_t d, at = 0, n, start
         check(tilted_.shape[0] == grid.q, "tilted")
-        check_lengths(grid.n_levels, "frequency, first, second", len(frequency), len(first), len(second))
-        check(len(phase) == grid.n_levels, "phase")
-        check(bool(np.isfinite(first).all() and np.isfinite(second).all()), "first or second")
+        check(statistics.shape == (3, grid.n_levels) and bool(np.isfinite(statistics).all()), "statistics")
+        check_lengths(grid.n_levels, "frequency, phase", len(frequency), len(phase))
         self.grid, self.tilted, self.frequency = grid, tilted, frequency
-        self.first, self.second = first, second
-        self.phase, self.periodic = phase, False
+        self.statistics, self.phase, self.periodic = statistics, phase, False
         padded = [(_levels_of(grid, d) + CRAFT_TILT_PAD - 1) // CRAFT_TILT_PAD * CRAFT_TILT_PAD
                   if tilted_[d] else 0 for d in range(grid.q)]
         self.room = np.zeros((6, sum(padded)))
@@ -138,9 +139,15 @@ cdef class Tilts:
         for d in range(grid.q):
             n, start = padded[d], grid.level_start_[d]
             if n:
-                own = slice(at, at + _levels_of(grid, d))
-                for row, values in zip(self.room, (frequency, first, second, phase), strict=False):
-                    row[own] = values[start:start + _levels_of(grid, d)]
+                own, levels = slice(at, at + _levels_of(grid, d)), slice(start, start + _levels_of(grid, d))
+                atom = np.flatnonzero(statistics[2, levels])
+                check(len(atom) < 2 and not statistics[:2, start + atom].any(), "statistics")
+                column[d].atom = atom[0] if len(atom) else -1
+                self.room[:4, own] = frequency[levels], *statistics[:2, levels], phase[levels]
+                if len(atom):
+                    column[d].atom_share = room[0, at + column[d].atom]
+                    room[0, at + column[d].atom] = 0.0
+                    self.room[0, own] /= 1.0 - column[d].atom_share
                 self.room[4:, own] = self.room[1:3, own] * (self.room[0, own] > 0)
                 column[d].n = n
                 column[d].b, column[d].s1, column[d].s2 = &room[0, at], &room[1, at], &room[2, at]
@@ -151,35 +158,15 @@ cdef class Tilts:
         self.column = column
 
     def __reduce__(self):
-        return Tilts, (self.grid, self.tilted, self.frequency, self.first, self.second, self.phase)
+        return Tilts, (self.grid, self.tilted, self.frequency, self.statistics, self.phase)
 
 
 cdef double fit_tilt(
     const craft_tilt *tilt, const int64_t *counts, Py_ssize_t n_levels, double count_weight, tilted_t *cells,
 ) noexcept nogil:
     """Sums and tilt of counted cells; returns their gain over the whole table's distribution."""
-    cells.weight = craft_tilt_sums(counts, n_levels, tilt.s1, tilt.s2, &cells.first, &cells.second)
-    return tilt_of_sums(tilt, count_weight, cells.weight, cells.first, cells.second, &cells.theta)
-
-
-cdef double tilt_of_sums(
-    const craft_tilt *tilt, double count_weight, double weight, double first, double second,
-    craft_theta *theta,
-) noexcept nogil:
-    """The tilt of `weight` counts with these sums of s1 and s2; returns their gain."""
-    cdef double total = count_weight * weight + 1.0
-    if weight == 0.0:
-        theta.first = theta.second = theta.log_total = 0.0
-        return 0.0
-    return total * craft_tilt_fit(tilt, count_weight * first / total, count_weight * second / total, theta)
-
-
-cdef double tilt_likelihood(
-    double count_weight, const tilted_t *cells, const craft_theta *theta,
-) noexcept nogil:
-    """Log likelihood of cells under a tilt, over the whole table's distribution."""
-    return count_weight * (theta.first * cells.first + theta.second * cells.second
-                           - cells.weight * theta.log_total)
+    cells.sums = craft_tilt_sums(tilt, counts, n_levels)
+    return craft_tilt_fit(tilt, count_weight, cells.sums, &cells.theta)
 
 
 cdef void tilt_log_ratios(
@@ -190,6 +177,8 @@ cdef void tilt_log_ratios(
     cdef Py_ssize_t t
     for t in range(n_levels):
         log_ratio[t * stride] = theta.first * tilt.s1[t] + theta.second * tilt.s2[t] - theta.log_total
+    if tilt.atom >= 0:
+        log_ratio[tilt.atom * stride] = theta.atom - theta.log_total
 
 
 def log_ratios(

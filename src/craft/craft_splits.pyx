@@ -17,7 +17,7 @@ from craftc._kernels.craft_passes import pass_scratch_size, slab_size
 from craftc._kernels.craft_price cimport (
     GIVEN, Pricing, check_selection, parts_in, parts_length, price_all, ranked_price_of,
 )
-from craftc._kernels.craft_shared cimport craft_tilt, craft_tilt_sums
+from craftc._kernels.craft_shared cimport craft_sums, craft_tilt, craft_tilt_sums
 from craftc._kernels.moments cimport (
     CRAFTC_NUMERIC_CELLS, Grid, check_table, moments_add_prepared, moments_cell, moments_mean,
     moments_merge, moments_prepare, rows_code, rows_number, rows_of, rows_weight, table_rows,
@@ -95,16 +95,27 @@ cdef int32_t _propose(
 cdef int32_t _propose_above(
     Pricing P, Py_ssize_t d, const int64_t *counts, int32_t *slot, int32_t n,
 ) noexcept nogil:
-    """The levels above the cluster's mean of s1 leave; returns the number of candidates so far."""
+    """The levels above the cluster's mean of s1 leave; if there are cells at an atom, which has no place in
+    the order, also those below, and the atom. Returns the number of candidates so far.
+    """
     cdef const craft_tilt *tilt = &P.tilt[d]
-    cdef double first, second, mean
+    cdef craft_sums cells = craft_tilt_sums(tilt, counts, P.n_levels[d])
+    cdef int32_t before = n
     cdef Py_ssize_t t
-    cdef int64_t seen = craft_tilt_sums(counts, P.n_levels[d], tilt.s1, tilt.s2, &first, &second)
-    mean = first / seen + 1e-6      # the rounding of s1 must not put a level at the mean above it
+    # the rounding of s1 must not put a level at the mean above it
+    cdef double mean = cells.first / max(cells.weight - cells.atom, 1.0) + 1e-6
     for t in range(P.n_levels[d]):
-        if tilt.s1[t] > mean:
+        if t != tilt.atom and tilt.s1[t] > mean:
             slot[t] = n
-    return _counted(counts, P.n_levels[d], slot, n)
+    n = _counted(counts, P.n_levels[d], slot, n)
+    if cells.atom > 0.0:
+        for t in range(P.n_levels[d] if n > before else 0):
+            if t != tilt.atom and slot[t] < 0:
+                slot[t] = n
+        n = _counted(counts, P.n_levels[d], slot, n)
+        slot[tilt.atom] = n
+        n = _counted(counts, P.n_levels[d], slot, n)
+    return n
 
 
 cdef int32_t _propose_halves(
@@ -143,7 +154,8 @@ cdef int32_t _counted(const int64_t *counts, Py_ssize_t n_levels, int32_t *slot,
     if leaving and staying:
         return n + 1
     for t in range(n_levels):
-        slot[t] = -1
+        if slot[t] == n:
+            slot[t] = -1
     return n
 
 

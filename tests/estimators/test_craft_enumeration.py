@@ -60,9 +60,7 @@ def test_tables_are_of_every_kind():
 
 
 def test_automatic_search_reaches_the_global_minimum():
-    """Of 118 of 120 tables. One needs more starts (2.7 nats); in the other one, the rule for masks misses the
-    best masks (0.8 nats).
-    """
+    """Of 118 of 120 tables; the other two need more starts (2.7 and 1.6 nats)."""
     over = np.array([excess(seed) for seed in range(N_TABLES)])
     assert np.count_nonzero(over) <= 3
     assert over.max() < 4.0

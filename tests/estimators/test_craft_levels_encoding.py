@@ -178,10 +178,16 @@ def test_tables_of_every_kind(seed, weighted):
         assert (raw is None) == (scores[d] is None)
         if raw is not None and case.background.tilts.tilted[d]:
             b = levels.shares(codes[:, d], n_levels[d], case.weight if weighted else None)
-            expected = levels.statistics(scores[d], b)
-            own = case.statistics(d)[:, : expected.shape[1]]
-            np.testing.assert_allclose(own[b > 0], expected[b > 0], rtol=1e-8, atol=1e-6)
-            assert case.background.n_parameters[d] == expected.shape[1]
+            n_parameters = levels.statistics(scores[d], b).shape[1]
+            assert case.background.n_parameters[d] == n_parameters
+            own, z = case.statistics(d), scores[d]
+            atom = np.isnan(z) if z.ndim == 1 else np.zeros(len(b), bool)
+            np.testing.assert_array_equal(own[:, 2], atom)
+            others = (b > 0) & ~atom
+            expected = levels.statistics(z[others], b[others] / b[others].sum())
+            assert expected.shape[1] == n_parameters - atom.any()
+            np.testing.assert_allclose(own[others, : expected.shape[1]], expected, rtol=1e-8, atol=1e-6)
+            assert not own[atom, :2].any()
 
 
 def test_threads_strides_and_types_do_not_change_codes():

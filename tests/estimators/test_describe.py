@@ -261,7 +261,7 @@ def test_columns_with_a_frequent_value_are_described_by_the_others():
     rng = np.random.default_rng(1)
     group = np.repeat([0, 1], 200)
     gain = np.where(rng.random(400) < np.where(group, 0.3, 0.85), 0, np.exp(rng.normal(7, 1, 400))).round()
-    table = pd.DataFrame({"gain": gain, "x": rng.normal(6 * group)})
+    table = pd.DataFrame({"gain": gain, "x": rng.normal(6 * group), "y": rng.normal(6 * group)})
     model = CRAFT(2, random_state=0).fit(table)
     facts = Facts(model._cluster_view())
     for k in range(2):

@@ -27,8 +27,17 @@ def column(kind, T, seed, rare=False):
     b /= b.sum()
     if kind == "ordered":
         return b, levels.scores_of_order(b), np.arange(float(T))[:, None]
-    if kind == "number":
+    if kind in ("number", "atom"):
         values = np.sort(rng.lognormal(sigma=1.0, size=T))
+        if kind == "atom":
+            at = (0, T // 2, T - 1)[T % 3]
+            b[at] = 1.0 + 0.5 * (seed % 2)
+            b /= b.sum()
+            values[at] = np.nan
+            z = np.full(T, np.nan)
+            others = np.arange(T) != at
+            z[others] = levels.clipped(values[others], b[others] / b[others].sum())
+            return b, z, values[:, None]
         return b, levels.clipped(values, b), values[:, None]
     scores = levels.scores_of_period(np.sort(rng.random(T)) * 24.0, 24.0)
     return b, scores, scores
@@ -52,18 +61,18 @@ def grid_of(*starts):
 
 
 def orthonormal(raw, b):
-    """The statistics of one column."""
-    whole = np.zeros((2, len(raw) + 1))
-    whole[: raw.shape[1], :-1] = raw.T
-    one, values = np.array([0]), np.full(len(raw) + 1, raw.shape[1] == 1)
-    return background.orthonormal(whole, np.append(b, 0.0), one, np.array([len(raw) + 1]), values)[:, :-1]
+    """The statistics (2, T) of one column, (3, T) with an atom."""
+    grid = grid_of(0, len(raw) + 1)
+    made = background.tilts_of(grid, [raw], np.append(b, 0.0), np.array([3])).statistics[:, :-1]
+    return made if made[2].any() else made[:2]
 
 
 def tilts_of(b, s):
-    """The tilts of one column, whose last level is the missing one."""
-    padded = [np.append(each, 0.0) for each in (b, *s)]
-    grid = grid_of(0, len(padded[0]))
-    return kernel.Tilts(grid, np.ones(1, np.uint8), *padded, np.full(len(padded[0]), np.nan))
+    """The tilts of one column, whose last level is the missing one; s (2, T), or (3, T) with an atom."""
+    three = np.zeros((3, len(b) + 1))
+    three[: len(s), :-1] = s
+    grid = grid_of(0, len(b) + 1)
+    return kernel.Tilts(grid, np.ones(1, np.uint8), np.append(b, 0.0), three, np.full(len(b) + 1, np.nan))
 
 
 def fitted(b, s, counts, count_weight=1.0):
@@ -78,7 +87,7 @@ def fitted(b, s, counts, count_weight=1.0):
 @pytest.mark.parametrize("count_weight", [1.0, 0.25])
 @pytest.mark.parametrize("rare", [False, True])
 @pytest.mark.parametrize("T", [3, 5, 64, 254])
-@pytest.mark.parametrize("kind", ["number", "ordered", "periodic"])
+@pytest.mark.parametrize("kind", ["number", "ordered", "periodic", "atom"])
 def test_gains_and_log_ratios(kind, T, rare, count_weight):
     b, scores, raw = column(kind, T, 0, rare)
     s = orthonormal(raw, b)
@@ -86,6 +95,7 @@ def test_gains_and_log_ratios(kind, T, rare, count_weight):
     gain, ratio = fitted(b, s, counts, count_weight)
     # with the same statistics, which the package rounds
     cells = counts * count_weight
+    s = np.stack([*s[:2], *(s[2:] - s[2:] @ b[:, None])])
     n, expected = cells.sum(axis=1), levels.gain(b, s.T, cells)
     theta, A = levels.fit(b, s.T, cells)
     ratios = levels.log_ratios(s.T, theta, A)
@@ -117,6 +127,32 @@ def test_statistics_are_orthonormal(kind, T, rare):
         np.testing.assert_allclose((s * b) @ s.T, np.diag(new), atol=1e-5)
         assert (s * 2**20 == np.rint(s * 2**20)).all()  # their sums are exact
         np.testing.assert_allclose(s[new], expected, rtol=1e-9, atol=1e-6)
+
+
+@pytest.mark.parametrize("T", [4, 64, 254])
+def test_an_atom_leaves_the_tilt_of_the_other_levels_alone(T):
+    """Without cells at the atom the others have the tilt that they have without it, of less than one row of
+    prior; with four levels the shares are free.
+    """
+    b, _, raw = column("atom", T, 2)
+    s = orthonormal(raw, b)
+    atom = s[2] > 0
+    assert atom.sum() == 1
+    assert not s[:2, atom].any()
+    rest = b[~atom] / b[~atom].sum()
+    np.testing.assert_array_equal(s[:2, ~atom], orthonormal(raw[~atom], rest))
+    counts = groups_of(b, 7)
+    gain, ratio = fitted(b, s, counts)
+    if T == 4:
+        free = (counts + b) / (counts.sum(axis=1, keepdims=True) + 1.0)
+        np.testing.assert_allclose(b * np.exp(ratio), free, rtol=1e-4, atol=1e-9)
+    inside = counts * ~atom
+    prior = b[~atom].sum()  # rows: all cells weigh this much more
+    alone, _ = fitted(rest, s[:2, ~atom], inside[:, ~atom], 1.0 / prior)
+    n = counts.sum(axis=1)
+    shares = np.stack([counts[:, atom][:, 0] + b[atom], inside.sum(axis=1) + prior])
+    own = (shares * np.log(shares / (n + 1.0) / np.array([b[atom][0], prior])[:, None])).sum(axis=0)
+    np.testing.assert_allclose(gain, own + prior * alone, rtol=1e-9, atol=1e-9)
 
 
 @pytest.mark.parametrize("scale", [2.0**-1060, 2.0**-30, 1.0, 2.0**1000])
@@ -180,8 +216,8 @@ def test_levels_that_do_not_occur(T, occurring):
 
 def test_columns_of_shares_are_left_out():
     b, s = np.array([0.2, 0.3, 0.5]), np.array([[-1.0, 0.0, 0.5], [1.0, -1.0, 0.0]])
-    both = [np.tile(np.append(each, 0.0), 2) for each in (b, *s)]
-    tilts = kernel.Tilts(grid_of(0, 4, 8), np.array([0, 1], np.uint8), *both, np.full(8, np.nan))
+    b2, *both = (np.tile(np.append(each, 0.0), 2) for each in (b, *s, np.zeros(3)))
+    tilts = kernel.Tilts(grid_of(0, 4, 8), np.array([0, 1], np.uint8), b2, np.stack(both), np.full(8, np.nan))
     gain, ratio = np.empty(1), np.full((1, 8), 7.0)
     kernel.log_ratios(np.array([[9, 0, 0, 0, 9, 0, 0, 0]]), 1.0, tilts, gain, ratio)
     assert (ratio[0, [0, 1, 2, 3, 7]] == 7.0).all()
@@ -192,18 +228,21 @@ def test_columns_of_shares_are_left_out():
 
 def test_wrong_arguments_of_tilts():
     b, grid, one = np.array([0.2, 0.3, 0.5, 0.0]), grid_of(0, 4), np.ones(1, np.uint8)
+    s = np.stack([b, b, 0.0 * b])
     for arrays in (
-        (b[:3], b, b, b),
-        (b, b[:3], b, b),
-        (b, b, np.append(b, 0.0), b),
-        (b, b, b, b[:3]),
-        (b, b * np.nan, b, b),
+        (b[:3], s, b),
+        (b, s[:, :3], b),
+        (b, s[:2], b),
+        (b, s, b[:3]),
+        (b, s * np.nan, b),
+        (b, np.tile(b, (3, 1)), b),  # two atoms
+        (b, np.stack([b, b, [0.0, 1.0, 0.0, 0.0]]), b),  # an atom with another statistic
     ):
-        with pytest.raises(ValueError, match=r"fit|first|phase|length"):
+        with pytest.raises(ValueError, match=r"frequency|statistics|phase|length"):
             kernel.Tilts(grid, one, *arrays)
     with pytest.raises(ValueError, match="tilted"):
-        kernel.Tilts(grid, np.ones(2, np.uint8), b, b, b, b)
-    tilts = kernel.Tilts(grid, one, b, b, b, np.full(4, np.nan))
+        kernel.Tilts(grid, np.ones(2, np.uint8), b, s, b)
+    tilts = kernel.Tilts(grid, one, b, s, np.full(4, np.nan))
     good = np.zeros((2, 4), np.int64), np.empty(2), np.empty((2, 4))
     for at, wrong, name in (
         (0, np.zeros((2, 3), np.int64), "counts"),
@@ -223,7 +262,7 @@ def test_wrong_arguments_of_tilts():
 def digest():
     """Bits of gains and log ratios of many columns."""
     made = hashlib.sha256()
-    for kind in ("number", "ordered", "periodic"):
+    for kind in ("number", "ordered", "periodic", "atom"):
         for T in (3, 8, 9, 64, 254):
             b, _, raw = column(kind, T, 4, rare=True)
             for part in fitted(b, orthonormal(raw, b), groups_of(b, 6)):

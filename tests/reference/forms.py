@@ -150,15 +150,21 @@ class Tilt(Levels):
         return np.array([self.known[name] for name in names]).reshape(counts.shape)
 
     def leaving(self, counts):
-        """The scores above the mean of the group; of a period the half circle from its mean direction on, and
-        the half circle around its axis.
+        """The scores above the mean of the group and, if there are cells at an atom, those below and the
+        atom; of a period the half circle from its mean direction on, and the half circle around its axis.
         """
         n = counts.sum()
         if not n > 0.0:
             return []
         if self.scores.ndim == 1:
-            above = self.s[:, 0] - counts @ self.s[:, 0] / n
-            candidates = [above > ABOVE]
+            atom, z = np.isnan(self.scores), np.nan_to_num(self.scores)
+            others = np.where(atom, 0.0, counts)
+            above = z - others @ z / max(others.sum(), 1e-300)
+            above = ~atom & (above > ABOVE)
+            candidates = [above]
+            if counts @ atom > 0.0:
+                candidates += [~atom & ~above] if counts @ above > 0.0 else []
+                candidates += [atom]
         else:
             phase = np.arctan2(self.scores[:, 1], self.scores[:, 0])
             direction = np.angle(counts @ np.exp(1j * phase))

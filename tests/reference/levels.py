@@ -15,6 +15,9 @@ theta . m - A(theta). Its gain over the table, the divergence of the one row ins
     g = (n + 1) (theta . m - A(theta)) = theta . S - n A(theta) - KL(b || p).
 
 m lies inside the convex hull of the statistics of the levels that occur, so that theta is finite.
+
+A number may have an atom, a level far more frequent than its neighbours. Its score is nan: z and z^2 are
+those of the other levels, 0 at the atom, and a third statistic is 1 at the atom and 0 elsewhere.
 """
 
 from __future__ import annotations
@@ -28,6 +31,7 @@ from scipy.stats import norm
 MAX_LEVELS = 254
 N_BINS = 64  # a column of more distinct values is cut into bins of about this share of its cells
 LARGEST_SCORE = 8.0
+ATOM_SHARE, ATOM_EXCESS = 0.1, 4.0  # of all cells at least, and of those of either neighbour
 FLAT = 1e-12  # a statistic of less variance, after its projection on those before it, says nothing
 
 
@@ -170,9 +174,31 @@ def scores_of_numbers(values, b):
     """z (T,) of the levels of a number with these representatives: of their normal scores, if the values have
     a skewness above 1 or an excess kurtosis above 2; of the values otherwise.
     """
+    atom = atom_of(b)
+    if atom is not None:
+        others = np.arange(len(b)) != atom
+        z = np.full(len(b), np.nan)
+        z[others] = scores_without_atom(np.asarray(values)[others], b[others] / b[others].sum())
+        return z
+    return scores_without_atom(values, b)
+
+
+def scores_without_atom(values, b):
     z = standardised(values, b)
     skewed = abs(b @ z**3) > 1.0 or b @ z**4 - 3.0 > 2.0
     return clipped(normal_means(b) if skewed else values, b)
+
+
+def atom_of(b):
+    """The atom of a number with these shares of at least four levels; of several the most frequent one,
+    of equals the lowest; None: it has none.
+    """
+    found = None
+    for level, share in enumerate(b if len(b) > 3 else []):
+        nearby = max(b[other] for other in (level - 1, level + 1) if 0 <= other < len(b))
+        if share >= ATOM_SHARE and share >= ATOM_EXCESS * nearby and (found is None or share > b[found]):
+            found = level
+    return found
 
 
 def normal_means(b):
@@ -199,10 +225,9 @@ def statistics(scores, b):
     """s (T, 2): what the scores span, orthonormal under b; (T, 1) if the second says nothing new.
 
     The scores are z (T,), taken as z and z^2, or (cos, sin) (T, 2). The signs are those of z
-    and z^2, of cos and sin.
+    and z^2, of cos and sin. With an atom, they are three: s (T, 3).
     """
-    scores = np.asarray(scores, float)
-    raw = np.stack([scores, scores**2], axis=1) if scores.ndim == 1 else scores
+    raw = raw_statistics(scores)
     out = []
     for x in raw.T:
         scale = np.sqrt(b @ (x - b @ x) ** 2)
@@ -214,6 +239,15 @@ def statistics(scores, b):
         if variance > FLAT * scale**2:
             out.append(x / np.sqrt(variance))
     return np.stack(out, axis=1) if out else np.empty((len(b), 0))
+
+
+def raw_statistics(scores):
+    """(T, 1 to 3) what the scores span."""
+    scores = np.asarray(scores, float)
+    if scores.ndim > 1:
+        return scores
+    atom, z = np.isnan(scores), np.nan_to_num(scores)
+    return np.stack([z, z**2, *([1.0 * atom] if atom.any() else [])], axis=1)
 
 
 # ----------------------------------------------------------------------------------------

@@ -42,6 +42,7 @@ from tests.reference.automatic import QUANTUM
 
 SINGLES, WARM_SINGLES = 24, 4  # the largest clusters that start the pool of a column; the same inside a pass
 MAX_TOGGLES = 12  # clusters up to which single changes follow
+MAX_PAIRS = 3  # clusters up to which all columns are tried for one and no columns for another
 MAX_WHOLE_ROWS = 20  # clusters up to which all and no columns are tried for each of them
 
 
@@ -316,7 +317,8 @@ def best_masks(t, stats, start=None):
 
     Sweeps from the masks of the background of the whole table, from the masks under constant
     slopes 0, log(D)/2 and log D, and from ``start`` if there is one; the best of them; then, for at
-    most 20 clusters, sweeps after one cluster selects all columns, and none.
+    most 20 clusters, sweeps after one cluster selects all columns, or none; for at most three, also after one
+    selects all and another one none.
     """
     columns, K = columns_of(t, stats), len(stats)
     table = automatic.priced_mask(gains(t, stats), t.parameters, t.N, t.price_factor)
@@ -335,10 +337,11 @@ def best_masks(t, stats, start=None):
     for mask in starts:
         improve(mask)
     if K <= MAX_WHOLE_ROWS:
-        for k, select in product(range(K), (True, False)):
-            mask = best.copy()
-            mask[k] = select
-            improve(mask)
+        for full, empty in product(range(K + 1), repeat=2):
+            if full != empty and (K in (full, empty) or K <= MAX_PAIRS):
+                mask = np.vstack([best, best[:1]])
+                mask[full], mask[empty] = True, False
+                improve(mask[:K])
     return J, best
 
 

@@ -2,9 +2,9 @@
 
 A category has its level shares in each cluster, p_d = (levels that occur) - 1. A number, an ordered category
 and a period have a tilt of the table's own shares, p_d = 2 (1 if z^2 is a function of z on the levels
-that occur), if at least three levels occur; with two they are categories. A column of fewer is not
-usable. See `tests.reference.levels`. With one cluster J is the entropy of the columns, whatever their shape,
-and the price of the cluster, so that no partition of independent columns is shorter:
+that occur; one more with an atom), if at least three levels occur; with two they are categories. A column of
+fewer is not usable. See `tests.reference.levels`. With one cluster J is the entropy of the columns, whatever
+their shape, and the price of the cluster, so that no partition of independent columns is shorter:
 
     sum_d I(labels; x_d) <= I(labels; x) <= H(labels), and H(labels) is what the labels cost.
 
@@ -111,7 +111,7 @@ def group_cost(counts, b, scores):
     cells, total = counts + b, counts.sum() + 1.0
     if scores is None:
         return -counts @ np.log(cells / total) + b @ np.log(b / (cells / total))
-    r = np.stack([scores, scores**2], axis=1) if scores.ndim == 1 else scores
+    r = levels.raw_statistics(scores)
     r = r / np.abs(r).max(axis=0)
     observed = cells @ r / total
 

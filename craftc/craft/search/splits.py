@@ -190,7 +190,7 @@ class SplitFinder(Generic[L, S]):
         at = grid.level_start[tilted] + codes[:, tilted].astype(np.intp)
         price = feature_prices(config.background, config.spec)[0]
         scores = net_gains(
-            np.stack([tilts.first[at], tilts.second[at]], axis=2),
+            np.moveaxis(tilts.statistics[:, at], 0, 2),
             codes[:, ~tilted],
             cells.weights,
             config.background.level_widths[~tilted],
