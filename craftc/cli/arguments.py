@@ -40,6 +40,7 @@ class ClusterOptions(TableOptions):
     dates: str
     missing: str
     price_factor: float | Literal["auto"]
+    feature_sharing: float
     seed: int
     starts: int  # seeds
     stability: int | None  # refits

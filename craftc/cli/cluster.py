@@ -97,6 +97,7 @@ def _fits(source: TableSource, roles: ColumnRoles, bar: ProgressBar) -> tuple[CR
         model = CRAFT(
             options.clusters,
             price_factor=options.price_factor,
+            feature_sharing=options.feature_sharing,
             categorical=roles.levels,
             missing=options.missing,
             random_state=seed,

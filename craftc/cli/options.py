@@ -262,6 +262,14 @@ class _ClusterCommand(_Command):
     "to 1,000 rows, otherwise rows / 1000).",
 )
 @click.option(
+    "--feature-sharing",
+    type=click.FloatRange(0.0, 1.0),
+    default=0.0,
+    show_default=True,
+    metavar="S",
+    help="How far all clusters select the same columns: each its own (0), all the same (1), or between.",
+)
+@click.option(
     "--seed",
     type=click.IntRange(0, 2**32 - 1),
     default=0,

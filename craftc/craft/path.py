@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Self
 
 import numpy as np
@@ -176,7 +176,7 @@ class WithMergePath(CraftBase):
     def mask_path(
         self,
         X: FitTable,
-        feature_sharing: Sequence[float] = (0.0, 0.1, 0.3, 0.5, 0.7, 0.9, 1.0),
+        feature_sharing: Iterable[float] = (0.0, 0.1, 0.3, 0.5, 0.7, 0.9, 1.0),
         *,
         random_state: int = 0,
         sample_weight: WeightInput = None,
@@ -188,8 +188,8 @@ class WithMergePath(CraftBase):
         ----------
         X : frame, array, MixedTable, path, dataset or Dask collection
             The table of `fit`. More than 16 384 rows are represented by a sample of this size.
-        feature_sharing : sequence of float in [0, 1]
-            The values, in the order of the lines.
+        feature_sharing : list of float in [0, 1]
+            The values, in the order of the lines. At 1 no cluster holds a covariance.
         random_state : int, default=0
             Seed of the fits and of the sample.
         sample_weight : array (n,), optional
@@ -215,6 +215,10 @@ class WithMergePath(CraftBase):
         """
         check_is_fitted(self)
         check_number("random_state", random_state, least=0, whole=True)
+        if not isinstance(feature_sharing, Iterable) or isinstance(feature_sharing, str):
+            raise TypeError(
+                f"feature_sharing must be a list of numbers from 0 to 1, got {feature_sharing!r}."
+            )
         shares = [check_number("feature_sharing", s, least=0.0, most=1.0) for s in feature_sharing]
         if not shares:
             raise ValueError("feature_sharing has no values; give at least one number from 0 to 1.")

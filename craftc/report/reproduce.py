@@ -23,6 +23,7 @@ _MOST_COLUMNS = 40  # named in a shell command
 _IN_SHELL = {
     "n_clusters": "--clusters",
     "price_factor": "--price-factor",
+    "feature_sharing": "--feature-sharing",
     "missing": "--missing",
     "random_state": "--seed",
 }

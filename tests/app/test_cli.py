@@ -139,6 +139,11 @@ def test_same_command_same_output(run, tmp_path):
     assert "No clusters found" in fewer[1]
     assert "Cluster 0" not in fewer[1]
     assert run("cluster", HEART, "--ignore", "class", "--price-factor", "auto") == first
+    assert run("cluster", HEART, "--ignore", "class", "--feature-sharing", 0) == first
+    assert run("cluster", HEART, "--ignore", "class", "--feature-sharing", 1)[:2] != first[:2]
+    code, said, err = run("cluster", HEART, "--feature-sharing", 2)
+    assert (code, said) == (2, "")
+    assert "--feature-sharing" in err
 
 
 @pytest.mark.parametrize(

@@ -178,5 +178,8 @@ def test_path(heart):
     assert full["objective"].iloc[-1] == whole.objective_
     with pytest.raises(ValueError, match="feature_sharing must be a number >= 0 and <= 1, got 2"):
         model.mask_path(heart, (0.0, 2.0))
+    for bad in (0.5, "0.5", None):
+        with pytest.raises(TypeError, match="feature_sharing must be a list of numbers from 0 to 1, got"):
+            model.mask_path(heart, bad)
     with pytest.raises(ValueError, match="feature_sharing has no values"):
         model.mask_path(heart, ())
