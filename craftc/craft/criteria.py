@@ -22,6 +22,7 @@ class MixtureCriteria:
     n_clusters: int | None
     _fitted: FittedClusters
     _mixture: MixtureFit | None
+    _slices: int | None = None  # clusters at four times the price, where that shows slices of the table
 
     def _mixture_fit(self) -> MixtureFit:
         found: MixtureFit | None = getattr(self, "_mixture", None)
@@ -79,6 +80,7 @@ class MixtureCriteria:
             asked=self.n_clusters is not None,
             links=fitted.links.saving,
             dependence_ratio=fitted.dependence_ratio,
+            slices=self._slices,
             clear=None if mixture is None else mixture.clear / fitted.clusters.background.weight,
         )
 

@@ -301,18 +301,22 @@ def _over(x: Floats, n: Floats) -> Floats:
 # ---- warnings ----
 
 
+def slices_at_4(n_clusters: int, n_clusters_at_4: int | None, dependence_ratio: float) -> int | None:
+    """The clusters that are left at four times the price, if they show that clusters are slices of a table
+    with dependent columns.
+
+    Separated clusters remain at four times the price, slices do not. If a single cluster remains, the table
+    has too few rows for that price, which shows nothing.
+    """
+    fragile = n_clusters_at_4 is not None and 1 < n_clusters_at_4 <= _FRAGILE * n_clusters
+    return n_clusters_at_4 if fragile and dependence_ratio > _LINKED else None
+
+
 def diagnose(
-    rows: RowStore[L, S],
-    n_clusters: int,
-    n_clusters_at_4: int | None,
-    price_factor: float,
-    dependence_ratio: float,
+    rows: RowStore[L, S], n_clusters: int, n_clusters_at_4: int | None, price_factor: float
 ) -> list[str]:
     """Warnings about a table that the model cannot describe well: near-duplicate columns, and dependence
-    inside clusters.
-
-    Separated clusters remain at four times the price; slices of a table with dependent columns do not. If a
-    single cluster remains, the table has too few rows for that price, which shows nothing.
+    inside clusters, shown by `slices_at_4`.
     """
     sample = rows.take(np.arange(0, len(rows), max(1, len(rows) // _SAMPLE)))
     pairs = list(islice(_duplicates(sample), _MOST_PAIRS + 1))
@@ -324,8 +328,7 @@ def diagnose(
         )
     if len(pairs) > _MOST_PAIRS:
         messages.append(f"More than {_MOST_PAIRS} pairs of columns are near-duplicates.")
-    fragile = n_clusters_at_4 is not None and 1 < n_clusters_at_4 <= _FRAGILE * n_clusters
-    if fragile and dependence_ratio > _LINKED:
+    if n_clusters_at_4 is not None:
         messages.append(
             f"CRAFT found {n_clusters} clusters; {n_clusters_at_4} of them would be left at "
             f"price_factor={4 * price_factor:g}. Columns seem to depend on each other inside clusters, and "

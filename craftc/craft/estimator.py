@@ -21,7 +21,7 @@ from craftc._common.typing import (
 from craftc._common.validation import Choice, Constraint, Number, check_parameters
 from craftc.craft.clusters import Clusters
 from craftc.craft.covariance import too_many_columns
-from craftc.craft.dependence import column_links, diagnose
+from craftc.craft.dependence import column_links, diagnose, slices_at_4
 from craftc.craft.fitted import FittedClusters
 from craftc.craft.parameters import ModelSpec, StartsInput, given_starts, price_factor_of
 from craftc.craft.path import WithMergePath
@@ -365,13 +365,11 @@ class CRAFT(WithMergePath):
         statistics = rows.statistics(self._fitted.clusters, labels, encoded.weights)
         self._set_rows(statistics)
         self.margins_ = rows.margins(self, statistics)
-        messages = diagnose(
-            encoded.source,
-            self.n_clusters_,
-            result.n_clusters_at_4,
-            self.price_factor_,
-            self.dependence_ratio_,
-        )
+        slices = slices_at_4(self.n_clusters_, result.n_clusters_at_4, self.dependence_ratio_)
+        self.__dict__.pop("_slices", None)
+        if slices is not None:
+            self._slices = slices
+        messages = diagnose(encoded.source, self.n_clusters_, slices, self.price_factor_)
         if self.covariance == "full":
             messages += too_many_columns(encoding, moments.total(), spec)
         meter.finish(self.n_clusters_, self.objective_)

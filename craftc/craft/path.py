@@ -243,5 +243,5 @@ class WithMergePath(CraftBase):
             self.labels_ = self.merge_path_[0].labels
         self.objective_path_ = np.append(self.objective_path_, self.objective_)
         self._typical = self._unusual = self._mixture = None
-        for name in ("margins_", "cluster_margins_"):  # of the rows, which a model does not hold
+        for name in ("margins_", "cluster_margins_", "_slices"):  # of the rows, which a model does not hold
             self.__dict__.pop(name, None)

@@ -37,6 +37,9 @@ class Structure:
         Whether the number of clusters was given.
     links, dependence_ratio : float
         Nats that links between columns save, and what these are over what clusters save.
+    slices : int or None
+        Clusters that are left at four times the price, where these are few because columns depend on each
+        other.
     clear : float or None
         Share of the rows that are clearly placed.
     agreement : sequence of float
@@ -53,17 +56,19 @@ class Structure:
     asked: bool = False
     links: float = 0.0
     dependence_ratio: float = math.nan
+    slices: int | None = None
     clear: float | None = None
     agreement: Sequence[float] = ()
     overlap: float | None = None
 
     @property
     def kind(self) -> str:
-        """The first that holds of: one cluster, none, seed, parts, gradual, soft and clear; or unknown.
+        """The first that holds of one, none, seed, parts, gradual, price, unknown, soft and clear.
 
         none: clusters save nothing, or no more than in a table with permuted columns. seed, parts: fits from
         other seeds, or on parts of the rows, find other clusters. gradual: links between columns save more.
-        soft: fewer than 90 % of the rows are clearly placed.
+        price: four times the price leaves much fewer clusters, because columns depend on each other. soft:
+        fewer than 90 % of the rows are clearly placed.
         """
         if self.n_clusters == 1:
             return "one"
@@ -75,6 +80,8 @@ class Structure:
             return "parts"
         if self.dependence_ratio > 1.0:
             return "gradual"
+        if self.slices is not None:
+            return "price"
         if self.clear is None:
             return "unknown"
         return "clear" if self.clear >= CLEAR else "soft"
@@ -89,6 +96,7 @@ class Structure:
             "seed": f"{K} groups that move with the seed",
             "parts": f"{K} groups that change when rows are left out",
             "gradual": f"{K} pieces of a gradual pattern",
+            "price": f"{K} groups whose number depends on the price",
             "soft": f"{K} overlapping groups",
             "clear": f"{K} clear groups",
             "unknown": f"{K} groups",
@@ -133,6 +141,8 @@ class Structure:
             yield f"links between columns save {nats(self.links)} nats"
         elif self.dependence_ratio > 1.0:
             yield f"links between columns save {ratio(self.dependence_ratio)} times as much as groups"
+        if self.slices is not None:
+            yield f"{self.slices} of them would be left at four times the price"
         if self.clear is not None:
             placed = f"{percent(self.clear)} of the rows are placed"
             yield f"{placed} with at least {percent(CLEAR)} probability"

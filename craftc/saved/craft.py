@@ -211,6 +211,7 @@ _FIELDS = {
     "margins_": Optional(Array("float32", ("n",), 0.0, np.inf, missing=True), ABSENT),
     "_typical": Optional(Ragged(integers("rows", least=0))),
     "_unusual": Optional(integers("unusual", least=0)),
+    "_slices": Optional(StoredNumber(int, least=2), ABSENT),
     "_mixture": Optional(
         StoredRecord(
             MixtureFit,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from dataclasses import replace
 
 import numpy as np
@@ -11,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.metrics import adjusted_rand_score
 
-from craftc import CRAFT, PaperCRAFT
+from craftc import CRAFT, PaperCRAFT, load_model, save_model
 from craftc.craft.null_test import rows_to_test
 from craftc.craft.stability import Stability
 from craftc.craft.structure import structure_of
@@ -38,6 +39,8 @@ def heart():
         ({}, "clear", "3 clear groups"),
         ({"clear": 0.89}, "soft", "3 overlapping groups"),
         ({"clear": None}, "unknown", "3 groups"),
+        ({"slices": 2}, "price", "3 groups whose number depends on the price"),
+        ({"slices": 2, "dependence_ratio": 1.2}, "gradual", "3 pieces of a gradual pattern"),
         ({"dependence_ratio": 1.2}, "gradual", "3 pieces of a gradual pattern"),
         ({"overlap": 0.7, "dependence_ratio": 1.2}, "parts", "3 groups that change when rows are left out"),
         ({"agreement": [0.5, 0.9], "overlap": 0.7}, "seed", "3 groups that move with the seed"),
@@ -99,6 +102,7 @@ def test_sentences_about_one_cluster():
         saving=st.none() | st.floats(-1e4, 1e4),
         null_savings=st.lists(st.floats(-1e4, 1e4), max_size=3),
         dependence_ratio=st.sampled_from([math.nan, 0.3, 1.0, 1.01, math.inf]),
+        slices=st.none() | st.integers(2, 4),
         clear=st.none() | st.floats(0.0, 1.0),
         agreement=st.lists(st.floats(-0.5, 1.0), max_size=3),
         overlap=st.none() | st.floats(0.0, 1.0),
@@ -109,6 +113,7 @@ def test_a_sentence_does_not_contradict_itself(found):
     said = found.sentence
     if said.startswith("Clear groups"):
         assert "links between columns" not in said
+        assert "four times the price" not in said
         assert found.saving is None or found.saving > max([0.0, *found.null_savings])
         assert found.clear >= 0.9
         assert not found.agreement or np.mean(found.agreement) >= 0.75
@@ -156,6 +161,27 @@ def test_groups_are_clear_and_a_cloud_is_gradual():
     cloud = rng.normal(size=(1000, 1)) + 0.5 * rng.normal(size=(1000, 6))
     sliced = CRAFT(covariance="diagonal", random_state=0).fit(cloud)
     assert structure_of(sliced, sliced.null_test(cloud, 1)).kind == "gradual"
+
+
+def test_clusters_that_a_higher_price_merges(heart, tmp_path):
+    """As the warning of the fit says."""
+    table, warning = heart[0], ""
+    for seed in range(9):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            model = CRAFT(random_state=seed, price_factor=0.1).fit(table)
+        warning = next((said for each in caught if "would be left" in (said := str(each.message))), "")
+        if warning:
+            break
+        assert structure_of(model).slices is None
+    found = structure_of(model)
+    assert f"; {found.slices} of them would be left at price_factor=0.4" in warning
+    assert f"{found.slices} of them would be left at four times the price" in found.sentence
+    save_model(model, tmp_path / "m")
+    assert structure_of(load_model(tmp_path / "m")) == found
+    assert structure_of(model.at(model.n_clusters_)).slices == found.slices
+    assert structure_of(model.at(5)).slices is None
+    assert structure_of(model.set_params(price_factor=1.0).fit(table)).slices is None
 
 
 def test_facts_of_tests(heart):
