@@ -45,7 +45,8 @@ _BODY = {
 _IS_CURRENCY = re.compile(_CURRENCY)
 _SPACES = str.maketrans({"−": "-", "\u00a0": " ", "\u2009": " ", "\u202f": " ", "’": "'"})
 
-_TIME = r"(\d{1,2}):(\d{2})(?::(\d{2})(?:[.,]\d+)?)?\s*([AaPp][Mm])?\s*(?:Z|UTC|[+-]\d{2}:?\d{2})?"
+_TIME = r"(\d{1,2}):(\d{2})(?::(\d{2})(?:[.,]\d+)?)?\s*([AaPp][Mm])?\s*(?:Z|UTC|GMT|[+-]\d{2}(?::?\d{2})?)?"
+_ZONE = re.compile(r":\d{2}(?:[.,]\d+)?\s*(?:[AaPp][Mm])?\s*(Z|UTC|GMT|[+-]\d{2}(?::?\d{2})?)$")
 _DATES = (
     (re.compile(rf"(?P<y>\d{{4}})([-/.])(?P<m>\d{{1,2}})\2(?P<d>\d{{1,2}})(?:(?:\s+|T){_TIME})?"), "ymd"),
     (
@@ -278,6 +279,10 @@ def parse_dates(texts: Sequence[str], counts: Integers, *, forced: bool = False)
         if missed > (0 if order == "yyyymmdd" and not forced else _MOST_BAD * counts.sum()):
             return None
         bad = [text for text, ok in zip(texts, good, strict=True) if not ok]
+        zones = {zone[1] for zone in map(_ZONE.search, texts) if zone}
+        if len(zones) > 1:
+            offsets = f"hours are local times, of the UTC offsets {', '.join(sorted(zones)[:5])}"
+            remark = f"{remark}; {offsets}" if remark else offsets
         return Dates(days, bad, remark, order == "ym")
     return None
 

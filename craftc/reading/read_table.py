@@ -24,10 +24,10 @@ from craftc.reading.cells import (
     parse_numbers,
     parse_times,
 )
-from craftc.reading.dates import FEWEST_PERIODS, PARTS, part_name, parts_of, repeats
 from craftc.reading.files import Header, RawTable, plain_frame, read_file
 from craftc.reading.input_file import TableError
 from craftc.reading.unusable import CONSTANT, DATES, EMPTY, IDS, TEXTS, id_reason, listed_reasons
+from craftc.table.dates import FEWEST_PERIODS, PARTS, part_name, parts_of, repeats
 from craftc.table.kinds import INFERRED, INFERRED_DATES, INFERRED_DURATIONS, ColumnKind
 
 if TYPE_CHECKING:

@@ -14,9 +14,9 @@ import sklearn
 from craftc import _about
 from craftc.craft import CRAFT
 from craftc.craft.base import CraftBase
-from craftc.reading.dates import PARTS
 from craftc.report.page import Page
 from craftc.table import MixedTable
+from craftc.table.dates import PARTS
 from craftc.table.levels import LevelEncoding
 
 _MOST_COLUMNS = 40  # named in a shell command

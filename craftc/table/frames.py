@@ -18,7 +18,7 @@ import numpy as np
 from scipy.sparse import issparse
 from sklearn.utils import check_array
 
-from craftc._common.messages import shown
+from craftc._common.messages import shown, warn_user
 from craftc._common.typing import Array, ColumnSelection, Ints
 from craftc.table.kinds import (
     ColumnKind,
@@ -144,7 +144,10 @@ class _FrameSource(ColumnSource):
             return _object_numbers(series.to_native().to_numpy(), name)
         if series.dtype.is_decimal() or str(series.dtype).endswith("Int128"):
             series = series.cast(nw.Float64)
-        return series.to_numpy()
+        cells: Array = series.to_numpy()
+        if series.dtype.is_integer():
+            _warn_of_rounding(cells, name)
+        return cells
 
     def column(self, j: int) -> LevelColumn:
         series, name, kind = self._series[j], self.names[j], self.kinds[j]
@@ -259,6 +262,8 @@ class _ArraySource(ColumnSource):
         if self.kinds[0] != ColumnKind.NUMBER:
             return super().numbers(positions, dtype)
         X = self._X if len(positions) == len(self.names) else np.take(self._X, positions, axis=1)
+        for j in positions if X.dtype.kind in "iu" and X.dtype.itemsize == 8 else ():
+            _warn_of_rounding(self._X[:, j], self.names[j])
         with np.errstate(over="ignore"):
             return np.ascontiguousarray(X, dtype=dtype)
 
@@ -327,6 +332,8 @@ class _DictSource(ColumnSource):
             raise TypeError(_NOT_EITHER.format(name, cells.dtype))
         if kind.is_categorical:
             raise TypeError(_NOT_NUMBERS.format(name, "text" if kind == ColumnKind.TEXT else "Boolean"))
+        if cells.dtype.kind in "iu":
+            _warn_of_rounding(cells, name)
         return _object_numbers(cells, name) if cells.dtype == object else cells
 
     def column(self, j: int) -> LevelColumn:
@@ -374,6 +381,10 @@ def open_source(X: object) -> ColumnSource:
 
 def as_frame(X: object) -> nw.DataFrame[Any] | None:
     """A data frame for narwhals, or None; raise if X is a lazy frame, or has two columns of one name."""
+    if is_record_batch(X):  # which narwhals does not read
+        import pyarrow as pa
+
+        X = pa.Table.from_batches([X])
     try:
         frame: object = nw.from_native(X, pass_through=True)
     except nw.exceptions.DuplicateError as error:
@@ -382,6 +393,11 @@ def as_frame(X: object) -> nw.DataFrame[Any] | None:
     if isinstance(frame, nw.LazyFrame):
         raise TypeError("A lazy frame was passed; call .collect() on it first.")
     return frame if isinstance(frame, nw.DataFrame) else None
+
+
+def is_record_batch(X: object) -> bool:
+    """Whether X is a record batch of pyarrow."""
+    return type(X).__name__ == "RecordBatch" and hasattr(X, "schema")
 
 
 def _object_numbers(cells: Array, name: str) -> Array:
@@ -435,6 +451,17 @@ def column_mask(categorical: ColumnSelection, names: tuple[str, ...]) -> Array |
             known = ", ".join(map(repr, names[:20])) + (", ..." if len(names) > 20 else "")
             raise ValueError(f"categorical names column {item!r}, but X has the columns {known}.")
     return mask
+
+
+def _warn_of_rounding(cells: Array, name: str) -> None:
+    """Warn of whole numbers, NaN where they are missing, that float64 may not represent."""
+    if cells.dtype.itemsize < 8 or not cells.size:
+        return
+    if np.fmax.reduce(cells) >= 1 << 53 or np.fmin.reduce(cells) <= -(1 << 53):
+        warn_user(
+            f"Column {name!r} has whole numbers from 2**53 on, which are rounded to 53 bits; subtract a "
+            "constant, or name the column in `categorical` if it is a code."
+        )
 
 
 def count_missing(block: Array, names: Sequence[str], step: int = 1 << 16) -> Array:

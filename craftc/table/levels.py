@@ -60,8 +60,8 @@ class NumberLevels:
         """
         values = values.astype(np.float64)
         if period and len(values):
-            values, where = np.unique(_within(values, period), return_inverse=True)
-            counts = np.bincount(where.reshape(-1), counts).astype(np.int64)
+            values, where = _residues(values, period)
+            counts = np.bincount(where, counts).astype(np.int64)
         level = _levels_of(values, counts.astype(np.int64))
         first = np.flatnonzero(np.diff(level, prepend=-1))
         low, high = values[first], values[np.append(first[1:], len(values)) - 1 if len(first) else first]
@@ -141,6 +141,25 @@ class NumberLevels:
         )
         low, high = map(float, state["ends"])
         return cls(values, bounds, shares, (low, high), float(state["period"]))
+
+
+def _residues(x: Floats, period: float) -> tuple[Floats, Integers]:
+    """Distinct cells modulo a period, ascending, and the position in them of every cell of x.
+
+    Decimal fractions a period apart, as .2 and 1.3 of a period of 1.1, differ by the rounding of the larger
+    one. They are one residue, that of the cell next to 0.
+    """
+    error = 4.0 * np.finfo(np.float64).eps * float(np.abs(x).max())
+    residue = _within(x, period)
+    residue = np.where(residue >= period - error, 0.0, residue)
+    order = np.lexsort((np.abs(x), residue))
+    ascending = residue[order]
+    group = np.cumsum(np.diff(ascending, prepend=ascending[0]) > error)
+    where = np.empty(len(x), np.int64)
+    where[order] = group
+    nearest = np.lexsort((np.abs(x), where))
+    first = np.flatnonzero(np.diff(where[nearest], prepend=-1))
+    return residue[nearest[first]], where
 
 
 def _within(x: Array, period: float) -> Floats:

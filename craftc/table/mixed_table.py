@@ -13,6 +13,7 @@ from numpy.typing import DTypeLike
 from craftc._common.typing import Array, ColumnSelection, FileInput, TableInput
 from craftc._common.validation import check_choice
 from craftc.table.blocks import Scratch
+from craftc.table.dates import with_parts
 from craftc.table.declared import ColumnPlan, KindInput, KindsInput, differing_kind, plan_columns
 from craftc.table.frames import ColumnSource, column_mask, count_missing, open_source
 from craftc.table.kinds import ColumnKind
@@ -168,7 +169,8 @@ class Schema:
         ----------
         X : frame, dict of columns, array or MixedTable
             Columns are matched by name, in any order, if both sides have names, and by position otherwise. A
-            table with an equal schema is returned unchanged.
+            table with an equal schema is returned unchanged. Parts of dates that it lacks, as `read_table`
+            names them, are made of the dates.
         unknown : {"ignore", "error"}
             A level that did not occur in `fit` becomes a missing value, or raises ValueError.
         estimator_name : str
@@ -187,7 +189,7 @@ class Schema:
                 "This MixedTable has another schema than the model, so its codes have other meanings; pass "
                 "the data it was built from."
             )
-        source = open_source(X)
+        source = with_parts(open_source(X), [self.columns[j] for j in self.dates], self.columns)
         order = self._match(source, estimator_name)
         numeric = source.numbers(order[self.numeric_index], self.dtype)
         columns = [source.column(j) for j in order[self.categorical_index]]

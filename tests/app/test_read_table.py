@@ -430,6 +430,8 @@ def test_levels_that_differ_in_case_or_blanks(read):
         "%Y%m%d",
         "%Y-%m-%dT%H:%M:%SZ",
         "%Y-%m-%d %H:%M:%S.000+02:00",
+        "%Y-%m-%d %H:%M:%S+02",
+        "%Y-%m-%dT%H:%M GMT",
         "%m/%d/%Y %I:%M %p",
     ],
 )
@@ -444,6 +446,15 @@ def test_dates(read, form):
     assert table.loc[7].isna().tolist() == [True, False]
     assert table.attrs["kinds"] == {"visit": "date"}
     assert notes.startswith("'visit' holds dates, which are used in days since 1970-01-01")
+
+
+def test_utc_offsets_that_differ_are_noted(read):
+    """Days and hours are those of the place where the time was written."""
+    cells = ["2020-01-01T12:00:00+01:00", "2020-07-01T12:00:00+02:00", "2020-09-05 18:00Z"] * 5
+    table, notes = read(column(cells, "visit"))
+    assert table["visit"].tolist()[:3] == [18262.5, 18444.5, 18510.75]
+    assert "; hours are local times, of the UTC offsets +01:00, +02:00, Z." in notes
+    assert "offsets" not in read(column(cells[:1] * 7 + ["2020-07-01T12:00:00+01:00"] * 8, "visit"))[1]
 
 
 def test_parts_of_dates(read):

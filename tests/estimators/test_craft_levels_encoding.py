@@ -250,3 +250,13 @@ def test_levels_do_not_depend_on_the_unit(shape, scale):
         assert len(scaled.encoding.numbers[0].values) == T
         if shape == "few":
             np.testing.assert_array_equal(scaled.encoded.codes, T - 1 - plain.encoded.codes)
+
+
+@pytest.mark.parametrize("period", [0.1, 0.3, 0.7, 1.1, 2.4, 7.0, 360.0])
+def test_decimal_fractions_a_period_apart_are_one_level(period):
+    """However the floats are rounded."""
+    values = np.array([round(period * (i / 4 + turn), 9) for i in range(4) for turn in range(-20, 60)])
+    number = NumberLevels.of_values(*np.unique(values, return_counts=True), period)
+    assert len(number.values) == 4
+    np.testing.assert_allclose(number.values, period * np.arange(4) / 4, atol=1e-12)
+    assert number.apply(values).tolist() == np.repeat(np.arange(4), 80).tolist()

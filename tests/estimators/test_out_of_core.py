@@ -208,6 +208,7 @@ def test_columns_from_the_names_of_folders(tmp_path):
     assert MixedTable.from_parquet(part).schema.columns == ("plain", "text")
 
 
+@pytest.mark.filterwarnings("ignore:Column .* has whole numbers from:UserWarning")
 def test_rounding_does_not_depend_on_missing_values(tmp_path):
     """An integer beyond 2^53 that float64 rounds to the middle of two float32."""
     whole = pa.table({"a": pa.array([2**60 + 2**36 + 1, 5, None, 7], pa.int64()), "b": [1.0, 2.0, 3.0, 4.0]})

@@ -120,6 +120,7 @@ def test_decimals_are_numbers():
         assert from_data(frame, categorical=["d"]).levels == ((1.5, 2.25),)
 
 
+@pytest.mark.filterwarnings("ignore:Column .* has whole numbers from:UserWarning")
 def test_big_integers():
     for make in (pd.DataFrame, pl.DataFrame, pa.table, lambda d: np.array(d["big"])[:, None]):
         table = from_data(make({"big": [2**62 + 1, 1]}))

@@ -280,3 +280,40 @@ def test_missing_counts_beyond_one_block_of_rows():
     X[140_000, 0] = np.inf
     with pytest.raises(ValueError, match=r"infinity: column 'x0'"):
         from_data(X)
+
+
+def test_a_record_batch_is_a_table():
+    from craftc import CRAFT, KPrototypes, PaperCRAFT
+
+    frame = pd.DataFrame(CONTENT)
+    batch = pa.RecordBatch.from_pandas(frame)
+    table, same = from_data(batch), from_data(pa.Table.from_batches([batch]))
+    assert table.schema == same.schema
+    np.testing.assert_array_equal(table.codes, same.codes)
+    np.testing.assert_array_equal(table.numeric, same.numeric)
+    rng = np.random.default_rng(0)
+    batch = pa.RecordBatch.from_pydict({"a": rng.normal(size=40), "b": ["u", "v", "w", "u"] * 10})
+    for estimator in (CRAFT, PaperCRAFT, KPrototypes):
+        model = estimator(2, random_state=0).fit(batch)
+        assert model.feature_names_in_.tolist() == ["a", "b"]
+        np.testing.assert_array_equal(model.predict(batch), model.labels_)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda cells: pd.DataFrame({"a": cells}),
+        lambda cells: pd.DataFrame({"a": pd.array([*cells.tolist(), None], dtype="Int64")}),
+        lambda cells: pl.DataFrame({"a": cells}),
+        lambda cells: pa.table({"a": cells}),
+        lambda cells: {"a": cells},
+        lambda cells: np.column_stack([np.arange(len(cells), dtype=cells.dtype), cells]),
+    ],
+)
+def test_whole_numbers_that_are_rounded(make):
+    """Floats have 53 bits."""
+    cells = 2**53 - 5 + np.arange(5)
+    from_data(make(cells))
+    for big in (cells + 1, -cells - 1, (cells + 1).astype(np.uint64)):
+        with pytest.warns(UserWarning, match=r"Column '(a|x1)' has whole numbers from 2\*\*53"):
+            from_data(make(big))

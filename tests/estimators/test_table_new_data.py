@@ -128,3 +128,30 @@ def test_empty_new_data():
     schema = from_data(pandas_frame()).schema
     with pytest.raises(ValueError, match=r"0 sample\(s\)"):
         schema.encode(pandas_frame().iloc[:0])
+
+
+def test_parts_of_dates_are_made():
+    """A short table, whose dates do not span enough weeks, has the parts of the model all the same, and a
+    long one no others.
+    """
+    from craftc import CRAFT, read_table
+
+    rng = np.random.default_rng(0)
+    days = pd.Timestamp("2020-01-06") + pd.to_timedelta(rng.permutation(300), unit="D")
+    noon = np.where(days.day_of_week < 5, 9, 20) + rng.integers(0, 2, 300)
+    cells = (days + pd.to_timedelta(noon, unit="h")).strftime("%Y-%m-%d %H:%M")
+    frame = pd.DataFrame({"when": cells, "x": rng.normal(3.0 * (days.day_of_week < 5), 1.0)})
+    table = read_table(frame, dates="parts")
+    assert list(table) == ["when", "when hour", "when weekday", "x"]
+    model = CRAFT(random_state=0).fit(table)
+    week = np.argsort(days)[:7]
+    short = read_table(frame.iloc[week].reset_index(drop=True), dates="parts")
+    assert list(short) == ["when", "x"]
+    np.testing.assert_array_equal(model.predict(short), model.predict(table.iloc[week]))
+    np.testing.assert_array_equal(model.score_samples(short), model.score_samples(table.iloc[week]))
+    other = table.assign(**{"when season": 1.0})
+    np.testing.assert_array_equal(model.predict(other), model.labels_)
+    with pytest.raises(ValueError, match="when hour"):
+        model.predict(table[["x"]])
+    with pytest.raises(ValueError, match="x season"):
+        model.predict(table.assign(**{"x season": 1.0}))

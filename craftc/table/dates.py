@@ -1,0 +1,82 @@
+"""Parts of dates that repeat: hours of the day, days of the week, and seasons."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+import numpy as np
+
+from craftc._common.typing import Array, Floats
+from craftc.table.frames import ColumnSource
+from craftc.table.kinds import ColumnKind
+from craftc.table.level_column import LevelColumn
+
+#: Parts of a date, the period of each, and the days of a period.
+PARTS = {"hour": (24.0, 1.0), "weekday": (7.0, 7.0), "season": (12.0, 365.2425)}
+FEWEST_PERIODS = 12  # that dates span; of fewer, a part says what the date itself says
+
+
+def parts_of(days: Floats) -> dict[str, Floats]:
+    """The parts of dates: hours of the day, if they have any, days of the week, months since 1 January."""
+    known = ~np.isnan(days)
+    day = np.floor(np.where(known, days, 0.0))
+    whole = day.astype(np.int64).astype("datetime64[D]")
+    month = whole.astype("datetime64[M]")
+    length = ((month + 1).astype("datetime64[D]") - month.astype("datetime64[D]")).astype(np.float64)
+    in_month = (whole - month.astype("datetime64[D]")).astype(np.float64) / length
+    parts = {
+        "hour": np.round((days - day) * 24.0, 6) % 24.0,
+        "weekday": np.where(known, (day + 3.0) % 7.0, np.nan),
+        "season": np.where(known, month.astype(np.int64) % 12 + in_month, np.nan),
+    }
+    return parts
+
+
+def repeats(days: Floats, part: str) -> bool:
+    """Whether dates with times of day or other such parts span enough periods of them."""
+    span = float(np.nanmax(days) - np.nanmin(days))
+    varies = part != "hour" or bool((np.floor(days) < days).any())
+    return varies and span >= FEWEST_PERIODS * PARTS[part][1]
+
+
+def part_name(name: str, part: str, taken: Collection[str]) -> str:
+    """The name of a part of a date, which no column of the table has."""
+    new = f"{name} {part}"
+    while new in taken:
+        new += "_"
+    return new
+
+
+def with_parts(source: ColumnSource, dates: Collection[str], columns: Collection[str]) -> ColumnSource:
+    """A table whose dates have the parts among these columns, and no others, whatever periods they span."""
+    found = [name for name in source.names if name in dates]
+    if not found:
+        return source
+    parts = {f"{name} {part}": (name, part) for name in found for part in PARTS}
+    absent = [name for name in parts if name in columns and name not in source.names]
+    kept = [j for j, name in enumerate(source.names) if name in columns or name not in parts]
+    chosen = source.chosen(np.array(kept, np.intp))
+    return _WithParts(chosen, {name: parts[name] for name in absent}) if absent else chosen
+
+
+class _WithParts(ColumnSource):
+    """A table and parts of its dates, which follow its columns."""
+
+    named = True
+
+    def __init__(self, source: ColumnSource, parts: dict[str, tuple[str, str]]) -> None:
+        self._source, self._parts, self.n_rows = source, list(parts.values()), source.n_rows
+        self.names = (*source.names, *parts)
+        self.kinds = source.kinds + [ColumnKind.NUMBER] * len(parts)
+        self.narrow = source.narrow + [False] * len(parts)
+
+    def _number(self, j: int) -> Array | float:
+        width = len(self._source.names)
+        if j < width:
+            return self._source._number(j)
+        name, part = self._parts[j - width]
+        date = np.array([self._source.names.index(name)])
+        return parts_of(self._source.numbers(date, np.dtype(np.float64))[:, 0])[part]
+
+    def column(self, j: int) -> LevelColumn:
+        return self._source.column(j)
