@@ -6,12 +6,12 @@ from __future__ import annotations
 
 import os
 import shutil
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from craftc import CRAFT, report
+from craftc.craft.stability import Stability
 from craftc.datasets import load_heart
 from tests.common import fixed_price
 
@@ -103,9 +103,7 @@ def pages(tmp_path_factory):
     folder, rng = tmp_path_factory.mktemp("pages"), np.random.default_rng(0)
     data = load_heart()
     model = CRAFT(random_state=0).fit(data.data)
-    stability = SimpleNamespace(
-        overlap=np.full((5, model.n_clusters_), 0.7), n_clusters=np.full(5, 2), agreement=np.array([0.9])
-    )
+    stability = Stability(np.full((5, model.n_clusters_), 0.7), np.full(5, 2), np.array([0.9]))
     report.write(
         model, data.data, folder / "two.html", target=data.target, stability=stability, title="heart"
     )
