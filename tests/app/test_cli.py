@@ -141,9 +141,10 @@ def test_same_command_same_output(run, tmp_path):
     assert run("cluster", HEART, "--ignore", "class", "--price-factor", "auto") == first
     assert run("cluster", HEART, "--ignore", "class", "--feature-sharing", 0) == first
     assert run("cluster", HEART, "--ignore", "class", "--feature-sharing", 1)[:2] != first[:2]
-    code, said, err = run("cluster", HEART, "--feature-sharing", 2)
-    assert (code, said) == (2, "")
-    assert "--feature-sharing" in err
+    for share in (2, "nan", "much"):
+        code, said, err = run("cluster", HEART, "--feature-sharing", share)
+        assert (code, said) == (2, "")
+        assert "--feature-sharing" in err
 
 
 @pytest.mark.parametrize(
