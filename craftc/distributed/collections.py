@@ -23,6 +23,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from craftc._common.estimator import MixedInput
 from craftc._common.messages import need_pandas
 from craftc._common.typing import Array, DaskCollection, TableInput
+from craftc.table.dates import parts_among
 from craftc.table.estimator_input import DenseInput
 from craftc.table.out_of_core import in_batches, is_out_of_core, located
 
@@ -226,9 +227,16 @@ def _check_columns(model: BaseEstimator, X: dd.DataFrame) -> None:
         if getattr(model, "unusable", None) == "drop":
             names = [name for name in names if name in known]
         names = [name for name in names if name not in _ignored(model)]
+        parts = parts_among(names, _dates(model))
+        names = [name for name in {**dict.fromkeys(names), **parts} if name in known or name not in parts]
         if sorted(names) == sorted(known):
             return
     validate_data(model, X._meta, reset=False, skip_check_array=True)
+
+
+def _dates(model: BaseEstimator) -> list[str]:
+    """The columns of dates of a fit."""
+    return [model.schema_.columns[j] for j in model.schema_.dates] if hasattr(model, "schema_") else []
 
 
 def _ignored(model: BaseEstimator) -> tuple[str, ...]:

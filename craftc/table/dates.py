@@ -47,12 +47,16 @@ def part_name(name: str, part: str, taken: Collection[str]) -> str:
     return new
 
 
+def parts_among(names: Collection[str], dates: Collection[str]) -> dict[str, tuple[str, str]]:
+    """The parts that can be made of the dates among the columns of a table: date and part, by name."""
+    return {f"{name} {part}": (name, part) for name in names if name in dates for part in PARTS}
+
+
 def with_parts(source: ColumnSource, dates: Collection[str], columns: Collection[str]) -> ColumnSource:
     """A table whose dates have the parts among these columns, and no others, whatever periods they span."""
-    found = [name for name in source.names if name in dates]
-    if not found:
+    parts = parts_among(source.names, dates)
+    if not parts:
         return source
-    parts = {f"{name} {part}": (name, part) for name in found for part in PARTS}
     absent = [name for name in parts if name in columns and name not in source.names]
     kept = [j for j, name in enumerate(source.names) if name in columns or name not in parts]
     chosen = source.chosen(np.array(kept, np.intp))

@@ -151,6 +151,9 @@ def test_parts_of_dates_are_made():
     np.testing.assert_array_equal(model.score_samples(short), model.score_samples(table.iloc[week]))
     other = table.assign(**{"when season": 1.0})
     np.testing.assert_array_equal(model.predict(other), model.labels_)
+    dask = pytest.importorskip("dask.dataframe")
+    collection = dask.from_pandas(table[["when", "x"]], npartitions=3)
+    np.testing.assert_array_equal(model.predict(collection).compute(), model.labels_)
     with pytest.raises(ValueError, match="when hour"):
         model.predict(table[["x"]])
     with pytest.raises(ValueError, match="x season"):
