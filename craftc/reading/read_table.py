@@ -28,6 +28,7 @@ from craftc.reading.files import Header, RawTable, plain_frame, read_file
 from craftc.reading.input_file import TableError
 from craftc.reading.unusable import CONSTANT, DATES, EMPTY, IDS, TEXTS, id_reason, listed_reasons
 from craftc.table.dates import FEWEST_PERIODS, PARTS, part_name, parts_of, repeats
+from craftc.table.frames import as_table
 from craftc.table.kinds import INFERRED, INFERRED_DATES, INFERRED_DURATIONS, ColumnKind
 
 if TYPE_CHECKING:
@@ -170,7 +171,7 @@ def open_table(path_or_frame: object, *, header: Header = "infer", skip: int = 0
     if isinstance(path_or_frame, dict):
         path_or_frame = need_pandas().DataFrame(path_or_frame)
     try:
-        frame = nw.from_native(path_or_frame, eager_only=True, pass_through=True)
+        frame = nw.from_native(as_table(path_or_frame), eager_only=True, pass_through=True)
     except nw.exceptions.DuplicateError as error:
         raise TableError("The data frame has duplicate column names; rename the columns.") from error
     if not isinstance(frame, nw.DataFrame):

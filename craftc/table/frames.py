@@ -381,12 +381,8 @@ def open_source(X: object) -> ColumnSource:
 
 def as_frame(X: object) -> nw.DataFrame[Any] | None:
     """A data frame for narwhals, or None; raise if X is a lazy frame, or has two columns of one name."""
-    if is_record_batch(X):  # which narwhals does not read
-        import pyarrow as pa
-
-        X = pa.Table.from_batches([X])
     try:
-        frame: object = nw.from_native(X, pass_through=True)
+        frame: object = nw.from_native(as_table(X), pass_through=True)
     except nw.exceptions.DuplicateError as error:
         names = getattr(X, "column_names", getattr(X, "columns", ()))
         raise ValueError(_DUPLICATES.format(list(names))) from error
@@ -398,6 +394,15 @@ def as_frame(X: object) -> nw.DataFrame[Any] | None:
 def is_record_batch(X: object) -> bool:
     """Whether X is a record batch of pyarrow."""
     return type(X).__name__ == "RecordBatch" and hasattr(X, "schema")
+
+
+def as_table(X: object) -> object:
+    """A record batch as a table of pyarrow, because narwhals reads no batches; anything else as it is."""
+    if not is_record_batch(X):
+        return X
+    import pyarrow as pa
+
+    return pa.Table.from_batches([X])
 
 
 def _object_numbers(cells: Array, name: str) -> Array:

@@ -283,7 +283,7 @@ def test_missing_counts_beyond_one_block_of_rows():
 
 
 def test_a_record_batch_is_a_table():
-    from craftc import CRAFT, KPrototypes, PaperCRAFT
+    from craftc import CRAFT, KPrototypes, PaperCRAFT, read_table
 
     frame = pd.DataFrame(CONTENT)
     batch = pa.RecordBatch.from_pandas(frame)
@@ -291,6 +291,7 @@ def test_a_record_batch_is_a_table():
     assert table.schema == same.schema
     np.testing.assert_array_equal(table.codes, same.codes)
     np.testing.assert_array_equal(table.numeric, same.numeric)
+    assert read_table(batch).equals(read_table(frame))
     rng = np.random.default_rng(0)
     batch = pa.RecordBatch.from_pydict({"a": rng.normal(size=40), "b": ["u", "v", "w", "u"] * 10})
     for estimator in (CRAFT, PaperCRAFT, KPrototypes):
