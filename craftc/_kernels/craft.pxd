@@ -64,8 +64,8 @@ cdef Py_ssize_t levels_of(Grid grid, Py_ssize_t d) noexcept nogil
 cdef void table_lane(
     Py_ssize_t k, Py_ssize_t lanes, const int64_t *group, Grid grid, double count_weight,
     const double *frequency, const double *shift, const double *precision, const uint8_t *mask, double extra,
-    double prior, bint background, const double *shared_shift, const double *shared_precision,
-    const double *shared_level, double *base, double *constant, double *square, double *linear,
+    double prior, bint background, const double *shared_level, double *base, double *constant, double *square,
+    double *linear,
     double *offset, double *level, const craft_tilt *tilt, const tilted_t *fitted,
 ) noexcept nogil
 

@@ -15,11 +15,7 @@ cdef enum:
 cdef Py_ssize_t first_cell(Pricing P, Py_ssize_t d) noexcept nogil
 
 
-cdef void merge_cells(Pricing P, Py_ssize_t d, int64_t *to, const int64_t *cells, int64_t sign) noexcept nogil
-
-
-cdef double fit_cells(Pricing P, Py_ssize_t d, const int64_t *cells, double *shift,
-                      double *precision) noexcept nogil
+cdef void add_cells(Pricing P, Py_ssize_t d, int64_t *to, const int64_t *cells, int64_t sign) noexcept nogil
 
 
 cdef void fit_levels(Pricing P, Py_ssize_t d, const int64_t *counts, double *log_ratio,

@@ -52,16 +52,18 @@ cdef void tilt_log_ratios(const craft_tilt *tilt, const craft_theta *theta, Py_s
                           double *log_ratio, Py_ssize_t stride) noexcept nogil
 
 
-cdef extern from "craft/_craft_shared.h" nogil:
-    double craft_numeric_likelihood(double S, double spread, double shift, double mean, double precision,
-                                    double log_precision)
-    double craft_categorical_likelihood(const int64_t *counts, const double *log_ratio, Py_ssize_t n_levels)
-    ctypedef struct craft_fit:
-        int64_t feature
-        int64_t cells[5]
-        double theta[4]
-        double gain
-    bint craft_fit_is_of(const craft_fit *fit, Py_ssize_t d, const int64_t *cells)
+cdef struct fit_t:              # the tilt of cells of column `d - 1`, and its gain; d = 0: none
+    Py_ssize_t d
+    tilted_t cells
+    double gain
+
+
+cdef Py_ssize_t widest_cells(Grid grid) noexcept nogil
+
+
+cdef double categorical_likelihood(const int64_t *counts, const double *log_ratio,
+                                   Py_ssize_t n_levels) noexcept nogil
+
 
 cdef enum:
     SHARED_POOLS = 32   # sets of clusters that the choice of masks remembers
@@ -72,17 +74,13 @@ cdef class Shared:
     cdef readonly Grid grid
     cdef readonly Py_ssize_t room
     cdef readonly object group  # type: Integers
-    cdef readonly object shift, precision, level  # type: Floats
+    cdef readonly object level, theta  # type: Floats
     cdef readonly Sharing sharing
-    cdef object log_precision, work, fits
+    cdef object work, fits
     cdef int64_t *group_
-    cdef double *shift_
-    cdef double *precision_
-    cdef double *log_precision_
     cdef double *level_
-    cdef readonly object theta  # type: Floats
     cdef craft_theta *theta_         # (q) of the tilted columns
     cdef double *work_
     cdef Py_ssize_t n_fits          # a power of 2
-    cdef craft_fit *fits_           # (n_fits) found again by their cells
+    cdef fit_t *fits_               # (n_fits) found again by their sums
     cdef double count_weight        # of these fits

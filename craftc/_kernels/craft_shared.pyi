@@ -14,11 +14,9 @@ class Shared:
     grid: Grid
     room: int
     group: _Integers
-    shift: _Floats
-    precision: _Floats
     level: _Floats
-    sharing: Sharing
     theta: _Floats
+    sharing: Sharing
     def __init__(self, grid: Grid, room: int, feature_sharing: float) -> None: ...
 
 @disjoint_base

@@ -12,9 +12,7 @@ _Integers32 = NDArray[np.int32]
 _Flags = NDArray[np.uint8]
 _Positions = NDArray[np.intp]
 
-def propose_splits(
-    group: _Integers, pricing: Pricing, level_slot: _Integers32, numeric_slot: _Integers32, threshold: _Floats
-) -> int: ...
+def propose_splits(group: _Integers, pricing: Pricing, level_slot: _Integers32) -> int: ...
 def screen_splits(
     cells: _Floats,
     rows: _Integers32,
@@ -30,14 +28,7 @@ def screen_splits(
     score: _Integers,
 ) -> None: ...
 def leaving_rows(
-    X: _Array,
-    codes: _Array,
-    rows: _Integers32,
-    pricing: Pricing,
-    level_slot: _Integers32,
-    numeric_slot: _Integers32,
-    threshold: _Floats,
-    leaving: _Flags,
+    X: _Array, codes: _Array, rows: _Integers32, pricing: Pricing, level_slot: _Integers32, leaving: _Flags
 ) -> None: ...
 def split_moments(
     X: _Array,
@@ -46,14 +37,11 @@ def split_moments(
     rows: _Integers32,
     pricing: Pricing,
     level_slot: _Integers32,
-    numeric_slot: _Integers32,
-    threshold: _Floats,
     everything: int,
     sides: _Integers,
-    work: _Floats,
+    work: _Positions,
     n_threads: int,
 ) -> None: ...
-def split_work_size(pricing: Pricing) -> int: ...
 def split_scores(
     group: _Integers,
     cost: float,

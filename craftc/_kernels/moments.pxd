@@ -27,10 +27,6 @@ cdef extern from "table/_moments.h" nogil:
     void moments_merge(int64_t *to, const int64_t *source, int64_t sign, Py_ssize_t first_numeric,
                        Py_ssize_t width)
     int moments_ranges(const void *x, int single, Py_ssize_t p, double *low, double *high)
-    ctypedef struct moments_cell:
-        pass
-    void moments_prepare(moments_cell *cell, Py_ssize_t at, double offset_scaled, int64_t weight)
-    void moments_add_prepared(int64_t *group, const moments_cell *cell, int64_t weight)
     double moments_mean(const int64_t *cell, double *deviations)
     int CRAFTC_NUMERIC_CELLS
 

@@ -194,8 +194,8 @@ class Clusters:
             self.moments.unit,
             self.background,
             self.spec,
-            shared.shift[None],
-            shared.precision[None],
+            np.zeros((1, self.moments.grid.p)),
+            np.ones((1, self.moments.grid.p)),
             lone,
             np.zeros(1),
         )
@@ -399,9 +399,8 @@ def distributions_of(clusters: Clusters) -> tuple[Floats, Floats, Floats]:
     numbers = selected[:, background.levels_of_scores if len(background.levels_of_scores) else np.arange(p)]
     probability = clusters.level_probabilities()
     if shared is None:
-        mean, precision, rest = np.zeros(p), np.ones(p), background.frequency
+        rest = background.frequency
     else:
-        mean, precision = shared.shift[:p], shared.precision[:p]
         counts = shared.group[1 : moments.grid.first_numeric] * moments.unit
         seen = np.repeat(background.level_present(counts[None]), background.level_widths, axis=1)[0]
         alpha = clusters.spec.prior
@@ -409,7 +408,7 @@ def distributions_of(clusters: Clusters) -> tuple[Floats, Floats, Floats]:
         rest = tilted_shares(background, shared.group[None], rest[None])[0]
     of_level = np.repeat(selected[:, p:], background.level_widths, axis=1)
     return (
-        np.where(numbers, clusters.shift, mean),
-        1.0 / np.where(numbers, clusters.precision, precision),
+        np.where(numbers, clusters.shift, 0.0),
+        1.0 / np.where(numbers, clusters.precision, 1.0),
         np.where(of_level, probability, rest * (background.frequency > 0)),
     )

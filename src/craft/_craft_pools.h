@@ -6,11 +6,6 @@
 #include <stdint.h>
 #include "common/_simd.h"
 
-#define CRAFT_POOL_LANES 8      /* numbers of clusters are padded to a multiple of it */
-
-#define LEAVES "craft/_craft_pools_lanes.h"
-#include "common/_lanes.h"
-
 static inline int craft_is_in(const uint64_t *pool, ptrdiff_t k)
 {
     return pool[k >> 6] >> (k & 63) & 1;
@@ -58,18 +53,6 @@ static inline double craft_sum_outside(const uint64_t *pool, ptrdiff_t K, const 
             sum += of_cluster[first + simd_lowest(bits)];
     }
     return sum;
-}
-
-/* bit k of `cheaper`: whether the cells of group k cost less under a shared N(mean, 1 / precision) than under
- * a distribution of their own, gain[k], and its price, most[k]; around[k] = spread[k] + S[k] * shift[k]^2.
- * `lanes` is a multiple of CRAFT_POOL_LANES */
-static inline void craft_cheaper_shared(ptrdiff_t lanes, const double *S, const double *spread,
-                                        const double *shift, const double *around, const double *gain,
-                                        const double *most, double mean, double precision,
-                                        double log_precision, uint64_t *cheaper)
-{
-    SIMD_DISPATCH(cheaper_shared,
-                  (lanes, S, spread, shift, around, gain, most, mean, precision, log_precision, cheaper));
 }
 
 #endif

@@ -466,8 +466,6 @@ def cost_tables(
         for k in range(K):
             table_lane(k, lanes, &groups[k, 0], grid, count_weight, frequency_, &shift[k, 0] if p else NULL,
                        &precision[k, 0] if p else NULL, &mask[k, 0], extra[k], prior, background,
-                       shared.shift_ if shared is not None else NULL,
-                       shared.precision_ if shared is not None else NULL,
                        shared.level_ if shared is not None else NULL, base, base + lanes, square, linear,
                        offset, level, tilts.column, NULL)
         for k in range(K, lanes):
@@ -494,8 +492,8 @@ cdef _selected(const uint8_t[:, ::1] mask, Py_ssize_t first, Py_ssize_t n):
 cdef void table_lane(
     Py_ssize_t k, Py_ssize_t lanes, const int64_t *group, Grid grid, double count_weight,
     const double *frequency, const double *shift, const double *precision, const uint8_t *mask, double extra,
-    double prior, bint background, const double *shared_shift, const double *shared_precision,
-    const double *shared_level, double *base, double *constant, double *square, double *linear,
+    double prior, bint background, const double *shared_level, double *base, double *constant, double *square,
+    double *linear,
     double *offset, double *level, const craft_tilt *tilt, const tilted_t *fitted,
 ) noexcept nogil:
     """Cost tables of cluster k: own cost less background cost as a function of the value of every selected
@@ -519,11 +517,6 @@ cdef void table_lane(
             square[at] = half - 0.5 if background else half
             linear[at] = -2.0 * half * m
             offset[at] = half * m * m - (0.5 * log(precision[d]) if background else 0.0)
-            if shared_shift != NULL:
-                half, m = 0.5 * shared_precision[d], shared_shift[d]
-                square[at] += 0.5 - half
-                linear[at] += 2.0 * half * m
-                offset[at] += 0.5 * log(shared_precision[d]) - half * m * m
             constant[k] += offset[at]
     for d in range(grid.q):
         n_levels, counts = levels_of(grid, d), group + 1 + grid.level_start_[d]

@@ -15,28 +15,20 @@ from libc.stdint cimport int64_t, uint8_t, uint64_t
 from libc.string cimport memcmp, memcpy, memset
 
 from craftc._kernels.craft_price cimport (
-    FITS_FACTOR, PRICED, Pricing, categorical_gain, existence_cost, known_tilt, numeric_gain, parts_in,
-    parts_t, price_of,
+    PRICED, Pricing, categorical_gain, existence_cost, known_tilt, parts_in, parts_t, price_of,
 )
 from craftc._kernels.craft_shared cimport (
-    SHARED_POOLS, craft_categorical_likelihood, craft_fit, craft_fit_is_of, craft_no_tilt,
-    craft_numeric_likelihood, craft_sums, craft_theta, craft_tilt_likelihood, craft_tilt_sums,
-    tilt_log_ratios, tilted_t,
+    SHARED_POOLS, categorical_likelihood, craft_no_tilt, craft_sums, craft_theta, craft_tilt_likelihood,
+    craft_tilt_sums, fit_t, tilt_log_ratios, tilted_t, widest_cells,
 )
 from craftc._kernels.craft_sharing cimport column_codes, columns_code, sharing_t, sharing_tables
-from craftc._kernels.moments cimport CRAFTC_NUMERIC_CELLS, moments_mean, moments_merge
 
 cdef extern from "craft/_craft_pools.h" nogil:
-    enum:
-        CRAFT_POOL_LANES
     bint craft_is_in(const uint64_t *pool, Py_ssize_t k)
     void craft_flip(uint64_t *pool, Py_ssize_t k)
     bint craft_same_pool(const uint64_t *pool, const uint64_t *other, Py_ssize_t n_words)
     Py_ssize_t craft_next_in(const uint64_t *pool, Py_ssize_t n_words, Py_ssize_t k)
     double craft_sum_outside(const uint64_t *pool, Py_ssize_t K, const double *of_cluster)
-    void craft_cheaper_shared(Py_ssize_t lanes, const double *S, const double *spread, const double *shift,
-                              const double *around, const double *gain, const double *most, double mean,
-                              double precision, double log_precision, uint64_t *cheaper)
 
 cdef enum:
     FEW_STARTS = 4          # single clusters from which Lloyd steps start, largest first: within passes
@@ -48,18 +40,11 @@ cdef enum:
     MOST_SWEEPS = 30
 
 cdef struct choice_t:       # scratch of the choice of masks
-    # distribution of a pool: mean, precision and its logarithm; theta and A(theta) of a tilt; or
-    # log(eta / eta_0) of every level
-    double *theta
+    double *theta           # distribution of a pool: a craft_theta, or log(eta / eta_0) of every level
     double *log_choose      # (D + 2) code of a mask with q features
     double *limit           # (K) p_d h + lam_k
-    Py_ssize_t lanes        # K, padded with clusters that are in no pool
-    double *weight          # (lanes) of the present cells of one numeric feature; of a tilt: their number
-    double *spread          # (lanes) their sums of squared deviations / sigma_0^2; of a tilt: sums of s1
-    double *shift           # (lanes) (zeta - zeta_0) / sigma_0; of a tilt: sums of s2
-    double *around          # (lanes) their sums of squares around zeta_0, over sigma_0^2; of a tilt: of atoms
-    double *gain            # (lanes) of one feature, over the distribution of the whole table
-    double *most            # (lanes) limit + tolerance
+    craft_sums *of_cluster  # (K) cells of one tilted feature
+    double *gain            # (K) of one feature, over the distribution of the whole table
     double *own             # (K) limit - gain: cost of a distribution of its own
     int64_t *n_cells        # (K) present cells
     int64_t *cells          # moments of a pool in one feature
@@ -88,20 +73,15 @@ cdef struct choice_t:       # scratch of the choice of masks
 
 cdef choice_t _choice(Pricing P, Py_ssize_t K) noexcept nogil:
     cdef choice_t c
-    cdef Py_ssize_t k, lanes = (K + CRAFT_POOL_LANES - 1) // CRAFT_POOL_LANES * CRAFT_POOL_LANES
-    cdef Py_ssize_t widest = max(P.grid.n_levels, <Py_ssize_t> CRAFTC_NUMERIC_CELLS)
+    cdef Py_ssize_t widest = widest_cells(P.grid)
     c.theta = P.shared.work_
     c.cells = <int64_t *> (c.theta + widest)
     c.changed = c.cells + widest
     c.log_choose = <double *> (c.changed + widest)
-    c.lanes, c.weight = lanes, c.log_choose + P.D + 2
-    c.spread, c.shift, c.around = c.weight + lanes, c.weight + 2 * lanes, c.weight + 3 * lanes
-    c.gain, c.most, c.own = c.weight + 4 * lanes, c.weight + 5 * lanes, c.weight + 6 * lanes
-    c.limit = c.own + K
+    c.of_cluster = <craft_sums *> (c.log_choose + P.D + 2)
+    c.gain = <double *> (c.of_cluster + K)
+    c.own, c.limit = c.gain + K, c.gain + 2 * K
     c.n_cells = <int64_t *> (c.limit + K)
-    for k in range(K, lanes):
-        c.weight[k] = c.spread[k] = c.shift[k] = c.around[k] = c.gain[k] = 0.0
-        c.most[k] = -INFINITY
     c.order, c.n_selected = c.n_cells + K, c.n_cells + 2 * K
     c.n_words = (K + 63) // 64
     c.saved, c.by_saved = <double *> (c.n_cells + 3 * K), c.n_cells + 4 * K
@@ -116,7 +96,7 @@ cdef choice_t _choice(Pricing P, Py_ssize_t K) noexcept nogil:
         sharing_tables(c.sharing, K)
     if P.shared.count_weight != P.count_weight:
         P.shared.count_weight = P.count_weight
-        memset(P.shared.fits_, 0, P.shared.n_fits * sizeof(craft_fit))
+        memset(P.shared.fits_, 0, P.shared.n_fits * sizeof(fit_t))
     return c
 
 
@@ -137,57 +117,23 @@ cdef double price_masks(
 
 cdef Py_ssize_t first_cell(Pricing P, Py_ssize_t d) noexcept nogil:
     """Where a feature begins in a group."""
-    if d < P.grid.p:
-        return P.grid.first_numeric + CRAFTC_NUMERIC_CELLS * d
     return 1 + P.grid.level_start_[d - P.grid.p]
 
 
-cdef void merge_cells(
-    Pricing P, Py_ssize_t d, int64_t *to, const int64_t *cells, int64_t sign,
-) noexcept nogil:
-    """Add the cells of one feature, or take them out, exactly."""
+cdef void add_cells(Pricing P, Py_ssize_t d, int64_t *to, const int64_t *cells, int64_t sign) noexcept nogil:
+    """Add the cells of one feature, or take them out; missing cells are not among them."""
     cdef Py_ssize_t t
-    if d < P.grid.p:
-        moments_merge(to, cells, sign, 0, CRAFTC_NUMERIC_CELLS)
-        return
-    for t in range(P.n_levels[d - P.grid.p]):
+    for t in range(_width(P, d)):
         to[t] += sign * cells[t]
 
 
 cdef inline Py_ssize_t _width(Pricing P, Py_ssize_t d) noexcept nogil:
-    """Integers of the cells of a feature; missing cells are not among them."""
-    if d < P.grid.p:
-        return CRAFTC_NUMERIC_CELLS
+    """Levels of a feature, the missing one excluded."""
     return P.n_levels[d - P.grid.p]
 
 
-cdef double fit_cells(
-    Pricing P, Py_ssize_t d, const int64_t *cells, double *shift, double *precision,
-) noexcept nogil:
-    """Distribution of the cells of a numeric feature; returns its gain over the whole table's."""
-    cdef double deviations = 0.0, S = P.count_weight * cells[0], spread
-    shift[0], precision[0] = 0.0, 1.0
-    if cells[0] == 0 or not P.usable[d]:
-        return 0.0
-    shift[0] = (moments_mean(cells, &deviations) - P.mean[d]) * P.inverse_deviation[d]
-    spread = P.count_weight * deviations / P.variance[d]
-    precision[0] = (S + 1.0) / (spread + 1.0)
-    return numeric_gain(S, spread, shift[0], 1.0)
-
-
-cdef inline double _known_fit(Pricing P, Py_ssize_t d, const int64_t *cells, double *theta) noexcept nogil:
-    """The same, by a table of fits: sweeps from several masks, and those after every merge, come to the same
-    pools again and again.
-    """
-    cdef uint64_t key = (<uint64_t> cells[0] * FITS_FACTOR + <uint64_t> cells[1] + <uint64_t> d) * FITS_FACTOR
-    cdef craft_fit *fit = P.shared.fits_ + ((key >> 32) & (P.shared.n_fits - 1))
-    if not craft_fit_is_of(fit, d, cells):
-        fit.feature = d + 1
-        memcpy(fit.cells, cells, sizeof(fit.cells))
-        fit.gain = fit_cells(P, d, cells, &fit.theta[0], &fit.theta[1])
-        fit.theta[2] = log(fit.theta[1])
-    memcpy(theta, fit.theta, 3 * sizeof(double))
-    return fit.gain
+cdef inline bint _is_tilted(Pricing P, Py_ssize_t d) noexcept nogil:
+    return P.tilt[d - P.grid.p].n > 0
 
 
 cdef void fit_levels(
@@ -235,7 +181,7 @@ cdef double _pooled_cost(
 ) noexcept nogil:
     """Cost of feature d, gathered in c, if these clusters pool their cells and the others select it.
 
-    c.cells receives the pool and, for a numeric feature, c.theta its distribution.
+    c.cells receives the pool, or c.sums its sums and c.theta its tilt.
     """
     _pool_cells(P, c, groups, K, d, pool)
     return _cost_with(P, c, K, d, pool, c.cells)
@@ -253,27 +199,16 @@ cdef void _pool_cells(
         return
     memset(c.cells, 0, _width(P, d) * sizeof(int64_t))
     while k < K:
-        merge_cells(P, d, c.cells, &groups[k, 0] + first, 1)
+        add_cells(P, d, c.cells, &groups[k, 0] + first, 1)
         k = craft_next_in(pool, c.n_words, k + 1)
-
-
-cdef inline bint _is_tilted(Pricing P, Py_ssize_t d) noexcept nogil:
-    return d >= P.grid.p and P.tilt[d - P.grid.p].n > 0
 
 
 cdef inline void _add_sums(choice_t *c, Py_ssize_t k, double sign) noexcept nogil:
     """Add the sums of a tilted feature's cells of one cluster, or take them out: exact, see `craft_tilt`."""
-    c.sums.weight += sign * c.weight[k]
-    c.sums.first += sign * c.spread[k]
-    c.sums.second += sign * c.shift[k]
-    c.sums.atom += sign * c.around[k]
-
-
-cdef inline craft_sums _sums_of(choice_t *c, Py_ssize_t k) noexcept nogil:
-    """The sums of a tilted feature's cells of one cluster."""
-    cdef craft_sums own
-    own.weight, own.first, own.second, own.atom = c.weight[k], c.spread[k], c.shift[k], c.around[k]
-    return own
+    c.sums.weight += sign * c.of_cluster[k].weight
+    c.sums.first += sign * c.of_cluster[k].first
+    c.sums.second += sign * c.of_cluster[k].second
+    c.sums.atom += sign * c.of_cluster[k].atom
 
 
 cdef double _cost_with(
@@ -286,9 +221,7 @@ cdef double _cost_with(
     if craft_next_in(pool, c.n_words, 0) >= K:
         _whole_table(P, c, d)
         return cost - P.price[d]        # a distribution that nothing uses is not paid for
-    if d < P.grid.p:
-        return cost - _known_fit(P, d, cells, c.theta)
-    if P.tilt[d - P.grid.p].n:
+    if _is_tilted(P, d):
         return cost - known_tilt(P, d - P.grid.p, c.sums, <craft_theta *> c.theta)
     return cost - categorical_gain(cells, P.frequency + P.grid.level_start_[d - P.grid.p], _width(P, d),
                                    P.count_weight, 1.0)
@@ -303,10 +236,8 @@ cdef inline Py_ssize_t _n_outside(choice_t *c, Py_ssize_t K, const uint64_t *poo
 
 
 cdef inline void _whole_table(Pricing P, choice_t *c, Py_ssize_t d) noexcept nogil:
-    """theta: the distribution of the whole table, of a feature with few parameters."""
-    if d < P.grid.p:
-        c.theta[0], c.theta[1], c.theta[2] = 0.0, 1.0, 0.0
-    elif P.tilt[d - P.grid.p].n:
+    """theta: the distribution of the whole table, of a tilted feature."""
+    if _is_tilted(P, d):
         (<craft_theta *> c.theta)[0] = craft_no_tilt()
 
 
@@ -315,7 +246,7 @@ cdef void _fit_pool(Pricing P, choice_t *c, Py_ssize_t d) noexcept nogil:
     shares.
     """
     cdef craft_theta none
-    if d >= P.grid.p and not P.tilt[d - P.grid.p].n:
+    if not _is_tilted(P, d):
         fit_levels(P, d - P.grid.p, c.cells, c.theta, &none)
 
 
@@ -323,38 +254,23 @@ cdef void _gather(
     Pricing P, choice_t *c, const int64_t[:, ::1] groups, Py_ssize_t K, double[:, ::1] work, Py_ssize_t d,
 ) noexcept nogil:
     """Parameters and gains of all clusters in feature d, and what follows from their limits."""
-    cdef Py_ssize_t k, first = first_cell(P, d), row = work.shape[1]
+    cdef Py_ssize_t k, missing = first_cell(P, d) + _width(P, d), row = work.shape[1]
     cdef parts_t parts = parts_in(P, &work[0, 0])
-    cdef const craft_sums *cells
     for k in range(K):
         c.gain[k] = parts.gain[k * row + d]
-        c.own[k], c.most[k] = c.limit[k] - c.gain[k], c.limit[k] + c.tolerance
-    if d >= P.grid.p:
-        for k in range(K):
-            c.n_cells[k] = groups[k, 0] - groups[k, first + P.n_levels[d - P.grid.p]]
-        for k in range(K if P.tilt[d - P.grid.p].n else 0):
-            cells = &(<tilted_t *> (<double *> parts.tilted + k * row) + (d - P.grid.p)).sums
-            c.weight[k], c.spread[k], c.shift[k] = cells.weight, cells.first, cells.second
-            c.around[k] = cells.atom
-        return
-    for k in range(K):
-        c.n_cells[k] = groups[k, first]
-        c.weight[k] = P.count_weight * c.n_cells[k]
-        c.spread[k], c.shift[k] = parts.spread[k * row + d], parts.shift[k * row + d]
-        c.around[k] = c.spread[k] + c.weight[k] * c.shift[k] * c.shift[k]
+        c.own[k] = c.limit[k] - c.gain[k]
+        c.n_cells[k] = groups[k, 0] - groups[k, missing]
+        if _is_tilted(P, d):
+            c.of_cluster[k] = (<tilted_t *> (<double *> parts.tilted + k * row) + (d - P.grid.p)).sums
 
 
 cdef inline double _likelihood(
     Pricing P, choice_t *c, const int64_t[:, ::1] groups, Py_ssize_t d, Py_ssize_t k,
 ) noexcept nogil:
     """Log likelihood of the cells of cluster k under theta, over the distribution of the whole table."""
-    if d < P.grid.p:
-        return craft_numeric_likelihood(c.weight[k], c.spread[k], c.shift[k], c.theta[0], c.theta[1],
-                                        c.theta[2])
-    if P.tilt[d - P.grid.p].n:
-        return craft_tilt_likelihood(P.count_weight, _sums_of(c, k), (<craft_theta *> c.theta)[0])
-    return P.count_weight * craft_categorical_likelihood(&groups[k, 0] + first_cell(P, d), c.theta,
-                                                         P.n_levels[d - P.grid.p])
+    if _is_tilted(P, d):
+        return craft_tilt_likelihood(P.count_weight, c.of_cluster[k], (<craft_theta *> c.theta)[0])
+    return P.count_weight * categorical_likelihood(&groups[k, 0] + first_cell(P, d), c.theta, _width(P, d))
 
 
 cdef void _cheaper_pooled(
@@ -364,18 +280,14 @@ cdef void _cheaper_pooled(
     price.
     """
     cdef Py_ssize_t k
-    cdef double saved
+    cdef double net
     if c.coupled:
         _best_number_pooled(P, c, groups, K, d, pool)
         return
-    if d < P.grid.p:
-        craft_cheaper_shared(c.lanes, c.weight, c.spread, c.shift, c.around, c.gain, c.most, c.theta[0],
-                             c.theta[1], c.theta[2], pool)
-        return
     memset(pool, 0, c.n_words * sizeof(uint64_t))
     for k in range(K):
-        saved = _likelihood(P, c, groups, d, k)
-        pool[k >> 6] |= <uint64_t> (c.gain[k] - saved <= c.most[k]) << (k & 63)
+        net = c.gain[k] - _likelihood(P, c, groups, d, k)
+        pool[k >> 6] |= <uint64_t> (net <= c.limit[k] + c.tolerance) << (k & 63)
 
 
 cdef void _best_number_pooled(
@@ -460,8 +372,8 @@ cdef bint _choose_feature(
                 _add_sums(c, k, -1.0 if craft_is_in(c.pool, k) else 1.0)
             else:
                 memcpy(c.changed, c.cells, _width(P, d) * sizeof(int64_t))
-                merge_cells(P, d, c.changed, &groups[k, 0] + first_cell(P, d),
-                            -1 if craft_is_in(c.pool, k) else 1)
+                add_cells(P, d, c.changed, &groups[k, 0] + first_cell(P, d),
+                          -1 if craft_is_in(c.pool, k) else 1)
             craft_flip(c.pool, k)
             if _keep_better(c, groups, K, _cost_with(P, c, K, d, c.pool, c.changed), c.pool):
                 toggled = k
@@ -482,16 +394,14 @@ cdef void _begin_with(
 ) noexcept nogil:
     """The pool of one cluster, or of none (-1): its distribution, or its cells where that is one of shares.
     """
-    if d < P.grid.p or P.tilt[d - P.grid.p].n:
+    if _is_tilted(P, d):
         _whole_table(P, c, d)
-        if k >= 0 and d < P.grid.p:
-            _known_fit(P, d, &groups[k, 0] + first_cell(P, d), c.theta)
-        elif k >= 0:
-            known_tilt(P, d - P.grid.p, _sums_of(c, k), <craft_theta *> c.theta)
+        if k >= 0:
+            known_tilt(P, d - P.grid.p, c.of_cluster[k], <craft_theta *> c.theta)
         return
     memset(c.cells, 0, _width(P, d) * sizeof(int64_t))
     if k >= 0:
-        merge_cells(P, d, c.cells, &groups[k, 0] + first_cell(P, d), 1)
+        add_cells(P, d, c.cells, &groups[k, 0] + first_cell(P, d), 1)
 
 
 cdef inline bint _was_seen(choice_t *c, Py_ssize_t n_seen) noexcept nogil:

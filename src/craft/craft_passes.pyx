@@ -367,7 +367,6 @@ cdef craft_tables _tables(
         parts = parts_in(P, &work[k, 0])
         table_lane(k, lanes, &groups[k, 0], P.grid, P.count_weight, P.frequency, parts.shift, parts.precision,
                    &mask[k, 0], mixing_cost(P, &groups[k, 0]), 1.0, True,
-                   P.shared.shift_ if P.relative else NULL, P.shared.precision_ if P.relative else NULL,
                    P.shared.level_ if P.relative else NULL, base, constant, square, linear, offset, level,
                    P.tilt, parts.tilted)
     for k in range(K, lanes):

@@ -13,12 +13,12 @@ are integers and pools are exact sums of them, so the result depends on the part
 summed it.
 """
 
-from libc.math cimport log
 from libc.stdint cimport int64_t, uint8_t
 from libc.string cimport memcpy, memset
 
+from craftc._kernels._common cimport check
 from craftc._kernels.craft_masks cimport (
-    ANEW, CONTINUE, KEEP, THOROUGH, first_cell, fit_cells, fit_levels, merge_cells, price_masks,
+    ANEW, CONTINUE, KEEP, THOROUGH, add_cells, first_cell, fit_levels, price_masks,
 )
 from craftc._kernels.craft_price cimport (
     Pricing, existence_cost, fit_group, parts_in, parts_length, parts_t, shared_likelihood,
@@ -47,13 +47,16 @@ cdef int check_room(
     Pricing pricing, Py_ssize_t K, const int64_t[:, ::1] groups, double[:, ::1] work, uint8_t[:, ::1] mask,
     double[::1] cost,
 ) except -1:
-    """Raise unless the buffers have room for K clusters."""
+    """Raise unless the buffers have room for K clusters, and all features are columns of levels."""
+    cdef Py_ssize_t d
     if pricing.shared is None or K > pricing.shared.room:
         raise ValueError(f"The pricing has no room for the shared distributions of {K} clusters.")
     if (K > min(groups.shape[0], work.shape[0], mask.shape[0], cost.shape[0])
             or work.shape[1] < parts_length(pricing)
             or mask.shape[1] != pricing.D or groups.shape[1] != pricing.grid.width):
         raise ValueError(f"The buffers do not fit {K} clusters.")
+    for d in range(pricing.grid.p):
+        check(not pricing.usable[d], "usable numeric columns")
     return 0
 
 
@@ -113,19 +116,16 @@ cdef void _share(
     cdef Py_ssize_t d, k
     cdef int64_t *to
     memset(P.shared.group_, 0, P.grid.width * sizeof(int64_t))
-    for d in range(P.D):
+    for d in range(P.grid.p, P.D):
         to = P.shared.group_ + first_cell(P, d)
         for k in range(K):
             if not mask[k, d]:
-                merge_cells(P, d, to, &groups[k, 0] + first_cell(P, d), 1)
+                add_cells(P, d, to, &groups[k, 0] + first_cell(P, d), 1)
     _fit_shared(P)
 
 
 cdef void _fit_shared(Pricing P) noexcept nogil:
     cdef Py_ssize_t d
-    for d in range(P.grid.p):
-        fit_cells(P, d, P.shared.group_ + first_cell(P, d), P.shared.shift_ + d, P.shared.precision_ + d)
-        P.shared.log_precision_[d] = log(P.shared.precision_[d])
     for d in range(P.grid.q):
         fit_levels(P, d, P.shared.group_ + 1 + P.grid.level_start_[d],
                    P.shared.level_ + P.grid.level_start_[d], &P.shared.theta_[d])

@@ -14,7 +14,7 @@ import numpy as np
 
 from libc.math cimport INFINITY, fabs, floor, log
 from libc.stdint cimport int64_t, uint8_t, uint64_t
-from libc.string cimport memcpy, memset
+from libc.string cimport memcmp, memcpy, memset
 
 from craftc._kernels._common cimport check
 from craftc._kernels.craft cimport CRAFT_FEW, TILE, levels_of, repeated
@@ -22,9 +22,8 @@ from craftc._kernels.craft_price cimport (
     FIXED, FREE, GIVEN, POOLED, PRICED, SOFT, THRESHOLD, Pricing, parts_t, ranked_t,
 )
 from craftc._kernels.craft_shared cimport (
-    Tilts, craft_categorical_likelihood, craft_fit, craft_fit_is_of, craft_numeric_likelihood,
-    craft_joined_sums, craft_no_tilt, craft_sums, craft_theta, craft_tilt_fit, craft_tilt_likelihood,
-    craft_tilt_most, craft_tilt_sums, fit_tilt, tilted_t,
+    Tilts, categorical_likelihood, craft_joined_sums, craft_no_tilt, craft_sums, craft_theta, craft_tilt_fit,
+    craft_tilt_likelihood, craft_tilt_most, craft_tilt_sums, fit_t, fit_tilt, tilted_t,
 )
 from craftc._kernels.moments cimport CRAFTC_NUMERIC_CELLS, Grid, moments_mean
 
@@ -246,22 +245,18 @@ cdef double known_tilt(Pricing P, Py_ssize_t d, craft_sums sums, craft_theta *th
     whole table's distribution, by a table of fits: searches come to the same cells again and again. On one
     thread.
     """
-    cdef int64_t[5] cells
     cdef uint64_t key
-    cdef craft_fit *fit
+    cdef uint64_t *bits = <uint64_t *> &sums
+    cdef fit_t *fit
     if sums.weight == 0.0:
         theta[0] = craft_no_tilt()
         return 0.0
-    cells[4] = 0
-    memcpy(cells, &sums, sizeof(sums))
-    key = ((<uint64_t> cells[0] * FITS_FACTOR + <uint64_t> cells[1]) * FITS_FACTOR + <uint64_t> cells[2]
-           + <uint64_t> d) * FITS_FACTOR
+    key = ((bits[0] * FITS_FACTOR + bits[1]) * FITS_FACTOR + bits[2] + <uint64_t> d) * FITS_FACTOR
     fit = P.shared.fits_ + ((key >> 32) & (P.shared.n_fits - 1))
-    if not craft_fit_is_of(fit, P.grid.p + d, cells):
-        fit.feature = P.grid.p + d + 1
-        memcpy(fit.cells, cells, sizeof(fit.cells))
-        fit.gain = craft_tilt_fit(&P.tilt[d], P.count_weight, sums, <craft_theta *> fit.theta)
-    theta[0] = (<craft_theta *> fit.theta)[0]
+    if fit.d != d + 1 or memcmp(&fit.cells.sums, &sums, sizeof(sums)) != 0:
+        fit.d, fit.cells.sums = d + 1, sums
+        fit.gain = craft_tilt_fit(&P.tilt[d], P.count_weight, sums, &fit.cells.theta)
+    theta[0] = fit.cells.theta
     return fit.gain
 
 
@@ -311,7 +306,7 @@ cdef void fit_group(Pricing P, const int64_t *group, parts_t parts, bint alone=F
     for d in range(P.grid.q):
         parts.gain[P.grid.p + d] = levels_gain(P, group, d, &parts.tilted[d], alone)
     if P.relative:
-        for d in range(P.D):
+        for d in range(P.grid.p, P.D):
             if P.usable[d]:
                 parts.gain[d] -= shared_likelihood(P, group, parts, d)
 
@@ -339,9 +334,6 @@ cdef double ranked_price_of(
         if most - P.price[P.grid.p + d] >= -doubtful:
             most = craft_tilt_fit(&P.tilt[d], P.count_weight, cells.sums, &cells.theta) - shared
         parts.gain[P.grid.p + d] = most
-    for d in range(P.grid.p if P.relative else 0):
-        if P.usable[d]:
-            parts.gain[d] -= shared_likelihood(P, group, parts, d)
     return existence_cost(P, group) + _choose(P, selection, group, parts, mask)
 
 
@@ -375,9 +367,6 @@ cdef double price_of_union(
             most = (known_tilt(P, d, cells.sums, &cells.theta) if alone and P.shared is not None else
                     craft_tilt_fit(&P.tilt[d], P.count_weight, cells.sums, &cells.theta)) - shared
         parts.gain[P.grid.p + d] = most
-    for d in range(P.grid.p if P.relative else 0):
-        if P.usable[d]:
-            parts.gain[d] -= shared_likelihood(P, union, parts, d)
     return existence_cost(P, union) + _choose(P, selection, union, parts, mask)
 
 
@@ -385,15 +374,10 @@ cdef double shared_likelihood(Pricing P, const int64_t *group, parts_t parts, Py
     """What the shared distribution of feature d saves in a group over the distribution of the whole table,
     nats; may be negative.
     """
-    if d < P.grid.p:
-        return craft_numeric_likelihood(P.count_weight
-                                        * group[P.grid.first_numeric + CRAFTC_NUMERIC_CELLS * d],
-                                        parts.spread[d], parts.shift[d], P.shared.shift_[d],
-                                        P.shared.precision_[d], P.shared.log_precision_[d])
     d -= P.grid.p
     if P.tilt[d].n:
         return craft_tilt_likelihood(P.count_weight, parts.tilted[d].sums, P.shared.theta_[d])
-    return P.count_weight * craft_categorical_likelihood(
+    return P.count_weight * categorical_likelihood(
         group + 1 + P.grid.level_start_[d], P.shared.level_ + P.grid.level_start_[d], P.n_levels[d],
     )
 

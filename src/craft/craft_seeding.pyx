@@ -79,7 +79,7 @@ def kmeans_plus_plus(
         _fit_row(&table, row, grid, mean, variance, group, shift)
         table_lane(0, lanes, &group[0], grid, 1.0, &frequency[0] if grid.q else NULL,
                    &shift[0] if p else NULL, &precision[0] if p else NULL, &usable[0], 0.0, prior, True, NULL,
-                   NULL, NULL, &base[0], &constant[0], &square[0, 0] if p else NULL,
+                   &base[0], &constant[0], &square[0, 0] if p else NULL,
                    &linear[0, 0] if p else NULL, &offset[0, 0] if p else NULL,
                    &level[0, 0] if grid.q else NULL, tilts.column, NULL)
         if n_threads == 1:

@@ -14,16 +14,11 @@ _craft_tilt.h.
 
 import numpy as np
 
-from libc.math cimport log
 from libc.stdint cimport int64_t, uint8_t
 
 from craftc._kernels._common cimport check, check_lengths
 from craftc._kernels.craft_sharing cimport Sharing
-from craftc._kernels.moments cimport CRAFTC_NUMERIC_CELLS, Grid
-
-cdef extern from "craft/_craft_pools.h" nogil:
-    enum:
-        CRAFT_POOL_LANES
+from craftc._kernels.moments cimport Grid
 
 
 cdef class Shared:
@@ -42,8 +37,6 @@ cdef class Shared:
     ----------
     group : ndarray (width,) of int64
         Exact moments of the pooled cells, laid out as a group; its weight has no meaning.
-    shift, precision : ndarray (p,)
-        (zeta - zeta_0) / sigma_0 and sigma_0^2 / sigma^2 of the pooled cells.
     level : ndarray (n_levels,)
         log(eta / eta_0) of the pooled cells.
     theta : ndarray (q, 4)
@@ -55,21 +48,16 @@ cdef class Shared:
     def __cinit__(self, Grid grid not None, Py_ssize_t room, double feature_sharing):
         self.grid, self.room, self.sharing = grid, room, Sharing(feature_sharing, room)
         self.group = np.zeros(grid.width, np.int64)
-        self.shift, self.precision, self.level = np.zeros(grid.p), np.ones(grid.p), np.zeros(grid.n_levels)
-        self.log_precision, self.theta = np.zeros(grid.p), np.zeros((grid.q, 4))
+        self.level, self.theta = np.zeros(grid.n_levels), np.zeros((grid.q, 4))
         self.work = np.empty(pooled_room(grid, room))
         self.n_fits = SHARED_FITS
         while self.n_fits > 64 and self.n_fits > 16 * room * max(grid.q, 1):
             self.n_fits //= 2
-        self.fits = np.zeros(self.n_fits * sizeof(craft_fit) // sizeof(int64_t), np.int64)
+        self.fits = np.zeros(self.n_fits * sizeof(fit_t) // sizeof(int64_t), np.int64)
         cdef int64_t[::1] group = self.group, fits = self.fits
-        cdef double[::1] shift = self.shift, precision = self.precision
-        cdef double[::1] log_precision = self.log_precision, level = self.level
-        cdef double[::1] work = self.work
+        cdef double[::1] level = self.level, work = self.work
         cdef double[:, ::1] theta = self.theta
-        self.group_, self.work_, self.fits_ = &group[0], &work[0], <craft_fit *> &fits[0]
-        if grid.p:
-            self.shift_, self.precision_, self.log_precision_ = &shift[0], &precision[0], &log_precision[0]
+        self.group_, self.work_, self.fits_ = &group[0], &work[0], <fit_t *> &fits[0]
         if grid.q:
             self.level_ = &level[0]
             self.theta_ = <craft_theta *> &theta[0, 0]
@@ -78,23 +66,36 @@ cdef class Shared:
         return Shared, (self.grid, self.room, self.sharing.share), self._arrays()
 
     def _arrays(self):
-        return self.group, self.shift, self.precision, self.level, self.theta
+        return self.group, self.level, self.theta
 
     def __setstate__(self, state):
         for own, other in zip(self._arrays(), state, strict=True):
             own[:] = other
-        for d in range(self.grid.p):
-            self.log_precision_[d] = log(self.precision_[d])
 
 
 cdef Py_ssize_t pooled_room(Grid grid, Py_ssize_t room):
     """Doubles of scratch for the choice of the masks of `room` clusters: see choice_t of
     src/craft/craft_masks.pyx.
     """
-    cdef Py_ssize_t D = grid.p + grid.q, widest = max(grid.n_levels, CRAFTC_NUMERIC_CELLS)
-    cdef Py_ssize_t padded = room + CRAFT_POOL_LANES
-    return (3 * widest + (D + 2) + 13 * padded + (3 + SHARED_POOLS) * ((room + 63) // 64)
+    cdef Py_ssize_t D = grid.p + grid.q
+    return (3 * widest_cells(grid) + (D + 2) + 12 * room + (3 + SHARED_POOLS) * ((room + 63) // 64)
             + (3 * room * D + 7) // 8)
+
+
+cdef Py_ssize_t widest_cells(Grid grid) noexcept nogil:
+    """Numbers that hold the cells of a feature, or a tilt."""
+    return max(grid.n_levels, <Py_ssize_t> (sizeof(craft_theta) // sizeof(double)))
+
+
+cdef double categorical_likelihood(
+    const int64_t *counts, const double *log_ratio, Py_ssize_t n_levels,
+) noexcept nogil:
+    """Sum of log(eta / eta_0) over the counted cells."""
+    cdef Py_ssize_t t
+    cdef double total = 0.0
+    for t in range(n_levels):
+        total += <double> counts[t] * log_ratio[t]
+    return total
 
 
 # ---- tilts ----

@@ -19,8 +19,7 @@ from craftc._kernels.craft_price cimport (
 )
 from craftc._kernels.craft_shared cimport craft_sums, craft_tilt, craft_tilt_sums
 from craftc._kernels.moments cimport (
-    CRAFTC_NUMERIC_CELLS, Grid, check_table, moments_add_prepared, moments_cell, moments_mean,
-    moments_merge, moments_prepare, rows_code, rows_number, rows_of, rows_weight, table_rows,
+    Grid, check_table, moments_merge, rows_code, rows_of, rows_weight, table_rows,
 )
 
 
@@ -29,31 +28,25 @@ def propose_splits(
     Pricing pricing not None,
     int32_t[:, ::1] level_slot not None,    # OUT (1 or 2, n_levels) numbers of the candidates under which a
                                             # level leaves, or -1; two of them if a column is periodic
-    int32_t[::1] numeric_slot not None,     # OUT (p,) number of the candidate "above the mean", or -1
-    double[::1] threshold not None,         # OUT (p,) that mean, (zeta_k - zeta_0) / sigma_0
 ) -> int:
     """Candidate splits of a cluster, numbered in order: each of the three most frequent levels of a column,
-    the levels above the mean of an ordered column, two half circles of a periodic one, the mean of a numeric
-    column.
+    the levels above the mean of an ordered column, two half circles of a periodic one.
     """
     check(group.shape[0] == pricing.grid.width, "group")
     check(level_slot.shape[0] == 1 + pricing.tilts.periodic, "level_slot")
     check(level_slot.shape[1] == pricing.grid.n_levels, "level_slot")
-    check_lengths(pricing.grid.p, "numeric_slot, threshold", numeric_slot.shape[0], threshold.shape[0])
     cdef int32_t n
     with nogil:
-        n = _propose(group, pricing, pricing.grid, level_slot, numeric_slot, threshold)
+        n = _propose(group, pricing, pricing.grid, level_slot)
     return n
 
 
 cdef int32_t _propose(
-    const int64_t[::1] group, Pricing P, Grid grid, int32_t[:, ::1] level_slot, int32_t[::1] numeric_slot,
-    double[::1] threshold,
+    const int64_t[::1] group, Pricing P, Grid grid, int32_t[:, ::1] level_slot,
 ) noexcept nogil:
     cdef Py_ssize_t d, t, _turn, n_levels, occurring, best
     cdef const int64_t *counts
     cdef int32_t n = 0
-    cdef double deviations = 0.0
     for t in range(grid.n_levels):
         level_slot[0, t] = -1
         level_slot[level_slot.shape[0] - 1, t] = -1
@@ -79,16 +72,6 @@ cdef int32_t _propose(
                     best = t
             level_slot[0, grid.level_start_[d] + best] = n
             n += 1
-    for d in range(grid.p):
-        numeric_slot[d] = -1
-        threshold[d] = 0.0
-        if P.usable[d] and group[grid.first_numeric + CRAFTC_NUMERIC_CELLS * d] > 0:
-            threshold[d] = (
-                moments_mean(&group[grid.first_numeric + CRAFTC_NUMERIC_CELLS * d], &deviations) - P.mean[d]
-            ) * P.inverse_deviation[d] + 1e-9     # rounding must not put a cell at the mean above it
-            if deviations > 0:
-                numeric_slot[d] = n
-                n += 1
     return n
 
 
@@ -263,28 +246,19 @@ cdef int64_t _net_gain(
 
 
 cdef int _check_candidates(
-    X, codes, const int32_t[::1] rows, Grid grid, const int32_t[:, ::1] level_slot,
-    const int32_t[::1] numeric_slot, const double[::1] threshold, Py_ssize_t n_sides,
+    X, codes, const int32_t[::1] rows, Grid grid, const int32_t[:, ::1] level_slot, Py_ssize_t n_sides,
 ) except -1:
-    """Raise unless rows and columns lie in the table, and sides are from -1 to n_sides - 1."""
+    """Raise unless rows and columns lie in the table, which has levels only, and sides are from -1 to n_sides
+    - 1.
+    """
+    check(grid.p == 0, "numeric columns")
     check_table(X, codes, X.shape[0] if X.ndim else -1, grid.p, grid.q)
     cdef Py_ssize_t layer
     check(1 <= level_slot.shape[0] <= 2 and level_slot.shape[1] == grid.n_levels, "level_slot")
-    check_lengths(grid.p, "numeric_slot, threshold", numeric_slot.shape[0], threshold.shape[0])
     for layer in range(level_slot.shape[0]):
         check_indices(level_slot[layer], -1, n_sides, "sides of levels")
-    check_indices(numeric_slot, -1, n_sides, "sides of numeric columns")
     check_indices(rows, 0, X.shape[0], "rows")
     return 0
-
-
-cdef inline bint _above(
-    const table_rows *table, Py_ssize_t row, Py_ssize_t d, Pricing P, double threshold,
-) noexcept nogil:
-    """Whether a number, in standard deviations of the table from its mean, is above the threshold; a missing
-    one is not.
-    """
-    return (rows_number(table, row, d) - P.centre_[d]) * P.scale_[d] > threshold
 
 
 def leaving_rows(
@@ -293,24 +267,18 @@ def leaving_rows(
     const int32_t[::1] rows not None,       # IN  (m,) rows of the cluster
     Pricing pricing not None,
     const int32_t[:, ::1] level_slot not None,  # IN  (1 or 2, n_levels)
-    const int32_t[::1] numeric_slot not None,  # IN  (p,)
-    const double[::1] threshold not None,      # IN  (p,)
     uint8_t[:, ::1] leaving not None,       # OUT (m, C) 1 for the rows that leave under every candidate
 ):
     """The rows that leave the cluster under every candidate split."""
     cdef Grid grid = pricing.grid
     check(leaving.shape[0] == rows.shape[0], "leaving")
-    _check_candidates(X, codes, rows, grid, level_slot, numeric_slot, threshold, leaving.shape[1])
+    _check_candidates(X, codes, rows, grid, level_slot, leaving.shape[1])
     cdef table_rows table = rows_of(X, codes, None)
-    cdef Py_ssize_t[::1] columns = np.empty(grid.p + grid.q, np.intp)      # those with candidates
-    cdef Py_ssize_t p = 0, q = grid.p, a, d, i, t, end, layer
+    cdef Py_ssize_t[::1] columns = np.empty(grid.q, np.intp)       # those with candidates
+    cdef Py_ssize_t q = 0, a, d, i, t, end, layer
     if leaving.shape[0] == 0 or leaving.shape[1] == 0:
         return
     with nogil:
-        for d in range(grid.p):
-            if numeric_slot[d] >= 0:
-                columns[p] = d
-                p += 1
         for d in range(grid.q):
             end = grid.level_start_[d + 1] if d + 1 < grid.q else grid.n_levels
             for t in range(grid.level_start_[d], end):
@@ -320,11 +288,7 @@ def leaving_rows(
                     break
         memset(&leaving[0, 0], 0, leaving.shape[0] * leaving.shape[1])
         for i in range(rows.shape[0]):
-            for a in range(p):
-                d = columns[a]
-                if _above(&table, rows[i], d, pricing, threshold[d]):
-                    leaving[i, numeric_slot[d]] = 1
-            for a in range(grid.p, q):
+            for a in range(q):
                 t = grid.level_start_[columns[a]] + rows_code(&table, rows[i], columns[a])
                 for layer in range(level_slot.shape[0]):
                     if level_slot[layer, t] >= 0:
@@ -338,28 +302,26 @@ def split_moments(
     const int32_t[::1] rows not None,       # IN  (m,) rows of the cluster
     Pricing pricing not None,
     const int32_t[:, ::1] level_slot not None,  # IN  (1 or 2, n_levels)
-    const int32_t[::1] numeric_slot not None,  # IN  (p,)
-    const double[::1] threshold not None,      # IN  (p,)
     Py_ssize_t everything,                  # number of the side that takes all rows, or -1
     int64_t[:, :, ::1] sides not None,      # INOUT (n_threads, C, width) zeros; the sums end in sides[0]
-    double[:, ::1] work not None,           # WORK (n_threads, split_work_size)
+    Py_ssize_t[:, ::1] work not None,       # WORK (n_threads, q)
     int n_threads,
 ):
     """Moments of the rows that leave the cluster under every candidate split, in one pass over its rows."""
     check_threads(n_threads)
     check(sides.shape[0] >= n_threads and sides.shape[2] == pricing.grid.width, "sides")
-    check(work.shape[0] >= n_threads and work.shape[1] >= split_work_size(pricing), "work")
+    check(work.shape[0] >= n_threads and work.shape[1] >= pricing.grid.q, "work")
     check(-1 <= everything < sides.shape[1], "everything")
-    _check_candidates(X, codes, rows, pricing.grid, level_slot, numeric_slot, threshold, sides.shape[1])
+    _check_candidates(X, codes, rows, pricing.grid, level_slot, sides.shape[1])
     cdef table_rows table = rows_of(X, codes, weight)
     cdef Py_ssize_t block = block_rows(), m = rows.shape[0], n_blocks = (m + block - 1) // block, b, t, c
     if n_threads == 1:
         with nogil:
-            _split_rows(&table, rows, pricing, level_slot, numeric_slot, threshold, everything, sides[0],
+            _split_rows(&table, rows, pricing, level_slot, everything, sides[0],
                         &work[0, 0], 0, m)
         return
     for b in prange(n_blocks, nogil=True, schedule="static", num_threads=n_threads):
-        _split_rows(&table, rows, pricing, level_slot, numeric_slot, threshold, everything,
+        _split_rows(&table, rows, pricing, level_slot, everything,
                     sides[omp_get_thread_num()], &work[omp_get_thread_num(), 0], b * block,
                     min((b + 1) * block, m))
     with nogil:
@@ -369,61 +331,33 @@ def split_moments(
                               pricing.grid.width)
 
 
-def split_work_size(Pricing pricing not None) -> int:
-    """Doubles of scratch one thread of `split_moments` needs."""
-    return _split_work_size(pricing.grid)
-
-
-cdef Py_ssize_t _split_work_size(Grid grid) noexcept nogil:
-    return grid.p * <Py_ssize_t> (sizeof(moments_cell) // 8) + grid.q
-
-
 cdef void _split_rows(
-    const table_rows *table, const int32_t[::1] rows, Pricing P,
-    const int32_t[:, ::1] level_slot, const int32_t[::1] numeric_slot, const double[::1] threshold,
-    Py_ssize_t everything, int64_t[:, ::1] sides, double *work, Py_ssize_t start, Py_ssize_t stop,
+    const table_rows *table, const int32_t[::1] rows, Pricing P, const int32_t[:, ::1] level_slot,
+    Py_ssize_t everything, int64_t[:, ::1] sides, Py_ssize_t *levels, Py_ssize_t start, Py_ssize_t stop,
 ) noexcept nogil:
-    """The cells of a row are prepared once and added to every side that contains the row."""
-    cdef Py_ssize_t i, d, row, n, p = P.grid.p, q = P.grid.q, layer
+    """Every row is added to the sides that contain it; `levels` receives those of its cells."""
+    cdef Py_ssize_t i, d, row, q = P.grid.q, layer
     cdef int64_t w
-    cdef double cell
-    cdef moments_cell *numbers = <moments_cell *> work
-    cdef Py_ssize_t *levels = <Py_ssize_t *> (numbers + p)
     for i in range(start, stop):
         row = rows[i]
         w = rows_weight(table, row)
         if w == 0:
             continue
-        n = 0
-        for d in range(p):
-            cell = rows_number(table, row, d)
-            if cell == cell:
-                moments_prepare(&numbers[n], P.grid.first_numeric + CRAFTC_NUMERIC_CELLS * d,
-                                (cell - P.grid.centre_[d]) * P.grid.scale_[d], w)
-                n += 1
         for d in range(q):
             levels[d] = P.grid.level_start_[d] + rows_code(table, row, d)
         if everything >= 0:
-            _add_prepared(&sides[everything, 0], numbers, n, levels, q, w)
+            _add_row(&sides[everything, 0], levels, q, w)
         for layer in range(level_slot.shape[0]):
             for d in range(q):
                 if level_slot[layer, levels[d]] >= 0:
-                    _add_prepared(&sides[level_slot[layer, levels[d]], 0], numbers, n, levels, q, w)
-        for d in range(p):
-            if numeric_slot[d] >= 0 and _above(table, row, d, P, threshold[d]):
-                _add_prepared(&sides[numeric_slot[d], 0], numbers, n, levels, q, w)
+                    _add_row(&sides[level_slot[layer, levels[d]], 0], levels, q, w)
 
 
-cdef inline void _add_prepared(
-    int64_t *group, const moments_cell *numbers, Py_ssize_t n, const Py_ssize_t *levels, Py_ssize_t q,
-    int64_t w,
-) noexcept nogil:
+cdef inline void _add_row(int64_t *group, const Py_ssize_t *levels, Py_ssize_t q, int64_t w) noexcept nogil:
     cdef Py_ssize_t j
     group[0] += w
     for j in range(q):
         group[1 + levels[j]] += w
-    for j in range(n):
-        moments_add_prepared(group, &numbers[j], w)
 
 
 def split_scores(
@@ -525,29 +459,26 @@ def local_splits(
     check_selection(P, selection)
     check_selection(P, local_selection)
     cdef int32_t[:, ::1] level_slot = np.empty((1 + P.tilts.periodic, grid.n_levels), np.int32)
-    cdef int32_t[::1] integers = np.empty(grid.p + 2, np.int32)
-    cdef int32_t[::1] numeric_slot = integers[:grid.p], number = integers[grid.p:]
-    cdef Py_ssize_t n_cells = _split_work_size(grid)
-    cdef double[::1] doubles = np.empty(n_cells + 2 * grid.p + grid.n_levels)
-    cdef double[::1] cells = doubles[:n_cells], threshold = doubles[n_cells:n_cells + grid.p]
-    n = _propose(group, P, grid, level_slot, numeric_slot, threshold)
+    cdef int32_t[::1] number = np.empty(2, np.int32)
+    cdef Py_ssize_t[::1] levels = np.empty(grid.q, np.intp)
+    n = _propose(group, P, grid, level_slot)
     if n == 0 or m == 0:
         return 0
-    _check_candidates(X, codes, rows, grid, level_slot, numeric_slot, threshold, n)
+    _check_candidates(X, codes, rows, grid, level_slot, n)
     cdef table_rows table = rows_of(X, codes, weight)
     cdef int64_t[:, ::1] leaving = np.zeros((n, grid.width), np.int64)
     cdef int64_t[:, :, ::1] no_partial = np.empty((0, 0, 0), np.int64)
-    cdef double[::1] score = doubles[n_cells + grid.p:n_cells + grid.p + n]
+    cdef double[::1] score = np.empty(n)
     cdef bint converged = False
     with nogil:
-        _split_rows(&table, rows, P, level_slot, numeric_slot, threshold, -1, leaving, &cells[0], 0, m)
+        _split_rows(&table, rows, P, level_slot, -1, leaving, &levels[0], 0, m)
         for c in range(n):
             _split_score(group, cost, &leaving[c, 0], P, selection, given, &score[c], &groups[0, 0, 0],
                          &work[0, 0], &mask[0, 0, 0])
         promising = _lowest(score, best, most)
         for i in range(promising):
             c, K = best[i], 2
-            _begin_sides(&table, rows, P, level_slot, numeric_slot, threshold, c, sides[found])
+            _begin_sides(&table, rows, P, level_slot, c, sides[found])
             memcpy(&groups[found, 0, 0], &group[0], grid.width * sizeof(int64_t))
             memcpy(&groups[found, 1, 0], &leaving[c, 0], grid.width * sizeof(int64_t))
             moments_merge(&groups[found, 0, 0], &leaving[c, 0], -1, grid.first_numeric, grid.width)
@@ -585,14 +516,10 @@ cdef Py_ssize_t _lowest(double[::1] score, Py_ssize_t *best, Py_ssize_t most) no
 
 cdef void _begin_sides(
     const table_rows *table, const int32_t[::1] rows, Pricing P, const int32_t[:, ::1] level_slot,
-    const int32_t[::1] numeric_slot, const double[::1] threshold, Py_ssize_t candidate, int32_t[::1] side,
+    Py_ssize_t candidate, int32_t[::1] side,
 ) noexcept nogil:
     """1 for the rows that leave under one candidate, 0 for the others."""
     cdef Py_ssize_t i, d, t, layer
-    for d in range(P.grid.p):
-        if numeric_slot[d] == candidate:
-            for i in range(rows.shape[0]):
-                side[i] = _above(table, rows[i], d, P, threshold[d])
     for d in range(P.grid.q):
         for layer in range(level_slot.shape[0]):
             if _has_candidate(P, d, &level_slot[layer, 0], candidate):

@@ -79,28 +79,6 @@ static inline int moments_ranges(const void *x, int single, ptrdiff_t p, double 
     return missing;
 }
 
-/* one numeric value, prepared for addition to many groups */
-typedef struct {
-    ptrdiff_t at;                   /* position in a group */
-    craftc_int128 sum, square;      /* w q and w q^2 */
-} moments_cell;
-
-static inline void moments_prepare(moments_cell *cell, ptrdiff_t at, double offset_scaled, int64_t weight)
-{
-    int64_t q = (int64_t)llrint(offset_scaled);
-    cell->at = at;
-    cell->sum = int128_scale(int128_of(q), weight);
-    cell->square = int128_scale(cell->sum, q);
-}
-
-static inline void moments_add_prepared(int64_t *group, const moments_cell *cell, int64_t weight)
-{
-    int64_t *to = group + cell->at;
-    to[0] += weight;
-    int128_store(to + 1, int128_add(int128_load(to + 1), cell->sum));
-    int128_store(to + 3, int128_add(int128_load(to + 3), cell->square));
-}
-
 /* to += sign * from, two groups of `width` integers; the numeric columns start at `first_numeric` */
 static inline void moments_merge(int64_t *to, const int64_t *from, int64_t sign, ptrdiff_t first_numeric,
                                  ptrdiff_t width)

@@ -16,12 +16,12 @@ from craftc._common.merge_path import n_clusters_within
 from craftc.craft import search as fitting
 from craftc.craft.background import Background
 from craftc.craft.clusters import Clusters
-from craftc.craft.parameters import ModelSpec
 from craftc.craft.rows.local import LocalRows
 from craftc.craft.search import FitConfig
 from craftc.craft.search.merges import MergeSplitSearch
 from craftc.datasets import load_heart, make_mixed
-from craftc.table.moments import Moments, integer_grid
+from craftc.table.moments import Moments
+from tests.level_cases import POOLED, Case
 
 
 def mixed(n, n_clusters=4, seed=0, **parameters):
@@ -114,12 +114,10 @@ def test_passes_end_before_their_tail(small_is_large, monkeypatch):
 @pytest.mark.parametrize("n_threads", [1, 3])
 def test_a_pass_that_lowers_the_objective_by_little_is_the_last(monkeypatch, n_threads):
     table, target = mixed(800, 4, shift=1.5)
-    none = np.empty(0, np.int64)
-    background = Background(
-        Moments.of_partition(integer_grid(table, none), 1.0, table, none, np.zeros(800, np.int32), 1)
-    )
-    spec = ModelSpec(price=None, selection="priced", pooled=True)
-    config = FitConfig(LocalRows(table, none), none, background, spec, 100, 0, n_threads)
+    kinds = ["number"] * table.numeric.shape[1] + ["category"] * table.codes.shape[1]
+    case = Case([*table.numeric.T, *table.codes.T], kinds)
+    rows = LocalRows(case.encoded, case.weight)
+    config = FitConfig(rows, case.weight, case.background, POOLED, 100, 0, n_threads)
     search = MergeSplitSearch(config, n_threads)
     start = np.where(np.arange(800) % 3 == 0, target, np.arange(800) % 5).astype(np.int32)
     one_by_one, objectives = search.partition(start.copy()), []

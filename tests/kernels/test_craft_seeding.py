@@ -91,16 +91,13 @@ def test_seeding_checks_its_arguments(monkeypatch):
 
 @pytest.mark.parametrize("seed", range(10))
 def test_leaving_rows_are_those_of_numpy(seed):
-    table = random_table(seed, n=50, dtype=(np.float64, np.float32)[seed % 2])
+    table = random_table(seed, n=50, p=0)
     config = config_of(table, None)
     pricing, grid = config.pricing, config.background.grid
     group = Moments.of_partition(grid, 1.0, table, config.weight, np.zeros(50, np.int32), 1).groups[0]
     candidates, n = Candidates.of_group(group, pricing)
     rows = np.random.default_rng(seed).permutation(50)[:30].astype(np.int32)
     expected = np.zeros((30, n), np.uint8)
-    for d in np.flatnonzero(candidates.numeric_slot >= 0):
-        z = (table.numeric[rows, d].astype(np.float64) - pricing.centre[d]) * pricing.scale[d]
-        expected[:, candidates.numeric_slot[d]] = z > candidates.threshold[d]
     for d, start in enumerate(grid.level_start):
         slot = candidates.level_slot[0, start + table.codes[rows, d].astype(np.intp)]
         expected[np.flatnonzero(slot >= 0), slot[slot >= 0]] = 1
@@ -113,8 +110,6 @@ def test_leaving_rows_are_those_of_numpy(seed):
             rows,
             pricing,
             given.level_slot,
-            given.numeric_slot,
-            given.threshold,
             out,
         )
 

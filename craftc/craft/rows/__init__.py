@@ -71,35 +71,26 @@ class Passes:
 
 @dataclass
 class Candidates:
-    """Numbered candidate splits of a cluster: rows with some levels, or above the mean, leave it."""
+    """Numbered candidate splits of a cluster: rows with some levels leave it."""
 
     level_slot: NDArray[np.int32]  # (1 or 2, n_levels) numbers of candidates, or -1
-    numeric_slot: NDArray[np.int32]  # (p,) number of the candidate, or -1
-    threshold: Floats  # (p,) the mean, in standard deviations of the table
 
     @classmethod
     def of_group(cls, group: Integers, pricing: price_kernel.Pricing) -> tuple[Candidates, int]:
         """The candidates of a cluster with these moments, and their number."""
-        grid = pricing.grid
-        levels = np.empty((1 + pricing.tilts.periodic, grid.n_levels), np.int32)
-        candidates = cls(levels, np.empty(grid.p, np.int32), np.empty(grid.p))
-        n = splits_kernel.propose_splits(
-            group, pricing, candidates.level_slot, candidates.numeric_slot, candidates.threshold
-        )
-        return candidates, n
+        level_slot = np.empty((1 + pricing.tilts.periodic, pricing.grid.n_levels), np.int32)
+        n = splits_kernel.propose_splits(group, pricing, level_slot)
+        return cls(level_slot), n
 
     def some(self, chosen: NDArray[np.intp]) -> Candidates:
         """Some of the candidates, in ascending order, numbered anew."""
-        number = np.full(
-            max(self.level_slot.max(initial=-1), self.numeric_slot.max(initial=-1)) + 2, -1, np.int32
-        )
+        number = np.full(self.level_slot.max(initial=-1) + 2, -1, np.int32)
         number[chosen] = np.arange(len(chosen))  # the last entry is that of "no candidate", -1
-        return Candidates(number[self.level_slot], number[self.numeric_slot], self.threshold)
+        return Candidates(number[self.level_slot])
 
     def one(self, chosen: int) -> Candidates:
         """One of the candidates, numbered 0."""
-        level, numeric = ((slot == chosen) - np.int32(1) for slot in (self.level_slot, self.numeric_slot))
-        return Candidates(level, numeric, self.threshold)
+        return Candidates((self.level_slot == chosen) - np.int32(1))
 
 
 @dataclass
@@ -142,9 +133,9 @@ class Cells:
         `everything`.
         """
         grid, table = pricing.grid, self.table
-        threads = threads_for(n_threads, len(self) * n * (grid.p + grid.q))
+        threads = threads_for(n_threads, len(self) * n * grid.q)
         sides = np.zeros((threads, n, grid.width), np.int64)
-        work = np.empty((threads, splits_kernel.split_work_size(pricing)))
+        work = np.empty((threads, grid.q), np.intp)
         splits_kernel.split_moments(
             table.numeric,
             table.codes,
@@ -152,8 +143,6 @@ class Cells:
             self.rows,
             pricing,
             candidates.level_slot,
-            candidates.numeric_slot,
-            candidates.threshold,
             everything,
             sides,
             work,
@@ -173,8 +162,6 @@ class Cells:
             self.rows,
             pricing,
             candidates.level_slot,
-            candidates.numeric_slot,
-            candidates.threshold,
             leaving,
         )
         return leaving

@@ -1,9 +1,9 @@
 """The most promising splits of clusters: candidates, their ranking, and local passes with two clusters.
 
-A candidate puts the rows with one level, or the rows above the mean of a numeric column, on one side. In a
-wide table, candidates are first screened: half of Pearson's chi-squared of the split against every column, to
-which the gain of a column tends for weak dependence, replaces the exact change of J, whose cost is
-proportional to the columns. Only the candidates of the largest net gains are then scored exactly.
+A candidate puts the rows with some levels of a column on one side. In a wide table, candidates are first
+screened: half of Pearson's chi-squared of the split against every column, to which the gain of a column tends
+for weak dependence, replaces the exact change of J, whose cost is proportional to the columns. Only the
+candidates of the largest net gains are then scored exactly.
 """
 
 from __future__ import annotations
@@ -60,13 +60,13 @@ class SplitFinder(Generic[L, S]):
         self._union = np.empty((n_threads, grid.width), np.int64)
         self._mask = np.empty((max(n_threads, 2), D), np.uint8)
         self._unselected = np.zeros(D, np.uint8)
-        most = grid.p + 3 * grid.q
+        most = 3 * grid.q
         #: whether the table is so small that one kernel call on one thread tries all candidates of a cluster
         self.small = (
             n <= _SPLIT_SAMPLE
             and most <= _MOST_CANDIDATES
             and not config.rows.is_partitioned
-            and threads_for(n_threads, n * most * (grid.p + grid.q)) == 1
+            and threads_for(n_threads, n * most * grid.q) == 1
         )
 
     def splits(
@@ -259,7 +259,7 @@ class SplitFinder(Generic[L, S]):
         mask, cost = np.zeros((2, pricing.D), np.uint8), np.empty(2)
         # two weak halves may differ before the codes of their masks pay: features are free
         halves = Passes(groups, 2, mask, cost, pricing, _FREE, 0.0)
-        threads = threads_for(self.n_threads, len(cluster) * (grid.p + grid.q))
+        threads = threads_for(self.n_threads, len(cluster) * grid.q)
         sides = await cluster.sides(pricing, candidate)
         sides = await cluster.passes(sides, halves, max_passes, self._space, threads)
         if halves.K < 2:
