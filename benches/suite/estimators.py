@@ -61,6 +61,19 @@ class Mixed(_Fit):
         self.parameters = CAPPED | {"n_init": 2, "selection": selection, "model": model}
 
 
+class Sharing(_Fit):
+    """The same table, from local to global selection: CRAFT, and a capped fit of PaperCRAFT."""
+
+    params: Any = ([1_000, 10_000], [0.0, 0.5, 1.0], ["CRAFT", "PaperCRAFT"])
+    param_names = ("rows", "feature_sharing", "estimator")
+
+    def setup(self, n: int, s: float, estimator: str) -> None:
+        self.X = mixed_table(n, 8, 8)
+        self.parameters = {"n_init": 2, "feature_sharing": s}
+        if estimator == "PaperCRAFT":
+            self.parameters |= CAPPED | {"model": "likelihood"}
+
+
 class Price(_Fit):
     """The same table: the automatic price, a numeric one, and the paper's heuristic; features that pay their
     price.
