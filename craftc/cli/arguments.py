@@ -23,6 +23,10 @@ class TableOptions:
     threads: int | None
     header: str
     skip: int
+    delimiter: str
+    encoding: str
+    sheet: str | None
+    all_lines: bool
     na: Sequence[str]
 
     def check(self) -> None:
@@ -80,7 +84,12 @@ def in_options(message: str) -> str:
     text = re.sub(r"\bn_clusters(=| must )", r"--clusters\1", text)
     text = text.replace("--price-factor=", "--price-factor ").replace("--clusters=", "--clusters ")
     text = re.sub(r"na_values=\[(.*)\] makes", lambda found: f"--na {found[1].replace(',', '')} makes", text)
-    text = text.replace("header=True", "--header yes").replace(" left after skip=", " left after --skip ")
+    text = re.sub(r"\b(delimiter|encoding|sheet)=", r"--\1 ", text)
+    text = (
+        text.replace("all_lines=True", "--all-lines")
+        .replace("header=True", "--header yes")
+        .replace(" left after skip=", " left after --skip ")
+    )
     text = text.replace(
         "on_unusable='keep' keeps such columns", "name columns in --numeric or --categorical to include them"
     )

@@ -12,7 +12,7 @@ from scipy.special import softmax
 
 from craftc._common.atomic_write import replacing
 from craftc._common.messages import need_pandas
-from craftc._common.typing import Labels
+from craftc._common.typing import Ints, Labels
 from craftc.cli.columns import ColumnRoles, match_columns
 from craftc.craft import CRAFT
 from craftc.describe.view import numbers_by_size
@@ -29,8 +29,12 @@ _CRLF = "\r\n"
 _DIGITS = 6  # after the point of margins (nats) and probabilities
 
 
-def assignments(model: CRAFT, table: MixedTable, labels: Labels | None = None) -> Iterator[pd.DataFrame]:
+def assignments(
+    model: CRAFT, table: MixedTable, labels: Labels | None = None, places: Ints | None = None
+) -> Iterator[pd.DataFrame]:
     """Frames of some rows each: row, cluster, cost, margin, probability, next.
+
+    `places` (n,): numbers of the rows in their file; None: 0, 1, 2, ...
 
     `cluster` and `next`, the cheapest of the other clusters, are numbers by size from 1; `labels` (n,)
     replace the cheapest cluster of each row. `cost` is in nats, `margin` the nats by which `next` costs more.
@@ -53,7 +57,7 @@ def assignments(model: CRAFT, table: MixedTable, labels: Labels | None = None) -
         following = others.argmin(axis=1)
         yield pd.DataFrame(
             {
-                "row": np.arange(first, first + n),
+                "row": at + first if places is None else places[first : first + n],
                 "cluster": number_of[own],
                 "cost": cost,
                 "margin": np.round(others[at, following] - cost, _DIGITS) if several else np.full(n, np.nan),
@@ -110,10 +114,12 @@ def labelled(model: CRAFT, roles: ColumnRoles, own_columns: pd.DataFrame) -> Ite
     """The assignments of the rows of a fit, and own columns."""
     table = roles.here
     assert table is not None  # workers that hold the rows write them: dask_cluster.write_by
+    places = None
     if not isinstance(table, MixedTable):
+        places = table.index.to_numpy()
         table = encoded(model, table)
     first = 0
-    for frame in assignments(model, table, model.labels_):
+    for frame in assignments(model, table, model.labels_, places):
         own = own_columns.iloc[first : first + len(frame)].reset_index(drop=True)
         frame = frame.drop(columns="cost")
         own.columns = _free_names(own.columns, frame.columns)

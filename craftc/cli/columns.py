@@ -19,7 +19,7 @@ from craftc.distributed.dask.inputs import DaskFiles
 from craftc.reading.cells import NA_VALUES, NUMERIC_NA_VALUES
 from craftc.reading.files import RawTable
 from craftc.reading.input_file import TableError, did_you_mean
-from craftc.reading.read_table import Roles, prepare
+from craftc.reading.prepare import Roles, prepare
 from craftc.table import MixedTable, Schema
 from craftc.table.dates import PARTS, part_name
 from craftc.table.level_column import MISSING_LEVEL

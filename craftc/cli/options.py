@@ -207,6 +207,24 @@ def _reading(command: F) -> F:
             help="Whether the first line holds the column names.",
         ),
         click.option("--skip", type=int, default=0, metavar="N", help="Number of lines before the table."),
+        click.option(
+            "--delimiter",
+            default="infer",
+            show_default=True,
+            metavar="C",
+            help="Character between the cells of a text file.",
+        ),
+        click.option(
+            "--encoding", default="infer", show_default=True, metavar="NAME", help="Encoding of a text file."
+        ),
+        click.option(
+            "--all-lines",
+            is_flag=True,
+            help="Keep lines that are no rows: empty ones, totals, footnotes, repeated column names.",
+        ),
+        click.option(
+            "--sheet", metavar="NAME", help="Sheet of a workbook (default: the first that is a table)."
+        ),
         click.option("--na", multiple=True, metavar="TEXT ...", help="Further cells that are missing."),
     ):
         command = option(command)

@@ -36,7 +36,7 @@ def run(options: PredictOptions) -> None:
         return
     rows, notes = match_columns(raw_table(options), fitted.schema_, options.table, options.na)
     _say(notes, options)
-    frames = assignments(fitted, encoded(fitted, rows))
+    frames = assignments(fitted, encoded(fitted, rows), places=rows.index.to_numpy())
     if options.out is None:
         write_csv(frames, sys.stdout)
     else:

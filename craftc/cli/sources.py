@@ -23,9 +23,10 @@ from craftc.cli.columns import ColumnRoles, assign_roles, check_named, named_exc
 from craftc.cli.dask_cluster import connected, write_by
 from craftc.craft import CRAFT, Progress
 from craftc.distributed.dask.inputs import DaskFiles
-from craftc.reading.files import Header, RawTable
+from craftc.reading.files import FileForm, RawTable
 from craftc.reading.input_file import TableError
 from craftc.reading.read_table import open_table
+from craftc.reading.records import Header
 from craftc.reading.unusable import DATES
 from craftc.table import MixedTable
 from craftc.table.kinds import ColumnKind
@@ -155,7 +156,15 @@ def opened(options: ClusterOptions) -> Iterator[TableSource]:
 
 
 def raw_table(options: TableOptions) -> RawTable:
-    return open_table(options.table, header=_HEADERS[options.header], skip=options.skip)
+    form = FileForm(
+        _HEADERS[options.header],
+        options.skip,
+        options.delimiter,
+        options.encoding,
+        options.sheet,
+        options.all_lines,
+    )
+    return open_table(options.table, form)
 
 
 def is_read_in_batches(options: TableOptions) -> bool:

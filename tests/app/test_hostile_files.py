@@ -128,7 +128,7 @@ def test_lines_that_differ_in_length(run, tmp_path):
 def test_no_line_ends(tmp_path, monkeypatch):
     from craftc.reading import files
 
-    monkeypatch.setattr(files, "_LONGEST_HEAD", 1 << 18)
+    monkeypatch.setattr(files, "LONGEST_HEAD", 1 << 18)
     with pytest.raises(
         ValueError, match="its first 10 rows have more than 0 MiB; check line ends and quotes"
     ):

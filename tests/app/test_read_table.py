@@ -30,19 +30,6 @@ WEATHER = [{"town": COLOURS[i % 3], "rain": i * 1.5, "sun": 10 - i * 0.25} for i
 CSV = "town,rain,sun\n" + "".join(f"{row['town']},{row['rain']},{row['sun']}\n" for row in WEATHER)
 
 
-@pytest.fixture
-def read(tmp_path):
-    """Read a text or bytes as a file; returns the table and its notes as one text."""
-
-    def read(content, name="t.csv", **options):
-        path = tmp_path / name
-        path.write_bytes(content if isinstance(content, bytes) else content.encode())
-        table = craftc.read_table(path, **options)
-        return table, " | ".join(table.attrs["notes"])
-
-    return read
-
-
 def column(cells, name="x"):
     """A CSV text of one column of these cells, and a column of numbers with fractions."""
     return f"{name};y\n" + "".join(f"{cell};{i / 7:.3f}\n" for i, cell in enumerate(cells))
@@ -122,7 +109,7 @@ def test_standard_input(monkeypatch, read):
 
 def test_several_sheets_and_several_files(read):
     _, notes = read(excel(pd.DataFrame(WEATHER), pd.DataFrame(WEATHER)))
-    assert "The file has 2 sheets; the first, 's0', was read." in notes
+    assert "The file has 2 sheets; the first, 's0', was read; sheet='...' names another." in notes
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w") as archive:
         archive.writestr("a.csv", CSV)

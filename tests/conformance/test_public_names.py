@@ -90,8 +90,8 @@ SIGNATURES = {
     "MixedTable.from_data": "(X, *, categorical='auto', missing='ignore', dtype=None, kinds=None)",
     "get_include": "()",
     "load_model": "(path)",
-    "read_table": "(path_or_frame, *, na_values=(), header='infer', skip=0, on_unusable='drop', "
-    "dates='auto')",
+    "read_table": "(path_or_frame, *, na_values=(), header='infer', skip=0, delimiter='infer', "
+    "encoding='infer', sheet=None, all_lines=False, on_unusable='drop', dates='auto')",
     "save_model": "(model, path)",
     "show_versions": "()",
     "cli.main": "(argv=None)",

@@ -1,0 +1,107 @@
+"""The rows of a JSON file: lines of objects, an array of them, or one object that holds a table."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+
+from craftc._common.messages import listed, quoted
+from craftc.reading.input_file import TableError
+
+_DEEPEST = 3  # objects around the list of rows
+_Columns = dict[str, list[object]]
+
+
+def json_columns(text: str, shown: str) -> tuple[_Columns, list[str]]:
+    """The columns of a JSON text, and notes; `shown` names the file in errors."""
+    records, notes = _records(text, shown)
+    if len(records) == 1 and isinstance(records[0], dict):
+        found = _table_in(records[0], shown)
+        if isinstance(found, dict):
+            return found, []
+        if found is not None:
+            records, notes = found
+    if not all(isinstance(record, dict) for record in records):
+        raise TableError(
+            f'{shown} cannot be read as JSON lines: every line must be one object such as {{"age": 31}}.'
+        )
+    rows = [dict(_flat(record)) for record in records]
+    names = dict.fromkeys(name for row in rows for name in row)
+    return {name: [row.get(name) for row in rows] for name in names}, notes
+
+
+def _records(text: str, shown: str) -> tuple[list[dict[str, object]], list[str]]:
+    """The values of all lines, or those of the whole text where it is one value."""
+    line = 1
+    try:
+        if text.lstrip().startswith("["):
+            return json.loads(text), []
+        records = []
+        for line, each in enumerate(text.split("\n"), 1):  # noqa: B007
+            if each.strip():
+                try:
+                    records.append(json.loads(each))
+                except ValueError:
+                    if records or not each.lstrip().startswith("{"):
+                        raise
+                    return [json.loads(text)], []  # an object of several lines
+        return records, []
+    except (ValueError, RecursionError) as error:
+        reason = str(error) if isinstance(error, ValueError) else "it is nested too deeply"
+        raise TableError(f"{shown} cannot be read as JSON lines: line {line}: {reason}.") from error
+
+
+def _table_in(
+    one: dict[str, object], shown: str
+) -> _Columns | tuple[list[dict[str, object]], list[str]] | None:
+    """The table that one object holds: a list of rows, or columns; None if the object is a row."""
+    names, cells = one.get("columns"), one.get("data")
+    if isinstance(names, list) and isinstance(cells, list) and all(isinstance(row, list) for row in cells):
+        if any(len(row) != len(names) for row in cells):
+            raise TableError(f"{shown} cannot be read: the rows of 'data' need {len(names)} cells each.")
+        columns = zip(*cells, strict=True) if cells else ([] for _ in names)
+        return {str(name): list(column) for name, column in zip(names, columns, strict=True)}
+    for depth in range(1, _DEEPEST + 1):
+        lists = dict(_lists_of_objects(one, depth))
+        if len(lists) > 1:
+            raise TableError(
+                f"{shown} holds several lists of objects, {listed(lists)}; write one of them as a file."
+            )
+        for path, rows in lists.items():
+            return rows, [f"The rows are the list {quoted(path)} of the file's object; the rest is left out."]
+    values = list(one.values())
+    if len({len(v) for v in values if isinstance(v, list)}) == 1 and all(map(_is_column, values)):
+        return {name: list(column) for name, column in one.items()}  # type: ignore[call-overload]
+    if len(values) > 1 and all(isinstance(v, dict) and len(v) > 1 for v in values):
+        keys = dict.fromkeys(key for column in values for key in column)  # type: ignore[attr-defined]
+        if all(not isinstance(cell, dict | list) for column in values for cell in column.values()):  # type: ignore[attr-defined]
+            return {name: [column.get(key) for key in keys] for name, column in one.items()}  # type: ignore[attr-defined]
+    return None
+
+
+def _is_column(value: object) -> bool:
+    return isinstance(value, list) and len(value) > 1 and not any(isinstance(c, dict | list) for c in value)
+
+
+def _lists_of_objects(
+    value: Mapping[str, object], depth: int
+) -> Iterator[tuple[str, list[dict[str, object]]]]:
+    """The lists of objects inside this many objects, each with its path."""
+    for name, inner in value.items():
+        if depth > 1 and isinstance(inner, dict):
+            yield from ((f"{name}.{path}", rows) for path, rows in _lists_of_objects(inner, depth - 1))
+        elif depth == 1 and _is_rows(inner):
+            yield name, inner  # type: ignore[misc]
+
+
+def _is_rows(value: object) -> bool:
+    return isinstance(value, Sequence) and len(value) > 0 and all(isinstance(each, dict) for each in value)
+
+
+def _flat(record: Mapping[str, object]) -> Iterator[tuple[str, object]]:
+    """The cells of a record; those of an object inside it are named "outer.inner"."""
+    for name, value in record.items():
+        if isinstance(value, dict) and value:
+            yield from ((f"{name}.{inner}", cell) for inner, cell in _flat(value))
+        else:
+            yield name, value

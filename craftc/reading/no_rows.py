@@ -1,0 +1,249 @@
+"""Lines of a table that are no rows: empty ones, totals, footnotes, and repeated column names."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from craftc._common.messages import need_pandas, quoted
+from craftc._common.typing import Bits, Floats
+from craftc.reading.cells import NA_VALUES, as_number
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_TOTAL = re.compile(
+    r"(grand|sub|over ?all|column|report)?[ -]*"
+    r"(totals?|totale|total general|totaux|sums?|summen?|gesamt|gesamtsumme|gesamtergebnis|insgesamt"
+    r"|zwischensumme|somme|suma|somma|totaal|yhteens[aä]|razem|итого|всего|合计|总计|合計"
+    r"|averages?|means?|mittelwert|durchschnitt|moyenne|promedio|media)"
+    r"\s*(of .{1,30}|\(.{1,30}\)|\d{4})?\s*[:=]?",
+    re.IGNORECASE,
+)
+_FOOTER = re.compile(
+    r"(sources?|quellen?|fuente|fonte|notes?|anmerkung(en)?|remarks?|hinweise?|legend|stand|as of"
+    r"|(last )?updated?|exported|generated|created|printed|report|©|\(c\)|copyright|disclaimer|end of"
+    r"|applied filters?)\b.*"
+    r"|[*†‡©¹²³].*|\[?\d{1,2}[\])] .*|-{2,}.*|\(?\d[\d,. ]* (rows?|records?|zeilen)\b.*",
+    re.IGNORECASE | re.DOTALL,
+)
+_LAST = 30  # lines at the end of a table among which footnotes are
+_FEWEST = 10  # rows above a line of sums without a name
+_ROUNDING = 1e-6
+
+
+def without_no_rows(frame: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
+    """The rows of a table, with their own labels, and notes about the lines that were set aside."""
+    if len(frame) < 3 or not frame.shape[1]:
+        return frame, []
+    notes: list[str] = []
+    keep = np.ones(len(frame), bool)
+    empty = _empty(frame)
+    if empty.any() and not empty.all() and not _is_sparse(frame):
+        keep &= ~empty
+        notes.append(f"{_lines(int(empty.sum()), 'empty line')}.")
+    again = _repeated_names(frame) & keep
+    if again.any():
+        keep &= ~again
+        notes.append(f"{_lines(int(again.sum()), 'repeated line')} of column names.")
+    last = _last_lines(frame, keep)
+    if last:
+        keep[last] = False
+        shown = quoted(_first_text(frame.iloc[last[0]]))
+        notes.append(f"{_lines(len(last), 'last line')}, a total or footnotes, the first {shown}.")
+    inner = _inner_totals(frame, keep)
+    if inner:
+        keep[inner] = False
+        shown = quoted(_first_text(frame.iloc[inner[0]]))
+        notes.append(f"{_lines(len(inner), 'line')} of totals between the rows, the first {shown}.")
+    if keep.all() or keep.sum() < 2:
+        return frame, []
+    notes[-1] = f"{notes[-1].removesuffix('.')}; all_lines=True keeps such lines."
+    return frame.loc[keep], notes
+
+
+def _lines(n: int, which: str) -> str:
+    return f"Not used: {n:,} {which}{'s' if n > 1 else ''}"
+
+
+def _is_blank(column: pd.Series) -> Bits:
+    """Which cells of a column are empty."""
+    blank = column.isna().to_numpy(bool)
+    if column.dtype == object or need_pandas().api.types.is_string_dtype(column.dtype):
+        codes, texts = need_pandas().factorize(column)
+        is_na = [isinstance(text, str) and text.strip() in NA_VALUES for text in texts]
+        blank = blank | np.array([*is_na, True])[codes]
+    result: Bits = blank
+    return result
+
+
+def _empty(frame: pd.DataFrame) -> Bits:
+    """Which rows have no cell."""
+    empty = np.ones(len(frame), bool)
+    for j in range(frame.shape[1]):
+        empty &= _is_blank(frame.iloc[:, j])
+        if not empty.any():
+            break
+    return empty
+
+
+def _is_sparse(frame: pd.DataFrame) -> bool:
+    """Whether empty cells are answers in every column: it has one value, or none."""
+    return all(frame.iloc[:, j].replace("", None).nunique() <= 1 for j in range(frame.shape[1]))
+
+
+def _repeated_names(frame: pd.DataFrame) -> Bits:
+    """Which rows have the names of their columns as cells."""
+    names = [str(name) for name in frame.columns]
+    same = np.ones(len(frame), bool)
+    for j, name in enumerate(names):
+        column = frame.iloc[:, j]
+        if need_pandas().api.types.is_numeric_dtype(column.dtype):
+            return np.zeros(len(frame), bool)
+        same &= (
+            column.astype(object).map(lambda cell: str(cell).strip(), na_action="ignore") == name
+        ).to_numpy(bool)
+        if not same.any():
+            break
+    return same
+
+
+def _cells(row: pd.Series) -> list[tuple[int, str]]:
+    """The filled cells of a row: position and text."""
+    cells = [(j, "" if _is_missing(cell) else str(cell).strip()) for j, cell in enumerate(row.tolist())]
+    return [(j, cell) for j, cell in cells if cell not in NA_VALUES]
+
+
+def _is_missing(cell: object) -> bool:
+    return cell is None or cell != cell or type(cell).__name__ in ("NAType", "NaTType")
+
+
+def _first_text(row: pd.Series) -> str:
+    return next((cell for _, cell in _cells(row)), "")
+
+
+def _last_lines(frame: pd.DataFrame, keep: Bits) -> list[int]:
+    """Positions of totals and footnotes at the end of a table."""
+    found: list[int] = []
+    rows = np.flatnonzero(keep)
+    for i in rows[: -_LAST - 1 : -1].tolist():
+        if len(rows) - len(found) < 3:
+            break
+        above = frame.iloc[rows[: len(rows) - len(found) - 1]]
+        row = _cells(frame.iloc[i])
+        if not (_is_total(row, above) or _is_footnote(row, above)):
+            break
+        found.append(i)
+    if len(rows) - len(found) > _FEWEST:
+        i, above = int(rows[len(rows) - len(found) - 1]), frame.iloc[rows[: len(rows) - len(found) - 1]]
+        if _is_sum(_cells(frame.iloc[i]), above):
+            found.append(i)
+    return sorted(found)
+
+
+def _is_total(row: list[tuple[int, str]], above: pd.DataFrame) -> bool:
+    """Whether the first cell of a line is the word for a total, which no other row has."""
+    if not row:
+        return False
+    j, label = row[0]
+    return _TOTAL.fullmatch(label) is not None and not _occurs(label, above.iloc[:, j])
+
+
+def _is_footnote(row: list[tuple[int, str]], above: pd.DataFrame) -> bool:
+    """Whether a line is one text where rows have several cells."""
+    if len(row) != 1 or above.shape[1] < 2:
+        return False
+    j, text = row[0]
+    column = above.iloc[:, j]
+    if as_number(text) is not None or _occurs(text, column):
+        return False
+    others = [str(cell).strip() for cell in column.dropna().unique()[:200]]
+    others = [cell for cell in others if cell not in NA_VALUES]
+    if not others or all(as_number(cell) is not None for cell in others):
+        return True
+    alone = above.shape[1] > 2 and len(text) > 2 * max(map(len, others)) and " " in text
+    return alone or _FOOTER.fullmatch(text) is not None
+
+
+def _occurs(text: str, column: pd.Series) -> bool:
+    return bool((column.astype(object).map(lambda cell: str(cell).strip(), na_action="ignore") == text).any())
+
+
+def _is_sum(row: list[tuple[int, str]], above: pd.DataFrame) -> bool:
+    """Whether the numbers of a line are the sums of the rows above it, and its other cells are empty."""
+    numbers = [(j, as_number(cell)) for j, cell in row]
+    if not numbers or any(number is None for _, number in numbers):
+        return False
+    if len(row) == above.shape[1] > 1 and len(above) < 2 * _FEWEST:
+        return False
+    sums = 0
+    for j, number in numbers:
+        values = _numbers(above.iloc[:, j])
+        if values is None:
+            return False
+        total, largest = float(values.sum()), float(np.abs(values).max(initial=0.0))
+        if _is_close(float(number or 0.0), total) and abs(total) > largest:
+            sums += 1
+        elif not _is_close(float(number or 0.0), float(values.mean()) if len(values) else np.nan):
+            return False
+    return sums > 0
+
+
+def _is_close(a: float, b: float) -> bool:
+    return abs(a - b) <= max(_ROUNDING * abs(b), 0.011)
+
+
+def _numbers(column: pd.Series) -> Floats | None:
+    """The numbers of a column; None if some cells are none."""
+    pd = need_pandas()
+    if pd.api.types.is_numeric_dtype(column.dtype):
+        values = column.to_numpy(np.float64, na_value=np.nan)
+    else:
+        codes, texts = pd.factorize(column)
+        read = [np.nan if str(text).strip() in NA_VALUES else as_number(str(text).strip()) for text in texts]
+        if any(each is None for each in read):
+            return None
+        values = np.array([*read, np.nan], np.float64)[codes]
+    present: Floats = values[np.isfinite(values)]
+    return present
+
+
+def _inner_totals(frame: pd.DataFrame, keep: Bits) -> list[int]:
+    """Positions of lines between the rows that begin with the word for a total and hold the sums of those
+    before them.
+    """
+    candidates = [i for i in _labelled(frame) if keep[i]]
+    found: list[int] = []
+    if not candidates or 3 * len(candidates) > keep.sum():
+        return found
+    start = 0
+    for i in candidates:
+        above = frame.iloc[start:i].loc[keep[start:i]]
+        row = _cells(frame.iloc[i])
+        values = [(as_number(cell), _numbers(above.iloc[:, j])) for j, cell in row[1:]]
+        sums = [
+            _is_close(number, float(column.sum()))
+            for number, column in values
+            if number is not None and column is not None and len(column) > 1
+        ]
+        if sums and all(sums):
+            found.append(i)
+            start = i + 1
+    return found
+
+
+def _labelled(frame: pd.DataFrame) -> Iterator[int]:
+    """Positions of the lines that have the word for a total in one of the first two columns."""
+    hits = np.zeros(len(frame), bool)
+    pd = need_pandas()
+    for j in range(min(2, frame.shape[1])):
+        column = frame.iloc[:, j]
+        if pd.api.types.is_numeric_dtype(column.dtype):
+            continue
+        codes, texts = pd.factorize(column)
+        is_total = [isinstance(text, str) and _TOTAL.fullmatch(text.strip()) is not None for text in texts]
+        hits |= np.array([*is_total, False])[codes]
+    return iter(np.flatnonzero(hits).tolist())

@@ -1,0 +1,421 @@
+"""Columns of texts, numbers and dates, made ready for an estimator: `prepare`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import ArrayLike, DTypeLike, NDArray
+
+from craftc._common.messages import as_text, listed, need_pandas, quoted
+from craftc._common.typing import Array, Floats
+from craftc.reading.cells import (
+    MAX_INTEGER_CODES,
+    NA_VALUES,
+    NUMERIC_NA_VALUES,
+    have_leading_zeros,
+    parse_dates,
+    parse_numbers,
+    parse_times,
+)
+from craftc.reading.files import RawTable
+from craftc.reading.input_file import TableError
+from craftc.reading.unusable import CONSTANT, DATES, EMPTY, IDS, TEXTS, id_reason, listed_reasons
+from craftc.table.dates import FEWEST_PERIODS, PARTS, part_name, parts_of, repeats
+from craftc.table.kinds import INFERRED, INFERRED_DATES, INFERRED_DURATIONS, ColumnKind
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_TIME_NAME = re.compile(r"time|date|stamp|epoch|created|updated|modified|(_at|_ts|_on)$", re.IGNORECASE)
+_EPOCHS = ((1e8, 2.2e9, 1.0), (1e11, 2.2e12, 1e3))  # seconds and milliseconds of 1973 to 2039
+_SENTINELS = (9.0, 99.0, 999.0, 9999.0, 99999.0, 999999.0)
+_ONE_DATE = "one value in every row with a date"
+_EXACT_INTEGERS = 2.0**53  # float64 skips whole numbers above it
+_NOTED = 20  # rows with different whole numbers that are worth a note, at least
+
+
+@dataclass
+class Roles:
+    """Roles that the caller assigns; the cells decide about the other columns."""
+
+    # categorical, numeric, dates, kept: columns that are categorical, numeric or dates, and columns that
+    # stay whatever they hold
+    categorical: Collection[str] = ()
+    numeric: Collection[str] = ()
+    dates: Collection[str] = ()
+    kept: Collection[str] = ()
+    dates_as: str = "days"  # | "parts": also hour, weekday and season; | "drop": dates are unusable
+    all_parts: bool = False  # whether parts are made of dates that span few periods, too
+    # what an error says about a column of `numeric` in which no cell is a number
+    numeric_problem: str = "numbers are expected"
+
+    def __post_init__(self) -> None:
+        self.categorical, self.numeric, self.dates, self.kept = map(
+            frozenset, (self.categorical, self.numeric, self.dates, self.kept)
+        )
+
+
+@dataclass
+class PreparedTable:
+    """A table ready for an estimator, and how it was made."""
+
+    frame: pd.DataFrame
+    notes: list[str] = field(default_factory=list)
+    unusable: dict[str, str] = field(default_factory=dict)  # column: reason
+    codes: list[str] = field(default_factory=list)  # categorical columns that the table has as whole numbers
+    kinds: dict[str, str | tuple[str, float]] = field(default_factory=dict)  # of days and periodic columns
+
+
+def prepare(
+    raw: RawTable, roles: Roles, *, na_values: Sequence[object] = (), drop: bool = True
+) -> PreparedTable:
+    """Convert every column of a raw table, and set unusable columns aside if `drop`.
+
+    `na_values`: further missing cells. `drop`: whether unusable columns are set aside.
+    """
+    if isinstance(na_values, str):
+        raise ValueError(f"na_values must be a list of cells, got {na_values!r}; pass [{na_values!r}].")
+    reader = _Reader(raw, roles, na_values, drop)
+    for name in raw.frame.columns:
+        reader.read(name)
+    return reader.finished()
+
+
+class _Reader:
+    """Converts the columns of a raw table one by one; `finished` leaves out the unusable ones."""
+
+    def __init__(self, raw: RawTable, roles: Roles, na_values: Sequence[object], drop: bool) -> None:
+        self._raw, self._roles, self._drop = raw, roles, drop
+        self._na = {*NA_VALUES, *map(as_text, na_values)}
+        self._na_numbers = [number for each in na_values if (number := _float(each)) is not None]
+        self._columns: dict[str, pd.Series] = {}
+        self._notes: list[str] = list(raw.notes)
+        self._unusable: dict[str, str] = {}
+        self._codes: list[str] = []
+        self._kinds: dict[str, str | tuple[str, float]] = {}
+        self._na_levels: dict[str, set[str]] = {}
+        self._pd = need_pandas()
+
+    def finished(self) -> PreparedTable:
+        """The usable columns; those with one value in every row are among them where nothing else is left."""
+        if not self._drop:
+            self._unusable = {}
+        elif len(self._unusable) == len(self._columns):
+            self._unusable = {name: reason for name, reason in self._unusable.items() if reason != CONSTANT}
+        used = {name: column for name, column in self._columns.items() if name not in self._unusable}
+        if not used:
+            raise TableError(
+                f"No column is left to cluster ({listed_reasons(self._unusable)}); on_unusable='keep' keeps "
+                "such columns."
+            )
+        if self._na_levels:
+            cells = sorted({cell for cells in self._na_levels.values() for cell in cells})
+            self._notes.append(
+                f"{listed(self._na_levels)}: in text columns the cells {listed(cells)} are levels, not "
+                f"missing values; na_values=[{listed(cells)}] makes them missing."
+            )
+        frame = self._pd.DataFrame(used).set_axis(self._raw.frame.index)
+        kinds = frame.attrs["kinds"] = {name: kind for name, kind in self._kinds.items() if name in used}
+        codes = [name for name in self._codes if name in used]
+        return PreparedTable(frame, self._notes, self._unusable, codes, kinds)
+
+    def _put(self, name: str, column: ArrayLike | pd.Series | pd.Categorical, reason: str = "") -> None:
+        """Use a column, unless there is a reason against it, it has no value, or one value in every row."""
+        series = self._pd.Series(column).reset_index(drop=True)
+        present = int(series.notna().sum())
+        if not present:
+            reason = EMPTY
+        elif name in self._roles.categorical or name in self._roles.numeric:
+            reason = ""
+        elif not reason and present == len(series) > 1 and series.nunique() == 1:
+            reason = CONSTANT
+        self._columns[name] = series
+        if reason and name not in self._roles.kept:
+            self._unusable[name] = reason
+
+    def read(self, name: str) -> None:
+        """Convert one column."""
+        column, pd = self._raw.frame[name], self._pd
+        types = pd.api.types
+        if isinstance(column.dtype, pd.CategoricalDtype):
+            if name not in self._roles.numeric and not types.is_datetime64_any_dtype(column.cat.categories):
+                # levels of a scale that do not occur keep their place
+                self._put(name, column if column.cat.ordered else column.cat.remove_unused_categories())
+                return
+            column = column.astype(column.cat.categories.dtype)
+        kind = types.infer_dtype(column, skipna=True)
+        if kind in ("bytes", "complex"):
+            self._put(name, column, f"{kind} instead of numbers or text")
+        elif name in self._roles.categorical and kind in INFERRED_DATES + INFERRED_DURATIONS:
+            self._text(name, column.astype(object))
+        elif kind in INFERRED_DATES:
+            self._dates(name, self._day_numbers(column, kind))
+        elif kind in INFERRED_DURATIONS:
+            self._notes.append(f"{quoted(name)} holds durations, which are used in days.")
+            self._numbers(
+                name,
+                pd.to_timedelta(column).dt.total_seconds().to_numpy(np.float64, na_value=np.nan) / 86400.0,
+            )
+        elif kind == "boolean" and name not in self._roles.numeric:
+            self._put(name, self._categories(*self._texts(column)))
+        elif INFERRED.get(kind) in (ColumnKind.NUMBER, ColumnKind.LEVEL):
+            self._typed_numbers(name, column)
+        elif INFERRED.get(kind) == ColumnKind.EMPTY:
+            self._put(name, np.full(len(column), np.nan))
+        else:
+            self._text(name, column)
+
+    def _day_numbers(self, column: pd.Series, kind: str) -> Floats:
+        """Days since 1970-01-01 of a typed column, in its own time zone."""
+        if kind == "period":
+            column = self._pd.PeriodIndex(column).to_timestamp().to_series()
+        times = self._pd.to_datetime(column, errors="coerce")
+        if times.dt.tz is not None:
+            times = times.dt.tz_localize(None)
+        values: Array = times.to_numpy()  # in their own unit: years beyond 2262 do not fit nanoseconds
+        return (values - np.zeros(1, values.dtype)) / np.timedelta64(1, "D")
+
+    def _typed_numbers(self, name: str, column: pd.Series) -> None:
+        whole = self._pd.api.types.is_integer_dtype(column.dtype)
+        if whole and column.notna().any() and max(abs(int(column.min())), abs(int(column.max()))) > 1 << 53:
+            reason = IDS if column.nunique() == column.count() >= 3 else ""
+            self._put(name, self._categories(*self._texts(column)), reason)
+            return
+        try:
+            values = self._pd.to_numeric(column).to_numpy(np.float64, na_value=np.nan)
+        except OverflowError:  # Python's integers have no largest one
+            self._text(name, column.astype(object))
+            return
+        if name in self._roles.categorical:
+            self._put(name, self._number_levels(values))
+        else:
+            narrow = str(column.dtype).lower() in ("float32", "float16")
+            self._numbers(name, values, np.float32 if narrow else np.float64)
+
+    # ---- text ----
+
+    def _texts(self, column: pd.Series) -> tuple[NDArray[np.intp], list[str]]:
+        """Codes of the cells, -1 for missing ones, and the distinct texts without blanks around them."""
+        if column.dtype == object:
+            column = column.map(as_text, na_action="ignore")
+        codes, cells = self._pd.factorize(column)
+        index: dict[str, int] = {}
+        stripped = (
+            cell.strip() if isinstance(cell, str) else as_text(cell)
+            for cell in np.asarray(cells, dtype=object).tolist()
+        )
+        code_of = [-1 if text in self._na else index.setdefault(text, len(index)) for text in stripped]
+        return np.array([*code_of, -1], dtype=np.intp)[codes], list(index)
+
+    def _categories(self, codes: NDArray[np.intp], texts: list[str]) -> pd.Categorical:
+        order = sorted(range(len(texts)), key=texts.__getitem__)
+        rank = np.empty(len(texts) + 1, np.intp)
+        rank[order], rank[-1] = np.arange(len(texts)), -1
+        levels = [texts[i] for i in order]
+        cells: pd.Categorical = self._pd.Categorical.from_codes(rank[codes], categories=levels)
+        return cells
+
+    def _text(self, name: str, column: pd.Series) -> None:
+        codes, texts = self._texts(column)
+        counts = np.bincount(codes[codes >= 0], minlength=len(texts))
+        is_na = np.array([text.casefold() in NUMERIC_NA_VALUES for text in texts], dtype=bool)
+        rest = np.flatnonzero(~is_na)
+        cells, number_of = [texts[i] for i in rest], counts[rest]
+        if not cells:
+            levels = name in self._roles.categorical
+            self._put(name, self._categories(codes, texts) if levels else np.full(len(codes), np.nan))
+            return
+        if name not in self._roles.categorical and self._as_numbers(
+            name, codes, len(texts), rest, cells, number_of
+        ):
+            return
+        present = int(counts.sum())
+        reason = TEXTS if len(texts) == present >= 3 and name not in self._roles.categorical else ""
+        self._put(name, self._categories(codes, texts), reason)
+        if name not in self._unusable:
+            self._note_levels(name, texts, present)
+            if is_na.any():
+                self._na_levels[name] = {text for text, each in zip(texts, is_na, strict=True) if each}
+
+    def _as_numbers(
+        self,
+        name: str,
+        codes: NDArray[np.intp],
+        n_texts: int,
+        rest: NDArray[np.intp],
+        cells: list[str],
+        counts: NDArray[np.intp],
+    ) -> bool:
+        """Whether the cells of a text column are dates, times or numbers, which are then used."""
+        forced = name in self._roles.numeric
+
+        def of_rows(values: Floats) -> Floats:
+            of_text = np.full(n_texts + 1, np.nan)
+            of_text[rest] = values
+            return of_text[codes]
+
+        if (hours := parse_times(cells)) is not None:
+            self._notes.append(f"{quoted(name)} holds times of day, which are used in hours.")
+            self._numbers(name, of_rows(hours), quantity=True)
+            if not forced:
+                self._kinds[name] = ("periodic", PARTS["hour"][0])
+            return True
+        if not forced:
+            dates = (
+                None
+                if name in self._roles.kept
+                else parse_dates(cells, counts, forced=name in self._roles.dates)
+            )
+            if dates is not None:
+                remarks = [*filter(None, [dates.remark, self._bad(dates.bad, cells, counts)])]
+                self._dates(name, of_rows(dates.days), remarks, monthly=dates.monthly)
+                return True
+            if have_leading_zeros(cells):
+                self._notes.append(f"{quoted(name)} holds codes with leading zeros and is categorical.")
+                return False
+            if any(len(cell) > 15 and cell.isdecimal() for cell in cells):
+                return False
+        numbers = parse_numbers(cells, counts, semicolons=self._raw.semicolons, forced=forced)
+        if numbers is None:
+            if forced:
+                raise TableError(
+                    f"Column {quoted(name)}: {self._roles.numeric_problem}, got {quoted(cells[0])}."
+                )
+            return False
+        remarks = [*numbers.changes, *filter(None, [self._bad(numbers.bad, cells, counts)])]
+        if remarks:
+            self._notes.append(f"{quoted(name)} was read as numbers: {'; '.join(remarks)}.")
+        self._numbers(name, of_rows(numbers.values), quantity=bool(numbers.changes))
+        return True
+
+    def _bad(self, bad: list[str], cells: list[str], counts: NDArray[np.intp]) -> str:
+        """The remark about cells that became missing."""
+        if not bad:
+            return ""
+        unread = set(bad)
+        n_bad = sum(int(n) for cell, n in zip(cells, counts, strict=True) if cell in unread)
+        return f"{n_bad} cell{'s' if n_bad > 1 else ''} that cannot be read became missing: {listed(bad)}"
+
+    def _note_levels(self, name: str, texts: list[str], present: int) -> None:
+        """Notes about levels that are spelled alike, and about columns of mostly distinct texts."""
+        spellings: dict[str, list[str]] = {}
+        for text in texts:
+            spellings.setdefault("".join(text.casefold().split()), []).append(text)
+        alike = [each for each in spellings.values() if len(each) > 1]
+        if alike:
+            more = f" and {len(alike) - 1} more" if len(alike) > 1 else ""
+            self._notes.append(
+                f"{quoted(name)} has levels that differ only in case or blanks: {listed(alike[0])}{more}; "
+                "they stay apart."
+            )
+        if len(texts) > 20 and 2 * len(texts) > present:
+            self._notes.append(
+                f"{quoted(name)} has {len(texts):,} distinct texts in {present:,} rows and is unlikely to "
+                "define clusters; consider leaving it out."
+            )
+
+    # ---- numbers and dates ----
+
+    def _number_levels(self, values: Floats) -> pd.Categorical:
+        distinct = np.unique(values[~np.isnan(values)])
+        codes = np.where(np.isnan(values), -1, np.searchsorted(distinct, values))
+        levels = [as_text(value) for value in distinct]
+        cells: pd.Categorical = self._pd.Categorical.from_codes(codes, categories=levels)
+        return cells
+
+    def _numbers(
+        self, name: str, values: Floats, dtype: DTypeLike = np.float64, *, quantity: bool = False
+    ) -> None:
+        """Use numbers as numbers, codes, dates or an id, by values and name; quantities stay numbers."""
+        values = np.where(np.isin(values, self._na_numbers), np.nan, values)
+        distinct, counts = np.unique(values[~np.isnan(values)], return_counts=True)
+        present = int(counts.sum())
+        whole = bool(present) and bool((np.isfinite(distinct) & (np.floor(distinct) == distinct)).all())
+        if name in self._roles.numeric or not present or quantity:
+            self._put(name, values.astype(dtype))
+        elif whole and (days := self._integer_dates(name, values, distinct)) is not None:
+            self._dates(name, days)
+        elif whole and len(distinct) <= MAX_INTEGER_CODES and 2 * len(distinct) <= present:
+            self._put(name, self._number_levels(values))
+            self._codes.append(name)
+        elif whole and name in self._roles.kept and np.abs(distinct).max() < _EXACT_INTEGERS:
+            self._put(name, self._pd.array(values, dtype="Int64"))
+        else:
+            reason = self._id(name, values, distinct) if whole else ""
+            self._put(name, values.astype(dtype), reason)
+            self._note_sentinel(name, distinct, counts)
+
+    def _id(self, name: str, values: Floats, distinct: Floats) -> str:
+        """The reason why whole numbers identify rows, or ""; a note if they only are all different."""
+        reason = id_reason(name, values)
+        if not reason and len(distinct) == len(values) >= _NOTED:
+            self._notes.append(
+                f"{quoted(name)} has a different whole number in every row; leave it out if it is an id."
+            )
+        return reason
+
+    def _note_sentinel(self, name: str, distinct: Floats, counts: NDArray[np.intp]) -> None:
+        """Note a repeated -999 or the like that is far from the other numbers."""
+        for at, rest in ((0, distinct[1:]), (-1, distinct[:-1])):
+            if len(rest) > 1 and abs(distinct[at]) in _SENTINELS and counts[at] > 1:
+                nearest = rest[0] if at == 0 else rest[-1]
+                if abs(distinct[at] - nearest) > rest[-1] - rest[0]:
+                    cell = as_text(distinct[at])
+                    self._notes.append(
+                        f"{quoted(name)} has {cell} in {counts[at]:,} rows, far from its other numbers; "
+                        f"na_values=[{cell!r}] makes it missing."
+                    )
+
+    def _integer_dates(self, name: str, values: Floats, distinct: Floats) -> Floats | None:
+        """Day numbers of 20240131 or of Unix times, if values and column name show these."""
+        if name in self._roles.kept:
+            return None
+        forced = name in self._roles.dates
+        if distinct[0] >= 19000101 and distinct[-1] <= 21001231:
+            dates = parse_dates(
+                [as_text(value) for value in distinct], np.ones(len(distinct), np.intp), forced=forced
+            )
+            if dates is not None:
+                return np.append(dates.days, np.nan)[np.searchsorted(distinct, values)]  # NaN is sorted last
+        for low, high, per_second in _EPOCHS:
+            if distinct[0] >= low and distinct[-1] <= high and (forced or _TIME_NAME.search(name)):
+                return values / (86400.0 * per_second)
+        return None
+
+    def _dates(self, name: str, days: Floats, remarks: Sequence[str] = (), *, monthly: bool = False) -> None:
+        """Use day numbers, and parts that repeat, or set them aside; months without days have no weekday."""
+        if self._roles.dates_as == "drop" or name in self._roles.kept or np.isnan(days).all():
+            self._put(name, days, DATES)
+            return
+        series = self._pd.Series(days)
+        self._put(name, series, _ONE_DATE if series.hasnans and series.nunique() == 1 else "")
+        self._kinds[name] = "date"
+        parts, few = {}, []
+        if self._roles.dates_as == "parts":
+            parts = parts_of(days)
+            if monthly:
+                del parts["hour"], parts["weekday"]
+            if not self._roles.all_parts:
+                few = [part for part in parts if not repeats(days, part)]
+        added = [part for part in parts if part not in few]
+        for part in added:
+            new = part_name(name, part, self._raw.frame.columns)
+            self._put(new, parts[part])
+            self._kinds[new] = ("periodic", PARTS[part][0])
+        also = f"; periodic parts follow: {', '.join(added)}" if added else ""
+        also += f"; they span fewer than {FEWEST_PERIODS} periods of: {', '.join(few)}" if few else ""
+        remark = "".join(f"; {each}" for each in remarks)
+        self._notes.append(
+            f"{quoted(name)} holds dates, which are used in days since 1970-01-01{also}{remark}."
+        )
+
+
+def _float(cell: object) -> float | None:
+    try:
+        return float(cell)  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        return None

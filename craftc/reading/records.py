@@ -1,0 +1,252 @@
+"""The records of delimited text: delimiter, title, and column names."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Literal, TypeAlias
+
+from craftc._common.messages import listed
+from craftc.reading.cells import DATE, NA_VALUES, NUMERIC_NA_VALUES, as_number
+from craftc.reading.input_file import TableError
+
+#: Whether the first line of a file holds the column names.
+Header: TypeAlias = Literal["infer"] | bool
+
+HEAD_ROWS = 200  # records that show delimiter and header
+LONGEST_HEAD = 1 << 27  # bytes within which the first records must end
+#: Cells separated by any number of blanks.
+BLANKS = r"\s+"
+_DELIMITERS = ",;\t|"
+_RARE = ("^", "~", "\xa6", "\xa7", "\xac", *map(chr, (1, 2, 28, 29, 30, 31)))  # in hardly any text
+_ODD = tuple("!#&*=\\@$%+")
+_FREQUENT = (":", "/")
+
+
+@contextmanager
+def _fields_of_any_length() -> Iterator[None]:
+    before = csv.field_size_limit(LONGEST_HEAD)
+    try:
+        yield
+    finally:
+        csv.field_size_limit(before)
+
+
+def first_records(text: str, delimiter: str, whole: bool, skip: int) -> list[list[str]]:
+    """The first records; blank lines are empty records.
+
+    The last one may be incomplete unless this is the whole text.
+    """
+    lines = io.StringIO(text, newline="")
+    single = (re.sub(r"[ \t]+", " ", line.strip(" \t")) for line in lines) if delimiter == BLANKS else lines
+    reader = csv.reader(single, delimiter=" " if delimiter == BLANKS else delimiter)
+    most = HEAD_ROWS + skip
+    with _fields_of_any_length():
+        rows = [row for _, row in zip(range(most + 1), reader, strict=False)]
+    return rows[:most] if whole or len(rows) < 2 else rows[:-1]
+
+
+# ---- delimiter ----
+
+
+@dataclass(frozen=True)
+class Delimiter:
+    """What separates the cells of a line."""
+
+    mark: str = ","
+    unquote: bool = False  # whether whole lines are in quotes
+    note: str = ""
+
+    @property
+    def byte(self) -> str:
+        """The mark, or one of one byte in its place."""
+        return self.mark if self.mark.isascii() else "\x1f"
+
+    @property
+    def is_rewritten(self) -> bool:
+        """Whether the text is changed before it is parsed."""
+        return self.unquote or self.byte != self.mark
+
+
+#: Whether all records have equally many cells, whether the first one has several, and how many.
+_Rank: TypeAlias = tuple[bool, bool, int]
+
+
+def find_delimiter(text: str, whole: bool, skip: int) -> Delimiter:
+    """The delimiter of the first lines: a usual one, any other character, or one inside quoted lines."""
+    rank, usual = _usual_delimiter(text, whole, skip)
+    if rank[:2] == (True, True):
+        return Delimiter(usual)
+    plain = unquoted_lines(text)
+    if plain != text:
+        inner, mark = _usual_delimiter(plain, whole, skip)
+        if inner[:2] == (True, True):
+            return Delimiter(mark, True, "Whole lines are in quotes, which were removed.")
+    for candidate in (*_RARE, *_ODD, *_FREQUENT, BLANKS):
+        if _separates(candidate, text, whole, skip):
+            shown = "blanks" if candidate == BLANKS else repr(candidate)
+            note = f"Cells were separated at {shown}; delimiter=',' separates them at commas."
+            return Delimiter(candidate, note=note)
+    return Delimiter(usual)
+
+
+def _usual_delimiter(text: str, whole: bool, skip: int) -> tuple[_Rank, str]:
+    """The delimiter that splits the first lines into equally many cells; ties: the most columns."""
+    best: _Rank = (False, False, 1)
+    delimiter = ","
+    for candidate in _DELIMITERS:
+        try:
+            rows = [row for row in first_records(text, candidate, whole, skip)[skip:] if row]
+        except csv.Error:
+            continue
+        start = next((i for i, row in enumerate(rows[:20]) if len(row) > 1), 0)  # after lines of a title
+        width = len(rows[start]) if rows else 1
+        rank = (all(len(row) == width for row in rows[start:]), start == 0, width)
+        if width > 1 and rank > best:
+            best, delimiter = rank, candidate
+    return best, delimiter
+
+
+def _separates(candidate: str, text: str, whole: bool, skip: int) -> bool:
+    """Whether a character that is no usual delimiter separates the cells of all lines.
+
+    The more often a character is part of a text, the more is asked for: names above the columns, and columns
+    of numbers.
+    """
+    if candidate not in text and candidate != BLANKS:
+        return False
+    try:
+        rows = [row for row in first_records(text, candidate, whole, skip)[skip:] if row]
+    except csv.Error:
+        return False
+    width = len(rows[0]) if rows else 1
+    n_equal = sum(len(row) == width for row in rows)
+    if width < 2 or len(rows) < 3 or n_equal < len(rows) - len(rows) // 20:
+        return False
+    names = [name for name in rows[0] if name.strip()]
+    below = [row for row in rows[1:] if len(row) == width]
+    headed = len(set(names)) == len(names) > 1 and not _is_data(rows[0], below)
+    if candidate in _RARE:
+        return True
+    numeric = [
+        sum(as_number(cell.strip()) is not None for cell in column) for column in zip(*below, strict=True)
+    ]
+    n_numeric = sum(10 * n >= 9 * len(below) for n in numeric)
+    if not headed:
+        return n_numeric == width >= 3 and as_number(rows[0][0].strip()) is not None
+    return candidate in _ODD or n_numeric == width or (width >= 3 and n_numeric > 0)
+
+
+def unquoted_lines(text: str) -> str:
+    """The text, where each line that is one cell in quotes is replaced by its content."""
+    return "".join(map(_unquoted, text.splitlines(keepends=True)))
+
+
+def _unquoted(line: str) -> str:
+    content = line.rstrip("\r\n")
+    if len(content) < 2 or not (content[0] == content[-1] == '"'):
+        return line
+    inner = content[1:-1]
+    if inner.replace('""', "").count('"'):
+        return line  # several cells
+    return inner.replace('""', '"') + line[len(content) :]
+
+
+# ---- header ----
+
+
+def find_header(rows: list[list[str]], header: Header, skip: int, notes: list[str]) -> tuple[int, list[str]]:
+    """The number of records before the first row of the table, and the names of its columns."""
+    filled = [i for i, row in enumerate(rows) if i >= skip and any(cell.strip() for cell in row)]
+    if not filled:
+        raise TableError(f"No line is left after skip={skip}; the table has {len(rows)} lines.")
+    width = Counter(len(rows[i]) for i in filled).most_common(1)[0][0]
+    n_title = 0
+    if header == "infer":
+        while n_title < len(filled) - 2 and _is_title(
+            rows[filled[n_title]], rows[filled[n_title + 1]], width
+        ):
+            n_title += 1
+    first, below = rows[filled[n_title]], [rows[i] for i in filled[n_title + 1 :]]
+    if n_title:
+        title = ", ".join(filter(None, rows[filled[0]]))[:60]
+        notes.append(f"{n_title} line(s) above the column names were skipped, the first: {title!r}.")
+    absent = _is_data(first, below) if header == "infer" else not header
+    if absent and header == "infer":
+        notes.append(
+            f"The first line looks like data ({', '.join(first)[:60]!r}), so the columns are named 'column "
+            f"1' to 'column {len(first)}'; header=True takes it as column names."
+        )
+    names = distinct_names([""] * len(first) if absent else [cell.strip() for cell in first], notes)
+    return filled[n_title] + (not absent), names
+
+
+def _is_title(row: list[str], following: list[str], width: int) -> bool:
+    """Whether a record above the table is a title or a comment: a single cell where the table has several."""
+    if width < 2:
+        return row[0].startswith("#")
+    if len(row) < width:
+        return sum(map(bool, row)) <= 1 or row[0].startswith("#")
+    return width >= 3 and bool(row[0]) and not any(row[1:]) and all(following) and len(following) == width
+
+
+def _is_data(first: list[str], below: list[list[str]]) -> bool:
+    """Whether the first record is a row: numbers above numbers, or only levels that occur below."""
+    below = [row for row in below if len(row) == len(first)]
+    numbers: list[float] = []
+    repeated: list[bool] = []
+    for cell, column in zip(first, zip(*below, strict=True), strict=False):
+        name, cells = cell.strip(), [each.strip() for each in column]
+        cells = [each for each in cells if each not in NA_VALUES and each.casefold() not in NUMERIC_NA_VALUES]
+        if not cells or name in NA_VALUES:
+            continue
+        if sum(map(_is_datum, cells)) >= 0.9 * len(cells):
+            if not _is_datum(name) and name.casefold() not in NUMERIC_NA_VALUES:
+                return False
+            number = as_number(name)
+            numbers.append(0.5 if number is None else number)  # a date is no label
+        else:
+            repeated.append(name in cells)
+    if numbers:
+        return not _are_labels(numbers)
+    return len(repeated) >= 2 and all(repeated)
+
+
+def _is_datum(cell: str) -> bool:
+    return as_number(cell) is not None or DATE.fullmatch(cell[:64]) is not None
+
+
+def _are_labels(numbers: list[float]) -> bool:
+    """Whether numbers above columns of numbers are names: years, or 0, 1, 2, ..."""
+    whole = all(number.is_integer() for number in numbers)
+    rising = all(b - a == 1 for a, b in pairwise(numbers))
+    years = all(1800 <= number <= 2200 for number in numbers) and sorted(set(numbers)) == numbers
+    return whole and (years or (rising and len(numbers) > 1))
+
+
+def distinct_names(names: Sequence[str], notes: list[str]) -> list[str]:
+    """Unique column names: empty names become their position, duplicates get a number."""
+    out: dict[str, None] = {}
+    count: dict[str, int] = {}  # the number that a name got last
+    renamed = []
+    for position, name in enumerate(names):
+        base = name or f"column {position + 1}"
+        new = base
+        while new in out:
+            count[base] = count.get(base, 1) + 1
+            new = f"{base}.{count[base]}"
+        if name and new != name:
+            renamed.append(new)
+        out[new] = None
+    if renamed:
+        s, have = ("", "has") if len(renamed) == 1 else ("s", "have")
+        notes.append(
+            f"{len(renamed):,} column{s} {have} the name of another one and became {listed(renamed)}."
+        )
+    return list(out)

@@ -1,0 +1,308 @@
+"""Files that are tables in an unusual form: what separates cells, encodings, sheets, JSON objects, and lines
+that are no rows.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+
+import numpy as np
+import pytest
+
+import craftc
+from craftc.cli import main
+
+pd = pytest.importorskip("pandas", reason="files are read with pandas")
+
+ROWS = [
+    [["red", "green", "blue"][i % 3], f"{i * 1.5:.1f}", f"{(7 * i) % 31}", ["x", "y"][i % 2]]
+    for i in range(60)
+]
+NAMES = ["town", "rain", "sun", "kind"]
+
+
+def lines(mark, rows=ROWS, names=NAMES):
+    return "".join(mark.join(row) + "\n" for row in ([names, *rows] if names else rows))
+
+
+PLAIN = lines(",")
+
+# ---- what separates cells ----
+
+
+@pytest.mark.parametrize("mark", ["^", "~", "\x01", "\x1f", "¦", "#", ":", "/", "!", "&", "@", " ", "   "])
+def test_any_character_separates_cells(read, mark):
+    table, notes = read(lines(mark))
+    pd.testing.assert_frame_equal(table, read(PLAIN)[0])
+    assert "Cells were separated at" in notes
+
+
+def test_a_table_of_numbers_separated_by_blanks(read):
+    rng = np.random.default_rng(0)
+    numbers = rng.normal(size=(40, 4)).round(3)
+    text = "\n".join("  ".join(f"{x:8.3f}" for x in row) for row in numbers)
+    np.testing.assert_array_equal(read(text)[0].to_numpy(), numbers)
+    text = "a b c d\n" + text
+    table, _ = read(text)
+    assert list(table.columns) == list("abcd")
+    np.testing.assert_array_equal(table.to_numpy(), numbers)
+
+
+def test_decimal_commas_between_rare_delimiters(read):
+    rows = [[row[0], row[1].replace(".", ","), row[2], row[3]] for row in ROWS]
+    for mark in "^~":
+        assert read(lines(mark, rows))[0]["rain"].tolist()[:3] == [0.0, 1.5, 3.0]
+
+
+@pytest.mark.parametrize(
+    "cells",
+    [
+        [f"2024/{1 + i % 12:02}/{1 + i % 28:02}" for i in range(40)],
+        [f"{i % 24:02}:{(7 * i) % 60:02}" for i in range(40)],
+        [["Anna Lee", "Ben Roth", "Cy Wu"][i % 3] for i in range(40)],
+        [f"1 {i % 10}23" for i in range(40)],
+        [["a@x.org", "b@y.org"][i % 2] for i in range(40)],
+    ],
+)
+def test_one_column_stays_one_column(read, cells):
+    table, _ = read("value\n" + "\n".join(cells) + "\n", on_unusable="keep")
+    assert [name for name in table.columns if " " not in name] == ["value"]
+    assert len(table) == 40
+
+
+@pytest.mark.parametrize("mark", [",", ";", "\t", "^"])
+def test_lines_in_quotes(read, mark):
+    quoted = "".join(f'"{line}"\n' for line in lines(mark).splitlines())
+    if mark != "^":
+        table, notes = read(quoted)
+        assert "Whole lines are in quotes" in notes
+        pd.testing.assert_frame_equal(table, read(PLAIN)[0])
+    rows = [['"say ""x, y"""' if i == 3 else row[0], *row[1:]] for i, row in enumerate(ROWS)]
+    inner = lines(",", rows)
+    wrapped = "".join('"' + line.replace('"', '""') + '"\n' for line in inner.splitlines())
+    pd.testing.assert_frame_equal(read(wrapped)[0], read(inner)[0])
+    headed = inner.splitlines()[0] + "\n" + wrapped.split("\n", 1)[1]
+    pd.testing.assert_frame_equal(read(headed)[0], read(inner)[0])
+
+
+def test_a_given_delimiter(read):
+    table, notes = read(lines("^"), delimiter=",", on_unusable="keep")
+    assert (table.shape[1], notes) == (1, "")
+    assert read(lines("x", [[row[0], row[1]] for row in ROWS], ["a", "b"]), delimiter="x")[0].shape == (60, 2)
+    for bad in ("", "ab", '"', 3):
+        with pytest.raises(ValueError, match="delimiter must be"):
+            read(PLAIN, delimiter=bad)
+
+
+def test_delimiters_of_the_command_line(tmp_path, capsys):
+    (tmp_path / "t.txt").write_text(lines("^"))
+    assert main(["cluster", str(tmp_path / "t.txt"), "--json"]) == 0
+    out = capsys.readouterr()
+    assert "--delimiter ',' separates" in out.out + out.err
+    assert main(["cluster", str(tmp_path / "t.txt"), "--delimiter", "^", "--quiet"]) == 0
+
+
+# ---- encodings ----
+
+
+def test_one_broken_byte_leaves_utf_8(read):
+    cities = ["Zürich", "Genève", "Köln", "Łódź"]
+    content = "city,x\n" + "".join(f"{cities[i % 4]},{i / 3:.2f}\n" for i in range(60))
+    table, notes = read(content.encode() + b"Bas\xe9l,3.5\n")
+    assert {*cities} <= {*table["city"].cat.categories}
+    assert "1 character of the file cannot be read as UTF-8" in notes
+    assert "encoding='cp1252'" in notes
+
+
+@pytest.mark.parametrize("byte", [b"\x81", b"\x8d", b"\x90", b"\x9d"])
+def test_bytes_that_are_no_windows_text(read, byte):
+    content = b"city,x\n" + b"".join(b"%s,%d.5\n" % ([b"K\xf6ln", b"A" + byte][i % 2], i) for i in range(40))
+    table, notes = read(content)
+    assert "Köln" in table["city"].cat.categories
+    assert "Latin-1" in notes
+
+
+@pytest.mark.parametrize("name", ["cp1250", "koi8-r", "shift_jis", "gb18030", "utf-16-le"])
+def test_a_given_encoding(read, name):
+    word = {"cp1250": "Łódź", "koi8-r": "Москва", "shift_jis": "東京", "gb18030": "北京"}.get(name, "Łódź")
+    content = "city,x\n" + "".join(f"{[word, 'Bern'][i % 2]},{i / 3:.2f}\n" for i in range(40))
+    table, notes = (
+        read(content.encode(name), encoding=name) if name != "utf-16-le" else read(content.encode("utf-16"))
+    )
+    assert word in table["city"].cat.categories
+    assert notes == ""
+
+
+def test_encodings_that_do_not_fit(read):
+    with pytest.raises(ValueError, match="is not ascii text"):
+        read("city,x\nKöln,1.5\nBern,2.5\n", encoding="ascii")
+    with pytest.raises(ValueError, match="encoding must be"):
+        read(PLAIN, encoding="latin-99")
+
+
+# ---- sheets ----
+
+
+def workbook(**sheets):
+    buffer = io.BytesIO()
+    with pd.ExcelWriter(buffer, engine="openpyxl") as writer:
+        for name, cells in sheets.items():
+            pd.DataFrame(cells).to_excel(writer, sheet_name=name, index=False, header=False)
+    return buffer.getvalue()
+
+
+def test_the_sheet_that_is_a_table(read):
+    table = [NAMES, *[[row[0], float(row[1]), int(row[2]), row[3]] for row in ROWS]]
+    readme = [["This workbook"], ["was exported"], ["by hand"]]
+    cover = [["Report", None, None], [None, None, "2024"], [None, "by A. Lee", None]]
+    for first in (readme, cover):
+        found, notes = read(workbook(Readme=first, Data=table))
+        assert list(found.columns) == NAMES
+        assert "the first that is a table, 'Data', was read" in notes
+    other = [["a", "b"], *[[i / 2, i % 7 / 2] for i in range(30)]]
+    book = workbook(Data=table, Other=other)
+    assert list(read(book)[0].columns) == NAMES
+    assert list(read(book, sheet="Other")[0].columns) == ["a", "b"]
+    assert list(read(book, sheet=1)[0].columns) == ["a", "b"]
+    with pytest.raises(ValueError, match="no sheet 'Othr'; its sheets are 'Data', 'Other'"):
+        read(book, sheet="Othr")
+
+
+# ---- JSON ----
+
+RECORDS = [dict(zip(NAMES, [row[0], float(row[1]), int(row[2]), row[3]], strict=True)) for row in ROWS]
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {"data": RECORDS},
+        {"meta": {"page": 1, "n": 60}, "result": {"rows": RECORDS}},
+        {"columns": NAMES, "data": [list(record.values()) for record in RECORDS]},
+        {name: [record[name] for record in RECORDS] for name in NAMES},
+        {name: {str(i): record[name] for i, record in enumerate(RECORDS)} for name in NAMES},
+        {"version": 2, "items": RECORDS, "next": None},
+    ],
+)
+@pytest.mark.parametrize("indent", [None, 2])
+def test_an_object_that_holds_a_table(read, value, indent):
+    table, _ = read(json.dumps(value, indent=indent), "t.json")
+    pd.testing.assert_frame_equal(table, read(PLAIN)[0])
+
+
+def test_objects_that_hold_no_single_table(read):
+    with pytest.raises(ValueError, match="several lists of objects, 'a', 'b'"):
+        read(json.dumps({"a": RECORDS, "b": RECORDS}))
+    assert read('{"a": 1.5, "b": "x"}')[0].shape == (1, 2)
+
+
+def test_objects_inside_rows(read):
+    rows = [{"id": {"x": record["rain"]}, "town": record["town"]} for record in RECORDS]
+    assert list(read(json.dumps(rows))[0].columns) == ["id.x", "town"]
+
+
+# ---- lines that are no rows ----
+
+
+def after(*ends, start=()):
+    head, *rows = PLAIN.splitlines()
+    return "\n".join([head, *rows[:30], *start, *rows[30:], *ends]) + "\n"
+
+
+SUMS = f"{sum(float(row[1]) for row in ROWS)},{sum(int(row[2]) for row in ROWS)}"
+
+
+@pytest.mark.parametrize(
+    "ends",
+    [
+        [f"Total,{SUMS},"],
+        [f"Grand total:,{SUMS},"],
+        [f"Summe,{SUMS},"],
+        [f",{SUMS},"],
+        ["Source: statistics office,,,"],
+        [f"TOTAL,{SUMS},", "* provisional,,,", "© 2024 A. Lee,,,"],
+        [",,,", f"Total,{SUMS},", ",,,", "Quelle: Amt,,,"],
+        ["(60 rows affected),,,"],
+        ["Average,44.25,14.6,", f"Sum,{SUMS},"],
+        ["Source: statistics office"],
+    ],
+)
+def test_totals_and_footnotes(read, ends):
+    table, notes = read(after(*ends))
+    pd.testing.assert_frame_equal(table, read(PLAIN)[0])
+    assert "Not used: " in notes
+    assert "all_lines=True keeps such lines." in notes
+    assert len(read(after(*ends), all_lines=True)[0]) == 60 + len(ends)
+
+
+def test_empty_lines_and_repeated_names(read):
+    table, notes = read(after(start=[",,,"] * 30 + [" , ,, "]))
+    assert notes == "Not used: 31 empty lines; all_lines=True keeps such lines."
+    assert table.index.tolist() == [*range(30), *range(61, 91)]
+    table, notes = read(PLAIN + PLAIN)
+    assert len(table) == 120
+    assert "Not used: 1 repeated line of column names" in notes
+    quoted = after(start=['"","","",""'] * 2)
+    assert len(read(quoted)[0]) == 60
+
+
+def test_totals_between_the_rows(read):
+    rows = [["north", "1.5", "4"], ["north", "2", "6"], ["Subtotal", "3.5", "10"]]
+    rows += [["south", "4", "1"], ["south", "6.5", "3"], ["Total", "10.5", "4"]] + [["west", "7", "8"]] * 9
+    table, notes = read(lines(",", rows, ["area", "x", "y"]))
+    assert {*table["area"].cat.categories} == {"north", "south", "west"}
+    assert "2 lines of totals between the rows, the first 'Subtotal'" in notes
+
+
+def test_rows_that_look_like_no_rows(read):
+    sexes = [["M", "F", "Total"][i % 3] for i in range(60)]
+    table, notes = read(lines(",", [[sex, *row[1:]] for sex, row in zip(sexes, ROWS, strict=True)]))
+    assert (len(table), notes) == (60, "")
+    names = [["TotalEnergies", "Summit", "Sourcefire"][i % 3] for i in range(60)]
+    table, notes = read(lines(",", [[name, *row[1:]] for name, row in zip(names, ROWS, strict=True)]))
+    assert len(table) == 60
+    rows = [*ROWS[:-1], ["blue", "", "", ""]]
+    assert len(read(lines(",", rows))[0]) == 60
+    assert len(read("a,b\n" + "1,0\n" + "0,0\n" * 30 + "1,0\n")[0]) == 32
+
+
+def test_lines_of_workbooks_and_frames(read):
+    frame = pd.DataFrame(RECORDS)
+    total = pd.DataFrame(
+        [{"town": "Total", "rain": frame["rain"].sum(), "sun": frame["sun"].sum(), "kind": None}]
+    )
+    whole = pd.concat([frame, pd.DataFrame([dict.fromkeys(NAMES)], dtype=object), total])
+    book = workbook(Data=[NAMES, *whole.astype(object).where(whole.notna(), None).to_numpy().tolist()])
+    for given in (whole, book):
+        table = read(given)[0] if given is book else craftc.read_table(given)
+        np.testing.assert_array_equal(table["rain"], frame["rain"])
+        assert any("'Total'" in note for note in table.attrs["notes"])
+
+
+def test_labels_name_the_lines_of_the_file(tmp_path, capsys):
+    (tmp_path / "t.csv").write_text(after(f"Total,{SUMS},", start=[",,,"] * 2))
+    assert main(["cluster", str(tmp_path / "t.csv"), "--out", str(tmp_path / "o"), "--keep"]) == 0
+    capsys.readouterr()
+    labels = pd.read_csv(tmp_path / "o" / "labels.csv")
+    assert labels["row"].tolist() == [*range(30), *range(32, 62)]
+    assert labels["rain"].tolist() == [float(row[1]) for row in ROWS]
+    assert main(["predict", str(tmp_path / "o"), str(tmp_path / "t.csv")]) == 0
+    out = capsys.readouterr()
+    assert pd.read_csv(io.StringIO(out.out))["row"].tolist() == labels["row"].tolist()
+    assert re.search("Not used: 2 empty lines", out.err)
+
+
+def test_the_index_of_a_frame():
+    frame = pd.DataFrame({"sex": ["F", "M"] * 30, "age": np.arange(60) * 1.5, "x": np.arange(60) % 7 / 2})
+    for b in (
+        frame[frame.sex == "F"],
+        frame.set_index(pd.Index([f"r{i}" for i in range(60)], name="key")),
+        frame.sample(frac=1.0, random_state=0),
+        frame.set_index(pd.MultiIndex.from_product([range(6), range(10)])),
+    ):
+        table = craftc.read_table(b)
+        assert table.index.equals(b.index)
+        model = craftc.CRAFT().fit(table)
+        assert pd.Series(model.labels_, index=table.index).reindex(b.index).notna().all()
