@@ -26,6 +26,7 @@ class TableOptions:
     delimiter: str
     encoding: str
     sheet: str | None
+    decimal: str
     all_lines: bool
     na: Sequence[str]
 
@@ -84,7 +85,7 @@ def in_options(message: str) -> str:
     text = re.sub(r"\bn_clusters(=| must )", r"--clusters\1", text)
     text = text.replace("--price-factor=", "--price-factor ").replace("--clusters=", "--clusters ")
     text = re.sub(r"na_values=\[(.*)\] makes", lambda found: f"--na {found[1].replace(',', '')} makes", text)
-    text = re.sub(r"\b(delimiter|encoding|sheet)=", r"--\1 ", text)
+    text = re.sub(r"\b(delimiter|encoding|sheet|decimal)=", r"--\1 ", text)
     text = (
         text.replace("all_lines=True", "--all-lines")
         .replace("header=True", "--header yes")

@@ -81,7 +81,11 @@ def assign_roles(raw: RawTable, options: ClusterOptions) -> ColumnRoles:
     features = RawTable(raw.frame.drop(columns=list(excluded)), raw.notes, raw.semicolons)
     dates_as = "days" if options.dates == "auto" else options.dates
     wanted = Roles(
-        options.categorical, options.numeric, dates_as=dates_as, numeric_problem="--numeric needs numbers"
+        options.categorical,
+        options.numeric,
+        dates_as=dates_as,
+        decimal=options.decimal,
+        numeric_problem="--numeric needs numbers",
     )
     table = prepare(features, wanted, na_values=options.na)
     roles = ColumnRoles(table.frame, codes=table.codes, notes=table.notes, excluded=table.unusable | excluded)

@@ -218,6 +218,13 @@ def _reading(command: F) -> F:
             "--encoding", default="infer", show_default=True, metavar="NAME", help="Encoding of a text file."
         ),
         click.option(
+            "--decimal",
+            type=click.Choice(("infer", ".", ",")),
+            default="infer",
+            show_default=True,
+            help="Decimal mark of numbers such as 1.234.",
+        ),
+        click.option(
             "--all-lines",
             is_flag=True,
             help="Keep lines that are no rows: empty ones, totals, footnotes, repeated column names.",

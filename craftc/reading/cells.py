@@ -38,10 +38,23 @@ _DRESSED = re.compile(
     rf"(?P<after>{_CURRENCY}|[%‰]|[^\W\d_°µ][^\d()<>,;]{{0,11}}|[°µ\"'][^\d]{{0,4}})?"
     r"(?P<close>\))?(?P<minus>-?)"
 )
-_BODY = {
-    ".": re.compile(r"(?:\d+|\d{1,3}(?:[, ']\d{3})+)(?:\.\d*)?(?:[eE][+-]?\d+)?|\.\d+(?:[eE][+-]?\d+)?"),
-    ",": re.compile(r"(?:\d+|\d{1,3}(?:[. ']\d{3})+)(?:,\d*)?(?:[eE][+-]?\d+)?|,\d+(?:[eE][+-]?\d+)?"),
+_BODY = {  # no zero begins a number with thousands
+    ".": re.compile(
+        r"(?:\d+|[1-9]\d{0,2}(?:[, ']\d{3})+|0[, ]000)(?:\.\d*)?(?:[eE][+-]?\d+)?|\.\d+(?:[eE][+-]?\d+)?"
+    ),
+    ",": re.compile(
+        r"(?:\d+|[1-9]\d{0,2}(?:[. ']\d{3})+|0[. ]000)(?:,\d*)?(?:[eE][+-]?\d+)?|,\d+(?:[eE][+-]?\d+)?"
+    ),
 }
+#: Texts that have a decimal comma or point for certain: their mark separates no thousands.
+_CERTAIN = {
+    mark: re.compile(
+        rf"[^\d]*(?:\d*{sign}(?:\d{{1,2}}|\d{{4,}})|0{sign}(?!000)\d+"
+        rf"|\d{{4,}}{sign}\d+|\d{{1,3}}(?:{other}\d{{3}})+{sign}\d+)[^\d]*"
+    )
+    for mark, sign, other in ((",", ",", "[. ']"), (".", r"\.", "[, ']"))
+}
+_THOUSANDS = {".": re.compile(r"[1-9]\d{0,2}(?:\.\d{3})+"), ",": re.compile(r"[1-9]\d{0,2}(?:,\d{3})+")}
 _IS_CURRENCY = re.compile(_CURRENCY)
 _SPACES = str.maketrans({"−": "-", "\u00a0": " ", "\u2009": " ", "\u202f": " ", "’": "'"})
 
@@ -53,7 +66,7 @@ _DATES = (
         re.compile(rf"(?P<a>\d{{1,2}})([-/])(?P<b>\d{{1,2}})\2(?P<y>\d{{4}}|\d{{2}})(?:(?:\s+|T){_TIME})?"),
         "ab",
     ),
-    (re.compile(rf"(?P<d>\d{{1,2}})\.(?P<m>\d{{1,2}})\.(?P<y>\d{{4}})(?:(?:\s+|T){_TIME})?"), "dmy"),
+    (re.compile(rf"(?P<d>\d{{1,2}})\.(?P<m>\d{{1,2}})\.(?P<y>\d{{4}}|\d{{2}})(?:(?:\s+|T){_TIME})?"), "dmy"),
     (
         re.compile(
             rf"(?P<d>\d{{1,2}})[-. ]{{1,2}}(?P<m>[A-Za-z]{{3,9}})\.?[-, "
@@ -70,6 +83,11 @@ _DATES = (
     ),
     (re.compile(r"(?P<y>\d{4})[-/](?P<m>\d{1,2})(?P<d>)"), "ym"),
     (re.compile(r"(?P<y>(?:19|20)\d{2})(?P<m>\d{2})(?P<d>\d{2})"), "yyyymmdd"),
+)
+_AHEAD = 5  # years from now to which years of two digits go
+_BIRTH = re.compile(
+    r"birth|dob\b|born|(^|[^a-z])(d\.?o\.?b|geb|bday)([^a-z]|$)|geburt|naiss|nacim|nascit|nascim",
+    re.IGNORECASE,
 )
 _EPOCH = date(1970, 1, 1).toordinal()
 _WHOLE_TIME = re.compile(_TIME)
@@ -142,23 +160,42 @@ def _plain_digits(body: str, point: str) -> tuple[str, list[str]]:
     return plain.replace(".", "").replace(",", "."), marks + ["decimal commas"] * ("," in plain)
 
 
+def certain_mark(texts: Sequence[str]) -> str:
+    """The decimal mark that the texts of a column show for certain; "" if they show none, or both."""
+    first = [text.strip() for text in texts[:_SAMPLE] if len(text) <= _LONGEST]
+    if 2 * sum(as_number(text) is not None for text in first) < len(first):
+        return ""
+    shown = [mark for mark, form in _CERTAIN.items() if any(map(form.fullmatch, first))]
+    return shown[0] if len(shown) == 1 else ""
+
+
+def have_thousands(texts: Sequence[str], mark: str) -> bool:
+    """Whether all texts could be whole numbers, with this mark between thousands in some, but not in all."""
+    marked = sum(mark in text for text in texts)
+    return 0 < marked < len(texts) and all(
+        _THOUSANDS[mark].fullmatch(text) if mark in text else text.isdecimal() for text in texts
+    )
+
+
 def parse_numbers(
-    texts: Sequence[str], counts: Integers, *, semicolons: bool, forced: bool
+    texts: Sequence[str], counts: Integers, *, semicolons: bool, forced: bool, point: str = ""
 ) -> Numbers | None:
     """Read the distinct texts of a column as numbers.
 
     `texts`: distinct, stripped, none of them missing. `counts`: number of cells of each text.
     `semicolons`: whether cells are separated by semicolons: "1,234" is then a decimal comma, otherwise a
-    thousands separator. `forced`: whether any number of cells may be no numbers.
+    thousands separator, unless `point`, the decimal mark of the table, decides. `forced`: whether any number
+    of cells may be no numbers.
 
     Returns None if too many cells are no numbers, or their units differ.
     """
-    if (plain := _plain_numbers(texts)) is not None:
+    thousands = point == "," and any("." in text for text in texts)
+    if not thousands and (plain := _plain_numbers(texts)) is not None:
         return Numbers(plain, [])
     first = texts[:_SAMPLE]
     if not forced and 2 * sum(bool(_parse(text, ".") or _parse(text, ",")) for text in first) < len(first):
         return None
-    read = _of_one_unit(_with_better_point(texts, counts, semicolons), counts)
+    read = _of_one_unit(_with_better_point(texts, counts, semicolons, point), counts)
     good = [each for each in read if each is not None]
     bad = [text for text, each in zip(texts, read, strict=True) if each is None]
     if not good or (not forced and _is_category(read, good, counts)):
@@ -167,15 +204,22 @@ def parse_numbers(
     return Numbers(values, bad, _changes(good))
 
 
-def _with_better_point(texts: Sequence[str], counts: Integers, semicolons: bool) -> list[_Parsed | None]:
-    """The texts with the decimal point, or the decimal comma where that reads more cells."""
+def _with_better_point(
+    texts: Sequence[str], counts: Integers, semicolons: bool, point: str
+) -> list[_Parsed | None]:
+    """The texts with the decimal point, or the decimal comma where that reads more cells; `point` decides
+    where both read equally many.
+    """
     with_points = [_parse(text, ".") for text in texts]
-    if None not in with_points and not semicolons:  # no reading with decimal commas is better
+    if None not in with_points and (
+        point == "." or (not semicolons and point != ",")
+    ):  # no reading with decimal commas is better
         return with_points
     with_commas = [_parse(text, ",") for text in texts]
     better = _cells_of(with_commas, counts) - _cells_of(with_points, counts)
     commas = any("," in text for text, each in zip(texts, with_commas, strict=True) if each)
-    return with_commas if better > 0 or (semicolons and better == 0 and commas) else with_points
+    preferred = point == "," or (point == "" and semicolons and commas)
+    return with_commas if better > 0 or (better == 0 and preferred) else with_points
 
 
 def _is_category(read: list[_Parsed | None], good: list[_Parsed], counts: Integers) -> bool:
@@ -258,9 +302,12 @@ class Dates:
     monthly: bool = False  # months without days
 
 
-def parse_dates(texts: Sequence[str], counts: Integers, *, forced: bool = False) -> Dates | None:
+def parse_dates(
+    texts: Sequence[str], counts: Integers, *, name: str = "", forced: bool = False
+) -> Dates | None:
     """Read the distinct texts of a column as dates or timestamps, or return None if too many are none.
 
+    Years of two digits are those of a hundred years that end soon, or today for dates of birth by `name`.
     A time zone is ignored: weekday and hour are those of the place where the time was written.
     """
     for pattern, order in _DATES:
@@ -273,7 +320,8 @@ def parse_dates(texts: Sequence[str], counts: Integers, *, forced: bool = False)
         remark = ""
         if order == "ab":
             order, remark = _order(found)
-        days = np.array([np.nan if match is None else _day(match, order) for match in found])
+        first_year = _first_year(found, name)
+        days = np.array([np.nan if match is None else _day(match, order, first_year) for match in found])
         good = np.isfinite(days)
         missed = counts[~good].sum()
         if missed > (0 if order == "yyyymmdd" and not forced else _MOST_BAD * counts.sum()):
@@ -283,6 +331,11 @@ def parse_dates(texts: Sequence[str], counts: Integers, *, forced: bool = False)
         if len(zones) > 1:
             offsets = f"hours are local times, of the UTC offsets {', '.join(sorted(zones)[:5])}"
             remark = f"{remark}; {offsets}" if remark else offsets
+        if first_year:
+            years = (
+                f"years of two digits are those of {first_year} to {first_year + 99}; write four to change it"
+            )
+            remark = f"{remark}; {years}" if remark else years
         return Dates(days, bad, remark, order == "ym")
     return None
 
@@ -296,7 +349,21 @@ def _order(found: Sequence[re.Match[str] | None]) -> tuple[str, str]:
     return "mdy", "" if second > 12 else "month before day, which no cell contradicts"
 
 
-def _day(match: re.Match[str], order: str) -> float:
+def _first_year(found: Sequence[re.Match[str] | None], name: str) -> int:
+    """The first of the hundred years that years of two digits mean; 0 if no year has two digits.
+
+    They end a few years from now, unless years of birth, or years that go on beyond, show that all are past.
+    """
+    short = {int(match["y"]) for match in found if match and len(match["y"]) == 2}
+    if not short:
+        return 0
+    now = date.today().year
+    ahead = {(year - now) % 100 for year in short}
+    past = _BIRTH.search(name) is not None or any(_AHEAD < years <= 3 * _AHEAD for years in ahead)
+    return now - 99 + (0 if past else _AHEAD)
+
+
+def _day(match: re.Match[str], order: str, first_year: int) -> float:
     """Days since 1970-01-01 with the time as a fraction; NaN if there is no such day."""
     part = match.groupdict()
     day, month = (
@@ -309,7 +376,7 @@ def _day(match: re.Match[str], order: str) -> float:
     m = int(month) if month.isdecimal() else _MONTH_OF.get(month[:3].casefold(), 0)
     d, y = int(day or 1), int(part["y"])
     if len(part["y"]) == 2:
-        y += 2000 if y < 70 else 1900
+        y = first_year + (y - first_year) % 100
     if not (1 <= m <= 12 and 1 <= d <= 31):
         return np.nan
     if y < 1 or d > monthrange(y, m)[1]:

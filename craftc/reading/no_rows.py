@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from craftc._common.messages import need_pandas, quoted
-from craftc._common.typing import Bits, Floats
+from craftc._common.typing import Bits, Floats, Ints
 from craftc.reading.cells import NA_VALUES, as_number
 
 if TYPE_CHECKING:
@@ -69,11 +69,20 @@ def _lines(n: int, which: str) -> str:
     return f"Not used: {n:,} {which}{'s' if n > 1 else ''}"
 
 
+def _coded(column: pd.Series) -> tuple[Ints, list[object]]:
+    """Codes of the cells, -1 for missing ones, and the distinct cells."""
+    try:
+        codes, cells = need_pandas().factorize(column)
+    except TypeError:  # lists
+        codes, cells = need_pandas().factorize(column.map(str, na_action="ignore"))
+    return codes, list(cells)
+
+
 def _is_blank(column: pd.Series) -> Bits:
     """Which cells of a column are empty."""
     blank = column.isna().to_numpy(bool)
     if column.dtype == object or need_pandas().api.types.is_string_dtype(column.dtype):
-        codes, texts = need_pandas().factorize(column)
+        codes, texts = _coded(column)
         is_na = [isinstance(text, str) and text.strip() in NA_VALUES for text in texts]
         blank = blank | np.array([*is_na, True])[codes]
     result: Bits = blank
@@ -92,7 +101,7 @@ def _empty(frame: pd.DataFrame) -> Bits:
 
 def _is_sparse(frame: pd.DataFrame) -> bool:
     """Whether empty cells are answers in every column: it has one value, or none."""
-    return all(frame.iloc[:, j].replace("", None).nunique() <= 1 for j in range(frame.shape[1]))
+    return all(len(_coded(frame.iloc[:, j].replace("", None))[1]) <= 1 for j in range(frame.shape[1]))
 
 
 def _repeated_names(frame: pd.DataFrame) -> Bits:
@@ -160,7 +169,7 @@ def _is_footnote(row: list[tuple[int, str]], above: pd.DataFrame) -> bool:
     column = above.iloc[:, j]
     if as_number(text) is not None or _occurs(text, column):
         return False
-    others = [str(cell).strip() for cell in column.dropna().unique()[:200]]
+    others = [str(cell).strip() for cell in _coded(column)[1][:200]]
     others = [cell for cell in others if cell not in NA_VALUES]
     if not others or all(as_number(cell) is not None for cell in others):
         return True
@@ -202,7 +211,7 @@ def _numbers(column: pd.Series) -> Floats | None:
     if pd.api.types.is_numeric_dtype(column.dtype):
         values = column.to_numpy(np.float64, na_value=np.nan)
     else:
-        codes, texts = pd.factorize(column)
+        codes, texts = _coded(column)
         read = [np.nan if str(text).strip() in NA_VALUES else as_number(str(text).strip()) for text in texts]
         if any(each is None for each in read):
             return None
@@ -243,7 +252,7 @@ def _labelled(frame: pd.DataFrame) -> Iterator[int]:
         column = frame.iloc[:, j]
         if pd.api.types.is_numeric_dtype(column.dtype):
             continue
-        codes, texts = pd.factorize(column)
+        codes, texts = _coded(column)
         is_total = [isinstance(text, str) and _TOTAL.fullmatch(text.strip()) is not None for text in texts]
         hits |= np.array([*is_total, False])[codes]
     return iter(np.flatnonzero(hits).tolist())

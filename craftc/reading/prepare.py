@@ -16,7 +16,9 @@ from craftc.reading.cells import (
     MAX_INTEGER_CODES,
     NA_VALUES,
     NUMERIC_NA_VALUES,
+    certain_mark,
     have_leading_zeros,
+    have_thousands,
     parse_dates,
     parse_numbers,
     parse_times,
@@ -35,6 +37,7 @@ _EPOCHS = ((1e8, 2.2e9, 1.0), (1e11, 2.2e12, 1e3))  # seconds and milliseconds o
 _SENTINELS = (9.0, 99.0, 999.0, 9999.0, 99999.0, 999999.0)
 _ONE_DATE = "one value in every row with a date"
 _EXACT_INTEGERS = 2.0**53  # float64 skips whole numbers above it
+_LOOKED_AT = 2000  # cells of a column that show the decimal mark of a table
 _NOTED = 20  # rows with different whole numbers that are worth a note, at least
 
 
@@ -49,6 +52,7 @@ class Roles:
     dates: Collection[str] = ()
     kept: Collection[str] = ()
     dates_as: str = "days"  # | "parts": also hour, weekday and season; | "drop": dates are unusable
+    decimal: str = "infer"  # decimal mark of the table's texts, or "infer"
     all_parts: bool = False  # whether parts are made of dates that span few periods, too
     # what an error says about a column of `numeric` in which no cell is a number
     numeric_problem: str = "numbers are expected"
@@ -99,6 +103,20 @@ class _Reader:
         self._kinds: dict[str, str | tuple[str, float]] = {}
         self._na_levels: dict[str, set[str]] = {}
         self._pd = need_pandas()
+        self._point = self._decimal_mark() if roles.decimal == "infer" else roles.decimal
+
+    def _decimal_mark(self) -> str:
+        """The comma if columns of texts show it as the decimal mark for certain, and none shows a point."""
+        marks = set()
+        for name in self._raw.frame.columns:
+            column = self._raw.frame[name]
+            if column.dtype == object or self._pd.api.types.is_string_dtype(column.dtype):
+                cells = column.iloc[:_LOOKED_AT].tolist()
+                texts = {cell for cell in cells if isinstance(cell, str)} - self._na
+                if any("," in text or "." in text for text in texts):
+                    marks.add(certain_mark(sorted(texts)))
+        marks.discard("")
+        return "," if marks == {","} else ""
 
     def finished(self) -> PreparedTable:
         """The usable columns; those with one value in every row are among them where nothing else is left."""
@@ -268,7 +286,7 @@ class _Reader:
             dates = (
                 None
                 if name in self._roles.kept
-                else parse_dates(cells, counts, forced=name in self._roles.dates)
+                else parse_dates(cells, counts, name=name, forced=name in self._roles.dates)
             )
             if dates is not None:
                 remarks = [*filter(None, [dates.remark, self._bad(dates.bad, cells, counts)])]
@@ -279,13 +297,18 @@ class _Reader:
                 return False
             if any(len(cell) > 15 and cell.isdecimal() for cell in cells):
                 return False
-        numbers = parse_numbers(cells, counts, semicolons=self._raw.semicolons, forced=forced)
+        point = self._point
+        numbers = parse_numbers(cells, counts, semicolons=self._raw.semicolons, forced=forced, point=point)
         if numbers is None:
             if forced:
                 raise TableError(
                     f"Column {quoted(name)}: {self._roles.numeric_problem}, got {quoted(cells[0])}."
                 )
             return False
+        if point == "" and have_thousands(cells, "."):
+            numbers.changes.append(
+                "dots are decimal points, although they could separate thousands (decimal=',' takes them so)"
+            )
         remarks = [*numbers.changes, *filter(None, [self._bad(numbers.bad, cells, counts)])]
         if remarks:
             self._notes.append(f"{quoted(name)} was read as numbers: {'; '.join(remarks)}.")

@@ -33,6 +33,7 @@ def read_table(
     delimiter: str = "infer",
     encoding: str = "infer",
     sheet: str | int | None = None,
+    decimal: str = "infer",
     all_lines: bool = False,
     on_unusable: str = "drop",
     dates: str = "auto",
@@ -66,6 +67,9 @@ def read_table(
         Encoding of a text file. "infer": UTF-8 or UTF-16, else Windows (cp1252), else Latin-1.
     sheet : str or int, optional
         Sheet of a workbook, by name or position. None: the first that is a table.
+    decimal : {"infer", ".", ","}
+        Decimal mark of texts such as ``1.234``, which are numbers with either. "infer": the comma if other
+        columns show it (``17,50``) or semicolons separate cells such as ``1,234``; otherwise the point.
     all_lines : bool
         Whether lines that are no rows are kept: empty ones, totals, footnotes, and repeated column names.
     on_unusable : {"drop", "keep", "error"}
@@ -108,9 +112,10 @@ def read_table(
     ["'paid' was read as numbers: '$' removed", 'thousands separators removed']
     """
     check_choice("on_unusable", on_unusable, ("drop", "keep", "error"))
+    check_choice("decimal", decimal, ("infer", ".", ","))
     check_choice("dates", dates, ("auto", "parts", "drop"))
     raw = open_table(path_or_frame, FileForm(header, skip, delimiter, encoding, sheet, all_lines))
-    roles = Roles(dates_as="days" if dates == "auto" else dates)
+    roles = Roles(dates_as="days" if dates == "auto" else dates, decimal=decimal)
     table = prepare(raw, roles, na_values=na_values, drop=on_unusable != "keep")
     if on_unusable == "error" and table.unusable:
         raise TableError(

@@ -91,7 +91,7 @@ SIGNATURES = {
     "get_include": "()",
     "load_model": "(path)",
     "read_table": "(path_or_frame, *, na_values=(), header='infer', skip=0, delimiter='infer', "
-    "encoding='infer', sheet=None, all_lines=False, on_unusable='drop', dates='auto')",
+    "encoding='infer', sheet=None, decimal='infer', all_lines=False, on_unusable='drop', dates='auto')",
     "save_model": "(model, path)",
     "show_versions": "()",
     "cli.main": "(argv=None)",
