@@ -16,8 +16,6 @@ def pair_deltas(
     groups: _Integers,
     cost: _Floats,
     pricing: Pricing,
-    selection: int,
-    given: _Flags,
     only: int,
     delta: _Floats,
     union: _Integers,

@@ -91,13 +91,12 @@ cdef double price_of(Pricing P, int selection, const int64_t *group, parts_t par
                      uint8_t *mask) noexcept nogil
 
 
-cdef double ranked_price_of(Pricing P, int selection, const int64_t *group, parts_t parts,
-                            uint8_t *mask) noexcept nogil
+cdef double ranked_price_of(Pricing P, const int64_t *group, parts_t parts, uint8_t *mask) noexcept nogil
 
 
 cdef double price_of_union(
-    Pricing P, int selection, const int64_t *union, parts_t parts, const parts_t one, const parts_t two,
-    uint8_t *mask, bint alone,
+    Pricing P, const int64_t *union, parts_t parts, const parts_t one, const parts_t two, uint8_t *mask,
+    bint alone,
 ) noexcept nogil
 
 

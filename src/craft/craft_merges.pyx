@@ -12,7 +12,7 @@ from craftc._kernels._common cimport check, check_threads, omp_get_thread_num
 from craftc._kernels.craft_masks cimport CONTINUE, KEEP, price_masks
 from craftc._kernels.craft_pooled cimport check_room, share_cells, share_rest
 from craftc._kernels.craft_price cimport (
-    GIVEN, PRICED, Pricing, check_selection, fit_group, parts_in, parts_length, price_of_union,
+    PRICED, Pricing, check_selection, fit_group, parts_in, parts_length, price_of_union,
 )
 from craftc._kernels.moments cimport moments_merge
 
@@ -21,8 +21,6 @@ def pair_deltas(
     const int64_t[:, ::1] groups not None,  # IN    (K, width)
     const double[::1] cost not None,        # IN    (K,)
     Pricing pricing not None,
-    int selection,
-    const uint8_t[::1] given not None,      # IN    (D,) the mask in force, for GIVEN
     Py_ssize_t only,                        # one cluster, or -1 for all pairs
     double[:, ::1] delta not None,          # INOUT (K, K) upper triangle: cost(i + j) - cost_i - cost_j
     int64_t[:, ::1] union not None,         # WORK  (n_threads, width)
@@ -36,23 +34,22 @@ def pair_deltas(
     check_threads(n_threads)
     check(groups.shape[1] == pricing.grid.width, "groups")
     check(cost.shape[0] == groups.shape[0], "cost")
-    check(given.shape[0] == (pricing.grid.p + pricing.grid.q), "given")
     check(delta.shape[0] == groups.shape[0] and delta.shape[1] == groups.shape[0], "delta")
     check(union.shape[0] >= n_threads and union.shape[1] >= pricing.grid.width, "union")
     check(work.shape[0] >= n_threads and work.shape[1] >= parts_length(pricing), "work")
     check(fits.shape[0] >= groups.shape[0] and fits.shape[1] >= parts_length(pricing), "fits")
-    check_selection(pricing, selection)
+    check_selection(pricing, PRICED)
     check(mask.shape[0] >= n_threads and mask.shape[1] >= (pricing.grid.p + pricing.grid.q), "mask")
     if groups.shape[0] > 0:
         with nogil:
-            deltas_between(groups, groups.shape[0], cost, pricing, selection, given, only, &delta[0, 0],
-                           groups.shape[0], union, fits, work, mask, n_threads)
+            deltas_between(groups, groups.shape[0], cost, pricing, only, &delta[0, 0], groups.shape[0], union,
+                           fits, work, mask, n_threads)
 
 
 cdef void deltas_between(
-    const int64_t[:, ::1] groups, Py_ssize_t K, const double[::1] cost, Pricing P, int selection,
-    const uint8_t[::1] given, Py_ssize_t only, double *delta, Py_ssize_t stride, int64_t[:, ::1] union,
-    double[:, ::1] fits, double[:, ::1] work, uint8_t[:, ::1] mask, int n_threads,
+    const int64_t[:, ::1] groups, Py_ssize_t K, const double[::1] cost, Pricing P, Py_ssize_t only,
+    double *delta, Py_ssize_t stride, int64_t[:, ::1] union, double[:, ::1] fits, double[:, ::1] work,
+    uint8_t[:, ::1] mask, int n_threads,
 ) noexcept nogil:
     """The same, of the first K groups; the rows of `delta` are `stride` numbers apart."""
     cdef Py_ssize_t i
@@ -63,45 +60,37 @@ cdef void deltas_between(
     P.relative = relative
     if n_threads == 1:
         for i in range(K):
-            _deltas_of(groups, K, cost, P, selection, given, only, i, delta, stride, &union[0, 0],
-                       fits, &work[0, 0], &mask[0, 0], True)
+            _deltas_of(groups, K, cost, P, only, i, delta, stride, &union[0, 0], fits, &work[0, 0],
+                       &mask[0, 0], True)
         return
     for i in prange(K, schedule="dynamic", num_threads=n_threads):
-        _deltas_of(groups, K, cost, P, selection, given, only, i, delta, stride,
-                   &union[omp_get_thread_num(), 0], fits, &work[omp_get_thread_num(), 0],
-                   &mask[omp_get_thread_num(), 0], False)
+        _deltas_of(groups, K, cost, P, only, i, delta, stride, &union[omp_get_thread_num(), 0], fits,
+                   &work[omp_get_thread_num(), 0], &mask[omp_get_thread_num(), 0], False)
 
 
 cdef void _deltas_of(
-    const int64_t[:, ::1] groups, Py_ssize_t K, const double[::1] cost, Pricing P, int selection,
-    const uint8_t[::1] given, Py_ssize_t only, Py_ssize_t i, double *delta, Py_ssize_t stride, int64_t *union,
-    double[:, ::1] fits, double *work, uint8_t *mask, bint alone,
+    const int64_t[:, ::1] groups, Py_ssize_t K, const double[::1] cost, Pricing P, Py_ssize_t only,
+    Py_ssize_t i, double *delta, Py_ssize_t stride, int64_t *union, double[:, ::1] fits, double *work,
+    uint8_t *mask, bint alone,
 ) noexcept nogil:
     """Pairs of cluster i with all that follow it, or with `only` alone."""
     cdef Py_ssize_t j
-    if only >= 0:
-        if i < only:
-            delta[i * stride + only] = _delta(groups, cost, P, selection, given, i, only, union, fits,
-                                              work, mask, alone)
-        elif i > only:
-            delta[only * stride + i] = _delta(groups, cost, P, selection, given, only, i, union, fits,
-                                              work, mask, alone)
-        return
-    for j in range(i + 1, K):
-        delta[i * stride + j] = _delta(groups, cost, P, selection, given, i, j, union, fits, work, mask,
-                                       alone)
+    if only >= 0 and i != only:
+        j = max(i, only)
+        i = min(i, only)
+        delta[i * stride + j] = _delta(groups, cost, P, i, j, union, fits, work, mask, alone)
+    for j in range(i + 1, K if only < 0 else 0):
+        delta[i * stride + j] = _delta(groups, cost, P, i, j, union, fits, work, mask, alone)
 
 
 cdef inline double _delta(
-    const int64_t[:, ::1] groups, const double[::1] cost, Pricing P, int selection, const uint8_t[::1] given,
-    Py_ssize_t i, Py_ssize_t j, int64_t *union, double[:, ::1] fits, double *work, uint8_t *mask, bint alone,
+    const int64_t[:, ::1] groups, const double[::1] cost, Pricing P, Py_ssize_t i, Py_ssize_t j,
+    int64_t *union, double[:, ::1] fits, double *work, uint8_t *mask, bint alone,
 ) noexcept nogil:
     memcpy(union, &groups[i, 0], P.grid.width * sizeof(int64_t))
     moments_merge(union, &groups[j, 0], 1, P.grid.first_numeric, P.grid.width)
-    if selection == GIVEN:
-        memcpy(mask, &given[0], P.D)
-    return price_of_union(P, selection, union, parts_in(P, work), parts_in(P, &fits[i, 0]),
-                          parts_in(P, &fits[j, 0]), mask, alone) - cost[i] - cost[j]
+    return price_of_union(P, union, parts_in(P, work), parts_in(P, &fits[i, 0]), parts_in(P, &fits[j, 0]),
+                          mask, alone) - cost[i] - cost[j]
 
 
 # ---- the pooled background ----
@@ -286,13 +275,12 @@ cdef Py_ssize_t run_merges(
     cdef Py_ssize_t best, made = 0, stride = deltas.shape[0], i, j
     cdef int at = 0
     cdef double least = 0.0
-    cdef const uint8_t[::1] no_mask = space.one_mask[0]
     ended[0] = K <= 1
     while made < most and not ended[0]:
         if known[0] == DELTAS_UNKNOWN:
             share_cells(P, &shared[0])
-            deltas_between(groups, K, cost, P, PRICED, no_mask, -1, &deltas[0, 0], stride, space.union,
-                           space.fits, space.work, space.one_mask, n_threads)
+            deltas_between(groups, K, cost, P, -1, &deltas[0, 0], stride, space.union, space.fits, space.work,
+                           space.one_mask, n_threads)
             known[0] = DELTAS_FRESH
         best = _best_merge(P, groups, K, mask, pairs, _cheapest(&deltas[0, 0], stride, K, pairs), space, &at,
                            &least)
@@ -302,8 +290,8 @@ cdef Py_ssize_t run_merges(
             _take(P, space, at, at, K, groups, mask, cost, shared)
             _without(&deltas[0, 0], stride, K, j)
             _join(place, i, j)
-            deltas_between(groups, K, cost, P, PRICED, no_mask, i, &deltas[0, 0], stride, space.union,
-                           space.fits, space.work, space.one_mask, n_threads_of_one)
+            deltas_between(groups, K, cost, P, i, &deltas[0, 0], stride, space.union, space.fits, space.work,
+                           space.one_mask, n_threads_of_one)
             excess[0], known[0], made, ended[0] = least, DELTAS_STALE, made + 1, K == 1
         elif known[0] == DELTAS_FRESH:
             ended[0] = True

@@ -312,62 +312,58 @@ cdef void fit_group(Pricing P, const int64_t *group, parts_t parts, bint alone=F
 
 
 cdef double ranked_price_of(
-    Pricing P, int selection, const int64_t *group, parts_t parts, uint8_t *mask,
+    Pricing P, const int64_t *group, parts_t parts, uint8_t *mask,
 ) noexcept nogil:
-    """As `price_of`, to rank groups: a tilt that cannot pay is not fitted."""
+    """As `price_of` under the description-length price, to rank groups: a tilt that cannot pay is not fitted.
+    """
     cdef Py_ssize_t d
-    cdef double shared, most, doubtful = log(P.n_usable + 1.0) + 2.0
-    cdef tilted_t *cells
-    if selection != PRICED:
-        return price_of(P, selection, group, parts, mask)
     _fit_numeric(P, group, parts)
     for d in range(P.grid.q):
-        cells = &parts.tilted[d]
-        if not P.tilt[d].n or not P.usable[P.grid.p + d]:
-            parts.gain[P.grid.p + d] = levels_gain(P, group, d, cells, False)
-            if P.relative and P.usable[P.grid.p + d]:
-                parts.gain[P.grid.p + d] -= shared_likelihood(P, group, parts, P.grid.p + d)
-            continue
-        cells.sums = craft_tilt_sums(&P.tilt[d], group + 1 + P.grid.level_start_[d], P.n_levels[d])
-        shared = shared_likelihood(P, group, parts, P.grid.p + d) if P.relative else 0.0
-        most = craft_tilt_most(&P.tilt[d], P.count_weight, cells.sums) - shared
-        if most - P.price[P.grid.p + d] >= -doubtful:
-            most = craft_tilt_fit(&P.tilt[d], P.count_weight, cells.sums, &cells.theta) - shared
-        parts.gain[P.grid.p + d] = most
-    return existence_cost(P, group) + _choose(P, selection, group, parts, mask)
+        if P.tilt[d].n:
+            parts.tilted[d].sums = craft_tilt_sums(&P.tilt[d], group + 1 + P.grid.level_start_[d],
+                                                   P.n_levels[d])
+        _gain_that_may_pay(P, group, d, parts, INFINITY, False)
+    return existence_cost(P, group) + _choose(P, PRICED, group, parts, mask)
 
 
 cdef double price_of_union(
-    Pricing P, int selection, const int64_t *union, parts_t parts, const parts_t one, const parts_t two,
-    uint8_t *mask, bint alone,
+    Pricing P, const int64_t *union, parts_t parts, const parts_t one, const parts_t two, uint8_t *mask,
+    bint alone,
 ) noexcept nogil:
-    """Cost of the union of two groups in nats; `one` and `two` are their parameters and gains over the whole
+    """The same of the union of two groups; `one` and `two` are their parameters and gains over the whole
     table.
 
-    Under the description-length price a tilt is not fitted where it cannot pay: without the priors, the gain
-    of a union is at most the sum of the two. It has one prior where they have one each: hence twice the
-    gains.
+    Without the priors, the gain of a union is at most the sum of the two. It has one prior where they have
+    one each: hence twice the gains.
     """
     cdef Py_ssize_t d
-    cdef double most, shared, doubtful = log(P.n_usable + 1.0) + 2.0
-    cdef tilted_t *cells
     _fit_numeric(P, union, parts)
     for d in range(P.grid.q):
-        cells = &parts.tilted[d]
-        if not P.tilt[d].n or not P.usable[P.grid.p + d] or selection != PRICED:
-            parts.gain[P.grid.p + d] = levels_gain(P, union, d, cells, alone)
-            if P.relative and P.usable[P.grid.p + d]:
-                parts.gain[P.grid.p + d] -= shared_likelihood(P, union, parts, P.grid.p + d)
-            continue
-        cells.sums = craft_joined_sums(one.tilted[d].sums, two.tilted[d].sums)
-        shared = shared_likelihood(P, union, parts, P.grid.p + d) if P.relative else 0.0
-        most = min(2.0 * (one.gain[P.grid.p + d] + two.gain[P.grid.p + d]),
-                   craft_tilt_most(&P.tilt[d], P.count_weight, cells.sums)) - shared
-        if most - P.price[P.grid.p + d] >= -doubtful:
-            most = (known_tilt(P, d, cells.sums, &cells.theta) if alone and P.shared is not None else
-                    craft_tilt_fit(&P.tilt[d], P.count_weight, cells.sums, &cells.theta)) - shared
-        parts.gain[P.grid.p + d] = most
-    return existence_cost(P, union) + _choose(P, selection, union, parts, mask)
+        if P.tilt[d].n:
+            parts.tilted[d].sums = craft_joined_sums(one.tilted[d].sums, two.tilted[d].sums)
+        _gain_that_may_pay(P, union, d, parts, 2.0 * (one.gain[P.grid.p + d] + two.gain[P.grid.p + d]), alone)
+    return existence_cost(P, union) + _choose(P, PRICED, union, parts, mask)
+
+
+cdef void _gain_that_may_pay(
+    Pricing P, const int64_t *group, Py_ssize_t d, parts_t parts, double most, bint alone,
+) noexcept nogil:
+    """Gain of column d of levels, at most `most` over the whole table; of a tilt, whose sums are known, a
+    bound if that cannot pay.
+    """
+    cdef tilted_t *cells = &parts.tilted[d]
+    cdef double shared, doubtful = P.code + 2.0
+    if not P.tilt[d].n or not P.usable[P.grid.p + d]:
+        parts.gain[P.grid.p + d] = levels_gain(P, group, d, cells, alone)
+        if P.relative and P.usable[P.grid.p + d]:
+            parts.gain[P.grid.p + d] -= shared_likelihood(P, group, parts, P.grid.p + d)
+        return
+    shared = shared_likelihood(P, group, parts, P.grid.p + d) if P.relative else 0.0
+    most = min(most, craft_tilt_most(&P.tilt[d], P.count_weight, cells.sums)) - shared
+    if most - P.price[P.grid.p + d] >= -doubtful:
+        most = (known_tilt(P, d, cells.sums, &cells.theta) if alone and P.shared is not None else
+                craft_tilt_fit(&P.tilt[d], P.count_weight, cells.sums, &cells.theta)) - shared
+    parts.gain[P.grid.p + d] = most
 
 
 cdef double shared_likelihood(Pricing P, const int64_t *group, parts_t parts, Py_ssize_t d) noexcept nogil:

@@ -15,7 +15,7 @@ from craftc._kernels._common cimport (
 from craftc._kernels.craft_passes cimport run_passes
 from craftc._kernels.craft_passes import pass_scratch_size, slab_size
 from craftc._kernels.craft_price cimport (
-    GIVEN, Pricing, check_selection, parts_in, parts_length, price_all, ranked_price_of,
+    FREE, PRICED, Pricing, check_selection, parts_in, parts_length, price_all, ranked_price_of,
 )
 from craftc._kernels.craft_shared cimport craft_sums, craft_tilt, craft_tilt_sums
 from craftc._kernels.moments cimport (
@@ -365,8 +365,6 @@ def split_scores(
     double cost,                            # of the group
     const int64_t[:, ::1] sides not None,   # IN  (C, width)
     Pricing pricing not None,
-    int selection,
-    const uint8_t[::1] given not None,      # IN  (D,)
     double[::1] score not None,             # OUT (C,) cost(side) + cost(rest) - cost, +inf where a side is
                                             # empty
     int64_t[:, ::1] rest not None,          # WORK (n_threads, width)
@@ -378,38 +376,34 @@ def split_scores(
     check_threads(n_threads)
     check(group.shape[0] == pricing.grid.width, "group")
     check(sides.shape[1] == pricing.grid.width, "sides")
-    check(given.shape[0] == (pricing.grid.p + pricing.grid.q), "given")
     check(score.shape[0] == sides.shape[0], "score")
     check(rest.shape[0] >= n_threads and rest.shape[1] >= pricing.grid.width, "rest")
     check(work.shape[0] >= n_threads and work.shape[1] >= parts_length(pricing), "work")
-    check_selection(pricing, selection)
+    check_selection(pricing, PRICED)
     check(mask.shape[0] >= n_threads and mask.shape[1] >= (pricing.grid.p + pricing.grid.q), "mask")
     cdef Py_ssize_t c
     if n_threads == 1:
         with nogil:
             for c in range(sides.shape[0]):
-                _split_score(group, cost, &sides[c, 0], pricing, selection, given, &score[c], &rest[0, 0],
-                             &work[0, 0], &mask[0, 0])
+                _split_score(group, cost, &sides[c, 0], pricing, &score[c], &rest[0, 0], &work[0, 0],
+                             &mask[0, 0])
         return
     for c in prange(sides.shape[0], nogil=True, schedule="dynamic", num_threads=n_threads):
-        _split_score(group, cost, &sides[c, 0], pricing, selection, given, &score[c],
-                     &rest[omp_get_thread_num(), 0], &work[omp_get_thread_num(), 0],
-                     &mask[omp_get_thread_num(), 0])
+        _split_score(group, cost, &sides[c, 0], pricing, &score[c], &rest[omp_get_thread_num(), 0],
+                     &work[omp_get_thread_num(), 0], &mask[omp_get_thread_num(), 0])
 
 
 cdef void _split_score(
-    const int64_t[::1] group, double cost, const int64_t *side, Pricing P, int selection,
-    const uint8_t[::1] given, double *score, int64_t *rest, double *work, uint8_t *mask,
+    const int64_t[::1] group, double cost, const int64_t *side, Pricing P, double *score, int64_t *rest,
+    double *work, uint8_t *mask,
 ) noexcept nogil:
     score[0] = INFINITY
     if side[0] == 0 or side[0] == group[0]:
         return
-    if selection == GIVEN:
-        memcpy(mask, &given[0], P.D)
     memcpy(rest, &group[0], P.grid.width * sizeof(int64_t))
     moments_merge(rest, side, -1, P.grid.first_numeric, P.grid.width)
-    score[0] = ranked_price_of(P, selection, side, parts_in(P, work), mask) - cost
-    score[0] += ranked_price_of(P, selection, rest, parts_in(P, work), mask)
+    score[0] = ranked_price_of(P, side, parts_in(P, work), mask) - cost
+    score[0] += ranked_price_of(P, rest, parts_in(P, work), mask)
 
 
 cdef enum:
@@ -423,10 +417,7 @@ def local_splits(
     const int32_t[::1] rows not None,       # IN    (m,) rows of the cluster
     const int64_t[::1] group not None,      # IN    (width,) its moments
     double cost,                            # of the cluster
-    const uint8_t[::1] given not None,      # IN    (D,) the mask in force, for GIVEN
     Pricing pricing not None,
-    int selection,
-    int local_selection,                    # of the passes
     Py_ssize_t max_passes,
     double[::1] slab not None,              # WORK  as in `passes`, for two clusters and one thread
     double[:, ::1] scratch not None,        # WORK
@@ -440,7 +431,8 @@ def local_splits(
     """The most promising splits of a cluster of few rows, each after passes with its two sides; returns their
     number.
 
-    Splits that end with an empty side are dropped.
+    Features are free in the passes: two weak halves may differ before the codes of their masks pay. Splits
+    that end with an empty side are dropped.
     """
     cdef Pricing P = pricing
     cdef Grid grid = P.grid
@@ -451,13 +443,11 @@ def local_splits(
     check(mask.shape[0] == most and mask.shape[1] == 2 and mask.shape[2] == P.D, "mask")
     check(costs.shape[0] == most and costs.shape[1] == 2, "costs")
     check(group.shape[0] == grid.width, "group")
-    check(given.shape[0] == P.D, "given")
     check(0 <= max_passes < path.shape[0], "max_passes")
     check(work.shape[0] >= 2 and work.shape[1] >= parts_length(P), "work")
     check(slab.shape[0] >= slab_size(P, 2), "slab")
     check(scratch.shape[0] > 0 and scratch.shape[1] >= pass_scratch_size(P, 2), "scratch")
-    check_selection(P, selection)
-    check_selection(P, local_selection)
+    check_selection(P, PRICED)
     cdef int32_t[:, ::1] level_slot = np.empty((1 + P.tilts.periodic, grid.n_levels), np.int32)
     cdef int32_t[::1] number = np.empty(2, np.int32)
     cdef Py_ssize_t[::1] levels = np.empty(grid.q, np.intp)
@@ -473,8 +463,8 @@ def local_splits(
     with nogil:
         _split_rows(&table, rows, P, level_slot, -1, leaving, &levels[0], 0, m)
         for c in range(n):
-            _split_score(group, cost, &leaving[c, 0], P, selection, given, &score[c], &groups[0, 0, 0],
-                         &work[0, 0], &mask[0, 0, 0])
+            _split_score(group, cost, &leaving[c, 0], P, &score[c], &groups[0, 0, 0], &work[0, 0],
+                         &mask[0, 0, 0])
         promising = _lowest(score, best, most)
         for i in range(promising):
             c, K = best[i], 2
@@ -482,13 +472,10 @@ def local_splits(
             memcpy(&groups[found, 0, 0], &group[0], grid.width * sizeof(int64_t))
             memcpy(&groups[found, 1, 0], &leaving[c, 0], grid.width * sizeof(int64_t))
             moments_merge(&groups[found, 0, 0], &leaving[c, 0], -1, grid.first_numeric, grid.width)
-            memcpy(&mask[found, 0, 0], &given[0], P.D)
-            memcpy(&mask[found, 1, 0], &given[0], P.D)
-            run_passes(&table, rows, sides[found], groups[found], &K, P, local_selection, False, max_passes,
-                       0.0, slab, scratch, no_partial, work, mask[found], costs[found], path, number, 1,
-                       &converged)
-            if K == 2 and local_selection != selection:
-                price_all(P, selection, groups[found], 2, work, mask[found], costs[found], False)
+            run_passes(&table, rows, sides[found], groups[found], &K, P, FREE, False, max_passes, 0.0, slab,
+                       scratch, no_partial, work, mask[found], costs[found], path, number, 1, &converged)
+            if K == 2:
+                price_all(P, PRICED, groups[found], 2, work, mask[found], costs[found], False)
             found += K == 2
     return found
 

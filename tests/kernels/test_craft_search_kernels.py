@@ -70,8 +70,6 @@ def merged_one_by_one(search, part, n_pairs=4):
             groups,
             cost,
             search.pricing,
-            price_kernel.SELECTIONS["priced"],
-            mask[0].copy(),
             only,
             deltas,
             union,

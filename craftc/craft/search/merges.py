@@ -315,8 +315,6 @@ class MergeSplitSearch(Generic[L, S]):
             part.groups[:K],
             part.cost[:K],
             self.pricing,
-            price_kernel.SELECTIONS["priced"],
-            part.mask[0],
             -1,
             deltas,
             np.empty((n_threads, part.groups.shape[1]), np.int64),

@@ -59,7 +59,6 @@ class SplitFinder(Generic[L, S]):
         grid, n = config.background.grid, len(config.rows)
         self._union = np.empty((n_threads, grid.width), np.int64)
         self._mask = np.empty((max(n_threads, 2), D), np.uint8)
-        self._unselected = np.zeros(D, np.uint8)
         most = 3 * grid.q
         #: whether the table is so small that one kernel call on one thread tries all candidates of a cluster
         self.small = (
@@ -117,10 +116,7 @@ class SplitFinder(Generic[L, S]):
                 rows,
                 group,
                 own,
-                self._unselected,
                 pricing,
-                _PRICED,
-                _FREE,
                 max_passes,
                 self._space.slab,
                 self._space.scratch,
@@ -232,8 +228,6 @@ class SplitFinder(Generic[L, S]):
             cost,
             sides,
             pricing,
-            _PRICED,
-            self._unselected,
             score,
             self._union,
             work,
