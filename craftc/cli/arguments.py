@@ -27,6 +27,7 @@ class TableOptions:
     encoding: str
     sheet: str | None
     decimal: str
+    blanks: str
     all_lines: bool
     na: Sequence[str]
 
@@ -42,6 +43,7 @@ class ClusterOptions(TableOptions):
     ignore: Sequence[str]
     categorical: Sequence[str]
     numeric: Sequence[str]
+    split: Sequence[str]
     dates: str
     missing: str
     price_factor: float | Literal["auto"]
@@ -85,9 +87,10 @@ def in_options(message: str) -> str:
     text = re.sub(r"\bn_clusters(=| must )", r"--clusters\1", text)
     text = text.replace("--price-factor=", "--price-factor ").replace("--clusters=", "--clusters ")
     text = re.sub(r"na_values=\[(.*)\] makes", lambda found: f"--na {found[1].replace(',', '')} makes", text)
-    text = re.sub(r"\b(delimiter|encoding|sheet|decimal)=", r"--\1 ", text)
+    text = re.sub(r"\b(delimiter|encoding|sheet|decimal|blanks)=", r"--\1 ", text)
     text = (
         text.replace("all_lines=True", "--all-lines")
+        .replace("split=[] keeps the cells", "--categorical keeps the cells")
         .replace("header=True", "--header yes")
         .replace(" left after skip=", " left after --skip ")
     )

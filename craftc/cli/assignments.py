@@ -13,10 +13,11 @@ from scipy.special import softmax
 from craftc._common.atomic_write import replacing
 from craftc._common.messages import need_pandas
 from craftc._common.typing import Ints, Labels
-from craftc.cli.columns import ColumnRoles, match_columns
+from craftc.cli.columns import ColumnRoles
 from craftc.craft import CRAFT
 from craftc.describe.view import numbers_by_size
 from craftc.reading.files import RawTable, plain_frame
+from craftc.reading.like import match_columns
 from craftc.table import MixedTable
 from craftc.table.out_of_core import tables_of
 

@@ -8,20 +8,19 @@ cells of a file or frame; in `craftc.table.frames`, by the dtype of a frame's co
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from craftc._common.messages import as_text, listed, need_pandas, quoted
+from craftc._common.messages import listed, need_pandas, quoted
 from craftc.distributed.dask.inputs import DaskFiles
-from craftc.reading.cells import NA_VALUES, NUMERIC_NA_VALUES
 from craftc.reading.files import RawTable
 from craftc.reading.input_file import TableError, did_you_mean
-from craftc.reading.prepare import Roles, prepare
-from craftc.table import MixedTable, Schema
-from craftc.table.dates import PARTS, part_name
+from craftc.reading.prepare import prepare
+from craftc.reading.roles import Roles
+from craftc.table import MixedTable
 from craftc.table.level_column import MISSING_LEVEL
 
 if TYPE_CHECKING:
@@ -78,13 +77,15 @@ def assign_roles(raw: RawTable, options: ClusterOptions) -> ColumnRoles:
     excluded = {name: named[name] for name in names if name in named}
     if len(excluded) == len(names):
         raise TableError("No column is left to cluster: all of them are named by --target or --ignore.")
-    features = RawTable(raw.frame.drop(columns=list(excluded)), raw.notes, raw.semicolons)
+    features = replace(raw, frame=raw.frame.drop(columns=list(excluded)))
     dates_as = "days" if options.dates == "auto" else options.dates
     wanted = Roles(
         options.categorical,
         options.numeric,
         dates_as=dates_as,
         decimal=options.decimal,
+        blanks=options.blanks,
+        split=options.split or "auto",
         numeric_problem="--numeric needs numbers",
     )
     table = prepare(features, wanted, na_values=options.na)
@@ -118,6 +119,7 @@ def check_named(names: Sequence[str], options: ClusterOptions) -> None:
         ("--ignore", options.ignore),
         ("--categorical", options.categorical),
         ("--numeric", options.numeric),
+        ("--split", options.split),
     ):
         for name in requested:
             if name not in known_names:
@@ -128,83 +130,3 @@ def check_named(names: Sequence[str], options: ClusterOptions) -> None:
             raise TableError(
                 f"Column {quoted(name)} is named by both --categorical and --numeric; keep one of them."
             )
-
-
-# ---- new rows for a model ----
-
-
-def match_columns(
-    raw: RawTable, schema: Schema, path: str, na_values: Sequence[str] = ()
-) -> tuple[pd.DataFrame, list[str]]:
-    """Select and convert the columns that a model expects, whatever the cells are; returns them, and notes.
-
-    `path` names the table in messages.
-    """
-    frame = raw.frame
-    if not schema.named:  # the model was fitted on an array
-        if frame.shape[1] != schema.n_columns:
-            raise TableError(
-                f"{path!r} has {frame.shape[1]} columns, but the model was fitted on {schema.n_columns} "
-                "columns without names; pass a table with the same columns in the same order."
-            )
-        frame = frame.set_axis(list(schema.columns), axis=1)
-    names, wanted = list(frame.columns), set(schema.columns)
-    parts = {name: {part_name(name, part, frame.columns) for part in PARTS} for name in names}
-    dates = {name for name, columns in parts.items() if not columns.isdisjoint(wanted)}
-    dates |= {schema.columns[j] for j in schema.dates}
-    found = {*names, *(part for name in dates for part in parts.get(name, ()))}
-    absent = [name for name in schema.columns if name not in found]
-    unused = [name for name in names if name not in dates and name not in wanted]
-    if absent:
-        hint = did_you_mean(absent[0], unused)
-        raise TableError(f"{path!r} lacks column(s) of the model: {listed(absent, _MOST)}.{hint}")
-    roles = Roles(
-        schema.categorical_names,
-        [name for name in schema.numeric_names if name not in dates],
-        dates,
-        dates_as="parts",
-        all_parts=True,
-        numeric_problem="the model expects numbers",
-    )
-    used = RawTable(frame.drop(columns=unused), raw.notes, raw.semicolons)
-    table = prepare(used, roles, na_values=na_values, drop=False)
-    notes = list(table.notes)
-    if unused:
-        notes.append(f"columns that are not in the model are ignored: {listed(unused, _MOST)}.")
-    absent = [name for name in schema.columns if name not in table.frame.columns]
-    if absent:
-        lacks = f"{path!r} lacks column(s) of the model: {listed(absent, _MOST)}"
-        raise TableError(f"{lacks}, because a column holds no dates.")
-    columns: dict[str, pd.Series | None] = dict.fromkeys(schema.columns)
-    for name in schema.numeric_names:
-        columns[name] = table.frame[name].astype(np.float64)
-    for name, levels in zip(schema.categorical_names, schema.levels, strict=True):
-        columns[name] = _levels(table.frame[name], {str(level) for level in levels}, notes)
-    return need_pandas().DataFrame(columns), notes
-
-
-def _levels(column: pd.Series, known: set[str], notes: list[str]) -> pd.Series:
-    """A categorical column with its cells replaced by the model's spelling of the levels."""
-    level_of: dict[object, str | None] = {}
-    for cell in column.dropna().unique():
-        text = as_text(cell)
-        level_of[cell] = next((spelling for spelling in _spellings(text) if spelling in known), text)
-        if level_of[cell] not in known and text.casefold() in (*NA_VALUES, *NUMERIC_NA_VALUES):
-            level_of[cell] = None
-    unseen = sorted(level for level in level_of.values() if level is not None and level not in known)
-    if unseen:
-        notes.append(
-            f"{quoted(str(column.name))}: levels that did not occur in fit are treated as missing: "
-            f"{listed(unseen)}."
-        )
-    return column.astype(object).map(level_of).astype("category")
-
-
-def _spellings(text: str) -> list[str]:
-    """Equivalent spellings of a level: 1 and 1.0, TRUE and True."""
-    spellings = [text, text.capitalize()] if text.casefold() in ("true", "false") else [text]
-    try:
-        value = float(text)
-    except ValueError:
-        return spellings
-    return [*spellings, as_text(value), str(value)] if np.isfinite(value) else spellings

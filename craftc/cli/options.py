@@ -225,6 +225,13 @@ def _reading(command: F) -> F:
             help="Decimal mark of numbers such as 1.234.",
         ),
         click.option(
+            "--blanks",
+            type=click.Choice(("auto", "missing")),
+            default="auto",
+            show_default=True,
+            help="Blank cells next to a single value are no (auto), or missing.",
+        ),
+        click.option(
             "--all-lines",
             is_flag=True,
             help="Keep lines that are no rows: empty ones, totals, footnotes, repeated column names.",
@@ -263,6 +270,7 @@ class _ClusterCommand(_Command):
 @_columns("--ignore", "Columns to exclude.")
 @_columns("--categorical", "Columns to treat as categorical.")
 @_columns("--numeric", "Columns to treat as numeric.")
+@_columns("--split", "Columns whose cells hold several answers (default: found by their texts).")
 @click.option(
     "--dates",
     type=click.Choice(("auto", "parts", "drop")),

@@ -18,10 +18,10 @@ from craftc.cli.assignments import (
     write_assignments,
     write_csv,
 )
-from craftc.cli.columns import match_columns
 from craftc.cli.dask_cluster import connected, write_by
 from craftc.cli.sources import is_read_in_batches, raw_table, refuse_further_missing_cells
 from craftc.craft.base import CraftBase
+from craftc.reading.like import match_columns
 from craftc.saved.save_and_load import load_model
 from craftc.table.out_of_core import files_of
 
@@ -34,7 +34,7 @@ def run(options: PredictOptions) -> None:
         refuse_further_missing_cells(options)
         _say(_predict_files(fitted, options), options)
         return
-    rows, notes = match_columns(raw_table(options), fitted.schema_, options.table, options.na)
+    rows, notes = match_columns(raw_table(options, fitted.schema_), fitted.schema_, options.table, options.na)
     _say(notes, options)
     frames = assignments(fitted, encoded(fitted, rows), places=rows.index.to_numpy())
     if options.out is None:

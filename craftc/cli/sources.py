@@ -25,10 +25,11 @@ from craftc.craft import CRAFT, Progress
 from craftc.distributed.dask.inputs import DaskFiles
 from craftc.reading.files import FileForm, RawTable
 from craftc.reading.input_file import TableError
+from craftc.reading.like import form_like
 from craftc.reading.read_table import open_table
 from craftc.reading.records import Header
 from craftc.reading.unusable import DATES
-from craftc.table import MixedTable
+from craftc.table import MixedTable, Schema
 from craftc.table.kinds import ColumnKind
 from craftc.table.out_of_core import Batches, column_types, decoded_size, files_of
 
@@ -155,7 +156,8 @@ def opened(options: ClusterOptions) -> Iterator[TableSource]:
         yield OnCluster(options, client)
 
 
-def raw_table(options: TableOptions) -> RawTable:
+def raw_table(options: TableOptions, schema: Schema | None = None) -> RawTable:
+    """The table of the options; `schema` of a model says what they leave open."""
     form = FileForm(
         _HEADERS[options.header],
         options.skip,
@@ -164,7 +166,7 @@ def raw_table(options: TableOptions) -> RawTable:
         options.sheet,
         options.all_lines,
     )
-    return open_table(options.table, form)
+    return open_table(options.table, form if schema is None else form_like(form, schema))
 
 
 def is_read_in_batches(options: TableOptions) -> bool:

@@ -18,11 +18,11 @@ from craftc.distributed.partitioned_table import (
     largest_margin,
 )
 from craftc.distributed.partitions import Content, Part, PartitionReading, RecipeEntry, Summary, n_rows_of
-from craftc.table.declared import KindsInput, ignored_columns, plan_columns
+from craftc.table.declared import KindsInput, check_reading, ignored_columns, plan_columns
 from craftc.table.frames import open_source
 from craftc.table.kinds import ColumnKind
 from craftc.table.level_column import LevelColumn, common_order, refuse_id
-from craftc.table.mixed_table import Schema, check_reading
+from craftc.table.mixed_table import Schema
 from craftc.table.out_of_core import is_out_of_core, located
 
 if TYPE_CHECKING:

@@ -9,13 +9,15 @@ from __future__ import annotations
 import re
 from calendar import monthrange
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import date
 
 import numpy as np
 
+from craftc._common.messages import quoted
 from craftc._common.typing import Floats, Integers
+from craftc.reading.input_file import TableError
 
 #: Texts of missing values in every column, and in columns of numbers and dates only (in any case).
 NA_VALUES = ("", "?")
@@ -104,6 +106,8 @@ class Numbers:
     values: Floats
     bad: list[str]  # texts that are no number
     changes: list[str] = field(default_factory=list)  # what was removed or interpreted
+    unit: str = ""
+    mark: str = ""  # decimal mark of the texts, if they need one to be read
 
 
 @dataclass(slots=True)
@@ -169,6 +173,16 @@ def certain_mark(texts: Sequence[str]) -> str:
     return shown[0] if len(shown) == 1 else ""
 
 
+def table_mark(columns: Iterable[Sequence[object]]) -> str:
+    """The comma if columns of texts show it as decimal mark for certain, and none shows a point; or ""."""
+    marks = set()
+    for cells in columns:
+        texts = {cell for cell in cells if isinstance(cell, str) and cell not in NA_VALUES}
+        if any("," in text or "." in text for text in texts):
+            marks.add(certain_mark(sorted(texts)))
+    return "," if marks - {""} == {","} else ""
+
+
 def have_thousands(texts: Sequence[str], mark: str) -> bool:
     """Whether all texts could be whole numbers, with this mark between thousands in some, but not in all."""
     marked = sum(mark in text for text in texts)
@@ -191,7 +205,7 @@ def parse_numbers(
     """
     thousands = point == "," and any("." in text for text in texts)
     if not thousands and (plain := _plain_numbers(texts)) is not None:
-        return Numbers(plain, [])
+        return Numbers(plain, [], mark="." if any("." in text for text in texts) else "")
     first = texts[:_SAMPLE]
     if not forced and 2 * sum(bool(_parse(text, ".") or _parse(text, ",")) for text in first) < len(first):
         return None
@@ -201,7 +215,13 @@ def parse_numbers(
     if not good or (not forced and _is_category(read, good, counts)):
         return None
     values = np.array([np.nan if each is None else each.value for each in read])
-    return Numbers(values, bad, _changes(good))
+    changes = _changes(good)
+    marked = any("," in text or "." in text for text in texts)
+    units = Counter(each.unit for each in good if each.unit)
+    unit = units.most_common(1)[0][0] if units else ""
+    return Numbers(
+        values, bad, changes, unit, ("," if "decimal commas" in changes else ".") if marked else ""
+    )
 
 
 def _with_better_point(
@@ -300,13 +320,21 @@ class Dates:
     bad: list[str]
     remark: str = ""
     monthly: bool = False  # months without days
+    order: str = ""  # of year, month and day
+    first_year: int = 0  # of the hundred years of years of two digits
 
 
 def parse_dates(
-    texts: Sequence[str], counts: Integers, *, name: str = "", forced: bool = False
+    texts: Sequence[str],
+    counts: Integers,
+    *,
+    name: str = "",
+    forced: bool = False,
+    known: tuple[str, int] = ("", 0),
 ) -> Dates | None:
     """Read the distinct texts of a column as dates or timestamps, or return None if too many are none.
 
+    `known`: order, and first of the hundred years of years of two digits, of an earlier table.
     Years of two digits are those of a hundred years that end soon, or today for dates of birth by `name`.
     A time zone is ignored: weekday and hour are those of the place where the time was written.
     """
@@ -319,8 +347,12 @@ def parse_dates(
             return None
         remark = ""
         if order == "ab":
-            order, remark = _order(found)
-        first_year = _first_year(found, name)
+            if known[0] in ("dmy", "mdy"):
+                order = known[0]
+                _check_order(name, found, order)
+            else:
+                order, remark = _order(found)
+        first_year = known[1] or _first_year(found, name)
         days = np.array([np.nan if match is None else _day(match, order, first_year) for match in found])
         good = np.isfinite(days)
         missed = counts[~good].sum()
@@ -331,13 +363,26 @@ def parse_dates(
         if len(zones) > 1:
             offsets = f"hours are local times, of the UTC offsets {', '.join(sorted(zones)[:5])}"
             remark = f"{remark}; {offsets}" if remark else offsets
-        if first_year:
+        if first_year and not known[1]:
             years = (
                 f"years of two digits are those of {first_year} to {first_year + 99}; write four to change it"
             )
             remark = f"{remark}; {years}" if remark else years
-        return Dates(days, bad, remark, order == "ym")
+        return Dates(days, bad, remark, order == "ym", order, first_year)
     return None
+
+
+def _check_order(name: str, found: Sequence[re.Match[str] | None], order: str) -> None:
+    """Raise TableError if more cells show the other order of day and month than this one."""
+    day, month = ("a", "b") if order == "dmy" else ("b", "a")
+    against = [match for match in found if match and int(match[month]) > 12 >= int(match[day])]
+    shown = sum(match is not None and int(match[day]) > 12 >= int(match[month]) for match in found)
+    if len(against) > shown:
+        first = {"dmy": "day", "mdy": "month"}[order]
+        raise TableError(
+            f"Column {quoted(name)}: the model was fitted on dates with the {first} first, which "
+            f"{quoted(against[0][0])} is not; write the dates as in the fit."
+        )
 
 
 def _order(found: Sequence[re.Match[str] | None]) -> tuple[str, str]:

@@ -11,7 +11,7 @@ import re
 import warnings
 import zipfile
 import zlib
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, NamedTuple
 
 from craftc._common.messages import as_text, listed, need_pandas, quoted, shown
@@ -67,6 +67,7 @@ class RawTable:
     frame: pd.DataFrame
     notes: list[str] = field(default_factory=list)
     semicolons: bool = False  # cells are separated by semicolons, so that a comma is rather a decimal comma
+    form: FileForm = field(default_factory=lambda: FileForm())
 
 
 @dataclass(frozen=True)
@@ -98,6 +99,12 @@ class FileForm:
                 ) from error
         if isinstance(self.sheet, bool) or not isinstance(self.sheet, str | int | None):
             raise ValueError(f"sheet must be the name or the position of a sheet, got {shown(self.sheet)}.")
+
+    def said(self) -> dict[str, object]:
+        """What differs from the form that is assumed where nothing is said."""
+        return {
+            each.name: value for each in fields(self) if (value := getattr(self, each.name)) != each.default
+        }
 
     @property
     def given_delimiter(self) -> Delimiter | None:

@@ -11,6 +11,7 @@ import numpy as np
 from craftc._common.messages import need_pandas, quoted
 from craftc._common.typing import Bits, Floats, Ints
 from craftc.reading.cells import NA_VALUES, as_number
+from craftc.table.kinds import is_missing
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -101,7 +102,11 @@ def _empty(frame: pd.DataFrame) -> Bits:
 
 def _is_sparse(frame: pd.DataFrame) -> bool:
     """Whether empty cells are answers in every column: it has one value, or none."""
-    return all(len(_coded(frame.iloc[:, j].replace("", None))[1]) <= 1 for j in range(frame.shape[1]))
+    for j in range(frame.shape[1]):
+        cells = {str(cell).strip() for cell in _coded(frame.iloc[:, j])[1]}
+        if len(cells.difference(NA_VALUES)) > 1:
+            return False
+    return True
 
 
 def _repeated_names(frame: pd.DataFrame) -> Bits:
@@ -127,7 +132,7 @@ def _cells(row: pd.Series) -> list[tuple[int, str]]:
 
 
 def _is_missing(cell: object) -> bool:
-    return cell is None or cell != cell or type(cell).__name__ in ("NAType", "NaTType")
+    return is_missing(cell) or (isinstance(cell, float) and cell != cell)
 
 
 def _first_text(row: pd.Series) -> str:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -16,18 +15,29 @@ from craftc.reading.cells import (
     MAX_INTEGER_CODES,
     NA_VALUES,
     NUMERIC_NA_VALUES,
-    certain_mark,
     have_leading_zeros,
     have_thousands,
     parse_dates,
     parse_numbers,
     parse_times,
+    table_mark,
 )
 from craftc.reading.files import RawTable
 from craftc.reading.input_file import TableError
+from craftc.reading.roles import PreparedTable, Roles, answer_name, blank_level
+from craftc.reading.several import (
+    LISTS,
+    Answers,
+    answers_in,
+    find_answers,
+    find_listed,
+    flags_of,
+    has_lists,
+    named_answers,
+)
 from craftc.reading.unusable import CONSTANT, DATES, EMPTY, IDS, TEXTS, id_reason, listed_reasons
 from craftc.table.dates import FEWEST_PERIODS, PARTS, part_name, parts_of, repeats
-from craftc.table.kinds import INFERRED, INFERRED_DATES, INFERRED_DURATIONS, ColumnKind
+from craftc.table.kinds import INFERRED, INFERRED_DATES, INFERRED_DURATIONS, ColumnKind, is_missing
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -39,39 +49,6 @@ _ONE_DATE = "one value in every row with a date"
 _EXACT_INTEGERS = 2.0**53  # float64 skips whole numbers above it
 _LOOKED_AT = 2000  # cells of a column that show the decimal mark of a table
 _NOTED = 20  # rows with different whole numbers that are worth a note, at least
-
-
-@dataclass
-class Roles:
-    """Roles that the caller assigns; the cells decide about the other columns."""
-
-    # categorical, numeric, dates, kept: columns that are categorical, numeric or dates, and columns that
-    # stay whatever they hold
-    categorical: Collection[str] = ()
-    numeric: Collection[str] = ()
-    dates: Collection[str] = ()
-    kept: Collection[str] = ()
-    dates_as: str = "days"  # | "parts": also hour, weekday and season; | "drop": dates are unusable
-    decimal: str = "infer"  # decimal mark of the table's texts, or "infer"
-    all_parts: bool = False  # whether parts are made of dates that span few periods, too
-    # what an error says about a column of `numeric` in which no cell is a number
-    numeric_problem: str = "numbers are expected"
-
-    def __post_init__(self) -> None:
-        self.categorical, self.numeric, self.dates, self.kept = map(
-            frozenset, (self.categorical, self.numeric, self.dates, self.kept)
-        )
-
-
-@dataclass
-class PreparedTable:
-    """A table ready for an estimator, and how it was made."""
-
-    frame: pd.DataFrame
-    notes: list[str] = field(default_factory=list)
-    unusable: dict[str, str] = field(default_factory=dict)  # column: reason
-    codes: list[str] = field(default_factory=list)  # categorical columns that the table has as whole numbers
-    kinds: dict[str, str | tuple[str, float]] = field(default_factory=dict)  # of days and periodic columns
 
 
 def prepare(
@@ -94,6 +71,7 @@ class _Reader:
 
     def __init__(self, raw: RawTable, roles: Roles, na_values: Sequence[object], drop: bool) -> None:
         self._raw, self._roles, self._drop = raw, roles, drop
+        self._na_values = list(map(as_text, na_values))
         self._na = {*NA_VALUES, *map(as_text, na_values)}
         self._na_numbers = [number for each in na_values if (number := _float(each)) is not None]
         self._columns: dict[str, pd.Series] = {}
@@ -102,21 +80,12 @@ class _Reader:
         self._codes: list[str] = []
         self._kinds: dict[str, str | tuple[str, float]] = {}
         self._na_levels: dict[str, set[str]] = {}
+        self._boxes: list[str] = []  # columns of one value and blank cells
+        self._recipes: dict[str, dict[str, object]] = {}  # how the texts of columns were read
         self._pd = need_pandas()
-        self._point = self._decimal_mark() if roles.decimal == "infer" else roles.decimal
-
-    def _decimal_mark(self) -> str:
-        """The comma if columns of texts show it as the decimal mark for certain, and none shows a point."""
-        marks = set()
-        for name in self._raw.frame.columns:
-            column = self._raw.frame[name]
-            if column.dtype == object or self._pd.api.types.is_string_dtype(column.dtype):
-                cells = column.iloc[:_LOOKED_AT].tolist()
-                texts = {cell for cell in cells if isinstance(cell, str)} - self._na
-                if any("," in text or "." in text for text in texts):
-                    marks.add(certain_mark(sorted(texts)))
-        marks.discard("")
-        return "," if marks == {","} else ""
+        self._point = roles.decimal
+        if self._point == "infer":
+            self._point = table_mark(raw.frame[name].iloc[:_LOOKED_AT].tolist() for name in raw.frame.columns)
 
     def finished(self) -> PreparedTable:
         """The usable columns; those with one value in every row are among them where nothing else is left."""
@@ -136,14 +105,31 @@ class _Reader:
                 f"{listed(self._na_levels)}: in text columns the cells {listed(cells)} are levels, not "
                 f"missing values; na_values=[{listed(cells)}] makes them missing."
             )
+        if boxes := [name for name in self._boxes if name in used]:
+            self._notes.append(
+                f"Blank cells next to a single value are 'no' (in {listed(boxes)}); blanks='missing' leaves "
+                "them so."
+            )
         frame = self._pd.DataFrame(used).set_axis(self._raw.frame.index)
         kinds = frame.attrs["kinds"] = {name: kind for name, kind in self._kinds.items() if name in used}
+        frame.attrs["reading"] = {"file": self._said(), "columns": self._recipes}
         codes = [name for name in self._codes if name in used]
         return PreparedTable(frame, self._notes, self._unusable, codes, kinds)
+
+    def _said(self) -> dict[str, object]:
+        """What the caller says about the form of the file and its cells."""
+        said = self._raw.form.said()
+        if self._roles.decimal != "infer":
+            said["decimal"] = self._roles.decimal
+        if self._na_values:
+            said["na_values"] = self._na_values
+        return said
 
     def _put(self, name: str, column: ArrayLike | pd.Series | pd.Categorical, reason: str = "") -> None:
         """Use a column, unless there is a reason against it, it has no value, or one value in every row."""
         series = self._pd.Series(column).reset_index(drop=True)
+        if isinstance(series.dtype, self._pd.CategoricalDtype):
+            series = self._ticked(name, series)
         present = int(series.notna().sum())
         if not present:
             reason = EMPTY
@@ -154,6 +140,31 @@ class _Reader:
         self._columns[name] = series
         if reason and name not in self._roles.kept:
             self._unusable[name] = reason
+
+    def _recipe(self, name: str) -> Mapping[str, object]:
+        """How the texts of a column were read in a fit; empty if that is not known."""
+        return self._roles.recipes.get(name, {})
+
+    def _note_recipe(self, name: str, **recipe: object) -> None:
+        self._recipes[name] = self._recipes.get(name, {}) | recipe
+
+    def _ticked(self, name: str, series: pd.Series) -> pd.Series:
+        """A column of one level and blank cells, which are "no"; other columns unchanged."""
+        blank = str(self._recipe(name).get("blank", ""))
+        if not blank:
+            levels = series.cat.categories[np.unique(series.cat.codes[series.cat.codes >= 0])]
+            asked = self._roles.blanks == "auto" and name not in self._roles.kept
+            if not asked or len(levels) != 1 or not series.isna().any():
+                return series
+            blank = blank_level(as_text(levels[0]))
+            if not blank:
+                return series
+            self._boxes.append(name)
+        self._note_recipe(name, blank=blank)
+        levels = sorted({blank, *map(as_text, series.cat.categories)})
+        texts = series.astype(object).map(as_text, na_action="ignore").astype(object)
+        texts = texts.where(series.notna(), blank)
+        return self._pd.Series(self._pd.Categorical(texts, categories=levels))
 
     def read(self, name: str) -> None:
         """Convert one column."""
@@ -166,6 +177,10 @@ class _Reader:
                 return
             column = column.astype(column.cat.categories.dtype)
         kind = types.infer_dtype(column, skipna=True)
+        if name in self._roles.answers_of:
+            if not self._split_lists(name, column):
+                self._text(name, column.astype(object))
+            return
         if kind in ("bytes", "complex"):
             self._put(name, column, f"{kind} instead of numbers or text")
         elif name in self._roles.categorical and kind in INFERRED_DATES + INFERRED_DURATIONS:
@@ -178,6 +193,8 @@ class _Reader:
                 name,
                 pd.to_timedelta(column).dt.total_seconds().to_numpy(np.float64, na_value=np.nan) / 86400.0,
             )
+        elif kind in ("mixed", "unknown-array") and self._may_split(name) and self._split_lists(name, column):
+            return
         elif kind == "boolean" and name not in self._roles.numeric:
             self._put(name, self._categories(*self._texts(column)))
         elif INFERRED.get(kind) in (ColumnKind.NUMBER, ColumnKind.LEVEL):
@@ -186,6 +203,18 @@ class _Reader:
             self._put(name, np.full(len(column), np.nan))
         else:
             self._text(name, column)
+
+    def _split_lists(self, name: str, column: pd.Series) -> bool:
+        """Use a column of lists as one column for each of their entries, if it is one."""
+        missing = np.array([is_missing(cell) or cell is np.nan for cell in column], bool)
+        cells = [cell for cell, gone in zip(column, missing, strict=True) if not gone]
+        answers = (self._roles.answers_of.get(name) or find_listed(cells)) if has_lists(cells) else None
+        if answers is None:
+            return False
+        codes = np.full(len(column), -1)
+        codes[~missing] = np.arange(len(cells))
+        self._split(name, [answers_in(cell, answers.separator) for cell in [*cells, []]], codes, answers)
+        return True
 
     def _day_numbers(self, column: pd.Series, kind: str) -> Floats:
         """Days since 1970-01-01 of a typed column, in its own time zone."""
@@ -243,13 +272,15 @@ class _Reader:
         is_na = np.array([text.casefold() in NUMERIC_NA_VALUES for text in texts], dtype=bool)
         rest = np.flatnonzero(~is_na)
         cells, number_of = [texts[i] for i in rest], counts[rest]
-        if not cells:
+        if not cells and name not in self._roles.answers_of:
             levels = name in self._roles.categorical
             self._put(name, self._categories(codes, texts) if levels else np.full(len(codes), np.nan))
             return
-        if name not in self._roles.categorical and self._as_numbers(
-            name, codes, len(texts), rest, cells, number_of
-        ):
+        asked = name not in self._roles.categorical and name not in self._roles.answers_of
+        if asked and self._as_numbers(name, codes, len(texts), rest, cells, number_of):
+            return
+        if self._may_split(name) and (answers := self._answers_of(name, cells, number_of)):
+            self._split(name, [answers_in(text, answers.separator) for text in [*texts, ""]], codes, answers)
             return
         present = int(counts.sum())
         reason = TEXTS if len(texts) == present >= 3 and name not in self._roles.categorical else ""
@@ -258,6 +289,44 @@ class _Reader:
             self._note_levels(name, texts, present)
             if is_na.any():
                 self._na_levels[name] = {text for text, each in zip(texts, is_na, strict=True) if each}
+
+    def _may_split(self, name: str) -> bool:
+        """Whether cells of a column may hold several answers."""
+        if name in self._roles.answers_of:
+            return True
+        split, roles = self._roles.split, self._roles
+        asked = True if split == "auto" else name in split
+        return asked and name not in {*roles.categorical, *roles.numeric, *roles.kept}
+
+    def _answers_of(self, name: str, cells: list[str], counts: NDArray[np.intp]) -> Answers | None:
+        """The answers of a column: of the fit, or as its texts show them."""
+        known = self._roles.answers_of.get(name)
+        named = self._roles.split != "auto"
+        return known or find_answers(cells, counts) or (named_answers(cells, counts) if named else None)
+
+    def _split(self, name: str, cells: list[list[str]], codes: NDArray[np.intp], answers: Answers) -> None:
+        """One column of "yes" and "no" for every answer; `cells`: of the codes, the last one is blank."""
+        known = name in self._roles.answers_of
+        blanks = str(self._recipe(name).get("blanks", self._roles.blanks))
+        self._note_recipe(name, answers=answers.separator, options=list(answers.options), blanks=blanks)
+        blank = codes < 0 if blanks == "missing" else np.zeros(len(codes), bool)
+        for option in answers.options:
+            flag = np.where(blank, -1, flags_of(cells, option)[codes])
+            values = self._pd.Categorical.from_codes(flag, categories=["no", "yes"])
+            self._put(
+                answer_name(name, option, self._raw.frame.columns),
+                values if known else values.remove_unused_categories(),
+            )
+        others = sorted({answer for cell in cells for answer in cell}.difference(answers.options))
+        rest = f"; {'unknown' if known else 'rare'} answers are left out: {listed(others)}" if others else ""
+        if not known or rest:
+            between = "" if answers.separator == LISTS else f", separated by {answers.separator!r}"
+            blank_cells = "missing" if blanks == "missing" else "'no'"
+            self._notes.append(
+                f"{quoted(name)} holds several answers{between}: one column of yes and no for each of "
+                f"{len(answers.options)}, blank cells are {blank_cells}{rest}; "
+                "split=[] keeps the cells whole."
+            )
 
     def _as_numbers(
         self,
@@ -269,7 +338,7 @@ class _Reader:
         counts: NDArray[np.intp],
     ) -> bool:
         """Whether the cells of a text column are dates, times or numbers, which are then used."""
-        forced = name in self._roles.numeric
+        forced, recipe = name in self._roles.numeric, self._recipe(name)
 
         def of_rows(values: Floats) -> Floats:
             of_text = np.full(n_texts + 1, np.nan)
@@ -286,9 +355,16 @@ class _Reader:
             dates = (
                 None
                 if name in self._roles.kept
-                else parse_dates(cells, counts, name=name, forced=name in self._roles.dates)
+                else parse_dates(
+                    cells,
+                    counts,
+                    name=name,
+                    forced=name in self._roles.dates,
+                    known=(str(recipe.get("order", "")), int(str(recipe.get("first_year", 0)))),
+                )
             )
             if dates is not None:
+                self._note_recipe(name, order=dates.order, first_year=dates.first_year)
                 remarks = [*filter(None, [dates.remark, self._bad(dates.bad, cells, counts)])]
                 self._dates(name, of_rows(dates.days), remarks, monthly=dates.monthly)
                 return True
@@ -297,7 +373,7 @@ class _Reader:
                 return False
             if any(len(cell) > 15 and cell.isdecimal() for cell in cells):
                 return False
-        point = self._point
+        point = str(recipe.get("decimal", self._point))
         numbers = parse_numbers(cells, counts, semicolons=self._raw.semicolons, forced=forced, point=point)
         if numbers is None:
             if forced:
@@ -309,11 +385,26 @@ class _Reader:
             numbers.changes.append(
                 "dots are decimal points, although they could separate thousands (decimal=',' takes them so)"
             )
+        if numbers.unit or numbers.mark:
+            self._note_recipe(name, unit=numbers.unit, decimal=numbers.mark)
+        numbers.changes += self._other_unit(name, numbers.unit, cells)
         remarks = [*numbers.changes, *filter(None, [self._bad(numbers.bad, cells, counts)])]
         if remarks:
             self._notes.append(f"{quoted(name)} was read as numbers: {'; '.join(remarks)}.")
         self._numbers(name, of_rows(numbers.values), quantity=bool(numbers.changes))
         return True
+
+    def _other_unit(self, name: str, unit: str, cells: list[str]) -> list[str]:
+        """Remarks about a unit that is absent; TableError if it is another one than in the fit."""
+        fitted = str(self._recipe(name).get("unit", ""))
+        if not fitted or unit == fitted:
+            return []
+        if unit:
+            raise TableError(
+                f"Column {quoted(name)}: the model was fitted on numbers with {fitted!r}, but the cells have "
+                f"{unit!r}, as in {quoted(next(cell for cell in cells if unit in cell))}; convert them."
+            )
+        return [f"taken as numbers with {fitted!r}, as in the fit"]
 
     def _bad(self, bad: list[str], cells: list[str], counts: NDArray[np.intp]) -> str:
         """The remark about cells that became missing."""
@@ -362,7 +453,11 @@ class _Reader:
             self._put(name, values.astype(dtype))
         elif whole and (days := self._integer_dates(name, values, distinct)) is not None:
             self._dates(name, days)
-        elif whole and len(distinct) <= MAX_INTEGER_CODES and 2 * len(distinct) <= present:
+        elif (
+            whole
+            and len(distinct) <= MAX_INTEGER_CODES
+            and (2 * len(distinct) <= present or self._is_box(name, values, distinct))
+        ):
             self._put(name, self._number_levels(values))
             self._codes.append(name)
         elif whole and name in self._roles.kept and np.abs(distinct).max() < _EXACT_INTEGERS:
@@ -371,6 +466,9 @@ class _Reader:
             reason = self._id(name, values, distinct) if whole else ""
             self._put(name, values.astype(dtype), reason)
             self._note_sentinel(name, distinct, counts)
+
+    def _is_box(self, name: str, values: Floats, distinct: Floats) -> bool:
+        return self._roles.blanks == "auto" and distinct.tolist() == [1.0] and bool(np.isnan(values).any())
 
     def _id(self, name: str, values: Floats, distinct: Floats) -> str:
         """The reason why whole numbers identify rows, or ""; a note if they only are all different."""

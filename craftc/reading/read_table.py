@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import narwhals.stable.v2 as nw
@@ -13,9 +13,11 @@ from craftc._common.typing import ArrowTable
 from craftc._common.validation import check_choice
 from craftc.reading.files import FileForm, RawTable, plain_frame, read_file
 from craftc.reading.input_file import TableError
+from craftc.reading.like import Fitted, form_like, match_columns
 from craftc.reading.no_rows import without_no_rows
-from craftc.reading.prepare import Roles, prepare
+from craftc.reading.prepare import prepare
 from craftc.reading.records import Header
+from craftc.reading.roles import Roles
 from craftc.reading.unusable import listed_reasons
 from craftc.table.frames import as_table
 
@@ -34,9 +36,12 @@ def read_table(
     encoding: str = "infer",
     sheet: str | int | None = None,
     decimal: str = "infer",
+    blanks: str = "auto",
+    split: Collection[str] | str = "auto",
     all_lines: bool = False,
     on_unusable: str = "drop",
     dates: str = "auto",
+    like: Fitted | None = None,
 ) -> pd.DataFrame:
     """Read a table as people have it, and make it ready for an estimator.
 
@@ -70,6 +75,13 @@ def read_table(
     decimal : {"infer", ".", ","}
         Decimal mark of texts such as ``1.234``, which are numbers with either. "infer": the comma if other
         columns show it (``17,50``) or semicolons separate cells such as ``1,234``; otherwise the point.
+    blanks : {"auto", "missing"}
+        Blank cells of a column with a single value, as a box that is ticked or not. "auto": they are "no".
+        "missing": they are missing. The same holds for blank cells next to several answers.
+    split : "auto" or list of str
+        Columns whose cells hold several answers, such as ``"Python;SQL"``: each answer becomes a column of
+        "yes" and "no". "auto": columns of lists, and of texts that one of ``; | , /`` or a line break splits
+        into at most 60 answers.
     all_lines : bool
         Whether lines that are no rows are kept: empty ones, totals, footnotes, and repeated column names.
     on_unusable : {"drop", "keep", "error"}
@@ -80,6 +92,11 @@ def read_table(
         "parts": also columns "NAME hour", "NAME weekday" (0: Monday) and "NAME season" (months since 1
         January), each if the dates span at least 12 days, weeks or years. "drop": a date is an unusable
         column.
+
+    like : fitted CRAFT, KPrototypes or other estimator with ``schema_``, optional
+        A model that was fitted on a table of `read_table`: its columns alone are read, each as then, whatever
+        the new cells look like: formats of dates, decimal marks, units, answers, blank cells, and what was
+        said about the form of the file. `on_unusable`, `dates`, `blanks` and `split` have no effect.
 
     Returns
     -------
@@ -113,9 +130,18 @@ def read_table(
     """
     check_choice("on_unusable", on_unusable, ("drop", "keep", "error"))
     check_choice("decimal", decimal, ("infer", ".", ","))
+    check_choice("blanks", blanks, ("auto", "missing"))
+    if isinstance(split, str) and split != "auto":
+        raise ValueError(f"split must be 'auto' or a list of columns, got {split!r}; pass [{split!r}].")
     check_choice("dates", dates, ("auto", "parts", "drop"))
-    raw = open_table(path_or_frame, FileForm(header, skip, delimiter, encoding, sheet, all_lines))
-    roles = Roles(dates_as="days" if dates == "auto" else dates, decimal=decimal)
+    form = FileForm(header, skip, delimiter, encoding, sheet, all_lines)
+    if like is not None:
+        raw = open_table(path_or_frame, form_like(form, like.schema_))
+        table, notes = match_columns(raw, like.schema_, _shown(path_or_frame), na_values)
+        table.attrs["notes"], table.attrs["unusable"] = notes, {}
+        return table
+    raw = open_table(path_or_frame, form)
+    roles = Roles(dates_as="days" if dates == "auto" else dates, decimal=decimal, blanks=blanks, split=split)
     table = prepare(raw, roles, na_values=na_values, drop=on_unusable != "keep")
     if on_unusable == "error" and table.unusable:
         raise TableError(
@@ -127,6 +153,11 @@ def read_table(
     return frame
 
 
+def _shown(path_or_frame: object) -> str:
+    """The table in messages."""
+    return path_or_frame if isinstance(path_or_frame, str) else "the table"
+
+
 def open_table(path_or_frame: object, form: FileForm | None = None) -> RawTable:
     """A file or a frame as a raw table; its index has the place of every row, or the labels of the frame."""
     need_pandas()
@@ -134,7 +165,8 @@ def open_table(path_or_frame: object, form: FileForm | None = None) -> RawTable:
         raw = read_file(path_or_frame, form)
     else:
         raw = _of_frame(path_or_frame)
-    if form is None or not form.all_lines:
+    raw.form = form or FileForm()
+    if not raw.form.all_lines:
         raw.frame, notes = without_no_rows(raw.frame)
         raw.notes += notes
     return raw

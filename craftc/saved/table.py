@@ -16,6 +16,7 @@ from craftc.table.levels import MAX_LEVELS, LevelEncoding, NumberLevels
 from craftc.table.mixed_table import Schema
 from craftc.table.moments import NUMERIC_CELLS, ExactSums
 from craftc.table.numeric_encoding import EncodingRecipe, NumericEncoding
+from craftc.table.reading import is_reading
 
 
 def _stored_schema(state: dict[str, Any]) -> Schema:
@@ -35,6 +36,7 @@ def _stored_schema(state: dict[str, Any]) -> Schema:
     demand(in_order, "an order belongs to no column of levels")
     days = all(type(j) is int and j in schema.numeric_index for j in schema.dates)
     demand(days, "a date belongs to no column of numbers")
+    demand(is_reading(schema.reading), "how the table was read is not known")
     named = all(type(name) is str and name not in schema.columns for name in schema.ignored)
     demand(named, "an ignored column is part of the table")
     distinct = all(len(set(levels)) == len(levels) for levels in schema.levels)

@@ -13,9 +13,11 @@ from numbers import Real
 from typing import Protocol, TypeAlias, cast
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from craftc._common.messages import shown
 from craftc._common.typing import Array, Bits, ColumnSelection, Ints
+from craftc._common.validation import check_choice
 from craftc.table.frames import column_mask
 from craftc.table.level_column import Level, LevelColumn, refuse_id
 
@@ -363,3 +365,10 @@ def without_columns(kinds: KindsInput, names: Iterable[str]) -> KindsInput:
     gone = set(names)
     left = {name: kind for name, kind in (kinds or {}).items() if name not in gone}
     return cast("KindsInput", left)
+
+
+def check_reading(missing: str, dtype: DTypeLike | None) -> None:
+    """Raise ValueError unless these are arguments of `from_data`."""
+    check_choice("missing", missing, ("ignore", "category", "error"))
+    if dtype is not None and np.dtype(dtype) not in (np.dtype("f4"), np.dtype("f8")):
+        raise ValueError(f"dtype must be float32, float64 or None, got {dtype!r}.")

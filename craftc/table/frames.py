@@ -481,3 +481,17 @@ def count_missing(block: Array, names: Sequence[str], step: int = 1 << 16) -> Ar
             raise ValueError(INFINITE.format(names[int(infinite.argmax())], repr(block.dtype)))
         n_missing += np.isnan(rows).sum(axis=0)
     return n_missing
+
+
+def other_names(unseen: list[str], absent: list[str]) -> str:
+    """The message of scikit-learn about columns that a fit did not have, or had."""
+    message = "The feature names should match those that were passed during fit.\n"
+    if unseen:
+        message += "Feature names unseen at fit time:\n" + _bullets(unseen)
+    if absent:
+        message += "Feature names seen at fit time, yet now missing:\n" + _bullets(absent)
+    return message
+
+
+def _bullets(names: list[str]) -> str:
+    return "".join(f"- {name}\n" for name in [*names[:5], *(["..."] if len(names) > 5 else [])])

@@ -4,21 +4,28 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import DTypeLike
 
 from craftc._common.typing import Array, ColumnSelection, FileInput, TableInput
-from craftc._common.validation import check_choice
 from craftc.table.blocks import Scratch
 from craftc.table.dates import with_parts
-from craftc.table.declared import ColumnPlan, KindInput, KindsInput, differing_kind, plan_columns
-from craftc.table.frames import ColumnSource, column_mask, count_missing, open_source
+from craftc.table.declared import (
+    ColumnPlan,
+    KindInput,
+    KindsInput,
+    check_reading,
+    differing_kind,
+    plan_columns,
+)
+from craftc.table.frames import ColumnSource, column_mask, count_missing, open_source, other_names
 from craftc.table.kinds import ColumnKind
 from craftc.table.level_column import MISSING_LEVEL, Level, LevelColumn
 from craftc.table.out_of_core import read_blocks
+from craftc.table.reading import Reading, reading_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,6 +52,8 @@ class Schema:
         Input positions of the numeric columns that are days since 1970-01-01.
     ignored : tuple of str
         Columns of the input that are not part of the table.
+    reading : dict
+        How the texts of the table were read, see :func:`craftc.read_table`; empty: they were not.
 
     Examples
     --------
@@ -70,6 +79,7 @@ class Schema:
     ordered: tuple[int, ...] = ()
     dates: tuple[int, ...] = ()
     ignored: tuple[str, ...] = ()
+    reading: Reading = field(default_factory=dict)
 
     @classmethod
     def of_plan(
@@ -124,7 +134,8 @@ class Schema:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Schema):
             return NotImplemented
-        return self is other or self.to_dict() | {"ignored": ()} == other.to_dict() | {"ignored": ()}
+        others: dict[str, object] = {"ignored": (), "reading": {}}  # which are no part of the table
+        return self is other or self.to_dict() | others == other.to_dict() | others
 
     def __hash__(self) -> int:
         return hash((self.columns, self.named, self.missing))
@@ -142,6 +153,7 @@ class Schema:
             "ordered": list(self.ordered),
             "dates": list(self.dates),
             "ignored": list(self.ignored),
+            "reading": self.reading,
         }
 
     @classmethod
@@ -158,6 +170,7 @@ class Schema:
             ordered=tuple(state["ordered"]),
             dates=tuple(state["dates"]),
             ignored=tuple(state["ignored"]),
+            reading=state["reading"],
         )
 
     def encode(
@@ -201,14 +214,8 @@ class Schema:
         if self.named and source.named:
             unseen = sorted(set(source.names) - {*self.columns, *self.ignored})
             absent = sorted(set(self.columns) - set(source.names))
-            if unseen or absent:  # the message of scikit-learn
-                message = "The feature names should match those that were passed during fit.\n"
-                if unseen:
-                    message += "Feature names unseen at fit time:\n" + _bullets(unseen)
-                if absent:
-                    message += "Feature names seen at fit time, yet now missing:\n"
-                    message += _bullets(absent)
-                raise ValueError(message)
+            if unseen or absent:
+                raise ValueError(other_names(unseen, absent))
             position = {name: j for j, name in enumerate(source.names)}
             return np.array([position[name] for name in self.columns], dtype=np.intp)
         if self.ignored and len(source.names) == self.n_columns + len(self.ignored):
@@ -414,6 +421,7 @@ class MixedTable:
         columns = [source.column(j) for j in plan.categorical_index.tolist()]
         plan.refuse_ids(columns, [kind == ColumnKind.TEXT for kind in source.kinds])
         schema = Schema.of_plan(plan, source.named, columns, numeric_type, missing)
+        schema = replace(schema, reading=reading_of(X))
         schema.check_missing(schema._count_missing(numeric, columns), source.n_rows)
         return schema._table(numeric, columns, "ignore")
 
@@ -536,14 +544,3 @@ class MixedTable:
             f"MixedTable({self.n_rows} rows, {self.numeric.shape[1]} numeric {self.numeric.dtype}, "
             f"{self.codes.shape[1]} categorical {self.codes.dtype}, missing={self.schema.missing!r})"
         )
-
-
-def check_reading(missing: str, dtype: DTypeLike | None) -> None:
-    """Raise ValueError unless these are arguments of `from_data`."""
-    check_choice("missing", missing, ("ignore", "category", "error"))
-    if dtype is not None and np.dtype(dtype) not in (np.dtype("f4"), np.dtype("f8")):
-        raise ValueError(f"dtype must be float32, float64 or None, got {dtype!r}.")
-
-
-def _bullets(names: list[str]) -> str:
-    return "".join(f"- {name}\n" for name in [*names[:5], *(["..."] if len(names) > 5 else [])])

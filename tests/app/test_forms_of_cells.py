@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import datetime
 
+import numpy as np
 import pytest
+
+import craftc
+from craftc.cli import main
 
 pd = pytest.importorskip("pandas", reason="files are read with pandas")
 
@@ -102,3 +106,131 @@ def test_no_date_is_far_in_the_future(read):
     table, _ = read(column(short([1900 + i for i in range(100)], "%m/%d/%y")))
     assert max(years_of(table["x"])) <= THIS_YEAR + 5
     assert "two digits" not in read(column(short([1990 + i for i in range(30)], "%m/%d/%Y")))[1]
+
+
+# ---- ticked boxes ----
+
+THREE = np.repeat([0, 1, 2], 100)
+SHARES = np.array(
+    [[0.9, 0.9, 0.1, 0.1, 0.1, 0.1], [0.1, 0.1, 0.9, 0.9, 0.1, 0.1], [0.1, 0.1, 0.1, 0.1, 0.9, 0.9]]
+)
+TICKS = np.random.default_rng(0).random((300, 6)) < SHARES[THREE]
+
+
+@pytest.mark.parametrize("tick", ["Python", 1, 1.0, "x", "TRUE", "true", True, "Yes", "ja", "✓"])
+@pytest.mark.parametrize("blank", [None, "", np.nan, "?"])
+def test_ticked_boxes(tick, blank):
+    cells = np.where(TICKS, np.array(tick, object), np.array(blank, object))
+    table = craftc.read_table(pd.DataFrame(cells, columns=list("abcdef")))
+    assert table.shape == (300, 6)
+    for name, ticked in zip("abcdef", TICKS.T, strict=True):
+        assert table[name].nunique() == 2
+        assert (
+            table[name].astype(str) == table[name][ticked.argmax()]
+        ).to_numpy().tolist() == ticked.tolist()
+    assert any("Blank cells next to a single value are 'no'" in note for note in table.attrs["notes"])
+    expected = craftc.CRAFT(random_state=0).fit(TICKS)
+    model = craftc.CRAFT(random_state=0).fit(table)
+    assert (model.n_clusters_, list(model.labels_)) == (3, list(expected.labels_))
+
+
+@pytest.mark.parametrize("tick", ["x", "1", "TRUE", "Newsletter", "15.03 member"])
+def test_ticked_boxes_of_files(read, tick):
+    rows = [
+        ",".join([f"{i / 7:.2f}", *(tick if each else "" for each in row)]) for i, row in enumerate(TICKS)
+    ]
+    table, notes = read("z,a,b,c,d,e,f\n" + "\n".join(rows) + "\n")
+    assert [table[name].nunique() for name in "abcdef"] == [2] * 6
+    assert "(in 'a', 'b', 'c', 'd', 'e', …); blanks='missing' leaves them so." in notes
+    table, notes = read("z,a,b,c,d,e,f\n" + "\n".join(rows) + "\n", blanks="missing")
+    assert "Blank" not in notes
+    assert [table[name].nunique() for name in "abcdef"] == [1] * 6
+
+
+def test_single_values_that_are_no_ticks(read):
+    rows = [
+        f"{['no', ''][i % 2]};{['', '3.5'][i % 2]};{['2024-01-05', ''][i % 2]};{i / 7:.3f}" for i in range(40)
+    ]
+    table, notes = read("a;b;c;d\n" + "\n".join(rows) + "\n")
+    assert "Blank" not in notes
+    assert table["a"].isna().sum() == table["b"].isna().sum() == 20
+
+
+# ---- several answers ----
+
+LANGUAGES = ["Python", "SQL", "R", "Java", "Go", "C++", "Rust"]
+PICKED = (
+    np.random.default_rng(1).random((300, 7))
+    < np.array([[0.8] * 3 + [0.15] * 4, [0.15] * 3 + [0.8] * 4])[np.repeat([0, 1], 150)]
+)
+
+
+def answers(mark):
+    return [mark.join(name for name, each in zip(LANGUAGES, row, strict=True) if each) for row in PICKED]
+
+
+@pytest.mark.parametrize("mark", [";", "; ", ", ", ",", "|", " / ", "\n", ";\n"])
+def test_several_answers(mark):
+    frame = pd.DataFrame({"lang": answers(mark), "age": np.random.default_rng(2).normal(30, 5, 300)})
+    table = craftc.read_table(frame)
+    for name, picked in zip(LANGUAGES, PICKED.T, strict=True):
+        assert (table[f"lang: {name}"] == "yes").tolist() == picked.tolist()
+    assert any("'lang' holds several answers, separated by" in note for note in table.attrs["notes"])
+    assert "lang" not in table
+    whole = craftc.read_table(frame, split=[])
+    assert "lang" in {*whole.columns, *whole.attrs["unusable"]}
+    missing = craftc.read_table(frame, blanks="missing")
+    assert (missing["lang: R"].isna() == ~PICKED.any(axis=1)).all()
+
+
+@pytest.mark.parametrize("form", [list, tuple, set, np.array, lambda cell: str(list(cell))])
+def test_lists_of_answers(form):
+    cells = [form([name for name, each in zip(LANGUAGES, row, strict=True) if each]) for row in PICKED]
+    table = craftc.read_table(pd.DataFrame({"lang": cells, "age": np.arange(300) / 7}))
+    for name, picked in zip(LANGUAGES, PICKED.T, strict=True):
+        assert (table[f"lang: {name}"] == "yes").tolist() == picked.tolist()
+
+
+@pytest.mark.parametrize(
+    "cells",
+    [
+        ["Paris, France", "Lyon, France", "Rome, Italy", "Bern, Switzerland"],
+        ["Smith, John", "Doe, Jane", "Lee, John", "Roth, Jane"],
+        ["Black/African American", "White", "Asian/Pacific Islander", "White"],
+        ["Bachelor, part-time", "Bachelor, full-time", "Master, part-time", "Master, full-time", "none"],
+        ["Yes, always", "Yes, sometimes", "No"],
+        ["km/h", "mph", "m/s"],
+        ["good, but slow", "slow, and expensive", "expensive, I think", "fine"],
+    ],
+)
+def test_cells_of_one_answer(cells):
+    frame = pd.DataFrame({"x": [cells[i % len(cells)] for i in range(60)], "y": np.arange(60) / 7})
+    table = craftc.read_table(frame)
+    assert list(table.columns) == ["x", "y"]
+    assert table["x"].nunique() == len(set(cells))
+
+
+def test_rare_and_many_answers():
+    cells = answers(";")
+    for i in range(0, 300, 30):
+        cells[i] = f"{cells[i]};other {i}"
+    table = craftc.read_table(pd.DataFrame({"lang": cells, "age": np.arange(300) / 7}))
+    assert table.shape[1] == 8
+    assert any("rare answers are left out: 'other 0'" in note for note in table.attrs["notes"])
+    rng = np.random.default_rng(0)
+    many = [";".join(f"t{j}" for j in rng.integers(0, 5000, 3)) for _ in range(300)]
+    assert craftc.read_table(pd.DataFrame({"t": many, "age": np.arange(300) / 7}))["age"].shape == (300,)
+
+
+def test_split_and_blanks_of_the_command_line(tmp_path, capsys):
+    path = tmp_path / "t.csv"
+    ticks = np.where(TICKS[:, 0], "x", "")
+    pd.DataFrame({"lang": answers("; "), "t": ticks, "age": np.arange(300) / 7}).to_csv(path, index=False)
+    assert main(["cluster", str(path), "--json"]) == 0
+    out = capsys.readouterr().out
+    assert "lang: Python" in out
+    assert "--categorical keeps the cells whole" in out
+    assert "--blanks 'missing' leaves them so" in out
+    assert main(["cluster", str(path), "--categorical", "lang", "--json"]) == 0
+    assert "lang: Python" not in capsys.readouterr().out
+    assert main(["cluster", str(path), "--split", "lang", "--blanks", "missing", "--quiet"]) == 0

@@ -91,7 +91,8 @@ SIGNATURES = {
     "get_include": "()",
     "load_model": "(path)",
     "read_table": "(path_or_frame, *, na_values=(), header='infer', skip=0, delimiter='infer', "
-    "encoding='infer', sheet=None, decimal='infer', all_lines=False, on_unusable='drop', dates='auto')",
+    "encoding='infer', sheet=None, decimal='infer', blanks='auto', split='auto', all_lines=False, "
+    "on_unusable='drop', dates='auto', like=None)",
     "save_model": "(model, path)",
     "show_versions": "()",
     "cli.main": "(argv=None)",
@@ -140,7 +141,7 @@ SIGNATURES = {
     "report.write": "(model, table, path, *, target=None, stability=None, null_test='auto', agreement=(), "
     "title=None)",
     "table.Schema": "(columns, named, numeric_index, categorical_index, levels, dtype, missing, ordered=(), "
-    "dates=(), ignored=())",
+    "dates=(), ignored=(), reading=<factory>)",
 }
 MODULES = {"cli", "datasets", "distributed", "embed", "metrics", "plot", "report", "table"}
 

@@ -1,0 +1,148 @@
+"""New tables, read as the table of a fit was read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+
+from craftc._common.messages import as_text, listed, need_pandas, quoted
+from craftc.reading.cells import NA_VALUES, NUMERIC_NA_VALUES
+from craftc.reading.files import FileForm, RawTable
+from craftc.reading.input_file import TableError, did_you_mean
+from craftc.reading.prepare import prepare
+from craftc.reading.roles import Roles, answer_name
+from craftc.reading.several import Answers
+from craftc.table import Schema
+from craftc.table.dates import PARTS, part_name
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_MOST = 12  # names that an error lists
+
+
+class Fitted(Protocol):
+    """An estimator that knows the columns of its table."""
+
+    @property
+    def schema_(self) -> Schema: ...
+
+
+def form_like(form: FileForm, schema: Schema) -> FileForm:
+    """The form that the caller gives, completed by the form that was given in the fit."""
+    default, said = FileForm(), schema.reading.get("file", {})
+    fields = {
+        name: value
+        for name, value in said.items()
+        if hasattr(default, name) and getattr(form, name) == getattr(default, name)
+    }
+    return replace(form, **fields)  # type: ignore[arg-type]
+
+
+def match_columns(
+    raw: RawTable, schema: Schema, path: str, na_values: Sequence[object] = ()
+) -> tuple[pd.DataFrame, list[str]]:
+    """Select and convert the columns that a model expects, as they were read in its fit; returns them, and
+    notes.
+
+    `path` names the table in messages.
+    """
+    frame = raw.frame
+    if not schema.named:  # the model was fitted on an array
+        if frame.shape[1] != schema.n_columns:
+            raise TableError(
+                f"{path!r} has {frame.shape[1]} columns, but the model was fitted on {schema.n_columns} "
+                "columns without names; pass a table with the same columns in the same order."
+            )
+        frame = frame.set_axis(list(schema.columns), axis=1)
+    names, wanted = list(frame.columns), set(schema.columns)
+    recipes = _recipes(schema, names)
+    answers = {name: found for name in names if (found := _answers(recipes.get(name, {}))) is not None}
+    of_answers = {
+        name: {answer_name(name, option, frame.columns) for option in each.options}
+        for name, each in answers.items()
+    }
+    parts = {name: {part_name(name, part, frame.columns) for part in PARTS} for name in names}
+    dates = {name for name, columns in parts.items() if not columns.isdisjoint(wanted)}
+    dates |= {schema.columns[j] for j in schema.dates}
+    of_dates = {part for name in dates for part in parts.get(name, ())}
+    made = of_dates.union(*of_answers.values())
+    absent = [name for name in schema.columns if name not in made and name not in names]
+    unused = [name for name in names if name not in dates and name not in wanted and name not in answers]
+    if absent:
+        hint = did_you_mean(absent[0], unused)
+        raise TableError(f"{path!r} lacks column(s) of the model: {listed(absent, _MOST)}.{hint}")
+    said = schema.reading.get("file", {})
+    roles = Roles(
+        [name for name in schema.categorical_names if name in names],
+        [name for name in schema.numeric_names if name not in dates],
+        dates,
+        dates_as="days" if wanted.isdisjoint(of_dates) else "parts",
+        all_parts=True,
+        decimal=str(said.get("decimal", "infer")),
+        blanks="missing",
+        split=[],
+        recipes=recipes,
+        answers_of=answers,
+        numeric_problem="the model expects numbers",
+    )
+    used = replace(raw, frame=frame.drop(columns=unused))
+    noted_na = said.get("na_values", [])
+    table = prepare(used, roles, na_values=[*na_values, *noted_na], drop=False)  # type: ignore[misc]
+    notes = list(table.notes)
+    if unused:
+        notes.append(f"columns that are not in the model are ignored: {listed(unused, _MOST)}.")
+    absent = [name for name in schema.columns if name not in table.frame.columns]
+    if absent:
+        lacks = f"{path!r} lacks column(s) of the model: {listed(absent, _MOST)}"
+        raise TableError(f"{lacks}, because a column holds no dates.")
+    columns: dict[str, pd.Series | None] = dict.fromkeys(schema.columns)
+    for name in schema.numeric_names:
+        columns[name] = table.frame[name].astype(np.float64)
+    for name, levels in zip(schema.categorical_names, schema.levels, strict=True):
+        columns[name] = _levels(table.frame[name], {str(level) for level in levels}, notes)
+    return need_pandas().DataFrame(columns), notes
+
+
+def _answers(recipe: Mapping[str, object]) -> Answers | None:
+    """The answers of a column that was split in the fit."""
+    options = recipe.get("options")
+    if not isinstance(options, list):
+        return None
+    return Answers(str(recipe["answers"]), tuple(map(str, options)))
+
+
+def _recipes(schema: Schema, names: Sequence[str]) -> dict[str, Mapping[str, object]]:
+    """How the texts of these columns were read in the fit."""
+    known = schema.reading.get("columns", {})
+    return {name: recipe for name in names if isinstance(recipe := known.get(name), Mapping)}
+
+
+def _levels(column: pd.Series, known: set[str], notes: list[str]) -> pd.Series:
+    """A categorical column with its cells replaced by the model's spelling of the levels."""
+    level_of: dict[object, str | None] = {}
+    for cell in column.dropna().unique():
+        text = as_text(cell)
+        level_of[cell] = next((spelling for spelling in _spellings(text) if spelling in known), text)
+        if level_of[cell] not in known and text.casefold() in (*NA_VALUES, *NUMERIC_NA_VALUES):
+            level_of[cell] = None
+    unseen = sorted(level for level in level_of.values() if level is not None and level not in known)
+    if unseen:
+        notes.append(
+            f"{quoted(str(column.name))}: levels that did not occur in fit are treated as missing: "
+            f"{listed(unseen)}."
+        )
+    return column.astype(object).map(level_of).astype("category")
+
+
+def _spellings(text: str) -> list[str]:
+    """Equivalent spellings of a level: 1 and 1.0, TRUE and True."""
+    spellings = [text, text.capitalize()] if text.casefold() in ("true", "false") else [text]
+    try:
+        value = float(text)
+    except ValueError:
+        return spellings
+    return [*spellings, as_text(value), str(value)] if np.isfinite(value) else spellings

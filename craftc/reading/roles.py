@@ -1,0 +1,70 @@
+"""What the caller says about the columns of a table, and the names and levels that follow from it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from craftc.reading.several import Answers
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+@dataclass
+class Roles:
+    """Roles that the caller assigns; the cells decide about the other columns."""
+
+    # categorical, numeric, dates, kept: columns that are categorical, numeric or dates, and columns that
+    # stay whatever they hold
+    categorical: Collection[str] = ()
+    numeric: Collection[str] = ()
+    dates: Collection[str] = ()
+    kept: Collection[str] = ()
+    dates_as: str = "days"  # | "parts": also hour, weekday and season; | "drop": dates are unusable
+    decimal: str = "infer"  # decimal mark of the table's texts, or "infer"
+    blanks: str = "auto"  # blank cells next to a single value: "auto": "no", "missing"
+    split: Collection[str] | str = "auto"  # columns whose cells hold several answers
+    # of a fit: how the texts of columns were read, and the answers of split columns
+    recipes: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
+    answers_of: Mapping[str, Answers] = field(default_factory=dict)
+    all_parts: bool = False  # whether parts are made of dates that span few periods, too
+    # what an error says about a column of `numeric` in which no cell is a number
+    numeric_problem: str = "numbers are expected"
+
+    def __post_init__(self) -> None:
+        self.categorical, self.numeric, self.dates, self.kept = map(
+            frozenset, (self.categorical, self.numeric, self.dates, self.kept)
+        )
+
+
+@dataclass
+class PreparedTable:
+    """A table ready for an estimator, and how it was made."""
+
+    frame: pd.DataFrame
+    notes: list[str] = field(default_factory=list)
+    unusable: dict[str, str] = field(default_factory=dict)  # column: reason
+    codes: list[str] = field(default_factory=list)  # categorical columns that the table has as whole numbers
+    kinds: dict[str, str | tuple[str, float]] = field(default_factory=dict)  # of days and periodic columns
+
+
+_NEGATIVE = {"no", "n", "false", "nein", "non", "0", "none", "nan"}  # next to these a blank is not "no"
+
+
+def blank_level(text: str) -> str:
+    """The level of a blank cell next to this value alone; "" if it stays missing."""
+    if text.casefold() in _NEGATIVE:
+        return ""
+    if text.casefold() == "true":
+        return {"TRUE": "FALSE", "True": "False"}.get(text, "false")
+    return "0" if text == "1" else "no"
+
+
+def answer_name(name: str, option: str, taken: Collection[str]) -> str:
+    """The name of the column of an answer, which no column of the table has."""
+    new = f"{name}: {option}"
+    while new in taken:
+        new += "_"
+    return new

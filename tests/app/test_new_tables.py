@@ -1,0 +1,154 @@
+"""New tables are read as the table of the fit was, whatever their cells look like."""
+
+from __future__ import annotations
+
+import io
+
+import numpy as np
+import pytest
+
+import craftc
+from craftc.cli import main
+
+pd = pytest.importorskip("pandas", reason="files are read with pandas")
+
+N = 300
+GROUP = np.random.default_rng(0).integers(0, 2, N)
+OTHER = np.random.default_rng(1).normal(8.0 * GROUP, 1.0).round(2)
+
+
+def days(form):
+    rng = np.random.default_rng(2)
+    offsets = np.where(GROUP, rng.integers(0, 60, N), rng.integers(300, 360, N))
+    return (pd.Timestamp("2022-01-01") + pd.to_timedelta(offsets, unit="D")).strftime(form)
+
+
+@pytest.fixture
+def scored(tmp_path, read):
+    """Fit a file and read a new one; returns the new table as the model reads it, and notes."""
+
+    def scored(first, new, **options):
+        table, _ = read(first, "first.csv", **options)
+        model = craftc.CRAFT(random_state=0).fit(table)
+        craftc.save_model(model, tmp_path / "m.craftc")
+        loaded = craftc.load_model(tmp_path / "m.craftc")
+        assert loaded.schema_.reading == model.schema_.reading
+        found, notes = read(new, "new.csv", like=loaded)
+        loaded.predict(found)
+        return found, notes
+
+    return scored
+
+
+def csv(mark=",", **columns):
+    return pd.DataFrame(columns).to_csv(index=False, sep=mark)
+
+
+@pytest.mark.parametrize(
+    ("form", "cells", "iso"),
+    [
+        ("%d/%m/%Y", ["05/01/2023", "01/11/2022"], ["2023-01-05", "2022-11-01"]),
+        ("%m/%d/%Y", ["05/01/2023", "01/11/2022"], ["2023-05-01", "2022-01-11"]),
+        ("%d-%m-%y", ["05-01-23", "01-11-22"], ["2023-01-05", "2022-11-01"]),
+        ("%d/%m/%Y %H:%M", ["05/01/2023 00:00", "01/11/2022 12:00"], ["2023-01-05", "2022-11-01T12:00"]),
+        ("%d.%m.%Y", ["05/01/2023", "01/11/2022"], ["2023-01-05", "2022-11-01"]),
+    ],
+)
+def test_the_order_of_dates(scored, form, cells, iso):
+    found, notes = scored(csv(d=days(form), x=OTHER), csv(d=cells, x=[8.0, 0.0]))
+    minutes = np.array(iso, "datetime64[m]").astype(int)
+    np.testing.assert_allclose(found["d"], minutes / 1440)
+    assert "which no cell contradicts" not in notes
+
+
+def test_dates_in_another_order_are_an_error(scored):
+    first = csv(d=days("%d/%m/%Y"), x=OTHER)
+    with pytest.raises(ValueError, match=r"Column 'd': .* with the day first.*'01/25/2023'"):
+        scored(first, csv(d=["01/05/2023", "01/25/2023"], x=[8.0, 0.0]))
+    found, notes = scored(first, csv(d=["25/01/2023"] * 20 + ["01/25/2023"], x=[8.0] * 21))
+    assert found["d"].isna().sum() == 1
+    assert "'01/25/2023'" in notes
+
+
+@pytest.mark.parametrize(
+    ("cells", "new", "numbers"),
+    [
+        (["1.250,75", "3,5", "12.000,5"], ["1.250", "12.000", "3,5"], [1250, 12000, 3.5]),
+        (["17,50", "9,95"], ["1.234", "12.300"], [1234, 12300]),
+        (["1,250.75", "3.5"], ["1,250", "12,000"], [1250, 12000]),
+        (["17.50", "9.95"], ["1,234", "2,500"], [1234, 2500]),
+    ],
+)
+def test_decimal_marks(scored, cells, new, numbers):
+    prices = [cells[i % len(cells)] for i in range(N)]
+    found, _ = scored(csv(";", p=prices, x=OTHER), csv(";", p=new, x=[0.0] * len(new)))
+    assert found["p"].tolist() == numbers
+
+
+def test_years_of_two_digits(scored):
+    births = [f"{1 + i % 12:02}/{13 + i % 15}/{40 + i % 50:02}" for i in range(N)]
+    found, _ = scored(csv(born=births, x=OTHER), csv(born=["03/14/29", "03/14/45"], x=[0.0, 1.0]))
+    assert (found["born"] < 0).all()
+
+
+def test_units(scored):
+    first = csv(dist=[f"{i} km" for i in range(N)], x=OTHER)
+    found, notes = scored(first, csv(dist=["5", "7"], x=[0.0, 8.0]))
+    assert found["dist"].tolist() == [5, 7]
+    assert "taken as numbers with 'km', as in the fit" in notes
+    with pytest.raises(ValueError, match="with 'km', but the cells have 'mi', as in '3 mi'"):
+        scored(first, csv(dist=["3 mi", "4 mi"], x=[0.0, 8.0]))
+
+
+def test_ticks_and_answers(scored):
+    names = ["Python", "SQL", "R", "Java"]
+    picked = np.random.default_rng(3).random((N, 4)) < np.where(
+        GROUP[:, None] == (np.arange(4) < 2), 0.85, 0.15
+    )
+    cells = [";".join(name for name, each in zip(names, row, strict=True) if each) for row in picked]
+    first = csv(lang=cells, news=np.where(GROUP, "x", ""), x=OTHER)
+    new = "lang,news,x\nPython;Go,,1.5\n,x,2.5\nR,,3.5\n"
+    found, notes = scored(first, new)
+    assert found["lang: Python"].tolist() == ["yes", "no", "no"]
+    assert found["lang: R"].tolist() == ["no", "no", "yes"]
+    assert found["news"].tolist() == ["no", "x", "no"]
+    assert "unknown answers are left out: 'Go'" in notes
+    found, _ = scored(first, "lang,news,x\n,,1.5\n,,2.5\n")
+    assert found["news"].tolist() == ["no", "no"]
+    assert (found["lang: SQL"] == "no").all()
+    assert scored(first, "lang,news,x\nSQL,x,1.5\n")[0]["news"].tolist() == ["x"]
+
+
+def test_options_of_the_fit_hold_for_new_files(scored):
+    first = csv("^", p=np.where(np.arange(N) % 9, OTHER, -999), x=OTHER)
+    found, _ = scored(
+        "note\n" + first, "note\n" + csv("^", p=[-999, 5], x=[0.5, 1.5]), skip=1, na_values=[-999]
+    )
+    assert found["p"].isna().tolist() == [True, False]
+
+
+def test_frames_and_the_index(scored, read):
+    frame = pd.DataFrame({"d": days("%d/%m/%Y"), "x": OTHER})
+    model = craftc.CRAFT(random_state=0).fit(craftc.read_table(frame))
+    new = pd.DataFrame({"x": [8.0, 0.0], "d": ["05/01/2023", "01/11/2022"], "note": ["a", "b"]}, index=[7, 3])
+    table = craftc.read_table(new, like=model)
+    assert (table.index.tolist(), list(table.columns)) == ([7, 3], list(model.schema_.columns))
+    assert any("not in the model" in note for note in table.attrs["notes"])
+    assert craftc.KPrototypes(2).fit(craftc.read_table(frame)).predict(table).shape == (2,)
+
+
+def test_the_command_line_reads_as_the_fit(tmp_path, capsys):
+    path, new = tmp_path / "t.csv", tmp_path / "n.csv"
+    path.write_text(csv(d=days("%d/%m/%Y"), x=OTHER))
+    new.write_text("d,x\n05/01/2022,8\n01/11/2022,0\n")
+    assert main(["cluster", str(path), "--out", str(tmp_path / "o"), "--keep"]) == 0
+    labels = pd.read_csv(tmp_path / "o" / "labels.csv")
+    capsys.readouterr()
+    assert main(["predict", str(tmp_path / "o"), str(new)]) == 0
+    out = capsys.readouterr()
+    found = pd.read_csv(io.StringIO(out.out))["cluster"].tolist()
+    assert found == [labels["cluster"][GROUP == 1].mode()[0], labels["cluster"][GROUP == 0].mode()[0]]
+    assert "no cell contradicts" not in out.err
+    new.write_text("d,x\n01/25/2022,8\n01/11/2022,0\n")
+    assert main(["predict", str(tmp_path / "o"), str(new)]) == 2
+    assert "'01/25/2022'" in capsys.readouterr().err
