@@ -74,9 +74,14 @@ def _table_in(
         return {name: list(column) for name, column in one.items()}  # type: ignore[call-overload]
     if len(values) > 1 and all(isinstance(v, dict) and len(v) > 1 for v in values):
         keys = dict.fromkeys(key for column in values for key in column)  # type: ignore[attr-defined]
-        if all(not isinstance(cell, dict | list) for column in values for cell in column.values()):  # type: ignore[attr-defined]
-            return {name: [column.get(key) for key in keys] for name, column in one.items()}  # type: ignore[attr-defined]
+        table = {name: _of_keys(column, list(keys)) for name, column in one.items()}
+        if not any(isinstance(cell, dict | list) for column in table.values() for cell in column):
+            return table
     return None
+
+
+def _of_keys(column: object, keys: Sequence[str]) -> list[object]:
+    return [column.get(key) for key in keys] if isinstance(column, dict) else []
 
 
 def _is_column(value: object) -> bool:

@@ -35,7 +35,7 @@ from craftc.reading.several import (
     has_lists,
     named_answers,
 )
-from craftc.reading.unusable import CONSTANT, DATES, EMPTY, IDS, TEXTS, id_reason, listed_reasons
+from craftc.reading.unusable import CONSTANT, DATES, EMPTY, IDS, id_reason, listed_reasons, text_reason
 from craftc.table.dates import FEWEST_PERIODS, PARTS, part_name, parts_of, repeats
 from craftc.table.kinds import INFERRED, INFERRED_DATES, INFERRED_DURATIONS, ColumnKind, is_missing
 
@@ -283,7 +283,7 @@ class _Reader:
             self._split(name, [answers_in(text, answers.separator) for text in [*texts, ""]], codes, answers)
             return
         present = int(counts.sum())
-        reason = TEXTS if len(texts) == present >= 3 and name not in self._roles.categorical else ""
+        reason = "" if name in self._roles.categorical else text_reason(len(texts), present)
         self._put(name, self._categories(codes, texts), reason)
         if name not in self._unusable:
             self._note_levels(name, texts, present)

@@ -19,6 +19,9 @@ from craftc.table.mixed_table import MixedTable
 T = TypeVar("T")
 
 EMPTY, CONSTANT, DATES = "no value in any row", "one value in every row", "dates"
+NEARLY_TEXTS = "a different text in almost every row"
+MANY_TEXTS = "more than 65,535 different texts"
+NEARLY_IDS = "a different number in almost every row, and the name of an id"
 TEXTS, COUNTER, IDS = (
     "a different text in every row",
     "row counter",
@@ -29,7 +32,18 @@ _ID_NAME = re.compile(
     r"(^|[^a-z])(id|ids|uid|uuid|guid|pid|key|nr|no|num|number|index|idx)($|[^a-z])", re.IGNORECASE
 )
 _ID_ENDING = re.compile(r"[a-z]I[dD]$")
+_FEWEST, _NEARLY = 50, 0.9  # rows, at least, with that share of different values: a few ids are there twice
+MOST_LEVELS = 65_535  # of a categorical column
 _SHOWN = 5  # columns that a message names with their reasons
+
+
+def text_reason(n_texts: int, n_present: int) -> str:
+    """The reason why texts identify rows, by the numbers of different texts and of rows that have one."""
+    if n_texts == n_present >= 3:
+        return TEXTS
+    if n_present >= _FEWEST and n_texts > _NEARLY * n_present:
+        return NEARLY_TEXTS
+    return MANY_TEXTS if n_texts > MOST_LEVELS else ""
 
 
 def id_reason(name: str, values: Floats) -> str:
@@ -38,8 +52,12 @@ def id_reason(name: str, values: Floats) -> str:
         return ""
     if (np.diff(values) == 1.0).all():
         return COUNTER
-    named = _ID_NAME.search(name) or _ID_ENDING.search(name)
-    return IDS if named and len(np.unique(values)) == len(values) else ""
+    if not (_ID_NAME.search(name) or _ID_ENDING.search(name)):
+        return ""
+    n_distinct = len(np.unique(values))
+    if n_distinct == len(values):
+        return IDS
+    return NEARLY_IDS if len(values) >= _FEWEST and n_distinct > _NEARLY * len(values) else ""
 
 
 def listed_reasons(unusable: Mapping[str, str]) -> str:

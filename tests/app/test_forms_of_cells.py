@@ -234,3 +234,35 @@ def test_split_and_blanks_of_the_command_line(tmp_path, capsys):
     assert main(["cluster", str(path), "--categorical", "lang", "--json"]) == 0
     assert "lang: Python" not in capsys.readouterr().out
     assert main(["cluster", str(path), "--split", "lang", "--blanks", "missing", "--quiet"]) == 0
+
+
+# ---- ids ----
+
+
+@pytest.mark.parametrize("twice", [1, 7, 25])
+def test_ids_that_are_there_twice(read, twice):
+    rng = np.random.default_rng(0)
+    ids = rng.permutation(10**6)[:300]
+    ids[:twice] = ids[-twice:]
+    frame = pd.DataFrame(
+        {"customer_id": ids, "name": [f"n{i}" for i in ids], "pay": ids * 3, "x": np.arange(300) / 7}
+    )
+    for table in (craftc.read_table(frame), read(frame.to_csv(index=False))[0]):
+        assert list(table.columns) == ["pay", "x"]
+        assert table.attrs["unusable"] == {
+            "customer_id": "a different number in almost every row, and the name of an id",
+            "name": "a different text in almost every row",
+        }
+    assert list(craftc.read_table(frame, on_unusable="keep").columns) == list(frame.columns)
+
+
+def test_names_that_repeat_are_no_ids():
+    names = [f"n{i % 40}" for i in range(50)]
+    assert "n" in craftc.read_table(pd.DataFrame({"n": names, "x": np.arange(50) / 7}))
+
+
+def test_more_texts_than_levels():
+    n = 150_000
+    frame = pd.DataFrame({"name": [f"n{i % 70_000}" for i in range(n)], "x": np.arange(n) % 91 / 7})
+    table = craftc.read_table(frame)
+    assert table.attrs["unusable"] == {"name": "more than 65,535 different texts"}
