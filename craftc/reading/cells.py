@@ -58,6 +58,17 @@ _CERTAIN = {
 }
 _THOUSANDS = {".": re.compile(r"[1-9]\d{0,2}(?:\.\d{3})+"), ",": re.compile(r"[1-9]\d{0,2}(?:,\d{3})+")}
 _IS_CURRENCY = re.compile(_CURRENCY)
+_FOOTNOTE = re.compile(
+    r"(.*\d)\s*(?:\*{1,3}|[†‡§¹²³#]|\[[a-z\d]\]|\((?:p|e|r|est|prov)\.?\)|\^[a-z\d])", re.IGNORECASE
+)
+#: Texts in the place of numbers that are not known.
+_PLACEHOLDER = re.compile(
+    r"[^\w\s]{1,5}|x{1,5}|n\.?d\.?|k\.?a\.?|keine angabe|unbekannt|suppressed|unknown|missing|withheld"
+    r"|refused|confidential|pending|tbd|no data|no answer|don'?t know|prefer not to (say|answer)"
+    r"|not (available|applicable|reported|known|measured|detected|given|stated)"
+    r"|#?(ref|value|num|name|error|div/0)[!?]?|below detection.*",
+    re.IGNORECASE,
+)
 _SPACES = str.maketrans({"−": "-", "\u00a0": " ", "\u2009": " ", "\u202f": " ", "’": "'"})
 
 _TIME = r"(\d{1,2}):(\d{2})(?::(\d{2})(?:[.,]\d+)?)?\s*([AaPp][Mm])?\s*(?:Z|UTC|GMT|[+-]\d{2}(?::?\d{2})?)?"
@@ -133,11 +144,18 @@ def as_number(text: str) -> float | None:
     )
 
 
+def is_datum(cell: str) -> bool:
+    """Whether a cell looks like a number or a date."""
+    return as_number(cell) is not None or DATE.fullmatch(cell[:64]) is not None
+
+
 def _parse(text: str, point: str) -> _Parsed | None:
     """The number of a text, its unit and what else it shows, with this decimal point."""
     if len(text) > _LONGEST:
         return None
-    found = _DRESSED.fullmatch(text if text.isascii() else text.translate(_SPACES))
+    noted = _FOOTNOTE.fullmatch(text)
+    plain = text if noted is None else noted[1]
+    found = _DRESSED.fullmatch(plain if plain.isascii() else plain.translate(_SPACES))
     if found is None or _BODY[point].fullmatch(found["body"]) is None:
         return None
     n_open = (found["outer"] is not None) + (found["open"] is not None)
@@ -146,6 +164,7 @@ def _parse(text: str, point: str) -> _Parsed | None:
     if two_units or n_open != (found["close"] is not None) or signs > 1:
         return None
     digits, marks = _plain_digits(found["body"], point)
+    marks += ["footnote marks removed"] * (noted is not None)
     if n_open:
         marks.append("numbers in parentheses are negative")
     if found["bound"]:
@@ -212,7 +231,7 @@ def parse_numbers(
     read = _of_one_unit(_with_better_point(texts, counts, semicolons, point), counts)
     good = [each for each in read if each is not None]
     bad = [text for text, each in zip(texts, read, strict=True) if each is None]
-    if not good or (not forced and _is_category(read, good, counts)):
+    if not good or (not forced and _is_category(texts, read, good, counts)):
         return None
     values = np.array([np.nan if each is None else each.value for each in read])
     changes = _changes(good)
@@ -242,7 +261,9 @@ def _with_better_point(
     return with_commas if better > 0 or (better == 0 and preferred) else with_points
 
 
-def _is_category(read: list[_Parsed | None], good: list[_Parsed], counts: Integers) -> bool:
+def _is_category(
+    texts: Sequence[str], read: list[_Parsed | None], good: list[_Parsed], counts: Integers
+) -> bool:
     """Whether the texts are rather levels: few different numbers with units, bounds or texts among them, or
     too many cells that are bounds or no numbers.
     """
@@ -252,7 +273,15 @@ def _is_category(read: list[_Parsed | None], good: list[_Parsed], counts: Intege
     few = len({each.value for each in good}) <= MAX_INTEGER_CODES
     if few and (len(good) < len(read) or unit or n_bounds):
         return True
-    return 2 * n_bounds > n_good or n_all - n_good > _MOST_BAD * n_all
+    placeholders = sum(
+        int(n)
+        for text, n, each in zip(texts, counts, read, strict=True)
+        if each is None and _PLACEHOLDER.fullmatch(text)
+    )
+    n_bad = n_all - n_good
+    if placeholders and 2 * n_good >= n_all:
+        n_bad -= placeholders
+    return 2 * n_bounds > n_good or n_bad > _MOST_BAD * n_all
 
 
 def _changes(good: list[_Parsed]) -> list[str]:

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, NamedTuple
 
 from craftc._common.messages import as_text, listed, need_pandas, quoted, shown
+from craftc.reading.arff import arff_parts, is_arff
 from craftc.reading.input_file import (
     COLUMNAR,
     HEAD,
@@ -33,6 +34,7 @@ from craftc.reading.records import (
     LONGEST_HEAD,
     Delimiter,
     Header,
+    distinct_names,
     find_delimiter,
     find_header,
     first_records,
@@ -157,7 +159,7 @@ def _read(file: InputFile, head: bytes, form: FileForm) -> RawTable:
         return _read_excel(file, form)
     if head.startswith(OLD_EXCEL):
         raise TableError(SHEETS_ONLY.format(file.shown, "an Excel file of the format before 2007 (.xls)"))
-    read = _read_json if _is_json(head) else _read_text
+    read = _read_json if _is_json(head) else _read_arff if is_arff(head) else _read_text
     if form.encoding != "infer":
         try:
             return read(file, head, Encoding(form.encoding), form)
@@ -299,6 +301,29 @@ def _read_json(file: InputFile, head: bytes, encoding: Encoding, form: FileForm)
         text = opened.read().decode(*encoding)
     columns, notes = json_columns(text, file.shown)
     return RawTable(need_pandas().DataFrame(columns), notes)
+
+
+def _read_arff(file: InputFile, head: bytes, encoding: Encoding, form: FileForm) -> RawTable:
+    pd = need_pandas()
+    with file.opened() as opened:
+        names, rows = arff_parts(opened.read().decode(*encoding), file.shown)
+    notes: list[str] = []
+    quote = "'" if rows.count("'") >= rows.count('"') else '"'
+    try:
+        frame = pd.read_csv(
+            io.StringIO(rows),
+            names=distinct_names(names, notes),
+            header=None,
+            index_col=False,
+            dtype=str,
+            na_filter=False,
+            skipinitialspace=True,
+            quotechar=quote,
+            escapechar="\\",
+        )
+    except (pd.errors.ParserError, pd.errors.EmptyDataError) as error:
+        raise TableError(f"{file.shown} cannot be read as ARFF: {error}.") from error
+    return RawTable(frame, notes)
 
 
 # ---- delimited text ----

@@ -10,7 +10,7 @@ import numpy as np
 
 from craftc._common.messages import need_pandas, quoted
 from craftc._common.typing import Bits, Floats, Ints
-from craftc.reading.cells import NA_VALUES, as_number
+from craftc.reading.cells import NA_VALUES, NUMERIC_NA_VALUES, as_number, is_datum
 from craftc.table.kinds import is_missing
 
 if TYPE_CHECKING:
@@ -31,13 +31,24 @@ _FOOTER = re.compile(
     r"|[*†‡©¹²³].*|\[?\d{1,2}[\])] .*|-{2,}.*|\(?\d[\d,. ]* (rows?|records?|zeilen)\b.*",
     re.IGNORECASE | re.DOTALL,
 )
+_TYPE = re.compile(
+    r"(tiny|small|big|medium)?int(eger)?(32|64)?|string|str|text|(n?var)?char(acter)?( ?\(\d+\))?|double"
+    r"|float(32|64)?|real|decimal|number|numeric|bool(ean)?|date|datetime|timestamp|time|long|factor"
+    r"|categor(y|ical)|nominal|ordinal|continuous|discrete|object|ratio|interval",
+    re.IGNORECASE,
+)
+_MOST_CAPTIONS, _LOOKED_AT = 3, 200  # lines below the names, and rows that show what columns hold
+_NUMERIC = 0.9  # share of the different cells of a column of numbers
 _LAST = 30  # lines at the end of a table among which footnotes are
 _FEWEST = 10  # rows above a line of sums without a name
 _ROUNDING = 1e-6
 
 
-def without_no_rows(frame: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
-    """The rows of a table, with their own labels, and notes about the lines that were set aside."""
+def without_no_rows(frame: pd.DataFrame, named: bool = True) -> tuple[pd.DataFrame, list[str]]:
+    """The rows of a table, with their own labels, and notes about the lines that were set aside.
+
+    `named`: whether the table may have names of its columns, so that its first lines may explain them.
+    """
     if len(frame) < 3 or not frame.shape[1]:
         return frame, []
     notes: list[str] = []
@@ -50,6 +61,13 @@ def without_no_rows(frame: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
     if again.any():
         keep &= ~again
         notes.append(f"{_lines(int(again.sum()), 'repeated line')} of column names.")
+    below = _captions(frame, keep) if named else []
+    if below:
+        keep[below] = False
+        shown = ", ".join(cell for _, cell in _cells(frame.iloc[below[0]]))
+        notes.append(
+            f"{_lines(len(below), 'line')} of types, units or titles below the names, {quoted(shown)}."
+        )
     last = _last_lines(frame, keep)
     if last:
         keep[last] = False
@@ -137,6 +155,36 @@ def _is_missing(cell: object) -> bool:
 
 def _first_text(row: pd.Series) -> str:
     return next((cell for _, cell in _cells(row)), "")
+
+
+def _captions(frame: pd.DataFrame, keep: Bits) -> list[int]:
+    """Positions of lines of types, units or titles directly below the column names."""
+    rows = np.flatnonzero(keep)[: _LOOKED_AT + _MOST_CAPTIONS]
+    found: list[int] = []
+    if any(need_pandas().api.types.is_numeric_dtype(dtype) for dtype in frame.dtypes):
+        return found
+    for n in range(min(_MOST_CAPTIONS, len(rows) - 3), 0, -1):
+        below = frame.iloc[rows[n:]]
+        if all(_is_caption(_cells(frame.iloc[i]), below) for i in rows[:n].tolist()):
+            return [int(i) for i in rows[:n]]
+    return found
+
+
+def _is_caption(row: list[tuple[int, str]], below: pd.DataFrame) -> bool:
+    """Whether the cells of a line are words for types, or texts above columns of numbers."""
+    if len(row) >= 2 and all(_TYPE.fullmatch(cell) for _, cell in row):
+        return not all(_occurs(cell, below.iloc[:, j]) for j, cell in row)
+    above_numbers = 0
+    for j, cell in row:
+        texts = {str(each).strip() for each in _coded(below.iloc[:, j])[1]}.difference(NA_VALUES)
+        texts = {text for text in texts if text.casefold() not in NUMERIC_NA_VALUES}
+        if cell in texts:
+            return False
+        numeric = bool(texts) and sum(map(is_datum, texts)) >= _NUMERIC * len(texts)
+        if numeric and (is_datum(cell) or cell.casefold() in NUMERIC_NA_VALUES):
+            return False
+        above_numbers += numeric
+    return above_numbers >= 2
 
 
 def _last_lines(frame: pd.DataFrame, keep: Bits) -> list[int]:

@@ -167,7 +167,7 @@ def open_table(path_or_frame: object, form: FileForm | None = None) -> RawTable:
         raw = _of_frame(path_or_frame)
     raw.form = form or FileForm()
     if not raw.form.all_lines:
-        raw.frame, notes = without_no_rows(raw.frame)
+        raw.frame, notes = without_no_rows(raw.frame, raw.form.header is not False)
         raw.notes += notes
     return raw
 

@@ -13,7 +13,7 @@ from itertools import pairwise
 from typing import Literal, TypeAlias
 
 from craftc._common.messages import listed
-from craftc.reading.cells import DATE, NA_VALUES, NUMERIC_NA_VALUES, as_number
+from craftc.reading.cells import NA_VALUES, NUMERIC_NA_VALUES, as_number, is_datum
 from craftc.reading.input_file import TableError
 
 #: Whether the first line of a file holds the column names.
@@ -23,6 +23,7 @@ HEAD_ROWS = 200  # records that show delimiter and header
 LONGEST_HEAD = 1 << 27  # bytes within which the first records must end
 #: Cells separated by any number of blanks.
 BLANKS = r"\s+"
+_MOST_TITLES = 20  # lines above the column names
 _DELIMITERS = ",;\t|"
 _RARE = ("^", "~", "\xa6", "\xa7", "\xac", *map(chr, (1, 2, 28, 29, 30, 31)))  # in hardly any text
 _ODD = tuple("!#&*=\\@$%+")
@@ -173,7 +174,9 @@ def find_header(rows: list[list[str]], header: Header, skip: int, notes: list[st
             rows[filled[n_title]], rows[filled[n_title + 1]], width
         ):
             n_title += 1
+        n_title = max(n_title, _names_at([rows[i] for i in filled[:_MOST_TITLES]], width))
     first, below = rows[filled[n_title]], [rows[i] for i in filled[n_title + 1 :]]
+    first = _with_row_names(first, below, notes)
     if n_title:
         title = ", ".join(filter(None, rows[filled[0]]))[:60]
         notes.append(f"{n_title} line(s) above the column names were skipped, the first: {title!r}.")
@@ -185,6 +188,29 @@ def find_header(rows: list[list[str]], header: Header, skip: int, notes: list[st
         )
     names = distinct_names([""] * len(first) if absent else [cell.strip() for cell in first], notes)
     return filled[n_title] + (not absent), names
+
+
+def _names_at(rows: list[list[str]], width: int) -> int:
+    """The first record with a different text for each column, if those above are mostly empty; else 0."""
+    for i, row in enumerate(rows):
+        cells = [cell.strip() for cell in row if cell.strip()]
+        if len(row) == width >= 3 and len(set(cells)) == width:
+            return i if not any(map(is_datum, cells)) else 0
+        if len(cells) > max(1, width // 2):
+            return 0
+    return 0
+
+
+def _with_row_names(first: list[str], below: list[list[str]], notes: list[str]) -> list[str]:
+    """Names of all cells, where the first line has one less: row names, as R writes them, or nothing."""
+    if not below or any(len(row) != len(first) + 1 for row in below):
+        return first
+    if not any(row[-1].strip() for row in below):
+        return [*first, ""]
+    if len({row[0] for row in below}) < len(below):
+        return first
+    notes.append("The first column has no name, as R writes the names of rows; it is 'row names'.")
+    return ["row names", *first]
 
 
 def _is_title(row: list[str], following: list[str], width: int) -> bool:
@@ -206,8 +232,8 @@ def _is_data(first: list[str], below: list[list[str]]) -> bool:
         cells = [each for each in cells if each not in NA_VALUES and each.casefold() not in NUMERIC_NA_VALUES]
         if not cells or name in NA_VALUES:
             continue
-        if sum(map(_is_datum, cells)) >= 0.9 * len(cells):
-            if not _is_datum(name) and name.casefold() not in NUMERIC_NA_VALUES:
+        if sum(map(is_datum, cells)) >= 0.9 * len(cells):
+            if not is_datum(name) and name.casefold() not in NUMERIC_NA_VALUES:
                 return False
             number = as_number(name)
             numbers.append(0.5 if number is None else number)  # a date is no label
@@ -216,10 +242,6 @@ def _is_data(first: list[str], below: list[list[str]]) -> bool:
     if numbers:
         return not _are_labels(numbers)
     return len(repeated) >= 2 and all(repeated)
-
-
-def _is_datum(cell: str) -> bool:
-    return as_number(cell) is not None or DATE.fullmatch(cell[:64]) is not None
 
 
 def _are_labels(numbers: list[float]) -> bool:

@@ -266,3 +266,41 @@ def test_more_texts_than_levels():
     frame = pd.DataFrame({"name": [f"n{i % 70_000}" for i in range(n)], "x": np.arange(n) % 91 / 7})
     table = craftc.read_table(frame)
     assert table.attrs["unusable"] == {"name": "more than 65,535 different texts"}
+
+
+# ---- placeholders, footnotes, sentinels ----
+
+
+@pytest.mark.parametrize(
+    "placeholder", ["..", "Suppressed", "*", "n.d.", "#DIV/0!", "not available", "x", ":"]
+)
+@pytest.mark.parametrize("share", [3, 4, 7])
+def test_placeholders_in_columns_of_numbers(read, placeholder, share):
+    cells = [placeholder if i % share == 0 else f"{i}.5" for i in range(120)]
+    table, notes = read(column(cells))
+    assert table["x"].isna().sum() == 120 // share + (120 % share > 0)
+    assert f"cells that cannot be read became missing: {placeholder!r}" in notes
+
+
+def test_words_among_numbers_stay_levels(read):
+    for word in ("thirty", "none of these", "A"):
+        table, _ = read(column([word if i % 3 == 0 else str(i % 20) for i in range(60)]))
+        assert isinstance(table["x"].dtype, pd.CategoricalDtype)
+
+
+@pytest.mark.parametrize("mark", ["*", " *", "**", "†", " (p)", "[a]", "²", " (est.)"])
+def test_footnotes_of_numbers(read, mark):
+    cells = [f"{3309 + 7 * i}{mark if i % 4 == 0 else ''}" for i in range(80)]
+    table, notes = read(column(cells, "pay"))
+    assert table["pay"].tolist() == [3309 + 7 * i for i in range(80)]
+    assert "footnote marks removed" in notes
+
+
+@pytest.mark.parametrize(("sentinel", "low", "high"), [(-200, 647, 2040), (-99, 0, 500), (-1000, -20, 40)])
+def test_sentinels(read, sentinel, low, high):
+    rng = np.random.default_rng(0)
+    values = rng.integers(low, high, 600)
+    values[::50] = sentinel
+    _, notes = read(column(values))
+    assert f"'x' has {sentinel} in 12 rows, far from its other numbers; na_values=" in notes
+    assert "far from" not in read(column(rng.integers(low, high, 600)))[1]

@@ -306,3 +306,81 @@ def test_the_index_of_a_frame():
         assert table.index.equals(b.index)
         model = craftc.CRAFT().fit(table)
         assert pd.Series(model.labels_, index=table.index).reindex(b.index).notna().all()
+
+
+# ---- names and lines below them ----
+
+
+@pytest.mark.parametrize(
+    "top",
+    [
+        "CRM export,,,\nExported 2026-11-01,,,\n",
+        "CRM export,,,\n\n,,,\nby A. Lee,,,\nall customers,,,\n",
+        "Weather,,by town,\n",
+        ",,measured,measured\n",
+    ],
+)
+def test_several_lines_of_titles(read, top):
+    table, notes = read(top + PLAIN)
+    assert list(table.columns) == NAMES
+    np.testing.assert_array_equal(table["rain"], read(PLAIN)[0]["rain"])
+    assert "above the column names were skipped" in notes
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "STRING,DOUBLE,INT,STRING",
+        "varchar(20),float,integer,text",
+        ",[mm],(h),",
+        "name,mm,hours,",
+        "Name of the town,How much did it rain?,How long did the sun shine?,Kind of town",
+        "town name,Regen in mm,Sonne in h,Art\nQID1,QID2,QID3,QID4",
+    ],
+)
+def test_lines_that_explain_the_columns(read, line):
+    head, rest = PLAIN.split("\n", 1)
+    table, notes = read(f"{head}\n{line}\n{rest}")
+    assert table.dtypes.tolist() == read(PLAIN)[0].dtypes.tolist()
+    np.testing.assert_array_equal(table["sun"], read(PLAIN)[0]["sun"])
+    assert "below the names" in notes
+
+
+def test_first_rows_that_explain_nothing(read):
+    head, rest = PLAIN.split("\n", 1)
+    for first in ("red,unknown,5,x", "red,NA,NA,x", "pink,,,z", "pink,NA,3,z"):
+        table, notes = read(f"{head}\n{first}\n{rest}")
+        assert len(table) == 61
+        assert "below the names" not in notes
+
+
+def test_names_of_rows(read):
+    rows = [[f'"{i + 1}"', *row] for i, row in enumerate(ROWS)]
+    table, notes = read(lines(",", rows))
+    pd.testing.assert_frame_equal(table, read(PLAIN)[0])
+    assert "it is 'row names'" in notes
+    table, _ = read(lines("\t", [[f"r{i}", *row] for i, row in enumerate(ROWS)]))
+    assert list(table.columns) == NAMES
+    table, _ = read(lines(",", [[*row, ""] for row in ROWS]))
+    assert list(table.columns) == NAMES
+    with pytest.raises(ValueError, match="the lines below have more cells"):
+        read("a,b\n" + "1,2,3\n" * 9)
+
+
+def arff(names=NAMES, rows=ROWS):
+    head = f"% made by hand\n\n@RELATION 'the weather'\n@attribute {names[0]} {{red,green,blue}}\n"
+    head += f"@attribute {names[1]} numeric\n@ATTRIBUTE '{names[2]}' real\n@attribute {names[3]} {{x, y}}\n"
+    return head + "\n% rows\n@DATA\n" + lines(",", rows, None)
+
+
+def test_arff(read):
+    pd.testing.assert_frame_equal(read(arff(), "t.arff")[0], read(PLAIN)[0])
+    rows = [["'red'" if row[0] == "red" else row[0], *row[1:]] for row in ROWS]
+    pd.testing.assert_frame_equal(read(arff(rows=rows))[0], read(PLAIN)[0])
+    rows = [[row[0], "?" if i == 4 else row[1], *row[2:]] for i, row in enumerate(ROWS)]
+    assert np.flatnonzero(read(arff(rows=rows))[0]["rain"].isna()).tolist() == [4]
+    assert "sun hours" in read(arff([*NAMES[:2], "sun hours", "kind"]))[0]
+    with pytest.raises(ValueError, match="sparse ARFF"):
+        read(arff(rows=[["{0 red", "1 3}"]] * 3))
+    with pytest.raises(ValueError, match="without @data"):
+        read("@relation x\n@attribute a numeric\n")

@@ -1,0 +1,35 @@
+"""ARFF files: names of attributes, and rows of cells."""
+
+from __future__ import annotations
+
+import re
+
+from craftc.reading.input_file import TableError
+
+_BEGIN = re.compile(rb"(?:[ \t]*(?:%[^\r\n]*)?[\r\n]+)*[ \t]*@relation\b", re.IGNORECASE)
+_ATTRIBUTE = re.compile(
+    r"\s*@attribute\s+(?:'((?:[^'\\]|\\.)*)'|\"((?:[^\"\\]|\\.)*)\"|(\S+))\s+\S", re.IGNORECASE
+)
+_DATA = re.compile(r"^[ \t]*@data\b.*$", re.IGNORECASE | re.MULTILINE)
+
+
+def is_arff(head: bytes) -> bool:
+    """Whether a file that begins with these bytes is in the format ARFF."""
+    return _BEGIN.match(head) is not None
+
+
+def arff_parts(text: str, shown: str) -> tuple[list[str], str]:
+    """The names of the attributes, and the lines of data; `shown` names the file in errors."""
+    data = _DATA.search(text)
+    if data is None:
+        raise TableError(f"{shown} is an ARFF file without @data; add its rows.")
+    names = []
+    for line in text[: data.start()].splitlines():
+        if found := _ATTRIBUTE.match(line):
+            names.append(next(name for name in found.groups() if name is not None).replace("\\", ""))
+    rows = [
+        line for line in text[data.end() :].splitlines() if line.strip() and not line.lstrip().startswith("%")
+    ]
+    if rows and rows[0].lstrip().startswith("{"):
+        raise TableError(f"{shown} is a sparse ARFF file, which craftc does not read; write all cells.")
+    return names, "\n".join(rows) + "\n"
