@@ -129,15 +129,10 @@ def _is_sparse(frame: pd.DataFrame) -> bool:
 
 def _repeated_names(frame: pd.DataFrame) -> Bits:
     """Which rows have the names of their columns as cells."""
-    names = [str(name) for name in frame.columns]
     same = np.ones(len(frame), bool)
-    for j, name in enumerate(names):
-        column = frame.iloc[:, j]
-        if need_pandas().api.types.is_numeric_dtype(column.dtype):
-            return np.zeros(len(frame), bool)
-        same &= (
-            column.astype(object).map(lambda cell: str(cell).strip(), na_action="ignore") == name
-        ).to_numpy(bool)
+    for j, name in enumerate(map(str, frame.columns)):
+        codes, cells = _coded(frame.iloc[:, j])
+        same &= np.array([*(str(cell).strip() == name for cell in cells), False])[codes]
         if not same.any():
             break
     return same
@@ -192,17 +187,19 @@ def _last_lines(frame: pd.DataFrame, keep: Bits) -> list[int]:
     found: list[int] = []
     rows = np.flatnonzero(keep)
     for i in rows[: -_LAST - 1 : -1].tolist():
-        if len(rows) - len(found) < 3:
-            break
-        above = frame.iloc[rows[: len(rows) - len(found) - 1]]
+        n_above = len(rows) - len(found) - 1
         row = _cells(frame.iloc[i])
+        if n_above < 2 or not (len(row) == 1 or (row and _TOTAL.fullmatch(row[0][1]))):
+            break
+        above = frame.iloc[rows[:n_above]]
         if not (_is_total(row, above) or _is_footnote(row, above)):
             break
         found.append(i)
-    if len(rows) - len(found) > _FEWEST:
-        i, above = int(rows[len(rows) - len(found) - 1]), frame.iloc[rows[: len(rows) - len(found) - 1]]
-        if _is_sum(_cells(frame.iloc[i]), above):
-            found.append(i)
+    n_above = len(rows) - len(found) - 1
+    if n_above >= _FEWEST:
+        row = _cells(frame.iloc[rows[n_above]])
+        if all(as_number(cell) is not None for _, cell in row) and _is_sum(row, frame.iloc[rows[:n_above]]):
+            found.append(int(rows[n_above]))
     return sorted(found)
 
 
