@@ -202,10 +202,12 @@ def table_mark(columns: Iterable[Sequence[object]]) -> str:
     return "," if marks - {""} == {","} else ""
 
 
-def have_thousands(texts: Sequence[str], mark: str) -> bool:
-    """Whether all texts could be whole numbers, with this mark between thousands in some, but not in all."""
+def have_thousands(texts: Sequence[str], mark: str, semicolons: bool) -> bool:
+    """Whether all texts could be whole numbers, with this mark between thousands in some, but not in all
+    unless semicolons separate the cells.
+    """
     marked = sum(mark in text for text in texts)
-    return 0 < marked < len(texts) and all(
+    return 0 < marked < len(texts) + semicolons and all(
         _THOUSANDS[mark].fullmatch(text) if mark in text else text.isdecimal() for text in texts
     )
 

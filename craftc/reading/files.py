@@ -359,8 +359,9 @@ def _read_text(file: InputFile, head: bytes, encoding: Encoding, form: FileForm)
     except (pd.errors.ParserError, pd.errors.ParserWarning) as error:
         if "out of memory" in str(error):
             raise MemoryError(f"{file.shown} does not fit into memory.") from error
+        at = f"; cells were separated at {delimiter.mark!r}" if delimiter.note else ""
         raise TableError(
-            f"{file.shown} cannot be read as a table: {_parser_problem(str(error), len(names))}."
+            f"{file.shown} cannot be read as a table: {_parser_problem(str(error), len(names))}{at}."
         ) from error
     return RawTable(frame, notes, semicolons=delimiter.mark == ";")
 

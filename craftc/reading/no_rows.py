@@ -31,6 +31,7 @@ _FOOTER = re.compile(
     r"|[*†‡©¹²³].*|\[?\d{1,2}[\])] .*|-{2,}.*|\(?\d[\d,. ]* (rows?|records?|zeilen)\b.*",
     re.IGNORECASE | re.DOTALL,
 )
+_SOURCE = re.compile(r"(sources?|quellen?|fuente|fonte|notes?|anmerkung(en)?|hinweise?)\s*:", re.IGNORECASE)
 _TYPE = re.compile(
     r"(tiny|small|big|medium)?int(eger)?(32|64)?|string|str|text|(n?var)?char(acter)?( ?\(\d+\))?|double"
     r"|float(32|64)?|real|decimal|number|numeric|bool(ean)?|date|datetime|timestamp|time|long|factor"
@@ -189,7 +190,8 @@ def _last_lines(frame: pd.DataFrame, keep: Bits) -> list[int]:
     for i in rows[: -_LAST - 1 : -1].tolist():
         n_above = len(rows) - len(found) - 1
         row = _cells(frame.iloc[i])
-        if n_above < 2 or not (len(row) == 1 or (row and _TOTAL.fullmatch(row[0][1]))):
+        begins = row and (_TOTAL.fullmatch(row[0][1]) or _SOURCE.match(row[0][1]))
+        if n_above < 2 or not (len(row) == 1 or begins):
             break
         above = frame.iloc[rows[:n_above]]
         if not (_is_total(row, above) or _is_footnote(row, above)):
@@ -198,8 +200,12 @@ def _last_lines(frame: pd.DataFrame, keep: Bits) -> list[int]:
     n_above = len(rows) - len(found) - 1
     if n_above >= _FEWEST:
         row = _cells(frame.iloc[rows[n_above]])
-        if all(as_number(cell) is not None for _, cell in row) and _is_sum(row, frame.iloc[rows[:n_above]]):
-            found.append(int(rows[n_above]))
+        named = bool(row) and as_number(row[0][1]) is None
+        numbers, above = row[1:] if named else row, frame.iloc[rows[:n_above]]
+        if numbers and all(as_number(cell) is not None for _, cell in numbers):
+            new = not named or not _occurs(row[0][1], above.iloc[:, row[0][0]])
+            if new and _is_sum(numbers, above):
+                found.append(int(rows[n_above]))
     return sorted(found)
 
 
@@ -213,9 +219,13 @@ def _is_total(row: list[tuple[int, str]], above: pd.DataFrame) -> bool:
 
 def _is_footnote(row: list[tuple[int, str]], above: pd.DataFrame) -> bool:
     """Whether a line is one text where rows have several cells."""
-    if len(row) != 1 or above.shape[1] < 2:
+    if not row or above.shape[1] < 2:
         return False
     j, text = row[0]
+    if _SOURCE.match(text) is not None and not _occurs(text, above.iloc[:, j]):
+        return True
+    if len(row) != 1:
+        return False
     column = above.iloc[:, j]
     if as_number(text) is not None or _occurs(text, column):
         return False

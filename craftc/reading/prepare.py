@@ -381,7 +381,7 @@ class _Reader:
                     f"Column {quoted(name)}: {self._roles.numeric_problem}, got {quoted(cells[0])}."
                 )
             return False
-        if point == "" and have_thousands(cells, "."):
+        if point == "" and have_thousands(cells, ".", self._raw.semicolons):
             numbers.changes.append(
                 "dots are decimal points, although they could separate thousands (decimal=',' takes them so)"
             )

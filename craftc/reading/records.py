@@ -128,20 +128,21 @@ def _separates(candidate: str, text: str, whole: bool, skip: int) -> bool:
         return False
     width = len(rows[0]) if rows else 1
     n_equal = sum(len(row) == width for row in rows)
+    if candidate in _RARE and len(rows) >= 3 and sum(len(row) > 1 for row in rows) >= 0.9 * len(rows):
+        return True  # the parser says which line differs
     if width < 2 or len(rows) < 3 or n_equal < len(rows) - len(rows) // 20:
         return False
     names = [name for name in rows[0] if name.strip()]
     below = [row for row in rows[1:] if len(row) == width]
     headed = len(set(names)) == len(names) > 1 and not _is_data(rows[0], below)
-    if candidate in _RARE:
-        return True
-    numeric = [
-        sum(as_number(cell.strip()) is not None for cell in column) for column in zip(*below, strict=True)
-    ]
-    n_numeric = sum(10 * n >= 9 * len(below) for n in numeric)
+    columns = [[cell.strip() for cell in column] for column in zip(*below, strict=True)]
+    filled = [cells for cells in columns if any(cells)]
+    n_numeric = sum(
+        10 * sum(as_number(cell) is not None for cell in cells) >= 9 * len(cells) for cells in filled
+    )
     if not headed:
-        return n_numeric == width >= 3 and as_number(rows[0][0].strip()) is not None
-    return candidate in _ODD or n_numeric == width or (width >= 3 and n_numeric > 0)
+        return n_numeric == len(filled) >= 3 and as_number(rows[0][0].strip()) is not None
+    return candidate in _ODD or n_numeric == len(filled) or (len(filled) >= 3 and n_numeric > 0)
 
 
 def unquoted_lines(text: str) -> str:

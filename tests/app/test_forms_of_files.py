@@ -87,6 +87,19 @@ def test_lines_in_quotes(read, mark):
     pd.testing.assert_frame_equal(read(headed)[0], read(inner)[0])
 
 
+def test_rare_delimiters_of_uneven_lines(read):
+    uneven = [row if i % 2 else [*row, "z"] for i, row in enumerate(ROWS)]
+    with pytest.raises(ValueError, match=r"more cells; cells were separated at '\^'"):
+        read(lines("^", uneven))
+
+
+def test_two_colons(read):
+    ratings = [[str(7 * i % 97), str(i % 31), str(i % 5), str(978300760 + 86 * i)] for i in range(200)]
+    table, _ = read(lines("::", ratings, None))
+    assert [table.iloc[:, j].nunique() for j in range(3)] == [97, 31, 5]
+    assert list(read(lines("::"))[0].columns) == NAMES
+
+
 def test_a_given_delimiter(read):
     table, notes = read(lines("^"), delimiter=",", on_unusable="keep")
     assert (table.shape[1], notes) == (1, "")
@@ -227,6 +240,9 @@ SUMS = f"{sum(float(row[1]) for row in ROWS)},{sum(int(row[2]) for row in ROWS)}
         ["(60 rows affected),,,"],
         ["Average,44.25,14.6,", f"Sum,{SUMS},"],
         ["Source: statistics office"],
+        ["Source: statistics office, 2024, Bern,"],
+        [f"All,{SUMS},"],
+        [f"∑,{SUMS},"],
     ],
 )
 def test_totals_and_footnotes(read, ends):
