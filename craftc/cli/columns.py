@@ -19,7 +19,7 @@ from craftc.distributed.dask.inputs import DaskFiles
 from craftc.reading.files import RawTable
 from craftc.reading.input_file import TableError, did_you_mean
 from craftc.reading.prepare import prepare
-from craftc.reading.roles import Roles
+from craftc.reading.roles import PreparedTable, Roles
 from craftc.table import MixedTable
 from craftc.table.level_column import MISSING_LEVEL
 
@@ -72,7 +72,7 @@ class ColumnRoles:
 def assign_roles(raw: RawTable, options: ClusterOptions) -> ColumnRoles:
     """Decide the role of each column of a table, as `craftc.read_table` does."""
     names = list(raw.frame.columns)
-    check_named(names, options)
+    check_named(names, options, made=True)
     named = named_exclusions(options)
     excluded = {name: named[name] for name in names if name in named}
     if len(excluded) == len(names):
@@ -89,6 +89,7 @@ def assign_roles(raw: RawTable, options: ClusterOptions) -> ColumnRoles:
         numeric_problem="--numeric needs numbers",
     )
     table = prepare(features, wanted, na_values=options.na)
+    _ignore_made(table, names, options)
     roles = ColumnRoles(table.frame, codes=table.codes, notes=table.notes, excluded=table.unusable | excluded)
     if options.target is not None:
         classes = RawTable(raw.frame[[options.target]], [], raw.semicolons)
@@ -97,6 +98,22 @@ def assign_roles(raw: RawTable, options: ClusterOptions) -> ColumnRoles:
     for name in table.frame.columns:
         (roles.numeric if is_numeric(table.frame[name].dtype) else roles.categorical).append(name)
     return roles
+
+
+def _ignore_made(table: PreparedTable, names: Sequence[str], options: ClusterOptions) -> None:
+    """Exclude parts of dates and answers that --ignore names; TableError if there are none of such a name."""
+    for name in options.ignore:
+        if name in names:
+            continue
+        if name not in table.frame:
+            known = did_you_mean(name, [*names, *table.frame.columns])
+            raise TableError(f"--ignore: the table has no column {quoted(name)}.{known}")
+        if table.frame.shape[1] == 1:
+            raise TableError("No column is left to cluster: all of them are named by --target or --ignore.")
+        attrs = table.frame.attrs
+        table.frame = table.frame.drop(columns=name)
+        table.frame.attrs = attrs
+        table.unusable[name] = "--ignore"
 
 
 def target_of(classes: RawTable, options: ClusterOptions) -> pd.Series:
@@ -111,12 +128,20 @@ def named_exclusions(options: ClusterOptions) -> dict[str, str]:
     return dict.fromkeys(options.ignore, "--ignore") | target
 
 
-def check_named(names: Sequence[str], options: ClusterOptions) -> None:
-    """Raise TableError unless the columns that options name exist and have one role."""
+def _is_made(name: str, names: Sequence[str]) -> bool:
+    """Whether a column can be made of another one: a part of a date, or an answer."""
+    return any(name.startswith((f"{other} ", f"{other}: ")) for other in names)
+
+
+def check_named(names: Sequence[str], options: ClusterOptions, made: bool = False) -> None:
+    """Raise TableError unless the columns that options name exist and have one role.
+
+    `made`: whether columns are made of others, which --ignore may name.
+    """
     known_names = set(names)
     for option, requested in (
         ("--target", [] if options.target is None else [options.target]),
-        ("--ignore", options.ignore),
+        ("--ignore", [name for name in options.ignore if not (made and _is_made(name, names))]),
         ("--categorical", options.categorical),
         ("--numeric", options.numeric),
         ("--split", options.split),

@@ -152,3 +152,29 @@ def test_the_command_line_reads_as_the_fit(tmp_path, capsys):
     new.write_text("d,x\n01/25/2022,8\n01/11/2022,0\n")
     assert main(["predict", str(tmp_path / "o"), str(new)]) == 2
     assert "'01/25/2022'" in capsys.readouterr().err
+
+
+def test_columns_that_are_made_can_be_ignored(tmp_path, capsys):
+    path = tmp_path / "t.csv"
+    cells = [["Python;SQL", "SQL;R", "R", "Python"][i % 4] for i in range(N)]
+    path.write_text(csv(d=days("%Y-%m-%d %H:%M"), lang=cells, x=OTHER))
+    options = [
+        "--dates",
+        "parts",
+        "--ignore",
+        "d weekday",
+        "lang: SQL",
+        "--json",
+        "--out",
+        str(tmp_path / "o"),
+    ]
+    assert main(["cluster", str(path), *options]) == 0
+    columns = craftc.load_model(tmp_path / "o" / "model.craftc").schema_.columns
+    assert "lang: R" in columns
+    assert not {"d weekday", "lang: SQL"} & {*columns}
+    capsys.readouterr()
+    assert main(["predict", str(tmp_path / "o"), str(path)]) == 0
+    for name in ("d week", "lang: Java"):
+        capsys.readouterr()
+        assert main(["cluster", str(path), "--dates", "parts", "--ignore", name]) == 2
+        assert f"--ignore: the table has no column {name!r}" in capsys.readouterr().err
