@@ -305,3 +305,7 @@ def test_sentinels(read, sentinel, low, high):
     _, notes = read(column(values))
     assert f"'x' has {sentinel} in 12 rows, far from its other numbers; na_values=" in notes
     assert "far from" not in read(column(rng.integers(low, high, 600)))[1]
+
+
+def test_few_values_have_no_sentinel(read):
+    assert "far from" not in read(column(["1.234", "2.5", "13"][i % 3] for i in range(60)))[1]
