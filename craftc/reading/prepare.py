@@ -482,11 +482,12 @@ class _Reader:
     def _note_sentinel(self, name: str, distinct: Floats, counts: NDArray[np.intp]) -> None:
         """Note a repeated -999 or the like that is far from the other numbers."""
         for at, rest in ((0, distinct[1:]), (-1, distinct[:-1])):
-            often = counts[at] >= max(5, counts.sum() / 100, 3 * np.median(counts)) and len(rest) >= 10
+            often = counts[at] >= max(5, counts.sum() / 100) and len(rest) >= 10
             often &= float(distinct[at]).is_integer()
             if len(rest) > 1 and ((abs(distinct[at]) in _SENTINELS and counts[at] > 1) or often):
                 nearest = rest[0] if at == 0 else rest[-1]
-                alone = often and distinct[at] <= -9.0 and rest[0] >= 0.0
+                more = counts[at] >= 3 * np.median(counts)
+                alone = often and more and distinct[at] <= -9.0 and rest[0] >= 0.0
                 if abs(distinct[at] - nearest) > rest[-1] - rest[0] or alone:
                     cell = as_text(distinct[at])
                     self._notes.append(
