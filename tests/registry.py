@@ -54,6 +54,7 @@ ESTIMATORS = {
             "": {"n_init": 2},
             "diagonal": {"covariance": "diagonal", "n_init": 2},
             "full": {"covariance": "full", "n_init": 2},
+            "tied": {"covariance": "tied", "n_init": 2},
         },
     ),
     "ConvexClustering": Estimator(

@@ -622,7 +622,7 @@ def parser() -> argparse.ArgumentParser:
     commands.add_argument("--out", metavar="FILE", help="write the same text to a file")
     commands.add_argument("--memory-of-rows", metavar="N", type=int, help=argparse.SUPPRESS)
     given = commands.add_argument_group("parameters of CRAFT", "its defaults where not given")
-    given.add_argument("--covariance", choices=("diagonal", "auto", "full"))
+    given.add_argument("--covariance", choices=("diagonal", "auto", "full", "tied"))
     given.add_argument("--price-factor", type=number_or_name, metavar="X")
     given.add_argument("--null", choices=("marginals", "normal"))
     given.add_argument("--n-init", type=int, metavar="N")

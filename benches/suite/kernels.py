@@ -240,7 +240,6 @@ class Covariances:
             "craft_covariance.choose_blocks",
             "craft_covariance.assign",
             "craft_covariance.block_savings",
-            "craft_valley.valley_depth",
         ],
     )
     param_names = ("kernel",)

@@ -35,7 +35,8 @@ class CraftStream(IntEnum):
     SPLIT_SAMPLE = 13  # rows by which the splits of a cluster are ranked
     STAGE_SAMPLE = 14  # rows of the first stage of the search
     SCREENING_SAMPLE = 15  # rows by which the splits of a cluster of a wide table are screened
-    VALLEY_SAMPLE = 17  # rows that show whether there is a valley between two clusters
+    KMEANS_SEED = 16  # seeds of k-means on low-rank scores
+    COVARIANCE_SAMPLE = 17  # rows among which forms with covariances are searched
     STABILITY_SAMPLE = 18  # rows of a refit that shows whether clusters are stable
     PERMUTATION = 19  # order of the cells of a column of a table without structure
     NULL_SAMPLE = 20  # rows that represent a long table in the test of structure

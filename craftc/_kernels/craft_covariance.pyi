@@ -20,15 +20,17 @@ def choose_blocks(
     selected: _Flags,
     rise: _Floats,
     code: _Floats,
+    prior: _Floats,
     h: float,
     full: bool,
     work: _Floats,
-    repeated: _Flags,
     block: _Flags,
     saving: _Floats,
     n_threads: int,
 ) -> None: ...
-def block_savings(matrix: _Floats, block: _Flags, weight: _Floats, h: float, saving: _Floats) -> None: ...
+def block_savings(
+    matrix: _Floats, block: _Flags, weight: _Floats, prior: _Floats, h: float, saving: _Floats
+) -> None: ...
 
 @disjoint_base
 class Blocks:

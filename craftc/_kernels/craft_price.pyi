@@ -60,6 +60,7 @@ class Pricing:
         thresholds: tuple[float, _Floats],
         tilts: Tilts,
     ) -> None: ...
+    def among(self, usable: _Flags, code: float, log_choose: _Floats) -> Pricing: ...
 
 def gains(
     groups: _Integers,

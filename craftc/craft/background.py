@@ -76,10 +76,6 @@ class Background:
             if self.tilts.tilted[d]:
                 own = self.tilts.statistics[:, start : start + self.level_widths[d] - 1]
                 self.n_parameters[grid.p + d] = np.count_nonzero(own.any(axis=1))
-        n_usable = int(self.usable.sum())
-        q = np.arange(n_usable + 1)
-        #: (n + 1,) log C(n, q) of the n usable features, nats
-        self.log_choose: Floats = gammaln(n_usable + 1) - gammaln(q + 1) - gammaln(n_usable - q + 1)
         self.varies: NDArray[np.bool_] = spread > 0  # (p,)
         #: of every column of scores: (T,) variance inside its levels, in units of the table
         self.score_variances: list[Floats] = []
@@ -239,10 +235,21 @@ def orthonormal(
     return np.rint(both * _STEPS) / _STEPS
 
 
-def feature_prices(background: Background, spec: ModelSpec) -> tuple[Floats, Floats]:
-    """Nats: (D,) p_d h of every feature and (n_usable + 1,) (1 - s) log C(n_usable, q) of q features."""
+def log_choices(n: int) -> Floats:
+    """(n + 1,) log C(n, q), nats."""
+    q = np.arange(n + 1)
+    return np.asarray(gammaln(n + 1) - gammaln(q + 1) - gammaln(n - q + 1))
+
+
+def feature_prices(background: Background, spec: ModelSpec) -> Floats:
+    """(D,) p_d h of every feature, nats."""
+    return background.n_parameters * half_log(background, spec)
+
+
+def codes_of_masks(n_usable: int, spec: ModelSpec) -> tuple[float, Floats]:
+    """Nats: (1 - s) log(n + 1) of the number of features of a mask, and (n + 1,) (1 - s) log C(n, q) of q."""
     local = 1.0 - spec.feature_sharing
-    return background.n_parameters * half_log(background, spec), local * background.log_choose
+    return local * math.log(n_usable + 1.0), local * log_choices(n_usable)
 
 
 def half_log(background: Background, spec: ModelSpec) -> float:
@@ -263,9 +270,10 @@ def pricing_of(
     rows that are partitioned, if they are only some of the rows of the background, and `room` the largest
     number of clusters whose masks are chosen together.
     """
-    price, log_choose = np.zeros(background.usable.size), np.zeros(1)
+    price, code, log_choose = np.zeros(background.usable.size), 0.0, np.zeros(1)
     if spec.selection == "priced":
-        price, log_choose = feature_prices(background, spec)
+        price = feature_prices(background, spec)
+        code, log_choose = codes_of_masks(int(background.usable.sum()), spec)
     pricing = price_kernel.Pricing(
         background.grid,
         background.count_weight * scale_up,
@@ -281,7 +289,7 @@ def pricing_of(
         background.frequency,
         background.usable,
         price,
-        (1.0 - spec.feature_sharing) * math.log(np.count_nonzero(background.usable) + 1.0),
+        code,
         log_choose,
         background.entropy,
         *background.budget(spec.fraction),

@@ -23,7 +23,7 @@ from craftc._kernels import craft_pooled as pooled_kernel
 from craftc._kernels import craft_price as price_kernel
 from craftc._kernels.craft_shared import Shared, log_ratios
 from craftc._kernels.moments import Grid
-from craftc.craft.background import Background, pricing_of
+from craftc.craft.background import Background, codes_of_masks, pricing_of
 from craftc.craft.covariance import BlockPricing, ClusterCovariances, CrossProducts
 from craftc.craft.parameters import ModelSpec
 from craftc.table import MixedTable
@@ -37,9 +37,9 @@ class Clusters:
     """Exact parameters, gains, masks and costs of a partition, from the moments of its K clusters, none
     empty.
 
-    `mask` (K, D): features that a search selected, which are kept unless better ones are found; None: chosen
-    from the start. `cross`: sums by which clusters may hold covariances. `prices`: those of this background
-    and model, where they are known.
+    `choice` (K, D): features that a search selected (1), those of covariances (2), both (3); None: chosen
+    from the start. Better ones are sought from there, unless `keep`. `cross`: sums by which clusters may hold
+    covariances. `prices`: those of this background and model, where they are known.
     """
 
     def __init__(
@@ -47,9 +47,10 @@ class Clusters:
         moments: Moments,
         background: Background,
         spec: ModelSpec,
-        mask: Mask | None = None,
+        choice: Mask | None = None,
         cross: CrossProducts | None = None,
         prices: BlockPricing | None = None,
+        keep: bool = False,
     ) -> None:
         self.moments, self.background, self.spec = moments, background, spec
         K = moments.n_clusters
@@ -62,15 +63,23 @@ class Clusters:
         self.shift: Floats = (mean - background.mean) / np.sqrt(background.variance)
         # (K, D) selected features; (K,) costs relative to the shared distributions, which depend on masks, so
         # that they do not sum to the objective; and J less that of the distribution of the whole table
-        self.mask, self.costs, self.excess = self._chosen(mask, "thorough" if mask is None else "continue")
-        # features selected before covariances add some, and those outside covariances, which have cost tables
-        self.diagonal_mask = self.tabled_mask = self.mask
+        effort = "keep" if keep else "thorough" if choice is None else "continue"
+        selected: Mask | None = None if choice is None else np.bitwise_and(choice, 1)
+        self.mask, self.costs, self.excess = self._chosen(selected, effort)
+        self.tabled_mask = self.mask  # features outside covariances, which have cost tables
+        self.choice = self.mask
+        self.usable = background.usable  # features that clusters can select
         self.covariances: ClusterCovariances | None = None
         if cross is not None:
-            self._hold_covariances(
-                cross,
-                BlockPricing(self.pricing, background, spec, cross.columns) if prices is None else prices,
-            )
+            if prices is None:
+                prices = BlockPricing(self.pricing, background, spec, moments, cross)
+            kept: Mask | None = None
+            if keep and choice is not None:
+                kept = np.right_shift(choice.take(prices.levels, axis=1), 1)
+            if spec.tied:
+                self._tie_covariances(cross, prices, kept)
+            else:
+                self._hold_covariances(cross, prices, kept)
 
     def _chosen(self, mask: Mask | None, effort: str) -> tuple[Mask, Floats, float]:
         """Masks, costs against the shared distributions, and `excess`."""
@@ -84,23 +93,53 @@ class Clusters:
         )
         return chosen, cost, excess
 
-    def _hold_covariances(self, cross: CrossProducts, prices: BlockPricing) -> None:
-        """Give covariances to the clusters that they make shorter; features that a covariance adds are
-        selected.
-        """
+    def _parts(self) -> Floats:
+        """(K, parts_size) parts of the clusters under the shared distributions."""
         pricing, groups = self.pricing, self.moments.groups
         mask, cost = np.empty((len(groups), pricing.D), np.uint8), np.empty(len(groups))
         work = np.empty((len(groups), price_kernel.parts_size(pricing)))
         price_kernel.price_groups(groups, pricing, price_kernel.SELECTIONS["priced"], False, work, mask, cost)
-        held = ClusterCovariances.choose(prices, pricing, self.moments, self.shift, work, self.mask, cross)
+        return work
+
+    def _hold_covariances(self, cross: CrossProducts, prices: BlockPricing, kept: Mask | None) -> None:
+        """Give covariances to the clusters that they make shorter; features that a covariance adds are
+        selected.
+        """
+        held = ClusterCovariances.choose(
+            prices, self.pricing, self.moments, self.shift, self._parts(), self.mask, cross, kept
+        )
         of_blocks = held.features(self.mask.shape[1])
         # a feature more in one cluster changes the distribution that the others share
         self.mask, self.costs, self.excess = self._chosen(self.mask | of_blocks, "keep")
-        covariance_kernel.block_savings(held.matrix, held.block, held.weight, prices.h, held.saving)
-        held.saving += held.normal_gain
         self.excess -= float(held.saving.sum())
         # the density of a block is one over that of the whole table
         self.tabled_mask = np.where(of_blocks, 2 * of_blocks, self.mask).astype(np.uint8)
+        self.choice = self.choice | 2 * of_blocks
+        self.costs = self.costs - held.saving
+        self.covariances = held
+
+    def _tie_covariances(self, cross: CrossProducts, prices: BlockPricing, kept: Mask | None) -> None:
+        """Give all clusters one covariance, if that is shorter; its features leave the masks, which name what
+        differs between clusters.
+        """
+        held, saved = ClusterCovariances.tie(
+            prices, self.pricing, self.moments, self.shift, self._parts(), self.mask, cross, kept
+        )
+        of_blocks = held.features(self.mask.shape[1])
+        diagonal = self.pricing, self.usable, self.mask, self.excess
+        self.usable = (self.usable * (of_blocks[0] == 0)).astype(np.uint8)
+        self.pricing = self.pricing.among(self.usable, *codes_of_masks(int(self.usable.sum()), self.spec))
+        self.pricing.shared = Shared(self.pricing.grid, len(self.mask), self.spec.feature_sharing)
+        effort = "continue" if kept is None else "keep"
+        rest, self.costs, self.excess = self._chosen(self.mask * self.usable, effort)
+        self.excess -= saved
+        if kept is None and not prices.full and held.block.any() and self.excess >= diagonal[-1]:
+            self.pricing, self.usable, self.mask, self.excess = diagonal
+            self._tie_covariances(cross, prices, np.zeros_like(held.block))
+            return
+        self.tabled_mask = rest + 2 * of_blocks
+        self.choice = np.where(of_blocks, self.mask | 2, rest).astype(np.uint8)
+        self.mask = rest | of_blocks
         self.costs = self.costs - held.saving
         self.covariances = held
 
@@ -188,7 +227,7 @@ class Clusters:
         shared = self.pricing.shared
         if shared is None:
             return None
-        lone = np.ascontiguousarray(self.background.usable[None])
+        lone = np.ascontiguousarray(self.usable[None])
         return cost_tables(
             shared.group[None],
             self.moments.unit,

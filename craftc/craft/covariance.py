@@ -8,9 +8,17 @@ With m columns in one block, a cluster of S rows costs, relative to the table's 
     m (2 + (m - 1) / 2) h - sum_d g_d - (S + 1) / 2 (sum_d log Sigma_dd - log det Sigma),
 
 where h = price_factor * (1/2) log N, g_d is the gain of a normal density of column d over N(0, 1), and Sigma
-= (SS + V + I) / (S + 1): SS are the cross products of deviations over the rows of the cluster, V is diagonal,
-the sums of the variances inside the levels, and I is one row of prior. The block replaces the tilts of its
-columns.
+= (SS + V + R) / (S + 1): SS are the cross products of deviations over the rows of the cluster, V is diagonal,
+the sums of the variances inside the levels, and R, the shrunk correlations of the whole table, is one row of
+prior; it adds -(1/2) log det R, so that a cluster without rows costs its prices. The block replaces the tilts
+of its columns.
+
+Tied clusters share one covariance of the same columns, and differ in their means. With SS and V summed over
+all clusters and S = N, they cost together
+
+    m (K - 1 + (m - 1) / 2) h - sum_d g_d - (N + 1) / 2 (sum_d log Sigma_dd - log det Sigma) - (1/2) log det R
+
+because the mean and the variance of a column of the whole table have no price.
 
 A block holds columns without missing cells in the fitted table. A new row with missing cells costs the
 marginal of its observed columns.
@@ -18,6 +26,7 @@ marginal of its observed columns.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -33,7 +42,14 @@ from craftc._kernels import craft_cross_products as cross_kernel
 from craftc._kernels import craft_price as price_kernel
 from craftc._kernels import moments as moments_kernel
 from craftc._kernels.moments import Grid
-from craftc.craft.background import NO_COLUMNS, Background, feature_prices, half_log
+from craftc.craft.background import (
+    NO_COLUMNS,
+    Background,
+    codes_of_masks,
+    feature_prices,
+    half_log,
+    log_choices,
+)
 from craftc.craft.parameters import ModelSpec
 from craftc.table import MixedTable
 from craftc.table.levels import LevelEncoding
@@ -41,6 +57,8 @@ from craftc.table.moments import Moments
 
 MOST_COLUMNS = 64  # of a block; a table with more columns that could be in one keeps the diagonal form
 _DOUBLES_AT_ONCE = 1 << 22  # of the covariances of pairs of clusters
+_SHRINKAGE = 0.05  # of the correlations of the whole table towards 0
+_ONE_GROUP = np.array([0]), np.array([-1])
 
 
 class Covariance(NamedTuple):
@@ -91,6 +109,13 @@ class CrossProducts:
         """A copy of some clusters in the given order."""
         return CrossProducts(self.columns, self.sums[clusters])
 
+    def total(self) -> CrossProducts:
+        """The sums of all clusters as one."""
+        sums = self.sums[:1].copy()
+        for other in self.sums[1:]:
+            cross_kernel.add_cross(sums[0], other)
+        return CrossProducts(self.columns, sums)
+
     def merged(self, i: int, j: int) -> CrossProducts:
         """The sums after cluster j has joined cluster i < j."""
         sums = without(self.sums, j)
@@ -116,11 +141,15 @@ class BlockPricing:
         pricing: price_kernel.Pricing,
         background: Background,
         spec: ModelSpec,
-        columns: NDArray[np.intp],
+        moments: Moments,
+        cross: CrossProducts,
     ) -> None:
+        """`moments` and `cross` are those of any partition of the rows."""
+        columns = cross.columns
         self.pricing, self.columns = pricing, columns
-        self.full, self.h = spec.covariance == "full", half_log(background, spec)
-        prices, log_choose = feature_prices(background, spec)
+        self.full, self.h = spec.covariance in ("full", "tied"), half_log(background, spec)
+        prices = feature_prices(background, spec)
+        log_choose = codes_of_masks(int(background.usable.sum()), spec)[1]
         self.levels = background.levels_of_scores[columns]  # (P,) the features that they replace
         self.first_level = background.grid.level_start[self.levels - background.grid.p]
         self.variances = [background.score_variances[d] for d in columns]
@@ -134,6 +163,11 @@ class BlockPricing:
         self._code: Floats = (
             log_choose[np.minimum(q + np.arange(len(columns) + 1), len(log_choose) - 1)] - log_choose[q]
         )
+        whole = self.deviations(moments.total().groups, cross.total().sums, *_ONE_GROUP)[0]
+        deviation = np.sqrt(np.diag(whole))
+        #: (P, P) R, the row of prior of every covariance
+        self.prior: Floats = (1.0 - _SHRINKAGE) * whole / np.outer(deviation, deviation)
+        np.fill_diagonal(self.prior, 1.0)
 
     def deviations(
         self, groups: Integers, cross: Integers, first: NDArray[np.intp], second: NDArray[np.intp]
@@ -159,6 +193,11 @@ class BlockPricing:
         out[:, every, every] += inside[first] + np.where(second[:, None] >= 0, inside[second], 0.0)
         return out
 
+    def own_deviations(self, moments: Moments, cross: CrossProducts) -> Floats:
+        """(K, P, P) the same of every cluster."""
+        every = np.arange(len(cross.sums))
+        return self.deviations(moments.groups, cross.sums, every, np.full(len(every), -1))
+
     def _inside(self, groups: Integers) -> Floats:
         """(K, P) sums over the cells of groups of the variances inside their levels, units of the table."""
         out = np.empty((len(groups), len(self.columns)))
@@ -174,34 +213,84 @@ class BlockPricing:
         work: Floats,
         mask: Mask,
         n_threads: int = 1,
-    ) -> tuple[Mask, Mask, Floats]:
-        """(m, P) blocks and columns that repeat others, and (m,) nats by which the blocks shorten the
-        description, of groups that `pricing` has priced; `work` holds their parts.
+    ) -> tuple[Mask, Floats]:
+        """(m, P) blocks and (m,) nats by which they shorten the description, of groups that `pricing` has
+        priced; `work` holds their parts.
         """
-        m, P = deviations.shape[:2]
         selected = np.ascontiguousarray(mask.take(self.levels, axis=1))
         normal = self.normal_gains(work, deviations, weight)
         normal -= price_kernel.level_likelihoods_of_parts(pricing, work, self.levels)
         own = price_kernel.gains_of_parts(pricing, work)[:, self.levels]
-        rise = np.ascontiguousarray(np.where(selected, own, self.prices) - normal)
-        code = self._code[mask.sum(axis=1, dtype=np.intp)]
-        block, repeated, saving = np.empty((m, P), np.uint8), np.empty((m, P), np.uint8), np.empty(m)
+        rise = np.where(selected, own, self.prices) - normal
+        return self._choose(
+            deviations, weight, selected, rise, self._code[mask.sum(axis=1, dtype=np.intp)], n_threads
+        )
+
+    def choose_tied(
+        self,
+        pricing: price_kernel.Pricing,
+        deviations: Floats,
+        weight: Floats,
+        work: Floats,
+        mask: Mask,
+        kept: Mask | None,
+    ) -> tuple[Mask, float]:
+        """(P,) the block of all clusters, or `kept` (K, P), and the nats that its normal densities save over
+        the distributions of the whole table, prices paid; their deviations (K, P, P), weights (K,) and the
+        parts of `choose`.
+        """
+        K, P = deviations.shape[:2]
+        selected = mask.take(self.levels, axis=1)
+        shift, total, N = work[:, self.columns], deviations.sum(axis=0), float(weight.sum())
+        spread = np.diag(total)
+        normal = 0.5 * (
+            spread + weight @ (shift * shift) - N - (N + 1.0) * np.log((spread + 1.0) / (N + 1.0))
+        )
+        normal -= (K - 1) * self.h
+        own = np.where(
+            selected, price_kernel.gains_of_parts(pricing, work)[:, self.levels] - self.prices, 0.0
+        )
+        own += price_kernel.level_likelihoods_of_parts(pricing, work, self.levels)
+        if kept is None:
+            used = np.bitwise_or.reduce(selected, axis=0, keepdims=True)
+            rise, code = own.sum(axis=0, keepdims=True) - normal, np.zeros((1, P + 1))
+            block = self._choose(total[None], np.array([N]), used, rise, code, 1)[0]
+        else:
+            block = kept[:1]
+        saving, m = np.empty(1), int(block.sum())
+        matrix = ((total + self.prior) / (N + 1.0))[None]
+        kernel.block_savings(matrix, block, np.array([N]), self.prior, self.h, saving)
+        naming = math.log(P + 1.0) + log_choices(P)[m]
+        return block[0], float(saving[0] + normal[block[0] > 0].sum() - naming) if m else 0.0
+
+    def _choose(
+        self,
+        deviations: Floats,
+        weight: Floats,
+        selected: Mask,
+        rise: Floats,
+        code: Floats,
+        n_threads: int,
+    ) -> tuple[Mask, Floats]:
+        """(m, P) blocks, and (m,) nats that they save."""
+        m, P = deviations.shape[:2]
+        block, saving = np.empty((m, P), np.uint8), np.empty(m)
         threads = threads_for(n_threads, m * P**3)
         kernel.choose_blocks(
             deviations,
             weight,
             selected,
-            rise,
+            np.ascontiguousarray(rise),
             code,
+            self.prior,
             self.h,
             self.full,
             np.empty((threads, kernel.choice_work_size(P))),
-            repeated,
             block,
             saving,
             threads,
         )
-        return block, repeated, saving
+        return block, saving
 
     def normal_gains(self, work: Floats, deviations: Floats, weight: Floats) -> Floats:
         """(m, P) gains of the columns as normal densities over those of the whole table, of groups whose
@@ -216,16 +305,16 @@ class BlockPricing:
         self,
         pricing: price_kernel.Pricing,
         groups: Integers,
-        cross: Integers,
+        cross: Integers | None,
         first: NDArray[np.intp],
         second: NDArray[np.intp],
         n_threads: int,
-    ) -> tuple[Floats, Floats]:
-        """(m,) costs of unions of two clusters, with and without a block, under the prices of their
-        partition.
+    ) -> Floats:
+        """(m,) costs of unions of two clusters under the prices of their partition, with the blocks that
+        their products of columns give; None: without blocks.
         """
         P, D = len(self.columns), pricing.D
-        with_block, diagonal = np.empty(len(first)), np.empty(len(first))
+        costs = np.empty(len(first))
         at_once = max(1, _DOUBLES_AT_ONCE // max(P * P, pricing.grid.width))
         for start in range(0, len(first), at_once):
             part = slice(start, start + at_once)
@@ -234,15 +323,14 @@ class BlockPricing:
                 np.empty((len(union), price_kernel.parts_size(pricing))),
                 np.zeros((len(union), D), np.uint8),
             )
-            cost = np.empty(len(union))
             price_kernel.price_groups(
-                union, pricing, price_kernel.SELECTIONS["priced"], False, work, mask, cost
+                union, pricing, price_kernel.SELECTIONS["priced"], False, work, mask, costs[part]
             )
-            deviations = self.deviations(groups, cross, first[part], second[part])
-            weight = np.asarray(union[:, 0] * self.pricing.count_weight, dtype=np.float64)
-            saving = self.choose(pricing, deviations, weight, work, mask, n_threads)[2]
-            with_block[part], diagonal[part] = cost - saving, cost
-        return with_block, diagonal
+            if cross is not None:
+                deviations = self.deviations(groups, cross, first[part], second[part])
+                weight = np.asarray(union[:, 0] * self.pricing.count_weight, dtype=np.float64)
+                costs[part] -= self.choose(pricing, deviations, weight, work, mask, n_threads)[1]
+        return costs
 
 
 def unions(
@@ -261,7 +349,6 @@ class ClusterCovariances:
 
     cross: CrossProducts
     block: Mask  # (K, P) columns of the block, as positions in ``cross.columns``; none: the diagonal form
-    repeated: Mask  # (K, P) columns that repeat others in the cluster, so that no block holds them
     saving: Floats  # (K,) nats by which the blocks shorten the description
     weight: Floats  # (K,) of the clusters
     mean: Floats  # (K, P)
@@ -269,9 +356,6 @@ class ClusterCovariances:
     centre: Floats  # (P,) z = (x - centre) * scale
     scale: Floats
     levels: NDArray[np.intp]  # (P,) the features that the columns replace
-    # (K,) nats by which normal densities of the columns in blocks save more than their tilts
-    normal_gain: Floats
-
     # of every column: its first level, the variances inside its levels
     code_columns: NDArray[np.intp]  # (P,) the columns of codes that hold their levels
     inside_levels: list[tuple[int, Floats]]
@@ -286,24 +370,74 @@ class ClusterCovariances:
         work: Floats,
         mask: Mask,
         cross: CrossProducts,
+        kept: Mask | None,
     ) -> ClusterCovariances:
-        """The blocks that shorten the description of the clusters most, against the shared distributions of
-        `pricing`, which has left the parts of the clusters in `work`. `mean` (K, p) is in units of the table,
-        `mask` (K, D) is that of the diagonal form.
+        """The blocks that shorten the description of the clusters most, or `kept` ones (K, P), against the
+        shared distributions of `pricing`, which has left the parts of the clusters in `work`. `mean` (K, p)
+        is in units of the table, `mask` (K, D) is that of the diagonal form.
         """
-        columns = cross.columns
-        every, weight = np.arange(len(cross.sums)), moments.sizes
-        deviations = prices.deviations(moments.groups, cross.sums, every, np.full(len(every), -1))
-        block, repeated, saving = prices.choose(pricing, deviations, weight, work, mask)
-        matrix = (deviations + np.eye(len(columns))) / (weight + 1.0)[:, None, None]
+        weight, deviations = moments.sizes, prices.own_deviations(moments, cross)
+        block = prices.choose(pricing, deviations, weight, work, mask)[0] if kept is None else kept
+        saving = np.empty(len(block))
+        matrix = (deviations + prices.prior) / (weight + 1.0)[:, None, None]
         own = price_kernel.gains_of_parts(pricing, work)[:, prices.levels]
         own = own + price_kernel.level_likelihoods_of_parts(pricing, work, prices.levels)
         normal = prices.normal_gains(work, deviations, weight)
         more = ((normal - own) * block).sum(axis=1)
-        place = mean.take(columns, axis=1), matrix, *prices.units
-        codes = prices.levels - moments.grid.p
-        inside = list(zip(prices.first_level.tolist(), prices.variances, strict=True))
-        return cls(cross, block, repeated, saving, weight, *place, prices.levels, more, codes, inside)
+        kernel.block_savings(matrix, block, weight, prices.prior, prices.h, saving)
+        return cls._of_blocks(prices, moments, mean, cross, block, matrix, saving + more)
+
+    @classmethod
+    def tie(
+        cls,
+        prices: BlockPricing,
+        pricing: price_kernel.Pricing,
+        moments: Moments,
+        mean: Floats,
+        work: Floats,
+        mask: Mask,
+        cross: CrossProducts,
+        kept: Mask | None,
+    ) -> tuple[ClusterCovariances, float]:
+        """The same with one covariance that all clusters share, and the nats that it saves in all over the
+        distributions of the whole table.
+        """
+        weight, deviations = moments.sizes, prices.own_deviations(moments, cross)
+        block, saved = prices.choose_tied(pricing, deviations, weight, work, mask, kept)
+        matrix = (deviations.sum(axis=0) + prices.prior) / (weight.sum() + 1.0)
+        saving, held = np.zeros(len(weight)), np.flatnonzero(block)
+        if len(held):
+            some = np.ix_(held, held)
+            inverse, log_det = np.linalg.inv(matrix[some]), np.linalg.slogdet(matrix[some])[1]
+            own, at = deviations[:, held[:, None], held], mean[:, prices.columns[held]]
+            saving = 0.5 * (np.trace(own, axis1=1, axis2=2) + weight * ((at * at).sum(axis=1) - log_det))
+            saving -= 0.5 * (own * inverse).sum(axis=(1, 2)) + len(held) * prices.h
+        every = np.repeat(block[None], len(weight), axis=0), np.repeat(matrix[None], len(weight), axis=0)
+        return cls._of_blocks(prices, moments, mean, cross, *every, saving), saved
+
+    @classmethod
+    def _of_blocks(
+        cls,
+        prices: BlockPricing,
+        moments: Moments,
+        mean: Floats,
+        cross: CrossProducts,
+        block: Mask,
+        matrix: Floats,
+        saving: Floats,
+    ) -> ClusterCovariances:
+        return cls(
+            cross,
+            block,
+            saving,
+            moments.sizes,
+            mean.take(cross.columns, axis=1),
+            matrix,
+            *prices.units,
+            prices.levels,
+            prices.levels - moments.grid.p,
+            list(zip(prices.first_level.tolist(), prices.variances, strict=True)),
+        )
 
     def features(self, n_features: int) -> Mask:
         """(K, D) features that blocks replace."""
@@ -317,11 +451,12 @@ class ClusterCovariances:
 
         A level stands for an interval of scores; its cost under a block is the mean over the interval.
         """
+        more = np.zeros(self.block.shape)
         for k in np.flatnonzero(self.block.any(axis=1)):
             own = np.flatnonzero(self.block[k])
-            for d, p in zip(own, precisions(self.matrix[k], own), strict=True):
-                start, variances = self.inside_levels[d]
-                level[start : start + len(variances), k] += 0.5 * (p - 1.0) * variances
+            more[k, own] = 0.5 * (precisions(self.matrix[k], own) - 1.0)
+        for (start, variances), of_column in zip(self.inside_levels, more.T, strict=True):
+            level[start : start + len(variances), : len(more)] += np.outer(variances, of_column)
 
     def blocks(self) -> kernel.Blocks:
         """The blocks for the costs of rows."""
@@ -382,19 +517,6 @@ class ClusterCovariances:
             Covariance(inputs[block], (matrix * unit)[np.ix_(block, block)]) if block.any() else None
             for block, matrix in zip(self.block.astype(bool), self.matrix, strict=True)
         ]
-
-    def notes(self, names: list[str], sizes: Floats) -> list[str]:
-        """Columns in no covariance because others determine them; `names` of the encoded columns."""
-        notes = []
-        for k, repeated in enumerate(self.repeated.astype(bool)):
-            columns = [repr(names[d]) for d in self.cross.columns[repeated]]
-            if columns and sizes[k] > len(repeated):
-                notes.append(
-                    f"In cluster {k} other columns determine {', '.join(columns)}, so that the covariance "
-                    "does not hold "
-                    f"{'it' if len(columns) == 1 else 'them'}."
-                )
-        return notes
 
 
 def precisions(matrix: Floats, columns: NDArray[np.bool_] | NDArray[np.intp]) -> Floats:

@@ -132,5 +132,7 @@ def n_parameters(fitted: FittedClusters) -> int:
     total = float(each[background.usable > 0].sum()) + (K - 1) * (clusters.spec.price is None)
     if clusters.covariances is not None:
         m = clusters.covariances.block.sum(axis=1, dtype=np.intp)
-        total += float((m * (m - 1) // 2).sum())
+        pairs = m * (m - 1) // 2
+        # clusters that share a covariance share its variances, too
+        total += float(pairs[0] - (K - 1) * m[0] if clusters.spec.tied else pairs.sum())
     return int(total)

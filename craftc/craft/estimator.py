@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Self, cast
 
 import numpy as np
+from sklearn.exceptions import ConvergenceWarning
 
 from craftc._common.estimator import all_or_nothing, set_convergence, warn_not_converged
 from craftc._common.messages import warn_user
@@ -69,11 +70,12 @@ class CRAFT(WithMergePath):
         s, how far all clusters select the same features. 0: each cluster selects its own (local). 1: all
         select a feature or none does (global), and no cluster holds a covariance. Between: the number of
         clusters that select a feature has a price, see docs/craft.md and `mask_path`.
-    covariance : {"auto", "diagonal", "full"}, default="auto"
-        Form of the numeric columns inside clusters. "diagonal": independent columns. "auto": a cluster may
-        hold one full covariance of some of its columns where that is shorter, and slices of one slanted cloud
-        are merged. "full": every cluster holds the covariance of all columns. Columns with missing cells are
-        in none, nor is any column if more than 64 are complete.
+    covariance : {"auto", "diagonal", "full", "tied"}, default="auto"
+        Form of the numeric columns inside clusters. "diagonal": independent columns. "full": every cluster
+        has a covariance of its own, of all columns. "tied": all clusters share one covariance of all columns.
+        "auto": the form with the shortest description of these: diagonal, covariances of their own of some of
+        the columns of some of the clusters, one shared covariance of some of the columns. Columns with
+        missing cells are in no covariance, nor is any column if more than 64 are complete.
     price_factor : "auto" or float, default="auto"
         Multiplies the price (1/2) log N of a cluster and of each of its parameters; larger values give fewer
         clusters. "auto": max(1, N / 1000), so that the number of clusters does not grow with the rows; 1
@@ -159,7 +161,7 @@ class CRAFT(WithMergePath):
         "kinds": KindsParameter(),
         "null": Choice(("marginals", "normal")),
         "feature_sharing": Number(least=0.0, most=1.0),
-        "covariance": Choice(("auto", "diagonal", "full")),
+        "covariance": Choice(("auto", "diagonal", "full", "tied")),
         "missing": Choice(("ignore", "category", "error")),
         "unknown": Choice(("ignore", "error")),
         "unusable": Choice(("error", "drop")),
@@ -249,10 +251,10 @@ class CRAFT(WithMergePath):
             A parameter, the table or the weights are invalid. A fitted estimator keeps its fitted attributes.
         """
         check_parameters(self)
-        if self.feature_sharing == 1.0 and self.covariance == "full":
+        if self.feature_sharing == 1.0 and self.covariance in ("full", "tied"):
             raise ValueError(
-                "covariance='full' needs feature_sharing below 1, because clusters with covariances select "
-                "features of their own; use covariance='diagonal'."
+                f"covariance={self.covariance!r} needs feature_sharing below 1, because clusters with "
+                "covariances select features of their own; use covariance='diagonal'."
             )
         meter, n_threads = ProgressMeter(callback, int(self.verbose)), effective_n_threads(self.n_threads)
         with open_input(X, client) as source:
@@ -327,8 +329,14 @@ class CRAFT(WithMergePath):
         init = self.init if isinstance(self.init, str) else "auto"
         n_starts = 1 if init == "single" else int(self.n_init)
         result = automatic_fit(config, n_starts, cast("list[L] | None", given), init, target)
-        if not result.converged and not target:  # passes may undo the last splits up to n_clusters
+        if not result.converged and target is None:
             warn_not_converged(self, result.n_iter, "passes", "continue with init=labels_")
+        elif not result.converged:
+            warn_user(
+                f"n_clusters={target} is more than the columns tell apart: some rows cost less in another "
+                "cluster than in their own, so that predict can differ from labels_. Fit fewer clusters.",
+                ConvergenceWarning,
+            )
         labels, moments, path, along = result.labels, result.moments, result.merge_path, result.path_clusters
         original_units = encoded.in_original_units(moments, labels, n_threads)
         assert source.table is not None
@@ -339,7 +347,7 @@ class CRAFT(WithMergePath):
             encoding = encoding.with_scores()
             rows = rows.scored(encoding)
         if clusters is None:
-            clusters = Clusters(moments, background, spec, result.mask)
+            clusters = Clusters(moments, background, result.spec, result.mask, keep=True)
         labels = rows.restated(labels, clusters, path)
         if not encoding.identity:
             along.original = encoded.source.sums_along(path, original_units, n_threads)
@@ -349,7 +357,7 @@ class CRAFT(WithMergePath):
         links = column_links(config, encoding, of_columns)
         sums = ExactSums.of(moments)
         fitted = FittedClusters(
-            spec,
+            result.spec,
             schema,
             encoding,
             sums,
@@ -370,7 +378,7 @@ class CRAFT(WithMergePath):
         if slices is not None:
             self._slices = slices
         messages = diagnose(encoded.source, self.n_clusters_, slices, self.price_factor_)
-        if self.covariance == "full":
+        if self.covariance in ("full", "tied"):
             messages += too_many_columns(encoding, moments.total(), spec)
         meter.finish(self.n_clusters_, self.objective_)
         for message in messages:

@@ -95,7 +95,7 @@ class PathClusters:
     """The clusters at every step of a merge path."""
 
     sums: CarriedSums  # moments
-    masks: list[Mask]  # (K, D) of every step
+    masks: list[Mask]  # (K, D) of every step; FittedClusters.mask
     cross: CarriedSums | None = None  # products of columns, where clusters hold covariances
     original: CarriedSums | None = None  # moments in the original units, where the encoding changes them
 
@@ -172,7 +172,7 @@ class FittedClusters:
     encoding: NumericEncoding | LevelEncoding
     sums: ExactSums  # of the table as the model sees it
     original: ExactSums  # of the table in its original units; `sums` if the encoding changes nothing
-    mask: Mask | None = None  # (K, D) features that the search selected, before covariances add some
+    mask: Mask | None = None  # (K, D) features that the search selected (1), of covariances (2), both (3)
     cross: CrossProducts | None = None  # if clusters hold covariances
     path: MergePath | None = None  # from these clusters down to one
     along: PathClusters | None = None  # the clusters at every step of the path
@@ -190,7 +190,7 @@ class FittedClusters:
             moments = self.sums.moments()
             background = Background(moments.total(), self._levels)
             _CLUSTERS[self] = (
-                Clusters(moments, background, self.spec, self.mask, self.cross)
+                Clusters(moments, background, self.spec, self.mask, self.cross, keep=True)
                 if self.spec.pooled
                 else PaperClusters(moments, background, self.spec, self.mask)
             )
@@ -255,7 +255,7 @@ class FittedClusters:
         if not self.spec.pooled:
             return self.selected
         clusters = self.clusters
-        pays = clusters.gains > feature_prices(clusters.background, self.spec)[0]
+        pays = clusters.gains > feature_prices(clusters.background, self.spec)
         return self.selected | (self.of_columns(pays.astype(np.uint8)) > 0)
 
     @property
@@ -290,11 +290,7 @@ class FittedClusters:
     @property
     def notes(self) -> list[str]:
         """What a summary says of covariances."""
-        clusters, names = self.clusters, self.schema.columns
-        notes = too_many_columns(self._levels, clusters.moments.total(), self.spec)
-        if clusters.covariances is not None:
-            notes += clusters.covariances.notes([names[j] for j in self.encoding.source], self.sizes)
-        return notes
+        return too_many_columns(self._levels, self.clusters.moments.total(), self.spec)
 
     def check_rows(
         self, table: MixedTable, sample_weight: WeightInput, n: int, labels: Labels | None, n_threads: int

@@ -56,7 +56,7 @@ def sizes(model: ClusterModel, *, axes: Axes | None = None) -> Axes:
     >>> from craftc.datasets import load_heart
     >>> axes = plot.sizes(CRAFT(random_state=0).fit(load_heart().data))
     >>> [label.get_text() for label in axes.texts]
-    ['149 (55 %)', '121 (45 %)']
+    ['178 (66 %)', '92 (34 %)']
     """
     drawn = DrawnClusters(model, "sizes")
     view = drawn.view

@@ -73,7 +73,7 @@ def heatmap(model: ClusterModel, *, n_features: int = 30, axes: Axes | None = No
     >>> model = CRAFT(random_state=0).fit(load_heart().data)
     >>> axes = plot.heatmap(model, n_features=3)
     >>> [label.get_text() for label in axes.get_xticklabels()]
-    ['slope', 'oldpeak', 'max_hr']
+    ['max_hr', 'oldpeak', 'slope']
     """
     drawn = DrawnClusters(model, "heatmap")
     view = drawn.view

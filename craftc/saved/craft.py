@@ -107,6 +107,7 @@ def _along_of(
     cross: CrossProducts | None,
     path: MergePath,
     encoding: Encoding,
+    spec: ModelSpec,
 ) -> PathClusters:
     """The clusters of the steps of the merge path."""
     moments, sizes = sums.moments(), [K for K, _ in path.objectives()[1:]]
@@ -130,7 +131,7 @@ def _along_of(
             of_step = Moments.of_groups(moments.grid, moments.unit, groups)
             _check_products(CrossProducts(cross.columns, products), of_step)
     demand([*map(len, later.masks)] == sizes, "the masks along the path are not complete")
-    _check_masks(later.masks, moments, encoding)
+    _check_masks(later.masks, moments, encoding, cross, spec.tied)
     along.masks += later.masks
     return along
 
@@ -154,7 +155,7 @@ def _links_of(state: dict[str, Any], schema: Schema) -> ColumnLinks:
 
 
 #: Parts of the state from which those of later steps follow.
-_OF_STEPS = ("sums", "original", "mask", "cross", "path", "encoding")
+_OF_STEPS = ("sums", "original", "mask", "cross", "path", "encoding", "spec")
 _CHANGES = StoredRecords(
     Change,
     merged=integers(2, least=0),
@@ -163,11 +164,11 @@ _CHANGES = StoredRecords(
     moved=Array("int32", ("moved",), 0),
     where=labels("moved", below="K"),
 )
-_MASK = Array("uint8", ("K", "features"), 0, 1)
+_MASK = Array("uint8", ("K", "features"), 0, 3)
 _LATER = StoredRecord(
     _Later,
     sums=Ragged(integers("clusters", "width")),
-    masks=Ragged(Array("uint8", ("clusters", "features"), 0, 1)),
+    masks=Ragged(Array("uint8", ("clusters", "features"), 0, 3)),
     cross=Optional(Ragged(integers("clusters", "products"))),
     original=Optional(Ragged(integers("clusters", "original width"))),
 )
@@ -177,7 +178,7 @@ _FITTED = StoredRecord(
         ModelSpec,
         model=StoredChoice(MODELS),
         selection=StoredChoice(SELECTIONS),
-        covariance=StoredChoice(("auto", "diagonal", "full")),
+        covariance=StoredChoice(("auto", "diagonal", "full", "tied")),
     ),
     schema=SCHEMA,
     encoding=encoding_of("_fitted.schema"),
@@ -255,7 +256,7 @@ def _check(fitted: FittedClusters) -> None:
         isinstance(fitted.encoding, LevelEncoding) == spec.pooled, "the columns are encoded for another model"
     )
     if fitted.mask is not None:
-        _check_masks([fitted.mask], moments, fitted.encoding)
+        _check_masks([fitted.mask], moments, fitted.encoding, fitted.cross, spec.tied)
     if fitted.path is not None:
         demand(fitted.path.objectives()[0][0] == len(sums.groups), "the merge path has other clusters")
     demand(0.0 <= spec.feature_sharing <= 1.0, "feature_sharing is not between 0 and 1")
@@ -264,12 +265,22 @@ def _check(fitted: FittedClusters) -> None:
         _check_products(fitted.cross, moments)
 
 
-def _check_masks(masks: Sequence[Mask], moments: Moments, encoding: Encoding) -> None:
-    """Raise unless only columns that vary are selected."""
+def _check_masks(
+    masks: Sequence[Mask], moments: Moments, encoding: Encoding, cross: CrossProducts | None, tied: bool
+) -> None:
+    """Raise unless only columns that vary are selected, and only those with products are in covariances, of
+    two columns or more, the same in all clusters if these are tied.
+    """
     levels = encoding if isinstance(encoding, LevelEncoding) else None
-    usable = Background(moments.total(), levels).usable
-    known = all(mask.shape[1] == len(usable) and bool((mask <= usable).all()) for mask in masks)
-    demand(known, "the masks contain constant features")
+    background = Background(moments.total(), levels)
+    possible = background.usable.copy()
+    if cross is not None:
+        possible[background.levels_of_scores[cross.columns]] |= 2
+    known = all(mask.shape[1] == len(possible) and not (mask & ~possible).any() for mask in masks)
+    demand(known, "the masks contain features that no cluster can select")
+    for block in (mask >> 1 for mask in masks):
+        demand(bool((block.sum(axis=1) != 1).all()), "a covariance has one column")
+        demand(not tied or bool((block == block[:1]).all()), "a shared covariance has different columns")
 
 
 def _check_products(cross: CrossProducts, moments: Moments) -> None:

@@ -4,11 +4,12 @@ columns, costs of rows.
 In units of the table (z = (x - zeta_0) / sigma_0) a block of m columns costs a row, with mu and Sigma of the
 cluster,
 
-    (1/2) log det Sigma + (1/2) |L^-1 (z - mu)|^2,      Sigma = L L^T = (SS + I) / (S + 1)
+    (1/2) log det Sigma + (1/2) |L^-1 (z - mu)|^2,      Sigma = L L^T = (SS + R) / (S + 1)
 
-with SS the cross products of deviations from mu over the S rows, and I the one row of prior that gives Sigma
-= diag(sigma_kd^2) its variances too. It therefore saves (S + 1)/2 (sum_d log Sigma_dd - log det Sigma) >= 0
-nats over independent columns. A row with missing cells costs the marginal of its observed columns.
+with SS the cross products of deviations from mu over the S rows, and R, the correlations of the whole table,
+the one row of prior. It saves (S + 1)/2 (sum_d log Sigma_dd - log det Sigma) + (1/2) log det R nats over
+independent columns with the variances Sigma_dd, and 0 in a cluster without rows. A row with missing cells
+costs the marginal of its observed columns.
 """
 
 import numpy as np
@@ -32,8 +33,6 @@ cdef extern from "craft/_covariance.h" nogil:
                           double start, const double *z, const double *background, double *work,
                           double *total)
 
-# a column with a smaller share of its variance left, given the others, repeats them
-cdef double SINGULAR = 1e-10
 cdef double WORTH = 1e-6        # nats by which a block must shorten the description
 
 
@@ -41,7 +40,7 @@ cdef double WORTH = 1e-6        # nats by which a block must shorten the descrip
 
 def choice_work_size(Py_ssize_t n_columns) -> int:
     """Doubles of scratch that the choice of one block needs."""
-    return 2 * n_columns * n_columns + 2 * n_columns
+    return 3 * n_columns * n_columns + 2 * n_columns
 
 
 def choose_blocks(
@@ -52,11 +51,10 @@ def choose_blocks(
                                             # what the group has lengthens the description
     const double[:, ::1] code not None,     # IN  (m, P + 1) nats by which naming 0, 1, ... further columns
                                             # lengthens it
+    const double[:, ::1] prior not None,    # IN  (P, P) R
     double h,                               # price of one parameter
     bint full,                              # all columns, whatever they save
     double[:, ::1] work not None,           # WORK (n_threads, choice_work_size)
-    uint8_t[:, ::1] repeated not None,      # OUT (m, P) columns that repeat others in the group, which no
-                                            # block holds
     uint8_t[:, ::1] block not None,         # OUT (m, P)
     double[::1] saving not None,            # OUT (m,) nats, prices and further columns paid
     int n_threads,
@@ -69,8 +67,9 @@ def choose_blocks(
     check_threads(n_threads)
     check(deviation.shape[2] == deviation.shape[1], "deviation")
     check_lengths(deviation.shape[0], "weight, saving", weight.shape[0], saving.shape[0])
-    check_shapes(deviation.shape[0], deviation.shape[1], "selected, rise, repeated, block", selected.shape,
-                 rise.shape, repeated.shape, block.shape)
+    check_shapes(deviation.shape[0], deviation.shape[1], "selected, rise, block", selected.shape, rise.shape,
+                 block.shape)
+    check(prior.shape[0] == deviation.shape[1] and prior.shape[1] == deviation.shape[1], "prior")
     check(code.shape[0] == deviation.shape[0] and code.shape[1] == deviation.shape[1] + 1, "code")
     check(work.shape[0] >= n_threads, "work")
     cdef Py_ssize_t m = deviation.shape[0], P = deviation.shape[1], i
@@ -79,37 +78,36 @@ def choose_blocks(
     if n_threads == 1:
         with nogil:
             for i in range(m):
-                saving[i] = _choose(deviation[i], weight[i], selected[i], rise[i], code[i], h, full,
-                                    &work[0, 0], repeated[i], block[i])
+                saving[i] = _choose(deviation[i], weight[i], selected[i], rise[i], code[i], prior, h, full,
+                                    &work[0, 0], block[i])
         return
     for i in prange(m, nogil=True, schedule="dynamic", num_threads=n_threads):
-        saving[i] = _choose(deviation[i], weight[i], selected[i], rise[i], code[i], h, full,
-                            &work[omp_get_thread_num(), 0], repeated[i], block[i])
+        saving[i] = _choose(deviation[i], weight[i], selected[i], rise[i], code[i], prior, h, full,
+                            &work[omp_get_thread_num(), 0], block[i])
 
 
 cdef double _choose(
     const double[:, ::1] deviation, double weight, const uint8_t[::1] selected, const double[::1] rise,
-    const double[::1] code, double h, bint full, double *work, uint8_t[::1] repeated, uint8_t[::1] block,
+    const double[::1] code, const double[:, ::1] prior, double h, bint full, double *work,
+    uint8_t[::1] block,
 ) noexcept nogil:
     cdef Py_ssize_t P = deviation.shape[0], d, start
     cdef double value, best = WORTH
-    cdef double *V = work
-    cdef double *variance = work + 2 * P * P
+    cdef double *variance = work + 3 * P * P
     cdef Py_ssize_t *column = <Py_ssize_t *> (variance + P)
     cdef Py_ssize_t m
-    _find_repeated(deviation, V, repeated)
     for d in range(P):
         block[d] = 0
-        variance[d] = (deviation[d, d] + 1.0) / (weight + 1.0)
+        variance[d] = (deviation[d, d] + prior[d, d]) / (weight + 1.0)
     for start in range(1 if full else 0, 2):
         m = 0
         for d in range(P):
-            if not repeated[d] and (start == 1 or selected[d]):
+            if start == 1 or selected[d]:
                 column[m] = d
                 m += 1
         if m < 2:
             continue
-        value = _reduce(deviation, weight, variance, selected, rise, code, h, full, V, V + P * P, column, &m)
+        value = _reduce(deviation, weight, variance, selected, rise, code, prior, h, full, work, column, &m)
         if full or value > best:
             best = value
             memset(&block[0], 0, P)
@@ -120,66 +118,42 @@ cdef double _choose(
     return best if best > WORTH else 0.0
 
 
-cdef void _find_repeated(const double[:, ::1] deviation, double *L, uint8_t[::1] repeated) noexcept nogil:
-    """Mark every column that the earlier ones determine, by a Cholesky decomposition that leaves such columns
-    out.
-    """
-    cdef Py_ssize_t P = deviation.shape[0], a, b, c
-    cdef double left
-    for a in range(P):
-        repeated[a] = 0
-        left = deviation[a, a]
-        for b in range(a):
-            if repeated[b]:
-                continue
-            L[a * P + b] = deviation[a, b]
-            for c in range(b):
-                if not repeated[c]:
-                    L[a * P + b] -= L[a * P + c] * L[b * P + c]
-            L[a * P + b] /= L[b * P + b]
-            left -= L[a * P + b] * L[a * P + b]
-        if left > SINGULAR * deviation[a, a]:
-            L[a * P + a] = sqrt(left)
-        else:
-            repeated[a] = 1
-
-
 cdef double _reduce(
     const double[:, ::1] deviation, double weight, const double *variance, const uint8_t[::1] selected,
-    const double[::1] rise, const double[::1] code, double h, bint full, double *V, double *L,
-    Py_ssize_t *column, Py_ssize_t *size,
+    const double[::1] rise, const double[::1] code, const double[:, ::1] prior, double h, bint full,
+    double *work, Py_ssize_t *column, Py_ssize_t *size,
 ) noexcept nogil:
     """Remove columns while that shortens the description; returns what the block saves, less its prices."""
-    cdef Py_ssize_t m = size[0], i, j, d, added = 0, worst
-    cdef double half_log, value, net, most, pivot
+    cdef Py_ssize_t m = size[0], P = deviation.shape[0], i, j, d, added = 0, worst
+    cdef double half_log, prior_half_log, value, net, most
+    cdef double *V = work           # of the correlations of Sigma
+    cdef double *R = work + P * P   # of those of the prior
+    cdef double *L = work + 2 * P * P
     for i in range(m):
         for j in range(m):
-            V[i * m + j] = (deviation[column[i], column[j]] + (1.0 if i == j else 0.0)) / (weight + 1.0) \
+            R[i * m + j] = prior[column[i], column[j]]
+            V[i * m + j] = (deviation[column[i], column[j]] + R[i * m + j]) / (weight + 1.0) \
                 / sqrt(variance[column[i]] * variance[column[j]])
-    if not _cholesky(V, m, &half_log):
+    if not _cholesky(V, m, &half_log) or not _cholesky(R, m, &prior_half_log):
         size[0] = 0
         return 0.0
-    _lower_inverse(V, m, L)
-    value = -(weight + 1.0) * half_log - 0.5 * m * (m - 1) * h
+    value = prior_half_log - (weight + 1.0) * half_log - 0.5 * m * (m - 1) * h
     for i in range(m):
         value -= rise[column[i]]
         added += not selected[column[i]]
     value -= code[added]
     if full:
         return value
-    for i in range(m):          # V = L^-T L^-1, the inverse of the correlations
-        for j in range(i + 1):
-            V[i * m + j] = 0.0
-            for d in range(i, m):
-                V[i * m + j] += L[d * m + i] * L[d * m + j]
-            V[j * m + i] = V[i * m + j]
+    _invert(V, m, L)
+    _invert(R, m, L)
     d = m
-    while d > 1:                # columns 0..m-1 of V; removed ones have column[] = -1
+    while d > 1:                # columns 0..m-1 of V and R; removed ones have column[] = -1
         worst, most = -1, 1e-9
         for i in range(m):
             if column[i] < 0:
                 continue
-            net = (d - 1) * h - 0.5 * (weight + 1.0) * log(V[i * m + i]) + rise[column[i]]
+            net = ((d - 1) * h - 0.5 * (weight + 1.0) * log(V[i * m + i]) + 0.5 * log(R[i * m + i])
+                   + rise[column[i]])
             if not selected[column[i]]:
                 net += code[added] - code[added - 1]
             if net > most + 1e-9:
@@ -191,12 +165,8 @@ cdef double _reduce(
             added -= 1
         column[worst] = -1
         d -= 1
-        pivot = V[worst * m + worst]
-        for i in range(m):
-            if column[i] >= 0:
-                for j in range(m):
-                    if column[j] >= 0:
-                        V[i * m + j] -= V[i * m + worst] * V[worst * m + j] / pivot
+        _leave(V, m, column, worst)
+        _leave(R, m, column, worst)
     j = 0
     for i in range(m):
         if column[i] >= 0:
@@ -204,6 +174,31 @@ cdef double _reduce(
             j += 1
     size[0] = j
     return value if j > 1 else 0.0
+
+
+cdef void _invert(double *A, Py_ssize_t m, double *L) noexcept nogil:
+    """L^-T L^-1 in place of the lower factor L."""
+    cdef Py_ssize_t i, j, d
+    _lower_inverse(A, m, L)
+    for i in range(m):
+        for j in range(i + 1):
+            A[i * m + j] = 0.0
+            for d in range(i, m):
+                A[i * m + j] += L[d * m + i] * L[d * m + j]
+            A[j * m + i] = A[i * m + j]
+
+
+cdef void _leave(double *A, Py_ssize_t m, const Py_ssize_t *column, Py_ssize_t one) noexcept nogil:
+    """The inverse of a matrix without one row and column, from that with it; other columns that have left are
+    negative.
+    """
+    cdef Py_ssize_t i, j
+    cdef double pivot = A[one * m + one]
+    for i in range(m):
+        if column[i] >= 0:
+            for j in range(m):
+                if column[j] >= 0:
+                    A[i * m + j] -= A[i * m + one] * A[one * m + j] / pivot
 
 
 cdef bint _cholesky(double *A, Py_ssize_t m, double *half_log) noexcept nogil:
@@ -232,16 +227,18 @@ def block_savings(
     const double[:, :, ::1] matrix not None,  # IN (K, P, P) Sigma
     const uint8_t[:, ::1] block not None,   # IN  (K, P)
     const double[::1] weight not None,      # IN  (K,) S
+    const double[:, ::1] prior not None,    # IN  (P, P) R
     double h,                               # price of one parameter
     double[::1] saving not None,            # OUT (K,) nats, 0 without a block
 ):
     """What blocks save in clusters that select their columns anyway: (S + 1)/2 (sum_d log Sigma_dd - log det
-    Sigma) - m (m - 1)/2 h.
+    Sigma) + (1/2) log det R - m (m - 1)/2 h.
     """
     cdef Py_ssize_t K = matrix.shape[0], P = matrix.shape[1], k, a, c, m
-    cdef double half_log = 0.0, correlated
+    cdef double half_log = 0.0, prior_half_log = 0.0, correlated
     cdef bint definite = True
     check(matrix.shape[2] == P, "matrix")
+    check(prior.shape[0] == P and prior.shape[1] == P, "prior")
     check(block.shape[0] == K and block.shape[1] == P, "block")
     check(weight.shape[0] == K and saving.shape[0] == K, "weight or saving")
     cdef double[::1] factor = np.empty(P * P + 1)
@@ -259,7 +256,12 @@ def block_savings(
                 for c in range(a + 1):
                     factor[a * m + c] = matrix[k, column[a], column[c]]
             definite = definite and _cholesky(&factor[0], m, &half_log)
-            saving[k] = (weight[k] + 1.0) * (correlated - half_log) - 0.5 * m * (m - 1) * h
+            for a in range(m):
+                for c in range(a + 1):
+                    factor[a * m + c] = prior[column[a], column[c]]
+            definite = definite and _cholesky(&factor[0], m, &prior_half_log)
+            saving[k] = ((weight[k] + 1.0) * (correlated - half_log) + prior_half_log
+                         - 0.5 * m * (m - 1) * h)
     if not definite:
         raise ValueError("The covariance of a block is not positive definite.")
 

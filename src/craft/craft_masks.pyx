@@ -566,7 +566,7 @@ cdef double _choose_masks(
     cdef Py_ssize_t k, d, q, i, full, empty, n = K * P.D
     cdef double best
     _code_of_masks(P, c)
-    if K == 1:                      # all features or none: the same cost
+    if K == 1 and effort != KEEP:   # all features or none: the same cost
         memset(&mask[0, 0], 0, n)
     if K == 1 or effort == KEEP:
         _count_selected(P, c, K, &mask[0, 0])

@@ -146,6 +146,12 @@ cdef class Pricing:
         self.frequency, self.price = _first(frequency), _first(price)
         self.log_choose, self.entropy = _first(log_choose), _first(entropy)
 
+    def among(self, usable: Flags, double code, log_choose: Floats) -> Pricing:
+        """The same prices where other features are usable, and the codes of masks among them."""
+        arguments = list(self.arguments)
+        arguments[12], arguments[14], arguments[15] = usable, code, log_choose
+        return Pricing(*arguments)
+
     def __reduce__(self):
         return Pricing, self.arguments, (self.shared, self.relative)
 

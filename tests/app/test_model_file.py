@@ -119,7 +119,7 @@ def mixed_kinds(n=240):
     return frame
 
 
-@pytest.mark.parametrize("covariance", ["auto", "diagonal", "full"])
+@pytest.mark.parametrize("covariance", ["auto", "diagonal", "full", "tied"])
 @pytest.mark.parametrize("weighted", [False, True])
 def test_levels(covariance, weighted, tmp_path):
     frame = mixed_kinds()
@@ -345,7 +345,8 @@ NO_LINKS = {"saving": 1.0, "pairs": [], "alike": [], "implied": []}
         {"_fitted.mask?": False},
         {"_fitted.mask": lambda a: a[1:]},
         {"_fitted.mask": lambda a: a[:, 1:]},
-        {"_fitted.mask": lambda a: a + 1},
+        {"_fitted.mask": lambda a: a + 4},
+        {"_fitted.mask": lambda a: a | 2},
         {"_fitted.path.changes": 0},
         {"_fitted.path.changes": 1.0},
         {"_fitted.path.changes": -1},
@@ -386,7 +387,8 @@ NO_LINKS = {"saving": 1.0, "pairs": [], "alike": [], "implied": []}
         {"_fitted.along.sums": lambda a: a * 2},
         {"_fitted.along.sums": lambda a: -a},
         {"_fitted.along.sums.lengths": lambda a: a[1:]},
-        {"_fitted.along.masks": lambda a: a + 1},
+        {"_fitted.along.masks": lambda a: a + 4},
+        {"_fitted.along.masks": lambda a: a | 2},
         {"_fitted.along.masks.lengths": lambda a: a[1:]},
         {"_fitted.along.original": lambda a: a[:-1]},
         {"_fitted.along.original?": False},

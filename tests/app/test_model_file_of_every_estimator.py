@@ -79,6 +79,7 @@ CASES = {
     "craft": craft,
     "craft, diagonal": lambda: craft(covariance="diagonal"),
     "craft, covariances": lambda: craft(covariance="full"),
+    "craft, one covariance": lambda: craft(covariance="tied"),
     "paper craft": paper_craft,
     "paper craft, printed": lambda: paper_craft(model="paper", numeric="auto"),
     "dp": dp_means,

@@ -240,8 +240,8 @@ def test_sections_of_a_page(heart, tmp_path):
     text = Text(page(tmp_path, model, table, target=target, title="heart")).text
     sizes = sorted(np.bincount(model.labels_).tolist(), reverse=True)
     assert f"The 270 rows fall into {model.n_clusters_} pieces of a gradual pattern" in text
-    saving = model.merge_path_[-1].objective - model.objective_
-    assert f"They save {saving:.0f} nats over one cluster, with permuted columns 0; links between" in text
+    saving = words.nats(model.merge_path_[-1].objective - model.objective_)
+    assert f"They save {saving} nats over one cluster, with permuted columns 0; links between" in text
     assert "Permuted columns." in text
     assert text.count(f"{sizes[0]} ({words.percent(sizes[0] / 270)}") >= 2
     for heading in (

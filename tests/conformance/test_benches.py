@@ -60,7 +60,6 @@ KERNELS = {  # where the hot steps of a kernel module are timed alone
     "craft_shared": ["kernels.Levels"],
     "craft_sharing": ["kernels.Automatic"],
     "craft_splits": ["kernels.Automatic", "kernels.Wide"],
-    "craft_valley": ["kernels.Covariances"],
     "dpmeans": ["dpmeans.Distances", "dpmeans.NewRows"],
     "dpmeans_cuts": ["dpmeans.Distances"],
     "dpmeans_sweep": ["dpmeans.Sweep", "dpmeans.Fit"],

@@ -39,6 +39,7 @@ def low_limits(large=100, few=40):
     with contextlib.ExitStack() as stack:
         for module in (automatic, covariances, dependence, search, splits):
             stack.enter_context(mock.patch.object(module, "SAMPLE_ROWS", large))
+        stack.enter_context(mock.patch.object(covariances, "_ROWS", large))
         stack.enter_context(mock.patch.object(partitioned, "_FEW_ROWS", few))
         stack.enter_context(mock.patch.object(splits, "_SPLIT_SAMPLE", 32))
         stack.enter_context(mock.patch.object(splits, "_MOST_CANDIDATES", 24))
@@ -158,7 +159,7 @@ def random_borders(rng, n):
 def random_parameters(rng):
     parameters = {
         "n_clusters": [None, None, None, int(rng.integers(1, 9))][rng.integers(4)],
-        "covariance": rng.choice(["auto", "auto", "diagonal", "full"]),
+        "covariance": rng.choice(["auto", "auto", "diagonal", "full", "tied"]),
         "missing": rng.choice(["ignore", "category"]),
         "max_clusters": int(rng.choice([2, 6, 100])),
         "n_init": int(rng.integers(1, 4)),

@@ -63,6 +63,7 @@ CASES = {
         {},
         {"missing": "category"},
         {"covariance": "full"},
+        {"covariance": "tied"},
         {"covariance": "diagonal"},
         {"n_clusters": 3},
         {"n_clusters": 12},
@@ -74,7 +75,7 @@ CASES = {
     "four columns": [{"categorical": ["text", "few"]}],
     "numbers": [{}, {"categorical": [3]}],
     "float32": [{}],
-    "slanted": [{}, {"covariance": "full", "n_clusters": 2}],
+    "slanted": [{}, {"covariance": "full", "n_clusters": 2}, {"covariance": "tied"}],
     "wide": [{}],
 }
 EACH = [(name, parameters) for name, cases in CASES.items() for parameters in cases]

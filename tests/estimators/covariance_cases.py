@@ -9,6 +9,8 @@ from craftc.craft.background import Background
 from craftc.craft.clusters import Clusters
 from craftc.craft.covariance import CrossProducts, covariance_columns
 from craftc.craft.parameters import ModelSpec
+from craftc.craft.rows.local import LocalRows
+from craftc.craft.search import FitConfig
 from craftc.table.levels import LevelEncoding
 from craftc.table.moments import Moments, integer_grid
 from craftc.table.tally import tally
@@ -46,8 +48,10 @@ def encoding_of(table, weight=NO_WEIGHT):
     return LevelEncoding.of_tallies(table.schema, tallies).with_scores()
 
 
-def clusters_of(table, labels, covariance="auto", weight=NO_WEIGHT, n_threads=1):
-    """The clusters of a partition, with covariances."""
+def clusters_of(
+    table, labels, covariance="auto", weight=NO_WEIGHT, n_threads=1, tied=False, choice=None, keep=False
+):
+    """The clusters of a partition, with covariances of their own or one that they share."""
     labels, K = np.ascontiguousarray(labels, np.int32), int(np.max(labels)) + 1
     encoding = encoding_of(table, weight)
     encoded = encoding.apply(table)
@@ -56,8 +60,21 @@ def clusters_of(table, labels, covariance="auto", weight=NO_WEIGHT, n_threads=1)
     background = Background(moments.total(), encoding)
     columns = covariance_columns(background, moments.total())
     cross = CrossProducts.of_partition(columns, grid, encoded, weight, labels, K, n_threads)
-    spec = ModelSpec(selection="priced", price=None, pooled=True, covariance=covariance)
-    return Clusters(moments, background, spec, cross=cross)
+    spec = ModelSpec(selection="priced", price=None, pooled=True, covariance=covariance, tied=tied)
+    return Clusters(moments, background, spec, choice, cross, keep=keep)
+
+
+def config_of(X, q=0, weight=NO_WEIGHT, covariance="auto", tied=False, n_threads=1):
+    """The configuration of the search of a table, whose last q columns are categories, and the columns that
+    covariances may hold.
+    """
+    table = table_of(X, q)
+    encoding = encoding_of(table, weight)
+    rows = LocalRows(encoding.apply(table), weight)
+    total = Moments.of_partition(rows.grid(), 1.0, rows.table, weight, np.zeros(len(X), np.int32), 1)
+    spec = ModelSpec(selection="priced", price=None, pooled=True, covariance=covariance, tied=tied)
+    config = FitConfig(rows, weight, Background(total, encoding), spec, 100, 0, n_threads, encoding=encoding)
+    return config, covariance_columns(config.background, total)
 
 
 def problem_of(X, q=0, weight=None):

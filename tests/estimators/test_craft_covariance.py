@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import pickle
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -13,11 +14,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import multivariate_normal
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import adjusted_rand_score
 
 import craftc
 from craftc import CRAFT, MixedTable, load_model, save_model
 from craftc._common import threads as parallel
+from craftc.craft.clusters import Clusters
 from craftc.craft.search import covariances as covariance_search
 from tests.app.model_members import arrays_of, write_arrays
 from tests.common import examples, random_table
@@ -40,6 +43,16 @@ def scores_of(X):
     v = np.stack([levels.normal[1][codes] for codes, levels in places], axis=1)
     share = np.stack([levels.shares[codes] for codes, levels in places], axis=1)
     return encoded.numeric.astype(float), v, share
+
+
+def tied_clusters(seed, n=900, K=3, p=5, noise=1):
+    """(X, truth): K clusters of one covariance, apart where it is narrow."""
+    rng = np.random.default_rng(seed)
+    truth = rng.integers(0, K, n)
+    A = np.ones((p, 1)) + 0.2 * rng.normal(size=(p, 1))
+    X = 2.0 * rng.normal(size=(n, 1)) @ A.T + 0.6 * rng.normal(size=(n, p))
+    X += (2.0 * rng.normal(size=(K, p)))[truth]
+    return np.hstack([X, rng.normal(size=(n, noise))]), truth
 
 
 def same_partition(a, b):
@@ -79,8 +92,8 @@ def test_one_slanted_cloud_is_one_cluster(rho):
 
 @pytest.mark.parametrize("p", [2, 6])
 def test_round_clusters_stay(p):
-    """A covariance of two round clusters together is shorter than the two, but there is a valley between
-    them.
+    """A covariance of two round clusters together may be shorter than two covariances, but not than the two
+    without any.
     """
     rng = np.random.default_rng([5, p])
     truth = rng.choice(4, 600)
@@ -90,14 +103,13 @@ def test_round_clusters_stay(p):
     assert same_partition(found.labels_, diagonal.labels_)
 
 
-def test_a_valley_stops_a_merge(monkeypatch):
-    """Eight round clusters: without the guard two of them become one with a covariance."""
+def test_eight_round_clusters_stay():
     rng = np.random.default_rng([5, 6, 8, 0])
     truth = rng.choice(8, 600)
     X = rng.normal(0, 2, (8, 6))[truth] + rng.normal(size=(600, 6))
-    assert fit(X).n_clusters_ == 8
-    monkeypatch.setattr(covariance_search.CovarianceSearch, "separated", lambda *_: False)
-    assert fit(X).n_clusters_ < 8
+    found = fit(X)
+    assert found.n_clusters_ == 8
+    assert adjusted_rand_score(truth, found.labels_) > 0.85
 
 
 def test_without_dependence_nothing_changes():
@@ -126,18 +138,27 @@ def test_full_gives_every_cluster_a_covariance():
     assert model.feature_mask_[:, :4].all()
 
 
-def test_the_matrix_is_that_of_the_scores():
+@pytest.mark.parametrize("covariance", ["full", "tied"])
+def test_the_matrix_is_that_of_the_scores(covariance):
+    """With one row of prior: the covariance of the whole table, correlations shrunk by a twentieth."""
     X, _ = slanted(2, n=500, K=2, p=4, q=0)
-    model = fit(X, covariance="full")
+    model = fit(X, covariance=covariance, n_clusters=2)
     u, v, _ = scores_of(X)
-    variance = u.var(axis=0) + v.mean(axis=0)
+
+    def scatter(rows):
+        return (u[rows] - u[rows].mean(axis=0)).T @ (u[rows] - u[rows].mean(axis=0)) + np.diag(
+            v[rows].sum(axis=0)
+        )
+
+    prior = 0.95 * scatter(np.arange(500)) / 500
+    np.fill_diagonal(prior, np.diag(prior) / 0.95)
+    groups = [np.flatnonzero(model.labels_ == k) for k in range(2)]
     assert all(one is not None for one in model.covariances_)
     for k, (columns, matrix) in enumerate(model.covariances_):
-        rows, inside = u[model.labels_ == k][:, columns], v[model.labels_ == k][:, columns].sum(axis=0)
-        scatter = (rows - rows.mean(axis=0)).T @ (rows - rows.mean(axis=0)) + np.diag(inside)
-        np.testing.assert_allclose(
-            matrix, (scatter + np.diag(variance[columns])) / (len(rows) + 1), rtol=1e-8, atol=1e-10
-        )
+        own = groups if covariance == "tied" else groups[k : k + 1]
+        total, N = sum(map(scatter, own)), sum(map(len, own))
+        some = np.ix_(columns, columns)
+        np.testing.assert_allclose(matrix, (total + prior)[some] / (N + 1), rtol=1e-8, atol=1e-10)
 
 
 def test_columns_of_the_input_are_named():
@@ -156,13 +177,48 @@ def test_columns_of_the_input_are_named():
     ]  # of "paid" only the cells above 0 are numbers
 
 
+@pytest.mark.parametrize(("K", "seed"), [(2, 2), (3, 11)])
+def test_clusters_of_one_shape_share_a_covariance(K, seed):
+    """The form is found, and clusters that differ in place alone are neither sliced nor joined."""
+    X, truth = tied_clusters(seed, K=K)
+    assert adjusted_rand_score(truth, fit(X, covariance="diagonal").labels_) < 0.9
+    for found in (fit(X), fit(X, covariance="tied")):
+        assert found.n_clusters_ == K
+        assert adjusted_rand_score(truth, found.labels_) > 0.95
+        first = found.covariances_[0]
+        for one in found.covariances_:
+            np.testing.assert_array_equal(one.columns, first.columns)
+            np.testing.assert_array_equal(one.matrix, first.matrix)
+    assert fit(X).objective_ <= fit(X, covariance="full").objective_
+
+
+@pytest.mark.parametrize("covariance", ["auto", "full", "tied"])
+@pytest.mark.parametrize("seed", range(3))
+def test_one_slanted_cloud_stays_one_in_every_form(seed, covariance):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(400, 1)) + 0.7 * rng.normal(size=(400, 5))
+    assert fit(X, covariance=covariance).n_clusters_ == 1
+
+
+@pytest.mark.parametrize("covariance", ["auto", "full", "tied"])
+def test_two_slanted_clusters_with_a_valley_stay_two(covariance):
+    """Two parallel clouds, apart across their slant."""
+    rng = np.random.default_rng(3)
+    truth = rng.integers(0, 2, 600)
+    X = rng.normal(size=(600, 1)) + 0.3 * rng.normal(size=(600, 4))
+    X += 1.5 * np.outer(truth, [1.0, -1.0, 1.0, -1.0])
+    found = fit(X, covariance=covariance)
+    assert found.n_clusters_ == 2
+    assert adjusted_rand_score(truth, found.labels_) > 0.95
+
+
 # ---- one model ----
 
 
-@pytest.fixture(scope="module")
-def model_and_rows():
+@pytest.fixture(scope="module", params=["auto", "full", "tied"])
+def model_and_rows(request):
     X, _ = slanted(7, n=700, K=3, p=5, q=2, apart=2.0)
-    model = fit(X, categorical=[6, 7])
+    model = fit(X, categorical=[6, 7], covariance=request.param)
     assert model.n_clusters_ > 1
     assert any(one is not None for one in model.covariances_)
     return model, X
@@ -284,9 +340,135 @@ def test_damaged_sums_are_refused(model_and_rows, tmp_path, damage):
         load_model(changed(tmp_path / "m.craftc", damage(held.columns.astype(np.int64), held.sums)))
 
 
+def bits_of(column, rows, bit):
+    """Change one bit of one column in some rows of a mask."""
+
+    def damage(mask):
+        mask = mask.copy()
+        mask[rows, column] ^= bit
+        return mask
+
+    return damage
+
+
+@pytest.mark.parametrize("member", ["_fitted.mask", "_fitted.along.masks"])
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda mask: mask | 4,
+        lambda mask: mask[:, ::-1].copy(),
+        lambda mask: mask.astype(np.int64),
+        bits_of(-1, slice(None), 2),  # a category in a block
+        bits_of(0, slice(None), 1),  # scores are not selected, their levels are
+        bits_of(0, slice(None), 2),
+    ],
+)
+def test_damaged_masks_are_refused(model_and_rows, tmp_path, damage, member):
+    model, _ = model_and_rows
+    save_model(model, tmp_path / "m.craftc")
+    mask = arrays_of(tmp_path / "m.craftc")[member]
+    if mask.ndim == 1:  # all steps of the path, one after another
+        width = model._fitted.mask.shape[1]
+        damaged = damage(mask.reshape(-1, width)).reshape(-1)
+    else:
+        damaged = damage(mask)
+    with pytest.raises(ValueError, match="damaged"):
+        load_model(changed(tmp_path / "m.craftc", {member: damaged}))
+
+
+def test_a_shared_covariance_has_one_block(tmp_path):
+    """A file in which one of two clusters lacks a column of the block that they share."""
+    X, _ = slanted(1, n=300, K=2, p=4, q=0)
+    model = fit(X, covariance="tied", n_clusters=2)
+    save_model(model, tmp_path / "m.craftc")
+    mask = arrays_of(tmp_path / "m.craftc")["_fitted.mask"]
+    held = np.flatnonzero(mask[0] & 2)
+    assert len(held) > 1
+    for rows in ([1], [0]):
+        with pytest.raises(ValueError, match="damaged"):
+            load_model(changed(tmp_path / "m.craftc", {"_fitted.mask": bits_of(held[0], rows, 2)(mask)}))
+
+
+def test_a_block_has_two_columns(tmp_path):
+    X, _ = slanted(1, n=300, K=2, p=2, q=0, noise=0)
+    model = fit(X, covariance="full", n_clusters=2)
+    save_model(model, tmp_path / "m.craftc")
+    mask = arrays_of(tmp_path / "m.craftc")["_fitted.mask"]
+    held = np.flatnonzero(mask[0] & 2)
+    with pytest.raises(ValueError, match="damaged"):
+        load_model(changed(tmp_path / "m.craftc", {"_fitted.mask": bits_of(held[0], [0], 2)(mask)}))
+
+
 def test_the_c_function_refuses_covariances(model_and_rows):
     with pytest.raises(ValueError, match="covariance='diagonal'"):
         craftc.embed.CraftCosts(model_and_rows[0])
+
+
+# ---- guarantees of all forms ----
+
+
+@pytest.mark.parametrize("tied", [False, True])
+@pytest.mark.parametrize("seed", range(40))
+def test_a_covariance_never_lengthens_the_description(seed, tied):
+    """J of a partition is at most that of its clusters without covariances."""
+    rng = np.random.default_rng(seed)
+    n, K, p, q = rng.integers(30, 150), rng.integers(1, 5), rng.integers(2, 7), rng.integers(0, 3)
+    X, truth = slanted(seed, n=n, K=K, p=p, q=q, noise=rng.integers(0, 4), apart=rng.choice([0.3, 1.0, 2.5]))
+    labels = np.unique(truth if rng.random() < 0.6 else rng.integers(0, K, n), return_inverse=True)[1]
+    found = clusters_of(table_of(X, q), labels, tied=tied)
+    without = Clusters(found.moments, found.background, replace(found.spec, tied=False))
+    assert found.objective <= without.objective + 1e-6
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_one_cluster_is_the_same_in_both_forms(seed):
+    """A covariance of its own and one that is shared differ only in the code of the mask, which names none of
+    the features besides a shared covariance.
+    """
+    rng = np.random.default_rng(seed)
+    X = np.hstack([rng.normal(size=(200, 1)) + 0.5 * rng.normal(size=(200, 4)), rng.normal(size=(200, seed))])
+    labels = np.zeros(200, int)
+    own, tied = (clusters_of(table_of(X), labels, tied=tied) for tied in (False, True))
+    np.testing.assert_array_equal(own.covariances.block, tied.covariances.block)
+    np.testing.assert_array_equal(own.mask, tied.mask)
+    p, held = own.moments.grid.p, own.covariances.block[0].astype(bool)
+    assert own.mask[0, p:][own.covariances.levels[held] - p].all()
+    rest = np.count_nonzero(own.usable) - np.count_nonzero(held)
+    assert tied.objective - np.log(rest + 1.0) == pytest.approx(own.objective, rel=1e-12)
+    rows = encoding_of(table_of(X)).apply(table_of(X))
+    np.testing.assert_allclose(own.row_costs(rows), tied.row_costs(rows), rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("covariance", ["auto", "full", "tied"])
+@pytest.mark.parametrize("seed", range(2))
+def test_a_given_number_is_never_above_the_merge_path(seed, covariance):
+    """J at a given number of clusters is at most that of the automatic fit merged down to it."""
+    X, _ = slanted(seed, n=400, K=4, p=4, q=0, apart=[1.0, 2.0][seed % 2])
+    automatic = fit(X, covariance=covariance, n_init=2)
+    for step in automatic.merge_path_[1:]:
+        if step.n_clusters > 1:
+            given = fit(X, covariance=covariance, n_init=2, n_clusters=step.n_clusters)
+            assert given.n_clusters_ == step.n_clusters
+            assert given.objective_ <= step.objective + 1e-6
+
+
+@pytest.mark.parametrize("covariance", ["auto", "full", "tied"])
+@pytest.mark.parametrize("seed", range(2))
+def test_a_fit_is_the_best_of_its_merge_path_and_of_its_rows(seed, covariance):
+    """No step is below it; where it has converged, every row is in its cheapest cluster."""
+    X, _ = slanted(seed, n=500, K=3, p=3 + seed, q=1, apart=[0.7, 2.0][seed % 2])
+    for n_clusters in (None, 2, 5):
+        with warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always")
+            model = CRAFT(
+                n_clusters, random_state=0, n_init=2, covariance=covariance, categorical=[X.shape[1] - 1]
+            ).fit(X)
+        if n_clusters is None:
+            assert all(step.objective >= model.objective_ - 1e-6 for step in model.merge_path_)
+        same = (model.predict(X) == model.labels_).all()
+        assert same or not model.converged_
+        assert model.converged_ != any(isinstance(one.message, ConvergenceWarning) for one in said)
+        np.testing.assert_array_equal(model.transform(X).argmin(axis=1), model.predict(X))
 
 
 # ---- any table ----
@@ -297,7 +479,7 @@ def test_the_c_function_refuses_covariances(model_and_rows):
     seed=st.integers(0, 10**6),
     missing=st.sampled_from([0.0, 0.1]),
     dtype=st.sampled_from([np.float64, np.float32]),
-    covariance=st.sampled_from(["auto", "full"]),
+    covariance=st.sampled_from(["auto", "full", "tied"]),
     constant=st.booleans(),
 )
 def test_the_objective_never_rises(seed, missing, dtype, covariance, constant):
@@ -311,8 +493,9 @@ def test_the_objective_never_rises(seed, missing, dtype, covariance, constant):
     assert np.isfinite(model.transform(table)).all()
 
 
-@pytest.mark.parametrize("seed", range(6))
-def test_every_pass_and_merge_lowers_j(seed, monkeypatch):
+@pytest.mark.parametrize("covariance", ["auto", "full", "tied"])
+@pytest.mark.parametrize("seed", range(3))
+def test_every_pass_and_merge_lowers_j(seed, covariance, monkeypatch):
     X, _ = slanted(seed, n=400, K=3, p=4, q=1, apart=1.0)
     seen = []
     passes = covariance_search.CovarianceSearch.passes
@@ -323,8 +506,8 @@ def test_every_pass_and_merge_lowers_j(seed, monkeypatch):
         assert new.objective <= state.objective
         return new
 
-    def watched_merges(self, state, fewest=1, guarded=True):
-        new, first = merges(self, state, fewest, guarded)
+    def watched_merges(self, state, fewest=1):
+        new, first = merges(self, state, fewest)
         assert new.objective <= state.objective
         assert (new is state) == (new.K == state.K)
         assert first is None or first.K == state.K - 1
@@ -333,17 +516,22 @@ def test_every_pass_and_merge_lowers_j(seed, monkeypatch):
 
     monkeypatch.setattr(covariance_search.CovarianceSearch, "passes", watched_passes)
     monkeypatch.setattr(covariance_search.CovarianceSearch, "shortest_merges", watched_merges)
-    fit(X, categorical=[5], n_init=2)
+    model = fit(X, categorical=[5], n_init=2, covariance=covariance)
     assert seen
+    assert all(step.objective >= model.objective_ - 1e-6 for step in model.merge_path_)
 
 
-@pytest.mark.parametrize("seed", range(4))
-def test_the_same_bits_on_any_number_of_threads(monkeypatch, seed):
+@pytest.mark.parametrize("covariance", ["auto", "full", "tied"])
+@pytest.mark.parametrize("seed", range(2))
+def test_the_same_bits_on_any_number_of_threads(monkeypatch, seed, covariance):
     monkeypatch.setattr(parallel, "SMALL_WORK", 0)
-    X, _ = slanted(seed, n=3000, K=3, p=4, q=1)
-    weight = np.random.default_rng(seed).integers(1, 4, 3000).astype(float) if seed % 2 else None
+    monkeypatch.setattr(covariance_search, "_ROWS", 1000 if seed else 1 << 12)
+    X, _ = slanted(seed, n=1500, K=3, p=4, q=1)
+    weight = np.random.default_rng(seed).integers(1, 4, 1500).astype(float) if seed % 2 else None
     one, two, three = (
-        CRAFT(n_init=2, random_state=0, categorical=[5], n_threads=n).fit(X, sample_weight=weight)
+        CRAFT(n_init=2, random_state=0, categorical=[5], n_threads=n, covariance=covariance).fit(
+            X, sample_weight=weight
+        )
         for n in (1, 2, 3)
     )
     assert any(cov is not None for cov in one.covariances_)
@@ -353,15 +541,16 @@ def test_the_same_bits_on_any_number_of_threads(monkeypatch, seed):
         np.testing.assert_array_equal(one.transform(X), other.transform(X))
 
 
+@pytest.mark.parametrize("tied", [False, True])
 @pytest.mark.parametrize("seed", range(4))
-def test_the_order_of_rows_and_columns_does_not_matter(seed):
+def test_the_order_of_rows_and_columns_does_not_matter(seed, tied):
     X, _ = slanted(seed, n=300, K=2, p=4, q=0)
     labels = np.random.default_rng(seed).integers(0, 2, 300)
     labels[:2] = 0, 1
     order, columns = np.random.default_rng(seed).permutation(300), np.array([2, 4, 0, 1, 3])
-    a = clusters_of(table_of(X), labels)
-    b = clusters_of(table_of(X[order]), labels[order])
-    c = clusters_of(table_of(np.ascontiguousarray(X[:, columns])), labels)
+    a = clusters_of(table_of(X), labels, tied=tied)
+    b = clusters_of(table_of(X[order]), labels[order], tied=tied)
+    c = clusters_of(table_of(np.ascontiguousarray(X[:, columns])), labels, tied=tied)
     assert a.objective == b.objective
     assert a.objective == pytest.approx(c.objective, rel=1e-12)
     np.testing.assert_array_equal(a.covariances.block[:, columns], c.covariances.block)
@@ -369,29 +558,49 @@ def test_the_order_of_rows_and_columns_does_not_matter(seed):
     np.testing.assert_array_equal(a.row_costs(rows)[order], b.row_costs(rows.take(order)))
 
 
-def test_weight_two_is_the_row_twice():
+@pytest.mark.parametrize("tied", [False, True])
+def test_weight_two_is_the_row_twice(tied):
     X, _ = slanted(3, n=300, K=2, p=3, q=0)
     weight = np.random.default_rng(0).integers(0, 3, 300)
     labels = (X[:, 0] > 0).astype(np.int32)
-    a = clusters_of(table_of(X), labels, weight=weight)
-    b = clusters_of(table_of(np.repeat(X, weight, axis=0)), np.repeat(labels, weight))
+    a = clusters_of(table_of(X), labels, weight=weight, tied=tied)
+    b = clusters_of(table_of(np.repeat(X, weight, axis=0)), np.repeat(labels, weight), tied=tied)
     assert a.objective == pytest.approx(b.objective, rel=1e-12)  # the grids differ by rows of weight 0
-    a = clusters_of(table_of(X), labels, weight=np.full(300, 2))
-    b = clusters_of(table_of(np.repeat(X, 2, axis=0)), np.repeat(labels, 2))
+    a = clusters_of(table_of(X), labels, weight=np.full(300, 2), tied=tied)
+    b = clusters_of(table_of(np.repeat(X, 2, axis=0)), np.repeat(labels, 2), tied=tied)
     assert a.objective == b.objective
     np.testing.assert_array_equal(a.covariances.matrix, b.covariances.matrix)
 
 
-def test_rows_without_weight_get_a_cluster():
+@pytest.mark.parametrize("covariance", ["auto", "full", "tied"])
+def test_weights_are_repeated_rows(covariance):
+    """Whole fits from a start partition, bit for bit."""
+    X, truth = slanted(5, n=300, K=3, p=4, q=0)
+    weight = np.random.default_rng(0).integers(1, 4, 300)
+    rows = np.repeat(np.arange(300), weight)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        weighted = CRAFT(covariance=covariance, init=[truth], n_init=1, random_state=0).fit(
+            X, sample_weight=weight
+        )
+        repeated = CRAFT(covariance=covariance, init=[truth[rows]], n_init=1, random_state=0).fit(X[rows])
+    assert weighted.objective_ == repeated.objective_
+    np.testing.assert_array_equal(weighted.labels_[rows], repeated.labels_)
+
+
+@pytest.mark.parametrize("covariance", ["auto", "full", "tied"])
+def test_rows_without_weight_get_a_cluster(covariance):
     X, _ = slanted(4, n=400, K=2, p=4, q=0)
     weight = np.ones(400)
     weight[:50] = 0.0
     X[:25] += 50.0  # far from every row of weight > 0
-    model = CRAFT(random_state=0, n_init=2).fit(X, sample_weight=weight)
+    model = CRAFT(random_state=0, n_init=2, covariance=covariance).fit(X, sample_weight=weight)
     assert (model.labels_ >= 0).all()
+    np.testing.assert_array_equal(model.predict(X), model.labels_)
     start = (X[:, 1] > 0).astype(int)
-    without = CRAFT(random_state=0, n_init=1, init=[start[50:]]).fit(X[50:])
-    with_them = CRAFT(random_state=0, n_init=1, init=[start]).fit(X, sample_weight=weight)
+    own = {"random_state": 0, "n_init": 1, "covariance": covariance}
+    without = CRAFT(init=[start[50:]], **own).fit(X[50:])
+    with_them = CRAFT(init=[start], **own).fit(X, sample_weight=weight)
     assert with_them.objective_ == pytest.approx(without.objective_, rel=1e-12)
     assert any(one is not None for one in with_them.covariances_)
 
@@ -434,7 +643,7 @@ def test_more_columns_than_a_covariance_holds():
         np.repeat(np.eye(3), 20, axis=0),
     ],
 )
-@pytest.mark.parametrize("covariance", ["auto", "full"])
+@pytest.mark.parametrize("covariance", ["auto", "full", "tied"])
 def test_degenerate_tables(X, covariance):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
@@ -476,10 +685,14 @@ def test_an_unknown_form():
         CRAFT(covariance="spherical").fit(np.zeros((12, 2)))
 
 
-def test_a_sample_shows_the_valleys_of_a_large_table(monkeypatch):
+@pytest.mark.parametrize("covariance", ["auto", "full", "tied"])
+def test_forms_of_a_large_table_are_searched_in_a_sample(monkeypatch, covariance):
     monkeypatch.setattr(covariance_search, "SAMPLE_ROWS", 400)
+    monkeypatch.setattr(covariance_search, "_ROWS", 400)
     X, truth = slanted(9, n=1500, K=2, p=10, q=0, apart=1.5)
-    a, b = fit(X), fit(X)
+    if covariance == "tied":
+        X, truth = tied_clusters(9, n=1500, K=2, p=6)
+    a, b = fit(X, covariance=covariance), fit(X, covariance=covariance)
     assert adjusted_rand_score(truth, a.labels_) > 0.95
     np.testing.assert_array_equal(a.labels_, b.labels_)
 

@@ -16,31 +16,66 @@ def blocks_of(clusters):
     return [levels[block.astype(bool)].tolist() for block in held.block]
 
 
+def choice_of(expected):
+    """The bits of `Clusters.choice` over the columns of levels."""
+    bits = expected.choice[0].astype(np.uint8)
+    for k, block in enumerate(expected.block):
+        bits[k, block] |= 2
+    return bits
+
+
+def assert_same(clusters, expected, t, rows):
+    assert blocks_of(clusters) == [block.tolist() for block in expected.block]
+    p = clusters.moments.grid.p
+    np.testing.assert_array_equal(clusters.mask[:, p:].astype(bool), expected.mask)
+    np.testing.assert_array_equal(clusters.choice[:, p:], choice_of(expected))
+    assert clusters.objective == pytest.approx(expected.J, rel=1e-9)
+    # the distribution of a pool is not that of one cluster: its last digits count
+    np.testing.assert_allclose(clusters.costs, expected.cost, rtol=1e-7, atol=1e-7)
+    np.testing.assert_allclose(
+        clusters.row_costs(rows), covariance.row_costs(t, expected), rtol=1e-6, atol=1e-6
+    )
+
+
+@pytest.mark.parametrize("tied", [False, True])
 @pytest.mark.parametrize("form", ["auto", "full"])
 @pytest.mark.parametrize("seed", range(8))
-def test_blocks_and_costs_of_a_partition(seed, form):
+def test_blocks_and_costs_of_a_partition(seed, form, tied):
     q = seed % 2
     X, truth = slanted(seed, n=120, K=3, p=2 + seed % 4, q=q)
     weight = np.random.default_rng(seed).integers(1, 4, len(X)) if seed % 4 == 2 else None
     labels = truth if seed % 3 else np.random.default_rng(seed).integers(0, 3, len(X))
     labels = np.unique(labels, return_inverse=True)[1]
     t = problem_of(X, q, weight)
-    expected = covariance.state(t, labels, form == "full")
+    expected = covariance.state(t, labels, full=form == "full", tied=tied)
     table = table_of(X, q)
-    given = () if weight is None else (weight,)
-    clusters = clusters_of(table, labels, form, *given)
-    assert blocks_of(clusters) == [block.tolist() for block in expected.block]
-    p = clusters.moments.grid.p
-    np.testing.assert_array_equal(clusters.mask[:, p:].astype(bool), expected.mask)
-    assert clusters.objective == pytest.approx(expected.J, rel=1e-9)
-    # the distribution of a pool is not that of one cluster: its last digits count
-    np.testing.assert_allclose(clusters.costs, expected.cost, rtol=1e-7, atol=1e-7)
-    found = clusters.row_costs(encoding_of(table, *given).apply(table))
-    np.testing.assert_allclose(found, covariance.row_costs(t, expected), rtol=1e-6, atol=1e-6)
+    given = {} if weight is None else {"weight": weight}
+    clusters = clusters_of(table, labels, form, tied=tied, **given)
+    assert_same(clusters, expected, t, encoding_of(table, **given).apply(table))
 
 
+@pytest.mark.parametrize("tied", [False, True])
+@pytest.mark.parametrize("seed", range(6))
+def test_a_choice_continues_and_is_kept(seed, tied):
+    """Masks are sought from those of another partition, or masks and blocks stay."""
+    rng = np.random.default_rng(seed)
+    X, truth = slanted(seed, n=100, K=3, p=3, q=1)
+    truth = np.unique(truth, return_inverse=True)[1]
+    labels = np.where(rng.random(100) < 0.2, rng.integers(0, 3, 100), truth)
+    t, table = problem_of(X, 1), table_of(X, 1)
+    rows, before = encoding_of(table).apply(table), covariance.state(t, truth, tied=tied)
+    choice = clusters_of(table, truth, tied=tied).choice
+    for keep in (False, True):
+        expected = covariance.state(t, labels, tied=tied, choice=before.choice, keep=keep)
+        found = clusters_of(table, labels, tied=tied, choice=choice, keep=keep)
+        assert_same(found, expected, t, rows)
+    again = clusters_of(table, truth, tied=tied, choice=choice, keep=True)
+    assert_same(again, before, t, rows)
+
+
+@pytest.mark.parametrize("tied", [False, True])
 @pytest.mark.parametrize("form", ["auto", "full"])
-def test_columns_that_a_block_may_hold(form):
+def test_columns_that_a_block_may_hold(form, tied):
     """Complete numbers of at least 11 levels, ties and skewness or not."""
     rng = np.random.default_rng(4)
     common, n = rng.normal(size=(150, 1)), 150
@@ -53,23 +88,21 @@ def test_columns_that_a_block_may_hold(form):
     labels = (rng.random(n) < 0.4).astype(int)
     t = problem_of(X)
     assert covariance.block_columns(t).tolist() == [0, 2, 4, 5]
-    expected = covariance.state(t, labels, form == "full")
-    clusters = clusters_of(table_of(X), labels, form)
-    assert blocks_of(clusters) == [block.tolist() for block in expected.block]
+    expected = covariance.state(t, labels, full=form == "full", tied=tied)
+    clusters = clusters_of(table_of(X), labels, form, tied=tied)
     assert any(blocks_of(clusters))
-    assert clusters.objective == pytest.approx(expected.J, rel=1e-9)
-    found = clusters.row_costs(encoding_of(table_of(X)).apply(table_of(X)))
-    np.testing.assert_allclose(found, covariance.row_costs(t, expected), rtol=1e-6, atol=1e-6)
+    assert_same(clusters, expected, t, encoding_of(table_of(X)).apply(table_of(X)))
 
 
+@pytest.mark.parametrize("tied", [False, True])
 @pytest.mark.parametrize("seed", range(4))
-def test_a_row_with_missing_cells_costs_the_marginal(seed):
+def test_a_row_with_missing_cells_costs_the_marginal(seed, tied):
     X, labels = slanted(seed, n=200, K=2, p=4, q=0)
-    t, clusters = problem_of(X), clusters_of(table_of(X), labels)
+    t, clusters = problem_of(X), clusters_of(table_of(X), labels, tied=tied)
     assert any(len(block) > 2 for block in blocks_of(clusters))
     sparse = X.copy()
     sparse[np.random.default_rng(seed).random(X.shape) < 0.4] = np.nan
-    expected = covariance.row_costs(t, covariance.state(t, labels), ~np.isnan(sparse))
+    expected = covariance.row_costs(t, covariance.state(t, labels, tied=tied), ~np.isnan(sparse))
     found = clusters.row_costs(encoding_of(table_of(X)).apply(table_of(sparse)))
     np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-6)
 
@@ -88,11 +121,11 @@ def test_the_reference_costs_are_a_density():
     """The cost of a block is minus the logarithm of a normal density with the prior's share, which no other
     parameters lower.
     """
-    X, labels = slanted(1, n=90, K=1, p=3, q=0, noise=0)
+    X, _ = slanted(1, n=90, K=1, p=3, q=0, noise=0)
     t = problem_of(X)
     columns = np.arange(3)
-    mean, sigma, S = covariance.fitted(t, t.rows, columns)
-    best = covariance.block_cost(t, t.rows, columns)
+    (mean,), sigma = covariance.fitted(t, [t.rows], columns)
+    best, R = covariance.block_cost(t, [t.rows], columns), covariance.prior(t, columns)
     rng = np.random.default_rng(0)
     for _ in range(20):
         other_mean, root = (
@@ -100,8 +133,18 @@ def test_the_reference_costs_are_a_density():
             np.linalg.cholesky(sigma) @ (np.eye(3) + 0.05 * rng.normal(size=(3, 3))),
         )
         other = root @ root.T
-        inverse = np.linalg.inv(other)
         own = sum(covariance.row_cost(z, v, other_mean, other) for z, v in zip(t.z, t.v, strict=True))
-        own += 0.5 * (np.trace(inverse) - 3 + np.linalg.slogdet(other)[1]) + 3 * automatic.unit_price(t.N)
-        assert own > best
-    assert len(labels) == S
+        own += 0.5 * (
+            np.trace(np.linalg.inv(other) @ R) - 3 + np.log(np.linalg.det(other) / np.linalg.det(R))
+        )
+        assert own + 3 * automatic.unit_price(t.N) > best
+
+
+def test_no_rows_cost_only_prices():
+    """The row of prior is the distribution of a cluster without rows, which costs nothing but its prices."""
+    X, _ = slanted(1, n=90, K=1, p=4, q=0, noise=0)
+    t, columns = problem_of(X), np.arange(4)
+    h = automatic.unit_price(t.N)
+    t.weight[:] *= 1e-9
+    light = covariance.block_cost(t, [t.rows], columns)
+    assert light == pytest.approx(4 * 3 / 2 * h, abs=1e-5)

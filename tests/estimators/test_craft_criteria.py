@@ -48,7 +48,9 @@ def heart():
     return load_heart().data
 
 
-@pytest.mark.parametrize("options", [{}, {"n_clusters": 4}, {"n_clusters": 1}, {"covariance": "full"}])
+@pytest.mark.parametrize(
+    "options", [{}, {"n_clusters": 4}, {"n_clusters": 1}, {"covariance": "full"}, {"covariance": "tied"}]
+)
 def test_criteria_of_a_mixed_table(options):
     X = mixed(400)
     check(CRAFT(random_state=0, **options).fit(X), X)
@@ -158,6 +160,17 @@ def test_parameters_of_covariances():
     model = CRAFT(1, covariance="full").fit(X)
     tables = sum(len(own.values) - 1 for own in model._fitted.encoding.numbers)
     assert model.n_parameters_ >= tables + 3
+
+
+@pytest.mark.parametrize("K", [1, 2, 3])
+def test_parameters_of_a_shared_covariance(K):
+    """Clusters that share a covariance have means of their own, but share m variances and the pairs."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(400, 3)) + 3.0 * rng.normal(size=(400, 1))
+    X += 9.0 * rng.integers(0, K, 400)[:, None] * [1.0, -1.0, 0.0]
+    own, tied = (CRAFT(K, covariance=form, random_state=0).fit(X) for form in ("full", "tied"))
+    assert all(len(each.columns) == 3 for model in (own, tied) for each in model.covariances_)
+    assert own.n_parameters_ - tied.n_parameters_ == (K - 1) * (3 + 3)
 
 
 def test_partitions_and_threads_give_the_same_bits():

@@ -163,6 +163,7 @@ def same_table(a, b):
 
 
 @pytest.mark.slow_except(12)
+@pytest.mark.filterwarnings("ignore:Column .* has whole numbers from 2:UserWarning")
 @pytest.mark.parametrize("seed", range(24))
 def test_equal_or_refused_alike(tmp_path, seed, monkeypatch):
     rng = np.random.default_rng([seed, 22])

@@ -84,27 +84,44 @@ def test_deviations_of_unions_are_those_of_their_rows():
                 assert abs(out[i, c, d] - float(exact)) <= 1e-12 * size
 
 
-def choose(deviation, weight, selected, rise, code, h, full=False, short=0):
+def choose(deviation, weight, selected, rise, code, prior, h, full=False, short=0):
     P = len(deviation)
     work, block_of_work = guarded(kernel.choice_work_size(P) - short)
-    out = [guarded(P, np.uint8), guarded(P, np.uint8), guarded(1)]
+    out = [guarded(P, np.uint8), guarded(1)]
     kernel.choose_blocks(
         deviation[None],
         np.array([weight]),
         selected[None],
         rise[None],
         code[None],
+        prior,
         h,
         full,
         work[None],
         out[0][0][None],
-        out[1][0][None],
-        out[2][0],
+        out[1][0],
         1,
     )
     assert untouched(work, block_of_work)
     assert all(untouched(*pair) for pair in out)
-    return out[1][0].astype(bool), float(out[2][0][0]), out[0][0].astype(bool)
+    return out[0][0].astype(bool), float(out[1][0][0])
+
+
+def correlations(rng, P):
+    """A regular matrix with unit diagonal."""
+    A = rng.normal(size=(3 * P, P))
+    R = A.T @ A / np.sqrt(np.outer((A * A).sum(axis=0), (A * A).sum(axis=0)))
+    np.fill_diagonal(R, 1.0)
+    return R
+
+
+def saving_of(deviation, weight, selected, rise, code, prior, h, columns):
+    """What the columns save, with determinants."""
+    R, added = prior[np.ix_(columns, columns)], np.count_nonzero(selected[columns] == 0)
+    C = (deviation[np.ix_(columns, columns)] + R) / (weight + 1.0)
+    value = (weight + 1.0) / 2 * (np.log(np.diag(C)).sum() - np.linalg.slogdet(C)[1])
+    value += np.linalg.slogdet(R)[1] / 2 - len(columns) * (len(columns) - 1) / 2 * h
+    return value - rise[columns].sum() - code[added]
 
 
 @pytest.mark.parametrize("P", [2, 3, 6])
@@ -113,46 +130,79 @@ def test_no_single_column_can_leave(P, seed):
     """No block with one column fewer is shorter; the saving is that of the formula."""
     rng = np.random.default_rng([seed, P])
     A = rng.normal(size=(80, P)) @ (np.eye(P) + rng.normal(size=(P, P)) * rng.integers(0, 2, (P, P)))
-    deviation, h = A.T @ A, 2.0
     selected = rng.integers(0, 2, P).astype(np.uint8)
     rise, code = rng.uniform(-1, 20, P), np.concatenate([[0.0], np.cumsum(rng.uniform(0, 1, P))])
-
-    def saving(columns):
-        C = (deviation + np.eye(P))[np.ix_(columns, columns)] / 81
-        added = np.count_nonzero(selected[columns] == 0)
-        value = (
-            40.5 * (np.log(np.diag(C)).sum() - np.linalg.slogdet(C)[1])
-            - len(columns) * (len(columns) - 1) / 2 * h
-        )
-        return value - rise[columns].sum() - code[added]
-
-    block, value, repeated = choose(deviation, 80.0, selected, rise, code, h)
-    assert not repeated.any()
+    given = A.T @ A, 80.0, selected, rise, code, correlations(rng, P), 2.0
+    block, value = choose(*given)
     columns = np.flatnonzero(block)
     if len(columns) < 2:
         assert value == 0.0
         assert len(columns) == 0
-        assert P > 2 or saving([0, 1]) < 1e-6
-        return
-    assert value == pytest.approx(saving(columns), rel=1e-9)
-    if len(columns) > 2:
-        assert all(saving(np.delete(columns, i)) <= value + 1e-8 for i in range(len(columns)))
-    every, value, _ = choose(deviation, 80.0, selected, rise, code, h, full=True)
+        assert P > 2 or saving_of(*given, np.array([0, 1])) < 1e-6
+    else:
+        assert value == pytest.approx(saving_of(*given, columns), rel=1e-9)
+        if len(columns) > 2:
+            assert all(saving_of(*given, np.delete(columns, i)) <= value + 1e-8 for i in range(len(columns)))
+    every, value = choose(*given, full=True)
     assert every.all()
-    assert value == pytest.approx(saving(np.arange(P)), rel=1e-9)
+    assert value == pytest.approx(saving_of(*given, np.arange(P)), rel=1e-9)
+
+
+@pytest.mark.parametrize("P", [2, 5])
+def test_a_group_without_rows_saves_nothing(P):
+    """Its covariance is the prior, which it does not pay for."""
+    rng = np.random.default_rng(P)
+    given = np.zeros((P, P)), 0.0, np.ones(P, np.uint8), np.zeros(P), np.zeros(P + 1), correlations(rng, P)
+    assert choose(*given, 0.0, full=True)[1] == pytest.approx(0.0, abs=1e-12)
+    block, value = choose(*given, 0.0)
+    assert not block.any()
+    assert value == 0.0
+    assert choose(*given, 1.5, full=True)[1] == pytest.approx(-1.5 * P * (P - 1) / 2)
 
 
 def test_columns_that_repeat_others():
+    """The prior makes every covariance regular, so that a block may hold columns that others determine."""
     rng = np.random.default_rng(0)
     A = rng.normal(size=(50, 3))
     A = np.column_stack([A[:, 0], 3 * A[:, 0], A[:, 1], A[:, 0] - A[:, 1], A[:, 2], np.zeros(50)])
     A -= A.mean(axis=0)
-    block, value, repeated = choose(
-        A.T @ A, 50.0, np.ones(6, np.uint8), np.zeros(6), np.zeros(7), 0.0, full=True
+    sd = np.maximum(A.std(axis=0), 1e-300)
+    prior = 0.95 * (A / sd).T @ (A / sd) / 50
+    np.fill_diagonal(prior, 1.0)
+    given = A.T @ A, 50.0, np.ones(6, np.uint8), np.zeros(6), np.zeros(7), prior, 0.0
+    block, value = choose(*given, full=True)
+    assert block.all()
+    assert value == pytest.approx(saving_of(*given, np.arange(6)), rel=1e-7)
+    block, value = choose(*given)
+    assert {0, 1, 2, 3} <= {*np.flatnonzero(block).tolist()}
+    assert value == pytest.approx(saving_of(*given, np.flatnonzero(block)), rel=1e-7)
+
+
+def test_a_singular_group_has_no_block():
+    """A prior without a factor is none of the package: nothing is chosen."""
+    given = np.eye(2), 5.0, np.ones(2, np.uint8), np.zeros(2), np.zeros(3), np.ones((2, 2)), 1.0
+    block, value = choose(*given)
+    assert not block.any()
+    assert value == 0.0
+
+
+@pytest.mark.parametrize("n_threads", [1, 2, 3])
+def test_groups_are_chosen_one_by_one(n_threads):
+    """The same bits for any number of threads, and alone."""
+    rng, m, P = np.random.default_rng(0), 7, 4
+    A = rng.normal(size=(m, 40, P)) @ (np.eye(P) + rng.normal(size=(m, P, P)))
+    deviation, weight = np.einsum("knc,knd->kcd", A, A), rng.uniform(5, 90, m)
+    selected, rise = rng.integers(0, 2, (m, P)).astype(np.uint8), rng.uniform(-1, 9, (m, P))
+    code, prior = np.cumsum(rng.uniform(0, 1, (m, P + 1)), axis=1), correlations(rng, P)
+    block, saving = np.empty((m, P), np.uint8), np.empty(m)
+    work = np.empty((n_threads, kernel.choice_work_size(P)))
+    kernel.choose_blocks(
+        deviation, weight, selected, rise, code, prior, 1.0, False, work, block, saving, n_threads
     )
-    assert repeated.tolist() == [False, True, False, True, False, True]
-    assert block.tolist() == [True, False, True, False, True, False]
-    assert np.isfinite(value)
+    for k in range(m):
+        own, value = choose(deviation[k], weight[k], selected[k], rise[k], code[k], prior, 1.0)
+        assert value == saving[k]
+        np.testing.assert_array_equal(own, block[k])
 
 
 @pytest.mark.parametrize("p", [2, 5, 9])
@@ -198,7 +248,9 @@ def test_short_buffers_are_refused():
             table.numeric, table.codes, NO_WEIGHT, tables, blocks, labels.astype(np.int32), short, 1
         )
     with pytest.raises(ValueError, match="buffers"):
-        choose(np.eye(3), 5.0, np.ones(3, np.uint8), np.zeros(3), np.zeros(4), 1.0, short=1)
+        choose(np.eye(3), 5.0, np.ones(3, np.uint8), np.zeros(3), np.zeros(4), np.eye(3), 1.0, short=1)
+    with pytest.raises(ValueError, match="prior"):
+        choose(np.eye(3), 5.0, np.ones(3, np.uint8), np.zeros(3), np.zeros(4), np.eye(2), 1.0)
     with pytest.raises(ValueError, match="buffers"):
         cross_kernel.cross_products(
             table.numeric,
@@ -244,10 +296,12 @@ def test_a_block_needs_a_positive_definite_matrix():
         )
 
 
-def test_costs_of_complete_rows_in_blocks():
+@pytest.mark.parametrize("tied", [False, True])
+def test_costs_of_complete_rows_in_blocks(tied):
     """Those of every column given the earlier ones, of the variance inside its level, and of the size."""
     X, labels = slanted(0, n=60, K=2, p=3, q=0, noise=0)
-    table, clusters = encoding_of(table_of(X)).apply(table_of(X)), clusters_of(table_of(X), labels, "full")
+    table = encoding_of(table_of(X)).apply(table_of(X))
+    clusters = clusters_of(table_of(X), labels, "full", tied=tied)
     held, rows = clusters.covariances, np.arange(60)
     assert held.block.all()
     z = (table.numeric - held.centre) * held.scale

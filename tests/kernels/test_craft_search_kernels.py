@@ -176,12 +176,15 @@ def test_savings_of_blocks(seed):
     matrix, block = np.einsum("kna,knb->kab", cells, cells) / 30, rng.integers(0, 2, (3, 5)).astype(np.uint8)
     block[0] = 0
     weight, saving, h = rng.uniform(5.0, 90.0, 3), np.empty(3), 0.7
-    covariance_kernel.block_savings(matrix, block, weight, h, saving)
+    prior = 0.3 * np.ones((5, 5)) + 0.7 * np.diag(rng.uniform(0.5, 2.0, 5))
+    covariance_kernel.block_savings(matrix, block, weight, prior, h, saving)
     assert saving[0] == 0.0
     for k in (1, 2):
-        own = matrix[k][np.ix_(block[k] > 0, block[k] > 0)]
+        some = np.ix_(block[k] > 0, block[k] > 0)
+        own, of_prior = matrix[k][some], np.linalg.slogdet(prior[some])[1]
         m, independent = len(own), np.log(np.diag(own)).sum()
         expected = (weight[k] + 1.0) / 2 * (independent - np.linalg.slogdet(own)[1]) - m * (m - 1) / 2 * h
+        expected += of_prior / 2
         assert saving[k] == pytest.approx(expected, rel=1e-9, abs=1e-9)
 
 
@@ -259,5 +262,13 @@ def test_arguments_are_checked():
         )
     with pytest.raises(ValueError, match="positive definite"):
         covariance_kernel.block_savings(
-            -np.ones((1, 2, 2)), np.ones((1, 2), np.uint8), np.ones(1), 1.0, np.empty(1)
+            -np.ones((1, 2, 2)), np.ones((1, 2), np.uint8), np.ones(1), np.eye(2), 1.0, np.empty(1)
+        )
+    with pytest.raises(ValueError, match="positive definite"):
+        covariance_kernel.block_savings(
+            np.eye(2)[None], np.ones((1, 2), np.uint8), np.ones(1), np.ones((2, 2)), 1.0, np.empty(1)
+        )
+    with pytest.raises(ValueError, match="prior"):
+        covariance_kernel.block_savings(
+            np.eye(2)[None], np.ones((1, 2), np.uint8), np.ones(1), np.eye(3), 1.0, np.empty(1)
         )

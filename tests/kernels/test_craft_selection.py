@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from craftc._kernels import craft_price as kernel
-from craftc.craft.background import Background, choose_features, feature_prices, pricing_of
+from craftc.craft.background import Background, choose_features, codes_of_masks, feature_prices, pricing_of
 from craftc.craft.parameters import ModelSpec
 from craftc.table.moments import Moments, integer_grid
 from tests.common import random_table
@@ -44,7 +44,8 @@ def test_priced(seed):
     background, spec = background_of(seed), ModelSpec(selection="priced", price=None, price_factor=0.5)
     gains, usable = random_gains(seed, 50, background.usable.size), background.usable > 0
     mask, cost = choose_features(pricing_of(background, spec), "priced", gains)
-    price, log_choose = feature_prices(background, spec)
+    price = feature_prices(background, spec)
+    log_choose = codes_of_masks(int(background.usable.sum()), spec)[1]
     h = automatic.unit_price(background.weight, 0.5)
     expected = automatic.priced_mask(gains[:, usable], price[usable] / h, background.weight, 0.5)
     np.testing.assert_array_equal(mask[:, usable] > 0, expected)

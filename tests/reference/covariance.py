@@ -4,15 +4,24 @@ A cluster may hold one normal distribution N(mu, Sigma) of the normal scores of 
 in place of their tilts. With the shares b of the levels of a column, a level stands for the interval of a
 standard normal variable between its cumulative shares; u is the mean inside the interval, v the variance. In
 units of the table, z = (u - mean) / sd with sd^2 = the variance of u over the table + the mean of v, and v is
-divided by sd^2, so that the table is N(0, I). The cost of a cell is the mean over its interval. The block
-costs, over the rows of the cluster and relative to the table,
+divided by sd^2, so that the table is N(0, C) with correlations C. The cost of a cell is the mean over its
+interval. The block costs, over the rows of the cluster and relative to independent columns N(0, 1),
 
     sum_n w_n E[ 1/2 log det Sigma + 1/2 (x - mu)' Sigma^-1 (x - mu) - 1/2 |x|^2 ]
-        + 1/2 [ tr Sigma^-1 - m + log det Sigma ]  +  m (m - 1) / 2 h
+        + 1/2 [ tr Sigma^-1 R - m + log det Sigma - log det R ]  +  m (m - 1) / 2 h
 
-with E over x of mean z_n and covariance diag(v_n). The second term is the one row of prior, the last one the
-price of the covariances beyond the 2 m parameters of the columns. Columns in blocks are selected, but belong
-to no pool. Everything is computed from the rows, with one determinant for every question.
+with E over x of mean z_n and covariance diag(v_n). The second term is the one row of prior: the divergence
+KL(N(mu, R) || N(mu, Sigma)) of the table's correlations R = 0.95 C + 0.05 I, 0 in a cluster without rows. The
+last one is the price of the covariances beyond the 2 m parameters of the columns. Columns in blocks are
+selected, but belong to no pool.
+
+Tied: all clusters share Sigma over one block, and each has a mean of its own. The rows of all clusters and
+one row of prior cost what is written above with mu of their cluster; the price is m (K - 1 + (m - 1) / 2) h,
+because the mean and the variance of a column of the table are part of J_0, and the name of the block
+log (P + 1) + log C(P, m) of the P columns with scores. The columns of the block are none of the columns among
+which masks select.
+
+Everything is computed from the rows, with one determinant for every question.
 """
 
 from __future__ import annotations
@@ -27,7 +36,7 @@ from tests.reference import automatic, levels, pooled
 
 FEWEST_LEVELS = 11
 WORTH, TIE = 1e-6, 1e-9
-BINS, POINTS = 500, 200
+SHRINKAGE = 0.05  # of the correlations of the table towards 0
 
 
 def intervals(b):
@@ -64,24 +73,46 @@ def block_columns(t):
     return np.flatnonzero(~np.isnan(t.z[t.rows]).any(axis=0))
 
 
-def fitted(t, rows, columns):
-    """Mean and smoothed covariance of some columns, and the weight of the rows."""
-    w, z, v = t.weight[rows], t.z[np.ix_(rows, columns)], t.v[np.ix_(rows, columns)]
-    S = w.sum()
-    mean = w @ z / S
-    outer = (z - mean).T @ (w[:, None] * (z - mean)) + np.diag(w @ v)
-    return mean, (outer + np.eye(len(columns))) / (S + 1.0), S
-
-
-def block_cost(t, rows, columns):
-    """What the cells of a block cost, less their cost under N(0, I), prior and price of the correlations
-    included.
+def deviations(t, rows, columns):
+    """Weighted mean of some columns and the sum of the squares and products of deviations from it, those
+    inside the levels included.
     """
-    mean, sigma, _ = fitted(t, rows, columns)
-    m, w = len(columns), t.weight[rows]
-    own = w @ [row_cost(z, v, mean, sigma) for z, v in zip(*cells_of(t, rows, columns), strict=True)]
-    prior = 0.5 * (np.trace(np.linalg.inv(sigma)) - m + np.linalg.slogdet(sigma)[1])
-    return own + prior + 0.5 * m * (m - 1) * automatic.unit_price(t.N, t.price_factor)
+    w, (z, v) = t.weight[rows], cells_of(t, rows, columns)
+    mean = w @ z / w.sum()
+    return mean, (z - mean).T @ (w[:, None] * (z - mean)) + np.diag(w @ v)
+
+
+def prior(t, columns):
+    """R of some columns: the correlations of the whole table, shrunk towards 0."""
+    every = deviations(t, t.rows, columns)[1]
+    sd = np.sqrt(np.diag(every))
+    return (1.0 - SHRINKAGE) * every / np.outer(sd, sd) + SHRINKAGE * np.eye(len(columns))
+
+
+def fitted(t, groups, columns):
+    """Means of groups of rows, and the smoothed covariance of some columns around them."""
+    found = [deviations(t, rows, columns) for rows in groups]
+    S = sum(t.weight[rows].sum() for rows in groups)
+    return [mean for mean, _ in found], (sum(one for _, one in found) + prior(t, columns)) / (S + 1.0)
+
+
+def block_cost(t, groups, columns):
+    """What the cells of a block cost that groups of rows share, less their cost under N(0, I); prior and
+    price of the correlations are included.
+    """
+    means, sigma = fitted(t, groups, columns)
+    m, R = len(columns), prior(t, columns)
+    own = sum(cells_cost(t, rows, columns, mean, sigma) for rows, mean in zip(groups, means, strict=True))
+    row = np.trace(np.linalg.solve(sigma, R)) - m + np.linalg.slogdet(sigma)[1] - np.linalg.slogdet(R)[1]
+    return own + 0.5 * row + 0.5 * m * (m - 1) * automatic.unit_price(t.N, t.price_factor)
+
+
+def cells_cost(t, rows, columns, mean, sigma):
+    """What complete rows cost under N(mean, sigma), less their cost under N(0, I)."""
+    w, (z, v) = t.weight[rows], cells_of(t, rows, columns)
+    inverse, rest = np.linalg.inv(sigma), z - mean
+    own = ((rest @ inverse) * rest).sum(axis=1) + v @ np.diag(inverse) + np.linalg.slogdet(sigma)[1]
+    return 0.5 * w @ (own - (z * z + v).sum(axis=1))
 
 
 def cells_of(t, rows, columns):
@@ -118,7 +149,7 @@ def cluster_cost(t, own, mask, block):
     h = automatic.unit_price(t.N, t.price_factor)
     cost = h + pooled.naming(t)[mask.sum()] - own.S * log(own.S / t.N) + h * t.parameters[mask].sum()
     cost -= (own.gain - own.shared)[rest].sum()
-    return cost + (own.shared[block].sum() + block_cost(t, own.rows, block) if len(block) > 1 else 0.0)
+    return cost + (own.shared[block].sum() + block_cost(t, [own.rows], block) if len(block) > 1 else 0.0)
 
 
 def choose_block(t, own, mask, full=False):
@@ -150,7 +181,48 @@ def single_or_block_cost(t, own, mask, block):
     single = mask.copy()
     single[block] = True
     cost = cluster_cost(t, own, single, block[:0]) + own.gain[block].sum()
-    return cost + block_cost(t, own.rows, block)
+    return cost + block_cost(t, [own.rows], block)
+
+
+def choose_tied_block(t, groups, own, mask, full=False):
+    """The block that all clusters share: from the columns that some cluster selects and from all, columns
+    leave while it saves more.
+
+    It replaces what the columns save over the table under the pools, so that the rest stays as it is.
+    """
+    none, columns = np.array([], int), block_columns(t)
+    if full:
+        return columns if len(columns) > 1 else none
+    h = automatic.unit_price(t.N, t.price_factor)
+    apart = np.where(mask, own.gain - h * t.parameters, own.shared).sum(axis=0)
+
+    def cost(block):
+        return tied_cost(t, groups, block) + apart[block].sum()
+
+    best, at = -WORTH, none
+    for block in (columns[mask[:, columns].any(axis=0)], columns):
+        while len(block) > 1:
+            now, smaller = cost(block), [np.delete(block, i) for i in range(len(block))]
+            others = np.array([cost(one) for one in smaller])
+            i = int(np.argmax(others <= others.min() + TIE))
+            if not others[i] < now - TIE:
+                if now < best:
+                    best, at = now, block
+                break
+            block = smaller[i]
+    return at
+
+
+def tied_cost(t, groups, block):
+    """What a shared block costs over the distributions of the table, without its name."""
+    more_means = (len(groups) - 1) * len(block) * automatic.unit_price(t.N, t.price_factor)
+    return block_cost(t, groups, block) + more_means
+
+
+def tied_name(t, block):
+    """Code of the columns of a shared block, 0 without one."""
+    P = len(block_columns(t))
+    return log(P + 1) + automatic.log_choose(P)[len(block)] if len(block) else 0.0
 
 
 def sums_under_pools(t, stats, mask):
@@ -166,31 +238,109 @@ def sums_under_pools(t, stats, mask):
     return gain, shared
 
 
-def state(t, labels, full=False):
-    """A partition whose clusters hold the covariances that shorten their description.
+def continued(t, stats, mask):
+    """The masks after sweeps from given ones."""
+    return pooled.sweep(t, stats, pooled.columns_of(t, stats), mask, n_singles=pooled.WARM_SINGLES)
+
+
+def state(t, labels, *, full=False, tied=False, choice=None, keep=False):
+    """A partition whose clusters hold the covariances that shorten their description, or share one.
 
     Blocks are chosen against the pools of the best masks without blocks; then their columns leave the pools.
-    ``labels`` are those of the rows of positive weight.
+    ``labels`` are those of the rows of positive weight. ``choice``: masks without blocks and the blocks of a
+    partition of the same clusters: masks are sought from there, or masks and blocks are kept.
     """
-    now = SimpleNamespace(labels=np.asarray(labels), K=int(np.max(labels)) + 1)
+    now = SimpleNamespace(labels=np.asarray(labels), K=int(np.max(labels)) + 1, tied=tied)
     now.stats = stats = automatic.sums(t, t.rows, labels, now.K)
-    mask = pooled.best_masks(t, stats)[1]
-    gain, shared = sums_under_pools(t, stats, mask)
-    now.block = []
-    for k in range(now.K):
-        own = SimpleNamespace(rows=t.rows[now.labels == k], S=stats[k, 0], gain=gain[k], shared=shared[k])
-        now.block.append(choose_block(t, own, mask[k], full))
+    now.groups = [t.rows[now.labels == k] for k in range(now.K)]
+    if now.K == 1 and not keep:  # none and all columns cost the same: the larger rest
+        mask = np.zeros((1, t.D), bool)
+    elif choice is None:
+        mask = pooled.best_masks(t, stats)[1]
+    else:
+        mask = np.array(choice[0], bool) if keep else continued(t, stats, choice[0])
+    return (tie if tied else hold)(t, now, mask, full, choice[1] if keep else None)
+
+
+def hold(t, now, mask, full, kept):
+    """The state with a covariance of its own in every cluster that it makes shorter."""
+    gain, shared = sums_under_pools(t, now.stats, mask)
+    now.block = kept
+    if kept is None:
+        now.block = [choose_block(t, of_cluster(now, gain, shared, k), mask[k], full) for k in range(now.K)]
+    now.choice = mask, now.block
     now.mask = mask.copy()
     for k, block in enumerate(now.block):
         now.mask[k, block] = True
-    gain, shared = sums_under_pools(t, stats, now.mask)
-    now.J, now.cost = pooled.objective(t, stats, now.mask), np.empty(now.K)
+    gain, shared = sums_under_pools(t, now.stats, now.mask)
+    now.J, now.cost = pooled.objective(t, now.stats, now.mask), np.empty(now.K)
     for k, block in enumerate(now.block):
-        own = SimpleNamespace(rows=t.rows[now.labels == k], S=stats[k, 0], gain=gain[k], shared=shared[k])
+        own = of_cluster(now, gain, shared, k)
         now.cost[k] = cluster_cost(t, own, now.mask[k], block)
         if len(block):
-            now.J += gain[k, block].sum() + block_cost(t, own.rows, block)
+            now.J += gain[k, block].sum() + block_cost(t, [own.rows], block)
+    now.rest = t
     return now
+
+
+def of_cluster(now, gain, shared, k):
+    return SimpleNamespace(rows=now.groups[k], S=now.stats[k, 0], gain=gain[k], shared=shared[k])
+
+
+def tie(t, now, mask, full, kept):
+    """The state with one covariance of all clusters, if that is shorter."""
+    if kept is not None:
+        return tied_by(t, now, mask, kept[0], keep=True)
+    own, none = SimpleNamespace(), np.array([], int)
+    own.gain, own.shared = sums_under_pools(t, now.stats, mask)
+    block = choose_tied_block(t, now.groups, own, mask, full)
+    found = tied_by(t, SimpleNamespace(**vars(now)), mask, block)
+    if full or not len(block):
+        return found
+    without_block = tied_by(t, now, mask, none)
+    return found if found.J < without_block.J else without_block
+
+
+def tied_by(t, now, mask, block, keep=False):
+    """The state whose clusters share the covariance of a block."""
+    now.rest = rest = without(t, block)
+    outside = np.setdiff1d(np.arange(t.D), block)
+    masks = mask[:, outside]
+    if not keep and now.K > 1:
+        masks = continued(rest, now.stats, masks)
+    picked, now.mask = mask.copy(), np.ones((now.K, t.D), bool)
+    picked[:, outside] = now.mask[:, outside] = masks
+    now.block = [block] * now.K
+    now.choice = picked, now.block
+    now.J = pooled.objective(rest, now.stats, masks)
+    if len(block):
+        now.J += tied_cost(t, now.groups, block) + tied_name(t, block)
+    gain, shared = sums_under_pools(rest, now.stats, masks)
+    h = automatic.unit_price(t.N, t.price_factor)
+    now.cost = np.array(
+        [
+            cluster_cost(rest, of_cluster(now, gain, shared, k), masks[k], np.array([], int))
+            for k in range(now.K)
+        ]
+    )
+    now.rest_cost = now.cost.copy()
+    if len(block):
+        means, sigma = fitted(t, now.groups, block)
+        for k, rows in enumerate(now.groups):
+            now.cost[k] += len(block) * h + cells_cost(t, rows, block, means[k], sigma)
+    return now
+
+
+def without(t, block):
+    """The problem without some columns. Sums of groups stay those of all columns."""
+    if not len(block):
+        return t
+    rest = SimpleNamespace(**vars(t))
+    left = np.setdiff1d(np.arange(t.D), block)
+    rest.D, rest.forms = len(left), [t.forms[d] for d in left]
+    rest.parameters, rest.columns = t.parameters[left], t.columns[left]
+    rest.z, rest.v = t.z[:, left], t.v[:, left]
+    return rest
 
 
 def row_costs(t, now, seen=None):
@@ -208,53 +358,17 @@ def row_costs(t, now, seen=None):
             cost[:, k] += np.where(seen[:, d], own - shared, 0.0)
     for k, block in enumerate(now.block):
         if len(block):
-            mean, sigma, _ = fitted(t, t.rows[now.labels == k], block)
+            means, sigma = fitted(t, now.groups if now.tied else now.groups[k : k + 1], block)
             z, v = cells_of(t, t.rows, block)
-            z = np.where(seen[:, block], z, np.nan)
+            z, mean = np.where(seen[:, block], z, np.nan), means[k if now.tied else 0]
             cost[:, k] += [row_cost(a, b, mean, sigma) for a, b in zip(z, v, strict=True)]
     return cost
 
 
-# ----------------------------------------------------------------------------------------
-# Valleys
-# ----------------------------------------------------------------------------------------
-
-
-def valley_depth(w, Z):
-    """Least density between two clusters, of these weights and rows, over the lower of the peaks on its two
-    sides.
-    """
-    u = [_left_out(w, Z, k) for k in (0, 1)]
-    place = [a @ x / a.sum() for a, x in zip(w, u, strict=True)]
-    spread = [np.sqrt(a @ (x - m) ** 2 / a.sum()) for a, x, m in zip(w, u, place, strict=True)]
-    both, weight = np.concatenate(u), np.concatenate(w)
-    width = max(
-        0.9 * min(spread) * min(one.sum() for one in w) ** -0.2, 1e-3 * (both.max() - both.min()) + 1e-12
-    )
-    counts, edges = np.histogram(both, BINS, weights=weight)
-    at = np.linspace(both.min(), both.max(), POINTS)
-    density = np.exp(-0.5 * ((at[:, None] - (edges[1:] + edges[:-1]) / 2) / width) ** 2) @ counts
-    a, b = sorted(int(np.argmin(np.abs(at - m))) for m in place)
-    lowest = a + int(np.argmin(density[a : b + 1]))
-    return density[lowest] / min(density[: lowest + 1].max(), density[lowest:].max())
-
-
-def _left_out(w, Z, k):
-    """Positions of the rows of cluster k of two, each along the discriminant of all others: one count of the
-    row is left out.
-    """
-
-    def means_and_scatter(w):
-        mean = [a @ z / a.sum() for a, z in zip(w, Z, strict=True)]
-        return mean, sum((z - m).T @ (a[:, None] * (z - m)) for a, z, m in zip(w, Z, mean, strict=True))
-
-    n, P = sum(one.sum() for one in w), Z[0].shape[1]
-    mean, within = means_and_scatter(w)
-    ridge, out = (0.02 * np.trace(within) / n / P + 1e-9) * np.eye(P), []
-    for row in range(len(Z[k])):
-        others = [one.copy() for one in w]
-        others[k][row] -= 1.0
-        left, scatter = means_and_scatter(others)
-        direction = np.linalg.solve(scatter / n + ridge, left[0] - left[1])
-        out.append(direction @ (Z[k][row] - (mean[0] + mean[1]) / 2))
-    return np.array(out)
+def soft_length(t, now):
+    """L: J if a row is described by all clusters together, in place of its own."""
+    cost, length = row_costs(t, now), now.J
+    for n, row in enumerate(t.rows):
+        every = sum(np.exp(cost[n, now.labels[n]] - one) for one in cost[n])
+        length -= t.weight[row] * log(every)
+    return length

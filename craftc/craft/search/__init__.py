@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from craftc._common.estimator import FitResult
 from craftc._common.merge_path import MergePath
-from craftc._common.random import SAMPLE_ROWS, uniform
+from craftc._common.random import SAMPLE_ROWS, CraftStream, spread, uniform
 from craftc._common.threads import parallel_map, threads_for
 from craftc._common.typing import Floats, Integers, Labels, Mask, WeightInput
 from craftc._common.validation import check_countable, check_weight, integer_weights
@@ -181,6 +181,24 @@ class FitConfig(Generic[L, S]):
         total = float(weight.sum()) * self.background.count_weight if len(weight) else float(len(rows))
         taken = LocalRows(self.rows.take(rows), weight)
         return replace(self, rows=taken, weight=weight, total_weight=total)  # type: ignore[arg-type, return-value]
+
+    def sample(
+        self, most: int, stream: CraftStream
+    ) -> tuple[NDArray[np.intp], FitConfig[Labels, NDArray[np.signedinteger]]]:
+        """At most `most` of the rows, ascending, and the configuration by which they are searched.
+
+        A price factor above 1 is multiplied by the sample's share of the table, but not below 1, because
+        gains are proportional to the rows: a cluster that pays for itself in the table then also does in the
+        sample.
+        """
+        n = len(self.rows)
+        if n <= most and isinstance(self.rows, LocalRows):
+            return np.arange(n), self
+        rows = spread(n, most, self.seed, stream)
+        sample = self.of_rows(rows)
+        factor, share = self.spec.price_factor, sample.rows_weight / self.rows_weight
+        spec = replace(self.spec, price_factor=max(min(factor, 1.0), factor * share))
+        return rows, replace(sample, spec=spec)
 
 
 @dataclass

@@ -12,10 +12,11 @@ import numpy as np
 
 from craftc._common.labels import compact
 from craftc._common.merge_path import MergePath
-from craftc._common.random import SAMPLE_ROWS, CraftStream, spread
+from craftc._common.random import SAMPLE_ROWS, CraftStream
 from craftc._common.typing import Labels
 from craftc.craft.fitted import PathClusters
 from craftc.craft.rows import L, S
+from craftc.craft.rows.local import LocalRows
 from craftc.craft.search import (
     AutomaticResult,
     FitConfig,
@@ -26,7 +27,7 @@ from craftc.craft.search import (
 from craftc.craft.search.covariances import CovarianceSearch, CovarianceState, covariance_step
 from craftc.craft.search.merges import START_CLUSTERS, MergeSplitSearch, Partition
 from craftc.craft.search.splits import best_split
-from craftc.craft.search.starts import kmeans_plus_plus_labels, start_labels
+from craftc.craft.search.starts import kmeans_plus_plus_labels, kmeans_starts, start_labels
 
 _FEW_CLUSTERS = 8  # of every second random start
 _CROSSED_AGAIN = 1 << 12  # rows up to which the starts are crossed until J stops falling
@@ -60,11 +61,13 @@ def automatic_fit(
     searchable = background.weight >= 10 and bool(background.usable.any())
     sampled = searchable and given is None and len(config.rows) > SAMPLE_ROWS
     forced = not sampled and (given is None or config.least_fall == 0.0)
-    meter = config.meter
+    from_kmeans, meter = given is None, config.meter
+    seeds: list[L] = []
     meter.plan(**_work(len(config.rows), sampled, forced))
     if sampled:
         best.labels = cast(L, None)  # frees n labels
-        n_starts, given = 1, [from_a_sample(config, n_starts, init)]
+        start, *seeds = from_a_sample(config, n_starts, init, target_n_clusters)
+        n_starts, given = 1, [start]
     if searchable:
         if sampled:
             meter.begin("all_rows")
@@ -81,30 +84,41 @@ def automatic_fit(
         best = search.forced_merges(best)
         path.append(constant + best.objective)
         meter.stage_done(best.K, path[-1])
-    if target_n_clusters is not None and target_n_clusters > best.K:
-        reach_n_clusters(search, best, target_n_clusters)
+    own = best  # the automatic partition, from whose clusters covariances are merged
+    if target_n_clusters is not None and target_n_clusters != best.K:
+        few = target_n_clusters <= START_CLUSTERS
+        if few and from_kmeans and not sampled and isinstance(rows, LocalRows):
+            seeds += cast("list[L]", kmeans_starts(config, target_n_clusters))
+        best = best_at_n_clusters(search, best, target_n_clusters, seeds, exchanges=forced and few)
         path.append(constant + best.objective)
     if searchable and config.spec.covariance != "diagonal":
         meter.begin("covariances")
-        snapshot = search.rows.snapshot(best.labels, best.K)
-        best.labels = cast(L, None)  # no second array of labels during the step
-        step = covariance_step(config, snapshot, search.moments(best), best.mask[: best.K], target_n_clusters)
+        starts = [own] if own is best else [own, best]
+        snapshots = [search.rows.snapshot(part.labels, part.K) for part in starts]
+        masks = [part.mask[: part.K] for part in starts]
+        for part in starts:
+            part.labels = cast(L, None)  # no second array of labels during the step
+        moments, objective = search.moments(best), constant + best.objective
+        step = covariance_step(config, snapshots, masks, moments, objective, target_n_clusters, from_kmeans)
         if step is not None:
-            del best
-            return with_covariances(*step, path, max(search.n_passes, 1))
-        best.labels = search.rows.restored(snapshot)
-    if target_n_clusters is not None and target_n_clusters < best.K:
-        reach_n_clusters(search, best, target_n_clusters)
-        path.append(constant + best.objective)
+            del best, own, starts, part
+            return with_covariances(*step, path, max(search.n_passes, 1), target_n_clusters)
+        best.labels = search.rows.restored(snapshots[-1])
     number_by_first_appearance(search, best)
     meter.begin("merge_path", n_clusters=best.K)
-    at_4 = n_clusters_at(search, best, 4.0) if best.K >= MANY_CLUSTERS else None
-    mask, moments = best.mask[: best.K].copy(), search.moments(best)
-    converged, snapshot = best.converged or best.K == 1, search.rows.snapshot(best.labels, best.K)
-    steps, n_passes = merge_path(search, best, snapshot), max(search.n_passes, 1)
+    while True:
+        at_4 = n_clusters_at(search, best, 4.0) if best.K >= MANY_CLUSTERS else None
+        mask, moments = best.mask[: best.K].copy(), search.moments(best)
+        converged, snapshot = best.converged or best.K == 1, search.rows.snapshot(best.labels, best.K)
+        steps, along, shortest = merge_path(search, best, snapshot)
+        if shortest is None or target_n_clusters is not None:
+            break
+        best = shortest
+        path.append(constant + best.objective)
+    n_passes = max(search.n_passes, 1)
     meter.begin("diagnostics")
     return AutomaticResult(
-        path[-1], path, n_passes, converged, snapshot, moments, config.spec, *steps, at_4, mask
+        path[-1], path, n_passes, converged, snapshot, moments, config.spec, steps, along, at_4, mask
     )
 
 
@@ -126,7 +140,11 @@ def _work(n: int, sampled: bool, forced: bool) -> dict[str, float]:
 
 
 def with_covariances(
-    search: CovarianceSearch[L, S], state: CovarianceState[S], path: list[float], n_passes: int
+    search: CovarianceSearch[L, S],
+    state: CovarianceState[S],
+    path: list[float],
+    n_passes: int,
+    target: int | None,
 ) -> AutomaticResult[S]:
     """The result of a search whose last step gave covariances to clusters."""
     path = [*path, state.objective]
@@ -134,36 +152,37 @@ def with_covariances(
     meter = search.config.meter
     meter.stage_done(state.K, state.objective)
     meter.begin("merge_path", n_clusters=state.K)
-    at_4 = search.n_clusters_at(state, 4.0) if state.K >= MANY_CLUSTERS else None
-    steps, clusters = search.merge_path(state), state.clusters
+    while True:
+        at_4 = search.n_clusters_at(state, 4.0) if state.K >= MANY_CLUSTERS else None
+        steps, along, shortest = search.merge_path(state)
+        if shortest is None or target is not None:
+            break
+        state = search.number_by_first_appearance(shortest)
+        path.append(state.objective)
+    clusters = state.clusters
     meter.begin("diagnostics")
     return AutomaticResult(
         state.objective,
         path,
         n_passes,
-        True,
+        state.converged or state.K == 1,
         state.before,
         clusters.moments,
         search.config.spec,
-        *steps,
+        steps,
+        along,
         at_4,
-        clusters.diagonal_mask,
+        clusters.choice,
         state.cross,
         clusters,
     )
 
 
-def from_a_sample(config: FitConfig[L, S], n_starts: int, init: str) -> L:
-    """A start for a large table: all starts are searched on a sample, and all rows are assigned to the
-    clusters of the best.
-
-    A price factor above 1 is multiplied by the sample's share of the table, but not below 1, because gains
-    are proportional to the rows: a cluster that pays for itself in the table then also does in the sample.
+def from_a_sample(config: FitConfig[L, S], n_starts: int, init: str, target: int | None) -> list[L]:
+    """Starts for a large table: the sample is searched from all starts, and all rows are assigned to the
+    clusters of the best partition, and to those of the best into the target number of clusters.
     """
-    n = len(config.rows)
-    sample = config.of_rows(spread(n, SAMPLE_ROWS, config.seed, CraftStream.STAGE_SAMPLE))
-    factor, share = config.spec.price_factor, sample.rows_weight / config.rows_weight
-    sample = replace(sample, spec=replace(config.spec, price_factor=max(min(factor, 1.0), factor * share)))
+    sample = config.sample(SAMPLE_ROWS, CraftStream.STAGE_SAMPLE)[1]
     search = MergeSplitSearch(sample, sample.n_threads)
     one = search.partition(search.rows.one_cluster())
     constant, meter = config.background.cost, config.meter
@@ -173,7 +192,11 @@ def from_a_sample(config: FitConfig[L, S], n_starts: int, init: str) -> L:
     meter.begin("forced_merges", half=_FORCED_PASSES)
     best = search.forced_merges(best)
     meter.stage_done(best.K, constant + best.objective)
-    return config.rows.assigned(search.clusters(best).tables(), config.threads(best.K))
+    found = [best]
+    if target is not None and target != best.K and target <= START_CLUSTERS:
+        seeds = kmeans_starts(sample, target)
+        found.append(best_at_n_clusters(search, best, target, seeds, exchanges=True))
+    return [config.rows.assigned(search.clusters(part).tables(), config.threads(part.K)) for part in found]
 
 
 def best_of_starts(
@@ -306,6 +329,28 @@ def start_partition(config: FitConfig[L, S], init: str, start: int) -> tuple[Lab
 # ---- other numbers of clusters ----
 
 
+def best_at_n_clusters(
+    search: MergeSplitSearch[L, S], best: Partition[L], target: int, seeds: list[L], exchanges: bool
+) -> Partition[L]:
+    """The best partition into `target` clusters, or as near as the table allows: from the automatic one and
+    from `seeds`, improved by `exchanges`, a split followed by a merge.
+    """
+    starts = [search.copy(best), *(search.partition(labels) for labels in seeds)]
+    for part in starts[1:]:
+        search.passes(part)
+    for part in starts:
+        reach_n_clusters(search, part, target)
+    best = min(starts, key=lambda part: (abs(part.K - target), not part.converged, part.objective))
+    improved = exchanges
+    while improved:
+        trial = search.copy(best)
+        reach_n_clusters(search, trial, target + 1)
+        reach_n_clusters(search, trial, target)
+        improved = trial.K == best.K and trial.objective < best.objective - search.split_tolerance
+        best = trial if improved else best
+    return best
+
+
 def reach_n_clusters(search: MergeSplitSearch[L, S], part: Partition[L], target: int) -> None:
     """Best merges down, or best splits up, to the target, or as near as the table allows."""
     while target < part.K:
@@ -354,22 +399,26 @@ def number_by_first_appearance(search: MergeSplitSearch[L, S], part: Partition[L
 
 def merge_path(
     search: MergeSplitSearch[L, S], part: Partition[L], snapshot: S
-) -> tuple[MergePath, PathClusters]:
-    """The partition, numbered by first appearance, and every partition on the way down to one cluster; and
-    their clusters.
+) -> tuple[MergePath, PathClusters, Partition[L] | None]:
+    """The partition, numbered by first appearance, and every partition on the way down to one cluster; their
+    clusters; and the partition of the lowest J on the way, if it is below that of the first.
 
     `part` becomes the last of them; `snapshot` is that of its labels.
     """
     constant, rows = search.config.background.cost, search.rows
     path = rows.merge_path(snapshot, part.K, constant + part.objective)
     clusters = PathClusters.begin(search.moments(part), part.mask[: part.K])
+    shortest: Partition[L] | None = None
+    least = part.objective - search.split_tolerance
     while part.K > 1:
         before = rows.snapshot(part.labels, part.K)
         pair = search.merge_best(part)
         number_by_first_appearance(search, part)
         rows.append_step(path, part.K, constant + part.objective, before, part.labels, pair)
         clusters.append(path.changes()[-1].place, part.groups[: part.K], part.mask[: part.K])
-    return path, clusters
+        if part.objective < least:
+            least, shortest = part.objective, search.copy(part)
+    return path, clusters, shortest
 
 
 def n_clusters_at(search: MergeSplitSearch[L, S], part: Partition[L], factor: float) -> int:

@@ -1,27 +1,33 @@
-"""The last step of the automatic search: covariances in the clusters of the diagonal solution, and the merges
-that they make worthwhile.
+"""The last step of the automatic search: forms of clusters in which numeric columns depend on each other.
 
-Under the diagonal form a slanted cloud is cut into slices. Once a cluster may hold a covariance, the union of
-such slices is shorter than the slices. Passes and merges alternate until J stops falling. A union of
-separated round clusters has a covariance, too: a merge that pays by its covariance alone is refused where the
-density has a valley between the two clusters.
+Under the diagonal form a slanted cloud is cut into slices. Two more forms are searched, in which a cluster
+may hold a covariance of its own, and in which all clusters share one. Every form is searched by the objective
+J of its partition: passes and merges alternate until J stops falling, from the clusters of the diagonal form
+and from k-means. Hard labels of overlapping clusters cost what one ellipsoid does not pay, so that forms are
+compared by the description length with soft labels,
+
+    L = J - sum_n (c_{n z_n} + log sum_k exp(-c_nk)),       c_nk: the cost of row n in cluster k.
+
+Forms are searched on at most 4 096 rows; all rows are assigned to the clusters of the best.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cached_property
+from operator import attrgetter, itemgetter
 from typing import Generic
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg import solve_triangular
+from scipy.special import logsumexp
 
 from craftc._common.labels import join, numbering, without
 from craftc._common.merge_path import MergePath
-from craftc._common.random import SAMPLE_ROWS, CraftStream, spread
-from craftc._common.typing import Floats, Integers, Mask
-from craftc._kernels import craft_valley as valley_kernel
-from craftc.craft.background import Background, pricing_of
+from craftc._common.random import SAMPLE_ROWS, CraftStream
+from craftc._common.threads import one_blas_thread
+from craftc._common.typing import Floats, Labels, Mask
+from craftc.craft.background import Background
 from craftc.craft.clusters import Clusters
 from craftc.craft.covariance import (
     MOST_COLUMNS,
@@ -34,16 +40,15 @@ from craftc.craft.covariance import (
 from craftc.craft.fitted import PathClusters
 from craftc.craft.rows import L, S
 from craftc.craft.search import FitConfig, drop_empty
+from craftc.craft.search.starts import kmeans_starts
 from craftc.table.moments import Moments
 
 _MAX_PASSES = 50
 _TOLERANCE = 1e-9  # nats by which a step must lower J
 _ROUNDING = 2.0**-46  # the same as a share of N D nats
-_VALLEY = 0.7  # share of the lower peak: a density below it separates two clusters
-# rows of a cluster that a valley can separate: the density of fewer, in the tail of another, is all valleys
-_FEWEST_ROWS = 20
-_MOST_PAIRS = 200  # pairs that are tried for one merge
 _FEW_CLUSTERS = 30  # clusters up to which every merge may be followed by passes before J is compared
+_ROWS = 1 << 12  # among which forms are searched
+_KMEANS_CLUSTERS = 8  # of the starts by k-means, where the number of clusters is not given
 
 
 @dataclass
@@ -56,6 +61,7 @@ class CovarianceState(Generic[S]):
     cross: CrossProducts
     K: int
     objective: float  # J, nats
+    converged: bool = False  # whether a pass has moved no row
 
 
 class CovarianceSearch(Generic[L, S]):
@@ -63,25 +69,39 @@ class CovarianceSearch(Generic[L, S]):
 
     def __init__(self, config: FitConfig[L, S], columns: NDArray[np.intp]) -> None:
         self.config, self.rows, self.columns = config, config.rows, columns
-        pricing = pricing_of(config.background, config.spec)
-        self.prices = BlockPricing(pricing, config.background, config.spec, columns)
-        self.tolerance = max(_TOLERANCE, _ROUNDING * config.background.weight * pricing.D)
+        self.tolerance = max(_TOLERANCE, _ROUNDING * config.background.weight * config.pricing.D)
         self.n_passes = 0
-        self._separated: dict[tuple[bytes, bytes], bool] = {}  # of two clusters, known by their sums
+        self._prices: BlockPricing | None = None  # the same for all partitions
 
-    def state(self, labels: L, snapshot: S, moments: Moments, mask: Mask) -> CovarianceState[S]:
-        """The state of a partition, with a snapshot of its labels; `mask`: the masks from which the choice
-        of features continues.
+    def begin(self, labels: L, mask: Mask | None) -> CovarianceState[S]:
+        """The state of a start partition; `mask`: None: chosen from the start."""
+        K = self.rows.n_clusters(labels)
+        return self.state(labels, self.rows.snapshot(labels, K), self.config.moments(labels, K), mask)
+
+    def state(
+        self, labels: L, snapshot: S, moments: Moments, choice: Mask | None, keep: bool = False
+    ) -> CovarianceState[S]:
+        """The state of a partition, with a snapshot of its labels; `choice`: the features from which the
+        choice continues, or that it keeps.
         """
         config, K = self.config, moments.n_clusters
         grid = config.background.grid
         cross = self.rows.cross_products(self.columns, grid, labels, K, config.n_threads)
-        return self._priced(snapshot, numbering(K), moments, cross, mask)
+        return self._priced(snapshot, numbering(K), moments, cross, choice, keep)
 
     def _priced(
-        self, before: S, place: NDArray[np.int32], moments: Moments, cross: CrossProducts, mask: Mask
+        self,
+        before: S,
+        place: NDArray[np.int32],
+        moments: Moments,
+        cross: CrossProducts,
+        choice: Mask | None,
+        keep: bool = False,
     ) -> CovarianceState[S]:
-        clusters = Clusters(moments, self.config.background, self.config.spec, mask, cross, self.prices)
+        config = self.config
+        if self._prices is None:
+            self._prices = BlockPricing(config.pricing, config.background, config.spec, moments, cross)
+        clusters = Clusters(moments, config.background, config.spec, choice, cross, self._prices, keep)
         return CovarianceState(before, place, clusters, cross, moments.n_clusters, clusters.objective)
 
     def labels_of(self, state: CovarianceState[S]) -> L:
@@ -101,40 +121,61 @@ class CovarianceSearch(Generic[L, S]):
             threads = config.threads(state.K * (1 + len(self.columns) // 2))
             labels, moved = self.rows.reassigned(state.clusters, self.labels_of(state), self.columns, threads)
             if not moved:
+                state.converged = True
                 break
             moments = config.moments(labels, state.K)
             labels, left = drop_empty(self.rows, moments, labels)
-            snapshot = self.rows.snapshot(labels, len(left))
-            new = self.state(labels, snapshot, moments, state.clusters.diagonal_mask[left])
+            snapshot, choice = self.rows.snapshot(labels, len(left)), state.clusters.choice[left]
+            new = self.state(labels, snapshot, moments, choice)
+            if new.objective >= state.objective - self.tolerance:  # the choice came to a worse one
+                new = self.state(labels, snapshot, moments, choice, keep=True)
             fell = state.objective - new.objective
             if fell <= self.tolerance or fewest > new.K:
                 break
             state = new
             if config.callback:
                 config.callback(1, state.K, state.objective)
-            if large and fell < self.prices.h:
+            if large and fell < state.clusters.pricing.h:
+                state.converged = True
                 break
         return state
 
-    def pair_deltas(self, state: CovarianceState[S], only: int = -1) -> tuple[Floats, Floats]:
-        """(K, K) change of J by each merge, with covariances and without; +inf on and below the diagonal, and
-        where `only` is no part.
+    def pair_deltas(self, state: CovarianceState[S], only: int = -1) -> Floats:
+        """(K, K) change of J by each merge, without that of a shared covariance; +inf on and below the
+        diagonal, and where `only` is no part.
         """
-        K, clusters = state.K, state.clusters
+        K, clusters, prices = state.K, state.clusters, self._prices
+        assert prices is not None
+        assert clusters.covariances is not None
         each = np.arange(K)
         chosen = each[:, None] < each
         if only >= 0:
             chosen &= (each[:, None] == only) | (each == only)
         first, second = np.divmod(np.flatnonzero(chosen), K)
-        groups, blocks = clusters.moments.groups, clusters.covariances
-        with_block, diagonal = self.prices.union_costs(
-            clusters.pricing, groups, state.cross.sums, first, second, self.config.n_threads
+        tied = self.config.spec.tied
+        own = clusters.costs + clusters.covariances.saving if tied else clusters.costs
+        products = None if tied else state.cross.sums
+        costs = prices.union_costs(
+            clusters.pricing, clusters.moments.groups, products, first, second, self.config.n_threads
         )
-        deltas = np.full((2, K, K), np.inf)
-        own_diagonal = clusters.costs + blocks.saving if blocks is not None else clusters.costs
-        deltas[0][first, second] = with_block - clusters.costs[first] - clusters.costs[second]
-        deltas[1][first, second] = diagonal - own_diagonal[first] - own_diagonal[second]
-        return deltas[0], deltas[1]
+        deltas = np.full((K, K), np.inf)
+        deltas[first, second] = costs - own[first] - own[second]
+        return deltas
+
+    def tied_deltas(self, state: CovarianceState[S]) -> Floats:
+        """(K, K) change of J by each merge, by what the shared covariance costs."""
+        held, prices = state.clusters.covariances, self._prices
+        assert prices is not None
+        assert held is not None
+        block = np.flatnonzero(held.block[0])
+        if not self.config.spec.tied or not len(block):
+            return np.zeros((state.K, state.K))
+        factor = np.linalg.cholesky(held.matrix[0][np.ix_(block, block)])
+        white = solve_triangular(factor, held.mean[:, block].T, lower=True).T
+        apart = ((white[:, None] - white) ** 2).sum(axis=2)
+        size, N = held.weight, held.weight.sum() + 1.0
+        both = size[:, None] * size / (size[:, None] + size)
+        return np.asarray(0.5 * N * np.log1p(both * apart / N) - len(block) * prices.h)
 
     def merge(self, state: CovarianceState[S], i: int, j: int) -> CovarianceState[S]:
         """The state after cluster j has joined cluster i < j; later clusters shift down."""
@@ -144,37 +185,24 @@ class CovarianceSearch(Generic[L, S]):
         moments = Moments(old.grid, old.unit, state.K - 1)
         moments.groups[:] = without(old.groups, j)
         moments.groups[i] = unions(old.groups, np.array([i]), np.array([j]), old.grid.first_numeric)[0]
-        mask = state.clusters.diagonal_mask
-        union = without(mask, j)
-        union[i] |= mask[j]
+        choice = state.clusters.choice
+        union = without(choice, j)
+        union[i] |= choice[j]
         return self._priced(state.before, place, moments, state.cross.merged(i, j), union)
 
-    def cheapest_merge(
-        self, state: CovarianceState[S], deltas: Floats, diagonal: Floats, guarded: bool = True
-    ) -> CovarianceState[S] | None:
-        """Merge the cheapest pair, at any price; None if the cheapest ones are separated. `deltas` are
-        updated in place for the next merge.
-
-        `guarded`: no pair is merged that does not pay without covariances and has a valley between.
-        """
+    def cheapest_merge(self, state: CovarianceState[S], deltas: Floats) -> CovarianceState[S]:
+        """Merge the cheapest pair, at any price; `deltas` are updated in place for the next merge."""
         K = state.K
-        for _ in range(_MOST_PAIRS if K > 1 else 0):
-            i, j = best_pair(deltas[:K, :K])
-            if not deltas[i, j] < np.inf:
-                return None
-            if guarded and diagonal[i, j] >= -self.tolerance and self.separated(state, i, j):
-                deltas[i, j] = np.inf
-                continue
-            state = self.merge(state, i, j)
-            rest = without(np.arange(K), j)
-            for old, new in zip((deltas, diagonal), self.pair_deltas(state, i), strict=True):
-                old[: K - 1, : K - 1] = old[rest[:, None], rest]
-                old[i, : K - 1], old[: K - 1, i] = new[i, :], new[:, i]
-            return state
-        return None
+        i, j = best_pair(deltas[:K, :K] + self.tied_deltas(state))
+        state = self.merge(state, i, j)
+        rest = without(np.arange(K), j)
+        new = self.pair_deltas(state, i)
+        deltas[: K - 1, : K - 1] = deltas[rest[:, None], rest]
+        deltas[i, : K - 1], deltas[: K - 1, i] = new[i, :], new[:, i]
+        return state
 
     def shortest_merges(
-        self, state: CovarianceState[S], fewest: int = 1, guarded: bool = True
+        self, state: CovarianceState[S], fewest: int = 1
     ) -> tuple[CovarianceState[S], CovarianceState[S] | None]:
         """The shortest description on the way of cheapest merges down to `fewest` clusters; the state itself
         if none is shorter.
@@ -185,12 +213,10 @@ class CovarianceSearch(Generic[L, S]):
         seldom pay for a covariance of many columns, all of them together do.
         """
         best, first = state, None
-        deltas, diagonal = self.pair_deltas(state)
+        deltas = self.pair_deltas(state)
         while fewest < state.K:
-            trial = self.cheapest_merge(state, deltas, diagonal, guarded)
-            if trial is None:
-                break
-            state, first = trial, trial if first is None else first
+            state = self.cheapest_merge(state, deltas)
+            first = state if first is None else first
             if state.objective < best.objective - self.tolerance:
                 best = state
         return best, first
@@ -205,55 +231,16 @@ class CovarianceSearch(Generic[L, S]):
             merged = self.passes(merged, fewest)
             if merged.objective < state.objective - self.tolerance:
                 return merged
-            merged = self.cheapest_merge(merged, *self.pair_deltas(merged)) if fewest < merged.K else None
+            merged = self.cheapest_merge(merged, self.pair_deltas(merged)) if fewest < merged.K else None
         return state
-
-    @cached_property
-    def _sample(self) -> tuple[NDArray[np.intp], Floats, Floats]:
-        """Rows, their weights and their cells (m, P) in units of the table, by which valleys are seen."""
-        background, n = self.config.background, len(self.config.rows)
-        rows: NDArray[np.intp] = (
-            np.arange(n)
-            if n <= SAMPLE_ROWS
-            else spread(n, SAMPLE_ROWS, self.config.seed, CraftStream.VALLEY_SAMPLE)
-        )
-        sample = self.config.of_rows(rows)
-        counts: Integers = sample.weight if len(sample.weight) else np.ones(len(rows), np.int64)
-        z = np.array(sample.table.numeric[:, self.columns][counts > 0], dtype=np.float64, order="C")
-        rows, counts = rows[counts > 0], counts[counts > 0]
-        z -= background.centre[self.columns]
-        z *= background.scale[self.columns]
-        return rows, np.asarray(counts * background.count_weight, dtype=np.float64), z
-
-    def separated(self, state: CovarianceState[S], i: int, j: int) -> bool:
-        """Whether the density along the discriminant of two clusters has a valley below a share of its lower
-        peak; the answer for the same clusters is computed once.
-        """
-        groups = state.clusters.moments.groups
-        key = groups[i].tobytes(), groups[j].tobytes()
-        if key in self._separated:
-            return self._separated[key]
-        rows, weight, z = self._sample
-        labels, moments = state.place[self.rows.labels_at(state.before, rows)], state.clusters.moments
-        each = np.array([i, j])
-        within = self.prices.deviations(moments.groups, state.cross.sums, each, np.array([-1, -1])).sum(
-            axis=0
-        )
-        mean, sizes = state.clusters.shift[each].take(self.columns, axis=1), moments.sizes[each]
-        n, P = float(sizes.sum()), len(within)
-        # a ridge of 2 % of the mean variance keeps the discriminant defined
-        inverse = np.linalg.inv(within / n + (0.02 * np.trace(within) / n / P + 1e-9) * np.eye(P))
-        depth = valley_kernel.valley_depth(z, weight, labels, i, j, inverse, mean, sizes, _FEWEST_ROWS)
-        self._separated[key] = depth < _VALLEY
-        return self._separated[key]
 
     # ---- the step ----
 
-    def run(self, state: CovarianceState[S], target: int | None) -> CovarianceState[S]:
-        """Passes and merges in turn until J stops falling; with a target, merges down to it at any price,
-        never below.
+    def run(self, state: CovarianceState[S], fewest: int, far: bool = False) -> CovarianceState[S]:
+        """Passes and merges in turn until J stops falling or `fewest` clusters are left.
+
+        `far`: J is also compared after passes that follow each of many merges.
         """
-        fewest = 1 if target is None else target
         state = self.passes(state, fewest)
         before = np.inf
         while state.objective < before:
@@ -261,27 +248,32 @@ class CovarianceSearch(Generic[L, S]):
             shortest, merged = self.shortest_merges(state, fewest)
             if shortest.K < state.K:
                 state = self.passes(shortest, fewest)
-            elif len(self.rows) <= SAMPLE_ROWS:
+            elif far:
                 state = self.shorter_after_passes(state, merged, fewest)
-        while target is not None and target < state.K:
-            state, _ = self.merge_best(state, target)
         return state
 
-    def merge_best(
-        self, state: CovarianceState[S], fewest: int = 1
-    ) -> tuple[CovarianceState[S], tuple[int, int]]:
-        """One step down the merge path, and the merged pair: the cheapest merge, then passes."""
-        pair = best_pair(self.pair_deltas(state)[0]) if state.K > 2 else (0, 1)
-        return self.passes(self.merge(state, *pair), fewest), pair
+    def merged_down(self, state: CovarianceState[S], n_clusters: int) -> CovarianceState[S]:
+        """The partition into at most `n_clusters` clusters on the merge path."""
+        while n_clusters < state.K:
+            state = self.next_on_path(state)[0]
+        return state
+
+    def next_on_path(self, state: CovarianceState[S]) -> tuple[CovarianceState[S], tuple[int, int]]:
+        """One step down the merge path, and the merged pair: the cheapest merge, then passes; without passes
+        in a table of more than 16 384 rows, which would read all rows each.
+        """
+        pair = best_pair(self.pair_deltas(state) + self.tied_deltas(state)) if state.K > 2 else (0, 1)
+        merged = self.merge(state, *pair)
+        return (merged if len(self.rows) > SAMPLE_ROWS else self.passes(merged)), pair
 
     def number_by_first_appearance(self, state: CovarianceState[S]) -> CovarianceState[S]:
-        """Assign rows of weight 0 whose cluster was dropped, then number the clusters by first appearance."""
+        """Assign rows of weight 0, which no pass waits for, then number the clusters by first appearance."""
         labels, config = self.labels_of(state), self.config
         if len(config.weight) and isinstance(labels, np.ndarray):
-            lost = np.flatnonzero(labels < 0)
-            of_lost = labels[lost]
-            state.clusters.assign(config.rows.take(lost), np.zeros(len(lost), np.int64), of_lost, 1)
-            labels[lost] = of_lost
+            apart = np.flatnonzero(config.weight == 0)
+            of_apart = labels[apart]
+            state.clusters.assign(config.rows.take(apart), np.zeros(len(apart), np.int64), of_apart, 1)
+            labels[apart] = of_apart
         order = self.rows.first_appearance(labels, state.K)
         same = numbering(state.K)
         clusters = state.clusters
@@ -290,78 +282,179 @@ class CovarianceSearch(Generic[L, S]):
         numbered = self.rows.snapshot(
             self.rows.renumbered(labels, np.argsort(order).astype(np.int32)), state.K
         )
-        return self._priced(
-            numbered,
-            same,
-            clusters.moments.select(order),
-            state.cross.select(order),
-            clusters.diagonal_mask[order],
-        )
+        moments, cross = clusters.moments.select(order), state.cross.select(order)
+        new = self._priced(numbered, same, moments, cross, clusters.choice[order], keep=True)
+        return replace(new, converged=state.converged)
 
-    def merge_path(self, state: CovarianceState[S]) -> tuple[MergePath, PathClusters]:
+    def merge_path(
+        self, state: CovarianceState[S]
+    ) -> tuple[MergePath, PathClusters, CovarianceState[S] | None]:
         """The partition, numbered by first appearance, and every partition on the way down to one cluster;
-        and their clusters.
-
-        A table of more than 16 384 rows is merged without passes, which would read all rows each.
+        their clusters; and the partition of the lowest J on the way, if it is below that of the first.
         """
         path = self.rows.merge_path(state.before, state.K, state.objective)
-        clusters = PathClusters.begin(state.clusters.moments, state.clusters.diagonal_mask, state.cross)
+        clusters = PathClusters.begin(state.clusters.moments, state.clusters.choice, state.cross)
+        least, shortest = state.objective - self.tolerance, None
         while state.K > 1:
+            before = state.before  # numbered by first appearance
+            state, (i, j) = self.next_on_path(state)
             if len(self.rows) > SAMPLE_ROWS:
-                i, j = best_pair(self.pair_deltas(state)[0])
-                state = self.merge(state, i, j)
                 path.append_merge(state.objective, i, j)  # the clusters stay numbered by first appearance
             else:
-                before = state.before  # numbered by first appearance
-                state, pair = self.merge_best(state)
                 state = self.number_by_first_appearance(state)
-                self.rows.append_step(path, state.K, state.objective, before, state.before, pair)
+                self.rows.append_step(path, state.K, state.objective, before, state.before, (i, j))
             clusters.append(
-                path.changes()[-1].place,
-                state.clusters.moments.groups,
-                state.clusters.diagonal_mask,
-                state.cross,
+                path.changes()[-1].place, state.clusters.moments.groups, state.clusters.choice, state.cross
             )
-        return path, clusters
+            if state.objective < least:
+                least, shortest = state.objective, state
+        return path, clusters, shortest
 
     def n_clusters_at(self, state: CovarianceState[S], factor: float) -> int:
-        """Clusters that are left if clusters are merged while that lowers J at `factor` times the price,
-        whatever lies between them.
-        """
+        """Clusters that are left if clusters are merged while that lowers J at `factor` times the price."""
         spec = replace(self.config.spec, price_factor=factor * self.config.spec.price_factor)
         scaled = CovarianceSearch(replace(self.config, spec=spec), self.columns)
         start = scaled._priced(
-            state.before, state.place, state.clusters.moments, state.cross, state.clusters.diagonal_mask
+            state.before, state.place, state.clusters.moments, state.cross, state.clusters.choice
         )
-        return scaled.shortest_merges(start, guarded=False)[0].K
+        return scaled.shortest_merges(start)[0].K
+
+    # ---- forms ----
+
+    def adopted(self, clusters: Clusters, fewest: int) -> CovarianceState[S]:
+        """The partition of all rows by clusters of some of them, after passes."""
+        labels = self.rows.one_cluster()
+        threads = self.config.threads(len(clusters.mask) * (1 + len(self.columns) // 2))
+        labels, _ = self.rows.reassigned(clusters, labels, self.columns, threads)
+        moments = self.config.moments(labels, len(clusters.mask))
+        labels, left = drop_empty(self.rows, moments, labels)
+        snapshot = self.rows.snapshot(labels, len(left))
+        return self.passes(self.state(labels, snapshot, moments, clusters.choice[left]), fewest)
 
 
 def covariance_step(
-    config: FitConfig[L, S], snapshot: S, moments: Moments, mask: Mask, target: int | None
+    config: FitConfig[L, S],
+    snapshots: list[S],
+    masks: list[Mask],
+    moments: Moments,
+    objective: float,
+    target: int | None,
+    from_kmeans: bool,
 ) -> tuple[CovarianceSearch[L, S], CovarianceState[S]] | None:
-    """The last step of the automatic search from a partition with these moments and masks, clusters numbered
-    by first appearance; None if no cluster holds a covariance.
+    """The last step of the automatic search from partitions with these masks; the last is that of the
+    diagonal form, with these moments and this J. None if that stays.
 
-    `target` is the number of clusters of the result, at most that of the partition; None: automatic.
+    `target` is the number of clusters of the result, if the diagonal form has as many; None: automatic.
+    `from_kmeans`: whether k-means starts the search, too.
     """
     assert config.encoding is not None
     encoding = config.encoding.with_scores()
     if not 2 <= n_complete_columns(encoding, moments.total()) <= MOST_COLUMNS:
         return None
-    rows, labels = config.rows.scored(encoding), config.rows.restored(snapshot)
+    rows = config.rows.scored(encoding)
     unit, threads = config.background.count_weight, config.n_threads
-    moments = rows.moments(rows.grid(), unit, labels, moments.n_clusters, threads)
-    background = Background(moments.total(), encoding)
-    columns = covariance_columns(background, moments.total())
+    whole = rows.moments(rows.grid(), unit, rows.one_cluster(), 1, threads)
+    background = Background(whole, encoding)
+    columns = covariance_columns(background, whole)
     if len(columns) < 2:
         return None
     config = replace(config, rows=rows, background=background, encoding=encoding)
-    search = CovarianceSearch(config, columns)
-    mask = np.hstack([np.zeros((len(mask), background.grid.p), np.uint8), mask])
-    state = search.run(search.state(labels, snapshot, moments, mask), target)
-    if state.clusters.covariances is None or not state.clusters.covariances.block.any():
+    masks = [np.hstack([np.zeros((len(mask), background.grid.p), np.uint8), mask]) for mask in masks]
+    positions, sample = config.sample(_ROWS, CraftStream.COVARIANCE_SAMPLE)
+    labels = [rows.labels_at(snapshot, positions) for snapshot in snapshots]
+    starts = list(zip(labels, masks, strict=True))
+    found: list[tuple[CovarianceSearch[L, S], CovarianceState[S]]] = []
+    for n_clusters in [None] if target is None else [None, min(target, len(masks[-1]))]:
+        with one_blas_thread():
+            form = best_form(sample, columns, starts if n_clusters else starts[:1], n_clusters, from_kmeans)
+        if form is None:
+            continue
+        if len(positions) < len(rows):
+            spec = replace(config.spec, tied=form[0].config.spec.tied)
+            search: CovarianceSearch[L, S] = CovarianceSearch(replace(config, spec=spec), columns)
+            found.append((search, search.adopted(form[1].clusters, n_clusters or 1)))
+        else:  # the sample is the table
+            found.append(form)  # type: ignore[arg-type]
+    if target is not None:
+        K = min(target, len(masks[-1]))
+        found = [(search, search.passes(search.merged_down(state, K), K)) for search, state in found]
+        found = [(search, state) for search, state in found if state.K == K]
+    if not found:
+        return None
+    search, state = min(found, key=lambda one: one[1].objective)
+    if target is not None and config.spec.covariance == "auto" and objective <= state.objective:
         return None
     return search, search.number_by_first_appearance(state)
+
+
+def best_form(
+    config: FitConfig[Labels, Labels],
+    columns: NDArray[np.intp],
+    starts: list[tuple[Labels, Mask]],
+    target: int | None,
+    from_kmeans: bool,
+) -> tuple[CovarianceSearch[Labels, Labels], CovarianceState[Labels]] | None:
+    """The partition of the form with the shortest description, from start partitions with their masks and,
+    `from_kmeans`, from k-means; None: that of the diagonal form, the last start.
+
+    Partitions into a target number of clusters are compared by J, because their labels are equally hard.
+    """
+    spec, fewest = config.spec, target or 1
+    n_seeds = target or min(_KMEANS_CLUSTERS, int(config.rows_weight // 10))
+    at_starts = [without_empty_clusters(config, *start) for start in starts]
+    seeds = kmeans_starts(config, n_seeds) if from_kmeans else []
+    found = []
+    for tied in {"full": [False], "tied": [True]}.get(spec.covariance, [False, True]):
+        search = CovarianceSearch(replace(config, spec=replace(spec, tied=tied)), columns)
+        begun = [search.passes(search.begin(labels, None), fewest) for labels in seeds]
+        begun = sorted(begun, key=attrgetter("objective"))[:1]
+        begun += [search.begin(labels, mask) for labels, mask in at_starts]
+        ends = [search.run(state, fewest) for state in begun if fewest <= state.K]
+        if target is not None:
+            ends = [search.merged_down(end, target) for end in ends]
+        ends = [end for end in ends if fewest <= end.K]
+        if ends:
+            end = min(ends, key=attrgetter("objective"))
+            found.append((length(search, end, target), search, end))
+    if not found:
+        return None
+    _, search, end = min(found, key=itemgetter(0))
+    if target is None:
+        end = search.run(end, fewest, far=True)
+    if spec.covariance == "auto":
+        labels, mask = at_starts[-1]
+        diagonal = Clusters(config.moments(labels, len(mask)), config.background, spec, mask, keep=True)
+        least = diagonal.objective if target else soft_objective(config, diagonal, labels)
+        if least <= length(search, end, target) + search.tolerance:
+            return None
+    held = end.clusters.covariances
+    return (search, end) if held is not None and held.block.any() else None
+
+
+def length(
+    search: CovarianceSearch[Labels, Labels], state: CovarianceState[Labels], target: int | None
+) -> float:
+    """L of an automatic partition, J of one into a target number of clusters, nats."""
+    if target is not None:
+        return state.objective
+    return soft_objective(search.config, state.clusters, search.labels_of(state))
+
+
+def without_empty_clusters(
+    config: FitConfig[Labels, Labels], labels: Labels, mask: Mask
+) -> tuple[Labels, Mask]:
+    """A partition of a sample with its masks, without the clusters that the sample has missed."""
+    labels, left = drop_empty(config.rows, config.moments(labels, len(mask)), labels)
+    return labels, mask[left]
+
+
+def soft_objective(config: FitConfig[Labels, Labels], clusters: Clusters, labels: Labels) -> float:
+    """L, nats: the description length in which a row of several clusters is described by all of them."""
+    table, weight, less = config.table, config.weight, 0.0
+    for rows, costs, _ in clusters.costs_in_chunks(table):
+        own = costs[np.arange(len(costs)), labels[rows]] + logsumexp(-costs, axis=1)
+        less += float(own @ weight[rows] if len(weight) else own.sum())
+    return clusters.objective - less * config.background.count_weight
 
 
 def best_pair(deltas: Floats) -> tuple[int, int]:

@@ -184,7 +184,7 @@ class SplitFinder(Generic[L, S]):
         config, grid, tilts = self.config, pricing.grid, pricing.tilts
         codes, tilted = cells.table.codes[cells.rows], tilts.tilted > 0
         at = grid.level_start[tilted] + codes[:, tilted].astype(np.intp)
-        price = feature_prices(config.background, config.spec)[0]
+        price = feature_prices(config.background, config.spec)
         scores = net_gains(
             np.moveaxis(tilts.statistics[:, at], 0, 2),
             codes[:, ~tilted],

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from craftc._common.labels import chunks
+from craftc._common.labels import chunks, compact
 from craftc._common.random import CraftStream, uniform
 from craftc._common.threads import aligned
 from craftc._common.typing import Floats, Integers, Labels, Mask
@@ -21,6 +21,10 @@ from craftc.craft.search import FitConfig
 from craftc.table.moments import Moments
 
 _SAMPLE = 1 << 16  # rows among which seeds are sought
+_MOST_LEVELS = 32  # of a category that enters low-rank scores
+_MOST_SCORES = 1 << 10  # columns of low-rank scores, indicators included; a table with more has none
+_VARIANCE = 0.8  # share of the variance that low-rank scores hold
+_KMEANS_RUNS, _KMEANS_PASSES = 4, 20
 
 
 def one_point_clusters(config: FitConfig[L, S], rows: NDArray[np.intp], count_weight: float) -> Moments:
@@ -203,3 +207,84 @@ def kmeans_plus_plus_seeds(
         threads,
     )
     return seeds[:n], labels
+
+
+# ---- k-means on low-rank scores ----
+
+
+def low_rank_scores(config: FitConfig[L, S]) -> Floats:
+    """(n, r) principal components of the columns that hold most of their variance, r >= 2 where there are as
+    many.
+
+    An ordered column enters by the first statistic of its levels (an atom is 0), a category by the indicators
+    of its levels, each of variance 1 in all; a missing cell is the mean.
+    """
+    background, codes = config.background, config.table.codes
+    tilts, frequency, parts = background.tilts, background.frequency, []
+    for d, start in enumerate(background.grid.level_start):
+        width = int(background.level_widths[d])
+        levels, cells = slice(start, start + width), codes[:, d].astype(np.intp)
+        if not background.usable[background.grid.p + d]:
+            continue
+        if tilts.tilted[d]:
+            parts.append(tilts.statistics[0, levels][cells][:, None])
+        elif width - 1 <= _MOST_LEVELS:
+            share = frequency[levels]
+            occurs = np.flatnonzero(share > 0)
+            root = np.sqrt(share[occurs] * (len(occurs) - 1))
+            cell = (cells[:, None] == occurs) - share[occurs] * (cells < width - 1)[:, None]
+            parts.append(cell / root)
+    if not parts or sum(part.shape[1] for part in parts) > _MOST_SCORES:
+        return np.empty((len(codes), 0))
+    X, weight = np.hstack(parts), row_weights(config)
+    X -= weight @ X / weight.sum()
+    values, vectors = np.linalg.eigh(X.T @ (X * weight[:, None]))
+    values, vectors = np.maximum(values[::-1], 0.0), vectors[:, ::-1]
+    positive = int(np.count_nonzero(values > 1e-9 * values[0]))
+    r = 1 + int(np.searchsorted(np.cumsum(values), _VARIANCE * values.sum()))
+    return np.asarray(X @ vectors[:, : min(max(r, 2), positive)])
+
+
+def kmeans_starts(config: FitConfig[L, S], n_clusters: int) -> list[Labels]:
+    """Starts by k-means on low-rank scores of the columns, as they are and each of variance 1."""
+    n_clusters = min(n_clusters, config.max_clusters, int(config.rows_weight // 2))
+    scores = low_rank_scores(config)
+    if n_clusters < 2 or not scores.size:
+        return []
+    both = scores, scores / np.sqrt(row_weights(config) @ (scores * scores))
+    return [kmeans_labels(config, each, n_clusters, start) for start, each in enumerate(both)]
+
+
+def row_weights(config: FitConfig[L, S]) -> Floats:
+    """(n,) weights of the rows."""
+    return np.asarray(config.weight, np.float64) if len(config.weight) else np.ones(len(config.rows))
+
+
+def kmeans_labels(config: FitConfig[L, S], scores: Floats, n_clusters: int, start: int) -> Labels:
+    """(n,) clusters of k-means on scores (n, r), the best of four runs from seeds of k-means++; at most
+    n_clusters, numbered without gaps.
+    """
+    best, least, weight = np.zeros(len(scores), np.int32), np.inf, row_weights(config)
+    for run in range(_KMEANS_RUNS):
+        draws = uniform(config.seed, start, CraftStream.KMEANS_SEED, run, np.arange(n_clusters))
+        nearest, seeds = np.ones(len(scores)), []
+        for draw in draws:
+            total = np.cumsum(weight * nearest)
+            seeds.append(
+                int(np.searchsorted(total, draw * total[-1], side="right").clip(max=len(scores) - 1))
+            )
+            distance = ((scores - scores[seeds[-1]]) ** 2).sum(axis=1)
+            nearest = np.minimum(nearest, distance) if len(seeds) > 1 else distance
+        centres, labels = scores[seeds], best
+        for _ in range(_KMEANS_PASSES):
+            distances = (centres * centres).sum(axis=1) - 2.0 * scores @ centres.T
+            labels, before = distances.argmin(axis=1).astype(np.int32), labels
+            if np.array_equal(labels, before):
+                break
+            member = (labels == np.arange(len(centres))[:, None]) * weight
+            size = member.sum(axis=1, keepdims=True)
+            centres = np.where(size > 0, member @ scores / np.maximum(size, 1.0), centres)
+        within = float(weight @ ((scores - centres[labels]) ** 2).sum(axis=1))
+        if within < least - 1e-9:
+            best, least = labels, within
+    return compact(best)

@@ -1,0 +1,177 @@
+"""The search of partitions with covariances against the reference implementation: passes, merges, the run of
+both, the comparison of forms.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.metrics import adjusted_rand_score
+
+from craftc.craft.search import covariances as covariance_search
+from craftc.craft.search.covariances import CovarianceSearch
+from craftc.craft.search.starts import kmeans_starts, low_rank_scores
+from tests.estimators.covariance_cases import NO_WEIGHT, config_of, problem_of, slanted
+from tests.reference import covariance, pooled
+from tests.reference import covariance_search as reference
+
+
+def case(seed, n=50, K=4, weighted=False):
+    """A table, labels that cut its clusters into slices, and weights or none."""
+    q = seed % 2
+    X, truth = slanted(seed, n=n, K=2 + seed % 2, p=2 + seed % 2, q=q, apart=2.0)
+    slices = truth * 3 + np.searchsorted(np.quantile(X[:, 0], [0.35, 0.65]), X[:, 0])
+    labels = np.unique(np.minimum(slices, K - 1), return_inverse=True)[1].astype(np.int32)
+    weight = np.random.default_rng(seed).integers(1, 4, n) if weighted else NO_WEIGHT
+    return X, q, labels, weight
+
+
+def both(seed, tied, covariance="auto", **shape):
+    """The search of the package and of the reference with the state of the same labels."""
+    X, q, labels, weight = case(seed, **shape)
+    config, columns = config_of(X, q, weight, covariance, tied)
+    t = problem_of(X, q, weight if len(weight) else None)
+    search = CovarianceSearch(config, columns)
+    other = reference.Search(t, tied=tied, full=covariance in ("full", "tied"))
+    return search, search.begin(labels, None), other, other.state(labels)
+
+
+def assert_same(search, state, expected):
+    np.testing.assert_array_equal(search.labels_of(state), expected.labels)
+    assert state.objective == pytest.approx(expected.J, rel=1e-9)
+    p = state.clusters.moments.grid.p
+    np.testing.assert_array_equal(state.clusters.mask[:, p:].astype(bool), expected.mask)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("tied", [False, True])
+@pytest.mark.parametrize("seed", range(4))
+def test_changes_of_j_by_merges(seed, tied, weighted):
+    search, state, other, expected = both(seed, tied, weighted=weighted)
+    assert_same(search, state, expected)
+    above = np.triu_indices(state.K, 1)
+    np.testing.assert_allclose(
+        search.pair_deltas(state)[above], other.pair_deltas(expected)[above], rtol=1e-7, atol=1e-6
+    )
+    np.testing.assert_allclose(
+        search.tied_deltas(state)[above], other.tied_deltas(expected)[above], rtol=1e-7, atol=1e-6
+    )
+
+
+@pytest.mark.parametrize("tied", [False, True])
+@pytest.mark.parametrize("seed", range(4))
+def test_every_merge_and_its_passes(seed, tied):
+    """Down to one cluster, J of every state is that of its rows."""
+    search, state, other, expected = both(seed, tied)
+    while state.K > 1:
+        assert_same(search, state, expected)
+        after = search.passes(state)
+        expected_after = other.passes(expected)
+        assert_same(search, after, expected_after)
+        assert after.converged == expected_after.converged
+        i, j = reference.best_pair(other.pair_deltas(expected) + other.tied_deltas(expected))
+        state, expected = search.merge(state, i, j), other.merge(expected, i, j)
+
+
+@pytest.mark.parametrize("far", [False, True])
+@pytest.mark.parametrize("tied", [False, True])
+@pytest.mark.parametrize("seed", range(4))
+def test_the_run_of_passes_and_merges(seed, tied, far):
+    search, state, other, expected = both(seed, tied)
+    assert_same(search, search.run(state, 1, far=far), other.run(expected, far=far))
+
+
+@pytest.mark.parametrize("tied", [False, True])
+@pytest.mark.parametrize("seed", range(3))
+def test_soft_length(seed, tied):
+    search, state, other, expected = both(seed, tied, weighted=seed == 1)
+    found = covariance_search.soft_objective(search.config, state.clusters, search.labels_of(state))
+    assert found == pytest.approx(covariance.soft_length(other.t, expected), rel=1e-9)
+    assert found <= state.objective + 1e-9
+
+
+@pytest.mark.parametrize("form", ["auto", "full", "tied"])
+@pytest.mark.parametrize("target", [None, 2, 3])
+@pytest.mark.parametrize("seed", range(2))
+def test_the_comparison_of_forms(seed, target, form):
+    X, q, labels, _ = case(seed)
+    config, columns = config_of(X, q, covariance=form)
+    t = problem_of(X, q)
+    p, K = config.background.grid.p, labels.max() + 1
+    masks = pooled.best_masks(t, reference.Search(t).state(labels).stats)[1]
+    bits = np.hstack([np.zeros((K, p), np.uint8), masks.astype(np.uint8)])
+    seeds = kmeans_starts(config, target or min(8, len(X) // 10)) if seed else []
+    expected = reference.best_form(t, [(labels, masks)], seeds, target, covariances=form)
+    found = covariance_search.best_form(config, columns, [(labels, bits)], target, from_kmeans=bool(seed))
+    assert (found is None) == (expected is None)
+    if found is not None:
+        assert found[0].config.spec.tied == expected[0]
+        # two starts may end in one partition, numbered in two ways, whose J differs by rounding
+        search, state = found
+        assert state.objective == pytest.approx(expected[1].J, rel=1e-9)
+        assert adjusted_rand_score(search.labels_of(state), expected[1].labels) == 1.0
+
+
+def scores_by_hand(config, weight):
+    """Principal components of the first statistics of numbers and the indicators of categories."""
+    tilts, background, parts = config.background.tilts, config.background, []
+    for d, start in enumerate(background.grid.level_start):
+        codes, T = config.table.codes[:, d].astype(int), int(background.level_widths[d]) - 1
+        if tilts.tilted[d]:
+            parts.append(np.append(tilts.statistics[0, start : start + T], 0.0)[codes][:, None])
+        else:
+            member = (codes[:, None] == np.arange(T)).astype(float)
+            share = weight @ member / weight.sum()
+            parts.append(((member - share) / np.sqrt(share * (T - 1)))[:, share > 0])
+    X = np.hstack(parts)
+    X = (X - weight @ X / weight.sum()) * np.sqrt(weight / weight.sum())[:, None]
+    return np.linalg.svd(X, full_matrices=False)[1] ** 2
+
+
+@pytest.mark.parametrize("q", [0, 1])
+def test_low_rank_scores_hold_four_fifths_of_the_variance(q):
+    X, _ = slanted(1, n=200, K=3, p=5, q=q)
+    weight = np.random.default_rng(0).integers(0, 3, 200)
+    config, _ = config_of(X, q, weight)
+    scores, variances = low_rank_scores(config), scores_by_hand(config, weight.astype(float))
+    r = max(2, 1 + int(np.argmax(np.cumsum(variances) >= 0.8 * variances.sum())))
+    assert scores.shape == (200, r)
+    found = (weight @ (scores * scores)) / weight.sum()
+    np.testing.assert_allclose(found, variances[:r], rtol=1e-8)
+    np.testing.assert_allclose(weight @ scores, 0.0, atol=1e-9 * np.abs(scores).max() * 200)
+
+
+@pytest.mark.parametrize("K", [2, 5])
+def test_starts_by_kmeans_are_fixed_points(K):
+    """Every row is nearest to the mean of its cluster, in the scores and in scores of variance 1."""
+    X, _ = slanted(2, n=300, K=3, p=4, q=1)
+    config, _ = config_of(X, 1)
+    scores = low_rank_scores(config)
+    starts = kmeans_starts(config, K)
+    assert len(starts) == 2
+    for labels, each in zip(starts, (scores, scores / scores.std(axis=0)), strict=True):
+        assert {*labels.tolist()} == {*range(labels.max() + 1)}
+        assert labels.max() < K
+        means = np.array([each[labels == k].mean(axis=0) for k in range(labels.max() + 1)])
+        distance = ((each[:, None] - means) ** 2).sum(axis=2)
+        moves = np.count_nonzero(distance.argmin(axis=1) != labels)
+        assert moves <= 0.03 * len(labels)  # at most 20 passes
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_starts_by_kmeans_count_weights(seed):
+    """A row of weight 2 is two rows, one of weight 0 is none."""
+    X, _ = slanted(seed, n=200, K=3, p=4, q=1)
+    weight = np.random.default_rng(seed).integers(0, 3, 200)
+    rows = np.repeat(np.arange(200), weight)
+    weighted = kmeans_starts(config_of(X, 1, weight)[0], 4)
+    repeated = kmeans_starts(config_of(X[rows], 1)[0], 4)
+    for one, other in zip(weighted, repeated, strict=True):
+        assert adjusted_rand_score(one[rows], other) == 1.0
+
+
+def test_starts_by_kmeans_of_few_or_constant_columns():
+    assert kmeans_starts(config_of(np.zeros((20, 2)))[0], 3) == []
+    assert kmeans_starts(config_of(np.arange(3.0)[:, None])[0], 1) == []
+    one = kmeans_starts(config_of(np.arange(40.0)[:, None])[0], 3)
+    assert all(labels.max() == 2 for labels in one)

@@ -1,0 +1,202 @@
+"""The search of partitions whose clusters hold covariances of their own or share one: the reference of the
+last step of the automatic search of CRAFT.
+
+A state is that of `tests.reference.covariance`. A pass assigns every row to its cheapest cluster, and
+clusters without rows go. A merge is ranked by what the union costs under the pools of the partition; its J is
+that of the whole partition after it. Passes and merges alternate until J stops falling; merges lead down to
+one cluster, and the shortest description on the way is taken. Forms are compared by L.
+
+Everything is computed from the rows; the changes of J of all pairs are kept as the search keeps them: after a
+merge only the pairs of the union are computed anew.
+"""
+
+from __future__ import annotations
+
+from itertools import combinations
+from types import SimpleNamespace
+
+import numpy as np
+
+from tests.reference import automatic, covariance, craft, pooled
+
+MAX_PASSES, FEW_CLUSTERS = 50, 30
+NONE = np.array([], int)
+
+
+class Search:
+    """Passes and merges of one form."""
+
+    def __init__(self, t, *, tied=False, full=False):
+        self.t, self.tied, self.full = t, tied, full
+        self.tolerance = max(1e-9, 2.0**-46 * t.N * t.D)
+
+    def state(self, labels, choice=None, keep=False):
+        return covariance.state(self.t, labels, tied=self.tied, full=self.full, choice=choice, keep=keep)
+
+    # ---- passes ----
+
+    def passes(self, now, fewest=1):
+        """Passes while J falls and at least ``fewest`` clusters remain."""
+        now.converged = getattr(now, "converged", False)
+        for _ in range(MAX_PASSES if now.K > 1 else 0):
+            cost = covariance.row_costs(self.t, now)
+            stay = cost[np.arange(len(cost)), now.labels]
+            labels = np.where(stay - cost.min(axis=1) > craft.STAY_SLACK, cost.argmin(axis=1), now.labels)
+            if np.array_equal(labels, now.labels):
+                now.converged = True
+                break
+            left, labels = np.unique(labels, return_inverse=True)
+            choice = now.choice[0][left], [now.choice[1][k] for k in left]
+            new = self.state(labels, choice)
+            if not now.J - self.tolerance > new.J:  # the former masks and blocks may be shorter
+                new = self.state(labels, choice, keep=True)
+            if self.tolerance >= now.J - new.J or fewest > new.K:
+                break
+            now, now.converged = new, False
+        return now
+
+    # ---- merges ----
+
+    def union_cost(self, now, k, other):
+        """What the union of two clusters costs with the best mask and the best block under the pools of the
+        partition; a shared block is not part of it.
+        """
+        t = now.rest
+        rows = np.concatenate([now.groups[k], now.groups[other]])
+        stats = (now.stats[k] + now.stats[other])[None]
+        outside = np.setdiff1d(np.arange(self.t.D), now.block[0] if self.tied else NONE)
+        gain, shared = np.zeros((2, t.D))
+        for d in range(t.D):
+            pool = ~now.mask[:, outside[d]]
+            theta = pooled.fit(t, d, pooled.column_sums(t, now.stats[pool], d).sum(axis=0))
+            sums = pooled.column_sums(t, stats, d)
+            gain[d] = t.forms[d].gains(sums)[0]
+            shared[d] = pooled.log_likelihood(t, d, sums, theta)[0]
+        mask = automatic.priced_mask(gain - shared, t.parameters, t.N, t.price_factor)
+        own = SimpleNamespace(rows=rows, S=stats[0, 0], gain=gain, shared=shared)
+        block = NONE if self.tied else covariance.choose_block(t, own, mask, self.full)
+        return covariance.cluster_cost(t, own, mask, block)
+
+    def pair_deltas(self, now, only=None):
+        """(K, K) changes of J by merges, ranked as above; infinite where ``only`` is no part."""
+        delta = np.full((now.K, now.K), np.inf)
+        cost = now.rest_cost if self.tied else now.cost
+        for i, j in combinations(range(now.K), 2):
+            if only is None or only in (i, j):
+                delta[i, j] = self.union_cost(now, i, j) - cost[i] - cost[j]
+        return delta
+
+    def tied_deltas(self, now):
+        """(K, K) changes by merges of what the shared block costs."""
+        delta = np.zeros((now.K, now.K))
+        if self.tied and len(now.block[0]):
+            before = covariance.tied_cost(self.t, now.groups, now.block[0])
+            for i, j in combinations(range(now.K), 2):
+                groups = [rows for k, rows in enumerate(now.groups) if k != j]
+                groups[i] = np.concatenate([now.groups[i], now.groups[j]])
+                delta[i, j] = covariance.tied_cost(self.t, groups, now.block[0]) - before
+        return delta
+
+    def merge(self, now, i, j):
+        labels = np.where(now.labels == j, i, now.labels)
+        labels = np.where(labels > j, labels - 1, labels)
+        mask = np.delete(now.choice[0], j, axis=0)
+        mask[i] |= now.choice[0][j]
+        return self.state(labels, (mask, None))
+
+    def cheapest_merge(self, now, delta):
+        """The cheapest merge, and the changes by the merges after it."""
+        i, j = best_pair(delta + self.tied_deltas(now))
+        now = self.merge(now, i, j)
+        delta, new = np.delete(np.delete(delta, j, 0), j, 1), self.pair_deltas(now, i)
+        delta[i], delta[:, i] = new[i], new[:, i]
+        return now, delta
+
+    def shortest_merges(self, now, fewest):
+        """The shortest description on the way of cheapest merges, and the state after the first of them."""
+        best, first, delta = now, None, self.pair_deltas(now)
+        while fewest < now.K:
+            now, delta = self.cheapest_merge(now, delta)
+            first = first or now
+            if best.J - self.tolerance > now.J:
+                best = now
+        return best, first
+
+    # ---- the step ----
+
+    def run(self, now, fewest=1, far=False):
+        """Passes and merges until J stops falling; ``far``: also passes after each of many merges."""
+        now, before = self.passes(now, fewest), np.inf
+        while before > now.J:
+            before = now.J
+            best, first = self.shortest_merges(now, fewest)
+            if best.K < now.K:
+                now = self.passes(best, fewest)
+            elif far:
+                now = self.after_passes(now, first, fewest)
+        return now
+
+    def after_passes(self, now, merged, fewest):
+        while merged is not None and merged.K < FEW_CLUSTERS:
+            merged = self.passes(merged, fewest)
+            if now.J - self.tolerance > merged.J:
+                return merged
+            if fewest >= merged.K:
+                break
+            merged = self.cheapest_merge(merged, self.pair_deltas(merged))[0]
+        return now
+
+    def merged_down(self, now, n_clusters):
+        """Down the merge path, with passes after every merge."""
+        while n_clusters < now.K:
+            pair = best_pair(self.pair_deltas(now) + self.tied_deltas(now)) if now.K > 2 else (0, 1)
+            now = self.passes(self.merge(now, *pair))
+        return now
+
+
+def best_pair(delta):
+    """The first pair within 1e-9 of the least entry."""
+    return divmod(int(np.argmax(delta <= delta.min() + 1e-9)), len(delta))
+
+
+def best_form(t, starts, from_kmeans, target=None, covariances="auto"):
+    """Whether the best state of all forms is tied, and the state; None where the last start without
+    covariances is as short. ``starts``: (labels, masks); ``from_kmeans``: labels.
+    """
+    fewest, found = target or 1, []
+    for tied in {"full": [False], "tied": [True]}.get(covariances, [False, True]):
+        search = Search(t, tied=tied, full=covariances in ("full", "tied"))
+
+        def begin(labels, mask, search=search):
+            return search.state(labels, None if mask is None else (mask, None))
+
+        begun = [search.passes(begin(labels, None), fewest) for labels in from_kmeans]
+        begun = sorted(begun, key=lambda now: now.J)[:1]
+        begun += [begin(*start) for start in starts]
+        ends = [search.run(now, fewest) for now in begun if fewest <= now.K]
+        if target is not None:
+            ends = [search.merged_down(end, target) for end in ends]
+        ends = [end for end in ends if fewest <= end.K]
+        if ends:
+            end = min(ends, key=lambda now: now.J)
+            found.append((length(t, end, target), search, end))
+    if not found:
+        return None
+    _, search, end = min(found, key=lambda one: one[0])
+    if target is None:
+        end = search.run(end, fewest, far=True)
+    if covariances == "auto":
+        diagonal = of_masks(t, *starts[-1])
+        if length(t, diagonal, target) <= length(t, end, target) + search.tolerance:
+            return None
+    return (search.tied, end) if any(len(block) for block in end.block) else None
+
+
+def length(t, now, target):
+    return now.J if target is not None else covariance.soft_length(t, now)
+
+
+def of_masks(t, labels, mask):
+    """The state of a partition with these masks and without covariances."""
+    K = int(np.max(labels)) + 1
+    return covariance.state(t, labels, choice=(mask, [NONE] * K), keep=True)
