@@ -28,7 +28,7 @@ from craftc.reading.cells import MAX_INTEGER_CODES
 
 MOST_LINES = 60  # of a page without --details
 MANY_CLUSTERS = 15  # above, the page points to --clusters
-_MOST_NOTE_LINES, _MOST_NAME_LINES, _MOST_REASONS = 9, 2, 4
+_MOST_NOTE_LINES, _MOST_NAME_LINES, _MOST_REASONS = 8, 2, 4
 _FEWEST_LISTED, _MOST_LISTED = 5, 20  # clusters of the overview, however long or short the notes are
 _MOST_FEATURES, _SOME_FEATURES = 8, 5  # per cluster, if the details of all clusters fit, and otherwise
 _SHORTEST_BLOCK = 3  # lines of the details of a cluster at least: a blank line, a title and one more
