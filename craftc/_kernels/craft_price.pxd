@@ -15,7 +15,7 @@ cdef enum:
     # masks of all clusters together, under the pooled background: src/craft/craft_masks.pyx
     POOLED = 6
 
-cdef uint64_t FITS_FACTOR   # spreads cells over the table of fits
+cdef uint64_t fits_factor   # spreads cells over the table of fits
 
 cdef struct ranked_t:
     double rank         # net gain in multiples of the tie tolerance

@@ -12,7 +12,6 @@ _Integers = NDArray[np.int64]
 _Flags = NDArray[np.uint8]
 _Positions = NDArray[np.intp]
 
-FITS_FACTOR: int
 SELECTIONS: dict[str, int]
 
 @disjoint_base

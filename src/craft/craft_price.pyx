@@ -27,7 +27,7 @@ from craftc._kernels.craft_shared cimport (
 )
 from craftc._kernels.moments cimport CRAFTC_NUMERIC_CELLS, Grid, moments_mean
 
-FITS_FACTOR = 0x9E3779B97F4A7C15
+fits_factor = 0x9E3779B97F4A7C15
 
 cdef double TIE = 1e-9      # scores closer than this, relative to the largest, are ties
 
@@ -257,7 +257,7 @@ cdef double known_tilt(Pricing P, Py_ssize_t d, craft_sums sums, craft_theta *th
     if sums.weight == 0.0:
         theta[0] = craft_no_tilt()
         return 0.0
-    key = ((bits[0] * FITS_FACTOR + bits[1]) * FITS_FACTOR + bits[2] + <uint64_t> d) * FITS_FACTOR
+    key = ((bits[0] * fits_factor + bits[1]) * fits_factor + bits[2] + <uint64_t> d) * fits_factor
     fit = P.shared.fits_ + ((key >> 32) & (P.shared.n_fits - 1))
     if fit.d != d + 1 or memcmp(&fit.cells.sums, &sums, sizeof(sums)) != 0:
         fit.d, fit.cells.sums = d + 1, sums
