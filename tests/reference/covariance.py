@@ -153,22 +153,33 @@ def cluster_cost(t, own, mask, block):
 
 
 def choose_block(t, own, mask, full=False):
-    """The block of one cluster: from the selected columns and from all, columns leave while the description
-    gets shorter.
+    """The block of one cluster."""
+    columns = block_columns(t)
+    without = cluster_cost(t, own, mask, columns[:0])
+    return shortest_block(
+        columns,
+        columns[mask[columns]],
+        lambda block: single_or_block_cost(t, own, mask, block),
+        without,
+        full,
+    )
+
+
+def shortest_block(columns, selected, cost, without, full):
+    """The block of least cost that is found: from the selected columns and from all, columns leave while that
+    lowers the cost. No column unless that is below the cost without a block; `full`: all columns.
     """
-    none, columns = np.array([], int), block_columns(t)
     if full:
-        return columns if len(columns) > 1 else none
-    best, at = cluster_cost(t, own, mask, none) - WORTH, none
-    for block in (columns[mask[columns]], columns):
+        return columns if len(columns) > 1 else columns[:0]
+    best, at = without - WORTH, columns[:0]
+    for block in (selected, columns):
         while len(block) > 1:
-            cost = cluster_cost(t, own, mask, block)
-            smaller = [np.delete(block, i) for i in range(len(block))]
-            others = np.array([single_or_block_cost(t, own, mask, one) for one in smaller])
+            now, smaller = cost(block), [np.delete(block, i) for i in range(len(block))]
+            others = np.array([cost(one) for one in smaller])
             i = int(np.argmax(others <= others.min() + TIE))
-            if not others[i] < cost - TIE:
-                if cost < best:
-                    best, at = cost, block
+            if not others[i] < now - TIE:
+                if now < best:
+                    best, at = now, block
                 break
             block = smaller[i]
     return at
@@ -185,32 +196,20 @@ def single_or_block_cost(t, own, mask, block):
 
 
 def choose_tied_block(t, groups, own, mask, full=False):
-    """The block that all clusters share: from the columns that some cluster selects and from all, columns
-    leave while it saves more.
+    """The block that all clusters share, from the columns that some cluster selects and from all.
 
     It replaces what the columns save over the table under the pools, so that the rest stays as it is.
     """
-    none, columns = np.array([], int), block_columns(t)
-    if full:
-        return columns if len(columns) > 1 else none
+    columns = block_columns(t)
     h = automatic.unit_price(t.N, t.price_factor)
     apart = np.where(mask, own.gain - h * t.parameters, own.shared).sum(axis=0)
-
-    def cost(block):
-        return tied_cost(t, groups, block) + apart[block].sum()
-
-    best, at = -WORTH, none
-    for block in (columns[mask[:, columns].any(axis=0)], columns):
-        while len(block) > 1:
-            now, smaller = cost(block), [np.delete(block, i) for i in range(len(block))]
-            others = np.array([cost(one) for one in smaller])
-            i = int(np.argmax(others <= others.min() + TIE))
-            if not others[i] < now - TIE:
-                if now < best:
-                    best, at = now, block
-                break
-            block = smaller[i]
-    return at
+    return shortest_block(
+        columns,
+        columns[mask[:, columns].any(axis=0)],
+        lambda block: tied_cost(t, groups, block) + apart[block].sum(),
+        0.0,
+        full,
+    )
 
 
 def tied_cost(t, groups, block):
