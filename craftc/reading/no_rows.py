@@ -10,8 +10,7 @@ import numpy as np
 
 from craftc._common.messages import need_pandas, quoted
 from craftc._common.typing import Bits, Floats, Ints
-from craftc.reading.cells import NA_VALUES, NUMERIC_NA_VALUES, as_number, is_datum
-from craftc.table.kinds import is_missing
+from craftc.reading.cells import NA_VALUES, NUMERIC_NA_VALUES, as_number, is_absent, is_datum
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -141,12 +140,8 @@ def _repeated_names(frame: pd.DataFrame) -> Bits:
 
 def _cells(row: pd.Series) -> list[tuple[int, str]]:
     """The filled cells of a row: position and text."""
-    cells = [(j, "" if _is_missing(cell) else str(cell).strip()) for j, cell in enumerate(row.tolist())]
+    cells = [(j, "" if is_absent(cell) else str(cell).strip()) for j, cell in enumerate(row.tolist())]
     return [(j, cell) for j, cell in cells if cell not in NA_VALUES]
-
-
-def _is_missing(cell: object) -> bool:
-    return is_missing(cell) or (isinstance(cell, float) and cell != cell)
 
 
 def _first_text(row: pd.Series) -> str:

@@ -17,6 +17,7 @@ from craftc.reading.cells import (
     NUMERIC_NA_VALUES,
     have_leading_zeros,
     have_thousands,
+    is_absent,
     parse_dates,
     parse_numbers,
     parse_times,
@@ -37,7 +38,7 @@ from craftc.reading.several import (
 )
 from craftc.reading.unusable import CONSTANT, DATES, EMPTY, IDS, id_reason, listed_reasons, text_reason
 from craftc.table.dates import FEWEST_PERIODS, PARTS, part_name, parts_of, repeats
-from craftc.table.kinds import INFERRED, INFERRED_DATES, INFERRED_DURATIONS, ColumnKind, is_missing
+from craftc.table.kinds import INFERRED, INFERRED_DATES, INFERRED_DURATIONS, ColumnKind
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -72,7 +73,7 @@ class _Reader:
     def __init__(self, raw: RawTable, roles: Roles, na_values: Sequence[object], drop: bool) -> None:
         self._raw, self._roles, self._drop = raw, roles, drop
         self._na_values = list(map(as_text, na_values))
-        self._na = {*NA_VALUES, *map(as_text, na_values)}
+        self._na = {*NA_VALUES, *self._na_values}
         self._na_numbers = [number for each in na_values if (number := _float(each)) is not None]
         self._columns: dict[str, pd.Series] = {}
         self._notes: list[str] = list(raw.notes)
@@ -206,7 +207,7 @@ class _Reader:
 
     def _split_lists(self, name: str, column: pd.Series) -> bool:
         """Use a column of lists as one column for each of their entries, if it is one."""
-        missing = np.array([is_missing(cell) or cell is np.nan for cell in column], bool)
+        missing = np.array([is_absent(cell) for cell in column], bool)
         cells = [cell for cell, gone in zip(column, missing, strict=True) if not gone]
         answers = (self._roles.answers_of.get(name) or find_listed(cells)) if has_lists(cells) else None
         if answers is None:
