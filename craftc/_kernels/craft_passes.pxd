@@ -7,7 +7,7 @@ from craftc._kernels.moments cimport table_rows
 
 cdef Py_ssize_t run_passes(
     const table_rows *table, const int32_t[::1] rows, int32_t[::1] labels, int64_t[:, ::1] groups,
-    Py_ssize_t *K, Pricing P, int selection, bint choose_given, Py_ssize_t max_passes, double least_fall,
+    Py_ssize_t *K, Pricing P, int selection, Py_ssize_t max_passes, double least_fall,
     double[::1] slab, double[:, ::1] scratch, int64_t[:, :, ::1] partial, double[:, ::1] work,
     uint8_t[:, ::1] mask, double[::1] cost, double[::1] path, int32_t[::1] number, int n_threads,
     bint *converged,

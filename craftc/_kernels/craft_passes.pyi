@@ -25,7 +25,6 @@ def passes(
     K: int,
     pricing: Pricing,
     selection: int,
-    choose_given: bool,
     max_passes: int,
     least_fall: float,
     slab: _Floats,
@@ -63,12 +62,5 @@ def pass_tables(
 ) -> CostTables: ...
 def drop_empty(groups: _Integers, mask: _Flags, K: int) -> tuple[int, _Integers32]: ...
 def price(
-    pricing: Pricing,
-    selection: int,
-    groups: _Integers,
-    K: int,
-    work: _Floats,
-    mask: _Flags,
-    cost: _Floats,
-    choose_given: bool,
+    pricing: Pricing, selection: int, groups: _Integers, K: int, work: _Floats, mask: _Flags, cost: _Floats
 ) -> float: ...

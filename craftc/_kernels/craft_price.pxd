@@ -105,5 +105,5 @@ cdef double mixing_cost(Pricing P, const int64_t *group) noexcept nogil
 
 cdef void price_all(
     Pricing P, int selection, const int64_t[:, ::1] groups, Py_ssize_t K, double[:, ::1] work,
-    uint8_t[:, ::1] mask, double[::1] cost, bint choose_given,
+    uint8_t[:, ::1] mask, double[::1] cost,
 ) noexcept nogil

@@ -89,11 +89,5 @@ def choose_features(
 ) -> None: ...
 def best_features(gain: _Floats, pricing: Pricing, count: int, work: _Floats, mask: _Flags) -> None: ...
 def price_groups(
-    groups: _Integers,
-    pricing: Pricing,
-    selection: int,
-    choose_given: bool,
-    work: _Floats,
-    mask: _Flags,
-    cost: _Floats,
+    groups: _Integers, pricing: Pricing, selection: int, work: _Floats, mask: _Flags, cost: _Floats
 ) -> None: ...

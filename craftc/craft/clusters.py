@@ -24,7 +24,7 @@ from craftc._kernels import craft_price as price_kernel
 from craftc._kernels.craft_shared import Shared, log_ratios
 from craftc._kernels.moments import Grid
 from craftc.craft.background import Background, codes_of_masks, pricing_of
-from craftc.craft.covariance import BlockPricing, ClusterCovariances, CrossProducts
+from craftc.craft.covariance import BlockPricing, ClusterCovariances, CrossProducts, PricedPartition
 from craftc.craft.parameters import ModelSpec
 from craftc.table import MixedTable
 from craftc.table.moments import Moments
@@ -93,21 +93,19 @@ class Clusters:
         )
         return chosen, cost, excess
 
-    def _parts(self) -> Floats:
-        """(K, parts_size) parts of the clusters under the shared distributions."""
+    def _priced(self, cross: CrossProducts) -> PricedPartition:
+        """The clusters before they hold covariances."""
         pricing, groups = self.pricing, self.moments.groups
         mask, cost = np.empty((len(groups), pricing.D), np.uint8), np.empty(len(groups))
         work = np.empty((len(groups), price_kernel.parts_size(pricing)))
-        price_kernel.price_groups(groups, pricing, price_kernel.SELECTIONS["priced"], False, work, mask, cost)
-        return work
+        price_kernel.price_groups(groups, pricing, price_kernel.SELECTIONS["priced"], work, mask, cost)
+        return PricedPartition(pricing, self.moments, self.shift, work, self.mask, cross)
 
     def _hold_covariances(self, cross: CrossProducts, prices: BlockPricing, kept: Mask | None) -> None:
         """Give covariances to the clusters that they make shorter; features that a covariance adds are
         selected.
         """
-        held = ClusterCovariances.choose(
-            prices, self.pricing, self.moments, self.shift, self._parts(), self.mask, cross, kept
-        )
+        held = ClusterCovariances.choose(prices, self._priced(cross), kept)
         of_blocks = held.features(self.mask.shape[1])
         # a feature more in one cluster changes the distribution that the others share
         self.mask, self.costs, self.excess = self._chosen(self.mask | of_blocks, "keep")
@@ -122,9 +120,7 @@ class Clusters:
         """Give all clusters one covariance, if that is shorter; its features leave the masks, which name what
         differs between clusters.
         """
-        held, saved = ClusterCovariances.tie(
-            prices, self.pricing, self.moments, self.shift, self._parts(), self.mask, cross, kept
-        )
+        held, saved = ClusterCovariances.tie(prices, self._priced(cross), kept)
         of_blocks = held.features(self.mask.shape[1])
         diagonal = self.pricing, self.usable, self.mask, self.excess
         self.usable = (self.usable * (of_blocks[0] == 0)).astype(np.uint8)

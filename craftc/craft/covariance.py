@@ -131,6 +131,17 @@ def covariance_columns(background: Background, total: Moments) -> NDArray[np.int
     return np.flatnonzero((total.present[0] == total.sizes[0]) & background.varies & tilted)
 
 
+class PricedPartition(NamedTuple):
+    """A partition as the diagonal form has priced it."""
+
+    pricing: price_kernel.Pricing  # with the distributions that the clusters share
+    moments: Moments
+    mean: Floats  # (K, p) units of the table
+    work: Floats  # (K, parts_size) parts of the clusters
+    mask: Mask  # (K, D)
+    cross: CrossProducts
+
+
 class BlockPricing:
     """The choice of covariances: whether a group of rows holds one, over which of P numeric columns, and what
     it saves over the diagonal form, which `pricing` prices.
@@ -226,21 +237,13 @@ class BlockPricing:
             deviations, weight, selected, rise, self._code[mask.sum(axis=1, dtype=np.intp)], n_threads
         )
 
-    def choose_tied(
-        self,
-        pricing: price_kernel.Pricing,
-        deviations: Floats,
-        weight: Floats,
-        work: Floats,
-        mask: Mask,
-        kept: Mask | None,
-    ) -> tuple[Mask, float]:
+    def choose_tied(self, part: PricedPartition, deviations: Floats, kept: Mask | None) -> tuple[Mask, float]:
         """(P,) the block of all clusters, or `kept` (K, P), and the nats that its normal densities save over
-        the distributions of the whole table, prices paid; their deviations (K, P, P), weights (K,) and the
-        parts of `choose`.
+        the distributions of the whole table, prices paid; `deviations` (K, P, P) of the clusters.
         """
         K, P = deviations.shape[:2]
-        selected = mask.take(self.levels, axis=1)
+        pricing, work, weight = part.pricing, part.work, part.moments.sizes
+        selected = part.mask.take(self.levels, axis=1)
         shift, total, N = work[:, self.columns], deviations.sum(axis=0), float(weight.sum())
         spread = np.diag(total)
         normal = 0.5 * (
@@ -324,7 +327,7 @@ class BlockPricing:
                 np.zeros((len(union), D), np.uint8),
             )
             price_kernel.price_groups(
-                union, pricing, price_kernel.SELECTIONS["priced"], False, work, mask, costs[part]
+                union, pricing, price_kernel.SELECTIONS["priced"], work, mask, costs[part]
             )
             if cross is not None:
                 deviations = self.deviations(groups, cross, first[part], second[part])
@@ -361,23 +364,11 @@ class ClusterCovariances:
     inside_levels: list[tuple[int, Floats]]
 
     @classmethod
-    def choose(
-        cls,
-        prices: BlockPricing,
-        pricing: price_kernel.Pricing,
-        moments: Moments,
-        mean: Floats,
-        work: Floats,
-        mask: Mask,
-        cross: CrossProducts,
-        kept: Mask | None,
-    ) -> ClusterCovariances:
-        """The blocks that shorten the description of the clusters most, or `kept` ones (K, P), against the
-        shared distributions of `pricing`, which has left the parts of the clusters in `work`. `mean` (K, p)
-        is in units of the table, `mask` (K, D) is that of the diagonal form.
-        """
-        weight, deviations = moments.sizes, prices.own_deviations(moments, cross)
-        block = prices.choose(pricing, deviations, weight, work, mask)[0] if kept is None else kept
+    def choose(cls, prices: BlockPricing, part: PricedPartition, kept: Mask | None) -> ClusterCovariances:
+        """The blocks that shorten the description of the clusters most, or `kept` ones (K, P)."""
+        pricing, work, weight = part.pricing, part.work, part.moments.sizes
+        deviations = prices.own_deviations(part.moments, part.cross)
+        block = prices.choose(pricing, deviations, weight, work, part.mask)[0] if kept is None else kept
         saving = np.empty(len(block))
         matrix = (deviations + prices.prior) / (weight + 1.0)[:, None, None]
         own = price_kernel.gains_of_parts(pricing, work)[:, prices.levels]
@@ -385,57 +376,42 @@ class ClusterCovariances:
         normal = prices.normal_gains(work, deviations, weight)
         more = ((normal - own) * block).sum(axis=1)
         kernel.block_savings(matrix, block, weight, prices.prior, prices.h, saving)
-        return cls._of_blocks(prices, moments, mean, cross, block, matrix, saving + more)
+        return cls._of_blocks(prices, part, block, matrix, saving + more)
 
     @classmethod
     def tie(
-        cls,
-        prices: BlockPricing,
-        pricing: price_kernel.Pricing,
-        moments: Moments,
-        mean: Floats,
-        work: Floats,
-        mask: Mask,
-        cross: CrossProducts,
-        kept: Mask | None,
+        cls, prices: BlockPricing, part: PricedPartition, kept: Mask | None
     ) -> tuple[ClusterCovariances, float]:
         """The same with one covariance that all clusters share, and the nats that it saves in all over the
         distributions of the whole table.
         """
-        weight, deviations = moments.sizes, prices.own_deviations(moments, cross)
-        block, saved = prices.choose_tied(pricing, deviations, weight, work, mask, kept)
+        weight, deviations = part.moments.sizes, prices.own_deviations(part.moments, part.cross)
+        block, saved = prices.choose_tied(part, deviations, kept)
         matrix = (deviations.sum(axis=0) + prices.prior) / (weight.sum() + 1.0)
         saving, held = np.zeros(len(weight)), np.flatnonzero(block)
         if len(held):
             some = np.ix_(held, held)
             inverse, log_det = np.linalg.inv(matrix[some]), np.linalg.slogdet(matrix[some])[1]
-            own, at = deviations[:, held[:, None], held], mean[:, prices.columns[held]]
+            own, at = deviations[:, held[:, None], held], part.mean[:, prices.columns[held]]
             saving = 0.5 * (np.trace(own, axis1=1, axis2=2) + weight * ((at * at).sum(axis=1) - log_det))
             saving -= 0.5 * (own * inverse).sum(axis=(1, 2)) + len(held) * prices.h
         every = np.repeat(block[None], len(weight), axis=0), np.repeat(matrix[None], len(weight), axis=0)
-        return cls._of_blocks(prices, moments, mean, cross, *every, saving), saved
+        return cls._of_blocks(prices, part, *every, saving), saved
 
     @classmethod
     def _of_blocks(
-        cls,
-        prices: BlockPricing,
-        moments: Moments,
-        mean: Floats,
-        cross: CrossProducts,
-        block: Mask,
-        matrix: Floats,
-        saving: Floats,
+        cls, prices: BlockPricing, part: PricedPartition, block: Mask, matrix: Floats, saving: Floats
     ) -> ClusterCovariances:
         return cls(
-            cross,
+            part.cross,
             block,
             saving,
-            moments.sizes,
-            mean.take(cross.columns, axis=1),
+            part.moments.sizes,
+            part.mean.take(part.cross.columns, axis=1),
             matrix,
             *prices.units,
             prices.levels,
-            prices.levels - moments.grid.p,
+            prices.levels - part.moments.grid.p,
             list(zip(prices.first_level.tolist(), prices.variances, strict=True)),
         )
 

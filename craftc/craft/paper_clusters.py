@@ -92,7 +92,7 @@ class PaperClusters(Clusters):
         mask, cost = np.zeros(self.gains.shape, np.uint8), np.empty(len(groups))
         work = np.empty((len(groups), price_kernel.parts_size(pricing)))
         price_kernel.price_groups(
-            groups, pricing, price_kernel.SELECTIONS[self.spec.selection], True, work, mask, cost
+            groups, pricing, price_kernel.SELECTIONS[self.spec.selection], work, mask, cost
         )
         return mask, cost
 

@@ -106,7 +106,6 @@ def passes(
     Py_ssize_t K,                           # clusters at the start, none empty
     Pricing pricing not None,
     int selection,
-    bint choose_given,                      # GIVEN: choose the shared mask anew after every pass
     Py_ssize_t max_passes,
     double least_fall,                      # a pass that lowers the summed costs by less is the last; 0: a
                                             # pass that moves no row
@@ -140,7 +139,7 @@ def passes(
     cdef bint converged = False
     cdef int32_t[::1] number = np.empty(max(K, 1), np.int32)
     with nogil:
-        made = run_passes(&table, rows, labels, groups, &K, pricing, selection, choose_given, max_passes,
+        made = run_passes(&table, rows, labels, groups, &K, pricing, selection, max_passes,
                           least_fall, slab, scratch, partial, work, mask, cost, path, number, n_threads,
                           &converged)
     return K, made, converged
@@ -148,21 +147,21 @@ def passes(
 
 cdef Py_ssize_t run_passes(
     const table_rows *table, const int32_t[::1] rows, int32_t[::1] labels, int64_t[:, ::1] groups,
-    Py_ssize_t *K, Pricing P, int selection, bint choose_given, Py_ssize_t max_passes, double least_fall,
+    Py_ssize_t *K, Pricing P, int selection, Py_ssize_t max_passes, double least_fall,
     double[::1] slab, double[:, ::1] scratch, int64_t[:, :, ::1] partial, double[:, ::1] work,
     uint8_t[:, ::1] mask, double[::1] cost, double[::1] path, int32_t[::1] number, int n_threads,
     bint *converged,
 ) noexcept nogil:
     """The loop of `passes`; returns the number of passes."""
     cdef Py_ssize_t made = 0, moved = 1
-    path[0] = _price(P, selection, groups, K[0], work, mask, cost, choose_given)
+    path[0] = _price(P, selection, groups, K[0], work, mask, cost)
     while made < max_passes and moved > 0:
         moved = _one_pass(table, rows, labels, groups, K[0], P, slab, scratch, partial, work, mask, n_threads)
         made += 1
         path[made] = path[made - 1]
         if moved > 0:
             K[0] = _drop_empty(labels, groups, mask, K[0], number)
-            path[made] = _price(P, selection, groups, K[0], work, mask, cost, choose_given)
+            path[made] = _price(P, selection, groups, K[0], work, mask, cost)
         if least_fall > 0.0 and path[made - 1] - path[made] < least_fall:
             moved = 0
     converged[0] = moved == 0
@@ -215,7 +214,7 @@ def passes_and_merges(
     with nogil:
         while before != K:
             pricing.relative = False
-            made = run_passes(&table, every_row, labels, groups, &K, pricing, POOLED, True, max_passes,
+            made = run_passes(&table, every_row, labels, groups, &K, pricing, POOLED, max_passes,
                               least_fall, slab, scratch, no_partial, work, mask, cost, path, place, 1,
                               &converged)
             total, excess, before, known = total + made, path[made], K, DELTAS_UNKNOWN
@@ -274,23 +273,22 @@ def price(
     double[:, ::1] work not None,           # OUT   (capacity, parts_size)
     uint8_t[:, ::1] mask not None,          # INOUT (capacity, D)
     double[::1] cost not None,              # OUT   (capacity,)
-    bint choose_given,
 ) -> float:
     """Masks and costs of all clusters as between two passes; returns J less the cost of the background."""
     check_priced(pricing, selection, groups, K, work, mask, cost)
-    return _price(pricing, selection, groups, K, work, mask, cost, choose_given)
+    return _price(pricing, selection, groups, K, work, mask, cost)
 
 
 cdef double _price(
     Pricing P, int selection, const int64_t[:, ::1] groups, Py_ssize_t K, double[:, ::1] work,
-    uint8_t[:, ::1] mask, double[::1] cost, bint choose_given,
+    uint8_t[:, ::1] mask, double[::1] cost,
 ) noexcept nogil:
     """Masks and costs of all clusters; returns J less the cost of the background."""
     cdef double total = 0.0
     cdef Py_ssize_t k
     if selection == POOLED:
         return price_pooled(P, groups, K, CONTINUE, work, mask, cost)
-    price_all(P, selection, groups, K, work, mask, cost, choose_given)
+    price_all(P, selection, groups, K, work, mask, cost)
     for k in range(K):
         total += cost[k]
     return total

@@ -631,9 +631,8 @@ def price_groups(
     const int64_t[:, ::1] groups not None,  # IN    (K, width), none empty
     Pricing pricing not None,
     int selection,
-    bint choose_given,                      # GIVEN: choose the shared mask anew by the summed net gains
     double[:, ::1] work not None,           # WORK  (K, parts_size); shift, precision, gain stay there
-    uint8_t[:, ::1] mask not None,          # INOUT (K, D); GIVEN: IN in its first row, copied to all
+    uint8_t[:, ::1] mask not None,          # OUT   (K, D); GIVEN: IN
     double[::1] cost not None,              # OUT   (K,)
 ):
     """Cost and mask of every cluster."""
@@ -643,32 +642,13 @@ def price_groups(
     check(mask.shape[0] == groups.shape[0] and mask.shape[1] == (pricing.grid.p + pricing.grid.q), "mask")
     check(cost.shape[0] == groups.shape[0], "cost")
     with nogil:
-        price_all(pricing, selection, groups, groups.shape[0], work, mask, cost, choose_given)
+        price_all(pricing, selection, groups, groups.shape[0], work, mask, cost)
 
 
 cdef void price_all(
     Pricing P, int selection, const int64_t[:, ::1] groups, Py_ssize_t K, double[:, ::1] work,
-    uint8_t[:, ::1] mask, double[::1] cost, bint choose_given,
+    uint8_t[:, ::1] mask, double[::1] cost,
 ) noexcept nogil:
-    cdef Py_ssize_t k, d
-    cdef parts_t first
-    if selection != GIVEN:
-        for k in range(K):
-            cost[k] = price_of(P, selection, &groups[k, 0], parts_in(P, &work[k, 0]), &mask[k, 0])
-        return
+    cdef Py_ssize_t k
     for k in range(K):
-        fit_group(P, &groups[k, 0], parts_in(P, &work[k, 0]))
-    first = parts_in(P, &work[0, 0])
-    if choose_given:
-        # the mask is chosen by the net gains summed over the clusters, kept for a moment as the gains of the
-        # first
-        for d in range(P.D):
-            for k in range(1, K):
-                first.gain[d] += parts_in(P, &work[k, 0]).gain[d] - P.price[d]
-        _choose_budget(P, first, &mask[0, 0])
-        fit_group(P, &groups[0, 0], first)
-    for k in range(K):
-        if k > 0:
-            memcpy(&mask[k, 0], &mask[0, 0], P.D)
-        cost[k] = existence_cost(P, &groups[k, 0]) + _choose(P, GIVEN, &groups[k, 0],
-                                                             parts_in(P, &work[k, 0]), &mask[k, 0])
+        cost[k] = price_of(P, selection, &groups[k, 0], parts_in(P, &work[k, 0]), &mask[k, 0])

@@ -472,10 +472,10 @@ def local_splits(
             memcpy(&groups[found, 0, 0], &group[0], grid.width * sizeof(int64_t))
             memcpy(&groups[found, 1, 0], &leaving[c, 0], grid.width * sizeof(int64_t))
             moments_merge(&groups[found, 0, 0], &leaving[c, 0], -1, grid.first_numeric, grid.width)
-            run_passes(&table, rows, sides[found], groups[found], &K, P, FREE, False, max_passes, 0.0, slab,
+            run_passes(&table, rows, sides[found], groups[found], &K, P, FREE, max_passes, 0.0, slab,
                        scratch, no_partial, work, mask[found], costs[found], path, number, 1, &converged)
             if K == 2:
-                price_all(P, PRICED, groups[found], 2, work, mask[found], costs[found], False)
+                price_all(P, PRICED, groups[found], 2, work, mask[found], costs[found])
             found += K == 2
     return found
 

@@ -65,7 +65,6 @@ def one_pass(capacity, short=0, n_threads=1, K=None, **shape):
         K,
         pricing,
         price_kernel.SELECTIONS["priced"],
-        False,
         3,
         0.0,
         part["slab"],

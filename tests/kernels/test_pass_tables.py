@@ -57,7 +57,6 @@ class Setting:
             self.K,
             self.pricing,
             SELECTION,
-            True,
             max_passes,
             0.0,
             aligned((kernel.slab_size(self.pricing, self.K),)),
@@ -73,7 +72,7 @@ class Setting:
 
     def in_steps(self, max_passes):
         labels, groups, mask, K = self.labels.copy(), self.groups.copy(), self.mask.copy(), self.K
-        path = [kernel.price(self.pricing, SELECTION, groups, K, self.work, mask, self.cost, True)]
+        path = [kernel.price(self.pricing, SELECTION, groups, K, self.work, mask, self.cost)]
         for _ in range(max_passes):
             slab = aligned((kernel.slab_size(self.pricing, K),))
             tables = pickle.loads(
@@ -98,7 +97,7 @@ class Setting:
             groups[:K] = Moments.of_partition(self.grid, 1.0, self.table, NO_WEIGHT, labels, K).groups
             K, number = kernel.drop_empty(groups, mask, K)
             labels = number[labels]
-            path[-1] = kernel.price(self.pricing, SELECTION, groups, K, self.work, mask, self.cost, True)
+            path[-1] = kernel.price(self.pricing, SELECTION, groups, K, self.work, mask, self.cost)
         return labels, groups[:K], mask[:K], self.cost[:K], np.array(path)
 
 
@@ -140,9 +139,7 @@ def test_small_buffers_are_refused():
     with pytest.raises(ValueError, match="too small"):
         kernel.drop_empty(setting.groups, setting.mask, 10)
     with pytest.raises(ValueError, match="too small"):
-        kernel.price(
-            setting.pricing, SELECTION, setting.groups, 9, setting.work, setting.mask, np.empty(8), True
-        )
+        kernel.price(setting.pricing, SELECTION, setting.groups, 9, setting.work, setting.mask, np.empty(8))
 
 
 def test_blocks_can_be_sent():

@@ -186,7 +186,6 @@ class LocalRows:
             of.K,
             of.pricing,
             of.selection,
-            False,
             max_passes,
             of.least_fall,
             space.slab,

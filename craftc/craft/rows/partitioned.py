@@ -365,7 +365,7 @@ class FarCluster:
 
 def _priced(of: Passes, space: PassSpace) -> float:
     """Masks and costs of the clusters; returns J less the cost of the background."""
-    return passes_kernel.price(of.pricing, of.selection, of.groups, of.K, space.work, of.mask, of.cost, False)
+    return passes_kernel.price(of.pricing, of.selection, of.groups, of.K, space.work, of.mask, of.cost)
 
 
 def _tables(of: Passes, space: PassSpace) -> craft_kernel.CostTables:

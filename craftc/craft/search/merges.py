@@ -150,7 +150,6 @@ class MergeSplitSearch(Generic[L, S]):
                 part.groups[:K],
                 pricing,
                 price_kernel.SELECTIONS["priced"],
-                False,
                 self._work[:K],
                 part.mask[:K],
                 part.cost[:K],

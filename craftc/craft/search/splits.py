@@ -220,7 +220,7 @@ class SplitFinder(Generic[L, S]):
             pricing = pricing_of(config.background, config.spec, scale_up, config.total_weight)
             pricing.shared, pricing.relative = shared, relative
             group, whole = np.ascontiguousarray(sides[n]), np.empty(1)
-            price_kernel.price_groups(group[None], pricing, _PRICED, False, work[:1], self._mask[:1], whole)
+            price_kernel.price_groups(group[None], pricing, _PRICED, work[:1], self._mask[:1], whole)
             cost, sides = float(whole[0]), sides[:n]
         score = np.empty(n)
         splits_kernel.split_scores(
@@ -258,7 +258,7 @@ class SplitFinder(Generic[L, S]):
         sides = await cluster.passes(sides, halves, max_passes, self._space, threads)
         if halves.K < 2:
             return None
-        price_kernel.price_groups(groups, pricing, _PRICED, False, self._space.work[:2], mask, cost)
+        price_kernel.price_groups(groups, pricing, _PRICED, self._space.work[:2], mask, cost)
         return Split(float(cost[0] + cost[1] - own), cluster.leavers(sides), groups, cost, mask)
 
 
