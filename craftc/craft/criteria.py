@@ -21,17 +21,16 @@ class MixtureCriteria:
 
     n_clusters: int | None
     _fitted: FittedClusters
-    _mixture: MixtureFit | None
+    _mixture: MixtureFit | None = None
     _slices: int | None = None  # clusters at four times the price, where that shows slices of the table
 
     def _mixture_fit(self) -> MixtureFit:
-        found: MixtureFit | None = getattr(self, "_mixture", None)
-        if found is None:
+        if self._mixture is None:
             raise AttributeError(
                 "The model does not know the probabilities of the rows of fit: it is not fitted, defines no "
                 "densities, or is another step of a merge path, whose at(k, X) computes them."
             )
-        return found
+        return self._mixture
 
     @property
     def soft_sizes_(self) -> Floats:
@@ -72,7 +71,6 @@ class MixtureCriteria:
     def _structure(self) -> Structure:
         """What the model itself says about the structure of its table."""
         fitted: FittedClusters = self._fitted
-        mixture: MixtureFit | None = getattr(self, "_mixture", None)
         objectives = objectives_of(() if fitted.path is None else fitted.path)
         return Structure(
             len(fitted.clusters.mask),
@@ -81,14 +79,14 @@ class MixtureCriteria:
             links=fitted.links.saving,
             dependence_ratio=fitted.dependence_ratio,
             slices=self._slices,
-            clear=None if mixture is None else mixture.clear / fitted.clusters.background.weight,
+            clear=None if self._mixture is None else self._mixture.clear / fitted.clusters.background.weight,
         )
 
     def _criteria(self) -> dict[str, object]:
         """What a summary lists; empty if the rows of the fit are not known."""
-        if getattr(self, "_mixture", None) is None:
+        if self._mixture is None:
             return {}
-        fit, K = self._mixture_fit(), len(self._mixture_fit().sizes)
+        fit, K = self._mixture, len(self._mixture.sizes)
         N = self._fitted.clusters.background.weight
         return {
             "soft_sizes": fit.sizes.tolist(),

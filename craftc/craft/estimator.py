@@ -52,8 +52,8 @@ class CRAFT(WithMergePath):
     Parameters
     ----------
     n_clusters : int, optional
-        None: chosen automatically. An integer: the automatic solution is merged or split to this number at
-        the lowest cost.
+        None: chosen automatically. An integer: searched at this number, from the automatic solution, which is
+        merged or split, and from k-means.
     kinds : mapping, optional
         Kinds of some columns, by name (of an array: by position); the types of the others decide, and ordered
         categories of pandas, polars (Enum) and Arrow are ordered. "number". "category". "ordered": levels in

@@ -100,9 +100,10 @@ def test_the_comparison_of_forms(seed, target, form):
     p, K = config.background.grid.p, labels.max() + 1
     masks = pooled.best_masks(t, reference.Search(t).state(labels).stats)[1]
     bits = np.hstack([np.zeros((K, p), np.uint8), masks.astype(np.uint8)])
-    seeds = kmeans_starts(config, target or min(8, len(X) // 10)) if seed else []
+    scores = low_rank_scores(config) if seed else np.empty((len(X), 0))
+    seeds = kmeans_starts(config, scores, target or min(8, len(X) // 10))
     expected = reference.best_form(t, [(labels, masks)], seeds, target, covariances=form)
-    found = covariance_search.best_form(config, columns, [(labels, bits)], target, from_kmeans=bool(seed))
+    found = covariance_search.best_form(config, columns, [(labels, bits)], target, scores)
     assert (found is None) == (expected is None)
     if found is not None:
         assert found[0].config.spec.tied == expected[0]
@@ -110,6 +111,10 @@ def test_the_comparison_of_forms(seed, target, form):
         search, state = found
         assert state.objective == pytest.approx(expected[1].J, rel=1e-9)
         assert adjusted_rand_score(search.labels_of(state), expected[1].labels) == 1.0
+
+
+def starts_of(config, n_clusters):
+    return kmeans_starts(config, low_rank_scores(config), n_clusters)
 
 
 def scores_by_hand(config, weight):
@@ -147,7 +152,7 @@ def test_starts_by_kmeans_are_fixed_points(K):
     X, _ = slanted(2, n=300, K=3, p=4, q=1)
     config, _ = config_of(X, 1)
     scores = low_rank_scores(config)
-    starts = kmeans_starts(config, K)
+    starts = kmeans_starts(config, scores, K)
     assert len(starts) == 2
     for labels, each in zip(starts, (scores, scores / scores.std(axis=0)), strict=True):
         assert {*labels.tolist()} == {*range(labels.max() + 1)}
@@ -164,14 +169,14 @@ def test_starts_by_kmeans_count_weights(seed):
     X, _ = slanted(seed, n=200, K=3, p=4, q=1)
     weight = np.random.default_rng(seed).integers(0, 3, 200)
     rows = np.repeat(np.arange(200), weight)
-    weighted = kmeans_starts(config_of(X, 1, weight)[0], 4)
-    repeated = kmeans_starts(config_of(X[rows], 1)[0], 4)
+    weighted = starts_of(config_of(X, 1, weight)[0], 4)
+    repeated = starts_of(config_of(X[rows], 1)[0], 4)
     for one, other in zip(weighted, repeated, strict=True):
         assert adjusted_rand_score(one[rows], other) == 1.0
 
 
 def test_starts_by_kmeans_of_few_or_constant_columns():
-    assert kmeans_starts(config_of(np.zeros((20, 2)))[0], 3) == []
-    assert kmeans_starts(config_of(np.arange(3.0)[:, None])[0], 1) == []
-    one = kmeans_starts(config_of(np.arange(40.0)[:, None])[0], 3)
+    assert starts_of(config_of(np.zeros((20, 2)))[0], 3) == []
+    assert starts_of(config_of(np.arange(3.0)[:, None])[0], 1) == []
+    one = starts_of(config_of(np.arange(40.0)[:, None])[0], 3)
     assert all(labels.max() == 2 for labels in one)

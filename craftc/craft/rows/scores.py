@@ -251,10 +251,8 @@ class MixtureSums:
 
     def __init__(self, n_clusters: int) -> None:
         self._sizes, self._weighted_sizes = np.zeros(n_clusters, np.int64), np.zeros(n_clusters)
-        self._others, self._weighted_others = (
-            [0, 0, 0],
-            np.zeros(3),
-        )  # log density, entropy, rows placed clearly
+        # log density, entropy, rows placed clearly
+        self._others, self._weighted_others = [0, 0, 0], np.zeros(3)
 
     def add(self, scores: RowScores, weight: Floats | None) -> None:
         """Take further rows into account."""

@@ -27,7 +27,12 @@ from craftc.craft.search import (
 from craftc.craft.search.covariances import CovarianceSearch, CovarianceState, covariance_step
 from craftc.craft.search.merges import START_CLUSTERS, MergeSplitSearch, Partition
 from craftc.craft.search.splits import best_split
-from craftc.craft.search.starts import kmeans_plus_plus_labels, kmeans_starts, start_labels
+from craftc.craft.search.starts import (
+    kmeans_plus_plus_labels,
+    kmeans_starts,
+    low_rank_scores,
+    start_labels,
+)
 
 _FEW_CLUSTERS = 8  # of every second random start
 _CROSSED_AGAIN = 1 << 12  # rows up to which the starts are crossed until J stops falling
@@ -88,7 +93,7 @@ def automatic_fit(
     if target_n_clusters is not None and target_n_clusters != best.K:
         few = target_n_clusters <= START_CLUSTERS
         if few and from_kmeans and not sampled and isinstance(rows, LocalRows):
-            seeds += cast("list[L]", kmeans_starts(config, target_n_clusters))
+            seeds += cast("list[L]", kmeans_starts(config, low_rank_scores(config), target_n_clusters))
         best = best_at_n_clusters(search, best, target_n_clusters, seeds, exchanges=forced and few)
         path.append(constant + best.objective)
     if searchable and config.spec.covariance != "diagonal":
@@ -194,7 +199,7 @@ def from_a_sample(config: FitConfig[L, S], n_starts: int, init: str, target: int
     meter.stage_done(best.K, constant + best.objective)
     found = [best]
     if target is not None and target != best.K and target <= START_CLUSTERS:
-        seeds = kmeans_starts(sample, target)
+        seeds = kmeans_starts(sample, low_rank_scores(sample), target)
         found.append(best_at_n_clusters(search, best, target, seeds, exchanges=True))
     return [config.rows.assigned(search.clusters(part).tables(), config.threads(part.K)) for part in found]
 

@@ -40,7 +40,7 @@ from craftc.craft.covariance import (
 from craftc.craft.fitted import PathClusters
 from craftc.craft.rows import L, S
 from craftc.craft.search import FitConfig, drop_empty
-from craftc.craft.search.starts import kmeans_starts
+from craftc.craft.search.starts import kmeans_starts, low_rank_scores
 from craftc.table.moments import Moments
 
 _MAX_PASSES = 50
@@ -61,7 +61,7 @@ class CovarianceState(Generic[S]):
     cross: CrossProducts
     K: int
     objective: float  # J, nats
-    converged: bool = False  # whether a pass has moved no row
+    converged: bool = False  # whether the last pass moved no row or, in a long table, lowered J by little
 
 
 class CovarianceSearch(Generic[L, S]):
@@ -363,10 +363,12 @@ def covariance_step(
     positions, sample = config.sample(_ROWS, CraftStream.COVARIANCE_SAMPLE)
     labels = [rows.labels_at(snapshot, positions) for snapshot in snapshots]
     starts = list(zip(labels, masks, strict=True))
+    with one_blas_thread():
+        scores = low_rank_scores(sample) if from_kmeans else np.empty((len(positions), 0))
     found: list[tuple[CovarianceSearch[L, S], CovarianceState[S]]] = []
     for n_clusters in [None] if target is None else [None, min(target, len(masks[-1]))]:
         with one_blas_thread():
-            form = best_form(sample, columns, starts if n_clusters else starts[:1], n_clusters, from_kmeans)
+            form = best_form(sample, columns, starts if n_clusters else starts[:1], n_clusters, scores)
         if form is None:
             continue
         if len(positions) < len(rows):
@@ -392,17 +394,17 @@ def best_form(
     columns: NDArray[np.intp],
     starts: list[tuple[Labels, Mask]],
     target: int | None,
-    from_kmeans: bool,
+    scores: Floats,
 ) -> tuple[CovarianceSearch[Labels, Labels], CovarianceState[Labels]] | None:
-    """The partition of the form with the shortest description, from start partitions with their masks and,
-    `from_kmeans`, from k-means; None: that of the diagonal form, the last start.
+    """The partition of the form with the shortest description, from start partitions with their masks and
+    from k-means on low-rank scores (n, r), if there are any; None: that of the diagonal form, the last start.
 
     Partitions into a target number of clusters are compared by J, because their labels are equally hard.
     """
     spec, fewest = config.spec, target or 1
     n_seeds = target or min(_KMEANS_CLUSTERS, int(config.rows_weight // 10))
     at_starts = [without_empty_clusters(config, *start) for start in starts]
-    seeds = kmeans_starts(config, n_seeds) if from_kmeans else []
+    seeds = kmeans_starts(config, scores, n_seeds)
     found = []
     for tied in {"full": [False], "tied": [True]}.get(spec.covariance, [False, True]):
         search = CovarianceSearch(replace(config, spec=replace(spec, tied=tied)), columns)

@@ -245,10 +245,11 @@ def low_rank_scores(config: FitConfig[L, S]) -> Floats:
     return np.asarray(X @ vectors[:, : min(max(r, 2), positive)])
 
 
-def kmeans_starts(config: FitConfig[L, S], n_clusters: int) -> list[Labels]:
-    """Starts by k-means on low-rank scores of the columns, as they are and each of variance 1."""
+def kmeans_starts(config: FitConfig[L, S], scores: Floats, n_clusters: int) -> list[Labels]:
+    """Starts by k-means on low-rank scores (n, r) of the columns, as they are and each of variance 1; none if
+    there are no scores.
+    """
     n_clusters = min(n_clusters, config.max_clusters, int(config.rows_weight // 2))
-    scores = low_rank_scores(config)
     if n_clusters < 2 or not scores.size:
         return []
     both = scores, scores / np.sqrt(row_weights(config) @ (scores * scores))
