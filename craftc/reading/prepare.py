@@ -162,10 +162,11 @@ class _Reader:
                 return series
             self._boxes.append(name)
         self._note_recipe(name, blank=blank)
-        levels = sorted({blank, *map(as_text, series.cat.categories)})
+        names = sorted({blank, *map(as_text, series.cat.categories)})
         texts = series.astype(object).map(as_text, na_action="ignore").astype(object)
         texts = texts.where(series.notna(), blank)
-        return self._pd.Series(self._pd.Categorical(texts, categories=levels))
+        ticked: pd.Series = self._pd.Series(self._pd.Categorical(texts, categories=names))
+        return ticked
 
     def read(self, name: str) -> None:
         """Convert one column."""

@@ -142,14 +142,14 @@ def read_table(
         return table
     raw = open_table(path_or_frame, form)
     roles = Roles(dates_as="days" if dates == "auto" else dates, decimal=decimal, blanks=blanks, split=split)
-    table = prepare(raw, roles, na_values=na_values, drop=on_unusable != "keep")
-    if on_unusable == "error" and table.unusable:
+    prepared = prepare(raw, roles, na_values=na_values, drop=on_unusable != "keep")
+    if on_unusable == "error" and prepared.unusable:
         raise TableError(
-            f"{listed_reasons(table.unusable)}; drop these columns, or pass on_unusable='drop' or 'keep'."
+            f"{listed_reasons(prepared.unusable)}; drop these columns, or pass on_unusable='drop' or 'keep'."
         )
-    frame = table.frame
-    frame.attrs["notes"] = table.notes + unusable_notes(table.unusable)
-    frame.attrs["unusable"] = table.unusable
+    frame = prepared.frame
+    frame.attrs["notes"] = prepared.notes + unusable_notes(prepared.unusable)
+    frame.attrs["unusable"] = prepared.unusable
     return frame
 
 
