@@ -1,4 +1,4 @@
-"""Numbers and dates from the texts of cells.
+"""Numbers from the texts of cells.
 
 All functions work on the distinct texts of a column and look at the first 64 characters only, so that reading
 is linear in the cells.
@@ -7,17 +7,14 @@ is linear in the cells.
 from __future__ import annotations
 
 import re
-from calendar import monthrange
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from datetime import date
 
 import numpy as np
 
-from craftc._common.messages import quoted
 from craftc._common.typing import Floats, Integers
-from craftc.reading.input_file import TableError
+from craftc.reading.dates import DATE, LONGEST, MOST_BAD, SAMPLE
 from craftc.table.kinds import is_missing
 
 #: Texts of missing values in every column, and in columns of numbers and dates only (in any case).
@@ -26,10 +23,8 @@ NUMERIC_NA_VALUES = ("na", "n/a", "#n/a", "<na>", "nan", "nat", "null", "none", 
 #: A column of whole numbers with at most this many distinct values holds codes of categories.
 MAX_INTEGER_CODES = 5
 
+_MANY_NUMBERS = 30  # next to so many different ones, a single text is a placeholder
 _BOUNDS = "bounds"  # the first word of the change that a bound causes
-_LONGEST = 64  # characters of a number or a date, at most
-_MOST_BAD = 0.1  # share of the cells of a column of numbers that may be none
-_SAMPLE = 200  # distinct texts that decide whether the others are parsed
 
 _CURRENCY = (
     r"(?:US\$|R\$|[AC]\$|[$€£¥₹₽₩₺₴₪₫₱฿]|(?:USD|EUR|GBP|CHF|JPY|CNY|INR|AUD|CAD|NZD|SEK|NOK|DKK|PLN|CZK|HUF|BRL|MXN|ZAR|RUB|KRW|TRY|SGD|HKD"
@@ -60,55 +55,20 @@ _CERTAIN = {
 _THOUSANDS = {".": re.compile(r"[1-9]\d{0,2}(?:\.\d{3})+"), ",": re.compile(r"[1-9]\d{0,2}(?:,\d{3})+")}
 _IS_CURRENCY = re.compile(_CURRENCY)
 _FOOTNOTE = re.compile(
-    r"(.*\d)\s*(?:\*{1,3}|[†‡§¹²³#]|\[[a-z\d]\]|\((?:p|e|r|est|prov)\.?\)|\^[a-z\d])", re.IGNORECASE
+    r"(.*\d)\s*(?:\*{1,3}|[†‡§¹²³#^]|\[[a-z\d]\]|\((?:p|e|r|est|prov|[a-z\d])\.?\)|\^[a-z\d])"
+    r"|(.*\d\d\d)\s?[ceprx]",  # corrected, estimated, provisional, revised
+    re.IGNORECASE,
 )
 #: Texts in the place of numbers that are not known.
 _PLACEHOLDER = re.compile(
     r"[^\w\s]{1,5}|x{1,5}|n\.?d\.?|k\.?a\.?|keine angabe|unbekannt|suppressed|unknown|missing|withheld"
     r"|refused|confidential|pending|tbd|no data|no answer|don'?t know|prefer not to (say|answer)"
     r"|not (available|applicable|reported|known|measured|detected|given|stated)"
-    r"|#?(ref|value|num|name|error|div/0)[!?]?|below detection.*",
+    r"|#?(ref|value|num|name|error|div/0)[!?]?|below (detection|the limit).*"
+    r"|[<>≤≥]?\s*(lod|loq|mdl|dl|bdl|nd)|\([a-z]{1,3}\)|\[[a-z]{1,3}\]",
     re.IGNORECASE,
 )
 _SPACES = str.maketrans({"−": "-", "\u00a0": " ", "\u2009": " ", "\u202f": " ", "’": "'"})
-
-_TIME = r"(\d{1,2}):(\d{2})(?::(\d{2})(?:[.,]\d+)?)?\s*([AaPp][Mm])?\s*(?:Z|UTC|GMT|[+-]\d{2}(?::?\d{2})?)?"
-_ZONE = re.compile(r":\d{2}(?:[.,]\d+)?\s*(?:[AaPp][Mm])?\s*(Z|UTC|GMT|[+-]\d{2}(?::?\d{2})?)$")
-_DATES = (
-    (re.compile(rf"(?P<y>\d{{4}})([-/.])(?P<m>\d{{1,2}})\2(?P<d>\d{{1,2}})(?:(?:\s+|T){_TIME})?"), "ymd"),
-    (
-        re.compile(rf"(?P<a>\d{{1,2}})([-/])(?P<b>\d{{1,2}})\2(?P<y>\d{{4}}|\d{{2}})(?:(?:\s+|T){_TIME})?"),
-        "ab",
-    ),
-    (re.compile(rf"(?P<d>\d{{1,2}})\.(?P<m>\d{{1,2}})\.(?P<y>\d{{4}}|\d{{2}})(?:(?:\s+|T){_TIME})?"), "dmy"),
-    (
-        re.compile(
-            rf"(?P<d>\d{{1,2}})[-. ]{{1,2}}(?P<m>[A-Za-z]{{3,9}})\.?[-, "
-            rf"]{{1,2}}(?P<y>\d{{4}}|\d{{2}})(?:(?:\s+|T){_TIME})?"
-        ),
-        "dmy",
-    ),
-    (
-        re.compile(
-            rf"(?P<m>[A-Za-z]{{3,9}})\.? (?P<d>\d{{1,2}})(?:st|nd|rd|th)?,? "
-            rf"(?P<y>\d{{4}})(?:(?:\s+|T){_TIME})?"
-        ),
-        "mdy",
-    ),
-    (re.compile(r"(?P<y>\d{4})[-/](?P<m>\d{1,2})(?P<d>)"), "ym"),
-    (re.compile(r"(?P<y>(?:19|20)\d{2})(?P<m>\d{2})(?P<d>\d{2})"), "yyyymmdd"),
-)
-_AHEAD = 5  # years from now to which years of two digits go
-_BIRTH = re.compile(
-    r"birth|dob\b|born|(^|[^a-z])(d\.?o\.?b|geb|bday)([^a-z]|$)|geburt|naiss|nacim|nascit|nascim",
-    re.IGNORECASE,
-)
-_EPOCH = date(1970, 1, 1).toordinal()
-_WHOLE_TIME = re.compile(_TIME)
-#: A cell that looks like a date.
-DATE = re.compile(r"(\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.](\d{4}|\d{2}))([ T]\d.*)?")
-MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
-_MONTH_OF = {name.casefold(): i for i, name in enumerate(MONTHS, 1)}
 
 
 @dataclass
@@ -157,10 +117,10 @@ def is_datum(cell: str) -> bool:
 
 def _parse(text: str, point: str) -> _Parsed | None:
     """The number of a text, its unit and what else it shows, with this decimal point."""
-    if len(text) > _LONGEST:
+    if len(text) > LONGEST:
         return None
     noted = _FOOTNOTE.fullmatch(text)
-    plain = text if noted is None else noted[1]
+    plain = text if noted is None else noted[1] or noted[2]
     found = _DRESSED.fullmatch(plain if plain.isascii() else plain.translate(_SPACES))
     if found is None or _BODY[point].fullmatch(found["body"]) is None:
         return None
@@ -191,7 +151,7 @@ def _plain_digits(body: str, point: str) -> tuple[str, list[str]]:
 
 def certain_mark(texts: Sequence[str]) -> str:
     """The decimal mark that the texts of a column show for certain; "" if they show none, or both."""
-    first = [text.strip() for text in texts[:_SAMPLE] if len(text) <= _LONGEST]
+    first = [text.strip() for text in texts[:SAMPLE] if len(text) <= LONGEST]
     if 2 * sum(as_number(text) is not None for text in first) < len(first):
         return ""
     shown = [mark for mark, form in _CERTAIN.items() if any(map(form.fullmatch, first))]
@@ -233,7 +193,7 @@ def parse_numbers(
     thousands = point == "," and any("." in text for text in texts)
     if not thousands and (plain := _plain_numbers(texts)) is not None:
         return Numbers(plain, [], mark="." if any("." in text for text in texts) else "")
-    first = texts[:_SAMPLE]
+    first = texts[:SAMPLE]
     if not forced and 2 * sum(bool(_parse(text, ".") or _parse(text, ",")) for text in first) < len(first):
         return None
     read = _of_one_unit(_with_better_point(texts, counts, semicolons, point), counts)
@@ -278,18 +238,21 @@ def _is_category(
     n_good, n_all = _cells_of(read, counts), int(counts.sum())
     n_bounds = sum(int(n) for n, each in zip(counts, read, strict=True) if each and each.is_bound)
     unit = any(each.unit and not _is_symbol(each.unit) for each in good)
-    few = len({each.value for each in good}) <= MAX_INTEGER_CODES
+    n_numbers = len({each.value for each in good})
+    few = n_numbers <= MAX_INTEGER_CODES
     if few and (len(good) < len(read) or unit or n_bounds):
         return True
+    words = {text.casefold() for text, each in zip(texts, read, strict=True) if each is None}
+    one_word = len(words) == 1 and n_numbers > _MANY_NUMBERS
     placeholders = sum(
         int(n)
         for text, n, each in zip(texts, counts, read, strict=True)
-        if each is None and _PLACEHOLDER.fullmatch(text)
+        if each is None and (one_word or _PLACEHOLDER.fullmatch(text))
     )
     n_bad = n_all - n_good
     if placeholders and 2 * n_good >= n_all:
         n_bad -= placeholders
-    return 2 * n_bounds > n_good or n_bad > _MOST_BAD * n_all
+    return 2 * n_bounds > n_good or n_bad > MOST_BAD * n_all
 
 
 def _changes(good: list[_Parsed]) -> list[str]:
@@ -344,141 +307,3 @@ def have_leading_zeros(texts: Sequence[str]) -> bool:
             return False
         padded |= text.startswith("0") and len(text) > 1
     return padded
-
-
-# ---- dates ----
-
-
-@dataclass
-class Dates:
-    """Days since 1970-01-01 of distinct texts, NaN where a text is no date."""
-
-    days: Floats
-    bad: list[str]
-    remark: str = ""
-    monthly: bool = False  # months without days
-    order: str = ""  # of year, month and day
-    first_year: int = 0  # of the hundred years of years of two digits
-
-
-def parse_dates(
-    texts: Sequence[str],
-    counts: Integers,
-    *,
-    name: str = "",
-    forced: bool = False,
-    known: tuple[str, int] = ("", 0),
-) -> Dates | None:
-    """Read the distinct texts of a column as dates or timestamps, or return None if too many are none.
-
-    `known`: order, and first of the hundred years of years of two digits, of an earlier table.
-    Years of two digits are those of a hundred years that end soon, or today for dates of birth by `name`.
-    A time zone is ignored: weekday and hour are those of the place where the time was written.
-    """
-    for pattern, order in _DATES:
-        found = [pattern.fullmatch(text) if len(text) <= _LONGEST else None for text in texts[:_SAMPLE]]
-        if 2 * sum(map(bool, found)) < len(found) or not any(found):
-            continue
-        found += [pattern.fullmatch(text) if len(text) <= _LONGEST else None for text in texts[_SAMPLE:]]
-        if order == "yyyymmdd" and not forced and (len(texts) < 3 or not all(found)):
-            return None
-        remark = ""
-        if order == "ab":
-            if known[0] in ("dmy", "mdy"):
-                order = known[0]
-                _check_order(name, found, order)
-            else:
-                order, remark = _order(found)
-        first_year = known[1] or _first_year(found, name)
-        days = np.array([np.nan if match is None else _day(match, order, first_year) for match in found])
-        good = np.isfinite(days)
-        missed = counts[~good].sum()
-        if missed > (0 if order == "yyyymmdd" and not forced else _MOST_BAD * counts.sum()):
-            return None
-        bad = [text for text, ok in zip(texts, good, strict=True) if not ok]
-        zones = {zone[1] for zone in map(_ZONE.search, texts) if zone}
-        if len(zones) > 1:
-            offsets = f"hours are local times, of the UTC offsets {', '.join(sorted(zones)[:5])}"
-            remark = f"{remark}; {offsets}" if remark else offsets
-        if first_year and not known[1]:
-            years = (
-                f"years of two digits are those of {first_year} to {first_year + 99}; write four to change it"
-            )
-            remark = f"{remark}; {years}" if remark else years
-        return Dates(days, bad, remark, order == "ym", order, first_year)
-    return None
-
-
-def _check_order(name: str, found: Sequence[re.Match[str] | None], order: str) -> None:
-    """Raise TableError if more cells show the other order of day and month than this one."""
-    day, month = ("a", "b") if order == "dmy" else ("b", "a")
-    against = [match for match in found if match and int(match[month]) > 12 >= int(match[day])]
-    shown = sum(match is not None and int(match[day]) > 12 >= int(match[month]) for match in found)
-    if len(against) > shown:
-        first = {"dmy": "day", "mdy": "month"}[order]
-        raise TableError(
-            f"Column {quoted(name)}: the model was fitted on dates with the {first} first, which "
-            f"{quoted(against[0][0])} is not; write the dates as in the fit."
-        )
-
-
-def _order(found: Sequence[re.Match[str] | None]) -> tuple[str, str]:
-    """Whether a/b/year is day/month or month/day, and a remark if no cell decides."""
-    first = max(int(match["a"]) for match in found if match)
-    second = max(int(match["b"]) for match in found if match)
-    if first > 12:
-        return "dmy", ""
-    return "mdy", "" if second > 12 else "month before day, which no cell contradicts"
-
-
-def _first_year(found: Sequence[re.Match[str] | None], name: str) -> int:
-    """The first of the hundred years that years of two digits mean; 0 if no year has two digits.
-
-    They end a few years from now, unless years of birth, or years that go on beyond, show that all are past.
-    """
-    short = {int(match["y"]) for match in found if match and len(match["y"]) == 2}
-    if not short:
-        return 0
-    now = date.today().year
-    ahead = {(year - now) % 100 for year in short}
-    past = _BIRTH.search(name) is not None or any(_AHEAD < years <= 3 * _AHEAD for years in ahead)
-    return now - 99 + (0 if past else _AHEAD)
-
-
-def _day(match: re.Match[str], order: str, first_year: int) -> float:
-    """Days since 1970-01-01 with the time as a fraction; NaN if there is no such day."""
-    part = match.groupdict()
-    day, month = (
-        (part["d"], part["m"])
-        if "d" in part
-        else (part["a"], part["b"])
-        if order == "dmy"
-        else (part["b"], part["a"])
-    )
-    m = int(month) if month.isdecimal() else _MONTH_OF.get(month[:3].casefold(), 0)
-    d, y = int(day or 1), int(part["y"])
-    if len(part["y"]) == 2:
-        y = first_year + (y - first_year) % 100
-    if not (1 <= m <= 12 and 1 <= d <= 31):
-        return np.nan
-    if y < 1 or d > monthrange(y, m)[1]:
-        return np.nan
-    whole = float(date(y, m, d).toordinal() - _EPOCH)
-    return whole + _hours(match.groups()[-4:]) / 24.0 if match.re.groups >= 7 else whole
-
-
-def parse_times(texts: Sequence[str]) -> Floats | None:
-    """The hours of texts such as "13:05", or None if some are no times."""
-    found = [_WHOLE_TIME.fullmatch(text) if len(text) <= _LONGEST else None for text in texts]
-    if not all(found):
-        return None
-    hours = np.array([_hours(match.groups()) for match in found if match])
-    return hours if (hours <= 24.0).all() else None
-
-
-def _hours(groups: Sequence[str | None]) -> float:
-    hour, minute, second, half = groups
-    h = int(hour or 0)
-    if half:
-        h = h % 12 + (12 if half.casefold() == "pm" else 0)
-    return h + int(minute or 0) / 60.0 + int(second or 0) / 3600.0

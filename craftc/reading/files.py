@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 _FEWEST_ROWS = 10  # records that are looked at, however long they are
+_SHARE_OF_LONGEST = 0.2  # rows of the sheet that is read, at least; shorter ones explain the table
 _NO_ROWS = "{} has no rows below its column names; add at least one."
 _EMPTY = "{} is empty; the first line must contain the column names."
 
@@ -272,7 +273,9 @@ def _chosen_sheet(
         if wanted in sheets:
             return str(wanted), []
         raise TableError(f"{file.shown} has no sheet {wanted!r}; its sheets are {listed(names, 20)}.")
-    name = next((name for name in names if _is_filled(sheets[name])), names[0])
+    tables = [name for name in names if _is_filled(sheets[name])] or names[:1]
+    longest = max(len(sheets[name]) for name in tables)
+    name = next(name for name in tables if len(sheets[name]) >= _SHARE_OF_LONGEST * longest)
     if len(names) == 1:
         return name, []
     which = "the first" if name == names[0] else "the first that is a table"
@@ -289,11 +292,11 @@ def _is_filled(sheet: pd.DataFrame) -> bool:
 
 
 def _is_json(head: bytes) -> bool:
-    """Whether a text begins with a JSON object, or with an array of them."""
+    """Whether a text begins with a JSON object, or with an array of them or of arrays."""
     text = head.removeprefix(codecs.BOM_UTF8).lstrip()
     if not text.startswith((b"{", b"[")):
         return False
-    return re.match(rb'(\[\s*)?\{\s*("(?:[^"\\]|\\.)*"\s*:|\})', text) is not None
+    return re.match(rb'(\[\s*)?\{\s*("(?:[^"\\]|\\.)*"\s*:|\})|\[\s*\[', text) is not None
 
 
 def _read_json(file: InputFile, head: bytes, encoding: Encoding, form: FileForm) -> RawTable:

@@ -21,6 +21,8 @@ def json_columns(text: str, shown: str) -> tuple[_Columns, list[str]]:
             return found, []
         if found is not None:
             records, notes = found
+    if len(records) > 1 and all(isinstance(record, list) for record in records):
+        return _of_lists(records, shown), notes
     if not all(isinstance(record, dict) for record in records):
         raise TableError(
             f'{shown} cannot be read as JSON lines: every line must be one object such as {{"age": 31}}.'
@@ -74,10 +76,33 @@ def _table_in(
         return {name: list(column) for name, column in one.items()}  # type: ignore[call-overload]
     if len(values) > 1 and all(isinstance(v, dict) and len(v) > 1 for v in values):
         keys = dict.fromkeys(key for column in values for key in column)  # type: ignore[attr-defined]
+        if len(values) > len(keys) or (len(values) == len(keys) and _are_rows(values)):
+            return [row for row in values if isinstance(row, dict)], [
+                f"The names of the objects in the file, {listed(one)}, are left out."
+            ]
         table = {name: _of_keys(column, list(keys)) for name, column in one.items()}
         if not any(isinstance(cell, dict | list) for column in table.values() for cell in column):
             return table
     return None
+
+
+def _of_lists(records: Sequence[object], shown: str) -> _Columns:
+    """The columns of lists of cells, the first of which has the names, or is a row as well."""
+    rows = [record for record in records if isinstance(record, list)]
+    width = len(rows[0])
+    if any(len(row) != width for row in rows):
+        raise TableError(f"{shown} cannot be read: its rows need {width} cells each, as the first one has.")
+    headed = all(isinstance(cell, str) and cell for cell in rows[0]) and len(set(rows[0])) == width
+    headed &= any(not isinstance(cell, str) for cell in rows[1])
+    names = rows[0] if headed else [f"column {j + 1}" for j in range(width)]
+    columns = zip(*rows[headed:], strict=True)
+    return {name: list(column) for name, column in zip(names, columns, strict=True)}
+
+
+def _are_rows(values: Sequence[object]) -> bool:
+    """Whether the cells of the first object are of different types, as those of a row are."""
+    first = values[0]
+    return isinstance(first, dict) and len({type(cell) for cell in first.values()}) > 1
 
 
 def _of_keys(column: object, keys: Sequence[str]) -> list[object]:

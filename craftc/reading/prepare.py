@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -18,14 +17,14 @@ from craftc.reading.cells import (
     have_leading_zeros,
     have_thousands,
     is_absent,
-    parse_dates,
     parse_numbers,
-    parse_times,
     table_mark,
 )
+from craftc.reading.dates import integer_dates, parse_dates, parse_times
 from craftc.reading.files import RawTable
 from craftc.reading.input_file import TableError
 from craftc.reading.roles import PreparedTable, Roles, answer_name, blank_level
+from craftc.reading.sentinels import sentinels
 from craftc.reading.several import (
     LISTS,
     Answers,
@@ -43,9 +42,6 @@ from craftc.table.kinds import INFERRED, INFERRED_DATES, INFERRED_DURATIONS, Col
 if TYPE_CHECKING:
     import pandas as pd
 
-_TIME_NAME = re.compile(r"time|date|stamp|epoch|created|updated|modified|(_at|_ts|_on)$", re.IGNORECASE)
-_EPOCHS = ((1e8, 2.2e9, 1.0), (1e11, 2.2e12, 1e3))  # seconds and milliseconds of 1973 to 2039
-_SENTINELS = (9.0, 99.0, 999.0, 9999.0, 99999.0, 999999.0)
 _ONE_DATE = "one value in every row with a date"
 _EXACT_INTEGERS = 2.0**53  # float64 skips whole numbers above it
 _LOOKED_AT = 2000  # cells of a column that show the decimal mark of a table
@@ -151,21 +147,28 @@ class _Reader:
 
     def _ticked(self, name: str, series: pd.Series) -> pd.Series:
         """A column of one level and blank cells, which are "no"; other columns unchanged."""
-        blank = str(self._recipe(name).get("blank", ""))
+        blank, tick = (str(self._recipe(name).get(each, "")) for each in ("blank", "tick"))
         if not blank:
-            levels = series.cat.categories[np.unique(series.cat.codes[series.cat.codes >= 0])]
+            levels = [as_text(series.cat.categories[code]) for code in set(series.cat.codes) if code >= 0]
             asked = self._roles.blanks == "auto" and name not in self._roles.kept
-            if not asked or len(levels) != 1 or not series.isna().any():
+            one_word = len({level.casefold() for level in levels}) == 1
+            if not asked or not one_word or not series.isna().any():
                 return series
-            blank = blank_level(as_text(levels[0]))
+            tick = min(levels)
+            blank = blank_level(tick)
             if not blank:
                 return series
             self._boxes.append(name)
-        self._note_recipe(name, blank=blank)
-        names = sorted({blank, *map(as_text, series.cat.categories)})
-        texts = series.astype(object).map(as_text, na_action="ignore").astype(object)
+        self._note_recipe(name, blank=blank, tick=tick)
+
+        def one_spelling(level: object) -> str:
+            return tick if as_text(level).casefold() == tick.casefold() else as_text(level)
+
+        texts = series.astype(object).map(one_spelling, na_action="ignore").astype(object)
         texts = texts.where(series.notna(), blank)
-        ticked: pd.Series = self._pd.Series(self._pd.Categorical(texts, categories=names))
+        ticked: pd.Series = self._pd.Series(
+            self._pd.Categorical(texts, categories=sorted({blank, tick, *texts}))
+        )
         return ticked
 
     def read(self, name: str) -> None:
@@ -288,7 +291,8 @@ class _Reader:
         reason = "" if name in self._roles.categorical else text_reason(len(texts), present)
         self._put(name, self._categories(codes, texts), reason)
         if name not in self._unusable:
-            self._note_levels(name, texts, present)
+            if name not in self._boxes:
+                self._note_levels(name, texts, present)
             if is_na.any():
                 self._na_levels[name] = {text for text, each in zip(texts, is_na, strict=True) if each}
 
@@ -347,7 +351,9 @@ class _Reader:
             of_text[rest] = values
             return of_text[codes]
 
-        if (hours := parse_times(cells)) is not None:
+        hours = parse_times(cells, name, known=bool(recipe.get("time")))
+        if hours is not None and name not in self._roles.dates:
+            self._note_recipe(name, time=1)
             self._notes.append(f"{quoted(name)} holds times of day, which are used in hours.")
             self._numbers(name, of_rows(hours), quantity=True)
             if not forced:
@@ -453,8 +459,12 @@ class _Reader:
         whole = bool(present) and bool((np.isfinite(distinct) & (np.floor(distinct) == distinct)).all())
         if name in self._roles.numeric or not present or quantity:
             self._put(name, values.astype(dtype))
-        elif whole and (days := self._integer_dates(name, values, distinct)) is not None:
-            self._dates(name, days)
+        elif (
+            whole
+            and name not in self._roles.kept
+            and (days := integer_dates(distinct, name, forced=name in self._roles.dates)) is not None
+        ):
+            self._dates(name, np.append(days, np.nan)[np.searchsorted(distinct, values)])  # NaN comes last
         elif (
             whole
             and len(distinct) <= MAX_INTEGER_CODES
@@ -467,7 +477,11 @@ class _Reader:
         else:
             reason = self._id(name, values, distinct) if whole else ""
             self._put(name, values.astype(dtype), reason)
-            self._note_sentinel(name, distinct, counts)
+            for cell, n in sentinels(distinct, counts):
+                self._notes.append(
+                    f"{quoted(name)} has {cell} in {n:,} rows, far from its other numbers; "
+                    f"na_values=[{cell!r}] makes it missing."
+                )
 
     def _is_box(self, name: str, values: Floats, distinct: Floats) -> bool:
         return self._roles.blanks == "auto" and distinct.tolist() == [1.0] and bool(np.isnan(values).any())
@@ -480,38 +494,6 @@ class _Reader:
                 f"{quoted(name)} has a different whole number in every row; leave it out if it is an id."
             )
         return reason
-
-    def _note_sentinel(self, name: str, distinct: Floats, counts: NDArray[np.intp]) -> None:
-        """Note a repeated -999 or the like that is far from the other numbers."""
-        for at, rest in ((0, distinct[1:]), (-1, distinct[:-1])):
-            often = counts[at] >= max(5, counts.sum() / 100) and len(rest) >= 10
-            often &= float(distinct[at]).is_integer()
-            if len(rest) > 1 and ((abs(distinct[at]) in _SENTINELS and counts[at] > 1) or often):
-                nearest = rest[0] if at == 0 else rest[-1]
-                more = counts[at] >= 3 * np.median(counts)
-                alone = often and more and distinct[at] <= -9.0 and rest[0] >= 0.0
-                if abs(distinct[at] - nearest) > rest[-1] - rest[0] or alone:
-                    cell = as_text(distinct[at])
-                    self._notes.append(
-                        f"{quoted(name)} has {cell} in {counts[at]:,} rows, far from its other numbers; "
-                        f"na_values=[{cell!r}] makes it missing."
-                    )
-
-    def _integer_dates(self, name: str, values: Floats, distinct: Floats) -> Floats | None:
-        """Day numbers of 20240131 or of Unix times, if values and column name show these."""
-        if name in self._roles.kept:
-            return None
-        forced = name in self._roles.dates
-        if distinct[0] >= 19000101 and distinct[-1] <= 21001231:
-            dates = parse_dates(
-                [as_text(value) for value in distinct], np.ones(len(distinct), np.intp), forced=forced
-            )
-            if dates is not None:
-                return np.append(dates.days, np.nan)[np.searchsorted(distinct, values)]  # NaN is sorted last
-        for low, high, per_second in _EPOCHS:
-            if distinct[0] >= low and distinct[-1] <= high and (forced or _TIME_NAME.search(name)):
-                return values / (86400.0 * per_second)
-        return None
 
     def _dates(self, name: str, days: Floats, remarks: Sequence[str] = (), *, monthly: bool = False) -> None:
         """Use day numbers, and parts that repeat, or set them aside; months without days have no weekday."""

@@ -28,6 +28,9 @@ _DELIMITERS = ",;\t|"
 _RARE = ("^", "~", "\xa6", "\xa7", "\xac", *map(chr, (1, 2, 28, 29, 30, 31)))  # in hardly any text
 _ODD = tuple("!#&*=\\@$%+")
 _FREQUENT = (":", "/")
+_PART_OF_CELLS = frozenset("\"'.,;|\t-_()[]{}<>")  # separate nothing, or are tried first
+#: The line by which Excel is told the delimiter of a file.
+_SEP = re.compile(r'"?sep=([^\r\n])"?[ \t]*\r?\n', re.IGNORECASE)
 
 
 @contextmanager
@@ -81,6 +84,8 @@ _Rank: TypeAlias = tuple[bool, bool, int]
 
 def find_delimiter(text: str, whole: bool, skip: int) -> Delimiter:
     """The delimiter of the first lines: a usual one, any other character, or one inside quoted lines."""
+    if named := _SEP.match(text):
+        return Delimiter(named[1])
     rank, usual = _usual_delimiter(text, whole, skip)
     if rank[:2] == (True, True):
         return Delimiter(usual)
@@ -89,7 +94,7 @@ def find_delimiter(text: str, whole: bool, skip: int) -> Delimiter:
         inner, mark = _usual_delimiter(plain, whole, skip)
         if inner[:2] == (True, True):
             return Delimiter(mark, True, "Whole lines are in quotes, which were removed.")
-    for candidate in (*_RARE, *_ODD, *_FREQUENT, BLANKS):
+    for candidate in (*_RARE, *_ODD, *_FREQUENT, BLANKS, *_other_marks(text)):
         if _separates(candidate, text, whole, skip):
             shown = "blanks" if candidate == BLANKS else repr(candidate)
             note = f"Cells were separated at {shown}; delimiter=',' separates them at commas."
@@ -107,11 +112,32 @@ def _usual_delimiter(text: str, whole: bool, skip: int) -> tuple[_Rank, str]:
         except csv.Error:
             continue
         start = next((i for i, row in enumerate(rows[:20]) if len(row) > 1), 0)  # after lines of a title
-        width = len(rows[start]) if rows else 1
-        rank = (all(len(row) == width for row in rows[start:]), start == 0, width)
+        width, n_equal = _width(rows[start:])
+        rank = (n_equal == len(rows) - start, start == 0, width)
         if width > 1 and rank > best:
             best, delimiter = rank, candidate
     return best, delimiter
+
+
+def _width(rows: list[list[str]]) -> tuple[int, int]:
+    """The cells of the first record, or one more where it has no name for those of rows, and the number of
+    records that have so many.
+    """
+    width = len(rows[0]) if rows else 1
+    below = {len(row) for row in rows[1:]}
+    if width > 1 and len(rows) > 2 and below == {width + 1}:
+        return width + 1, len(rows)
+    return width, sum(len(row) == width for row in rows)
+
+
+def _other_marks(text: str) -> list[str]:
+    """Characters of the first line that are neither letters nor digits, and part of no cell as a rule."""
+    line = text.lstrip().partition("\n")[0].strip()
+    return [
+        mark
+        for mark in dict.fromkeys(line)
+        if not (mark.isalnum() or mark.isspace() or mark in _PART_OF_CELLS)
+    ]
 
 
 def _separates(candidate: str, text: str, whole: bool, skip: int) -> bool:
@@ -126,8 +152,7 @@ def _separates(candidate: str, text: str, whole: bool, skip: int) -> bool:
         rows = [row for row in first_records(text, candidate, whole, skip)[skip:] if row]
     except csv.Error:
         return False
-    width = len(rows[0]) if rows else 1
-    n_equal = sum(len(row) == width for row in rows)
+    width, n_equal = _width(rows)
     if candidate in _RARE and len(rows) >= 3 and sum(len(row) > 1 for row in rows) >= 0.9 * len(rows):
         return True  # the parser says which line differs
     if width < 2 or len(rows) < 3 or n_equal < len(rows) - len(rows) // 20:
@@ -168,6 +193,8 @@ def find_header(rows: list[list[str]], header: Header, skip: int, notes: list[st
     filled = [i for i, row in enumerate(rows) if i >= skip and any(cell.strip() for cell in row)]
     if not filled:
         raise TableError(f"No line is left after skip={skip}; the table has {len(rows)} lines.")
+    if header == "infer" and len(filled) > 1 and "".join(rows[filled[0]]).casefold().startswith("sep="):
+        del filled[0]
     width = Counter(len(rows[i]) for i in filled).most_common(1)[0][0]
     n_title = 0
     if header == "infer":
@@ -176,6 +203,7 @@ def find_header(rows: list[list[str]], header: Header, skip: int, notes: list[st
         ):
             n_title += 1
         n_title = max(n_title, _names_at([rows[i] for i in filled[:_MOST_TITLES]], width))
+        n_title += _has_names_below([rows[i] for i in filled[n_title:]], width)
     first, below = rows[filled[n_title]], [rows[i] for i in filled[n_title + 1 :]]
     first = _with_row_names(first, below, notes)
     if n_title:
@@ -200,6 +228,22 @@ def _names_at(rows: list[list[str]], width: int) -> int:
         if len(cells) > max(1, width // 2):
             return 0
     return 0
+
+
+def _has_names_below(rows: list[list[str]], width: int) -> bool:
+    """Whether the first record names groups of columns, and the second one every column."""
+    if len(rows) < 4 or len(rows[0]) != width or len(rows[1]) != width:
+        return False
+    groups, names = ([cell.strip() for cell in row] for row in rows[:2])
+    if len(set(filter(None, groups[1:]))) == width - 1 or len(set(filter(None, names))) < width:
+        return False
+    if any(is_datum(cell) or cell.casefold() in NUMERIC_NA_VALUES for cell in (*groups, *names)):
+        return False
+    below = zip(*(row for row in rows[2:] if len(row) == width), strict=True)
+    columns = [[cell.strip() for cell in column if cell.strip()] for column in below]
+    if any(name in cells for name, cells in zip(names, columns, strict=False)):
+        return False
+    return any(cells and sum(map(is_datum, cells)) >= 0.9 * len(cells) for cells in columns)
 
 
 def _with_row_names(first: list[str], below: list[list[str]], notes: list[str]) -> list[str]:

@@ -10,7 +10,7 @@ import numpy as np
 
 from craftc._common.messages import quoted
 from craftc._common.typing import Array, ColumnSelection, Floats, FrameInput
-from craftc.reading.cells import parse_dates
+from craftc.reading.dates import parse_dates
 from craftc.table.declared import KindsInput, declared_columns, without_columns
 from craftc.table.frames import ColumnSource, as_frame, column_mask, open_source
 from craftc.table.kinds import ColumnKind
@@ -29,9 +29,11 @@ TEXTS, COUNTER, IDS = (
 )
 
 _ID_NAME = re.compile(
-    r"(^|[^a-z])(id|ids|uid|uuid|guid|pid|key|nr|no|num|number|index|idx)($|[^a-z])", re.IGNORECASE
+    r"(^|[^a-z])(id|ids|uid|uuid|guid|pid|key|nr|no|num|numero|número|number|index|idx|isbn|iban|ssn|ean|barcode)"
+    r"($|[^a-z])|[a-z]{2}(nr|nummer)$|^matric",
+    re.IGNORECASE,
 )
-_ID_ENDING = re.compile(r"[a-z]I[dD]$")
+_ID_ENDING = re.compile(r"[a-z](I[dD]|Id[A-Z].*|Key|N[ro]|Num|Number|Code)$")
 _FEWEST, _NEARLY = 50, 0.9  # rows, at least, with that share of different values: a few ids are there twice
 MOST_LEVELS = 65_535  # of a categorical column
 _SHOWN = 5  # columns that a message names with their reasons

@@ -148,6 +148,16 @@ def test_ticked_boxes_of_files(read, tick):
     assert [table[name].nunique() for name in "abcdef"] == [1] * 6
 
 
+def test_ticks_of_either_case(read):
+    spelled = [["x", "X"][i % 2] if each else "" for i, each in enumerate(TICKS[:, 0])]
+    table, notes = read(column(spelled, "a"))
+    assert (table["a"] == "X").tolist() == TICKS[:, 0].tolist()
+    assert "Blank" in notes
+    assert "differ only in case" not in notes
+    model = craftc.CRAFT(random_state=0).fit(table)
+    assert read(column(["x", "X", ""], "a"), like=model)[0]["a"].tolist() == ["X", "X", "no"]
+
+
 def test_single_values_that_are_no_ticks(read):
     rows = [
         f"{['no', ''][i % 2]};{['', '3.5'][i % 2]};{['2024-01-05', ''][i % 2]};{i / 7:.3f}" for i in range(40)
@@ -257,6 +267,14 @@ def test_ids_that_are_there_twice(read, twice):
     assert list(craftc.read_table(frame, on_unusable="keep").columns) == list(frame.columns)
 
 
+@pytest.mark.parametrize("name", ["KUNDENNR", "orderNumber", "Matricule", "CustomerKey", "Rechnungsnummer"])
+def test_names_of_ids(name):
+    ids = np.random.default_rng(0).permutation(10**6)[:300]
+    ids[:9] = ids[-9:]
+    table = craftc.read_table(pd.DataFrame({name: ids, "x": np.arange(300) / 7}))
+    assert list(table.columns) == ["x"]
+
+
 def test_names_that_repeat_are_no_ids():
     names = [f"n{i % 40}" for i in range(50)]
     assert "n" in craftc.read_table(pd.DataFrame({"n": names, "x": np.arange(50) / 7}))
@@ -273,7 +291,8 @@ def test_more_texts_than_levels():
 
 
 @pytest.mark.parametrize(
-    "placeholder", ["..", "Suppressed", "*", "n.d.", "#DIV/0!", "not available", "x", ":"]
+    "placeholder",
+    ["..", "Suppressed", "*", "n.d.", "#DIV/0!", "not available", "x", ":", "<LOD", "(D)", "elsewhere"],
 )
 @pytest.mark.parametrize("share", [3, 4, 7])
 def test_placeholders_in_columns_of_numbers(read, placeholder, share):
@@ -289,7 +308,7 @@ def test_words_among_numbers_stay_levels(read):
         assert isinstance(table["x"].dtype, pd.CategoricalDtype)
 
 
-@pytest.mark.parametrize("mark", ["*", " *", "**", "†", " (p)", "[a]", "²", " (est.)"])
+@pytest.mark.parametrize("mark", ["*", " *", "**", "†", " (p)", "[a]", "²", " (est.)", " e", "p", "^", "(1)"])
 def test_footnotes_of_numbers(read, mark):
     cells = [f"{3309 + 7 * i}{mark if i % 4 == 0 else ''}" for i in range(80)]
     table, notes = read(column(cells, "pay"))
@@ -297,7 +316,10 @@ def test_footnotes_of_numbers(read, mark):
     assert "footnote marks removed" in notes
 
 
-@pytest.mark.parametrize(("sentinel", "low", "high"), [(-200, 647, 2040), (-99, 0, 500), (-1000, -20, 40)])
+@pytest.mark.parametrize(
+    ("sentinel", "low", "high"),
+    [(-200, 647, 2040), (-99, 0, 500), (-1000, -20, 40), (-1, 3, 300), (-8, 0, 270)],
+)
 def test_sentinels(read, sentinel, low, high):
     rng = np.random.default_rng(0)
     values = rng.integers(low, high, 600)

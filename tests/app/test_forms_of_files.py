@@ -32,7 +32,9 @@ PLAIN = lines(",")
 # ---- what separates cells ----
 
 
-@pytest.mark.parametrize("mark", ["^", "~", "\x01", "\x1f", "¦", "#", ":", "/", "!", "&", "@", " ", "   "])
+@pytest.mark.parametrize(
+    "mark", ["^", "~", "\x01", "\x1f", "¦", "#", ":", "/", "!", "&", "@", " ", "   ", "·", "→", "`"]
+)
 def test_any_character_separates_cells(read, mark):
     table, notes = read(lines(mark))
     pd.testing.assert_frame_equal(table, read(PLAIN)[0])
@@ -48,6 +50,15 @@ def test_a_table_of_numbers_separated_by_blanks(read):
     table, _ = read(text)
     assert list(table.columns) == list("abcd")
     np.testing.assert_array_equal(table.to_numpy(), numbers)
+
+
+@pytest.mark.parametrize("mark", [";", ",", "|", "\t"])
+def test_the_delimiter_that_the_first_line_names(read, mark):
+    rows = [[row[0], row[1].replace(".", "." if mark == "," else ","), row[2], row[3]] for row in ROWS]
+    for first in (f"sep={mark}\n", f'"sep={mark}"\r\n', f"SEP={mark}\n"):
+        pd.testing.assert_frame_equal(read(first + lines(mark, rows))[0], read(PLAIN)[0], check_exact=False)
+    table, _ = read("sep=;\n" + "".join(f"{row[0]};{row[2]}\n" for row in [NAMES, *ROWS]))
+    assert list(table.columns) == ["town", "sun"]
 
 
 def test_decimal_commas_between_rare_delimiters(read):
@@ -174,6 +185,10 @@ def test_the_sheet_that_is_a_table(read):
         found, notes = read(workbook(Readme=first, Data=table))
         assert list(found.columns) == NAMES
         assert "the first that is a table, 'Data', was read" in notes
+    codes = [["field", "meaning"], ["rain", "in mm"], ["sun", "in hours"], ["kind", "x or y"]]
+    limits = [["low", "high"], [1, 2]]
+    found, _ = read(workbook(Codebook=codes, Limits=limits, Data=table))
+    assert list(found.columns) == NAMES
     other = [["a", "b"], *[[i / 2, i % 7 / 2] for i in range(30)]]
     book = workbook(Data=table, Other=other)
     assert list(read(book)[0].columns) == NAMES
@@ -197,6 +212,8 @@ RECORDS = [dict(zip(NAMES, [row[0], float(row[1]), int(row[2]), row[3]], strict=
         {name: [record[name] for record in RECORDS] for name in NAMES},
         {name: {str(i): record[name] for i, record in enumerate(RECORDS)} for name in NAMES},
         {"version": 2, "items": RECORDS, "next": None},
+        {f"r{i}": record for i, record in enumerate(RECORDS)},
+        [NAMES, *[list(record.values()) for record in RECORDS]],
     ],
 )
 @pytest.mark.parametrize("indent", [None, 2])
@@ -334,6 +351,9 @@ def test_the_index_of_a_frame():
         "CRM export,,,\n\n,,,\nby A. Lee,,,\nall customers,,,\n",
         "Weather,,by town,\n",
         ",,measured,measured\n",
+        "place,,sky,kind\n",
+        "place,place,weather,weather\n",
+        "where,weather,,\n",
     ],
 )
 def test_several_lines_of_titles(read, top):
@@ -364,7 +384,7 @@ def test_lines_that_explain_the_columns(read, line):
 
 def test_first_rows_that_explain_nothing(read):
     head, rest = PLAIN.split("\n", 1)
-    for first in ("red,unknown,5,x", "red,NA,NA,x", "pink,,,z", "pink,NA,3,z"):
+    for first in ("red,unknown,5,x", "red,NA,NA,x", "pink,,,z", "pink,NA,3,z", "pink,n/a,NA,z"):
         table, notes = read(f"{head}\n{first}\n{rest}")
         assert len(table) == 61
         assert "below the names" not in notes
@@ -375,8 +395,11 @@ def test_names_of_rows(read):
     table, notes = read(lines(",", rows))
     pd.testing.assert_frame_equal(table, read(PLAIN)[0])
     assert "it is 'row names'" in notes
-    table, _ = read(lines("\t", [[f"r{i}", *row] for i, row in enumerate(ROWS)]))
-    assert list(table.columns) == NAMES
+    for mark in ("\t", ";", " ", "|"):
+        table, _ = read(lines(mark, [[f'"{i}"', *row] for i, row in enumerate(ROWS, 1)]))
+        assert list(table.columns) == NAMES
+    rows = [[f'"{i}"', row[0], row[1].replace(".", ","), *row[2:]] for i, row in enumerate(ROWS, 1)]
+    pd.testing.assert_frame_equal(read(lines(";", rows))[0], read(PLAIN)[0])  # write.csv2
     table, _ = read(lines(",", [[*row, ""] for row in ROWS]))
     assert list(table.columns) == NAMES
     with pytest.raises(ValueError, match="the lines below have more cells"):
@@ -396,7 +419,21 @@ def test_arff(read):
     rows = [[row[0], "?" if i == 4 else row[1], *row[2:]] for i, row in enumerate(ROWS)]
     assert np.flatnonzero(read(arff(rows=rows))[0]["rain"].isna()).tolist() == [4]
     assert "sun hours" in read(arff([*NAMES[:2], "sun hours", "kind"]))[0]
-    with pytest.raises(ValueError, match="sparse ARFF"):
-        read(arff(rows=[["{0 red", "1 3}"]] * 3))
+    levels = {"red": 0, "green": 1, "blue": 2, "x": 0, "y": 1}
+    rows = [
+        [
+            "{"
+            + ", ".join(
+                f"{j} {cell}"
+                for j, cell in enumerate(row)
+                if levels.get(cell, float(cell) if j in (1, 2) else 0)
+            )
+            + "}"
+        ]
+        for row in ROWS
+    ]
+    pd.testing.assert_frame_equal(read(arff(rows=rows), "t.arff")[0], read(PLAIN)[0])
+    with pytest.raises(ValueError, match="a cell of attribute 4 in a row, but 4 attributes"):
+        read(arff(rows=[["{0 red", "4 3}"]] * 3))
     with pytest.raises(ValueError, match="without @data"):
         read("@relation x\n@attribute a numeric\n")

@@ -1,0 +1,324 @@
+"""Dates and times of day from the texts of cells.
+
+All functions work on the distinct texts of a column and look at texts of at most 64 characters.
+"""
+
+from __future__ import annotations
+
+import re
+from calendar import monthrange
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date
+
+import numpy as np
+
+from craftc._common.messages import as_text, quoted
+from craftc._common.typing import Floats, Integers
+from craftc.reading.input_file import TableError
+
+LONGEST = 64  # characters of a number or a date, at most
+MOST_BAD = 0.1  # share of the cells of a column of numbers or dates that may be none
+SAMPLE = 200  # distinct texts that decide whether the others are parsed
+
+_SECONDS = r"(?P<second>\d{2})(?:[.,]\d+)?"
+_HALF = r"\s*(?P<half>[AaPp]\.?[Mm]\.?)?"
+_OFFSET = r"\s*(?:Z|UTC|GMT|[+-]\d{2}(?::?\d{2})?)?"
+_CLOCK = rf"(?P<hour>\d{{1,2}}):(?P<minute>\d{{2}})(?::{_SECONDS})?{_HALF}{_OFFSET}(?:\s?(?:h|Uhr))?"
+_CLOCK_OF_DATE = rf"(?P<hour>\d{{1,2}})[:.](?P<minute>\d{{2}})(?:[:.]{_SECONDS})?{_HALF}{_OFFSET}"
+_AT = rf"(?:(?:\s+|T|:|,\s*|\s*-\s+){_CLOCK_OF_DATE})?"
+_ZONE = re.compile(r":\d{2}(?:[.,]\d+)?\s*(?:[AaPp]\.?[Mm]\.?)?\s*(Z|UTC|GMT|[+-]\d{2}(?::?\d{2})?)$")
+_WEEKDAY = (
+    r"(?:(?:mon|tue|wed|thu|fri|sat|sun|mo|di|mi|do|fr|sa|so|lun|mar|mer|mi[eé]|jeu|jue|ven|vie|sam|s[aá]b"
+    r"|dim|dom)[a-zéá]{0,7}\.?,?\s+)?"
+)
+_MONTH = r"(?P<m>[^\W\d_]{3,10})\.?"
+_YEAR = r"(?P<y>\d{4}|\d{2})"
+_PERIOD_YEAR = r"(?:FY\s?)?(?P<y>(?:19|20)\d{2}|(?<=FY)\d{2}|(?<=[-/ 'Q])\d{2})"
+_QUARTER = r"(?:quarter|quartal|trimestre|trim\.?|Q|T)"
+
+#: Forms of dates, each with the order of its parts; "ab" and "a.b" leave it open which one is the day.
+_FORMS = tuple(
+    (re.compile(form, re.IGNORECASE), order)
+    for form, order in (
+        (
+            rf"{_WEEKDAY}(?P<y>\d{{4}})(?P<s>[-/.:])\s?(?P<m>\d{{1,2}})(?P=s)\s?(?P<d>\d{{1,2}})\.?{_AT}",
+            "ymd",
+        ),
+        (rf"{_WEEKDAY}(?P<a>\d{{1,2}})(?P<s>[-/])(?P<b>\d{{1,2}})(?P=s){_YEAR}{_AT}", "ab"),
+        (rf"{_WEEKDAY}(?P<a>\d{{1,2}})\.\s?(?P<b>\d{{1,2}})\.\s?{_YEAR}\.?{_AT}", "a.b"),
+        (
+            rf"{_WEEKDAY}(?P<d>\d{{1,2}})(?:st|nd|rd|th)?[-./ ]{{0,2}}(?:de |of )?{_MONTH}"
+            rf"[-., /]{{0,2}}(?:del? )?{_YEAR}{_AT}",
+            "dmy",
+        ),
+        (
+            rf"{_WEEKDAY}{_MONTH}[- ]\s?(?P<d>\d{{1,2}})(?:st|nd|rd|th)?(?:,\s?|\s+|-)(?P<y>\d{{4}}){_AT}",
+            "mdy",
+        ),
+        (rf"{_WEEKDAY}{_MONTH}\s+(?P<d>\d{{1,2}})\s+{_CLOCK}\s+(?:[A-Z]{{3,4}}\s+)?(?P<y>\d{{4}})", "mdy"),
+        (r"(?P<y>\d{4})\s?[年년]\s?(?P<m>\d{1,2})\s?[月월]\s?(?P<d>\d{1,2})\s?[日일]" + _AT, "ymd"),
+        (r"(?P<y>\d{4})(?:[-/M]|\s?[年년]\s?)(?P<m>\d{1,2})(?:\s?[月월])?", "ym"),
+        (r"(?P<m>\d{1,2})[-/](?P<y>\d{4})", "ym"),
+        (rf"{_MONTH}[-./, ']{{1,3}}{_YEAR}", "ym"),
+        (rf"(?P<y>\d{{4}})[-./ ]{_MONTH}", "ym"),
+        (rf"(?:FY\s?)?(?P<y>\d{{4}}|(?<=FY)\d{{2}})[-/ .]{{0,2}}(?:{_QUARTER}|[KH])\s?(?P<q>[1-4])", "ym"),
+        (rf"(?:{_QUARTER}|H)\s?(?P<q>[1-4])[-/ .,']{{0,2}}{_PERIOD_YEAR}", "ym"),
+        (rf"(?P<q>[1-4])\.?\s?(?:{_QUARTER}|H)[-/ .,']{{0,2}}{_PERIOD_YEAR}", "ym"),
+        (r"(?P<y>\d{4})[-/ ]?(?:week|KW|wk|W)[- ]?(?P<week>\d{1,2})", "ym"),
+        (r"(?:week|KW|wk|W)[- ]?(?P<week>\d{1,2})[-/, ]{1,2}(?P<y>\d{4})", "ym"),
+        (
+            r"(?P<y>(?:19|20)\d{2})(?P<m>\d{2})(?P<d>\d{2})[T ](?P<hour>\d{2}):?(?P<minute>\d{2})"
+            rf"(?::?{_SECONDS})?{_OFFSET}",
+            "ymd",
+        ),
+        (
+            r"(?P<y>(?:19|20)\d{2})(?P<m>\d{2})(?P<d>\d{2})"
+            r"(?:(?P<hour>[01]\d|2[0-3])(?P<minute>[0-5]\d)(?P<second>[0-5]\d)?)?",
+            "digits",
+        ),
+    )
+)
+_AHEAD = 5  # years from now to which years of two digits go
+_FEW_YEARS, _MANY_DAYS, _LATE = 8, 13, 10  # different years and days, and years since 2000
+#: The parts of a, b and y that are day, month and year.
+_PLACES = {"dmy": ("a", "b", "y"), "mdy": ("b", "a", "y"), "yymd": ("y", "b", "a")}
+_BIRTH = re.compile(
+    r"birth|dob\b|born|(^|[^a-z])(d\.?o\.?b|geb|bday)([^a-z]|$)|geburt|naiss|nacim|nascit|nascim",
+    re.IGNORECASE,
+)
+_EPOCH = date(1970, 1, 1).toordinal()
+#: A cell that looks like a date.
+DATE = re.compile(r"(\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.](\d{4}|\d{2}))([ T]\d.*)?")
+_MONTHS = {  # by their first letters: English, German, French, Spanish, Italian, Portuguese, Dutch
+    start: month
+    for month, starts in enumerate(
+        (
+            "jan ene gen",
+            "feb fév fev",
+            "mar mär mrz mae mrt",
+            "apr avr abr",
+            "may mai mag mei",
+            "jun juin giu",
+            "jul juil lug",
+            "aug aoû aou ago",
+            "sep set",
+            "oct okt ott out",
+            "nov",
+            "dec dez déc dic",
+        ),
+        1,
+    )
+    for start in starts.split()
+}
+_TIMES = (
+    re.compile(_CLOCK),
+    re.compile(rf"(?P<hour>\d{{1,2}})\s?h\s?(?P<minute>\d{{2}})(?:\s?m(?:in)?)?(?:\s?{_SECONDS}s?)?"),
+)
+_DOTTED_TIME = re.compile(r"(?P<hour>\d{1,2})\.(?P<minute>\d{2})(?:\.(?P<second>\d{2}))?(?:\s?(?:h|Uhr))?")
+_TIME_OF_DAY = re.compile(r"time|uhr|zeit|heure|hora\b|orario|clock|tijd", re.IGNORECASE)
+_TIME_NAME = re.compile(
+    r"time|date|stamp|epoch|created|updated|modified|month|monat|mois|yyyymm|period|(_at|_ts|_on)$",
+    re.IGNORECASE,
+)
+#: The least and the largest number of days, seconds and months, and whether they need a name.
+_WRITTEN = ((19000101, 21001231, False), (19000101000000, 21001231235959, False), (190001, 210012, True))
+_EPOCHS = ((1e8, 2.2e9, 1.0), (1e11, 2.2e12, 1e3))  # seconds and milliseconds of 1973 to 2039
+_FEWEST_TIMES = 5  # different texts such as "13.05", which could be numbers
+
+
+@dataclass
+class Dates:
+    """Days since 1970-01-01 of distinct texts, NaN where a text is no date."""
+
+    days: Floats
+    bad: list[str]
+    remark: str = ""
+    monthly: bool = False  # months, quarters or weeks without days
+    order: str = ""  # of year, month and day
+    first_year: int = 0  # of the hundred years of years of two digits
+
+
+def parse_dates(
+    texts: Sequence[str],
+    counts: Integers,
+    *,
+    name: str = "",
+    forced: bool = False,
+    known: tuple[str, int] = ("", 0),
+) -> Dates | None:
+    """Read the distinct texts of a column as dates or timestamps, or return None if too many are none.
+
+    `known`: order, and first of the hundred years of years of two digits, of an earlier table.
+    Years of two digits are those of a hundred years that end soon, or today for dates of birth by `name`.
+    Months, quarters and weeks become their first day. A time zone is ignored: weekday and hour are those of
+    the place where the time was written.
+    """
+    if 2 * sum(any(map(str.isdecimal, text)) for text in texts[:SAMPLE]) < len(texts[:SAMPLE]):
+        return None
+    for pattern, order in _FORMS:
+        found = [pattern.fullmatch(text) if len(text) <= LONGEST else None for text in texts[:SAMPLE]]
+        if 2 * sum(map(bool, found)) < len(found) or not any(found):
+            continue
+        found += [pattern.fullmatch(text) if len(text) <= LONGEST else None for text in texts[SAMPLE:]]
+        digits_only = order == "digits" and not forced
+        if digits_only and (len(texts) < 3 or not all(found)):
+            return None
+        remark = ""
+        if order in ("ab", "a.b"):
+            if known[0] in ("dmy", "mdy", "yymd"):
+                order = known[0]
+                _check_order(name, found, order)
+            else:
+                order, remark = _order(found, dotted=order == "a.b")
+        first_year = known[1] or _first_year(found, name, order)
+        days = np.array([np.nan if match is None else _day(match, order, first_year) for match in found])
+        good = np.isfinite(days)
+        if counts[~good].sum() > (0 if digits_only else MOST_BAD * counts.sum()):
+            continue
+        bad = [text for text, ok in zip(texts, good, strict=True) if not ok]
+        zones = {zone[1] for zone in map(_ZONE.search, texts) if zone}
+        if len(zones) > 1:
+            offsets = f"hours are local times, of the UTC offsets {', '.join(sorted(zones)[:5])}"
+            remark = f"{remark}; {offsets}" if remark else offsets
+        if first_year and not known[1]:
+            years = (
+                f"years of two digits are those of {first_year} to {first_year + 99}; write four to change it"
+            )
+            remark = f"{remark}; {years}" if remark else years
+        return Dates(days, bad, remark, order == "ym", order, first_year)
+    return None
+
+
+def integer_dates(distinct: Floats, name: str, forced: bool = False) -> Floats | None:
+    """Day numbers of whole numbers, ascending, that are written as 20240131 or 20240131235959, or months as
+    202401, or Unix times, if values and column name show these; None if they do not.
+    """
+    by_name = forced or _TIME_NAME.search(name) is not None
+    for low, high, named in _WRITTEN:
+        if distinct[0] >= low and distinct[-1] <= high and (by_name or not named):
+            texts = [as_text(value) for value in distinct]
+            if named:
+                texts = [f"{text[:4]}-{text[4:]}" for text in texts]
+            dates = parse_dates(texts, np.ones(len(texts), np.intp), forced=forced)
+            return None if dates is None or dates.bad else dates.days
+    for least, largest, per_second in _EPOCHS:
+        if distinct[0] >= least and distinct[-1] <= largest and by_name:
+            return distinct / (86400.0 * per_second)
+    return None
+
+
+def _check_order(name: str, found: Sequence[re.Match[str] | None], order: str) -> None:
+    """Raise TableError if more cells show the other order of day and month than this one."""
+    if order == "yymd":
+        return
+    day, month = ("a", "b") if order == "dmy" else ("b", "a")
+    against = [match for match in found if match and int(match[month]) > 12 >= int(match[day])]
+    shown = sum(match is not None and int(match[day]) > 12 >= int(match[month]) for match in found)
+    if len(against) > shown:
+        first = {"dmy": "day", "mdy": "month"}[order]
+        raise TableError(
+            f"Column {quoted(name)}: the model was fitted on dates with the {first} first, which "
+            f"{quoted(against[0][0])} is not; write the dates as in the fit."
+        )
+
+
+def _order(found: Sequence[re.Match[str] | None], dotted: bool) -> tuple[str, str]:
+    """Whether a/b/year is day/month or month/day, and a remark if no cell decides; "yymd": a is a year."""
+    first, second, last = ({match[part] for match in found if match} for part in ("a", "b", "y"))
+    if all(len(year) == 2 for year in last) and max(map(int, second)) <= 12:
+        recent = min(map(int, first)) >= _LATE and max(map(int, first)) <= date.today().year % 100
+        few = 1 < len(first) <= _FEW_YEARS and len(last) >= _MANY_DAYS and max(map(int, last)) <= 31
+        if (few and recent) or max(map(int, first)) > 31:
+            return "yymd", "the year first"
+    if max(map(int, first)) > 12 or (dotted and max(map(int, second)) <= 12):
+        return "dmy", ""
+    return "mdy", "" if max(map(int, second)) > 12 else "month before day, which no cell contradicts"
+
+
+def _first_year(found: Sequence[re.Match[str] | None], name: str, order: str) -> int:
+    """The first of the hundred years that years of two digits mean; 0 if no year has two digits.
+
+    They end a few years from now, unless years of birth, or years that go on beyond, show that all are past.
+    """
+    part = "a" if order == "yymd" else "y"
+    short = {int(match[part]) for match in found if match and len(match[part]) == 2}
+    if not short:
+        return 0
+    now = date.today().year
+    ahead = {(year - now) % 100 for year in short}
+    past = _BIRTH.search(name) is not None or any(_AHEAD < years <= 3 * _AHEAD for years in ahead)
+    return now - 99 + (0 if past else _AHEAD)
+
+
+def _day(match: re.Match[str], order: str, first_year: int) -> float:
+    """Days since 1970-01-01 with the time as a fraction; NaN if there is no such day."""
+    part = match.groupdict()
+    if "a" in part:
+        day, month, year = (part[place] for place in _PLACES[order])
+    else:
+        day, month, year = part.get("d") or "1", part.get("m") or "", part["y"]
+    y = int(year)
+    if len(year) == 2:
+        y = first_year + (y - first_year) % 100
+    if part.get("week"):
+        try:
+            return float(date.fromisocalendar(y, int(part["week"]), 1).toordinal() - _EPOCH)
+        except ValueError:
+            return np.nan
+    if part.get("q"):
+        m = _first_month(match[0], int(part["q"]))
+    else:
+        m = int(month) if month.isdecimal() else _month_of(month)
+    if not (1 <= m <= 12 and y >= 1 and 1 <= int(day) <= monthrange(y, m)[1]):
+        return np.nan
+    return float(date(y, m, int(day)).toordinal() - _EPOCH) + _hours(part) / 24.0
+
+
+def _first_month(text: str, period: int) -> int:
+    """The first month of a quarter, or of half a year; 0 if there is none."""
+    if "h" not in text.casefold():
+        return 3 * period - 2
+    return 6 * period - 5 if period <= 2 else 0
+
+
+def _month_of(name: str) -> int:
+    """The number of a month; 0 if this is none."""
+    start = name.casefold()
+    return _MONTHS.get(start[:4], _MONTHS.get(start[:3], 0))
+
+
+def parse_times(texts: Sequence[str], name: str = "", known: bool = False) -> Floats | None:
+    """The hours of texts such as "13:05", "13h05" or "13.05.22", or None if some are no times.
+
+    Dots separate times where no date has such numbers, or where `name` is that of a time of day; `known`: or
+    where they did in an earlier table.
+    """
+    for pattern in (*_TIMES, _DOTTED_TIME):
+        found = [pattern.fullmatch(text) if len(text) <= LONGEST else None for text in texts]
+        matches = [match for match in found if match]
+        if not matches or len(matches) < len(texts):
+            continue
+        if pattern is _DOTTED_TIME and not (known or _are_times(matches, name)):
+            return None
+        hours = np.array([_hours(match.groupdict()) for match in matches])
+        sexagesimal = all(int(match[part] or 0) < 60 for match in matches for part in ("minute", "second"))
+        return hours if sexagesimal and (hours <= 24.0).all() else None
+    return None
+
+
+def _are_times(found: Sequence[re.Match[str]], name: str) -> bool:
+    """Whether numbers between dots are times."""
+    if all(match[0].endswith(("h", "r")) for match in found):
+        return True
+    with_seconds = all(match["second"] is not None for match in found)
+    if with_seconds and any(int(match["minute"]) > 12 for match in found):
+        return True
+    return _TIME_OF_DAY.search(name) is not None and (with_seconds or len(found) >= _FEWEST_TIMES)
+
+
+def _hours(part: Mapping[str, str | None]) -> float:
+    hour = int(part.get("hour") or 0)
+    if half := part.get("half"):
+        hour = hour % 12 + (12 if half[0] in "pP" else 0)
+    return hour + int(part.get("minute") or 0) / 60.0 + int(part.get("second") or 0) / 3600.0
