@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -98,15 +99,54 @@ def _sums(X: NDArray[Any], labels: Labels, centres: Floats, weight: Floats | Non
 
 
 ROWS_PER_CLUSTER = 5  # minimum average for which the criterion can choose a number of clusters
+_MOST_CHOICES = 8  # choices by the dimensions of the former choice, at most
+DIMENSIONS_TOLERANCE = 0.05  # relative change of the dimensions at which they end
 
 
-def description_length(sizes: Floats, D: int, inertia: float, scatter: float) -> float:
+def description_length(sizes: Floats, dimensions: float, inertia: float, scatter: float) -> float:
     """Description length in nats of a table and its labels under spherical clusters of equal variance.
 
-    It is the BIC of the classification likelihood, N D / 2 log(SSE / (N D)) - sum_k n_k log(n_k / N) + (K D +
-    K) / 2 log N, with the SSE bounded below by 1e-14 of the total scatter.
+    It is the BIC of the classification likelihood, N d / 2 log(SSE / (N d)) - sum_k n_k log(n_k / N) + K (d +
+    1) / 2 log N, with the SSE bounded below by 1e-14 of the total scatter, and d of
+    :func:`effective_dimensions`.
     """
     N, K = float(sizes.sum()), len(sizes)
-    spread = max(max(inertia, 1e-14 * scatter, np.finfo(float).tiny) / (N * D), np.finfo(float).tiny)
+    spread = max(max(inertia, 1e-14 * scatter, np.finfo(float).tiny) / (N * dimensions), np.finfo(float).tiny)
     mixing = math.fsum(size * math.log(size / N) for size in sizes.tolist())
-    return float(0.5 * N * D * math.log(spread) - mixing + 0.5 * K * (D + 1) * math.log(max(N, 1.0)))
+    return float(
+        0.5 * N * dimensions * math.log(spread) - mixing + 0.5 * K * (dimensions + 1) * math.log(max(N, 1.0))
+    )
+
+
+def effective_dimensions(residuals: Floats, weight: Floats | None = None) -> float:
+    """Dimensions d of a scatter W of rows around their means: (tr W)^2 / tr W^2, 1 to the number of columns.
+
+    A sum of squares of N normal rows has the mean and the variance of a multiple of chi-squared with N d
+    degrees of freedom (Satterthwaite). A constant column adds nothing to d, a column that says what others
+    say adds little, and D columns of equal variance without correlations have d = D. Three digits: the last
+    bits of the sums depend on the processor, and are to decide nothing. 1 for rows without scatter.
+
+    `residuals` (n, D), `weight` (n,).
+    """
+    largest = float(np.abs(residuals).max(initial=0.0))
+    if largest == 0.0:
+        return 1.0
+    rows = residuals / largest
+    if weight is not None:
+        rows *= np.sqrt(weight / weight.max())[:, None]
+    products = rows.T @ rows if rows.shape[1] <= len(rows) else rows @ rows.T
+    return max(float(f"{float(np.trace(products)) ** 2 / float((products**2).sum()):.3g}"), 1.0)
+
+
+def consistent_dimensions(choose: Callable[[float], float], dimensions: float) -> None:
+    """Choose a partition by the dimensions of its own scatter.
+
+    `choose`: chooses by given dimensions, and returns those of the scatter within the clusters that it
+    finds. `dimensions`: those of the whole table, which are too few where distances of clusters stand out in
+    few directions.
+    """
+    for _ in range(_MOST_CHOICES):
+        found = choose(dimensions)
+        if abs(found - dimensions) <= DIMENSIONS_TOLERANCE * dimensions:
+            return
+        dimensions = found

@@ -13,7 +13,13 @@ from scipy.sparse.csgraph import connected_components
 from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.utils.validation import check_is_fitted
 
-from craftc._common.cluster_moments import ROWS_PER_CLUSTER, ClusterMoments, description_length
+from craftc._common.cluster_moments import (
+    ROWS_PER_CLUSTER,
+    ClusterMoments,
+    consistent_dimensions,
+    description_length,
+    effective_dimensions,
+)
 from craftc._common.estimator import all_or_nothing, column_names, frame_library
 from craftc._common.labels import canonical
 from craftc._common.messages import need_pandas
@@ -72,7 +78,7 @@ class ConvexClustering(MomentsSummary, ClusterMixin, BaseEstimator):
     n_clusters : int, optional
         The point of the path with the most clusters, but at most this number, is chosen. None: the point with
         the smallest description length (BIC of a spherical Gaussian classification likelihood with equal
-        variances), with at most one cluster per five rows.
+        variances, in as many dimensions as the scatter has), with at most one cluster per five rows.
     weights : {"gaussian-knn"}, array or sparse array (n, n), or callable, default="gaussian-knn"
         w, symmetric, >= 0; 0 is no edge, and rows that no path of edges connects are never fused.
         "gaussian-knn": ``exp(-|p_i - p_j|^2 / (2 s^2))``, at least .01, if one row is among the nearest
@@ -241,11 +247,22 @@ class ConvexClustering(MomentsSummary, ClusterMixin, BaseEstimator):
             return len(allowed) - 1 - int(np.argmax(allowed[::-1]))  # among ties, the smallest penalty
         scatter = float((spread**2).sum())
         most = max(1, len(spread) // ROWS_PER_CLUSTER)
-        nats = [
-            row_description_length(spread, p.labels, scatter) if p.n_clusters <= most else np.inf
-            for p in self._points
-        ]
-        return int(np.argmin(nats))
+        chosen = 0
+
+        def choose(dimensions: float) -> float:
+            nonlocal chosen
+            nats = [
+                row_description_length(spread, p.labels, scatter, dimensions)
+                if p.n_clusters <= most
+                else np.inf
+                for p in self._points
+            ]
+            chosen = int(np.argmin(nats))
+            labels = self._points[chosen].labels
+            return effective_dimensions(spread - _means(spread, labels)[labels])
+
+        consistent_dimensions(choose, effective_dimensions(spread))
+        return chosen
 
     @property
     def path_(self) -> DataFrame:
@@ -287,9 +304,14 @@ def gaussian_weights(rows: Floats, n_neighbors: int) -> coo_array:
     return near.maximum(near.T)
 
 
-def row_description_length(spread: Floats, label: Labels, scatter: float) -> float:
+def row_description_length(spread: Floats, label: Labels, scatter: float, dimensions: float) -> float:
     """Description length of the rows, in nats, under clusters around their means."""
-    sizes = np.bincount(label).astype(np.float64)
+    sizes, means = np.bincount(label).astype(np.float64), _means(spread, label)
+    within = scatter - float((means**2 * sizes[:, None]).sum())
+    return description_length(sizes, dimensions, within, scatter)
+
+
+def _means(spread: Floats, label: Labels) -> Floats:
+    """(K, D) means of the clusters."""
     sums = np.stack([np.bincount(label, column) for column in spread.T], axis=1)
-    within = scatter - float((sums**2 / sizes[:, None]).sum())
-    return description_length(sizes, spread.shape[1], within, scatter)
+    return np.asarray(sums / np.bincount(label)[:, None])

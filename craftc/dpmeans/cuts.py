@@ -16,6 +16,7 @@ from craftc._kernels import dpmeans_cuts as _cuts
 
 _AT_THE_MEAN = 2  # first sweeps, which cut at the mean and turn towards the direction of largest variance
 _SWEEPS = 7  # sweeps of a cut, at most
+_AS_MUCH = 1.0 - 1e-9  # share of a gain that rounding may take
 _FEW = 0.01  # share of the weight that moves in a sweep below which the search ends
 
 Sides = NDArray[np.bool_]
@@ -34,7 +35,7 @@ def best_cuts(data: DenseData, labels: Labels, mu: Floats) -> Cuts:
     """Cuts of all clusters, by sweeps of 2-means from the direction of the row that is furthest from the
     mean.
 
-    Where that row and its copies alone gain more, a second search starts with them on one side.
+    Where that row and its copies alone gain as much, a second search starts with them on one side.
 
     `data`: rows of weight > 0. `labels` (n,): -1: the row is left out. `mu` (K, D): means of the
     clusters, which are not empty.
@@ -49,7 +50,7 @@ def best_cuts(data: DenseData, labels: Labels, mu: Floats) -> Cuts:
     halves = _ClusterHalves(data, labels, K, len(rows), float(total.sum()))
     cuts = halves.from_planes(mu.copy(), data.X[far] - mu)
     alone = np.divide(total * own * squared[far], total - own, out=np.zeros(K), where=total > own)
-    if not (alone > cuts.gains).any():
+    if not (alone >= cuts.gains * _AS_MUCH).any():
         return cuts
     other = halves.from_rows(equal)
     better = other.gains > cuts.gains

@@ -66,8 +66,8 @@ class DPMeans(WithoutCollections, MomentsSummary, DenseInput, DPMeansPrediction,
     cluster_penalty : float or "auto", default="auto"
         lambda^2, in squared units of the table, 0 to inf. In the paper's algorithm it is the square of a
         radius; in a search it is the price of a cluster in J. "auto": the K whose partition has the smallest
-        description length (BIC of spherical normal clusters), up to 128, and up to 1024 where the clusters
-        are clear; in the modes of the paper a value of the farthest-first path.
+        description length (BIC of spherical normal clusters, in the dimensions of their scatter), up to 128,
+        and up to 1024 where they are clear; in the modes of the paper a value of the farthest-first path.
     n_clusters : int, optional
         Number of clusters; excludes a `cluster_penalty`. In the modes of the paper it gives lambda^2 by the
         farthest-first heuristic.

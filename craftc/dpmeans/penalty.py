@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from functools import partial
+from functools import cache, partial
 
 import numpy as np
 from numpy.typing import NDArray
 
-from craftc._common.cluster_moments import ROWS_PER_CLUSTER, description_length
+from craftc._common.cluster_moments import (
+    DIMENSIONS_TOLERANCE,
+    ROWS_PER_CLUSTER,
+    consistent_dimensions,
+    description_length,
+    effective_dimensions,
+)
 from craftc._common.dense_data import DenseData, L
 from craftc._common.random import SAMPLE_ROWS, DPMeansStream, spread
 from craftc._common.threads import threads_for
@@ -21,6 +27,9 @@ from craftc.dpmeans.split_search import FAST, MOST_CHOSEN, MOST_PAIRED, THOROUGH
 _PATIENCE = 8  # values of the path after the last improvement
 _FEWEST_SEARCHED = 1 << 13  # rows of the sample of a wide table, at least
 _CELLS_SEARCHED = 1 << 21  # cells of a sample; a wide table has fewer rows in it
+_PRODUCTS = (
+    1 << 33
+)  # multiplications that count the dimensions of a scatter; a wide table has fewer rows in it
 _SEARCHED_TWICE = 1 << 17  # cells of a table below which a second, thorough search pays
 _FEWEST_PER_CLUSTER, _MOST_PER_CLUSTER = 64, 256  # rows of the sample for each cluster that is asked for
 _MODE_ROWS = 1 << 11  # rows of the sample by which the mode is chosen
@@ -62,17 +71,34 @@ def choose_penalty(
     further from the mean) if one cluster is best; and the partition.
     """
 
-    def length(found: SphericalFit[Labels]) -> float:
-        return description_length(found.sizes, rows.X.shape[1], found.inertia, rows.scatter)
-
     most = max(1, min(cap, MOST_CHOSEN, int(rows.total // ROWS_PER_CLUSTER), len(rows)))
     path = [float(penalty) for penalty in farthest_first(rows, most)[1]]
+    fits = cache(fit)
+    chosen, best = path[0], fits(path[0])
+
+    def choose(dimensions: float) -> float:
+        nonlocal chosen, best
+        chosen, best = _along_path(path, fits, partial(_length, rows, dimensions))
+        return _dimensions(rows, best.labels)
+
+    consistent_dimensions(choose, _dimensions(rows, rows.one_cluster()))
+    return chosen, best
+
+
+def _along_path(
+    path: list[float], fit: Callable[[float], SphericalFit[Labels]], length: Callable[[Floats, float], float]
+) -> tuple[float, SphericalFit[Labels]]:
+    """The lambda^2 whose partition has the smallest description length, and the partition."""
+
+    def length_of(found: SphericalFit[Labels]) -> float:
+        return length(found.sizes, found.inertia)
+
     chosen, best, k_best = path[0], fit(path[0]), 0
     for k, penalty in enumerate(path[1:], 1):
         found = fit(penalty)
-        if len(found.sizes) > most or k > k_best + _PATIENCE:
+        if len(found.sizes) > len(path) or k > k_best + _PATIENCE:
             break
-        if length(found) < length(best) - 1e-9:
+        if length_of(found) < length_of(best) - 1e-9:
             chosen, best, k_best = penalty, found, k
     # values up to the previous one may give the same clusters; the largest that does is the most robust to
     # outliers
@@ -80,7 +106,7 @@ def choose_penalty(
     for _ in range(_HALVINGS if k_best else 0):
         penalty = math.sqrt(chosen) * math.sqrt(too_large)
         found = fit(penalty)
-        if length(found) <= length(best) + 1e-9:
+        if length_of(found) <= length_of(best) + 1e-9:
             chosen, best = penalty, found
         else:
             too_large = penalty
@@ -139,9 +165,27 @@ def _of_any_number(rows: DPMeansRows[S, L], cap: int, seed: int, whole: bool) ->
 
 
 def _shortest(sample: DenseData, cap: int) -> SplitSearch:
-    search = SplitSearch(sample)
+    """The search for the shortest description, with the dimensions of the scatter within its clusters.
+
+    The dimensions of the whole table come first. They hide clusters that differ in few directions and
+    scatter in many; those of many small clusters show them, if they are clear.
+    """
     most = max(1, min(cap, MOST_PAIRED, int(sample.total // ROWS_PER_CLUSTER), len(sample)))
-    search.choose(most, partial(_length, sample))
+    search, before = SplitSearch(sample), 0.0
+
+    def choose(dimensions: float) -> float:
+        nonlocal search, before
+        search, before = SplitSearch(sample), dimensions
+        search.choose(most, partial(_length, sample, dimensions))
+        return _dimensions(sample, search.labels)
+
+    consistent_dimensions(choose, _dimensions(sample, sample.one_cluster()))
+    finer, more = SplitSearch(sample), _dimensions(sample, search.most_cut)
+    if more > (1.0 + DIMENSIONS_TOLERANCE) * before:
+        finer.choose(most, partial(_length, sample, more))
+        length = partial(_length, sample, math.sqrt(more * before))
+        if finer.is_clear and length(finer.sizes, finer.inertia) < length(search.sizes, search.inertia):
+            return finer
     return search
 
 
@@ -182,8 +226,18 @@ def price_path(rows: DPMeansRows[S, L], n_clusters: int, seed: int) -> Floats:
     return path
 
 
-def _length(data: DenseData, sizes: Floats, inertia: float) -> float:
-    return description_length(sizes, data.X.shape[1], inertia, data.scatter)
+def _length(data: DenseData, dimensions: float, sizes: Floats, inertia: float) -> float:
+    return description_length(sizes, dimensions, inertia, data.scatter)
+
+
+def _dimensions(data: DenseData, labels: Labels) -> float:
+    """Dimensions of the scatter within clusters; of a wide table by rows at even distances."""
+    D = data.n_columns
+    most = max(_PRODUCTS // D**2, min(D, math.isqrt(_PRODUCTS // D)))
+    rows = slice(None, None, -(-len(data) // most))
+    weight = data.weight[rows].astype(np.float64) if len(data.weight) else None
+    K = int(labels.max()) + 1
+    return effective_dimensions(data.X[rows] - data.means(data.sums_of(labels, K), K)[labels[rows]], weight)
 
 
 def paper_mode(rows: DPMeansRows[S, L], penalty: float, seed: int) -> str:

@@ -72,6 +72,7 @@ class SplitSearch:
         self._start(data.one_cluster() if labels is None else labels)
         self._forget_cuts()
         self._sides = np.zeros(len(data), np.bool_)
+        self.most_cut = self.labels  # the partition of `choose` before its merges
 
     def _start(self, labels: Labels) -> None:
         self._descent = SphericalDescent(self.data, 0.0, 0, labels, self.data.order(0, 0))
@@ -301,6 +302,9 @@ class SplitSearch:
     def choose(self, most: int, length: Callable[[Floats, float], float]) -> None:
         """The partition with the smallest description length; more than 128 clusters only if they are clear.
 
+        The best partition of the cuts and the best of the merges after the last cut are both improved, and
+        the shorter one is kept.
+
         `most`: maximal number of clusters. `length`: description length by the sizes and the inertia.
         """
         few, best, labels, K = min(most, MOST_CHOSEN), length(self.sizes, self.inertia), self.labels.copy(), 1
@@ -308,21 +312,32 @@ class SplitSearch:
             here = length(self.sizes, self.inertia)
             if here < best - 1e-9:
                 best, labels, K = here, self.labels.copy(), self.K
-        last = self.labels.copy()
+        self.most_cut = self.labels.copy()
         if self._find_many(most, best, length):
             return
-        self.relabel(last)
-        if not self._merge_to_shortest(best, length) and self.K != K:
-            self.relabel(labels)
-            self.sweep(_SWEEPS)
-        self.exchange()
-        while self._improve(few, length):
+        self.relabel(self.most_cut.copy())
+        self._merge_to_shortest(np.inf, length)
+        shortest = self._shorten(few, length)
+        merged = self._present()
+        self.relabel(labels)
+        self.sweep(_SWEEPS)
+        if not self._shorten(few, length) < shortest - 1e-9:
+            self._return_to(merged)
+
+    def _shorten(self, most: int, length: Callable[[Floats, float], float]) -> float:
+        """Exchanges, one cluster more or less, and merges while they shorten the description; returns it."""
+        while True:
             shortest, before = length(self.sizes, self.inertia), self._present()
             self.exchange()
-            if (
-                length(self.sizes, self.inertia) > shortest
-            ):  # it lowers the inertia, not always the description length: no circles
+            if length(self.sizes, self.inertia) > shortest:  # it lowers the inertia, not always the length
                 self._return_to(before)
+            if self._improve(most, length):
+                continue
+            shortest, before = length(self.sizes, self.inertia), self._present()
+            self._merge_to_shortest(shortest, length)
+            if not length(self.sizes, self.inertia) < shortest - 1e-9:
+                self._return_to(before)
+                return shortest
 
     def _find_many(self, most: int, best: float, length: Callable[[Floats, float], float]) -> bool:
         """Go on cutting while that shortens the description; returns whether that finds clear clusters, and a
@@ -339,14 +354,22 @@ class SplitSearch:
             return False
         self._merge_to_shortest(np.inf, length)
         self.exchange()
-        if np.median(merge_costs(self.centers, self.sizes).min(axis=1)) <= _CLEAR * np.median(self.gains()):
+        if not self.is_clear:
             return False
         while self._improve(most, length):
             pass
         return length(self.sizes, self.inertia) < best
 
-    def _merge_to_shortest(self, best: float, length: Callable[[Floats, float], float]) -> bool:
-        """Merge to the shortest description, if it is below `best`; returns whether it is."""
+    @property
+    def is_clear(self) -> bool:
+        """Whether, in the median, the cheapest merge of a cluster costs much more than its best cut gains."""
+        if not 1 < self.K <= MOST_PAIRED:
+            return False
+        merges = merge_costs(self.centers, self.sizes).min(axis=1)
+        return bool(np.median(merges) > _CLEAR * np.median(self.gains()))
+
+    def _merge_to_shortest(self, best: float, length: Callable[[Floats, float], float]) -> None:
+        """Merge to the shortest description, if it is below `best`."""
         inertia, chosen = self.inertia, None
         for step in self.merges():
             inertia += step.cost
@@ -355,7 +378,6 @@ class SplitSearch:
                 best, chosen = here, step
         if chosen is not None:
             self.merge(chosen)
-        return chosen is not None
 
     def _improve(self, most: int, length: Callable[[Floats, float], float]) -> bool:
         """One cluster more or less where that shortens the description; returns whether it does."""

@@ -302,21 +302,34 @@ def penalty_path(X, K, weight=None):
     return np.array(farthest_first(X, K, weight)[1])
 
 
-def icl(X, labels, weight=None):
+def dimensions(X, labels, weight=None):
+    """Dimensions of the scatter within clusters by its eigenvalues: (sum l)^2 / sum l^2; 1 if it is 0."""
+    X, w = np.asarray(X, np.float64), np.ones(len(X)) if weight is None else np.asarray(weight, np.float64)
+    labels = np.asarray(labels)
+    W = np.zeros((X.shape[1],) * 2)
+    for k in np.unique(labels[w > 0]):
+        rows, weights = X[labels == k], w[labels == k]
+        apart = rows - np.average(rows, axis=0, weights=weights)
+        W += (weights[:, None] * apart).T @ apart
+    values = np.linalg.eigvalsh(W / max(np.abs(W).max(), float_info.min))
+    return max(1.0, values.sum() ** 2 / (values**2).sum()) if W.any() else 1.0
+
+
+def icl(X, labels, d, weight=None):
     """Integrated completed likelihood in nats, without its constant; the smallest is chosen.
 
-    Spherical Gaussians of one variance: N D / 2 log(SSE / (N D)) - sum_k n_k log(n_k / N) + (K D + K) / 2 log
-    N with N and n_k sums of weights. An SSE of 0 counts as the smallest normal number.
+    Spherical Gaussians of one variance in d dimensions: N d / 2 log(SSE / (N d)) - sum_k n_k log(n_k / N) +
+    K (d + 1) / 2 log N with N and n_k sums of weights. An SSE of 0 counts as the smallest normal number.
     """
     X, w = as_table(X, weight)
-    labels, D = compact(labels), X.shape[1]
+    labels = compact(labels)
     K, N = max(labels) + 1, fsum(w)
     sizes = [fsum(w[n] for n in range(len(X)) if labels[n] == k) for k in range(K)]
     spread = max(sse(X, w, labels), float_info.min)
     return (
-        N * D / 2 * (log(spread) - log(N * D))
+        N * d / 2 * (log(spread) - log(N * d))
         - fsum(n_k * log(n_k / N) for n_k in sizes)
-        + (K * D + K) / 2 * log(N)
+        + K * (d + 1) / 2 * log(N)
     )
 
 
