@@ -56,7 +56,7 @@ def main() -> None:
             ylabel=f"{len(X)} rows",
             title="a table with missing values",
         )
-        plot.tiles(model, X, order="selection", axes=after)
+        plot.tiles(model, X, order="selection", ax=after)
         after.set(
             xticks=[],
             xlabel="columns that define a cluster are coloured",

@@ -44,7 +44,7 @@ print(pd.DataFrame(counts, cultivars, clusters))
 # modelled by the background. Dark cells are low in their column, yellow cells are high.
 
 figure, axes = plt.subplots(figsize=(8, 5), layout="constrained")
-plot.tiles(model, measured, axes=axes)
+plot.tiles(model, measured, ax=axes)
 plt.show()
 
 # sphinx_gallery_thumbnail_number = 2

@@ -27,7 +27,7 @@ print(pd.DataFrame(counts, cultivars, clusters))
 # (:ref:`sphx_glr_generated_gallery_plot_how_many.py`).
 
 figure, axes = plt.subplots(figsize=(8, 5), layout="constrained")
-plot.tiles(model, measured, order="selection", axes=axes)
+plot.tiles(model, measured, order="selection", ax=axes)
 plt.show()
 
 # %%

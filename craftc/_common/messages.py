@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import warnings
 from collections.abc import Collection
@@ -64,6 +65,13 @@ def as_text(cell: object) -> str:
     if isinstance(cell, float | np.floating):
         return str(int(cell)) if float(cell).is_integer() else str(float(cell))
     return str(cell)
+
+
+def no_table(path: str) -> str:
+    """The message about the name of a file in the place of a table."""
+    if os.path.isfile(path):
+        return f"The name of a file was passed; pass the table craftc.read_table({path[:200]!r})."
+    return f"There is no file {path[:200]!r}; pass a table, as craftc.read_table(FILE) returns it."
 
 
 def quoted(text: str) -> str:

@@ -16,18 +16,20 @@ from craftc.cli.arguments import clean
 from craftc.describe import words
 from craftc.describe.columns import Parts
 
-NARROWEST, WIDEST = 60, 100  # columns of texts; tables take the whole width of a terminal
+NARROWEST, WIDEST = 60, 160  # columns of a page
+_OF_FILES = 100  # columns of a page that no terminal shows
 _EIGHTHS = "▏▎▍▌▋▊▉█"  # parts of a block, from one eighth to the whole
-_LONGEST_LEVEL = 20  # columns of a level that is not the only one of a cell
+LONGEST_LEVEL = 20  # columns of a level that is not the only one of a cell
 
 
 class PageLayout:
-    """Lays out texts, never parsed as markup, and tables for a terminal, or for a file of 100 columns."""
+    """Lays out texts, never parsed as markup, and tables: as wide as the terminal, up to 160 columns; 100
+    columns wide in files, unless the variable COLUMNS says otherwise.
+    """
 
     def __init__(self, file: TextIO) -> None:
-        columns = max(shutil.get_terminal_size((WIDEST, 0)).columns, NARROWEST)
-        self._room = min(columns, WIDEST)
-        self.width = columns if file.isatty() else self._room
+        columns = shutil.get_terminal_size((_OF_FILES, 0)).columns
+        self.width = min(max(columns, NARROWEST), WIDEST)
         self._console = Console(
             file=file, width=self.width, markup=False, emoji=False, highlight=False, legacy_windows=False
         )
@@ -70,7 +72,7 @@ class PageLayout:
         grid = Table.grid(padding=(0, 1, 0, 0))
         if label:
             grid.add_column(no_wrap=True)
-        grid.add_column(overflow="fold", max_width=self._room - (cell_len(label) + 1 if label else 0))
+        grid.add_column(overflow="fold", max_width=self.width - (cell_len(label) + 1 if label else 0))
         grid.add_row(*([Text(label, style=style)] if label else []), Text(text, style=style))
         return self.lines(grid)
 
@@ -80,8 +82,8 @@ class PageLayout:
 
     def names(self, label: str, names: Sequence[str], *, most: int | None = None) -> list[str]:
         """``label name, name, ...``, wrapped; of many names as many as fit into `most` lines."""
-        room = self._room - cell_len(label) - 1
-        if room < self._room // 2:  # a long label has its own line
+        room = self.width - cell_len(label) - 1
+        if room < self.width // 2:  # a long label has its own line
             return [label, *self.names(" " * 5, names, most=most)]
         listed = [words.clean(name) for name in (names if most is None else names[: most * room])]
         listed = words.distinct(listed, room - 2, cell_len)
@@ -122,7 +124,7 @@ def fitting(parts: Parts, room: int) -> int:
 
 def _joined(parts: Parts) -> str:
     return ", ".join(
-        shortened(name, _LONGEST_LEVEL if len(parts) > 1 else words.LONGEST)
+        shortened(name, LONGEST_LEVEL if len(parts) > 1 else words.LONGEST)
         + ("" if share is None else words.after(name, share))
         for name, share in parts
     )

@@ -14,7 +14,7 @@ from rich.text import Text
 from craftc._common.merge_path import objectives_of
 from craftc._common.typing import Labels
 from craftc.cli.columns import ColumnRoles
-from craftc.cli.layout import NARROWEST, PageLayout, fitting, shortened
+from craftc.cli.layout import LONGEST_LEVEL, NARROWEST, PageLayout, fitting, shortened
 from craftc.cli.target import Amounts, Classes
 from craftc.craft.base import CraftBase
 from craftc.craft.null_test import NullTest
@@ -23,7 +23,7 @@ from craftc.describe.columns import CategoricalColumn, Parts
 from craftc.describe.facts import Facts
 from craftc.describe.structure import Starts, Structure, nearly_as_good
 from craftc.describe.view import ClusterView, numbers_by_size
-from craftc.describe.words import clean, count, distinct, nats, percent, plural, range_of
+from craftc.describe.words import CELL, clean, count, distinct, nats, percent, plural, range_of
 from craftc.reading.cells import MAX_INTEGER_CODES
 
 MOST_LINES = 60  # of a page without --details
@@ -36,8 +36,10 @@ _MOST_LINKS = 3
 _BESIDE_LINKS = 26  # columns of a line that the two names of a link do not take
 _STEPS = 4  # of the merge path
 _BAR = 10  # columns of the longest bar
+_WITH_BARS = 70  # columns of a page from which gains have bars
+_LONGEST_SHARE = 7  # columns of " >99 %" and the like
 _GAIN_WIDTH = 7  # columns of a gain below 10^5
-_WIDEST_CLASS = 30  # columns of the most frequent class with its share
+_WIDEST_CLASS = 40  # columns of the most frequent class with its shares
 _MOST_CLASSES = 50  # of the contingency table
 _GAIN = (
     "Gain: nats of description length that the cluster's own distribution of a feature saves over that of "
@@ -81,11 +83,13 @@ class Answer:
         """(K,) number of the cluster with each label."""
         return numbers_by_size(self.view.sizes)
 
-    def typical(self, k: int, d: int) -> tuple[Parts, Parts]:
-        """Typical values of a column in cluster k and in the whole table, of the levels leading in k."""
+    def typical(self, k: int, d: int, texts: Sequence[str] | None = None) -> tuple[Parts, Parts]:
+        """Typical values of a column in cluster k and in the whole table, of the levels leading in k; `texts`
+        replace those of all its levels.
+        """
         column = self.view.statistics[d]
         levels = self._levels(k, d)
-        return column.typical(k, levels), column.typical(-1, levels)
+        return column.typical(k, levels, texts), column.typical(-1, levels, texts)
 
     def values(self, k: int, d: int, *, whole: bool) -> dict[str, object]:
         """The value in cluster k, or in the whole table, for JSON."""
@@ -257,7 +261,7 @@ def _overview(layout: PageLayout, result: Result, most: int | None) -> list[str]
     if stability is not None:
         heads.append("stability")
     if target is not None:
-        value = "mostly" if isinstance(target, Classes) else "mean ± sd"
+        value = "mostly (in the table, lift)" if isinstance(target, Classes) else "mean ± sd"
         heads.append(f"{shortened(clean(target.name), 20)} {value}")
     rows = []
     for position, cluster in enumerate(shown):
@@ -271,8 +275,8 @@ def _overview(layout: PageLayout, result: Result, most: int | None) -> list[str]
         rows.append(cells)
     widths = [max(map(cell_len, column)) for column in zip(heads, *rows, strict=True)]
     room = layout.width - sum(widths) + widths[1] - 2 * (len(heads) - 1)  # for names
-    for cells in rows:
-        cells[1] = shortened(cells[1], room)
+    for cells, name in zip(rows, distinct([cells[1] for cells in rows], room, cell_len), strict=True):
+        cells[1] = name
     left = (1, 5 + (stability is not None))  # the name, and the target's value
     lines = layout.table([(head, i in left) for i, head in enumerate(heads)], rows)
     if len(shown) < len(clusters):
@@ -318,9 +322,10 @@ def _contingency(layout: PageLayout, target: Classes) -> list[str]:
         n = max(int(np.searchsorted(np.cumsum(widths), free - max(6, digits) - 2, side="right")), 1)
     heads = ["cluster", *names[:n], *(["others"] if n < len(names) else [])]
     rows = []
-    for number, counts in enumerate(target.counts, 1):
+    groups = [*((str(number), counts) for number, counts in enumerate(target.counts, 1))]
+    for label, counts in (*groups, ("table", target.counts.sum(axis=0))):
         cells = [*counts[:n].tolist(), *([int(counts[n:].sum())] if n < len(names) else [])]
-        rows.append([str(number), *(f"{count:,}" for count in cells)])
+        rows.append([label, *(f"{count:,}" for count in cells)])
     return ["", *layout.table([(head, False) for head in heads], rows)]
 
 
@@ -355,9 +360,10 @@ class _FeatureTables:
         view, width = answer.view, layout.width
         features = [(cluster.label, d) for cluster in answer.clusters for d in cluster.features]
         columns = sorted({d for _, d in features})
-        names = [view.short[d] for d in columns]
-        self._bars = min(_BAR, width // 8)
-        self._first = min(max(map(cell_len, [*names, "feature"])), width // 4)
+        names = [view.columns[d] for d in columns]
+        self._bars = min(_BAR, width // 8) if width >= _WITH_BARS else 0
+        self._texts: dict[tuple[int, int], list[str]] = {}
+        self._first = min(max(map(cell_len, [*names, "feature"])), width // 4, CELL)
         self._names = dict(zip(columns, distinct(names, self._first, cell_len), strict=True))
         self._gain = max([_GAIN_WIDTH, *(len(nats(view.gains[at])) for at in features)])
         self._cell = (width - self._first - 10 - self._gain - self._bars) // 2
@@ -388,9 +394,21 @@ class _FeatureTables:
         others = len(cluster.features) - len(listed)
         return [*lines, f"  and {plural(others, 'feature')} with a smaller gain"] if others else lines
 
+    def _cut(self, d: int, most: int) -> list[str] | None:
+        """The levels of a column, cut to this width where they differ."""
+        column = self._answer.view.statistics[d]
+        if not isinstance(column, CategoricalColumn):
+            return None
+        if (d, most) not in self._texts:
+            self._texts[d, most] = distinct(column.texts, most, cell_len)
+        return self._texts[d, most]
+
     def _cells(self, cluster: Cluster, d: int) -> list[str]:
         both, gains = self._answer.typical(cluster.label, d), self._answer.view.gains[cluster.label]
         n = min(fitting(parts, self._cell) for parts in both if parts)  # the same levels in both columns
+        most = LONGEST_LEVEL if n > 1 else self._cell - _LONGEST_SHARE
+        if any(cell_len(text) > most for parts in both for text, _ in parts[:n]):
+            both = self._answer.typical(cluster.label, d, self._cut(d, most))
         cells = [self._layout.levels(parts[:n], self._cell) for parts in both]
         bar = self._layout.bar(self._bars * gains[d] / max(gains[cluster.features[0]], 1e-300))
         return ["  " + self._names[d], *cells, nats(gains[d]), bar]

@@ -65,7 +65,7 @@ class NumericColumn:
     def text(self, x: float) -> str:
         return words.day(x) if self.style == "day" else words.number(x, years=self.style == "year")
 
-    def typical(self, k: int, _: Sequence[int] | None = None) -> Parts:
+    def typical(self, k: int, *_: Sequence[int] | Sequence[str] | None) -> Parts:
         """Mean and standard deviation, ``54.43 ± 9.109``, in cluster k; -1: in the whole table."""
         if self.missing[k] == 1 or not np.isfinite(self.means[k]):
             return []
@@ -130,12 +130,16 @@ class CategoricalColumn:
         """Some levels, by their texts."""
         return " or ".join(texts[t] for t in levels)
 
-    def typical(self, k: int, levels: Sequence[int] | None = None) -> Parts:
-        """Levels, by default the leading ones, and their shares in cluster k; -1: in the whole table."""
+    def typical(
+        self, k: int, levels: Sequence[int] | None = None, texts: Sequence[str] | None = None
+    ) -> Parts:
+        """Levels, by default the leading ones, and their shares in cluster k; -1: in the whole table. `texts`
+        (T,) replace those of the levels.
+        """
         if np.isnan(self.shares[k]).any():
             return []
-        levels = self.leading(k) if levels is None else levels
-        return [(self.texts[t], float(self.shares[k, t])) for t in levels]
+        levels, texts = self.leading(k) if levels is None else levels, texts or self.texts
+        return [(texts[t], float(self.shares[k, t])) for t in levels]
 
 
 @dataclass(frozen=True)
@@ -179,14 +183,16 @@ class OrderedColumn(CategoricalColumn):
             return f"{texts[last]} or lower"
         return f"{texts[first]} to {texts[last]}"
 
-    def typical(self, k: int, levels: Sequence[int] | None = None) -> Parts:
+    def typical(
+        self, k: int, levels: Sequence[int] | None = None, texts: Sequence[str] | None = None
+    ) -> Parts:
         """Neighbouring levels and their share, ``agree or higher 71 %``; of the table, its leading levels."""
         if levels is None and k in (-1, len(self.shares) - 1):
-            return super().typical(k)
+            return super().typical(k, None, texts)
         if np.isnan(self.shares[k]).any():
             return []
         levels = self.leading(k) if levels is None else levels
-        return [(self.phrase(levels, self.texts), float(self.shares[k, list(levels)].sum()))]
+        return [(self.phrase(levels, texts or self.texts), float(self.shares[k, list(levels)].sum()))]
 
 
 def _binary_divergence(here: float, there: float) -> float:
@@ -229,7 +235,7 @@ class PeriodicColumn(NumericColumn):
         both = self.directed(k) and self.directed(j)
         return both and min(away, self.period - away) < self.period / 8
 
-    def typical(self, k: int, _: Sequence[int] | None = None) -> Parts:
+    def typical(self, k: int, *_: Sequence[int] | Sequence[str] | None) -> Parts:
         """Mean direction and deviation, ``22:40 ± 1.9 h`` or ``11.2 ± 1.1 of 12``, in cluster k."""
         if self.missing[k] == 1 or not np.isfinite(self.means[k]):
             return []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 import numpy as np
@@ -26,7 +27,11 @@ _QUARTILES = ndtri(np.array([0.25, 0.5, 0.75]))
 _EXACT = 1e-12  # rounding of a sum of shares
 _MOST_CELLS = 0.5  # share of the cells of a spike
 _AT_THE_END = 0.01  # share of the cells beyond a value at the end of a column
-_YEARS = 1900.0, 2100.0
+_YEARS, _NAMED_YEARS = (1900.0, 2100.0), (1000.0, 3000.0)  # numbers that are years, and those with the name
+_YEAR_NAME = re.compile(
+    r"(^|[^a-z])(year|yr|jahr|baujahr|jahrgang|ann[eé]e|anno|a[nñ]o|founded|built|vintage|born)s?($|[^a-z])",
+    re.IGNORECASE,
+)
 _BEYOND = 0.005  # share of the values beyond each end of an axis
 _ROUNDING = 1e-15  # of a mean, relative to the largest number of its column
 
@@ -46,7 +51,7 @@ def column_statistics(
     whole = None if encoded is None else _with_total(encoded)
     for j, d in enumerate(schema.numeric_index.tolist()):
         centre, half = float(grid.centre[j]), 2.0**39 / grid.scale[j]  # at least half of the column's range
-        style = "day" if d in schema.dates else _style(centre - half, centre + half)
+        style = "day" if d in schema.dates else style_of(centre - half, centre + half, schema.columns[d])
         missing = 1.0 - present[:, j] / size
         own = means[:, j], deviations[:, j], missing, style
         if whole is not None and numbers and len(numbers[j].values):
@@ -80,9 +85,17 @@ def _with_total(moments: Moments) -> Moments:
     return Moments.of_groups(moments.grid, moments.unit, groups)
 
 
-def _style(low: float, high: float) -> str:
+def style_of(low: float, high: float, name: str) -> str:
     """How the values of a column between these are written."""
-    return "year" if _YEARS[0] <= low and high <= _YEARS[1] else "number"
+    first, last = _NAMED_YEARS if _YEAR_NAME.search(name) else _YEARS
+    return "year" if first <= low and high <= last else "number"
+
+
+def amounts(name: str, means: Floats, deviations: Floats, ends: tuple[float, float]) -> NumericColumn:
+    """A numeric column by its means and deviations in the clusters and, last, in the whole table; `ends`: its
+    smallest and its largest number.
+    """
+    return _normal(means, deviations, np.zeros(len(means)), style_of(*ends, name))
 
 
 def in_units(moments: Moments) -> tuple[Floats, Floats]:

@@ -68,24 +68,39 @@ def _fitting(text: str, room: int, width: Callable[[str], int]) -> str:
 def distinct(names: Sequence[str], most: int = CELL, width: Callable[[str], int] = len) -> list[str]:
     """Every name shortened to at most `most`; different names stay different.
 
-    Names that would become equal lose the words with which all of them begin, and with which all end. Names
-    that are still equal are numbered.
+    Long names that begin alike are cut where they differ: of the words with which all of them begin as many
+    stay as fit, and the words with which all of them end are left out. Names that are still equal are
+    numbered.
     """
     short = [shortened(name, most, width) for name in names]
-    for group in _alike(names, short):
+    starts = [name[: math.ceil(_HEAD * most)] if width(name) > most else name for name in names]
+    equal = {i for group in _alike(names, short) for i in group}
+    for group in (*_alike(names, starts), *_alike(names, short)):
         full = [names[i] for i in group]
         start = _last_word(_common_start(full))
         end = _last_word(_common_start([name[start:][::-1] for name in full]))
         for i in group:
-            middle = names[i][start : len(names[i]) - end].strip()
-            parts = "…" * (start > 0), "…" * (end > 0)
-            short[i] = shortened(middle, most - sum(map(len, parts)), width).join(parts)
+            if i in equal or width(names[i]) > most:
+                short[i] = _around(names[i], start, len(names[i]) - end, most, width)
     for group in _alike(names, short):
         numbers = {name: n for n, name in enumerate(dict.fromkeys(names[i] for i in group), 1)}
         for i in group:
             number = f"({numbers[names[i]]})"
             short[i] = shortened(short[i], most - len(number), width) + number
     return short
+
+
+def _around(name: str, start: int, end: int, most: int, width: Callable[[str], int]) -> str:
+    """A name of at most `most`: its words before `start`, as far as they fit, and what lies up to `end`."""
+    tail = "…" if re.search(r"\w", name[end:]) else ""
+    middle = name[start:end].strip()
+    if not start:
+        return shortened(middle, most - len(tail), width) + tail
+    room = most - len(tail) - 1
+    head = _fitting(name[:start], room - width(middle), width)
+    if len(head) < start and not name[len(head)].isspace():
+        head = head[: _last_word(head)]
+    return f"{head.rstrip()}…{shortened(middle, room - width(head.rstrip()), width)}{tail}"
 
 
 def _alike(names: Sequence[str], short: Sequence[str]) -> list[list[int]]:
@@ -188,6 +203,11 @@ def clock(hours: float) -> str:
 def ratio(x: float) -> str:
     """A ratio to two significant digits: ``1.3``, ``12``."""
     return number(float(f"{x:.2g}"))
+
+
+def lift(share: float, of_table: float) -> str:
+    """What a share is times that of the table: ``1.68``; empty if the table has none."""
+    return f"{share / of_table:.2f}" if of_table > 0 else ""
 
 
 def nats(x: float) -> str:

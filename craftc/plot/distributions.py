@@ -36,14 +36,14 @@ _LONG = 48  # characters of the name of the column
 _LINE = 80  # characters of the levels on one line
 
 
-def sizes(model: ClusterModel, *, axes: Axes | None = None) -> Axes:
+def sizes(model: ClusterModel, *, ax: Axes | None = None) -> Axes:
     """Draw the number of rows of every cluster, the largest first.
 
     Parameters
     ----------
     model : CRAFT or FeatureSelectionMixture
         Fitted. ``model.at(k)`` of a fitted `CRAFT` gives fewer clusters.
-    axes : matplotlib Axes, optional
+    ax : matplotlib Axes, optional
         Where to draw; None: a new figure.
 
     Returns
@@ -54,24 +54,24 @@ def sizes(model: ClusterModel, *, axes: Axes | None = None) -> Axes:
     --------
     >>> from craftc import CRAFT, plot
     >>> from craftc.datasets import load_heart
-    >>> axes = plot.sizes(CRAFT(random_state=0).fit(load_heart().data))
-    >>> [label.get_text() for label in axes.texts]
+    >>> ax = plot.sizes(CRAFT(random_state=0).fit(load_heart().data))
+    >>> [label.get_text() for label in ax.texts]
     ['178 (66 %)', '92 (34 %)']
     """
     drawn = DrawnClusters(model, "sizes")
     view = drawn.view
-    axes = _axes(axes, view.order, drawn, _ROW)
+    ax = _axes(ax, view.order, drawn, _ROW)
     shown = view.sizes[view.order]
-    axes.barh(range(len(shown)), shown, height=0.7, color=CLUSTER)
+    ax.barh(range(len(shown)), shown, height=0.7, color=CLUSTER)
     for row, k in enumerate(view.order):
         text = f"{count(view.sizes[k])} ({percent(view.shares[k])})"
-        axes.annotate(
+        ax.annotate(
             text, (view.sizes[k], row), xytext=(3, 0), textcoords="offset points", va="center", fontsize=_FONT
         )
-    axes.set_xlim(0, 1.16 * shown.max())  # room for the figures
-    axes.set_xlabel("rows", fontsize=_FONT, loc="left")
-    axes.xaxis.set_major_formatter("{x:,.12g}")
-    return axes
+    ax.set_xlim(0, 1.16 * shown.max())  # room for the figures
+    ax.set_xlabel("rows", fontsize=_FONT, loc="left")
+    ax.xaxis.set_major_formatter("{x:,.12g}")
+    return ax
 
 
 def distribution(
@@ -80,7 +80,7 @@ def distribution(
     X: FrameInput | None = None,
     *,
     clusters: ArrayLike | None = None,
-    axes: Axes | None = None,
+    ax: Axes | None = None,
 ) -> Axes:
     """Draw a feature in every cluster, compared with the whole table in grey on the same axes.
 
@@ -100,7 +100,7 @@ def distribution(
         `fit`.
     clusters : int or sequence of int, optional
         Clusters to draw, in this order; None: all.
-    axes : matplotlib Axes, optional
+    ax : matplotlib Axes, optional
         Where to draw; None: a new figure.
 
     Returns
@@ -117,8 +117,8 @@ def distribution(
     >>> from craftc import CRAFT, plot
     >>> from craftc.datasets import load_heart
     >>> model = CRAFT(random_state=0).fit(load_heart().data)
-    >>> axes = plot.distribution(model, "slope")
-    >>> [label.get_text() for label in axes.get_xticklabels()]
+    >>> ax = plot.distribution(model, "slope")
+    >>> [label.get_text() for label in ax.get_xticklabels()]
     ['1', '2', '3']
     """
     drawn = DrawnClusters(model, "distribution")
@@ -128,45 +128,45 @@ def distribution(
         if X is not None:
             cells, labels = read_rows(model, X)
             column = _counted(column, cells[d].values, labels)
-        axes = _axes(axes, chosen, drawn, _ROW)
-        _levels(axes, column, chosen)
+        ax = _axes(ax, chosen, drawn, _ROW)
+        _levels(ax, column, chosen)
         name += ": share of every level"
     elif X is not None:
         cells, labels = read_rows(model, X)
-        axes = _axes(axes, chosen, drawn, _TALL)
-        _histograms(axes, cells[d].values, labels, chosen)
+        ax = _axes(ax, chosen, drawn, _TALL)
+        _histograms(ax, cells[d].values, labels, chosen)
     else:
-        axes = _axes(axes, chosen, drawn, _ROW)
-        _intervals(axes, column, chosen)
-    axes.set_xlabel(name, fontsize=_FONT, loc="left")
-    _legend(axes, column, X is None)
-    return axes
+        ax = _axes(ax, chosen, drawn, _ROW)
+        _intervals(ax, column, chosen)
+    ax.set_xlabel(name, fontsize=_FONT, loc="left")
+    _legend(ax, column, X is None)
+    return ax
 
 
-def _axes(axes: Axes | None, chosen: Ints, drawn: DrawnClusters, height: float) -> Axes:
+def _axes(ax: Axes | None, chosen: Ints, drawn: DrawnClusters, height: float) -> Axes:
     """Axes with one line per cluster."""
     labels = [drawn.labels[k] for k in chosen]
-    if axes is None:
-        axes = new_figure((_WIDTH + inches(labels), _AROUND + height * max(len(chosen), 2))).add_subplot()
-    axes.set_yticks(range(len(chosen)), labels, fontsize=_FONT)
-    axes.set_ylim(len(chosen) - 0.4, -0.6)
-    axes.tick_params(axis="y", length=0)
-    axes.tick_params(axis="x", labelsize=_FONT)
-    axes.spines[["top", "right", "left"]].set_visible(False)
-    return axes
+    if ax is None:
+        ax = new_figure((_WIDTH + inches(labels), _AROUND + height * max(len(chosen), 2))).add_subplot()
+    ax.set_yticks(range(len(chosen)), labels, fontsize=_FONT)
+    ax.set_ylim(len(chosen) - 0.4, -0.6)
+    ax.tick_params(axis="y", length=0)
+    ax.tick_params(axis="x", labelsize=_FONT)
+    ax.spines[["top", "right", "left"]].set_visible(False)
+    return ax
 
 
-def _intervals(axes: Axes, column: NumericColumn, chosen: Ints) -> None:
+def _intervals(ax: Axes, column: NumericColumn, chosen: Ints) -> None:
     """Means and standard deviations; those of the whole table as a line and a band."""
     mean, deviation = column.means[-1], column.deviations[-1]
-    axes.axvspan(mean - deviation, mean + deviation, color=TABLE, alpha=0.6, linewidth=0)
-    axes.axvline(mean, color=TABLE_LINE, linewidth=1.2)
+    ax.axvspan(mean - deviation, mean + deviation, color=TABLE, alpha=0.6, linewidth=0)
+    ax.axvline(mean, color=TABLE_LINE, linewidth=1.2)
     x, xerr = column.means[chosen], column.deviations[chosen]
     y = np.flatnonzero(~np.isnan(x))
-    axes.errorbar(x[y], y, xerr=xerr[y], fmt="o", color=CLUSTER, markersize=4, linewidth=1.6, capsize=2)
+    ax.errorbar(x[y], y, xerr=xerr[y], fmt="o", color=CLUSTER, markersize=4, linewidth=1.6, capsize=2)
 
 
-def _histograms(axes: Axes, values: Array, labels: Labels, chosen: Ints) -> None:
+def _histograms(ax: Axes, values: Array, labels: Labels, chosen: Ints) -> None:
     """A histogram per cluster in front of that of the whole table, both on the scale of the higher one."""
     values, labels = values[~np.isnan(values)], labels[~np.isnan(values)]
     edges = bin_edges(values)
@@ -180,10 +180,10 @@ def _histograms(axes: Axes, values: Array, labels: Labels, chosen: Ints) -> None
     own = [density(inside[labels == k]) for k in chosen]
     for row, each in enumerate(own):
         floor, scale = row + 0.43, 0.86 / max(whole.max(), each.max())
-        axes.stairs(floor - scale * whole, edges, baseline=floor, fill=True, color=TABLE)
-        axes.stairs(floor - scale * each, edges, baseline=floor, fill=True, color=CLUSTER, alpha=0.35)
-        axes.stairs(floor - scale * each, edges, baseline=floor, color=CLUSTER, linewidth=1.2)
-    axes.set_xlim(edges[0], edges[-1])
+        ax.stairs(floor - scale * whole, edges, baseline=floor, fill=True, color=TABLE)
+        ax.stairs(floor - scale * each, edges, baseline=floor, fill=True, color=CLUSTER, alpha=0.35)
+        ax.stairs(floor - scale * each, edges, baseline=floor, color=CLUSTER, linewidth=1.2)
+    ax.set_xlim(edges[0], edges[-1])
 
 
 def _counted(column: CategoricalColumn, codes: Array, labels: Labels) -> CategoricalColumn:
@@ -194,7 +194,7 @@ def _counted(column: CategoricalColumn, codes: Array, labels: Labels) -> Categor
     return replace(column, shares=level_shares(np.vstack([cells, cells.sum(axis=0)])))
 
 
-def _levels(axes: Axes, column: CategoricalColumn, chosen: Ints) -> None:
+def _levels(ax: Axes, column: CategoricalColumn, chosen: Ints) -> None:
     """Bars of the shares of the most frequent levels, side by side; the others share one."""
     order = np.argsort(-column.shares[-1], kind="stable")
     shown = order if len(order) <= _MOST_LEVELS + 1 else order[:_MOST_LEVELS]
@@ -209,23 +209,23 @@ def _levels(axes: Axes, column: CategoricalColumn, chosen: Ints) -> None:
         names.append(f"{len(rest)} others")
     for place, (of_clusters, of_table) in enumerate(zip(shares[chosen].T, shares[-1], strict=True)):
         rows = np.flatnonzero(~np.isnan(of_clusters))
-        axes.barh(rows, np.full(len(rows), _BAR * of_table), left=place, height=0.82, color=TABLE)
-        axes.barh(rows, _BAR * of_clusters[rows], left=place, height=0.44, color=CLUSTER)
+        ax.barh(rows, np.full(len(rows), _BAR * of_table), left=place, height=0.82, color=TABLE)
+        ax.barh(rows, _BAR * of_clusters[rows], left=place, height=0.44, color=CLUSTER)
         for row in rows:
             end = place + _BAR * max(float(of_clusters[row]), float(of_table))
             text = percent(float(of_clusters[row]))
-            axes.annotate(
+            ax.annotate(
                 text, (end, row), xytext=(2, 0), textcoords="offset points", va="center", fontsize=_FONT - 1.5
             )
-        axes.axvline(place, color="0.8", linewidth=0.8)
-    axes.set_xlim(0, len(names))
-    axes.set_xticks(np.arange(len(names)) + 0.02, names, fontsize=_FONT, ha="left")
-    axes.xaxis.tick_top()
-    axes.tick_params(axis="x", length=0)
-    axes.spines["bottom"].set_visible(False)
+        ax.axvline(place, color="0.8", linewidth=0.8)
+    ax.set_xlim(0, len(names))
+    ax.set_xticks(np.arange(len(names)) + 0.02, names, fontsize=_FONT, ha="left")
+    ax.xaxis.tick_top()
+    ax.tick_params(axis="x", length=0)
+    ax.spines["bottom"].set_visible(False)
 
 
-def _legend(axes: Axes, column: NumericColumn | CategoricalColumn, without_rows: bool) -> None:
+def _legend(ax: Axes, column: NumericColumn | CategoricalColumn, without_rows: bool) -> None:
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 
@@ -233,7 +233,7 @@ def _legend(axes: Axes, column: NumericColumn | CategoricalColumn, without_rows:
     intervals = above and without_rows
     point = Line2D([], [], color=CLUSTER, marker="o", markersize=4)
     labels = ["cluster: mean ± sd", "whole table: mean ± sd"] if intervals else ["cluster", "whole table"]
-    axes.legend(
+    ax.legend(
         [point if intervals else Patch(color=CLUSTER), Patch(color=TABLE)],
         labels,
         ncols=2,

@@ -50,7 +50,7 @@ def dependence_graph(
     *,
     top: int = 30,
     names: Sequence[str] | None = None,
-    axes: Axes | None = None,
+    ax: Axes | None = None,
 ) -> Axes:
     """Draw the strongest edges of the learned graph between the columns of a mixed table.
 
@@ -72,7 +72,7 @@ def dependence_graph(
         Number of edges to draw, by decreasing ``|weight|``. A weight of 0 is not an edge.
     names : sequence of str (p,), optional
         A name for every encoded column; None: `encoded_names_`. Long names are shortened.
-    axes : matplotlib Axes, optional
+    ax : matplotlib Axes, optional
         Where to draw; None: a new figure whose size grows with the number of columns. The font shrinks until
         the labels fit.
 
@@ -94,8 +94,8 @@ def dependence_graph(
     >>> from craftc import GraphSpectralFeatures, plot
     >>> from craftc.datasets import load_heart
     >>> model = GraphSpectralFeatures(random_state=0).fit(load_heart().data)
-    >>> axes = plot.dependence_graph(model, top=1)
-    >>> [label.get_text() for label in axes.texts]
+    >>> ax = plot.dependence_graph(model, top=1)
+    >>> [label.get_text() for label in ax.texts]
     ['oldpeak', 'slope=1']
     """
     check_is_fitted(model)
@@ -105,13 +105,13 @@ def dependence_graph(
     check_number("top", top, least=1, whole=True)
     shown = _strongest_edges(model, top, names)
     networkx = _need_networkx()
-    if axes is None:
-        axes = new_figure(_size(len(shown.labels))).add_subplot()
-    _draw(axes, networkx, shown)
-    return axes
+    if ax is None:
+        ax = new_figure(_size(len(shown.labels))).add_subplot()
+    _draw(ax, networkx, shown)
+    return ax
 
 
-def spectrum(model: GraphSpectralFeatures, *, axes: Axes | None = None) -> Axes:
+def spectrum(model: GraphSpectralFeatures, *, ax: Axes | None = None) -> Axes:
     """Draw the eigenvalues of the graph's Laplacian, and which components the model keeps.
 
     Components are numbered from 1, the smoothest: columns joined by a strong edge have similar entries. A
@@ -122,7 +122,7 @@ def spectrum(model: GraphSpectralFeatures, *, axes: Axes | None = None) -> Axes:
     ----------
     model : GraphSpectralFeatures
         Fitted.
-    axes : matplotlib Axes, optional
+    ax : matplotlib Axes, optional
         Where to draw; None: a new figure.
 
     Returns
@@ -133,8 +133,8 @@ def spectrum(model: GraphSpectralFeatures, *, axes: Axes | None = None) -> Axes:
     --------
     >>> from craftc import GraphSpectralFeatures, plot
     >>> from craftc.datasets import load_heart
-    >>> axes = plot.spectrum(GraphSpectralFeatures(4, random_state=0).fit(load_heart().data))
-    >>> axes.get_legend().get_texts()[0].get_text()
+    >>> ax = plot.spectrum(GraphSpectralFeatures(4, random_state=0).fit(load_heart().data))
+    >>> ax.get_legend().get_texts()[0].get_text()
     'kept: 4 of 22'
     """
     check_is_fitted(model)
@@ -142,10 +142,10 @@ def spectrum(model: GraphSpectralFeatures, *, axes: Axes | None = None) -> Axes:
         raise TypeError(
             f"plot.spectrum draws the spectrum_ of GraphSpectralFeatures; {type(model).__name__} has none."
         )
-    axes = new_figure(_SPECTRUM).add_subplot() if axes is None else axes
+    ax = new_figure(_SPECTRUM).add_subplot() if ax is None else ax
     first = int(model.skip_first)
-    _draw_spectrum(axes, model.spectrum_, slice(first, first + len(model.eigenvalues_)))
-    return axes
+    _draw_spectrum(ax, model.spectrum_, slice(first, first + len(model.eigenvalues_)))
+    return ax
 
 
 @dataclass
@@ -313,20 +313,20 @@ def _size(columns: int) -> tuple[float, float]:
     return width, height * width
 
 
-def _draw(axes: Axes, networkx: ModuleType, shown: _Subgraph) -> None:
+def _draw(ax: Axes, networkx: ModuleType, shown: _Subgraph) -> None:
     """Draw columns as framed labels and edges as lines."""
     from matplotlib.collections import LineCollection
 
-    axes.set_axis_off()
+    ax.set_axis_off()
     variables, counts = np.unique(shown.variables, return_counts=True)
     tints = {int(v): _TINTS[k % len(_TINTS)] for k, v in enumerate(variables[counts > 1])}
-    scale = 72 / axes.figure.dpi
-    # layout engines position the axes when they draw; axes.figure may be a subfigure, canvas.figure is the
+    scale = 72 / ax.figure.dpi
+    # layout engines position the axes when they draw; ax.figure may be a subfigure, canvas.figure is the
     # whole figure
-    axes.figure.canvas.figure.draw_without_rendering()
-    below = _legend(axes, shown, bool(tints))
-    room = np.array([axes.bbox.width * scale, max(axes.bbox.height * scale - below, 1.0)])
-    axes.set(xlim=(0, room[0]), ylim=(-below, room[1]))  # points
+    ax.figure.canvas.figure.draw_without_rendering()
+    below = _legend(ax, shown, bool(tints))
+    room = np.array([ax.bbox.width * scale, max(ax.bbox.height * scale - below, 1.0)])
+    ax.set(xlim=(0, room[0]), ylim=(-below, room[1]))  # points
     texts = []
     for label, numeric, variable in zip(shown.labels, shown.numeric, shown.variables, strict=True):
         shape = f"round,pad={_PAD},rounding_size=0.8" if numeric else f"square,pad={_PAD}"
@@ -334,7 +334,7 @@ def _draw(axes: Axes, networkx: ModuleType, shown: _Subgraph) -> None:
         edge, width = ("0.2", 0.9) if numeric else ("0.6", 0.6)
         frame = {"boxstyle": shape, "facecolor": face, "edgecolor": edge, "linewidth": width}
         style = {"ha": "center", "va": "center", "linespacing": 1.0, "parse_math": False, "zorder": 4}
-        texts.append(axes.text(0, 0, label, style, bbox=frame))
+        texts.append(ax.text(0, 0, label, style, bbox=frame))
     initial, font, fits = _layout(networkx, shown), _FONT, False
     while not fits:
         for text in texts:
@@ -349,7 +349,7 @@ def _draw(axes: Axes, networkx: ModuleType, shown: _Subgraph) -> None:
         for v, tint in tints.items()
         for edge in _tree(networkx, np.flatnonzero(shown.variables == v), places)
     ]
-    axes.add_collection(
+    ax.add_collection(
         LineCollection(
             [places[edge] for edge, _ in bands],
             colors=[tint for _, tint in bands],
@@ -362,7 +362,7 @@ def _draw(axes: Axes, networkx: ModuleType, shown: _Subgraph) -> None:
         autolim=False,
     )
     strength = np.abs(shown.weights) / np.abs(shown.weights).max()
-    axes.add_collection(
+    ax.add_collection(
         LineCollection(
             list(places[shown.pairs[::-1]]),  # strongest last, so that it is on top
             colors=[_colour(w) for w in shown.weights[::-1]],
@@ -394,7 +394,7 @@ def _style(weight: float) -> Literal["-"] | tuple[float, tuple[float, ...]]:
     return "-" if weight > 0 else _DASHED
 
 
-def _legend(axes: Axes, shown: _Subgraph, bands: bool) -> float:
+def _legend(ax: Axes, shown: _Subgraph, bands: bool) -> float:
     """Draw the legend of lines and frames at the bottom; returns its height in points."""
     from matplotlib.lines import Line2D
 
@@ -417,9 +417,9 @@ def _legend(axes: Axes, shown: _Subgraph, bands: bool) -> float:
     title = [number, "line width: |weight|"]
     if edges == 1:
         title = ["The only edge" if total == 1 else f"The strongest of {total} edges"]
-    extent = axes.bbox
+    extent = ax.bbox
     for columns in range(len(handles), 0, -1):
-        extent = axes.legend(
+        extent = ax.legend(
             handles=handles,
             loc="lower center",
             ncols=columns,
@@ -429,36 +429,36 @@ def _legend(axes: Axes, shown: _Subgraph, bands: bool) -> float:
             title_fontsize=_FONT,
             borderaxespad=0.2,
         ).get_window_extent()
-        if extent.width <= axes.bbox.width:
+        if extent.width <= ax.bbox.width:
             break
-    return float(extent.height) * 72 / float(axes.figure.dpi)
+    return float(extent.height) * 72 / float(ax.figure.dpi)
 
 
 # ---- the spectrum ----
 
 
-def _draw_spectrum(axes: Axes, spectrum: Floats, kept: slice) -> None:
+def _draw_spectrum(ax: Axes, spectrum: Floats, kept: slice) -> None:
     """Draw the eigenvalues in order, the kept ones filled, and the gap after them."""
     from matplotlib.ticker import MaxNLocator
 
     number = np.arange(1, len(spectrum) + 1)
-    axes.plot(number, spectrum, color="0.75", linewidth=1, zorder=1)
+    ax.plot(number, spectrum, color="0.75", linewidth=1, zorder=1)
     inside = np.zeros(len(spectrum), bool)
     inside[kept] = True
     if kept.stop < len(spectrum):
         low, high = spectrum[kept.stop - 1], spectrum[kept.stop]
         gap = max(round(float(high - low), 10), 0.0)  # equal eigenvalues differ by rounding errors
         label = f"gap after the last kept: {gap:.2g}"
-        axes.axhspan(low, high, color=_TINTS[2], linewidth=0, zorder=0, label=label)
-        axes.axvline(kept.stop + 0.5, color="0.45", linewidth=1, linestyle=(0, (4, 3)), zorder=0)
+        ax.axhspan(low, high, color=_TINTS[2], linewidth=0, zorder=0, label=label)
+        ax.axvline(kept.stop + 0.5, color="0.45", linewidth=1, linestyle=(0, (4, 3)), zorder=0)
     if not inside.all():
-        left = axes.plot(number[~inside], spectrum[~inside], "o", markersize=4, color="0.5", label="not kept")
+        left = ax.plot(number[~inside], spectrum[~inside], "o", markersize=4, color="0.5", label="not kept")
         left[0].set(markerfacecolor="white", zorder=2)
     label = f"kept: {inside.sum()} of {len(inside)}"
-    axes.plot(number[inside], spectrum[inside], "o", markersize=5, color=_POSITIVE, zorder=3, label=label)
-    axes.set_xlabel("component, smoothest first")
-    axes.set_ylabel("eigenvalue of the Laplacian")
-    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-    axes.spines[["top", "right"]].set_visible(False)
-    handles, labels = axes.get_legend_handles_labels()
-    axes.legend(handles[::-1], labels[::-1], framealpha=0.9, edgecolor="none")
+    ax.plot(number[inside], spectrum[inside], "o", markersize=5, color=_POSITIVE, zorder=3, label=label)
+    ax.set_xlabel("component, smoothest first")
+    ax.set_ylabel("eigenvalue of the Laplacian")
+    ax.xaxis.set_major_locator(MaxNLocator(integer=True))
+    ax.spines[["top", "right"]].set_visible(False)
+    handles, labels = ax.get_legend_handles_labels()
+    ax.legend(handles[::-1], labels[::-1], framealpha=0.9, edgecolor="none")

@@ -37,7 +37,7 @@ _MARKER = 18.0  # area in square points
 _LONG = 24  # characters of the name of a column
 
 
-def heatmap(model: ClusterModel, *, n_features: int = 30, axes: Axes | None = None) -> Axes:
+def heatmap(model: ClusterModel, *, n_features: int = 30, ax: Axes | None = None) -> Axes:
     """Draw which features make which cluster: one row per cluster, one column per feature.
 
     A cell is coloured where the cluster differs from the whole table in the feature, as in ``summary()``.
@@ -54,7 +54,7 @@ def heatmap(model: ClusterModel, *, n_features: int = 30, axes: Axes | None = No
         Fitted. ``model.at(k)`` of a fitted `CRAFT` gives fewer clusters.
     n_features : int, default=30
         The largest number of features to draw.
-    axes : matplotlib Axes, optional
+    ax : matplotlib Axes, optional
         Where to draw; None: a new figure.
 
     Returns
@@ -71,8 +71,8 @@ def heatmap(model: ClusterModel, *, n_features: int = 30, axes: Axes | None = No
     >>> from craftc import CRAFT, plot
     >>> from craftc.datasets import load_heart
     >>> model = CRAFT(random_state=0).fit(load_heart().data)
-    >>> axes = plot.heatmap(model, n_features=3)
-    >>> [label.get_text() for label in axes.get_xticklabels()]
+    >>> ax = plot.heatmap(model, n_features=3)
+    >>> [label.get_text() for label in ax.get_xticklabels()]
     ['max_hr', 'oldpeak', 'slope']
     """
     drawn = DrawnClusters(model, "heatmap")
@@ -82,22 +82,22 @@ def heatmap(model: ClusterModel, *, n_features: int = 30, axes: Axes | None = No
     shortened = drawn.columns(_LONG)
     names = [shortened[d] for d in columns]
     shape = len(view.order), len(columns)
-    if axes is None:
+    if ax is None:
         width, height = max(_CELL[0] * shape[1], _NARROWEST), _CELL[1] * max(shape[0], 3)
-        axes = new_figure((width + inches(drawn.labels) + 0.3, height + inches(names) + _ABOVE)).add_subplot()
+        ax = new_figure((width + inches(drawn.labels) + 0.3, height + inches(names) + _ABOVE)).add_subplot()
     way, depth = ways(drawn, columns)[view.order], depths(view, columns)[view.order]
     shared = (view.shared[:, columns])[view.order]
-    axes.imshow(_colours(way, depth), aspect="auto", interpolation="nearest")
-    _mark(axes, way, depth, shared)
-    axes.set_yticks(range(shape[0]), [drawn.labels[k] for k in view.order], fontsize=_FONT)
-    axes.set_xticks(range(shape[1]), names, fontsize=_FONT, rotation=90 if shape[1] > 3 else 0)
-    axes.set_xticks(np.arange(shape[1] + 1) - 0.5, minor=True)
-    axes.set_yticks(np.arange(shape[0] + 1) - 0.5, minor=True)
-    axes.grid(which="minor", color="#D5DAE1", linewidth=0.5)
-    axes.tick_params(which="both", length=0)
-    axes.spines[:].set_visible(False)
-    _legend(axes, bool((shared & (way >= 0)).any()), shape[1], len(view.columns))
-    return axes
+    ax.imshow(_colours(way, depth), aspect="auto", interpolation="nearest")
+    _mark(ax, way, depth, shared)
+    ax.set_yticks(range(shape[0]), [drawn.labels[k] for k in view.order], fontsize=_FONT)
+    ax.set_xticks(range(shape[1]), names, fontsize=_FONT, rotation=90 if shape[1] > 3 else 0)
+    ax.set_xticks(np.arange(shape[1] + 1) - 0.5, minor=True)
+    ax.set_yticks(np.arange(shape[0] + 1) - 0.5, minor=True)
+    ax.grid(which="minor", color="#D5DAE1", linewidth=0.5)
+    ax.tick_params(which="both", length=0)
+    ax.spines[:].set_visible(False)
+    _legend(ax, bool((shared & (way >= 0)).any()), shape[1], len(view.columns))
+    return ax
 
 
 def ways(drawn: DrawnClusters, columns: Ints) -> Ints:
@@ -122,7 +122,7 @@ def _colours(way: Ints, depth: Ints) -> Floats:
     return np.where(way[..., None] >= 0, palette[way, depth], 1.0)
 
 
-def _mark(axes: Axes, way: Ints, depth: Ints, shared: Bits) -> None:
+def _mark(ax: Axes, way: Ints, depth: Ints, shared: Bits) -> None:
     """A symbol in every coloured cell, for readers without colours; an outline where clusters share it."""
     for (kind, marker), dark, outline in product(enumerate(_MARKERS), (False, True), (False, True)):
         cells = (way == kind) & ((depth == len(STEPS)) == dark) & (shared == outline)
@@ -130,10 +130,10 @@ def _mark(axes: Axes, way: Ints, depth: Ints, shared: Bits) -> None:
             y, x = np.nonzero(cells)
             edge = _ON_DARK if dark else _ON_PALE[kind]
             face = "none" if outline else edge
-            axes.scatter(x, y, _MARKER, marker=marker, facecolor=face, edgecolor=edge, linewidths=0.8)
+            ax.scatter(x, y, _MARKER, marker=marker, facecolor=face, edgecolor=edge, linewidths=0.8)
 
 
-def _legend(axes: Axes, outlines: bool, n_shown: int, n_columns: int) -> None:
+def _legend(ax: Axes, outlines: bool, n_shown: int, n_columns: int) -> None:
     """Explain symbols and shades, above the map."""
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
@@ -151,7 +151,7 @@ def _legend(axes: Axes, outlines: bool, n_shown: int, n_columns: int) -> None:
         note += f"; {n_shown} of {n_columns} features"
     if outlines:
         note += "\nOutlined symbol: shared with other clusters"
-    axes.legend(
+    ax.legend(
         handles=[handle for pair in zip(kinds, shades, strict=True) for handle in pair],
         ncols=4,
         loc="lower left",

@@ -26,7 +26,7 @@ _FINE = "#7C8590"
 _CUT = "#8A4B00"
 
 
-def merge_tree(model: CRAFT, *, n_clusters: int | None = None, axes: Axes | None = None) -> Axes:
+def merge_tree(model: CRAFT, *, n_clusters: int | None = None, ax: Axes | None = None) -> Axes:
     """Draw the merges from the clusters of a model down to one cluster, with heights in nats.
 
     The leaves are the clusters of the model, larger branches first. Two branches meet where the merge path
@@ -46,7 +46,7 @@ def merge_tree(model: CRAFT, *, n_clusters: int | None = None, axes: Axes | None
     n_clusters : int, optional
         Where to cut: from 1 to `n_clusters_`; None: no cut. If the path skips that number, the cut is at the
         next smaller one.
-    axes : matplotlib Axes, optional
+    ax : matplotlib Axes, optional
         Where to draw; None: a new figure.
 
     Returns
@@ -63,8 +63,8 @@ def merge_tree(model: CRAFT, *, n_clusters: int | None = None, axes: Axes | None
     >>> from craftc import CRAFT, plot
     >>> from sklearn.datasets import load_wine
     >>> model = CRAFT(random_state=0).fit(load_wine().data)
-    >>> axes = plot.merge_tree(model, n_clusters=2)
-    >>> model.n_clusters_, [text.get_text() for text in axes.texts]
+    >>> ax = plot.merge_tree(model, n_clusters=2)
+    >>> model.n_clusters_, [text.get_text() for text in ax.texts]
     (3, ['2 clusters'])
     """
     if not isinstance(model, CRAFT):
@@ -79,24 +79,24 @@ def merge_tree(model: CRAFT, *, n_clusters: int | None = None, axes: Axes | None
     heights = heights_of([objective for _, objective in objectives])
     leaves = leaves_of(merges, drawn.view.sizes)
     labels = [f"{drawn.labels[k]} ({percent(drawn.view.shares[k])})" for k in leaves]
-    if axes is None:
-        axes = new_figure((_WIDTH + inches(labels), _AROUND + _ROW * max(len(leaves), 4))).add_subplot()
+    if ax is None:
+        ax = new_figure((_WIDTH + inches(labels), _AROUND + _ROW * max(len(leaves), 4))).add_subplot()
     n_free = int(np.count_nonzero(heights[1:] <= 0.0))
     places, end = places_of(heights, n_free)
-    _draw(axes, merges, places, leaves, None if n_clusters is None else cut)
+    _draw(ax, merges, places, leaves, None if n_clusters is None else cut)
     if n_clusters is not None:
         place = (places[cut] + np.append(places, end)[cut + 1]) / 2
-        _mark_cut(axes, place, plural(objectives[cut][0], "cluster"))
-    axes.set_yticks(range(len(leaves)), labels, fontsize=_FONT)
-    axes.set(xlim=(places[0], end), ylim=(len(leaves) - 0.4, -0.6))
-    axes.xaxis.set_major_formatter("{x:,.12g}")
-    axes.set_xticks([tick for tick in axes.get_xticks() if 0 <= tick <= end])
+        _mark_cut(ax, place, plural(objectives[cut][0], "cluster"))
+    ax.set_yticks(range(len(leaves)), labels, fontsize=_FONT)
+    ax.set(xlim=(places[0], end), ylim=(len(leaves) - 0.4, -0.6))
+    ax.xaxis.set_major_formatter("{x:,.12g}")
+    ax.set_xticks([tick for tick in ax.get_xticks() if 0 <= tick <= end])
     note = "; left of 0: merges that save nats" if n_free else ""
-    axes.set_xlabel(f"nats lost by merging the {len(leaves)} clusters{note}", fontsize=_FONT)
-    axes.tick_params(axis="x", labelsize=_FONT)
-    axes.tick_params(axis="y", length=0)
-    axes.spines[["left", "top", "right"]].set_visible(False)
-    return axes
+    ax.set_xlabel(f"nats lost by merging the {len(leaves)} clusters{note}", fontsize=_FONT)
+    ax.tick_params(axis="x", labelsize=_FONT)
+    ax.tick_params(axis="y", length=0)
+    ax.spines[["left", "top", "right"]].set_visible(False)
+    return ax
 
 
 def heights_of(objectives: Sequence[float]) -> Floats:
@@ -113,9 +113,7 @@ def places_of(heights: Floats, n_free: int) -> tuple[Floats, float]:
     return places, float(heights[-1]) + _ROOM * span
 
 
-def _draw(
-    axes: Axes, merges: Sequence[Merge], places: Floats, leaves: Sequence[int], cut: int | None
-) -> None:
+def _draw(ax: Axes, merges: Sequence[Merge], places: Floats, leaves: Sequence[int], cut: int | None) -> None:
     """The branches: thick beyond the cut."""
     from matplotlib.collections import LineCollection
 
@@ -132,13 +130,13 @@ def _draw(
         rows[node], at[node] = (min(ends) + max(ends)) / 2, height
     widths = np.where(thick, _THICK, _THIN if any(thick) else (_THICK + _THIN) / 2)
     colours = [CLUSTER if wide or cut is None else _FINE for wide in thick]
-    axes.add_collection(LineCollection(lines, linewidths=widths, colors=colours, capstyle="projecting"))
+    ax.add_collection(LineCollection(lines, linewidths=widths, colors=colours, capstyle="projecting"))
 
 
-def _mark_cut(axes: Axes, place: float, text: str) -> None:
+def _mark_cut(ax: Axes, place: float, text: str) -> None:
     """A dashed line between the merge that leads to the clusters of the cut and the next."""
-    axes.axvline(place, color=_CUT, linewidth=1.0, linestyle="--")
-    axes.annotate(
+    ax.axvline(place, color=_CUT, linewidth=1.0, linestyle="--")
+    ax.annotate(
         text,
         (place, 1),
         xycoords=("data", "axes fraction"),

@@ -17,14 +17,14 @@ _SIZE = 5.2, 1.6  # inches
 _FONT = 8.0
 
 
-def null_test(result: NullTest, *, axes: Axes | None = None) -> Axes:
+def null_test(result: NullTest, *, ax: Axes | None = None) -> Axes:
     """Draw what the clusters of a table save, and what clusters of tables with permuted columns save.
 
     Parameters
     ----------
     result : NullTest
         What ``CRAFT.null_test`` returns.
-    axes : matplotlib Axes, optional
+    ax : matplotlib Axes, optional
         Where to draw; None: a new figure.
 
     Returns
@@ -43,15 +43,15 @@ def null_test(result: NullTest, *, axes: Axes | None = None) -> Axes:
     """
     if not isinstance(result, NullTest):
         raise TypeError(f"plot.null_test draws the result of CRAFT.null_test, got a {type(result).__name__}.")
-    axes = new_figure(_SIZE).add_subplot() if axes is None else axes
+    ax = new_figure(_SIZE).add_subplot() if ax is None else ax
     values = np.sort(result.null_savings)
     span = float(max(values[-1], result.saving, 0.0) - min(values[0], result.saving, 0.0)) or 1.0
     column = np.rint(60 * values / span)  # dots of one column touch
     first = np.searchsorted(column, column)
-    axes.scatter(column * span / 60, np.arange(len(values)) - first, s=16, color=TABLE_LINE)
-    axes.axvline(result.saving, color=CLUSTER, linewidth=2.0)
+    ax.scatter(column * span / 60, np.arange(len(values)) - first, s=16, color=TABLE_LINE)
+    ax.axvline(result.saving, color=CLUSTER, linewidth=2.0)
     text = f"{plural(result.n_clusters, 'cluster')}: {nats(result.saving)} nats"
-    axes.annotate(
+    ax.annotate(
         text,
         (result.saving, 1),
         xycoords=("data", "axes fraction"),
@@ -61,15 +61,15 @@ def null_test(result: NullTest, *, axes: Axes | None = None) -> Axes:
         fontsize=_FONT,
         color=CLUSTER,
     )
-    axes.margins(x=0.05)
-    axes.set_ylim(-0.8, max(float((np.arange(len(values)) - first).max()) + 1.0, 3.0))
+    ax.margins(x=0.05)
+    ax.set_ylim(-0.8, max(float((np.arange(len(values)) - first).max()) + 1.0, 3.0))
     tables = plural(len(values), "table")
-    axes.set_xlabel(
+    ax.set_xlabel(
         f"nats saved over one cluster; dots: {tables} with permuted columns; p = {number(result.p_value)}",
         fontsize=_FONT,
     )
-    axes.tick_params(axis="x", labelsize=_FONT)
-    axes.xaxis.set_major_formatter("{x:,.12g}")
-    axes.set_yticks([])
-    axes.spines[["left", "top", "right"]].set_visible(False)
-    return axes
+    ax.tick_params(axis="x", labelsize=_FONT)
+    ax.xaxis.set_major_formatter("{x:,.12g}")
+    ax.set_yticks([])
+    ax.spines[["left", "top", "right"]].set_visible(False)
+    return ax

@@ -79,7 +79,7 @@ def features(
     >>> Z = np.arange(60)[:, None] % [2, 3] == 0
     >>> model = KFeatures(2, base="none", random_state=0).fit(Z @ bars.reshape(2, 16))
     >>> figure = plot.features(model, (4, 4))
-    >>> [axes.get_title() for axes in figure.axes]
+    >>> [ax.get_title() for ax in figure.axes]
     ['feature 0: 20 rows', 'feature 1: 30 rows']
     """
     check_is_fitted(model)
@@ -110,13 +110,13 @@ def features(
         figure = new_figure((across * max(width + 0.1, 1.5), down * (height + 0.35)))
     counts = model.assignments_.sum(axis=0)
     for k, picture in enumerate(pictures):
-        axes = figure.add_subplot(down, across, k + 1)
+        ax = figure.add_subplot(down, across, k + 1)
         values, style = _shades(picture.reshape(size), difference)
-        axes.imshow(values, interpolation="nearest", **style)
+        ax.imshow(values, interpolation="nearest", **style)
         name = f"feature {k}" if names is None else names[k]
-        axes.set_title(f"{name}: {counts[k]} row{'' if counts[k] == 1 else 's'}", fontsize=9)
-        axes.set(xticks=[], yticks=[])
-        for spine in axes.spines.values():
+        ax.set_title(f"{name}: {counts[k]} row{'' if counts[k] == 1 else 's'}", fontsize=9)
+        ax.set(xticks=[], yticks=[])
+        for spine in ax.spines.values():
             spine.set_color("0.7")
     return figure
 

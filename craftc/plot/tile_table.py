@@ -31,7 +31,7 @@ _PALEST = 222  # grey of a cell that is not selected, to distinguish it from a m
 _OF_LEVELS = ("#7A0F22", "#B3122C", "#DC3B47", "#E8707A", "#E892A0", "#D9A7B5")
 
 
-def tiles(model: ClusterModel, X: FrameInput, *, order: str = "given", axes: Axes | None = None) -> Axes:
+def tiles(model: ClusterModel, X: FrameInput, *, order: str = "given", ax: Axes | None = None) -> Axes:
     """Draw the table as an image: rows sorted by cluster, with the features that a cluster selects in colour.
 
     Every value is a tile: a number from dark blue (low in its column) to yellow (high), a category from dark
@@ -51,7 +51,7 @@ def tiles(model: ClusterModel, X: FrameInput, *, order: str = "given", axes: Axe
         frames and arrays.
     order : {"given", "selection"}, default="given"
         "given": columns in input order. "selection": columns selected by the same clusters are adjacent.
-    axes : matplotlib Axes, optional
+    ax : matplotlib Axes, optional
         Where to draw; None: a new figure, with a legend of the colours.
 
     Returns
@@ -70,8 +70,8 @@ def tiles(model: ClusterModel, X: FrameInput, *, order: str = "given", axes: Axe
     >>> rng = np.random.default_rng(0)
     >>> X = rng.normal(0, 3, (120, 6))
     >>> X[:60, :3], X[60:, 2:5] = rng.normal(-5, 0.5, (60, 3)), rng.normal(5, 0.5, (60, 3))
-    >>> axes = plot.tiles(FeatureSelectionMixture(6, random_state=0).fit(X), X)
-    >>> [label.get_text() for label in axes.get_yticklabels()]
+    >>> ax = plot.tiles(FeatureSelectionMixture(6, random_state=0).fit(X), X)
+    >>> [label.get_text() for label in ax.get_yticklabels()]
     ['cluster 0: 60 rows', 'cluster 1: 60 rows']
     """
     if not isinstance(model, HtmlOverview):
@@ -90,28 +90,28 @@ def tiles(model: ClusterModel, X: FrameInput, *, order: str = "given", axes: Axe
     n = len(rows)
     if n > _MOST_ROWS:
         rows = rows[np.linspace(0, n - 1, _MOST_ROWS).round().astype(np.intp)]
-    own_figure = axes is None
-    axes = new_figure(_SIZE).add_subplot() if axes is None else axes
+    own_figure = ax is None
+    ax = new_figure(_SIZE).add_subplot() if ax is None else ax
     picture = _tiles([cells[d] for d in columns], rows, mask[labels[rows]][:, columns])
     extent = (-0.5, len(columns) - 0.5, n - 0.5, -0.5)
-    axes.imshow(picture, aspect="auto", interpolation="nearest", extent=extent)
+    ax.imshow(picture, aspect="auto", interpolation="nearest", extent=extent)
     sizes = np.bincount(labels, minlength=len(mask))
     ends = np.cumsum(sizes) - 0.5
     for end in ends[:-1]:
-        axes.axhline(end, color="black", linewidth=0.8)
+        ax.axhline(end, color="black", linewidth=0.8)
     large = sizes >= _NAMED * n
     cluster_names = [f"cluster {k}: {plural(size, 'row')}" for k, size in enumerate(sizes.tolist())]
-    axes.set_yticks((ends - sizes / 2)[large], np.array(cluster_names)[large])
+    ax.set_yticks((ends - sizes / 2)[large], np.array(cluster_names)[large])
     ticks = np.arange(0, len(columns), max(1, -(-len(columns) // _MOST_TICKS)))
     named = hasattr(model, "feature_names_in_")
     shortened = drawn.columns(_LONG) if named else list(map(str, range(len(columns))))
     names = [shortened[d] for d in columns[ticks]]
-    axes.set_xticks(ticks, names, rotation=90 if sum(map(len, names)) > _LINE else 0)
+    ax.set_xticks(ticks, names, rotation=90 if sum(map(len, names)) > _LINE else 0)
     if own_figure:  # on other axes there may be a title
         kinds = {column.n_levels > 0 for column in cells}
         missing = bool((picture == 255).all(axis=-1).any())
-        _legend(axes, False in kinds, True in kinds, not mask.all(), missing)
-    return axes
+        _legend(ax, False in kinds, True in kinds, not mask.all(), missing)
+    return ax
 
 
 def _tiles(cells: Sequence[PlottedColumn], rows: Ints, selected: Bits) -> NDArray[np.uint8]:
@@ -154,7 +154,7 @@ def _level_places(codes: Array, n_levels: int, rows: Ints) -> Ints:
     return rank[codes[rows]]
 
 
-def _legend(axes: Axes, numbers: bool, levels: bool, faded: bool, missing: bool) -> None:
+def _legend(ax: Axes, numbers: bool, levels: bool, faded: bool, missing: bool) -> None:
     """Explain the colours, above the table."""
     import matplotlib
     from matplotlib.patches import Patch
@@ -167,7 +167,7 @@ def _legend(axes: Axes, numbers: bool, levels: bool, faded: bool, missing: bool)
     shown += [("frequent level", _OF_LEVELS[0], levels), ("rare level", _OF_LEVELS[-1], levels)]
     shown += [("as in the whole table", "0.8", faded), ("missing", "white", missing)]
     handles = [Patch(facecolor=colour, edgecolor="0.7", label=label) for label, colour, used in shown if used]
-    axes.legend(
+    ax.legend(
         handles=handles,
         ncols=len(handles),
         loc="lower left",

@@ -55,7 +55,7 @@ def fusion_tree(
     only: Only = None,
     of_class: object = None,
     leaves: int = 60,
-    axes: Axes | None = None,
+    ax: Axes | None = None,
 ) -> Axes:
     """Draw the tree of a regularization path: the fusion penalty at which covariates, or rows, merge.
 
@@ -91,7 +91,7 @@ def fusion_tree(
     leaves : int, default=60
         Maximum number of leaves. Covariates in `only` come first, then the largest in `coef_`, then those at
         the smallest penalty.
-    axes : matplotlib Axes, optional
+    ax : matplotlib Axes, optional
         Where to draw; None: a new figure.
 
     Returns
@@ -111,8 +111,8 @@ def fusion_tree(
     >>> y = np.repeat(["ham", "spam"], 50)
     >>> X = rng.normal(size=(100, 4)) + (y == "spam")[:, None] * [0, 0, 2, 2]
     >>> model = ConvexCovariateClustering([100, 10, 1, 0.1], similarity=np.ones((4, 4))).fit(X, y)
-    >>> axes = plot.fusion_tree(model, names=["the", "and", "prize", "winner"], of_class="spam")
-    >>> sorted(label.get_text() for label in axes.get_yticklabels())
+    >>> ax = plot.fusion_tree(model, names=["the", "and", "prize", "winner"], of_class="spam")
+    >>> sorted(label.get_text() for label in ax.get_yticklabels())
     ['prize', 'winner']
     """
     check_is_fitted(model)
@@ -129,12 +129,12 @@ def fusion_tree(
         if of_class is not None:
             reason = "the rows of ConvexClustering have no class"
             raise ValueError(f"of_class is for ConvexCovariateClustering; {reason}, got {of_class!r}.")
-        return _rows_tree(model, names, only, leaves, axes)
-    return _covariates_tree(model, names, only, of_class, leaves, axes)
+        return _rows_tree(model, names, only, leaves, ax)
+    return _covariates_tree(model, names, only, of_class, leaves, ax)
 
 
-def _new_axes(axes: Axes | None, leaves: int) -> Axes:
-    return new_figure((WIDTH, AROUND + ROW * max(leaves, 4))).add_subplot() if axes is None else axes
+def _new_axes(ax: Axes | None, leaves: int) -> Axes:
+    return new_figure((WIDTH, AROUND + ROW * max(leaves, 4))).add_subplot() if ax is None else ax
 
 
 # ---- covariates ----
@@ -199,7 +199,7 @@ def _covariates_tree(
     only: Only,
     of_class: object,
     leaves: int,
-    axes: Axes | None,
+    ax: Axes | None,
 ) -> Axes:
     known: list[object] = model.classes_.tolist()
     if of_class is not None and of_class not in known:
@@ -219,7 +219,7 @@ def _covariates_tree(
             f"No chosen cluster{where} has its largest coefficient for of_class={known[class_index]!r}; pass "
             "another class or None."
         )
-    axes = _new_axes(axes, len(shown))
+    ax = _new_axes(ax, len(shown))
     nodes = build_tree(path.levels, shown, path.refit @ np.arange(len(classes), dtype=np.float64))
     used = set(path.of_class[leaves_of(nodes)].tolist())
 
@@ -236,12 +236,12 @@ def _covariates_tree(
         return BranchLabel(odds_ratio(b), _colour(own), chosen)
 
     order = leaves_of(nodes)
-    draw_tree(axes, path, nodes, [labels[i] for i in order], branch_of, label_of)
-    axes.set_xlabel("fusion penalty ν at which covariates merge", fontsize=FONT)
-    for label, k in zip(axes.get_yticklabels(), path.of_class[order], strict=True):
+    draw_tree(ax, path, nodes, [labels[i] for i in order], branch_of, label_of)
+    ax.set_xlabel("fusion penalty ν at which covariates merge", fontsize=FONT)
+    for label, k in zip(ax.get_yticklabels(), path.of_class[order], strict=True):
         label.set_color(_colour(int(k)))
-    _explain_classes(axes, path, classes, used, len(shown), total)
-    return axes
+    _explain_classes(ax, path, classes, used, len(shown), total)
+    return ax
 
 
 def _colour(k: int) -> str:
@@ -253,7 +253,7 @@ def _style(k: int) -> Literal["-", "--", ":"]:
 
 
 def _explain_classes(
-    axes: Axes, path: FusionPath, classes: Sequence[str], used: set[int], shown: int, total: int
+    ax: Axes, path: FusionPath, classes: Sequence[str], used: set[int], shown: int, total: int
 ) -> None:
     """Explain the classes and the numbers above the tree."""
     from matplotlib.lines import Line2D
@@ -267,7 +267,7 @@ def _explain_classes(
     against = f", {classes[1]} against {classes[0]}" if two else " of the class against the others"
     italics = "; in italics: from shrunk coefficients" if shown <= _FEW else ""
     notes = [f"The {shown} strongest of {total} covariates"] if shown < total else []
-    draw_legend(axes, path, handles, "", [*notes, f"Numbers at the line: odds ratios{against}{italics}"])
+    draw_legend(ax, path, handles, "", [*notes, f"Numbers at the line: odds ratios{against}{italics}"])
 
 
 # ---- rows ----
@@ -295,11 +295,11 @@ class RowsPath:
         self.penalties, self.levels = penalties[: last + 1], levels[: last + 1]
 
 
-def _rows_tree(model: ConvexClustering, names: Names, only: Only, leaves: int, axes: Axes | None) -> Axes:
+def _rows_tree(model: ConvexClustering, names: Names, only: Only, leaves: int, ax: Axes | None) -> Axes:
     n = len(model.labels_)
     labels = names_of(range(n) if names is None else names, n, "row")
     path = RowsPath(model, positions_in(only, labels, "row"), leaves)
-    axes = _new_axes(axes, len(path.shown))
+    ax = _new_axes(ax, len(path.shown))
     size = dict(zip(path.shown.tolist(), path.sizes.tolist(), strict=True))
     nodes = build_tree(path.levels, path.shown, np.arange(path.levels.shape[1], dtype=np.float64))
 
@@ -314,9 +314,9 @@ def _rows_tree(model: ConvexClustering, names: Names, only: Only, leaves: int, a
 
     rows = leaves_of(nodes)
     texts = [labels[i] if size[i] == 1 else f"{labels[i]} and {size[i] - 1:,} more" for i in rows]
-    draw_tree(axes, path, nodes, texts, branch_of, label_of)
-    axes.set_xlabel("fusion penalty ν at which rows merge", fontsize=FONT)
+    draw_tree(ax, path, nodes, texts, branch_of, label_of)
+    ax.set_xlabel("fusion penalty ν at which rows merge", fontsize=FONT)
     drawn = len(path.shown)
     notes = [f"The {drawn} largest of {path.n_groups} clusters"] if drawn < path.n_groups else []
-    draw_legend(axes, path, [], "; numbers at the line: their rows", notes)
-    return axes
+    draw_legend(ax, path, [], "; numbers at the line: their rows", notes)
+    return ax

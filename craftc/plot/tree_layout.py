@@ -132,7 +132,7 @@ def _parts(members: Ints, label: Ints, rank: Floats) -> list[Ints]:
 
 
 def draw_tree(
-    axes: Axes,
+    ax: Axes,
     path: Path,
     nodes: Sequence[Node],
     names: Sequence[str],
@@ -148,7 +148,7 @@ def draw_tree(
     from matplotlib.patheffects import withStroke
 
     place, low, high = positions_of_penalties(path, nodes)
-    height = axes.get_position().height * axes.figure.bbox.height / axes.figure.dpi * 72
+    height = ax.get_position().height * ax.figure.bbox.height / ax.figure.dpi * 72
     font = float(np.clip(_FILL * height / len(names), 2.0, FONT))  # fits the height of a row
     lines: list[list[tuple[float, float]]] = []
     branches: list[FusionBranch] = []
@@ -166,7 +166,7 @@ def draw_tree(
             branches.append(branch_of(node, parent, True))
         label = label_of(node, parent, bool(heights))
         if label is not None:
-            axes.annotate(
+            ax.annotate(
                 label.text,
                 (place[path.chosen] if label.chosen else start, node.height),
                 xytext=(3, 0.8),
@@ -178,7 +178,7 @@ def draw_tree(
                 path_effects=[withStroke(linewidth=1.5, foreground="white")],
                 zorder=4,
             )
-    axes.add_collection(
+    ax.add_collection(
         LineCollection(
             lines,
             colors=[branch.colour for branch in branches],
@@ -187,13 +187,13 @@ def draw_tree(
             zorder=2,
         )
     )
-    axes.axvline(place[path.chosen], color="0.45", linewidth=1.0, linestyle=DASHED, zorder=1)
-    axes.set(xscale="log", xlim=(low, high))
-    name_leaves(axes, names, font)
+    ax.axvline(place[path.chosen], color="0.45", linewidth=1.0, linestyle=DASHED, zorder=1)
+    ax.set(xscale="log", xlim=(low, high))
+    name_leaves(ax, names, font)
     if path.penalties[-1] == 0:
-        mark_zero(axes, place, high)
-    axes.tick_params(axis="x", labelsize=FONT)
-    axes.spines[["left", "top", "right"]].set_visible(False)
+        mark_zero(ax, place, high)
+    ax.tick_params(axis="x", labelsize=FONT)
+    ax.spines[["left", "top", "right"]].set_visible(False)
 
 
 def leaves_of(nodes: Sequence[Node]) -> list[int]:
@@ -206,7 +206,7 @@ def is_chosen(path: Path, node: Node, parent: Node | None) -> bool:
     return (parent is None or parent.point < path.chosen) and path.chosen <= node.point
 
 
-def draw_legend(axes: Axes, path: Path, handles: Sequence[Line2D], what: str, notes: Sequence[str]) -> None:
+def draw_legend(ax: Axes, path: Path, handles: Sequence[Line2D], what: str, notes: Sequence[str]) -> None:
     """Explain the lines, the chosen penalty and `what` stands at it, above the tree."""
     from matplotlib.lines import Line2D
 
@@ -214,7 +214,7 @@ def draw_legend(axes: Axes, path: Path, handles: Sequence[Line2D], what: str, no
     label = f"chosen: ν = {path.penalties[path.chosen]:.3g}, {K} cluster{'' if K == 1 else 's'}{what}"
     shown = [*handles, Line2D([], [], color="0.45", linewidth=1, linestyle=DASHED, label=label)]
     long = [len(str(handle.get_label())) + 9 for handle in shown]  # 9: the line in front of the label
-    axes.legend(
+    ax.legend(
         handles=shown,
         loc="lower left",
         bbox_to_anchor=(0, 1),
@@ -240,22 +240,22 @@ def positions_of_penalties(path: Path, nodes: Sequence[Node]) -> tuple[Floats, f
     return place, float(place[-1] / span**_STUB), float(place[last] * span**_ROOM)
 
 
-def name_leaves(axes: Axes, names: Sequence[str], font: float) -> None:
+def name_leaves(ax: Axes, names: Sequence[str], font: float) -> None:
     """Names of the leaves, from the top down, on the left of the tree."""
     short = [name if len(name) <= _LONG else name[: _LONG - 1] + "…" for name in names]
-    axes.set_yticks(range(len(names)), [name.replace("$", r"\$") for name in short], fontsize=font)
-    axes.tick_params(axis="y", length=0, pad=2)
-    axes.set_ylim(len(names) - 0.4, -0.8)
+    ax.set_yticks(range(len(names)), [name.replace("$", r"\$") for name in short], fontsize=font)
+    ax.tick_params(axis="y", length=0, pad=2)
+    ax.set_ylim(len(names) - 0.4, -0.8)
 
 
-def mark_zero(axes: Axes, place: Floats, high: float) -> None:
+def mark_zero(ax: Axes, place: Floats, high: float) -> None:
     """Label the tick of the penalty 0 as 0, although its position on the logarithmic axis is positive."""
     from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullLocator
 
     ticks = [tick for tick in LogLocator().tick_values(place[-2], high) if place[-2] / 1.01 <= tick <= high]
-    axes.xaxis.set_major_locator(FixedLocator([place[-1], *ticks]))
-    axes.xaxis.set_minor_locator(NullLocator())
-    axes.xaxis.set_major_formatter(
+    ax.xaxis.set_major_locator(FixedLocator([place[-1], *ticks]))
+    ax.xaxis.set_minor_locator(NullLocator())
+    ax.xaxis.set_major_formatter(
         FuncFormatter(lambda x, _: "0" if x < place[-2] / 1.01 else f"$10^{{{round(math.log10(x))}}}$")
     )
 

@@ -17,6 +17,7 @@ from craftc.reading.roles import Roles, answer_name
 from craftc.reading.several import Answers
 from craftc.table import Schema
 from craftc.table.dates import PARTS, part_name
+from craftc.table.personal import shown_cells
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -133,7 +134,7 @@ def _levels(column: pd.Series, known: set[str], notes: list[str]) -> pd.Series:
     if unseen:
         notes.append(
             f"{quoted(str(column.name))}: levels that did not occur in fit are treated as missing: "
-            f"{listed(unseen)}."
+            f"{shown_cells(str(column.name), unseen, known)}."
         )
     return column.astype(object).map(level_of).astype("category")
 

@@ -38,6 +38,7 @@ from craftc.reading.several import (
 from craftc.reading.unusable import CONSTANT, DATES, EMPTY, IDS, id_reason, listed_reasons, text_reason
 from craftc.table.dates import FEWEST_PERIODS, PARTS, part_name, parts_of, repeats
 from craftc.table.kinds import INFERRED, INFERRED_DATES, INFERRED_DURATIONS, ColumnKind
+from craftc.table.personal import shown_cells
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -324,7 +325,8 @@ class _Reader:
                 values if known else values.remove_unused_categories(),
             )
         others = sorted({answer for cell in cells for answer in cell}.difference(answers.options))
-        rest = f"; {'unknown' if known else 'rare'} answers are left out: {listed(others)}" if others else ""
+        which = f"; {'unknown' if known else 'rare'} answers are left out: "
+        rest = which + shown_cells(name, others) if others else ""
         if not known or rest:
             between = "" if answers.separator == LISTS else f", separated by {answers.separator!r}"
             blank_cells = "missing" if blanks == "missing" else "'no'"
@@ -373,7 +375,7 @@ class _Reader:
             )
             if dates is not None:
                 self._note_recipe(name, order=dates.order, first_year=dates.first_year)
-                remarks = [*filter(None, [dates.remark, self._bad(dates.bad, cells, counts)])]
+                remarks = [*filter(None, [dates.remark, self._bad(name, dates.bad, cells, counts)])]
                 self._dates(name, of_rows(dates.days), remarks, monthly=dates.monthly)
                 return True
             if have_leading_zeros(cells):
@@ -396,7 +398,7 @@ class _Reader:
         if numbers.unit or numbers.mark:
             self._note_recipe(name, unit=numbers.unit, decimal=numbers.mark)
         numbers.changes += self._other_unit(name, numbers.unit, cells)
-        remarks = [*numbers.changes, *filter(None, [self._bad(numbers.bad, cells, counts)])]
+        remarks = [*numbers.changes, *filter(None, [self._bad(name, numbers.bad, cells, counts)])]
         if remarks:
             self._notes.append(f"{quoted(name)} was read as numbers: {'; '.join(remarks)}.")
         self._numbers(name, of_rows(numbers.values), quantity=bool(numbers.changes))
@@ -414,13 +416,13 @@ class _Reader:
             )
         return [f"taken as numbers with {fitted!r}, as in the fit"]
 
-    def _bad(self, bad: list[str], cells: list[str], counts: NDArray[np.intp]) -> str:
+    def _bad(self, name: str, bad: list[str], cells: list[str], counts: NDArray[np.intp]) -> str:
         """The remark about cells that became missing."""
         if not bad:
             return ""
-        unread = set(bad)
-        n_bad = sum(int(n) for cell, n in zip(cells, counts, strict=True) if cell in unread)
-        return f"{n_bad} cell{'s' if n_bad > 1 else ''} that cannot be read became missing: {listed(bad)}"
+        n_bad = sum(map(dict(zip(cells, counts.tolist(), strict=True)).__getitem__, bad))
+        which = f"{n_bad} cell{'s' if n_bad > 1 else ''} that cannot be read"
+        return f"{which} became missing: {shown_cells(name, bad)}"
 
     def _note_levels(self, name: str, texts: list[str], present: int) -> None:
         """Notes about levels that are spelled alike, and about columns of mostly distinct texts."""
@@ -431,8 +433,8 @@ class _Reader:
         if alike:
             more = f" and {len(alike) - 1} more" if len(alike) > 1 else ""
             self._notes.append(
-                f"{quoted(name)} has levels that differ only in case or blanks: {listed(alike[0])}{more}; "
-                "they stay apart."
+                f"{quoted(name)} has levels that differ only in case or blanks: "
+                f"{shown_cells(name, alike[0], texts)}{more}; they stay apart."
             )
         if len(texts) > 20 and 2 * len(texts) > present:
             self._notes.append(

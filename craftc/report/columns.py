@@ -15,9 +15,11 @@ from craftc.describe.statistics import bin_edges
 from craftc.describe.view import ClusterView
 from craftc.describe.words import CELL, distinct, number
 from craftc.table import MixedTable
+from craftc.table.personal import is_personal
 
 FEW = 12  # distinct values up to which a column of numbers is shown value by value
 SPIKE = 0.5  # share of the cells that a value at the end of a column needs to be shown apart from the others
+HIDDEN = "values not shown"  # in the place of cells that may identify persons
 _FINE, _BANDS = 64, 8  # small bands of equal size, and bands of them by which a histogram is coded
 _MOST_LEVELS = 250  # the rarer levels of a column count as one
 
@@ -44,6 +46,12 @@ class DrawnColumn:
     @property
     def numeric(self) -> bool:
         return isinstance(self.statistics, NumericColumn)
+
+    @cached_property
+    def personal(self) -> bool:
+        """Whether single cells are not shown, because they may identify persons."""
+        of = self.statistics
+        return is_personal(self.name, of.texts if isinstance(of, CategoricalColumn) else ())
 
     @property
     def n_codes(self) -> int:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from craftc.describe.words import number, percent
-from craftc.report.columns import DrawnColumn, Pairs
+from craftc.report.columns import HIDDEN, DrawnColumn, Pairs
 from craftc.table import MixedTable
 
 if TYPE_CHECKING:
@@ -41,6 +41,8 @@ def column_links(model: CraftBase, columns: list[DrawnColumn], pairs: Pairs, tab
 
 def _words(a: int, b: int, columns: list[DrawnColumn], pairs: Pairs, table: MixedTable) -> str:
     one, two = columns[a], columns[b]
+    if one.personal or two.personal:
+        return HIDDEN
     if one.numeric and two.numeric and "bands" not in (one.style, two.style):
         return _correlation(a, b, columns, pairs)
     if two.style == "curve":

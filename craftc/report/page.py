@@ -16,7 +16,7 @@ from craftc.describe.facts import REPEATS, Fact, Facts, whole_table
 from craftc.describe.structure import CLEAR, FIRM, Structure, nearly_as_good
 from craftc.describe.view import order_by_size
 from craftc.describe.words import count, listing, number, percent, plural
-from craftc.report.columns import DrawnColumn, Pairs, read_columns, with_rows
+from craftc.report.columns import HIDDEN, DrawnColumn, Pairs, read_columns, with_rows
 from craftc.report.figures import Figure, figure
 from craftc.report.links import Link, column_links
 from craftc.report.merge_tree import MergeTree, merge_tree
@@ -93,6 +93,7 @@ class Page:
         stability: Stability | None,
         title: str,
         structure: Structure,
+        numbers: Ints,
     ) -> None:
         self.model, self.table, self.target = model, table, target
         self.stability, self.title = stability, title
@@ -109,7 +110,7 @@ class Page:
         importance = view.importances
         self.importance = importance / max(float(importance.max(initial=0.0)), 1e-300)
         self.ranked = np.argsort(-importance, kind="stable").tolist()
-        self.sure = certainty(model, table, self.labels, self.order)
+        self.sure = certainty(model, table, self.labels, self.order, numbers)
         self.clear = float((self.sure.probability >= CLEAR).mean())
         self.structure = replace(structure, clear=self.clear)
         self.ratio = float(model.dependence_ratio_)
@@ -140,7 +141,7 @@ class Page:
             int(np.bincount(second, minlength=self.K).argmax()) + 1 if self.K > 1 else 0,
             typical(self.representatives[label], columns, self.table, self.sure, self.target),
             unusual(rows, self.columns, self.table, self.sure, self.target),
-            [column.short for column in columns],
+            [column.short for column in columns if not column.personal],
             self._overlap(label),
             k < _OPEN_CARDS,
         )
@@ -260,7 +261,8 @@ class Page:
         """Name, importance, the table's value, and the facts of the most important columns."""
         rows = []
         for d in self.ranked[:_MAP_ROWS]:
-            facts, value = [self.facts.of(k, d) for k in range(self.K)], whole_table(self.facts.view, d)
+            facts = [self.facts.of(k, d) for k in range(self.K)]
+            value = HIDDEN if self.columns[d].personal else whole_table(self.facts.view, d)
             rows.append((self.columns[d].name, float(self.importance[d]), value, facts))
         return rows
 
@@ -273,6 +275,9 @@ class Page:
         """Name, value, figure and missing cells of the columns of the table, for a page without groups."""
         figures = []
         for d, column in enumerate(self.columns[:_MAP_ROWS]):
+            if column.personal:
+                figures.append((column.name, HIDDEN, Figure(column.name), _gap(column, -1)))
+                continue
             value = whole_table(self.facts.view, d)
             of = column.statistics
             if isinstance(of, NumericColumn) and not isinstance(of, PeriodicColumn) and of.spike is None:

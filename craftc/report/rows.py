@@ -25,16 +25,19 @@ _APART = 2  # cells in which two typical rows differ
 
 @dataclass
 class Certainty:
-    """Of every row: cost and probability of its cluster, and the next cluster, in the page's order."""
+    """Of every row: its number, cost and probability of its cluster, and the next cluster, in the page's
+    order.
+    """
 
+    number: Ints
     cost: Floats
     probability: Floats
     second: Labels
 
 
-def certainty(model: CraftBase, table: MixedTable, labels: Labels, order: Ints) -> Certainty:
+def certainty(model: CraftBase, table: MixedTable, labels: Labels, order: Ints, numbers: Ints) -> Certainty:
     """Probabilities of all rows; `order` holds the model's label of every cluster of the page."""
-    out = Certainty(np.empty(len(table)), np.empty(len(table)), np.full(len(table), -1, np.int32))
+    out = Certainty(numbers, np.empty(len(table)), np.empty(len(table)), np.full(len(table), -1, np.int32))
     for first in range(0, len(table), _ROWS):
         rows = slice(first, first + _ROWS)
         cost = np.asarray(model.transform(table.take(rows)), dtype=np.float64)[:, order]
@@ -50,7 +53,7 @@ def certainty(model: CraftBase, table: MixedTable, labels: Labels, order: Ints) 
 
 @dataclass
 class Row:
-    """One row of the table: its number from 1, cells, probability and target."""
+    """One row of the table: its number, cells, probability and target."""
 
     number: int
     cells: list[str]
@@ -63,6 +66,7 @@ def typical(
     candidates: Ints, columns: list[DrawnColumn], table: MixedTable, sure: Certainty, target: Target | None
 ) -> list[Row]:
     """The first of a cluster's best described rows that differ in two of these columns, or else one."""
+    columns = [column for column in columns if not column.personal]
     cells = {int(i): [column.cell(table, int(i)) for column in columns] for i in candidates[:_CANDIDATES]}
     chosen: list[int] = []
     for apart in range(min(_APART, len(columns)), 0, -1):
@@ -75,16 +79,18 @@ def typical(
 
 def _row(i: int, cells: list[str], why: list[str], sure: Certainty, target: Target | None) -> Row:
     of_target = "" if target is None else target.cell(i)
-    return Row(i + 1, cells, why, percent(float(sure.probability[i])), of_target)
+    return Row(int(sure.number[i]), cells, why, percent(float(sure.probability[i])), of_target)
 
 
 def unusual(
     members: Ints, columns: list[DrawnColumn], table: MixedTable, sure: Certainty, target: Target | None
 ) -> list[Row]:
-    """The rows that their cluster describes worst, with the cells that are rarest in it."""
+    """The rows that their cluster describes worst, with the cells that are rarest in it; cells that may
+    identify persons are not among them.
+    """
     worst = members[np.argsort(-sure.cost[members], kind="stable")[:_SHOWN]].tolist()
     rare: list[list[tuple[float, str, str]]] = [[] for _ in worst]
-    for column in columns:
+    for column in (each for each in columns if not each.personal):
         values = (table.numeric if column.numeric else table.codes)[:, column.place]
         inside = values[members]
         for found, i in zip(rare, worst, strict=True):

@@ -11,13 +11,14 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from craftc._common.typing import Array, EncodedTable, Floats, FrameInput, Integers, Labels
+from craftc.describe.columns import NumericColumn, typical_text
+from craftc.describe.statistics import amounts
 from craftc.describe.words import (
     CELL,
     clean,
     distinct,
     level_text,
-    mean_and_deviation,
-    number,
+    lift,
     percent,
     with_share,
 )
@@ -40,11 +41,12 @@ class Target:
     missing: float  # share of missing cells
     values: Array  # (n,) numbers, or codes into `texts`
     texts: list[str]
+    column: NumericColumn | None = None  # of numbers
 
     def cell(self, row: int) -> str:
         value = self.values[row]
-        if self.numeric:
-            return "missing" if np.isnan(value) else number(float(value))
+        if self.column is not None:
+            return "missing" if np.isnan(value) else self.column.text(float(value))
         return self.texts[int(value)]
 
 
@@ -98,11 +100,11 @@ def _classes(name: str, codes: Array, texts: list[str], labels: Labels, n_cluste
     counts = by_cluster(codes, labels, n + 1, n_clusters)
     shares = _shares(counts[:, :n])
     by_size = np.argsort(-shares[-1], kind="stable")
-    lift = shares[:-1] - shares[-1]
-    most = lift.argmax(axis=1)
+    most = (shares[:-1] - shares[-1]).argmax(axis=1)
+    both = [(texts[c], float(shares[k, c]), float(shares[-1, c])) for k, c in enumerate(most)]
     words = [
-        (with_share(texts[c], float(shares[k, c])), f"table {percent(float(shares[-1, c]))}")
-        for k, c in enumerate(most)
+        (with_share(text, own), f"table {percent(whole)}, lift {lift(own, whole)}")
+        for text, own, whole in both
     ]
     order = shares[:-1, by_size[0]].tolist()
     if n > _MOST_CLASSES:
@@ -127,17 +129,16 @@ def _numbers(name: str, x: Floats, labels: Labels, n_clusters: int) -> Target:
         here = x[seen & (labels == k)] if k < n_clusters else x[seen]
         if len(here):
             means[k], deviations[k] = here.mean(), here.std()
+    column = amounts(name, means, deviations, (float(x[seen].min()), float(x[seen].max())))
     texts = [
-        f"mean {mean_and_deviation(float(mean), float(deviation))}"
-        if np.isfinite(mean)
-        else "missing in all rows"
-        for mean, deviation in zip(means, deviations, strict=True)
+        f"mean {typical_text(parts)}" if (parts := column.typical(k)) else "missing in all rows"
+        for k in range(n_clusters + 1)
     ]
-    ends = [number(float(v)) for v in (x[seen].min(), *cuts, x[seen].max())]
+    ends = [column.text(float(v)) for v in (x[seen].min(), *cuts, x[seen].max())]
     quarters = [f"{a} to {b}" for a, b in pairwise(ends)]
     words = [(text, f"table {texts[-1].removeprefix('mean ')}") for text in texts[:-1]]
     order = np.nan_to_num(means[:-1]).tolist()
-    return Target(name, True, quarters, mix, words, order, float(1 - seen.mean()), x, [])
+    return Target(name, True, quarters, mix, words, order, float(1 - seen.mean()), x, [], column)
 
 
 def _shares(counts: Integers) -> Floats:

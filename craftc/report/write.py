@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
 from craftc._common.atomic_write import replacing
-from craftc._common.typing import EncodedTable, FrameInput
+from craftc._common.typing import EncodedTable, FrameInput, Ints
 from craftc.craft.base import CraftBase
 from craftc.craft.null_test import NullTest
 from craftc.craft.path import WithMergePath
@@ -121,7 +121,8 @@ def write(
         )
     read = None if taken is None else read_target(*taken, display_order(model)[1], model.n_clusters_)
     structure = structure_of(model, _null_test(model, cells, null_test), stability, agreement)
-    page = Page(model, cells, read, stability, "" if title is None else words.clean(title), structure)
+    title = "" if title is None else words.clean(title)
+    page = Page(model, cells, read, stability, title, structure, _numbers_of_rows(table, len(cells)))
     html = environment.get_template("report.html.j2").render(
         r=page, clear=CLEAR, cautions=cautions(page), again=reproduce(page)
     )
@@ -146,6 +147,13 @@ def _cells(model: CraftBase, table: FrameInput | EncodedTable) -> MixedTable:
     if not _weighted(model):  # sums of rows with weights cannot be compared
         model._rows_of_fit(cells, None)
     return cells
+
+
+def _numbers_of_rows(table: object, n: int) -> Ints:
+    """The places of rows in their file, which the index of a frame of `read_table` has; else 0, 1, 2, ..."""
+    index = np.asarray(getattr(table, "index", ()))
+    whole = index.shape == (n,) and index.dtype.kind in "iu"
+    return index.astype(np.intp) if whole else np.arange(n)
 
 
 def _weighted(model: CraftBase) -> bool:

@@ -18,7 +18,7 @@ import numpy as np
 from scipy.sparse import issparse
 from sklearn.utils import check_array
 
-from craftc._common.messages import shown, warn_user
+from craftc._common.messages import no_table, shown, warn_user
 from craftc._common.typing import Array, ColumnSelection, Ints
 from craftc.table.kinds import (
     ColumnKind,
@@ -366,9 +366,7 @@ def open_source(X: object) -> ColumnSource:
             "columns into one categorical column."
         )
     if isinstance(X, str | os.PathLike):
-        raise TypeError(
-            f"The name of a file was passed; pass the table craftc.read_table({os.fspath(X)[:200]!r})."
-        )
+        raise TypeError(no_table(os.fspath(X)))
     if hasattr(X, "__dask_graph__"):
         raise TypeError(
             "A Dask collection was passed where rows are read in this process; call .compute() on it first."

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, TypeGuard, cast
 import numpy as np
 from numpy.typing import DTypeLike
 
+from craftc._common.messages import no_table
 from craftc._common.typing import Array, ArrowField, ArrowTable, ColumnSelection, FileInput, PathInput
 from craftc.table.blocks import Scratch, mapped
 from craftc.table.declared import ColumnPlan, KindsInput, ignored_columns, plan_columns
@@ -423,10 +424,7 @@ def _dataset(paths: PathInput) -> ds.FileSystemDataset:
         if os.path.splitext(text)[1] and not (
             _format_of(text) or glob.has_magic(text) or os.path.isdir(text)
         ):
-            raise TypeError(
-                "A file that is not Parquet or Arrow was passed; pass the table "
-                f"craftc.read_table({text[:200]!r})."
-            )
+            raise TypeError(no_table(text))
         if os.path.isdir(text):
             found = _files_in(text)
         elif os.path.isfile(text):

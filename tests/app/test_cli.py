@@ -281,7 +281,7 @@ def test_strange_table(run, strange, tmp_path, monkeypatch, columns):
     code, said, err = run("cluster", strange, "--clusters", 3, "--dates", "drop", "--out", tmp_path / "o")
     assert (code, err) == (0, "")
     said = said[said.index("\n  numeric:") : said.index("Wrote ")]
-    assert max(map(cell_len, said.splitlines())) <= min(int(columns), 100)
+    assert max(map(cell_len, said.splitlines())) <= min(int(columns), 160)
     words = " ".join(said.split())
     assert 'numeric: say "hi", ok, größe in € ' in words
     assert "categorical: =SUM(A1), 日本語, n " in words
@@ -503,7 +503,7 @@ def test_targets(run, tmp_path):
         .startswith("row,cluster,margin,probability,next,cluster.table\n")
     )
     said = run(*command, "--target", "two")[1]
-    assert "purity 1.000, NMI 1.000, ARI 1.000" in said
+    assert "purity 1.000 (one cluster 0.500), NMI 1.000, ARI 1.000" in said
     assert re.search(r"\n +1 .* 0: 100 %\n +2 .* 3: 100 %\n", said)
     assert "\ncluster   0   3\n      1  60   0\n      2   0  60\n" in said
 

@@ -246,13 +246,13 @@ def test_axes_of_the_caller():
     model = model_of(random_graph(6, (4, 3)), (4, 3))
     left, right = pyplot.figure(figsize=(4, 2), layout="constrained").subfigures(1, 2)
     mine = left.add_subplot()
-    assert plot.dependence_graph(model, axes=mine, top=20) is mine
+    assert plot.dependence_graph(model, ax=mine, top=20) is mine
     assert 4.0 <= mine.texts[0].get_fontsize() < 8.0
     assert len(right.axes) == 0
     wide = pyplot.figure(figsize=(12, 8)).add_subplot()
-    assert plot.dependence_graph(model, axes=wide, top=20).texts[0].get_fontsize() == 8.0
+    assert plot.dependence_graph(model, ax=wide, top=20).texts[0].get_fontsize() == 8.0
     pyplot.figure(figsize=(0.5, 0.4)).add_subplot()
-    plot.dependence_graph(model, axes=pyplot.gca()).figure.canvas.draw()
+    plot.dependence_graph(model, ax=pyplot.gca()).figure.canvas.draw()
 
 
 def test_more_columns_get_a_larger_figure():
@@ -354,7 +354,7 @@ def model_with(spectrum, kept, skip_first=False):
 
 def test_kept_eigenvalues_and_the_gap_behind_them():
     mine = pyplot.figure().add_subplot()
-    assert plot.spectrum(model_with([0.0, 0.1, 0.2, 0.7, 0.8], 3), axes=mine) is mine
+    assert plot.spectrum(model_with([0.0, 0.1, 0.2, 0.7, 0.8], 3), ax=mine) is mine
     everyone, _, left_out, kept = mine.lines
     np.testing.assert_array_equal(everyone.get_xydata(), [[1, 0], [2, 0.1], [3, 0.2], [4, 0.7], [5, 0.8]])
     np.testing.assert_array_equal(kept.get_xydata(), [[1, 0], [2, 0.1], [3, 0.2]])

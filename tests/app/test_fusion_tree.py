@@ -254,7 +254,7 @@ def test_long_names_axes_of_the_caller_and_many_classes():
     b = np.eye(d) - 1 / d
     path = [np.zeros(d, int), np.arange(d)]
     model = model_of([1.0, 0.1], path, 1, b, classes=[f"class {k}" for k in range(d)])
-    assert plot.fusion_tree(model, names=["x_$1$ and so on " * 4] * d, axes=mine) is mine
+    assert plot.fusion_tree(model, names=["x_$1$ and so on " * 4] * d, ax=mine) is mine
     assert max(map(len, names_of(mine))) < 40
     assert mine.get_yticklabels()[0].get_fontsize() < 3
     assert len({(line.get_color(), line.get_linestyle()) for line in mine.get_legend().get_lines()}) == 22

@@ -189,7 +189,7 @@ def test_new_rows_names_and_axes_of_the_caller():
     X = pandas.DataFrame(blocks(), columns=list("abcdefghij"))
     model = FeatureSelectionMixture(6, random_state=0).fit(X)
     mine = pyplot.figure().add_subplot()
-    assert plot.tiles(model, X[::2], axes=mine) is mine
+    assert plot.tiles(model, X[::2], ax=mine) is mine
     assert mine.get_legend() is None
     assert [word.get_text() for word in mine.get_xticklabels()] == list("abcdefghij")
     assert [word.get_text() for word in mine.get_yticklabels()] == ["cluster 0: 60 rows"]

@@ -181,7 +181,7 @@ def test_sizes_are_bars(fitted):
     assert texts(axes.texts) == ["40 (44 %)", "30 (33 %)", "20 (22 %)"]
     assert axes.get_ylim()[0] > axes.get_ylim()[1]  # the largest on top
     mine = pyplot.figure().add_subplot()
-    assert plot.sizes(model, axes=mine) is mine
+    assert plot.sizes(model, ax=mine) is mine
 
 
 def test_sizes_of_weighted_rows():

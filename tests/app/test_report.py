@@ -306,7 +306,8 @@ def test_targets_of_classes_numbers_and_many_classes(groups, tmp_path):
     frame, truth, model = groups
     text = Text(page(tmp_path, model, frame, target=np.array(["yes", "no", "no"])[truth])).text
     first = model.labels_ == np.bincount(model.labels_).argmax()
-    assert f"yes {words.percent((truth[first] == 0).mean())} (table 50 %)" in text
+    share = (truth[first] == 0).mean()
+    assert f"yes {words.percent(share)} (table 50 %, lift {share / 0.5:.2f})" in text
     y = np.where(truth == 0, 10.0, 20.0) + np.linspace(-1, 1, 600)
     text = Text(page(tmp_path, model, frame, target=y)).text
     assert "(table 15" in text
@@ -342,8 +343,8 @@ def test_unusual_rows_are_those_of_most_cost(groups, tmp_path):
     card = html[html.index('<article id="c1"') : html.index('<article id="c2"')]
     members = np.flatnonzero(model.labels_ == np.bincount(model.labels_).argmax())
     worst = members[np.argsort(-cost[members], kind="stable")[:3]]
-    shown = re.findall(r'<span class="vh">Row </span>([\d,]+)', card)
-    assert shown == [f"{i + 1:,}" for i in worst]
+    shown = re.findall(r'<span class="vh">Row </span>(\d+)', card)
+    assert shown == [*map(str, worst)]
 
 
 def test_one_cluster(tmp_path):

@@ -177,7 +177,9 @@ def incomes(outlier=None):
 
 
 def page_of(model, table):
-    return Page(model, model.schema_.encode(table), None, None, "", structure_of(model))
+    return Page(
+        model, model.schema_.encode(table), None, None, "", structure_of(model), np.arange(len(table))
+    )
 
 
 @pytest.mark.parametrize("outlier", [4e5, -4e5, 1e9, 1e14])
