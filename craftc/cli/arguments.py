@@ -16,6 +16,7 @@ class TableOptions:
     """How a table is read, and where results go: the options of both commands."""
 
     table: str  # file, folder, pattern, or "-"
+    more: Sequence[str] = ()  # further ones, which are read as one table with the first
     out: str | None
     quiet: bool
     in_batches: bool | None
@@ -31,9 +32,24 @@ class TableOptions:
     all_lines: bool
     na: Sequence[str]
 
+    @property
+    def source(self) -> str | list[str]:
+        """What is read."""
+        return [self.table, *self.more] if self.more else self.table
+
+    @property
+    def shown(self) -> str:
+        """What is read, in messages and results."""
+        n = len(self.more)
+        return f"{self.table} and {n} more" if n else self.table
+
     def check(self) -> None:
         if self.scheduler is not None and self.in_batches is False:
             raise ValueError("--scheduler reads files in batches; leave out --in-memory.")
+        if self.scheduler is not None and self.more:
+            raise ValueError(
+                f"--scheduler reads one file, folder or pattern, got {1 + len(self.more)} names."
+            )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -40,7 +40,7 @@ def run(options: ClusterOptions) -> None:
     options.check()
     with ProgressBar(on=not options.quiet) as bar, warnings.catch_warnings(record=True) as warned:
         warnings.simplefilter("always")
-        bar.stage(f"reading {options.table}")
+        bar.stage(f"reading {options.shown}")
         with opened(options) as source:
             result = _result(source, bar, warned)
             if options.out is not None:
@@ -73,7 +73,7 @@ def _result(source: TableSource, bar: ProgressBar, warned: Sequence[warnings.War
     messages = list(dict.fromkeys(in_options(str(warning.message)) for warning in warned))
     answer = Answer(model)
     result = Result(
-        options.table,
+        options.shown,
         roles,
         options.clusters,
         answer,
@@ -148,7 +148,7 @@ def _write_files(source: TableSource, result: Result) -> None:
                 stability=result.stability,
                 null_test=result.null_test,
                 agreement=() if result.starts is None else result.starts.agreement,
-                title="" if options.table == "-" else Path(options.table).name,
+                title="" if options.shown == "-" else Path(options.shown).name,
             )
     result.folder, result.files = str(options.out), source.files
 

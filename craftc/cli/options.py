@@ -101,11 +101,16 @@ class _Command(click.Command):
         self, words: list[str], n_arguments: int, option: str, values: list[str], ctx: click.Context
     ) -> list[str]:
         """The words, whose missing arguments are the last values of the latest option of several values."""
-        arguments = [each.human_readable_name for each in self.params if isinstance(each, click.Argument)]
+        arguments = [
+            each.human_readable_name.split()[0] for each in self.params if isinstance(each, click.Argument)
+        ]
         missing = arguments[n_arguments:]
         if not missing or len(values) <= len(missing):
             return words
-        rest = values[-len(missing) :]
+        n = len(missing)
+        if any(each.nargs < 0 for each in self.params if isinstance(each, click.Argument)):
+            n = max(n, sum(map(os.path.exists, values)))
+        rest = values[-n:]
         if not all(value == "-" or os.path.exists(value) for value in rest):
             names = " ".join(missing)
             raise click.UsageError(
@@ -195,7 +200,7 @@ def _reading(command: F) -> F:
             "--out-of-core/--in-memory",
             "in_batches",
             default=None,
-            help="Whether Parquet and Arrow files are read in batches (default: folders, patterns, and files "
+            help="Whether Parquet and Arrow files are read in batches (default: several of them, and one "
             "whose size exceeds an eighth of the free memory).",
         ),
         click.option("--threads", type=int, metavar="N", help="Number of threads (default: all processors)."),
@@ -255,7 +260,7 @@ class _ClusterCommand(_Command):
 
 
 @craftc.command(cls=_ClusterCommand)
-@click.argument("table")
+@click.argument("tables", metavar="TABLE ...", nargs=-1, required=True)
 @click.option(
     "--clusters",
     type=int,
@@ -358,15 +363,15 @@ class _ClusterCommand(_Command):
 )
 @click.option("--keep", is_flag=True, help="labels.csv repeats all columns of the table.")
 @_reading
-def cluster(**options: Any) -> None:
+def cluster(tables: Sequence[str], **options: Any) -> None:
     """Find the clusters of a table and the columns that define each.
 
     Clusters are numbered by size: 1 is the largest, on the screen and in all files. TABLE has one observation
-    per row.
+    per row. Several files, a folder or a pattern are read as one table; they have the same columns.
     """
     with _quick_imports():
         from craftc.cli.cluster import run
-    run(ClusterOptions(**options))
+    run(ClusterOptions(table=tables[0], more=tables[1:], **options))
 
 
 @craftc.command(cls=_Command)

@@ -4,11 +4,10 @@ of a Dask cluster read.
 
 from __future__ import annotations
 
-import glob
 import os
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
@@ -26,6 +25,7 @@ from craftc.distributed.dask.inputs import DaskFiles
 from craftc.reading.files import FileForm, RawTable
 from craftc.reading.input_file import TableError
 from craftc.reading.like import form_like
+from craftc.reading.many_files import is_table_name
 from craftc.reading.read_table import open_table
 from craftc.reading.records import Header
 from craftc.reading.unusable import DATES
@@ -103,13 +103,13 @@ class InBatches(TableSource):
             roles.notes.append(f"report.html {need} a table in memory, and was left out.")
         roles.numeric = [name for name in columns.names if name not in roles.categorical]
         if (name := options.target) is not None:
-            parts = [batch.to_pandas()[name] for _, batch in Batches(options.table, [name])]
+            parts = [batch.to_pandas()[name] for _, batch in Batches(options.source, [name])]
             target = need_pandas().concat(parts, ignore_index=True).to_frame()
             roles.target = target_of(RawTable(target), options)
         return roles
 
     def _read(self, columns: _FileColumns) -> ColumnRoles:
-        table, missing, scratch = self.options.table, self.options.missing, self.options.scratch
+        table, missing, scratch = self.options.source, self.options.missing, self.options.scratch
         with _column_errors():
             features = MixedTable.from_parquet(
                 table, columns=columns.names, categorical=columns.levels, missing=missing, scratch=scratch
@@ -127,7 +127,7 @@ class OnCluster(InBatches):
         self.client = client
 
     def _read(self, columns: _FileColumns) -> ColumnRoles:
-        levels, features = columns.levels, DaskFiles(self.options.table, self.client, columns.names)
+        levels, features = columns.levels, DaskFiles(self.options.source, self.client, columns.names)
         categorical = columns.categorical if isinstance(levels, str) else levels
         return ColumnRoles(features, levels, categorical=categorical)
 
@@ -137,7 +137,7 @@ class OnCluster(InBatches):
 
     def write_labels(self, folder: Path, model: CRAFT, roles: ColumnRoles) -> None:
         """Write one file of labels for each file of the table, by the workers."""
-        files = files_of(self.options.table)
+        files = files_of(self.options.source)
         results = result_files(self.options.table, files, folder / "labels")
         write_by(self.client, model, results, str(self.options.scheduler))
 
@@ -166,26 +166,32 @@ def raw_table(options: TableOptions, schema: Schema | None = None) -> RawTable:
         options.sheet,
         options.all_lines,
     )
-    return open_table(options.table, form if schema is None else form_like(form, schema))
+    return open_table(options.source, form if schema is None else form_like(form, schema))
 
 
 def is_read_in_batches(options: TableOptions) -> bool:
-    """Whether a table is read in batches: by options, or a folder, a pattern, a large Parquet file."""
-    table = options.table
-    several = table != "-" and (os.path.isdir(table) or (glob.has_magic(table) and not os.path.exists(table)))
-    if several and options.in_batches is False:
-        raise ValueError(f"--in-memory reads one file, but {table!r} is a folder or a pattern.")
+    """Whether a table is read in batches: by options, or several files, or one large file, of Parquet or
+    Arrow.
+    """
     if options.in_batches is not None or options.scheduler is not None:
         return options.in_batches is not False
+    several = bool(options.more) or (options.table != "-" and not os.path.isfile(options.table))
     try:  # the reader in memory reports the problem of a file
         if several:
-            return bool(files_of(table))
-        if not table.lower().endswith(_SUFFIXES) or not os.path.isfile(table):
+            return _are_columnar([options.table, *options.more])
+        if not options.table.lower().endswith(_SUFFIXES):
             return False
         available = available_memory()
-        return available is not None and _SHARE * decoded_size(table) > available
+        return available is not None and _SHARE * decoded_size(options.table) > available
     except (OSError, ImportError, ValueError, TypeError):
         return False
+
+
+def _are_columnar(paths: Sequence[str]) -> bool:
+    """Whether files, folders and patterns hold Parquet or Arrow files, and no other tables."""
+    inside = [name for path in paths if os.path.isdir(path) for name in os.listdir(path)]
+    others = any(is_table_name(name) and not name.lower().endswith(_SUFFIXES) for name in inside)
+    return not others and bool(files_of(paths))
 
 
 def refuse_further_missing_cells(options: TableOptions) -> None:
@@ -199,7 +205,7 @@ class _FileColumns:
 
     def __init__(self, options: ClusterOptions) -> None:
         refuse_further_missing_cells(options)
-        types, named = column_types(options.table), named_exclusions(options)
+        types, named = column_types(options.source), named_exclusions(options)
         check_named(list(types), options)
         for name in options.numeric:
             kind, of_type = types[name]

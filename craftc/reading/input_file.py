@@ -153,8 +153,6 @@ def find_file(path: str) -> InputFile:
         )
     if not Path(path).exists():
         raise TableError(f"There is no file {path!r}.{_similar_file(Path(path))}")
-    if Path(path).is_dir():
-        raise TableError(f"{path!r} is a folder; pass the name of a file.")
     if Path(path).is_file():
         return InputFile(path, repr(path))
     with open(path, "rb") as stream:

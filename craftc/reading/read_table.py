@@ -2,32 +2,34 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Collection, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import narwhals.stable.v2 as nw
 
 from craftc._common.messages import listed, need_pandas
-from craftc._common.typing import ArrowTable
+from craftc._common.typing import ArrowTable, PathInput
 from craftc._common.validation import check_choice
 from craftc.reading.files import FileForm, RawTable, plain_frame, read_file
 from craftc.reading.input_file import TableError
 from craftc.reading.like import Fitted, form_like, match_columns
+from craftc.reading.many_files import joined, paths_of
 from craftc.reading.no_rows import without_no_rows
 from craftc.reading.prepare import prepare
 from craftc.reading.records import Header
 from craftc.reading.roles import Roles
 from craftc.reading.unusable import listed_reasons
-from craftc.table.frames import as_table
+from craftc.table.frames import A_SERIES, as_table, is_records, is_series
 
 if TYPE_CHECKING:
     import pandas as pd
     from narwhals.typing import IntoDataFrame
 
+    Rows: TypeAlias = Sequence[Mapping[str, object]]
+
 
 def read_table(
-    path_or_frame: str | os.PathLike[str] | Mapping[str, object] | IntoDataFrame | ArrowTable,
+    path_or_frame: PathInput | Rows | Mapping[str, object] | IntoDataFrame | ArrowTable,
     *,
     na_values: Sequence[object] = (),
     header: Header = "infer",
@@ -52,8 +54,9 @@ def read_table(
 
     Parameters
     ----------
-    path_or_frame : str, path or data frame
-        A file (``"-"``: standard input) or a pandas, polars or pyarrow frame. The content decides the format:
+    path_or_frame : str, path, list of these, data frame, or list of dict
+        A file (``"-"``: standard input), files, a folder or a pattern such as ``"sales/*.csv"``, whose files
+        have the same columns; or a pandas, polars or pyarrow frame, or rows. The content decides the format:
         delimited text, JSON lines, Excel (.xlsx), Parquet, Feather; each also compressed by gzip, bzip2, xz
         or zip.
     na_values : sequence of str or numbers
@@ -102,15 +105,15 @@ def read_table(
     -------
     pandas.DataFrame
         Numbers as float64, categories as Categorical; the index of the frame, or the places of the rows in
-        the file. ``attrs["notes"]``: list of str. ``attrs["unusable"]``:
+        the file, or in all files. ``attrs["notes"]``: list of str. ``attrs["unusable"]``:
         the columns that were set aside, each with its reason. ``attrs["kinds"]``: dates and periodic columns,
         from which `CRAFT` knows what they are.
 
     Raises
     ------
     ValueError
-        The file is not a table, no usable column is left, or ``on_unusable="error"`` and a column is
-        unusable.
+        The file is not a table, files have different columns, no usable column is left, or
+        ``on_unusable="error"`` and a column is unusable.
     ImportError
         pandas is missing, or openpyxl for Excel files: ``pip install 'craftc[app]'``.
 
@@ -159,21 +162,26 @@ def _shown(path_or_frame: object) -> str:
 
 
 def open_table(path_or_frame: object, form: FileForm | None = None) -> RawTable:
-    """A file or a frame as a raw table; its index has the place of every row, or the labels of the frame."""
+    """A file, files or a frame as a raw table; its index has the place of every row, or the labels of the
+    frame.
+    """
     need_pandas()
-    if isinstance(path_or_frame, str) or hasattr(path_or_frame, "__fspath__"):
-        raw = read_file(path_or_frame, form)
-    else:
-        raw = _of_frame(path_or_frame)
-    raw.form = form or FileForm()
-    if not raw.form.all_lines:
-        raw.frame, notes = without_no_rows(raw.frame, raw.form.header is not False)
-        raw.notes += notes
+    form, notes = form or FileForm(), list[str]()
+    paths = paths_of(path_or_frame, notes)
+    tables = [_of_frame(path_or_frame)] if paths is None else [read_file(path, form) for path in paths]
+    n_lines = [len(table.frame) for table in tables]
+    for table in tables if not form.all_lines else ():
+        table.frame, set_aside = without_no_rows(table.frame, form.header is not False)
+        table.notes += set_aside
+    raw = tables[0] if paths is None or len(tables) == 1 else joined(paths, tables, n_lines)
+    raw.form, raw.notes = form, notes + raw.notes
     return raw
 
 
 def _of_frame(given: object) -> RawTable:
-    if isinstance(given, dict):
+    if is_series(given):
+        raise ValueError(A_SERIES)
+    if isinstance(given, dict) or is_records(given):
         given = need_pandas().DataFrame(given)
     try:
         frame = nw.from_native(as_table(given), eager_only=True, pass_through=True)

@@ -23,6 +23,7 @@ HEAD_ROWS = 200  # records that show delimiter and header
 LONGEST_HEAD = 1 << 27  # bytes within which the first records must end
 #: Cells separated by any number of blanks.
 BLANKS = r"\s+"
+NAMELESS = "The first line looks like data"  # the beginning of the note that a table has no names
 _MOST_TITLES = 20  # lines above the column names
 _DELIMITERS = ",;\t|"
 _RARE = ("^", "~", "\xa6", "\xa7", "\xac", *map(chr, (1, 2, 28, 29, 30, 31)))  # in hardly any text
@@ -212,7 +213,7 @@ def find_header(rows: list[list[str]], header: Header, skip: int, notes: list[st
     absent = _is_data(first, below) if header == "infer" else not header
     if absent and header == "infer":
         notes.append(
-            f"The first line looks like data ({', '.join(first)[:60]!r}), so the columns are named 'column "
+            f"{NAMELESS} ({', '.join(first)[:60]!r}), so the columns are named 'column "
             f"1' to 'column {len(first)}'; header=True takes it as column names."
         )
     names = distinct_names([""] * len(first) if absent else [cell.strip() for cell in first], notes)

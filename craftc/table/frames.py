@@ -39,6 +39,11 @@ _NOT_EITHER = (
     "Column {!r} has dtype {}, which is neither numeric nor categorical; convert it (a date to days or a "
     "month, a list to several columns), or drop it."
 )
+#: What a Series lacks.
+A_SERIES = (
+    "A Series was passed, which is one column or one row; pass series.to_frame() for a column, or "
+    "series.to_frame().T for a row."
+)
 _DUPLICATES = "Column names must be unique, got {}; rename the columns."
 
 
@@ -371,6 +376,10 @@ def open_source(X: object) -> ColumnSource:
         raise TypeError(
             "A Dask collection was passed where rows are read in this process; call .compute() on it first."
         )
+    if is_series(X):
+        raise ValueError(A_SERIES)
+    if is_records(X):
+        X = {name: [row.get(name) for row in X] for name in dict.fromkeys(name for row in X for name in row)}
     if isinstance(X, Mapping):
         return _DictSource(X)
     frame = None if isinstance(X, np.ndarray) else as_frame(X)
@@ -387,6 +396,16 @@ def as_frame(X: object) -> nw.DataFrame[Any] | None:
     if isinstance(frame, nw.LazyFrame):
         raise TypeError("A lazy frame was passed; call .collect() on it first.")
     return frame if isinstance(frame, nw.DataFrame) else None
+
+
+def is_records(X: object) -> TypeGuard[Sequence[Mapping[Any, Any]]]:
+    """Whether X is a list of rows as dicts."""
+    return isinstance(X, list | tuple) and len(X) > 0 and all(isinstance(row, Mapping) for row in X)
+
+
+def is_series(X: object) -> bool:
+    """Whether X is a column of pandas or polars."""
+    return type(X).__name__ == "Series" and hasattr(X, "to_frame")
 
 
 def is_record_batch(X: object) -> bool:

@@ -18,7 +18,7 @@ from sklearn.utils.validation import check_array, validate_data
 from craftc._common.threads import threads_for
 from craftc._common.typing import Array, Floats
 from craftc._kernels import moments as _kernel
-from craftc.table.frames import as_frame, open_source
+from craftc.table.frames import A_SERIES, as_frame, is_records, is_series, open_source
 from craftc.table.kinds import ColumnKind
 
 if TYPE_CHECKING:
@@ -78,9 +78,13 @@ def read_with_target(estimator: object, X: object, y: object, **checks: object) 
 
 
 def _refuse_mapping(estimator: object, X: object) -> None:
-    if isinstance(X, Mapping) and not issparse(X):  # a sparse array in DOK format is a mapping, too
+    if is_series(X):
+        raise ValueError(A_SERIES)
+    # a sparse array in DOK format is a mapping, too
+    if is_records(X) or (isinstance(X, Mapping) and not issparse(X)):
+        kind = "a list of dicts" if isinstance(X, list | tuple) else type(X).__name__
         raise TypeError(
-            f"{type(estimator).__name__} takes an array or a data frame, got {type(X).__name__}; pass "
+            f"{type(estimator).__name__} takes an array or a data frame, got {kind}; pass "
             "pandas.DataFrame(X)."
         )
 

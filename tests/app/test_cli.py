@@ -636,7 +636,7 @@ def test_files_that_are_no_tables(fails, tmp_path, name, content, message):
 
 def test_mistakes(fails, tmp_path):
     assert "'heart.csv'" in fails("cluster", HEART.replace("heart", "hart"))
-    assert "is a folder" in fails("cluster", tmp_path)
+    assert "is a folder without tables" in fails("cluster", tmp_path)
     assert "Did you mean 'class'" in fails("cluster", HEART, "--target", "clas")
     for option in ("--ignore", "--categorical", "--numeric"):
         said = fails("cluster", HEART, option, "Sex", "x!")

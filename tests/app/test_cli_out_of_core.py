@@ -90,7 +90,9 @@ def test_the_page(run, folder):
 
 
 def in_batches(table, wanted=None):
-    return sources.is_read_in_batches(SimpleNamespace(table=table, in_batches=wanted, scheduler=None))
+    return sources.is_read_in_batches(
+        SimpleNamespace(table=table, more=(), in_batches=wanted, scheduler=None)
+    )
 
 
 def test_the_size_decides(folder, tmp_path, whole, monkeypatch):
@@ -167,7 +169,6 @@ def test_files_of_equal_names():
         (["--ignore", "spent", "shop", "class"], "No column is left"),
         (["--missing", "error"], "'spent' has .* missing"),
         (["--scratch", "nowhere"], "scratch folder does not exist: 'nowhere'"),
-        (["--in-memory"], "--in-memory reads one file, but .* is a folder"),
     ],
 )
 def test_refusals(run, folder, options, message):

@@ -264,7 +264,7 @@ def test_arrays_that_are_no_table():
         from_data(np.arange(3.0))
     with pytest.raises(ValueError, match="dim 3"):
         from_data(np.ones((2, 2, 2)))
-    with pytest.raises(ValueError, match="Expected a 2-dimensional container"):
+    with pytest.raises(ValueError, match="A Series was passed"):
         from_data(pd.Series([1.0, 2.0]))
     with pytest.raises(TypeError, match=r"A masked array was passed; call \.filled"):
         from_data(np.ma.masked_array(np.ones((2, 2)), mask=np.eye(2)))
