@@ -64,7 +64,7 @@ class PaperCRAFT(CraftBase):
         ranked by the ratio of the cluster's standard deviation to the table's, not by the former alone, which
         prefers columns of small units. "paper-fixed": as "paper" with all standard deviations 1, in the units
         of the columns. "likelihood": the coherent objective, which never rises and converges in finitely many
-        passes.
+        passes; clusters whose merge lowers it are merged.
     selection : {"fixed", "free", "threshold", "priced"}, default="fixed"
         How a cluster selects features. "fixed": the share `feature_fraction` of the numeric and of the
         categorical columns with the largest gains. "free": every feature whose gain exceeds its price
@@ -98,7 +98,8 @@ class PaperCRAFT(CraftBase):
         Start partitions. "auto": one random row, as in the paper; for "likelihood" random and farthest-first
         partitions in turn. Arrays: one start each.
     n_init : int, default=8
-        Number of starts; the lowest objective is kept (ties: the earlier start). For "paper" and
+        Number of starts; the lowest objective is kept (ties: the earlier start). "likelihood" adds a start
+        from one cluster unless `init` gives labels. For "paper" and
         "paper-relative" with numeric columns, whose printed objective hardly depends on the clusters, the
         shortest description is kept.
     max_iter : int, default=100

@@ -23,6 +23,7 @@ Two families of models share the pass:
 
 from __future__ import annotations
 
+from copy import copy
 from math import floor, inf, isnan, log
 from types import SimpleNamespace
 
@@ -399,7 +400,12 @@ def value(rows, weight, clusters, back, s):
     """J of fitted clusters with their masks."""
     kinds = range(back.D) if s.model == "likelihood" else range(back.p, back.D)
     J = sum(w * background_cost(back, d, row[d]) for w, row in zip(weight, rows, strict=True) for d in kinds)
-    J += s.price * len(clusters)
+    return J + cost_of_clusters(clusters, back, s)
+
+
+def cost_of_clusters(clusters, back, s):
+    """J less the background cost of the rows."""
+    J = s.price * len(clusters)
     for k in clusters:
         J += s.F_delta * sum(k.mask)
         for d in range(back.D):
@@ -460,6 +466,55 @@ def refit(rows, weight, labels, back, s):
             costs = [relative_cost(row, k, back, s) for k in clusters]
             renumbered.append(costs.index(min(costs)))
     return renumbered, clusters
+
+
+def merged(rows, weight, labels, back, s):
+    """Merge the pair that lowers J most while J falls, then all clusters if that does: labels, clusters."""
+    labels, clusters = refit(rows, weight, labels, back, s)
+    now = value(rows, weight, clusters, back, s)
+    above = now - cost_of_clusters(clusters, back, s)
+
+    def joined(parts):
+        members = [n for n in range(len(rows)) if labels[n] in parts]
+        union = fit_cluster([rows[n] for n in members], [weight[n] for n in members], back, s.model)
+        after = [copy(k) for j, k in enumerate(clusters) if j not in parts]
+        after.insert(parts[0], union)
+        select(after, back, s)
+        return above + cost_of_clusters(after, back, s), parts
+
+    while len(clusters) > 1:
+        K = len(clusters)
+        J, parts = min(
+            (joined((k, j)) for k in range(K) for j in range(k + 1, K)), key=lambda found: found[0]
+        )
+        if not now - 1e-9 * max(1.0, abs(now)) > J:
+            J, parts = joined(tuple(range(K)))
+            if not now - 1e-9 * max(1.0, abs(now)) > J:
+                break
+        labels = [parts[0] if label in parts else label for label in labels]
+        labels, clusters = refit(rows, weight, labels, back, s)
+        now = J
+    return labels, clusters
+
+
+def closed(rows, weight, labels, back, s):
+    """Close the cluster whose rows cost least more at their second cheapest one, while that is less than the
+    price: labels, clusters.
+    """
+    labels, clusters = refit(rows, weight, labels, back, s)
+    while len(clusters) > 1:
+        rise, second = [0.0] * len(clusters), []
+        for row, w, label in zip(rows, weight, labels, strict=True):
+            costs = [relative_cost(row, k, back, s) for k in clusters]
+            own, costs[label] = costs[label], inf
+            second.append(costs.index(min(costs)))
+            rise[label] += w * (min(costs) - own)
+        k = rise.index(min(rise))
+        if not rise[k] < s.price - 1e-9 * max(1.0, s.price):
+            break
+        labels = [second[n] if label == k else label for n, label in enumerate(labels)]
+        labels, clusters = refit(rows, weight, labels, back, s)
+    return labels, clusters
 
 
 def settings(
@@ -596,6 +651,8 @@ def fit(
     labels, clusters = refit(rows, weight, labels, back, s)
     path = [value(rows, weight, clusters, back, s)]
     opened, n_iter, converged = 0, 0, False
+    closes = model == "likelihood" or len(clusters) > 1
+    rises = selection == "threshold" or s.price + min(s.F_delta, 0.0) * sum(back.varies) < 0.0
     while n_iter < max_iter and not converged:
         moved_labels, newcomers = visit(rows, weight, labels, clusters, opened, back, s)
         opened += len(newcomers)
@@ -604,6 +661,12 @@ def fit(
             new == old for new, old, w in zip(moved_labels, labels, weight, strict=True) if w > 0.0
         )
         labels, clusters = refit(rows, weight, moved_labels, back, s)
+        if converged and closes:
+            K = len(clusters)
+            labels, clusters = (merged if model == "likelihood" else closed)(rows, weight, labels, back, s)
+            converged = len(clusters) == K
+            if not converged and (rises or model != "likelihood"):
+                s.cap = 0  # no cluster opens any more
         path.append(value(rows, weight, clusters, back, s))
 
     order = list(dict.fromkeys(labels))  # first appearance

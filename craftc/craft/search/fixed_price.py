@@ -32,6 +32,7 @@ from craftc.craft.search import (
     n_parallel_starts,
     run_starts,
 )
+from craftc.craft.search.paper_merges import close_while_cheaper, merge_while_cheaper
 from craftc.craft.search.starts import one_point_clusters, one_point_tables, start_labels
 from craftc.craft.sharing import next_prices
 from craftc.table.moments import Moments
@@ -56,16 +57,21 @@ def fixed_price_fit(
     thresholds, meter = OpeningThresholds(config), config.meter
     parallel = n_parallel_starts(config, n_starts) > 1
     meter.plan(reading=0.02, starts=0.93, diagnostics=0.05)
-    meter.begin("starts", n_starts)
+    # clusters that open and merge from one cluster are a start of their own
+    from_one = config.spec.coherent and given is None and init != "single"
+    meter.begin("starts", n_starts + from_one)
 
     def run(start: int) -> FixedPriceResult[Labels]:
         own = replace(config.of_start(start), n_threads=1) if parallel else config.of_start(start)
-        labels = given[start] if given is not None else _start_partition(own, init, n_expected, start)
+        if given is not None:
+            labels: Labels | None = given[start]
+        else:
+            labels = _start_partition(own, init if start < n_starts else "single", n_expected, start)
         result = descend(own, thresholds, labels, start)
         meter.part_done(start, result.moments.n_clusters, result.objective, result.n_iter)
         return result
 
-    results = run_starts(run, range(n_starts), config)
+    results = run_starts(run, range(n_starts + from_one), config)
     meter.begin("diagnostics")
     best, lowest = results[0], math.inf
     for result in results:
@@ -109,8 +115,10 @@ def descend(
         drop_empty(config.rows, moments, labels)
         clusters = PaperClusters(moments, background, spec)
         tables, descent.mask, path = clusters.tables(), clusters.mask, [clusters.objective]
+    closes = spec.coherent or moments.n_clusters > 1  # the paper starts from one cluster and closes none
 
     monotone, seen = _is_monotone(spec, int(background.usable.sum())), set[bytes]()
+    close = merge_while_cheaper if spec.coherent else close_while_cheaper
 
     def one_pass() -> tuple[State, float]:
         nonlocal tables
@@ -118,18 +126,28 @@ def descend(
         _, kept = drop_empty(config.rows, moments, labels)
         clusters = PaperClusters.after(moments, background, spec, descent.mask[kept])
         tables, descent.mask = clusters.tables(), clusters.mask
-        state: State = "moving" if moved else "converged"
-        if (
-            spec.coherent and not monotone and moved
-        ):  # the random masks of the paper's new clusters leave a cycle by themselves
+        state = _state(moved)
+        if state != "moving" and closes:
+            fewer = close(config, moments, labels, clusters)
+            if fewer is not clusters:
+                clusters, state = fewer, "moving"
+                tables, descent.mask = clusters.tables(), clusters.mask
+                # the objective may rise in a pass, so that clusters might open and merge for ever
+                descent.may_open &= monotone
+        return state, clusters.objective
+
+    def _state(moved: int) -> State:
+        if not moved:
+            return "converged"
+        if spec.coherent and not monotone:  # random masks of new clusters leave it
             now = labels.tobytes()
             if now in seen:
                 if not descent.may_open:
-                    return "cycling", clusters.objective
+                    return "cycling"
                 descent.may_open, now = False, b""
                 seen.clear()
             seen.add(now)
-        return state, clusters.objective
+        return "moving"
 
     def callback(n_iter: int, objective: float) -> None:
         if config.callback:
