@@ -88,6 +88,17 @@ class PredictOptions(TableOptions):
     model: str  # file or folder
 
 
+@dataclass(frozen=True, kw_only=True)
+class ExportOptions:
+    model: str  # file or folder
+    sql: str  # dialect
+    table: str
+    key: Sequence[str]
+    margin: bool
+    probabilities: bool
+    out: str | None
+
+
 def clean(text: str) -> str:
     """A message as one line of a terminal: without line breaks and control characters."""
     if len(text) > _LONGEST_MESSAGE:
@@ -110,6 +121,7 @@ def in_options(message: str) -> str:
         .replace("header=True", "--header yes")
         .replace(" left after skip=", " left after --skip ")
     )
+    text = re.sub(r"\b(dialect must)", "--sql: the \\1", text)
     text = text.replace(
         "on_unusable='keep' keeps such columns", "name columns in --numeric or --categorical to include them"
     )

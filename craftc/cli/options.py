@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 import click
 
 from craftc import _about
-from craftc.cli.arguments import ClusterOptions, PredictOptions
+from craftc.cli.arguments import ClusterOptions, ExportOptions, PredictOptions
 
 F = TypeVar("F", bound=Callable[..., object])
 
@@ -400,6 +400,40 @@ def predict(**options: Any) -> None:
     with _quick_imports():
         from craftc.cli.predict import run
     run(PredictOptions(**options))
+
+
+@craftc.command(cls=_Command)
+@click.argument("model")
+@click.option(
+    "--sql",
+    metavar="DIALECT",
+    required=True,
+    help="bigquery, duckdb, mysql, postgres, snowflake, spark, sqlite or tsql (SQL Server).",
+)
+@click.option(
+    "--table",
+    default="customers",
+    show_default=True,
+    metavar="NAME",
+    help="Table or view that the statement reads, as NAME or SCHEMA.NAME.",
+)
+@_columns("--key", "Columns that the statement repeats (default: id).")
+@click.option(
+    "--margin/--no-margin",
+    default=True,
+    help="Whether to return the margin to the next cluster (default: yes).",
+)
+@click.option("--probabilities", is_flag=True, help="Return the probability of every cluster.")
+@click.option("--out", metavar="FILE", help="File to write (default: standard output).")
+def export(**options: Any) -> None:
+    """Write a model as one statement of SQL that assigns the rows of a table to its clusters.
+
+    MODEL is a model.craftc, or the folder that craftc cluster --out wrote. Clusters have the numbers of the
+    report.
+    """
+    with _quick_imports():
+        from craftc.cli.export import run
+    run(ExportOptions(**options))
 
 
 @craftc.command()

@@ -19,6 +19,7 @@ from craftc.cli.assignments import (
     write_csv,
 )
 from craftc.cli.dask_cluster import connected, write_by
+from craftc.cli.models import model_file
 from craftc.cli.sources import is_read_in_batches, raw_table, refuse_further_missing_cells
 from craftc.craft.base import CraftBase
 from craftc.reading.like import match_columns
@@ -46,14 +47,7 @@ def run(options: PredictOptions) -> None:
 
 def _model(options: PredictOptions) -> CraftBase:
     """The model, which no result overwrites."""
-    path = Path(options.model)
-    if path.is_dir():
-        path /= "model.craftc"
-        if not path.exists():
-            raise ValueError(
-                f"The folder {options.model!r} has no model.craftc; pass a folder that craftc cluster --out "
-                "has written."
-            )
+    path = model_file(options.model)
     if options.out is not None and os.path.exists(options.out):
         for name in (path, options.table):
             if os.path.exists(name) and os.path.samefile(options.out, name):

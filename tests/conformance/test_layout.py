@@ -17,7 +17,7 @@ LAYERS = [
     {"__main__", "_pyinstaller"},
     {"cli"},
     {"report"},
-    {"embed", "plot", "saved"},
+    {"embed", "export", "plot", "saved"},
     {"bpmeans", "convex", "covariates", "craft", "dpmeans", "kprototypes", "mixture", "spectral"},
     {"_fusion"},
     {"describe", "distributed", "reading"},

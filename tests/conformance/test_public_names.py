@@ -90,6 +90,8 @@ SIGNATURES = {
     "MixedTable.from_data": "(X, *, categorical='auto', missing='ignore', dtype=None, kinds=None)",
     "get_include": "()",
     "load_model": "(path)",
+    "to_sql": "(model, table='customers', *, key=('id',), dialect='duckdb', margin=True, "
+    "probabilities=False)",
     "read_table": "(path_or_frame, *, na_values=(), header='infer', skip=0, delimiter='infer', "
     "encoding='infer', sheet=None, decimal='infer', blanks='auto', split='auto', all_lines=False, "
     "on_unusable='drop', dates='auto', like=None)",

@@ -1,0 +1,5 @@
+"""Models for other machines: as a statement of SQL, and as an ONNX graph."""
+
+from craftc.export.sql import to_sql
+
+__all__ = ["to_sql"]

@@ -1,0 +1,241 @@
+"""How a CRAFT or a PaperCRAFT scores rows, from its cost tables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from craftc._common.typing import Floats
+from craftc._kernels import craft as craft_kernel
+from craftc.craft.base import CraftBase
+from craftc.craft.clusters import Clusters
+from craftc.export.scoring import (
+    Block,
+    Intervals,
+    LookUp,
+    Polynomial,
+    Scoring,
+    Texts,
+    float64_bounds,
+    title_of,
+    values_of,
+)
+from craftc.table import Schema
+from craftc.table.dates import parts_among
+from craftc.table.level_column import MISSING_LEVEL, Level
+from craftc.table.levels import LevelEncoding
+from craftc.table.numeric_encoding import EncodingRecipe, NumericEncoding
+
+Term = LookUp | Polynomial
+
+
+def scoring(model: CraftBase) -> Scoring:
+    """The scoring of a fitted model."""
+    fitted = model._fitted
+    clusters, schema, encoding = fitted.clusters, fitted.schema, fitted.encoding
+    tables, K = clusters.tables(), model.n_clusters_
+    blocks: list[Block] = []
+    if isinstance(encoding, LevelEncoding):
+        terms, blocks = _of_levels(clusters, encoding, tables, model.unknown == "error")
+    else:
+        terms = list(_of_numbers(encoding, tables, K))
+    return Scoring(
+        title_of(model, K),
+        tuple(map(str, schema.columns)),
+        expected_types(schema),
+        terms,
+        tables.base[:K].copy(),
+        model.cluster_sizes_,
+        model.cluster_names_,
+        proper=hasattr(model, "predict_proba"),
+        blocks=blocks,
+        refused=refused_columns(schema),
+        unseen=unseen_terms(terms, model.unknown),
+        dates=schema.dates,
+        parts=_parts(schema),
+    )
+
+
+def _parts(schema: Schema) -> dict[int, tuple[int, str]]:
+    """Columns that are parts of dates of the model, with the date and the part."""
+    dates, names = [schema.columns[j] for j in schema.dates], list(schema.columns)
+    parts = parts_among(names, dates)
+    return {
+        names.index(name): (names.index(date), part) for name, (date, part) in parts.items() if name in names
+    }
+
+
+def refused_columns(schema: Schema) -> tuple[int, ...]:
+    """Columns whose missing cells `predict` refuses."""
+    return tuple(range(schema.n_columns)) if schema.missing == "error" else ()
+
+
+def unseen_terms(terms: list[Term], unknown: str) -> tuple[int, ...]:
+    """Positions of the terms whose unseen levels `predict` refuses."""
+    if unknown != "error":
+        return ()
+    return tuple(
+        i for i, each in enumerate(terms) if isinstance(each, LookUp) and isinstance(each.reader, Texts)
+    )
+
+
+def expected_types(schema: Schema) -> tuple[str, ...]:
+    """What the cells of every column are."""
+    out = ["number"] * schema.n_columns
+    for j in schema.dates:
+        out[j] = "date"
+    for j, levels in zip(schema.categorical_index.tolist(), schema.levels, strict=True):
+        out[j] = type_of_levels(levels)
+    return tuple(out)
+
+
+def type_of_levels(levels: tuple[Level, ...]) -> str:
+    """What the cells of a column with these levels are; numbers among texts are read as text."""
+    kinds = {type(level) for level in levels if level != MISSING_LEVEL}
+    if kinds == {bool}:
+        return "true or false"
+    return "text" if str in kinds or bool in kinds or not kinds else "number"
+
+
+def texts_of(schema: Schema, d: int) -> Texts:
+    """The levels of a categorical column."""
+    levels = schema.levels[d]
+    missing = (
+        len(levels) - 1 if schema.missing == "category" and levels and levels[-1] == MISSING_LEVEL else None
+    )
+    return Texts(levels, missing)
+
+
+def _of_levels(
+    clusters: Clusters, encoding: LevelEncoding, tables: craft_kernel.CostTables, keep: bool
+) -> tuple[list[Term], list[Block]]:
+    """The terms and blocks of a CRAFT, whose columns are all levels; `keep`: also terms that cost nothing."""
+    schema, K, starts = encoding.input_schema, clusters.moments.n_clusters, tables.grid.level_start
+    held = clusters.covariances
+    scores: dict[int, Floats] = {}  # cells of blocks, by input column
+    inside: dict[int, Floats] = {}
+    place: dict[int, int] = {}  # of an input column among the terms
+    if held is not None:
+        for at, column in enumerate(held.cross.columns.tolist()):
+            d, j = encoding.scored_columns[column], int(encoding.scored_levels[column])
+            z = (
+                encoding.numbers[d].scores.astype(np.float32).astype(np.float64) - held.centre[at]
+            ) * held.scale[at]
+            scores[j] = np.clip(z, -craft_kernel.FAR, craft_kernel.FAR)
+            inside[j] = held.inside_levels[at][1]
+    terms: list[Term] = []
+    readers = _readers(encoding)
+    for j in range(schema.n_columns):
+        reader, n_levels = readers[j]
+        costs = tables.level[starts[j] : starts[j] + n_levels, :K].copy()
+        if held is not None and j in scores:
+            at = held.code_columns.tolist().index(j)
+            costs -= 0.5 * np.outer(scores[j] ** 2, held.block[:, at])
+        elif not costs.any() and not keep:
+            continue
+        place[j] = len(terms)
+        terms.append(LookUp(j, reader, costs, scores.get(j), inside.get(j)))
+    blocks = []
+    for k in range(K if held is not None else 0):
+        assert held is not None
+        some = np.flatnonzero(held.block[k])
+        if not len(some):
+            continue
+        matrix = held.matrix[k][np.ix_(some, some)]
+        blocks.append(
+            Block(
+                k,
+                np.array([place[j] for j in held.code_columns[some].tolist()]),
+                held.mean[k, some],
+                matrix,
+                0.5,
+                0.5 * float(np.linalg.slogdet(matrix)[1]),
+            )
+        )
+    return terms, blocks
+
+
+def _readers(encoding: LevelEncoding) -> dict[int, tuple[Texts | Intervals, int]]:
+    """How the cells of every input column become levels, and the number of levels."""
+    schema = encoding.input_schema
+    readers: dict[int, tuple[Texts | Intervals, int]] = {}
+    for j, own in zip(schema.numeric_index.tolist(), encoding.numbers, strict=True):
+        bounds = own.bounds if own.period else float64_bounds(own.bounds, schema.dtype)
+        readers[j] = Intervals(bounds, own.period, len(own.values)), len(own.values)
+    for d, j in enumerate(schema.categorical_index.tolist()):
+        readers[j] = texts_of(schema, d), len(schema.levels[d])
+    return readers
+
+
+def _of_numbers(encoding: NumericEncoding, tables: craft_kernel.CostTables, K: int) -> Iterator[Term]:
+    """The terms of a PaperCRAFT."""
+    given, schema, grid = encoding.input_schema, encoding.schema, tables.grid
+    number = {j: d for d, j in enumerate(schema.numeric_index.tolist())}
+    category = {j: d for d, j in enumerate(schema.categorical_index.tolist())}
+    recipes = dict(zip(given.numeric_index.tolist(), encoding.recipes, strict=True))
+    categories = {j: d for d, j in enumerate(given.categorical_index.tolist())}
+
+    def level_costs(at: int) -> Floats:
+        d = category[at]
+        start = grid.level_start[d]
+        return np.array(tables.level[start : start + len(schema.levels[d]), :K])
+
+    at = 0  # the first derived column of the input column
+    for j in range(given.n_columns):
+        if j in categories:
+            yield LookUp(j, texts_of(given, categories[j]), level_costs(at))
+            at += 1
+            continue
+        recipe = recipes[j]
+        spikes = len(recipe.spikes)
+        yield from _of_recipe(
+            j,
+            recipe,
+            given,
+            [level_costs(at + i) for i in range(spikes)],
+            level_costs(at + spikes) if recipe.rest == "values" else None,
+            K,
+        )
+        if recipe.rest != "values":
+            d = number[at + spikes]
+            square, linear, offset = (
+                np.array(each[d, :K]) for each in (tables.square, tables.linear, tables.offset)
+            )
+            if square.any() or linear.any() or offset.any():
+                yield Polynomial(
+                    j,
+                    np.zeros(K),
+                    square,
+                    linear,
+                    offset,
+                    centre=float(tables.centre[d]),
+                    scale=float(tables.scale[d]),
+                    most=craft_kernel.FAR,
+                    single=given.dtype == np.float32,
+                    apart=values_of(recipe.spikes, given.dtype) if spikes else None,
+                    knots=recipe.values if recipe.rest == "ranks" else None,
+                    scores=recipe.scores if recipe.rest == "ranks" else None,
+                )
+        at += spikes + 1
+
+
+def _of_recipe(
+    j: int, recipe: EncodingRecipe, given: Schema, spikes: list[Floats], rest: Floats | None, K: int
+) -> Iterator[Term]:
+    """The look-up of the values of a column that are set apart: spikes, categories, and all others."""
+    values = [*recipe.spikes, *(recipe.values.tolist() if rest is not None else ())]
+    if not values:
+        return
+    costs = np.zeros((len(values) + 1, K))
+    for i, own in enumerate(spikes):  # a row with an earlier spike is missing here
+        costs[i] += own[1]
+        costs[i + 1 :] += own[0]
+    if rest is not None:
+        costs[len(spikes) : -1] += rest
+    yield from _if_any(LookUp(j, values_of(values, given.dtype), costs))
+
+
+def _if_any(term: LookUp) -> Iterator[Term]:
+    if term.costs.any():
+        yield term
