@@ -39,6 +39,7 @@ __all__ = [
     "save_model",
     "show_versions",
     "table",
+    "to_onnx",
     "to_sql",
 ]
 
@@ -51,7 +52,7 @@ if TYPE_CHECKING:  # type checkers and editors read this; at run time `__getattr
     from craftc.craft import CRAFT, PaperCRAFT
     from craftc.craft.comparison import compare
     from craftc.dpmeans import DPMeans
-    from craftc.export import to_sql
+    from craftc.export import to_onnx, to_sql
     from craftc.kprototypes import KModes, KPrototypes
     from craftc.mixture import FeatureSelectionMixture
     from craftc.reading.read_table import read_table
@@ -81,6 +82,7 @@ else:
         "read_table": "craftc.reading.read_table",
         "save_model": "craftc.saved.save_and_load",
         "show_versions": "craftc._about",
+        "to_onnx": "craftc.export",
         "to_sql": "craftc.export",
     }
     _DEPENDENCIES = ("narwhals", "scipy", "sklearn", "threadpoolctl")  # besides NumPy

@@ -2,7 +2,7 @@
 
 craftc cluster TABLE [--target COL] [--out DIR]
 craftc predict MODEL TABLE [--out FILE]
-craftc export MODEL --sql DIALECT
+craftc export MODEL --sql DIALECT | --onnx --out FILE
 craftc info
 
 All imports that take time are made when a command runs.

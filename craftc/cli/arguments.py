@@ -91,7 +91,8 @@ class PredictOptions(TableOptions):
 @dataclass(frozen=True, kw_only=True)
 class ExportOptions:
     model: str  # file or folder
-    sql: str  # dialect
+    sql: str | None  # dialect
+    onnx: bool
     table: str
     key: Sequence[str]
     margin: bool

@@ -8,7 +8,7 @@ import sys
 from craftc._common.atomic_write import replacing
 from craftc.cli.arguments import ExportOptions
 from craftc.cli.models import model_file
-from craftc.export import to_sql
+from craftc.export import to_onnx, to_sql
 from craftc.saved.save_and_load import load_model
 
 
@@ -16,7 +16,16 @@ def run(options: ExportOptions) -> None:
     path = model_file(options.model)
     if options.out is not None and os.path.exists(options.out) and os.path.samefile(options.out, path):
         raise ValueError(f"--out {options.out!r} would overwrite the model; pass another name.")
+    if (options.sql is None) != options.onnx:
+        raise ValueError("craftc export writes SQL (--sql DIALECT) or ONNX (--onnx): pass one of them.")
+    if options.onnx and options.out is None:
+        raise ValueError("--onnx writes a binary file: --out needs its name.")
     model = load_model(path)
+    if options.sql is None:
+        made = to_onnx(model).SerializeToString()
+        with replacing(str(options.out), "wb") as binary:
+            binary.write(made)
+        return
     statement = to_sql(
         model,
         options.table,

@@ -407,9 +407,9 @@ def predict(**options: Any) -> None:
 @click.option(
     "--sql",
     metavar="DIALECT",
-    required=True,
-    help="bigquery, duckdb, mysql, postgres, snowflake, spark, sqlite or tsql (SQL Server).",
+    help="Write SQL: bigquery, duckdb, mysql, postgres, snowflake, spark, sqlite or tsql (SQL Server).",
 )
+@click.option("--onnx", is_flag=True, help="Write an ONNX graph to the file of --out.")
 @click.option(
     "--table",
     default="customers",
@@ -426,7 +426,7 @@ def predict(**options: Any) -> None:
 @click.option("--probabilities", is_flag=True, help="Return the probability of every cluster.")
 @click.option("--out", metavar="FILE", help="File to write (default: standard output).")
 def export(**options: Any) -> None:
-    """Write a model as one statement of SQL that assigns the rows of a table to its clusters.
+    """Write a model as one statement of SQL that assigns the rows of a table to its clusters, or as ONNX.
 
     MODEL is a model.craftc, or the folder that craftc cluster --out wrote. Clusters have the numbers of the
     report.

@@ -17,6 +17,7 @@ from craftc.export.scoring import (
     Polynomial,
     Scoring,
     Texts,
+    Values,
     float64_bounds,
     title_of,
     values_of,
@@ -30,16 +31,19 @@ from craftc.table.numeric_encoding import EncodingRecipe, NumericEncoding
 Term = LookUp | Polynomial
 
 
-def scoring(model: CraftBase) -> Scoring:
-    """The scoring of a fitted model."""
+def scoring(model: CraftBase, whole: bool) -> Scoring:
+    """The scoring of a fitted model; `whole`: also terms that cost the same in all clusters."""
     fitted = model._fitted
     clusters, schema, encoding = fitted.clusters, fitted.schema, fitted.encoding
-    tables, K = clusters.tables(), model.n_clusters_
+    tables, K, keep = clusters.tables(), model.n_clusters_, whole or model.unknown == "error"
+    common = clusters.background.level_cost.copy()
+    if (shared := clusters._shared_tables()) is not None:
+        common += shared.level[:, 0]
     blocks: list[Block] = []
     if isinstance(encoding, LevelEncoding):
-        terms, blocks = _of_levels(clusters, encoding, tables, model.unknown == "error")
+        terms, blocks = _of_levels(clusters, encoding, tables, common, keep)
     else:
-        terms = list(_of_numbers(encoding, tables, K))
+        terms = list(_of_numbers(clusters, encoding, tables, common, keep))
     return Scoring(
         title_of(model, K),
         tuple(map(str, schema.columns)),
@@ -108,7 +112,11 @@ def texts_of(schema: Schema, d: int) -> Texts:
 
 
 def _of_levels(
-    clusters: Clusters, encoding: LevelEncoding, tables: craft_kernel.CostTables, keep: bool
+    clusters: Clusters,
+    encoding: LevelEncoding,
+    tables: craft_kernel.CostTables,
+    common: Floats,
+    keep: bool,
 ) -> tuple[list[Term], list[Block]]:
     """The terms and blocks of a CRAFT, whose columns are all levels; `keep`: also terms that cost nothing."""
     schema, K, starts = encoding.input_schema, clusters.moments.n_clusters, tables.grid.level_start
@@ -128,14 +136,16 @@ def _of_levels(
     readers = _readers(encoding)
     for j in range(schema.n_columns):
         reader, n_levels = readers[j]
-        costs = tables.level[starts[j] : starts[j] + n_levels, :K].copy()
+        costs, of_all = (
+            each[starts[j] : starts[j] + n_levels] for each in (tables.level[:, :K].copy(), common)
+        )
         if held is not None and j in scores:
             at = held.code_columns.tolist().index(j)
             costs -= 0.5 * np.outer(scores[j] ** 2, held.block[:, at])
         elif not costs.any() and not keep:
             continue
         place[j] = len(terms)
-        terms.append(LookUp(j, reader, costs, scores.get(j), inside.get(j)))
+        terms.append(LookUp(j, reader, costs, scores.get(j), inside.get(j), of_all))
     blocks = []
     for k in range(K if held is not None else 0):
         assert held is not None
@@ -168,41 +178,46 @@ def _readers(encoding: LevelEncoding) -> dict[int, tuple[Texts | Intervals, int]
     return readers
 
 
-def _of_numbers(encoding: NumericEncoding, tables: craft_kernel.CostTables, K: int) -> Iterator[Term]:
+def _of_numbers(
+    clusters: Clusters,
+    encoding: NumericEncoding,
+    tables: craft_kernel.CostTables,
+    common: Floats,
+    keep: bool,
+) -> Iterator[Term]:
     """The terms of a PaperCRAFT."""
     given, schema, grid = encoding.input_schema, encoding.schema, tables.grid
+    background, K = clusters.background, clusters.moments.n_clusters
     number = {j: d for d, j in enumerate(schema.numeric_index.tolist())}
     category = {j: d for d, j in enumerate(schema.categorical_index.tolist())}
     recipes = dict(zip(given.numeric_index.tolist(), encoding.recipes, strict=True))
     categories = {j: d for d, j in enumerate(given.categorical_index.tolist())}
 
     def level_costs(at: int) -> Floats:
+        """(T, K + 1) costs in the clusters, and in all of them."""
         d = category[at]
-        start = grid.level_start[d]
-        return np.array(tables.level[start : start + len(schema.levels[d]), :K])
+        rows = slice(grid.level_start[d], grid.level_start[d] + len(schema.levels[d]))
+        return np.column_stack([tables.level[rows, :K], common[rows]])
 
     at = 0  # the first derived column of the input column
     for j in range(given.n_columns):
         if j in categories:
-            yield LookUp(j, texts_of(given, categories[j]), level_costs(at))
+            yield from _kept(_look_up(j, texts_of(given, categories[j]), level_costs(at)), keep)
             at += 1
             continue
         recipe = recipes[j]
         spikes = len(recipe.spikes)
-        yield from _of_recipe(
-            j,
-            recipe,
-            given,
-            [level_costs(at + i) for i in range(spikes)],
-            level_costs(at + spikes) if recipe.rest == "values" else None,
-            K,
-        )
+        rest = level_costs(at + spikes) if recipe.rest == "values" else None
+        apart = _apart(j, recipe, given, [level_costs(at + i) for i in range(spikes)], rest, K)
+        if apart is not None:
+            yield from _kept(apart, keep)
         if recipe.rest != "values":
             d = number[at + spikes]
             square, linear, offset = (
                 np.array(each[d, :K]) for each in (tables.square, tables.linear, tables.offset)
             )
-            if square.any() or linear.any() or offset.any():
+            usable = clusters.spec.coherent and bool(background.usable[d])
+            if keep or square.any() or linear.any() or offset.any():
                 yield Polynomial(
                     j,
                     np.zeros(K),
@@ -216,26 +231,31 @@ def _of_numbers(encoding: NumericEncoding, tables: craft_kernel.CostTables, K: i
                     apart=values_of(recipe.spikes, given.dtype) if spikes else None,
                     knots=recipe.values if recipe.rest == "ranks" else None,
                     scores=recipe.scores if recipe.rest == "ranks" else None,
+                    common=(0.5, float(background.log_deviation[d])) if usable else (0.0, 0.0),
                 )
         at += spikes + 1
 
 
-def _of_recipe(
+def _apart(
     j: int, recipe: EncodingRecipe, given: Schema, spikes: list[Floats], rest: Floats | None, K: int
-) -> Iterator[Term]:
+) -> LookUp | None:
     """The look-up of the values of a column that are set apart: spikes, categories, and all others."""
     values = [*recipe.spikes, *(recipe.values.tolist() if rest is not None else ())]
     if not values:
-        return
-    costs = np.zeros((len(values) + 1, K))
+        return None
+    costs = np.zeros((len(values) + 1, K + 1))
     for i, own in enumerate(spikes):  # a row with an earlier spike is missing here
         costs[i] += own[1]
         costs[i + 1 :] += own[0]
     if rest is not None:
         costs[len(spikes) : -1] += rest
-    yield from _if_any(LookUp(j, values_of(values, given.dtype), costs))
+    return _look_up(j, values_of(values, given.dtype), costs)
 
 
-def _if_any(term: LookUp) -> Iterator[Term]:
-    if term.costs.any():
+def _look_up(j: int, reader: Texts | Values, costs: Floats) -> LookUp:
+    return LookUp(j, reader, costs[:, :-1], common=costs[:, -1])
+
+
+def _kept(term: LookUp, keep: bool) -> Iterator[Term]:
+    if keep or term.costs.any():
         yield term

@@ -12,9 +12,10 @@ from craftc.export.scoring import Scoring
 from craftc.kprototypes import KModes, KPrototypes
 
 
-def scoring_of(model: BaseEstimator) -> Scoring:
-    """How a fitted model scores rows; TypeError for a model without clusters that rows are assigned to,
-    ValueError for a part that has no formula.
+def scoring_of(model: BaseEstimator, whole: bool = False) -> Scoring:
+    """How a fitted model scores rows; `whole`: also terms that cost the same in all clusters.
+
+    TypeError: a model of another class. ValueError: a part that has no formula.
     """
     if not isinstance(model, CraftBase | KModes | KPrototypes | DPMeans):
         raise TypeError(
@@ -23,5 +24,5 @@ def scoring_of(model: BaseEstimator) -> Scoring:
         )
     check_is_fitted(model)
     if isinstance(model, CraftBase):
-        return clusters.scoring(model)
+        return clusters.scoring(model, whole)
     return prototypes.of_means(model) if isinstance(model, DPMeans) else prototypes.of_prototypes(model)

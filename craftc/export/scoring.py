@@ -55,6 +55,7 @@ class LookUp:
     costs: Floats  # (T, K)
     scores: Floats | None = None  # (T,) cells of blocks
     inside: Floats | None = None  # (T,) variances inside the levels, of cells of blocks
+    common: Floats | None = None  # (T,) cost in all clusters, which a comparison does not need
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,6 +75,7 @@ class Polynomial:
     knots: Floats | None = None  # x is replaced by `scores`, linear between these knots, constant outside
     scores: Floats | None = None
     inside: None = None  # a number is no interval
+    common: tuple[float, float] = (0.0, 0.0)  # a, c: a z^2 + c is the cost in all clusters
 
 
 @dataclass(frozen=True, eq=False)

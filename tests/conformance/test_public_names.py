@@ -90,6 +90,7 @@ SIGNATURES = {
     "MixedTable.from_data": "(X, *, categorical='auto', missing='ignore', dtype=None, kinds=None)",
     "get_include": "()",
     "load_model": "(path)",
+    "to_onnx": "(model)",
     "to_sql": "(model, table='customers', *, key=('id',), dialect='duckdb', margin=True, "
     "probabilities=False)",
     "read_table": "(path_or_frame, *, na_values=(), header='infer', skip=0, delimiter='infer', "

