@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Protocol, TypeVar
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
+from craftc._common.foreign_input import known_input
 from craftc._common.messages import need_pandas, warn_user
 from craftc._common.typing import Array, OutputFrame
 
@@ -33,14 +34,19 @@ def all_or_nothing(fit: Callable[Concatenate[E, P], R]) -> Callable[Concatenate[
     """A method that fits an estimator: where it raises or is interrupted, the estimator is left as it was
     before the call.
 
-    It also raises where a fitted attribute is not finite, unless the class lists it in
-    `_not_always_finite`.
+    Inputs of other libraries become arrays and frames that are read. It also raises where a fitted attribute
+    is not finite, unless the class lists it in `_not_always_finite`.
     """
 
     @wraps(fit)
     def fit_or_restore(self: E, /, *args: P.args, **options: P.kwargs) -> R:
         before = dict(vars(self))
         try:
+            in_batches = getattr(self, "_reads_batches", True)
+            if "X" in options:
+                options["X"] = known_input(options["X"], in_batches)
+            elif args:
+                args = (known_input(args[0], in_batches), *args[1:])  # type: ignore[assignment]
             # what overflows is infinite, compares as such, and is not returned
             with np.errstate(over="ignore"):
                 fitted = fit(self, *args, **options)

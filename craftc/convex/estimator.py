@@ -127,6 +127,7 @@ class ConvexClustering(MomentsSummary, ClusterMixin, BaseEstimator):
     [0, 0, 0, 1, 1, 1]
     """
 
+    _reads_batches = False
     _constraints: ClassVar[Mapping[str, Constraint]] = {
         "n_clusters": Number(least=1, whole=True, optional=True),
         "n_neighbors": Number(least=1, whole=True),

@@ -173,6 +173,7 @@ class ConvexCovariateClustering(
     [0, 0, 1, 1]
     """
 
+    _reads_batches = False
     _constraints: ClassVar[Mapping[str, Constraint]] = {
         "ridge": Number(least=0),
         "solver": Choice(SOLVERS),

@@ -375,7 +375,9 @@ def _standardised(X: NDArray[np.floating]) -> Floats:
     """
     present = ~np.isnan(X)
     count = np.maximum(present.sum(axis=0), 1)
-    centred = np.where(present, X - np.where(present, X, 0.0).sum(axis=0) / count, 0.0).astype(np.float64)
+    cells = np.where(present, X, 0.0).astype(np.float64)
+    cells /= np.maximum(np.abs(cells).max(axis=0, initial=0.0), np.finfo(float).tiny)  # squares stay finite
+    centred = np.where(present, cells - cells.sum(axis=0) / count, 0.0)
     size = np.sqrt((centred * centred).sum(axis=0))
     return np.asarray(centred / np.where(size > 0, size, 1.0))
 

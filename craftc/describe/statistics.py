@@ -32,6 +32,7 @@ _YEAR_NAME = re.compile(
     r"(^|[^a-z])(year|yr|jahr|baujahr|jahrgang|ann[eé]e|anno|a[nñ]o|founded|built|vintage|born)s?($|[^a-z])",
     re.IGNORECASE,
 )
+_RESOLVED = 2.0**-40  # share of the largest value below which bins have no width
 _BEYOND = 0.005  # share of the values beyond each end of an axis
 _ROUNDING = 1e-15  # of a mean, relative to the largest number of its column
 
@@ -117,8 +118,10 @@ def bin_edges(values: Array) -> Floats:
     high = float(np.quantile(values, 1.0 - _BEYOND, method="lower"))
     if high <= low:
         low, high = float(values.min()), float(values.max())
-    if high <= low:
-        return np.array([low - 0.5, low + 0.5])
+    largest = max(abs(low), abs(high))
+    if not high - low > _RESOLVED * largest:  # one value, or values that edges between them could not part
+        half = max(0.5, _RESOLVED * largest)
+        return np.array([low - half, high + half])
     if (values == np.round(values)).all():
         step = max(1, int(np.ceil((high - low + 1) / BINS)))
         return np.arange(np.floor(low), np.ceil(high) + step + 0.1, step) - 0.5

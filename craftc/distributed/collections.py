@@ -21,6 +21,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from craftc._common.estimator import MixedInput
+from craftc._common.foreign_input import known_input
 from craftc._common.messages import need_pandas
 from craftc._common.typing import Array, DaskCollection, TableInput
 from craftc.table.dates import parts_among
@@ -68,6 +69,7 @@ def rowwise(
                 found = values if isinstance(values, str) else values(self)
                 example = found if isinstance(found, np.ndarray) else np.empty(0, found)
                 return _lazy(_MethodCall(without_rows(self), method.__name__, more, columns, example), X)
+            X = known_input(X)
             if is_out_of_core(X) and not isinstance(self, DenseInput):  # which reads files itself
                 check_is_fitted(self)
                 return in_batches(lambda batch: method(self, batch, *args, **options), X, _known_names(self))

@@ -11,7 +11,7 @@ import numpy as np
 from sklearn.utils.validation import validate_data
 
 from craftc._common.estimator import frame_library
-from craftc.table.frames import is_record_batch
+from craftc.table.frames import is_record_batch, is_records
 from craftc.table.mixed_table import MixedTable, Schema
 from craftc.table.out_of_core import is_out_of_core
 
@@ -88,7 +88,7 @@ def set_input_attributes(estimator: object, X: FitTable, table: HasSchema) -> No
     attributes, schema = vars(estimator), table.schema
     attributes["_frame_library"] = frame_library(X)
     ours = isinstance(X, MixedTable | Mapping | np.ndarray) or not isinstance(table, MixedTable)
-    ours = ours or is_record_batch(X)
+    ours = ours or is_record_batch(X) or is_records(X)
     text_names = schema.named and all(isinstance(name, str) for name in getattr(X, "columns", (None,)))
     if not (ours or text_names or schema.ignored or is_out_of_core(X)):
         validate_data(estimator, X, skip_check_array=True, reset=True)

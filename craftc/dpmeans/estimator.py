@@ -274,7 +274,7 @@ class DPMeans(WithoutCollections, MomentsSummary, DenseInput, DPMeansPrediction,
         spherical = shape is not None or (isinstance(self.covariance, str) and self.covariance == "spherical")
         local = None if spherical else self._descend_gaussian(data, weight, best, penalty, seed)
         self._set_spherical_state(penalty, starts.limit, shape, best)
-        self._warn_of_the_result(best, len(table))
+        self._warn_of_the_result(best, len(table), starts.remedy)
         if self.covariance_price is not None and spherical:
             warn_user(
                 f"covariance_price={self.covariance_price!r} is ignored: it belongs to covariance='full' and "
@@ -322,13 +322,13 @@ class DPMeans(WithoutCollections, MomentsSummary, DenseInput, DPMeansPrediction,
         set_input_attributes(self, source.X, partitions)
         warn_of_unscaled_columns(self, *compared)
         self._set_spherical_state(penalty, starts.limit, None, fit)
-        self._warn_of_the_result(fit, len(partitions))
+        self._warn_of_the_result(fit, len(partitions), starts.remedy)
         self._moments = fit.moments.around(self.cluster_centers_)
 
-    def _warn_of_the_result(self, fit: SphericalFit[Any], n: int) -> None:
+    def _warn_of_the_result(self, fit: SphericalFit[Any], n: int, remedy: str) -> None:
         """Warn where a fit has not converged, or has suspiciously many clusters."""
         if not fit.converged:
-            warn_not_converged(self, int(self.max_iter), "sweeps", "raise max_iter")
+            warn_not_converged(self, int(self.max_iter), "sweeps", remedy)
         if self.cluster_penalty_ > 0 and self.n_clusters_ > max(_MANY, n / 10):
             warn_user(
                 f"DPMeans opened {self.n_clusters_} clusters for {n} rows: lambda^2 = "

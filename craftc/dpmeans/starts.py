@@ -109,6 +109,16 @@ class Starts(Generic[S, L]):
             self.limit, cells = self.rows.farthest(fit.centers, fit.labels)
         return fit
 
+    @property
+    def remedy(self) -> str:
+        """What to do where `max_iter` ended the sweeps."""
+        if self.mode == "delayed" and self.model.mode == "auto":
+            return (
+                "every sweep opens one cluster: raise max_iter or cluster_penalty, or pass mode='serial', "
+                "which opens one for every row beyond lambda"
+            )
+        return "raise max_iter"
+
     def best(self, given: S | None = None) -> tuple[float, SphericalFit[L]]:
         """lambda^2, and the descent with the lowest J; labels that are given are the only start."""
         if self.is_search:

@@ -86,6 +86,7 @@ class PrototypeClustering(MixedInput, ClusterMixin, BaseEstimator):
     _prototypes: Prototypes
     _frame_library: str | None
     _mixed: ClassVar[bool]  # whether there are numeric columns
+    _reads_batches = False
     _constraints: ClassVar[Mapping[str, Constraint]] = {
         "n_clusters": Number(least=1, whole=True),
         "max_iter": Number(least=1, whole=True),

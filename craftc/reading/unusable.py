@@ -139,8 +139,15 @@ def _select(X: object, positions: list[int]) -> FrameInput:
 def _reason(source: ColumnSource, j: int, declared: bool) -> str:
     """The reason against a column, or an empty string; `declared`: its kind is."""
     name, kind = source.names[j], source.kinds[j]
-    if kind == ColumnKind.EMPTY:
+    column = source.column(j) if kind.is_categorical else None
+    levels = [] if column is None else column.present()
+    if kind == ColumnKind.EMPTY or (column is not None and not levels):
         return EMPTY
+    if kind == ColumnKind.NUMBER:
+        values: Array = source.numbers(np.array([j]), np.dtype(np.float64))[:, 0]
+        present = values[~np.isnan(values)]
+        if not len(present):
+            return EMPTY
     if declared:
         return ""
     if kind == ColumnKind.OTHER:
@@ -148,15 +155,10 @@ def _reason(source: ColumnSource, j: int, declared: bool) -> str:
     if kind == ColumnKind.MIXED:
         return "values of different types"
     if kind == ColumnKind.NUMBER:
-        values: Array = source.numbers(np.array([j]), np.dtype(np.float64))[:, 0]
-        present = values[~np.isnan(values)]
-        if not len(present):
-            return EMPTY
         if len(present) < len(values):
             return ""
         return CONSTANT if len(values) > 1 and present.min() == present.max() else id_reason(name, values)
-    column = source.column(j)
-    levels = column.present()
+    assert column is not None
     if len(levels) == 1 and not column.n_missing and source.n_rows > 1:
         return CONSTANT
     if kind == ColumnKind.TEXT:

@@ -166,6 +166,7 @@ class GraphSpectralFeatures(MixedInput, ClassNamePrefixFeaturesOutMixin, Transfo
     [['oldpeak', 'slope=1', -1], ['age', 'ca', 1]]
     """
 
+    _reads_batches = False
     _constraints: ClassVar[Mapping[str, Constraint]] = {
         "n_components": Number(least=1, whole=True),
         "laplacian": Choice(LAPLACIANS),

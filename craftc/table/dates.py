@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 
 import numpy as np
 
@@ -81,6 +81,9 @@ class _WithParts(ColumnSource):
         name, part = self._parts[j - width]
         date = np.array([self._source.names.index(name)])
         return parts_of(self._source.numbers(date, np.dtype(np.float64))[:, 0])[part]
+
+    def cells(self, j: int) -> Iterable[object]:
+        return self._source.cells(j)
 
     def column(self, j: int) -> LevelColumn:
         return self._source.column(j)

@@ -18,6 +18,7 @@ import numpy as np
 from scipy.sparse import issparse
 from sklearn.utils import check_array
 
+from craftc._common.foreign_input import known_input, refuse_lazy
 from craftc._common.messages import no_table, shown, warn_user
 from craftc._common.typing import Array, ColumnSelection, Ints
 from craftc.table.kinds import (
@@ -85,6 +86,10 @@ class ColumnSource(ABC):
         return block
 
     @abstractmethod
+    def cells(self, j: int) -> Iterable[object]:
+        """The cells of one column as they are."""
+
+    @abstractmethod
     def _number(self, j: int) -> Array | float:
         """Return one column as numbers."""
 
@@ -110,6 +115,9 @@ class _ChosenSource(ColumnSource):
     def numbers(self, positions: Array, dtype: np.dtype[Any]) -> Array:
         return self._source.numbers(self._positions[positions], dtype)
 
+    def cells(self, j: int) -> Iterable[object]:
+        return self._source.cells(int(self._positions[j]))
+
     def _number(self, j: int) -> Array | float:
         return self._source._number(int(self._positions[j]))
 
@@ -132,6 +140,9 @@ class _FrameSource(ColumnSource):
         self.kinds = [kind_of_series(series) for series in self._series]
         self.narrow = [str(series.dtype) in ("Float16", "Float32") for series in self._series]
 
+    def cells(self, j: int) -> Iterable[object]:
+        return self._series[j].to_list()
+
     def _number(self, j: int) -> Array | float:
         series, name, kind = self._series[j], self.names[j], self.kinds[j]
         if kind == ColumnKind.EMPTY:
@@ -151,7 +162,7 @@ class _FrameSource(ColumnSource):
             series = series.cast(nw.Float64)
         cells: Array = series.to_numpy()
         if series.dtype.is_integer():
-            _warn_of_rounding(cells, name)
+            warn_of_rounding(cells, name)
         return cells
 
     def column(self, j: int) -> LevelColumn:
@@ -186,7 +197,8 @@ def _checked_names(names: Sequence[Any], n_rows: int) -> tuple[str, ...]:
 
 def _refusal(series: nw.Series[Any], name: str) -> Exception:
     native = series.to_native()
-    dtype = str(series.dtype if series.dtype != nw.Unknown else getattr(native, "dtype", "unknown"))
+    unknown = getattr(native, "dtype", getattr(native, "type", "unknown"))
+    dtype = str(series.dtype if series.dtype != nw.Unknown else unknown)
     if "complex" in dtype:
         return ValueError(
             f"Complex data not supported: column {name!r}; pass real and imaginary parts as two columns."
@@ -268,9 +280,12 @@ class _ArraySource(ColumnSource):
             return super().numbers(positions, dtype)
         X = self._X if len(positions) == len(self.names) else np.take(self._X, positions, axis=1)
         for j in positions if X.dtype.kind in "iu" and X.dtype.itemsize == 8 else ():
-            _warn_of_rounding(self._X[:, j], self.names[j])
+            warn_of_rounding(self._X[:, j], self.names[j])
         with np.errstate(over="ignore"):
-            return np.ascontiguousarray(X, dtype=dtype)
+            return np.asarray(np.require(X, dtype, ["C", "ALIGNED"]))
+
+    def cells(self, j: int) -> Iterable[object]:
+        return self._X[:, j]
 
     def _number(self, j: int) -> Array | float:
         if self.kinds[j] == ColumnKind.LEVEL:
@@ -331,6 +346,9 @@ class _DictSource(ColumnSource):
         self.kinds = [kind_of_cells(cells) for cells in self._cells]
         self.narrow = [is_narrow(cells.dtype) for cells in self._cells]
 
+    def cells(self, j: int) -> Iterable[object]:
+        return self._cells[j]
+
     def _number(self, j: int) -> Array | float:
         cells, name, kind = self._cells[j], self.names[j], self.kinds[j]
         if kind == ColumnKind.OTHER:
@@ -338,7 +356,7 @@ class _DictSource(ColumnSource):
         if kind.is_categorical:
             raise TypeError(_NOT_NUMBERS.format(name, "text" if kind == ColumnKind.TEXT else "Boolean"))
         if cells.dtype.kind in "iu":
-            _warn_of_rounding(cells, name)
+            warn_of_rounding(cells, name)
         return _object_numbers(cells, name) if cells.dtype == object else cells
 
     def column(self, j: int) -> LevelColumn:
@@ -365,6 +383,7 @@ def _cells(column: object, name: str) -> Array:
 
 def open_source(X: object) -> ColumnSource:
     """Wrap an accepted input, or raise TypeError."""
+    X = known_input(X, in_batches=False)
     if issparse(X):
         raise TypeError(
             "Sparse data was passed, but craftc needs dense data. Call .toarray(), or merge indicator "
@@ -379,7 +398,7 @@ def open_source(X: object) -> ColumnSource:
     if is_series(X):
         raise ValueError(A_SERIES)
     if is_records(X):
-        X = {name: [row.get(name) for row in X] for name in dict.fromkeys(name for row in X for name in row)}
+        X = columns_of_records(X)
     if isinstance(X, Mapping):
         return _DictSource(X)
     frame = None if isinstance(X, np.ndarray) else as_frame(X)
@@ -394,13 +413,18 @@ def as_frame(X: object) -> nw.DataFrame[Any] | None:
         names = getattr(X, "column_names", getattr(X, "columns", ()))
         raise ValueError(_DUPLICATES.format(list(names))) from error
     if isinstance(frame, nw.LazyFrame):
-        raise TypeError("A lazy frame was passed; call .collect() on it first.")
+        raise refuse_lazy(frame)
     return frame if isinstance(frame, nw.DataFrame) else None
 
 
 def is_records(X: object) -> TypeGuard[Sequence[Mapping[Any, Any]]]:
     """Whether X is a list of rows as dicts."""
     return isinstance(X, list | tuple) and len(X) > 0 and all(isinstance(row, Mapping) for row in X)
+
+
+def columns_of_records(X: Sequence[Mapping[Any, Any]]) -> dict[Any, list[Any]]:
+    """Rows as dicts as a dict of columns."""
+    return {name: [row.get(name) for row in X] for name in dict.fromkeys(name for row in X for name in row)}
 
 
 def is_series(X: object) -> bool:
@@ -475,7 +499,7 @@ def column_mask(categorical: ColumnSelection, names: tuple[str, ...]) -> Array |
     return mask
 
 
-def _warn_of_rounding(cells: Array, name: str) -> None:
+def warn_of_rounding(cells: Array, name: str) -> None:
     """Warn of whole numbers, NaN where they are missing, that float64 may not represent."""
     if cells.dtype.itemsize < 8 or not cells.size:
         return

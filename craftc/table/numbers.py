@@ -9,16 +9,26 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeGuard
 
+import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import DTypeLike
 from scipy.sparse import csr_array, issparse
 from sklearn.utils import assert_all_finite
 from sklearn.utils.validation import check_array, validate_data
 
+from craftc._common.foreign_input import known_input
 from craftc._common.threads import threads_for
 from craftc._common.typing import Array, Floats
 from craftc._kernels import moments as _kernel
-from craftc.table.frames import A_SERIES, as_frame, is_records, is_series, open_source
+from craftc.table.frames import (
+    A_SERIES,
+    as_frame,
+    columns_of_records,
+    is_records,
+    is_series,
+    open_source,
+    warn_of_rounding,
+)
 from craftc.table.kinds import ColumnKind
 
 if TYPE_CHECKING:
@@ -53,7 +63,9 @@ def read_numbers(
     Raises TypeError: a column contains text, dates or other objects. Raises ValueError: fewer than `min_rows`
     rows, other columns than in `fit`, or a number that is not finite.
     """
-    _refuse_mapping(estimator, X)
+    X = _readable(estimator, X)
+    if isinstance(X, Mapping):
+        return _read_columns(estimator, X, reset=reset, dtype=dtype, finite=finite, allow_nan=allow_nan)
     if not checks and _is_read(X, dtype) and len(X) >= min_rows:
         if reset:
             vars(estimator).pop("feature_names_in_", None)
@@ -64,6 +76,8 @@ def read_numbers(
     else:
         options = {**checks, "dtype": dtype, "ensure_min_samples": min_rows}
         read = _validated(estimator, X, _NO_TARGET, reset, options)
+        if not issparse(read):
+            read = np.require(read, requirements=["C", "ALIGNED"])
     if finite:
         _check_finite(read, estimator, allow_nan)
     return read
@@ -71,22 +85,74 @@ def read_numbers(
 
 def read_with_target(estimator: object, X: object, y: object, **checks: object) -> tuple[Array, Array]:
     """Rows of numbers of a fit, as `read_numbers` returns them, and their targets."""
-    _refuse_mapping(estimator, X)
-    rows, target = _validated(estimator, X, y, True, {**checks, "dtype": np.float64})
+    X = _readable(estimator, X)
+    if isinstance(X, Mapping):
+        rows = _read_columns(estimator, X, reset=True)
+        named = vars(estimator).pop("feature_names_in_")
+        rows, target = _validated(estimator, rows, y, True, {**checks, "dtype": np.float64})
+        vars(estimator)["feature_names_in_"] = named
+    else:
+        rows, target = _validated(estimator, X, y, True, {**checks, "dtype": np.float64})
     _check_finite(rows, estimator, False)
     return rows, target
 
 
-def _refuse_mapping(estimator: object, X: object) -> None:
+def _readable(estimator: object, X: object) -> object:
+    """The input as an array, a frame, or a dict of columns."""
+    X = known_input(X, in_batches=False)
     if is_series(X):
         raise ValueError(A_SERIES)
-    # a sparse array in DOK format is a mapping, too
-    if is_records(X) or (isinstance(X, Mapping) and not issparse(X)):
-        kind = "a list of dicts" if isinstance(X, list | tuple) else type(X).__name__
-        raise TypeError(
-            f"{type(estimator).__name__} takes an array or a data frame, got {kind}; pass "
-            "pandas.DataFrame(X)."
-        )
+    if isinstance(X, Mapping) and not issparse(X):  # a sparse array in DOK format is a mapping, too
+        return dict(X)
+    if is_records(X):
+        return columns_of_records(X)
+    return _checked_integers(X)
+
+
+def _checked_integers(X: object) -> object:
+    """Numbers whose integers NumPy has; warns of those that float64 may not represent."""
+    if isinstance(X, np.ndarray):
+        for j in range(X.shape[1]) if X.ndim == 2 and X.dtype.kind in "iu" else ():
+            warn_of_rounding(X[:, j], f"x{j}")
+        return X
+    frame = None if isinstance(X, list | tuple) else as_frame(X)
+    if frame is None:
+        return X
+    wide = [str(name) for name, dtype in frame.schema.items() if str(dtype).endswith("Int128")]
+    for series in frame.iter_columns():
+        if series.dtype.is_integer() and series.name not in wide:
+            warn_of_rounding(series.to_numpy(), str(series.name))
+    return frame.with_columns(nw.col(*wide).cast(nw.Float64)).to_native() if wide else X
+
+
+def _read_columns(
+    estimator: object,
+    X: Mapping[Any, Any],
+    *,
+    reset: bool | None,
+    dtype: DTypeLike | Sequence[DTypeLike] = np.float64,
+    **checks: bool,
+) -> Array:
+    """A dict of columns; after a fit on named columns they are found by name."""
+    known = None if reset or reset is None else getattr(estimator, "feature_names_in_", None)
+    if known is not None:
+        given = {str(name): cells for name, cells in X.items()}
+        if set(given) != set(known):
+            missing, more = sorted(set(known) - set(given)), sorted(set(given) - set(known))
+            raise ValueError(
+                f"{type(estimator).__name__} was fitted on other columns: X lacks {missing} and has {more} "
+                "more; pass the columns of fit."
+            )
+        X = {name: given[name] for name in known}
+    _explain(X, type(estimator).__name__)
+    source = open_source(X)
+    kept = dtype if isinstance(dtype, Sequence) and not isinstance(dtype, str) else (dtype,)
+    narrow = all(source.narrow) and any(np.dtype(each) == np.float32 for each in kept)
+    block = source.numbers(np.arange(len(source.names)), np.dtype(np.float32 if narrow else np.float64))
+    rows = read_numbers(estimator, block, reset=None if known is not None else reset, dtype=dtype, **checks)
+    if reset:
+        vars(estimator)["feature_names_in_"] = np.array(source.names, dtype=object)
+    return rows
 
 
 def _validated(
@@ -159,11 +225,9 @@ def _explain(X: object, estimator_name: str) -> None:
     if issparse(X):
         return
     source = open_source(X)
-    frame = as_frame(X) if source.named else None
-    array = np.asarray(X if frame is None else (), dtype=object)
     for j, (name, kind) in enumerate(zip(source.names, source.kinds, strict=True)):
         if kind not in (ColumnKind.NUMBER, ColumnKind.EMPTY):
-            for cell in array[:, j] if frame is None else frame[:, j].to_list():
+            for cell in source.cells(j):
                 if not _is_number(cell):
                     raise TypeError(_NO_NUMBER.format(name, repr(cell)[:60], estimator_name))
 

@@ -144,5 +144,5 @@ def test_rows_as_dicts_and_series():
     for call in (model.predict, craftc.read_table, craftc.DPMeans(5.0).fit):
         with pytest.raises(ValueError, match=r"A Series was passed.*series.to_frame\(\).T for a row"):
             call(WHOLE.iloc[0])
-    with pytest.raises(TypeError, match="DPMeans takes an array or a data frame, got a list of dicts"):
+    with pytest.raises(TypeError, match=r"cannot be read as numbers.*DPMeans takes numbers only"):
         craftc.DPMeans(5.0).fit(rows)

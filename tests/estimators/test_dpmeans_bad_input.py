@@ -6,7 +6,7 @@ import warnings
 
 import numpy as np
 import pytest
-from sklearn.exceptions import NotFittedError
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
 
 from craftc import DPMeans
 
@@ -121,3 +121,14 @@ def test_strange_but_good_input_is_quiet(scale, weight):
 def test_a_table_too_wide_for_squares_is_refused():
     with pytest.raises(ValueError, match=r"ranges from.*scale it down"):
         DPMeans(1.0).fit(X * 1e155)
+
+
+@pytest.mark.parametrize("penalty", [0.0, 1e-6, 1e-4])
+def test_more_clusters_than_sweeps(penalty):
+    """Above 16 384 rows, sweeps that open one cluster each end at max_iter, and the warning says so."""
+    X = np.random.default_rng(0).normal(size=(17_000, 2))
+    with pytest.warns(ConvergenceWarning, match="every sweep opens one cluster.*mode='serial'"):
+        model = DPMeans(penalty, max_iter=4).fit(X)
+    assert not model.converged_
+    with pytest.warns(ConvergenceWarning, match="raise max_iter.$"):
+        DPMeans(1.0, max_iter=1, mode="delayed").fit(X)

@@ -114,7 +114,7 @@ def test_sparse(make):
 
 
 def test_lazy_frame():
-    with pytest.raises(TypeError, match=r"A lazy frame was passed; call \.collect\(\)"):
+    with pytest.raises(TypeError, match=r"A lazy frame was passed, .*; pass X\.collect\(\)"):
         from_data(pl.LazyFrame(CONTENT))
 
 

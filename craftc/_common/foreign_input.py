@@ -1,0 +1,109 @@
+"""Inputs of other libraries as arrays and frames that are read: Arrow streams, sparse columns, rare types."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import narwhals.stable.v2 as nw
+import numpy as np
+
+#: Packages whose frames are read as they are, although they have the protocol of Arrow streams.
+_READ = ("pandas", "polars", "pyarrow", "narwhals", "modin", "cudf", "dask", "craftc")
+_ROWS_OF_LAZY = {
+    "polars": "X.collect()",
+    "duckdb": "X.to_arrow_table()",
+    "ibis": "X.to_pyarrow()",
+    "pyspark": "X.toArrow()",
+    "sqlframe": "X.toArrow()",
+}
+
+
+def known_input(X: Any, in_batches: bool = True) -> Any:
+    """The input as an array or a frame that is read; any other input as it is.
+
+    An object with the protocol of Arrow streams alone, such as a relation of duckdb, becomes a table of
+    pyarrow, and an array-like without a shape an array. Sparse columns of pandas become dense, and columns of
+    Arrow of the types decimal256, run-end-encoded and uuid become float64, their values and texts.
+
+    `in_batches`: whether streams of record batches are read in batches elsewhere; otherwise their rows are
+    read here.
+
+    Raises ImportError: pyarrow is not installed. Raises TypeError: the rows of X have not been computed.
+    """
+    if type(X) is np.ndarray or isinstance(X, str | bytes | list | tuple | dict):
+        return X
+    package = type(X).__module__.partition(".")[0]
+    if package == "pyarrow":
+        return _common_types(X.read_all() if hasattr(X, "read_all") and not in_batches else X)
+    if package == "pandas":
+        return _dense(X)
+    if package == "polars" and type(X).__name__ == "LazyFrame":
+        raise TypeError(_not_computed("X.collect()"))
+    if hasattr(X, "__arrow_c_stream__") and package not in _READ:
+        if "pyarrow" not in sys.modules:
+            _need_pyarrow(package)
+        return _common_types(nw.from_arrow(X, backend="pyarrow").to_native())
+    if hasattr(X, "pandas_api") or hasattr(X, "to_spark"):  # of Spark, and of pandas on Spark
+        raise TypeError(_not_computed("X.to_pandas()" if hasattr(X, "to_spark") else "X.toArrow()"))
+    if not hasattr(X, "shape") and any(
+        hasattr(X, name) for name in ("__array_interface__", "__array_struct__", "__array__")
+    ):
+        return np.asarray(X)
+    return X
+
+
+def refuse_lazy(frame: nw.LazyFrame[Any]) -> TypeError:
+    """The error for a frame whose rows have not been computed, with the call that computes them."""
+    return TypeError(_not_computed(_ROWS_OF_LAZY.get(frame.implementation.value, "X.collect()")))
+
+
+def _not_computed(call: str) -> str:
+    return f"A lazy frame was passed, whose rows have not been computed; pass {call}."
+
+
+def _need_pyarrow(package: str) -> None:
+    try:
+        import pyarrow  # noqa: F401
+    except ImportError as error:
+        raise ImportError(
+            f"An object of {package} with Arrow data was passed, which pyarrow reads: pip install craftc[app]"
+        ) from error
+
+
+def _dense(X: Any) -> Any:
+    """A frame of pandas with dense columns."""
+    if not hasattr(X, "dtypes") or not hasattr(X, "columns"):
+        return X
+    sparse = [j for j, dtype in enumerate(X.dtypes) if type(dtype).__name__ == "SparseDtype"]
+    if not sparse:
+        return X
+    dense = X.copy(deep=False)
+    for j in sparse:
+        dense.isetitem(j, X.iloc[:, j].sparse.to_dense())
+    return dense
+
+
+def _common_types(X: Any) -> Any:
+    """A table or record batch of pyarrow without columns of rare types."""
+    if not hasattr(X, "schema") or not hasattr(X, "set_column"):
+        return X
+    for j, field in enumerate(X.schema):
+        column = _common_column(X.column(j), str(field.type))
+        if column is not None:
+            X = X.set_column(j, field.name, column)
+    return X
+
+
+def _common_column(column: Any, kind: str) -> Any:
+    """A column of a rare type as one of a common type; None for the others."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if kind.startswith("decimal256"):
+        return column.cast(pa.string()).cast(pa.float64())  # correctly rounded
+    if kind.startswith("run_end_encoded"):
+        return pc.run_end_decode(column)
+    if kind == "extension<arrow.uuid>":
+        return pa.array([None if value is None else str(value) for value in column.to_pylist()], pa.string())
+    return None
