@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array, issparse
@@ -30,7 +32,9 @@ _ROWS_AT_FIRST = 256  # rows that show a third value of most columns
 _CENTRED = 0.25  # root mean square of means, in standard deviations, of columns that are all centred
 
 
-def warn_of_unscaled_columns(estimator: object, X: Array, known: Floats | None = None) -> None:
+def warn_of_unscaled_columns(
+    estimator: object, X: Array, known: Floats | None = None, names: Sequence[str] | None = None
+) -> None:
     """Warn if the standard deviations of columns differ by more than a factor of 10, as those of different
     units do.
 
@@ -46,9 +50,9 @@ def warn_of_unscaled_columns(estimator: object, X: Array, known: Floats | None =
 
     `estimator`: fitted on the columns; its class is named, and its feature_names_in_ are used. `X` (n,
     D): finite. `known` (4, D): smallest and largest value, standard deviation and mean of every column,
-    where all rows have been summed already.
+    where all rows have been summed already. `names`: of the columns, where X has only some of the table's.
     """
-    if len(X) < _FEWEST:
+    if len(X) < _FEWEST or X.shape[1] < 2:
         return
     if known is not None and _commensurate(known[2][known[2] > 0]):  # whichever of them are compared
         return
@@ -73,7 +77,8 @@ def warn_of_unscaled_columns(estimator: object, X: Array, known: Floats | None =
     )
     if commensurate:
         return
-    names = getattr(estimator, "feature_names_in_", None)
+    if names is None:
+        names = getattr(estimator, "feature_names_in_", None)
     (wide_name, narrow_name) = (
         repr(str(names[j])) if names is not None else f"column {j}" for j in compared[[wide, narrow]]
     )

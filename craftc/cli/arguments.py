@@ -115,6 +115,7 @@ def in_options(message: str) -> str:
     text = re.sub(r"\bn_clusters(=| must )", r"--clusters\1", text)
     text = text.replace("--price-factor=", "--price-factor ").replace("--clusters=", "--clusters ")
     text = re.sub(r"na_values=\[(.*)\] makes", lambda found: f"--na {found[1].replace(',', '')} makes", text)
+    text = re.sub(r"kinds=\{('[^']*'): 'number'\}", r"--numeric \1", text)
     text = re.sub(r"\b(delimiter|encoding|sheet|decimal|blanks)=", r"--\1 ", text)
     text = (
         text.replace("all_lines=True", "--all-lines")

@@ -61,7 +61,8 @@ class CRAFT(WithMergePath):
         "periodic": the period is the smallest of 7, 12, 24, 31, 52, 53, 60, 365 and 366 that covers whole
         numbers, and 2 pi or 360 of others. "date": days since 1970-01-01. "ignore": takes no part.
     categorical : "auto", list of names or positions, or boolean mask, default="auto"
-        "auto": strings, categories, enums and booleans of a data frame; none of an array.
+        "auto": strings, categories, enums and booleans of a data frame; none of an array. A list adds columns
+        to these. A mask says of all columns whether they are categorical.
     null : {"marginals", "normal"}, default="marginals"
         What describes a number without clusters. "marginals": the table's own distribution of the column,
         whatever its shape, so that no single column makes clusters. "normal": one normal density, which finds

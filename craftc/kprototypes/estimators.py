@@ -19,7 +19,8 @@ from craftc._common.estimator import (
     warn_not_converged,
 )
 from craftc._common.messages import shown
-from craftc._common.random import rng_of
+from craftc._common.random import rng_of, spread
+from craftc._common.ranges import ROWS_COMPARED, warn_of_unscaled_columns
 from craftc._common.threads import effective_n_threads, parallel_map
 from craftc._common.typing import (
     Array,
@@ -51,7 +52,8 @@ from craftc.kprototypes.fitted import Prototypes, centroid_array, centroid_colum
 from craftc.kprototypes.init import INITS, Modes, cao_modes, given_prototypes
 from craftc.kprototypes.problem import Problem
 from craftc.table import MixedTable, Schema
-from craftc.table.frames import column_mask, open_source
+from craftc.table.categorical import are_categorical, column_mask
+from craftc.table.frames import open_source
 from craftc.table.moments import integer_grid
 
 _UPDATES = ("online", "batch")
@@ -141,6 +143,7 @@ class PrototypeClustering(MixedInput, ClusterMixin, BaseEstimator):
         problem = Problem(table, weight, unit, grid, CATEGORICAL.index(kind), self._factor(), n_threads)
         best = self._best(problem, self._plan(problem))
         set_input_attributes(self, X, table)
+        self._warn_of_units(table)
         self.schema_ = table.schema
         self.labels_, self.cost_, self.epoch_costs_ = best.labels, best.cost, best.epoch_costs
         self.n_iter_, self.converged_ = best.n_iter, best.converged
@@ -152,6 +155,9 @@ class PrototypeClustering(MixedInput, ClusterMixin, BaseEstimator):
     def _threads(self) -> int:
         n_jobs = effective_n_threads(self.n_jobs)  # checked, whether or not n_threads replaces it
         return n_jobs if self.n_threads is None else effective_n_threads(self.n_threads)
+
+    def _warn_of_units(self, table: MixedTable) -> None:
+        """Warn if numbers of different units are compared."""
 
     def _factor(self) -> float | None:
         """gamma; None: from the table."""
@@ -235,8 +241,9 @@ class PrototypeClustering(MixedInput, ClusterMixin, BaseEstimator):
         return self._prototypes.nearest(table, self._threads())
 
     def _check_same_columns(self, categorical: ColumnSelection | int) -> None:
-        mask = column_mask(PrototypeClustering._categorical(self, None, categorical), self.schema_.columns)
-        if mask is not None and list(np.flatnonzero(mask)) != list(self.schema_.categorical_index):
+        schema = self.schema_
+        given = PrototypeClustering._categorical(self, None, categorical)
+        if not are_categorical(given, schema.columns, schema.named, schema.categorical_index.tolist()):
             raise ValueError(
                 "categorical must name the categorical columns of fit, "
                 f"{list(self.schema_.categorical_names)}, got {categorical!r}; leave it out."
@@ -433,7 +440,7 @@ class KPrototypes(PrototypeClustering):
         order of the table.
     categorical : "auto", list of names or positions, or boolean mask, default="auto"
         Categorical columns. "auto": strings, categories, enums and booleans of a data frame; none of an
-        array.
+        array. A list adds to them.
     n_init, max_iter, cat_dissim, update, missing, unknown, random_state, n_threads, n_jobs, verbose
         As in :class:`KModes`, with prototypes for modes; there is one start if `init` is given.
 
@@ -510,6 +517,15 @@ feature_names_in_
 
     def _factor(self) -> float | None:
         return None if self.gamma is None else float(self.gamma)
+
+    def _warn_of_units(self, table: MixedTable) -> None:
+        rows = spread(len(table), ROWS_COMPARED, 0) if len(table) > ROWS_COMPARED else slice(None)
+        numbers = table.numeric[rows]
+        missing = np.isnan(numbers)
+        present = (~missing).sum(axis=0)
+        means = np.where(missing, 0.0, numbers).sum(axis=0, dtype=np.float64) / np.maximum(present, 1)
+        filled = np.where(missing, means, numbers)
+        warn_of_unscaled_columns(self, filled, names=table.schema.numeric_names)
 
     def _set_prototypes(self, prototypes: Prototypes) -> None:
         super()._set_prototypes(prototypes)

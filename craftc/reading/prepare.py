@@ -32,12 +32,11 @@ from craftc.reading.several import (
     find_answers,
     find_listed,
     flags_of,
-    has_lists,
     named_answers,
 )
 from craftc.reading.unusable import CONSTANT, DATES, EMPTY, IDS, id_reason, listed_reasons, text_reason
-from craftc.table.dates import FEWEST_PERIODS, PARTS, part_name, parts_of, repeats
-from craftc.table.kinds import INFERRED, INFERRED_DATES, INFERRED_DURATIONS, ColumnKind
+from craftc.table.dates import FEWEST_PERIODS, PARTS, named_period, part_name, parts_of, repeats
+from craftc.table.kinds import INFERRED, INFERRED_DATES, INFERRED_DURATIONS, ColumnKind, has_lists
 from craftc.table.personal import shown_cells
 
 if TYPE_CHECKING:
@@ -479,6 +478,12 @@ class _Reader:
         else:
             reason = self._id(name, values, distinct) if whole else ""
             self._put(name, values.astype(dtype), reason)
+            if not reason and (period := named_period(name, distinct)):
+                self._kinds[name] = ("periodic", period)
+                self._notes.append(
+                    f"{quoted(name)} is periodic by its name and range, {period:g} next to 0; "
+                    f"kinds={{{quoted(name)}: 'number'}} makes it a plain number."
+                )
             for cell, n in sentinels(distinct, counts):
                 self._notes.append(
                     f"{quoted(name)} has {cell} in {n:,} rows, far from its other numbers; "

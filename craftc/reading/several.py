@@ -100,13 +100,6 @@ def covers(options: Sequence[str], cells: Sequence[Sequence[str]], counts: Integ
     return bool(counts[whole].sum() >= _COVERED * counts.sum())
 
 
-def has_lists(cells: Sequence[object]) -> bool:
-    """Whether the cells are lists, sets or arrays of answers."""
-    return bool(cells) and all(
-        isinstance(cell, list | tuple | set | frozenset | np.ndarray) for cell in cells
-    )
-
-
 def flags_of(cells: Sequence[Sequence[str]], option: str) -> Array:
     """Which cells have an answer."""
     return np.array([option in cell for cell in cells], bool)

@@ -11,8 +11,9 @@ import numpy as np
 from craftc._common.messages import quoted
 from craftc._common.typing import Array, ColumnSelection, Floats, FrameInput
 from craftc.reading.dates import parse_dates
+from craftc.table.categorical import column_mask, is_mask
 from craftc.table.declared import KindsInput, declared_columns, without_columns
-from craftc.table.frames import ColumnSource, as_frame, column_mask, open_source
+from craftc.table.frames import ColumnSource, as_frame, open_source
 from craftc.table.kinds import ColumnKind
 from craftc.table.mixed_table import MixedTable
 
@@ -88,8 +89,9 @@ def usable_columns(
         return X, categorical, kinds, {}
     mask = column_mask(categorical, source.names)
     declared = declared_columns(kinds, source.names, source.named)
+    named = np.zeros(len(source.names), bool) if mask is None else mask | is_mask(categorical)
     reasons = {
-        name: _reason(source, j, mask is not None or name in declared)
+        name: _reason(source, j, bool(named[j]) or name in declared)
         for j, name in enumerate(source.names)
         if name not in declared or declared[name].name != "ignore"
     }
@@ -104,9 +106,9 @@ def usable_columns(
     if not unusable:
         return X, categorical, kinds, {}
     if mask is not None:
-        categorical = [
-            name for name, chosen in zip(source.names, mask, strict=True) if chosen and name not in unusable
-        ]
+        left = [j for j, name in enumerate(source.names) if name not in unusable]
+        exact = is_mask(categorical)
+        categorical = mask[left].tolist() if exact else [source.names[j] for j in left if mask[j]]
     return (
         _select(X, [j for j, name in enumerate(source.names) if name not in unusable]),
         categorical,

@@ -82,7 +82,7 @@ class GraphSpectralFeatures(MixedInput, ClassNamePrefixFeaturesOutMixin, Transfo
     l1 : float, default=0
         Lasso penalty of the edge weights, in addition to `l2`; unary terms are left out if ``unary=True``.
     categorical : "auto", or list of names, of positions, or boolean mask
-        Categorical columns; "auto": by dtype.
+        Categorical columns; "auto": by dtype. A list of names adds to these.
     normalized : bool, default=True
         Use D^-1/2 L D^-1/2. Otherwise the first features are rare, weakly connected indicators.
     skip_first : bool, default=False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable
 
 import numpy as np
@@ -14,6 +15,40 @@ from craftc.table.level_column import LevelColumn
 #: Parts of a date, the period of each, and the days of a period.
 PARTS = {"hour": (24.0, 1.0), "weekday": (7.0, 7.0), "season": (12.0, 365.2425)}
 FEWEST_PERIODS = 12  # that dates span; of fewer, a part says what the date itself says
+
+
+#: Names of columns that are periodic, the period, the least and the largest value, and whether values are
+#: whole numbers.
+_NAMED = tuple(
+    (re.compile(rf"(^|[^a-z])({names})([^a-z]|$)", re.IGNORECASE), period, low, high, whole)
+    for names, period, low, high, whole in (
+        (
+            r"wind[_ -]?dir(ection)?|wd|(wind|compass|wave|flow|swell)[_ -]?(deg|degrees|angle)|dir(ection)?"
+            r"|bearing|heading|azimuth|aspect|windrichtung|richtung|hue",
+            360.0,
+            0.0,
+            360.0,
+            False,
+        ),
+        (r"hour|hr|hour[_ -]?of[_ -]?day|stunde|heure|hora", 24.0, 0.0, 24.0, True),
+        (r"weekday|day[_ -]?of[_ -]?week|dow|wochentag", 7.0, 0.0, 7.0, True),
+        (r"month[_ -]?of[_ -]?year|calendar[_ -]?month|month|mnth|monat|mois|mes", 12.0, 0.0, 12.0, True),
+        (r"day[_ -]?of[_ -]?year|doy|yday|julian[_ -]?day", 365.2425, 0.0, 366.0, True),
+    )
+)
+_COVERED = 0.8  # share of a period that the values of a column span, at least
+
+
+def named_period(name: str, distinct: Floats) -> float:
+    """The period of a column by its name, if its values, ascending, span most of it; otherwise 0."""
+    for names, period, low, high, whole in _NAMED:
+        if names.search(name) is None or distinct[0] < low or distinct[-1] > high:
+            continue
+        if distinct[-1] - distinct[0] >= _COVERED * (period - whole) and (
+            not whole or (distinct == np.floor(distinct)).all()
+        ):
+            return period
+    return 0.0
 
 
 def parts_of(days: Floats) -> dict[str, Floats]:

@@ -18,7 +18,7 @@ from numpy.typing import DTypeLike
 from craftc._common.messages import shown
 from craftc._common.typing import Array, Bits, ColumnSelection, Ints
 from craftc._common.validation import check_choice
-from craftc.table.frames import column_mask
+from craftc.table.categorical import column_mask, is_mask
 from craftc.table.level_column import Level, LevelColumn, refuse_id
 
 #: What `kinds` maps a column to: the name of a kind, levels in order, or ("periodic", period).
@@ -217,7 +217,8 @@ def plan_columns(
     typed : callable
         Returns which columns are categorical by the types of their cells.
     categorical : "auto", list of names or positions, or mask
-        The categorical columns; those of `kinds` must agree with it.
+        Columns that are categorical besides those whose types say so; a mask, and a list for an input without
+        names, say so of all columns. `kinds` must agree with it.
     kinds : mapping, optional
         As `parse_kinds` reads it.
 
@@ -229,20 +230,23 @@ def plan_columns(
     """
     declared = declared_columns(kinds, names, named)
     given = column_mask(categorical, tuple(names))
-    if given is not None:
-        _check_agreement(declared, dict(zip(names, given.tolist(), strict=True)))
-    needs_types = given is None and any(
-        name not in declared or not (declared[name].is_categorical or declared[name].name == "ignore")
-        for name in names
+    exact = given is not None and (not named or is_mask(categorical))
+    if given is None:
+        given = np.zeros(len(names), bool)
+    else:
+        _check_agreement(declared, dict(zip(names, given.tolist(), strict=True)), exact)
+    needs_types = not exact and any(
+        not (
+            given[j] or (name in declared and (declared[name].is_categorical or _is_ignored(declared[name])))
+        )
+        for j, name in enumerate(names)
     )
-    mask = (
-        typed().astype(bool) if needs_types else np.zeros(len(names), bool) if given is None else given.copy()
-    )
+    mask = given | typed().astype(bool) if needs_types else given.copy()
     for j, name in enumerate(names):
         kind = declared.get(name)
         if kind is None:
             continue
-        if given is None and mask[j] and kind.name in ("number", "periodic", "date"):
+        if not exact and mask[j] and kind.name in ("number", "periodic", "date"):
             raise ValueError(
                 f"kinds says that column {name!r} is {kind.name!r}, but it holds text or categories; "
                 "convert it to numbers, or declare it as 'category' or 'ordered'."
@@ -257,7 +261,9 @@ def plan_columns(
         kept=kept,
         ignored=tuple(name for name in names if name not in left),
         categorical=mask[kept],
-        by_type=np.array([given is None and name not in declared for name in left], bool),
+        by_type=np.array(
+            [not (exact or given[j] or name in declared) for j, name in zip(kept, left, strict=True)], bool
+        ),
         declared=tuple(map(declared.get, left)),
     )
 
@@ -266,10 +272,14 @@ def _is_ignored(kind: DeclaredKind | None) -> bool:
     return kind is not None and kind.name == "ignore"
 
 
-def _check_agreement(declared: Mapping[str, DeclaredKind], categorical: Mapping[str, bool]) -> None:
-    """Raise ValueError if `kinds` and `categorical` contradict each other."""
+def _check_agreement(
+    declared: Mapping[str, DeclaredKind], categorical: Mapping[str, bool], exact: bool
+) -> None:
+    """Raise ValueError if `kinds` and `categorical`, which names all categorical columns if `exact`,
+    contradict each other.
+    """
     for name, kind in declared.items():
-        if categorical[name] != kind.is_categorical:
+        if categorical[name] != kind.is_categorical and (exact or categorical[name]):
             says = "names" if categorical[name] else "does not name"
             raise ValueError(
                 f"kinds says that column {name!r} is {kind.name!r}, but categorical {says} it; leave it "

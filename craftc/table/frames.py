@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from abc import ABC, abstractmethod
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias, TypeGuard, cast
 
 import narwhals.stable.v2 as nw
@@ -19,10 +19,11 @@ from scipy.sparse import issparse
 from sklearn.utils import check_array
 
 from craftc._common.foreign_input import known_input, refuse_lazy
-from craftc._common.messages import no_table, shown, warn_user
-from craftc._common.typing import Array, ColumnSelection, Ints
+from craftc._common.messages import no_table, warn_user
+from craftc._common.typing import Array, Ints
 from craftc.table.kinds import (
     ColumnKind,
+    has_lists,
     is_missing,
     is_narrow,
     is_object,
@@ -37,8 +38,8 @@ _NOT_NUMBERS = (
     "`categorical` when fitting."
 )
 _NOT_EITHER = (
-    "Column {!r} has dtype {}, which is neither numeric nor categorical; convert it (a date to days or a "
-    "month, a list to several columns), or drop it."
+    "Column {!r} has dtype {}, which is neither numeric nor categorical; drop it, or pass the table "
+    "craftc.read_table(X), which makes days of dates, and a column of yes and no of each entry of lists."
 )
 #: What a Series lacks.
 A_SERIES = (
@@ -199,6 +200,8 @@ def _refusal(series: nw.Series[Any], name: str) -> Exception:
     native = series.to_native()
     unknown = getattr(native, "dtype", getattr(native, "type", "unknown"))
     dtype = str(series.dtype if series.dtype != nw.Unknown else unknown)
+    if is_object(series) and has_lists(native):
+        dtype = "list"
     if "complex" in dtype:
         return ValueError(
             f"Complex data not supported: column {name!r}; pass real and imaginary parts as two columns."
@@ -369,7 +372,10 @@ def _cells(column: object, name: str) -> Array:
     """A column of a dict as an array with one axis; text becomes an object array of str."""
     if isinstance(column, np.ma.MaskedArray):
         raise TypeError(f"Column {name!r} is a masked array; call .filled(np.nan) to mark missing values.")
-    cells = np.asarray(column)
+    try:
+        cells = np.asarray(column)
+    except ValueError as error:  # lists of different lengths
+        raise TypeError(_NOT_EITHER.format(name, "list")) from error
     if cells.dtype.kind in "US":  # NumPy converts numbers in mixed lists to text
         cells = (
             cells.astype(str).astype(object)
@@ -464,41 +470,6 @@ def _object_numbers(cells: Array, name: str) -> Array:
     return numbers
 
 
-def column_mask(categorical: ColumnSelection, names: tuple[str, ...]) -> Array | None:
-    """The mask of the columns that `categorical` names (names, positions or a mask); None for "auto"."""
-    if isinstance(categorical, str) and categorical == "auto":
-        return None
-    scalar = isinstance(categorical, str) or getattr(categorical, "ndim", 1) == 0
-    if scalar or not isinstance(categorical, Iterable):
-        raise ValueError(
-            "categorical must be 'auto' or a list of column names, of positions, or of booleans, got "
-            f"{shown(categorical)}."
-        )
-    items: list[object] = list(categorical)
-    if items and all(isinstance(item, bool | np.bool_) for item in items):
-        if len(items) != len(names):
-            raise ValueError(
-                f"categorical is a mask of length {len(items)}, but X has {len(names)} columns; pass one "
-                "boolean per column."
-            )
-        return np.array(items, dtype=bool)
-    mask = np.zeros(len(names), dtype=bool)
-    for item in items:
-        if isinstance(item, int | np.integer):
-            if not 0 <= item < len(names):
-                raise ValueError(
-                    f"categorical names position {item}, but X has {len(names)} columns; positions start at "
-                    "0."
-                )
-            mask[item] = True
-        elif str(item) in names:
-            mask[names.index(str(item))] = True
-        else:
-            known = ", ".join(map(repr, names[:20])) + (", ..." if len(names) > 20 else "")
-            raise ValueError(f"categorical names column {item!r}, but X has the columns {known}.")
-    return mask
-
-
 def warn_of_rounding(cells: Array, name: str) -> None:
     """Warn of whole numbers, NaN where they are missing, that float64 may not represent."""
     if cells.dtype.itemsize < 8 or not cells.size:
@@ -522,6 +493,25 @@ def count_missing(block: Array, names: Sequence[str], step: int = 1 << 16) -> Ar
             raise ValueError(INFINITE.format(names[int(infinite.argmax())], repr(block.dtype)))
         n_missing += np.isnan(rows).sum(axis=0)
     return n_missing
+
+
+def check_names(
+    source: ColumnSource, fitted: Sequence[str], ignored: Sequence[str], estimator_name: str
+) -> None:
+    """Compare the names of columns with those of a fit; raise ValueError if they differ.
+
+    Warns, as scikit-learn does, if only one of both has names. `fitted`: the names in the fit, or nothing.
+    Numbers are no names.
+    """
+    if source.named and fitted:
+        unseen = sorted(set(source.names).difference(fitted, ignored))
+        absent = sorted(set(fitted).difference(source.names))
+        if unseen or absent:
+            raise ValueError(other_names(unseen, absent))
+    elif source.named:
+        warn_user(f"X has feature names, but {estimator_name} was fitted without feature names")
+    elif fitted and not all(map(str.isdecimal, fitted)):
+        warn_user(f"X does not have valid feature names, but {estimator_name} was fitted with feature names")
 
 
 def other_names(unseen: list[str], absent: list[str]) -> str:

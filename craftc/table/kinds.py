@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from enum import StrEnum
 from numbers import Number
 from typing import Any
@@ -65,12 +65,21 @@ def is_object(series: nw.Series[Any]) -> bool:
     return bool(series.implementation.is_pandas() and series.to_native().dtype == object)
 
 
+def has_lists(cells: Iterable[object]) -> bool:
+    """Whether the cells are lists, sets or arrays of answers, or missing."""
+    present = [cell for cell in cells if not (is_missing(cell) or (isinstance(cell, float) and cell != cell))]
+    return bool(present) and all(
+        isinstance(cell, list | tuple | set | frozenset | np.ndarray) for cell in present
+    )
+
+
 def kind_of_series(series: nw.Series[Any]) -> ColumnKind:
     """Kind of a column of a frame."""
     dtype = series.dtype
     if is_object(series):
         infer = nw.get_native_namespace(series).api.types.infer_dtype
-        return INFERRED.get(infer(series.to_native(), skipna=True), ColumnKind.OTHER)
+        kind = INFERRED.get(infer(series.to_native(), skipna=True), ColumnKind.OTHER)
+        return ColumnKind.OTHER if kind == ColumnKind.MIXED and has_lists(series.to_native()) else kind
     if dtype.is_numeric():
         return ColumnKind.NUMBER
     if dtype in (nw.Categorical, nw.Enum, nw.Boolean):

@@ -12,6 +12,7 @@ from numpy.typing import DTypeLike
 
 from craftc._common.typing import Array, ColumnSelection, FileInput, TableInput
 from craftc.table.blocks import Scratch
+from craftc.table.categorical import are_categorical
 from craftc.table.dates import with_parts
 from craftc.table.declared import (
     ColumnPlan,
@@ -21,7 +22,7 @@ from craftc.table.declared import (
     differing_kind,
     plan_columns,
 )
-from craftc.table.frames import ColumnSource, column_mask, count_missing, open_source, other_names
+from craftc.table.frames import ColumnSource, check_names, count_missing, open_source
 from craftc.table.kinds import ColumnKind
 from craftc.table.level_column import MISSING_LEVEL, Level, LevelColumn
 from craftc.table.out_of_core import read_blocks
@@ -211,11 +212,8 @@ class Schema:
 
     def _match(self, source: ColumnSource, estimator_name: str) -> Array:
         """Return the position in `source` of each column of the schema."""
+        check_names(source, self.columns if self.named else (), self.ignored, estimator_name)
         if self.named and source.named:
-            unseen = sorted(set(source.names) - {*self.columns, *self.ignored})
-            absent = sorted(set(self.columns) - set(source.names))
-            if unseen or absent:
-                raise ValueError(other_names(unseen, absent))
             position = {name: j for j, name in enumerate(source.names)}
             return np.array([position[name] for name in self.columns], dtype=np.intp)
         if self.ignored and len(source.names) == self.n_columns + len(self.ignored):
@@ -393,8 +391,8 @@ class MixedTable:
         X : frame of narwhals, dict of columns, array-like of shape (n_rows, n_columns), or MixedTable
             A MixedTable is returned unchanged.
         categorical : "auto", list of names, list of positions, or boolean mask
-            "auto": strings, categories and booleans are categorical, numbers are numeric. Otherwise exactly
-            the given columns are categorical.
+            "auto": strings, categories and booleans are categorical, numbers are numeric. A list adds columns
+            to them. A mask, and a list for an array, say so of all columns.
         missing : {"ignore", "category", "error"}
             "ignore": a missing value has no cost and enters no statistic. "category": in categorical columns
             missing values form an additional last level, "(missing)". "error": missing values raise
@@ -478,8 +476,7 @@ class MixedTable:
     ) -> MixedTable:
         """Return this table if it was built with these arguments of `from_data`, else raise ValueError."""
         schema = self.schema
-        mask = column_mask(categorical, schema.columns)
-        if mask is not None and list(np.flatnonzero(mask)) != list(schema.categorical_index):
+        if not are_categorical(categorical, schema.columns, schema.named, schema.categorical_index.tolist()):
             differs = f"categorical={list(schema.categorical_names)}"
         elif missing != schema.missing:
             differs = f"missing={schema.missing!r}"

@@ -202,6 +202,16 @@ def test_lists_of_answers(form):
         assert (table[f"lang: {name}"] == "yes").tolist() == picked.tolist()
 
 
+@pytest.mark.parametrize("form", [list, tuple, set, np.array])
+@pytest.mark.parametrize("make", [pd.DataFrame, dict])
+def test_lists_in_a_fit_lead_to_read_table(form, make):
+    cells = [form(["a", "b"][: 1 + i % 2]) for i in range(40)]
+    with pytest.raises(
+        TypeError, match=r"'lang' has dtype .*, or pass the table craftc.read_table\(X\), which"
+    ):
+        craftc.CRAFT().fit(make({"age": np.arange(40) / 7, "lang": cells}))
+
+
 @pytest.mark.parametrize(
     "cells",
     [

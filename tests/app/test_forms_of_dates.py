@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import craftc
+from craftc.cli import main
 from craftc.reading.dates import parse_dates, parse_times
 
 pd = pytest.importorskip("pandas", reason="files are read with pandas")
@@ -145,3 +146,57 @@ def test_whole_numbers_that_are_dates():
     assert table["month"][1] == first(2020, 2)
     assert table["zone"][1] == 202002
     assert table.attrs["kinds"] == {"month": "date"}
+
+
+# ---- periodic columns ----
+
+CYCLES = {
+    "wind_dir": (360.0, lambda g, n: g.normal(0.0, 20.0, n).round(1) % 360),
+    "Bearing (deg)": (360.0, lambda g, n: g.uniform(0.0, 360.0, n)),
+    "hr": (24.0, lambda g, n: g.integers(0, 24, n)),
+    "hour_of_day": (24.0, lambda g, n: g.integers(1, 25, n)),
+    "weekday": (7.0, lambda g, n: g.integers(1, 8, n)),
+    "month": (12.0, lambda g, n: g.integers(1, 13, n)),
+    "day of year": (365.2425, lambda g, n: g.integers(1, 366, n)),
+}
+
+
+@pytest.mark.parametrize("name", CYCLES)
+def test_columns_that_are_periodic_by_name_and_range(name):
+    g = np.random.default_rng(0)
+    period, draw = CYCLES[name]
+    frame = pd.DataFrame({name: draw(g, 300), "x": g.normal(size=300), "y": g.normal(size=300)})
+    table = craftc.read_table(frame)
+    assert table.attrs["kinds"] == {name: ("periodic", period)}
+    assert f"kinds={{'{name}': 'number'}} makes it a plain number." in table.attrs["notes"][0]
+    assert craftc.CRAFT(random_state=0).fit(table).n_clusters_ == 1
+    assert craftc.CRAFT(random_state=0, kinds={name: "number"}).fit(table).schema_.numeric_names[0] == name
+
+
+def test_columns_that_are_not_periodic(tmp_path, capsys):
+    g = np.random.default_rng(0)
+    frame = pd.DataFrame(
+        {
+            "direction": g.normal(90.0, 5.0, 300),
+            "hours": g.integers(0, 24, 300),
+            "month": g.integers(1, 7, 300),
+            "months": g.integers(1, 13, 300),
+            "hour": g.normal(12.0, 3.0, 300),
+            "temperature": g.uniform(0.0, 360.0, 300),
+            "wind_dir": g.uniform(-500.0, 360.0, 300),
+        }
+    )
+    assert craftc.read_table(frame).attrs["kinds"] == {}
+    path = tmp_path / "t.csv"
+    pd.DataFrame({"hr": g.integers(0, 24, 300), "x": g.normal(size=300)}).to_csv(path, index=False)
+    assert main(["cluster", str(path)]) == 0
+    assert "24 next to 0; --numeric 'hr' makes it a plain number" in " ".join(capsys.readouterr().out.split())
+    assert main(["cluster", str(path), "--numeric", "hr"]) == 0
+    assert "next to 0" not in capsys.readouterr().out
+
+
+def test_cycles_and_noise_have_one_cluster():
+    for seed in range(4):
+        g = np.random.default_rng(seed)
+        frame = pd.DataFrame({name: draw(g, 500) for name, (_, draw) in CYCLES.items()})
+        assert craftc.CRAFT(random_state=0).fit(craftc.read_table(frame)).n_clusters_ == 1

@@ -134,7 +134,9 @@ def test_frames_and_the_index(scored, read):
     table = craftc.read_table(new, like=model)
     assert (table.index.tolist(), list(table.columns)) == ([7, 3], list(model.schema_.columns))
     assert any("not in the model" in note for note in table.attrs["notes"])
-    assert craftc.KPrototypes(2).fit(craftc.read_table(frame)).predict(table).shape == (2,)
+    with pytest.warns(UserWarning, match="Columns differ in scale: .*'d'"):
+        model = craftc.KPrototypes(2).fit(craftc.read_table(frame))
+    assert model.predict(table).shape == (2,)
 
 
 def test_the_command_line_reads_as_the_fit(tmp_path, capsys):

@@ -11,7 +11,7 @@ from sklearn.datasets import load_breast_cancer, load_diabetes, load_digits, loa
 from sklearn.decomposition import PCA
 from sklearn.preprocessing import StandardScaler
 
-from craftc import BPMeans, ConvexClustering, DPMeans, KFeatures
+from craftc import BPMeans, ConvexClustering, DPMeans, KFeatures, KPrototypes
 from craftc._common.ranges import warn_of_unscaled_columns
 from craftc.datasets import load_heart
 
@@ -74,6 +74,17 @@ def test_the_methods_warn(method):
 def test_covariances_know_the_scale():
     DPMeans(3.0, covariance=np.diag([25.0, 4.0, 64e4])).fit(UNITS)
     DPMeans(9.0, covariance="full-sized", n_clusters=None).fit(UNITS)
+
+
+def test_kprototypes_compares_numbers_in_their_own_units():
+    mixed = UNITS.assign(kind=["a", "b"] * (len(UNITS) // 2) + ["a"] * (len(UNITS) % 2))
+    holes = mixed.assign(depth=mixed["depth"].where(np.arange(len(mixed)) % 7 > 0))
+    for table in (mixed, holes, mixed[["kind", *UNITS]]):
+        with pytest.warns(UserWarning, match=r"of 'mass' is .*, that of 'depth' .* KPrototypes compares"):
+            KPrototypes(2, n_init=1, random_state=0).fit(table)
+    scaled = pd.DataFrame(StandardScaler().fit_transform(UNITS), columns=UNITS.columns)
+    KPrototypes(2, n_init=1, random_state=0).fit(scaled.assign(kind=mixed["kind"]))
+    KPrototypes(2, n_init=1, random_state=0).fit(mixed[["depth", "kind"]])
 
 
 @pytest.mark.parametrize("name", NUMBERS)

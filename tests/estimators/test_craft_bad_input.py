@@ -120,7 +120,10 @@ def test_columns_at_predict():
     ]:
         with pytest.raises((ValueError, TypeError), match=sentence):
             model.predict(frame)
-    with pytest.raises(ValueError, match="3 features"):
+    with (
+        pytest.warns(UserWarning, match="X does not have valid feature names, but CRAFT was fitted with"),
+        pytest.raises(ValueError, match="3 features"),
+    ):
         model.predict(X)
     np.testing.assert_array_equal(model.predict(FRAME), model.labels_)  # nothing was lost
 

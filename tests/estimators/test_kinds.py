@@ -134,8 +134,8 @@ def test_errors_name_the_problem_and_change_nothing(kinds, error, message, sourc
     [
         ({"a": "number"}, ["a", "b"]),
         ({"a": "periodic"}, [True, True]),
-        ({"b": ["x", "y"]}, ["a"]),
-        ({"a": "ordered"}, [1]),
+        ({"b": ["x", "y"]}, [True, False]),
+        ({"a": "ordered"}, [False, True]),
         ({"a": "ignore"}, ["a", "b"]),
     ],
 )
@@ -146,6 +146,8 @@ def test_kinds_and_categorical_must_agree(kinds, categorical):
     ):
         fit(frame, kinds=kinds, categorical=categorical)
     fit(frame, kinds={"a": "ordered", "b": ["y", "x"]}, categorical=["a", "b"])
+    model = fit(frame, kinds={"b": ["y", "x"]}, categorical=["a"])
+    assert (model.schema_.categorical_names, model.schema_.ordered) == (("a", "b"), (1,))
 
 
 def test_an_array_has_columns_by_position():

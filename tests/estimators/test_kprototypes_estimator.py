@@ -19,6 +19,7 @@ from sklearn.preprocessing import FunctionTransformer
 from craftc import KModes, KPrototypes, MixedTable
 from tests.common import random_table
 
+pytestmark = pytest.mark.filterwarnings("ignore:Columns differ in scale")
 RNG = np.random.default_rng(0)
 GROUP = RNG.integers(0, 3, 200)
 LEVELS = np.where(RNG.random((200, 4)) < 0.7, GROUP[:, None], RNG.integers(0, 4, (200, 4)))

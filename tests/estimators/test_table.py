@@ -364,7 +364,8 @@ def test_a_table_is_returned_as_it_is():
 def test_a_table_built_otherwise_is_refused():
     table = from_data(pandas_frame())
     with pytest.raises(ValueError, match=r"built with categorical=\['city', 'member'\], which differs"):
-        from_data(table, categorical=["city"])
+        from_data(table, categorical=["age"])
+    assert from_data(table, categorical=["city"]) is table
     with pytest.raises(ValueError, match=r"built with missing='ignore', which differs"):
         from_data(table, missing="category")
     with pytest.raises(ValueError, match=r"built with dtype=float64, which differs"):

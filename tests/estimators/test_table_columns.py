@@ -135,7 +135,9 @@ def test_bad_columns(columns, message):
 def test_columns_named_as_categorical():
     assert MixedTable.from_data({"a": [1, "x"], "b": [1, 2]}, categorical=["a"]).levels == ((1, "x"),)
     with pytest.raises(TypeError, match="'town' contains text values where numbers are expected"):
-        MixedTable.from_data(COLUMNS, categorical=[])
+        MixedTable.from_data(COLUMNS, categorical=np.zeros(len(COLUMNS), bool))
+    for named in ([], [next(iter(COLUMNS))]):  # adds to the types
+        assert "town" in MixedTable.from_data(COLUMNS, categorical=named).categorical_names
 
 
 def test_a_file_name_leads_to_read_table(tmp_path):

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 from scipy import sparse
 
+import craftc
 from tests.estimators.table_cases import CONTENT, assert_blocks, decode, from_data, pandas_frame
 
 # ---------------------------------------------------------------- refusals
@@ -80,9 +81,11 @@ def test_pandas_objects():
 def test_text_and_booleans_are_no_numbers(make):
     frame = make({"x": [1, 2], "flag": [True, False], "c": ["u", "v"]})
     with pytest.raises(TypeError, match=r"Column 'flag' contains Boolean values where numbers are"):
-        from_data(frame, categorical=["c"])
+        from_data(frame, categorical=[False, False, True])
     with pytest.raises(TypeError, match=r"Column 'c' contains String values where numbers are"):
-        from_data(frame, categorical=["flag"])
+        from_data(frame, categorical=[False, True, False])
+    assert from_data(frame, categorical=["x"]).categorical_names == ("x", "flag", "c")
+    assert from_data(frame, categorical=[1]).numeric_names == ("x",)
 
 
 @pytest.mark.parametrize("make", [pd.DataFrame, pl.DataFrame, pa.table])
@@ -318,3 +321,34 @@ def test_whole_numbers_that_are_rounded(make):
     for big in (cells + 1, -cells - 1, (cells + 1).astype(np.uint64)):
         with pytest.warns(UserWarning, match=r"Column '(a|x1)' has whole numbers from 2\*\*53"):
             from_data(make(big))
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        craftc.CRAFT(random_state=0),
+        craftc.PaperCRAFT(random_state=0),
+        craftc.KPrototypes(2, random_state=0),
+        craftc.KModes(2, categorical=["a", "b"], random_state=0),
+        craftc.DPMeans(5.0, random_state=0),
+        craftc.FeatureSelectionMixture(2, random_state=0),
+        craftc.KFeatures(2),
+    ],
+    ids=lambda model: type(model).__name__,
+)
+@pytest.mark.filterwarnings("ignore:.*converge")
+def test_arrays_after_a_frame_and_frames_after_an_array(model):
+    rng = np.random.default_rng(0)
+    X = rng.integers(0, 2, (80, 2)) * 4 + rng.integers(0, 2, (80, 2))
+    frame = pd.DataFrame(X.astype(float), columns=["a", "b"])
+    model.fit(frame)
+    name = type(model).__name__
+    with pytest.warns(UserWarning, match=f"X does not have valid feature names, but {name} was fitted with"):
+        model.predict(frame[["b", "a"]].to_numpy())
+    expected = model.predict(frame)
+    if name in ("CRAFT", "KPrototypes", "KModes"):  # which find columns by name
+        np.testing.assert_array_equal(model.predict(frame[["b", "a"]]), expected)
+    if name != "KModes":
+        model.fit(frame.to_numpy())
+        with pytest.warns(UserWarning, match=f"X has feature names, but {name} was fitted without"):
+            model.predict(frame)

@@ -52,6 +52,7 @@ def test_missing_and_extra_columns():
         schema.encode(pandas_frame(**dict.fromkeys("abcdef", 0)).drop(columns=["city", "age"]))
 
 
+@pytest.mark.filterwarnings("ignore:X (has|does not have)")
 def test_names_on_one_side_only():
     frame = pd.DataFrame({"a": [1.0, 2.0], "c": [7, 8]})
     named = from_data(frame, categorical=["c"])
@@ -107,6 +108,7 @@ def test_levels_of_another_type(make, seen, new):
     assert schema.encode(make({"c": new})).codes.ravel().tolist() == [0, 1, 2]
 
 
+@pytest.mark.filterwarnings("ignore:X (has|does not have)")
 def test_a_numeric_column_that_is_none_later():
     schema = from_data(pd.DataFrame({"x": [1.0, 2.0]})).schema
     with pytest.raises(TypeError, match=r"Column 'x' contains String values where numbers are expected"):
@@ -117,6 +119,7 @@ def test_a_numeric_column_that_is_none_later():
         schema.encode(np.array([["a"]], dtype=object))
 
 
+@pytest.mark.filterwarnings("ignore:X (has|does not have)")
 def test_text_array_for_a_fitted_schema():
     schema = from_data(pd.DataFrame({"x": [1.0, 2.0], "c": ["a", "b"]})).schema
     table = schema.encode(np.array([["0.5", "b"], ["1", "z"]]))
