@@ -501,14 +501,14 @@ def check_names(
     """Compare the names of columns with those of a fit; raise ValueError if they differ.
 
     Warns, as scikit-learn does, if only one of both has names. `fitted`: the names in the fit, or nothing.
-    Numbers are no names.
+    Numbers are no names, and x0, x1, ... are those of a table without.
     """
     if source.named and fitted:
         unseen = sorted(set(source.names).difference(fitted, ignored))
         absent = sorted(set(fitted).difference(source.names))
         if unseen or absent:
             raise ValueError(other_names(unseen, absent))
-    elif source.named:
+    elif source.named and source.names != tuple(f"x{j}" for j in range(len(source.names))):
         warn_user(f"X has feature names, but {estimator_name} was fitted without feature names")
     elif fitted and not all(map(str.isdecimal, fitted)):
         warn_user(f"X does not have valid feature names, but {estimator_name} was fitted with feature names")
