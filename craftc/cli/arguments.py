@@ -60,6 +60,7 @@ class ClusterOptions(TableOptions):
     categorical: Sequence[str]
     numeric: Sequence[str]
     split: Sequence[str]
+    labels: str | None  # file of names of columns and clusters
     dates: str
     missing: str
     price_factor: float | Literal["auto"]
@@ -121,6 +122,7 @@ def in_options(message: str) -> str:
         text.replace("all_lines=True", "--all-lines")
         .replace("split=[] keeps the cells", "--categorical keeps the cells")
         .replace("header=True", "--header yes")
+        .replace("rename_clusters: ", "--labels: ")
         .replace(" left after skip=", " left after --skip ")
     )
     text = re.sub(r"\b(dialect must)", "--sql: the \\1", text)

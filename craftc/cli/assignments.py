@@ -37,11 +37,13 @@ def assignments(
 
     `places` (n,): numbers of the rows in their file; None: 0, 1, 2, ...
 
-    `cluster` and `next`, the cheapest of the other clusters, are numbers by size from 1; `labels` (n,)
+    `cluster` and `next`, the cheapest of the other clusters, are numbers by size from 1; `name` is there if
+    clusters have names of their own. `labels` (n,)
     replace the cheapest cluster of each row. `cost` is in nats, `margin` the nats by which `next` costs more.
     Missing: margin and next with one cluster, probability of a model that defines none.
     """
     pd, number_of = need_pandas(), numbers_by_size(model.cluster_sizes_)
+    names = np.array(model.cluster_names_, object) if model._own_names["clusters"] else None
     several = len(number_of) > 1
     for first in range(0, len(table), _ROWS_AT_ONCE):
         part = table.take(slice(first, first + _ROWS_AT_ONCE))
@@ -60,6 +62,7 @@ def assignments(
             {
                 "row": at + first if places is None else places[first : first + n],
                 "cluster": number_of[own],
+                **({} if names is None else {"name": names[own]}),
                 "cost": cost,
                 "margin": np.round(others[at, following] - cost, _DIGITS) if several else np.full(n, np.nan),
                 "probability": np.round(probability, _DIGITS),

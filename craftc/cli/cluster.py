@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -22,6 +22,7 @@ from craftc.cli.assignments import without_formulas, write_csv
 from craftc.cli.columns import ColumnRoles
 from craftc.cli.json_output import document
 from craftc.cli.layout import PageLayout
+from craftc.cli.own_names import name_model, own_names, with_own_names
 from craftc.cli.page import Answer, Result, page
 from craftc.cli.sources import TableSource, opened
 from craftc.craft import CRAFT, Progress
@@ -30,6 +31,7 @@ from craftc.craft.stability import agreement_of
 from craftc.craft.structure import structure_of
 from craftc.describe.structure import Starts
 from craftc.describe.words import plural
+from craftc.reading.labels import read_labels
 from craftc.saved.save_and_load import save_model
 
 NAMES = ("labels.csv", "summary.csv", "model.craftc", "report.html")
@@ -41,8 +43,9 @@ def run(options: ClusterOptions) -> None:
     with ProgressBar(on=not options.quiet) as bar, warnings.catch_warnings(record=True) as warned:
         warnings.simplefilter("always")
         bar.stage(f"reading {options.shown}")
-        with opened(options) as source:
-            result = _result(source, bar, warned)
+        names = {} if options.labels is None else read_labels(options.labels, "--labels")
+        with opened(with_own_names(options, names)) as source:
+            result = _result(source, names, bar, warned)
             if options.out is not None:
                 bar.stage("writing")
                 _write_files(source, result)
@@ -54,13 +57,20 @@ def run(options: ClusterOptions) -> None:
         print("\n".join(lines))
 
 
-def _result(source: TableSource, bar: ProgressBar, warned: Sequence[warnings.WarningMessage]) -> Result:
+def _result(
+    source: TableSource,
+    names: Mapping[str, str],
+    bar: ProgressBar,
+    warned: Sequence[warnings.WarningMessage],
+) -> Result:
     """The fit, and all that is printed about it."""
     options = source.options
     roles = source.roles()
+    columns, clusters = own_names(names, roles)
     if roles.target is not None:
         roles.target = targets.without_infinities(roles.target, roles.notes)
     model, starts = _fits(source, roles, bar)
+    name_model(model, columns, clusters)
     stability = None
     if options.stability is not None:
         bar.stage(f"stability: {options.stability} refits")
@@ -85,7 +95,8 @@ def _result(source: TableSource, bar: ProgressBar, warned: Sequence[warnings.War
     )
     if roles.target is not None:
         positions = answer.numbers[np.asarray(model.labels_)] - 1
-        result.target = targets.compare(str(roles.target.name), roles.target, positions, model.n_clusters_)
+        target = columns.get(str(roles.target.name), str(roles.target.name))
+        result.target = targets.compare(target, roles.target, positions, model.n_clusters_)
     return result
 
 

@@ -7,7 +7,7 @@ cells of a file or frame; in `craftc.table.frames`, by the dtype of a frame's co
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -22,6 +22,7 @@ from craftc.reading.prepare import prepare
 from craftc.reading.roles import PreparedTable, Roles
 from craftc.table import MixedTable
 from craftc.table.level_column import MISSING_LEVEL
+from craftc.table.reading import reading_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -44,6 +45,12 @@ class ColumnRoles:
     codes: list[str] = field(default_factory=list)  # categorical columns that the file has as integers
     excluded: dict[str, str] = field(default_factory=dict)  # column: reason
     notes: list[str] = field(default_factory=list)
+
+    @property
+    def answers(self) -> list[str]:
+        """Columns of the table that became a column for each of their answers."""
+        read = reading_of(self.features).get("columns", {})
+        return [name for name, recipe in read.items() if isinstance(recipe, Mapping) and "options" in recipe]
 
     @property
     def here(self) -> pd.DataFrame | MixedTable | None:

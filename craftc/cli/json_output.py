@@ -85,6 +85,7 @@ def _cluster(result: Result, position: int, cluster: Cluster) -> dict[str, objec
         "features": [
             {
                 "column": str(view.names[d]),
+                "name": str(view.features[d]),
                 "gain": view.gains[k, d],
                 "selected": view.selected[k, d],
                 "in_cluster": result.answer.values(k, d, whole=False),

@@ -277,6 +277,11 @@ class _ClusterCommand(_Command):
 @_columns("--numeric", "Columns to treat as numeric.")
 @_columns("--split", "Columns whose cells hold several answers (default: found by their texts).")
 @click.option(
+    "--labels",
+    metavar="FILE",
+    help='Names of your own: a file of two columns, a column of the table or "cluster 1", and its name.',
+)
+@click.option(
     "--dates",
     type=click.Choice(("auto", "parts", "drop")),
     default="auto",

@@ -66,7 +66,7 @@ class Answer:
 
     def __init__(self, model: CraftBase) -> None:
         self.model = model
-        self.view: ClusterView = model._cluster_view()
+        self.view: ClusterView = model._shown_clusters()
 
     @cached_property
     def clusters(self) -> list[Cluster]:
@@ -261,7 +261,7 @@ def _overview(layout: PageLayout, result: Result, most: int | None) -> list[str]
     if stability is not None:
         heads.append("stability")
     if target is not None:
-        value = "mostly (in the table, lift)" if isinstance(target, Classes) else "mean ± sd"
+        value = "more often (in the table, lift)" if isinstance(target, Classes) else "mean ± sd"
         heads.append(f"{shortened(clean(target.name), 20)} {value}")
     rows = []
     for position, cluster in enumerate(shown):

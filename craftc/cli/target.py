@@ -31,14 +31,15 @@ class Classes:
     ari: float | None
 
     def of_cluster(self, position: int) -> str:
-        """The most frequent class of a cluster, its share of the table, and the lift: "present 79 % (44 %,
-        1.80)".
+        """The class of a cluster whose share exceeds the table's most, as in the report, both shares and
+        their ratio, the lift: "present 79 % (44 %, 1.80)".
         """
         counts = self.counts[position]
         if not counts.any():
             return ""
-        best = int(counts.argmax())
-        share, of_table = float(counts[best] / counts.sum()), float(self.shares[best])
+        shares = counts / counts.sum()
+        best = int((shares - self.shares).argmax())
+        share, of_table = float(shares[best]), float(self.shares[best])
         text = with_share(clean(self.classes[best]), share)
         return f"{text} ({percent(of_table)}, {lift(share, of_table)})"
 

@@ -20,9 +20,10 @@ from craftc._common.cluster_moments import (
     description_length,
     effective_dimensions,
 )
-from craftc._common.estimator import all_or_nothing, column_names, frame_library
+from craftc._common.estimator import all_or_nothing, column_names
 from craftc._common.labels import canonical
 from craftc._common.messages import need_pandas
+from craftc._common.own_names import remember_input
 from craftc._common.products import nearest_rows
 from craftc._common.ranges import column_ranges, warn_of_unscaled_columns
 from craftc._common.threads import effective_n_threads, one_blas_thread
@@ -178,7 +179,7 @@ class ConvexClustering(MomentsSummary, ClusterMixin, BaseEstimator):
         self._check_parameters()
         rows = read_numbers(self, X, reset=True)
         check_ranges(*column_ranges(rows), column_names(self))
-        self._frame_library = frame_library(X)
+        remember_input(self, X)
         warn_of_unscaled_columns(self, rows)
         mean = rows.mean(axis=0)
         spread = rows - mean

@@ -342,9 +342,9 @@ class CraftBase(
 
     @property
     def cluster_names_(self) -> list[str]:
-        """Name of every cluster, of up to three facts in which it differs from the whole table."""
+        """Name of every cluster: that of `rename_clusters`, or up to three facts that set it apart."""
         check_is_fitted(self)
-        return Facts(self._cluster_view()).names()
+        return Facts(self._shown_clusters()).names()
 
     @property
     def feature_importances_(self) -> Floats:
@@ -392,9 +392,9 @@ class CraftBase(
         -------
         pandas.DataFrame or polars.DataFrame
             One row per cluster and feature in which it differs from the whole table, largest gain first:
-            cluster, rows, share, feature, gain in nats, distribution ("own", or "shared with n clusters"),
-            typical values in the cluster and in the whole table. A polars frame if the model was fitted on
-            one, otherwise pandas (``pip install craftc[app]``). The pandas frame has attributes:
+            cluster, its `name` after `rename_clusters`, rows, share, feature (answers of one column are one),
+            gain in nats, distribution ("own", or "shared with n clusters"), typical values in the cluster and
+            in the whole table. A polars frame if the model was fitted on one, otherwise pandas. It has attrs:
             ``frame.attrs["merges"]`` lists (K, objective) along the merge path, which shows how close other
             numbers of clusters are; "price_factor", "dependence_ratio" and "column_links" are fitted
             attributes, as are "soft_sizes", "assignment_entropy", "log_likelihood", "n_parameters", "aic",
@@ -411,7 +411,9 @@ class CraftBase(
             "notes": fitted.notes,
             **self._criteria(),
         }
-        return summary_frame(fitted.view, self._frame_library, attrs, distribution=fitted.distributions)
+        view = self._shown_clusters()
+        of = fitted.distributions_of(view.members)
+        return summary_frame(view, self._frame_library, attrs, distribution=of)
 
     def _cluster_view(self) -> ClusterView:
         return self._fitted.view

@@ -8,7 +8,7 @@ first needed.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from weakref import WeakKeyDictionary
@@ -30,6 +30,7 @@ from craftc.describe.columns import Column
 from craftc.describe.statistics import column_statistics
 from craftc.describe.view import ClusterView, links_of
 from craftc.table import MixedTable, Schema
+from craftc.table.answers import answer_groups
 from craftc.table.levels import LevelEncoding
 from craftc.table.moments import ExactSums, Moments
 from craftc.table.numeric_encoding import NumericEncoding
@@ -273,6 +274,11 @@ class FittedClusters:
         shared = ["own" if n == 0 else f"shared with {n} cluster{'' if n == 1 else 's'}" for n in others]
         return np.where(selected, "own", np.array(shared, object)[None, :])
 
+    def distributions_of(self, members: Sequence[Sequence[int]]) -> Array:
+        """(K, n) the distributions of groups of columns: "own" where one of them has its own."""
+        each = (self.distributions[:, at] for at in members)
+        return np.column_stack([np.where((of == "own").any(axis=1), "own", of[:, 0]) for of in each])
+
     @property
     def view(self) -> ClusterView:
         """The clusters for every description."""
@@ -285,6 +291,7 @@ class FittedClusters:
             self.selected,
             self.of_columns(clusters.gains),
             links_of(self.links.alike, self.links.implied),
+            groups=answer_groups(self.schema),
         )
 
     @property

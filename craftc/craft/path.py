@@ -9,6 +9,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from craftc._common.merge_path import MergePath, n_clusters_within
+from craftc._common.own_names import OwnNames
 from craftc._common.typing import DaskClient, Labels, TableInput, WeightInput
 from craftc._common.validation import check_number
 from craftc.craft.base import CraftBase
@@ -243,5 +244,6 @@ class WithMergePath(CraftBase):
             self.labels_ = self.merge_path_[0].labels
         self.objective_path_ = np.append(self.objective_path_, self.objective_)
         self._typical = self._unusual = self._mixture = None
+        self._own_names = OwnNames(clusters={}, columns=self._own_names["columns"])
         for name in ("margins_", "cluster_margins_", "_slices"):  # of the rows, which a model does not hold
             self.__dict__.pop(name, None)

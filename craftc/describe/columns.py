@@ -16,6 +16,7 @@ MOST = 0.6  # share of rows from which levels describe a cluster
 _SECOND, _SECOND_LIFT = 0.15, 1.25  # share of a second level, and its factor over the table's
 _INNER, _CLEARER = 3, 1.25  # levels inside a scale that tell more than its ends, by this factor
 _DIRECTED = 0.15  # mean resultant length from which cells have a main direction
+_TELLING = 0.25  # share of the largest difference of an answer from which another one counts
 _HOURS = 24.0  # period that is written as times of day
 
 #: Parts of a typical value: a text, which may be shortened, and the share that follows it.
@@ -193,6 +194,42 @@ class OrderedColumn(CategoricalColumn):
             return []
         levels = self.leading(k) if levels is None else levels
         return [(self.phrase(levels, texts or self.texts), float(self.shares[k, list(levels)].sum()))]
+
+
+@dataclass(frozen=True)
+class AnswersColumn(CategoricalColumn):
+    """Shares of the rows with each answer of a column of several answers, which need not sum to 1."""
+
+    def _by_difference(self, k: int) -> list[int]:
+        """Answers by the nats that their shares in cluster k differ from the table's, most first."""
+        own, whole = self.shares[k], self.shares[-1]
+        nats = [
+            _binary_divergence(*((p, q) if p > q else (1.0 - p, 1.0 - q)))
+            for p, q in zip(own.tolist(), whole.tolist(), strict=True)
+        ]
+        return [
+            t for t in np.argsort(-np.array(nats), kind="stable").tolist() if nats[t] >= _TELLING * max(nats)
+        ]
+
+    def telling(self, k: int) -> tuple[int, ...]:
+        """At most two answers that are more frequent than in the table and differ clearly, or else the one
+        that is rarer.
+        """
+        own, whole = self.shares[k], self.shares[-1]
+        if np.isnan(own).any():
+            return ()
+        order = self._by_difference(k)
+        return tuple([t for t in order if own[t] > whole[t]][:2] or order[:1])
+
+    def leading(self, k: int) -> list[int]:
+        """The answers of a cluster that differ most from the table; of the table, its most frequent ones."""
+        if k in (-1, len(self.shares) - 1) or np.isnan(self.shares[k]).any():
+            return list(map(int, np.argsort(-self.shares[-1], kind="stable")[: words.LEADING]))
+        return sorted(self._by_difference(k)[: words.LEADING], key=lambda t: -self.shares[k, t])
+
+    def phrase(self, levels: Sequence[int], texts: Sequence[str]) -> str:
+        """Some answers, by their texts."""
+        return words.listing(texts[t] for t in levels)
 
 
 def _binary_divergence(here: float, there: float) -> float:

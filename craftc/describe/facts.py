@@ -14,6 +14,7 @@ import numpy as np
 
 from craftc.describe.columns import (
     MOST,
+    AnswersColumn,
     CategoricalColumn,
     NumericColumn,
     PeriodicColumn,
@@ -21,7 +22,7 @@ from craftc.describe.columns import (
     typical_text,
 )
 from craftc.describe.view import ClusterView
-from craftc.describe.words import percent, with_share
+from craftc.describe.words import listing, percent, with_share
 from craftc.table.level_column import MISSING_LEVEL
 
 STEPS = (0.03, 0.10, 0.30, 0.80)  # nats per row from which the colour of a map is deeper
@@ -31,6 +32,7 @@ _VISIBLE, _APART = 0.2, 0.45  # shifts from which a number is higher or lower, a
 _NARROW, _NARROWER, _WIDER = 0.5, 0.9, 1.1  # ratios of quartile ranges to the table's
 _LEAST = 0.04  # nats per row of a fact that leads
 _OFTEN, _LIFT = 0.4, 1.5  # a share below `MOST` that exceeds the table's by this factor
+_RARELY = 0.1  # share of rows up to which a frequent answer of the table is missing in a cluster
 _MOST_FACTS, _FEWEST_FACTS = 3, 2  # of a name; the second number if columns repeat each other
 _NOT_WORDS = "true", "false", "yes", "no", "none", "other", "others", "unknown", "nan", "null", "missing"
 _SIGNS = {"higher": "▲", "lower": "▼", "mix": "●", "other": "◆"}
@@ -135,11 +137,16 @@ class Facts:
         )
 
     def names(self) -> list[str]:
-        """(K,) names of the clusters, such as "Husband, often Male, low age"; equal names are numbered."""
+        """(K,) names of the clusters, given ones or such as "Husband, often Male, low age"; equal names are
+        numbered.
+        """
         view = self.view
         leading = [", ".join(fact.words for fact in self.leading(k)) for k in range(len(view.sizes))]
         names, seen = [name or self._plain_name(k) for k, name in enumerate(leading)], Counter[str]()
-        for k in view.order.tolist():
+        if not view.named:
+            names = [f"cluster {k}" for k in range(len(names))]
+        names = [view.own.get(k, name) for k, name in enumerate(names)]
+        for k in sorted(view.order.tolist(), key=lambda k: k not in view.own):
             seen[names[k]] += 1
             if seen[names[k]] > 1:
                 names[k] += f" ({seen[names[k]]})"
@@ -162,6 +169,8 @@ class Facts:
     def _described(self, k: int, d: int) -> Fact:
         column = self.view.statistics[d]
         fact = Fact(k, d, "other", per_row=float(self.view.per_row[k, d]))
+        if isinstance(column, AnswersColumn):
+            return self._of_answers(fact, column)
         if isinstance(column, CategoricalColumn):
             return self._of_levels(fact, column)
         if isinstance(column, PeriodicColumn):
@@ -193,6 +202,37 @@ class Facts:
             caption=cell,
             cell=cell,
             table=percent(there),
+        )
+
+    def _of_answers(self, fact: Fact, column: AnswersColumn) -> Fact:
+        """Of a column of several answers: the ones more frequent than in the table, or else rarer."""
+        k, name, levels = fact.k, self.view.short[fact.d], column.telling(fact.k)
+        if not levels:
+            return _missing(replace(fact, way="mix"), name)
+        own, whole = column.shares[k], column.shares[-1]
+        here, there = float(own[levels[0]]), float(whole[levels[0]])
+        often = [t for t in levels if own[t] >= MOST or _is_often(float(own[t]), float(whole[t]))]
+        text, rarely = column.phrase(often or levels, column.short), here < there
+        if not all(self._is_word(column.texts[t]) for t in levels):
+            text = f"{self.view.shortest[fact.d]} {text}"
+        seen = bool(often) and not rarely
+        if rarely and here <= _RARELY and there >= _OFTEN:
+            text, seen = f"without {text}", True
+        elif seen and own[often[0]] < MOST:
+            text = f"often {text}"
+        both = [f"{column.texts[t]} in {percent(float(own[t]))} of rows" for t in levels]
+        cell = ", ".join(with_share(column.short[t], float(own[t])) for t in levels)
+        of_table = listing(percent(float(whole[t])) for t in levels)
+        return replace(
+            fact,
+            way="mix",
+            levels=levels,
+            share=here,
+            words=text if seen else "",
+            long=f"{name}: {listing(both)}, in the table {of_table}",
+            caption=cell,
+            cell=cell,
+            table=of_table,
         )
 
     def _is_word(self, level: str) -> bool:
@@ -244,7 +284,9 @@ class Facts:
             return _missing(fact, name)
         way, cell, table = way_of(column, k), column.text(column.centres[k]), column.text(column.centres[-1])
         fact = replace(fact, way=way, cell=cell, table=table)
-        words = f"{'high' if shift > 0 else 'low'} {short}" if abs(shift) >= _APART else ""
+        of_time = column.style in ("day", "year")
+        high, low = ("late", "early") if of_time else ("high", "low")
+        words = f"{high if shift > 0 else low} {short}" if abs(shift) >= _APART else ""
         average = "median" if column.skewed else "mean"
         if np.isfinite(column.value[k]):
             value = column.text(float(column.value[k]))
@@ -261,8 +303,9 @@ class Facts:
             both = f"{figures}, {table} in the table"
             if cell == table:
                 both = f"{average} {cell} as in the table"
-            caption = f"{way}: {average} {cell}"
-            return replace(fact, words=words, long=f"{name} is {way}: {both}", caption=caption)
+            compared = {"higher": "later", "lower": "earlier"}[way] if of_time else way
+            caption = f"{compared}: {average} {cell}"
+            return replace(fact, words=words, long=f"{name} is {compared}: {both}", caption=caption)
         ratio = column.ranges[k] / column.ranges[-1] if column.ranges[-1] > 0 else 1.0
         if _NARROWER <= ratio <= _WIDER:
             shape = f"{name} has another shape around the same {average}, {cell}"
@@ -303,7 +346,7 @@ def _missing(fact: Fact, name: str) -> Fact:
 
 def names_of(view: ClusterView) -> list[str] | None:
     """(K,) names of the clusters of a view; None if its clusters have none."""
-    return Facts(view).names() if view.named else None
+    return Facts(view).names() if view.has_names else None
 
 
 def whole_table(view: ClusterView, d: int) -> str:

@@ -7,6 +7,7 @@ from html import escape
 from typing import Any
 
 from craftc.describe.facts import names_of
+from craftc.describe.named import NamedClusters
 from craftc.describe.view import ClusterView
 from craftc.describe.words import count, percent, plural, shortened
 
@@ -25,11 +26,8 @@ _STYLE = """
 """
 
 
-class HtmlOverview:
+class HtmlOverview(NamedClusters):
     """Mixin for fitted estimators with clusters, before scikit-learn's base class."""
-
-    def _cluster_view(self) -> ClusterView:
-        raise NotImplementedError
 
     def _overview_notes(self) -> list[str]:
         """Sentences below the clusters."""
@@ -39,7 +37,7 @@ class HtmlOverview:
         display: str = super()._repr_html_inner()  # type: ignore[misc]
         if not hasattr(self, "cluster_sizes_"):
             return display
-        return overview_html(type(self).__name__, self._cluster_view(), self._overview_notes()) + display
+        return overview_html(type(self).__name__, self._shown_clusters(), self._overview_notes()) + display
 
     def _repr_mimebundle_(self, **kwargs: object) -> dict[str, Any]:
         bundle: dict[str, Any] = super()._repr_mimebundle_(**kwargs)  # type: ignore[misc]

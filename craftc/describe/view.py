@@ -9,8 +9,9 @@ from functools import cached_property
 import numpy as np
 
 from craftc._common.typing import Array, Bits, Floats, Ints, Labels
-from craftc.describe.columns import Column, OrderedColumn, typical_text
+from craftc.describe.columns import AnswersColumn, CategoricalColumn, Column, OrderedColumn, typical_text
 from craftc.describe.words import CELL, SHORT, clean, distinct
+from craftc.table.answers import YES, AnswerGroup
 
 
 @dataclass(frozen=True)
@@ -40,11 +41,25 @@ class ClusterView:
     gains: Floats  # (K, D) by which features are ranked
     links: Links = field(default_factory=Links)
     named: bool = True  # whether the clusters have names
+    own: Mapping[int, str] = field(default_factory=dict)  # names of one's own of clusters
+    labels: Mapping[str, str] = field(default_factory=dict)  # and of columns
+    groups: Sequence[AnswerGroup] = ()  # of columns of one and the same question
+    members: Sequence[Sequence[int]] = ()  # input columns of every column, where groups are one column
+
+    @property
+    def has_names(self) -> bool:
+        """Whether the clusters have names, their own or given ones."""
+        return self.named or bool(self.own)
+
+    @cached_property
+    def features(self) -> list[object]:
+        """The D columns by the names that descriptions use."""
+        return [self.labels.get(str(name), name) for name in self.names]
 
     @cached_property
     def columns(self) -> list[str]:
-        """The D input columns as texts of one line; different names differ."""
-        return distinct([clean(name) for name in self.names], 200)
+        """`features` as texts of one line; different names differ."""
+        return distinct([clean(name) for name in self.features], 200)
 
     @cached_property
     def short(self) -> list[str]:
@@ -80,10 +95,65 @@ class ClusterView:
         """(K, D) gains divided by the rows of the cluster."""
         return np.asarray(self.gains / np.maximum(self.sizes, 1e-300)[:, None])
 
+    @cached_property
+    def grouped(self) -> ClusterView:
+        """The clusters with one column for each group of answers, in the place of its first column."""
+        if not self.groups:
+            return replace(self, members=[[d] for d in range(len(self.names))])
+        group_of = {d: group for group in self.groups for d in group.positions}
+        members = [
+            list(group_of[d].positions) if d in group_of else [d]
+            for d in range(len(self.names))
+            if d not in group_of or d == group_of[d].positions[0]
+        ]
+        differs = np.column_stack([self.differs[:, at].any(axis=1) for at in members])
+        own = np.where(self.differs, self.gains, 0.0)
+        gains = [
+            np.where(differs[:, i], own[:, at].sum(axis=1), self.gains[:, at].sum(axis=1))
+            for i, at in enumerate(members)
+        ]
+        statistics = [
+            self.statistics[at[0]] if at[0] not in group_of else self._answers(group_of[at[0]])
+            for at in members
+        ]
+        place = {d: i for i, at in enumerate(members) for d in at}
+        alike: dict[tuple[int, int], float] = {}
+        for (a, b), share in self.links.alike.items():
+            pair = min(place[a], place[b]), max(place[a], place[b])
+            if pair[0] != pair[1]:
+                alike[pair] = max(share, alike.get(pair, 0.0))
+        implied = frozenset(
+            (place[a], s, place[b], t)
+            for a, s, b, t in self.links.implied
+            if a not in group_of and b not in group_of
+        )
+        return replace(
+            self,
+            names=[group_of[at[0]].name if at[0] in group_of else self.names[at[0]] for at in members],
+            statistics=statistics,
+            differs=differs,
+            selected=np.column_stack([self.selected[:, at].any(axis=1) for at in members]),
+            gains=np.column_stack(gains),
+            links=Links(alike, implied),
+            groups=(),
+            members=members,
+        )
+
+    def _answers(self, group: AnswerGroup) -> AnswersColumn:
+        """The statistics of a group of answers."""
+        columns = [self.statistics[d] for d in group.positions]
+        shares = [
+            column.shares[:, column.levels.index(YES)]
+            for column in columns
+            if isinstance(column, CategoricalColumn)
+        ]
+        return AnswersColumn(group.options, np.column_stack(shares))
+
     def in_order(self, order: Ints) -> ClusterView:
         rows = np.append(order, -1)
         return replace(
             self,
+            own={place: self.own[k] for place, k in enumerate(order.tolist()) if k in self.own},
             statistics=[column.in_order(rows) for column in self.statistics],
             sizes=self.sizes[order],
             differs=self.differs[order],
@@ -100,7 +170,11 @@ class ClusterView:
         part of a scale.
         """
         column = self.statistics[d]
-        levels = column.leading(of) if of is not None and isinstance(column, OrderedColumn) else None
+        levels = (
+            column.leading(of)
+            if of is not None and isinstance(column, OrderedColumn | AnswersColumn)
+            else None
+        )
         return typical_text(column.typical(k, levels))
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 import numpy as np
 from sklearn.utils.validation import validate_data
 
-from craftc._common.estimator import frame_library
+from craftc._common.own_names import remember_input
 from craftc.table.frames import is_record_batch, is_records
 from craftc.table.mixed_table import MixedTable, Schema
 from craftc.table.out_of_core import is_out_of_core
@@ -86,7 +86,7 @@ class HasSchema(Protocol):
 def set_input_attributes(estimator: object, X: FitTable, table: HasSchema) -> None:
     """Set n_features_in_, feature_names_in_ and the library of X, when nothing can be refused any more."""
     attributes, schema = vars(estimator), table.schema
-    attributes["_frame_library"] = frame_library(X)
+    remember_input(estimator, X)
     ours = isinstance(X, MixedTable | Mapping | np.ndarray) or not isinstance(table, MixedTable)
     ours = ours or is_record_batch(X) or is_records(X)
     text_names = schema.named and all(isinstance(name, str) for name in getattr(X, "columns", (None,)))

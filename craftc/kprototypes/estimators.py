@@ -43,6 +43,7 @@ from craftc._common.validation import (
     integer_weights,
 )
 from craftc.describe.frames import difference_frame, plain_view
+from craftc.describe.named import NamedClusters
 from craftc.describe.statistics import column_statistics
 from craftc.describe.view import ClusterView
 from craftc.distributed.open_input import set_input_attributes
@@ -52,6 +53,7 @@ from craftc.kprototypes.fitted import Prototypes, centroid_array, centroid_colum
 from craftc.kprototypes.init import INITS, Modes, cao_modes, given_prototypes
 from craftc.kprototypes.problem import Problem
 from craftc.table import MixedTable, Schema
+from craftc.table.answers import answer_groups
 from craftc.table.categorical import are_categorical, column_mask
 from craftc.table.frames import open_source
 from craftc.table.moments import integer_grid
@@ -62,7 +64,7 @@ _LONG_START = 2_000_000
 Dissimilar: TypeAlias = str | Callable[..., object]
 
 
-class PrototypeClustering(MixedInput, ClusterMixin, BaseEstimator):
+class PrototypeClustering(NamedClusters, MixedInput, ClusterMixin, BaseEstimator):
     """What KModes and KPrototypes share."""
 
     n_clusters: int
@@ -267,17 +269,18 @@ class PrototypeClustering(MixedInput, ClusterMixin, BaseEstimator):
         Returns
         -------
         pandas.DataFrame, or polars.DataFrame where `fit` received one
-            One row per cluster and column, the largest difference first: ``cluster``, ``rows`` (sum of their
-            weights), ``share``, ``feature``, ``difference`` from the whole table (categorical columns: share
-            of the rows whose level would have to change, 0 to 1; numeric columns: of the means, in standard
+            One row per cluster and column, the largest difference first: ``cluster``, its ``name`` after
+            `rename_clusters`, ``rows`` (sum of their weights), ``share``, ``feature``, ``difference`` from
+            the whole table (categorical columns: share of the rows whose level would have to change, 0 to 1;
+            several answers: the largest difference of a share; numeric columns: of the means, in standard
             deviations of the whole table), and typical values in the cluster and in the whole table.
         """
         check_is_fitted(self)
-        return difference_frame(self._cluster_view(), self._frame_library)
+        return difference_frame(self._shown_clusters(), self._frame_library)
 
     def _cluster_view(self) -> ClusterView:
         columns = column_statistics(self._prototypes.sums.moments(), self.schema_)
-        return plain_view(column_names(self), columns, self.cluster_sizes_)
+        return plain_view(column_names(self), columns, self.cluster_sizes_, answer_groups(self.schema_))
 
 
 class KModes(PrototypeClustering):

@@ -469,12 +469,12 @@ class FeatureSelectionMixture(HtmlOverview, DenseInput, DensityMixin, ClusterMix
         Returns
         -------
         pandas.DataFrame
-            ``cluster``, ``rows``, ``share``, ``feature``, ``gain`` (nats), ``probability``, and typical
-            values in the cluster and in the whole table.
+            ``cluster``, its ``name`` after `rename_clusters`, ``rows``, ``share``, ``feature``, ``gain``
+            (nats), ``probability``, and typical values in the cluster and in the whole table.
         """
         check_is_fitted(self)
         return summary_frame(
-            self._cluster_view(),
+            self._shown_clusters(),
             getattr(self, "_frame_library", None),
             share=self.weights_,
             probability=self.feature_probabilities_,

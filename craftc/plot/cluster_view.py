@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from craftc._common.typing import Array, Ints, Labels
 from craftc.craft.base import CraftBase
-from craftc.describe.facts import Facts
+from craftc.describe.facts import Facts, names_of
 from craftc.describe.overview import HtmlOverview
 from craftc.describe.view import ClusterView
 from craftc.describe.words import CELL, distinct, shortened
@@ -31,18 +31,22 @@ _LETTER = 0.068  # inches of a letter in 8 points
 
 
 class DrawnClusters:
-    """The clusters of a fitted model, with the labels of axes; `function` is the plot, for errors."""
+    """The clusters of a fitted model, with the labels of axes.
 
-    def __init__(self, model: object, function: str) -> None:
+    `function`: the plot, for errors. `by_input`: whether each answer is a column, as in the table.
+    """
+
+    def __init__(self, model: object, function: str, *, by_input: bool = False) -> None:
         if not isinstance(model, HtmlOverview):
             raise TypeError(
                 f"plot.{function} draws the clusters of CRAFT and FeatureSelectionMixture, got "
                 f"{type(model).__name__}."
             )
         check_is_fitted(model)
-        self.view: ClusterView = model._cluster_view()
+        grouped: ClusterView = model._shown_clusters()
+        self.view = model._input_clusters() if by_input else grouped
         self.facts = Facts(self.view)
-        names, K = self.facts.names() if self.view.named else None, len(self.view.sizes)
+        names, K = names_of(grouped), len(self.view.sizes)
         self.labels = [
             f"cluster {k}" if names is None else plain(shortened(f"{k}: {names[k]}", _LONG)) for k in range(K)
         ]
@@ -53,12 +57,12 @@ class DrawnClusters:
 
     def position(self, feature: object) -> int:
         """Position of a column that is given by its name or by its position."""
-        names = list(map(str, self.view.names))
+        names, features = list(map(str, self.view.names)), list(map(str, self.view.features))
         if isinstance(feature, int | np.integer) and not isinstance(feature, bool):
             if 0 <= feature < len(names):
                 return int(feature)
-        elif str(feature) in names:
-            return names.index(str(feature))
+        elif str(feature) in (*names, *features):
+            return (names if str(feature) in names else features).index(str(feature))
         shown = ", ".join(map(repr, names[:12])) + (", ..." if len(names) > 12 else "")
         wanted = f"a column of the model or its position, got {feature!r}"
         raise ValueError(f"feature must be {wanted}; the columns are {shown}.")

@@ -121,7 +121,7 @@ def distribution(
     >>> [label.get_text() for label in ax.get_xticklabels()]
     ['1', '2', '3']
     """
-    drawn = DrawnClusters(model, "distribution")
+    drawn = DrawnClusters(model, "distribution", by_input=True)
     d, chosen = drawn.position(feature), drawn.chosen(clusters)
     column, name = drawn.view.statistics[d], drawn.columns(_LONG)[d]
     if isinstance(column, CategoricalColumn):

@@ -79,7 +79,7 @@ def tiles(model: ClusterModel, X: FrameInput, *, order: str = "given", ax: Axes 
             "plot.tiles draws the feature_mask_ of FeatureSelectionMixture and CRAFT; "
             f"{type(model).__name__} has none."
         )
-    drawn = DrawnClusters(model, "tiles")
+    drawn = DrawnClusters(model, "tiles", by_input=True)
     if order not in ("given", "selection"):
         raise ValueError(f'order must be "given" or "selection", got {order!r}.')
     mask = drawn.view.differs

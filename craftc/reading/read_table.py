@@ -12,6 +12,7 @@ from craftc._common.typing import ArrowTable, PathInput
 from craftc._common.validation import check_choice
 from craftc.reading.files import FileForm, RawTable, plain_frame, read_file
 from craftc.reading.input_file import TableError
+from craftc.reading.labels import Labels, column_labels
 from craftc.reading.like import Fitted, form_like, match_columns
 from craftc.reading.many_files import joined, paths_of
 from craftc.reading.no_rows import without_no_rows
@@ -43,6 +44,7 @@ def read_table(
     all_lines: bool = False,
     on_unusable: str = "drop",
     dates: str = "auto",
+    labels: Labels | None = None,
     like: Fitted | None = None,
 ) -> pd.DataFrame:
     """Read a table as people have it, and make it ready for an estimator.
@@ -96,6 +98,10 @@ def read_table(
         January), each if the dates span at least 12 days, weeks or years. "drop": a date is an unusable
         column.
 
+    labels : mapping or path, optional
+        Names of your own of columns, ``{"inc_hh_eq": "income"}`` or a file of two columns, which summaries,
+        reports and plots of a model show; the columns of the result keep theirs. The column of several
+        answers is named as a whole.
     like : fitted CRAFT, KPrototypes or other estimator with ``schema_``, optional
         A model that was fitted on a table of `read_table`: its columns alone are read, each as then, whatever
         the new cells look like: formats of dates, decimal marks, units, answers, blank cells, and what was
@@ -113,7 +119,8 @@ def read_table(
     ------
     ValueError
         The file is not a table, files have different columns, no usable column is left, or
-        ``on_unusable="error"`` and a column is unusable.
+        ``on_unusable="error"`` and a column is unusable; `labels` name a column that does not exist, give
+        an empty name, or one name twice.
     ImportError
         pandas is missing, or openpyxl for Excel files: ``pip install 'craftc[app]'``.
 
@@ -151,6 +158,9 @@ def read_table(
             f"{listed_reasons(prepared.unusable)}; drop these columns, or pass on_unusable='drop' or 'keep'."
         )
     frame = prepared.frame
+    if labels is not None:
+        known = dict.fromkeys([*raw.frame.columns, *frame.columns])
+        frame.attrs["reading"]["labels"] = column_labels(labels, known)
     frame.attrs["notes"] = prepared.notes + unusable_notes(prepared.unusable)
     frame.attrs["unusable"] = prepared.unusable
     return frame

@@ -89,7 +89,7 @@ def _notes(page: Page) -> Iterator[tuple[str, str, str]]:
         )
     gaps = [(float(column.missing[-1]), column.short) for column in page.columns if column.missing[-1] > 0]
     if gaps:
-        absent = np.any([column.codes == column.n_codes for column in page.columns], axis=0)
+        absent = np.any([column.codes == column.n_codes for column in page.inputs], axis=0)
         rows = int(absent.sum())
         named = some([f"{name} ({percent(share)})" for share, name in sorted(gaps, reverse=True)], 4)
         yield (

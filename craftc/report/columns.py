@@ -10,11 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from craftc._common.typing import Array, Bits, Floats, Integers, Labels
-from craftc.describe.columns import CategoricalColumn, Column, NumericColumn, PeriodicColumn
+from craftc.describe.columns import AnswersColumn, CategoricalColumn, Column, NumericColumn, PeriodicColumn
 from craftc.describe.statistics import bin_edges
 from craftc.describe.view import ClusterView
 from craftc.describe.words import CELL, distinct, number
 from craftc.table import MixedTable
+from craftc.table.answers import YES
 from craftc.table.personal import is_personal
 
 FEW = 12  # distinct values up to which a column of numbers is shown value by value
@@ -84,6 +85,43 @@ class DrawnColumn:
         code = int(table.codes[row, self.place])
         texts = self.statistics.texts
         return texts[code] if code < len(texts) else "missing"
+
+
+@dataclass
+class DrawnAnswers(DrawnColumn):
+    """The answers of a column of several, each a column of the table."""
+
+    parts: list[DrawnColumn] = field(default_factory=list)
+
+    @cached_property
+    def shares(self) -> Floats:
+        """(K + 1, n) shares of the rows with each answer."""
+        places = [part.labels.index(YES) for part in self.parts]
+        return np.column_stack([part.shares[:, t] for part, t in zip(self.parts, places, strict=True)])
+
+    @cached_property
+    def missing(self) -> Floats:
+        return self.parts[0].missing
+
+    def cell(self, table: MixedTable, row: int) -> str:
+        """The answers of a row."""
+        cells = [part.cell(table, row) for part in self.parts]
+        if "missing" in cells:
+            return "missing"
+        given = (label for label, cell in zip(self.labels, cells, strict=True) if cell == YES)
+        return ", ".join(given) or "none"
+
+
+def grouped(inputs: list[DrawnColumn], view: ClusterView) -> list[DrawnColumn]:
+    """The columns of a grouped view from those of the table."""
+    columns: list[DrawnColumn] = []
+    for d, at in enumerate(view.members):
+        parts, of = [inputs[j] for j in at], view.statistics[d]
+        if isinstance(of, AnswersColumn):
+            columns.append(DrawnAnswers(view.columns[d], view.short[d], of, -1, labels=of.texts, parts=parts))
+        else:
+            columns.append(parts[0])
+    return columns
 
 
 def with_rows(view: ClusterView, table: MixedTable, labels: Labels) -> ClusterView:

@@ -16,7 +16,7 @@ from craftc.describe.facts import REPEATS, Fact, Facts, whole_table
 from craftc.describe.structure import CLEAR, FIRM, Structure, nearly_as_good
 from craftc.describe.view import order_by_size
 from craftc.describe.words import count, listing, number, percent, plural
-from craftc.report.columns import HIDDEN, DrawnColumn, Pairs, read_columns, with_rows
+from craftc.report.columns import HIDDEN, DrawnColumn, Pairs, grouped, read_columns, with_rows
 from craftc.report.figures import Figure, figure
 from craftc.report.links import Link, column_links
 from craftc.report.merge_tree import MergeTree, merge_tree
@@ -98,14 +98,17 @@ class Page:
         self.model, self.table, self.target = model, table, target
         self.stability, self.title = stability, title
         self.n_refits = 0 if stability is None else len(stability.overlap)
-        self.K, self.N, self.D = int(model.n_clusters_), len(table), table.schema.n_columns
+        self.K, self.N = int(model.n_clusters_), len(table)
         self.order, self.labels = display_order(model)
         self.sizes = np.bincount(self.labels, minlength=self.K)
-        view = model._cluster_view().in_order(self.order)
-        self.names = Facts(view).names()
-        view = with_rows(view, table, self.labels)
+        by_input = model._input_clusters().in_order(self.order)
+        self.names = Facts(by_input.grouped).names()
+        by_input = with_rows(by_input, table, self.labels)
+        view = by_input.grouped
         self.facts = Facts(view)
-        self.columns = read_columns(view, table, self.labels)
+        self.inputs = read_columns(by_input, table, self.labels)  # of the table, each answer by itself
+        self.columns = grouped(self.inputs, view)
+        self.D = len(self.columns)
         self.weighted = bool((view.sizes != self.sizes).any())
         importance = view.importances
         self.importance = importance / max(float(importance.max(initial=0.0)), 1e-300)
@@ -114,7 +117,7 @@ class Page:
         self.clear = float((self.sure.probability >= CLEAR).mean())
         self.structure = replace(structure, clear=self.clear)
         self.ratio = float(model.dependence_ratio_)
-        self.links: list[Link] = column_links(model, self.columns, Pairs(self.columns), table)
+        self.links: list[Link] = column_links(model, self.inputs, Pairs(self.inputs), table)
         self.tree: MergeTree | None = merge_tree(model.merge_path_, self.sizes, np.argsort(self.order))
         self.members = np.split(np.argsort(self.labels, kind="stable"), np.cumsum(self.sizes)[:-1])
         self.cards = [self._card(k) for k in range(self.K)]
@@ -140,7 +143,7 @@ class Page:
             float((p < BETWEEN).mean()),
             int(np.bincount(second, minlength=self.K).argmax()) + 1 if self.K > 1 else 0,
             typical(self.representatives[label], columns, self.table, self.sure, self.target),
-            unusual(rows, self.columns, self.table, self.sure, self.target),
+            unusual(rows, self.inputs, self.table, self.sure, self.target),
             [column.short for column in columns if not column.personal],
             self._overlap(label),
             k < _OPEN_CARDS,

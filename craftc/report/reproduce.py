@@ -20,6 +20,7 @@ from craftc.table.dates import PARTS
 from craftc.table.levels import LevelEncoding
 
 _MOST_COLUMNS = 40  # named in a shell command
+_LONGEST_SOURCE = 200  # characters of a value in Python
 _IN_SHELL = {
     "n_clusters": "--clusters",
     "price_factor": "--price-factor",
@@ -50,6 +51,8 @@ def _python(page: Page) -> str:
         "",
         f"model = craftc.{type(model).__name__}({arguments}).fit(table{weights}){without}",
     ]
+    own = model._own_names["clusters"]
+    lines += [f"model.rename_clusters({own!r})"] if own and len(repr(own)) <= _LONGEST_SOURCE else []
     return "\n".join([*lines, "model.summary()"])
 
 
@@ -82,6 +85,8 @@ def _command(page: Page) -> str:
     numbers_of_file = [name for name in schema.numeric_names if name not in (*periods, *days)]
     roles = {"--numeric": numbers_of_file, "--categorical": schema.categorical_names}
     words += [" ".join([option, *map(shlex.quote, names)]) for option, names in roles.items() if names]
+    own = page.model._own_names
+    words += ["--labels NAMES.csv"] if any(own.values()) else []
     return " \\\n  ".join([*words, "--out FOLDER"])
 
 
@@ -103,7 +108,7 @@ def _source(value: object) -> str:
         or (isinstance(value, tuple | list | dict) and len(value) <= 8)
     )
     text = repr(value.item() if hasattr(value, "item") else value) if plain else "..."
-    return text if len(text) <= 200 and " at 0x" not in text else "..."
+    return text if len(text) <= _LONGEST_SOURCE and " at 0x" not in text else "..."
 
 
 def _seed(model: CraftBase) -> str:

@@ -7,11 +7,12 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
-from typing import Generic, TypeVar
+from typing import Generic, TypeVar, cast
 
 import numpy as np
 from sklearn.base import BaseEstimator
 
+from craftc._common.own_names import OwnNames
 from craftc._common.threads import effective_n_threads
 from craftc._common.validation import check_parameters
 from craftc.saved.archive import Archive, Arrays, demand
@@ -20,7 +21,30 @@ from craftc.saved.fields import ABSENT, Kind, Reading, StoredChoice, StoredNumbe
 #: Attributes of several estimators: of a descent, of its convergence, of the library of data frames.
 FIT = {"objective_": StoredNumber(), "n_iter_": StoredNumber(int)}
 CONVERGED = {"converged_": StoredNumber(bool)}
-FRAMES = {"_frame_library": StoredChoice((None, "pandas", "polars"))}
+
+
+class _StoredNames(Kind):
+    """Names of one's own of clusters and columns."""
+
+    def write(self, out: Writing, name: str, value: object) -> None:
+        own = cast("OwnNames", value)
+        out.values[name] = {"clusters": list(own["clusters"].items()), "columns": own["columns"]}
+
+    def read(self, source: Reading, name: str) -> OwnNames:
+        stored = source.values[name]
+        demand(isinstance(stored, dict) and stored.keys() == {"clusters", "columns"}, f"{name} is unknown")
+        assert isinstance(stored, dict)
+        clusters, columns = stored["clusters"], stored["columns"]
+        demand(isinstance(clusters, list) and isinstance(columns, dict), f"{name} is not possible")
+        known = all(isinstance(each, list) and [*map(type, each)] == [int, str] for each in clusters)
+        demand(known and all(isinstance(each, str) for each in columns.values()), f"{name} is not possible")
+        return OwnNames(clusters=dict(clusters), columns=columns)
+
+
+FRAMES: dict[str, Kind] = {
+    "_frame_library": StoredChoice((None, "pandas", "polars")),
+    "_own_names": _StoredNames(),
+}
 
 E = TypeVar("E", bound=BaseEstimator)
 

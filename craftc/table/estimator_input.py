@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from craftc._common.estimator import FittedColumns, frame_library
+from craftc._common.estimator import FittedColumns
+from craftc._common.own_names import remember_input
 from craftc._common.typing import Array, FileInput
 from craftc.table.numbers import read_numbers
 from craftc.table.out_of_core import is_out_of_core, read_blocks
@@ -50,7 +51,7 @@ class DenseInput:
             return self._read_batches(X, reset, checks)
         rows = read_numbers(self, X, reset=reset, **checks)
         if reset:
-            self._frame_library = frame_library(X)
+            remember_input(self, X)
         return rows
 
     def _read_batches(self, X: FileInput, reset: bool, checks: dict[str, Any]) -> Array:
@@ -61,5 +62,6 @@ class DenseInput:
         # the columns of the block have been chosen by name
         rows = read_numbers(self, read.numeric, reset=reset if known is None else None, **checks)
         if reset:
-            self.feature_names_in_, self._frame_library = names, None
+            self.feature_names_in_ = names
+            remember_input(self, None)
         return rows

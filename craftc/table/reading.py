@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TypeAlias
 
-#: "file": what was said about the form of the file; "columns": how the texts of each column were read.
+#: "file": what was said about the form of the file; "columns": how the texts of each column were read;
+#: "labels": names of one's own of columns.
 Reading: TypeAlias = dict[str, dict[str, object]]
 
-_PARTS = ("file", "columns")
+_PARTS = ("file", "columns", "labels")
 
 
 def reading_of(X: object) -> Reading:
@@ -29,6 +30,7 @@ def is_reading(value: object) -> bool:
         return False
     columns = value.get("columns", {})
     known = all(isinstance(each, Mapping) and _are_plain(each) for each in columns.values())
+    known &= all(isinstance(each, str) for each in value.get("labels", {}).values())
     return known and _are_plain(value.get("file", {}))
 
 

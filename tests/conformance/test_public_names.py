@@ -95,7 +95,7 @@ SIGNATURES = {
     "probabilities=False)",
     "read_table": "(path_or_frame, *, na_values=(), header='infer', skip=0, delimiter='infer', "
     "encoding='infer', sheet=None, decimal='infer', blanks='auto', split='auto', all_lines=False, "
-    "on_unusable='drop', dates='auto', like=None)",
+    "on_unusable='drop', dates='auto', labels=None, like=None)",
     "save_model": "(model, path)",
     "show_versions": "()",
     "cli.main": "(argv=None)",
@@ -153,20 +153,20 @@ METHODS = {
     "BPMeans": "fit inverse_transform predict reconstruct summary transform",
     "CRAFT": (
         "at cut explain fit margins mask_path n_clusters_within null_test outliers predict predict_proba "
-        "representatives score score_samples similarity stability summary transform"
+        "rename_clusters representatives score score_samples similarity stability summary transform"
     ),
-    "ConvexClustering": "fit summary",
+    "ConvexClustering": "fit rename_clusters summary",
     "ConvexCovariateClustering": "decision_function fit predict predict_proba transform",
-    "DPMeans": "fit partial_fit penalty_path predict summary transform",
-    "FeatureSelectionMixture": "fit predict predict_proba sample score score_samples summary",
+    "DPMeans": "fit partial_fit penalty_path predict rename_clusters summary transform",
+    "FeatureSelectionMixture": "fit predict predict_proba rename_clusters sample score score_samples summary",
     "GraphSpectralFeatures": "edges fit inverse_transform score transform",
     "KFeatures": "fit inverse_transform predict reconstruct summary transform",
-    "KModes": "centroids fit predict summary",
-    "KPrototypes": "centroids fit predict summary",
+    "KModes": "centroids fit predict rename_clusters summary",
+    "KPrototypes": "centroids fit predict rename_clusters summary",
     "MixedTable": "from_data from_parquet take",
     "PaperCRAFT": (
-        "explain fit margins outliers predict predict_proba representatives score score_samples similarity "
-        "stability summary transform"
+        "explain fit margins outliers predict predict_proba rename_clusters representatives score "
+        "score_samples similarity stability summary transform"
     ),
 }
 ATTRIBUTES = {

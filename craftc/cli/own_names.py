@@ -1,0 +1,53 @@
+"""Names of one's own on the command line: `--labels`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from craftc._common.own_names import OwnNames, checked_columns
+from craftc.cli.arguments import ClusterOptions
+from craftc.cli.columns import ColumnRoles
+from craftc.craft import CRAFT
+from craftc.describe.view import order_by_size
+from craftc.reading.labels import parted
+
+
+def with_own_names(options: ClusterOptions, names: Mapping[str, str]) -> ClusterOptions:
+    """The options, with names of columns of one's own, as the page shows them, replaced by those of the
+    table.
+    """
+    column_of = {new.strip(): old for old, new in names.items()}
+
+    def known(given: Sequence[str]) -> list[str]:
+        return [column_of.get(name, name) for name in given]
+
+    return replace(
+        options,
+        target=None if options.target is None else known([options.target])[0],
+        ignore=known(options.ignore),
+        categorical=known(options.categorical),
+        numeric=known(options.numeric),
+        split=known(options.split),
+    )
+
+
+def own_names(names: Mapping[str, str], roles: ColumnRoles) -> tuple[dict[str, str], dict[int, str]]:
+    """The names of columns, checked, and of clusters by their numbers."""
+    known = dict.fromkeys([*roles.numeric, *roles.categorical, *roles.excluded, *roles.answers])
+    if roles.target is not None:
+        known[str(roles.target.name)] = None
+    columns, clusters = parted(names, known)
+    return checked_columns(columns, known, "--labels"), clusters
+
+
+def name_model(model: CRAFT, columns: dict[str, str], clusters: Mapping[int, str]) -> None:
+    """Name the columns of a model and its clusters, which are numbered by size."""
+    order = order_by_size(model.cluster_sizes_).tolist()
+    for number in clusters:
+        if not 1 <= number <= len(order):
+            raise ValueError(
+                f"--labels: there is no cluster {number}; the clusters are numbered 1 to {len(order)}."
+            )
+    model._own_names = OwnNames(clusters={}, columns=columns)
+    model.rename_clusters({order[number - 1]: name for number, name in clusters.items()})
