@@ -107,6 +107,15 @@ def warn_not_converged(estimator: object, n_iter: int, unit: str, remedy: str) -
     )
 
 
+def warn_of_fewer_clusters(estimator: object, found: int, wanted: int) -> None:
+    """Warn where fewer clusters than wanted were found."""
+    if found < wanted:
+        warn_user(
+            f"{type(estimator).__name__} found {found} cluster(s), fewer than n_clusters={wanted}: the table "
+            "has only that many different rows, or clusters became empty."
+        )
+
+
 def column_names(model: FittedColumns) -> list[str]:
     """Names of the input columns; x0, x1, ... where the input had none."""
     names = getattr(model, "feature_names_in_", None)

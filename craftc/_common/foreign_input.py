@@ -8,6 +8,8 @@ from typing import Any
 import narwhals.stable.v2 as nw
 import numpy as np
 
+from craftc._common.typing import Array
+
 #: Packages whose frames are read as they are, although they have the protocol of Arrow streams.
 _READ = ("pandas", "polars", "pyarrow", "narwhals", "modin", "cudf", "dask", "craftc")
 _ROWS_OF_LAZY = {
@@ -51,6 +53,22 @@ def known_input(X: Any, in_batches: bool = True) -> Any:
     ):
         return np.asarray(X)
     return X
+
+
+def with_texts(cells: Array) -> Array:
+    """An array whose bytes, which NumPy reads from files of text, are texts."""
+    is_bytes = cells.dtype.kind == "S"
+    if not is_bytes and (cells.dtype != object or not any(type(cell) is bytes for cell in cells.flat)):
+        return cells
+    try:
+        if is_bytes:
+            return np.char.decode(cells, "utf-8")
+        texts = [cell.decode() if type(cell) is bytes else cell for cell in cells.flat]
+    except UnicodeDecodeError as error:
+        raise TypeError(f"X contains bytes that are not UTF-8 ({error}); decode them to text.") from error
+    decoded = np.empty(cells.size, object)
+    decoded[:] = texts
+    return decoded.reshape(cells.shape)
 
 
 def refuse_lazy(frame: nw.LazyFrame[Any]) -> TypeError:

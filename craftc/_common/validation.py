@@ -145,6 +145,15 @@ class Flag:
 
 
 @dataclass(frozen=True)
+class Verbosity:
+    """True, False, or a level of detail."""
+
+    def check(self, name: str, value: object) -> None:
+        if not isinstance(value, (bool, np.bool_)):
+            check_number(name, value, least=0, whole=True)
+
+
+@dataclass(frozen=True)
 class RandomState:
     """What `craftc._common.random.seed_of` takes."""
 
@@ -174,7 +183,7 @@ class Constrained(Protocol):
 _COMMON: Mapping[str, Constraint] = {
     "n_init": Number(least=1, most=100_000, whole=True),
     "random_state": RandomState(),
-    "verbose": Number(least=0, whole=True),
+    "verbose": Verbosity(),
 }
 
 

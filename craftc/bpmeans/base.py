@@ -23,7 +23,7 @@ from craftc._common.messages import array_of
 from craftc._common.random import seed_of
 from craftc._common.ranges import warn_of_unscaled_columns
 from craftc._common.threads import effective_n_threads, threads_for
-from craftc._common.typing import Bits, Floats, OutputFrame, RandomStateInput
+from craftc._common.typing import Array, Bits, Floats, OutputFrame, RandomStateInput
 from craftc._common.validation import Choice, Constraint, Flag, Number, check_choice, check_parameters
 from craftc._kernels import bpmeans as bpmeans_kernel
 from craftc.bpmeans.restarts import FeatureConfig, FeatureData, FeatureFit, choose, run_for, unpack
@@ -221,9 +221,11 @@ class FeatureModel(DenseInput, ClassNamePrefixFeaturesOutMixin, TransformerMixin
         ndarray (n, K) of bool
         """
         check_is_fitted(self)
-        table = self._read_rows(X, reset=False)
+        return self._memberships(self._read_rows(X, reset=False))
+
+    def _memberships(self, rows: Array) -> Bits:
         most_exact = max(EXACT[self.assignment], EXACT["auto"])
-        masks = choose(table, self.features_, most_exact, effective_n_threads(self.n_threads))
+        masks = choose(rows, self.features_, most_exact, effective_n_threads(self.n_threads))
         return unpack(masks, self.n_features_)
 
     @rowwise(feature_names_out, "float64")
@@ -259,6 +261,22 @@ class FeatureModel(DenseInput, ClassNamePrefixFeaturesOutMixin, TransformerMixin
                 f"inverse_transform needs one column per feature, {self.n_features_}, got {Z.shape[1]}."
             )
         return np.asarray(Z @ self.features_)
+
+    def score(self, X: ArrayLike, y: object = None) -> float:
+        """Minus the summed squared errors of the rows and the sums of their features; higher is better.
+
+        Parameters
+        ----------
+        X : array or data frame (n, D)
+        y : ignored
+
+        Returns
+        -------
+        float
+        """
+        check_is_fitted(self)
+        rows = self._read_rows(X, reset=False)
+        return -float(((rows - self._memberships(rows) @ self.features_) ** 2).sum())
 
     def reconstruct(self, X: ArrayLike) -> Floats:
         """Every row as the sum of its features: ``inverse_transform(transform(X))``.

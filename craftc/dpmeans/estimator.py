@@ -13,7 +13,11 @@ from sklearn.utils.metaestimators import available_if
 
 from craftc._common.cluster_moments import ExactMoments
 from craftc._common.dense_data import DenseData
-from craftc._common.estimator import all_or_nothing, column_names, set_convergence, warn_not_converged
+from craftc._common.estimator import (
+    all_or_nothing,
+    column_names,
+    set_convergence,
+)
 from craftc._common.labels import number_by_appearance
 from craftc._common.messages import numbers_of, shown, warn_user
 from craftc._common.random import seed_of
@@ -49,7 +53,6 @@ MODES = ("auto", "serial", "delayed", "collapsed", "lowest")
 COVARIANCES = ("spherical", "full", "full-sized")
 _LONGEST_PATH = 10**6  # values of `penalty_path`
 _SMALLEST_PENALTY = 1e-100  # share of the variance below which covariances, divided by lambda^2, overflow
-_MANY = 100  # clusters above which a warning asks whether lambda^2 is too small
 
 
 class DPMeans(WithoutCollections, MomentsSummary, DenseInput, DPMeansPrediction, ClusterMixin, BaseEstimator):
@@ -274,7 +277,7 @@ class DPMeans(WithoutCollections, MomentsSummary, DenseInput, DPMeansPrediction,
         spherical = shape is not None or (isinstance(self.covariance, str) and self.covariance == "spherical")
         local = None if spherical else self._descend_gaussian(data, weight, best, penalty, seed)
         self._set_spherical_state(penalty, starts.limit, shape, best)
-        self._warn_of_the_result(best, len(table), starts.remedy)
+        starts.warn_of(best, penalty, len(table))
         if self.covariance_price is not None and spherical:
             warn_user(
                 f"covariance_price={self.covariance_price!r} is ignored: it belongs to covariance='full' and "
@@ -296,11 +299,8 @@ class DPMeans(WithoutCollections, MomentsSummary, DenseInput, DPMeansPrediction,
     @property
     def _not_always_finite(self) -> tuple[str, ...]:
         """With an infinite lambda^2, more than one cluster has an infinite price."""
-        return (
-            ()
-            if np.isfinite(self.cluster_penalty_)
-            else ("cluster_penalty_", "objective_", "objective_path_")
-        )
+        prices = "cluster_penalty_", "objective_", "objective_path_"
+        return () if np.isfinite(self.cluster_penalty_) else prices
 
     def _fit_partitions(
         self, source: FitInput, sample_weight: WeightInput, n_threads: int, seed: int
@@ -322,19 +322,8 @@ class DPMeans(WithoutCollections, MomentsSummary, DenseInput, DPMeansPrediction,
         set_input_attributes(self, source.X, partitions)
         warn_of_unscaled_columns(self, *compared)
         self._set_spherical_state(penalty, starts.limit, None, fit)
-        self._warn_of_the_result(fit, len(partitions), starts.remedy)
+        starts.warn_of(fit, penalty, len(partitions))
         self._moments = fit.moments.around(self.cluster_centers_)
-
-    def _warn_of_the_result(self, fit: SphericalFit[Any], n: int, remedy: str) -> None:
-        """Warn where a fit has not converged, or has suspiciously many clusters."""
-        if not fit.converged:
-            warn_not_converged(self, int(self.max_iter), "sweeps", remedy)
-        if self.cluster_penalty_ > 0 and self.n_clusters_ > max(_MANY, n / 10):
-            warn_user(
-                f"DPMeans opened {self.n_clusters_} clusters for {n} rows: lambda^2 = "
-                f"{self.cluster_penalty_:.4g} is not larger than typical squared distances within clusters. "
-                "Try a larger cluster_penalty, or n_clusters or max_clusters."
-            )
 
     @available_if(  # type: ignore[untyped-decorator]
         lambda self: (

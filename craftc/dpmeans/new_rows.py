@@ -7,7 +7,8 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from craftc._common.threads import effective_n_threads, threads_for
-from craftc._common.typing import Array, Floats, Labels, TableInput
+from craftc._common.typing import Array, Floats, Labels, TableInput, WeightInput
+from craftc._common.validation import check_weight
 from craftc._kernels import dpmeans as _kernel
 from craftc.distributed.collections import feature_names_out, rowwise
 from craftc.dpmeans import gaussian
@@ -98,6 +99,24 @@ class DPMeansPrediction(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
                 out[far] = np.ldexp(np.sqrt(scaled), _FAR)
                 return out
         return np.asarray(np.sqrt(out, out=out))
+
+    def score(self, X: TableInput, y: object = None, sample_weight: WeightInput = None) -> float:
+        """Minus the summed squared distances of the rows to their nearest centres (with covariances:
+        Mahalanobis distances); higher is better.
+
+        Parameters
+        ----------
+        X : array or data frame (n, D)
+        y : ignored
+        sample_weight : array (n,), optional
+
+        Returns
+        -------
+        float
+        """
+        distances = self.transform(X).min(axis=1)
+        weight = check_weight(sample_weight, len(distances))
+        return -float((distances**2).sum() if weight is None else (distances**2 * weight).sum())
 
 
 def whitened(rows: Array, shape: tuple[Floats, Floats] | None) -> Array:

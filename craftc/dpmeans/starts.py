@@ -10,13 +10,15 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from copy import copy
-from typing import Generic, Protocol
+from typing import Any, Generic, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from craftc._common.dense_data import DenseData, L
+from craftc._common.estimator import warn_not_converged, warn_of_fewer_clusters
 from craftc._common.labels import compact
+from craftc._common.messages import warn_user
 from craftc._common.random import SAMPLE_ROWS
 from craftc._common.typing import Floats, Labels
 from craftc._common.validation import check_choice
@@ -29,6 +31,7 @@ INITS = ("auto", "single", "random", "random-row", "farthest")
 NO_CAP = np.iinfo(np.int32).max  # maximal number of clusters without a limit
 # relative fall of J, the last or the expected next one, that ends the sweeps of a large table in mode "auto"
 _TOLERANCE = 1e-4
+_MANY = 100  # clusters above which a warning asks whether lambda^2 is too small
 _START_CLUSTERS = 8  # clusters of a random or farthest start when no parameter gives a number
 _LOWEST_CYCLES = 8  # cuts, merges and moves of mode "lowest", at most
 _LOWEST_FALL = 1e-3  # relative fall of J of a cycle below which mode "lowest" ends
@@ -109,15 +112,27 @@ class Starts(Generic[S, L]):
             self.limit, cells = self.rows.farthest(fit.centers, fit.labels)
         return fit
 
-    @property
-    def remedy(self) -> str:
-        """What to do where `max_iter` ended the sweeps."""
-        if self.mode == "delayed" and self.model.mode == "auto":
-            return (
-                "every sweep opens one cluster: raise max_iter or cluster_penalty, or pass mode='serial', "
-                "which opens one for every row beyond lambda"
+    def warn_of(self, fit: SphericalFit[Any], penalty: float, n: int) -> None:
+        """Warn where a fit of n rows has not converged, has fewer clusters than asked for, or suspiciously
+        many.
+        """
+        model, K = self.model, len(fit.sizes)
+        if not fit.converged:
+            remedy = "raise max_iter"
+            if self.mode == "delayed" and model.mode == "auto":
+                remedy = (
+                    "every sweep opens one cluster: raise max_iter or cluster_penalty, or pass "
+                    "mode='serial', which opens one for every row beyond lambda"
+                )
+            warn_not_converged(model, int(model.max_iter), "sweeps", remedy)
+        if self.is_search and model.n_clusters is not None:
+            warn_of_fewer_clusters(model, K, model.n_clusters)
+        if penalty > 0 and max(_MANY, n / 10) < K:
+            warn_user(
+                f"DPMeans opened {K} clusters for {n} rows: lambda^2 = {penalty:.4g} is not larger than "
+                "typical squared distances within clusters. Try a larger cluster_penalty, or n_clusters or "
+                "max_clusters."
             )
-        return "raise max_iter"
 
     def best(self, given: S | None = None) -> tuple[float, SphericalFit[L]]:
         """lambda^2, and the descent with the lowest J; labels that are given are the only start."""

@@ -17,6 +17,7 @@ from craftc._common.estimator import (
     column_names,
     output_frame,
     warn_not_converged,
+    warn_of_fewer_clusters,
 )
 from craftc._common.messages import shown
 from craftc._common.random import rng_of, spread
@@ -51,10 +52,11 @@ from craftc.kprototypes.descent import Plan, PrototypeDescent, descend
 from craftc.kprototypes.dissimilarity import CATEGORICAL, NUMERIC, Dissimilarity, check_binary, name_of
 from craftc.kprototypes.fitted import Prototypes, centroid_array, centroid_columns
 from craftc.kprototypes.init import INITS, Modes, cao_modes, given_prototypes
+from craftc.kprototypes.new_rows import PrototypePrediction, as_columns
 from craftc.kprototypes.problem import Problem
 from craftc.table import MixedTable, Schema
 from craftc.table.answers import answer_groups
-from craftc.table.categorical import are_categorical, column_mask
+from craftc.table.categorical import column_mask
 from craftc.table.frames import open_source
 from craftc.table.moments import integer_grid
 
@@ -64,7 +66,7 @@ _LONG_START = 2_000_000
 Dissimilar: TypeAlias = str | Callable[..., object]
 
 
-class PrototypeClustering(NamedClusters, MixedInput, ClusterMixin, BaseEstimator):
+class PrototypeClustering(NamedClusters, MixedInput, PrototypePrediction, ClusterMixin, BaseEstimator):
     """What KModes and KPrototypes share."""
 
     n_clusters: int
@@ -152,6 +154,7 @@ class PrototypeClustering(NamedClusters, MixedInput, ClusterMixin, BaseEstimator
         self._set_prototypes(Prototypes.of(problem, best))
         if not best.converged:
             warn_not_converged(self, best.n_iter, "passes", f"raise max_iter (now {self.max_iter})")
+        warn_of_fewer_clusters(self, self.n_clusters_, int(self.n_clusters))
         return self
 
     def _threads(self) -> int:
@@ -167,10 +170,7 @@ class PrototypeClustering(NamedClusters, MixedInput, ClusterMixin, BaseEstimator
 
     def _categorical(self, X: object, given: ColumnSelection | int | None) -> ColumnSelection:
         """The argument `categorical` of MixedTable.from_data."""
-        given = self.categorical if given is None else given
-        if isinstance(given, int | np.integer) and not isinstance(given, bool):
-            return [int(given)]
-        return given  # type: ignore[return-value]  # `column_mask` refuses a bool
+        return as_columns(self.categorical if given is None else given)
 
     def _plan(self, problem: Problem) -> Plan:
         """The starts of a fit; with at most `n_clusters` distinct rows, these are the prototypes."""
@@ -221,35 +221,6 @@ class PrototypeClustering(NamedClusters, MixedInput, ClusterMixin, BaseEstimator
         self.n_clusters_ = len(sizes)
         self.cluster_sizes_ = sizes.astype(np.int64) if sums.unit == 1.0 else sizes
         self.cluster_centroids_ = centroid_array(prototypes, self.schema_)
-
-    def predict(self, X: TableInput, categorical: ColumnSelection | int | None = None) -> Labels:
-        """The nearest prototype of every row; columns and levels are matched by name.
-
-        Parameters
-        ----------
-        X : data frame, dict of columns, array (n, D) or MixedTable
-            The columns of `fit`, in any order if they have names.
-        categorical : int, or list of names or positions, optional
-            The categorical columns; must be those of `fit`. Needed by kmodes, but not here.
-
-        Returns
-        -------
-        ndarray (n,) of int32
-        """
-        check_is_fitted(self)
-        if categorical is not None:
-            self._check_same_columns(categorical)
-        table = self.schema_.encode(X, unknown=self.unknown, estimator_name=type(self).__name__)
-        return self._prototypes.nearest(table, self._threads())
-
-    def _check_same_columns(self, categorical: ColumnSelection | int) -> None:
-        schema = self.schema_
-        given = PrototypeClustering._categorical(self, None, categorical)
-        if not are_categorical(given, schema.columns, schema.named, schema.categorical_index.tolist()):
-            raise ValueError(
-                "categorical must name the categorical columns of fit, "
-                f"{list(self.schema_.categorical_names)}, got {categorical!r}; leave it out."
-            )
 
     def centroids(self) -> OutputFrame:
         """The prototypes as a table with the columns of the input.

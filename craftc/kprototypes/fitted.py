@@ -51,13 +51,24 @@ class Prototypes:
         of_table = problem.mean, problem.mode
         return cls(problem.kind, problem.gamma, best.means, best.modes, *of_table, sums, members)
 
-    def nearest(self, table: MixedTable, n_threads: int) -> Labels:
-        """(n,) the nearest prototype of every row."""
-        prototypes = prototypes_of(self, self.means, self.modes, self.members)
-        threads = threads_for(
-            n_threads, len(table) * (table.numeric.shape[1] + table.codes.shape[1]) * len(self.means)
+    def nearest(self, table: MixedTable, n_threads: int) -> tuple[Labels, Floats]:
+        """(n,) the nearest prototype of every row, and (n,) their dissimilarities."""
+        return self._among(slice(None), table, n_threads)
+
+    def dissimilarities(self, table: MixedTable, n_threads: int) -> Floats:
+        """(n, K) dissimilarities of all rows and prototypes."""
+        K = len(self.means)
+        return np.stack([self._among(slice(k, k + 1), table, n_threads)[1] for k in range(K)], axis=1)
+
+    def _among(self, some: slice, table: MixedTable, n_threads: int) -> tuple[Labels, Floats]:
+        members = None if self.members is None else self.members[some]
+        prototypes = prototypes_of(self, self.means[some], self.modes[some], members)
+        work = len(table) * (table.numeric.shape[1] + table.codes.shape[1]) * len(self.means[some])
+        least = np.empty(len(table))
+        labels, _ = nearest(
+            table.numeric, table.codes, NO_WEIGHT, prototypes, threads_for(n_threads, work), best=least
         )
-        return nearest(table.numeric, table.codes, NO_WEIGHT, prototypes, threads)[0]
+        return labels, least
 
 
 def centroid_columns(prototypes: Prototypes, schema: Schema) -> list[Array]:

@@ -10,7 +10,11 @@ from typing import TYPE_CHECKING, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, ClusterMixin, DensityMixin
+from sklearn.base import (
+    BaseEstimator,
+    ClusterMixin,
+    DensityMixin,
+)
 from sklearn.utils.validation import check_is_fitted
 
 from craftc._common.cluster_moments import ClusterMoments
@@ -44,9 +48,9 @@ from craftc.describe.frames import summary_frame
 from craftc.describe.overview import HtmlOverview
 from craftc.describe.statistics import numeric_statistics
 from craftc.describe.view import ClusterView
-from craftc.distributed.collections import rowwise
 from craftc.mixture.cells import check_cells, given_responsibilities, named
 from craftc.mixture.full_covariance import FullModel, FullPosterior
+from craftc.mixture.new_rows import MixturePrediction
 from craftc.mixture.posterior import Posterior
 from craftc.mixture.priors import SELECTIONS, Priors, checked_priors
 from craftc.mixture.race import Race
@@ -69,7 +73,14 @@ _PARALLEL_STARTS = 8
 _FEW_ROWS = 100  # rows of a table that may be fewer than `n_components`
 
 
-class FeatureSelectionMixture(HtmlOverview, DenseInput, DensityMixin, ClusterMixin, BaseEstimator):
+class FeatureSelectionMixture(
+    HtmlOverview,
+    DenseInput,
+    MixturePrediction,
+    DensityMixin,
+    ClusterMixin,
+    BaseEstimator,
+):
     """A mixture model that estimates cluster probabilities for every row and selects features for every
     cluster.
 
@@ -376,69 +387,6 @@ class FeatureSelectionMixture(HtmlOverview, DenseInput, DensityMixin, ClusterMix
         return out
 
     # ---- rows ----
-
-    @rowwise("cluster", "int32")
-    def predict(self, X: TableInput) -> Labels:
-        """The most probable cluster of every row.
-
-        Parameters
-        ----------
-        X : array, data frame (n, D) or Dask collection, whose result is lazy
-
-        Returns
-        -------
-        ndarray (n,) of int32
-        """
-        rows = self._new_rows(X)
-        return self._posterior.labels(rows, effective_n_threads(self.n_threads))
-
-    @rowwise(lambda model: range(model.n_clusters_), "float64")
-    def predict_proba(self, X: TableInput) -> Floats:
-        """The responsibilities of the clusters for every row, under the fitted q.
-
-        Parameters
-        ----------
-        X : array, data frame (n, D) or Dask collection, whose result is lazy
-
-        Returns
-        -------
-        ndarray (n, K) of float64
-            Rows sum to 1.
-        """
-        rows = self._new_rows(X)
-        return self._posterior.proba(rows, effective_n_threads(self.n_threads))
-
-    @rowwise("score", "float64")
-    def score_samples(self, X: TableInput) -> Floats:
-        """The log predictive density of every row (Student's t, negative binomial, Bernoulli), in the units
-        of the table.
-
-        Parameters
-        ----------
-        X : array, data frame (n, D) or Dask collection, whose result is lazy
-            Missing cells and columns without variance in `fit` are left out. Counts: given the totals of the
-            rows.
-
-        Returns
-        -------
-        ndarray (n,) of float64
-        """
-        rows = self._new_rows(X)
-        return self._posterior.log_density(rows)
-
-    def score(self, X: TableInput, y: object = None) -> float:
-        """The mean of `score_samples`.
-
-        Parameters
-        ----------
-        X : array or data frame (n, D)
-        y : ignored
-
-        Returns
-        -------
-        float
-        """
-        return float(self.score_samples(X).mean())
 
     def sample(self, n_samples: int = 1, random_state: RandomStateInput = None) -> tuple[Floats, Labels]:
         """New rows from the predictive distribution.

@@ -18,7 +18,7 @@ import numpy as np
 from scipy.sparse import issparse
 from sklearn.utils import check_array
 
-from craftc._common.foreign_input import known_input, refuse_lazy
+from craftc._common.foreign_input import known_input, refuse_lazy, with_texts
 from craftc._common.messages import no_table, warn_user
 from craftc._common.typing import Array, Ints
 from craftc.table.kinds import (
@@ -262,6 +262,7 @@ class _ArraySource(ColumnSource):
         if isinstance(X, list | tuple) and _as_array(X).dtype.kind in "US":
             X = np.asarray(X, dtype=object)  # otherwise NumPy converts numbers in mixed lists to text
         cells = check_array(X, dtype=None, ensure_all_finite=False) if not _is_read(X) else X
+        cells = with_texts(cells)
         self._is_text = cells.dtype.kind in "US"
         self._X: Array = cells.astype(str).astype(object) if self._is_text else cells
         self.n_rows, n_columns = cells.shape
@@ -373,7 +374,7 @@ def _cells(column: object, name: str) -> Array:
     if isinstance(column, np.ma.MaskedArray):
         raise TypeError(f"Column {name!r} is a masked array; call .filled(np.nan) to mark missing values.")
     try:
-        cells = np.asarray(column)
+        cells = with_texts(np.asarray(column))
     except ValueError as error:  # lists of different lengths
         raise TypeError(_NOT_EITHER.format(name, "list")) from error
     if cells.dtype.kind in "US":  # NumPy converts numbers in mixed lists to text

@@ -110,7 +110,7 @@ def _readable(estimator: object, X: object) -> object:
 
 
 def _checked_integers(X: object) -> object:
-    """Numbers whose integers NumPy has; warns of those that float64 may not represent."""
+    """Numbers whose integers NumPy has; warns where float64 may not represent them."""
     if isinstance(X, np.ndarray):
         for j in range(X.shape[1]) if X.ndim == 2 and X.dtype.kind in "iu" else ():
             warn_of_rounding(X[:, j], f"x{j}")

@@ -69,6 +69,7 @@ def test_seeds():
     )
 
 
+@pytest.mark.filterwarnings("ignore:.*fewer than n_clusters:UserWarning")
 def test_limits_that_no_table_reaches_change_nothing():
     for name, parameters in {
         "CRAFT": {"n_init": 2},

@@ -131,10 +131,10 @@ def tables():
             ValueError,
             r"unique, got \['a', 'a'\]",
         ),
-        "dict": (
-            {"a": [1.0, 2.0]},
+        "dict of texts": (
+            {"a": [1.0] * 20, "b": ["x"] * 20},
             TypeError,
-            r"an array or a data frame, got dict; pass pandas.DataFrame\(X\)",
+            r"Column 'b' cannot be read as numbers.*got 'x'",
         ),
     }
 

@@ -150,19 +150,21 @@ MODULES = {"cli", "datasets", "distributed", "embed", "metrics", "plot", "report
 
 #: Methods of a class other than those of scikit-learn's base classes.
 METHODS = {
-    "BPMeans": "fit inverse_transform predict reconstruct summary transform",
+    "BPMeans": "fit inverse_transform predict reconstruct score summary transform",
     "CRAFT": (
         "at cut explain fit margins mask_path n_clusters_within null_test outliers predict predict_proba "
         "rename_clusters representatives score score_samples similarity stability summary transform"
     ),
     "ConvexClustering": "fit rename_clusters summary",
     "ConvexCovariateClustering": "decision_function fit predict predict_proba transform",
-    "DPMeans": "fit partial_fit penalty_path predict rename_clusters summary transform",
-    "FeatureSelectionMixture": "fit predict predict_proba rename_clusters sample score score_samples summary",
+    "DPMeans": "fit partial_fit penalty_path predict rename_clusters score summary transform",
+    "FeatureSelectionMixture": (
+        "fit predict predict_proba rename_clusters sample score score_samples summary transform"
+    ),
     "GraphSpectralFeatures": "edges fit inverse_transform score transform",
-    "KFeatures": "fit inverse_transform predict reconstruct summary transform",
-    "KModes": "centroids fit predict rename_clusters summary",
-    "KPrototypes": "centroids fit predict rename_clusters summary",
+    "KFeatures": "fit inverse_transform predict reconstruct score summary transform",
+    "KModes": "centroids fit predict rename_clusters score summary transform",
+    "KPrototypes": "centroids fit predict rename_clusters score summary transform",
     "MixedTable": "from_data from_parquet take",
     "PaperCRAFT": (
         "explain fit margins outliers predict predict_proba rename_clusters representatives score "

@@ -47,6 +47,7 @@ def expected_failures(estimator):
 
 
 @pytest.mark.slow_except(220)
+@pytest.mark.filterwarnings("ignore:.*fewer than n_clusters:UserWarning")
 @pytest.mark.filterwarnings(
     "ignore:Columns .* are near-duplicates:UserWarning"
 )  # some checks round their columns into each other

@@ -425,6 +425,7 @@ def test_penalty_nought_infinity_and_a_cap(mode, D):
     assert DPMeans(mode=mode, max_clusters=1).fit(X).n_clusters_ == 1
 
 
+@pytest.mark.filterwarnings("ignore:.*fewer than n_clusters:UserWarning")
 def test_more_clusters_asked_for_than_rows():
     X = clouds(0, 6)
     assert (DPMeans().penalty_path(X, 50)[7:] == 0.0).all()

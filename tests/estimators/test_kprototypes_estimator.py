@@ -205,6 +205,7 @@ def test_rows_without_weight():
             KModes(3).fit(LEVELS, sample_weight=bad)
 
 
+@pytest.mark.filterwarnings("ignore:.*fewer than n_clusters:UserWarning")
 @pytest.mark.parametrize("K", [4, 5, 100, 10**6])
 def test_more_clusters_than_distinct_rows(K):
     rows = pd.DataFrame({"x": [1.0, 1.0, 2.0, 2.0, 1.0] * 3, "c": list("aabba") * 3})
