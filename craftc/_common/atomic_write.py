@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import glob
 import os
 import secrets
 import shutil
 import socket
 import sys
 import time
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
@@ -44,9 +45,10 @@ def replacing(
             yield file
         return
     folder = target.parent if within is None else Path(within)
+    _remove_abandoned(folder, target.name)
     temporary = folder / _TEMPORARY.format(_short(target.name), secrets.token_hex(8))
     try:
-        with open(temporary, mode.replace("w", "x"), **text) as file:  # "x": no existing file, no link
+        with _new_file(temporary, mode.replace("w", "x"), text) as file:
             yield file
             file.flush()
             os.fsync(file.fileno())
@@ -57,6 +59,29 @@ def replacing(
             error.filename = os.fspath(path)  # without a name: a full disk, for example
         raise
     _sync_folder(target.parent)
+
+
+def _new_file(path: Path, mode: str, text: Mapping[str, Any]) -> IO[Any]:
+    """A new file, locked until it is closed, as by the end of the process; no existing file, and no link."""
+    while True:
+        file = open(path, mode, **text)  # noqa: SIM115
+        _lock(file.fileno())
+        if os.fstat(file.fileno()).st_nlink:
+            return file
+        file.close()  # before the lock, another process has taken it for an abandoned one
+
+
+def _remove_abandoned(folder: Path, name: str) -> None:
+    """Remove temporary files of a file whose process was killed; those that are being written are locked."""
+    pattern = _TEMPORARY.format(glob.escape(_short(name)), "[0-9a-f]" * 16)
+    for path in folder.glob(pattern):
+        with contextlib.suppress(OSError):
+            descriptor = os.open(path, os.O_RDWR | getattr(os, "O_NOFOLLOW", 0))
+            try:
+                if _lock(descriptor, without=False):
+                    path.unlink()
+            finally:
+                os.close(descriptor)
 
 
 @contextmanager
@@ -178,7 +203,10 @@ def _exchange(
         for source, target in reversed(done):
             os.rename(target, source)
         raise
-    for parent in {(folder / name).parent for name in replaced}:
+    for parent in sorted({(folder / name).parent for name in replaced}, reverse=True):
+        if parent != folder and parent.is_dir():
+            with contextlib.suppress(OSError):  # it holds other files
+                parent.rmdir()
         if parent.is_dir():
             _sync_folder(parent)
 
@@ -234,10 +262,9 @@ def _is_current(descriptor: int, path: Path) -> bool:
         return False
 
 
-def _lock(descriptor: int) -> bool:
-    """Lock a file without waiting; False if another process has it.
-
-    File systems without locks have no other processes.
+def _lock(descriptor: int, without: bool = True) -> bool:
+    """Lock a file without waiting; False if another process has it. `without`: the answer where the file
+    system has no locks.
     """
     if sys.platform == "win32":
         import msvcrt
@@ -260,4 +287,5 @@ def _lock(descriptor: int) -> bool:
             return False
         if error.errno not in (errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP):
             raise
+        return without
     return True

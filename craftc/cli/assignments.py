@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 _ROWS_AT_ONCE = 1 << 16
 _FORMULAS = tuple("=+-@\t\r\n＝＋－＠")  # first characters; spreadsheets normalise the wide ones
+_FIRST_COLUMNS = b"row,cluster,"
 _CRLF = "\r\n"
 _DIGITS = 6  # after the point of margins (nats) and probabilities
 
@@ -151,6 +152,16 @@ def result_files(table: str, files: Sequence[str], folder: Path) -> dict[str, Pa
     for result in results.values():
         result.parent.mkdir(parents=True, exist_ok=True)
     return results
+
+
+def results_in(folder: Path) -> list[str]:
+    """The results of earlier runs in a folder and in those within it: tables that begin with our columns."""
+    found = []
+    for path in sorted(folder.rglob("*.csv")):
+        with path.open("rb") as file:
+            if file.readline(len(_FIRST_COLUMNS)) == _FIRST_COLUMNS:
+                found.append(str(path.relative_to(folder)))
+    return found
 
 
 def result_names(table: str, files: Sequence[str]) -> list[str]:

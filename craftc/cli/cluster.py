@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -18,7 +19,7 @@ from craftc._common.atomic_write import replacing, replacing_together
 from craftc._common.threads import effective_n_threads
 from craftc.cli import target as targets
 from craftc.cli.arguments import ClusterOptions, clean, in_options
-from craftc.cli.assignments import without_formulas, write_csv
+from craftc.cli.assignments import results_in, without_formulas, write_csv
 from craftc.cli.columns import ColumnRoles
 from craftc.cli.json_output import document
 from craftc.cli.layout import PageLayout
@@ -139,7 +140,8 @@ def _write_files(source: TableSource, result: Result) -> None:
     """Write the files of a fit, which replace earlier files together; the result names them."""
     options, model, roles = source.options, result.answer.model, result.roles
     folder = Path(str(options.out))
-    with replacing_together(folder, NAMES, None if options.quiet else _say) as new:
+    former = [*NAMES, *(os.path.join("labels", name) for name in results_in(folder / "labels"))]
+    with replacing_together(folder, former, None if options.quiet else _say) as new:
         source.write_labels(new, model, roles)
         with replacing(new / "summary.csv") as file:
             summary: Any = model.summary()  # of pandas

@@ -8,12 +8,14 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from craftc._common.atomic_write import replacing
+from craftc._common.messages import listed
 from craftc._common.threads import effective_n_threads
 from craftc.cli.arguments import PredictOptions, clean, in_options
 from craftc.cli.assignments import (
     assignments,
     encoded,
     result_files,
+    results_in,
     streamed_assignments,
     write_assignments,
     write_csv,
@@ -80,9 +82,17 @@ def _predict_files(fitted: CraftBase, options: PredictOptions) -> dict[str, None
     results = {table: target} if one else result_files(table, files, target)
     if options.scheduler is not None:
         with connected(options.scheduler) as client:
-            return write_by(client, fitted, results, options.scheduler)
-    for file, result in results.items():
-        notes |= write_assignments(fitted, file, result)
+            notes |= write_by(client, fitted, results, options.scheduler)
+    else:
+        for file, result in results.items():
+            notes |= write_assignments(fitted, file, result)
+    written = set(results.values())
+    others = [] if one else [name for name in results_in(target) if target / name not in written]
+    if others:
+        notes[
+            f"{options.out} also holds results that this run has not written: {listed(others)}; remove them "
+            "if their tables are gone."
+        ] = None
     return notes
 
 

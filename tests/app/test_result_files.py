@@ -190,7 +190,7 @@ def test_a_folder_is_never_replaced(tmp_path):
     assert contents(tmp_path) == {"a": "old", "c": "old", "b/own": "mine"}
 
 
-KILLED = """
+ALONE = """
 import os, signal, sys
 from pathlib import Path
 from tests.app.test_result_files import contents, write
@@ -297,6 +297,34 @@ def test_the_lock_follows_no_link(tmp_path):
     assert (tmp_path / "victim").read_text() == "mine"
 
 
+KILLED = """
+import os, signal, sys
+from craftc._common.atomic_write import replacing
+with replacing(sys.argv[1]) as file:
+    file.write("half")
+    file.flush()
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+@posix
+@pytest.mark.parametrize("name", ["out.csv", "a[0-9]*.csv", "x" * 240])
+def test_temporary_files_of_killed_processes_are_removed(tmp_path, name):
+    target, other = tmp_path / name, tmp_path / "other"
+    for path in (target, target, other):
+        subprocess.run([sys.executable, "-c", ALONE, path], check=False, capture_output=True)
+    left = [each for each in tmp_path.iterdir() if each.name.endswith(".tmp")]
+    assert len(left) == 2  # the second process has removed the file of the first
+    (tmp_path / f".{name[:200]}.notes.tmp").write_text("mine")
+    with replacing(target) as first:
+        first.write("whole")
+        with replacing(target) as second:  # which does not take the first for an abandoned one
+            second.write("also whole")
+    assert target.read_text() == "whole"
+    assert sum(each.name.startswith(".other.") for each in tmp_path.iterdir()) == 1
+    assert len(list(tmp_path.iterdir())) == 3
+
+
 # ---- the command line ----
 
 
@@ -328,6 +356,38 @@ def test_a_report_of_a_former_fit_is_removed(run, tmp_path):
         "model.craftc",
         "summary.csv",
     ]
+
+
+def test_labels_of_files_of_a_former_fit_are_removed(run, tmp_path):
+    """A fit of several files by a scheduler writes one file of labels for each into labels/."""
+    out = tmp_path / "out"
+    (out / "labels" / "north").mkdir(parents=True)
+    header = "row,cluster,margin,probability,next"
+    for name in ("may.csv", "north/june.csv"):
+        (out / "labels" / name).write_text(f"{header}\n0,1,2.0,1.0,2\n")
+    assert run("cluster", HEART, "--clusters", 2, "--out", out, "--quiet")[0] == 0
+    assert not (out / "labels").exists()
+    (out / "labels").mkdir()
+    (out / "labels" / "mine.csv").write_text("name,label\n")
+    (out / "labels" / "may.csv").write_text(f"{header}\n0,1,2.0,1.0,2\n")
+    assert run("cluster", HEART, "--clusters", 3, "--out", out, "--quiet")[0] == 0
+    assert [path.name for path in (out / "labels").iterdir()] == ["mine.csv"]
+
+
+def test_results_of_other_files_are_named(run, tmp_path):
+    sales, out, model = tmp_path / "sales", tmp_path / "out", tmp_path / "model"
+    sales.mkdir()
+    heart = pd.read_csv(HEART)
+    for name in ("may", "june"):
+        heart.to_parquet(sales / f"{name}.parquet")
+    assert run("cluster", HEART, "--clusters", 2, "--out", model, "--quiet")[0] == 0
+    assert run("predict", model, sales, "--out", out) == (0, "", "")
+    (sales / "may.parquet").unlink()
+    heart.to_parquet(sales / "july.parquet")
+    (out / "mine.csv").write_text("name\n")
+    code, said, err = run("predict", model, sales, "--out", out)
+    assert (code, said) == (0, "")
+    assert err.startswith(f"craftc: note: {out} also holds results that this run has not written: 'may.csv';")
 
 
 @pytest.mark.slow
