@@ -190,7 +190,7 @@ def test_a_folder_is_never_replaced(tmp_path):
     assert contents(tmp_path) == {"a": "old", "c": "old", "b/own": "mine"}
 
 
-ALONE = """
+KILLED = """
 import os, signal, sys
 from pathlib import Path
 from tests.app.test_result_files import contents, write
@@ -297,7 +297,7 @@ def test_the_lock_follows_no_link(tmp_path):
     assert (tmp_path / "victim").read_text() == "mine"
 
 
-KILLED = """
+ALONE = """
 import os, signal, sys
 from craftc._common.atomic_write import replacing
 with replacing(sys.argv[1]) as file:
