@@ -40,6 +40,7 @@ Result = TypeVar("Result")
 Encode: TypeAlias = Callable[[RowStore[Any, Any], "Floats | None"], Encoding]
 
 _WORTH_A_THREAD, _WORTH_ALL_THREADS = 20_000, 4_000_000  # cells of a table whose starts run in parallel
+_MANY_LEVELS = 1 << 14
 
 
 @dataclass
@@ -243,9 +244,9 @@ def run_starts(run: Callable[[int], Result], starts: Sequence[int], config: FitC
 
 def n_parallel_starts(config: FitConfig[L, S], n_starts: int) -> int:
     """Starts that run in parallel: several, where a pass is too short to be shared by threads but a whole
-    start is worth a thread.
+    start is worth a thread. Of a table of many levels every start would hold counts of all of them.
     """
-    if n_starts == 1:
+    if n_starts == 1 or config.background.grid.n_levels > _MANY_LEVELS:
         return 1
     cells = len(config.rows) * (config.background.grid.p + config.background.grid.q)
     return config.n_threads if _WORTH_A_THREAD <= cells <= _WORTH_ALL_THREADS else 1
