@@ -49,5 +49,5 @@ def name_model(model: CRAFT, columns: dict[str, str], clusters: Mapping[int, str
             raise ValueError(
                 f"--labels: there is no cluster {number}; the clusters are numbered 1 to {len(order)}."
             )
-    model._own_names = OwnNames(clusters={}, columns=columns)
+    model._own_names = OwnNames(clusters={}, columns=model._own_names["columns"] | columns)
     model.rename_clusters({order[number - 1]: name for number, name in clusters.items()})

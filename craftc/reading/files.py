@@ -12,22 +12,24 @@ import warnings
 import zipfile
 import zlib
 from dataclasses import dataclass, field, fields
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from craftc._common.messages import as_text, listed, need_pandas, quoted, shown
 from craftc.reading.arff import arff_parts, is_arff
+from craftc.reading.encodings import Encoding, other_encoding, wide_encoding
 from craftc.reading.input_file import (
     COLUMNAR,
     HEAD,
     OLD_EXCEL,
     SHEETS_ONLY,
-    UTF_16,
     ZIP,
     InputFile,
     TableError,
     find_file,
+    labelled_reader,
 )
 from craftc.reading.json_rows import json_columns
+from craftc.reading.labelled import read_labelled
 from craftc.reading.records import (
     BLANKS,
     HEAD_ROWS,
@@ -71,6 +73,7 @@ class RawTable:
     notes: list[str] = field(default_factory=list)
     semicolons: bool = False  # cells are separated by semicolons, so that a comma is rather a decimal comma
     form: FileForm = field(default_factory=lambda: FileForm())
+    labels: dict[str, str] = field(default_factory=dict)  # of columns, in a file of SPSS, Stata or SAS
 
 
 @dataclass(frozen=True)
@@ -116,13 +119,6 @@ class FileForm:
         return Delimiter(BLANKS if self.delimiter == " " else self.delimiter)
 
 
-class Encoding(NamedTuple):
-    """How bytes become text."""
-
-    name: str
-    errors: str = "strict"
-
-
 def read_file(path: str | os.PathLike[str], form: FileForm | None = None) -> RawTable:
     """Read a table file, without interpreting its cells.
 
@@ -158,6 +154,8 @@ def _read(file: InputFile, head: bytes, form: FileForm) -> RawTable:
         return _read_columnar(file, head)
     if head.startswith(ZIP):
         return _read_excel(file, form)
+    if labelled_reader(head)[0]:
+        return _read_labelled(file, head)
     if head.startswith(OLD_EXCEL):
         raise TableError(SHEETS_ONLY.format(file.shown, "an Excel file of the format before 2007 (.xls)"))
     read = _read_json if _is_json(head) else _read_arff if is_arff(head) else _read_text
@@ -170,38 +168,13 @@ def _read(file: InputFile, head: bytes, form: FileForm) -> RawTable:
                 "encoding='infer' finds another encoding."
             ) from error
     try:
-        return read(file, head, Encoding("utf-16" if head.startswith(UTF_16) else "utf-8-sig"), form)
+        return read(file, head, Encoding(wide_encoding(head) or "utf-8-sig"), form)
     except UnicodeDecodeError:
         with file.opened() as opened:
             encoding, note = other_encoding(opened.read())
         table = read(file, head, encoding, form)
         table.notes.insert(0, note)
         return table
-
-
-def other_encoding(content: bytes) -> tuple[Encoding, str]:
-    """An encoding that reads bytes that are not UTF-8, and a note about it.
-
-    UTF-8 where few of its characters are broken; Windows text; Latin-1, which every byte has.
-    """
-    text = content.decode("utf-8", errors="replace")
-    n_broken = text.count("\ufffd")
-    n_whole = sum(len(run) for run in re.findall(r"[^\x00-\x7f\ufffd]+", text))
-    if n_whole >= 5 * n_broken:
-        return Encoding("utf-8-sig", "replace"), (
-            f"{n_broken:,} character{'s' if n_broken > 1 else ''} of the file cannot be read as UTF-8 and "
-            "became '\ufffd'; encoding='cp1252' reads it as Windows text."
-        )
-    try:
-        content.decode("cp1252")
-    except UnicodeDecodeError:
-        return Encoding("latin-1"), (
-            "The file is neither UTF-8 nor Windows text; it was read as Latin-1, which may be wrong; "
-            "encoding='...' names another encoding."
-        )
-    return Encoding("cp1252"), (
-        "The file is not UTF-8; it was read as Windows (cp1252) text; encoding='...' names another encoding."
-    )
 
 
 def _read_columnar(file: InputFile, head: bytes) -> RawTable:
@@ -224,6 +197,16 @@ def plain_frame(frame: pd.DataFrame) -> pd.DataFrame:
     frame.columns = [str(column) for column in frame.columns]
     frame.attrs = {}
     return frame
+
+
+def _read_labelled(file: InputFile, head: bytes) -> RawTable:
+    try:
+        frame, notes, labels = read_labelled(file, head)
+    except _NOT_OF_THE_FILE:
+        raise
+    except Exception as error:  # whatever the reader makes of a damaged file
+        raise TableError(_unreadable(file, error)) from error
+    return RawTable(plain_frame(frame), notes, labels=labels)
 
 
 # ---- sheets and JSON ----

@@ -7,6 +7,7 @@ import difflib
 import gzip
 import io
 import lzma
+import re
 import sys
 import zipfile
 from collections.abc import Callable, Iterator, Sequence
@@ -16,6 +17,7 @@ from pathlib import Path
 from typing import IO, Any, cast
 
 from craftc._common.machine import available_memory
+from craftc.reading.encodings import wide_encoding
 
 HEAD = 1 << 16  # bytes from which the format is detected
 SHEETS_ONLY = "{} is {}, which craftc does not read; save the table as .xlsx or .csv."
@@ -33,8 +35,17 @@ _PACKINGS: tuple[tuple[bytes, _Packing], ...] = (
 )
 ZIP, OLD_EXCEL = b"PK\x03\x04", b"\xd0\xcf\x11\xe0"
 COLUMNAR = (b"PAR1", b"ARROW1", b"FEA1")
-UTF_16 = (b"\xff\xfe", b"\xfe\xff")
-_WITH_ZEROS = (*COLUMNAR, *UTF_16, ZIP, OLD_EXCEL, *(magic for magic, _ in _PACKINGS))
+_WITH_ZEROS = (*COLUMNAR, ZIP, OLD_EXCEL, *(magic for magic, _ in _PACKINGS))
+
+
+#: Programs and readers of pyreadstat by the first bytes of a file; those of Stata begin with a version.
+_LABELLED = (
+    (re.compile(rb"\$FL[23]"), "SPSS", "read_sav"),
+    (re.compile(rb".{0,464}SPSSPORT", re.DOTALL), "SPSS", "read_por"),
+    (re.compile(rb"<stata_dta>|[\x69\x6c\x6e-\x73][\x01\x02]\x01\x00", re.DOTALL), "Stata", "read_dta"),
+    (re.compile(rb"\0{12}\xc2\xea\x81\x60"), "SAS", "read_sas7bdat"),
+    (re.compile(rb"HEADER RECORD\*{7}LIB"), "SAS", "read_xport"),
+)
 
 
 class TableError(ValueError):
@@ -140,7 +151,14 @@ class InputFile:
 
 def is_binary(head: bytes) -> bool:
     """Whether a file that begins with these bytes is neither text nor of a format with bytes of value 0."""
-    return b"\0" in head and not head.startswith(_WITH_ZEROS)
+    if b"\0" not in head or head.startswith(_WITH_ZEROS):
+        return False
+    return not (labelled_reader(head)[0] or wide_encoding(head))
+
+
+def labelled_reader(head: bytes) -> tuple[str, str]:
+    """The program that writes files of such first bytes, and the function that reads them; or twice ""."""
+    return next(((program, name) for form, program, name in _LABELLED if form.match(head)), ("", ""))
 
 
 def find_file(path: str) -> InputFile:

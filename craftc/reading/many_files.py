@@ -115,14 +115,15 @@ def joined(paths: Sequence[str], tables: Sequence[RawTable], n_lines: Sequence[i
     for column in first.columns:
         parts = [frame[column] for frame in frames]
         _check_marks(str(column), names, parts)
-        if len({str(part.dtype) for part in parts}) > 1 or isinstance(
-            parts[0].dtype, pandas.CategoricalDtype
-        ):
+        if any(part.dtype != parts[0].dtype for part in parts):
             columns[column] = pandas.concat([part.astype(object) for part in parts]).infer_objects()
         else:
             columns[column] = pandas.concat(parts)
     return RawTable(
-        pandas.DataFrame(columns), notes + _notes_of(names, tables), all(table.semicolons for table in tables)
+        pandas.DataFrame(columns),
+        notes + _notes_of(names, tables),
+        all(table.semicolons for table in tables),
+        labels=tables[0].labels,
     )
 
 

@@ -23,6 +23,7 @@ from craftc.reading.cells import (
 from craftc.reading.dates import integer_dates, parse_dates, parse_times
 from craftc.reading.files import RawTable
 from craftc.reading.input_file import TableError
+from craftc.reading.labelled import own_labels
 from craftc.reading.roles import PreparedTable, Roles, answer_name, blank_level
 from craftc.reading.sentinels import sentinels
 from craftc.reading.several import (
@@ -110,6 +111,8 @@ class _Reader:
         frame = self._pd.DataFrame(used).set_axis(self._raw.frame.index)
         kinds = frame.attrs["kinds"] = {name: kind for name, kind in self._kinds.items() if name in used}
         frame.attrs["reading"] = {"file": self._said(), "columns": self._recipes}
+        if labels := own_labels(self._raw.labels, frame.columns):
+            frame.attrs["reading"]["labels"] = labels
         codes = [name for name in self._codes if name in used]
         return PreparedTable(frame, self._notes, self._unusable, codes, kinds)
 
@@ -177,6 +180,8 @@ class _Reader:
         types = pd.api.types
         if isinstance(column.dtype, pd.CategoricalDtype):
             if name not in self._roles.numeric and not types.is_datetime64_any_dtype(column.cat.categories):
+                gone = [level for level in column.cat.categories if as_text(level) in self._na_values]
+                column = column.cat.remove_categories(gone) if gone else column
                 # levels of a scale that do not occur keep their place
                 self._put(name, column if column.cat.ordered else column.cat.remove_unused_categories())
                 return

@@ -59,8 +59,8 @@ def read_table(
     path_or_frame : str, path, list of these, data frame, or list of dict
         A file (``"-"``: standard input), files, a folder or a pattern such as ``"sales/*.csv"``, whose files
         have the same columns; or a pandas, polars or pyarrow frame, or rows. The content decides the format:
-        delimited text, JSON lines, Excel (.xlsx), Parquet, Feather; each also compressed by gzip, bzip2, xz
-        or zip.
+        delimited text, JSON, ARFF, Excel (.xlsx), Parquet, Feather, files of SPSS (.sav), Stata (.dta) and
+        SAS (.sas7bdat, .xpt); each also compressed by gzip, bzip2, xz or zip.
     na_values : sequence of str or numbers
         Further cells that are missing, in every column. Always missing: empty cells and ``?``; in columns of
         numbers and dates also ``NA``, ``n/a``, ``NaN``, ``null``, ``none`` and ``-``, which are levels in
@@ -74,7 +74,8 @@ def read_table(
         The character between the cells of a text file. "infer": what splits the first lines into equally many
         cells. A blank stands for any number of them.
     encoding : str
-        Encoding of a text file. "infer": UTF-8 or UTF-16, else Windows (cp1252), else Latin-1.
+        Encoding of a text file. "infer": UTF-8, UTF-16 or UTF-32, else the one that charset-normalizer finds,
+        if it is installed, else Windows (cp1252), else Latin-1.
     sheet : str or int, optional
         Sheet of a workbook, by name or position. None: the first that is a table.
     decimal : {"infer", ".", ","}
@@ -122,7 +123,8 @@ def read_table(
         ``on_unusable="error"`` and a column is unusable; `labels` name a column that does not exist, give
         an empty name, or one name twice.
     ImportError
-        pandas is missing, or openpyxl for Excel files: ``pip install 'craftc[app]'``.
+        pandas is missing, openpyxl for Excel files: ``pip install 'craftc[app]'``; or pyreadstat for those of
+        SPSS, Stata and SAS: ``pip install 'craftc[stats]'``.
 
     Examples
     --------

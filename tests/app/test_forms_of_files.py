@@ -7,6 +7,7 @@ from __future__ import annotations
 import io
 import json
 import re
+import sys
 
 import numpy as np
 import pytest
@@ -157,6 +158,82 @@ def test_a_given_encoding(read, name):
     )
     assert word in table["city"].cat.categories
     assert notes == ""
+
+
+TEXTS = {  # of the most frequent letters
+    "pl": "Łódź Kraków Gdańsk Wrocław Poznań Częstochowa Białystok mężczyzna średnie wyższe",
+    "cs": "Praha Brno Ostrava Plzeň Třebíč muž žena středoškolské Jihlava Děčín",
+    "hu": "Budapest Győr Pécs Székesfehérvár férfi nő középfok felsőfok Kecskemét",
+    "ru": "Москва Казань Самара мужчина женщина высшее среднее Екатеринбург Тверь",
+    "el": "Αθήνα Θεσσαλονίκη Πάτρα άνδρας γυναίκα ναι όχι Ηράκλειο",
+    "tr": "İstanbul Ankara İzmir Eskişehir erkek kadın hayır Diyarbakır Şanlıurfa",
+    "ja": "東京 大阪 京都 男性 女性 はい いいえ 大学卒 高校卒 名古屋 コンビニ スーパー",
+    "zh": "北京 上海 广州 男 女 是 否 本科 高中 深圳 成都 武汉",
+    "ko": "서울 부산 대구 남자 여자 예 아니오 대학교 고등학교 인천",
+    "de": "Köln Zürich Düsseldorf männlich weiblich München Straße größer 5€",
+    "fr": "Orléans Besançon Évry élève collège très à améliorer",
+    "is": "Reykjavík Akureyri Ísafjörður já nei þrír maður",
+    "en": "London café Zoë yes no – ok",
+}
+
+
+def text_in(language, n):
+    words = TEXTS[language].split()
+    rng = np.random.default_rng(0)
+    return "id;x;a;b\n" + "".join(
+        f"{i};{i / 7:.2f};{words[j]};{words[k]}\n"
+        for i, (j, k) in enumerate(rng.integers(0, len(words), (n, 2)))
+    )
+
+
+@pytest.mark.parametrize("n", [40, 400])
+@pytest.mark.parametrize(
+    ("language", "encoding"),
+    [
+        *(("pl", "cp1250"), ("pl", "iso8859-2"), ("cs", "cp1250"), ("hu", "cp1250"), ("ru", "cp1251")),
+        *(("ru", "koi8-r"), ("ru", "cp866"), ("el", "cp1253"), ("tr", "cp1254"), ("ja", "shift_jis")),
+        *(("ja", "euc_jp"), ("zh", "gb18030"), ("ko", "cp949"), ("de", "cp850"), ("de", "mac_roman")),
+    ],
+)
+def test_encodings_that_are_guessed(read, language, encoding, n):
+    pytest.importorskip("charset_normalizer", reason="charset-normalizer guesses encodings")
+    content = text_in(language, n).replace("€", "$")
+    table, notes = read(content.encode(encoding), on_unusable="keep")
+    pd.testing.assert_frame_equal(table, read(content, on_unusable="keep")[0])
+    assert "The file is not UTF-8; it was read as" in notes
+    assert "encoding='...' names another encoding" in notes
+
+
+@pytest.mark.parametrize("language", ["de", "fr", "is", "en"])
+@pytest.mark.parametrize("installed", [True, False])
+def test_windows_text_needs_no_guess(read, language, installed, monkeypatch):
+    if not installed:
+        monkeypatch.setitem(sys.modules, "charset_normalizer", None)
+    content = text_in(language, 60)
+    table, notes = read(content.encode("cp1252"), on_unusable="keep")
+    pd.testing.assert_frame_equal(table, read(content, on_unusable="keep")[0])
+    assert "it was read as Windows (cp1252) text" in notes
+
+
+def test_without_the_package_that_guesses(read, monkeypatch):
+    monkeypatch.setitem(sys.modules, "charset_normalizer", None)
+    _, notes = read(text_in("pl", 60).encode("cp1250"))
+    assert "charset-normalizer, if installed, finds it" in notes
+
+
+@pytest.mark.parametrize("language", ["de", "ru", "zh", "pl"])
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be", "utf-16", "utf-32", "utf-8-sig"])
+def test_unicode_with_and_without_a_mark(read, language, encoding):
+    table, notes = read(text_in(language, 60).encode(encoding), on_unusable="keep")
+    pd.testing.assert_frame_equal(table, read(text_in(language, 60), on_unusable="keep")[0])
+    assert "encoding" not in notes
+
+
+def test_bytes_that_are_no_text(read):
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        with pytest.raises(ValueError, match="is not a text file"):
+            read(b"a\0" + rng.bytes(300))
 
 
 def test_encodings_that_do_not_fit(read):
