@@ -261,7 +261,7 @@ def _overview(layout: PageLayout, result: Result, most: int | None) -> list[str]
     if stability is not None:
         heads.append("stability")
     if target is not None:
-        value = "more often (in the table, lift)" if isinstance(target, Classes) else "mean ± sd"
+        value = "(table, lift)" if isinstance(target, Classes) else "mean ± sd"
         heads.append(f"{shortened(clean(target.name), 20)} {value}")
     rows = []
     for position, cluster in enumerate(shown):

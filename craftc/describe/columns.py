@@ -12,6 +12,7 @@ import numpy as np
 from craftc._common.typing import Floats, Ints
 from craftc.describe import words
 
+VISIBLE = 0.2  # shift from which a number is higher or lower
 MOST = 0.6  # share of rows from which levels describe a cluster
 _SECOND, _SECOND_LIFT = 0.15, 1.25  # share of a second level, and its factor over the table's
 _INNER, _CLEARER = 3, 1.25  # levels inside a scale that tell more than its ends, by this factor
@@ -42,10 +43,13 @@ class NumericColumn:
 
     @cached_property
     def skewed(self) -> bool:
-        """Whether a mean is outside the middle half of the cells, so that medians describe better."""
+        """Whether medians describe better: a mean is outside the middle half of the cells, or lies on the
+        other side of the table's mean than most of them.
+        """
         low, _, high = self.quartiles.T
-        outside = (self.means < low) | (self.means > high)
-        return bool(low[-1] < high[-1] and (outside & np.isnan(self.value)).any())
+        misleading = (self.means < low) | (self.means > high)
+        misleading |= (np.abs(self.shift) >= VISIBLE) & (self.shift * (self.means - self.means[-1]) < 0)
+        return bool(low[-1] < high[-1] and (misleading & np.isnan(self.value)).any())
 
     @property
     def centres(self) -> Floats:

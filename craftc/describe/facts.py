@@ -14,6 +14,7 @@ import numpy as np
 
 from craftc.describe.columns import (
     MOST,
+    VISIBLE,
     AnswersColumn,
     CategoricalColumn,
     NumericColumn,
@@ -28,7 +29,7 @@ from craftc.table.level_column import MISSING_LEVEL
 STEPS = (0.03, 0.10, 0.30, 0.80)  # nats per row from which the colour of a map is deeper
 REPEATS = 0.5  # share of information from which one column repeats another
 _SAME, _HALF = 0.9, 0.5  # the same of a number and a category with at least half of the rows
-_VISIBLE, _APART = 0.2, 0.45  # shifts from which a number is higher or lower, and named so
+_APART = 0.45  # shift from which a number is named high or low
 _NARROW, _NARROWER, _WIDER = 0.5, 0.9, 1.1  # ratios of quartile ranges to the table's
 _LEAST = 0.04  # nats per row of a fact that leads
 _OFTEN, _LIFT = 0.4, 1.5  # a share below `MOST` that exceeds the table's by this factor
@@ -325,7 +326,7 @@ def way_of(column: NumericColumn, k: int) -> str:
         more = bool(column.spike.shares[k] < column.spike.shares[-1])
         return "higher" if more == column.spike.low else "lower"
     shift = column.shift[k]
-    return "higher" if shift >= _VISIBLE else "lower" if shift <= -_VISIBLE else "other"
+    return "higher" if shift >= VISIBLE else "lower" if shift <= -VISIBLE else "other"
 
 
 def _is_often(here: float, there: float) -> bool:
