@@ -155,8 +155,9 @@ def output_frame(
     """A data frame of these columns.
 
     `library`: as `frame_library` returned it. None: pandas. `attrs`, `index`: of a pandas frame. Raises
-    ImportError if the library is not installed.
+    ImportError if the library is not installed. Surrogates in texts, which frames do not hold, are replaced.
     """
+    columns = {_encodable(name): _encodables(values) for name, values in columns.items()}
     if library == "polars":
         import polars as pl
 
@@ -164,3 +165,16 @@ def output_frame(
     frame: pd.DataFrame = need_pandas().DataFrame(dict(columns), index=index)
     frame.attrs |= dict(attrs or {})
     return frame
+
+
+def _encodables(values: Any) -> Any:
+    """The cells of a column, with texts that have an encoding."""
+    if isinstance(values, np.ndarray) and values.dtype.kind not in "OU":
+        return values
+    return [_encodable(value) for value in values] if isinstance(values, list | np.ndarray) else values
+
+
+def _encodable(value: object) -> object:
+    if not isinstance(value, str) or value.isascii():
+        return value
+    return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")

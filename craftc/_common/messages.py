@@ -74,6 +74,18 @@ def no_table(path: str) -> str:
     return f"There is no file {path[:200]!r}; pass a table, as craftc.read_table(FILE) returns it."
 
 
+def check_encodable(files: Collection[str]) -> None:
+    """Raise ValueError if pyarrow cannot open a file because of its name."""
+    for file in files:
+        try:
+            file.encode()
+        except UnicodeEncodeError as error:
+            raise ValueError(
+                f"The name {file!a} is not UTF-8, and pyarrow opens no such file; rename the file or its "
+                "folder."
+            ) from error
+
+
 def quoted(text: str) -> str:
     """The beginning of a name, level or cell in quotes, for a message."""
     return repr(text if len(text) <= _LONGEST_NAME else text[:_LONGEST_NAME] + "…")

@@ -10,6 +10,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
+from craftc._common.messages import listed
 from craftc.distributed.collections import without_rows
 
 if TYPE_CHECKING:
@@ -91,6 +92,12 @@ def _with_labels(
 ) -> Iterator[pd.DataFrame]:
     known = set(getattr(model, "feature_names_in_", ()))
     for batch in batches:
+        absent = [name for name in columns or () if name not in batch.columns]
+        if absent:
+            raise ValueError(
+                f"columns names {', '.join(map(repr, absent))}, which the input lacks; it has "
+                f"{listed(batch.columns, 20)}."
+            )
         kept = batch if columns is None else batch[columns]
         if output in kept.columns:
             raise ValueError(

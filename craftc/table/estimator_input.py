@@ -57,7 +57,7 @@ class DenseInput:
     def _read_batches(self, X: FileInput, reset: bool, checks: dict[str, Any]) -> Array:
         """The rows of files, a dataset or a stream, in a scratch file; columns are found by name."""
         known = None if reset else getattr(self, "feature_names_in_", None)
-        read = read_blocks(X, [], None, None if known is None else known.tolist(), None)
+        read = read_blocks(X, None, None, None if known is None else known.tolist(), None)
         names = np.array(read.plan.names, dtype=object)
         # the columns of the block have been chosen by name
         rows = read_numbers(self, read.numeric, reset=reset if known is None else None, **checks)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, TypeGuard, cast
 import numpy as np
 from numpy.typing import DTypeLike
 
-from craftc._common.messages import no_table
+from craftc._common.messages import check_encodable, no_table
 from craftc._common.typing import Array, ArrowField, ArrowTable, ColumnSelection, FileInput, PathInput
 from craftc.table.blocks import Scratch, mapped
 from craftc.table.declared import ColumnPlan, KindsInput, ignored_columns, plan_columns
@@ -115,13 +115,15 @@ class Blocks:
 
 def read_blocks(
     X: FileInput,
-    categorical: ColumnSelection,
+    categorical: ColumnSelection | None,
     dtype: DTypeLike | None,
     columns: Sequence[str] | None,
     scratch: str | os.PathLike[str] | None,
     kinds: KindsInput = None,
 ) -> Blocks:
-    """Decode all batches once; the parameters are those of `MixedTable.from_parquet`."""
+    """Decode all batches once; the parameters are those of `MixedTable.from_parquet`. `categorical` None: no
+    column is categorical.
+    """
     batches = Batches(X, columns, ignored_columns(kinds))
     plan = batches.plan(categorical, kinds)
     numeric_index, categorical_index = plan.numeric_index, plan.categorical_index
@@ -292,7 +294,7 @@ class Batches:
             all(narrow for kind, narrow in each if kind != ColumnKind.EMPTY) for each in columns_of_files
         ]
 
-    def plan(self, categorical: ColumnSelection, kinds: KindsInput) -> ColumnPlan:
+    def plan(self, categorical: ColumnSelection | None, kinds: KindsInput) -> ColumnPlan:
         """What is read, and as what."""
 
         def typed() -> Array:
@@ -300,7 +302,8 @@ class Batches:
             return np.array([of.get(name) == ColumnKind.LEVEL for name in names])
 
         names = [*self.names, *self.ignored]
-        return plan_columns(names, True, typed, categorical, kinds)
+        given = np.zeros(len(names), bool) if categorical is None else categorical
+        return plan_columns(names, True, typed, given, kinds)
 
     def __iter__(self) -> Iterator[tuple[str, pa.Table]]:
         import pyarrow as pa
@@ -433,9 +436,8 @@ def _dataset(paths: PathInput) -> ds.FileSystemDataset:
             matches = glob.glob(text, recursive=True)
             found = [each for each in matches if os.path.isfile(each)]
             folders = [each for each in matches if os.path.isdir(each) and _format_of(each)]
-            for (
-                folder
-            ) in folders:  # as Spark writes a table; files that the pattern matches are not read twice
+            # as Spark writes a table; files that the pattern matches are not read twice
+            for folder in folders:
                 found += [each for each in _files_in(folder) if each not in found]
         if not found:
             raise FileNotFoundError(
@@ -443,6 +445,7 @@ def _dataset(paths: PathInput) -> ds.FileSystemDataset:
                 "a pattern."
             )
         files += sorted(found)
+    check_encodable(files)
     formats = {_format_of(file) for file in files}
     if None in formats or len(formats) > 1:
         other = next((file for file in files if not _format_of(file)), None)

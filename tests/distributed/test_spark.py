@@ -92,6 +92,8 @@ def test_columns_and_output(craft):
         list(spark_predict(craft)(iter([frame.drop(columns="spent")])))
     with pytest.raises(TypeError, match=r"columns must be a sequence of names, got 'key'; pass \['key'\]"):
         spark_predict(craft, columns="key")
+    with pytest.raises(ValueError, match=r"columns names 'zz', 'yy', which the input lacks; it has .*'key'"):
+        list(spark_predict(craft, columns=["zz", "key", "yy"])(iter([frame])))
 
 
 def test_other_models():

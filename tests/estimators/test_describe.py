@@ -8,9 +8,10 @@ import re
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.base import clone
 
 import craftc
-from craftc import CRAFT, DPMeans
+from craftc import CRAFT, DPMeans, KModes, KPrototypes, PaperCRAFT, load_model, save_model
 from craftc.craft.structure import structure_of
 from craftc.datasets import load_heart
 from craftc.describe import words
@@ -289,3 +290,27 @@ def test_results_have_a_short_representation():
         f"Comparison(132 rows; drift {found.drift:.3g} nats per row, most in age; "
         f"cluster {k} ({found.names[k]}) {shares})"
     )
+
+
+@pytest.mark.parametrize(
+    "model", [CRAFT(2, n_init=1), KModes(2), KPrototypes(2), PaperCRAFT(2, n_init=1)], ids=str
+)
+def test_texts_that_have_no_encoding(model, tmp_path):
+    """Levels and names with lone surrogates, as files of unknown encodings give them."""
+    table = {
+        "a": np.array(["\ud800"] * 35 + ["b"] * 25, object),
+        "c\udc80d": np.array(["x\udfff"] * 30 + ["y"] * 30, object),
+        "n": np.r_[np.arange(30.0), 90.0 + np.arange(30.0)],
+    }
+    model = clone(model).fit(table)
+    save_model(model, tmp_path / "model.craftc")
+    again = load_model(tmp_path / "model.craftc")
+    assert again.predict(table).tolist() == model.labels_.tolist()
+    shown = [model.summary(), *(getattr(model, name)() for name in ("centroids",) if hasattr(model, name))]
+    shown += [model.explain(table)] if hasattr(model, "explain") else []
+    for frame in shown:
+        text = frame.to_csv() + "".join(frame.columns)
+        assert "\ufffd" in text
+        text.encode()
+    model._repr_html_().encode()
+    "".join(getattr(model, "cluster_names_", [])).encode()

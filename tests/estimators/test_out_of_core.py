@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import errno
 import os
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.base import clone
 
@@ -398,3 +400,21 @@ def test_the_table_of_fit_again(tmp_path):
     )
     with pytest.raises(ValueError, match=r"pass the table of fit|another schema"):
         model.at(2, folder / "part00.parquet")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="names of files are bytes on Linux")
+@pytest.mark.parametrize("model", [CRAFT(n_init=1), DPMeans(), FeatureSelectionMixture(n_init=1)])
+def test_names_of_files_that_are_not_utf_8(model, tmp_path):
+    """pyarrow opens no such file; the error shows the name in ASCII."""
+    table = pd.DataFrame({"x": np.arange(30.0)})
+    odd, folder = os.fsencode(tmp_path) + b"/m\xe4y.parquet", os.fsencode(tmp_path) + b"/d\xff"
+    os.mkdir(folder)
+    for path in (odd, folder + b"/june.parquet"):
+        with open(path, "wb") as file:
+            table.to_parquet(file)
+    said = r"\\udc(e4|ff).*is not UTF-8.*rename the file or its folder"
+    paths = os.fsdecode(odd), [os.fsdecode(odd)], os.fsdecode(folder)
+    for given in (tmp_path, f"{tmp_path}/*.parquet", *paths):
+        with pytest.raises(ValueError, match=said) as caught:
+            model.fit(given)
+        assert str(caught.value).isascii()
