@@ -3,7 +3,8 @@
 craftc cluster TABLE [--target COL] [--out DIR]
 craftc predict MODEL TABLE [--out FILE]
 craftc export MODEL --sql DIALECT | --onnx --out FILE
-craftc info
+craftc compare MODEL TABLE [--json]
+craftc info [MODEL] [--json]
 
 All imports that take time are made when a command runs.
 """
@@ -17,6 +18,7 @@ import sys
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from itertools import pairwise
 from types import FrameType
 from typing import TYPE_CHECKING
 
@@ -36,14 +38,16 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit code.
 
-    0; 2 after an error in the input, and 3 after a defect of craftc, each with a message on stderr; 130 after
-    Ctrl-C; 143 after SIGTERM; 141 if the reader of the output closed the pipe. With the environment variable
+    0; 2 after an error in the input, 3 after a defect of craftc, and 4 after drift beyond --fail-on-drift,
+    each with a message on stderr; 130 after Ctrl-C; 143 after SIGTERM; 141 if the reader of the output closed
+    the pipe. With the environment variable
     CRAFTC_TRACEBACK, tracebacks are printed above the messages. `argv` None: the arguments of the process.
     """
     _prepare_streams()
+    words = list(sys.argv[1:] if argv is None else argv)
     with _caught_signals() as signals:
         try:
-            _run(list(sys.argv[1:] if argv is None else argv))
+            _run(words)
             sys.stdout.flush()
         except KeyboardInterrupt:
             return 128 + (signals or [signal.SIGINT])[0]
@@ -53,7 +57,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         except Exception as error:
             if signals:  # compiled modules that are being imported turn KeyboardInterrupt into another error
                 return 128 + signals[0]
-            return _report(error)
+            return _report(error, as_json="--log=json" in words or ("--log", "json") in pairwise(words))
         finally:
             if argv is not None:  # the process goes on; one that ends needs no garbage collection
                 gc.unfreeze()
@@ -126,9 +130,9 @@ def _problem(error: click.UsageError) -> str:
 # ---- errors ----
 
 
-def _report(error: Exception) -> int:
+def _report(error: Exception, as_json: bool) -> int:
     """Print one line about an error; returns the exit code."""
-    from craftc.cli.arguments import clean, in_options
+    from craftc.cli.arguments import DriftError, clean, in_options
 
     if os.environ.get(_TRACEBACK):
         import traceback
@@ -147,13 +151,21 @@ def _report(error: Exception) -> int:
         how = "see the traceback above" if printed else f"{_TRACEBACK}=1 prints the traceback"
         text = f"this is a defect of craftc, please report it ({how}): {type(error).__name__}: {error}"
     with suppress(OSError):  # stderr is a closed pipe or on a full disk: the exit code remains
-        print(f"craftc: {clean(text)}", file=sys.stderr)
+        print(_json_line(clean(text)) if as_json else f"craftc: {clean(text)}", file=sys.stderr)
     if isinstance(error, OSError):
         try:  # of a full device: the interpreter flushes stdout again when it exits
             sys.stdout.flush()
         except OSError:
             _drop_output()
-    return 2 if expected else 3
+    return 4 if isinstance(error, DriftError) else 2 if expected else 3
+
+
+def _json_line(text: str) -> str:
+    import json
+    from datetime import UTC, datetime
+
+    now = datetime.now(UTC).isoformat(timespec="milliseconds")
+    return json.dumps({"time": now, "stage": "error", "message": text})
 
 
 def _is_raised_here(error: Exception) -> bool:

@@ -87,6 +87,21 @@ class ClusterOptions(TableOptions):
 @dataclass(frozen=True, kw_only=True)
 class PredictOptions(TableOptions):
     model: str  # file or folder
+    id: Sequence[str]
+    keep: bool
+    format: str
+    log: str
+    fail_on_drift: float | None  # nats per row
+
+
+class DriftError(ValueError):
+    """The rows of a table are further from those of the fit than the caller allows."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class CompareOptions(TableOptions):
+    model: str  # file or folder
+    as_json: bool
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -19,13 +19,14 @@ from craftc._common.atomic_write import replacing, replacing_together
 from craftc._common.threads import effective_n_threads
 from craftc.cli import target as targets
 from craftc.cli.arguments import ClusterOptions, clean, in_options
-from craftc.cli.assignments import results_in, without_formulas, write_csv
 from craftc.cli.columns import ColumnRoles
 from craftc.cli.json_output import document
 from craftc.cli.layout import PageLayout
 from craftc.cli.own_names import name_model, own_names, with_own_names
 from craftc.cli.page import Answer, Result, page
+from craftc.cli.results import results_in
 from craftc.cli.sources import TableSource, opened
+from craftc.cli.text_output import without_formulas, write_csv
 from craftc.craft import CRAFT, Progress
 from craftc.craft.null_test import rows_to_test
 from craftc.craft.stability import agreement_of

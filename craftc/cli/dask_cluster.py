@@ -12,8 +12,8 @@ from pathlib import Path
 
 from craftc._common.atomic_write import unfinished_files
 from craftc._common.typing import DaskClient, DaskFuture
-from craftc.cli.assignments import write_assignments
-from craftc.craft import CRAFT
+from craftc.cli.results import ResultForm, Written, write_assignments
+from craftc.craft.base import CraftBase
 from craftc.distributed.collections import without_rows
 from craftc.distributed.dask.engine import active_workers
 from craftc.distributed.dask.tasks import JobEnded, end_job, task_of
@@ -21,10 +21,18 @@ from craftc.distributed.dask.tasks import JobEnded, end_job, task_of
 _PATIENCE = 30  # seconds to connect, to have no worker that runs tasks, and for tasks to stop
 
 
-def write_by(client: DaskClient, fitted: CRAFT, results: Mapping[str, Path], address: str) -> dict[str, None]:
+def write_by(
+    client: DaskClient,
+    fitted: CraftBase,
+    results: Mapping[str, Path],
+    address: str,
+    form: ResultForm,
+    done: Callable[[str, Written], None] = lambda file, written: None,
+) -> dict[str, None]:
     """Write the assignments of the rows of files by the workers of a cluster; returns notes on columns.
 
     `results`: the file of the results of every file; the workers see both under the same absolute paths.
+    `done` is called with every file whose results are complete.
 
     However it ends, no worker writes any more: tasks that have not begun are cancelled, running ones stop
     before their next rows. Raises OSError if the scheduler or all workers are lost, or if a worker cannot
@@ -39,7 +47,7 @@ def write_by(client: DaskClient, fitted: CRAFT, results: Mapping[str, Path], add
     top = os.path.commonpath([result.parent.absolute() for result in results.values()])
     with unfinished_files(top) as within:
         try:
-            shared = job, write_assignments, model, str(within)
+            shared = job, write_assignments, model, str(within), form
             tasks = [
                 write(*shared, os.path.abspath(file), os.path.abspath(results[file])) for file in results
             ]
@@ -48,7 +56,9 @@ def write_by(client: DaskClient, fitted: CRAFT, results: Mapping[str, Path], add
             for future in _finished(client, futures, address):
                 file = file_of[future]
                 try:
-                    notes[file] = future.result()
+                    written = future.result()
+                    notes[file] = dict.fromkeys(written.notes)
+                    done(file, written)
                 except OSError as error:
                     raise OSError(
                         f"{file!r}: a worker of {address} failed ({error}); the files, and the folder of the "
@@ -67,14 +77,20 @@ def write_by(client: DaskClient, fitted: CRAFT, results: Mapping[str, Path], add
 
 
 def _write(
-    job: str, write: Callable[..., dict[str, None]], fitted: CRAFT, within: str, file: str, result: str
-) -> dict[str, None]:
+    job: str,
+    write: Callable[..., Written],
+    fitted: CraftBase,
+    within: str,
+    form: ResultForm,
+    file: str,
+    result: str,
+) -> Written:
     """On a worker: write the assignments of the rows of one file."""
     try:
         with task_of(job) as check:
-            return write(fitted, file, result, within=within, check=check)
+            return write(fitted, file, result, form, within=within, check=check)
     except JobEnded:
-        return {}
+        return Written()
 
 
 def _finished(client: DaskClient, futures: Sequence[DaskFuture], address: str) -> Iterator[DaskFuture]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import gc
 import importlib
+import json
 import os
 import re
 import sys
@@ -17,7 +18,7 @@ from typing import Any, TypeVar
 import click
 
 from craftc import _about
-from craftc.cli.arguments import ClusterOptions, ExportOptions, PredictOptions
+from craftc.cli.arguments import ClusterOptions, CompareOptions, ExportOptions, PredictOptions
 
 F = TypeVar("F", bound=Callable[..., object])
 
@@ -385,7 +386,30 @@ def cluster(tables: Sequence[str], **options: Any) -> None:
 @click.option(
     "--out",
     metavar="FILE",
-    help="CSV file to write (default: standard output); for a folder of tables, the folder of results.",
+    help="File to write, as its name ends: .csv, .csv.gz, .parquet, .arrow, .xlsx or .jsonl (default: CSV on "
+    "standard output); for a folder of tables, the folder of results, with manifest.json.",
+)
+@_columns("--id", "Columns that identify a row, in place of its number.")
+@click.option("--keep", is_flag=True, help="Results repeat all columns of the table.")
+@click.option(
+    "--format",
+    type=click.Choice(("csv", "csv.gz", "parquet", "arrow", "xlsx", "jsonl")),
+    default="csv",
+    show_default=True,
+    help="Format of the results of a folder.",
+)
+@click.option(
+    "--log",
+    type=click.Choice(("text", "json")),
+    default="text",
+    show_default=True,
+    help="Lines on standard error: notes, or one JSON object for every stage, file and note.",
+)
+@click.option(
+    "--fail-on-drift",
+    type=click.FloatRange(0.0),
+    metavar="NATS",
+    help="Exit code 4 if the rows are further from those of the fit, after all results are written.",
 )
 @click.option("--quiet", is_flag=True, help="Print no notes.")
 @click.option(
@@ -399,8 +423,8 @@ def predict(**options: Any) -> None:
     """Assign the rows of a table to the clusters of a model.
 
     MODEL is a model.craftc, or the folder that craftc cluster --out wrote; TABLE has the columns of the
-    model. Writes CSV: cluster (numbered as by craftc cluster), cost in nats (lower is better), margin to the
-    next cluster, probability, next cluster.
+    model. Writes cluster (numbered as by craftc cluster), its name, cost in nats (lower is better), margin to
+    the next cluster, probability, next cluster. Files of a folder that are done are skipped in a second run.
     """
     with _quick_imports():
         from craftc.cli.predict import run
@@ -441,7 +465,31 @@ def export(**options: Any) -> None:
     run(ExportOptions(**options))
 
 
-@craftc.command()
-def info() -> None:
-    """Print versions, threads and instruction set."""
-    _about.show_versions()
+@craftc.command(cls=_Command)
+@click.argument("model")
+@click.argument("table")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead of a page.")
+@click.option("--quiet", is_flag=True, help="Print no notes.")
+@_reading
+def compare(**options: Any) -> None:
+    """Compare the rows of a table with those of the fit of a model.
+
+    Prints the shares of the clusters, the log probability of a row and the columns whose distributions have
+    moved, in nats per row, without what is due to chance.
+    """
+    with _quick_imports():
+        from craftc.cli.compare import run
+    run(CompareOptions(out=None, scheduler=None, **options))
+
+
+@craftc.command(cls=_Command)
+@click.argument("model", required=False)
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+def info(model: str | None, as_json: bool) -> None:
+    """Print what a model file holds; without MODEL, versions, threads and instruction set."""
+    if model is None:
+        click.echo(json.dumps(_about.versions(), indent=1)) if as_json else _about.show_versions()
+        return
+    with _quick_imports():
+        from craftc.cli.info import run as describe
+    describe(model, as_json)

@@ -17,9 +17,11 @@ from craftc._common.machine import available_memory
 from craftc._common.messages import need_pandas
 from craftc._common.typing import DaskClient
 from craftc.cli.arguments import ClusterOptions, TableOptions
-from craftc.cli.assignments import labelled, result_files, without_formulas, write_csv
+from craftc.cli.assignments import labelled
 from craftc.cli.columns import ColumnRoles, assign_roles, check_named, named_exclusions, target_of
 from craftc.cli.dask_cluster import connected, write_by
+from craftc.cli.results import ResultForm, result_files
+from craftc.cli.text_output import without_formulas, write_csv
 from craftc.craft import CRAFT, Progress
 from craftc.distributed.dask.inputs import DaskFiles
 from craftc.reading.files import FileForm, RawTable
@@ -138,8 +140,8 @@ class OnCluster(InBatches):
     def write_labels(self, folder: Path, model: CRAFT, roles: ColumnRoles) -> None:
         """Write one file of labels for each file of the table, by the workers."""
         files = files_of(self.options.source)
-        results = result_files(self.options.table, files, folder / "labels")
-        write_by(self.client, model, results, str(self.options.scheduler))
+        results = result_files(self.options.table, files, folder / "labels", "csv")
+        write_by(self.client, model, results, str(self.options.scheduler), ResultForm())
 
 
 @contextmanager

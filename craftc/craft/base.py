@@ -218,11 +218,11 @@ class CraftBase(
         ndarray (n,) of int32
         """
         table = self._read_new(X)
-        labels = np.full(len(table), -1, np.int32)
-        work = pass_work(len(table), len(self._fitted.encoding.source), self.n_clusters_)
-        threads = threads_for(effective_n_threads(self.n_threads), work)
-        self._fitted_clusters().assign(table, np.empty(0, np.int64), labels, threads)
-        return labels
+        return self._fitted_clusters().cheapest(table, self._threads_of(len(table)))
+
+    def _threads_of(self, n_rows: int) -> int:
+        work = pass_work(n_rows, len(self._fitted.encoding.source), self.n_clusters_)
+        return threads_for(effective_n_threads(self.n_threads), work)
 
     def score(self, X: TableInput, y: object = None, sample_weight: WeightInput = None) -> float:
         """Minus the summed cost of the rows under their cheapest cluster, nats; higher is better.

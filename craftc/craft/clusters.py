@@ -253,6 +253,12 @@ class Clusters:
             return 0
         return assign_with_blocks(table, weight, tables, self.covariances.blocks(), labels, n_threads)
 
+    def cheapest(self, table: MixedTable, n_threads: int) -> Labels:
+        """(n,) the cheapest cluster of every row."""
+        labels: Labels = np.full(len(table), -1, np.int32)
+        self.assign(table, np.empty(0, np.int64), labels, n_threads)
+        return labels
+
     def row_costs(self, table: MixedTable) -> Floats:
         """(n, K) costs of rows, relative to the cost under the background."""
         out = np.empty((len(table), len(self.mask)))

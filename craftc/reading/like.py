@@ -95,7 +95,7 @@ def match_columns(
     table = prepare(used, roles, na_values=[*na_values, *noted_na], drop=False)  # type: ignore[misc]
     notes = list(table.notes)
     if unused:
-        notes.append(f"columns that are not in the model are ignored: {listed(unused, _MOST)}.")
+        notes.append(note_of_unused(unused))
     absent = [name for name in schema.columns if name not in table.frame.columns]
     if absent:
         lacks = f"{path!r} lacks column(s) of the model: {listed(absent, _MOST)}"
@@ -106,6 +106,11 @@ def match_columns(
     for name, levels in zip(schema.categorical_names, schema.levels, strict=True):
         columns[name] = _levels(table.frame[name], {str(level) for level in levels}, notes)
     return need_pandas().DataFrame(columns), notes
+
+
+def note_of_unused(names: Sequence[str]) -> str:
+    """The note about columns that are not in the model."""
+    return f"columns that are not in the model are ignored: {listed(names, _MOST)}."
 
 
 def _answers(recipe: Mapping[str, object]) -> Answers | None:

@@ -74,9 +74,19 @@ def load_model(path: str | os.PathLike[str]) -> Any:
         The file is not a craftc model, is damaged, or has a newer format.
     """
     package = importlib.import_module("craftc")
-    classes = [name for name in package.__all__ if name[0].isupper()]
-    with reading(path, classes) as archive:
+    with reading(path, _classes()) as archive:
         return _layout_of(getattr(package, archive.head["estimator"])).model_of(archive)
+
+
+def version_of_model(path: str | os.PathLike[str]) -> str:
+    """The version of craftc that wrote a model file."""
+    with reading(path, _classes()) as archive:
+        return str(archive.head["craftc_version"])
+
+
+def _classes() -> list[str]:
+    """The names of the public estimators."""
+    return [name for name in importlib.import_module("craftc").__all__ if name[0].isupper()]
 
 
 def _layout_of(estimator: type) -> Layout[Any]:

@@ -114,7 +114,7 @@ def test_heart(run, tmp_path):
     assert max(map(cell_len, said.replace(str(out), "out").splitlines())) <= 100
     assert sorted(path.name for path in out.iterdir()) == OURS
     labels = pd.read_csv(out / "labels.csv")
-    assert list(labels.columns) == ["row", "cluster", "margin", "probability", "next", "class"]
+    assert list(labels.columns) == ["row", "cluster", "name", "margin", "probability", "next", "class"]
     assert (labels["row"] == np.arange(270)).all()
     assert (labels["class"] == pd.read_csv(HEART)["class"]).all()
     fitted = craftc.load_model(out / "model.craftc")
@@ -500,7 +500,7 @@ def test_targets(run, tmp_path):
     assert (
         (tmp_path / "labels.csv")
         .read_text(encoding="utf-8")
-        .startswith("row,cluster,margin,probability,next,cluster.table\n")
+        .startswith("row,cluster,name,margin,probability,next,cluster.table\n")
     )
     said = run(*command, "--target", "two")[1]
     assert "purity 1.000 (one cluster 0.500), NMI 1.000, ARI 1.000" in said

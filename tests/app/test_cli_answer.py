@@ -228,7 +228,9 @@ def test_numbers_are_those_of_sizes_everywhere(run, tmp_path):
         code, said, err = run("predict", place, path)
         assert (code, err) == (0, "")
         predicted = pd.read_csv(io.StringIO(said))
-        assert list(predicted.columns) == ["row", "cluster", "cost", "margin", "probability", "next"]
+        columns = ["row", "cluster", "name", "cost", "margin", "probability", "next"]
+        assert list(predicted.columns) == columns
+        assert predicted["name"].tolist() == [model.cluster_names_[k] for k in model.labels_]
         assert predicted["cluster"].tolist() == labels["cluster"].tolist()
         assert predicted["next"].tolist() == labels["next"].tolist() == next_best.tolist()
         assert np.allclose(predicted["margin"], np.sort(costs, axis=1)[:, 1] - costs.min(axis=1), atol=1e-6)
@@ -284,7 +286,7 @@ def test_models_of_python(run, tmp_path):
     craftc.save_model(craftc.DPMeans(n_clusters=3).fit(heart[["age", "chol"]]), tmp_path / "dp")
     code, said, err = run("predict", tmp_path / "dp", HEART)
     assert (code, said) == (2, "")
-    assert "holds a fitted DPMeans; craftc predict needs a CRAFT." in err
+    assert "holds a fitted DPMeans; this command needs a CRAFT." in err
 
 
 def test_own_columns(run, tmp_path):
@@ -543,7 +545,7 @@ def test_several_values(run, tmp_path):
     [
         (["custer", HEART], "There is no command 'custer'. Did you mean craftc cluster?"),
         ([HEART], f"There is no command {HEART!r}. Did you mean craftc cluster {HEART}?"),
-        (["x!"], "There is no command 'x!'. The commands are cluster, predict, info"),
+        (["x!"], "There is no command 'x!'. The commands are cluster, predict, export, compare, info"),
         (["--ignore", "deck", HEART], "--ignore is an option of craftc cluster; name the command first"),
         (["--colour"], "No such option"),
         (["cluster"], "Missing argument 'TABLE' (see craftc cluster --help)"),

@@ -16,7 +16,7 @@ import pytest
 
 from craftc import CRAFT
 from craftc.cli import sources
-from craftc.cli.assignments import result_names
+from craftc.cli.results import result_names
 from craftc.table import out_of_core as batches
 
 pa = pytest.importorskip("pyarrow", reason="Parquet files need pyarrow")
@@ -137,7 +137,7 @@ def test_predict_writes_a_file_for_each_file(run, tmp_path, folder, whole):
     assert list(map(len, found)) == [100, 0, 200]
     assert [row["row"] for row in found[2]] == list(map(str, range(200)))
     with open(tmp_path / "results" / results[1], encoding="utf-8") as file:
-        assert file.read() == "row,cluster,cost,margin,probability,next\n"
+        assert file.read() == "row,cluster,name,cost,margin,probability,next\n"
     labels = rows_of(tmp_path / "model" / "labels.csv")
     assert [row["cluster"] for rows in found for row in rows] == [row["cluster"] for row in labels]
 

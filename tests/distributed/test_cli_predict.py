@@ -76,7 +76,8 @@ def test_the_same_files(run, sales, cluster, tmp_path):
         == plain
     )
     assert contents(remote) == contents(local)
-    assert len(contents(local)) == 3
+    assert len(contents(local)) == 4
+    assert "manifest.json" in contents(local)
     one = sales / "sales" / "2026" / "may.parquet"
     assert (
         run(
@@ -101,7 +102,12 @@ def test_a_relative_path(run, sales, cluster, tmp_path, monkeypatch):
         "predict", "model", "sales", "--out", out, "--scheduler", cluster.scheduler_address, "--quiet"
     )
     assert (code, err) == (0, "")
-    assert sorted(contents(tmp_path / "out")) == ["2024/may.csv", "2025/may.csv", "2026/may.csv"]
+    assert sorted(contents(tmp_path / "out")) == [
+        "2024/may.csv",
+        "2025/may.csv",
+        "2026/may.csv",
+        "manifest.json",
+    ]
 
 
 def test_a_file_that_cannot_be_read(run, sales, cluster, tmp_path):
@@ -121,7 +127,7 @@ def test_a_file_that_cannot_be_read(run, sales, cluster, tmp_path):
     assert code == 2
     assert "without.parquet" in err
     assert "'shop'" in err
-    assert set(contents(tmp_path / "out")) <= {"good.csv"}
+    assert set(contents(tmp_path / "out")) <= {"good.csv", "manifest.json"}
 
 
 class Endless:
@@ -131,19 +137,19 @@ class Endless:
         self.folder, self.signal_to = folder, signal_to
 
     def __call__(self, fitted, file, *args, **options):
-        from craftc.cli import assignments
+        from craftc.cli import results
 
         if "good" not in file:
             while not (self.folder / "began").exists():
                 time.sleep(0.01)
-            return assignments.write_assignments(fitted, file, *args, **options)
-        with mock.patch.object(assignments, "assignments", self.frames):
+            return results.write_assignments(fitted, file, *args, **options)
+        with mock.patch.object(results, "streamed_assignments", self.frames):
             try:
-                return assignments.write_assignments(fitted, file, *args, **options)
+                return results.write_assignments(fitted, file, *args, **options)
             finally:
                 (self.folder / "ended").touch()
 
-    def frames(self, fitted, table):
+    def frames(self, *args):
         frame = pd.DataFrame({"row": [0]})
         for i in itertools.count():
             yield frame

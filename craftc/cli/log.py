@@ -1,0 +1,39 @@
+"""The log of a command: notes for people, or one JSON object for every stage and file."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Iterable
+from datetime import UTC, datetime
+
+from craftc.cli.arguments import clean, in_options
+
+
+class Log:
+    """Lines on stderr: notes of one line, or with `as_json` one JSON object for each stage, file and note."""
+
+    def __init__(self, as_json: bool, quiet: bool) -> None:
+        self._as_json, self._quiet, self._start = as_json, quiet, time.monotonic()
+
+    def stage(self, stage: str, **facts: object) -> None:
+        """A stage or a file that is done, for programs."""
+        if self._as_json:
+            known = {name: fact for name, fact in facts.items() if fact is not None}
+            now = datetime.now(UTC).isoformat(timespec="milliseconds")
+            elapsed = round(time.monotonic() - self._start, 3)
+            self._print(json.dumps({"time": now, "stage": stage, "elapsed_s": elapsed, **known}))
+
+    def notes(self, notes: Iterable[str], file: str | None = None) -> None:
+        """What was assumed."""
+        for note in notes:
+            text = clean(in_options(note))
+            if self._as_json:
+                self.stage("note", file=file, message=text)
+            elif not self._quiet:
+                self._print(f"craftc: note: {text}")
+
+    @staticmethod
+    def _print(line: str) -> None:
+        print(line, file=sys.stderr, flush=True)

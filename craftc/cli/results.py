@@ -1,0 +1,216 @@
+"""Files of results: the clusters of the rows of tables, as ``craftc predict`` writes them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from craftc._common.messages import need_pandas
+from craftc._common.typing import Ints
+from craftc.cli.assignments import assignments, encoded, free_names
+from craftc.cli.writers import result_file
+from craftc.craft.base import CraftBase
+from craftc.reading.files import RawTable, plain_frame
+from craftc.reading.input_file import TableError, did_you_mean
+from craftc.reading.like import match_columns, note_of_unused
+from craftc.table import MixedTable
+from craftc.table.out_of_core import tables_of
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import pyarrow as pa
+
+_FIRST_COLUMNS = b"row,cluster,"
+
+Seen = Callable[[MixedTable], None]
+
+
+@dataclass(frozen=True)
+class ResultForm:
+    """What the rows of results hold besides the clusters."""
+
+    ids: tuple[str, ...] = ()  # columns in place of the number of the row
+    keep: bool = False  # whether all columns of the table follow
+
+
+@dataclass(frozen=True)
+class Written:
+    """What was written to a file."""
+
+    rows: int = 0
+    notes: list[str] = field(default_factory=list)
+
+
+def write_assignments(
+    fitted: CraftBase,
+    file: str,
+    result: str | os.PathLike[str],
+    form: ResultForm,
+    *,
+    within: str | os.PathLike[str] | None = None,
+    check: Callable[[], None] | None = None,
+    seen: Seen | None = None,
+) -> Written:
+    """Write the assignments of a file's rows, in folder `within` until done.
+
+    `check` is called before rows are written, and `seen` with the rows as the model sees them.
+    """
+    notes, rows = dict[str, None](), 0
+    with result_file(result, within=within) as write:
+        for frame in streamed_assignments(fitted, file, form, notes, seen):
+            if check is not None:
+                check()
+            write(frame)
+            rows += len(frame)
+    return Written(rows, list(notes))
+
+
+def streamed_assignments(
+    fitted: CraftBase, file: str, form: ResultForm, notes: dict[str, None], seen: Seen | None = None
+) -> Iterator[pd.DataFrame]:
+    """The assignments of the rows of a file, in parts; adds to `notes`."""
+    first = 0
+    for part in tables_of(file):
+        frame: pd.DataFrame | None = None
+        table = _as_it_is(fitted, part, notes)
+        if table is None:
+            frame = plain_frame(part.to_pandas())
+            rows, noted = match_columns(RawTable(frame), fitted.schema_, file)
+            notes |= dict.fromkeys(noted)
+            table = rows_as_seen(fitted, rows, file, first)
+        if frame is None and (form.ids or form.keep):
+            frame = plain_frame(part.to_pandas())
+        if seen is not None:
+            seen(table)
+        yield from with_columns(fitted, table, np.arange(first, first + len(part)), frame, form, file)
+        first += len(part)
+    if not first:  # the names of the columns
+        schema = fitted.schema_
+        levels = {name: own[0] for name, own in zip(schema.categorical_names, schema.levels, strict=True)}
+        cells = {name: [levels[name]] if name in levels else [0.0] for name in schema.columns}
+        table = encoded(fitted, need_pandas().DataFrame(cells))
+        own = need_pandas().DataFrame({name: [None] for name in form.ids}) if form.ids else None
+        only = ResultForm(form.ids)
+        yield next(with_columns(fitted, table, np.zeros(1, np.intp), own, only, file)).iloc[:0]
+
+
+def with_columns(
+    fitted: CraftBase,
+    table: MixedTable,
+    places: Ints,
+    own: pd.DataFrame | None,
+    form: ResultForm,
+    file: str,
+) -> Iterator[pd.DataFrame]:
+    """The assignments of rows: ids or the number of the row, cluster, its name, cost, margin, probability,
+    next, and the other columns of the table.
+
+    `own` has the rows of `table`; None: no columns are repeated.
+    """
+    pd, first = need_pandas(), 0
+    absent = [name for name in form.ids if own is None or name not in own.columns]
+    if absent:
+        known = [] if own is None else [str(name) for name in own.columns]
+        raise TableError(f"--id: {file!r} has no column {absent[0]!r}.{did_you_mean(absent[0], known)}")
+    for frame in assignments(fitted, table, places=places):
+        if own is not None:
+            cells = own.iloc[first : first + len(frame)].reset_index(drop=True)
+            if form.ids:
+                frame = frame.drop(columns="row")
+                frame = pd.concat([_renamed(cells[list(form.ids)], frame), frame], axis=1)
+            if form.keep:
+                frame = pd.concat([frame, _renamed(cells.drop(columns=list(form.ids)), frame)], axis=1)
+        first += len(frame)
+        yield frame
+
+
+def _renamed(columns: pd.DataFrame, others: pd.DataFrame) -> pd.DataFrame:
+    """Columns whose names differ from those of others."""
+    return columns.set_axis(free_names(columns.columns, others.columns), axis=1)
+
+
+# ---- rows as the model sees them ----
+
+
+def _as_it_is(fitted: CraftBase, part: pa.Table, notes: dict[str, None]) -> MixedTable | None:
+    """The rows of a file that hold what the model expects, so that no cell has to be read; None: others.
+
+    Texts that are no level may be another spelling of one, or a sign for a missing cell: they are read.
+    """
+    import pyarrow as pa
+
+    schema, reading = fitted.schema_, fitted.schema_.reading
+    recipes = reading.get("columns", {})
+    if not schema.named or reading.get("file", {}).get("na_values") or schema.dates:
+        return None
+    names, known = list(schema.columns), set(part.column_names)
+    if not known.issuperset(names) or any(name in recipes for name in names):
+        return None
+    for name in schema.numeric_names:
+        of_type = part.schema.field(name).type
+        if not (pa.types.is_integer(of_type) or pa.types.is_floating(of_type)):
+            return None
+    try:
+        table = schema.encode(part.select(names), unknown="error")
+    except (ValueError, TypeError):  # which the careful way explains, or reads
+        return None
+    unused = [name for name in part.column_names if name not in schema.columns]
+    if unused:
+        notes[note_of_unused(unused)] = None
+    return table
+
+
+def rows_as_seen(fitted: CraftBase, rows: pd.DataFrame, file: str, first: int = 0) -> MixedTable:
+    """The rows as the model sees them; an error names the file and the row. `first`: number of the first
+    row, unless the index has the numbers.
+    """
+    try:
+        return encoded(fitted, rows)
+    except (ValueError, TypeError):
+        low, high = 0, len(rows)  # the first `low` rows have no error, the first `high` have one
+        while high - low > 1:
+            middle = (low + high) // 2
+            try:
+                encoded(fitted, rows.iloc[:middle])
+                low = middle
+            except (ValueError, TypeError) as earlier:
+                high, error = middle, earlier
+        raise ValueError(f"{file!r}, row {first + int(rows.index[low])}: {error}") from error
+
+
+# ---- names ----
+
+
+def result_files(table: str, files: Sequence[str], folder: Path, ending: str) -> dict[str, Path]:
+    """The file of the results of each file: sales/may.parquet gives sales/may.csv; folders are created."""
+    names = result_names(table, files, ending)
+    results = {file: folder / name for file, name in zip(files, names, strict=True)}
+    for result in results.values():
+        result.parent.mkdir(parents=True, exist_ok=True)
+    return results
+
+
+def results_in(folder: Path) -> list[str]:
+    """The results of earlier runs in a folder and in those within it: tables that begin with our columns."""
+    found = []
+    for path in sorted(folder.rglob("*.csv")):
+        with path.open("rb") as file:
+            if file.readline(len(_FIRST_COLUMNS)) == _FIRST_COLUMNS:
+                found.append(str(path.relative_to(folder)))
+    return found
+
+
+def result_names(table: str, files: Sequence[str], ending: str = "csv") -> list[str]:
+    """The names of the files of results, relative to their folder."""
+    parents = [os.path.dirname(os.path.abspath(file)) for file in files]
+    folder = table if os.path.isdir(table) else os.path.commonpath(parents)
+    inside = [os.path.relpath(os.path.abspath(file), os.path.abspath(folder)) for file in files]
+    short = [f"{Path(name).with_suffix('')}.{ending}" for name in inside]
+    return [
+        own if short.count(own) == 1 else f"{name}.{ending}" for own, name in zip(short, inside, strict=True)
+    ]

@@ -1,0 +1,133 @@
+"""Results in files of several formats, by the ending of the name."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
+
+from craftc._common.atomic_write import replacing
+from craftc.cli.text_output import Write, csv_writer
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import pyarrow as pa
+
+#: The endings of results, the longest first, for which `.csv.gz` is not `.gz`.
+FORMATS = ("csv.gz", "parquet", "jsonl", "arrow", "xlsx", "csv")
+_MOST_ROWS = 1_048_575  # of a sheet, besides the names of the columns
+
+
+def format_of(path: str | os.PathLike[str]) -> str:
+    """The format of a file of results; CSV for devices and pipes. Raises ValueError for another ending."""
+    name = os.fspath(path)
+    for ending in FORMATS:
+        if name.lower().endswith(f".{ending}"):
+            return ending
+    if os.path.exists(name) and not os.path.isfile(name):
+        return "csv"
+    raise ValueError(f"--out must end in {', '.join(f'.{each}' for each in sorted(FORMATS))}, got {name!r}.")
+
+
+@contextmanager
+def result_file(
+    path: str | os.PathLike[str], *, within: str | os.PathLike[str] | None = None
+) -> Iterator[Write]:
+    """A function that adds rows to a new file, which replaces `path` when the block ends without an error.
+
+    `within`: folder of the temporary file, see :func:`replacing`.
+    """
+    form = format_of(path)
+    if form == "csv":
+        with replacing(path, within=within) as text:
+            yield csv_writer(text)
+        return
+    with replacing(path, "wb", within=within) as file, _OPENERS[form](file, Path(path).name) as write:
+        yield write
+
+
+@contextmanager
+def _zipped(file: IO[bytes], name: str) -> Iterator[Write]:
+    # the same rows give the same bytes: no time, no name
+    with gzip.GzipFile("", "wb", 6, file, mtime=0) as packed:
+        text = io.TextIOWrapper(packed, encoding="utf-8", newline="")
+        yield csv_writer(text)
+        text.flush()
+
+
+@contextmanager
+def _json_lines(file: IO[bytes], name: str) -> Iterator[Write]:
+    def write(frame: pd.DataFrame) -> None:
+        lines = frame.to_json(orient="records", lines=True, double_precision=15, date_format="iso")
+        file.write(lines.encode() if lines.strip() else b"")
+
+    yield write
+
+
+@contextmanager
+def _columnar(file: IO[bytes], parquet: bool) -> Iterator[Write]:
+    """Parquet or Arrow; the first rows decide the types of the columns."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    writer: Any = None
+    schema: Any = None
+
+    def write(frame: pd.DataFrame) -> None:
+        nonlocal writer, schema
+        table = pa.Table.from_pandas(frame, preserve_index=False)
+        if writer is None:
+            schema = pa.schema([each.with_type(_lasting(each.type)) for each in table.schema])
+            writer = pq.ParquetWriter(file, schema) if parquet else pa.ipc.new_file(file, schema)
+        writer.write_table(table.cast(schema))
+
+    try:
+        yield write
+    finally:
+        if writer is not None:
+            writer.close()
+
+
+def _lasting(of_type: pa.DataType) -> pa.DataType:
+    """The type of a column that later rows fit, too: texts for one without values, and no dictionary."""
+    import pyarrow as pa
+
+    if pa.types.is_null(of_type):
+        return pa.string()
+    return of_type.value_type if pa.types.is_dictionary(of_type) else of_type
+
+
+@contextmanager
+def _workbook(file: IO[bytes], name: str) -> Iterator[Write]:
+    from openpyxl import Workbook  # type: ignore[import-untyped]
+
+    book = Workbook(write_only=True)
+    sheet, n_rows = book.create_sheet("clusters"), [0]
+
+    def write(frame: pd.DataFrame) -> None:
+        if not n_rows[0]:
+            sheet.append([str(column) for column in frame.columns])
+        n_rows[0] += len(frame)
+        if n_rows[0] > _MOST_ROWS:
+            raise ValueError(
+                f"{name!r}: a sheet holds at most {_MOST_ROWS:,} rows; pass a name ending in .csv."
+            )
+        cells = frame.astype(object).where(frame.notna(), None)
+        for row in cells.itertuples(index=False, name=None):
+            sheet.append(row)
+
+    yield write
+    book.save(file)
+
+
+_OPENERS: dict[str, Callable[[IO[bytes], str], Any]] = {
+    "csv.gz": _zipped,
+    "jsonl": _json_lines,
+    "parquet": lambda file, name: _columnar(file, True),
+    "arrow": lambda file, name: _columnar(file, False),
+    "xlsx": _workbook,
+}

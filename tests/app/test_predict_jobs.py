@@ -1,0 +1,256 @@
+"""``craftc predict`` as a job of every night; what ``craftc info`` and ``craftc compare`` say of a model."""
+
+from __future__ import annotations
+
+import gzip
+import json
+
+import numpy as np
+import pytest
+
+import craftc
+from craftc.cli.drift import Drift
+from craftc.cli.writers import FORMATS
+
+pd = pytest.importorskip("pandas", reason="pip install 'craftc[app]'")
+pa = pytest.importorskip("pyarrow", reason="pip install 'craftc[app]'")
+pq = pytest.importorskip("pyarrow.parquet")
+pytest.importorskip("openpyxl", reason="pip install 'craftc[app]'")
+pytest.importorskip("click", reason="pip install 'craftc[app]'")
+
+
+def customers(seed, n=300, shift=0.0):
+    rng = np.random.default_rng(seed)
+    groups = rng.integers(0, 2, n)
+    return pd.DataFrame(
+        {
+            "customer": [f"0{i:05d}" for i in range(n)],
+            "spent": rng.normal(20.0 + 60.0 * groups + shift, 8.0).round(2),
+            "shop": np.array(["town", "web"])[np.where(rng.random(n) < 0.1, 1 - groups, groups)],
+        }
+    )
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    """The file of a model."""
+    path = tmp_path_factory.mktemp("model") / "model.craftc"
+    fitted = craftc.CRAFT(2, n_init=1, random_state=0).fit(customers(0).drop(columns="customer"))
+    craftc.save_model(fitted, path)
+    return path
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """A folder of three files."""
+    out = tmp_path / "sales"
+    out.mkdir()
+    for i in range(3):
+        customers(i, 50 + i).to_parquet(out / f"day{i}.parquet")
+    return out
+
+
+def read(path):
+    name = path.name
+    if name.endswith(("csv", "csv.gz")):
+        return pd.read_csv(path, dtype={"customer": str})
+    if name.endswith("parquet"):
+        return pd.read_parquet(path)
+    if name.endswith("arrow"):
+        with pa.OSFile(str(path)) as file:
+            return pa.ipc.open_file(file).read_all().to_pandas()
+    if name.endswith("xlsx"):
+        return pd.read_excel(path, dtype={"customer": str})
+    return pd.read_json(path, lines=True, dtype={"customer": str})
+
+
+@pytest.mark.parametrize("ending", FORMATS)
+@pytest.mark.parametrize("source", ["csv", "parquet"])
+def test_formats_by_their_endings(run, model, tmp_path, ending, source):
+    table, fitted = customers(1), craftc.load_model(model)
+    path, out = tmp_path / f"t.{source}", tmp_path / f"results.{ending}"
+    table.to_csv(path, index=False) if source == "csv" else table.to_parquet(path)
+    way = () if source == "csv" else ("--out-of-core",)
+    code, said, err = run("predict", model, path, "--out", out, "--id", "customer", "--quiet", *way)
+    assert (code, said, err) == (0, "", "")
+    found = read(out)
+    assert list(found.columns) == ["customer", "cluster", "name", "cost", "margin", "probability", "next"]
+    assert found["customer"].tolist() == table["customer"].tolist()
+    labels = fitted.predict(table.drop(columns="customer"))
+    assert found["name"].tolist() == [fitted.cluster_names_[k] for k in labels]
+    np.testing.assert_allclose(found["margin"], fitted.margins(table.drop(columns="customer")), atol=2e-6)
+
+
+def test_another_ending_is_an_error(run, model, tmp_path):
+    customers(0).to_csv(tmp_path / "t.csv", index=False)
+    for name in ("results", "results.txt", "results.gz"):
+        code, _, err = run("predict", model, tmp_path / "t.csv", "--out", tmp_path / name)
+        assert code == 2
+        assert "--out must end in .arrow, .csv, .csv.gz" in err
+        assert not (tmp_path / name).exists()
+
+
+def test_the_same_rows_give_the_same_bytes(run, model, tmp_path):
+    customers(0).to_csv(tmp_path / "t.csv", index=False)
+    for name in ("a.csv.gz", "b.csv.gz"):
+        assert run("predict", model, tmp_path / "t.csv", "--out", tmp_path / name, "--quiet")[0] == 0
+    assert (tmp_path / "a.csv.gz").read_bytes() == (tmp_path / "b.csv.gz").read_bytes()
+    assert gzip.decompress((tmp_path / "a.csv.gz").read_bytes()).startswith(b"row,cluster,name,")
+
+
+def test_ids_and_kept_columns(run, model, tmp_path):
+    table = customers(1).assign(cluster="mine", row=7)
+    table.to_csv(tmp_path / "t.csv", index=False)
+    options = ("--id", "customer", "row", "--keep", "--quiet", "--out", tmp_path / "r.csv")
+    assert run("predict", model, tmp_path / "t.csv", *options)[0] == 0
+    found = read(tmp_path / "r.csv")
+    assert list(found.columns) == [
+        *("customer", "row", "cluster", "name", "cost", "margin", "probability", "next"),
+        *("spent", "shop", "cluster.table"),
+    ]
+    assert found["cluster.table"].eq("mine").all()
+    code, _, err = run("predict", model, tmp_path / "t.csv", "--id", "custmer")
+    assert code == 2
+    assert "--id:" in err
+    assert "has no column 'custmer'. Did you mean 'customer'" in err
+
+
+def test_a_second_run_continues(run, model, folder, tmp_path):
+    out = tmp_path / "out"
+    broken = folder / "day1.parquet"
+    whole = broken.read_bytes()
+    pq.write_table(pa.table({"spent": [1.0]}), broken)
+    code, _, err = run("predict", model, folder, "--out", out, "--format", "parquet", "--quiet")
+    assert code == 2
+    assert "day1.parquet" in err
+    states = {each["file"]: each for each in json.loads((out / "manifest.json").read_text())["files"]}
+    assert [each["state"] for each in states.values()] == ["done", "failed", "waiting"]
+    assert states[str(folder / "day0.parquet")]["rows"] == 50
+    assert "shop" in states[str(broken)]["error"]
+    first = (out / "day0.parquet").stat().st_mtime_ns
+    broken.write_bytes(whole)
+
+    code, _, err = run("predict", model, folder, "--out", out, "--format", "parquet")
+    assert code == 0
+    assert "1 of 3 file(s) are done" in err
+    assert (out / "day0.parquet").stat().st_mtime_ns == first
+    files = json.loads((out / "manifest.json").read_text())["files"]
+    assert [(each["state"], each["rows"]) for each in files] == [("done", 50), ("done", 51), ("done", 52)]
+    assert len(read(out / "day2.parquet")) == 52
+
+    customers(7, 60).to_parquet(folder / "day0.parquet")  # a file that has changed
+    (out / "day2.parquet").unlink()  # results that are gone
+    assert run("predict", model, folder, "--out", out, "--format", "parquet", "--quiet")[0] == 0
+    assert [len(read(out / f"day{i}.parquet")) for i in range(3)] == [60, 51, 52]
+    # other columns are other results
+    assert run("predict", model, folder, "--out", out, "--format", "parquet", "--keep", "--quiet")[0] == 0
+    assert all("spent" in read(out / f"day{i}.parquet") for i in range(3))
+
+
+@pytest.mark.parametrize("way", ["--in-memory", "--out-of-core"])
+def test_errors_name_the_file_and_the_row(run, tmp_path, way):
+    frame = customers(0).drop(columns="customer")
+    strict = craftc.CRAFT(2, missing="error", unknown="error", n_init=1, random_state=0).fit(frame)
+    craftc.save_model(strict, tmp_path / "strict.craftc")
+    for column, cell, problem in (
+        ("shop", "moon", "'moon'"),
+        ("spent", None, "missing value"),
+        ("shop", None, ""),
+    ):
+        rows = frame.copy()
+        rows.loc[[217, 250], column] = cell
+        rows.to_parquet(tmp_path / "new.parquet")
+        code, _, err = run("predict", tmp_path / "strict.craftc", tmp_path / "new.parquet", way)
+        assert code == 2
+        assert "new.parquet', row 217: " in err
+        assert problem in err
+
+
+def test_a_log_for_programs(run, model, folder, tmp_path):
+    code, said, err = run("predict", model, folder, "--out", tmp_path / "out", "--log", "json")
+    assert (code, said) == (0, "")
+    lines = [json.loads(line) for line in err.splitlines()]
+    assert [each["stage"] for each in lines if each["stage"] != "note"] == ["model", *["file"] * 3, "end"]
+    assert [each["rows"] for each in lines if each["stage"] == "file"] == [50, 51, 52]
+    code, _, err = run("predict", model, folder / "none.csv", "--log=json")
+    assert code == 2
+    assert json.loads(err.splitlines()[-1])["stage"] == "error"
+
+
+def test_drift_ends_with_an_exit_code_of_its_own(run, model, tmp_path):
+    out = tmp_path / "r.csv"
+    customers(5, 2000).to_csv(tmp_path / "same.csv", index=False)
+    customers(5, 2000, shift=25.0).to_csv(tmp_path / "moved.csv", index=False)
+    options = ("--out", out, "--fail-on-drift", "0.1", "--quiet")
+    assert run("predict", model, tmp_path / "same.csv", *options)[0] == 0
+    out.unlink()
+    code, _, err = run("predict", model, tmp_path / "moved.csv", *options)
+    assert code == 4
+    assert "has drifted by" in err
+    assert "in the probability of the rows, more than --fail-on-drift 0.1" in err
+    assert len(read(out)) == 2000
+
+
+def test_what_drift_counts():
+    frame = customers(0, 3000).drop(columns="customer")
+    fitted = craftc.CRAFT(2, n_init=1, random_state=0).fit(frame)
+
+    def drift(rows):
+        sums = Drift(fitted)
+        for first in range(0, len(rows), 700):
+            sums.add(fitted.schema_.encode(rows[first : first + 700]))
+        return sums.comparison()
+
+    own = drift(frame)
+    assert own.drift < 0.01
+    assert own.score == pytest.approx(own.score_of_fit)
+    # what chance explains: the mean over samples of the same source is near 0
+    assert (
+        np.mean([drift(customers(seed, 200).drop(columns="customer")).drift for seed in range(10, 30)]) < 0.08
+    )
+    one = drift(frame[frame["shop"] == "web"])
+    assert one.columns[0].column in ("shop", "spent")
+    assert one.shares_nats > 0.3
+    assert one.drift == max(one.shares_nats, one.score_nats, one.columns[0].nats)
+    lost = drift(frame.assign(shop=None))
+    assert lost.cause == "the distribution of column 'shop'"
+    assert (lost.columns[0].missing, lost.columns[0].missing_of_fit) == (1.0, 0.0)
+
+
+def test_compare(run, model, tmp_path):
+    customers(3, 500, shift=30.0).to_csv(tmp_path / "t.csv", index=False)
+    code, said, _ = run("compare", model, tmp_path / "t.csv")
+    assert code == 0
+    assert said.startswith("500 rows, drift ")
+    assert "nats  spent" in said
+    content = json.loads(run("compare", model, tmp_path / "t.csv", "--json", "--quiet")[1])
+    assert content["rows"] == sum(each["rows"] for each in content["clusters"]) == 500
+    assert [each["number"] for each in content["clusters"]] == [1, 2]
+    assert content["columns"][0]["column"] == "spent"
+    customers(3, 500, shift=30.0).to_parquet(tmp_path / "t.parquet")
+    batches = json.loads(
+        run("compare", model, tmp_path / "t.parquet", "--json", "--quiet", "--out-of-core")[1]
+    )
+    assert batches["columns"] == content["columns"]
+
+
+def test_info_of_a_model(run, model, tmp_path):
+    fitted = craftc.load_model(model)
+    content = json.loads(run("info", model, "--json")[1])
+    assert content["estimator"] == "CRAFT"
+    assert content["rows"] == 300
+    assert content["n_clusters"] == 2
+    assert len(content["sha256"]) == 64
+    assert [each["name"] for each in content["columns"]] == ["spent", "shop"]
+    assert content["columns"][1] == {"name": "shop", "kind": "category", "n_levels": 2}
+    assert sorted(each["rows"] for each in content["clusters"]) == sorted(fitted.cluster_sizes_)
+    page = run("info", model)[1]
+    assert "spent: number" in page
+    assert content["sha256"] in page
+    heart = craftc.datasets.load_heart().data[["age", "chol"]]
+    craftc.save_model(craftc.DPMeans(n_clusters=2, random_state=0).fit(heart), tmp_path / "dp")
+    assert [each["name"] for each in json.loads(run("info", tmp_path / "dp", "--json")[1])["columns"]] == [
+        "age",
+        "chol",
+    ]
+    assert json.loads(run("info", "--json")[1])["craftc"] == craftc.__version__
