@@ -27,7 +27,7 @@ from craftc.distributed.dask.inputs import DaskFiles
 from craftc.reading.files import FileForm, RawTable
 from craftc.reading.input_file import TableError
 from craftc.reading.like import form_like
-from craftc.reading.many_files import is_table_name
+from craftc.reading.many_files import COLUMNAR_SUFFIXES, is_table_name
 from craftc.reading.read_table import open_table
 from craftc.reading.records import Header
 from craftc.reading.unusable import DATES
@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
 _SHARE = 8  # a data frame takes several times the size of the decoded file, and the fit as much again
-_SUFFIXES = (".parquet", ".pq", ".feather", ".arrow", ".ipc")
 _TIMES = ("date", "timestamp", "time", "duration")
 _INDEX = "the index of a data frame"
 _IN_BATCHES = (
@@ -181,7 +180,7 @@ def is_read_in_batches(options: TableOptions) -> bool:
     try:  # the reader in memory reports the problem of a file
         if several:
             return _are_columnar([options.table, *options.more])
-        if not options.table.lower().endswith(_SUFFIXES):
+        if not options.table.lower().endswith(COLUMNAR_SUFFIXES):
             return False
         available = available_memory()
         return available is not None and _SHARE * decoded_size(options.table) > available
@@ -192,7 +191,7 @@ def is_read_in_batches(options: TableOptions) -> bool:
 def _are_columnar(paths: Sequence[str]) -> bool:
     """Whether files, folders and patterns hold Parquet or Arrow files, and no other tables."""
     inside = [name for path in paths if os.path.isdir(path) for name in os.listdir(path)]
-    others = any(is_table_name(name) and not name.lower().endswith(_SUFFIXES) for name in inside)
+    others = any(is_table_name(name) and not name.lower().endswith(COLUMNAR_SUFFIXES) for name in inside)
     return not others and bool(files_of(paths))
 
 

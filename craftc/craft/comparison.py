@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -12,13 +13,14 @@ from sklearn.utils.validation import check_is_fitted
 
 from craftc._common.estimator import output_frame
 from craftc._common.labels import chunks
-from craftc._common.typing import Floats, FrameInput, Labels, OutputFrame
+from craftc._common.typing import Floats, FrameInput, Labels, OutputFrame, PathInput
 from craftc._common.validation import check_weight
 from craftc._kernels.craft_shared import log_ratios
 from craftc.craft.base import CraftBase, is_a_density
 from craftc.craft.clusters import Clusters, distributions_of
 from craftc.craft.rows.scores import labels_of
 from craftc.describe.words import clean, percent, plural
+from craftc.reading.read_table import as_in_fit
 from craftc.table import MixedTable
 
 
@@ -40,6 +42,8 @@ class Comparison:
         levels that the fit has not seen.
     labels : ndarray (n,) of int32
         Clusters of the new rows.
+    notes : list of str
+        How the cells of a file, or of a frame with texts, were read.
     """
 
     names: list[str]
@@ -48,6 +52,7 @@ class Comparison:
     columns: Sequence[object]
     feature_drift: Floats
     labels: Labels
+    notes: list[str]
     _library: str | None = None
 
     def __repr__(self) -> str:
@@ -88,7 +93,9 @@ class Comparison:
         )
 
 
-def compare(model: CraftBase, table: FrameInput, *, sample_weight: ArrayLike | None = None) -> Comparison:
+def compare(
+    model: CraftBase, table: FrameInput | PathInput, *, sample_weight: ArrayLike | None = None
+) -> Comparison:
     """Compare another table with the one on which a CRAFT was fitted: cluster sizes then and now, and columns
     that have changed.
 
@@ -96,8 +103,9 @@ def compare(model: CraftBase, table: FrameInput, *, sample_weight: ArrayLike | N
     ----------
     model : CRAFT or PaperCRAFT
         Fitted; not one of the paper's models.
-    table : data frame, array (n, D) or MixedTable
-        New rows, with the columns of the model: customers of another quarter, say.
+    table : data frame, array (n, D), MixedTable or path
+        New rows, with the columns of the model: customers of another quarter, say. A file, and a frame with
+        texts or dates, are read as the table of the fit was, as by ``read_table(table, like=model)``.
     sample_weight : array (n,), optional
         Weights of the new rows in the shares of the clusters; the drift of the columns counts every row of
         weight > 0 once.
@@ -109,7 +117,8 @@ def compare(model: CraftBase, table: FrameInput, *, sample_weight: ArrayLike | N
     Raises
     ------
     TypeError, ValueError
-        The model is no fitted CRAFT, or the table does not have its columns or has no rows.
+        The model is no fitted CRAFT, the table does not have its columns or has no rows, or cells contradict
+        how the table of the fit was read.
 
     Examples
     --------
@@ -127,7 +136,8 @@ def compare(model: CraftBase, table: FrameInput, *, sample_weight: ArrayLike | N
         raise TypeError(f"compare needs a fitted CRAFT, got {type(model).__name__}.")
     check_is_fitted(model)
     is_a_density(model)
-    rows = model._read_new(table)
+    read, notes = as_in_fit(model, table)
+    rows = model._read_new(cast(FrameInput, read))
     labels = labels_of(model._fitted.clusters, rows)
     sizes = np.asarray(model.cluster_sizes_, np.float64)
     weight = check_weight(sample_weight, len(rows))
@@ -139,7 +149,7 @@ def compare(model: CraftBase, table: FrameInput, *, sample_weight: ArrayLike | N
     now = now / now.sum()
     names = list(model.schema_.columns)
     return Comparison(
-        model.cluster_names_, sizes / sizes.sum(), now, names, drift, labels, model._frame_library
+        model.cluster_names_, sizes / sizes.sum(), now, names, drift, labels, notes, model._frame_library
     )
 
 

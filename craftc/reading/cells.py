@@ -23,7 +23,7 @@ NUMERIC_NA_VALUES = ("na", "n/a", "#n/a", "<na>", "nan", "nat", "null", "none", 
 #: A column of whole numbers with at most this many distinct values holds codes of categories.
 MAX_INTEGER_CODES = 5
 
-_MANY_NUMBERS = 30  # next to so many different ones, a single text is a placeholder
+_MANY_NUMBERS = 30  # different ones at least, next to which a single text is a placeholder
 _BOUNDS = "bounds"  # the first word of the change that a bound causes
 
 _CURRENCY = (

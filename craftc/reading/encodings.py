@@ -34,7 +34,7 @@ _CANDIDATES = (
 )
 #: Encodings that differ in a few letters, from which the one with the most letters is taken.
 _ALIKE = {"cp1250": ("cp1250", "iso8859_2"), "cp1257": ("cp1257", "cp1254"), "cp1254": ("cp1254", "cp1250")}
-#: Letters of languages written as cp1252, and those of which one tells them from Hungarian or Turkish.
+#: Letters of languages written as cp1252, and letters that Hungarian and Turkish have not, one at least.
 _WESTERN = (
     *(("äöüß", ""), ("éèêëàâçîïôùûüÿœæ", ""), ("áéíóúüñªº", ""), ("ãõáâàéêíóôúç", "ãç"), ("åäöéæøü", "")),
     *(("àèéìíòóùú", ""), ("ëïéèêöüáóíäâçû", ""), ("äöüõšž", "ä"), ("áéíóúýðþæö", "áíóúæ")),

@@ -87,7 +87,7 @@ def _table_in(
 
 
 def _of_lists(records: Sequence[object], shown: str) -> _Columns:
-    """The columns of lists of cells, the first of which has the names, or is a row as well."""
+    """The columns of lists of cells; the first list has the names, or is a row as well."""
     rows = [record for record in records if isinstance(record, list)]
     width = len(rows[0])
     if any(len(row) != width for row in rows):

@@ -102,7 +102,14 @@ def match_columns(
         raise TableError(f"{lacks}, because a column holds no dates.")
     columns: dict[str, pd.Series | None] = dict.fromkeys(schema.columns)
     for name in schema.numeric_names:
-        columns[name] = table.frame[name].astype(np.float64)
+        cells = table.frame[name]
+        if hasattr(cells.dtype, "categories") and len(present := cells.dropna()):
+            kind = "dates" if name in dates else "numbers"
+            raise TableError(
+                f"Column {quoted(name)}: the model was fitted on {kind}, got "
+                f"{quoted(as_text(present.iloc[0]))}; write the {kind} as in the fit."
+            )
+        columns[name] = cells.astype(np.float64)
     for name, levels in zip(schema.categorical_names, schema.levels, strict=True):
         columns[name] = _levels(table.frame[name], {str(level) for level in levels}, notes)
     return need_pandas().DataFrame(columns), notes

@@ -17,7 +17,10 @@ from craftc.reading.records import NAMELESS
 if TYPE_CHECKING:
     import pandas as pd
 
+#: Extensions of Parquet and Arrow files.
+COLUMNAR_SUFFIXES = (".parquet", ".pq", ".feather", ".arrow", ".ipc")
 _SUFFIXES = (
+    *COLUMNAR_SUFFIXES,
     *(
         ".csv",
         ".tsv",
@@ -32,7 +35,7 @@ _SUFFIXES = (
         ".xlsx",
         ".xlsm",
     ),
-    *(".parquet", ".pq", ".feather", ".arrow", ".ipc", ".sav", ".zsav", ".por", ".dta", ".sas7bdat", ".xpt"),
+    *(".sav", ".zsav", ".por", ".dta", ".sas7bdat", ".xpt"),
 )
 _PACKED = (".gz", ".bz2", ".xz", ".zip")
 _MOST = 12  # names that a message lists

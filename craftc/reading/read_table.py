@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 import narwhals.stable.v2 as nw
@@ -14,12 +16,13 @@ from craftc.reading.files import FileForm, RawTable, plain_frame, read_file
 from craftc.reading.input_file import TableError
 from craftc.reading.labels import Labels, column_labels
 from craftc.reading.like import Fitted, form_like, match_columns
-from craftc.reading.many_files import joined, paths_of
+from craftc.reading.many_files import COLUMNAR_SUFFIXES, joined, paths_of
 from craftc.reading.no_rows import without_no_rows
 from craftc.reading.prepare import prepare
 from craftc.reading.records import Header
 from craftc.reading.roles import Roles
 from craftc.reading.unusable import listed_reasons
+from craftc.table import Schema
 from craftc.table.frames import A_SERIES, as_table, is_records, is_series
 
 if TYPE_CHECKING:
@@ -166,6 +169,48 @@ def read_table(
     frame.attrs["notes"] = prepared.notes + unusable_notes(prepared.unusable)
     frame.attrs["unusable"] = prepared.unusable
     return frame
+
+
+def as_in_fit(model: Fitted, table: object, extra: str | None = None) -> tuple[object, list[str]]:
+    """A file, or a frame with texts or dates, read as the table of a fit was, and notes; other tables as they
+    are.
+
+    `extra`: a further column that the result has, such as known classes.
+    """
+    reading = model.schema_.reading
+    path = _is_path(table) and (bool(reading) or not _is_columnar(table))
+    if not path and not (reading and _has_raw_columns(table, model.schema_)):
+        return table, []
+    raw = open_table(table, form_like(FileForm(), model.schema_))
+    read, notes = match_columns(raw, model.schema_, _shown(table))
+    if extra is not None and extra in raw.frame:
+        classes = RawTable(raw.frame[[extra]], [], raw.semicolons)
+        column = prepare(classes, Roles(kept=[extra]), drop=False).frame[extra]
+        read = read.assign(**{extra: column})
+    return read, notes
+
+
+def _is_path(table: object) -> bool:
+    each = table if isinstance(table, list | tuple) and table else [table]
+    return all(isinstance(path, str | os.PathLike) for path in each)
+
+
+def _is_columnar(paths: object) -> bool:
+    """Whether paths are those of Parquet or Arrow files, or of folders."""
+    each = paths if isinstance(paths, list | tuple) else [paths]
+    return all(Path(str(path)).suffix.lower() in ("", *COLUMNAR_SUFFIXES) for path in each)
+
+
+def _has_raw_columns(table: object, schema: Schema) -> bool:
+    """Whether a frame holds texts or dates in columns that were read from such in the fit."""
+    dtypes = getattr(table, "dtypes", None)
+    if dtypes is None or not hasattr(dtypes, "items") or not hasattr(table, "attrs"):
+        return False
+    read = {*schema.reading.get("columns", {}), *(schema.columns[j] for j in schema.dates)}
+    return any(
+        str(name) in read and getattr(dtype, "kind", "") in "OMU" and not hasattr(dtype, "categories")
+        for name, dtype in dtypes.items()
+    )
 
 
 def _shown(path_or_frame: object) -> str:

@@ -30,7 +30,7 @@ _RARE = ("^", "~", "\xa6", "\xa7", "\xac", *map(chr, (1, 2, 28, 29, 30, 31)))  #
 _ODD = tuple("!#&*=\\@$%+")
 _FREQUENT = (":", "/")
 _PART_OF_CELLS = frozenset("\"'.,;|\t-_()[]{}<>")  # separate nothing, or are tried first
-#: The line by which Excel is told the delimiter of a file.
+#: The line that names the delimiter of a file for Excel.
 _SEP = re.compile(r'"?sep=([^\r\n])"?[ \t]*\r?\n', re.IGNORECASE)
 
 
@@ -122,7 +122,7 @@ def _usual_delimiter(text: str, whole: bool, skip: int) -> tuple[_Rank, str]:
 
 def _width(rows: list[list[str]]) -> tuple[int, int]:
     """The cells of the first record, or one more where it has no name for those of rows, and the number of
-    records that have so many.
+    records of that length.
     """
     width = len(rows[0]) if rows else 1
     below = {len(row) for row in rows[1:]}

@@ -6,14 +6,14 @@ import math
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
 from craftc._common.atomic_write import replacing
-from craftc._common.typing import EncodedTable, FrameInput, Ints
+from craftc._common.typing import EncodedTable, FrameInput, Ints, PathInput
 from craftc.craft.base import CraftBase
 from craftc.craft.null_test import NullTest
 from craftc.craft.path import WithMergePath
@@ -21,6 +21,7 @@ from craftc.craft.stability import Stability
 from craftc.craft.structure import structure_of
 from craftc.describe import words
 from craftc.describe.structure import CLEAR
+from craftc.reading.read_table import as_in_fit
 from craftc.reading.unusable import known_columns
 from craftc.report.cautions import cautions
 from craftc.report.page import Page, display_order
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
 
 def write(
     model: CraftBase,
-    table: FrameInput | EncodedTable,
+    table: FrameInput | EncodedTable | PathInput,
     path: str | os.PathLike[str],
     *,
     target: str | ArrayLike | None = None,
@@ -55,8 +56,9 @@ def write(
     ----------
     model : CRAFT
         A fitted CRAFT, or PaperCRAFT with ``model="likelihood"``; ``model.at(k)`` shows fewer clusters.
-    table : data frame, dict of columns, array (n, D) or MixedTable
-        The table of `fit`, its rows in the same order.
+    table : data frame, dict of columns, array (n, D), MixedTable or path
+        The table of `fit`, its rows in the same order. A file, and a frame with texts or dates, are read as
+        in the fit.
     path : path
         The file to write; an existing file is replaced.
     target : str or array-like (n,), optional
@@ -102,6 +104,8 @@ def write(
             f"A report needs probabilities, which model={model.model!r} does not define; fit with "
             "model='likelihood'."
         )
+    read_table, _ = as_in_fit(model, table, target if isinstance(target, str) else None)
+    table = cast("FrameInput | EncodedTable", read_table)
     taken = None
     if target is not None:
         if isinstance(target, str) and target in model.schema_.columns:

@@ -78,8 +78,8 @@ def test_covariances_know_the_scale():
 
 def test_kprototypes_compares_numbers_in_their_own_units():
     mixed = UNITS.assign(kind=["a", "b"] * (len(UNITS) // 2) + ["a"] * (len(UNITS) % 2))
-    holes = mixed.assign(depth=mixed["depth"].where(np.arange(len(mixed)) % 7 > 0))
-    for table in (mixed, holes, mixed[["kind", *UNITS]]):
+    gaps = mixed.assign(depth=mixed["depth"].where(np.arange(len(mixed)) % 7 > 0))
+    for table in (mixed, gaps, mixed[["kind", *UNITS]]):
         with pytest.warns(UserWarning, match=r"of 'mass' is .*, that of 'depth' .* KPrototypes compares"):
             KPrototypes(2, n_init=1, random_state=0).fit(table)
     scaled = pd.DataFrame(StandardScaler().fit_transform(UNITS), columns=UNITS.columns)
