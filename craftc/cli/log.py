@@ -16,6 +16,7 @@ class Log:
 
     def __init__(self, as_json: bool, quiet: bool) -> None:
         self._as_json, self._quiet, self._start = as_json, quiet, time.monotonic()
+        self._said: set[str] = set()  # a note on several files is one line for people
 
     def stage(self, stage: str, **facts: object) -> None:
         """A stage or a file that is done, for programs."""
@@ -31,7 +32,8 @@ class Log:
             text = clean(in_options(note))
             if self._as_json:
                 self.stage("note", file=file, message=text)
-            elif not self._quiet:
+            elif not self._quiet and text not in self._said:
+                self._said.add(text)
                 self._print(f"craftc: note: {text}")
 
     @staticmethod

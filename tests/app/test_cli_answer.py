@@ -305,6 +305,7 @@ def test_own_columns(run, tmp_path):
     assert list(labels.columns) == [
         "row",
         "cluster",
+        "name",
         "margin",
         "probability",
         "next",
@@ -548,7 +549,7 @@ def test_several_values(run, tmp_path):
         (["x!"], "There is no command 'x!'. The commands are cluster, predict, export, compare, info"),
         (["--ignore", "deck", HEART], "--ignore is an option of craftc cluster; name the command first"),
         (["--colour"], "No such option"),
-        (["cluster"], "Missing argument 'TABLE' (see craftc cluster --help)"),
+        (["cluster"], "Missing argument 'TABLE ...' (see craftc cluster --help)"),
         (["cluster", HEART, "--targt", "class"], "--target"),
         (
             ["cluster", HEART, "--clusters", "few"],
@@ -559,7 +560,7 @@ def test_several_values(run, tmp_path):
             "--clusters: '2.5' is not a valid integer",
         ),
         (["cluster", HEART, "--stability", "0"], "--stability: "),
-        (["cluster", HEART, HEART], "unexpected extra argument"),
+        (["cluster", HEART, HEART], "is named twice, so that its rows would count twice"),
         (["predict", HEART], "Missing argument 'TABLE' (see craftc predict --help)"),
     ],
 )
