@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import tracemalloc
 from dataclasses import replace
@@ -243,3 +244,34 @@ def test_columns_of_many_levels_are_compared_in_little_memory():
     tracemalloc.stop()
     assert pairs == [("a", "b")]
     assert peak < 1 << 22
+
+
+@pytest.mark.slow_except(10)
+@pytest.mark.parametrize("seed", range(60))
+def test_near_duplicates_are_those_of_all_pairs(seed):
+    """A few pairs of rows rule out columns, so that a thousand texts are compared in a second."""
+    rng = np.random.default_rng(seed)
+    n, n_levels = int(rng.integers(20, 600)), int(rng.choice([2, 3, 5, 20, 100]))
+    columns = {}
+    for k in range(6):
+        whole = (rng.random(n) ** rng.choice([1, 4]) * n_levels).astype(int)
+        rare = (rng.random(n) < rng.choice([0.02, 0.05, 0.3])).astype(int)
+        columns[f"c{k}"] = whole if rng.random() < 0.7 else rare
+        copy = rng.permutation(n_levels + 1)[columns[f"c{k}"]]
+        noise = rng.random(n) < rng.choice([0.0, 0.001, 0.005, 0.01])
+        copy[noise] = rng.integers(0, n_levels + 1, noise.sum())
+        columns[f"d{k}"] = copy
+    table = MixedTable.from_data({name: cells.astype(str).astype(object) for name, cells in columns.items()})
+
+    def entropy(codes):
+        share = np.unique(codes, return_counts=True, axis=0)[1] / n
+        return -(share * np.log(share)).sum()
+
+    names, codes = table.schema.categorical_names, table.codes
+    alone = [entropy(codes[:, j]) for j in range(len(names))]
+    expected = set()
+    for i, j in itertools.combinations(range(len(names)), 2):
+        least, most = sorted((alone[i], alone[j]))
+        if least > 0.1 and least + most - entropy(codes[:, [i, j]]) > 0.98 * most:
+            expected.add((names[i], names[j]))
+    assert set(dependence._duplicates(table)) == expected
