@@ -72,7 +72,7 @@ def _new_file(path: Path, mode: str, text: Mapping[str, Any]) -> IO[Any]:
 
 
 def _remove_abandoned(folder: Path, name: str) -> None:
-    """Remove temporary files of a file whose process was killed; those that are being written are locked."""
+    """Remove temporary files of a file whose process was killed; a process locks the file that it writes."""
     pattern = _TEMPORARY.format(glob.escape(_short(name)), "[0-9a-f]" * 16)
     for path in folder.glob(pattern):
         with contextlib.suppress(OSError):
