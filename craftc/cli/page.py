@@ -19,7 +19,7 @@ from craftc.cli.target import Amounts, Classes
 from craftc.craft.base import CraftBase
 from craftc.craft.null_test import NullTest
 from craftc.craft.stability import Stability
-from craftc.describe.columns import CategoricalColumn, Parts
+from craftc.describe.columns import CategoricalColumn, Parts, typical_text
 from craftc.describe.facts import Facts
 from craftc.describe.structure import Starts, Structure, nearly_as_good
 from craftc.describe.view import ClusterView, numbers_by_size
@@ -95,7 +95,8 @@ class Answer:
         """The value in cluster k, or in the whole table, for JSON."""
         column, group = self.view.statistics[d], -1 if whole else k
         if not isinstance(column, CategoricalColumn):
-            return {"mean": float(column.means[group]), "deviation": float(column.deviations[group])}
+            values = {"mean": float(column.means[group]), "deviation": float(column.deviations[group])}
+            return values | {"text": typical_text(column.typical(group))}
         known = not np.isnan(column.shares[group]).any()
         shares = [(t, float(column.shares[group, t])) for t in self._levels(k, d) if known]
         return {"levels": [{"level": str(column.levels[t]), "share": share} for t, share in shares]}

@@ -69,7 +69,7 @@ class ClusterView:
     @cached_property
     def shortest(self) -> list[str]:
         """`columns` of at most 30 characters, for names of clusters."""
-        return distinct(self.columns, SHORT)
+        return distinct(self.columns, SHORT, heads=False)
 
     @cached_property
     def order(self) -> Ints:

@@ -65,12 +65,14 @@ def _fitting(text: str, room: int, width: Callable[[str], int]) -> str:
     return text[:n]
 
 
-def distinct(names: Sequence[str], most: int = CELL, width: Callable[[str], int] = len) -> list[str]:
+def distinct(
+    names: Sequence[str], most: int = CELL, width: Callable[[str], int] = len, *, heads: bool = True
+) -> list[str]:
     """Every name shortened to at most `most`; different names stay different.
 
     Long names that begin alike are cut where they differ: of the words with which all of them begin as many
-    stay as fit, and the words with which all of them end are left out. Names that are still equal are
-    numbered.
+    stay as fit, or only the first without `heads`. The words with which all of them end are left out. Names
+    that are still equal are numbered.
     """
     short = [shortened(name, most, width) for name in names]
     starts = [name[: math.ceil(_HEAD * most)] if width(name) > most else name for name in names]
@@ -81,7 +83,7 @@ def distinct(names: Sequence[str], most: int = CELL, width: Callable[[str], int]
         end = _last_word(_common_start([name[start:][::-1] for name in full]))
         for i in group:
             if i in equal or width(names[i]) > most:
-                short[i] = _around(names[i], start, len(names[i]) - end, most, width)
+                short[i] = _around(names[i], start, len(names[i]) - end, most, width, heads)
     for group in _alike(names, short):
         numbers = {name: n for n, name in enumerate(dict.fromkeys(names[i] for i in group), 1)}
         for i in group:
@@ -90,15 +92,18 @@ def distinct(names: Sequence[str], most: int = CELL, width: Callable[[str], int]
     return short
 
 
-def _around(name: str, start: int, end: int, most: int, width: Callable[[str], int]) -> str:
-    """A name of at most `most`: its words before `start`, as far as they fit, and what lies up to `end`."""
+def _around(name: str, start: int, end: int, most: int, width: Callable[[str], int], heads: bool) -> str:
+    """A name of at most `most`: its words before `start`, as far as they fit, or the first of them without
+    `heads`, and what lies up to `end`.
+    """
     tail = "…" if re.search(r"\w", name[end:]) else ""
     middle = name[start:end].strip()
     if not start:
         return shortened(middle, most - len(tail), width) + tail
     room = most - len(tail) - 1
-    head = _fitting(name[:start], room - width(middle), width)
-    if len(head) < start and not name[len(head)].isspace():
+    head = name[:start] if heads else re.split(r"[\W_]", name[:start], maxsplit=1)[0]
+    head = _fitting(head, room - width(middle), width)
+    if len(head) < start and name[len(head)].isalnum():
         head = head[: _last_word(head)]
     return f"{head.rstrip()}…{shortened(middle, room - width(head.rstrip()), width)}{tail}"
 

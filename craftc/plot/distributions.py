@@ -27,6 +27,7 @@ from craftc.plot.cluster_view import (
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+_TICKS = 7  # of an axis of dates, at most
 _WIDTH, _ROW, _AROUND = 5.6, 0.24, 1.1  # inches: width of the axes, height of a cluster, height around them
 _TALL = 0.42  # inches of a cluster with a histogram
 _FONT = 8.0
@@ -138,6 +139,12 @@ def distribution(
     else:
         ax = _axes(ax, chosen, drawn, _ROW)
         _intervals(ax, column, chosen)
+    if isinstance(column, NumericColumn) and column.style == "day":
+        from matplotlib.dates import AutoDateLocator
+
+        places = AutoDateLocator(minticks=3, maxticks=_TICKS)  # type: ignore[no-untyped-call]
+        ax.xaxis.set_major_locator(places)  # counts days since 1970-01-01, too
+        ax.xaxis.set_major_formatter(lambda x, _: column.text(x))
     ax.set_xlabel(name, fontsize=_FONT, loc="left")
     _legend(ax, column, X is None)
     return ax

@@ -170,6 +170,18 @@ def test_a_file_of_names_in_the_shell(shell, run):
     assert document["columns"]["not_used"] == {"lang": "--ignore"}
 
 
+def test_names_of_tables_that_are_read_in_batches(run, table, tmp_path):
+    pytest.importorskip("pyarrow", reason="Parquet files are read with pyarrow")
+    table.to_parquet(tmp_path / "t.parquet")
+    (tmp_path / "names.csv").write_text("age,Age (years)\ncluster 2,Second\n")
+    command = ("cluster", tmp_path / "t.parquet", "--out-of-core", "--labels", tmp_path / "names.csv")
+    code, page, err = run(*command, "--clusters", 2, "--out", tmp_path / "out")
+    assert (code, err) == (0, "")
+    assert "Age (years)" in page
+    labels = pd.read_csv(tmp_path / "out" / "labels.csv")
+    assert (labels["name"] == "Second").equals(labels["cluster"] == 2)
+
+
 def test_hostile_names_are_text(shell):
     code, _, _, folder = shell(
         f'age,"{HOSTILE.replace(chr(34), chr(34) * 2)}"\ncluster 1,=1+1\n', "--escape-formulas"

@@ -306,3 +306,36 @@ def test_a_file_name_is_no_table(tmp_path):
     (tmp_path / "heart.csv").write_text("a,b\n1,2\n")
     with pytest.raises(TypeError, match=r"pass the table craftc\.read_table\('.*heart\.csv'\)"):
         craftc.CRAFT().fit(str(tmp_path / "heart.csv"))
+
+
+def test_dates_are_dates_on_axes_and_in_json(answered):
+    pyplot = pytest.importorskip("matplotlib.pyplot", reason="plots are drawn with matplotlib")
+    pyplot.switch_backend("Agg")
+    rng = np.random.default_rng(11)
+    days = pd.Timestamp("2015-01-01") + pd.to_timedelta(900 * GROUP + rng.integers(0, 300, N), unit="D")
+    table = pd.DataFrame({"since": days.strftime("%Y-%m-%d"), "x": rng.normal(5 * GROUP, 1.0).round(2)})
+    page, document, report = answered(table)
+    assert "early since" in page
+    assert "since is later: " in report
+    features = {each["column"]: each for each in document["clusters"][0]["features"]}
+    assert re.fullmatch(r"201\d-\d\d-\d\d ± [\d.]+ days", features["since"]["in_cluster"]["text"])
+    read = craftc.read_table(table)
+    model = craftc.CRAFT(2, random_state=0).fit(read)
+    for rows in (None, read):
+        ax = craftc.plot.distribution(model, "since", rows)
+        labels = [label.get_text() for label in ax.get_xticklabels()]
+        assert labels
+        assert all(re.fullmatch(r"20\d\d-\d\d-01", label) for label in labels)
+    pyplot.close("all")
+
+
+def test_medians_stand_where_means_lie_on_the_other_side():
+    """Of dates in two waves, most rows of a cluster are earlier than the table though their mean is later."""
+    rng = np.random.default_rng(12)
+    wave = rng.random(N) < 0.25
+    x = np.where(GROUP, rng.normal(5.0, 0.5, N), np.where(wave, rng.normal(-20, 1, N), rng.normal(7, 0.5, N)))
+    model = craftc.CRAFT(2, random_state=0).fit(pd.DataFrame({"x": x, "b": mixed("xy", noise=0.0)}))
+    column = model._shown_clusters().statistics[0]
+    assert column.skewed
+    side = np.sign(column.centres[:-1] - column.centres[-1])
+    assert (side == np.sign(column.shift[:-1])).all()
