@@ -55,10 +55,10 @@ _CERTAIN = {
 _THOUSANDS = {".": re.compile(r"[1-9]\d{0,2}(?:\.\d{3})+"), ",": re.compile(r"[1-9]\d{0,2}(?:,\d{3})+")}
 _IS_CURRENCY = re.compile(_CURRENCY)
 _FOOTNOTE = re.compile(
-    r"(.*\d)\s*(?:\*{1,3}|[†‡§¹²³#^]|\[[a-z\d]\]|\((?:p|e|r|est|prov|[a-z\d])\.?\)|\^[a-z\d])"
-    r"|(.*\d\d\d)\s?[ceprx]",  # corrected, estimated, provisional, revised
-    re.IGNORECASE,
+    r"(.*\d)\s*(?:\*{1,3}|[†‡§¹²³#^]|\[[a-z\d]\]|\((?:p|e|r|est|prov|[a-z\d])\.?\)|\^[a-z\d])", re.IGNORECASE
 )
+#: Numbers with a letter: corrected, estimated, provisional, revised.
+_LETTERED = re.compile(r"(.*\d\d\d)\s?[ceprx]", re.IGNORECASE)
 #: Texts in the place of numbers that are not known.
 _PLACEHOLDER = re.compile(
     r"[^\w\s]{1,5}|x{1,5}|n\.?d\.?|k\.?a\.?|keine angabe|unbekannt|suppressed|unknown|missing|withheld"
@@ -115,12 +115,15 @@ def is_datum(cell: str) -> bool:
     return as_number(cell) is not None or DATE.fullmatch(cell[:64]) is not None
 
 
-def _parse(text: str, point: str) -> _Parsed | None:
-    """The number of a text, its unit and what else it shows, with this decimal point."""
+def _parse(text: str, point: str, lettered: bool = False) -> _Parsed | None:
+    """The number of a text, its unit and what else it shows, with this decimal point.
+
+    `lettered`: whether a letter after a number is a footnote mark.
+    """
     if len(text) > LONGEST:
         return None
-    noted = _FOOTNOTE.fullmatch(text)
-    plain = text if noted is None else noted[1] or noted[2]
+    noted = _FOOTNOTE.fullmatch(text) or (_LETTERED.fullmatch(text) if lettered else None)
+    plain = text if noted is None else noted[1]
     found = _DRESSED.fullmatch(plain if plain.isascii() else plain.translate(_SPACES))
     if found is None or _BODY[point].fullmatch(found["body"]) is None:
         return None
@@ -217,12 +220,14 @@ def _with_better_point(
     """The texts with the decimal point, or the decimal comma where that reads more cells; `point` decides
     where both read equally many.
     """
-    with_points = [_parse(text, ".") for text in texts]
+    of_letters = _cells_of([_LETTERED.fullmatch(text) for text in texts], counts)
+    lettered = 0 < 2 * of_letters <= counts.sum()
+    with_points = [_parse(text, ".", lettered) for text in texts]
     if None not in with_points and (
         point == "." or (not semicolons and point != ",")
     ):  # no reading with decimal commas is better
         return with_points
-    with_commas = [_parse(text, ",") for text in texts]
+    with_commas = [_parse(text, ",", lettered) for text in texts]
     better = _cells_of(with_commas, counts) - _cells_of(with_points, counts)
     commas = any("," in text for text, each in zip(texts, with_commas, strict=True) if each)
     preferred = point == "," or (point == "" and semicolons and commas)
@@ -275,8 +280,8 @@ def _plain_numbers(texts: Sequence[str]) -> Floats | None:
         return None
 
 
-def _cells_of(parsed: list[_Parsed | None], counts: Integers) -> int:
-    """The number of cells whose texts were read."""
+def _cells_of(parsed: Sequence[object], counts: Integers) -> int:
+    """The number of cells whose texts are not None."""
     return int(counts[[each is not None for each in parsed]].sum())
 
 

@@ -171,6 +171,8 @@ def parse_dates(
                 _check_order(name, found, order)
             else:
                 order, remark = _order(found, dotted=order == "a.b")
+        if order == "ym" and _are_days(found):
+            continue
         first_year = known[1] or _first_year(found, name, order)
         days = np.array([np.nan if match is None else _day(match, order, first_year) for match in found])
         good = np.isfinite(days)
@@ -206,6 +208,12 @@ def integer_dates(distinct: Floats, name: str, forced: bool = False) -> Floats |
         if distinct[0] >= least and distinct[-1] <= largest and by_name:
             return distinct / (86400.0 * per_second)
     return None
+
+
+def _are_days(found: Sequence[re.Match[str] | None]) -> bool:
+    """Whether numbers of two digits next to months are rather days: "Jan 03" to "Dec 28"."""
+    numbers = {match["y"] for match in found if match}
+    return len(numbers) >= _MANY_DAYS and all(len(n) == 2 and int(n) <= 31 for n in numbers)
 
 
 def _check_order(name: str, found: Sequence[re.Match[str] | None], order: str) -> None:

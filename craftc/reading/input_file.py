@@ -169,7 +169,7 @@ def find_file(path: str) -> InputFile:
         return InputFile(
             path, "standard input", _whole(cast(io.BufferedReader, sys.stdin.buffer), "standard input")
         )
-    if not Path(path).exists():
+    if not path or not Path(path).exists():
         raise TableError(f"There is no file {path!r}.{_similar_file(Path(path))}")
     if Path(path).is_file():
         return InputFile(path, repr(path))

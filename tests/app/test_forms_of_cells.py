@@ -312,6 +312,13 @@ def test_placeholders_in_columns_of_numbers(read, placeholder, share):
     assert f"cells that cannot be read became missing: {placeholder!r}" in notes
 
 
+def test_letters_of_most_numbers_are_no_footnotes(read):
+    flats = [f"{100 + i % 40}{'CE'[i // 40 % 2]}" for i in range(160)]
+    table, notes = read(column(flats))
+    assert isinstance(table["x"].dtype, pd.CategoricalDtype)
+    assert "footnote" not in notes
+
+
 def test_words_among_numbers_stay_levels(read):
     for word in ("thirty", "none of these", "A"):
         table, _ = read(column([word if i % 3 == 0 else str(i % 20) for i in range(60)]))

@@ -89,6 +89,7 @@ def test_months_quarters_and_weeks(texts, days):
         ["T1 3000", "T2 3000"],
         ["65-74", "75-84"],
         ["Mon", "Tue"],
+        [f"{['Jan', 'Mar', 'Dec'][i % 3]} {1 + i:02d}" for i in range(28)],
     ],
 )
 def test_texts_that_are_no_dates(texts):

@@ -104,6 +104,7 @@ def test_names_of_no_tables(folder, tmp_path):
     empty.mkdir()
     for source, message in (
         ([], "An empty list of files"),
+        ("", "There is no file ''"),
         (empty, "is a folder without tables: it has no files"),
         (str(folder / "*.dat"), "No file matches"),
         ([folder / "a.csv", str(folder / "a.csv")], "is named twice"),
