@@ -64,6 +64,7 @@ def read(path):
     return pd.read_json(path, lines=True, dtype={"customer": str})
 
 
+@pytest.mark.slow_except(4)
 @pytest.mark.parametrize("ending", FORMATS)
 @pytest.mark.parametrize("source", ["csv", "parquet"])
 def test_formats_by_their_endings(run, model, tmp_path, ending, source):

@@ -47,7 +47,7 @@ def check(model, rows):
         np.testing.assert_allclose(np.sqrt(found["costs"]), model.transform(rows), rtol=1e-9, atol=1e-5)
 
 
-@pytest.mark.slow_except(6)
+@pytest.mark.slow_except(4)
 @pytest.mark.parametrize("seed", range(300, 360))
 def test_random_models(seed):
     rng = np.random.default_rng(seed)

@@ -45,7 +45,7 @@ def scored(model, rows, engine, **options):
 
 
 @both_engines
-@pytest.mark.slow_except(10)
+@pytest.mark.slow_except(6)
 @pytest.mark.parametrize("seed", range(60))
 def test_random_models(seed, engine):
     rng = np.random.default_rng(seed)
@@ -228,6 +228,7 @@ def test_one_cluster_has_no_margin(engine):
     assert "margin" not in scored(model, frame, engine, margin=False)
 
 
+@pytest.mark.slow
 def test_a_large_model_is_a_short_statement():
     rng = np.random.default_rng(0)
     groups = rng.integers(0, 60, 6000)
