@@ -182,7 +182,10 @@ def _read_columnar(file: InputFile, head: bytes) -> RawTable:
     try:
         with file.opened() as opened:
             content = io.BytesIO(opened.read()) if file.packings or file.data is not None else file.path
-        frame = pd.read_parquet(content) if head.startswith(b"PAR1") else pd.read_feather(content)
+        if head.startswith(b"PAR1"):
+            frame = pd.read_parquet(content, engine="pyarrow", page_checksum_verification=True)
+        else:
+            frame = pd.read_feather(content)
     except _NOT_OF_THE_FILE:
         raise
     except Exception as error:  # whatever the reader makes of a damaged file

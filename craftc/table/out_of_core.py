@@ -12,7 +12,7 @@ import glob
 import os
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TypeGuard, cast
+from typing import TYPE_CHECKING, Any, TypeGuard, cast
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -30,7 +30,8 @@ if TYPE_CHECKING:
     import pyarrow.dataset as ds
 
 _BATCH_ROWS = 1 << 16  # rows that are decoded at a time; bounds the memory of a batch
-_BUFFER = 1 << 20  # bytes of a column that are read from a Parquet file at a time
+# 2^20 bytes of a column of a Parquet file at a time; checksums of pages are compared where the file has them
+_READING: dict[str, Any] = {"buffer_size": 1 << 20, "pre_buffer": False, "page_checksum_verification": True}
 _NO_CODE = MAX_LEVELS  # provisional code of a missing value
 _FORMATS = {".parquet": "parquet", ".pq": "parquet", ".feather": "feather", ".arrow": "ipc", ".ipc": "ipc"}
 _NEEDS = "Reading {} needs pyarrow: pip install 'craftc[app]'."
@@ -349,7 +350,7 @@ class FilePart:
             if self.groups is None:
                 table = ds.dataset(self.path, format=self.format).to_table(columns=inside)
             else:
-                with pq.ParquetFile(self.path, buffer_size=_BUFFER, pre_buffer=False) as file:
+                with pq.ParquetFile(self.path, **_READING) as file:
                     table = file.read_row_groups(list(self.groups), columns=inside).select(inside)
         except (OSError, pa.ArrowInvalid) as error:
             raise OSError(f"{self.path!r} cannot be read: {error}") from error
@@ -408,7 +409,7 @@ def _batches_of(fragment: ds.Fragment, names: list[str]) -> Iterator[pa.RecordBa
         )
         return
     groups = [group.id for group in fragment.row_groups]
-    with fragment.open() as file, pq.ParquetFile(file, buffer_size=_BUFFER, pre_buffer=False) as content:
+    with fragment.open() as file, pq.ParquetFile(file, **_READING) as content:
         yield from content.iter_batches(_BATCH_ROWS, row_groups=groups, columns=names)
 
 

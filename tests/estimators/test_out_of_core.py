@@ -13,7 +13,8 @@ import pandas as pd
 import pytest
 from sklearn.base import clone
 
-from craftc import CRAFT, BPMeans, DPMeans, FeatureSelectionMixture, KFeatures, MixedTable
+from craftc import CRAFT, BPMeans, DPMeans, FeatureSelectionMixture, KFeatures, MixedTable, read_table
+from craftc.reading.input_file import TableError
 from craftc.table import blocks, out_of_core
 
 pa = pytest.importorskip("pyarrow", reason="Parquet files need pyarrow")
@@ -418,3 +419,17 @@ def test_names_of_files_that_are_not_utf_8(model, tmp_path):
         with pytest.raises(ValueError, match=said) as caught:
             model.fit(given)
         assert str(caught.value).isascii()
+
+
+@pytest.mark.parametrize("read", [CRAFT(n_init=1).fit, DPMeans().fit, read_table])
+@pytest.mark.parametrize("place", [500, 2000, 30_000])
+def test_checksums_of_pages(read, place, tmp_path):
+    """A flipped byte of a page is another number, which only a checksum notices."""
+    rng, path = np.random.default_rng(0), tmp_path / "table.parquet"
+    table = pa.table({name: rng.normal(size=5000) for name in "ab"})
+    pq.write_table(table, path, write_page_checksum=True, compression="none", use_dictionary=False)
+    content = bytearray(path.read_bytes())
+    content[place] ^= 0xFF
+    path.write_bytes(content)
+    with pytest.raises((OSError, TableError), match=r"table.parquet.*cannot be read.*CRC checksum"):
+        read(str(path))
