@@ -28,7 +28,7 @@ from craftc.reading.input_file import (
     find_file,
     labelled_reader,
 )
-from craftc.reading.json_rows import json_columns
+from craftc.reading.json_rows import is_json_array, json_columns
 from craftc.reading.labelled import read_labelled
 from craftc.reading.records import (
     BLANKS,
@@ -278,11 +278,14 @@ def _is_filled(sheet: pd.DataFrame) -> bool:
 
 
 def _is_json(head: bytes) -> bool:
-    """Whether a text begins with a JSON object, or with an array of them or of arrays."""
+    """Whether a text begins with a JSON object, or with an array of them or of arrays, or a line that is an
+    array.
+    """
     text = head.removeprefix(codecs.BOM_UTF8).lstrip()
     if not text.startswith((b"{", b"[")):
         return False
-    return re.match(rb'(\[\s*)?\{\s*("(?:[^"\\]|\\.)*"\s*:|\})|\[\s*\[', text) is not None
+    found = re.match(rb'(\[\s*)?\{\s*("(?:[^"\\]|\\.)*"\s*:|\})|\[\s*\[', text)
+    return found is not None or is_json_array(text.partition(b"\n")[0])
 
 
 def _read_json(file: InputFile, head: bytes, encoding: Encoding, form: FileForm) -> RawTable:

@@ -32,11 +32,20 @@ def json_columns(text: str, shown: str) -> tuple[_Columns, list[str]]:
     return {name: [row.get(name) for row in rows] for name in names}, notes
 
 
+def is_json_array(line: str | bytes) -> bool:
+    """Whether a line is an array of JSON."""
+    try:
+        return isinstance(json.loads(line), list)
+    except (ValueError, RecursionError):
+        return False
+
+
 def _records(text: str, shown: str) -> tuple[list[dict[str, object]], list[str]]:
     """The values of all lines, or those of the whole text where it is one value."""
     line = 1
     try:
-        if text.lstrip().startswith("["):
+        first = text.lstrip().partition("\n")
+        if text.lstrip().startswith("[") and not (first[2].strip() and is_json_array(first[0])):
             return json.loads(text), []
         records = []
         for line, each in enumerate(text.split("\n"), 1):  # noqa: B007

@@ -37,6 +37,7 @@ _TYPE = re.compile(
     r"|categor(y|ical)|nominal|ordinal|continuous|discrete|object|ratio|interval",
     re.IGNORECASE,
 )
+_RULE = re.compile(r":?[-=]{2,}:?")  # between the names and the rows of Markdown
 _MOST_CAPTIONS, _LOOKED_AT = 3, 200  # lines below the names, and rows that show what columns hold
 _NUMERIC = 0.9  # share of the different cells of a column of numbers
 _LAST = 30  # lines at the end of a table among which footnotes are
@@ -162,7 +163,9 @@ def _captions(frame: pd.DataFrame, keep: Bits) -> list[int]:
 
 
 def _is_caption(row: list[tuple[int, str]], below: pd.DataFrame) -> bool:
-    """Whether the cells of a line are words for types, or texts above columns of numbers."""
+    """Whether the cells of a line are words for types, rules, or texts above columns of numbers."""
+    if row and all(_RULE.fullmatch(cell) for _, cell in row):
+        return True
     if len(row) >= 2 and all(_TYPE.fullmatch(cell) for _, cell in row):
         return not all(_occurs(cell, below.iloc[:, j]) for j, cell in row)
     above_numbers = 0

@@ -299,6 +299,17 @@ def test_an_object_that_holds_a_table(read, value, indent):
     pd.testing.assert_frame_equal(table, read(PLAIN)[0])
 
 
+def test_lines_that_are_arrays(read):
+    rows = [list(record.values()) for record in RECORDS]
+    for first in ([NAMES], []):
+        text = "\n".join(map(json.dumps, [*first, *rows])) + "\n"
+        table, _ = read(text, "t.json")
+        assert table.iloc[:, 1].tolist() == [row[1] for row in rows]
+        assert list(table.columns) == (NAMES if first else [f"column {j + 1}" for j in range(4)])
+    with pytest.raises(ValueError, match="its rows need 4 cells each"):
+        read(text + "[1]\n")
+
+
 def test_objects_that_hold_no_single_table(read):
     with pytest.raises(ValueError, match="several lists of objects, 'a', 'b'"):
         read(json.dumps({"a": RECORDS, "b": RECORDS}))
@@ -446,6 +457,7 @@ def test_several_lines_of_titles(read, top):
         "STRING,DOUBLE,INT,STRING",
         "varchar(20),float,integer,text",
         ",[mm],(h),",
+        "---,:---:,--:,---",
         "name,mm,hours,",
         "Name of the town,How much did it rain?,How long did the sun shine?,Kind of town",
         "town name,Regen in mm,Sonne in h,Art\nQID1,QID2,QID3,QID4",
