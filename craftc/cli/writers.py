@@ -7,6 +7,7 @@ import io
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import datetime
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
@@ -104,13 +105,26 @@ def _lasting(of_type: pa.DataType) -> pa.DataType:
 @contextmanager
 def _workbook(file: IO[bytes], name: str) -> Iterator[Write]:
     from openpyxl import Workbook  # type: ignore[import-untyped]
+    from openpyxl.cell import WriteOnlyCell  # type: ignore[import-untyped]
+    from openpyxl.cell.cell import ILLEGAL_CHARACTERS_RE  # type: ignore[import-untyped]
 
     book = Workbook(write_only=True)
-    sheet, n_rows = book.create_sheet("clusters"), [0]
+    sheet, n_rows, header = book.create_sheet("clusters"), [0], list[str]()
+
+    def cell_of(value: object) -> object:
+        """A value as a cell; texts stay texts, also those that begin like a formula."""
+        if isinstance(value, datetime) and value.tzinfo is not None:
+            value = value.isoformat()  # cells have no time zones
+        if not isinstance(value, str):
+            return value
+        cell = WriteOnlyCell(sheet, ILLEGAL_CHARACTERS_RE.sub("\ufffd", value))
+        cell.data_type = "s"
+        return cell
 
     def write(frame: pd.DataFrame) -> None:
-        if not n_rows[0]:
-            sheet.append([str(column) for column in frame.columns])
+        if not header:
+            header.extend(str(column) for column in frame.columns)
+            sheet.append([cell_of(name) for name in header])
         n_rows[0] += len(frame)
         if n_rows[0] > _MOST_ROWS:
             raise ValueError(
@@ -118,7 +132,7 @@ def _workbook(file: IO[bytes], name: str) -> Iterator[Write]:
             )
         cells = frame.astype(object).where(frame.notna(), None)
         for row in cells.itertuples(index=False, name=None):
-            sheet.append(row)
+            sheet.append([cell_of(value) for value in row])
 
     yield write
     book.save(file)

@@ -116,6 +116,28 @@ def test_ids_and_kept_columns(run, model, tmp_path):
     assert "has no column 'custmer'. Did you mean 'customer'" in err
 
 
+def test_texts_of_a_workbook_are_no_formulas(run, model, tmp_path):
+    ids = ["=1+1", "bell\a", "+1", *(f"k{i}" for i in range(297))]
+    customers(1).assign(customer=ids).to_parquet(tmp_path / "t.parquet")
+    options = ("--id", "customer", "--out", tmp_path / "r.xlsx", "--quiet")
+    assert run("predict", model, tmp_path / "t.parquet", *options)[0] == 0
+    assert read(tmp_path / "r.xlsx")["customer"].tolist()[:3] == ["=1+1", "bell\ufffd", "+1"]
+
+
+def test_rows_that_need_no_reading_have_the_same_results(run, model, tmp_path, monkeypatch):
+    rows = customers(2).assign(whole=range(300))
+    rows.loc[::5, "spent"], rows.loc[::7, "shop"] = None, None
+    rows.to_parquet(tmp_path / "t.parquet", row_group_size=100)
+    results = []
+    for name in ("fast.csv", "slow.csv"):
+        options = ("--out", tmp_path / name, "--out-of-core")
+        said = run("predict", model, tmp_path / "t.parquet", *options)
+        assert said[0] == 0
+        results.append((said, (tmp_path / name).read_bytes()))
+        monkeypatch.setattr("craftc.cli.results._as_it_is", lambda *arguments: None)
+    assert results[0] == results[1]
+
+
 def test_a_second_run_continues(run, model, folder, tmp_path):
     out = tmp_path / "out"
     broken = folder / "day1.parquet"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import warnings
 
 import numpy as np
@@ -259,6 +260,13 @@ def test_a_large_model_is_a_short_statement():
 def test_bad_options(fitted, options, message):
     with pytest.raises(ValueError, match=message):
         craftc.to_sql(fitted[0], **{"table": "t", **options})
+
+
+def test_packages_that_are_not_installed(fitted, monkeypatch):
+    for package, export in (("sqlglot", craftc.to_sql), ("onnx", craftc.to_onnx)):
+        monkeypatch.setitem(sys.modules, package, None)
+        with pytest.raises(ImportError, match=rf"needs {package}: pip install 'craftc\[export\]'"):
+            export(fitted[0])
 
 
 def test_what_cannot_be_exported():
