@@ -52,9 +52,10 @@ def _quick_imports() -> Iterator[None]:
 _NUMBER = re.compile(r"-\d+|-\d*\.\d+")
 _HOW_TABLES_ARE_READ = """
 How a table is read (as craftc.read_table reads it in Python):
-  Formats: CSV and the like, JSON lines, Excel (.xlsx), Parquet, Feather; each also compressed (gzip,
-  bzip2, xz, zip); "-" is standard input. The content decides, and the delimiter (comma, semicolon,
-  tab or |) is detected. A title above the column names is skipped (--skip, --header).
+  Formats: CSV and the like, JSON, ARFF, Excel (.xlsx), Parquet, Feather, SPSS, Stata, SAS; each also
+  compressed (gzip, bzip2, xz, zip); "-" is standard input. The content decides, and the delimiter
+  (comma, semicolon, tab, | or another) is detected. Several files, a folder or a pattern are one table.
+  A title above the column names is skipped (--skip, --header).
   Missing values: empty cells and "?". In columns of numbers and dates also NA, n/a, NaN, null, none
   and -; in text columns these are levels, unless --na names them.
   Numeric columns: also $1,200, 12%, 7 km, (3.20) and 1.234,50. A few other cells become missing.
