@@ -134,12 +134,14 @@ def write_files(folder: Path) -> None:
 def run(folder: Path, command: str) -> str:
     """What a command of the page prints, in a folder."""
     before, printed = Path.cwd(), io.StringIO()
+    os.environ["COLUMNS"] = "88"  # as wide as the page
     os.chdir(folder)
     try:
         with contextlib.redirect_stdout(printed):
             assert craftc_main(shlex.split(command)[1:]) == 0
     finally:
         os.chdir(before)
+        del os.environ["COLUMNS"]
     return printed.getvalue()
 
 

@@ -276,7 +276,11 @@ def _overview(layout: PageLayout, result: Result, most: int | None) -> list[str]
         rows.append(cells)
     widths = [max(map(cell_len, column)) for column in zip(heads, *rows, strict=True)]
     room = layout.width - sum(widths) + widths[1] - 2 * (len(heads) - 1)  # for names
-    for cells, name in zip(rows, distinct([cells[1] for cells in rows], room, cell_len), strict=True):
+    names = [cells[1] for cells in rows]
+    short = [shortened(name, room) for name in names]
+    if len(set(short)) < len(names):
+        short = distinct(names, room, cell_len)
+    for cells, name in zip(rows, short, strict=True):
         cells[1] = name
     left = (1, 5 + (stability is not None))  # the name, and the target's value
     lines = layout.table([(head, i in left) for i, head in enumerate(heads)], rows)
