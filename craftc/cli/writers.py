@@ -112,7 +112,7 @@ def _workbook(file: IO[bytes], name: str) -> Iterator[Write]:
     sheet, n_rows, header = book.create_sheet("clusters"), [0], list[str]()
 
     def cell_of(value: object) -> object:
-        """A value as a cell; texts stay texts, also those that begin like a formula."""
+        """A value as a cell; texts stay texts, even if they begin like a formula."""
         if isinstance(value, datetime) and value.tzinfo is not None:
             value = value.isoformat()  # cells have no time zones
         if not isinstance(value, str):

@@ -16,7 +16,7 @@ from sqlglot import exp
 from craftc.export.expressions import Dialect, formula, number_text
 from craftc.export.scoring import Block, Scoring
 
-_MOST_SWEEPS = 20_000  # expressions; of more, rows with missing cells are refused
+_MOST_SWEEPS = 6_000  # expressions, 0.8 MB; of more, rows with missing cells are refused
 _MOST_COLUMNS = 600  # of the matrices of one step
 
 Step = tuple[str, exp.Query]

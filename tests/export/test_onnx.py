@@ -56,6 +56,7 @@ def test_random_models(seed):
     check(model, rows)
 
 
+@pytest.mark.slow_except(1)
 @pytest.mark.parametrize("form", ["full", "tied"])
 def test_missing_cells_in_a_covariance(form):
     rng = np.random.default_rng(1)

@@ -80,6 +80,7 @@ def test_a_dialect_reads_its_statement(fitted, dialect):
     assert [each.alias for each in tree.selects][:4] == ["id", "k'ey", "cluster", "cluster_name"]
 
 
+@pytest.mark.slow_except(1)
 @pytest.mark.parametrize("form", ["full", "tied", "auto"])
 def test_missing_cells_in_a_covariance(form):
     rng = np.random.default_rng(1)
@@ -97,6 +98,7 @@ def test_missing_cells_in_a_covariance(form):
         tables.check(model, rows, scored(model, rows, engine))
 
 
+@pytest.mark.slow_except(1)
 @both_engines
 def test_more_columns_than_one_join_has(engine):
     rng = np.random.default_rng(0)
@@ -284,3 +286,21 @@ def test_what_cannot_be_exported():
         craftc.to_sql(craftc.KModes(2, random_state=0).fit(frame[["A"]].astype(str)), "t", probabilities=True)
     with pytest.raises(ValueError, match="level of column 'A'"):
         craftc.to_sql(craftc.KModes(2, random_state=0).fit(frame[["A"]].astype(str) + "\0"), "t")
+
+
+@pytest.mark.slow
+def test_covariances_of_many_columns_refuse_rows_with_missing_cells():
+    rng = np.random.default_rng(0)
+    groups = rng.integers(0, 3, 900)
+    mixing = rng.normal(size=(30, 30))
+    cells = rng.normal(size=(900, 30)) @ mixing + 3.0 * groups[:, None] * rng.normal(size=30)
+    frame = pd.DataFrame(cells, columns=[f"c{d}" for d in range(30)])
+    options = {"covariance": "full", "init": groups, "n_init": 1, "random_state": 0}
+    model = craftc.CRAFT(3, **options).fit(frame)
+    assert "of a covariance have the cluster NULL." in craftc.to_sql(model, "t")
+    rows = frame.copy()
+    rows.iloc[::3, 2] = np.nan
+    result = scored(model, rows, "duckdb").sort_values("id").reset_index(drop=True)
+    complete = result["cluster"].notna()
+    assert complete.tolist() == rows["c2"].notna().tolist()
+    tables.check(model, rows[complete].reset_index(drop=True), result[complete])
