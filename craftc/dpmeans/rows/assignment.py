@@ -242,7 +242,8 @@ class LocalAssignment(Assignment[Labels]):
         self._bounds, self._bounded_mu = "costs", self.mu[:0]
         centres = data.geometry.centres(self.mu, self.limit)
         while position < len(data):
-            capacity, stop = len(self.sums.counts), min(position + rows_at_once(4 * self.mu.size), len(data))
+            capacity = len(self.sums.counts)
+            stop = min(position + rows_at_once(4 * capacity * D), len(data))  # up to `capacity` may open
             mu, travelled = np.zeros((capacity, D)), np.empty(capacity, np.float32)
             position, K, here, _, far, shrunk = _sweep.collapse(
                 data.X,
