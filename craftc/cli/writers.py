@@ -112,11 +112,7 @@ def _workbook(file: IO[bytes], name: str) -> Iterator[Write]:
     sheet, n_rows, header = book.create_sheet("clusters"), [0], list[str]()
 
     def cell_of(value: object) -> object:
-<<<<<<< Updated upstream
         """A value as a cell; texts stay texts, even if they begin like a formula."""
-=======
-        """A value as a cell; a text stays one even if it begins like a formula."""
->>>>>>> Stashed changes
         if isinstance(value, datetime) and value.tzinfo is not None:
             value = value.isoformat()  # cells have no time zones
         if not isinstance(value, str):
