@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from craftc._common.messages import listed
 from craftc._common.threads import effective_n_threads
@@ -26,11 +29,17 @@ from craftc.cli.results import (
 )
 from craftc.cli.sources import is_read_in_batches, raw_table, refuse_further_missing_cells
 from craftc.cli.text_output import csv_writer
-from craftc.cli.writers import format_of, result_file
+from craftc.cli.writers import format_of, names_folder, result_file
 from craftc.craft.base import CraftBase
 from craftc.reading.like import match_columns
+from craftc.reading.many_files import paths_of
 from craftc.saved.save_and_load import load_model
 from craftc.table.out_of_core import files_of
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_READING = ("header", "skip", "delimiter", "encoding", "sheet", "decimal", "blanks", "all_lines")
 
 
 def run(options: PredictOptions) -> None:
@@ -44,7 +53,7 @@ def run(options: PredictOptions) -> None:
         refuse_further_missing_cells(options)
         _predict_files(fitted, options, log, drift)
     else:
-        _predict_table(fitted, options, log, drift)
+        _predict_tables(fitted, options, log, drift)
     log.stage("end")
     if drift is not None and options.fail_on_drift is not None:
         found = drift.comparison()
@@ -76,28 +85,63 @@ def _form(options: PredictOptions) -> ResultForm:
     return ResultForm(tuple(options.id), options.keep)
 
 
-def _predict_table(fitted: CraftBase, options: PredictOptions, log: Log, drift: Drift | None) -> None:
-    """Predict the rows of a table in memory."""
+def _predict_tables(fitted: CraftBase, options: PredictOptions, log: Log, drift: Drift | None) -> None:
+    """Predict the rows of files that are read whole: as one table, or each into a file of a folder."""
+    table, out = options.table, options.out
+    seen = None if drift is None else drift.add
+    files = _several(table) if out is not None and names_folder(out) else []
+    if out is not None and files:
+
+        def write(file: str, result: Path) -> Written:
+            return _write_table(fitted, replace(options, table=file), result, seen)
+
+        _predict_folder(fitted, options, log, result_files(table, files, Path(out), options.format), write)
+        return
+    if out is None:
+        rows, notes, frames = _assigned(fitted, options, seen)
+        log.notes(notes)
+        to_screen = csv_writer(sys.stdout)
+        for frame in frames:
+            to_screen(frame)
+        log.stage("file", file=table, rows=rows)
+        return
+    format_of(out)  # an error before the work begins
+    written = _write_table(fitted, options, out, seen)
+    log.notes(written.notes)
+    log.stage("file", file=table, rows=written.rows, result=out)
+
+
+def _several(table: str) -> list[str]:
+    """The files of a folder or pattern; none of a file."""
+    if table == "-" or os.path.isfile(table):
+        return []
+    paths = paths_of(table, [])
+    return [] if paths is None or paths == [table] else paths
+
+
+def _assigned(
+    fitted: CraftBase, options: PredictOptions, seen: Seen | None
+) -> tuple[int, list[str], Iterator[pd.DataFrame]]:
+    """The number of rows of a table that is read whole, notes, and the results in parts."""
     form, table = _form(options), options.table
-    if options.out is not None:
-        format_of(options.out)  # an error before the work begins
     raw = raw_table(options, fitted.schema_)
     rows, notes = match_columns(raw, fitted.schema_, table, options.na)
-    log.notes(notes)
-    seen = rows_as_seen(fitted, rows, table)
-    if drift is not None:
-        drift.add(seen)
+    as_seen = rows_as_seen(fitted, rows, table)
+    if seen is not None:
+        seen(as_seen)
     own = raw.frame.loc[rows.index] if form.ids or form.keep else None
-    frames = with_columns(fitted, seen, rows.index.to_numpy(), own, form, table)
-    if options.out is None:
-        write = csv_writer(sys.stdout)
+    return len(rows), notes, with_columns(fitted, as_seen, rows.index.to_numpy(), own, form, table)
+
+
+def _write_table(
+    fitted: CraftBase, options: PredictOptions, result: str | os.PathLike[str], seen: Seen | None
+) -> Written:
+    """Write the results of a table that is read whole."""
+    rows, notes, frames = _assigned(fitted, options, seen)
+    with result_file(result) as write:
         for frame in frames:
             write(frame)
-    else:
-        with result_file(options.out) as write:
-            for frame in frames:
-                write(frame)
-    log.stage("file", file=table, rows=len(rows), result=options.out)
+    return Written(rows, notes)
 
 
 def _predict_files(fitted: CraftBase, options: PredictOptions, log: Log, drift: Drift | None) -> None:
@@ -125,7 +169,11 @@ def _predict_files(fitted: CraftBase, options: PredictOptions, log: Log, drift: 
         )
     target = Path(str(out))
     if not one:
-        _predict_folder(fitted, options, log, result_files(table, files, target, options.format), seen)
+
+        def write_file(file: str, result: Path) -> Written:
+            return write_assignments(fitted, file, result, form, seen=seen)
+
+        _predict_folder(fitted, options, log, result_files(table, files, target, options.format), write_file)
         return
     format_of(target)
     if options.scheduler is not None:
@@ -136,15 +184,20 @@ def _predict_files(fitted: CraftBase, options: PredictOptions, log: Log, drift: 
 
 
 def _predict_folder(
-    fitted: CraftBase, options: PredictOptions, log: Log, results: dict[str, Path], seen: Seen | None
+    fitted: CraftBase,
+    options: PredictOptions,
+    log: Log,
+    results: dict[str, Path],
+    write: Callable[[str, Path], Written],
 ) -> None:
-    """Predict the rows of several files that are not done yet."""
+    """Predict the rows of several files that are not done yet, by `write` or by the workers of a cluster."""
     form, folder = _form(options), Path(str(options.out))
     settings: dict[str, object] = {
         "model": checksum_of(model_file(options.model)),
         "id": list(form.ids),
         "keep": form.keep,
         "format": options.format,
+        "reading": {name: getattr(options, name) for name in _READING} | {"na": list(options.na)},
     }
     manifest = Manifest(folder, results, settings)
     for entry in manifest.done:
@@ -172,7 +225,7 @@ def _predict_folder(
         return
     for file in manifest.left:
         try:
-            written = write_assignments(fitted, file, results[file], form, seen=seen)
+            written = write(file, results[file])
         except Exception as error:
             manifest.failed(file, str(error))
             log.stage("failed", file=file, message=str(error))

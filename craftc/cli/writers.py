@@ -34,6 +34,11 @@ def format_of(path: str | os.PathLike[str]) -> str:
     raise ValueError(f"--out must end in {', '.join(f'.{each}' for each in sorted(FORMATS))}, got {name!r}.")
 
 
+def names_folder(path: str) -> bool:
+    """Whether results go to a folder: one that exists, or a name that ends in a slash or has no ending."""
+    return os.path.isdir(path) or path.endswith(("/", os.sep)) or not Path(path).suffix
+
+
 @contextmanager
 def result_file(
     path: str | os.PathLike[str], *, within: str | os.PathLike[str] | None = None

@@ -189,6 +189,57 @@ def test_errors_name_the_file_and_the_row(run, tmp_path, way):
         assert problem in err
 
 
+@pytest.mark.parametrize("ending", ["csv", "tsv.gz", "xlsx"])
+def test_a_folder_of_files_that_are_read_whole(run, model, tmp_path, ending):
+    source, out, files = tmp_path / "incoming", tmp_path / "assigned", []
+    source.mkdir()
+    for day in range(3):
+        frame, path = customers(day, 40 + day), source / f"day{day}.{ending}"
+        if ending == "xlsx":
+            frame.to_excel(path, index=False)
+        else:
+            frame.to_csv(path, index=False, sep="\t" if "tsv" in ending else ",")
+        files.append(path)
+    words = ("predict", model, source, "--out", out, "--format", "parquet", "--id", "customer", "--quiet")
+    good = files[1].read_bytes()
+    files[1].write_bytes(b"spent,customer\n1,2\n")  # lacks a column
+    code, _, err = run(*words)
+    assert code != 0
+    assert files[1].name in err
+    states = {
+        entry["file"]: entry["state"] for entry in json.loads((out / "manifest.json").read_text())["files"]
+    }
+    assert [states[str(path)] for path in files] == ["done", "failed", "waiting"]
+    files[1].write_bytes(good)
+    before = (out / f"{files[0].name.split('.')[0]}{'.tsv' * ('tsv' in ending)}.parquet").stat().st_mtime_ns
+    assert run(*words)[0] == 0
+    results = sorted(out.glob("*.parquet"))
+    assert len(results) == 3
+    assert results[0].stat().st_mtime_ns == before
+    fitted = craftc.load_model(model)
+    for day, result in enumerate(results):
+        rows = pd.read_parquet(result)
+        frame = customers(day, 40 + day)
+        labels = fitted.predict(frame.drop(columns="customer"))
+        assert rows["customer"].astype(str).str.zfill(6).tolist() == frame["customer"].tolist()
+        assert len(pd.crosstab(labels, rows["cluster"]).stack().loc[lambda n: n > 0]) == 2
+    code, _, err = run(*words[:-1], "--decimal", ".")  # another way of reading: nothing is continued
+    assert code == 0
+    assert "skipped" not in err
+
+
+def test_a_folder_of_texts_as_one_table(run, model, tmp_path):
+    source = tmp_path / "incoming"
+    source.mkdir()
+    for day in range(2):
+        customers(day, 30).to_csv(source / f"{day}.csv", index=False)
+    assert run("predict", model, source, "--out", tmp_path / "all.csv", "--quiet")[0] == 0
+    assert pd.read_csv(tmp_path / "all.csv")["row"].tolist() == list(range(60))
+    code, _, err = run("predict", model, source, "--out", tmp_path / "all.json")
+    assert code == 2
+    assert "--out must end in" in err
+
+
 def test_a_log_for_programs(run, model, folder, tmp_path):
     code, said, err = run("predict", model, folder, "--out", tmp_path / "out", "--log", "json")
     assert (code, said) == (0, "")
