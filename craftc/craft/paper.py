@@ -32,6 +32,7 @@ from craftc.craft.search.fixed_price import fixed_price_fit
 from craftc.craft.search.starts import farthest_first_price
 from craftc.distributed.open_input import open_input, set_input_attributes
 from craftc.table import MixedTable
+from craftc.table.declared import noted_dates
 from craftc.table.moments import ExactSums
 from craftc.table.numeric_encoding import NumericEncoding
 
@@ -249,7 +250,7 @@ level_probabilities_, margins_, cluster_margins_, n_features_in_, feature_names_
                     f"PaperCRAFT reads tables in this process, got a {type(X).__name__}; gather its rows, or "
                     "use CRAFT, which fits collections."
                 )
-            table = source.read(self.categorical, self.missing, n_threads)
+            table = source.read(self.categorical, self.missing, n_threads, noted_dates(X, self.categorical))
             assert isinstance(table, MixedTable)
             numeric = "raw" if self.numeric == "auto" and not spec.coherent else self.numeric
 

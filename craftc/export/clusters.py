@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -29,6 +30,9 @@ from craftc.table.levels import LevelEncoding
 from craftc.table.numeric_encoding import EncodingRecipe, NumericEncoding
 
 Term = LookUp | Polynomial
+
+_TRUTH = {"true": ("t", "1"), "false": ("f", "0")}
+_NUMBER = re.compile(r"-?(0|[1-9][0-9]*)([.][0-9]+)?")
 
 
 def scoring(model: CraftBase, whole: bool) -> Scoring:
@@ -58,6 +62,7 @@ def scoring(model: CraftBase, whole: bool) -> Scoring:
         unseen=unseen_terms(terms, model.unknown),
         dates=schema.dates,
         parts=_parts(schema),
+        trims=bool(schema.reading),
     )
 
 
@@ -71,8 +76,10 @@ def _parts(schema: Schema) -> dict[int, tuple[int, str]]:
 
 
 def refused_columns(schema: Schema) -> tuple[int, ...]:
-    """Columns whose missing cells `predict` refuses."""
-    return tuple(range(schema.n_columns)) if schema.missing == "error" else ()
+    """Columns whose missing cells `predict` refuses; blank cells of a box to tick are "no"."""
+    if schema.missing != "error":
+        return ()
+    return tuple(j for j, name in enumerate(schema.columns) if not _blank_level(schema, name))
 
 
 def unseen_terms(terms: list[Term], unknown: str) -> tuple[int, ...]:
@@ -108,7 +115,28 @@ def texts_of(schema: Schema, d: int) -> Texts:
     missing = (
         len(levels) - 1 if schema.missing == "category" and levels and levels[-1] == MISSING_LEVEL else None
     )
-    return Texts(levels, missing)
+    if not schema.reading or type_of_levels(levels) != "text":
+        return Texts(levels, missing)
+    place = {str(level): t for t, level in enumerate(levels)}
+    blank = _blank_level(schema, schema.columns[int(schema.categorical_index[d])])
+    words = [word for word in place if word not in (blank, MISSING_LEVEL)]
+    others = {text: place[word] for word in words for text in _spellings(word, words) if text not in place}
+    return Texts(levels, place.get(blank, missing), others)
+
+
+def _blank_level(schema: Schema, name: str) -> str:
+    """The level of blank cells next to a single value, as `read_table` has read them; empty without one."""
+    recipe = schema.reading.get("columns", {}).get(name, {})
+    return str(recipe.get("blank", "")) if isinstance(recipe, Mapping) else ""
+
+
+def _spellings(word: str, words: Sequence[str]) -> list[str]:
+    """Texts that engines make of a number or a truth value which `read_table` has written as this level."""
+    if {each.casefold() for each in words} <= _TRUTH.keys() and len(words) <= len(_TRUTH):
+        return [word.lower(), word.upper(), word.capitalize(), *_TRUTH[word.casefold()]]
+    if all(map(_NUMBER.fullmatch, words)):
+        return [f"{word}0", f"{word}00"] if "." in word else [f"{word}.0", f"{word}.00"]
+    return []
 
 
 def _of_levels(

@@ -156,6 +156,11 @@ class Dialect:
             return exp.Collate(this=exp.paren(marked), expression=exp.var("Latin1_General_100_BIN2"))
         return exp.cast(cell, exp.DataType.Type.TEXT)
 
+    def trimmed(self, cell: exp.Expr) -> exp.Expr:
+        """A cell as text without blanks around it; NULL if nothing is left."""
+        to = exp.DataType.build("nvarchar(max)" if self.name == "tsql" else "text", dialect=self.name)
+        return exp.Nullif(this=exp.Trim(this=exp.cast(cell, to)), expression=exp.Literal.string(""))
+
     def literal(self, text: str) -> exp.Expr:
         """A text that `text_cell` is compared with."""
         return exp.National(this=f"{text}|") if self.name == "tsql" else exp.Literal.string(text)

@@ -9,6 +9,7 @@ import numpy as np
 from craftc._common.typing import Floats
 from craftc.export.onnx_graph import Graph
 from craftc.export.scoring import Block, Intervals, LookUp, Polynomial, Scoring, Texts, Values
+from craftc.table.level_column import MISSING_LEVEL
 
 
 class Scorer:
@@ -59,7 +60,7 @@ class Scorer:
 
     def _some_column(self) -> str:
         """(n,) zeros."""
-        number = self._number(0) if self.scoring.expected[0] != "text" else self._code_of_text(0, ())
+        number = self._number(0) if self.scoring.expected[0] != "text" else self._code_of_text(0, Texts(()))
         return self.graph.add(
             "Mul", self.graph.as_double(self.graph.as_integer(number)), self.graph.constant(0.0)
         )
@@ -72,27 +73,28 @@ class Scorer:
     def _is_missing(self, j: int) -> str:
         if j not in self._absent:
             if self.scoring.expected[j] == "text":
-                code = self._code_of_text(j, ("(missing)",))
+                code = self._code_of_text(j, Texts((MISSING_LEVEL,)))
                 self._absent[j] = self.graph.add("Equal", code, self.graph.constant(np.array(0)))
             else:
                 self._absent[j] = self.graph.add("IsNaN", self._number(j))
         return self._absent[j]
 
-    def _code_of_text(self, j: int, levels: tuple[object, ...]) -> str:
+    def _code_of_text(self, j: int, reader: Texts) -> str:
         """(n,) position of the level of every text; the number of levels for others."""
         graph = self.graph
         flat = graph.flat(self.scoring.columns[j])
-        of_text = {str(level): t for t, level in enumerate(levels)}
-        of_text |= {level: t for t, level in enumerate(levels) if isinstance(level, str)}
+        of_text = reader.codes()
+        if reader.missing is not None:
+            of_text.setdefault(MISSING_LEVEL, reader.missing)
         if not of_text:  # no operator has an empty table
-            of_text = {"(missing)": 0}
+            of_text = {MISSING_LEVEL: 0}
         return graph.add(
             "LabelEncoder",
             flat,
             domain="ai.onnx.ml",
             keys_strings=list(of_text),
             values_int64s=list(of_text.values()),
-            default_int64=len(levels),
+            default_int64=len(reader.levels),
         )
 
     def _code(self, term: LookUp) -> str:
@@ -100,7 +102,7 @@ class Scorer:
         graph, reader, j = self.graph, term.reader, term.column
         T = len(term.costs)
         if isinstance(reader, Texts) and self.scoring.expected[j] == "text":
-            return self._code_of_text(j, reader.levels)
+            return self._code_of_text(j, reader)
         x, missing = self._number(j), self._is_missing(j)
         wide = graph.column(x)
         if isinstance(reader, Texts):

@@ -80,6 +80,7 @@ def of_prototypes(model: KModes | KPrototypes) -> Scoring:
         refused=refused_columns(schema),
         unseen=unseen_terms(terms, model.unknown),
         dates=schema.dates,
+        trims=bool(schema.reading),
     )
 
 

@@ -7,7 +7,7 @@ that of the row; of equal costs the first.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -27,6 +27,14 @@ class Texts:
 
     levels: tuple[Level, ...]
     missing: int | None = None  # the level of missing cells, if they have one
+    others: Mapping[str, int] = field(default_factory=dict)  # further spellings of levels
+
+    def codes(self) -> dict[str, int]:
+        """The level of every text, as LevelColumn.translate finds it: a level that is this text, otherwise
+        the last that is written so.
+        """
+        of_text = {**self.others, **{str(level): t for t, level in enumerate(self.levels)}}
+        return of_text | {level: t for t, level in enumerate(self.levels) if isinstance(level, str)}
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,6 +121,7 @@ class Scoring:
     unseen: tuple[int, ...] = ()  # positions of terms in which predict refuses unseen levels
     dates: tuple[int, ...] = ()  # columns that are days since 1970-01-01
     parts: dict[int, tuple[int, str]] = field(default_factory=dict)  # column: its date, and the part
+    trims: bool = False  # whether blanks around a text are no part of it, as `read_table` reads it
 
     @property
     def number_of(self) -> Labels:

@@ -29,7 +29,6 @@ from craftc.export.expressions import (
     with_fallback,
 )
 from craftc.export.scoring import Intervals, LookUp, Polynomial, Scoring, Texts, Values
-from craftc.table.level_column import MISSING_LEVEL
 
 _JOINS = 30  # look-up tables of one step; SQLite joins at most 64
 _DIGITS = 8  # after the point, of costs in nats
@@ -128,7 +127,9 @@ class Statement:
             return self.dialect.days(cell)
         if expected == "number":
             return self.dialect.number_cell(cell)
-        return self.dialect.text_cell(cell) if expected == "text" else cell
+        if expected != "text":
+            return cell
+        return self.dialect.text_cell(self.dialect.trimmed(cell) if self.scoring.trims else cell)
 
     def _cells(self, last: str) -> None:
         """l: what look-up tables are joined by, z: numbers of polynomials."""
@@ -153,7 +154,7 @@ class Statement:
         if reader.missing is None:
             return cell
         if self.scoring.expected[term.column] == "text":
-            return with_fallback(cell, self.dialect.literal(MISSING_LEVEL))
+            return with_fallback(cell, self.dialect.literal(str(reader.levels[reader.missing])))
         levels = [
             (exp.EQ(this=cell.copy(), expression=self.dialect.level(level)), exp.Literal.number(t))
             for t, level in enumerate(reader.levels)
@@ -161,20 +162,17 @@ class Statement:
         ]
         return case([(is_null(cell), exp.Literal.number(reader.missing)), *levels])
 
-    def _entries(self, i: int, term: LookUp) -> dict[int, exp.Expr]:
-        """The literal by which a row of the look-up table is found, by level."""
+    def _entries(self, term: LookUp) -> list[tuple[int, exp.Expr]]:
+        """Levels, and the literals by which their rows of the look-up table are found."""
         reader = term.reader
-        codes: dict[int, exp.Expr] = {t: exp.Literal.number(t) for t in range(len(term.costs))}
+        codes: list[tuple[int, exp.Expr]] = [(t, exp.Literal.number(t)) for t in range(len(term.costs))]
         if not isinstance(reader, Texts):
             return codes
         if self.scoring.expected[term.column] == "text":
-            # as LevelColumn.translate: a level that is this text, otherwise the last that is written so
-            of_text: dict[str, int] = {str(level): t for t, level in enumerate(reader.levels)}
-            of_text |= {level: t for t, level in enumerate(reader.levels) if isinstance(level, str)}
-            return {t: self.dialect.literal(text) for text, t in of_text.items()}
+            return [(t, self.dialect.literal(text)) for text, t in reader.codes().items()]
         if reader.missing is not None:
             return codes
-        return {t: self.dialect.level(level) for t, level in enumerate(reader.levels)}
+        return [(t, self.dialect.level(level)) for t, level in enumerate(reader.levels)]
 
     def _number(self, term: Polynomial, cell: exp.Expr) -> exp.Expr:
         """z of a polynomial."""
@@ -231,7 +229,7 @@ class Statement:
                 if i in of_blocks:
                     carried.append(exp.alias_(z.copy(), f"z{i}"))
                 continue
-            entries = self._entries(i, term)
+            entries = self._entries(term)
             used = [k for k in self._clusters if term.costs[:, k].any()]
             self._look_up(f"t{i}", term, entries, used, i in scoring.unseen)
             on = exp.EQ(this=exp.column("l", f"t{i}"), expression=exp.column(f"l{i}", "a"))
@@ -259,13 +257,13 @@ class Statement:
         self._add(name, query.select(*carried, *sums, copy=False).from_(source, copy=False))
 
     def _look_up(
-        self, name: str, term: LookUp, entries: dict[int, exp.Expr], used: list[int], whole: bool
+        self, name: str, term: LookUp, entries: list[tuple[int, exp.Expr]], used: list[int], whole: bool
     ) -> None:
         """The look-up table of a term, without levels that cost nothing unless it is `whole`."""
         digits = _DIGITS if self.scoring.unit == "nats" else 300
         names = ["l", *(f"c{k}" for k in used), *("zv" if term.scores is not None else "")]
         rows: list[exp.Expr] = []
-        for t, entry in entries.items():
+        for t, entry in entries:
             costs = term.costs[t, used]
             if not costs.any() and term.scores is None and not whole and rows:
                 continue

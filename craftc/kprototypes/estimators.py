@@ -57,6 +57,7 @@ from craftc.kprototypes.problem import Problem
 from craftc.table import MixedTable, Schema
 from craftc.table.answers import answer_groups
 from craftc.table.categorical import column_mask
+from craftc.table.declared import noted_dates
 from craftc.table.frames import open_source
 from craftc.table.moments import integer_grid
 
@@ -136,7 +137,10 @@ class PrototypeClustering(NamedClusters, MixedInput, PrototypePrediction, Cluste
         """
         check_parameters(self)
         n_threads = self._threads()
-        table = MixedTable.from_data(X, categorical=self._categorical(X, categorical), missing=self.missing)
+        of_levels = self._categorical(X, categorical)
+        table = MixedTable.from_data(
+            X, categorical=of_levels, missing=self.missing, kinds=noted_dates(X, of_levels)
+        )
         weights = check_weight(sample_weight, len(table))
         check_countable(weights)
         weight, unit = integer_weights(weights)

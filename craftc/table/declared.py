@@ -304,6 +304,12 @@ def kinds_of(X: object, kinds: KindsInput, categorical: ColumnSelection = "auto"
     return cast("KindsInput", found | dict(kinds or {}))
 
 
+def noted_dates(X: object, categorical: ColumnSelection = "auto") -> KindsInput:
+    """The dates that `read_table` has noted; other kinds are for estimators with a parameter `kinds`."""
+    noted = kinds_of(X, None, categorical) or {}
+    return {str(name): kind for name, kind in noted.items() if kind == "date"} or None
+
+
 class KnownColumns(Protocol):
     """The schema of a table that has been read."""
 

@@ -221,6 +221,55 @@ def test_levels_that_are_numbers_or_mixed(engine):
     tables.check(model, rows, scored(model, rows, engine))
 
 
+@pytest.fixture(scope="module")
+def as_people_have_them():
+    """A table of which `read_table` changes blanks, truth values, whole numbers, boxes and dates."""
+    rng = np.random.default_rng(3)
+    groups = rng.integers(0, 3, 120)
+    return pd.DataFrame(
+        {
+            "x": rng.normal(3.0 * groups, 1.0),
+            "town": np.array(["  Ulm", "Bonn  ", " a b "], object)[groups],
+            "member": rng.random(120) < 0.1 + 0.4 * groups,
+            "stars": np.array([1.0, 2.0, 5.0])[groups],
+            "news": np.where(rng.random(120) < 0.1 + 0.4 * groups, "x", None),
+            "since": pd.Timestamp("2020-01-01")
+            + pd.to_timedelta(400 * groups + rng.integers(0, 300, 120), "D"),
+        }
+    )
+
+
+MODELS_OF_FILES = {
+    "craft": lambda: craftc.CRAFT(3, n_init=1, random_state=0),
+    "paper": lambda: craftc.PaperCRAFT(3, n_init=1, random_state=0),
+    "prototypes": lambda: craftc.KPrototypes(3, n_init=1, random_state=0),
+    "category": lambda: craftc.CRAFT(3, n_init=1, missing="category", random_state=0),
+    "error": lambda: craftc.KPrototypes(3, n_init=1, missing="error", random_state=0),
+}
+
+
+@both_engines
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize("which", MODELS_OF_FILES)
+def test_texts_that_read_table_has_changed(which, engine, as_people_have_them):
+    table = as_people_have_them
+    model = MODELS_OF_FILES[which]().fit(craftc.read_table(table))
+    given = table.assign(since=table["since"].dt.strftime("%Y-%m-%d"))  # what SQLite has of dates
+    rows = given if engine == "sqlite" else table
+    new = craftc.read_table(table, like=model)
+    assert new["news"].notna().all()
+    tables.check(model, new, scored(model, rows, engine))
+    marked = rows.assign(
+        news=table["news"].fillna("  "), town=[None if i % 7 == 0 else t for i, t in enumerate(table["town"])]
+    )
+    if which != "error":
+        again = craftc.read_table(marked, like=model)
+        tables.check(model, again, scored(model, marked, engine))
+    for spelt in ({True: "TRUE", False: "FALSE"}, {True: "true", False: "false"}):
+        other = rows.assign(member=table["member"].map(spelt), stars=table["stars"].map("{:.2f}".format))
+        tables.check(model, craftc.read_table(other, like=model), scored(model, other, engine))
+
+
 @both_engines
 def test_one_cluster_has_no_margin(engine):
     frame = pd.DataFrame({"x": np.random.default_rng(0).normal(size=50)})
