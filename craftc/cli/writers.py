@@ -13,6 +13,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 from craftc._common.atomic_write import replacing
 from craftc.cli.text_output import Write, csv_writer
+from craftc.describe.sheets import text_cell
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -110,8 +111,6 @@ def _lasting(of_type: pa.DataType) -> pa.DataType:
 @contextmanager
 def _workbook(file: IO[bytes], name: str) -> Iterator[Write]:
     from openpyxl import Workbook  # type: ignore[import-untyped]
-    from openpyxl.cell import WriteOnlyCell  # type: ignore[import-untyped]
-    from openpyxl.cell.cell import ILLEGAL_CHARACTERS_RE  # type: ignore[import-untyped]
 
     book = Workbook(write_only=True)
     sheet, n_rows, header = book.create_sheet("clusters"), [0], list[str]()
@@ -120,11 +119,7 @@ def _workbook(file: IO[bytes], name: str) -> Iterator[Write]:
         """A value as a cell; texts stay texts, even if they begin like a formula."""
         if isinstance(value, datetime) and value.tzinfo is not None:
             value = value.isoformat()  # cells have no time zones
-        if not isinstance(value, str):
-            return value
-        cell = WriteOnlyCell(sheet, ILLEGAL_CHARACTERS_RE.sub("\ufffd", value))
-        cell.data_type = "s"
-        return cell
+        return text_cell(sheet, value) if isinstance(value, str) else value
 
     def write(frame: pd.DataFrame) -> None:
         if not header:

@@ -316,18 +316,20 @@ class FittedClusters:
                 f"The rows of fit have a weight of {whole:g} in all, these one of {given:g}; pass the "
                 "sample_weight of fit."
             )
-        if labels is None:
-            return weights
-        known = self.clusters.moments
-        integers, unit = integer_weights(weights)
-        K = known.n_clusters
-        found = Moments.of_partition(known.grid, unit, table, integers, labels, K, n_threads)
-        if unit != known.unit or not np.array_equal(found.groups, known.groups):
+        if labels is not None and not self.holds(table, weights, labels, n_threads):
             raise ValueError(
                 "X is not the table of fit, or its rows are in another order: the sums of the rows of its "
                 "clusters are others; pass the table of fit."
             )
         return weights
+
+    def holds(self, table: MixedTable, weights: Floats | None, labels: Labels, n_threads: int) -> bool:
+        """Whether encoded rows with these weights and labels have the clusters' exact sums."""
+        known = self.clusters.moments
+        integers, unit = integer_weights(weights)
+        K = known.n_clusters
+        found = Moments.of_partition(known.grid, unit, table, integers, labels, K, n_threads)
+        return unit == known.unit and np.array_equal(found.groups, known.groups)
 
     def of_columns(self, values: Floats | Mask) -> Floats:
         """(K, n_columns) sums of (K, D) values over the parts into which the encoding splits a column."""

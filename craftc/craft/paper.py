@@ -14,7 +14,7 @@ from craftc._common.random import seed_of
 from craftc._common.threads import effective_n_threads
 from craftc._common.typing import ColumnSelection, Floats, Labels, RandomStateInput, TableInput, WeightInput
 from craftc._common.validation import Choice, Constraint, Number, check_parameters
-from craftc.craft.base import CraftBase
+from craftc.craft.described import Described
 from craftc.craft.fitted import FittedClusters
 from craftc.craft.parameters import (
     MODELS,
@@ -39,7 +39,7 @@ from craftc.table.numeric_encoding import NumericEncoding
 _N_EXPECTED = 8  # clusters that the heuristic and the starts expect where n_clusters is None
 
 
-class PaperCRAFT(CraftBase):
+class PaperCRAFT(Described):
     """Clusters of a mixed table by the algorithm of the CRAFT paper [1]_, at a fixed price of a cluster.
 
     A pass assigns every row to its cheapest cluster; a row whose cost exceeds the price of a new cluster

@@ -12,7 +12,7 @@ from craftc._common.merge_path import MergePath, n_clusters_within
 from craftc._common.own_names import OwnNames
 from craftc._common.typing import DaskClient, Labels, TableInput, WeightInput
 from craftc._common.validation import check_number
-from craftc.craft.base import CraftBase
+from craftc.craft.described import Described
 from craftc.craft.mask_path import mask_path
 from craftc.craft.null_test import NullTest, null_test
 from craftc.craft.rows.scores import RowStatistics
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
 
-class WithMergePath(CraftBase):
+class WithMergePath(Described):
     """Methods of a model whose merge path leads down to one cluster."""
 
     merge_path_: MergePath

@@ -20,7 +20,6 @@ from craftc.table.personal import is_personal
 
 FEW = 12  # distinct values up to which a column of numbers is shown value by value
 SPIKE = 0.5  # share of the cells that a value at the end of a column needs to be shown apart from the others
-HIDDEN = "values not shown"  # in the place of cells that may identify persons
 _FINE, _BANDS = 64, 8  # small bands of equal size, and bands of them by which a histogram is coded
 _MOST_LEVELS = 250  # the rarer levels of a column count as one
 

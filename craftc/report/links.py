@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from craftc.describe.words import number, percent
-from craftc.report.columns import HIDDEN, DrawnColumn, Pairs
+from craftc.report.columns import DrawnColumn, Pairs
 from craftc.table import MixedTable
+from craftc.table.personal import HIDDEN
 
 if TYPE_CHECKING:
     from craftc.craft.base import CraftBase

@@ -16,13 +16,14 @@ from craftc.describe.facts import REPEATS, Fact, Facts, whole_table
 from craftc.describe.structure import CLEAR, FIRM, Structure, nearly_as_good
 from craftc.describe.view import order_by_size
 from craftc.describe.words import count, listing, number, percent, plural
-from craftc.report.columns import HIDDEN, DrawnColumn, Pairs, grouped, read_columns, with_rows
+from craftc.report.columns import DrawnColumn, Pairs, grouped, read_columns, with_rows
 from craftc.report.figures import Figure, figure
 from craftc.report.links import Link, column_links
 from craftc.report.merge_tree import MergeTree, merge_tree
 from craftc.report.rows import BETWEEN, Row, certainty, typical, unusual
 from craftc.report.target import Target
 from craftc.table import MixedTable
+from craftc.table.personal import HIDDEN
 
 if TYPE_CHECKING:
     from craftc.craft.base import CraftBase

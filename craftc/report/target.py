@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -23,7 +22,7 @@ from craftc.describe.words import (
     with_share,
 )
 from craftc.report.columns import by_cluster
-from craftc.table import MixedTable
+from craftc.table.apart import columns_apart
 from craftc.table.frames import open_source
 
 _MOST_CLASSES = 8  # of a bar; numbers with more distinct values are shown as mean and deviation
@@ -61,13 +60,10 @@ def take_target(
         if isinstance(series, nw.Series):
             values = series.alias("target").to_frame().to_native()
         return table, (clean(name) if isinstance(name, str) and name else "target", values)
-    if isinstance(table, Mapping) and target in table:
-        others = {name: column for name, column in table.items() if name != target}
-        return others, (clean(target), {"target": table[target]})
-    if not isinstance(table, MixedTable):
-        frame = nw.from_native(table, eager_only=True, pass_through=True)
-        if isinstance(frame, nw.DataFrame) and target in frame.columns:
-            return frame.drop(target).to_native(), (clean(target), frame.select(target).to_native())
+    apart = columns_apart(table, [target])
+    if apart is not None:
+        others, values = apart
+        return others, (clean(target), values)
     raise ValueError(
         f"The table has no column {target!r}; pass the name of one of its columns, or an array with one "
         "value per row."

@@ -8,6 +8,8 @@ from itertools import islice
 
 from craftc._common.messages import listed
 
+HIDDEN = "values not shown"  # in the place of cells that may identify persons
+
 _LOOKED_AT = 500  # levels of a column
 _FEWEST = 5  # levels from which a column is judged by them
 _MOST = 0.5  # share of the levels that look personal, at least

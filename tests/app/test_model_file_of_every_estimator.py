@@ -345,6 +345,4 @@ def test_the_command_line_predicts_with_a_craft(tmp_path, capsys):
     save_model(dp_means()[0], tmp_path / "m")
     (tmp_path / "t.csv").write_text("a,b\n1,2\n")
     assert main(["predict", str(tmp_path / "m"), str(tmp_path / "t.csv")]) == 2
-    assert "holds a fitted DPMeans; this command needs a CRAFT." in " ".join(
-        capsys.readouterr().err.split()
-    )
+    assert "holds a fitted DPMeans; this command needs a CRAFT." in " ".join(capsys.readouterr().err.split())

@@ -123,6 +123,7 @@ SIGNATURES = {
     "metrics.chance_rand_index": "(labels_true, labels_pred)",
     "metrics.cluster_label_entropy": "(labels_true, labels_pred)",
     "metrics.contingency": "(labels_true, labels_pred)",
+    "metrics.cost_silhouette": "(model, X, *, labels=None, sample_weight=None)",
     "metrics.eigen_diffusion": "(features)",
     "metrics.macro_f1": "(labels_true, labels_pred)",
     "metrics.nmi": "(labels_true, labels_pred)",
@@ -153,7 +154,7 @@ METHODS = {
     "BPMeans": "fit inverse_transform predict reconstruct score summary transform",
     "CRAFT": (
         "at cut explain fit margins mask_path n_clusters_within null_test outliers predict predict_proba "
-        "rename_clusters representatives score score_samples similarity stability summary transform"
+        "profile rename_clusters representatives score score_samples similarity stability summary transform"
     ),
     "ConvexClustering": "fit rename_clusters summary",
     "ConvexCovariateClustering": "decision_function fit predict predict_proba transform",
@@ -167,7 +168,7 @@ METHODS = {
     "KPrototypes": "centroids fit predict rename_clusters score summary transform",
     "MixedTable": "from_data from_parquet take",
     "PaperCRAFT": (
-        "explain fit margins outliers predict predict_proba rename_clusters representatives score "
+        "explain fit margins outliers predict predict_proba profile rename_clusters representatives score "
         "score_samples similarity stability summary transform"
     ),
 }

@@ -15,6 +15,8 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from sklearn.metrics import adjusted_rand_score, f1_score, normalized_mutual_info_score
 
+from craftc import CRAFT, metrics
+from craftc.datasets import load_heart
 from craftc.metrics import (
     chance_rand_index,
     cluster_label_entropy,
@@ -434,3 +436,41 @@ def test_wider_floats_beyond_float64_are_rejected():
 def test_separability_rejects_bad_labels(labels, message):
     with pytest.raises(ValueError, match=message):
         separability([[0.0], [1.0]], labels)
+
+
+def test_cost_silhouette_against_its_formula():
+    table = load_heart().data
+    model = CRAFT(4, random_state=0).fit(table)
+    costs, labels, weight = model.transform(table), model.labels_, np.arange(len(table)) % 3
+    s = np.empty(len(table))
+    for i, k in enumerate(labels.tolist()):
+        a, b = costs[i, k], np.delete(costs[i], k).min()
+        s[i] = (b - a) / max(a, b)
+    found = metrics.cost_silhouette(model, table, labels=labels, sample_weight=weight)
+    assert found == pytest.approx((s * weight).sum() / weight.sum())
+    worse = metrics.cost_silhouette(model, table, labels=(labels + 1) % 4)
+    assert -1 <= worse < 0 < metrics.cost_silhouette(model, table) <= 1
+
+
+def test_cost_silhouette_refuses():
+    table = load_heart().data
+    model = CRAFT(1, random_state=0).fit(table)
+    with pytest.raises(ValueError, match="one cluster"):
+        metrics.cost_silhouette(model, table)
+    numbers = np.random.default_rng(0).normal(size=(60, 2))
+    with pytest.raises(ValueError, match="is negative"):
+        metrics.cost_silhouette(_Fixed(np.array([[-1.0, 2.0]])), numbers[:1])
+    for labels in ([0], [0, 9], [0.5, 1.0]):
+        with pytest.raises(ValueError, match="labels must hold one of 0 to 1 for each of the 2 rows"):
+            metrics.cost_silhouette(_Fixed(np.ones((2, 2))), numbers[:2], labels=labels)
+    assert metrics.cost_silhouette(_Fixed(np.zeros((2, 2))), numbers[:2]) == 0.0
+
+
+class _Fixed:
+    """A model of fixed costs."""
+
+    def __init__(self, costs):
+        self.costs = costs
+
+    def transform(self, X):
+        return self.costs
