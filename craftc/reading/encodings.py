@@ -64,7 +64,7 @@ def wide_encoding(head: bytes) -> str:
             return name
     zeros = head[0::2].count(0), head[1::2].count(0)
     few, many = sorted(zeros)
-    if few > 0 or many < _FEWEST_ZEROS * len(head) / 2:
+    if few > 0 or len(head) % 2 or many < _FEWEST_ZEROS * len(head) / 2:
         return ""
     name = "utf-16-le" if zeros[1] == many else "utf-16-be"
     text = codecs.getincrementaldecoder(name)("replace").decode(head)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -19,10 +19,18 @@ _TOTAL = re.compile(
     r"(grand|sub|over ?all|column|report)?[ -]*"
     r"(totals?|totale|total general|totaux|sums?|summen?|gesamt|gesamtsumme|gesamtergebnis|insgesamt"
     r"|zwischensumme|somme|suma|somma|totaal|yhteens[aä]|razem|итого|всего|合计|总计|合計"
-    r"|averages?|means?|mittelwert|durchschnitt|moyenne|promedio|media)"
+    r"|averages?|means?|mittelwert|durchschnitt|moyenne|promedio|media"
+    r"|medians?|minimum|maximum|variance|varianz|st(andar)?d\.?[ -]?dev(iation|\.)?|standardabweichung)"
     r"\s*(of .{1,30}|\(.{1,30}\)|\d{4})?\s*[:=]?",
     re.IGNORECASE,
 )
+_EXTREME: dict[str, Callable[[Floats], float]] = {
+    "min": np.min,
+    "max": np.max,
+    "count": np.size,
+    "n": np.size,
+    "anzahl": np.size,
+}
 _FOOTER = re.compile(
     r"(sources?|quellen?|fuente|fonte|notes?|anmerkung(en)?|remarks?|hinweise?|legend|stand|as of"
     r"|(last )?updated?|exported|generated|created|printed|report|©|\(c\)|copyright|disclaimer|end of"
@@ -188,7 +196,7 @@ def _last_lines(frame: pd.DataFrame, keep: Bits) -> list[int]:
     for i in rows[: -_LAST - 1 : -1].tolist():
         n_above = len(rows) - len(found) - 1
         row = _cells(frame.iloc[i])
-        begins = row and (_TOTAL.fullmatch(row[0][1]) or _SOURCE.match(row[0][1]))
+        begins = row and (_names_statistic(row[0][1]) or _SOURCE.match(row[0][1]))
         if n_above < 2 or not (len(row) == 1 or begins):
             break
         above = frame.iloc[rows[:n_above]]
@@ -207,12 +215,28 @@ def _last_lines(frame: pd.DataFrame, keep: Bits) -> list[int]:
     return sorted(found)
 
 
+def _names_statistic(label: str) -> bool:
+    return _TOTAL.fullmatch(label) is not None or label.casefold().strip(" .:") in _EXTREME
+
+
 def _is_total(row: list[tuple[int, str]], above: pd.DataFrame) -> bool:
     """Whether the first cell of a line is the word for a total, which no other row has."""
     if not row:
         return False
     j, label = row[0]
-    return _TOTAL.fullmatch(label) is not None and not _occurs(label, above.iloc[:, j])
+    if _occurs(label, above.iloc[:, j]):
+        return False
+    extreme = _EXTREME.get(label.casefold().strip(" .:"))
+    if extreme is None:
+        return _TOTAL.fullmatch(label) is not None
+    n = len(above)  # without the other statistics
+    while n and (before := _cells(above.iloc[n - 1])) and _names_statistic(before[0][1]):
+        n -= 1
+    columns = [(as_number(cell), _numbers(above.iloc[:n, at])) for at, cell in row[1:]]
+    return bool(columns) and all(
+        number is not None and values is not None and len(values) and _is_close(number, extreme(values))
+        for number, values in columns
+    )
 
 
 def _is_footnote(row: list[tuple[int, str]], above: pd.DataFrame) -> bool:
@@ -240,13 +264,15 @@ def _occurs(text: str, column: pd.Series) -> bool:
 
 
 def _is_sum(row: list[tuple[int, str]], above: pd.DataFrame) -> bool:
-    """Whether the numbers of a line are the sums of the rows above it, and its other cells are empty."""
+    """Whether the numbers of a line are the sums of the rows above it, or their means where it has empty
+    cells.
+    """
     numbers = [(j, as_number(cell)) for j, cell in row]
     if not numbers or any(number is None for _, number in numbers):
         return False
     if len(row) == above.shape[1] > 1 and len(above) < 2 * _FEWEST:
         return False
-    sums = 0
+    row_texts, sums, means = dict(row), 0, 0
     for j, number in numbers:
         values = _numbers(above.iloc[:, j])
         if values is None:
@@ -254,9 +280,17 @@ def _is_sum(row: list[tuple[int, str]], above: pd.DataFrame) -> bool:
         total, largest = float(values.sum()), float(np.abs(values).max(initial=0.0))
         if _is_close(float(number or 0.0), total) and abs(total) > largest:
             sums += 1
-        elif not _is_close(float(number or 0.0), float(values.mean()) if len(values) else np.nan):
+        elif not len(values) or not _is_mean(float(number or 0.0), row_texts[j], float(values.mean())):
             return False
-    return sums > 0
+        elif np.ptp(values) > 0.0:
+            means += 1
+    return sums > 0 or (means >= 2 and len(row) < above.shape[1])
+
+
+def _is_mean(number: float, text: str, mean: float) -> bool:
+    """Whether a number is a mean as it was rounded in its text."""
+    decimals = len(text.strip().replace(",", ".").rpartition(".")[2]) if re.search("[.,]", text) else 2
+    return abs(number - mean) <= max(0.011, 0.51 * 10.0**-decimals)
 
 
 def _is_close(a: float, b: float) -> bool:

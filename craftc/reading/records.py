@@ -88,6 +88,10 @@ def find_delimiter(text: str, whole: bool, skip: int) -> Delimiter:
     if named := _SEP.match(text):
         return Delimiter(named[1])
     rank, usual = _usual_delimiter(text, whole, skip)
+    lines = [line for line in text.splitlines() if line.strip()]
+    if len(lines) > 1 and all(_in_single_quotes(line) for line in lines[: None if whole else -1]):
+        mark = _usual_delimiter(unquoted_lines(text), whole, skip)[1]
+        return Delimiter(mark, True, "The single quotes around lines or cells were removed.")
     if rank[:2] == (True, True):
         return Delimiter(usual)
     plain = unquoted_lines(text)
@@ -171,13 +175,24 @@ def _separates(candidate: str, text: str, whole: bool, skip: int) -> bool:
     return candidate in _ODD or n_numeric == len(filled) or (len(filled) >= 3 and n_numeric > 0)
 
 
+_SINGLE = re.compile(r"""'[^'"]+'|'[^'"]*'([,;\t|])'[^'"]*'(?:\1'[^'"]*')*""")
+
+
 def unquoted_lines(text: str) -> str:
     """The text, where each line that is one cell in quotes is replaced by its content."""
     return "".join(map(_unquoted, text.splitlines(keepends=True)))
 
 
+def _in_single_quotes(line: str) -> bool:
+    """Whether a line is in single quotes, or each of its cells."""
+    return _SINGLE.fullmatch(line.strip()) is not None
+
+
 def _unquoted(line: str) -> str:
     content = line.rstrip("\r\n")
+    if _in_single_quotes(content):
+        alone = content.count("'") == 2
+        return (content.strip()[1:-1] if alone else content.replace("'", '"')) + line[len(content) :]
     if len(content) < 2 or not (content[0] == content[-1] == '"'):
         return line
     inner = content[1:-1]

@@ -9,7 +9,6 @@ import numpy as np
 from craftc._common.messages import as_text
 from craftc._common.typing import Floats, Integers
 
-_USUAL = (9.0, 99.0, 999.0, 9999.0, 99999.0, 999999.0)
 _SHARE, _FEWEST = 0.01, 5  # of the rows that have another sentinel, at least
 
 
@@ -19,8 +18,9 @@ def sentinels(distinct: Floats, counts: Integers) -> Iterator[tuple[str, int]]:
     """
     for at, rest in ((0, distinct[1:]), (-1, distinct[:-1])):
         often = counts[at] >= max(_FEWEST, _SHARE * counts.sum()) and len(rest) >= 10
-        often &= float(distinct[at]).is_integer()
-        if len(rest) > 1 and ((abs(distinct[at]) in _USUAL and counts[at] > 1) or often):
+        usual = set(as_text(abs(distinct[at])).replace(".", "")) == {"9"}  # 99, 999.9
+        often &= usual or float(distinct[at]).is_integer()
+        if len(rest) > 1 and ((usual and counts[at] > 1) or often):
             nearest = rest[0] if at == 0 else rest[-1]
             more = counts[at] >= 3 * np.median(counts)
             alone = often and more and distinct[at] <= -1.0 and rest[0] >= 0.0

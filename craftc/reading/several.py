@@ -34,7 +34,7 @@ def answers_in(cell: object, separator: str) -> list[str]:
         listed = cell if isinstance(cell, Iterable) and not isinstance(cell, str) else [cell]
         return list(dict.fromkeys(str(part).strip() for part in listed if part is not None))
     text = str(cell).strip()
-    if text[:1] == "[" and text[-1:] == "]":
+    if text[:1] + text[-1:] in ("[]", "{}", "()"):
         text = text[1:-1]
     parts = (part.strip().strip("\"'").strip() for part in text.split(separator))
     return list(dict.fromkeys(part for part in parts if part))

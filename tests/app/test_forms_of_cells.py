@@ -348,3 +348,78 @@ def test_sentinels(read, sentinel, low, high):
 
 def test_few_values_have_no_sentinel(read):
     assert "far from" not in read(column(["1.234", "2.5", "13"][i % 3] for i in range(60)))[1]
+
+
+# ---- forms of single cells, of lines in quotes, and of statistics below the rows ----
+
+
+@pytest.mark.parametrize("sign", ["", "₹", "Rs. "])
+def test_lakhs_and_crores(read, sign):
+    numbers = [1_000 + 97_531 * i for i in range(200)]
+
+    def grouped(number):
+        head, tail = f"{number:,}".replace(",", "")[:-3], f"{number:03d}"[-3:]
+        pairs = [head[max(0, at - 2) : at] for at in range(len(head), 0, -2)][::-1]
+        return ",".join([*pairs, tail])
+
+    table, notes = read("x,kind\n" + "".join(f'"{sign}{grouped(n)}",{"ab"[n % 2]}\n' for n in numbers))
+    assert table["x"].tolist() == numbers
+    assert "thousands separators removed" in notes
+
+
+@pytest.mark.parametrize("code", ["-999.99", "99.99", "-9999", "9.99"])
+def test_nines_with_a_fraction_are_noted(read, code):
+    cells = [code if i % 20 == 3 else f"{(i % 37) / 50:.2f}" for i in range(200)]
+    table, notes = read("x,kind\n" + "".join(f"{cell},{'ab'[i % 2]}\n" for i, cell in enumerate(cells)))
+    assert f"'x' has {code} in 10 rows, far from its other numbers" in notes
+    assert (table["x"] == float(code)).sum() == 10
+
+
+@pytest.mark.parametrize("brackets", ["{}", "()", "[]"])
+def test_answers_in_brackets(read, brackets):
+    some = [[word for bit, word in enumerate(("red", "blue", "green")) if i >> bit & 1] for i in range(8)]
+    rows = "".join(f'"{brackets[0]}{",".join(some[i % 8])}{brackets[1]}",{i}\n' for i in range(80))
+    table, _ = read("colours,x\n" + rows)
+    for word in ("red", "blue", "green"):
+        assert (table[f"colours: {word}"] == "yes").tolist() == [word in some[i % 8] for i in range(80)]
+
+
+@pytest.mark.parametrize("mark", [",", ";", "\t"])
+@pytest.mark.parametrize("around", ["lines", "cells"])
+def test_single_quotes_around_lines_and_cells(read, mark, around):
+    rows = [["town", "x", "kind"], *([["Ulm", "Bonn"][i % 2], f"{i / 8}", "ab"[i % 2]] for i in range(60))]
+    if around == "lines":
+        text = "".join(f"'{mark.join(row)}'\n" for row in rows)
+    else:
+        text = "".join(mark.join(f"'{cell}'" for cell in row) + "\n" for row in rows)
+    table, notes = read(text)
+    assert list(table) == ["town", "x", "kind"]
+    assert table["x"].tolist() == [i / 8 for i in range(60)]
+    assert set(table["town"]) == {"Ulm", "Bonn"}
+    assert "single quotes" in notes
+
+
+def test_apostrophes_are_no_quotes(read):
+    text = "town,x\n" + "".join(f"'s Gravenhage{i % 2},{i}\n" for i in range(30))
+    assert set(read(text)[0]["town"]) == {"'s Gravenhage0", "'s Gravenhage1"}
+
+
+@pytest.mark.parametrize(
+    ("last", "n_rows"),
+    [
+        (",{mean:.2f},{other:.2f}", 60),
+        (",{mean:.1f},{other:.1f}", 60),
+        ("Ø,{mean:.2f},{other:.2f}", 60),
+        ("Median,30,12", 60),
+        ("Std. dev.,17.5,9.1\nMin,0,{low}\nMax,59,{high}\nCount,60,60", 60),
+        (",12,5", 61),  # a row without a town
+        ("Max,31,12", 61),  # a name
+    ],
+)
+def test_statistics_below_the_rows(read, last, n_rows):
+    other = [(i * i) % 31 for i in range(60)]
+    rows = "".join(f"{['Ulm', 'Bonn'][i % 2]},{i},{other[i]}\n" for i in range(60))
+    values = {"mean": 29.5, "other": sum(other) / 60, "low": min(other), "high": max(other)}
+    table, notes = read("town,x,y\n" + rows + last.format(**values) + "\n")
+    assert len(table) == n_rows
+    assert ("a total or footnotes" in notes) == (n_rows == 60)
