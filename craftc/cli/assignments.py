@@ -13,7 +13,7 @@ from craftc._common.typing import Ints, Labels
 from craftc.cli.columns import ColumnRoles
 from craftc.craft import CRAFT
 from craftc.craft.base import CraftBase
-from craftc.describe.view import numbers_by_size
+from craftc.describe.view import numbers_of
 from craftc.table import MixedTable
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def assignments(
     by which `next` costs more.
     Missing: margin and next with one cluster, probability of a model that defines none.
     """
-    pd, number_of = need_pandas(), numbers_by_size(model.cluster_sizes_)
+    pd, number_of = need_pandas(), numbers_of(model._fitted.by_number)
     several, clusters = len(number_of) > 1, model._fitted.clusters
     names = np.array(model.cluster_names_, object)
     n_threads = model._threads_of(min(len(table), _ROWS_AT_ONCE))

@@ -12,7 +12,6 @@ from craftc.cli.predict import clusters_of
 from craftc.cli.results import ResultForm, rows_as_seen, streamed_assignments
 from craftc.cli.sources import is_read_in_batches, raw_table, refuse_further_missing_cells
 from craftc.craft.base import CraftBase
-from craftc.describe.view import order_by_size
 from craftc.reading.like import match_columns
 from craftc.table.out_of_core import files_of
 
@@ -41,7 +40,7 @@ def run(options: CompareOptions) -> None:
 
 def _clusters(fitted: CraftBase, found: Comparison) -> list[tuple[int, str, int, float, float]]:
     """Number, name, rows, share and share in the fit of every cluster."""
-    order, n = order_by_size(fitted.cluster_sizes_).tolist(), max(found.rows, 1)
+    order, n = fitted._fitted.by_number.tolist(), max(found.rows, 1)
     names = fitted.cluster_names_
     return [
         (number, names[k], size, size / n, share)

@@ -15,7 +15,6 @@ import numpy as np
 
 from craftc._common.typing import Floats, Integers
 from craftc.craft.base import CraftBase
-from craftc.describe.view import order_by_size
 from craftc.table import MixedTable
 
 _PRIOR = 0.5  # rows of every level besides those of the fit
@@ -88,7 +87,7 @@ class Drift:
     def comparison(self) -> Comparison:
         """The rows that were counted, compared with those of the fit."""
         model, n = self._model, max(self._rows, 1)
-        order = order_by_size(model.cluster_sizes_)
+        order = model._fitted.by_number
         sizes, of_fit = self._sizes[order], np.asarray(model.cluster_sizes_, np.float64)[order]
         shares = of_fit / of_fit.sum()
         score = of_fit_score = None

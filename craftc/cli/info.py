@@ -9,7 +9,8 @@ from pathlib import Path
 from craftc.cli.arguments import clean
 from craftc.cli.manifest import checksum_of
 from craftc.cli.models import model_file
-from craftc.describe.view import numbers_by_size
+from craftc.craft.base import CraftBase
+from craftc.describe.view import numbers_of, order_by_size
 from craftc.saved.save_and_load import load_model, version_of_model
 from craftc.table import Schema
 
@@ -34,7 +35,8 @@ def contents(path: Path) -> dict[str, object]:
     sizes = getattr(fitted, "cluster_sizes_", None)
     if sizes is not None:
         out["rows"] = float(sizes.sum())
-        numbers = numbers_by_size(sizes).tolist()
+        order = fitted._fitted.by_number if isinstance(fitted, CraftBase) else order_by_size(sizes)
+        numbers = numbers_of(order).tolist()
         names = getattr(fitted, "cluster_names_", [None] * len(sizes))
         clusters = [
             {"number": number, "label": k, "rows": float(size), "name": name}

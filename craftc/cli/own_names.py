@@ -9,7 +9,6 @@ from craftc._common.own_names import OwnNames, checked_columns
 from craftc.cli.arguments import ClusterOptions
 from craftc.cli.columns import ColumnRoles
 from craftc.craft import CRAFT
-from craftc.describe.view import order_by_size
 from craftc.reading.labels import parted
 
 
@@ -43,7 +42,7 @@ def own_names(names: Mapping[str, str], roles: ColumnRoles) -> tuple[dict[str, s
 
 def name_model(model: CRAFT, columns: dict[str, str], clusters: Mapping[int, str]) -> None:
     """Name the columns of a model and its clusters, which are numbered by size."""
-    order = order_by_size(model.cluster_sizes_).tolist()
+    order = model._fitted.by_number.tolist()
     for number in clusters:
         if not 1 <= number <= len(order):
             raise ValueError(

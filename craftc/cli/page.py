@@ -22,7 +22,7 @@ from craftc.craft.stability import Stability
 from craftc.describe.columns import CategoricalColumn, Parts, typical_text
 from craftc.describe.facts import Facts
 from craftc.describe.structure import Starts, Structure, nearly_as_good
-from craftc.describe.view import ClusterView, numbers_by_size
+from craftc.describe.view import ClusterView, numbers_of
 from craftc.describe.words import CELL, clean, count, distinct, nats, percent, plural, range_of
 from craftc.reading.cells import MAX_INTEGER_CODES
 
@@ -81,7 +81,7 @@ class Answer:
     @cached_property
     def numbers(self) -> Labels:
         """(K,) number of the cluster with each label."""
-        return numbers_by_size(self.view.sizes)
+        return numbers_of(self.view.order)
 
     def typical(self, k: int, d: int, texts: Sequence[str] | None = None) -> tuple[Parts, Parts]:
         """Typical values of a column in cluster k and in the whole table, of the levels leading in k; `texts`

@@ -13,6 +13,7 @@ from craftc._common.messages import warn_user
 from craftc._common.random import seed_of
 from craftc._common.threads import effective_n_threads
 from craftc._common.typing import (
+    Array,
     ColumnSelection,
     DaskClient,
     Floats,
@@ -20,17 +21,18 @@ from craftc._common.typing import (
     WeightInput,
 )
 from craftc._common.validation import Choice, Constraint, Number, check_parameters
+from craftc.craft.background import Background
 from craftc.craft.clusters import Clusters
 from craftc.craft.covariance import too_many_columns
 from craftc.craft.dependence import column_links, diagnose, slices_at_4
 from craftc.craft.fitted import FittedClusters
 from craftc.craft.parameters import ModelSpec, StartsInput, given_starts, price_factor_of
-from craftc.craft.path import WithMergePath
 from craftc.craft.progress import Progress, ProgressMeter
+from craftc.craft.refit import Former, WithRefits, renumbered
 from craftc.craft.rows import L, RowStore, S
-from craftc.craft.search import EncodedRows, FitConfig
+from craftc.craft.search import Encode, EncodedRows, FitConfig
 from craftc.craft.search.automatic import automatic_fit
-from craftc.distributed.open_input import FitInput, FitTable, open_input, set_input_attributes
+from craftc.distributed.open_input import FitTable, open_input, set_input_attributes
 from craftc.reading.unusable import listed_reasons, usable_columns
 from craftc.table import MixedTable
 from craftc.table.declared import KindsInput, KindsParameter, declared_periods, kinds_of
@@ -40,7 +42,7 @@ from craftc.table.moments import ExactSums
 _ROOM = 100  # clusters for which the buffers of a short table have room
 
 
-class CRAFT(WithMergePath):
+class CRAFT(WithRefits):
     """Clusters of a table with numeric and categorical columns, and the features that define each cluster.
 
     Every cluster models its rows by a few selected features; the clusters that do not select a feature share
@@ -129,6 +131,8 @@ class CRAFT(WithMergePath):
         overlap.
     log_likelihood_, n_parameters_, aic_, bic_, icl_ : float, int, and float
         The clusters as a mixture; of the criteria, lower is better. docs/craft.md says what counts.
+    changes_ : Changes
+        After `refit`: which clusters were kept, split, merged, born or died, with their shares then and now.
     cluster_price_, price_factor_ : float
         Price of a cluster in nats, and the factor that was used.
     cluster_sizes_ : ndarray (K,)
@@ -270,23 +274,39 @@ class CRAFT(WithMergePath):
             if source.place == "partitions":
                 self._check_partitioned(sample_weight)
             table = source.read(categorical, self.missing, n_threads, kinds)
-            periods = declared_periods(kinds, table.schema)
-
-            def levels(rows: RowStore[Any, Any], weights: Floats | None) -> LevelEncoding:
-                tallies = rows.tallies(weights, n_threads)
-                return LevelEncoding.of_tallies(rows.schema, tallies, periods, self.null)
-
+            set_input_attributes(self, source.X, table)
+            levels = self._levels_by(declared_periods(kinds, table.schema), n_threads)
             if isinstance(table, MixedTable):
                 local = EncodedRows.of_table(table, sample_weight, n_threads, levels)
-                self.labels_ = self._fit(local, source, meter, n_threads)
+                self.labels_ = self._fit(local, meter, n_threads)
             else:
                 from craftc.craft.rows.partitioned import PartitionedRows  # which ordinary tables do not need
 
                 far = EncodedRows.of_store(
                     PartitionedRows(table), None, np.empty(0, np.int64), 1.0, n_threads, levels
                 )
-                self.labels_ = self._fit(far, source, meter, n_threads)
+                self.labels_ = self._fit(far, meter, n_threads)
         return self
+
+    def _levels_by(self, periods: list[float], n_threads: int) -> Encode:
+        """Chooses the levels of the columns of a table, whose numeric columns have these periods."""
+
+        def levels(rows: RowStore[Any, Any], weights: Floats | None) -> LevelEncoding:
+            tallies = rows.tallies(weights, n_threads)
+            return LevelEncoding.of_tallies(rows.schema, tallies, periods, self.null)
+
+        return levels
+
+    def _spec(self, weight: float) -> ModelSpec:
+        """The model that the parameters specify, of a table of this weight."""
+        return ModelSpec(
+            selection="priced",
+            price=None,
+            price_factor=price_factor_of(self.price_factor, weight),
+            pooled=True,
+            covariance="diagonal" if self.feature_sharing == 1.0 else self.covariance,
+            feature_sharing=float(self.feature_sharing),
+        )
 
     def _check_partitioned(self, sample_weight: WeightInput) -> None:
         """Raise ValueError if a fit on partitions is not defined with these parameters."""
@@ -298,22 +318,24 @@ class CRAFT(WithMergePath):
         if problem:
             raise ValueError(f"A fit on Partitions or a Dask collection needs {problem}.")
 
-    def _fit(self, encoded: EncodedRows[L, S], source: FitInput, meter: ProgressMeter, n_threads: int) -> Any:
-        """Find the clusters of rows that have been read; returns their labels."""
+    def _fit(
+        self,
+        encoded: EncodedRows[L, S],
+        meter: ProgressMeter,
+        n_threads: int,
+        former: Former | None = None,
+    ) -> Any:
+        """Find the clusters of rows that have been read; returns their labels. `former`: the clusters from
+        which the search starts, too, and whose numbers the clusters get.
+        """
         rows, background, encoding = encoded.rows, encoded.background, encoded.encoding
         assert isinstance(encoding, LevelEncoding)
         target = None if self.n_clusters is None else int(self.n_clusters)
         _check_n_clusters(target, encoded.source)
         limit = max(min(int(self.max_clusters), max(len(rows), _ROOM)), target or 0)
-        given = given_starts(self.init, len(rows), limit)
-        spec = ModelSpec(
-            selection="priced",
-            price=None,
-            price_factor=price_factor_of(self.price_factor, background.weight),
-            pooled=True,
-            covariance="diagonal" if self.feature_sharing == 1.0 else self.covariance,
-            feature_sharing=float(self.feature_sharing),
-        )
+        given = None if former is not None else given_starts(self.init, len(rows), limit)
+        further = [] if former is None else former.starts(limit)
+        spec = self._spec(background.weight)
         seed = seed_of(self.random_state)
         config = FitConfig(
             rows,
@@ -329,7 +351,11 @@ class CRAFT(WithMergePath):
         )
         init = self.init if isinstance(self.init, str) else "auto"
         n_starts = 1 if init == "single" else int(self.n_init)
-        result = automatic_fit(config, n_starts, cast("list[L] | None", given), init, target)
+        result = automatic_fit(
+            config, n_starts, cast("list[L] | None", given), init, target, cast("list[L]", further)
+        )
+        if former is not None:
+            result = renumbered(result, former.places(cast("Array", result.labels), n_threads))
         if not result.converged and target is None:
             warn_not_converged(self, result.n_iter, "passes", "continue with init=labels_")
         elif not result.converged:
@@ -340,15 +366,15 @@ class CRAFT(WithMergePath):
             )
         labels, moments, path, along = result.labels, result.moments, result.merge_path, result.path_clusters
         original_units = encoded.in_original_units(moments, labels, n_threads)
-        assert source.table is not None
-        set_input_attributes(self, source.X, source.table)
         set_convergence(self, result)
         clusters = result.clusters
         if result.cross is not None:
             encoding = encoding.with_scores()
             rows = rows.scored(encoding)
         if clusters is None:
-            clusters = Clusters(moments, background, result.spec, result.mask, keep=True)
+            if result.cross is not None:
+                background = Background(moments.total(), encoding)
+            clusters = Clusters(moments, background, result.spec, result.mask, result.cross, keep=True)
         labels = rows.restated(labels, clusters, path)
         if not encoding.identity:
             along.original = encoded.source.sums_along(path, original_units, n_threads)
@@ -368,9 +394,12 @@ class CRAFT(WithMergePath):
             path,
             along,
             links,
+            None if former is None else former.order,
         )
         fitted.remember(clusters)
         self._set_fitted(fitted)
+        self._fixed = None
+        self.__dict__.pop("changes_", None)
         statistics = rows.statistics(self._fitted.clusters, labels, encoded.weights)
         self._set_rows(statistics)
         self.margins_ = rows.margins(self, statistics)

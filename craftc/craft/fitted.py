@@ -17,7 +17,7 @@ import numpy as np
 
 from craftc._common.labels import renumber
 from craftc._common.merge_path import MergePath, objectives_of, saving_of
-from craftc._common.typing import Array, Bits, Floats, Integers, Labels, Mask, WeightInput
+from craftc._common.typing import Array, Bits, Floats, Integers, Ints, Labels, Mask, WeightInput
 from craftc._common.validation import check_weight, integer_weights
 from craftc._kernels import craft_cross_products as cross_kernel
 from craftc._kernels import moments as moments_kernel
@@ -28,7 +28,7 @@ from craftc.craft.paper_clusters import PaperClusters
 from craftc.craft.parameters import ModelSpec
 from craftc.describe.columns import Column
 from craftc.describe.statistics import column_statistics
-from craftc.describe.view import ClusterView, links_of
+from craftc.describe.view import ClusterView, links_of, order_by_size
 from craftc.table import MixedTable, Schema
 from craftc.table.answers import answer_groups
 from craftc.table.levels import LevelEncoding
@@ -178,6 +178,7 @@ class FittedClusters:
     path: MergePath | None = None  # from these clusters down to one
     along: PathClusters | None = None  # the clusters at every step of the path
     links: ColumnLinks = field(default_factory=ColumnLinks)
+    order: Labels | None = None  # (K,) clusters by their numbers, after a refit; None: by size
 
     @property
     def _levels(self) -> LevelEncoding | None:
@@ -206,6 +207,11 @@ class FittedClusters:
         """(K,) rows of every cluster; with weights that are not whole: their sum."""
         moments = self.clusters.moments
         return moments.sizes.astype(np.int64) if moments.unit == 1.0 else moments.sizes
+
+    @property
+    def by_number(self) -> Ints:
+        """(K,) clusters by their numbers in reports and files."""
+        return order_by_size(self.sizes) if self.order is None else self.order.astype(np.intp)
 
     @property
     def original_moments(self) -> Moments:
@@ -292,6 +298,7 @@ class FittedClusters:
             self.of_columns(clusters.gains),
             links_of(self.links.alike, self.links.implied),
             groups=answer_groups(self.schema),
+            given_order=self.order,
         )
 
     @property
@@ -357,6 +364,7 @@ class FittedClusters:
             cross=cross,
             path=self.path.after(step),
             along=along.after(step),
+            order=None,
         )
 
     def without_collection(self) -> FittedClusters:

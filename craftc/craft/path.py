@@ -13,6 +13,7 @@ from craftc._common.own_names import OwnNames
 from craftc._common.typing import DaskClient, Labels, TableInput, WeightInput
 from craftc._common.validation import check_number
 from craftc.craft.described import Described
+from craftc.craft.fixed import FixedClusters
 from craftc.craft.mask_path import mask_path
 from craftc.craft.null_test import NullTest, null_test
 from craftc.craft.rows.scores import RowStatistics
@@ -27,6 +28,7 @@ class WithMergePath(Described):
 
     merge_path_: MergePath
     n_clusters: int | None
+    _fixed: FixedClusters | None = None  # by which partial_fit assigns rows; None: the present clusters
 
     def n_clusters_within(self, nats: float) -> list[int]:
         """The numbers of clusters on the merge path that describe the table nearly as well as the best.
@@ -245,5 +247,7 @@ class WithMergePath(Described):
         self.objective_path_ = np.append(self.objective_path_, self.objective_)
         self._typical = self._unusual = self._mixture = None
         self._own_names = OwnNames(clusters={}, columns=self._own_names["columns"])
-        for name in ("margins_", "cluster_margins_", "_slices"):  # of the rows, which a model does not hold
+        self._fixed = None
+        # of the rows, which a model does not hold, and of other clusters
+        for name in ("margins_", "cluster_margins_", "_slices", "changes_"):
             self.__dict__.pop(name, None)

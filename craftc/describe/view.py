@@ -45,6 +45,7 @@ class ClusterView:
     labels: Mapping[str, str] = field(default_factory=dict)  # and of columns
     groups: Sequence[AnswerGroup] = ()  # of columns of one and the same question
     members: Sequence[Sequence[int]] = ()  # input columns of every column, where groups are one column
+    given_order: Labels | None = None  # (K,) clusters by their numbers, where these are not by size
 
     @property
     def has_names(self) -> bool:
@@ -73,8 +74,10 @@ class ClusterView:
 
     @cached_property
     def order(self) -> Ints:
-        """(K,) clusters, the largest first; of equal ones the lower label first."""
-        return order_by_size(self.sizes)
+        """(K,) clusters by their numbers: the largest first, of equal ones the lower label first, unless the
+        numbers are given.
+        """
+        return order_by_size(self.sizes) if self.given_order is None else self.given_order.astype(np.intp)
 
     @cached_property
     def shares(self) -> Floats:
@@ -159,6 +162,7 @@ class ClusterView:
             differs=self.differs[order],
             selected=self.selected[order],
             gains=self.gains[order],
+            given_order=np.arange(len(order), dtype=np.int32),
         )
 
     def ranked(self, k: int) -> list[int]:
@@ -185,8 +189,13 @@ def order_by_size(sizes: Array) -> Ints:
 
 def numbers_by_size(sizes: Array) -> Labels:
     """The number 1, 2, ... of the cluster with each label: 1 is the largest."""
-    number_of = np.empty(len(sizes), np.int32)
-    number_of[order_by_size(sizes)] = np.arange(1, len(sizes) + 1, dtype=np.int32)
+    return numbers_of(order_by_size(sizes))
+
+
+def numbers_of(order: Ints | Labels) -> Labels:
+    """The number 1, 2, ... of the cluster with each label, from the clusters by their numbers."""
+    number_of = np.empty(len(order), np.int32)
+    number_of[order] = np.arange(1, len(order) + 1, dtype=np.int32)
     return number_of
 
 

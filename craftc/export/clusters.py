@@ -56,6 +56,7 @@ def scoring(model: CraftBase, whole: bool) -> Scoring:
         tables.base[:K].copy(),
         model.cluster_sizes_,
         model.cluster_names_,
+        fitted.order,
         proper=hasattr(model, "predict_proba"),
         blocks=blocks,
         refused=refused_columns(schema),

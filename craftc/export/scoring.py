@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from craftc._common.typing import Floats, Ints, Labels
-from craftc.describe.view import numbers_by_size
+from craftc.describe.view import numbers_by_size, numbers_of
 from craftc.table.level_column import Level
 
 if TYPE_CHECKING:
@@ -114,6 +114,7 @@ class Scoring:
     base: Floats  # (K,)
     sizes: Floats  # (K,) rows of every cluster
     names: Sequence[str] = ()  # of the clusters; empty: they have none
+    order: Labels | None = None  # (K,) clusters by their numbers; None: by size
     unit: str = "nats"  # of costs
     proper: bool = False  # whether exp(-cost) are weights of the clusters
     blocks: Sequence[Block] = ()
@@ -126,7 +127,7 @@ class Scoring:
     @property
     def number_of(self) -> Labels:
         """(K,) the number of every cluster in the report."""
-        return numbers_by_size(self.sizes)
+        return numbers_by_size(self.sizes) if self.order is None else numbers_of(self.order)
 
 
 def float64_bounds(bounds: Floats, dtype: np.dtype[np.floating]) -> Floats:

@@ -302,9 +302,11 @@ def _gap(column: DrawnColumn, k: int) -> str:
 
 
 def display_order(model: CraftBase) -> tuple[Ints, Labels]:
-    """The model's label of every cluster, largest first, and the labels of the rows in this order."""
+    """The model's labels of the clusters by their numbers, and the labels of the rows in this order."""
     labels = np.asarray(model.labels_)
-    order = order_by_size(np.bincount(labels, minlength=int(model.n_clusters_)))
+    order = model._fitted.by_number
+    if model._fitted.order is None:
+        order = order_by_size(np.bincount(labels, minlength=int(model.n_clusters_)))
     place = np.empty(len(order), np.int32)
     place[order] = np.arange(len(order))
     return order, place[labels]

@@ -19,9 +19,11 @@ from craftc._common.typing import Floats, Integers, Labels, Mask
 from craftc._kernels.craft_cross_products import cross_width
 from craftc.craft.background import Background
 from craftc.craft.base import CraftBase
+from craftc.craft.changes import KINDS, Changes, Segment
 from craftc.craft.covariance import MOST_COLUMNS, CrossProducts
 from craftc.craft.estimator import CRAFT
 from craftc.craft.fitted import CarriedSums, ColumnLinks, FittedClusters, PathClusters
+from craftc.craft.fixed import FixedClusters
 from craftc.craft.paper import PaperCRAFT
 from craftc.craft.parameters import MODELS, SELECTIONS, ModelSpec
 from craftc.craft.rows import Encoding
@@ -30,6 +32,7 @@ from craftc.saved.archive import demand
 from craftc.saved.fields import (
     ABSENT,
     LARGEST,
+    POSITIVE,
     Array,
     Kind,
     Optional,
@@ -200,7 +203,25 @@ _FITTED = StoredRecord(
     ),
     along=Optional(Through(_LATER, _later_of, _along_of, tuple(f"_fitted.{name}" for name in _OF_STEPS))),
     links=Through(Kind(), asdict, _links_of, ("_fitted.schema",)),
+    order=Optional(labels("K", below="K")),
 )
+
+
+def _changes_of(state: object) -> Changes:
+    """What a refit has changed in the clusters."""
+    demand(isinstance(state, dict) and state.keys() == asdict(Changes([], 0.0)).keys(), "changes_ is unknown")
+    assert isinstance(state, dict)
+    segments, kinds = [Segment(*each) for each in state["segments"]], [str, int, str, int, int, float, float]
+    known = all([*map(type, each)] == kinds and each.change in KINDS for each in segments)
+    numbers, notes = state["_former_numbers"], state["notes"]
+    known &= all(type(each) is int for each in numbers) and all(type(each) is str for each in notes)
+    n_then = len(numbers)
+    known &= all(max(each.former, each.other if each.change == "split" else -1) < n_then for each in segments)
+    known &= state["_library"] in (None, "pandas", "polars") and type(state["rows"]) is float
+    demand(known, "changes_ is not possible")
+    return Changes(segments, state["rows"], notes, numbers, state["_library"])
+
+
 _FIELDS = {
     **FRAMES,
     "n_iter_": StoredNumber(int),
@@ -208,6 +229,18 @@ _FIELDS = {
     "objective_path_": floats("passes"),
     "labels_": Optional(Array("int32", ("n",), 0), ABSENT),
     "_fitted": _FITTED,
+    "_fixed": Optional(
+        StoredRecord(
+            FixedClusters,
+            groups=integers("K", "width"),
+            mask=_MASK,
+            cross=Optional(integers("K", "products")),
+            unit=StoredNumber(least=POSITIVE, most=LARGEST),
+            price_factor=StoredNumber(least=POSITIVE, most=LARGEST),
+            links=Through(Kind(), asdict, _links_of, ("_fitted.schema",)),
+        )
+    ),
+    "changes_": Optional(Through(Kind(), asdict, _changes_of), ABSENT),
     "cluster_margins_": Optional(floats("K", least=0.0, most=np.inf, missing=True), ABSENT),
     "margins_": Optional(Array("float32", ("n",), 0.0, np.inf, missing=True), ABSENT),
     "_typical": Optional(Ragged(integers("rows", least=0))),
@@ -229,6 +262,8 @@ def _complete(model: CraftBase) -> None:
     fitted, own = model._fitted, getattr(model, "labels_", None)
     demand(fitted.schema.n_columns == model.n_features_in_, "the schema has another number of columns")
     _check(fitted)
+    if isinstance(model, CRAFT) and model._fixed is not None:
+        _check_fixed(model._fixed, fitted)
     demand(own is None or bool((own < len(fitted.sums.groups)).all()), "the labels contain unknown clusters")
     demand(own is not None or not hasattr(model, "margins_"), "the labels are missing")
     model._set_fitted(fitted)
@@ -257,12 +292,29 @@ def _check(fitted: FittedClusters) -> None:
     )
     if fitted.mask is not None:
         _check_masks([fitted.mask], moments, fitted.encoding, fitted.cross, spec.tied)
+    if fitted.order is not None:
+        every = np.array_equal(np.sort(fitted.order), np.arange(len(sums.groups)))
+        demand(every, "the clusters are not numbered one by one")
     if fitted.path is not None:
         demand(fitted.path.objectives()[0][0] == len(sums.groups), "the merge path has other clusters")
     demand(0.0 <= spec.feature_sharing <= 1.0, "feature_sharing is not between 0 and 1")
     if fitted.cross is not None:
         demand(spec.pooled and spec.covariance != "diagonal", "the model holds no covariances")
         _check_products(fitted.cross, moments)
+
+
+def _check_fixed(fixed: FixedClusters, fitted: FittedClusters) -> None:
+    """Raise unless rows can be assigned by these clusters."""
+    grid, scored = fitted.sums.grid, fitted.cross
+    check_sums(fixed.groups, grid)
+    moments = Moments.of_groups(grid, fixed.unit, fixed.groups)
+    demand(bool((fixed.groups[:, 0] > 0).all()), "a cluster is empty")
+    demand((fixed.cross is None) == (scored is None), "the sums of products are not complete")
+    cross = None
+    if scored is not None and fixed.cross is not None:
+        cross = CrossProducts(scored.columns, fixed.cross)
+        _check_products(cross, moments)
+    _check_masks([fixed.mask], moments, fitted.encoding, cross, fitted.spec.tied)
 
 
 def _check_masks(

@@ -124,11 +124,15 @@ def sums_of(columns: str, width: str = "width") -> Through:
 
 
 def check_sums(groups: Integers, grid: Grid) -> None:
-    """Raise unless these can be the sums (K, width) of clusters, of numbers of 40 bits."""
+    """Raise unless these can be the sums (K, width) of clusters, of numbers whose squares sum to less than
+    2^125.
+    """
     rows, levels = groups[:, :1], groups[:, 1 : grid.first_numeric]
     sums = groups[:, grid.first_numeric :].reshape(len(groups), grid.p, NUMERIC_CELLS)
-    present, upper = sums[:, :, 0], sums[:, :, 2].astype(np.float64)  # half of a sum of numbers up to 2^39
-    possible = bool((rows >= 0).all() and (np.abs(upper) <= 1.0 + rows * 2.0**-24).all())
+    # halves of a sum and of a sum of squares; a square of a sum is at most the rows times that of squares
+    present, upper, squares = (sums[:, :, i].astype(np.float64) for i in (0, 2, 4))
+    known = (np.abs(upper) <= 1.0 + np.sqrt(rows * (np.abs(squares) + 1.0))) & (np.abs(squares) < 2.0**61)
+    possible = bool((rows >= 0).all() and known.all())
     for weights in (levels, present):
         possible &= bool(((weights >= 0) & (weights <= rows)).all())
     if grid.q:

@@ -153,8 +153,9 @@ MODULES = {"cli", "datasets", "distributed", "embed", "metrics", "plot", "report
 METHODS = {
     "BPMeans": "fit inverse_transform predict reconstruct score summary transform",
     "CRAFT": (
-        "at cut explain fit margins mask_path n_clusters_within null_test outliers predict predict_proba "
-        "profile rename_clusters representatives score score_samples similarity stability summary transform"
+        "at cut explain fit margins mask_path n_clusters_within null_test outliers partial_fit predict "
+        "predict_proba profile refit rename_clusters representatives score score_samples similarity stability "
+        "summary transform"
     ),
     "ConvexClustering": "fit rename_clusters summary",
     "ConvexCovariateClustering": "decision_function fit predict predict_proba transform",

@@ -4,6 +4,7 @@ path.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from operator import attrgetter, itemgetter
 from typing import cast
@@ -41,14 +42,20 @@ MANY_CLUSTERS = 10  # from 10 clusters on, count those left at four times the pr
 
 
 def automatic_fit(
-    config: FitConfig[L, S], n_starts: int, given: list[L] | None, init: str, target_n_clusters: int | None
+    config: FitConfig[L, S],
+    n_starts: int,
+    given: list[L] | None,
+    init: str,
+    target_n_clusters: int | None,
+    further: Sequence[L] = (),
 ) -> AutomaticResult[S]:
     """The whole search: one cluster, all starts, forced merges on the best, a target number of clusters, and
     the merge path.
 
     Forced merges, each followed by passes over all rows, are made on the sample if there is one, and not at
     all from given starts if N is larger than 16 384. Start partitions are `given` (and overwritten), or made
-    by the rule `init`.
+    by the rule `init`; and there are `further` ones, from which covariances and a target number of clusters
+    are sought, too.
     """
     rows = config.rows
     if rows.is_partitioned and len(rows) <= SAMPLE_ROWS:  # few rows are gathered in this process
@@ -77,8 +84,8 @@ def automatic_fit(
         if sampled:
             meter.begin("all_rows")
         else:
-            meter.begin("starts", n_starts)
-        best = best_of_starts(search, best, n_starts, given, init)
+            meter.begin("starts", n_starts + len(further))
+        best = best_of_starts(search, best, n_starts, given, init, further)
         given = None  # frees n labels
         if best.labels is None:
             best.labels = search.rows.one_cluster()
@@ -94,17 +101,21 @@ def automatic_fit(
         few = target_n_clusters <= START_CLUSTERS
         if few and from_kmeans and not sampled and isinstance(rows, LocalRows):
             seeds += cast("list[L]", kmeans_starts(config, low_rank_scores(config), target_n_clusters))
+        seeds += map(rows.copied, further)
         best = best_at_n_clusters(search, best, target_n_clusters, seeds, exchanges=forced and few)
         path.append(constant + best.objective)
     if searchable and config.spec.covariance != "diagonal":
         meter.begin("covariances")
-        starts = [own] if own is best else [own, best]
+        starts = [search.partition(rows.copied(labels)) for labels in further]
+        starts += [own] if own is best else [own, best]
         snapshots = [search.rows.snapshot(part.labels, part.K) for part in starts]
         masks = [part.mask[: part.K] for part in starts]
         for part in starts:
             part.labels = cast(L, None)  # no second array of labels during the step
         moments, objective = search.moments(best), constant + best.objective
-        step = covariance_step(config, snapshots, masks, moments, objective, target_n_clusters, from_kmeans)
+        step = covariance_step(
+            config, snapshots, masks, moments, objective, target_n_clusters, from_kmeans, len(further)
+        )
         if step is not None:
             del best, own, starts, part
             return with_covariances(*step, path, max(search.n_passes, 1), target_n_clusters)
@@ -205,12 +216,17 @@ def from_a_sample(config: FitConfig[L, S], n_starts: int, init: str, target: int
 
 
 def best_of_starts(
-    search: MergeSplitSearch[L, S], best: Partition[L], n_starts: int, given: list[L] | None, init: str
+    search: MergeSplitSearch[L, S],
+    best: Partition[L],
+    n_starts: int,
+    given: list[L] | None,
+    init: str,
+    further: Sequence[L] = (),
 ) -> Partition[L]:
     """The best result of all starts; if no starts are given, it is crossed with the others in order of J (a
     small table: repeatedly).
     """
-    ends = search_starts(search, n_starts, given, init)
+    ends = search_starts(search, n_starts, given, init, further)
     for part in ends:
         if part.objective < best.objective - 1e-9:
             best = part
@@ -262,19 +278,26 @@ def common_parts(part: Partition[L], other: Partition[L], room: int) -> Labels:
 
 
 def search_starts(
-    search: MergeSplitSearch[L, S], n_starts: int, given: list[L] | None, init: str
+    search: MergeSplitSearch[L, S],
+    n_starts: int,
+    given: list[L] | None,
+    init: str,
+    further: Sequence[L] = (),
 ) -> list[Partition[L]]:
-    """The distinct results of the starts; `search` learns which splits they rejected.
+    """The distinct results of the starts and of `further` ones; `search` learns which splits they rejected.
 
     All starts split their clusters and merge once, then again. A start that comes to a partition to which
     another has come ends there: the rest would be the same for both.
     """
     config, meter = search.config, search.config.meter
+    n_made, n_starts = n_starts, n_starts + len(further)
     one_by_one = n_parallel_starts(config, n_starts) == 1
 
     def begin(start: int) -> tuple[MergeSplitSearch[L, S], Partition[L]]:
         of_start = config.of_start(start)
         own = search.again(of_start) if one_by_one else MergeSplitSearch(of_start, 1)
+        if start >= n_made:
+            return own, own.begin(config.rows.copied(further[start - n_made]), soft=False)
         if given is not None:
             return own, own.begin(given[start], soft=False)
         labels, soft = start_partition(config, init, start)

@@ -340,11 +340,13 @@ def covariance_step(
     objective: float,
     target: int | None,
     from_kmeans: bool,
+    n_further: int = 0,
 ) -> tuple[CovarianceSearch[L, S], CovarianceState[S]] | None:
     """The last step of the automatic search from partitions with these masks; the last is that of the
     diagonal form, with these moments and this J. None if that stays.
 
-    `target` is the number of clusters of the result, if the diagonal form has as many; None: automatic.
+    `target` is the number of clusters of the result, if the diagonal form has as many; None: automatic. The
+    first `n_further` partitions are starts of either.
     `from_kmeans`: whether k-means starts the search, too.
     """
     assert config.encoding is not None
@@ -368,7 +370,9 @@ def covariance_step(
     found: list[tuple[CovarianceSearch[L, S], CovarianceState[S]]] = []
     for n_clusters in [None] if target is None else [None, min(target, len(masks[-1]))]:
         with one_blas_thread():
-            form = best_form(sample, columns, starts if n_clusters else starts[:1], n_clusters, scores)
+            form = best_form(
+                sample, columns, starts if n_clusters else starts[: n_further + 1], n_clusters, scores
+            )
         if form is None:
             continue
         if len(positions) < len(rows):

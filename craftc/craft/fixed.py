@@ -1,0 +1,267 @@
+"""Clusters that stay as they are while rows are added to them.
+
+All sums are integers, so that the sums of a table and of further rows are those of one table, however the
+rows are divided. Rows are assigned by the clusters of the last fit, whatever has been added since.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from craftc._common.labels import chunks
+from craftc._common.merge_path import Change, MergePath
+from craftc._common.messages import warn_user
+from craftc._common.typing import Floats, Integers, Labels, Mask
+from craftc._kernels import craft_cross_products as cross_kernel
+from craftc._kernels import moments as moments_kernel
+from craftc._kernels.moments import Grid
+from craftc.craft.background import Background
+from craftc.craft.clusters import Clusters
+from craftc.craft.covariance import CrossProducts
+from craftc.craft.fitted import CarriedSums, ColumnLinks, FittedClusters, PathClusters
+from craftc.table import MixedTable
+from craftc.table.levels import LevelEncoding
+from craftc.table.moments import NUMERIC_CELLS, Moments
+
+_LARGEST_STEP = 2.0**62  # an integer of a cell
+_LARGEST_SQUARES = 2.0**125  # a sum of squares, of 128 bits
+
+
+@dataclass(frozen=True, eq=False)
+class FixedClusters:
+    """The clusters of the last fit, by which rows are assigned."""
+
+    groups: Integers  # (K, width)
+    mask: Mask  # (K, D) as `FittedClusters.mask`
+    cross: Integers | None  # (K, P (P + 1)), if clusters hold covariances
+    unit: float  # weight of one count
+    price_factor: float
+    links: ColumnLinks
+
+    @classmethod
+    def of(cls, fitted: FittedClusters) -> FixedClusters:
+        """Those of a fitted model."""
+        assert fitted.mask is not None
+        cross, spec = None if fitted.cross is None else fitted.cross.sums, fitted.spec
+        return cls(fitted.sums.groups, fitted.mask, cross, fitted.sums.unit, spec.price_factor, fitted.links)
+
+    def clusters(self, fitted: FittedClusters) -> Clusters:
+        """The clusters with their cost tables; `fitted`: the model that has them."""
+        moments = Moments.of_groups(fitted.sums.grid, self.unit, self.groups)
+        spec = replace(fitted.spec, price_factor=self.price_factor)
+        return _clusters_of(replace(fitted, spec=spec), moments, self.mask, self.cross)
+
+
+@dataclass(frozen=True, eq=False)
+class RowSums:
+    """Exact sums of rows in every cluster."""
+
+    groups: Integers  # as the model sees the rows
+    original: Integers  # in the original units
+    cross: Integers | None
+    ends: Floats  # (2, p) smallest and largest numbers; inf and -inf without any
+
+    def added(self, fitted: FittedClusters) -> RowSums:
+        """The sums of a model and of these rows."""
+        assert isinstance(fitted.encoding, LevelEncoding)
+        groups, original = self.groups.copy(), self.original.copy()
+        pairs = ((groups, fitted.sums), (original, fitted.original))
+        for own, known in pairs[: 1 if fitted.encoding.identity else 2]:
+            for to, group in zip(own, known.groups, strict=True):
+                moments_kernel.merge(to, group, 1, known.grid.first_numeric)
+        cross = None
+        if fitted.cross is not None and self.cross is not None:
+            cross = self.cross.copy()
+            for to, group in zip(cross, fitted.cross.sums, strict=True):
+                cross_kernel.add_cross(to, group)
+        own_ends = np.array([own.ends for own in fitted.encoding.numbers]).reshape(-1, 2).T
+        ends = np.array([np.minimum(self.ends[0], own_ends[0]), np.maximum(self.ends[1], own_ends[1])])
+        return RowSums(groups, groups if fitted.encoding.identity else original, cross, ends)
+
+
+def sums_of_rows(
+    fitted: FittedClusters,
+    fixed: Clusters,
+    columns: MixedTable,
+    seen: MixedTable,
+    weight: Integers,
+    unit: float,
+    labels: Labels,
+    n_threads: int,
+) -> RowSums:
+    """The sums of rows with these labels, in `columns` as they are and in `seen` as the model sees them.
+
+    Raises ValueError where a number lies so far beyond those of the fit that its squares would overflow.
+    """
+    K = fixed.moments.n_clusters
+    ends = _check_far(fitted, columns, weight)
+    cross = None
+    if fitted.cross is not None:
+        seen = _with_means(fixed, fitted.cross.columns, seen, labels)
+        of_rows = CrossProducts.of_partition(
+            fitted.cross.columns, fitted.sums.grid, seen, weight, labels, K, n_threads
+        )
+        cross = of_rows.sums
+    grid = fitted.sums.grid
+    groups = Moments.of_partition(grid, unit, seen, weight, labels, K, n_threads).groups
+    original = groups
+    if not fitted.encoding.identity:
+        grid = fitted.original.grid
+        original = Moments.of_partition(grid, unit, columns, weight, labels, K, n_threads).groups
+    return RowSums(groups, original, cross, ends)
+
+
+def _check_far(fitted: FittedClusters, columns: MixedTable, weight: Integers) -> Floats:
+    """(2, p) smallest and largest numbers of the rows; ValueError if sums of their squares overflow."""
+    grid, names = fitted.original.grid, fitted.schema.numeric_names
+    ends = np.repeat([[np.inf], [-np.inf]], grid.p, axis=1)
+    for rows in chunks(len(columns)):
+        cells = columns.numeric[rows].astype(np.float64)
+        ends[0] = np.fmin(ends[0], np.fmin.reduce(cells, axis=0, initial=np.inf))
+        ends[1] = np.fmax(ends[1], np.fmax.reduce(cells, axis=0, initial=-np.inf))
+    rows_weight = float(weight.sum()) if len(weight) else float(len(columns))
+    squares = fitted.original.groups[:, grid.first_numeric + 4 :: NUMERIC_CELLS].sum(axis=0) * 2.0**64
+    with np.errstate(over="ignore"):
+        far = np.where(ends[0] <= ends[1], np.abs(ends - grid.centre).max(axis=0) * grid.scale, 0.0)
+        sums = squares + rows_weight * far**2
+    beyond = np.flatnonzero((far >= _LARGEST_STEP) | (sums >= _LARGEST_SQUARES))
+    if len(beyond):
+        d = int(beyond[0])
+        value = ends[int(np.abs(ends[:, d] - grid.centre[d]).argmax()), d]
+        raise ValueError(
+            f"Column {names[d]!r} contains {value:.6g}, so far beyond the numbers of the fit that exact sums "
+            "overflow; check its unit, or refit(X) with keep='numbers'."
+        )
+    return ends
+
+
+def _with_means(fixed: Clusters, columns: Integers, seen: MixedTable, labels: Labels) -> MixedTable:
+    """Rows whose missing scores in the columns of covariances are the means of their clusters."""
+    held, background = fixed.covariances, fixed.background
+    assert held is not None
+    missing = np.isnan(seen.numeric[:, columns])
+    if not missing.any():
+        return seen
+    warn_user(
+        f"{np.count_nonzero(missing)} missing cells of columns in covariances count as the means of their "
+        "clusters; refit(X) chooses covariances anew."
+    )
+    numeric = np.array(seen.numeric)
+    at, which = np.nonzero(missing)
+    d = columns[which]
+    mean = held.mean[labels[at], which] / background.scale[d] + background.centre[d]
+    numeric[at, d] = mean
+    return MixedTable._trusted(numeric, seen.codes, seen.schema, seen._scratch)
+
+
+def updated(
+    fitted: FittedClusters,
+    fixed: FixedClusters,
+    sums: RowSums,
+    unit: float,
+    labels: Labels | None,
+    price_factor: float,
+) -> FittedClusters:
+    """The model with other sums of its clusters, and its merges in their order; `labels` of all rows, if they
+    are known.
+    """
+    encoding = fitted.encoding
+    assert isinstance(encoding, LevelEncoding)
+    numbers = tuple(
+        own if own.period else replace(own, ends=(float(low), float(high)))
+        for own, low, high in zip(
+            encoding.numbers, *np.where(sums.ends[0] <= sums.ends[1], sums.ends, 0.0), strict=True
+        )
+    )
+    encoding = replace(encoding, numbers=numbers)
+    own = replace(fitted.sums, groups=sums.groups, unit=unit)
+    original = own if encoding.identity else replace(fitted.original, groups=sums.original, unit=unit)
+    moments = own.moments()
+    scale = float(moments.sizes.sum()) / (float(fixed.groups[:, 0].sum()) * fixed.unit)
+    links = replace(
+        fixed.links,
+        saving=fixed.links.saving * scale,
+        pairs=[(a, b, nats * scale) for a, b, nats in fixed.links.pairs],
+    )
+    spec = replace(fitted.spec, price_factor=price_factor)
+    state = replace(
+        fitted, spec=spec, encoding=encoding, sums=own, original=original, links=links, path=None, along=None
+    )
+    possible = _possible(state, moments)
+    mask = fixed.mask & possible
+    cross = (
+        None
+        if fitted.cross is None or sums.cross is None
+        else CrossProducts(fitted.cross.columns, sums.cross)
+    )
+    state = replace(state, mask=mask, cross=cross)
+    path, along = _path(fitted, state, possible, labels)
+    return replace(state, path=path, along=along)
+
+
+def _possible(fitted: FittedClusters, moments: Moments) -> Mask:
+    """(D,) what clusters can select in a table with these sums."""
+    background = _background(fitted, moments)
+    possible = background.usable.copy()
+    if fitted.cross is not None:
+        columns = fitted.cross.columns
+        if not background.varies[columns].all():
+            d = fitted.encoding.source[columns[int(background.varies[columns].argmin())]]
+            raise ValueError(
+                f"Column {fitted.schema.columns[d]!r} has one value in X, but clusters hold covariances of "
+                "it; refit(X) with keep='numbers' chooses them anew."
+            )
+        possible[background.levels_of_scores[columns]] |= 2
+    return possible
+
+
+def _background(fitted: FittedClusters, moments: Moments) -> Background:
+    encoding = fitted.encoding
+    return Background(moments.total(), encoding if isinstance(encoding, LevelEncoding) else None)
+
+
+def _clusters_of(fitted: FittedClusters, moments: Moments, mask: Mask, cross: Integers | None) -> Clusters:
+    """Clusters with these sums and masks, as a model has them."""
+    products = None if cross is None or fitted.cross is None else CrossProducts(fitted.cross.columns, cross)
+    return Clusters(moments, _background(fitted, moments), fitted.spec, mask, products, keep=True)
+
+
+def _path(
+    former: FittedClusters, fitted: FittedClusters, possible: Mask, labels: Labels | None
+) -> tuple[MergePath, PathClusters]:
+    """The merges of a former model, in their order, of other sums."""
+    assert former.path is not None
+    assert former.along is not None
+    assert fitted.mask is not None
+    moments, cross = fitted.sums.moments(), fitted.cross
+    products = None if cross is None else cross.sums
+    objective = _clusters_of(fitted, moments, fitted.mask, products).objective
+    K = moments.n_clusters
+    snapshot = None if labels is None else labels.astype(np.min_scalar_type(-K))
+    path = MergePath(snapshot, K, objective)
+    along = PathClusters.begin(moments, fitted.mask, cross)
+    original = fitted.original.moments()
+    if not fitted.encoding.identity:
+        along.original = CarriedSums(original.groups, original.grid.first_numeric)
+    groups, own = moments.groups, original.groups
+    for change, mask in zip(former.path.changes(), former.along.masks[1:], strict=True):
+        heirs, mask = change.heirs, mask & possible
+        groups = _joined(groups, heirs, moments.grid)
+        of_step = Moments.of_groups(moments.grid, moments.unit, groups)
+        products = None if products is None else _joined(products, heirs, None)
+        held = None if products is None or cross is None else CrossProducts(cross.columns, products)
+        J = _clusters_of(fitted, of_step, mask, products).objective
+        path.append_change(len(groups), J, Change(change.merged, heirs, heirs))
+        along.append(heirs, groups, mask, held)
+        if along.original is not None:
+            own = _joined(own, heirs, original.grid)
+            along.original.append(heirs, own)
+    return path, along
+
+
+def _joined(groups: Integers, heirs: Labels, grid: Grid | None) -> Integers:
+    """The sums of clusters that continue as others; `grid`: of moments, None: of products of columns."""
+    carried = CarriedSums(groups, None if grid is None else grid.first_numeric)
+    return carried.carried(groups, heirs, int(heirs.max()) + 1)
