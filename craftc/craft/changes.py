@@ -18,7 +18,6 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
-from scipy.optimize import linear_sum_assignment
 
 from craftc._common.estimator import output_frame
 from craftc._common.typing import Floats, Ints, Labels, OutputFrame
@@ -161,6 +160,8 @@ class Traces:
 
 def matched(traces: Traces) -> Labels:
     """(K,) the cluster of the refit that continues each former one, or -1."""
+    from scipy.optimize import linear_sum_assignment  # slow to import
+
     pairs = traces.pairs
     union = pairs.sum(axis=1, keepdims=True) + pairs.sum(axis=0) - pairs
     jaccard, similar = pairs / np.maximum(union, 1e-300), traces.similarity()
