@@ -6,7 +6,7 @@ Weights of rows are whole numbers of rows wherever a test is computed.
 from __future__ import annotations
 
 import numpy as np
-from scipy.stats import chi2, chi2_contingency
+from scipy.special import chdtrc
 
 from craftc._common.typing import Floats, Labels
 
@@ -38,6 +38,8 @@ def cramers_v(counts: Floats) -> float:
     counts = _without_empty(counts)
     if min(counts.shape) < 2:
         return np.nan
+    from scipy.stats import chi2_contingency  # slow to import
+
     squares = float(chi2_contingency(counts, correction=False).statistic)
     return float(np.sqrt(squares / counts.sum() / (min(counts.shape) - 1)))
 
@@ -47,6 +49,8 @@ def chi_squared(counts: Floats) -> float:
     two rows and two columns have cells.
     """
     counts = _without_empty(counts)
+    from scipy.stats import chi2_contingency  # slow to import
+
     return np.nan if min(counts.shape) < 2 else float(chi2_contingency(counts).pvalue)
 
 
@@ -65,7 +69,7 @@ def kruskal_wallis(values: Floats, labels: Labels, weight: Floats, n_clusters: i
     ties = 1.0 - float((per_value**3 - per_value).sum()) / (n**3 - n)
     centred = sums[used] / sizes[used] - (n + 1.0) / 2.0
     statistic = 12.0 / (n * (n + 1.0)) * float((sizes[used] * centred**2).sum()) / ties
-    return float(chi2.sf(statistic, used.sum() - 1))
+    return float(chdtrc(used.sum() - 1, statistic))
 
 
 def holm(p_values: Floats) -> Floats:
