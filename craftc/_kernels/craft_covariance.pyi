@@ -43,7 +43,6 @@ class Blocks:
     mean: _Floats
     covariance: _Floats
     member: _Flags
-    levels: _Positions
     inside: _Floats
     def __init__(
         self,
@@ -56,7 +55,6 @@ class Blocks:
         member: _Flags,
         mean: _Floats,
         covariance: _Floats,
-        levels: _Positions,
         inside: _Floats,
     ) -> None: ...
 

@@ -28,7 +28,7 @@ from craftc._kernels.craft_shared import Shared, Tilts, log_ratios
 from craftc._kernels.moments import Grid
 from craftc.craft.parameters import ModelSpec
 from craftc.table import MixedTable
-from craftc.table.levels import LevelEncoding
+from craftc.table.levels import WINDOW_SHARE, LevelEncoding
 from craftc.table.moments import Moments
 
 NO_COLUMNS = np.empty(0, np.intp)
@@ -49,7 +49,7 @@ class Background:
         """`encoding`: that of a table of levels, whose numeric columns are scores for covariances only."""
         statistics = [] if encoding is None else encoding.statistics
         scored_levels = NO_COLUMNS if encoding is None else encoding.scored_levels
-        score_variances = [] if encoding is None else encoding.score_variances
+        axes = [] if encoding is None else encoding.axes
         grid = self.grid = total.grid
         self.count_weight, self.weight = total.unit, float(total.sizes[0])
         #: (q,) levels of every categorical column, its missing level included
@@ -77,14 +77,17 @@ class Background:
                 own = self.tilts.statistics[:, start : start + self.level_widths[d] - 1]
                 self.n_parameters[grid.p + d] = np.count_nonzero(own.any(axis=1))
         self.varies: NDArray[np.bool_] = spread > 0  # (p,)
-        #: of every column of scores: (T,) variance inside its levels, in units of the table
-        self.score_variances: list[Floats] = []
-        for d, own in enumerate(score_variances):
-            levels = slice(grid.level_start[scored_levels[d]], None)
-            inside = own * grid.scale[d] ** 2
-            spread[d] += (self.frequency[levels][: len(own)] * inside).sum()
-            self.score_variances.append(inside / spread[d] if spread[d] > 0 else inside)
+        #: of the columns of scores: (T,) excess of the levels, without what a sample of N(0, 1) has by chance
+        self.excess: list[Floats] = []
+        for d, axis in enumerate(axes):
+            first, chance = grid.level_start[scored_levels[d]], 0.5 * (1.0 / WINDOW_SHARE - 1.0) / self.weight
+            found = float(self.frequency[first : first + len(axis.excess)] @ axis.excess)
+            self.excess.append(axis.excess - max(min(found, chance), 0.0))
+        inside = np.array([axis.variance for axis in axes]) * grid.scale[: len(axes)] ** 2
+        spread[: len(axes)] += inside
         self.variance: Floats = np.where(spread > 0, spread, 1.0)
+        #: of the columns of scores: variance inside the levels, in units of the table
+        self.inside: Floats = inside / self.variance[: len(axes)]
         deviation = np.sqrt(self.variance)
         # the centre is the rounded mean, and zeta_0 of the model is exactly this number
         self.centre: Floats = grid.centre + mean[0] / grid.scale

@@ -203,7 +203,7 @@ class Clusters:
             shared,
         )
         if self.covariances is not None:
-            self.covariances.add_inside_levels(tables.level)
+            self.covariances.add_level_costs(tables.level)
         return tables
 
     def _extra_costs(self) -> Floats:

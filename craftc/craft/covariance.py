@@ -2,21 +2,23 @@
 that is shorter.
 
 A slanted cloud is cut into slices by a model whose features are independent inside clusters. A number is
-represented by the normal score of its level, in units z in which the whole table has mean 0 and variance 1.
-With m columns in one block, a cluster of S rows costs, relative to the table's own distributions,
+represented by a score z of its level, in units in which the whole table has mean 0 and variance 1: its value
+or, in a column that few cells would rule, its normal score. With m columns in one block, a cluster of S rows
+costs, relative to the table's own distributions,
 
     m (2 + (m - 1) / 2) h - sum_d g_d - (S + 1) / 2 (sum_d log Sigma_dd - log det Sigma),
 
-where h = price_factor * (1/2) log N, g_d is the gain of a normal density of column d over N(0, 1), and Sigma
-= (SS + V + R) / (S + 1): SS are the cross products of deviations over the rows of the cluster, V is diagonal,
-the sums of the variances inside the levels, and R, the shrunk correlations of the whole table, is one row of
-prior; it adds -(1/2) log det R, so that a cluster without rows costs its prices. The block replaces the tilts
-of its columns.
+where h = price_factor * (1/2) log N and Sigma = (SS + S V + R) / (S + 1): SS are the cross products of
+deviations over the rows of the cluster, V is diagonal, the variances inside the levels, and R, the shrunk
+correlations of the whole table, is one row of prior; it adds -(1/2) log det R, so that a cluster without rows
+costs its prices. g_d, the gain of a normal density of column d over N(0, 1), is lessened by the excess of its
+levels, what their density in the table is above N(0, 1). The block replaces the tilts of its columns.
 
 Tied clusters share one covariance of the same columns, and differ in their means. With SS and V summed over
 all clusters and S = N, they cost together
 
-    m (K - 1 + (m - 1) / 2) h - sum_d g_d - (N + 1) / 2 (sum_d log Sigma_dd - log det Sigma) - (1/2) log det R
+    m (K - 1 + (m - 1) / 2) h - sum_kd g_kd - (N + 1) / 2 (sum_d log Sigma_dd - log det Sigma)
+        - (1/2) log det R
 
 because the mean and the variance of a column of the whole table have no price.
 
@@ -36,7 +38,7 @@ from scipy.linalg import solve_triangular
 
 from craftc._common.labels import without
 from craftc._common.threads import threads_for
-from craftc._common.typing import Array, Floats, Integers, Labels, Mask
+from craftc._common.typing import Floats, Integers, Labels, Mask
 from craftc._kernels import craft_covariance as kernel
 from craftc._kernels import craft_cross_products as cross_kernel
 from craftc._kernels import craft_price as price_kernel
@@ -69,7 +71,8 @@ class Covariance(NamedTuple):
     columns : ndarray (m,) of intp
         Positions of its columns among the input columns, ascending in the order of the numeric columns.
     matrix : ndarray (m, m)
-        The smoothed covariance of the normal scores of the columns.
+        The smoothed covariance of the scores of the columns: standardised values, or normal scores where few
+        cells would rule the values.
     """
 
     columns: NDArray[np.intp]
@@ -163,7 +166,8 @@ class BlockPricing:
         log_choose = codes_of_masks(int(background.usable.sum()), spec)[1]
         self.levels = background.levels_of_scores[columns]  # (P,) the features that they replace
         self.first_level = background.grid.level_start[self.levels - background.grid.p]
-        self.variances = [background.score_variances[d] for d in columns]
+        self.inside = background.inside[columns]
+        self.excess = [background.excess[d] for d in columns]
         self.prices = prices[self.levels]
         self.units = background.centre[columns], background.scale[columns]  # z = (x - centre) * scale
         self.scale: Floats = (1.0 / np.sqrt(background.variance))[
@@ -199,9 +203,9 @@ class BlockPricing:
             second,
             out,
         )
-        inside = self._inside(groups)
-        every = np.arange(P)
-        out[:, every, every] += inside[first] + np.where(second[:, None] >= 0, inside[second], 0.0)
+        every, weight = np.arange(P), groups[:, 0] * self.pricing.count_weight
+        both = weight[first] + np.where(second >= 0, weight[second], 0.0)
+        out[:, every, every] += both[:, None] * self.inside
         return out
 
     def own_deviations(self, moments: Moments, cross: CrossProducts) -> Floats:
@@ -209,18 +213,18 @@ class BlockPricing:
         every = np.arange(len(cross.sums))
         return self.deviations(moments.groups, cross.sums, every, np.full(len(every), -1))
 
-    def _inside(self, groups: Integers) -> Floats:
-        """(K, P) sums over the cells of groups of the variances inside their levels, units of the table."""
+    def excess_of(self, groups: Integers) -> Floats:
+        """(m, P) sums of the excess of the levels over the cells of groups."""
         out = np.empty((len(groups), len(self.columns)))
-        for at, (start, own) in enumerate(zip(self.first_level, self.variances, strict=True)):
-            out[:, at] = (groups[:, 1 + start : 1 + start + len(own)] * own).sum(axis=1)
+        for at, (first, excess) in enumerate(zip(self.first_level, self.excess, strict=True)):
+            out[:, at] = (groups[:, 1 + first : 1 + first + len(excess)] * excess).sum(axis=1)
         return out * self.pricing.count_weight
 
     def choose(
         self,
         pricing: price_kernel.Pricing,
+        groups: Integers,
         deviations: Floats,
-        weight: Floats,
         work: Floats,
         mask: Mask,
         n_threads: int = 1,
@@ -229,13 +233,13 @@ class BlockPricing:
         priced; `work` holds their parts.
         """
         selected = np.ascontiguousarray(mask.take(self.levels, axis=1))
-        normal = self.normal_gains(work, deviations, weight)
+        normal = self.normal_gains(groups, deviations, work)
         normal -= price_kernel.level_likelihoods_of_parts(pricing, work, self.levels)
         own = price_kernel.gains_of_parts(pricing, work)[:, self.levels]
         rise = np.where(selected, own, self.prices) - normal
-        return self._choose(
-            deviations, weight, selected, rise, self._code[mask.sum(axis=1, dtype=np.intp)], n_threads
-        )
+        weight = np.asarray(groups[:, 0] * self.pricing.count_weight, np.float64)
+        code = self._code[mask.sum(axis=1, dtype=np.intp)]
+        return self._choose(deviations, weight, selected, rise, code, n_threads)
 
     def choose_tied(self, part: PricedPartition, deviations: Floats, kept: Mask | None) -> tuple[Mask, float]:
         """(P,) the block of all clusters, or `kept` (K, P), and the nats that its normal densities save over
@@ -249,7 +253,7 @@ class BlockPricing:
         normal = 0.5 * (
             spread + weight @ (shift * shift) - N - (N + 1.0) * np.log((spread + 1.0) / (N + 1.0))
         )
-        normal -= (K - 1) * self.h
+        normal -= (K - 1) * self.h + self.excess_of(part.moments.groups).sum(axis=0)
         own = np.where(
             selected, price_kernel.gains_of_parts(pricing, work)[:, self.levels] - self.prices, 0.0
         )
@@ -295,14 +299,14 @@ class BlockPricing:
         )
         return block, saving
 
-    def normal_gains(self, work: Floats, deviations: Floats, weight: Floats) -> Floats:
-        """(m, P) gains of the columns as normal densities over those of the whole table, of groups whose
-        parts are in `work`, with these deviations (m, P, P) and weights (m,).
+    def normal_gains(self, groups: Integers, deviations: Floats, work: Floats) -> Floats:
+        """(m, P) gains of the columns as normal densities over those of the whole table, of groups with these
+        deviations (m, P, P), whose parts are in `work`.
         """
         shift, every = work[:, self.columns], np.arange(len(self.columns))
-        spread, S = deviations[:, every, every], weight[:, None]
+        spread, S = deviations[:, every, every], groups[:, :1] * self.pricing.count_weight
         change = spread + S * shift * shift - S - (S + 1.0) * np.log((spread + 1.0) / (S + 1.0))
-        return np.asarray(0.5 * change)
+        return np.asarray(0.5 * change - self.excess_of(groups))
 
     def union_costs(
         self,
@@ -331,8 +335,7 @@ class BlockPricing:
             )
             if cross is not None:
                 deviations = self.deviations(groups, cross, first[part], second[part])
-                weight = np.asarray(union[:, 0] * self.pricing.count_weight, dtype=np.float64)
-                costs[part] -= self.choose(pricing, deviations, weight, work, mask, n_threads)[1]
+                costs[part] -= self.choose(pricing, union, deviations, work, mask, n_threads)[1]
         return costs
 
 
@@ -359,21 +362,20 @@ class ClusterCovariances:
     centre: Floats  # (P,) z = (x - centre) * scale
     scale: Floats
     levels: NDArray[np.intp]  # (P,) the features that the columns replace
-    # of every column: its first level, the variances inside its levels
-    code_columns: NDArray[np.intp]  # (P,) the columns of codes that hold their levels
-    inside_levels: list[tuple[int, Floats]]
+    inside: Floats  # (P,) variances inside their levels
+    excess: list[tuple[int, Floats]]  # of every column: its first level, the excess of its levels
 
     @classmethod
     def choose(cls, prices: BlockPricing, part: PricedPartition, kept: Mask | None) -> ClusterCovariances:
         """The blocks that shorten the description of the clusters most, or `kept` ones (K, P)."""
-        pricing, work, weight = part.pricing, part.work, part.moments.sizes
+        pricing, work, groups, weight = part.pricing, part.work, part.moments.groups, part.moments.sizes
         deviations = prices.own_deviations(part.moments, part.cross)
-        block = prices.choose(pricing, deviations, weight, work, part.mask)[0] if kept is None else kept
+        block = prices.choose(pricing, groups, deviations, work, part.mask)[0] if kept is None else kept
         saving = np.empty(len(block))
         matrix = (deviations + prices.prior) / (weight + 1.0)[:, None, None]
         own = price_kernel.gains_of_parts(pricing, work)[:, prices.levels]
         own = own + price_kernel.level_likelihoods_of_parts(pricing, work, prices.levels)
-        normal = prices.normal_gains(work, deviations, weight)
+        normal = prices.normal_gains(groups, deviations, work)
         more = ((normal - own) * block).sum(axis=1)
         kernel.block_savings(matrix, block, weight, prices.prior, prices.h, saving)
         return cls._of_blocks(prices, part, block, matrix, saving + more)
@@ -395,6 +397,7 @@ class ClusterCovariances:
             own, at = deviations[:, held[:, None], held], part.mean[:, prices.columns[held]]
             saving = 0.5 * (np.trace(own, axis1=1, axis2=2) + weight * ((at * at).sum(axis=1) - log_det))
             saving -= 0.5 * (own * inverse).sum(axis=(1, 2)) + len(held) * prices.h
+            saving -= prices.excess_of(part.moments.groups)[:, held].sum(axis=1)
         every = np.repeat(block[None], len(weight), axis=0), np.repeat(matrix[None], len(weight), axis=0)
         return cls._of_blocks(prices, part, *every, saving), saved
 
@@ -411,8 +414,8 @@ class ClusterCovariances:
             matrix,
             *prices.units,
             prices.levels,
-            prices.levels - part.moments.grid.p,
-            list(zip(prices.first_level.tolist(), prices.variances, strict=True)),
+            prices.inside,
+            list(zip(prices.first_level.tolist(), prices.excess, strict=True)),
         )
 
     def features(self, n_features: int) -> Mask:
@@ -421,18 +424,17 @@ class ClusterCovariances:
         out[:, self.levels] = self.block
         return out
 
-    def add_inside_levels(self, level: Floats) -> None:
-        """Add to the costs `level` (n_levels, lanes) of clusters what the variance inside the levels of a
-        block costs.
-
-        A level stands for an interval of scores; its cost under a block is the mean over the interval.
+    def add_level_costs(self, level: Floats) -> None:
+        """Add to the costs `level` (n_levels, lanes) of clusters what a block costs beside N(mu, Sigma) at
+        the scores of the levels: the variance inside them, and their excess.
         """
         more = np.zeros(self.block.shape)
         for k in np.flatnonzero(self.block.any(axis=1)):
             own = np.flatnonzero(self.block[k])
-            more[k, own] = 0.5 * (precisions(self.matrix[k], own) - 1.0)
-        for (start, variances), of_column in zip(self.inside_levels, more.T, strict=True):
-            level[start : start + len(variances), : len(more)] += np.outer(variances, of_column)
+            more[k, own] = 0.5 * (precisions(self.matrix[k], own) - 1.0) * self.inside[own]
+        for d, (first, excess) in enumerate(self.excess):
+            levels = slice(first, first + len(excess)), slice(len(more))
+            level[levels] += np.outer(excess, self.block[:, d]) + more[:, d]
 
     def blocks(self) -> kernel.Blocks:
         """The blocks for the costs of rows."""
@@ -447,22 +449,12 @@ class ClusterCovariances:
             self.block[cluster],
             self.mean[cluster],
             self.matrix[cluster],
-            self.code_columns,
-            self._inside,
+            self.inside,
         )
 
-    @property
-    def _inside(self) -> Floats:
-        """(P, W) variances inside the levels of the columns; 0 for the missing level and beyond."""
-        widest = max((len(variances) for _, variances in self.inside_levels), default=0)
-        out = np.zeros((len(self.inside_levels), widest + 1))
-        for row, (_, variances) in zip(out, self.inside_levels, strict=True):
-            row[: len(variances)] = variances
-        return out
-
-    def conditional_costs(self, z: Floats, codes: Array, k: int) -> Floats:
-        """(n, P) cost of every cell z (n, P) of ``cross.columns``, of levels `codes` (n, P), given the
-        earlier observed columns of the block of cluster k, less its cost under the background.
+    def conditional_costs(self, z: Floats, k: int) -> Floats:
+        """(n, P) cost of every cell z (n, P) of ``cross.columns``, given the earlier observed columns of the
+        block of cluster k, less its cost under the background.
 
         The costs of a row sum to that of the block, without what its cost tables hold. Cells of other columns
         and missing cells (NaN) cost 0.
@@ -479,8 +471,7 @@ class ClusterCovariances:
             factor = np.linalg.cholesky(self.matrix[k][np.ix_(observed, observed)])
             white = solve_triangular(factor, (cells - self.mean[k, observed]).T, lower=True).T
             own = np.log(np.diag(factor)) + 0.5 * white * white
-            inside = self._inside[np.flatnonzero(observed), codes[np.ix_(rows, observed)]]
-            own += 0.5 * (precisions(self.matrix[k], observed) - whole[observed]) * inside
+            own += 0.5 * (precisions(self.matrix[k], observed) - whole[observed]) * self.inside[observed]
             out[np.ix_(rows, observed)] = own - 0.5 * cells**2
         return out
 

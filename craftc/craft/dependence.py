@@ -117,7 +117,7 @@ def _numbers(encoding: LevelEncoding, background: Background) -> dict[int, Float
         if len(own.values) < 3 or own.period:
             continue
         b = background.frequency[ends[j] : ends[j + 1] - 1]
-        centred = own.scores - (b * own.scores).sum()
+        centred = own.normal_scores - (b * own.normal_scores).sum()
         z = centred / math.sqrt((b * centred * centred).sum())
         out[j] = np.append(np.clip(np.rint(z * _STEPS), -_FARTHEST, _FARTHEST), np.nan)
     return out

@@ -146,7 +146,7 @@ def _of_levels(
     means: Floats, deviations: Floats, missing: Floats, style: str, levels: NumberLevels, shares: Floats
 ) -> NumericColumn:
     """A numeric column whose levels have these shares (G, T)."""
-    shift = shares @ levels.scores
+    shift = shares @ levels.normal_scores
     value = np.where((np.count_nonzero(shares, axis=1) == 1) & (deviations == 0), means, np.nan)
     quartiles, spike = _quartiles(levels.values, shares), _spike(levels.values, shares)
     return NumericColumn(means, deviations, shift - shift[-1], quartiles, value, missing, style, spike)

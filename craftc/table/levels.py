@@ -17,7 +17,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,6 +37,17 @@ ATOM_SHARE = 0.1  # of the cells, least of an atom
 ATOM_EXCESS = 4.0  # times the share of either neighbouring level, the same
 FEWEST_WITH_ATOM = 4  # levels of a column
 FEWEST_SCORES = 11  # levels of a column that a covariance may hold
+WINDOW_SHARE = 1 / 16  # of the cells, in the window that gives the density of a level
+WINDOW_STEPS = 40  # of the bisection for its width
+
+
+class Axis(NamedTuple):
+    """The scores of the levels of a column in a covariance; the column has mean 0 and variance 1."""
+
+    scores: NDArray[np.float32]  # (T,)
+    # inside the levels, the mean over all: no cluster gains from lying where the levels are fine
+    variance: float
+    excess: Floats  # (T,) log density of the column, less that of N(0, 1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,15 +104,19 @@ class NumberLevels:
             codes = np.searchsorted(self.bounds, x)
         return np.where(np.isnan(x), T, codes)
 
-    @cached_property
-    def normal(self) -> tuple[Floats, Floats]:
-        """(T,) means and variances of `_normal_levels`: scores, and what they leave out."""
-        return _normal_levels(self.shares)
-
     @property
-    def scores(self) -> Floats:
+    def normal_scores(self) -> Floats:
         """(T,) normal scores of the levels."""
-        return self.normal[0]
+        return _normal_levels(self.shares)[0]
+
+    @cached_property
+    def axis(self) -> Axis:
+        """The levels in a covariance: by standardised values, or normal scores where few cells rule these."""
+        if len(self.values) < 2 or self.atom.any() or _is_skewed(self.values, self.shares):
+            scores, variances = _normal_levels(self.shares)
+            variance = float(self.shares @ variances)
+            return Axis(scores.astype(np.float32), variance, 0.5 * (variance - variances))
+        return _axis_of_values(self.values, self.bounds, self.shares, self.ends)
 
     @cached_property
     def atom(self) -> NDArray[np.bool_]:
@@ -182,6 +197,36 @@ def _normal_levels(shares: Floats) -> tuple[Floats, Floats]:
     return mean, np.maximum(1.0 + (weighted[:-1] - weighted[1:]) / share - mean**2, 0.0)
 
 
+def _axis_of_values(values: Floats, bounds: Floats, shares: Floats, ends: tuple[float, float]) -> Axis:
+    """Levels, as intervals, on the axis of their standardised values.
+
+    The density of a level, that of the column and that of N(0, 1), is the share of the smallest window around
+    it that holds 1/16 of the cells, so that both are smoothed alike.
+    """
+    low, high = min(ends[0], 2.0 * values[0] - bounds[0]), max(ends[1], 2.0 * values[-1] - bounds[-1])
+    unit = high / 2 - low / 2  # of values, whose squares could be beyond the largest float
+    z = values / unit - float(shares @ (values / unit))
+    # neighbouring floats have no room between them
+    width = np.maximum(np.diff(bounds / unit, prepend=low / unit, append=high / unit), LEAST_SHARE)
+    inside = float(shares @ width**2) / 12.0
+    deviation = math.sqrt(float(shares @ z**2) + inside)
+    z, width, inside = z / deviation, width / deviation, inside / deviation**2
+    edges = np.append(0.0, np.cumsum(width)) + z[0] - (values[0] / unit - low / unit) / deviation
+    middle, below = (edges[1:] + edges[:-1]) / 2, np.append(0.0, np.cumsum(shares))
+    near, far = (
+        np.zeros(len(z)),
+        np.full(len(z), edges[-1] - edges[0]),
+    )  # half the width of a window lies between
+    for _ in range(WINDOW_STEPS):
+        half = (near + far) / 2
+        held = np.interp(middle + half, edges, below) - np.interp(middle - half, edges, below)
+        near, far = np.where(held < WINDOW_SHARE, half, near), np.where(held < WINDOW_SHARE, far, half)
+    start, stop = np.maximum(middle - far, edges[0]), np.minimum(middle + far, edges[-1])
+    held = np.interp(stop, edges, below) - np.interp(start, edges, below)
+    excess = np.log(held) - np.log(np.maximum(ndtr(stop) - ndtr(start), LEAST_SHARE))
+    return Axis(z.astype(np.float32), inside, excess)
+
+
 def _is_skewed(values: Floats, shares: Floats) -> bool:
     """Whether a skewness above 1 or an excess kurtosis above 2 lets few cells rule the values."""
     if not len(values):
@@ -231,7 +276,7 @@ class LevelEncoding:
     """The levels of all columns of a table, fitted once and applied to any rows.
 
     The encoded table has one column of levels for every input column, in the same order. With `scored`, it
-    also has a numeric block: the normal scores of the numeric columns that a covariance may hold.
+    also has a numeric block: the scores (`Axis`) of the numeric columns that a covariance may hold.
 
     Parameters
     ----------
@@ -286,7 +331,7 @@ class LevelEncoding:
         return not self.numbers
 
     def with_scores(self) -> LevelEncoding:
-        """The same levels and their normal scores."""
+        """The same levels and their scores."""
         return replace(self, scored=True)
 
     @cached_property
@@ -316,9 +361,9 @@ class LevelEncoding:
         )
 
     @property
-    def score_variances(self) -> list[Floats]:
-        """(T,) what the scores of every column of scores leave out, see `NumberLevels.normal`."""
-        return [self.numbers[d].normal[1] for d in self.scored_columns]
+    def axes(self) -> list[Axis]:
+        """The axis of every column of scores."""
+        return [self.numbers[d].axis for d in self.scored_columns]
 
     @property
     def scored_levels(self) -> NDArray[np.intp]:
@@ -397,11 +442,11 @@ class LevelEncoding:
         return {name: rows for name, rows in out.items() if len(rows)}
 
     def with_scores_of(self, encoded: MixedTable) -> MixedTable:
-        """An encoded table, whose codes are shared, with the normal scores of its levels."""
+        """An encoded table, whose codes are shared, with the scores of its levels."""
         n, columns = len(encoded), self.scored_columns
         numeric = encoded._empty_block((n, len(columns)), np.dtype(np.float32))
         for place, d in enumerate(columns):
-            scores = np.append(self.numbers[d].scores, np.nan).astype(np.float32)
+            scores = np.append(self.numbers[d].axis.scores, np.float32(np.nan))
             for start in range(0, n, SLICE_ROWS):
                 rows = slice(start, start + SLICE_ROWS)
                 numeric[rows, place] = scores[encoded.codes[rows, self.input_schema.numeric_index[d]]]

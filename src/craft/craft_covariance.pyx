@@ -24,9 +24,9 @@ from craftc._kernels._common cimport (
     omp_get_thread_num,
 )
 from craftc._kernels.craft cimport (
-    CRAFT_FAR, TILE, CostTables, craft_rows_scratch_size, levels_of, tile_costs,
+    CRAFT_FAR, TILE, CostTables, craft_rows_scratch_size, tile_costs,
 )
-from craftc._kernels.moments cimport check_table, rows_code, rows_number, rows_of, rows_weight, table_rows
+from craftc._kernels.moments cimport check_table, rows_number, rows_of, rows_weight, table_rows
 
 cdef extern from "craft/_covariance.h" nogil:
     void covariance_costs(const double *inverse, const double *mean, const Py_ssize_t *position, Py_ssize_t m,
@@ -303,22 +303,16 @@ cdef class Blocks:
         mu, in units of the table.
     covariance : ndarray (B, P, P)
         Sigma, in units of the table; entries of other columns are not read.
-    levels : ndarray (P,) of intp
-        The columns of codes that hold the levels of the columns.
-    inside : ndarray (P, W)
-        Variances inside the levels, in units of the table, 0 for the missing level and beyond. The cost
-        tables count them by the precision of the whole block; for a row with missing cells the rest is added
-        here.
+    inside : ndarray (P,)
+        Variances inside the levels, in units of the table. The cost tables count them by the precision of the
+        whole block; for a row with missing cells the rest is added here.
     """
 
     cdef readonly object columns, cluster  # type: Positions
     cdef readonly object centre, scale, shift, precision, mean, covariance  # type: Floats
     cdef readonly object member  # type: Flags
-    cdef readonly object levels  # type: Positions
     cdef readonly object inside  # type: Floats
-    cdef const Py_ssize_t *levels_
     cdef const double *inside_
-    cdef Py_ssize_t width           # W
     cdef object arrays
     cdef Py_ssize_t P, n, largest
     cdef const Py_ssize_t *columns_
@@ -335,17 +329,12 @@ cdef class Blocks:
     cdef const double *inverse          # (n, P, P) L^-1, in the same way
     cdef const double *half_log_det     # (n,)
 
-    def __cinit__(self, columns, centre, scale, shift, precision, cluster, member, mean, covariance, levels,
-                  inside):
-        cdef const double[:, ::1] given_inside = inside
+    def __cinit__(self, columns, centre, scale, shift, precision, cluster, member, mean, covariance, inside):
         cdef Py_ssize_t B = len(cluster), P = len(columns), b, i, j, m
         self.columns, self.centre, self.scale = columns, centre, scale
         self.shift, self.precision = shift, precision
         self.cluster, self.member, self.mean, self.covariance = cluster, member, mean, covariance
-        self.levels, self.inside = levels, inside
-        check(len(levels) == P and given_inside.shape[0] == P, "levels or inside")
-        self.levels_, self.width = _indices(levels), given_inside.shape[1]
-        self.inside_ = &given_inside[0, 0] if P and self.width else NULL
+        self.inside = inside
         position, size = np.zeros((B, P), np.intp), np.zeros(B, np.intp)
         packed, sigma = np.zeros((B, P)), np.zeros((B, P * P))
         inverse, half_log = np.zeros((B, P * P)), np.zeros(B)
@@ -362,8 +351,8 @@ cdef class Blocks:
                 or given_mean.shape[1] != P
                 or given.shape[0] != B or given.shape[1] != P or given.shape[2] != P):
             raise ValueError(f"Blocks need one row of every array for each of {B} clusters and {P} columns.")
-        for array in (columns, centre, scale, shift, precision):
-            check(len(array) == P, "columns, centre, scale, shift or precision")
+        for array in (columns, centre, scale, shift, precision, inside):
+            check(len(array) == P, "columns, centre, scale, shift, precision or inside")
         for b in range(B):
             m = 0
             for i in range(P):
@@ -383,13 +372,13 @@ cdef class Blocks:
         self.columns_, self.cluster_ = _indices(columns), _indices(cluster)
         self.position, self.size = _indices(position), _indices(size)
         self.centre_, self.scale_ = doubles_in(centre), doubles_in(scale)
-        self.shift_, self.precision_ = doubles_in(shift), doubles_in(precision)
+        self.shift_, self.precision_, self.inside_ = doubles_in(shift), doubles_in(precision), doubles_in(inside)
         self.half_log_precision, self.half_log_det = doubles_in(half_log_precision), doubles_in(half_log)
         self.mean_, self.sigma, self.inverse = doubles_in(packed), doubles_in(sigma), doubles_in(inverse)
 
     def __reduce__(self):
         return Blocks, (self.columns, self.centre, self.scale, self.shift, self.precision, self.cluster,
-                        self.member, self.mean, self.covariance, self.levels, self.inside)
+                        self.member, self.mean, self.covariance, self.inside)
 
 
 cdef const Py_ssize_t *_indices(array) except? NULL:
@@ -400,12 +389,8 @@ cdef const Py_ssize_t *_indices(array) except? NULL:
 cdef int _check_blocks(CostTables tables, Blocks blocks) except -1:
     """Raise unless the columns and clusters of the blocks are those of the tables."""
     cdef Py_ssize_t j
-    cdef Py_ssize_t n_levels
     for j in range(blocks.P):
         check(0 <= blocks.columns_[j] < tables.c.p, "columns of blocks")
-        check(0 <= blocks.levels_[j] < tables.c.q, "levels of blocks")
-        n_levels = levels_of(tables.grid, blocks.levels_[j]) + 1
-        check(n_levels <= blocks.width, "inside")
     for j in range(blocks.n):
         check(0 <= blocks.cluster_[j] < tables.c.n_clusters, "clusters of blocks")
     return 0
@@ -535,15 +520,14 @@ cdef const double *_tile_costs(
             cell -= B.shift_[f]
             background[f * TILE + r] = 0.5 * B.precision_[f] * cell * cell - B.half_log_precision[f]
     for b in range(B.n):
-        _block_costs(table, first, B, b, z, background, n, work, total)
+        _block_costs(B, b, z, background, n, work, total)
         for r in range(n):
             cost[r * tables.c.lanes + B.cluster_[b]] += total[r]
     return cost
 
 
 cdef void _block_costs(
-    const table_rows *table, Py_ssize_t first, Blocks B, Py_ssize_t b, const double *z,
-    const double *background, Py_ssize_t n, double *work,
+    Blocks B, Py_ssize_t b, const double *z, const double *background, Py_ssize_t n, double *work,
     double *total,
 ) noexcept nogil:
     """Costs of the rows of a tile under one block, less those of the background."""
@@ -552,12 +536,11 @@ cdef void _block_costs(
                      z, background, work, total)
     for r in range(n):
         if total[r] != total[r]:
-            total[r] = _marginal_cost(table, first + r, B, b, z + r, background + r, work + m * TILE)
+            total[r] = _marginal_cost(B, b, z + r, background + r, work + m * TILE)
 
 
 cdef double _marginal_cost(
-    const table_rows *table, Py_ssize_t row, Blocks B, Py_ssize_t b, const double *z,
-    const double *background, double *work,
+    Blocks B, Py_ssize_t b, const double *z, const double *background, double *work,
 ) noexcept nogil:
     """The same for a row with missing cells: the marginal of its observed columns."""
     cdef Py_ssize_t i, j, m = B.size[b], n = 0, f
@@ -567,7 +550,7 @@ cdef double _marginal_cost(
     cdef double *precision = y + m      # of the observed columns, less those of the whole block
     cdef double *inverse = precision + m
     cdef const double *whole = B.inverse + b * B.P * B.P
-    cdef double total = 0.0, inside
+    cdef double total = 0.0
     cdef Py_ssize_t a, c
     for i in range(m):          # the observed rows of Sigma, packed
         f = position[i] * TILE
@@ -604,7 +587,6 @@ cdef double _marginal_cost(
             continue
         for a in range(c, n):
             precision[c] += inverse[a * n + c] * inverse[a * n + c]
-        inside = B.inside_[f * B.width + rows_code(table, row, B.levels_[f])]
-        total += 0.5 * precision[c] * inside
+        total += 0.5 * precision[c] * B.inside_[f]
         c += 1
     return total

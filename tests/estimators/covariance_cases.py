@@ -16,6 +16,7 @@ from craftc.table.moments import Moments, integer_grid
 from craftc.table.tally import tally
 from tests.level_cases import Case
 from tests.reference import covariance as reference
+from tests.reference import levels
 
 NO_WEIGHT = np.empty(0, np.int64)
 
@@ -82,4 +83,5 @@ def problem_of(X, q=0, weight=None):
     p = X.shape[1] - q
     case = Case(X.T, ["number"] * p + ["category"] * q, weight=weight)
     codes, n_levels, _ = case.reference()
-    return reference.with_scores(case.problem(), codes, n_levels, range(p))
+    numbers = {d: levels.of_numbers(X[:, d], weight) for d in range(p)}
+    return reference.with_scores(case.problem(), codes, n_levels, numbers)

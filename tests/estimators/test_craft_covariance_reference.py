@@ -133,7 +133,7 @@ def test_the_reference_costs_are_a_density():
             np.linalg.cholesky(sigma) @ (np.eye(3) + 0.05 * rng.normal(size=(3, 3))),
         )
         other = root @ root.T
-        own = sum(covariance.row_cost(z, v, other_mean, other) for z, v in zip(t.z, t.v, strict=True))
+        own = sum(covariance.row_cost(*cells, other_mean, other) for cells in zip(t.z, t.v, t.e, strict=True))
         own += 0.5 * (
             np.trace(np.linalg.inv(other) @ R) - 3 + np.log(np.linalg.det(other) / np.linalg.det(R))
         )

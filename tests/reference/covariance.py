@@ -1,16 +1,24 @@
 """Covariances inside the clusters of CRAFT: the reference implementation of their choice, prices and costs.
 
-A cluster may hold one normal distribution N(mu, Sigma) of the normal scores of some of its numbers (a block)
-in place of their tilts. With the shares b of the levels of a column, a level stands for the interval of a
-standard normal variable between its cumulative shares; u is the mean inside the interval, v the variance. In
-units of the table, z = (u - mean) / sd with sd^2 = the variance of u over the table + the mean of v, and v is
-divided by sd^2, so that the table is N(0, C) with correlations C. The cost of a cell is the mean over its
-interval. The block costs, over the rows of the cluster and relative to independent columns N(0, 1),
+A cluster may hold one normal distribution N(mu, Sigma) of the scores of some of its numbers (a block) in
+place of their tilts. A level of a column is an interval, u its score, v the variance of the intervals (a mean
+with the shares b of the levels) and e its excess, the log density of the column less that of N(0, 1):
 
-    sum_n w_n E[ 1/2 log det Sigma + 1/2 (x - mu)' Sigma^-1 (x - mu) - 1/2 |x|^2 ]
+- of a column with an atom, of skewness above 1 or of excess kurtosis above 2, intervals of a standard normal
+  variable between the cumulative shares, u the mean inside, and e = (v - the variance inside) / 2: the
+  density is exp of the mean log density of N(0, 1) in the interval;
+- of another one, intervals between the levels with uniform cells inside, u the standardised mean of the
+  cells, and e the log ratio of what the column and N(0, 1) have in a window around the middle of the
+  interval, the smallest one that holds 1/16 of the column; without what is chance.
+
+In units of the table, z = (u - mean) / sd with sd^2 = the variance of u over the table + v, and v is divided
+by sd^2, so that the table has the correlations C. The cost of a cell is the mean over x of mean z_n and
+variance v. The block costs, over the rows of the cluster and relative to the table's own distributions,
+
+    sum_n w_n E[ 1/2 log det Sigma + 1/2 (x - mu)' Sigma^-1 (x - mu) - 1/2 |x|^2 + sum_d e_nd ]
         + 1/2 [ tr Sigma^-1 R - m + log det Sigma - log det R ]  +  m (m - 1) / 2 h
 
-with E over x of mean z_n and covariance diag(v_n). The second term is the one row of prior: the divergence
+The second term is the one row of prior: the divergence
 KL(N(mu, R) || N(mu, Sigma)) of the table's correlations R = 0.95 C + 0.05 I, 0 in a cluster without rows. The
 last one is the price of the covariances beyond the 2 m parameters of the columns. Columns in blocks are
 selected, but belong to no pool.
@@ -30,6 +38,7 @@ from math import log
 from types import SimpleNamespace
 
 import numpy as np
+from scipy.optimize import brentq
 from scipy.stats import norm, truncnorm
 
 from tests.reference import automatic, levels, pooled
@@ -37,34 +46,61 @@ from tests.reference import automatic, levels, pooled
 FEWEST_LEVELS = 11
 WORTH, TIE = 1e-6, 1e-9
 SHRINKAGE = 0.05  # of the correlations of the table towards 0
+WINDOW = 1.0 / 16.0  # of the cells
 
 
-def intervals(b):
-    """Mean and variance (T,) of a standard normal variable in each of the intervals with these shares of it,
-    in order.
+def normal_intervals(b):
+    """Mean of a standard normal variable in each of the intervals with these shares of it, in order; their
+    variance, and their excess.
     """
     below, above = np.cumsum(b)[:-1], np.cumsum(b[::-1])[::-1][1:]
     ends = np.concatenate([[-np.inf], np.where(below < 0.5, norm.ppf(below), norm.isf(above)), [np.inf]])
-    return levels.normal_means(b), truncnorm.var(ends[:-1], ends[1:])
+    v = truncnorm.var(ends[:-1], ends[1:])
+    return levels.normal_means(b), b @ v, 0.5 * (b @ v - v)
+
+
+def intervals_of_values(own, b):
+    """The same of levels of numbers."""
+    between = np.array([(a + c) / 2.0 for a, c in zip(own.high, own.low[1:], strict=False)])
+    first, last = min(own.low[0], 2 * own.value[0] - between[0]), 2 * own.value[-1] - between[-1]
+    ends = np.concatenate([[first], between, [max(own.high[-1], last)]])
+    mean, v = b @ own.value, b @ np.diff(ends) ** 2 / 12.0
+    sd = np.sqrt(b @ (own.value - mean) ** 2 + v)
+    ends, share = (ends - mean) / sd, np.append(0.0, np.cumsum(b))
+
+    def inside(middle, half):
+        return np.diff(np.interp([middle - half, middle + half], ends, share))[0]
+
+    excess = np.empty(len(b))
+    for at, middle in enumerate((ends[1:] + ends[:-1]) / 2.0):
+        half = brentq(lambda half, middle=middle: inside(middle, half) - WINDOW, 0.0, ends[-1] - ends[0])
+        window = np.clip([middle - half, middle + half], ends[0], ends[-1])
+        excess[at] = log(inside(middle, half) / np.diff(norm.cdf(window))[0])
+    return (own.value - mean) / sd, v / sd**2, excess
 
 
 def with_scores(t, codes, n_levels, numbers):
-    """The problem of `tests.reference.tilted` with ``z`` and ``v`` (n, D), NaN where a column has no scores:
-    only complete ones of ``numbers`` (columns of the table) with 11 levels or more have.
+    """The problem of `tests.reference.tilted` with ``z``, ``v`` and the excess ``e`` (n, D), NaN where a
+    column has no scores: only complete ones of ``numbers`` (position: levels) with 11 levels or more have.
 
-    Means of intervals are rounded to single precision, in which tables hold them.
+    Scores are rounded to single precision, in which tables hold them.
     """
-    t.z, t.v = np.full((2, len(codes), t.D), np.nan)
+    t.z, t.v, t.e = np.full((3, len(codes), t.D), np.nan)
     for place, d in enumerate(t.columns):
         if d not in numbers or n_levels[d] < FEWEST_LEVELS or (codes[t.rows, d] == n_levels[d]).any():
             continue
-        u, v = intervals(levels.shares(codes[:, d], n_levels[d], t.weight))
+        b = levels.shares(codes[:, d], n_levels[d], t.weight)
+        z = levels.standardised(numbers[d].value, b)
+        by_rank = levels.atom_of(b) is not None or abs(b @ z**3) > 1.0 or b @ z**4 > 5.0
+        u, v, e = normal_intervals(b) if by_rank else intervals_of_values(numbers[d], b)
         u = u.astype(np.float32).astype(float)
         w, cells = t.weight[t.rows], codes[t.rows, d]
         mean = w @ u[cells] / t.N
-        square = (w @ (u[cells] - mean) ** 2 + w @ v[cells]) / t.N
+        square = w @ (u[cells] - mean) ** 2 / t.N + v
         at = np.minimum(codes[:, d], n_levels[d] - 1)  # a missing cell is of weight 0
-        t.z[:, place], t.v[:, place] = (u[at] - mean) / np.sqrt(square), v[at] / square
+        t.z[:, place], t.v[:, place] = (u[at] - mean) / np.sqrt(square), v / square
+        # a sample of N(0, 1) in 16 windows has (16 - 1) / 2 nats by chance
+        t.e[:, place] = e[at] - max(0.0, min(w @ e[cells] / t.N, 7.5 / t.N))
     return t
 
 
@@ -97,8 +133,8 @@ def fitted(t, groups, columns):
 
 
 def block_cost(t, groups, columns):
-    """What the cells of a block cost that groups of rows share, less their cost under N(0, I); prior and
-    price of the correlations are included.
+    """What the cells of a block cost that groups of rows share, less their cost in the table; prior and price
+    of the correlations are included.
     """
     means, sigma = fitted(t, groups, columns)
     m, R = len(columns), prior(t, columns)
@@ -108,19 +144,19 @@ def block_cost(t, groups, columns):
 
 
 def cells_cost(t, rows, columns, mean, sigma):
-    """What complete rows cost under N(mean, sigma), less their cost under N(0, I)."""
+    """What complete rows cost under N(mean, sigma), less their cost in the table."""
     w, (z, v) = t.weight[rows], cells_of(t, rows, columns)
     inverse, rest = np.linalg.inv(sigma), z - mean
     own = ((rest @ inverse) * rest).sum(axis=1) + v @ np.diag(inverse) + np.linalg.slogdet(sigma)[1]
-    return 0.5 * w @ (own - (z * z + v).sum(axis=1))
+    return w @ (0.5 * (own - (z * z + v).sum(axis=1)) + t.e[np.ix_(rows, columns)].sum(axis=1))
 
 
 def cells_of(t, rows, columns):
     return t.z[np.ix_(rows, columns)], t.v[np.ix_(rows, columns)]
 
 
-def row_cost(z, v, mean, sigma):
-    """Cost of one row under N(mean, sigma), less its cost under N(0, I); NaN: missing.
+def row_cost(z, v, e, mean, sigma):
+    """Cost of one row under N(mean, sigma), less its cost in the table; NaN: missing.
 
     A row with missing cells costs the marginal of the others.
     """
@@ -129,7 +165,7 @@ def row_cost(z, v, mean, sigma):
         return 0.0
     sigma, rest = sigma[np.ix_(seen, seen)], (z - mean)[seen]
     inverse = np.linalg.inv(sigma)
-    inside = 0.5 * (np.diag(inverse) - 1.0) @ v[seen]
+    inside = 0.5 * (np.diag(inverse) - 1.0) @ v[seen] + e[seen].sum()
     return 0.5 * (np.linalg.slogdet(sigma)[1] + rest @ inverse @ rest - z[seen] @ z[seen]) + inside
 
 
@@ -338,7 +374,7 @@ def without(t, block):
     left = np.setdiff1d(np.arange(t.D), block)
     rest.D, rest.forms = len(left), [t.forms[d] for d in left]
     rest.parameters, rest.columns = t.parameters[left], t.columns[left]
-    rest.z, rest.v = t.z[:, left], t.v[:, left]
+    rest.z, rest.v, rest.e = t.z[:, left], t.v[:, left], t.e[:, left]
     return rest
 
 
@@ -360,7 +396,8 @@ def row_costs(t, now, seen=None):
             means, sigma = fitted(t, now.groups if now.tied else now.groups[k : k + 1], block)
             z, v = cells_of(t, t.rows, block)
             z, mean = np.where(seen[:, block], z, np.nan), means[k if now.tied else 0]
-            cost[:, k] += [row_cost(a, b, mean, sigma) for a, b in zip(z, v, strict=True)]
+            e = t.e[np.ix_(t.rows, block)]
+            cost[:, k] += [row_cost(*cells, mean, sigma) for cells in zip(z, v, e, strict=True)]
     return cost
 
 

@@ -356,10 +356,10 @@ def contributions(
     if held is not None:
         columns = held.cross.columns
         z = (table.numeric[:, columns].astype(np.float64) - held.centre) * held.scale
-        z, codes = np.clip(z, -craft_kernel.FAR, craft_kernel.FAR), table.codes[:, held.code_columns]
+        z = np.clip(z, -craft_kernel.FAR, craft_kernel.FAR)
         for k in np.flatnonzero(held.block.any(axis=1)):
             for sign, rows in ((-1.0, np.flatnonzero(own == k)), (1.0, np.flatnonzero(other == k))):
-                parts[np.ix_(rows, columns)] += sign * held.conditional_costs(z[rows], codes[rows], int(k))
+                parts[np.ix_(rows, columns)] += sign * held.conditional_costs(z[rows], int(k))
     for d, start in enumerate(grid.level_start):
         at = start + table.codes[:, d].astype(np.intp)
         parts[:, p + d] = tables.level[at, other] - tables.level[at, own]
