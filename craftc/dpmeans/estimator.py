@@ -312,6 +312,11 @@ class DPMeans(WithoutCollections, MomentsSummary, DenseInput, DPMeansPrediction,
         check_partitioned(self, sample_weight)
         partitions = source.read([], "error", n_threads)
         assert isinstance(partitions, PartitionedTable)
+        for name in partitions.schema.categorical_names:
+            raise TypeError(
+                f"Column {name!r} holds text or categories; DPMeans takes numbers only: convert or drop the "
+                "column, or use CRAFT, which reads categories."
+            )
         rows = DPMeansPartitionedRows(partitions)
         rows.table.check_ranges(partitions.schema.columns)
         starts = Starts(self, rows, seed)

@@ -89,7 +89,7 @@ class Blocks:
         """One step for every cell of the blocks, and one that adds the costs; the first reads the rows where
         `absent` holds from `source`.
         """
-        carried = [*self.kept, *(f"{of}{i}" for i in self.cells for of in self._of_cell(i))]
+        carried = [*self.kept, *(f"z{i}" for i in self.cells)]
         costs, names = [f"c{k}" for k in self.clusters], [name for own in group for name in _names(own)]
         contents = [[each for own in group for each in _start(own)]]
         for t in range(max(len(own.cells) for own in group)):
@@ -102,18 +102,16 @@ class Blocks:
         sums = {name: f"{name} + {marginal[name]}" if name in marginal else name for name in costs}
         yield f"swept{first + len(contents)}", _select(carried, sums, source)
 
-    def _of_cell(self, i: int) -> str:
-        return "zv" if self.scoring.terms[i].inside is not None else "z"
-
     def _marginal(self, own: Block) -> str:
         """The cost of a row: the log determinant, the squared distance, and variances inside levels."""
         m, factor = len(own.cells), number_text(-own.factor)
         terms = [f"{number_text(own.factor)} * q{own.cluster}", f"{factor} * {_at(own, m, m)}"]
         whole = np.diag(np.linalg.inv(own.matrix)).tolist()
         for t, i in enumerate(own.cells.tolist()):
-            if self.scoring.terms[i].inside is not None:
-                change = f"({_at(own, t, t)} + {number_text(whole[t])})"
-                terms.append(f"CASE WHEN z{i} IS NULL THEN 0e0 ELSE {factor} * {change} * v{i} END")
+            inside = self.scoring.terms[i].inside
+            if inside is not None:
+                change = f"({_at(own, t, t)} + {number_text(whole[t])}) * {number_text(inside)}"
+                terms.append(f"CASE WHEN z{i} IS NULL THEN 0e0 ELSE {factor} * {change} END")
         return " + ".join(terms)
 
 

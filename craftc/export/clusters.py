@@ -151,16 +151,15 @@ def _of_levels(
     schema, K, starts = encoding.input_schema, clusters.moments.n_clusters, tables.grid.level_start
     held = clusters.covariances
     scores: dict[int, Floats] = {}  # cells of blocks, by input column
-    inside: dict[int, Floats] = {}
+    inside: dict[int, float] = {}
     place: dict[int, int] = {}  # of an input column among the terms
+    columns = [] if held is None else encoding.scored_levels[held.cross.columns].tolist()
     if held is not None:
-        for at, column in enumerate(held.cross.columns.tolist()):
-            d, j = encoding.scored_columns[column], int(encoding.scored_levels[column])
-            z = (
-                encoding.numbers[d].scores.astype(np.float32).astype(np.float64) - held.centre[at]
-            ) * held.scale[at]
+        for at, (column, j) in enumerate(zip(held.cross.columns.tolist(), columns, strict=True)):
+            own = encoding.numbers[encoding.scored_columns[column]].axis
+            z = (own.scores.astype(np.float64) - held.centre[at]) * held.scale[at]
             scores[j] = np.clip(z, -craft_kernel.FAR, craft_kernel.FAR)
-            inside[j] = held.inside_levels[at][1]
+            inside[j] = float(held.inside[at])
     terms: list[Term] = []
     readers = _readers(encoding)
     for j in range(schema.n_columns):
@@ -169,8 +168,7 @@ def _of_levels(
             each[starts[j] : starts[j] + n_levels] for each in (tables.level[:, :K].copy(), common)
         )
         if held is not None and j in scores:
-            at = held.code_columns.tolist().index(j)
-            costs -= 0.5 * np.outer(scores[j] ** 2, held.block[:, at])
+            costs -= 0.5 * np.outer(scores[j] ** 2, held.block[:, columns.index(j)])
         elif not costs.any() and not keep:
             continue
         place[j] = len(terms)
@@ -185,7 +183,7 @@ def _of_levels(
         blocks.append(
             Block(
                 k,
-                np.array([place[j] for j in held.code_columns[some].tolist()]),
+                np.array([place[columns[at]] for at in some.tolist()]),
                 held.mean[k, some],
                 matrix,
                 0.5,

@@ -22,7 +22,7 @@ class Scorer:
         self.scoring, self.graph = scoring, Graph(prefix)
         self._cells: dict[int, str] = {}  # (n,) numbers of the columns
         self._absent: dict[int, str] = {}  # (n,) whether they are missing
-        self._z: dict[int, tuple[str, str]] = {}  # (n,) cells of blocks, and variances inside, by term
+        self._z: dict[int, str] = {}  # (n,) cells of blocks, by term
         self._refused: list[str] = []
         for name, value in zip(outputs, self._results(), strict=True):
             self.graph.named(name, value)
@@ -161,11 +161,8 @@ class Scorer:
             unseen = graph.add("Equal", code, graph.constant(np.array(len(term.costs))))
             known = graph.add("Not", self._is_missing(term.column))
             self._refused.append(graph.add("And", unseen, known))
-        if term.scores is not None and term.inside is not None:
-            self._z[i] = (
-                graph.gathered(np.append(term.scores, np.nan), code),
-                graph.gathered(np.append(term.inside, 0.0), code),
-            )
+        if term.scores is not None:
+            self._z[i] = graph.gathered(np.append(term.scores, np.nan), code)
         return graph.gathered(np.vstack([term.costs + common, np.zeros(K)]), code)
 
     def _computed(self, i: int, term: Polynomial) -> str:
@@ -184,7 +181,7 @@ class Scorer:
         z = graph.add("Mul", graph.add("Sub", x, graph.constant(term.centre)), graph.constant(term.scale))
         if np.isfinite(term.most):
             z = graph.add("Clip", z, graph.constant(-term.most), graph.constant(term.most))
-        self._z[i] = graph.add("Where", missing, graph.constant(np.array(np.nan)), z), ""
+        self._z[i] = graph.add("Where", missing, graph.constant(np.array(np.nan)), z)
         wide = graph.column(z)
         step = graph.add("Sub", wide, graph.constant(term.origin[None]))
         cost = graph.add("Mul", step, graph.constant(term.square[None]))
@@ -219,7 +216,7 @@ class Scorer:
         """
         graph, scoring = self.graph, self.scoring
         cells = sorted({i for own in scoring.blocks for i in own.cells.tolist()})
-        absent = graph.all_of([graph.add("IsNaN", self._z[i][0]) for i in cells], "Or")
+        absent = graph.all_of([graph.add("IsNaN", self._z[i]) for i in cells], "Or")
         any_absent = graph.add(
             "Greater",
             graph.add("ReduceSum", graph.as_integer(absent), keepdims=0),
@@ -242,13 +239,13 @@ class Scorer:
             costs.append(graph.add("Mul", graph.column(cost_of(graph, own)), graph.constant(place)))
         return graph.total(costs)
 
-    def _joined(self, graph: Graph, own: Block, which: int) -> str:
-        """(n, m) cells of a block, or their variances inside."""
-        return graph.add("Concat", *(graph.column(self._z[i][which]) for i in own.cells.tolist()), axis=1)
+    def _joined(self, graph: Graph, own: Block) -> str:
+        """(n, m) cells of a block."""
+        return graph.add("Concat", *(graph.column(self._z[i]) for i in own.cells.tolist()), axis=1)
 
     def _quadratic(self, graph: Graph, own: Block) -> str:
         """(n,) cost of complete rows."""
-        step = graph.add("Sub", self._joined(graph, own, 0), graph.constant(own.mean[None]))
+        step = graph.add("Sub", self._joined(graph, own), graph.constant(own.mean[None]))
         white = graph.add("MatMul", step, graph.constant(np.linalg.inv(np.linalg.cholesky(own.matrix)).T))
         squared = graph.summed(graph.add("Mul", white, white), 1)
         scaled = graph.add("Mul", squared, graph.constant(own.factor))
@@ -259,7 +256,7 @@ class Scorer:
         cell has the variance 1 and no covariance.
         """
         m = len(own.cells)
-        z, nothing = self._joined(graph, own, 0), graph.constant(np.array(0.0))
+        z, nothing = self._joined(graph, own), graph.constant(np.array(0.0))
         missing = graph.add("IsNaN", z)
         step = graph.add("Sub", z, graph.constant(own.mean[None]))
         step = graph.add("Where", missing, nothing, step)
@@ -285,10 +282,11 @@ class Scorer:
         product = graph.add("Mul", graph.add("MatMul", swept, wide), wide)  # of minus the inverse
         squared = graph.add("Neg", graph.add("ReduceSum", product, graph.constant([1, 2]), keepdims=0))
         cost = graph.add("Add", graph.total(logs), squared)
-        if self._z[int(own.cells[0])][1]:
+        variances = [self.scoring.terms[i].inside for i in own.cells.tolist()]
+        if variances[0] is not None:
             diagonal = graph.summed(graph.add("Mul", swept, graph.constant(np.eye(m)[None])), 2)
             whole = graph.constant(np.diag(np.linalg.inv(own.matrix))[None])
             change = graph.add("Neg", graph.add("Add", diagonal, whole))
-            inside = graph.add("Mul", change, self._joined(graph, own, 1))
+            inside = graph.add("Mul", change, graph.constant(np.array(variances, np.float64)[None]))
             cost = graph.add("Add", cost, graph.summed(graph.add("Where", missing, nothing, inside), 1))
         return graph.add("Mul", cost, graph.constant(own.factor))

@@ -62,7 +62,7 @@ class LookUp:
     reader: Texts | Intervals | Values
     costs: Floats  # (T, K)
     scores: Floats | None = None  # (T,) cells of blocks
-    inside: Floats | None = None  # (T,) variances inside the levels, of cells of blocks
+    inside: float | None = None  # variance inside the levels, of cells of blocks
     common: Floats | None = None  # (T,) cost in all clusters, which a comparison does not need
 
 

@@ -237,7 +237,7 @@ class Statement:
             for k in used:
                 costs[k].append(with_fallback(exp.column(f"c{k}", f"t{i}"), number(0.0)))
             if i in of_blocks:
-                carried += [exp.alias_(exp.column(each, f"t{i}"), f"{each}{i}") for each in "zv"]
+                carried.append(exp.alias_(exp.column("z", f"t{i}"), f"z{i}"))
             if i in scoring.unseen:
                 at = len(self._kept)
                 known = exp.Or(
@@ -248,9 +248,7 @@ class Statement:
                 carried[at] = exp.alias_(case([(known, before)], exp.Literal.number(1)), "r")
         earlier = {i for i, _ in part} | {i for i, _ in rest}
         for i in sorted(of_blocks - earlier):
-            carried += [
-                exp.column(f"{each}{i}", "a") for each in ("z" if scoring.terms[i].inside is None else "zv")
-            ]
+            carried.append(exp.column(f"z{i}", "a"))
         carried += [exp.column(f"{'l' if isinstance(term, LookUp) else 'z'}{i}", "a") for i, term in rest]
         sums = [exp.alias_(total(each), f"c{k}") for k, each in costs.items()]
         source = exp.alias_(exp.to_table(last), "a", table=True)
@@ -261,15 +259,15 @@ class Statement:
     ) -> None:
         """The look-up table of a term, without levels that cost nothing unless it is `whole`."""
         digits = _DIGITS if self.scoring.unit == "nats" else 300
-        names = ["l", *(f"c{k}" for k in used), *("zv" if term.scores is not None else "")]
+        names = ["l", *(f"c{k}" for k in used), *("z" if term.scores is not None else "")]
         rows: list[exp.Expr] = []
         for t, entry in entries:
             costs = term.costs[t, used]
             if not costs.any() and term.scores is None and not whole and rows:
                 continue
             cells = [repr(round(cost, digits)).removesuffix(".0") for cost in costs.tolist()]
-            if term.scores is not None and term.inside is not None:
-                cells += [repr(float(term.scores[t])), repr(float(term.inside[t]))]
+            if term.scores is not None:
+                cells.append(repr(float(term.scores[t])))
             if not rows:  # which gives the columns their type
                 rows.append(exp.Tuple(expressions=[entry, *(_double(float(cell)) for cell in cells)]))
                 continue

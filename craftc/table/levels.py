@@ -224,7 +224,8 @@ def _axis_of_values(values: Floats, bounds: Floats, shares: Floats, ends: tuple[
     start, stop = np.maximum(middle - far, edges[0]), np.minimum(middle + far, edges[-1])
     held = np.interp(stop, edges, below) - np.interp(start, edges, below)
     excess = np.log(held) - np.log(np.maximum(ndtr(stop) - ndtr(start), LEAST_SHARE))
-    return Axis(z.astype(np.float32), inside, excess)
+    # in single precision, so that rounding errors of other units of the column vanish
+    return Axis(z.astype(np.float32), float(np.float32(inside)), excess.astype(np.float32).astype(np.float64))
 
 
 def _is_skewed(values: Floats, shares: Floats) -> bool:

@@ -130,6 +130,8 @@ def automatic_fit(
         if shortest is None or target_n_clusters is not None:
             break
         best = shortest
+        search.passes(best)
+        number_by_first_appearance(search, best)
         path.append(constant + best.objective)
     n_passes = max(search.n_passes, 1)
     meter.begin("diagnostics")
@@ -173,7 +175,7 @@ def with_covariances(
         steps, along, shortest = search.merge_path(state)
         if shortest is None or target is not None:
             break
-        state = search.number_by_first_appearance(shortest)
+        state = search.number_by_first_appearance(search.passes(shortest))
         path.append(state.objective)
     clusters = state.clusters
     meter.begin("diagnostics")
