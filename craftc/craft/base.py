@@ -283,7 +283,7 @@ class CraftBase(
         >>> heart = load_heart().data
         >>> model = CRAFT(random_state=0).fit(heart)
         >>> model.predict_proba(heart.head(2)).round(3).tolist()
-        [[0.998, 0.002], [0.024, 0.976]]
+        [[1.0, 0.0], [0.803, 0.197]]
         """
         table = self._read_new(X)
         return np.asarray(softmax(-self._fitted_clusters().full_costs(table), axis=1))

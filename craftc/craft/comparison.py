@@ -128,7 +128,7 @@ def compare(
     >>> model = CRAFT(random_state=0).fit(heart)
     >>> older = compare(model, heart[heart["age"] > 55])
     >>> older.now.round(2).tolist(), older.then.round(2).tolist()
-    ([0.48, 0.52], [0.34, 0.66])
+    ([0.64, 0.36], [0.45, 0.55])
     >>> older.features()["feature"][0]
     'age'
     """

@@ -142,7 +142,8 @@ class CRAFT(WithRefits):
     centers_, variances_ : ndarray (K, p) of float64
         Mean and smoothed variance of the numeric columns (`numeric_features_in_`).
     covariances_ : list of Covariance or None
-        For every cluster ``(columns, matrix)`` of its covariance, that of normal scores.
+        For every cluster ``(columns, matrix)`` of its covariance, that of standardised values, or of normal
+        scores where a column is skewed.
     level_probabilities_ : list of ndarray (K, T_d)
         Smoothed shares of the `levels_` of the categorical columns (`categorical_features_in_`).
     n_features_in_, feature_names_in_ : int, ndarray of str

@@ -111,7 +111,7 @@ class PartitionedTable:
         return PartitionedTable(encoding.schema, self.engine, self.starts, self.collection, self)
 
     def with_scores(self, encoding: LevelEncoding) -> PartitionedTable:
-        """This encoded table with the normal scores of its levels."""
+        """This encoded table with the scores of its levels."""
         self.engine.prepare(_score, encoding)
         source = self if self.source is None else self.source
         return PartitionedTable(encoding.schema, self.engine, self.starts, self.collection, source, True)

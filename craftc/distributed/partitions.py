@@ -28,7 +28,7 @@ from craftc.table.mixed_table import MixedTable, Schema
 #: Rows of a partition as they are read; None: no rows.
 Content: TypeAlias = "FrameInput | None"
 
-#: The rows of a partition as they were read, as levels, and as levels with their normal scores.
+#: The rows of a partition as they were read, as levels, and as levels with their scores.
 STAGES = ("source", "table", "scored")
 #: Labels that a recipe may hold; more are made again by a longer chain of recipes.
 MOST_GIVEN = 1 << 14

@@ -73,7 +73,7 @@ def heatmap(model: ClusterModel, *, n_features: int = 30, ax: Axes | None = None
     >>> model = CRAFT(random_state=0).fit(load_heart().data)
     >>> ax = plot.heatmap(model, n_features=3)
     >>> [label.get_text() for label in ax.get_xticklabels()]
-    ['max_hr', 'oldpeak', 'slope']
+    ['slope', 'oldpeak', 'max_hr']
     """
     drawn = DrawnClusters(model, "heatmap")
     view = drawn.view

@@ -313,7 +313,7 @@ class RowStore(Protocol[L, S]):
         ...
 
     def scored(self, encoding: LevelEncoding) -> RowStore[L, S]:
-        """These encoded rows with the normal scores of their levels."""
+        """These encoded rows with the scores of their levels."""
         ...
 
     def grid(self) -> Grid:
