@@ -200,9 +200,11 @@ class BPMeans(FeatureModel):
     collapsed : bool, default=False
         Compare each row with the features fitted to all other rows (Eq. 10). The optima are the same, the
         search is different; starts run in parallel, each on one thread.
-    assignment : {"sweep", "exact", "auto"}, default="sweep"
-        "sweep": each row switches one feature after the other (the paper). "exact": each row compares all
-        combinations while there are at most 16 features (10 with "auto"), and sweeps if there are more.
+    assignment : {"auto", "sweep", "exact"}, default="auto"
+        "exact": each row compares all 2^K combinations while there are at most 16 features, and switches one
+        after the other if there are more (the paper's algorithm with `collapsed`, which minimises Eq. 10 in
+        the memberships of a row jointly). "sweep": each row switches one feature after the other (the paper's
+        algorithm without `collapsed`). "auto": exact up to 10 features.
     base : {"mean", "none", "mixed"}, default="mean"
         Initial feature of every row: the mean of the table (the paper; no feature if the table is centred),
         or none. "mixed": starts with odd numbers have none.
@@ -217,9 +219,9 @@ class BPMeans(FeatureModel):
         Improve the solutions that are the lowest so far when their start ends (not in the paper): each
         feature in turn is replaced by the residual of a drawn row, or by random memberships, where that
         lowers J. With "auto" this is done for the best solution alone. Features that depend linearly on
-        others are dropped. False: the best start as it ends, and only unused and equal features are dropped
-        (the algorithm of the paper; `collapsed` needs independent features and drops the others in either
-        case).
+        others are dropped. False: the best start as it ends, and only unused and equal features are dropped;
+        `collapsed` needs independent features and drops the others in either case. False is the algorithm of
+        the paper with ``assignment="sweep"``, and ``assignment="exact"`` if `collapsed`.
     max_iter : int, default=1000
         Maximum number of sweeps.
     random_state : int, Generator, RandomState or None, default=None
@@ -292,7 +294,7 @@ class BPMeans(FeatureModel):
         *,
         max_features: int | None = None,
         collapsed: bool = False,
-        assignment: str = "sweep",
+        assignment: str = "auto",
         base: str = "mean",
         init: str | ArrayLike = "greedy",
         n_init: int = 10,

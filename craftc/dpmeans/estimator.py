@@ -110,7 +110,8 @@ class DPMeans(WithoutCollections, MomentsSummary, DenseInput, DPMeansPrediction,
         variance of the columns.
     covariance_price : float, optional
         Appendix E with K varying: clusters are removed and split as long as the objective +
-        ``covariance_price * (K - 1)`` falls, K at most `max_clusters`. None: K is that of the start.
+        ``covariance_price * (K - 1)`` falls, K at most `max_clusters` (else n / (D + 1), and 128: clusters
+        have more rows than columns). None: K is that of the start.
 
     Attributes
     ----------
@@ -476,10 +477,12 @@ class DPMeans(WithoutCollections, MomentsSummary, DenseInput, DPMeansPrediction,
                 f"cluster_penalty={penalty!r} is less than {_SMALLEST_PENALTY:g} of the variance of the "
                 "table; covariances are divided by it and overflow. Raise it."
             )
-        if isinstance(self.covariance, str) and isinstance(self.init, str) and self.init == "auto":
-            labels = k_means_labels(
-                data, min(int(self.n_clusters or len(start.sizes)), len(data)), seed, max_iter
-            )
+        most = int(self.max_clusters or max(1, min(len(data) // (D + 1), gaussian.MOST_VARIED)))
+        varies = self.covariance_price is not None and isinstance(self.covariance, str)
+        chosen = isinstance(self.init, str) and self.init == "auto"
+        if isinstance(self.covariance, str) and (chosen or (varies and len(start.sizes) > most)):
+            K = min(int(self.n_clusters or len(start.sizes)), most if varies else len(data))
+            labels = k_means_labels(data, K, seed, max_iter)
         prior = (
             1e-3 * data.scatter / (data.total * D)
             if self.covariance_prior is None
@@ -487,9 +490,17 @@ class DPMeans(WithoutCollections, MomentsSummary, DenseInput, DPMeansPrediction,
         )
         model = gaussian.model_of(self.covariance, penalty, prior, int(labels.max()) + 1, D)
         fit = gaussian.descend(data.X, weight, labels, model, max_iter)
-        if self.covariance_price is not None and model.known is None:
-            most = len(data) if self.max_clusters is None else int(self.max_clusters)
+        if self.covariance_price is not None and varies:
             fit = gaussian.vary(data.X, weight, fit, float(self.covariance_price), most, max_iter)
+            found = len(np.unique(fit.labels))
+            if self.max_clusters is None and found == most > 1:
+                lost = penalty * data.total
+                above = f" above lambda^2 * rows, {lost:.3g}" if model.sized else ""
+                warn_user(
+                    f"covariance_price={self.covariance_price!r} pays for {found} clusters, the "
+                    f"most for {len(data)} rows in {D} columns where max_clusters is None. It splits normal "
+                    f"clusters: raise it{above}, or set max_clusters."
+                )
         return fit
 
     def _set_gaussian_state(self, data: DenseData, fit: gaussian.GaussianFit) -> ExactMoments:

@@ -9,6 +9,7 @@ log|Sigma_k| = -inf.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -25,6 +26,12 @@ from craftc._common.typing import Floats, Labels
 _FARTHEST = 1e150  # standard deviations from the mean; squares of more overflow
 _DISTANCE_ROWS = 4096  # rows whose distances are computed at a time; bounds memory
 _LIGHTEST = 1e-100  # weight below which a cluster is empty
+_TRIALS = 8  # removals, and splits that do not pay at first sight, whose descent is tried
+MOST_VARIED = 128  # clusters of `vary` where no maximum is given
+
+
+class SingularCovarianceError(ValueError):
+    """A cluster has too few rows for a covariance."""
 
 
 @dataclass
@@ -107,11 +114,13 @@ def descend(
 def vary(
     X: NDArray[Any], weight: Floats | None, fit: GaussianFit, price: float, most: int, max_iter: int
 ) -> GaussianFit:
-    """Remove and split clusters as long as the objective + price (K - 1) falls; the best of all single moves
-    at a time, K at most `most`.
+    """Remove and split clusters as long as the objective + price (K - 1) falls, K at most `most`.
 
-    A removed cluster leaves its rows to the nearest others; a split one is cut at its mean, across its
-    longest axis. The descent follows.
+    A split cluster is cut at its mean, across its longest axis, and a descent of the two parts alone
+    follows. A removed cluster leaves its rows to the nearest others. All splits that gain more than the price
+    are made at once; where the objective does not fall then, the better half of them, and so on; removals in
+    the same way. Other moves are tried one by one, those that promise most first. Every trial ends with a
+    descent of all rows.
     """
 
     def total(one: GaussianFit) -> float:
@@ -119,32 +128,104 @@ def vary(
 
     path, n_iter = [J + price * (len(fit.shapes.sizes) - 1) for J in fit.path], fit.n_iter
     while True:
-        moved = [descend(X, weight, labels, fit.model, max_iter) for labels in _moves(X, fit, most)]
-        best = min(moved, key=total, default=fit)
-        if not total(best) < total(fit) - 1e-9 * (1.0 + abs(total(fit))):
+        enough = total(fit) - 1e-9 * (1.0 + abs(total(fit)))
+        for labels in _moves(X, weight, fit, price, most, max_iter):
+            moved = _descended(X, weight, labels, fit.model, max_iter)
+            if moved is not None and total(moved) < enough:
+                fit, path, n_iter = moved, [*path, total(moved)], n_iter + moved.n_iter
+                break
+        else:
             return replace(fit, objective=total(fit), path=path, n_iter=n_iter)
-        fit, path, n_iter = best, [*path, total(best)], n_iter + best.n_iter
 
 
-def _moves(X: NDArray[Any], fit: GaussianFit, most: int) -> list[Labels]:
-    """Labels without each of the clusters, and with each of them split."""
-    K, moves = len(fit.shapes.sizes), []
-    for k in range(K):
+def _descended(
+    X: NDArray[Any], weight: Floats | None, labels: Labels, model: Gaussian, max_iter: int
+) -> GaussianFit | None:
+    """The descent from labels; None where a covariance has no determinant."""
+    try:
+        return descend(X, weight, labels, model, max_iter)
+    except SingularCovarianceError:
+        return None
+
+
+def _moves(
+    X: NDArray[Any], weight: Floats | None, fit: GaussianFit, price: float, most: int, max_iter: int
+) -> Iterator[Labels]:
+    """Labels after several splits or removals, then after one, the most promising first."""
+    room = most - len(fit.shapes.sizes)
+    splits = _splits(X, weight, fit, max_iter) if room > 0 else []
+    paying = [second for gain, second in splits if gain > price][:room]
+    while paying:
+        yield _with_parts(fit.labels, paying)
+        paying = paying[: len(paying) // 2]
+    removals = _removals(X, weight, fit)
+    needless = [k for gain, k in removals if gain + price > 0][: len(removals) - 1]
+    while len(needless) > 1:
+        yield _without(X, fit, needless)
+        needless = needless[: len(needless) // 2]
+    trials = [(gain + price, _without(X, fit, [k])) for gain, k in removals[:_TRIALS]]
+    trials += [
+        (gain - price, _with_parts(fit.labels, [second]))
+        for gain, second in splits[:_TRIALS]
+        if gain <= price
+    ]
+    yield from (labels for _, labels in sorted(trials, key=lambda trial: -trial[0]))
+
+
+def _with_parts(labels: Labels, parts: list[NDArray[np.intp]]) -> Labels:
+    """Labels in which some rows of clusters form clusters of their own."""
+    labels, K = labels.copy(), int(labels.max()) + 1
+    for k, rows in enumerate(parts, K):
+        labels[rows] = k
+    return compact(labels)
+
+
+def _splits(
+    X: NDArray[Any], weight: Floats | None, fit: GaussianFit, max_iter: int
+) -> list[tuple[float, NDArray[np.intp]]]:
+    """What a split of every cluster into two lowers the objective, and the rows of the second part; the
+    largest first.
+    """
+    found = []
+    for k in range(len(fit.shapes.sizes)):
         rows = np.flatnonzero(fit.labels == k)
-        if K > 1:
-            cost = costs(X[rows], fit.shapes, fit.model)
-            cost[:, k] = np.inf
-            labels = fit.labels.copy()
-            labels[rows] = cost.argmin(axis=1)
-            moves.append(compact(labels))
-        if len(rows) > 1 and most > K:
-            axis = np.linalg.eigh(fit.shapes.covariances[k])[1][:, -1]
-            side = (X[rows] - fit.shapes.means[k]) @ axis > 0
-            labels = fit.labels.copy()
-            labels[rows[side]] = K
-            if 0 < side.sum() < len(rows):
-                moves.append(compact(labels))
-    return moves
+        if len(rows) < 2:
+            continue
+        axis = np.linalg.eigh(fit.shapes.covariances[k])[1][:, -1]
+        side = ((X[rows] - fit.shapes.means[k]) @ axis > 0).astype(np.int32)
+        if not 0 < side.sum() < len(rows):
+            continue
+        own, share = X[rows], None if weight is None else weight[rows]
+        whole = _descended(own, share, np.zeros(len(rows), np.int32), fit.model, 1)
+        parts = _descended(own, share, side, fit.model, max_iter)
+        if whole is not None and parts is not None and 0 < (parts.labels == 1).sum() < len(rows):
+            found.append((whole.objective - parts.objective, rows[parts.labels == 1]))
+    return sorted(found, key=lambda one: -one[0])
+
+
+def _removals(X: NDArray[Any], weight: Floats | None, fit: GaussianFit) -> list[tuple[float, int]]:
+    """What the removal of every cluster lowers the objective, at the shapes of the others; largest first."""
+    K, found = len(fit.shapes.sizes), []
+    for k in range(K if K > 1 else 0):
+        rows = np.flatnonzero(fit.labels == k)
+        cost = costs(X[rows], fit.shapes, fit.model)
+        share = np.ones(len(rows)) if weight is None else weight[rows]
+        gain = float(share @ cost[:, k])
+        if not fit.model.sized and np.isfinite(fit.shapes.log_det[k]):
+            gain += fit.model.penalty * float(fit.shapes.log_det[k])
+        cost[:, k] = np.inf
+        found.append((gain - float(share @ cost.min(axis=1)), k))
+    return sorted(found, key=lambda one: -one[0])
+
+
+def _without(X: NDArray[Any], fit: GaussianFit, clusters: list[int]) -> Labels:
+    """Labels without some clusters, whose rows go to the nearest others."""
+    rows = np.flatnonzero(np.isin(fit.labels, clusters))
+    cost = costs(X[rows], fit.shapes, fit.model)
+    cost[:, clusters] = np.inf
+    labels = fit.labels.copy()
+    labels[rows] = cost.argmin(axis=1)
+    return compact(labels)
 
 
 def objective(w: Floats, distance: Floats, shapes: ClusterShapes, model: Gaussian) -> float:
@@ -184,7 +265,7 @@ def _shapes(
         covariances[k][np.diag_indices(D)] += model.phi
         covariances[k] /= model.penalty * (max(sizes[k], _LIGHTEST) if model.sized else 1.0)
         if model.phi == 0 and 0 < np.count_nonzero(w[rows]) <= D:
-            raise ValueError(
+            raise SingularCovarianceError(
                 f"Cluster {k} has {len(rows)} rows in {D} dimensions: with covariance_prior=0 its covariance "
                 "is singular (no determinant). Set covariance_prior > 0, or raise cluster_penalty for fewer "
                 "clusters."
@@ -208,7 +289,9 @@ def _cholesky(covariance: Floats, k: int, model: Gaussian) -> Floats:
         factor: Floats = cho_factor(covariance, lower=True)[0]
     except np.linalg.LinAlgError:
         fix = "raise covariance_prior" if model.known is None else "pass positive definite covariances"
-        raise ValueError(f"The covariance of cluster {k} is not positive definite; {fix}.") from None
+        raise SingularCovarianceError(
+            f"The covariance of cluster {k} is not positive definite; {fix}."
+        ) from None
     return factor
 
 

@@ -147,6 +147,20 @@ def test_tabletop_stepwise(tabletop):
 
 
 @pytest.mark.slow_except(2)
+@pytest.mark.parametrize("seed", range(5))
+def test_tabletop_by_collapsed_bp_means_as_printed(tabletop, seed):
+    """Figure 1: five features."""
+    model = BPMeans(20.0, collapsed=True, assignment="exact", exchanges=False, n_init=1000, random_state=seed)
+    assert model.set_params(n_threads=1).fit(tabletop).n_features_ == 5
+
+
+@pytest.mark.slow_except(3)
+@pytest.mark.parametrize("seed", range(10))
+def test_tabletop_by_bp_means_at_every_seed(tabletop, seed):
+    assert BPMeans(20.0, random_state=seed, n_threads=1).fit(tabletop).objective_ <= 261.25
+
+
+@pytest.mark.slow_except(2)
 @pytest.mark.parametrize("seed", range(12))
 def test_tabletop_has_five_features_at_every_seed(tabletop, seed):
     model = KFeatures(random_state=seed, n_threads=1).fit(tabletop)

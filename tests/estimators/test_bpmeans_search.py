@@ -9,7 +9,7 @@ import pytest
 
 from craftc import BPMeans, KFeatures
 from craftc.bpmeans import model_order, restarts
-from tests.estimators.bpmeans_cases import assert_same_bits, model_of, sums
+from tests.estimators.bpmeans_cases import assert_same_bits, model_of, square, sums
 
 
 def of_table(X, K, **parameters):
@@ -131,6 +131,33 @@ def test_collapsed_starts_in_parallel_on_tables_of_any_size(n_threads, shuffle, 
         for threads in (1, n_threads)
     )
     assert_same_bits(one, many)
+
+
+# ---- memberships of a row ----
+
+
+@pytest.mark.parametrize("penalty", [6.0, 12.0])
+@pytest.mark.parametrize("seed", range(4))
+def test_collapsed_minimises_in_all_memberships_of_a_row_jointly(seed, penalty):
+    """Section 4.1: z_n, all of it, minimises Eq. 10 given the other rows."""
+    X = sums(seed, 24, 4, K=3)
+    model = BPMeans(penalty, collapsed=True, assignment="exact", exchanges=False, random_state=seed).fit(X)
+    Z, J = model.assignments_, model.objective_
+    K = model.n_features_
+    assert 1 <= K <= 8
+    for row in range(24):
+        for bits in range(2**K):
+            other = Z.copy()
+            other[row] = [bits >> k & 1 for k in range(K)]
+            left = X - other @ np.linalg.lstsq(other.astype(float), X, rcond=None)[0]
+            assert square(left) + K * penalty >= J * (1 - 1e-12)
+
+
+@pytest.mark.parametrize("collapsed", [False, True])
+@pytest.mark.parametrize("seed", range(3))
+def test_auto_is_exact_up_to_ten_features(seed, collapsed):
+    X, shared = sums(seed), {"max_features": 10, "collapsed": collapsed, "n_init": 3, "random_state": 0}
+    assert_same_bits(BPMeans(8.0, **shared).fit(X), BPMeans(8.0, assignment="exact", **shared).fit(X))
 
 
 # ---- the number of features ----

@@ -220,6 +220,43 @@ def test_a_price_of_clusters_with_covariances():
         DPMeans(20.0, covariance_price=2.0).fit(X)
 
 
+def test_wine_has_three_clusters_at_a_price_above_that_of_normal_halves():
+    X, kinds = load_wine(return_X_y=True)
+    X = scale(X)
+    priced = {"n_clusters": 3, "covariance": "full-sized", "random_state": 0}
+    model = DPMeans(covariance_price=80_000.0, **priced).fit(X)
+    assert model.n_clusters_ == 3
+    assert adjusted_rand_score(kinds, model.labels_) > 0.89
+    assert model.cluster_penalty_ * 178 < 80_000.0
+
+
+@pytest.mark.parametrize(
+    ("n", "D", "price", "most"),
+    [(178, 13, 1e-3, 12), (178, 13, 900.0, 12), (40, 3, 0.0, 10), (200, 2, 1e-3, 66), (5, 8, 0.0, 1)],
+)
+@pytest.mark.parametrize("covariance", ["full", "full-sized"])
+def test_a_price_too_low_ends_at_clusters_of_more_rows_than_columns(n, D, price, most, covariance):
+    X = np.random.default_rng(n + D).normal(size=(n, D))
+    given = {"init": np.zeros(n, int), "covariance": covariance, "covariance_price": price}
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        model = DPMeans(1.0, **given).fit(X)
+    assert model.n_clusters_ <= most
+    limited = [str(one.message) for one in caught if "It splits normal clusters" in str(one.message)]
+    assert len(limited) == (model.n_clusters_ == most > 1)
+    assert (np.diff(model.objective_path_) <= 1e-9 * (1 + np.abs(model.objective_path_).max())).all()
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_no_trial_split_without_a_determinant_ends_the_search(seed):
+    """Without a prior, halves of few rows have no covariance: such moves are left out."""
+    X, _ = clouds(seed)
+    given = {"covariance": "full-sized", "covariance_prior": 0.0, "covariance_price": 1e-3}
+    model = DPMeans(1e6, init=np.zeros(60, int), max_clusters=40, **given).fit(X)
+    assert np.isfinite(model.objective_)
+    assert model.cluster_sizes_.min() > 2
+
+
 @pytest.mark.parametrize("seed", range(4))
 def test_lambda_moves_no_label_once_the_start_is_given(seed):
     X, _ = clouds(seed)
