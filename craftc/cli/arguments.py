@@ -132,10 +132,11 @@ def in_options(message: str) -> str:
     text = text.replace("--price-factor=", "--price-factor ").replace("--clusters=", "--clusters ")
     text = re.sub(r"na_values=\[(.*)\] makes", lambda found: f"--na {found[1].replace(',', '')} makes", text)
     text = re.sub(r"kinds=\{('[^']*'): 'number'\}", r"--numeric \1", text)
-    text = re.sub(r"\b(delimiter|encoding|sheet|decimal|blanks)=", r"--\1 ", text)
+    text = text.replace("blanks='missing'", "--blanks missing")
+    text = re.sub(r"\b(delimiter|encoding|sheet|decimal)=", r"--\1 ", text)
+    text = re.sub(r"^(.+?)( holds several answers.*; )split=\[\] keeps", r"\1\2--categorical \1 keeps", text)
     text = (
         text.replace("all_lines=True", "--all-lines")
-        .replace("split=[] keeps the cells", "--categorical keeps the cells")
         .replace("header=True", "--header yes")
         .replace("rename_clusters: ", "--labels: ")
         .replace(" left after skip=", " left after --skip ")

@@ -8,6 +8,7 @@ from craftc._common.threads import effective_n_threads
 from craftc.cli.arguments import CompareOptions, clean
 from craftc.cli.drift import Comparison, Drift
 from craftc.cli.log import Log
+from craftc.cli.own_names import own_column_name
 from craftc.cli.predict import clusters_of
 from craftc.cli.results import ResultForm, rows_as_seen, streamed_assignments
 from craftc.cli.sources import is_read_in_batches, raw_table, refuse_further_missing_cells
@@ -90,7 +91,8 @@ def _page(fitted: CraftBase, found: Comparison) -> str:
     for each in moved[:_MOST]:
         lost = f"; missing or unseen {each.missing:.1%}, in the fit {each.missing_of_fit:.1%}"
         same = each.missing == each.missing_of_fit == 0.0
-        lines.append(f"  {each.nats:7.3f} nats  {clean(each.column)}{'' if same else lost}")
+        name = own_column_name(fitted._own_names["columns"], fitted.schema_, each.column)
+        lines.append(f"  {each.nats:7.3f} nats  {clean(name)}{'' if same else lost}")
     if len(moved) > _MOST:
         lines.append(f"  and {len(moved) - _MOST} more (--json lists all).")
     return "\n".join(lines)

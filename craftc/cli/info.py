@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Mapping
 from pathlib import Path
 
 from craftc.cli.arguments import clean
 from craftc.cli.manifest import checksum_of
 from craftc.cli.models import model_file
+from craftc.cli.own_names import own_column_name
 from craftc.craft.base import CraftBase
+from craftc.describe.named import NamedClusters
 from craftc.describe.view import numbers_of, order_by_size
 from craftc.saved.save_and_load import load_model, version_of_model
 from craftc.table import Schema
@@ -45,7 +48,8 @@ def contents(path: Path) -> dict[str, object]:
         out["clusters"] = sorted(clusters, key=lambda each: int(str(each["number"])))
     schema = getattr(fitted, "schema_", None)
     if isinstance(schema, Schema):
-        out["columns"] = _columns(schema)
+        own_names = fitted._own_names["columns"] if isinstance(fitted, NamedClusters) else {}
+        out["columns"] = _columns(schema, own_names)
         out["reading"] = {"missing": schema.missing, "named": schema.named, **schema.reading}
     elif hasattr(fitted, "feature_names_in_"):
         out["columns"] = [{"name": str(name), "kind": "number"} for name in fitted.feature_names_in_]
@@ -55,11 +59,13 @@ def contents(path: Path) -> dict[str, object]:
     return out
 
 
-def _columns(schema: Schema) -> list[dict[str, object]]:
+def _columns(schema: Schema, own_names: Mapping[str, str]) -> list[dict[str, object]]:
     levels = dict(zip(schema.categorical_index.tolist(), schema.levels, strict=True))
     out: list[dict[str, object]] = []
     for j, name in enumerate(schema.columns):
         own: dict[str, object] = {"name": str(name)}
+        if (shown := own_column_name(own_names, schema, name)) != name:
+            own["own_name"] = shown
         if j in levels:
             own |= {"kind": "ordered" if j in schema.ordered else "category", "n_levels": len(levels[j])}
         else:
@@ -92,9 +98,21 @@ def _page(content: dict[str, object]) -> str:
         lines += ["", f"{len(columns)} columns:"]
         for each in columns:
             n = f", {each['n_levels']} levels" if "n_levels" in each else ""
-            lines.append(f"  {clean(str(each['name']))}: {each['kind']}{n}")
+            own = f" ({clean(str(each['own_name']))})" if "own_name" in each else ""
+            lines.append(f"  {clean(str(each['name']))}{own}: {each['kind']}{n}")
     reading = content.get("reading")
     if isinstance(reading, dict):
-        said = {name: value for name, value in reading.items() if value not in ({}, None)}
-        lines += ["", "How the table was read: " + clean(json.dumps(said, ensure_ascii=False)) + "."]
+        lines += ["", "How the table was read:", f"  missing cells: {reading['missing']}"]
+        lines += [_said("file", reading["file"])] if reading.get("file") else []
+        lines += [_said(name, said) for name, said in reading.get("columns", {}).items()]
     return "\n".join(lines)
+
+
+def _said(what: str, said: Mapping[str, object]) -> str:
+    """How a file or a column was read, as one line."""
+    parts = []
+    for name, value in said.items():
+        if value not in ("", [], 0):
+            shown = ", ".join(map(str, value)) if isinstance(value, list) else repr(value)
+            parts.append(f"{name.replace('_', ' ')} {shown}")
+    return f"  {clean(what)}: {clean('; '.join(parts) or 'as it is')}"

@@ -10,6 +10,8 @@ from craftc.cli.arguments import ClusterOptions
 from craftc.cli.columns import ColumnRoles
 from craftc.craft import CRAFT
 from craftc.reading.labels import parted
+from craftc.table import Schema
+from craftc.table.answers import answer_groups
 
 
 def with_own_names(options: ClusterOptions, names: Mapping[str, str]) -> ClusterOptions:
@@ -29,6 +31,15 @@ def with_own_names(options: ClusterOptions, names: Mapping[str, str]) -> Cluster
         numeric=known(options.numeric),
         split=known(options.split),
     )
+
+
+def own_column_name(names: Mapping[str, str], schema: Schema, column: str) -> str:
+    """The name of one's own of a column, or of the column whose answers it is one of; else the column."""
+    for group in answer_groups(schema):
+        for position, option in zip(group.positions, group.options, strict=True):
+            if schema.columns[position] == column and group.name in names:
+                return f"{names[group.name]}: {option}"
+    return names.get(column, column)
 
 
 def own_names(names: Mapping[str, str], roles: ColumnRoles) -> tuple[dict[str, str], dict[int, str]]:

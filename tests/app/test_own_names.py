@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import craftc
+from craftc.cli import main
 from craftc.datasets import load_heart
 from craftc.describe.overview import HtmlOverview
 
@@ -250,3 +251,27 @@ def test_answers_with_blank_cells_and_lists(table, tmp_path, blanks):
         assert set(summary["feature"]) == {"lang", "age"}
         craftc.save_model(model, tmp_path / "m.craftc")
         pd.testing.assert_frame_equal(craftc.load_model(tmp_path / "m.craftc").summary(), summary)
+
+
+def test_compare_and_info_use_them(tmp_path, capsys):
+    rng = np.random.default_rng(0)
+    kind = rng.integers(0, 2, 200)
+    likes = [";".join(word for word in ("golf", "chess", "yoga") if rng.random() < 0.5) for _ in kind]
+    frame = pd.DataFrame({"income": rng.normal(30 * kind, 1).round(1), "likes": likes})
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    (tmp_path / "names.csv").write_text("column,name\nincome,money\nlikes,hobbies\n")
+    frame.assign(income=frame["income"] + 20, likes="golf;yoga").to_csv(tmp_path / "new.csv", index=False)
+    out = str(tmp_path / "out")
+    words = ["cluster", str(tmp_path / "t.csv"), "--labels", str(tmp_path / "names.csv"), "--out", out]
+    assert main([*words, "--clusters", "2", "--quiet"]) == 0
+    capsys.readouterr()
+    assert main(["compare", out, str(tmp_path / "new.csv")]) == 0
+    page = capsys.readouterr().out
+    assert "nats  money" in page
+    assert "nats  hobbies: chess" in page
+    assert main(["info", out]) == 0
+    page = capsys.readouterr().out
+    assert "  income (money): number" in page
+    assert "  likes: chess (hobbies: chess): category, 2 levels" in page
+    assert "  likes: answers ';'; options " in page
+    assert "{" not in page
