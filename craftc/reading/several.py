@@ -36,6 +36,7 @@ def answers_in(cell: object, separator: str) -> list[str]:
     text = str(cell).strip()
     if text[:1] + text[-1:] in ("[]", "{}", "()"):
         text = text[1:-1]
+        separator = separator if separator in text else ","  # a list, where the fit had one text
     parts = (part.strip().strip("\"'").strip() for part in text.split(separator))
     return list(dict.fromkeys(part for part in parts if part))
 

@@ -102,3 +102,12 @@ def test_tables_that_need_no_reading(tmp_path):
     ready.attrs = {}
     assert craftc.compare(model, ready[:40]).notes == []
     assert craftc.compare(model, ready[:40]).labels.tolist() == model.labels_[:40].tolist()
+
+
+def test_lists_in_the_place_of_separated_answers():
+    words = ["a", "b", "c"]
+    some = [[word for bit, word in enumerate(words) if i >> bit & 1] for i in range(8)] * 10
+    texts = pd.DataFrame({"o": ["|".join(each) for each in some], "x": np.arange(80.0)})
+    model = craftc.CRAFT(2, n_init=1, random_state=0).fit(craftc.read_table(texts))
+    lists = texts.assign(o=some)
+    assert craftc.read_table(lists, like=model).equals(craftc.read_table(texts, like=model))
