@@ -4,10 +4,11 @@
                                                  [--covariance ...] [--price-factor ...] [--null ...]
 
 Every line gives the measure, the result, the bar with "yes" or "no", and other packages, measured earlier on
-tables of the same recipes (on the first 1 to 3 seeds where marked *). Parameters of CRAFT are its defaults unless the command line names them. `--only` runs some items, `--quick` a
-few tables of each; no item needs another one. Real tables come from `--data`, else from CRAFTC_DATA, else
-from ../shared/data next to the checkout; missing files are named and skipped. The items "speed" and "adult"
-measure time on all threads (OMP_NUM_THREADS), so nothing else should run.
+tables of the same recipes (on the first 1 to 3 seeds where marked *). Parameters of CRAFT are its defaults
+unless the command line names them. `--only` runs some items, `--quick` a few tables of each; no item needs
+another one. Real tables come from `--data`, else from CRAFTC_DATA, else from ../shared/data next to the
+checkout; missing files are named and skipped. The items "speed" and "adult" measure time on all threads
+(OMP_NUM_THREADS), so nothing else should run.
 
 Clusters are matched with the true ones so that most rows agree; a true cluster without a partner has Jaccard
 coefficient 0.
