@@ -11,6 +11,7 @@ from craftc._about import version
 from craftc._common.messages import shown
 from craftc.export.models import scoring_of
 from craftc.export.scoring import LookUp, Scoring, Texts
+from craftc.table.answers import AnswerGroup, answer_groups
 
 if TYPE_CHECKING:
     from sklearn.base import BaseEstimator
@@ -95,7 +96,9 @@ def to_sql(
         )
     _check_names(scoring, keys, engine.caseless, dialect)
     statement = Statement(scoring, engine, engine.table(table), keys, margin, probabilities)
-    return f"{_header(scoring, dialect, statement)}{statement.text()}\n"
+    schema = getattr(model, "schema_", None)
+    groups = [] if schema is None else answer_groups(schema)
+    return f"{_header(scoring, dialect, statement, groups)}{statement.text()}\n"
 
 
 def _check_names(scoring: Scoring, keys: Sequence[str], caseless: bool, dialect: str) -> None:
@@ -134,11 +137,15 @@ def _check_text(text: str, what: str, todo: str) -> None:
         raise ValueError(f"{what}, {text!r}, has a character that no database stores; {todo}, and fit again.")
 
 
-def _header(scoring: Scoring, dialect: str, statement: Statement) -> str:
+def _header(scoring: Scoring, dialect: str, statement: Statement, groups: Sequence[AnswerGroup]) -> str:
     """Comments: what the statement does, the columns that it reads, the clusters."""
     lines = [f"{scoring.title}, craftc {version()}; for {dialect}."]
     read = [f"{_one_line(scoring.columns[j])} ({scoring.expected[j]})" for j in statement.columns]
     lines.append(f"Reads {'; '.join(read) or 'no column'}.")
+    for group in groups:
+        names = [_one_line(scoring.columns[j]) for j in group.positions if j in statement.columns]
+        if names:
+            lines.append(f"Make in a view of {_one_line(group.name)!r}, 'yes' or 'no': {'; '.join(names)}.")
     order = np.argsort(scoring.number_of)
     for number, k in enumerate(order.tolist(), 1):
         name = f": {_one_line(scoring.names[k])}" if len(scoring.names) else ""

@@ -223,7 +223,7 @@ def test_levels_that_are_numbers_or_mixed(engine):
 
 @pytest.fixture(scope="module")
 def as_people_have_them():
-    """A table of which `read_table` changes blanks, truth values, whole numbers, boxes and dates."""
+    """A table whose blanks, truth values, whole numbers, boxes and dates `read_table` changes."""
     rng = np.random.default_rng(3)
     groups = rng.integers(0, 3, 120)
     return pd.DataFrame(
@@ -268,6 +268,15 @@ def test_texts_that_read_table_has_changed(which, engine, as_people_have_them):
     for spelt in ({True: "TRUE", False: "FALSE"}, {True: "true", False: "false"}):
         other = rows.assign(member=table["member"].map(spelt), stars=table["stars"].map("{:.2f}".format))
         tables.check(model, craftc.read_table(other, like=model), scored(model, other, engine))
+
+
+def test_the_comments_name_columns_of_answers():
+    some = ["golf;chess", "chess;yoga", "golf", "yoga;golf"] * 30
+    table = pd.DataFrame({"likes": some, "x": np.tile([0.0, 5.0, 6.0, 7.0], 30)})
+    model = craftc.CRAFT(2, n_init=1, random_state=0).fit(craftc.read_table(table))
+    comment = next(line for line in craftc.to_sql(model).splitlines() if "view" in line)
+    assert comment.startswith("-- Make in a view of 'likes', 'yes' or 'no': ")
+    assert "likes: chess" in comment
 
 
 @both_engines
