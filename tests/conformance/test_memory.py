@@ -21,6 +21,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:BPMeans found:UserWarning"),
     pytest.mark.filterwarnings("ignore:.* clusters have at most D:UserWarning"),
     pytest.mark.filterwarnings("ignore:.* fewer than n_clusters=:UserWarning"),
+    pytest.mark.filterwarnings("ignore:Columns differ in scale:UserWarning"),
 ]
 
 #: Numbers of clusters on both sides of the lanes of a vector and of the default max_clusters.
