@@ -101,6 +101,7 @@ def _sums(X: NDArray[Any], labels: Labels, centres: Floats, weight: Floats | Non
 ROWS_PER_CLUSTER = 5  # minimum average for which the criterion can choose a number of clusters
 _MOST_CHOICES = 8  # choices by the dimensions of the former choice, at most
 DIMENSIONS_TOLERANCE = 0.05  # relative change of the dimensions at which they end
+_PRODUCTS = 1 << 33  # multiplications that count the dimensions of a scatter
 
 
 def description_length(sizes: Floats, dimensions: float, inertia: float, scatter: float) -> float:
@@ -136,6 +137,11 @@ def effective_dimensions(residuals: Floats, weight: Floats | None = None) -> flo
         rows *= np.sqrt(weight / weight.max())[:, None]
     products = rows.T @ rows if rows.shape[1] <= len(rows) else rows @ rows.T
     return max(float(f"{float(np.trace(products)) ** 2 / float((products**2).sum()):.3g}"), 1.0)
+
+
+def some_for_dimensions(n: int, D: int, products: int = _PRODUCTS) -> slice:
+    """Rows at even distances that show the dimensions of a scatter: fewer of a wide table."""
+    return slice(None, None, -(-n // max(products // D**2, min(D, math.isqrt(products // D)), 1)))
 
 
 def consistent_dimensions(choose: Callable[[float], float], dimensions: float) -> None:

@@ -7,6 +7,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
+from craftc._common.cluster_moments import consistent_dimensions, some_for_dimensions
 from craftc._common.random import FeatureStream, spread
 from craftc._common.typing import Bits, Floats
 from craftc._kernels import bpmeans as bpmeans_kernel
@@ -37,6 +38,9 @@ _CHOICE_ROWS = 4096  # rows of the sample from which a larger table chooses K
 _PATH_ROUNDS = 2  # rounds of exchanges of the solutions that show which K is best
 _LEADERS = 6  # starts improved where K is best
 _PATIENCE = 2  # numbers of features tried without a shorter description
+_SPECTRUM = 1 << 30  # multiplications of the products whose spectrum shows the dimensions
+_SINGULAR = 1e-12  # share of the largest eigenvalue up to which others are rounding errors
+_HIDDEN = 2.0  # factor of the dimensions of the table: as many directions may be those of features
 
 
 class ModelPath:
@@ -105,38 +109,68 @@ def stepwise(data: FeatureData, config: FeatureConfig, penalty: float) -> tuple[
 def shortest_description(data: FeatureData, config: FeatureConfig) -> tuple[ModelPath, int]:
     """K-features for K = 1, 2, ..., and the K of least description length.
 
-    One solution for each K, the leading start or the solution for K - 1 with one more feature, shows about
-    which K that is. For this K and K - 1 more starts are then improved, and longer, as long as this changes
-    which K is best. A large table chooses K from a sample, whose features are then fitted to all rows.
+    The residuals of the chosen K have dimensions of their own, by which K is chosen again. A large table
+    chooses K from a sample, whose features are then fitted to all rows.
     """
     if len(data) > _CHOICE_ROWS:
         return _shortest_of_sample(data, config)
-    path = ModelPath(data, config.n_init)
-    lengths = [description_length(data, None, data.scatter)]
-    restarts: list[list[int]] = [[]]
-    for K in range(1, config.cap + 1):
-        of_K = config.with_features(K)
-        restarts.append(ranked(data, of_K))
-        path.append([Record(config.n_init, _leading(path, data, of_K, restarts[K][0]))])
-        lengths.append(_length(path, data, K))
+    choice, best = _Choice(data, config), 0
+
+    def choose(dimensions: float) -> float:
+        nonlocal best
+        best = choice.shortest(dimensions)
+        return dimensions_left(data, choice.path.best(best))
+
+    most = _HIDDEN * dimensions_left(data, None)
+    consistent_dimensions(choose, min(float(data.X.shape[1]), most))
+    return choice.path, best
+
+
+class _Choice:
+    """The path as far as it has been needed, and the K of least description length on it.
+
+    One solution for each K, the leading start or the solution for K - 1 with one more feature, shows about
+    which K that is. For this K and K - 1 more starts are then improved, and longer, as long as this changes
+    which K is best.
+    """
+
+    def __init__(self, data: FeatureData, config: FeatureConfig) -> None:
+        self.data, self.config = data, config
+        self.path = ModelPath(data, config.n_init)
+        self._restarts: list[list[int]] = [[]]
+        self._improved = {0}  # K whose further starts have been improved
+
+    def shortest(self, dimensions: float) -> int:
+        """K at these dimensions of the residuals."""
+        data, config, path = self.data, self.config, self.path
+
+        def length(K: int) -> float:
+            return description_length(data, path.best(K), float(path.errors[K][-1]), dimensions)
+
+        lengths = [length(K) for K in range(len(path.records))]
+        while len(lengths) <= config.cap and len(lengths) - 1 - int(np.argmin(lengths)) < _PATIENCE:
+            self._extend()
+            lengths.append(length(len(lengths)))
+        if config.exchanges:
+            for K in range(len(lengths) - 2, 0, -1):
+                _improve_from_above(path, data, config, K)
+                lengths[K] = length(K)
+            tried = self._improved
+            while (best := int(np.argmin(lengths))) not in tried or max(best - 1, 0) not in tried:
+                K = best - 1 if best in tried else best
+                tried.add(K)
+                _improve(path, data, config.with_features(K), self._restarts[K][1:_LEADERS])
+                lengths[K] = length(K)
+        return int(np.argmin(lengths))
+
+    def _extend(self) -> None:
+        """The solution with one more feature."""
+        path, K = self.path, len(self.path.records)
+        config = self.config.with_features(K)
+        self._restarts.append(ranked(self.data, config))
+        leading = _leading(path, self.data, config, self._restarts[K][0])
+        path.append([Record(config.n_init, leading)])
         config.callback(f"K = {K}: {path.errors[K][-1]:.6g}")
-        if K - int(np.argmin(lengths)) >= _PATIENCE:
-            break
-    if config.exchanges:
-        for K in range(len(lengths) - 2, 0, -1):
-            _improve_from_above(path, data, config, K)
-            lengths[K] = _length(path, data, K)
-        tried = {0}
-        while (best := int(np.argmin(lengths))) not in tried or max(best - 1, 0) not in tried:
-            K = best - 1 if best in tried else best
-            tried.add(K)
-            _improve(path, data, config.with_features(K), restarts[K][1:_LEADERS])
-            lengths[K] = _length(path, data, K)
-    return path, int(np.argmin(lengths))
-
-
-def _length(path: ModelPath, data: FeatureData, K: int) -> float:
-    return description_length(data, path.best(K), float(path.errors[K][-1]))
 
 
 def _leading(path: ModelPath, data: FeatureData, config: FeatureConfig, restart: int) -> FeatureFit:
@@ -216,19 +250,53 @@ def _improve_from_above(path: ModelPath, data: FeatureData, config: FeatureConfi
     path.improve(K, from_memberships(data, config, pack(kept), K, now.objective))
 
 
-def description_length(data: FeatureData, fit: FeatureFit | None, error: float) -> float:
-    """Description length in nats: N D / 2 log V + K D / 2 log(N S / V) + the entropy of the memberships.
+def dimensions_left(data: FeatureData, fit: FeatureFit | None) -> float:
+    """Dimensions of the residuals of a solution, 1 to D: constant columns and copies of columns do not
+    change it.
 
-    V = SSE / (N D) is the residual variance and S that of the table: a feature is coded within S at the
-    precision to which N rows of variance V determine it (with S = V this is the (K D / 2) log N of BIC).
+    The largest that the scatter W has without some of its leading directions, which may be those of features
+    that are not in the solution.
     """
     n, D = data.X.shape
-    least = max(1e-14 * data.scatter, np.finfo(float).tiny)
-    left = max(error, least) / (n * D)
-    length = 0.5 * n * D * math.log(left)
+    rows = some_for_dimensions(n, D, _SPECTRUM)
+    left = data.X[rows].astype(np.float64)
     if fit is not None and fit.n_features:
-        variance = max(data.points.scatter, least) / (n * D)
-        length += 0.5 * fit.n_features * D * math.log(max(n * variance / left, 1.0))
+        Z = unpack(fit.masks, fit.n_features).astype(np.float64)
+        left -= Z[rows] @ np.linalg.lstsq(Z, data.X.astype(np.float64), rcond=None)[0]
+    largest = float(np.abs(left).max(initial=0.0))
+    if largest == 0.0:
+        return 1.0
+    left /= largest
+    values = np.linalg.eigvalsh(left.T @ left if len(left) >= D else left @ left.T)  # ascending
+    values = values[values > _SINGULAR * values[-1]]
+    found = float((np.cumsum(values) ** 2 / np.cumsum(values**2)).max())
+    return _of_population(float(f"{found:.3g}"), len(left), D)
+
+
+def _of_population(dimensions: float, n: int, D: int) -> float:
+    """Dimensions of a scatter without what n rows add to tr W^2 by chance: of n normal rows in D equal
+    directions the sample has n D / (n + D + 1).
+    """
+    share = 1.0 / dimensions - 1.0 / n
+    if n < 3 or share * D <= 1.0:
+        return float(D)
+    return max(1.0, min(float(D), (n - 1) * (n + 2) / n**2 / share))
+
+
+def description_length(data: FeatureData, fit: FeatureFit | None, error: float, dimensions: float) -> float:
+    """Description length in nats: N d / 2 log V + K d / 2 log(N S / V) + the entropy of the memberships.
+
+    d are the dimensions of the residuals, V = SSE / (N d) is their variance and S that of the table: a
+    feature is coded within S at the precision to which N rows of variance V determine it (with S = V this is
+    the (K d / 2) log N of BIC).
+    """
+    cells = len(data) * dimensions
+    least = max(1e-14 * data.scatter, np.finfo(float).tiny)
+    left = max(error, least) / cells
+    length = 0.5 * cells * math.log(left)
+    if fit is not None and fit.n_features:
+        variance = max(data.points.scatter, least) / cells
+        length += 0.5 * fit.n_features * dimensions * math.log(max(len(data) * variance / left, 1.0))
         length += membership_entropy(unpack(fit.masks, fit.n_features))
     return float(length)
 

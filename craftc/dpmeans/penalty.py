@@ -15,6 +15,7 @@ from craftc._common.cluster_moments import (
     consistent_dimensions,
     description_length,
     effective_dimensions,
+    some_for_dimensions,
 )
 from craftc._common.dense_data import DenseData, L
 from craftc._common.random import SAMPLE_ROWS, DPMeansStream, spread
@@ -27,9 +28,6 @@ from craftc.dpmeans.split_search import FAST, MOST_CHOSEN, MOST_PAIRED, THOROUGH
 _PATIENCE = 8  # values of the path after the last improvement
 _FEWEST_SEARCHED = 1 << 13  # rows of the sample of a wide table, at least
 _CELLS_SEARCHED = 1 << 21  # cells of a sample; a wide table has fewer rows in it
-_PRODUCTS = (
-    1 << 33
-)  # multiplications that count the dimensions of a scatter; a wide table has fewer rows in it
 _SEARCHED_TWICE = 1 << 17  # cells of a table below which a second, thorough search pays
 _FEWEST_PER_CLUSTER, _MOST_PER_CLUSTER = 64, 256  # rows of the sample for each cluster that is asked for
 _MODE_ROWS = 1 << 11  # rows of the sample by which the mode is chosen
@@ -232,9 +230,7 @@ def _length(data: DenseData, dimensions: float, sizes: Floats, inertia: float) -
 
 def _dimensions(data: DenseData, labels: Labels) -> float:
     """Dimensions of the scatter within clusters; of a wide table by rows at even distances."""
-    D = data.n_columns
-    most = max(_PRODUCTS // D**2, min(D, math.isqrt(_PRODUCTS // D)))
-    rows = slice(None, None, -(-len(data) // most))
+    rows = some_for_dimensions(len(data), data.n_columns)
     weight = data.weight[rows].astype(np.float64) if len(data.weight) else None
     K = int(labels.max()) + 1
     return effective_dimensions(data.X[rows] - data.means(data.sums_of(labels, K), K)[labels[rows]], weight)

@@ -172,13 +172,42 @@ def test_one_solution_for_each_number_of_features():
     config = KFeatures(random_state=0)._config(0.0, 0, 64)
     path, K = model_order.shortest_description(data, config)
     errors = np.array([float(of_starts[-1]) for of_starts in path.errors])
-    lengths = [model_order.description_length(data, path.best(k), errors[k]) for k in range(len(errors))]
+    d = model_order.dimensions_left(data, path.best(K))
+    lengths = [model_order.description_length(data, path.best(k), errors[k], d) for k in range(len(errors))]
     assert K == 4 == int(np.argmin(lengths))
     assert len(errors) == K + model_order._PATIENCE + 1
     assert (np.diff(errors) <= 0).all()
     for k in (K - 1, K):
         alone = restarts.best_restarts(data, replace(config.with_features(k), exchanges=False))[-1].fit
         assert errors[k] <= alone.objective * (1 + 1e-12)
+
+
+@pytest.mark.filterwarnings("ignore:Columns differ in scale")
+@pytest.mark.parametrize("kind", ["as made", "repeated", "mapped", "nearly repeated", "constant", "small"])
+@pytest.mark.parametrize("seed", range(2))
+def test_the_number_of_features_does_not_depend_on_columns_that_say_nothing_new(seed, kind):
+    rng = np.random.default_rng(seed)
+    X = sums(seed, 200, 20, K=3)
+    more = {
+        "as made": lambda: X,
+        "repeated": lambda: np.repeat(X, 5, axis=1),
+        "mapped": lambda: X @ rng.normal(size=(20, 60)),
+        "nearly repeated": lambda: np.repeat(X, 4, axis=1) + 0.05 * rng.normal(size=(200, 80)),
+        "constant": lambda: np.c_[X, np.zeros((200, 30))],
+        "small": lambda: np.c_[X, 1e-4 * rng.normal(size=(200, 30))],
+    }
+    for model in (KFeatures, BPMeans):
+        assert model(base="none", random_state=0, n_threads=1).fit(more[kind]()).n_features_ == 3
+
+
+@pytest.mark.parametrize(("n", "D"), [(200, 20), (60, 100), (500, 5), (30, 400)])
+def test_dimensions_of_normal_residuals_are_the_columns(n, D):
+    """Also of fewer rows than columns, also beside features that are not in the solution."""
+    rng = np.random.default_rng(n)
+    noise = rng.normal(size=(n, D))
+    for X in (noise, noise + 9.0 * np.outer(rng.random(n) < 0.5, rng.normal(size=D))):
+        found = model_order.dimensions_left(restarts.FeatureData(X, 1), None)
+        assert 0.7 * D <= found <= D
 
 
 def test_the_exchanges_of_a_choice_visit_a_limited_number_of_cells(monkeypatch):
