@@ -206,7 +206,7 @@ class FullModel:
         self.factors.update()
 
     def _update_masks(self) -> None:
-        """q(y) and q(mu, Sigma): switch columns one by one where that raises the ELBO."""
+        """q(y) and q(mu, Sigma): switch pairs of columns, then single ones, where that raises the ELBO."""
         q = self.mixture
         K, D = q.p.shape
         self._fit_components()
@@ -216,10 +216,28 @@ class FullModel:
         against = noise - odds if not self.priors.tied else noise - odds / K
         factors = np.zeros((K, D, D)), np.empty((K, D), np.int32), np.empty(K, np.int32)
         psi = scatter_matrix(q.size, q.s1, self.products)
+        self._switch_pairs(psi, against, margin)
         mixture_full.switch_columns(
             psi, column_steps(q.size, D), NU0 - 1 + q.size, against, margin, self.priors.tied, q.p, *factors
         )
         self._fit_components(factors)
+
+    def _switch_pairs(self, psi: Floats, against: Floats, margin: float) -> None:
+        """Select or drop two columns of a component at once, the best pair first, while that raises the ELBO:
+        correlated columns that are worth nothing alone.
+        """
+        q = self.mixture
+        K, D = q.p.shape
+        groups = [list(range(K))] if self.priors.tied else [[k] for k in range(K)]
+        for group in groups:
+            for _ in range(D):
+                gains = sum(pair_switches(self.components[k], psi[k], q.size[k], against[k]) for k in group)
+                best = np.unravel_index(int(np.argmax(gains)), (D, D))
+                if not np.asarray(gains)[best] > margin:
+                    break
+                for k in group:
+                    q.p[k, list(best)] = 1.0 - q.p[k, list(best)]
+                    self.components[k] = NormalWishart.fitted(np.flatnonzero(q.p[k]), *self._sums(k))
 
     def _e_step(self, label: Labels | None = None) -> None:
         """Responsibilities and their sums; `label` (n,): OUT the best component among the non-empty."""
@@ -394,6 +412,42 @@ class FullPosterior(Posterior):
     def _draw_cells(self, k: int, cells: Floats, rng: np.random.RandomState) -> Floats:
         cells[:, self.components[k].column] = self.components[k].draw(rng, len(cells))
         return cells
+
+
+def pair_switches(component: NormalWishart, psi: Floats, size: float, against: Floats) -> Floats:
+    """(D, D) what the ELBO gains where two unselected columns are selected, or two selected ones dropped;
+    -inf for other pairs.
+
+    The determinant of the larger scatter follows from the conditional scatter of the two given the selected
+    columns, that of the smaller one from their block of the inverse.
+    """
+    S, q, D = component.column, len(component.column), len(psi)
+    steps = column_steps(np.array([size]), D)[0]
+    gains = np.full((D, D), -np.inf)
+    others = np.setdiff1d(np.arange(D), S)
+    if len(others) > 1:
+        rows = component.inverse @ psi[np.ix_(S, others)]
+        left = psi[np.ix_(others, others)] - rows.T @ rows
+        added = steps[q : q + 2].sum() - component.log_det - 0.5 * (component.freedom + 2) * _log_minors(left)
+        added -= against[others][:, None] + against[others]
+        gains[np.ix_(others, others)] = np.where(np.eye(len(others)) > 0, -np.inf, added)
+    if q > 1:
+        precision = component.inverse.T @ component.inverse
+        dropped = (
+            component.log_det
+            - steps[q - 2 : q].sum()
+            - 0.5 * (component.freedom - 2) * _log_minors(precision)
+        )
+        dropped += against[S][:, None] + against[S]
+        gains[np.ix_(S, S)] = np.where(np.eye(q) > 0, -np.inf, dropped)
+    return gains
+
+
+def _log_minors(matrix: Floats) -> Floats:
+    """ln of the determinants of all 2 x 2 blocks of a positive definite matrix."""
+    diagonal = np.maximum(np.diag(matrix), 1e-300)
+    share = 1.0 - np.clip(matrix**2 / diagonal / diagonal[:, None], 0.0, 1.0 - 1e-15)
+    return np.asarray(np.log(diagonal) + np.log(diagonal)[:, None] + np.log(share))
 
 
 def _column_evidence(component: NormalWishart, psi: Floats, size: float) -> Floats:

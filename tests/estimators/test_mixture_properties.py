@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import normalized_mutual_info_score
 
+from craftc import FeatureSelectionMixture
 from craftc._common import threads as parallel
 from craftc.mixture import estimator
 from tests.common import examples, run
@@ -393,3 +394,16 @@ def test_equal_rows_are_one_cluster():
     model = model_of(K=5).fit(X)
     assert model.n_clusters_ <= 2
     assert len(set(model.labels_[:8])) == len(set(model.labels_[8:])) == 1
+
+
+@pytest.mark.parametrize("correlated", [2, 3, 5])
+@pytest.mark.parametrize("selection", ["local", "shared"])
+@pytest.mark.parametrize("seed", range(2))
+def test_full_covariances_find_columns_that_matter_together_only(seed, selection, correlated):
+    rng = np.random.default_rng(seed)
+    common = rng.normal(size=(200, 1))
+    X = np.c_[common + 0.05 * rng.normal(size=(200, correlated)), rng.normal(size=(200, 3))]
+    model = FeatureSelectionMixture(
+        1, covariance="full", scale="none", selection=selection, random_state=seed
+    ).fit(X)
+    assert model.feature_mask_[0].tolist() == [True] * correlated + [False] * 3

@@ -595,9 +595,40 @@ class ReferenceFullMixture(ReferenceMixture):
         gain += log_in[d] - log_out[d]
         return -gain if self.p[components[0], d] > 0.5 else gain
 
+    def pair_gain(self, components, pair):
+        """Rise of the bound if two entries of these components, both 0 or both 1, flip."""
+        log_in, log_out = self.log_shares()
+        noise = self.noise_likelihoods()[:, pair].sum(axis=1)
+        selected = self.p[components[0], pair[0]] > 0.5
+        gain = 0.0
+        for k in components:
+            without, with_pair = self.p[k] > 0.5, self.p[k] > 0.5
+            without[pair], with_pair[pair] = False, True
+            gain += (
+                self.density.evidence(self.W[:, k], with_pair)
+                - self.density.evidence(self.W[:, k], without)
+                - noise[k]
+            )
+        gain += (log_in - log_out)[pair].sum()
+        return -gain if selected else gain
+
+    def flip_pairs(self, components, least):
+        """Flip the pair of equal entries that raises the bound most, at most D times."""
+        for _ in range(self.D):
+            on = self.p[components[0]] > 0.5
+            pairs = [[i, j] for i, j in combinations(range(self.D), 2) if on[i] == on[j]]
+            gains = [self.pair_gain(components, pair) for pair in pairs]
+            if max(gains, default=0.0) <= least:
+                return
+            p, pair = self.p.copy(), pairs[int(np.argmax(gains))]
+            p[np.ix_(components, pair)] = 1 - p[np.ix_(components, pair)]
+            self.p = p
+
     def masks(self):
-        """Flip y_kd one by one, components outside, columns inside, wherever the bound rises."""
+        """Flip pairs, then y_kd one by one, components outside, columns inside, wherever the bound rises."""
         least = 1e-12 * abs(self.bound())
+        for components in [list(range(self.K))] if self.shared else [[k] for k in range(self.K)]:
+            self.flip_pairs(components, least)
         for components in [list(range(self.K))] if self.shared else [[k] for k in range(self.K)]:
             for d in range(self.D):
                 if self.toggle_gain(components, d) > least:
