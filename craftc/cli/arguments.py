@@ -77,10 +77,7 @@ class ClusterOptions(TableOptions):
 
     def check(self) -> None:
         """Raise ValueError if options contradict each other, or if the results have no folder."""
-        if self.out is not None and not self.out.strip():
-            raise ValueError("--out needs the name of a folder, got an empty one.")
-        if self.out is not None and os.path.exists(self.out) and not os.path.isdir(self.out):
-            raise ValueError(f"--out {self.out!r} is a file; pass the name of a folder.")
+        check_folder(self.out)
         super().check()
 
 
@@ -105,6 +102,19 @@ class CompareOptions(TableOptions):
 
 
 @dataclass(frozen=True, kw_only=True)
+class RefitOptions(TableOptions):
+    model: str  # file or folder
+    keep_clusters: bool
+    as_json: bool
+    escape_formulas: bool
+    keep: bool
+
+    def check(self) -> None:
+        check_folder(self.out)
+        super().check()
+
+
+@dataclass(frozen=True, kw_only=True)
 class ExportOptions:
     model: str  # file or folder
     sql: str | None  # dialect
@@ -114,6 +124,14 @@ class ExportOptions:
     margin: bool
     probabilities: bool
     out: str | None
+
+
+def check_folder(out: str | None) -> None:
+    """Raise ValueError unless results can have this folder."""
+    if out is not None and not out.strip():
+        raise ValueError("--out needs the name of a folder, got an empty one.")
+    if out is not None and os.path.exists(out) and not os.path.isdir(out):
+        raise ValueError(f"--out {out!r} is a file; pass the name of a folder.")
 
 
 def clean(text: str) -> str:

@@ -32,6 +32,7 @@ from craftc.craft.null_test import rows_to_test
 from craftc.craft.stability import agreement_of
 from craftc.craft.structure import structure_of
 from craftc.describe.structure import Starts
+from craftc.describe.view import numbers_of
 from craftc.describe.words import plural
 from craftc.reading.labels import read_labels
 from craftc.saved.save_and_load import save_model
@@ -142,14 +143,9 @@ def _write_files(source: TableSource, result: Result) -> None:
     options, model, roles = source.options, result.answer.model, result.roles
     folder = Path(str(options.out))
     former = [*NAMES, *(os.path.join("labels", name) for name in results_in(folder / "labels"))]
-    with replacing_together(folder, former, None if options.quiet else _say) as new:
+    with replacing_together(folder, former, None if options.quiet else say) as new:
         source.write_labels(new, model, roles)
-        with replacing(new / "summary.csv") as file:
-            summary: Any = model.summary()  # of pandas
-            summary.insert(1, "label", summary["cluster"])
-            summary["cluster"] = result.answer.numbers[summary["label"]]
-            summary = summary.sort_values("cluster", kind="stable")
-            write_csv([without_formulas(summary) if options.escape_formulas else summary], file)
+        write_summary(model, new / "summary.csv", options.escape_formulas)
         save_model(model, new / "model.craftc")
         if "report.html" in source.files and (features := roles.here) is not None:
             from craftc import report
@@ -167,7 +163,18 @@ def _write_files(source: TableSource, result: Result) -> None:
     result.folder, result.files = str(options.out), source.files
 
 
-def _say(text: str) -> None:
+def write_summary(model: CRAFT, path: Path, escape_formulas: bool) -> None:
+    """Write what defines every cluster."""
+    with replacing(path) as file:
+        summary: Any = model.summary()  # of pandas
+        summary.insert(1, "label", summary["cluster"])
+        summary["cluster"] = numbers_of(model._fitted.by_number)[summary["label"]]
+        summary = summary.sort_values("cluster", kind="stable")
+        write_csv([without_formulas(summary) if escape_formulas else summary], file)
+
+
+def say(text: str) -> None:
+    """Print a note."""
     print(f"craftc: note: {clean(text)}", file=sys.stderr)
 
 

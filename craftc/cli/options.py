@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 import click
 
 from craftc import _about
-from craftc.cli.arguments import ClusterOptions, CompareOptions, ExportOptions, PredictOptions
+from craftc.cli.arguments import ClusterOptions, CompareOptions, ExportOptions, PredictOptions, RefitOptions
 
 F = TypeVar("F", bound=Callable[..., object])
 
@@ -481,6 +481,40 @@ def compare(**options: Any) -> None:
     with _quick_imports():
         from craftc.cli.compare import run
     run(CompareOptions(out=None, scheduler=None, **options))
+
+
+@craftc.command(cls=_Command)
+@click.argument("model")
+@click.argument("table")
+@click.option(
+    "--out",
+    metavar="DIR",
+    help="Folder for labels.csv, summary.csv, changes.csv, model.craftc and report.html; it may be that of "
+    "MODEL.",
+)
+@click.option(
+    "--keep-clusters",
+    is_flag=True,
+    help="Assign rows as the last fit does, and update only sizes and distributions.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead of a page.")
+@click.option("--quiet", is_flag=True, help="Print nothing but errors (and the JSON document).")
+@click.option(
+    "--escape-formulas",
+    is_flag=True,
+    help="Put an apostrophe before texts in CSV files that a spreadsheet would take as formulas.",
+)
+@click.option("--keep", is_flag=True, help="labels.csv repeats all columns of the table.")
+@_reading
+def refit(**options: Any) -> None:
+    """Carry the clusters of a model on to another table, such as that of the next month.
+
+    Clusters keep the numbers and names of the former ones that they continue. Prints which were kept, split,
+    merged, born or died, with their shares then and now.
+    """
+    with _quick_imports():
+        from craftc.cli.refit import run
+    run(RefitOptions(scheduler=None, **options))
 
 
 @craftc.command(cls=_Command)

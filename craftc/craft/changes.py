@@ -57,20 +57,26 @@ class Changes:
     rows : float
         Rows of the refit; with weights, their sum.
     notes : list of str
-        What is assumed about levels and values that the former fit has not seen.
+        How the table was read, and which levels are new.
+    former_numbers : list of int
+        The number of every former cluster in reports and files, by its label.
     """
 
     segments: list[Segment]
     rows: float
     notes: list[str] = field(default_factory=list)
-    _former_numbers: list[int] = field(default_factory=list)  # (K,) in reports and files
+    former_numbers: list[int] = field(default_factory=list)
     _library: str | None = None
 
     def __repr__(self) -> str:
-        found = [each.change for each in self.segments]
-        counts = ", ".join(f"{found.count(kind)} {kind}" for kind in KINDS if kind in found)
         each = "".join(f"\n  {sentence}" for sentence in self.sentences())
-        return f"Changes({count(self.rows)} rows; {counts}{each})"
+        return f"Changes({count(self.rows)} rows; {self.counts}{each})"
+
+    @property
+    def counts(self) -> str:
+        """How many segments have each change: "3 kept, 1 born"."""
+        found = [each.change for each in self.segments]
+        return ", ".join(f"{found.count(kind)} {kind}" for kind in KINDS if kind in found)
 
     def of(self, change: str) -> list[Segment]:
         """The segments with one change."""
@@ -85,7 +91,7 @@ class Changes:
         """A line for every segment. `numbers` (K,): those of the clusters in reports and files, by which
         former ones are shown, too; by default labels.
         """
-        former = self._former_numbers if len(numbers) else ()
+        former = self.former_numbers if len(numbers) else ()
         return [self._sentence(each, numbers, former) for each in self.segments]
 
     @staticmethod

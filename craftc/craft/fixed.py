@@ -39,13 +39,15 @@ class FixedClusters:
     unit: float  # weight of one count
     price_factor: float
     links: ColumnLinks
+    ends: Floats  # (2, p) smallest and largest numbers of every numeric column
 
     @classmethod
     def of(cls, fitted: FittedClusters) -> FixedClusters:
         """Those of a fitted model."""
         assert fitted.mask is not None
         cross, spec = None if fitted.cross is None else fitted.cross.sums, fitted.spec
-        return cls(fitted.sums.groups, fitted.mask, cross, fitted.sums.unit, spec.price_factor, fitted.links)
+        sums, ends = fitted.sums, _ends_of(fitted)
+        return cls(sums.groups, fitted.mask, cross, sums.unit, spec.price_factor, fitted.links, ends)
 
     def clusters(self, fitted: FittedClusters) -> Clusters:
         """The clusters with their cost tables; `fitted`: the model that has them."""
@@ -76,9 +78,18 @@ class RowSums:
             cross = self.cross.copy()
             for to, group in zip(cross, fitted.cross.sums, strict=True):
                 cross_kernel.add_cross(to, group)
-        own_ends = np.array([own.ends for own in fitted.encoding.numbers]).reshape(-1, 2).T
-        ends = np.array([np.minimum(self.ends[0], own_ends[0]), np.maximum(self.ends[1], own_ends[1])])
+        ends = _union(self.ends, _ends_of(fitted))
         return RowSums(groups, groups if fitted.encoding.identity else original, cross, ends)
+
+
+def _ends_of(fitted: FittedClusters) -> Floats:
+    """(2, p) smallest and largest numbers of every numeric column."""
+    assert isinstance(fitted.encoding, LevelEncoding)
+    return np.array([own.ends for own in fitted.encoding.numbers], np.float64).reshape(-1, 2).T.copy()
+
+
+def _union(ends: Floats, others: Floats) -> Floats:
+    return np.array([np.minimum(ends[0], others[0]), np.maximum(ends[1], others[1])])
 
 
 def sums_of_rows(
@@ -169,11 +180,10 @@ def updated(
     """
     encoding = fitted.encoding
     assert isinstance(encoding, LevelEncoding)
+    ends = _union(sums.ends, fixed.ends)
     numbers = tuple(
         own if own.period else replace(own, ends=(float(low), float(high)))
-        for own, low, high in zip(
-            encoding.numbers, *np.where(sums.ends[0] <= sums.ends[1], sums.ends, 0.0), strict=True
-        )
+        for own, low, high in zip(encoding.numbers, *ends, strict=True)
     )
     encoding = replace(encoding, numbers=numbers)
     own = replace(fitted.sums, groups=sums.groups, unit=unit)

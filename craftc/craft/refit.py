@@ -14,7 +14,7 @@ from craftc._common.merge_path import MergePath
 from craftc._common.messages import listed, quoted
 from craftc._common.own_names import OwnNames
 from craftc._common.threads import effective_n_threads
-from craftc._common.typing import Array, Floats, FrameInput, Integers, Labels, PathInput, WeightInput
+from craftc._common.typing import Array, Floats, Integers, Labels, TableInput, WeightInput
 from craftc._common.validation import (
     check_choice,
     check_countable,
@@ -174,7 +174,7 @@ class WithRefits(WithMergePath):
     @all_or_nothing
     def refit(
         self,
-        X: FrameInput | PathInput,
+        X: TableInput,
         y: object = None,
         sample_weight: WeightInput = None,
         *,
@@ -263,9 +263,7 @@ class WithRefits(WithMergePath):
         return self
 
     @all_or_nothing
-    def partial_fit(
-        self, X: FrameInput | PathInput, y: object = None, sample_weight: WeightInput = None
-    ) -> Self:
+    def partial_fit(self, X: TableInput, y: object = None, sample_weight: WeightInput = None) -> Self:
         """Add rows to the clusters, which stay where they are: one pass, and exact sums.
 
         Every row joins its cheapest cluster of the last `fit` or `refit`, whatever has been added since.
@@ -365,7 +363,7 @@ class WithRefits(WithMergePath):
 
     # ---- the table ----
 
-    def _read_further(self, X: FrameInput | PathInput, *, extended: bool) -> tuple[MixedTable, list[str]]:
+    def _read_further(self, X: TableInput, *, extended: bool) -> tuple[MixedTable, list[str]]:
         """Another table with the columns of the model, and notes. `extended`: new levels are added to those
         of the model.
         """
@@ -376,7 +374,7 @@ class WithRefits(WithMergePath):
                     "refit and partial_fit read tables in memory or files, not Partitions or Dask "
                     "collections; pass X.compute() or the files, or fit(X) anew."
                 )
-        read, notes = as_in_fit(self, X)
+        read, notes = as_in_fit(self, X, new_levels=extended)
         table: Any = read
         if self.unusable == "drop" and not is_out_of_core(table):
             table = known_columns(table, schema.columns)

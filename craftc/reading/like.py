@@ -44,12 +44,18 @@ def form_like(form: FileForm, schema: Schema) -> FileForm:
 
 
 def match_columns(
-    raw: RawTable, schema: Schema, path: str, na_values: Sequence[object] = ()
+    raw: RawTable,
+    schema: Schema,
+    path: str,
+    na_values: Sequence[object] = (),
+    *,
+    new_levels: bool = False,
 ) -> tuple[pd.DataFrame, list[str]]:
     """Select and convert the columns that a model expects, as they were read in its fit; returns them, and
     notes.
 
-    `path` names the table in messages.
+    `path` names the table in messages. `new_levels`: whether levels are wanted that the fit has not seen;
+    otherwise a note names them.
     """
     frame = raw.frame
     if not schema.named:  # the model was fitted on an array
@@ -111,7 +117,8 @@ def match_columns(
             )
         columns[name] = cells.astype(np.float64)
     for name, levels in zip(schema.categorical_names, schema.levels, strict=True):
-        columns[name] = _levels(table.frame[name], {str(level) for level in levels}, notes)
+        of_levels = list[str]() if new_levels else notes
+        columns[name] = _levels(table.frame[name], {str(level) for level in levels}, of_levels)
     return need_pandas().DataFrame(columns), notes
 
 

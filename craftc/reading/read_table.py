@@ -171,18 +171,20 @@ def read_table(
     return frame
 
 
-def as_in_fit(model: Fitted, table: object, extra: str | None = None) -> tuple[object, list[str]]:
+def as_in_fit(
+    model: Fitted, table: object, extra: str | None = None, *, new_levels: bool = False
+) -> tuple[object, list[str]]:
     """A file, or a frame with texts or dates, read as the table of a fit was, and notes; other tables as they
     are.
 
-    `extra`: a further column that the result has, such as known classes.
+    `extra`: a further column that the result has, such as known classes. `new_levels`: as `match_columns`.
     """
     reading = model.schema_.reading
     path = _is_path(table) and (bool(reading) or not _is_columnar(table))
     if not path and not (reading and _has_raw_columns(table, model.schema_)):
         return table, []
     raw = open_table(table, form_like(FileForm(), model.schema_))
-    read, notes = match_columns(raw, model.schema_, _shown(table))
+    read, notes = match_columns(raw, model.schema_, _shown(table), new_levels=new_levels)
     if extra is not None and extra in raw.frame:
         classes = RawTable(raw.frame[[extra]], [], raw.semicolons)
         column = prepare(classes, Roles(kept=[extra]), drop=False).frame[extra]

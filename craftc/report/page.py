@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -27,6 +27,7 @@ from craftc.table.personal import HIDDEN
 
 if TYPE_CHECKING:
     from craftc.craft.base import CraftBase
+    from craftc.craft.changes import Changes
     from craftc.craft.stability import Stability
 
 FIGURES = 6  # of a card
@@ -81,6 +82,17 @@ class Card:
         if len(rest) > _MORE:
             named.append(plural(len(rest) - _MORE, "other feature"))
         return "; ".join(named)
+
+
+class Change(NamedTuple):
+    """What became of a cluster; number 0: it has none."""
+
+    number: int
+    name: str
+    what: str
+    was: int  # its number in the former model
+    then: float
+    now: float
 
 
 class Page:
@@ -193,7 +205,7 @@ class Page:
             if len(named) == 3:
                 break
         by = f", which differ mainly in {listing(self._spoken(d) for d in named)}" if named else ""
-        largest = self.cards[0]
+        largest = max(self.cards, key=lambda card: card.n)
         return f"{fall}{by}; the largest ({percent(largest.share)}) is {largest.name}."
 
     def _spoken(self, d: int) -> str:
@@ -249,10 +261,39 @@ class Page:
     @property
     def sections(self) -> list[tuple[str, str]]:
         links, end = ("links", "Linked columns"), [("repeat", "Reproduce"), ("method", "Method")]
+        since = [("since", "Since last time")] if self.changes else []
         if self.K == 1:
-            return [("columns", "Columns"), links, *end]
-        groups = [("overview", "Overview"), ("number", "How many"), ("map", "Map")]
+            return [("columns", "Columns"), *since, links, *end]
+        groups = [("overview", "Overview"), *since, ("number", "How many"), ("map", "Map")]
         return [*groups, ("clusters", "Each cluster"), links, ("sure", "How sure"), *end]
+
+    @property
+    def by_size(self) -> bool:
+        """Whether the clusters are numbered by size, and not as they were before a refit."""
+        return self.model._fitted.order is None
+
+    @property
+    def largest_share(self) -> float:
+        """Share of the rows of the largest cluster."""
+        return max(card.share for card in self.cards)
+
+    @cached_property
+    def changes(self) -> list[Change]:
+        """What became of the clusters in the latest refit; empty after a fit."""
+        found: Changes | None = getattr(self.model, "changes_", None)
+        place = np.argsort(self.order)
+        out = []
+        for each in [] if found is None else found.segments:
+            assert found is not None
+            former, other = found.former_numbers, each.other
+            what = each.change
+            if other >= 0:
+                merged = what == "merged"
+                what += f" with {place[other] + 1}" if merged else f" from {former[other]}"
+            number = int(place[each.cluster]) + 1 if each.cluster >= 0 else 0
+            was = former[each.former] if each.former >= 0 else 0
+            out.append(Change(number, each.name, what, was, each.then, each.now))
+        return out
 
     @property
     def one_cluster(self) -> float:

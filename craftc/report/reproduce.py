@@ -46,6 +46,13 @@ def _python(page: Page) -> str:
     arguments = ", ".join(f"{name}={_source(value)}" for name, value in _changed(model).items())
     weights = ", sample_weight=weights" if page.weighted else ""
     without = "" if page.target is None else f"  # the table without its column {page.target.name!r}"
+    if (keep := _refit(model)) is not None:
+        option = ', keep="clusters"' if keep else ""
+        lines = [
+            'model = craftc.load_model("FORMER.craftc")',
+            f"model.refit(table{weights}{option}){without}",
+        ]
+        return "\n".join(["import craftc", "", *lines, "model.summary()"])
     lines = [
         "import craftc",
         "",
@@ -56,8 +63,19 @@ def _python(page: Page) -> str:
     return "\n".join([*lines, "model.summary()"])
 
 
+def _refit(model: CraftBase) -> bool | None:
+    """Whether the latest refit of a model has kept its clusters; None after a fit."""
+    if not isinstance(model, CRAFT) or not hasattr(model, "changes_"):
+        return None
+    return model._fixed is not None
+
+
 def _command(page: Page) -> str:
     """``craftc cluster`` with the role of every column; empty where it lacks an option for a parameter."""
+    if (keep := _refit(page.model)) is not None:
+        option = " --keep-clusters" if keep else ""
+        weighted = page.weighted or page.target is not None
+        return "" if weighted else f"craftc refit FORMER TABLE.csv{option} --out FOLDER"
     parameters = _changed(page.model)
     names = [*page.table.schema.columns, *([] if page.target is None else [page.target.name])]
     odd = any(
