@@ -13,7 +13,7 @@ import numpy as np
 from craftc._common.labels import chunks
 from craftc._common.merge_path import Change, MergePath
 from craftc._common.messages import warn_user
-from craftc._common.typing import Floats, Integers, Labels, Mask
+from craftc._common.typing import Integers, Labels, Mask
 from craftc._kernels import craft_cross_products as cross_kernel
 from craftc._kernels import moments as moments_kernel
 from craftc._kernels.moments import Grid
@@ -39,15 +39,14 @@ class FixedClusters:
     unit: float  # weight of one count
     price_factor: float
     links: ColumnLinks
-    ends: Floats  # (2, p) smallest and largest numbers of every numeric column
 
     @classmethod
     def of(cls, fitted: FittedClusters) -> FixedClusters:
         """Those of a fitted model."""
         assert fitted.mask is not None
         cross, spec = None if fitted.cross is None else fitted.cross.sums, fitted.spec
-        sums, ends = fitted.sums, _ends_of(fitted)
-        return cls(sums.groups, fitted.mask, cross, sums.unit, spec.price_factor, fitted.links, ends)
+        sums = fitted.sums
+        return cls(sums.groups, fitted.mask, cross, sums.unit, spec.price_factor, fitted.links)
 
     def clusters(self, fitted: FittedClusters) -> Clusters:
         """The clusters with their cost tables; `fitted`: the model that has them."""
@@ -63,11 +62,9 @@ class RowSums:
     groups: Integers  # as the model sees the rows
     original: Integers  # in the original units
     cross: Integers | None
-    ends: Floats  # (2, p) smallest and largest numbers; inf and -inf without any
 
     def added(self, fitted: FittedClusters) -> RowSums:
         """The sums of a model and of these rows."""
-        assert isinstance(fitted.encoding, LevelEncoding)
         groups, original = self.groups.copy(), self.original.copy()
         pairs = ((groups, fitted.sums), (original, fitted.original))
         for own, known in pairs[: 1 if fitted.encoding.identity else 2]:
@@ -78,18 +75,7 @@ class RowSums:
             cross = self.cross.copy()
             for to, group in zip(cross, fitted.cross.sums, strict=True):
                 cross_kernel.add_cross(to, group)
-        ends = _union(self.ends, _ends_of(fitted))
-        return RowSums(groups, groups if fitted.encoding.identity else original, cross, ends)
-
-
-def _ends_of(fitted: FittedClusters) -> Floats:
-    """(2, p) smallest and largest numbers of every numeric column."""
-    assert isinstance(fitted.encoding, LevelEncoding)
-    return np.array([own.ends for own in fitted.encoding.numbers], np.float64).reshape(-1, 2).T.copy()
-
-
-def _union(ends: Floats, others: Floats) -> Floats:
-    return np.array([np.minimum(ends[0], others[0]), np.maximum(ends[1], others[1])])
+        return RowSums(groups, groups if fitted.encoding.identity else original, cross)
 
 
 def sums_of_rows(
@@ -107,7 +93,7 @@ def sums_of_rows(
     Raises ValueError where a number lies so far beyond those of the fit that its squares would overflow.
     """
     K = fixed.moments.n_clusters
-    ends = _check_far(fitted, columns, weight)
+    _check_far(fitted, columns, weight)
     cross = None
     if fitted.cross is not None:
         seen = _with_means(fixed, fitted.cross.columns, seen, labels)
@@ -121,11 +107,11 @@ def sums_of_rows(
     if not fitted.encoding.identity:
         grid = fitted.original.grid
         original = Moments.of_partition(grid, unit, columns, weight, labels, K, n_threads).groups
-    return RowSums(groups, original, cross, ends)
+    return RowSums(groups, original, cross)
 
 
-def _check_far(fitted: FittedClusters, columns: MixedTable, weight: Integers) -> Floats:
-    """(2, p) smallest and largest numbers of the rows; ValueError if sums of their squares overflow."""
+def _check_far(fitted: FittedClusters, columns: MixedTable, weight: Integers) -> None:
+    """Raise ValueError if sums of the squares of numbers overflow."""
     grid, names = fitted.original.grid, fitted.schema.numeric_names
     ends = np.repeat([[np.inf], [-np.inf]], grid.p, axis=1)
     for rows in chunks(len(columns)):
@@ -145,7 +131,6 @@ def _check_far(fitted: FittedClusters, columns: MixedTable, weight: Integers) ->
             f"Column {names[d]!r} contains {value:.6g}, so far beyond the numbers of the fit that exact sums "
             "overflow; check its unit, or refit(X) with keep='numbers'."
         )
-    return ends
 
 
 def _with_means(fixed: Clusters, columns: Integers, seen: MixedTable, labels: Labels) -> MixedTable:
@@ -178,16 +163,8 @@ def updated(
     """The model with other sums of its clusters, and its merges in their order; `labels` of all rows, if they
     are known.
     """
-    encoding = fitted.encoding
-    assert isinstance(encoding, LevelEncoding)
-    ends = _union(sums.ends, fixed.ends)
-    numbers = tuple(
-        own if own.period else replace(own, ends=(float(low), float(high)))
-        for own, low, high in zip(encoding.numbers, *ends, strict=True)
-    )
-    encoding = replace(encoding, numbers=numbers)
     own = replace(fitted.sums, groups=sums.groups, unit=unit)
-    original = own if encoding.identity else replace(fitted.original, groups=sums.original, unit=unit)
+    original = own if fitted.encoding.identity else replace(fitted.original, groups=sums.original, unit=unit)
     moments = own.moments()
     scale = float(moments.sizes.sum()) / (float(fixed.groups[:, 0].sum()) * fixed.unit)
     links = replace(
@@ -196,9 +173,7 @@ def updated(
         pairs=[(a, b, nats * scale) for a, b, nats in fixed.links.pairs],
     )
     spec = replace(fitted.spec, price_factor=price_factor)
-    state = replace(
-        fitted, spec=spec, encoding=encoding, sums=own, original=original, links=links, path=None, along=None
-    )
+    state = replace(fitted, spec=spec, sums=own, original=original, links=links, path=None, along=None)
     possible = _possible(state, moments)
     mask = fixed.mask & possible
     cross = (

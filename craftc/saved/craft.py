@@ -238,7 +238,6 @@ _FIELDS = {
             unit=StoredNumber(least=POSITIVE, most=LARGEST),
             price_factor=StoredNumber(least=POSITIVE, most=LARGEST),
             links=Through(Kind(), asdict, _links_of, ("_fitted.schema",)),
-            ends=floats(2, None),
         )
     ),
     "changes_": Optional(Through(Kind(), asdict, _changes_of), ABSENT),
@@ -308,13 +307,6 @@ def _check_fixed(fixed: FixedClusters, fitted: FittedClusters) -> None:
     """Raise unless rows can be assigned by these clusters."""
     grid, scored = fitted.sums.grid, fitted.cross
     check_sums(fixed.groups, grid)
-    levels = fitted.encoding
-    demand(isinstance(levels, LevelEncoding), "only levels have fixed clusters")
-    assert isinstance(levels, LevelEncoding)
-    demand(fixed.ends.shape[1] == len(levels.numbers), "the ranges do not fit the columns")
-    for own, low, high in zip(levels.numbers, *fixed.ends, strict=True):
-        within = bool(own.period) or not len(own.values) or low <= own.values[0] <= own.values[-1] <= high
-        demand(within, "the ranges do not fit the levels")
     moments = Moments.of_groups(grid, fixed.unit, fixed.groups)
     demand(bool((fixed.groups[:, 0] > 0).all()), "a cluster is empty")
     demand((fixed.cross is None) == (scored is None), "the sums of products are not complete")

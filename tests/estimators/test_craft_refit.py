@@ -132,9 +132,8 @@ def test_a_new_group_in_the_place_of_one_that_is_gone():
     assert "theirs" not in model.cluster_names_
 
 
-@FORMS
-def test_two_groups_in_one_place_merged(covariance):
-    model, table = fitted(covariance)
+def test_two_groups_in_one_place_merged():
+    model, table = fitted()
     label = {name: int(np.bincount(model.labels_[table["group"] == name]).argmax()) for name in MONTH}
     found = changes(model, month(MONTH, {"a": (5, 0), "b": (-5, 0)}, seed=6))
     assert sorted(each.former for each in found.of("merged")) == sorted([label["a"], label["b"]])
@@ -145,8 +144,9 @@ def test_two_groups_in_one_place_merged(covariance):
     assert "merged with" in repr(found)
 
 
-def test_more_clusters_split_and_fewer_merge():
-    model, table = fitted()
+@FORMS
+def test_more_clusters_split_and_fewer_merge(covariance):
+    model, table = fitted(covariance)
     table = table.drop(columns="group")
     two = copy.deepcopy(model).set_params(n_clusters=2)
     two.refit(table)
