@@ -12,18 +12,18 @@ from craftc._common.merge_path import MergePath, n_clusters_within
 from craftc._common.own_names import OwnNames
 from craftc._common.typing import DaskClient, Labels, TableInput, WeightInput
 from craftc._common.validation import check_number
-from craftc.craft.described import Described
 from craftc.craft.fixed import FixedClusters
 from craftc.craft.mask_path import mask_path
 from craftc.craft.null_test import NullTest, null_test
 from craftc.craft.rows.scores import RowStatistics
+from craftc.craft.ruled import Ruled
 from craftc.distributed.open_input import FitTable
 
 if TYPE_CHECKING:
     from pandas import DataFrame
 
 
-class WithMergePath(Described):
+class WithMergePath(Ruled):
     """Methods of a model whose merge path leads down to one cluster."""
 
     merge_path_: MergePath

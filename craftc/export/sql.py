@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from craftc._about import version
 from craftc._common.messages import shown
+from craftc.describe.rules import Rules
 from craftc.export.models import scoring_of
 from craftc.export.scoring import LookUp, Scoring, Texts
 from craftc.table.answers import AnswerGroup, answer_groups
@@ -16,13 +17,14 @@ from craftc.table.answers import AnswerGroup, answer_groups
 if TYPE_CHECKING:
     from sklearn.base import BaseEstimator
 
+    from craftc.export.expressions import Dialect
     from craftc.export.statement import Statement
 
 _OUTPUT = ("cluster", "cluster_name", "margin")
 
 
 def to_sql(
-    model: BaseEstimator,
+    model: BaseEstimator | Rules,
     table: str = "customers",
     *,
     key: str | Sequence[str] = ("id",),
@@ -34,7 +36,7 @@ def to_sql(
 
     Parameters
     ----------
-    model : CRAFT, PaperCRAFT, KModes, KPrototypes or DPMeans
+    model : CRAFT, PaperCRAFT, KModes, KPrototypes or DPMeans, or the result of `CRAFT.rules`
         Fitted.
     table : str, default="customers"
         NAME, SCHEMA.NAME or DATABASE.SCHEMA.NAME of a table or view with the columns of the model; parts with
@@ -54,7 +56,8 @@ def to_sql(
     str
         One SELECT statement, after comments that list its columns and clusters. Its columns are the key,
         `cluster` (the number of the report: 1 is the largest), `cluster_name` where the model names its
-        clusters, `margin` (NULL with one cluster) and `probability_1`, `probability_2`, ...
+        clusters, `margin` (NULL with one cluster) and `probability_1`, `probability_2`, ... Of rules they are
+        the key, `cluster` by the tree, and `rule_1`, `rule_2`, ...: 1 where the rule of that cluster holds.
 
     Raises
     ------
@@ -80,28 +83,40 @@ def to_sql(
     >>> statement.splitlines()[0]
     '-- CRAFT, 2 clusters, craftc 0.1.0; for sqlite.'
     """
-    scoring = scoring_of(model)
+    scoring = model if isinstance(model, Rules) else scoring_of(model)
     try:
         import sqlglot  # noqa: F401  # needed by the modules that are imported next
     except ImportError as error:
         raise ImportError("craftc.to_sql needs sqlglot: pip install 'craftc[export]'.") from error
     from craftc.export.expressions import Dialect
+    from craftc.export.rules import RuleStatement
     from craftc.export.statement import Statement
 
     keys, engine = [key] if isinstance(key, str) else list(key), Dialect(dialect)
+    if isinstance(scoring, Rules):
+        of = scoring.schema
+        _check_names(of.columns, zip(of.categorical_names, of.levels, strict=True), keys, engine)
+        return RuleStatement(scoring, engine, engine.table(table), keys).text()
     if probabilities and not scoring.proper:
         raise ValueError(
             f"The costs of this {type(model).__name__} are no log probabilities, so that it defines no "
             "probabilities of clusters; pass probabilities=False."
         )
-    _check_names(scoring, keys, engine.caseless, dialect)
+    readers = ((scoring.columns[i.column], i.reader) for i in scoring.terms if isinstance(i, LookUp))
+    levels = ((name, reader.levels) for name, reader in readers if isinstance(reader, Texts))
+    _check_names(scoring.columns, levels, keys, engine)
     statement = Statement(scoring, engine, engine.table(table), keys, margin, probabilities)
     schema = getattr(model, "schema_", None)
     groups = [] if schema is None else answer_groups(schema)
     return f"{_header(scoring, dialect, statement, groups)}{statement.text()}\n"
 
 
-def _check_names(scoring: Scoring, keys: Sequence[str], caseless: bool, dialect: str) -> None:
+def _check_names(
+    columns: Sequence[str],
+    levels: Iterable[tuple[str, Sequence[object]]],
+    keys: Sequence[str],
+    engine: Dialect,
+) -> None:
     """Raise ValueError unless keys, columns and levels can be written, and their names differ."""
     if not keys or not all(isinstance(each, str) and each for each in keys):
         raise ValueError(f"key must name one or more columns of the table, got {shown(keys)}.")
@@ -111,25 +126,24 @@ def _check_names(scoring: Scoring, keys: Sequence[str], caseless: bool, dialect:
         raise ValueError(
             f"The key {repeated[0]!r} has the name of another column of the result; rename it in a view."
         )
-    if "" in scoring.columns:
+    if "" in columns:
         raise ValueError(
             "A column of the model has an empty name, which SQL has not; fit with a name for it."
         )
-    folded = [name.casefold() for name in scoring.columns]
-    for name, own in zip(scoring.columns, folded, strict=True):
-        if caseless and folded.count(own) > 1:
-            both = [each for each in scoring.columns if each.casefold() == own]
+    folded = [name.casefold() for name in columns]
+    for name, own in zip(columns, folded, strict=True):
+        if engine.caseless and folded.count(own) > 1:
+            both = [each for each in columns if each.casefold() == own]
             raise ValueError(
-                f"The columns {both[0]!r} and {both[1]!r} of the model are one name in {dialect}; fit with "
-                "names that differ in more than their case."
+                f"The columns {both[0]!r} and {both[1]!r} of the model are one name in {engine.name}; fit "
+                "with names that differ in more than their case."
             )
         _check_text(name, "The name of a column", "rename it")
     for name in keys:
         _check_text(name, "The key", "rename it in a view")
-    for term in scoring.terms:
-        if isinstance(term, LookUp) and isinstance(term.reader, Texts):
-            for level in term.reader.levels:
-                _check_text(str(level), f"A level of column {scoring.columns[term.column]!r}", "replace it")
+    for name, own_levels in levels:
+        for level in own_levels:
+            _check_text(str(level), f"A level of column {name!r}", "replace it")
 
 
 def _check_text(text: str, what: str, todo: str) -> None:

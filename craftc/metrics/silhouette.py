@@ -59,7 +59,7 @@ def cost_silhouette(
     >>> heart = load_heart().data
     >>> model = CRAFT(random_state=0).fit(heart)
     >>> round(metrics.cost_silhouette(model, heart), 2)
-    0.21
+    0.2
     """
     costs = np.asarray(model.transform(X), dtype=np.float64)
     n, K = costs.shape

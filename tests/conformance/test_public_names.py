@@ -154,8 +154,8 @@ METHODS = {
     "BPMeans": "fit inverse_transform predict reconstruct score summary transform",
     "CRAFT": (
         "at cut explain fit margins mask_path n_clusters_within null_test outliers partial_fit predict "
-        "predict_proba profile refit rename_clusters representatives score score_samples similarity "
-        "stability summary transform"
+        "predict_proba profile refit rename_clusters representatives rules score score_samples "
+        "similarity stability summary transform"
     ),
     "ConvexClustering": "fit rename_clusters summary",
     "ConvexCovariateClustering": "decision_function fit predict predict_proba transform",
