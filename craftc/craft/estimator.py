@@ -399,8 +399,8 @@ class CRAFT(WithRefits):
         )
         fitted.remember(clusters)
         self._set_fitted(fitted)
-        self._fixed = None
-        self.__dict__.pop("changes_", None)
+        for name in ("_fixed", "changes_"):  # of former clusters
+            self.__dict__.pop(name, None)
         statistics = rows.statistics(self._fitted.clusters, labels, encoded.weights)
         self._set_rows(statistics)
         self.margins_ = rows.margins(self, statistics)

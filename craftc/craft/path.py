@@ -247,7 +247,6 @@ class WithMergePath(Ruled):
         self.objective_path_ = np.append(self.objective_path_, self.objective_)
         self._typical = self._unusual = self._mixture = None
         self._own_names = OwnNames(clusters={}, columns=self._own_names["columns"])
-        self._fixed = None
         # of the rows, which a model does not hold, and of other clusters
-        for name in ("margins_", "cluster_margins_", "_slices", "changes_"):
+        for name in ("margins_", "cluster_margins_", "_slices", "changes_", "_fixed"):
             self.__dict__.pop(name, None)

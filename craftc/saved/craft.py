@@ -238,7 +238,8 @@ _FIELDS = {
             unit=StoredNumber(least=POSITIVE, most=LARGEST),
             price_factor=StoredNumber(least=POSITIVE, most=LARGEST),
             links=Through(Kind(), asdict, _links_of, ("_fitted.schema",)),
-        )
+        ),
+        ABSENT,
     ),
     "changes_": Optional(Through(Kind(), asdict, _changes_of), ABSENT),
     "cluster_margins_": Optional(floats("K", least=0.0, most=np.inf, missing=True), ABSENT),
