@@ -21,7 +21,7 @@ pd = pytest.importorskip("pandas", reason="names of columns come from frames")
 
 SIGNATURES = {
     "BPMeans": (
-        "(feature_penalty='auto', *, max_features=None, collapsed=False, assignment='sweep', base='mean', "
+        "(feature_penalty='auto', *, max_features=None, collapsed=False, assignment='auto', base='mean', "
         "init='greedy', n_init=10, "
         "exchanges=True, max_iter=1000, random_state=None, n_threads=None, verbose=0, n_trials=None, "
         "shuffle=False)"

@@ -202,6 +202,7 @@ def test_rows_that_the_sample_lacks():
     assert DPMeans(n_clusters=4).fit(X).cluster_sizes_.min() == 1.0
 
 
+@pytest.mark.filterwarnings("ignore:DPMeans found")
 def test_more_clusters_than_different_rows():
     X = np.repeat(np.arange(6.0)[:, None], 4, axis=0)
     model = DPMeans(n_clusters=50).fit(X)
