@@ -90,7 +90,7 @@ class CraftBase(
     # one cluster has no margins, a column without numbers in a cluster no mean there, and no saving no ratio
     _not_always_finite = ("margins_", "cluster_margins_", "centers_", "variances_", "dependence_ratio_")
     _of_fit: tuple[str, ...] = ("init", "random_state", "labels_", "margins_", "objective_path_")
-    _of_fit += ("merge_path_", "_typical", "_unusual", "_mixture")
+    _of_fit += ("merge_path_", "_typical", "_unusual", "_mixture", "_fixed", "changes_")
 
     def _no_density(self) -> str:
         """Why the costs of rows are no log densities; empty if they are."""
