@@ -331,7 +331,7 @@ def covariances(options: Options) -> Iterator[Line]:
     yield Line("random covariances: median ARI", ours, ".95", score >= 0.95)
 
 
-#: Clusters that tables of two seeds have to give, by columns and true number: those that can be told apart.
+#: Clusters that tables of two seeds have to give, by columns and true number: as many as can be separated.
 BLOBS = {
     2: {3: (3, 1), 5: (4, 3), 8: (1, 4)},
     3: {3: (3, 3), 5: (4, 4), 8: (7, 7)},
@@ -341,7 +341,7 @@ BLOBS = {
 
 
 def blobs(options: Options) -> Iterator[Line]:
-    """24 tables of round clusters: clusters that can be told apart and are not found; superfluous ones do
+    """24 tables of round clusters: clusters that can be separated and are not found; superfluous ones do
     not count.
     """
     lost, tables, where = 0, 0, []

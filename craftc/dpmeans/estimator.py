@@ -47,7 +47,7 @@ from craftc.dpmeans.seeding import k_means_labels
 from craftc.dpmeans.starts import INITS, NO_CAP, Starts, check_partitioned
 from craftc.table.estimator_input import DenseInput
 from craftc.table.frames import open_source
-from craftc.table.numbers import finite_ranges, read_numbers
+from craftc.table.numbers import finite_ranges, read_numbers, refuse_categories
 
 MODES = ("auto", "serial", "delayed", "collapsed", "lowest")
 COVARIANCES = ("spherical", "full", "full-sized")
@@ -313,11 +313,7 @@ class DPMeans(WithoutCollections, MomentsSummary, DenseInput, DPMeansPrediction,
         check_partitioned(self, sample_weight)
         partitions = source.read([], "error", n_threads)
         assert isinstance(partitions, PartitionedTable)
-        for name in partitions.schema.categorical_names:
-            raise TypeError(
-                f"Column {name!r} holds text or categories; DPMeans takes numbers only: convert or drop the "
-                "column, or use CRAFT, which reads categories."
-            )
+        refuse_categories(partitions.schema, "DPMeans")
         rows = DPMeansPartitionedRows(partitions)
         rows.table.check_ranges(partitions.schema.columns)
         starts = Starts(self, rows, seed)

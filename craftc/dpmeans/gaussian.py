@@ -119,7 +119,7 @@ def vary(
     A split cluster is cut at its mean, across its longest axis, and a descent of the two parts alone
     follows. A removed cluster leaves its rows to the nearest others. All splits that gain more than the price
     are made at once; where the objective does not fall then, the better half of them, and so on; removals in
-    the same way. Other moves are tried one by one, those that promise most first. Every trial ends with a
+    the same way. Other moves are tried one by one, the most promising first. Every trial ends with a
     descent of all rows.
     """
 

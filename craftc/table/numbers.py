@@ -34,11 +34,19 @@ from craftc.table.kinds import ColumnKind
 if TYPE_CHECKING:
     import pandas as pd
 
+    from craftc.table.mixed_table import Schema
+
 _NO_TARGET = "no_validation"  # of scikit-learn
 _NO_NUMBER = (
     "Column {!r} cannot be read as numbers: every argument must be a string or a number that fits float64, "
     "got {}; {} takes numbers only: convert or drop the column, or use CRAFT, which reads categories."
 )
+
+
+def refuse_categories(schema: Schema, estimator_name: str) -> None:
+    """Raise TypeError if a table has categorical columns."""
+    for name, levels in zip(schema.categorical_names, schema.levels, strict=True):
+        raise TypeError(_NO_NUMBER.format(name, repr(levels[0] if levels else "")[:60], estimator_name))
 
 
 def read_numbers(

@@ -202,7 +202,7 @@ def test_the_number_of_features_does_not_depend_on_columns_that_say_nothing_new(
 
 @pytest.mark.parametrize(("n", "D"), [(200, 20), (60, 100), (500, 5), (30, 400)])
 def test_dimensions_of_normal_residuals_are_the_columns(n, D):
-    """Also of fewer rows than columns, also beside features that are not in the solution."""
+    """Also of fewer rows than columns, also next to features that are not in the solution."""
     rng = np.random.default_rng(n)
     noise = rng.normal(size=(n, D))
     for X in (noise, noise + 9.0 * np.outer(rng.random(n) < 0.5, rng.normal(size=D))):
