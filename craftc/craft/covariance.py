@@ -425,8 +425,8 @@ class ClusterCovariances:
         return out
 
     def add_level_costs(self, level: Floats) -> None:
-        """Add to the costs `level` (n_levels, lanes) of clusters what a block costs in addition to N(mu, Sigma) at
-        the scores of the levels: the variance inside them, and their excess.
+        """Add to the costs `level` (n_levels, lanes) of clusters what a block costs in addition to N(mu,
+        Sigma) at the scores of the levels: the variance inside them, and their excess.
         """
         more = np.zeros(self.block.shape)
         for k in np.flatnonzero(self.block.any(axis=1)):
