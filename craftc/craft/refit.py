@@ -224,8 +224,8 @@ class WithRefits(WithMergePath):
         >>> heart = load_heart().data
         >>> model = CRAFT(random_state=0).fit(heart[:200]).rename_clusters({0: "strained"})
         >>> frame = model.refit(heart).changes_.clusters()
-        >>> frame[["change", "cluster", "former"]].values.tolist(), frame["name"][0]
-        ([['kept', 0, 0], ['kept', 1, 1]], 'strained')
+        >>> frame[["change", "cluster", "former"]].values.tolist(), frame["name"][1]
+        ([['kept', 1, 1], ['kept', 0, 0]], 'strained')
         """
         former = self._fitted_state()
         check_parameters(self)

@@ -546,7 +546,7 @@ def test_several_values(run, tmp_path):
     [
         (["custer", HEART], "There is no command 'custer'. Did you mean craftc cluster?"),
         ([HEART], f"There is no command {HEART!r}. Did you mean craftc cluster {HEART}?"),
-        (["x!"], "There is no command 'x!'. The commands are cluster, predict, export, compare, info"),
+        (["x!"], "There is no command 'x!'. The commands are cluster, predict, export, compare, refit, info"),
         (["--ignore", "deck", HEART], "--ignore is an option of craftc cluster; name the command first"),
         (["--colour"], "No such option"),
         (["cluster"], "Missing argument 'TABLE ...' (see craftc cluster --help)"),

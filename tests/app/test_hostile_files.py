@@ -398,5 +398,5 @@ def test_cells_with_line_ends_stay_one_cell(run, tmp_path):
         text = file.read()
     assert text.count("\r\n") == 20
     rows = list(csv.reader(text.splitlines(keepends=True)))
-    assert {len(row) for row in rows} == {7}
-    assert [row[5] for row in rows[1:]] == levels * 20
+    assert {len(row) for row in rows} == {8}
+    assert [row[6] for row in rows[1:]] == levels * 20

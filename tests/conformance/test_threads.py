@@ -23,9 +23,10 @@ from craftc._common import threads
 from craftc._kernels import dpmeans as kernel
 from tests.conformance.fingerprints import MODELS, ROWS, answers, digest, fit, fitted_numbers
 
-pytestmark = pytest.mark.filterwarnings(
-    "ignore::sklearn.exceptions.ConvergenceWarning"
-)  # a few sweeps will do here
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning"),  # a few sweeps will do here
+    pytest.mark.filterwarnings("ignore:Columns differ in scale:UserWarning"),
+]
 THREADS, TURNS = 8, 5
 
 

@@ -142,7 +142,7 @@ def test_columns_named_as_categorical():
 
 def test_a_file_name_leads_to_read_table(tmp_path):
     for name in ("t.csv", tmp_path / "t.csv"):
-        with pytest.raises(TypeError, match=r"pass the table craftc.read_table\('.*t.csv'\)"):
+        with pytest.raises(TypeError, match=r"pass a table, as craftc\.read_table"):
             CRAFT().fit(name)
 
 

@@ -76,7 +76,8 @@ def intervals_of_values(own, b):
         half = brentq(lambda half, middle=middle: inside(middle, half) - WINDOW, 0.0, ends[-1] - ends[0])
         window = np.clip([middle - half, middle + half], ends[0], ends[-1])
         excess[at] = log(inside(middle, half) / np.diff(norm.cdf(window))[0])
-    return (own.value - mean) / sd, v / sd**2, excess
+    # variance and excess are kept in single precision, as scores are
+    return (own.value - mean) / sd, float(np.float32(v / sd**2)), excess.astype(np.float32).astype(float)
 
 
 def with_scores(t, codes, n_levels, numbers):
