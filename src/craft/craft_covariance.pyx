@@ -372,7 +372,8 @@ cdef class Blocks:
         self.columns_, self.cluster_ = _indices(columns), _indices(cluster)
         self.position, self.size = _indices(position), _indices(size)
         self.centre_, self.scale_ = doubles_in(centre), doubles_in(scale)
-        self.shift_, self.precision_, self.inside_ = doubles_in(shift), doubles_in(precision), doubles_in(inside)
+        self.shift_, self.precision_ = doubles_in(shift), doubles_in(precision)
+        self.inside_ = doubles_in(inside)
         self.half_log_precision, self.half_log_det = doubles_in(half_log_precision), doubles_in(half_log)
         self.mean_, self.sigma, self.inverse = doubles_in(packed), doubles_in(sigma), doubles_in(inverse)
 
