@@ -79,8 +79,8 @@ class Background:
         self.varies: NDArray[np.bool_] = spread > 0  # (p,)
         #: of the columns of scores: (T,) excess of the levels, without what a sample of N(0, 1) has by chance
         self.excess: list[Floats] = []
-        for d, axis in enumerate(axes):
-            first, chance = grid.level_start[scored_levels[d]], 0.5 * (1.0 / WINDOW_SHARE - 1.0) / self.weight
+        chance = 0.5 * (1.0 / WINDOW_SHARE - 1.0) / self.weight
+        for first, axis in zip(grid.level_start[scored_levels], axes, strict=True):
             found = float(self.frequency[first : first + len(axis.excess)] @ axis.excess)
             self.excess.append(axis.excess - max(min(found, chance), 0.0))
         inside = np.array([axis.variance for axis in axes]) * grid.scale[: len(axes)] ** 2

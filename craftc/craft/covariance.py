@@ -145,6 +145,14 @@ class PricedPartition(NamedTuple):
     cross: CrossProducts
 
 
+class ColumnGains(NamedTuple):
+    """Gains (m, P) of the columns of a block over the table, for groups of rows."""
+
+    own: Floats  # of the distribution that the group has
+    shared: Floats  # of the distribution that other clusters share
+    normal: Floats  # of a normal density
+
+
 class BlockPricing:
     """The choice of covariances: whether a group of rows holds one, over which of P numeric columns, and what
     it saves over the diagonal form, which `pricing` prices.
@@ -220,30 +228,32 @@ class BlockPricing:
             out[:, at] = (groups[:, 1 + first : 1 + first + len(excess)] * excess).sum(axis=1)
         return out * self.pricing.count_weight
 
+    def gains(
+        self, pricing: price_kernel.Pricing, groups: Integers, deviations: Floats, work: Floats
+    ) -> ColumnGains:
+        """The gains of groups that `pricing` has priced; `work` holds their parts."""
+        return ColumnGains(
+            price_kernel.gains_of_parts(pricing, work)[:, self.levels],
+            price_kernel.level_likelihoods_of_parts(pricing, work, self.levels),
+            self.normal_gains(groups, deviations, work),
+        )
+
     def choose(
-        self,
-        pricing: price_kernel.Pricing,
-        groups: Integers,
-        deviations: Floats,
-        work: Floats,
-        mask: Mask,
-        n_threads: int = 1,
+        self, gains: ColumnGains, groups: Integers, deviations: Floats, mask: Mask, n_threads: int = 1
     ) -> tuple[Mask, Floats]:
-        """(m, P) blocks and (m,) nats by which they shorten the description, of groups that `pricing` has
-        priced; `work` holds their parts.
-        """
+        """(m, P) blocks of groups, and (m,) nats by which they shorten the description."""
         selected = np.ascontiguousarray(mask.take(self.levels, axis=1))
-        normal = self.normal_gains(groups, deviations, work)
-        normal -= price_kernel.level_likelihoods_of_parts(pricing, work, self.levels)
-        own = price_kernel.gains_of_parts(pricing, work)[:, self.levels]
-        rise = np.where(selected, own, self.prices) - normal
+        rise = np.where(selected, gains.own, self.prices) - (gains.normal - gains.shared)
         weight = np.asarray(groups[:, 0] * self.pricing.count_weight, np.float64)
         code = self._code[mask.sum(axis=1, dtype=np.intp)]
         return self._choose(deviations, weight, selected, rise, code, n_threads)
 
-    def choose_tied(self, part: PricedPartition, deviations: Floats, kept: Mask | None) -> tuple[Mask, float]:
+    def choose_tied(
+        self, part: PricedPartition, deviations: Floats, excess: Floats, kept: Mask | None
+    ) -> tuple[Mask, float]:
         """(P,) the block of all clusters, or `kept` (K, P), and the nats that its normal densities save over
-        the distributions of the whole table, prices paid; `deviations` (K, P, P) of the clusters.
+        the distributions of the whole table, prices paid; deviations (K, P, P) and excess (K, P) of the
+        clusters.
         """
         K, P = deviations.shape[:2]
         pricing, work, weight = part.pricing, part.work, part.moments.sizes
@@ -253,7 +263,7 @@ class BlockPricing:
         normal = 0.5 * (
             spread + weight @ (shift * shift) - N - (N + 1.0) * np.log((spread + 1.0) / (N + 1.0))
         )
-        normal -= (K - 1) * self.h + self.excess_of(part.moments.groups).sum(axis=0)
+        normal -= (K - 1) * self.h + excess.sum(axis=0)
         own = np.where(
             selected, price_kernel.gains_of_parts(pricing, work)[:, self.levels] - self.prices, 0.0
         )
@@ -335,7 +345,8 @@ class BlockPricing:
             )
             if cross is not None:
                 deviations = self.deviations(groups, cross, first[part], second[part])
-                costs[part] -= self.choose(pricing, union, deviations, work, mask, n_threads)[1]
+                gains = self.gains(pricing, union, deviations, work)
+                costs[part] -= self.choose(gains, union, deviations, mask, n_threads)[1]
         return costs
 
 
@@ -368,15 +379,13 @@ class ClusterCovariances:
     @classmethod
     def choose(cls, prices: BlockPricing, part: PricedPartition, kept: Mask | None) -> ClusterCovariances:
         """The blocks that shorten the description of the clusters most, or `kept` ones (K, P)."""
-        pricing, work, groups, weight = part.pricing, part.work, part.moments.groups, part.moments.sizes
+        groups, weight = part.moments.groups, part.moments.sizes
         deviations = prices.own_deviations(part.moments, part.cross)
-        block = prices.choose(pricing, groups, deviations, work, part.mask)[0] if kept is None else kept
+        gains = prices.gains(part.pricing, groups, deviations, part.work)
+        block = prices.choose(gains, groups, deviations, part.mask)[0] if kept is None else kept
         saving = np.empty(len(block))
         matrix = (deviations + prices.prior) / (weight + 1.0)[:, None, None]
-        own = price_kernel.gains_of_parts(pricing, work)[:, prices.levels]
-        own = own + price_kernel.level_likelihoods_of_parts(pricing, work, prices.levels)
-        normal = prices.normal_gains(groups, deviations, work)
-        more = ((normal - own) * block).sum(axis=1)
+        more = ((gains.normal - (gains.own + gains.shared)) * block).sum(axis=1)
         kernel.block_savings(matrix, block, weight, prices.prior, prices.h, saving)
         return cls._of_blocks(prices, part, block, matrix, saving + more)
 
@@ -388,7 +397,8 @@ class ClusterCovariances:
         distributions of the whole table.
         """
         weight, deviations = part.moments.sizes, prices.own_deviations(part.moments, part.cross)
-        block, saved = prices.choose_tied(part, deviations, kept)
+        excess = prices.excess_of(part.moments.groups)
+        block, saved = prices.choose_tied(part, deviations, excess, kept)
         matrix = (deviations.sum(axis=0) + prices.prior) / (weight.sum() + 1.0)
         saving, held = np.zeros(len(weight)), np.flatnonzero(block)
         if len(held):
@@ -397,7 +407,7 @@ class ClusterCovariances:
             own, at = deviations[:, held[:, None], held], part.mean[:, prices.columns[held]]
             saving = 0.5 * (np.trace(own, axis1=1, axis2=2) + weight * ((at * at).sum(axis=1) - log_det))
             saving -= 0.5 * (own * inverse).sum(axis=(1, 2)) + len(held) * prices.h
-            saving -= prices.excess_of(part.moments.groups)[:, held].sum(axis=1)
+            saving -= excess[:, held].sum(axis=1)
         every = np.repeat(block[None], len(weight), axis=0), np.repeat(matrix[None], len(weight), axis=0)
         return cls._of_blocks(prices, part, *every, saving), saved
 

@@ -213,10 +213,8 @@ def _axis_of_values(values: Floats, bounds: Floats, shares: Floats, ends: tuple[
     z, width, inside = z / deviation, width / deviation, inside / deviation**2
     edges = np.append(0.0, np.cumsum(width)) + z[0] - (values[0] / unit - low / unit) / deviation
     middle, below = (edges[1:] + edges[:-1]) / 2, np.append(0.0, np.cumsum(shares))
-    near, far = (
-        np.zeros(len(z)),
-        np.full(len(z), edges[-1] - edges[0]),
-    )  # half the width of a window lies between
+    # half the width of a window lies between
+    near, far = np.zeros(len(z)), np.full(len(z), edges[-1] - edges[0])
     for _ in range(WINDOW_STEPS):
         half = (near + far) / 2
         held = np.interp(middle + half, edges, below) - np.interp(middle - half, edges, below)
