@@ -15,7 +15,7 @@ from craftc.describe.association import (
     standardised_difference,
 )
 from craftc.describe.columns import CategoricalColumn, Column, NumericColumn, OrderedColumn, PeriodicColumn
-from craftc.describe.statistics import amounts, level_shares
+from craftc.describe.statistics import amounts, by_cluster, circular, level_shares
 from craftc.table import MixedTable
 from craftc.table.personal import is_personal
 
@@ -108,8 +108,7 @@ def plain_statistics(table: MixedTable) -> list[Column]:
 def _of_levels(name: str, codes: Array, column: Column, groups: Groups, tested: bool) -> ColumnFigures:
     assert isinstance(column, CategoricalColumn)
     K, T = groups.n_clusters, len(column.levels)
-    cells = groups.labels.astype(np.int64) * (T + 1) + codes
-    parts: Floats = np.bincount(cells, groups.weight, K * (T + 1)).astype(np.float64).reshape(K, T + 1)
+    parts: Floats = by_cluster(codes, groups.labels, T + 1, K, groups.weight).astype(np.float64)
     counts = np.vstack([parts, parts.sum(axis=0)])
     return ColumnFigures(
         name,
@@ -203,15 +202,13 @@ def _round_the_clock(
     period, angle = column.period, 2.0 * np.pi * x / column.period
     with np.errstate(invalid="ignore", divide="ignore"):
         cosine, sine = (groups.sums(rows, weight * part) / present for part in (np.cos(angle), np.sin(angle)))
-    length = np.clip(np.hypot(cosine, sine), 1e-300, 1.0)
-    spread = np.minimum(np.sqrt(-2.0 * np.log(length)) / (2.0 * np.pi), 0.5) * period
-    unknown = np.full(len(present), np.nan)
+    directions, spread, length = circular(np.arctan2(sine, cosine), np.hypot(cosine, sine), period)
     return replace(
         column,
-        means=np.mod(np.arctan2(sine, cosine) / (2.0 * np.pi) * period, period),
+        means=directions,
         deviations=spread,
         lengths=length,
         shift=np.zeros(len(present)),
         quartiles=np.full((len(present), 3), np.nan),
-        value=unknown,
+        value=np.full(len(present), np.nan),
     )

@@ -8,13 +8,14 @@ independent inside clusters.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from craftc._common.typing import Array, Bits, Floats, Integers, Labels
+from craftc.describe.statistics import by_cluster
 
 _BEAM = 5  # parts that a search extends
 _BEYOND = 2  # times the leaves of a tree to which one grows whose splits may be taken back
@@ -79,9 +80,8 @@ class RowHistograms:
 
     def of(self, part: Part, column: int) -> Floats:
         T, rows = int(self.n_levels[column]) + 1, part.rows
-        cells = self.labels[rows].astype(np.int64) * T + self.codes[rows, column]
-        counts = np.bincount(cells, self.weight[rows], self.n_clusters * T)
-        return counts.astype(np.float64).reshape(self.n_clusters, T)
+        codes, labels, weight = self.codes[rows, column], self.labels[rows], self.weight[rows]
+        return by_cluster(codes, labels, T, self.n_clusters, weight).astype(np.float64)
 
     def narrowed(self, part: Part, condition: Condition) -> Part:
         assert part.rows is not None
@@ -141,7 +141,7 @@ def best_rule(histograms: Histograms, cluster: int, size: float, most: int) -> R
     best = Rule((), 1.0, size / total)
     beam = [(best, whole)]
     for _ in range(most):
-        found: list[tuple[float, Rule, Part, Condition]] = []
+        found: list[tuple[Rule, Part]] = []
         for _, part in beam:
             taken = {condition.column for condition in part.conditions}
             for d in histograms.used:
@@ -153,9 +153,9 @@ def best_rule(histograms: Histograms, cluster: int, size: float, most: int) -> R
                 hit, held = float(inside[allowed].sum()), float(counts[:, allowed].sum())
                 if hit > 0:
                     rule = Rule((*part.conditions, Condition(d, allowed)), hit / size, hit / held)
-                    found.append((rule.f1, rule, part, Condition(d, allowed)))
-        found.sort(key=lambda each: -each[0])
-        beam = [(rule, histograms.narrowed(part, condition)) for _, rule, part, condition in found[:_BEAM]]
+                    found.append((rule, part))
+        found.sort(key=lambda each: -each[0].f1)
+        beam = [(rule, histograms.narrowed(part, rule.conditions[-1])) for rule, part in found[:_BEAM]]
         if not beam:
             break
         if beam[0][0].f1 >= best.f1 + _LEAST:
@@ -199,7 +199,7 @@ class Node:
 
     counts: Floats  # (K,)
     split: Condition | None = None  # rows that satisfy it go to the first child
-    children: tuple[Node, ...] = field(default=())
+    children: tuple[Node, ...] = ()
 
     @property
     def cluster(self) -> int:
@@ -292,13 +292,14 @@ def _find_split(leaf: _Open, histograms: Histograms, entropy: bool) -> None:
     for d in histograms.used:
         counts = histograms.of(leaf.part, d)
         T = counts.shape[1] - 1
+        if not T:
+            continue
         sides = (False, True) if counts[:, T].any() else (False,)
-        shares = counts[:, :T] / np.maximum(counts[:, :T].sum(axis=0), 1e-300)
-        orders = (
-            [np.arange(T)]
-            if histograms.ordered[d]
-            else [np.argsort(-share, kind="stable") for share in shares]
-        )
+        if histograms.ordered[d]:
+            orders = [np.arange(T)]
+        else:
+            shares = counts[:, :T] / np.maximum(counts[:, :T].sum(axis=0), 1e-300)
+            orders = [np.argsort(-share, kind="stable") for share in shares]
         for order in orders:
             first = np.cumsum(counts[:, order], axis=1)
             for with_missing in sides:
@@ -310,8 +311,8 @@ def _find_split(leaf: _Open, histograms: Histograms, entropy: bool) -> None:
                     before - _impurity(inside, entropy) - _impurity(np.maximum(outside, 0.0), entropy),
                     0.0,
                 )
-                at = int(gains.argmax()) if T else 0
-                if T and gains[at] > leaf.gain * (1.0 + 1e-12):
+                at = int(gains.argmax())
+                if gains[at] > leaf.gain * (1.0 + 1e-12):
                     allowed = np.zeros(T + 1, bool)
                     allowed[order[: at + 1]] = True
                     allowed[T] = with_missing

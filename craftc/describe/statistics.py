@@ -9,7 +9,7 @@ import numpy as np
 from scipy.special import ndtri
 
 from craftc._common.cluster_moments import ClusterMoments
-from craftc._common.typing import Array, Floats
+from craftc._common.typing import Array, Floats, Labels
 from craftc.describe.columns import (
     CategoricalColumn,
     Column,
@@ -128,6 +128,24 @@ def bin_edges(values: Array) -> Floats:
     return np.linspace(low, high, BINS + 1)
 
 
+def by_cluster(
+    codes: Array, labels: Labels, n_codes: int, n_clusters: int, weight: Floats | None = None
+) -> Array:
+    """(n_clusters, n_codes) number of rows, or sum of their weights."""
+    cells = labels.astype(np.intp) * n_codes + codes
+    return np.bincount(cells, weight, n_clusters * n_codes).reshape(n_clusters, n_codes)
+
+
+def circular(angle: Floats, length: Floats, period: float) -> tuple[Floats, Floats, Floats]:
+    """Mean directions, circular standard deviations and mean resultant lengths of groups, from the angles and
+    the lengths of the means of exp(2 pi i x / period) in them.
+    """
+    length = np.clip(length, 1e-300, 1.0)
+    directions = np.mod(angle / (2.0 * np.pi) * period, period)
+    spread = np.minimum(np.sqrt(-2.0 * np.log(length)) / (2.0 * np.pi), 0.5) * period
+    return directions, spread, length
+
+
 def level_shares(counts: Floats) -> Floats:
     """(K, T) shares of the levels of a column, NaN without values."""
     size = counts.sum(axis=1, keepdims=True)
@@ -158,9 +176,7 @@ def _of_period(
     """A periodic column whose levels have these shares (G, T): mean directions and circular deviations."""
     period = levels.period
     turn = shares @ np.exp(2j * np.pi * levels.values / period)
-    length = np.clip(np.abs(turn), 1e-300, 1.0)
-    directions = np.mod(np.angle(turn) / (2.0 * np.pi) * period, period)
-    spread = np.minimum(np.sqrt(-2.0 * np.log(length)) / (2.0 * np.pi), 0.5) * period
+    directions, spread, length = circular(np.angle(turn), np.abs(turn), period)
     value = np.where((np.count_nonzero(shares, axis=1) == 1) & (deviations == 0), means, np.nan)
     quartiles = np.full((len(means), 3), np.nan)
     for g in np.flatnonzero(np.isfinite(directions)):

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from craftc._common.typing import Array, Bits, Floats, Integers, Labels
 from craftc.describe.columns import AnswersColumn, CategoricalColumn, Column, NumericColumn, PeriodicColumn
-from craftc.describe.statistics import bin_edges
+from craftc.describe.statistics import bin_edges, by_cluster
 from craftc.describe.view import ClusterView
 from craftc.describe.words import CELL, distinct, number
 from craftc.table import MixedTable
@@ -157,12 +157,6 @@ def read_columns(view: ClusterView, table: MixedTable, labels: Labels) -> list[D
         read(drawn, block[:, place_of[d]], labels, K)
         columns.append(drawn)
     return columns
-
-
-def by_cluster(codes: Array, labels: Labels, n_codes: int, n_clusters: int) -> Integers:
-    """(n_clusters, n_codes) number of rows."""
-    cells = labels.astype(np.intp) * n_codes + codes
-    return np.bincount(cells, minlength=n_clusters * n_codes).reshape(n_clusters, n_codes)
 
 
 def _levels(column: DrawnColumn, codes: Array, labels: Labels, n_clusters: int) -> None:

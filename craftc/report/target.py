@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from craftc._common.typing import Array, EncodedTable, Floats, FrameInput, Integers, Labels
 from craftc.describe.columns import NumericColumn, typical_text
-from craftc.describe.statistics import amounts
+from craftc.describe.statistics import amounts, by_cluster
 from craftc.describe.words import (
     CELL,
     clean,
@@ -21,7 +21,6 @@ from craftc.describe.words import (
     percent,
     with_share,
 )
-from craftc.report.columns import by_cluster
 from craftc.table.apart import columns_apart
 from craftc.table.frames import open_source
 
