@@ -15,7 +15,6 @@ import numpy as np
 
 from craftc._common.typing import Floats, Integers
 from craftc.reading.dates import DATE, LONGEST, MOST_BAD, SAMPLE
-from craftc.table.kinds import is_missing
 
 #: Texts of missing values in every column, and in columns of numbers and dates only (in any case).
 NA_VALUES = ("", "?")
@@ -104,11 +103,6 @@ def as_number(text: str) -> float | None:
         and (not parsed.unit or _IS_CURRENCY.fullmatch(parsed.unit) or parsed.unit == "%")
         else None
     )
-
-
-def is_absent(cell: object) -> bool:
-    """Whether an object is NaN, or a missing value."""
-    return is_missing(cell) or (isinstance(cell, float) and cell != cell)
 
 
 def is_datum(cell: str) -> bool:

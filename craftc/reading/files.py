@@ -11,6 +11,8 @@ import re
 import warnings
 import zipfile
 import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING
 
@@ -177,19 +179,26 @@ def _read(file: InputFile, head: bytes, form: FileForm) -> RawTable:
         return table
 
 
+@contextmanager
+def _refused(file: InputFile) -> Iterator[None]:
+    """Raise TableError, whatever a reader of another package makes of a damaged file."""
+    try:
+        yield
+    except _NOT_OF_THE_FILE:
+        raise
+    except Exception as error:
+        raise TableError(_unreadable(file, error)) from error
+
+
 def _read_columnar(file: InputFile, head: bytes) -> RawTable:
     pd = need_pandas()
-    try:
+    with _refused(file):
         with file.opened() as opened:
             content = io.BytesIO(opened.read()) if file.packings or file.data is not None else file.path
         if head.startswith(b"PAR1"):
             frame = pd.read_parquet(content, engine="pyarrow", page_checksum_verification=True)
         else:
             frame = pd.read_feather(content)
-    except _NOT_OF_THE_FILE:
-        raise
-    except Exception as error:  # whatever the reader makes of a damaged file
-        raise TableError(_unreadable(file, error)) from error
     return RawTable(plain_frame(frame))
 
 
@@ -203,12 +212,8 @@ def plain_frame(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def _read_labelled(file: InputFile, head: bytes) -> RawTable:
-    try:
+    with _refused(file):
         frame, notes, labels = read_labelled(file, head)
-    except _NOT_OF_THE_FILE:
-        raise
-    except Exception as error:  # whatever the reader makes of a damaged file
-        raise TableError(_unreadable(file, error)) from error
     return RawTable(plain_frame(frame), notes, labels=labels)
 
 
@@ -220,7 +225,7 @@ def _read_excel(file: InputFile, form: FileForm) -> RawTable:
     with file.opened() as opened:
         content = io.BytesIO(opened.read())
     try:
-        with warnings.catch_warnings():
+        with _refused(file), warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # of openpyxl, about styles that it does not know
             sheets = pd.read_excel(
                 content, sheet_name=None, header=None, dtype=object, engine="openpyxl", keep_default_na=False
@@ -229,10 +234,6 @@ def _read_excel(file: InputFile, form: FileForm) -> RawTable:
         raise ImportError(
             f"{file.shown} is an Excel file, which needs openpyxl: pip install 'craftc[app]'."
         ) from error
-    except _NOT_OF_THE_FILE:
-        raise
-    except Exception as error:  # whatever the reader makes of a damaged file
-        raise TableError(_unreadable(file, error)) from error
     filled = {name: sheet for name, sheet in sheets.items() if sheet.size}
     if not filled:
         raise TableError(_EMPTY.format(file.shown))

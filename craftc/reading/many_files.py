@@ -13,12 +13,13 @@ from craftc.reading.cells import NA_VALUES, certain_mark, is_datum
 from craftc.reading.files import RawTable
 from craftc.reading.input_file import TableError, did_you_mean
 from craftc.reading.records import NAMELESS
+from craftc.table.out_of_core import FORMATS
 
 if TYPE_CHECKING:
     import pandas as pd
 
 #: Extensions of Parquet and Arrow files.
-COLUMNAR_SUFFIXES = (".parquet", ".pq", ".feather", ".arrow", ".ipc")
+COLUMNAR_SUFFIXES = tuple(FORMATS)
 _SUFFIXES = (
     *COLUMNAR_SUFFIXES,
     *(

@@ -10,7 +10,8 @@ import numpy as np
 
 from craftc._common.messages import need_pandas, quoted
 from craftc._common.typing import Bits, Floats, Ints
-from craftc.reading.cells import NA_VALUES, NUMERIC_NA_VALUES, as_number, is_absent, is_datum
+from craftc.reading.cells import NA_VALUES, NUMERIC_NA_VALUES, as_number, is_datum
+from craftc.table.kinds import is_absent
 
 if TYPE_CHECKING:
     import pandas as pd

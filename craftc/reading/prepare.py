@@ -16,7 +16,6 @@ from craftc.reading.cells import (
     NUMERIC_NA_VALUES,
     have_leading_zeros,
     have_thousands,
-    is_absent,
     parse_numbers,
     table_mark,
 )
@@ -37,7 +36,7 @@ from craftc.reading.several import (
 )
 from craftc.reading.unusable import CONSTANT, DATES, EMPTY, IDS, id_reason, listed_reasons, text_reason
 from craftc.table.dates import FEWEST_PERIODS, PARTS, named_period, part_name, parts_of, repeats
-from craftc.table.kinds import INFERRED, INFERRED_DATES, INFERRED_DURATIONS, ColumnKind, has_lists
+from craftc.table.kinds import INFERRED, INFERRED_DATES, INFERRED_DURATIONS, ColumnKind, has_lists, is_absent
 from craftc.table.personal import shown_cells
 
 if TYPE_CHECKING:

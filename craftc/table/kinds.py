@@ -65,9 +65,14 @@ def is_object(series: nw.Series[Any]) -> bool:
     return bool(series.implementation.is_pandas() and series.to_native().dtype == object)
 
 
+def is_absent(cell: object) -> bool:
+    """Whether an object is NaN, or a missing value."""
+    return is_missing(cell) or (isinstance(cell, float) and cell != cell)
+
+
 def has_lists(cells: Iterable[object]) -> bool:
     """Whether the cells are lists, sets or arrays of answers, or missing."""
-    present = [cell for cell in cells if not (is_missing(cell) or (isinstance(cell, float) and cell != cell))]
+    present = [cell for cell in cells if not is_absent(cell)]
     return bool(present) and all(
         isinstance(cell, list | tuple | set | frozenset | np.ndarray) for cell in present
     )

@@ -33,7 +33,8 @@ _BATCH_ROWS = 1 << 16  # rows that are decoded at a time; bounds the memory of a
 # 2^20 bytes of a column of a Parquet file at a time; checksums of pages are compared where the file has them
 _READING: dict[str, Any] = {"buffer_size": 1 << 20, "pre_buffer": False, "page_checksum_verification": True}
 _NO_CODE = MAX_LEVELS  # provisional code of a missing value
-_FORMATS = {".parquet": "parquet", ".pq": "parquet", ".feather": "feather", ".arrow": "ipc", ".ipc": "ipc"}
+#: Formats of Parquet and Arrow files by their extensions.
+FORMATS = {".parquet": "parquet", ".pq": "parquet", ".feather": "feather", ".arrow": "ipc", ".ipc": "ipc"}
 _NEEDS = "Reading {} needs pyarrow: pip install 'craftc[app]'."
 
 
@@ -477,7 +478,7 @@ def _files_in(folder: str) -> list[str]:
 
 
 def _format_of(path: str) -> str | None:
-    return _FORMATS.get(os.path.splitext(path)[1].lower())
+    return FORMATS.get(os.path.splitext(path)[1].lower())
 
 
 def _physical_schema(path: str, fragment: ds.Fragment) -> pa.Schema:
