@@ -49,9 +49,11 @@ def chi_squared(counts: Floats) -> float:
     two rows and two columns have cells.
     """
     counts = _without_empty(counts)
+    if min(counts.shape) < 2:
+        return np.nan
     from scipy.stats import chi2_contingency  # slow to import
 
-    return np.nan if min(counts.shape) < 2 else float(chi2_contingency(counts).pvalue)
+    return float(chi2_contingency(counts).pvalue)
 
 
 def kruskal_wallis(values: Floats, labels: Labels, weight: Floats, n_clusters: int) -> float:

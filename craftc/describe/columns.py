@@ -208,7 +208,7 @@ class AnswersColumn(CategoricalColumn):
         """Answers by the nats that their shares in cluster k differ from the table's, most first."""
         own, whole = self.shares[k], self.shares[-1]
         nats = [
-            _binary_divergence(*((p, q) if p > q else (1.0 - p, 1.0 - q)))
+            _binary_divergence(p, q) + _binary_divergence(1.0 - p, 1.0 - q)  # one of them is 0
             for p, q in zip(own.tolist(), whole.tolist(), strict=True)
         ]
         return [

@@ -142,16 +142,19 @@ class Facts:
         numbered.
         """
         view = self.view
-        leading = [", ".join(fact.words for fact in self.leading(k)) for k in range(len(view.sizes))]
-        names, seen = [name or self._plain_name(k) for k, name in enumerate(leading)], Counter[str]()
-        if not view.named:
-            names = [f"cluster {k}" for k in range(len(names))]
-        names = [view.own.get(k, name) for k, name in enumerate(names)]
+        names = [view.own[k] if k in view.own else self._found_name(k) for k in range(len(view.sizes))]
+        seen = Counter[str]()
         for k in sorted(view.order.tolist(), key=lambda k: k not in view.own):
             seen[names[k]] += 1
             if seen[names[k]] > 1:
                 names[k] += f" ({seen[names[k]]})"
         return names
+
+    def _found_name(self, k: int) -> str:
+        """The name of a cluster without one of its own: by its facts, or its number."""
+        if not self.view.named:
+            return f"cluster {k}"
+        return ", ".join(fact.words for fact in self.leading(k)) or self._plain_name(k)
 
     def _plain_name(self, k: int) -> str:
         """The name of a cluster without a fact that a reader sees."""

@@ -154,12 +154,10 @@ class Profile:
         levels, K = column.shown_levels, len(self._groups)
         if column.personal:
             return [(f"{HIDDEN}: {plural(len(levels), 'level')}", ("",) * K)]
-        parts = [([t], column.statistics.texts[t]) for t in levels[:_MOST_LEVELS]]  # type: ignore[union-attr]
-        if len(levels) > _MOST_LEVELS + 1:
-            rest = levels[_MOST_LEVELS:]
+        own = levels if len(levels) <= _MOST_LEVELS + 1 else levels[:_MOST_LEVELS]
+        parts = [([t], column.statistics.texts[t]) for t in own]  # type: ignore[union-attr]
+        if rest := levels[len(own) :]:
             parts.append((rest, f"{len(rest)} other levels"))
-        else:
-            parts += [([t], column.statistics.texts[t]) for t in levels[_MOST_LEVELS:]]  # type: ignore[union-attr]
         lines = []
         for at, text in parts:
             n = column.counts[:, at].sum(axis=1)
@@ -232,12 +230,12 @@ class Profile:
         body = []
         for line in self._lines:
             column, statistic, *cells = (f"<bdi>{escape(text)}</bdi>" for text in self._texts(line))
-            name = f'<th scope="row">{column}</th>' if line.column else "<td></td>"
-            of = "th" if not line.column else "td"
-            scope = ' scope="row" class="level"' if not line.column else ""
-            row = f"{name}<{of}{scope}>{statistic}</{of}>" + "".join(f"<td>{cell}</td>" for cell in cells)
-            first = ' class="first"' if line.column else ""
-            body.append(f"<tr{first}>{row}</tr>")
+            values = "".join(f"<td>{cell}</td>" for cell in cells)
+            body.append(
+                f'<tr class="first"><th scope="row">{column}</th><td>{statistic}</td>{values}</tr>'
+                if line.column
+                else f'<tr><td></td><th scope="row" class="level">{statistic}</th>{values}</tr>'
+            )
         notes = "".join(f"<p>{escape(note)}</p>" for note in self.notes)
         text = (
             f'<div class="craftc-profile"><style>{_STYLE}</style><table><thead><tr>{head}</tr></thead>'
