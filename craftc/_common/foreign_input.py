@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Any
 
 import narwhals.stable.v2 as nw
@@ -43,8 +42,7 @@ def known_input(X: Any, in_batches: bool = True) -> Any:
     if package == "polars" and type(X).__name__ == "LazyFrame":
         raise TypeError(_not_computed("X.collect()"))
     if hasattr(X, "__arrow_c_stream__") and package not in _READ:
-        if "pyarrow" not in sys.modules:
-            _need_pyarrow(package)
+        _need_pyarrow(package)
         return _common_types(nw.from_arrow(X, backend="pyarrow").to_native())
     if hasattr(X, "pandas_api") or hasattr(X, "to_spark"):  # of Spark, and of pandas on Spark
         raise TypeError(_not_computed("X.to_pandas()" if hasattr(X, "to_spark") else "X.toArrow()"))
@@ -71,7 +69,7 @@ def with_texts(cells: Array) -> Array:
     return decoded.reshape(cells.shape)
 
 
-def refuse_lazy(frame: nw.LazyFrame[Any]) -> TypeError:
+def lazy_refusal(frame: nw.LazyFrame[Any]) -> TypeError:
     """The error for a frame whose rows have not been computed, with the call that computes them."""
     return TypeError(_not_computed(_ROWS_OF_LAZY.get(frame.implementation.value, "X.collect()")))
 

@@ -41,7 +41,9 @@ def read_extended(schema: Schema, X: TableInput | FileInput, estimator_name: str
     """
     if isinstance(X, MixedTable) or is_out_of_core(X):
         table = read_blocks_of(schema, X)
-        own = [table.schema.levels[d] for d in _columns_in(table.schema, schema, "categorical")]
+        own = [
+            table.schema.levels[d] for d in _places(table.schema.categorical_names, schema.categorical_names)
+        ]
         return recoded(table, _extended(schema, own))
     source = with_parts(open_source(X), [schema.columns[j] for j in schema.dates], schema.columns)
     order = schema._match(source, estimator_name)
@@ -62,8 +64,10 @@ def read_blocks_of(schema: Schema, X: MixedTable | FileInput) -> MixedTable:
     absent = [name for name in schema.columns if name not in X.schema.columns]
     if absent:
         raise ValueError(f"X lacks column(s) of the model: {listed(absent, 12)}; pass a table that has them.")
-    for mine, kind in ((schema.numeric_names, "numbers"), (schema.categorical_names, "levels")):
-        others = X.schema.numeric_names if kind == "numbers" else X.schema.categorical_names
+    for kind, mine, others in (
+        ("numbers", schema.numeric_names, X.schema.numeric_names),
+        ("levels", schema.categorical_names, X.schema.categorical_names),
+    ):
         wrong = [name for name in mine if name not in others]
         if wrong:
             raise ValueError(
@@ -77,7 +81,8 @@ def recoded(table: MixedTable, schema: Schema, unknown: str = "ignore") -> Mixed
     error (`unknown`).
     """
     own, n = table.schema, len(table)
-    numbers, levels = _columns_in(own, schema, "numeric"), _columns_in(own, schema, "categorical")
+    numbers = _places(own.numeric_names, schema.numeric_names)
+    levels = _places(own.categorical_names, schema.categorical_names)
     numeric = table.numeric
     if numbers != list(range(numeric.shape[1])) or numeric.dtype != schema.dtype:
         numeric = table._empty_block((n, len(numbers)), schema.dtype)
@@ -114,11 +119,8 @@ def new_levels(former: Schema, schema: Schema) -> dict[str, list[Level]]:
     return out
 
 
-def _columns_in(own: Schema, schema: Schema, kind: str) -> list[int]:
-    """The place in a table of every numeric or categorical column of a schema."""
-    names, wanted = (
-        (each.numeric_names if kind == "numeric" else each.categorical_names) for each in (own, schema)
-    )
+def _places(names: Sequence[str], wanted: Sequence[str]) -> list[int]:
+    """The place of every wanted column among the columns of a table."""
     return [names.index(name) for name in wanted]
 
 

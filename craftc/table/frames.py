@@ -18,7 +18,7 @@ import numpy as np
 from scipy.sparse import issparse
 from sklearn.utils import check_array
 
-from craftc._common.foreign_input import known_input, refuse_lazy, with_texts
+from craftc._common.foreign_input import known_input, lazy_refusal, with_texts
 from craftc._common.messages import no_table, warn_user
 from craftc._common.typing import Array, Ints
 from craftc.table.kinds import (
@@ -420,7 +420,7 @@ def as_frame(X: object) -> nw.DataFrame[Any] | None:
         names = getattr(X, "column_names", getattr(X, "columns", ()))
         raise ValueError(_DUPLICATES.format(list(names))) from error
     if isinstance(frame, nw.LazyFrame):
-        raise refuse_lazy(frame)
+        raise lazy_refusal(frame)
     return frame if isinstance(frame, nw.DataFrame) else None
 
 
