@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +13,8 @@ from scipy.sparse import csr_array
 
 from craftc._common.labels import chunks
 from craftc._common.typing import Floats, Labels
+
+T = TypeVar("T")
 
 
 @dataclass
@@ -144,15 +146,20 @@ def some_for_dimensions(n: int, D: int, products: int = _PRODUCTS) -> slice:
     return slice(None, None, -(-n // max(products // D**2, min(D, math.isqrt(products // D)), 1)))
 
 
-def consistent_dimensions(choose: Callable[[float], float], dimensions: float) -> None:
-    """Choose a partition by the dimensions of its own scatter.
+def consistent_choice(
+    choose: Callable[[float], T], dimensions_of: Callable[[T], float], dimensions: float
+) -> T:
+    """A choice of clusters by the dimensions of its own scatter.
 
-    `choose`: chooses by given dimensions, and returns those of the scatter within the clusters that it
-    finds. `dimensions`: those of the whole table, which are too few where distances of clusters stand out in
+    `choose`: chooses by given dimensions. `dimensions_of`: dimensions of the scatter within the clusters of a
+    choice. `dimensions`: those of the whole table, which are too few where distances of clusters stand out in
     few directions.
     """
-    for _ in range(_MOST_CHOICES):
-        found = choose(dimensions)
+    chosen = choose(dimensions)
+    for _ in range(_MOST_CHOICES - 1):
+        found = dimensions_of(chosen)
         if abs(found - dimensions) <= DIMENSIONS_TOLERANCE * dimensions:
-            return
+            break
         dimensions = found
+        chosen = choose(dimensions)
+    return chosen

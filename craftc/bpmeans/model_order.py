@@ -7,7 +7,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from craftc._common.cluster_moments import consistent_dimensions, some_for_dimensions
+from craftc._common.cluster_moments import consistent_choice, some_for_dimensions
 from craftc._common.random import FeatureStream, spread
 from craftc._common.typing import Bits, Floats
 from craftc._kernels import bpmeans as bpmeans_kernel
@@ -114,15 +114,9 @@ def shortest_description(data: FeatureData, config: FeatureConfig) -> tuple[Mode
     """
     if len(data) > _CHOICE_ROWS:
         return _shortest_of_sample(data, config)
-    choice, best = _Choice(data, config), 0
-
-    def choose(dimensions: float) -> float:
-        nonlocal best
-        best = choice.shortest(dimensions)
-        return dimensions_left(data, choice.path.best(best))
-
-    most = _HIDDEN * dimensions_left(data, None)
-    consistent_dimensions(choose, min(float(data.X.shape[1]), most))
+    choice = _Choice(data, config)
+    most = min(float(data.X.shape[1]), _HIDDEN * dimensions_left(data, None))
+    best = consistent_choice(choice.shortest, lambda K: dimensions_left(data, choice.path.best(K)), most)
     return choice.path, best
 
 

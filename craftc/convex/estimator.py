@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 from craftc._common.cluster_moments import (
     ROWS_PER_CLUSTER,
     ClusterMoments,
-    consistent_dimensions,
+    consistent_choice,
     description_length,
     effective_dimensions,
 )
@@ -249,22 +249,21 @@ class ConvexClustering(MomentsSummary, ClusterMixin, BaseEstimator):
             return len(allowed) - 1 - int(np.argmax(allowed[::-1]))  # among ties, the smallest penalty
         scatter = float((spread**2).sum())
         most = max(1, len(spread) // ROWS_PER_CLUSTER)
-        chosen = 0
 
-        def choose(dimensions: float) -> float:
-            nonlocal chosen
+        def choose(dimensions: float) -> int:
             nats = [
                 row_description_length(spread, p.labels, scatter, dimensions)
                 if p.n_clusters <= most
                 else np.inf
                 for p in self._points
             ]
-            chosen = int(np.argmin(nats))
+            return int(np.argmin(nats))
+
+        def dimensions_of(chosen: int) -> float:
             labels = self._points[chosen].labels
             return effective_dimensions(spread - _means(spread, labels)[labels])
 
-        consistent_dimensions(choose, effective_dimensions(spread))
-        return chosen
+        return consistent_choice(choose, dimensions_of, effective_dimensions(spread))
 
     @property
     def path_(self) -> DataFrame:

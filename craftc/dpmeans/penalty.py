@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from craftc._common.cluster_moments import (
     DIMENSIONS_TOLERANCE,
     ROWS_PER_CLUSTER,
-    consistent_dimensions,
+    consistent_choice,
     description_length,
     effective_dimensions,
     some_for_dimensions,
@@ -72,15 +72,11 @@ def choose_penalty(
     most = max(1, min(cap, MOST_CHOSEN, int(rows.total // ROWS_PER_CLUSTER), len(rows)))
     path = [float(penalty) for penalty in farthest_first(rows, most)[1]]
     fits = cache(fit)
-    chosen, best = path[0], fits(path[0])
-
-    def choose(dimensions: float) -> float:
-        nonlocal chosen, best
-        chosen, best = _along_path(path, fits, partial(_length, rows, dimensions))
-        return _dimensions(rows, best.labels)
-
-    consistent_dimensions(choose, _dimensions(rows, rows.one_cluster()))
-    return chosen, best
+    return consistent_choice(
+        lambda dimensions: _along_path(path, fits, partial(_length, rows, dimensions)),
+        lambda chosen: _dimensions(rows, chosen[1].labels),
+        _dimensions(rows, rows.one_cluster()),
+    )
 
 
 def _along_path(
@@ -169,15 +165,17 @@ def _shortest(sample: DenseData, cap: int) -> SplitSearch:
     scatter in many; those of many small clusters show them, if they are clear.
     """
     most = max(1, min(cap, MOST_PAIRED, int(sample.total // ROWS_PER_CLUSTER), len(sample)))
-    search, before = SplitSearch(sample), 0.0
 
-    def choose(dimensions: float) -> float:
-        nonlocal search, before
-        search, before = SplitSearch(sample), dimensions
+    def choose(dimensions: float) -> tuple[SplitSearch, float]:
+        search = SplitSearch(sample)
         search.choose(most, partial(_length, sample, dimensions))
-        return _dimensions(sample, search.labels)
+        return search, dimensions
 
-    consistent_dimensions(choose, _dimensions(sample, sample.one_cluster()))
+    search, before = consistent_choice(
+        choose,
+        lambda chosen: _dimensions(sample, chosen[0].labels),
+        _dimensions(sample, sample.one_cluster()),
+    )
     finer, more = SplitSearch(sample), _dimensions(sample, search.most_cut)
     if more > (1.0 + DIMENSIONS_TOLERANCE) * before:
         finer.choose(most, partial(_length, sample, more))
