@@ -10,7 +10,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from craftc._common.labels import chunks
+from craftc._common.labels import chunks, join, numbering
 from craftc._common.typing import Floats, Integers, Labels, Mask
 from craftc._kernels import moments as moments_kernel
 from craftc.craft.paper_clusters import PaperClusters
@@ -39,10 +39,8 @@ def merge_while_cheaper(
         if not _is_lower(found, clusters):
             break
         k, j = candidates[best]
-        number = np.arange(moments.n_clusters + 1, dtype=np.int32) - np.int32(1) * (
-            np.arange(moments.n_clusters + 1) > j
-        )
-        number[j], number[-1] = k, -1
+        number = numbering(moments.n_clusters)
+        join(number, k, j)
         config.rows.renumbered(labels, number)
         moments.groups[k] = _sum(moments, k, j)
         moments.keep(np.delete(np.arange(moments.n_clusters), j))
@@ -74,9 +72,8 @@ def close_while_cheaper(
         if not rise[k] < price - 1e-9 * max(1.0, price):
             break
         np.copyto(labels, second, where=labels == k)
-        number = np.arange(moments.n_clusters + 1, dtype=np.int32)
-        number[k + 1 :] -= np.int32(1)
-        number[-1] = -1
+        number = numbering(moments.n_clusters)
+        number[k + 1 : -1] -= 1
         config.rows.renumbered(labels, number)
         found = config.moments(labels, moments.n_clusters - 1)
         moments.groups[: found.n_clusters] = found.groups
