@@ -84,7 +84,7 @@ class Changes:
 
     def clusters(self) -> OutputFrame:
         """Data frame of the segments: change, cluster, name, former, other, then, now."""
-        columns = {name: [getattr(each, name) for each in self.segments] for name in _COLUMNS}
+        columns = {name: [getattr(each, name) for each in self.segments] for name in Segment._fields}
         return output_frame(columns, self._library)
 
     def sentences(self, numbers: Sequence[int] = ()) -> list[str]:
@@ -113,9 +113,6 @@ class Changes:
         was = number(each.former, then)
         moved = "" if was == own else f" (was {was})"
         return f"{own} {name}: {each.change}{moved}, {shares}"
-
-
-_COLUMNS = ("change", "cluster", "name", "former", "other", "then", "now")
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,6 +13,7 @@ from craftc._common.validation import check_weight
 from craftc.craft.base import CraftBase
 from craftc.describe.profile import Groups, column_figures, plain_statistics
 from craftc.describe.table_one import Profile, headings_of
+from craftc.describe.view import order_by_size
 from craftc.describe.words import clean, listing
 from craftc.distributed.collections import is_collection
 from craftc.table import MixedTable
@@ -118,8 +119,9 @@ class Described(CraftBase):
         headings = headings_of([own["clusters"].get(k) for k in range(self.n_clusters_)])
         notes = [_EFFECT, _TESTS if names else _NO_TESTS, *notes]
         sizes = groups.sizes
-        order = np.argsort(-sizes[:-1], kind="stable").tolist()
-        return Profile(columns, sizes, order, headings, notes, self._frame_library)
+        return Profile(
+            columns, sizes, order_by_size(sizes[:-1]).tolist(), headings, notes, self._frame_library
+        )
 
     def _labels_of(self, table: MixedTable, weight: Floats | None) -> tuple[Labels, list[str]]:
         """The clusters of rows in the units of the table, and what to say about them."""

@@ -13,11 +13,7 @@ from sklearn.utils.metaestimators import available_if
 
 from craftc._common.cluster_moments import ExactMoments
 from craftc._common.dense_data import DenseData
-from craftc._common.estimator import (
-    all_or_nothing,
-    column_names,
-    set_convergence,
-)
+from craftc._common.estimator import all_or_nothing, column_names, set_convergence
 from craftc._common.labels import number_by_appearance
 from craftc._common.messages import numbers_of, shown, warn_user
 from craftc._common.random import seed_of

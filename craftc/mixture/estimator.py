@@ -10,11 +10,7 @@ from typing import TYPE_CHECKING, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import (
-    BaseEstimator,
-    ClusterMixin,
-    DensityMixin,
-)
+from sklearn.base import BaseEstimator, ClusterMixin, DensityMixin
 from sklearn.utils.validation import check_is_fitted
 
 from craftc._common.cluster_moments import ClusterMoments
@@ -74,12 +70,7 @@ _FEW_ROWS = 100  # rows of a table that may be fewer than `n_components`
 
 
 class FeatureSelectionMixture(
-    HtmlOverview,
-    DenseInput,
-    MixturePrediction,
-    DensityMixin,
-    ClusterMixin,
-    BaseEstimator,
+    HtmlOverview, DenseInput, MixturePrediction, DensityMixin, ClusterMixin, BaseEstimator
 ):
     """A mixture model that estimates cluster probabilities for every row and selects features for every
     cluster.
