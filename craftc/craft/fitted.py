@@ -18,7 +18,7 @@ import numpy as np
 from craftc._common.labels import renumber
 from craftc._common.merge_path import MergePath, objectives_of, saving_of
 from craftc._common.typing import Array, Bits, Floats, Integers, Ints, Labels, Mask, WeightInput
-from craftc._common.validation import check_weight, integer_weights
+from craftc._common.validation import check_weight
 from craftc._kernels import craft_cross_products as cross_kernel
 from craftc._kernels import moments as moments_kernel
 from craftc.craft.background import Background, feature_prices
@@ -323,20 +323,12 @@ class FittedClusters:
                 f"The rows of fit have a weight of {whole:g} in all, these one of {given:g}; pass the "
                 "sample_weight of fit."
             )
-        if labels is not None and not self.holds(table, weights, labels, n_threads):
+        if labels is not None and not self.clusters.moments.are_of(table, weights, labels, n_threads):
             raise ValueError(
                 "X is not the table of fit, or its rows are in another order: the sums of the rows of its "
                 "clusters are others; pass the table of fit."
             )
         return weights
-
-    def holds(self, table: MixedTable, weights: Floats | None, labels: Labels, n_threads: int) -> bool:
-        """Whether encoded rows with these weights and labels have the clusters' exact sums."""
-        known = self.clusters.moments
-        integers, unit = integer_weights(weights)
-        K = known.n_clusters
-        found = Moments.of_partition(known.grid, unit, table, integers, labels, K, n_threads)
-        return unit == known.unit and np.array_equal(found.groups, known.groups)
 
     def of_columns(self, values: Floats | Mask) -> Floats:
         """(K, n_columns) sums of (K, D) values over the parts into which the encoding splits a column."""

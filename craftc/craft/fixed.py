@@ -22,7 +22,6 @@ from craftc.craft.clusters import Clusters
 from craftc.craft.covariance import CrossProducts
 from craftc.craft.fitted import CarriedSums, ColumnLinks, FittedClusters, PathClusters
 from craftc.table import MixedTable
-from craftc.table.levels import LevelEncoding
 from craftc.table.moments import NUMERIC_CELLS, Moments
 
 _LARGEST_STEP = 2.0**62  # an integer of a cell
@@ -50,9 +49,10 @@ class FixedClusters:
 
     def clusters(self, fitted: FittedClusters) -> Clusters:
         """The clusters with their cost tables; `fitted`: the model that has them."""
-        moments = Moments.of_groups(fitted.sums.grid, self.unit, self.groups)
         spec = replace(fitted.spec, price_factor=self.price_factor)
-        return _clusters_of(replace(fitted, spec=spec), moments, self.mask, self.cross)
+        sums = replace(fitted.sums, groups=self.groups, unit=self.unit)
+        cross = _products(fitted, self.cross)
+        return replace(fitted, spec=spec, sums=sums, mask=self.mask, cross=cross).clusters
 
 
 @dataclass(frozen=True, eq=False)
@@ -160,12 +160,13 @@ def updated(
     labels: Labels | None,
     price_factor: float,
 ) -> FittedClusters:
-    """The model with other sums of its clusters, and its merges in their order; `labels` of all rows, if they
-    are known.
+    """The model with other sums of its clusters, which keep their numbers, and its merges in their order;
+    `labels` of all rows, if they are known.
     """
     own = replace(fitted.sums, groups=sums.groups, unit=unit)
     original = own if fitted.encoding.identity else replace(fitted.original, groups=sums.original, unit=unit)
     moments = own.moments()
+    background = Background(moments.total(), fitted._levels)
     scale = float(moments.sizes.sum()) / (float(fixed.groups[:, 0].sum()) * fixed.unit)
     links = replace(
         fixed.links,
@@ -173,22 +174,22 @@ def updated(
         pairs=[(a, b, nats * scale) for a, b, nats in fixed.links.pairs],
     )
     spec = replace(fitted.spec, price_factor=price_factor)
-    state = replace(fitted, spec=spec, sums=own, original=original, links=links, path=None, along=None)
-    possible = _possible(state, moments)
-    mask = fixed.mask & possible
-    cross = (
-        None
-        if fitted.cross is None or sums.cross is None
-        else CrossProducts(fitted.cross.columns, sums.cross)
-    )
-    state = replace(state, mask=mask, cross=cross)
-    path, along = _path(fitted, state, possible, labels)
-    return replace(state, path=path, along=along)
+    possible = _possible(fitted, background)
+    mask, cross = fixed.mask & possible, _products(fitted, sums.cross)
+    clusters = Clusters(moments, background, spec, mask, cross, keep=True)
+    state = replace(fitted, spec=spec, sums=own, original=original, links=links, mask=mask, cross=cross)
+    path, along = _path(state, clusters, possible, labels)
+    state = replace(state, path=path, along=along, order=fitted.by_number.astype(np.int32))
+    state.remember(clusters)
+    return state
 
 
-def _possible(fitted: FittedClusters, moments: Moments) -> Mask:
-    """(D,) what clusters can select in a table with these sums."""
-    background = _background(fitted, moments)
+def _products(fitted: FittedClusters, sums: Integers | None) -> CrossProducts | None:
+    return None if fitted.cross is None or sums is None else replace(fitted.cross, sums=sums)
+
+
+def _possible(fitted: FittedClusters, background: Background) -> Mask:
+    """(D,) what clusters can select in a table with this background."""
     possible = background.usable.copy()
     if fitted.cross is not None:
         columns = fitted.cross.columns
@@ -202,44 +203,30 @@ def _possible(fitted: FittedClusters, moments: Moments) -> Mask:
     return possible
 
 
-def _background(fitted: FittedClusters, moments: Moments) -> Background:
-    encoding = fitted.encoding
-    return Background(moments.total(), encoding if isinstance(encoding, LevelEncoding) else None)
-
-
-def _clusters_of(fitted: FittedClusters, moments: Moments, mask: Mask, cross: Integers | None) -> Clusters:
-    """Clusters with these sums and masks, as a model has them."""
-    products = None if cross is None or fitted.cross is None else CrossProducts(fitted.cross.columns, cross)
-    return Clusters(moments, _background(fitted, moments), fitted.spec, mask, products, keep=True)
-
-
 def _path(
-    former: FittedClusters, fitted: FittedClusters, possible: Mask, labels: Labels | None
+    fitted: FittedClusters, clusters: Clusters, possible: Mask, labels: Labels | None
 ) -> tuple[MergePath, PathClusters]:
-    """The merges of a former model, in their order, of other sums."""
-    assert former.path is not None
-    assert former.along is not None
+    """The merges of the path that a model has, in their order, from these clusters, which have its sums."""
+    assert fitted.path is not None
+    assert fitted.along is not None
     assert fitted.mask is not None
-    moments, cross = fitted.sums.moments(), fitted.cross
-    products = None if cross is None else cross.sums
-    objective = _clusters_of(fitted, moments, fitted.mask, products).objective
+    moments, cross = clusters.moments, fitted.cross
     K = moments.n_clusters
     snapshot = None if labels is None else labels.astype(np.min_scalar_type(-K))
-    path = MergePath(snapshot, K, objective)
+    path = MergePath(snapshot, K, clusters.objective)
     along = PathClusters.begin(moments, fitted.mask, cross)
     original = fitted.original.moments()
     if not fitted.encoding.identity:
         along.original = CarriedSums(original.groups, original.grid.first_numeric)
     groups, own = moments.groups, original.groups
-    for change, mask in zip(former.path.changes(), former.along.masks[1:], strict=True):
+    for change, mask in zip(fitted.path.changes(), fitted.along.masks[1:], strict=True):
         heirs, mask = change.heirs, mask & possible
         groups = _joined(groups, heirs, moments.grid)
         of_step = Moments.of_groups(moments.grid, moments.unit, groups)
-        products = None if products is None else _joined(products, heirs, None)
-        held = None if products is None or cross is None else CrossProducts(cross.columns, products)
-        J = _clusters_of(fitted, of_step, mask, products).objective
+        cross = None if cross is None else replace(cross, sums=_joined(cross.sums, heirs, None))
+        J = Clusters(of_step, clusters.background, fitted.spec, mask, cross, keep=True).objective
         path.append_change(len(groups), J, Change(change.merged, heirs, heirs))
-        along.append(heirs, groups, mask, held)
+        along.append(heirs, groups, mask, cross)
         if along.original is not None:
             own = _joined(own, heirs, original.grid)
             along.original.append(heirs, own)

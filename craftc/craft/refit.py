@@ -82,8 +82,8 @@ class Former:
         grid = fitted.sums.grid
         now = Moments.of_partition(grid, unit, self.seen, weight, labels, n_now, n_threads)
         then, first = fitted.clusters.moments, grid.level_start
-        own = np.ones(grid.n_levels, bool)
-        own[np.append(first[1:], grid.n_levels) - 1] = False  # missing cells
+        ends, own = np.append(first, grid.n_levels), np.ones(grid.n_levels, bool)
+        own[ends[1:] - 1] = False  # missing cells
         outside = np.zeros((n_now, fitted.schema.n_columns))
         whole: Floats = np.ones(len(labels)) if self.weights is None else self.weights
         for name, rows in (encoding.outside(self.columns) | self._unseen()).items():
@@ -95,7 +95,7 @@ class Former:
             then.sizes / then.sizes.sum(),
             then.counts * own,
             now.counts * own,
-            np.append(first, grid.n_levels),
+            ends,
             np.where(fitted.differs, fitted.of_columns(fitted.clusters.gains), 0.0),
             outside,
         )
@@ -231,22 +231,22 @@ class WithRefits(WithMergePath):
         check_parameters(self)
         check_choice("keep", keep, ("numbers", "clusters"))
         n_threads, meter = effective_n_threads(self.n_threads), ProgressMeter(callback, int(self.verbose))
-        names, own_names = self.cluster_names_, self._own_names
         numbered = numbers_of(former.by_number).tolist()
         table, notes = self._read_further(X, extended=keep == "numbers")
         weights = check_weight(sample_weight, len(table))
         check_countable(weights)
         if keep == "clusters":
             self._replace_rows(table, weights, n_threads)
-            self._note_kept(former, names, notes, frame_library(X))
+            self._note_kept(former, notes, frame_library(X))
             return self
         notes += [
             f"{quoted(name)} has new levels: {listed(list(map(str, levels)), 8)}."
             for name, levels in new_levels(former.schema, table.schema).items()
         ]
         if self._is_table_of_fit(table, weights, n_threads):
-            self._note_kept(former, names, notes, frame_library(X))
+            self._note_kept(former, notes, frame_library(X))
             return self
+        names, own_names = self.cluster_names_, self._own_names
         fits, known = cast(_Fits, self), Former(former, table, weights, n_threads)
         assert isinstance(former.encoding, LevelEncoding)
         periods = declared_periods(former.encoding.periods, table.schema)
@@ -336,9 +336,7 @@ class WithRefits(WithMergePath):
         """Become the model with other sums of its clusters."""
         fixed = FixedClusters.of(self._fitted) if self._fixed is None else self._fixed
         factor = price_factor_of(self.price_factor, float(sums.groups[:, 0].sum()) * unit)
-        fitted = updated(self._fitted, fixed, sums, unit, labels, factor)
-        fitted = replace(fitted, order=self._fitted.by_number.astype(np.int32))
-        self._set_fitted(fitted)
+        self._set_fitted(updated(self._fitted, fixed, sums, unit, labels, factor))
         self._fixed = fixed
         self.__dict__.pop("labels_", None)
         if labels is not None:
@@ -349,9 +347,9 @@ class WithRefits(WithMergePath):
     def _replace_rows(self, table: MixedTable, weights: Floats | None, n_threads: int) -> None:
         """Become the model of these rows in the fixed clusters."""
         weight, unit = integer_weights(weights)
-        names = self.cluster_names_
         labels, seen, sums = self._sums_of(table, weight, unit, n_threads)
         if len(empty := np.flatnonzero(sums.groups[:, 0] == 0)):
+            names = self.cluster_names_
             which = ", ".join(f"{k} ({names[k]})" for k in empty[:5].tolist())
             raise ValueError(
                 f"X has no row of {len(empty)} of the {len(names)} clusters: {which}; they would have no "
@@ -394,14 +392,9 @@ class WithRefits(WithMergePath):
         asked = self.n_clusters is None or self.n_clusters == len(fitted.sizes)
         if table.schema != fitted.schema or replace(fitted.spec, tied=False) != spec or not asked:
             return False
-        weight, unit = integer_weights(weights)
-        K, grid = original.n_clusters, original.grid
-        found = Moments.of_partition(grid, unit, table, weight, labels, K, n_threads)
-        return unit == original.unit and np.array_equal(found.groups, original.groups)
+        return original.are_of(table, weights, labels, n_threads)
 
-    def _note_kept(
-        self, former: FittedClusters, names: list[str], notes: list[str], library: str | None
-    ) -> None:
+    def _note_kept(self, former: FittedClusters, notes: list[str], library: str | None) -> None:
         """Note that all clusters are kept."""
         then, now = np.asarray(former.sizes, np.float64), np.asarray(self._fitted.sizes, np.float64)
         shares = then / then.sum(), now / now.sum()

@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from craftc._common.threads import threads_for
-from craftc._common.typing import Floats, Integers
-from craftc._common.validation import check_ranges
+from craftc._common.typing import Floats, Integers, Labels
+from craftc._common.validation import check_ranges, integer_weights
 from craftc._kernels import moments as _kernel
 from craftc.table.mixed_table import MixedTable, Schema
 
@@ -91,6 +91,12 @@ class Moments:
         moments = cls(grid, unit, len(groups))
         moments.groups[:] = groups
         return moments
+
+    def are_of(self, table: MixedTable, weights: Floats | None, labels: Labels, n_threads: int) -> bool:
+        """Whether rows with these weights and labels have exactly these moments."""
+        integers, unit = integer_weights(weights)
+        found = Moments.of_partition(self.grid, unit, table, integers, labels, self.n_clusters, n_threads)
+        return unit == self.unit and np.array_equal(found.groups, self.groups)
 
     @property
     def groups(self) -> Integers:
