@@ -41,8 +41,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     0; 2 after an error in the input, 3 after a defect of craftc, and 4 after drift beyond --fail-on-drift,
     each with a message on stderr; 130 after Ctrl-C; 143 after SIGTERM; 141 if the reader of the output closed
-    the pipe. With the environment variable
-    CRAFTC_TRACEBACK, tracebacks are printed above the messages. `argv` None: the arguments of the process.
+    the pipe. With the environment variable CRAFTC_TRACEBACK, tracebacks are printed above the messages.
+    `argv` None: the arguments of the process.
     """
     _prepare_streams()
     words = list(sys.argv[1:] if argv is None else argv)
@@ -134,6 +134,7 @@ def _problem(error: click.UsageError) -> str:
 def _report(error: Exception, as_json: bool) -> int:
     """Print one line about an error; returns the exit code."""
     from craftc.cli.arguments import DriftError, clean, in_options
+    from craftc.cli.log import json_line
 
     if os.environ.get(_TRACEBACK):
         import traceback
@@ -152,21 +153,14 @@ def _report(error: Exception, as_json: bool) -> int:
         how = "see the traceback above" if printed else f"{_TRACEBACK}=1 prints the traceback"
         text = f"this is a defect of craftc, please report it ({how}): {type(error).__name__}: {error}"
     with suppress(OSError):  # stderr is a closed pipe or on a full disk: the exit code remains
-        print(_json_line(clean(text)) if as_json else f"craftc: {clean(text)}", file=sys.stderr)
+        line = clean(text)
+        print(json_line("error", message=line) if as_json else f"craftc: {line}", file=sys.stderr)
     if isinstance(error, OSError):
         try:  # of a full device: the interpreter flushes stdout again when it exits
             sys.stdout.flush()
         except OSError:
             _drop_output()
     return 4 if isinstance(error, DriftError) else 2 if expected else 3
-
-
-def _json_line(text: str) -> str:
-    import json
-    from datetime import UTC, datetime
-
-    now = datetime.now(UTC).isoformat(timespec="milliseconds")
-    return json.dumps({"time": now, "stage": "error", "message": text})
 
 
 def _is_raised_here(error: Exception) -> bool:

@@ -13,7 +13,7 @@ _LONGEST_MESSAGE = 2000
 
 @dataclass(frozen=True, kw_only=True)
 class TableOptions:
-    """How a table is read, and where results go: the options of both commands."""
+    """How a table is read, and where results go: the options of every command that reads a table."""
 
     table: str  # file, folder, pattern, or "-"
     more: Sequence[str] = ()  # further ones, which are read as one table with the first
@@ -53,7 +53,24 @@ class TableOptions:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ClusterOptions(TableOptions):
+class FitOptions(TableOptions):
+    """What is printed and written about a fit; `out` is a folder."""
+
+    as_json: bool
+    escape_formulas: bool
+    keep: bool
+
+    def check(self) -> None:
+        """Raise ValueError if options contradict each other, or if the results have no folder."""
+        if self.out is not None and not self.out.strip():
+            raise ValueError("--out needs the name of a folder, got an empty one.")
+        if self.out is not None and os.path.exists(self.out) and not os.path.isdir(self.out):
+            raise ValueError(f"--out {self.out!r} is a file; pass the name of a folder.")
+        super().check()
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClusterOptions(FitOptions):
     clusters: int | None
     target: str | None
     ignore: Sequence[str]
@@ -70,15 +87,7 @@ class ClusterOptions(TableOptions):
     stability: int | None  # refits
     details: bool
     all_features: bool
-    as_json: bool
     scratch: str | None
-    escape_formulas: bool
-    keep: bool
-
-    def check(self) -> None:
-        """Raise ValueError if options contradict each other, or if the results have no folder."""
-        check_folder(self.out)
-        super().check()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,16 +111,9 @@ class CompareOptions(TableOptions):
 
 
 @dataclass(frozen=True, kw_only=True)
-class RefitOptions(TableOptions):
+class RefitOptions(FitOptions):
     model: str  # file or folder
     keep_clusters: bool
-    as_json: bool
-    escape_formulas: bool
-    keep: bool
-
-    def check(self) -> None:
-        check_folder(self.out)
-        super().check()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -124,14 +126,6 @@ class ExportOptions:
     margin: bool
     probabilities: bool
     out: str | None
-
-
-def check_folder(out: str | None) -> None:
-    """Raise ValueError unless results can have this folder."""
-    if out is not None and not out.strip():
-        raise ValueError("--out needs the name of a folder, got an empty one.")
-    if out is not None and os.path.exists(out) and not os.path.isdir(out):
-        raise ValueError(f"--out {out!r} is a file; pass the name of a folder.")
 
 
 def clean(text: str) -> str:

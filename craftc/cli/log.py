@@ -11,6 +11,12 @@ from datetime import UTC, datetime
 from craftc.cli.arguments import clean, in_options
 
 
+def json_line(stage: str, **facts: object) -> str:
+    """A line of the log for programs."""
+    now = datetime.now(UTC).isoformat(timespec="milliseconds")
+    return json.dumps({"time": now, "stage": stage, **facts})
+
+
 class Log:
     """Lines on stderr: notes of one line, or with `as_json` one JSON object for each stage, file and note."""
 
@@ -22,9 +28,7 @@ class Log:
         """A stage or a file that is done, for programs."""
         if self._as_json:
             known = {name: fact for name, fact in facts.items() if fact is not None}
-            now = datetime.now(UTC).isoformat(timespec="milliseconds")
-            elapsed = round(time.monotonic() - self._start, 3)
-            self._print(json.dumps({"time": now, "stage": stage, "elapsed_s": elapsed, **known}))
+            self._print(json_line(stage, elapsed_s=round(time.monotonic() - self._start, 3), **known))
 
     def notes(self, notes: Iterable[str], file: str | None = None) -> None:
         """What was assumed."""

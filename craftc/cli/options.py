@@ -195,6 +195,14 @@ def _columns(name: str, help: str) -> Callable[[F], F]:
     return click.option(name, multiple=True, metavar="COL ...", help=help)
 
 
+_as_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead of a page.")
+_only_results = click.option(
+    "--quiet", is_flag=True, help="Print nothing but errors (and the JSON document)."
+)
+_without_notes = click.option("--quiet", is_flag=True, help="Print no notes.")
+_keep_columns = click.option("--keep", is_flag=True, help="labels.csv repeats all columns of the table.")
+
+
 def _reading(command: F) -> F:
     """The options of reading a table."""
     for option in (
@@ -346,8 +354,8 @@ class _ClusterCommand(_Command):
     is_flag=True,
     help="As --details, with all features of a cluster, not only the 8 with the largest gains.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead of a page.")
-@click.option("--quiet", is_flag=True, help="Print nothing but errors (and the JSON document).")
+@_as_json
+@_only_results
 @click.option(
     "--out", metavar="DIR", help="Folder for labels.csv, summary.csv, model.craftc and report.html."
 )
@@ -368,7 +376,7 @@ class _ClusterCommand(_Command):
     help="Put an apostrophe before texts in labels.csv and summary.csv that a spreadsheet would take as "
     "formulas (=, +, -, @).",
 )
-@click.option("--keep", is_flag=True, help="labels.csv repeats all columns of the table.")
+@_keep_columns
 @_reading
 def cluster(tables: Sequence[str], **options: Any) -> None:
     """Find the clusters of a table and the columns that define each.
@@ -412,7 +420,7 @@ def cluster(tables: Sequence[str], **options: Any) -> None:
     metavar="NATS",
     help="Exit code 4 if the rows are further from those of the fit, after all results are written.",
 )
-@click.option("--quiet", is_flag=True, help="Print no notes.")
+@_without_notes
 @click.option(
     "--scheduler",
     metavar="ADDRESS",
@@ -469,8 +477,8 @@ def export(**options: Any) -> None:
 @craftc.command(cls=_Command)
 @click.argument("model")
 @click.argument("table")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead of a page.")
-@click.option("--quiet", is_flag=True, help="Print no notes.")
+@_as_json
+@_without_notes
 @_reading
 def compare(**options: Any) -> None:
     """Compare the rows of a table with those of the fit of a model.
@@ -497,14 +505,14 @@ def compare(**options: Any) -> None:
     is_flag=True,
     help="Assign rows as the last fit does, and update only sizes and distributions.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead of a page.")
-@click.option("--quiet", is_flag=True, help="Print nothing but errors (and the JSON document).")
+@_as_json
+@_only_results
 @click.option(
     "--escape-formulas",
     is_flag=True,
     help="Put an apostrophe before texts in CSV files that a spreadsheet would take as formulas.",
 )
-@click.option("--keep", is_flag=True, help="labels.csv repeats all columns of the table.")
+@_keep_columns
 @_reading
 def refit(**options: Any) -> None:
     """Carry the clusters of a model on to another table, such as that of the next month.
