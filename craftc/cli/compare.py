@@ -8,9 +8,9 @@ from craftc._common.threads import effective_n_threads
 from craftc.cli.arguments import CompareOptions, clean
 from craftc.cli.drift import Comparison, Drift
 from craftc.cli.log import Log
-from craftc.cli.own_names import own_column_name
-from craftc.cli.predict import clusters_of
-from craftc.cli.results import ResultForm, rows_as_seen, streamed_assignments
+from craftc.cli.models import clusters_of
+from craftc.cli.own_names import own_column_names
+from craftc.cli.results import rows_as_seen, streamed_tables
 from craftc.cli.sources import is_read_in_batches, raw_table, refuse_further_missing_cells
 from craftc.craft.base import CraftBase
 from craftc.reading.like import match_columns
@@ -27,8 +27,8 @@ def run(options: CompareOptions) -> None:
     if is_read_in_batches(options):
         refuse_further_missing_cells(options)
         for file in files_of(options.table):
-            for _ in streamed_assignments(fitted, file, ResultForm(), notes, drift.add):
-                pass
+            for table, _, _ in streamed_tables(fitted, file, notes):
+                drift.add(table)
     else:
         raw = raw_table(options, fitted.schema_)
         rows, noted = match_columns(raw, fitted.schema_, options.table, options.na)
@@ -88,11 +88,12 @@ def _page(fitted: CraftBase, found: Comparison) -> str:
         )
     moved = [each for each in found.columns if each.nats > 0.0]
     lines += ["", f"Columns, the furthest first ({len(found.columns) - len(moved)} have not moved):"]
+    names = own_column_names(fitted._own_names["columns"], fitted.schema_)
     for each in moved[:_MOST]:
         lost = f"; missing or unseen {each.missing:.1%}, in the fit {each.missing_of_fit:.1%}"
         same = each.missing == each.missing_of_fit == 0.0
-        name = own_column_name(fitted._own_names["columns"], fitted.schema_, each.column)
-        lines.append(f"  {each.nats:7.3f} nats  {clean(name)}{'' if same else lost}")
+        name = clean(names.get(each.column, each.column))
+        lines.append(f"  {each.nats:7.3f} nats  {name}{'' if same else lost}")
     if len(moved) > _MOST:
         lines.append(f"  and {len(moved) - _MOST} more (--json lists all).")
     return "\n".join(lines)

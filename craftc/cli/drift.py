@@ -47,7 +47,7 @@ class Comparison:
     @property
     def drift(self) -> float:
         """The largest of all nats."""
-        return max([self.shares_nats, self.score_nats, *(each.nats for each in self.columns)], default=0.0)
+        return max(self.shares_nats, self.score_nats, *(each.nats for each in self.columns))
 
     @property
     def cause(self) -> str:
@@ -78,7 +78,8 @@ class Drift:
         for d, start in enumerate(self._start.tolist()):
             found = np.bincount(seen.codes[:, d])
             self._counts[start : start + len(found)] += found
-        self._sizes += np.bincount(model.predict(table), minlength=len(self._sizes))
+        own = model._fitted.clusters.cheapest(seen, model._threads_of(len(table)))
+        self._sizes += np.bincount(own, minlength=len(self._sizes))
         self._rows += len(table)
         if self._has_score:
             scores = model.score_samples(table)

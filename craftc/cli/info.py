@@ -10,7 +10,7 @@ from pathlib import Path
 from craftc.cli.arguments import clean
 from craftc.cli.manifest import checksum_of
 from craftc.cli.models import model_file
-from craftc.cli.own_names import own_column_name
+from craftc.cli.own_names import own_column_names
 from craftc.craft.base import CraftBase
 from craftc.describe.named import NamedClusters
 from craftc.describe.view import numbers_of, order_by_size
@@ -48,8 +48,8 @@ def contents(path: Path) -> dict[str, object]:
         out["clusters"] = sorted(clusters, key=lambda each: int(str(each["number"])))
     schema = getattr(fitted, "schema_", None)
     if isinstance(schema, Schema):
-        own_names = fitted._own_names["columns"] if isinstance(fitted, NamedClusters) else {}
-        out["columns"] = _columns(schema, own_names)
+        names = fitted._own_names["columns"] if isinstance(fitted, NamedClusters) else {}
+        out["columns"] = _columns(schema, own_column_names(names, schema))
         out["reading"] = {"missing": schema.missing, "named": schema.named, **schema.reading}
     elif hasattr(fitted, "feature_names_in_"):
         out["columns"] = [{"name": str(name), "kind": "number"} for name in fitted.feature_names_in_]
@@ -64,7 +64,7 @@ def _columns(schema: Schema, own_names: Mapping[str, str]) -> list[dict[str, obj
     out: list[dict[str, object]] = []
     for j, name in enumerate(schema.columns):
         own: dict[str, object] = {"name": str(name)}
-        if (shown := own_column_name(own_names, schema, name)) != name:
+        if (shown := own_names.get(name, name)) != name:
             own["own_name"] = shown
         if j in levels:
             own |= {"kind": "ordered" if j in schema.ordered else "category", "n_levels": len(levels[j])}

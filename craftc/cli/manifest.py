@@ -7,7 +7,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -45,11 +45,13 @@ class Manifest:
 
     def __init__(self, folder: Path, results: Mapping[str, Path], settings: Mapping[str, object]) -> None:
         self._path, self._settings = folder / NAME, {"craftc": version(), **settings}
-        former, self.entries = self._former(), dict[str, Entry]()
+        former_settings, former = self._read()
+        own = {os.path.relpath(each, folder) for each in results.values()}
         #: Results of an earlier run that are still there and that this one does not write.
-        self.others = sorted(
-            self._results_of_others({os.path.relpath(each, folder) for each in results.values()})
-        )
+        self.others = sorted(self._present(former.values()).difference(own))
+        if former_settings != self._settings:
+            former = {}
+        self.entries = dict[str, Entry]()
         for file, result in results.items():
             name = os.path.relpath(result, folder)
             before = former.get(file)
@@ -77,11 +79,6 @@ class Manifest:
         self.entries[file] = Entry(file, self.entries[file].result, "failed", error=error)
         self._write()
 
-    def _former(self) -> dict[str, Entry]:
-        """The entries of the run before, if its settings were these."""
-        settings, entries = self._read()
-        return entries if settings == self._settings else {}
-
     def _read(self) -> tuple[object, dict[str, Entry]]:
         """The settings and the entries of the run before."""
         try:
@@ -90,10 +87,10 @@ class Manifest:
         except (FileNotFoundError, ValueError, KeyError, TypeError):  # none, or of another program
             return None, {}
 
-    def _results_of_others(self, own: set[str]) -> set[str]:
+    def _present(self, former: Iterable[Entry]) -> set[str]:
+        """The results in the folder: those of the run before, and others that begin with our columns."""
         folder = self._path.parent
-        former = {entry.result for entry in self._read()[1].values() if (folder / entry.result).exists()}
-        return former.union(results_in(folder)).difference(own)
+        return {each.result for each in former if (folder / each.result).exists()}.union(results_in(folder))
 
     @staticmethod
     def _is_done(entry: Entry, result: Path) -> bool:

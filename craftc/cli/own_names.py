@@ -33,13 +33,14 @@ def with_own_names(options: ClusterOptions, names: Mapping[str, str]) -> Cluster
     )
 
 
-def own_column_name(names: Mapping[str, str], schema: Schema, column: str) -> str:
-    """The name of one's own of a column, or of the column whose answers it is one of; else the column."""
+def own_column_names(names: Mapping[str, str], schema: Schema) -> dict[str, str]:
+    """The names of one's own of columns that have one, or whose answers belong to a column that has one."""
+    own = dict(names)
     for group in answer_groups(schema):
-        for position, option in zip(group.positions, group.options, strict=True):
-            if schema.columns[position] == column and group.name in names:
-                return f"{names[group.name]}: {option}"
-    return names.get(column, column)
+        if group.name in names:
+            for position, option in zip(group.positions, group.options, strict=True):
+                own[schema.columns[position]] = f"{names[group.name]}: {option}"
+    return own
 
 
 def own_names(names: Mapping[str, str], roles: ColumnRoles) -> tuple[dict[str, str], dict[int, str]]:

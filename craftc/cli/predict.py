@@ -16,7 +16,7 @@ from craftc.cli.dask_cluster import connected, write_by
 from craftc.cli.drift import Drift
 from craftc.cli.log import Log
 from craftc.cli.manifest import NAME, Manifest, checksum_of
-from craftc.cli.models import model_file
+from craftc.cli.models import clusters_of, model_file
 from craftc.cli.results import (
     ResultForm,
     Seen,
@@ -33,7 +33,6 @@ from craftc.cli.writers import format_of, names_folder, result_file
 from craftc.craft.base import CraftBase
 from craftc.reading.like import match_columns
 from craftc.reading.many_files import paths_of
-from craftc.saved.save_and_load import load_model
 from craftc.table.out_of_core import files_of
 
 if TYPE_CHECKING:
@@ -63,22 +62,6 @@ def run(options: PredictOptions) -> None:
                 f"{options.table!r} has drifted by {found.drift:.3g} nats in {found.cause}, more than "
                 f"--fail-on-drift {options.fail_on_drift:g}; craftc compare shows all columns."
             )
-
-
-def clusters_of(model: str, threads: int | None, table: str, out: str | None = None) -> CraftBase:
-    """The model of a command, which no result overwrites."""
-    path = model_file(model)
-    if out is not None and os.path.exists(out):
-        for name in (path, table):
-            if os.path.exists(name) and os.path.samefile(out, name):
-                raise ValueError(f"--out {out!r} would overwrite an input file; pass another name.")
-    fitted = load_model(path)
-    if not isinstance(fitted, CraftBase):
-        raise ValueError(
-            f"{os.fspath(path)!r} holds a fitted {type(fitted).__name__}; this command needs a CRAFT."
-        )
-    fitted.n_threads = threads
-    return fitted
 
 
 def _form(options: PredictOptions) -> ResultForm:

@@ -17,7 +17,7 @@ from craftc.cli.assignments import labelled
 from craftc.cli.cluster import ProgressBar, say, write_summary
 from craftc.cli.columns import ColumnRoles
 from craftc.cli.log import Log
-from craftc.cli.predict import clusters_of
+from craftc.cli.models import clusters_of
 from craftc.cli.sources import is_read_in_batches, raw_table, refuse_further_missing_cells
 from craftc.cli.text_output import without_formulas, write_csv
 from craftc.craft import CRAFT

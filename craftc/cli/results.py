@@ -70,10 +70,12 @@ def write_assignments(
     return Written(rows, list(notes))
 
 
-def streamed_assignments(
-    fitted: CraftBase, file: str, form: ResultForm, notes: dict[str, None], seen: Seen | None = None
-) -> Iterator[pd.DataFrame]:
-    """The assignments of the rows of a file, in parts; adds to `notes`."""
+def streamed_tables(
+    fitted: CraftBase, file: str, notes: dict[str, None]
+) -> Iterator[tuple[MixedTable, pa.Table, pd.DataFrame | None]]:
+    """The rows of a file in parts: as the model sees them, as they are, and their data frame where cells had
+    to be read; adds to `notes`.
+    """
     first = 0
     for part in tables_of(file):
         frame: pd.DataFrame | None = None
@@ -83,6 +85,16 @@ def streamed_assignments(
             rows, noted = match_columns(RawTable(frame), fitted.schema_, file)
             notes |= dict.fromkeys(noted)
             table = rows_as_seen(fitted, rows, file, first)
+        yield table, part, frame
+        first += len(part)
+
+
+def streamed_assignments(
+    fitted: CraftBase, file: str, form: ResultForm, notes: dict[str, None], seen: Seen | None = None
+) -> Iterator[pd.DataFrame]:
+    """The assignments of the rows of a file, in parts; adds to `notes`."""
+    first = 0
+    for table, part, frame in streamed_tables(fitted, file, notes):
         if frame is None and (form.ids or form.keep):
             frame = plain_frame(part.to_pandas())
         if seen is not None:
