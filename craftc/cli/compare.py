@@ -11,9 +11,8 @@ from craftc.cli.log import Log
 from craftc.cli.models import clusters_of
 from craftc.cli.own_names import own_column_names
 from craftc.cli.results import rows_as_seen, streamed_tables
-from craftc.cli.sources import is_read_in_batches, raw_table, refuse_further_missing_cells
+from craftc.cli.sources import is_read_in_batches, refuse_further_missing_cells, table_like
 from craftc.craft.base import CraftBase
-from craftc.reading.like import match_columns
 from craftc.table.out_of_core import files_of
 
 _MOST = 10  # columns that a page lists
@@ -30,8 +29,7 @@ def run(options: CompareOptions) -> None:
             for table, _, _ in streamed_tables(fitted, file, notes):
                 drift.add(table)
     else:
-        raw = raw_table(options, fitted.schema_)
-        rows, noted = match_columns(raw, fitted.schema_, options.table, options.na)
+        _, rows, noted = table_like(options, fitted.schema_)
         notes |= dict.fromkeys(noted)
         drift.add(rows_as_seen(fitted, rows, options.table))
     Log(False, options.quiet).notes(notes)

@@ -27,11 +27,10 @@ from craftc.cli.results import (
     with_columns,
     write_assignments,
 )
-from craftc.cli.sources import is_read_in_batches, raw_table, refuse_further_missing_cells
+from craftc.cli.sources import is_read_in_batches, refuse_further_missing_cells, table_like
 from craftc.cli.text_output import csv_writer
 from craftc.cli.writers import format_of, names_folder, result_file
 from craftc.craft.base import CraftBase
-from craftc.reading.like import match_columns
 from craftc.reading.many_files import paths_of
 from craftc.table.out_of_core import files_of
 
@@ -107,8 +106,7 @@ def _assigned(
 ) -> tuple[int, list[str], Iterator[pd.DataFrame]]:
     """The number of rows of a table that is read whole, notes, and the results in parts."""
     form, table = _form(options), options.table
-    raw = raw_table(options, fitted.schema_)
-    rows, notes = match_columns(raw, fitted.schema_, table, options.na)
+    raw, rows, notes = table_like(options, fitted.schema_)
     as_seen = rows_as_seen(fitted, rows, table)
     if seen is not None:
         seen(as_seen)
@@ -188,7 +186,6 @@ def _predict_folder(
     if manifest.done:
         n = len(manifest.done)
         log.notes([f"{n} of {len(results)} file(s) are done, as {NAME} says, and were skipped."])
-
     if manifest.others:
         log.notes(
             [

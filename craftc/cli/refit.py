@@ -18,13 +18,12 @@ from craftc.cli.cluster import ProgressBar, say, write_summary
 from craftc.cli.columns import ColumnRoles
 from craftc.cli.log import Log
 from craftc.cli.models import clusters_of
-from craftc.cli.sources import is_read_in_batches, raw_table, refuse_further_missing_cells
+from craftc.cli.sources import is_read_in_batches, refuse_further_missing_cells, table_like
 from craftc.cli.text_output import without_formulas, write_csv
 from craftc.craft import CRAFT
 from craftc.craft.changes import Changes
 from craftc.describe.view import numbers_of
 from craftc.describe.words import count
-from craftc.reading.like import match_columns
 from craftc.saved.save_and_load import save_model
 from craftc.table import MixedTable
 from craftc.table.extended import read_extended, recoded
@@ -56,11 +55,10 @@ def run(options: RefitOptions) -> None:
             bar.stage("writing")
             _write_files(options, model, table, own)
     log.notes(notes)
-    numbers = numbers_of(model._fitted.by_number).tolist()
     if options.as_json:
-        print(_document(options, model, numbers, notes))
+        print(_document(options, model, notes))
     elif not options.quiet:
-        print("\n".join(_page(options, model.changes_, numbers, table)))
+        print("\n".join(_page(options, model, table)))
 
 
 def _read(
@@ -73,9 +71,7 @@ def _read(
         if options.keep:
             raise ValueError("--keep needs a table in memory; pass --in-memory, or leave it out.")
         return read_extended(schema, options.source, "the model"), None, []
-    raw = raw_table(options, schema)
-    new = not options.keep_clusters
-    rows, notes = match_columns(raw, schema, options.table, options.na, new_levels=new)
+    raw, rows, notes = table_like(options, schema, new_levels=not options.keep_clusters)
     return rows, raw.frame.loc[rows.index], notes
 
 
@@ -127,7 +123,7 @@ def _other(found: Changes, change: str, other: int, numbers: Sequence[int]) -> i
     return numbers[other] if change == "merged" else found.former_numbers[other]
 
 
-def _document(options: RefitOptions, model: CRAFT, numbers: list[int], notes: Sequence[str]) -> str:
+def _document(options: RefitOptions, model: CRAFT, notes: Sequence[str]) -> str:
     found = model.changes_
     content = {
         "table": options.shown,
@@ -141,9 +137,8 @@ def _document(options: RefitOptions, model: CRAFT, numbers: list[int], notes: Se
     return json.dumps(content, indent=1)
 
 
-def _page(
-    options: RefitOptions, found: Changes, numbers: list[int], table: pd.DataFrame | MixedTable
-) -> list[str]:
+def _page(options: RefitOptions, model: CRAFT, table: pd.DataFrame | MixedTable) -> list[str]:
+    found, numbers = model.changes_, numbers_of(model._fitted.by_number).tolist()
     lines = [f"{count(found.rows)} rows: {found.counts}.", ""]
     lines += [f"  {clean(sentence)}" for sentence in found.sentences(numbers)]
     if options.out is not None:

@@ -26,7 +26,7 @@ from craftc.craft import CRAFT, Progress
 from craftc.distributed.dask.inputs import DaskFiles
 from craftc.reading.files import FileForm, RawTable
 from craftc.reading.input_file import TableError
-from craftc.reading.like import form_like
+from craftc.reading.like import form_like, match_columns
 from craftc.reading.many_files import COLUMNAR_SUFFIXES, is_table_name
 from craftc.reading.read_table import open_table
 from craftc.reading.records import Header
@@ -168,6 +168,15 @@ def raw_table(options: TableOptions, schema: Schema | None = None) -> RawTable:
         options.all_lines,
     )
     return open_table(options.source, form if schema is None else form_like(form, schema))
+
+
+def table_like(
+    options: TableOptions, schema: Schema, *, new_levels: bool = False
+) -> tuple[RawTable, pd.DataFrame, list[str]]:
+    """The table of the options as it is, its rows with the columns of a model, and notes."""
+    raw = raw_table(options, schema)
+    rows, notes = match_columns(raw, schema, options.table, options.na, new_levels=new_levels)
+    return raw, rows, notes
 
 
 def is_read_in_batches(options: TableOptions) -> bool:

@@ -6,10 +6,10 @@ import gzip
 import io
 import os
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from datetime import datetime
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING
 
 from craftc._common.atomic_write import replacing
 from craftc.cli.text_output import Write, csv_writer
@@ -81,8 +81,8 @@ def _columnar(file: IO[bytes], parquet: bool) -> Iterator[Write]:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    writer: Any = None
-    schema: Any = None
+    writer: pq.ParquetWriter | pa.RecordBatchFileWriter | None = None
+    schema: pa.Schema | None = None
 
     def write(frame: pd.DataFrame) -> None:
         nonlocal writer, schema
@@ -113,7 +113,7 @@ def _workbook(file: IO[bytes], name: str) -> Iterator[Write]:
     from openpyxl import Workbook  # type: ignore[import-untyped]
 
     book = Workbook(write_only=True)
-    sheet, n_rows, header = book.create_sheet("clusters"), [0], list[str]()
+    sheet, n_rows, header = book.create_sheet("clusters"), 0, list[str]()
 
     def cell_of(value: object) -> object:
         """A value as a cell; texts stay texts, even if they begin like a formula."""
@@ -122,11 +122,12 @@ def _workbook(file: IO[bytes], name: str) -> Iterator[Write]:
         return text_cell(sheet, value) if isinstance(value, str) else value
 
     def write(frame: pd.DataFrame) -> None:
+        nonlocal n_rows
         if not header:
             header.extend(str(column) for column in frame.columns)
             sheet.append([cell_of(name) for name in header])
-        n_rows[0] += len(frame)
-        if n_rows[0] > _MOST_ROWS:
+        n_rows += len(frame)
+        if n_rows > _MOST_ROWS:
             raise ValueError(
                 f"{name!r}: a sheet holds at most {_MOST_ROWS:,} rows; pass a name ending in .csv."
             )
@@ -138,7 +139,7 @@ def _workbook(file: IO[bytes], name: str) -> Iterator[Write]:
     book.save(file)
 
 
-_OPENERS: dict[str, Callable[[IO[bytes], str], Any]] = {
+_OPENERS: dict[str, Callable[[IO[bytes], str], AbstractContextManager[Write]]] = {
     "csv.gz": _zipped,
     "jsonl": _json_lines,
     "parquet": lambda file, name: _columnar(file, True),
