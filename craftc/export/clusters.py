@@ -61,7 +61,6 @@ def scoring(model: CraftBase, whole: bool) -> Scoring:
         blocks=blocks,
         refused=refused_columns(schema),
         unseen=unseen_terms(terms, model.unknown),
-        dates=schema.dates,
         parts=_parts(schema),
         trims=bool(schema.reading),
     )

@@ -77,9 +77,9 @@ def case(branches: Iterable[tuple[exp.Expr, exp.Expr]], otherwise: exp.Expr | No
     return exp.Case(ifs=ifs, default=otherwise)
 
 
-def column(name: str, table: str | None = None) -> exp.Column:
+def column(name: str) -> exp.Column:
     """A quoted column."""
-    return exp.column(name, table=table, quoted=True)
+    return exp.column(name, quoted=True)
 
 
 def with_fallback(value: exp.Expr, otherwise: exp.Expr) -> exp.Expr:

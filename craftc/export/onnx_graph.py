@@ -64,9 +64,9 @@ class Graph:
         """A value rounded to single precision, as doubles."""
         return self.as_double(self.add("Cast", value, to=TensorProto.FLOAT))
 
-    def summed(self, value: str, axis: int, keep: bool = False) -> str:
+    def summed(self, value: str, axis: int) -> str:
         """The sums along an axis."""
-        return self.add("ReduceSum", value, self.constant([axis]), keepdims=int(keep))
+        return self.add("ReduceSum", value, self.constant([axis]), keepdims=0)
 
     def all_of(self, values: Sequence[str], operator: str) -> str:
         """Truth values joined by And or Or."""

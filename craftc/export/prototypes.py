@@ -79,7 +79,6 @@ def of_prototypes(model: KModes | KPrototypes) -> Scoring:
         unit="dissimilarity",
         refused=refused_columns(schema),
         unseen=unseen_terms(terms, model.unknown),
-        dates=schema.dates,
         trims=bool(schema.reading),
     )
 

@@ -10,7 +10,7 @@ from sqlglot import exp
 from craftc._common.typing import Bits
 from craftc.describe.rule_search import Condition, Node
 from craftc.describe.rules import Rules
-from craftc.describe.view import numbers_by_size
+from craftc.describe.view import numbers_of
 from craftc.export.clusters import expected_types, texts_of
 from craftc.export.expressions import Dialect, case, column, every, is_null, number
 from craftc.export.scoring import float64_bounds
@@ -21,7 +21,7 @@ class RuleStatement:
 
     def __init__(self, rules: Rules, dialect: Dialect, table: exp.Table, keys: Sequence[str]) -> None:
         self._rules, self._dialect, self._table, self._keys = rules, dialect, table, keys
-        self._number_of = numbers_by_size(rules.sizes)
+        self._number_of = numbers_of(np.asarray(rules.order))
         self._types = expected_types(rules.schema)
 
     def text(self) -> str:

@@ -109,7 +109,9 @@ class Scoring:
 
     title: str  # "CRAFT, 5 clusters"
     columns: tuple[str, ...]
-    expected: tuple[str, ...]  # of every column: "number", "date", "text", "true or false"
+    expected: tuple[
+        str, ...
+    ]  # of every column: "number", "date" (days since 1970-01-01), "text", "true or false"
     terms: Sequence[LookUp | Polynomial]
     base: Floats  # (K,)
     sizes: Floats  # (K,) rows of every cluster
@@ -120,7 +122,6 @@ class Scoring:
     blocks: Sequence[Block] = ()
     refused: tuple[int, ...] = ()  # columns in which predict refuses missing cells
     unseen: tuple[int, ...] = ()  # positions of terms in which predict refuses unseen levels
-    dates: tuple[int, ...] = ()  # columns that are days since 1970-01-01
     parts: dict[int, tuple[int, str]] = field(default_factory=dict)  # column: its date, and the part
     trims: bool = False  # whether blanks around a text are no part of it, as `read_table` reads it
 

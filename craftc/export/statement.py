@@ -123,7 +123,7 @@ class Statement:
     def _cell(self, j: int) -> exp.Expr:
         """A cell of the table as a number, as text, or as it is."""
         cell, expected = column(self.scoring.columns[j]), self.scoring.expected[j]
-        if j in self.scoring.dates:
+        if expected == "date":
             return self.dialect.days(cell)
         if expected == "number":
             return self.dialect.number_cell(cell)

@@ -28,7 +28,6 @@ _SHADES = (
 _GREYS = ("#FFFFFF", "#EDEEF0", "#D3D7DC", "#A9B0B8", "#545D69")  # of the legend, which explains the depth
 _ON_DARK = "#FFFFFF"
 _ON_PALE = ("#A8480A", "#195A9E", "#5F3AA3", "#5F3AA3")
-_INK = "#1A1F26"
 _CELL = 0.27, 0.23  # inches of a cell
 _NARROWEST = 4.6  # inches of the map, as wide as the legend
 _ABOVE = 0.9  # inches of the legend

@@ -14,7 +14,7 @@ from craftc._common.typing import Ints, Labels
 from craftc.describe.columns import NumericColumn, PeriodicColumn
 from craftc.describe.facts import REPEATS, Fact, Facts, whole_table
 from craftc.describe.structure import CLEAR, FIRM, Structure, nearly_as_good
-from craftc.describe.view import order_by_size
+from craftc.describe.view import numbers_of, order_by_size
 from craftc.describe.words import count, listing, number, percent, plural
 from craftc.report.columns import DrawnColumn, Pairs, grouped, read_columns, with_rows
 from craftc.report.figures import Figure, figure
@@ -281,16 +281,14 @@ class Page:
     def changes(self) -> list[Change]:
         """What became of the clusters in the latest refit; empty after a fit."""
         found: Changes | None = getattr(self.model, "changes_", None)
-        place = np.argsort(self.order)
-        out = []
-        for each in [] if found is None else found.segments:
-            assert found is not None
-            former, other = found.former_numbers, each.other
-            what = each.change
+        if found is None:
+            return []
+        number_of, former, out = numbers_of(self.order), found.former_numbers, []
+        for each in found.segments:
+            what, other = each.change, each.other
             if other >= 0:
-                merged = what == "merged"
-                what += f" with {place[other] + 1}" if merged else f" from {former[other]}"
-            number = int(place[each.cluster]) + 1 if each.cluster >= 0 else 0
+                what += f" with {number_of[other]}" if what == "merged" else f" from {former[other]}"
+            number = int(number_of[each.cluster]) if each.cluster >= 0 else 0
             was = former[each.former] if each.former >= 0 else 0
             out.append(Change(number, each.name, what, was, each.then, each.now))
         return out
