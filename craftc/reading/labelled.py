@@ -5,16 +5,19 @@ from __future__ import annotations
 import os
 import re
 import tempfile
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypeAlias
 
 from craftc._common.messages import as_text, listed, need_pandas, quoted
 from craftc.reading.input_file import InputFile, labelled_reader
 
 if TYPE_CHECKING:
     import pandas as pd
+
+Value: TypeAlias = float | str
 
 #: Labels of values that are rather missing.
 _NO_ANSWER = re.compile(
@@ -100,7 +103,7 @@ def _is_declared(value: object, ranges: Sequence[Mapping[str, object]] | None) -
     return False
 
 
-def _levels(column: pd.Series, labels: Mapping[Any, str], measure: str) -> pd.Categorical | None:
+def _levels(column: pd.Series, labels: Mapping[Value, str], measure: str) -> pd.Categorical | None:
     """A column of values with labels as categories; None if it holds numbers."""
     present = column.dropna().unique().tolist()
     others = [value for value in present if value not in labels]
@@ -124,16 +127,17 @@ def _levels(column: pd.Series, labels: Mapping[Any, str], measure: str) -> pd.Ca
     return cells
 
 
-def _names(values: Sequence[Any], labels: Mapping[Any, str]) -> dict[Any, str]:
+def _names(values: Sequence[Value], labels: Mapping[Value, str]) -> dict[Value, str]:
     """Different names of values: their labels, with the value where two have the same label."""
     texts = [str(labels.get(value, as_text(value))).strip() or as_text(value) for value in values]
+    n_alike = Counter(texts)
     return {
-        value: text if texts.count(text) == 1 else f"{text} ({as_text(value)})"
+        value: text if n_alike[text] == 1 else f"{text} ({as_text(value)})"
         for value, text in zip(values, texts, strict=True)
     }
 
 
-def _answers_that_are_missing(column: str, cells: pd.Series, labels: Mapping[Any, str]) -> Iterator[str]:
+def _answers_that_are_missing(column: str, cells: pd.Series, labels: Mapping[Value, str]) -> Iterator[str]:
     """Notes about numbers whose label says that there is no answer."""
     for value, label in labels.items():
         n = int((cells == value).sum())
@@ -148,5 +152,5 @@ def _answers_that_are_missing(column: str, cells: pd.Series, labels: Mapping[Any
 def own_labels(labels: Mapping[str, str], columns: Collection[str]) -> dict[str, str]:
     """The labels of these columns, as one line each, where no other label or column has the same text."""
     lines = {name: " ".join(labels[name].split()) for name in map(str, columns) if name in labels}
-    texts = [*map(str, columns), *lines.values()]
-    return {name: line for name, line in lines.items() if line and (texts.count(line) == 1 or line == name)}
+    n_alike = Counter([*map(str, columns), *lines.values()])
+    return {name: line for name, line in lines.items() if line and (n_alike[line] == 1 or line == name)}

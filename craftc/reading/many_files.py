@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import glob
 import os
+from collections import Counter
 from collections.abc import Sequence
+from itertools import accumulate, filterfalse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -55,7 +57,7 @@ def paths_of(given: object, notes: list[str]) -> list[str] | None:
     if not given:
         raise TableError("An empty list of files was passed; pass at least one.")
     paths = [path for each in given for path in _expanded(os.fspath(each), notes)]
-    twice = [path for path in dict.fromkeys(paths) if paths.count(path) > 1]
+    twice = [path for path, n in Counter(paths).items() if n > 1]
     if twice:
         raise TableError(f"{listed(twice)} is named twice, so that its rows would count twice; name it once.")
     return paths
@@ -75,11 +77,11 @@ def _expanded(path: str, notes: list[str]) -> list[str]:
 def _tables_in(folder: str, notes: list[str]) -> list[str]:
     names = sorted(name for name in os.listdir(folder) if not name.startswith((".", "_", "~$")))
     names = [name for name in names if os.path.isfile(os.path.join(folder, name))]
-    tables = [name for name in names if is_table_name(name)]
+    tables = list(filter(is_table_name, names))
     if not tables:
         has = f"its files are {listed(names)}" if names else "it has no files"
         raise TableError(f"{folder!r} is a folder without tables: {has}; pass the names of files.")
-    if others := [name for name in names if name not in tables]:
+    if others := list(filterfalse(is_table_name, names)):
         notes.append(f"Files of the folder without the extension of a table were left out: {listed(others)}.")
     return [os.path.join(folder, name) for name in tables]
 
@@ -101,7 +103,7 @@ def joined(paths: Sequence[str], tables: Sequence[RawTable], n_lines: Sequence[i
     names = _short(paths)
     first, notes = tables[0].frame, list[str]()
     pandas, frames = need_pandas(), []
-    for name, table, start in zip(names, tables, _starts(n_lines), strict=True):
+    for name, table, start in zip(names, tables, accumulate(n_lines[:-1], initial=0), strict=True):
         frame = table.frame
         if _is_nameless(frame) and not _is_nameless(first):
             frame = _named(frame, [each.frame for each in tables], name)
@@ -129,10 +131,6 @@ def joined(paths: Sequence[str], tables: Sequence[RawTable], n_lines: Sequence[i
         all(table.semicolons for table in tables),
         labels=tables[0].labels,
     )
-
-
-def _starts(n_lines: Sequence[int]) -> list[int]:
-    return [sum(n_lines[:i]) for i in range(len(n_lines))]
 
 
 def _short(paths: Sequence[str]) -> list[str]:

@@ -114,7 +114,8 @@ def new_levels(former: Schema, schema: Schema) -> dict[str, list[Level]]:
     """The levels of every column that a former schema lacks."""
     out = {}
     for name, known, levels in zip(schema.categorical_names, former.levels, schema.levels, strict=True):
-        if found := [level for level in levels if level not in known]:
+        former_levels = set(known)
+        if found := [level for level in levels if level not in former_levels]:
             out[name] = found
     return out
 

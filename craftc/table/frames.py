@@ -424,12 +424,12 @@ def as_frame(X: object) -> nw.DataFrame[Any] | None:
     return frame if isinstance(frame, nw.DataFrame) else None
 
 
-def is_records(X: object) -> TypeGuard[Sequence[Mapping[Any, Any]]]:
+def is_records(X: object) -> TypeGuard[Sequence[Mapping[str, object]]]:
     """Whether X is a list of rows as dicts."""
     return isinstance(X, list | tuple) and len(X) > 0 and all(isinstance(row, Mapping) for row in X)
 
 
-def columns_of_records(X: Sequence[Mapping[Any, Any]]) -> dict[Any, list[Any]]:
+def columns_of_records(X: Sequence[Mapping[str, object]]) -> dict[str, list[object]]:
     """Rows as dicts as a dict of columns."""
     return {name: [row.get(name) for row in X] for name in dict.fromkeys(name for row in X for name in row)}
 

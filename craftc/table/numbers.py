@@ -135,7 +135,7 @@ def _checked_integers(X: object) -> object:
 
 def _read_columns(
     estimator: object,
-    X: Mapping[Any, Any],
+    X: Mapping[str, object],
     *,
     reset: bool | None,
     dtype: DTypeLike | Sequence[DTypeLike] = np.float64,
@@ -154,8 +154,7 @@ def _read_columns(
         X = {name: given[name] for name in known}
     _explain(X, type(estimator).__name__)
     source = open_source(X)
-    kept = dtype if isinstance(dtype, Sequence) and not isinstance(dtype, str) else (dtype,)
-    narrow = all(source.narrow) and any(np.dtype(each) == np.float32 for each in kept)
+    narrow = all(source.narrow) and any(np.dtype(each) == np.float32 for each in _kept_types(dtype))
     block = source.numbers(np.arange(len(source.names)), np.dtype(np.float32 if narrow else np.float64))
     rows = read_numbers(estimator, block, reset=None if known is not None else reset, dtype=dtype, **checks)
     if reset:
@@ -181,12 +180,18 @@ def _validated(
         return _validated(estimator, _with_nan(X), y, reset, options)
 
 
+def _kept_types(dtype: DTypeLike | Sequence[DTypeLike]) -> Sequence[DTypeLike]:
+    """The types of numbers that stay as they are, from one or several."""
+    return dtype if isinstance(dtype, Sequence) and not isinstance(dtype, str) else (dtype,)
+
+
 def _is_read(X: object, dtype: DTypeLike | Sequence[DTypeLike]) -> TypeGuard[Array]:
     """Whether X is an array that scikit-learn would return as it is."""
     if not isinstance(X, np.ndarray) or type(X) is not np.ndarray or X.ndim != 2 or not X.size:
         return False
-    kept = dtype if isinstance(dtype, Sequence) else (dtype,)
-    return X.dtype in kept and X.flags.c_contiguous and X.flags.aligned  # another byte order is another type
+    return (
+        X.dtype in _kept_types(dtype) and X.flags.c_contiguous and X.flags.aligned
+    )  # another byte order is another type
 
 
 def finite_ranges(X: Array, estimator: object, n_threads: int) -> Floats:
