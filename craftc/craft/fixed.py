@@ -10,7 +10,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from craftc._common.labels import chunks
 from craftc._common.merge_path import Change, MergePath
 from craftc._common.messages import warn_user
 from craftc._common.typing import Integers, Labels, Mask
@@ -113,11 +112,8 @@ def sums_of_rows(
 def _check_far(fitted: FittedClusters, columns: MixedTable, weight: Integers) -> None:
     """Raise ValueError if sums of the squares of numbers overflow."""
     grid, names = fitted.original.grid, fitted.schema.numeric_names
-    ends = np.repeat([[np.inf], [-np.inf]], grid.p, axis=1)
-    for rows in chunks(len(columns)):
-        cells = columns.numeric[rows].astype(np.float64)
-        ends[0] = np.fmin(ends[0], np.fmin.reduce(cells, axis=0, initial=np.inf))
-        ends[1] = np.fmax(ends[1], np.fmax.reduce(cells, axis=0, initial=-np.inf))
+    ends = np.empty((2, grid.p))
+    moments_kernel.column_ranges(columns.numeric, np.empty(0, np.int64), ends[0], ends[1], 1)
     rows_weight = float(weight.sum()) if len(weight) else float(len(columns))
     squares = fitted.original.groups[:, grid.first_numeric + 4 :: NUMERIC_CELLS].sum(axis=0) * 2.0**64
     with np.errstate(over="ignore"):
