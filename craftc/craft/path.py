@@ -245,8 +245,13 @@ class WithMergePath(Ruled):
         if self.merge_path_.has_labels:
             self.labels_ = self.merge_path_[0].labels
         self.objective_path_ = np.append(self.objective_path_, self.objective_)
-        self._typical = self._unusual = self._mixture = None
         self._own_names = OwnNames(clusters={}, columns=self._own_names["columns"])
-        # of the rows, which a model does not hold, and of other clusters
-        for name in ("margins_", "cluster_margins_", "_slices", "changes_", "_fixed"):
+        self._forget_rows("_slices", "_fixed")
+
+    def _forget_rows(self, *others: str) -> None:
+        """Drop what needs the rows of the fit, which a model does not hold, the changes of a refit, and
+        `others`.
+        """
+        self._typical = self._unusual = self._mixture = None
+        for name in ("margins_", "cluster_margins_", "changes_", *others):
             self.__dict__.pop(name, None)

@@ -314,19 +314,21 @@ class WithRefits(WithMergePath):
         known = getattr(self, "labels_", None)
         every = np.concatenate([known, labels]) if isinstance(known, np.ndarray) else None
         self._set_sums(sums.added(fitted), unit, every)
-        for name in ("margins_", "cluster_margins_", "changes_"):
-            self.__dict__.pop(name, None)
-        self._typical = self._unusual = self._mixture = None
+        self._forget_rows()
         return self
 
     # ---- fixed clusters ----
+
+    def _fixed_clusters(self) -> FixedClusters:
+        """The clusters of the last fit."""
+        return FixedClusters.of(self._fitted) if self._fixed is None else self._fixed
 
     def _sums_of(
         self, table: MixedTable, weight: Integers, unit: float, n_threads: int
     ) -> tuple[Labels, MixedTable, RowSums]:
         """The fixed clusters of rows, the rows as the model sees them, and their sums."""
         fitted = self._fitted
-        fixed = (FixedClusters.of(fitted) if self._fixed is None else self._fixed).clusters(fitted)
+        fixed = self._fixed_clusters().clusters(fitted)
         assert isinstance(fitted.encoding, LevelEncoding)
         seen = fitted.encoding.apply(table, n_threads=n_threads)
         labels = fixed.cheapest(seen, n_threads)
@@ -334,7 +336,7 @@ class WithRefits(WithMergePath):
 
     def _set_sums(self, sums: RowSums, unit: float, labels: Labels | None) -> None:
         """Become the model with other sums of its clusters."""
-        fixed = FixedClusters.of(self._fitted) if self._fixed is None else self._fixed
+        fixed = self._fixed_clusters()
         factor = price_factor_of(self.price_factor, float(sums.groups[:, 0].sum()) * unit)
         self._set_fitted(updated(self._fitted, fixed, sums, unit, labels, factor))
         self._fixed = fixed
