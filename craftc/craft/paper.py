@@ -226,8 +226,9 @@ level_probabilities_, margins_, cluster_margins_, n_features_in_, feature_names_
             As in `CRAFT.fit`; collections are not supported.
         y : ignored
         sample_weight : array (n,), optional
-            Weight >= 0 of every row. From the same start partition, weight 2 gives the same bits as the row
-            twice.
+            Weight >= 0 of every row. From the same start partition and at a given price, weight 2 gives the
+            same bits as the row twice in ``model="likelihood"``. In the paper's models the second row may
+            open a cluster of its own.
         callback : callable, optional
             Called with a `craftc.craft.Progress`, as in `CRAFT.fit`.
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import numpy as np
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 
 from craftc._common.threads import effective_n_threads
-from craftc._common.typing import Array, Floats, Labels, TableInput
+from craftc._common.typing import Array, Floats, Labels, TableInput, WeightInput
+from craftc._common.validation import check_weight
 from craftc.distributed.collections import feature_names_out, rowwise
 from craftc.mixture.posterior import Posterior
 
@@ -87,16 +89,18 @@ class MixturePrediction(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         rows = self._new_rows(X)
         return self._posterior.log_density(rows)
 
-    def score(self, X: TableInput, y: object = None) -> float:
+    def score(self, X: TableInput, y: object = None, sample_weight: WeightInput = None) -> float:
         """The mean of `score_samples`.
 
         Parameters
         ----------
         X : array or data frame (n, D)
         y : ignored
+        sample_weight : array (n,), optional
 
         Returns
         -------
         float
         """
-        return float(self.score_samples(X).mean())
+        densities = self.score_samples(X)
+        return float(np.average(densities, weights=check_weight(sample_weight, len(densities))))
