@@ -3,7 +3,8 @@ Reading clusters: maps, trees and distributions
 ===============================================
 
 A model of 270 patients in pictures: how large the groups are, which columns make each group, how close the
-groups are to each other, and what a column looks like in each. See :doc:`/craft`.
+groups are to each other, where they overlap, what a column looks like in each, and which groups come
+back. See :doc:`/craft`.
 """
 
 import matplotlib.pyplot as plt
@@ -42,6 +43,15 @@ plot.heatmap(model, n_features=10)
 plt.show()
 
 # %%
+# Where rows lie
+# --------------
+# Dots are rows, areas hold 90 % of a cluster. A row is midway between two clusters if both describe it
+# equally well, so areas overlap where rows may belong to either.
+
+plot.map(model, heart)
+plt.show()
+
+# %%
 # Sizes
 # -----
 
@@ -70,4 +80,13 @@ plt.show()
 # where the cluster of its row does not differ from the whole table.
 
 plot.tiles(few, heart, order="selection")
+plt.show()
+
+# %%
+# Which clusters come back
+# ------------------------
+# Small dots are refits on 80 % of the rows, large ones their mean. From .75 on, the dashed line, a refit has
+# found the cluster.
+
+plot.stability(few.stability(heart, n=8, n_seeds=0), few)
 plt.show()

@@ -40,6 +40,7 @@ class CraftStream(IntEnum):
     STABILITY_SAMPLE = 18  # rows of a refit that shows whether clusters are stable
     PERMUTATION = 19  # order of the cells of a column of a table without structure
     NULL_SAMPLE = 20  # rows that represent a long table in the test of structure
+    MAP_SAMPLE = 21  # rows of a map of clusters
 
 
 @unique

@@ -26,6 +26,8 @@ ClusterModel: TypeAlias = CraftBase | FeatureSelectionMixture
 
 #: Colour of a cluster, and of the whole table.
 CLUSTER, TABLE, TABLE_LINE = "#0B7A75", "#C9CED6", "#7C8590"
+#: Behind text on a drawing; an outline of the letters would save them as curves.
+HALO = {"boxstyle": "square,pad=0.08", "facecolor": "#FFFFFFB0", "edgecolor": "none"}
 _LONG = 48  # characters of a label
 _LETTER = 0.068  # inches of a letter in 8 points
 
@@ -116,6 +118,8 @@ def new_figure(size: tuple[float, float]) -> Figure:
     """A new pyplot figure of this size in inches."""
     try:
         import matplotlib.pyplot as plt
+
+        from craftc.plot.figure import PaperFigure
     except ImportError as error:
         raise ImportError("Plots need matplotlib: pip install 'craftc[app]'.") from error
-    return plt.figure(figsize=size, layout="constrained")
+    return plt.figure(figsize=size, layout="constrained", FigureClass=PaperFigure)

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from craftc._common.typing import Floats, Ints
+from craftc.plot.cluster_view import HALO
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -145,7 +146,6 @@ def draw_tree(
     parts.
     """
     from matplotlib.collections import LineCollection
-    from matplotlib.patheffects import withStroke
 
     place, low, high = positions_of_penalties(path, nodes)
     height = ax.get_position().height * ax.figure.bbox.height / ax.figure.dpi * 72
@@ -175,7 +175,7 @@ def draw_tree(
                 fontsize=font - 1,
                 style="normal" if label.chosen else "italic",
                 color=label.colour,
-                path_effects=[withStroke(linewidth=1.5, foreground="white")],
+                bbox=HALO,
                 zorder=4,
             )
     ax.add_collection(

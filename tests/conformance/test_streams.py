@@ -37,6 +37,7 @@ def test_numbers_in_use_do_not_change():
             "STABILITY_SAMPLE": 18,
             "PERMUTATION": 19,
             "NULL_SAMPLE": 20,
+            "MAP_SAMPLE": 21,
         },
         "DPMeansStream": {
             "ORDER": 21,
