@@ -193,12 +193,18 @@ SETTINGS: dict[str, dict[str, Any]] = {
     'selection="local"': {"selection": "local"},
     'selection="global"': {"selection": "global"},
     'selection="shared"': {"selection": "shared"},
+    'selection="all"': {"selection": "all"},
+    'selection="all", concentration="auto"': {"selection": "all", "concentration": "auto"},
     "own fractions": {"learn_fraction": "component"},
     "paper's HFS(G), diagonal": PAPER_G,
     "paper's HFS(L), diagonal": PAPER_L,
 }
 FULL: dict[str, dict[str, Any]] = {
     '"local", covariance="full"': {"covariance": "full", "n_init": 1},
+    '"all", covariance="full": the paper\'s DP mixture': {
+        **{"selection": "all", "covariance": "full"},
+        **{"scale": "standard", "n_init": 2},
+    },
     "as in the paper, HFS(G)": {**PAPER_G, "covariance": "full", "n_init": 2},
     "as in the paper, HFS(L)": {**PAPER_L, "covariance": "full", "n_init": 2},
 }

@@ -32,6 +32,7 @@ ctypedef struct Model:
     int kind                    # of the columns
     bint own_noise              # every column has its own noise precision
     bint tied                   # one y_d for all components
+    bint all_selected           # tied, and y_d = 1 in every column: no masks, no lambda
     double concentration        # alpha
     bint own_fractions          # a fraction m_k of every component in the place of lambda_d of every column
     double share_a, share_b     # Beta prior of lambda_d, or of m_k

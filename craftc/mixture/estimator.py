@@ -85,9 +85,10 @@ class FeatureSelectionMixture(
     n_components : int, default=20
         Maximum number of components. Starts use all of them, so choose more than the expected number of
         clusters.
-    selection : {"local", "global", "shared"}, default="local"
+    selection : {"local", "global", "shared", "all"}, default="local"
         "local": each cluster selects features nearly independently (rho = 0.01). "global": the selections are
-        coupled (rho = 0.2), but may differ. "shared": all clusters select the same features.
+        coupled (rho = 0.2), but may differ. "shared": all clusters select the same features. "all": every
+        cluster selects every feature, a Dirichlet process mixture without selection.
     component : {"gaussian", "poisson", "bernoulli"}, default="gaussian"
         "poisson": columns are counts, with rates proportional to the total of the row. "bernoulli": columns
         are indicators, 0 or 1.
@@ -108,15 +109,26 @@ class FeatureSelectionMixture(
         ``selection="shared"`` or full covariances.
     fraction_prior : (float, float), default=(1.0, 1.0)
         Shapes gamma, beta > 0 of the Beta prior of m or m_k where they are fitted (equation (8)).
-    concentration : float, default=5.0
-        alpha of the Dirichlet process; larger values give more clusters.
+    concentration : float or "auto", default=5.0
+        alpha of the Dirichlet process; larger values give more clusters. "auto": fitted.
+    concentration_prior : (float, float), default=(1.0, 1.0)
+        Shape and rate of the Gamma prior of a fitted alpha.
+    mean_precision_prior : float, default=0.1
+        k0 of the normal-inverse-Wishart prior of Gaussian components: their means count as this many rows at
+        the mean of the table.
+    degrees_of_freedom_prior : float, default=2.0
+        nu0 of that prior; of q selected features nu0 + q - 1, so that a feature has the same prior with every
+        selection. A diagonal component has the same prior, for each feature by itself.
+    covariance_prior : float, default=1.0
+        s0 of that prior, whose scale matrix is s0 I for columns scaled by `scale`.
     scale : {"auto", "scalar", "standard", "none"}, default="auto"
         Scaling of Gaussian columns, which are always centred, to variance 1. "scalar": one factor for all
         columns; "standard": one for each; "none": no scaling. "auto": "standard" if the standard deviations
         differ by more than a factor of 10 (between their 10 % and 90 % quantiles), otherwise "scalar".
     merge : bool, default=True
-        Merge components, deselect features that every component selects, and split components, where that
-        increases the ELBO. Otherwise the number of clusters stays near `n_components`.
+        Merge components, deselect features that every component selects, switch blocks of correlated features
+        (full covariances), and split components, where that increases the ELBO. Otherwise the number of
+        clusters stays near `n_components`.
     init : {"kmeans", "random"} or array (n, K), default="kmeans"
         Start: k-means (a few passes); random rows as centres; or responsibilities, whose rows sum to 1.
     n_init : int, default=3
@@ -145,7 +157,8 @@ class FeatureSelectionMixture(
     feature_probabilities_ : ndarray (K, D) of float64
         Probability that a cluster selects a feature.
     feature_gains_ : ndarray (K, D) of float64
-        Log Bayes factor of the cluster's own distribution against the noise, nats.
+        Log Bayes factor of the cluster's own distribution against the noise, nats; for ``selection="all"``
+        against one distribution of the whole table.
     means_, variances_ : ndarray (K, D) of float64
         Of each cluster in the units of the table; where a feature is not selected, those of the noise.
     covariances_ : ndarray (K, D, D) of float64
@@ -159,7 +172,9 @@ class FeatureSelectionMixture(
     objective_, objective_path_ : float, ndarray
         -`elbo_` and -`elbo_path_`: every objective of this package is minimised.
     feature_fraction_ : float, or ndarray (K,)
-        m, given or fitted; with ``learn_fraction="component"`` the expected m_k.
+        m, given or fitted; with ``learn_fraction="component"`` the expected m_k; 1 for ``selection="all"``.
+    concentration_ : float
+        alpha, given, or its expectation where it is fitted.
     scale_ : ndarray (D,) of float64
         Factors of the columns; 0 for columns without variance.
     n_iter_ : int
@@ -196,7 +211,11 @@ class FeatureSelectionMixture(
         "feature_fraction": Number(above=0, below=1),
         # the Beta functions of a smaller variance are rounded away
         "feature_variance": Number(least=1e-6, below=0.25, optional=True),
-        "concentration": Number(least=1e-9, most=1e9),
+        "concentration": Choice(("auto",), "or a number >= 1e-09 and <= 1e+09", Number(least=1e-9, most=1e9)),
+        # the Gamma functions of larger values are rounded away
+        "mean_precision_prior": Number(least=1e-9, most=1e9),
+        "degrees_of_freedom_prior": Number(least=1e-6, most=1e6),
+        "covariance_prior": Number(least=1e-9, most=1e9),
         "scale": Choice(("auto", "scalar", "standard", "none")),
         "merge": Flag(),
         "max_iter": Number(least=1, whole=True),
@@ -216,7 +235,11 @@ class FeatureSelectionMixture(
         feature_variance: float | None = None,
         learn_fraction: bool | str = False,
         fraction_prior: tuple[float, float] = (1.0, 1.0),
-        concentration: float = 5.0,
+        concentration: float | str = 5.0,
+        concentration_prior: tuple[float, float] = (1.0, 1.0),
+        mean_precision_prior: float = 0.1,
+        degrees_of_freedom_prior: float = 2.0,
+        covariance_prior: float = 1.0,
         scale: str = "auto",
         merge: bool = True,
         init: str | ArrayLike = "kmeans",
@@ -237,6 +260,10 @@ class FeatureSelectionMixture(
         self.learn_fraction = learn_fraction
         self.fraction_prior = fraction_prior
         self.concentration = concentration
+        self.concentration_prior = concentration_prior
+        self.mean_precision_prior = mean_precision_prior
+        self.degrees_of_freedom_prior = degrees_of_freedom_prior
+        self.covariance_prior = covariance_prior
         self.scale = scale
         self.merge = merge
         self.init = init
@@ -350,14 +377,15 @@ class FeatureSelectionMixture(
         self.labels_, self.n_clusters_ = labels, len(found)
         self.cluster_sizes_ = np.bincount(labels[present], factors.data.weight, len(found)).astype(np.float64)
         self._set_posterior(posterior)
-        self.feature_fraction_ = factors.fraction if posterior.fractions is None else posterior.fractions
+        common = 1.0 if posterior.priors.all_selected else factors.fraction
+        self.feature_fraction_ = common if posterior.fractions is None else posterior.fractions
         set_convergence(self, result)
         self.elbo_, self.elbo_path_ = -self.objective_, -self.objective_path_
 
     def _set_posterior(self, posterior: Posterior) -> None:
         """The attributes that follow from the posterior."""
         self._posterior, scaling = posterior, posterior.scaling
-        self.weights_ = posterior.weights
+        self.weights_, self.concentration_ = posterior.weights, posterior.priors.concentration
         self.feature_probabilities_ = self._all_columns(posterior.p)
         self.feature_mask_ = self.feature_probabilities_ > 0.5
         self.feature_gains_ = self._all_columns(posterior.gains)

@@ -1,7 +1,6 @@
 """Components with a full covariance over the columns they select.
 
-q(y) is a point mass: a column is selected or not. Sigma ~ IW(nu0 + q - 1, s0 I) on the q selected columns, so
-that a single column has the prior of the diagonal model. The noise, lambda, m and the sticks are those of the
+q(y) is a point mass: a column is selected or not. The noise, lambda, m and the sticks are those of the
 diagonal model; their ELBO contains everything except the components, which are added here.
 """
 
@@ -14,106 +13,22 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import solve_triangular
-from scipy.special import digamma, gammaln, softmax, xlogy
+from scipy.special import betaln, softmax, xlogy
 
 from craftc._common.labels import chunks, renumber
-from craftc._common.products import row_products, row_sums
+from craftc._common.products import row_sums
 from craftc._common.typing import Floats, Ints, Labels
 from craftc._kernels import mixture_full, mixture_moves
 from craftc._kernels.team import Team
+from craftc.mixture.block_switches import Block, NoiseGains, Switch, path_matrix
 from craftc.mixture.posterior import Posterior
-from craftc.mixture.priors import NORMAL, Priors
+from craftc.mixture.priors import Priors
 from craftc.mixture.scaling import ScaledData
 from craftc.mixture.variational import Ascent, DiagonalModel, MixtureConfig, MixtureFactors
+from craftc.mixture.wishart import NormalWishart, WishartPrior, column_evidence, pair_switches
 
-K0, NU0, S0 = NORMAL[0], 2.0 * NORMAL[1], 2.0 * NORMAL[2]  # one column is Normal-Gamma(k0, a0, b0)
 _SWITCH_MARGIN = 1e-12  # share of the ELBO that a switch of a column must gain
 _LEAST = 2.0**-60  # probability below which it is rounded to 0, as in the kernels
-
-
-def column_steps(size: Floats, D: int) -> Floats:
-    """(K, D) log evidence that the j-th column (j = 0..D-1) adds for N rows, without the term in ln |Psi|."""
-    j = np.arange(D)
-    gammas = gammaln((NU0 + size[:, None] + j) / 2) - gammaln((NU0 + j) / 2)
-    spread = -0.5 * size * np.log(np.pi) + 0.5 * np.log(K0 / (K0 + size))
-    return np.asarray(gammas + spread[:, None] + (0.5 * NU0 + j) * np.log(S0))
-
-
-@dataclass(frozen=True)
-class NormalWishart:
-    """q(mu, Sigma) of one component: normal-inverse-Wishart on the columns it selects."""
-
-    column: Ints | Labels  # (q,) in the order of the Cholesky factor
-    kappa: float
-    mean: Floats  # (q,)
-    freedom: float  # nu
-    inverse: Floats  # (q, q) of the lower Cholesky factor of Psi
-    log_det: float  # ln |Psi|
-    evidence: float
-
-    @classmethod
-    def fitted(
-        cls, column: Ints | Labels, size: float, s1: Floats, s2: Floats, factor: Floats | None = None
-    ) -> NormalWishart:
-        """From N, sum x (D,) and sum x x' (D, D); `factor`: upper Cholesky factor of Psi_S, if known."""
-        q, kappa = len(column), K0 + size
-        freedom, mean = NU0 + q - 1 + size, s1[column] / kappa
-        if factor is None:
-            factor = np.asarray(np.linalg.cholesky(scatter_matrix(size, s1, s2)[np.ix_(column, column)]).T)
-        log_det = 2.0 * float(np.log(np.einsum("ii->i", factor)).sum())
-        evidence = column_steps(np.array([size]), q)[0].sum() - 0.5 * freedom * log_det
-        inverse = solve_triangular(factor, np.eye(q), trans=1) if q else np.empty((0, 0))
-        return cls(column, kappa, mean, freedom, inverse, log_det, float(evidence))
-
-    @property
-    def constant(self) -> float:
-        """E ln p(x) of a row at the mean."""
-        q = len(self.column)
-        psi = digamma((self.freedom - np.arange(q)) / 2).sum()
-        return float(0.5 * (psi - q * np.log(np.pi) - self.log_det - q / self.kappa))
-
-    def expected(self, size: float, s1: Floats, s2: Floats) -> float:
-        """E ln p of rows with these sums."""
-        s, m = s1[self.column], self.mean
-        scatter = (
-            s2[np.ix_(self.column, self.column)] - np.outer(s, m) - np.outer(m, s) + size * np.outer(m, m)
-        )
-        return size * self.constant - 0.5 * self.freedom * float(
-            np.einsum("ij,jk,ik->", self.inverse, scatter, self.inverse)
-        )
-
-    def squares(self, x: Floats) -> Floats:
-        """(n,) (x - m)' Psi^-1 (x - m)."""
-        return row_sums(row_products(x[:, self.column] - self.mean, self.inverse.T) ** 2)
-
-    def log_density(self, x: Floats) -> Floats:
-        """(n,) ln of the predictive density: multivariate Student's t."""
-        q, df = len(self.column), self.freedom - len(self.column) + 1
-        away = self.squares(x) / (1.0 + 1.0 / self.kappa)
-        size = (
-            gammaln((df + q) / 2)
-            - gammaln(df / 2)
-            - 0.5 * (q * np.log(np.pi * (1.0 + 1.0 / self.kappa)) + self.log_det)
-        )
-        return np.asarray(size - 0.5 * (df + q) * np.log1p(away))
-
-    def draw(self, rng: np.random.RandomState, n: int) -> Floats:
-        """(n, q) cells from the predictive distribution."""
-        q, df = len(self.column), self.freedom - len(self.column) + 1
-        if q == 0:
-            return np.empty((n, 0))
-        normal = rng.standard_normal((n, q)) / np.sqrt(rng.chisquare(df, (n, 1)))
-        return np.asarray(
-            self.mean
-            + np.sqrt(1.0 + 1.0 / self.kappa) * solve_triangular(self.inverse, normal.T, lower=True).T
-        )
-
-
-def scatter_matrix(size: float | Floats, s1: Floats, s2: Floats) -> Floats:
-    """Psi = s0 I + sum x x' - kappa m m', of one component or of all."""
-    kappa = K0 + np.asarray(size)[..., None, None]
-    return np.asarray(S0 * np.eye(s1.shape[-1]) + s2 - s1[..., :, None] * s1[..., None, :] / kappa)
 
 
 class FullModel:
@@ -127,7 +42,10 @@ class FullModel:
         self.factors = MixtureFactors(data, priors)
         self.mixture = self.factors.mixture
         self.data, self.scaling, self.priors, self.n_threads = data, data.scaling, priors, n_threads
+        self.prior = WishartPrior.of(priors)
         K, D = self.mixture.p.shape
+        if priors.all_selected:
+            self.mixture.p[:] = 1.0
         self.products = np.zeros((K, D, D))  # sum of r x x'
         self.components: list[NormalWishart] = []
         self.divergence = np.zeros(K)
@@ -165,6 +83,7 @@ class FullModel:
                 self.products = self.products[order]
                 self.components = [self.components[k] for k in order]
                 self.divergence = self.divergence[order]
+            self.factors.update_concentration()
             path.append(self.elbo())
         return np.array(path)
 
@@ -183,14 +102,12 @@ class FullModel:
         K = len(self.mixture.size)
         if factors is None:
             self.components = [
-                NormalWishart.fitted(np.flatnonzero(self.mixture.p[k]), *self._sums(k)) for k in range(K)
+                self.prior.fitted(np.flatnonzero(self.mixture.p[k]), *self._sums(k)) for k in range(K)
             ]
         else:
             U, column, count = factors
             self.components = [
-                NormalWishart.fitted(
-                    column[k, : count[k]].copy(), *self._sums(k), U[k, : count[k], : count[k]]
-                )
+                self.prior.fitted(column[k, : count[k]].copy(), *self._sums(k), U[k, : count[k], : count[k]])
                 for k in range(K)
             ]
         self.divergence = np.array(
@@ -210,15 +127,24 @@ class FullModel:
         q = self.mixture
         K, D = q.p.shape
         self._fit_components()
+        if self.priors.all_selected:
+            return
         margin = _SWITCH_MARGIN * abs(self.elbo())
         noise = q.reach * q.noise[0] + q.s1 * q.noise[1] + q.s2 * q.noise[2]
         odds = q.share[2] - q.share[3]
         against = noise - odds if not self.priors.tied else noise - odds / K
         factors = np.zeros((K, D, D)), np.empty((K, D), np.int32), np.empty(K, np.int32)
-        psi = scatter_matrix(q.size, q.s1, self.products)
+        psi = self.prior.scatter_matrix(q.size, q.s1, self.products)
         self._switch_pairs(psi, against, margin)
         mixture_full.switch_columns(
-            psi, column_steps(q.size, D), NU0 - 1 + q.size, against, margin, self.priors.tied, q.p, *factors
+            psi,
+            self.prior.column_steps(q.size, D),
+            self.prior.nu0 - 1 + q.size,
+            against,
+            margin,
+            self.priors.tied,
+            q.p,
+            *factors,
         )
         self._fit_components(factors)
 
@@ -231,13 +157,16 @@ class FullModel:
         groups = [list(range(K))] if self.priors.tied else [[k] for k in range(K)]
         for group in groups:
             for _ in range(D):
-                gains = sum(pair_switches(self.components[k], psi[k], q.size[k], against[k]) for k in group)
+                gains = sum(
+                    pair_switches(self.prior, self.components[k], psi[k], q.size[k], against[k])
+                    for k in group
+                )
                 best = np.unravel_index(int(np.argmax(gains)), (D, D))
                 if not np.asarray(gains)[best] > margin:
                     break
                 for k in group:
                     q.p[k, list(best)] = 1.0 - q.p[k, list(best)]
-                    self.components[k] = NormalWishart.fitted(np.flatnonzero(q.p[k]), *self._sums(k))
+                    self.components[k] = self.prior.fitted(np.flatnonzero(q.p[k]), *self._sums(k))
 
     def _e_step(self, label: Labels | None = None) -> None:
         """Responsibilities and their sums; `label` (n,): OUT the best component among the non-empty."""
@@ -277,6 +206,7 @@ class FullModel:
 
     def finish(self) -> Labels:
         self._update()
+        self.factors.update_concentration()
         label, alive = np.empty(len(self.data), np.int32), np.flatnonzero(self.mixture.size > 0)
         self._e_step(label)
         renumber(label, alive.astype(np.int32))
@@ -290,8 +220,66 @@ class FullModel:
 
     # ---- moves ----
 
-    def deselect(self, margin: float) -> bool:
-        return False  # every sweep tries each column of each component
+    def switch(self, margin: float) -> bool:
+        """Blocks of columns are switched in each component, and in all together."""
+        q = self.mixture
+        if self.priors.all_selected:
+            return False
+        together, switched = np.arange(len(q.size)), False
+        alone = [] if self.priors.tied else list(np.flatnonzero(q.size > 0)[:, None])
+        self._fit_components()
+        for group in [*alone, together]:
+            columns, gain = self._best_block(group)
+            if gain > margin:
+                q.p[np.ix_(group, columns)] = 1.0 - q.p[group[q.size[group] > 0][0], columns]
+                for k in group:
+                    self.components[k] = self.prior.fitted(np.flatnonzero(q.p[k]), *self._sums(k))
+                switched = True
+        if switched:
+            self._fit_components()
+            q.update_noise()
+            q.update_shares()
+        return switched
+
+    def _best_block(self, group: Ints) -> Switch:
+        """The columns to switch in a group of components, with their masks, the noise and lambda refitted.
+
+        Columns are open in which its components agree; those without rows follow.
+        """
+        q = self.mixture
+        K, D = q.p.shape
+        filled = group[q.size[group] > 0]
+        masks = q.p[filled] > 0
+        column = np.flatnonzero((masks == masks[0]).all(axis=0))
+        block, selected = np.ix_(column, column), masks[0, column]
+        switched = q.p[:, column]
+        switched[group] = ~selected
+        sums = np.stack([q.reach, q.s1, q.s2])[:, :, column]
+        n_masks, (a, b), noise, shares = 1 if self.priors.tied else K, q.share_prior, [], []
+        for p in (q.p[:, column], switched):
+            noise.append(((1.0 - p) * sums).sum(axis=1))
+            n_selected = p[:n_masks].sum(axis=0)
+            shares.append(betaln(a + n_selected, b + n_masks - n_selected))
+        k0, a0, b0 = q.priors[1]
+        psi = self.prior.scatter_matrix(q.size[filled], q.s1[filled], self.products[filled])
+        components = [self.components[k] for k in filled]
+        steps = np.cumsum(self.prior.column_steps(q.size[filled], D), axis=1)
+        best = Block(
+            selected,
+            np.stack(
+                [
+                    path_matrix(each, component.column, component.inverse)[block]
+                    for each, component in zip(psi, components, strict=True)
+                ]
+            ),
+            np.array([component.log_det for component in components]),
+            masks.sum(axis=1),
+            np.insert(steps, 0, 0.0, axis=1),
+            self.prior.nu0 - 1 + q.size[filled],
+            shares[1] - shares[0],
+            NoiseGains.fitted((k0, a0, b0[column]), not self.priors.own_noise, *noise),
+        ).best()
+        return Switch(column[best.columns], best.gain)
 
     def halves(self) -> None:
         return None  # k-means starts end with the splits of the diagonal model
@@ -305,7 +293,7 @@ class FullModel:
             noise = size * q.noise[0] + s1 * q.noise[1] + np.diag(s2) * q.noise[2]
             prior = 0.0 if self.priors.tied else float(np.where(p > 0, rich, poor).sum())
             return (
-                NormalWishart.fitted(np.flatnonzero(p), size, s1, s2).evidence
+                self.prior.fitted(np.flatnonzero(p), size, s1, s2).evidence
                 - float(noise[p > 0].sum())
                 + prior
             )
@@ -326,7 +314,7 @@ class FullModel:
     def merge(self, i: int, j: int) -> None:
         both = self._merged_sums(i, j)
         masks = self.mixture.p[[i, j]]
-        evidence = [NormalWishart.fitted(np.flatnonzero(p), *both).evidence for p in masks]
+        evidence = [self.prior.fitted(np.flatnonzero(p), *both).evidence for p in masks]
         self.mixture.p[i] = masks[int(evidence[1] > evidence[0])]
         mixture_moves.merge(self.mixture, i, j)
         self.products[i] += self.products[j]
@@ -367,10 +355,13 @@ class FullPosterior(Posterior):
     @classmethod
     def of_model(cls, model: FullModel, found: NDArray[np.intp]) -> FullPosterior:
         """From a model after its last update and the components (K,) that have rows."""
+        model.factors.fit_background()
         q = model.mixture
         noise = q.reach * q.noise[0] + q.s1 * q.noise[1] + q.s2 * q.noise[2]
-        psi = scatter_matrix(q.size, q.s1, model.products)
-        gains = np.array([_column_evidence(model.components[k], psi[k], q.size[k]) - noise[k] for k in found])
+        psi = model.prior.scatter_matrix(q.size, q.s1, model.products)
+        gains = np.array(
+            [column_evidence(model.prior, model.components[k], psi[k], q.size[k]) - noise[k] for k in found]
+        )
         components = [model.components[k] for k in found]
         fitted = cls.fitted(model.scaling, model.priors, q, found, components=components, psi=psi[found])
         return replace(fitted, gains=gains)
@@ -412,55 +403,3 @@ class FullPosterior(Posterior):
     def _draw_cells(self, k: int, cells: Floats, rng: np.random.RandomState) -> Floats:
         cells[:, self.components[k].column] = self.components[k].draw(rng, len(cells))
         return cells
-
-
-def pair_switches(component: NormalWishart, psi: Floats, size: float, against: Floats) -> Floats:
-    """(D, D) what the ELBO gains where two unselected columns are selected, or two selected ones dropped;
-    -inf for other pairs.
-
-    The determinant of the larger scatter follows from the conditional scatter of the two given the selected
-    columns, that of the smaller one from their block of the inverse.
-    """
-    S, q, D = component.column, len(component.column), len(psi)
-    steps = column_steps(np.array([size]), D)[0]
-    gains = np.full((D, D), -np.inf)
-    others = np.setdiff1d(np.arange(D), S)
-    if len(others) > 1:
-        rows = component.inverse @ psi[np.ix_(S, others)]
-        left = psi[np.ix_(others, others)] - rows.T @ rows
-        added = steps[q : q + 2].sum() - component.log_det - 0.5 * (component.freedom + 2) * _log_minors(left)
-        added -= against[others][:, None] + against[others]
-        gains[np.ix_(others, others)] = np.where(np.eye(len(others)) > 0, -np.inf, added)
-    if q > 1:
-        precision = component.inverse.T @ component.inverse
-        dropped = (
-            component.log_det
-            - steps[q - 2 : q].sum()
-            - 0.5 * (component.freedom - 2) * _log_minors(precision)
-        )
-        dropped += against[S][:, None] + against[S]
-        gains[np.ix_(S, S)] = np.where(np.eye(q) > 0, -np.inf, dropped)
-    return gains
-
-
-def _log_minors(matrix: Floats) -> Floats:
-    """ln of the determinants of all 2 x 2 blocks of a positive definite matrix."""
-    diagonal = np.maximum(np.diag(matrix), 1e-300)
-    share = 1.0 - np.clip(matrix**2 / diagonal / diagonal[:, None], 0.0, 1.0 - 1e-15)
-    return np.asarray(np.log(diagonal) + np.log(diagonal)[:, None] + np.log(share))
-
-
-def _column_evidence(component: NormalWishart, psi: Floats, size: float) -> Floats:
-    """(D,) log evidence of every column given the selected columns: of a selected one given the others."""
-    S, q = component.column, len(component.column)
-    steps = column_steps(np.array([size]), len(psi) + 1)[0]
-    # the conditional scatter of each column given the selected ones; of a selected column given the others
-    row = component.inverse @ psi[S]
-    left = np.diag(psi) - np.einsum("qd,qd->d", row, row)
-    left[S] = 1.0 / np.einsum("ij,ij->j", component.inverse, component.inverse)
-    log_left = np.log(np.maximum(left, 1e-300))
-    evidence = steps[q] - 0.5 * component.log_det - 0.5 * (component.freedom + 1) * log_left
-    evidence[S] = (
-        steps[max(q - 1, 0)] - 0.5 * (component.log_det - log_left[S]) - 0.5 * component.freedom * log_left[S]
-    )
-    return np.asarray(evidence)

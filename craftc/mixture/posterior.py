@@ -127,11 +127,11 @@ class Posterior:
         broken = mixture.stick[0, :-1] / (mixture.stick[0, :-1] + mixture.stick[1, :-1])  # E v
         share = (np.append(broken, 1.0) * np.append(1.0, np.cumprod(1.0 - broken)))[found]
         sums = np.stack([mixture.reach, mixture.s1, mixture.s2])
-        rest = ((1.0 - mixture.p) * sums).sum(axis=1)
+        rest = (sums if priors.all_selected else (1.0 - mixture.p) * sums).sum(axis=1)
         own, noise = mixture.priors[:2]
         return cls(
             scaling=scaling,
-            priors=replace(priors, K=len(found)),
+            priors=replace(priors, K=len(found), concentration=mixture.concentration),
             fractions=fractions,
             p=mixture.p[found],
             gains=mixture.gains()[found],

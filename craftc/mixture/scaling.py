@@ -15,7 +15,7 @@ from craftc._common.threads import threads_for
 from craftc._common.typing import Floats
 from craftc._kernels.mixture import Rows
 from craftc._kernels.mixture_updates import Mixture
-from craftc.mixture.priors import BINARY, COUNT, NOISE, NORMAL, Priors
+from craftc.mixture.priors import BINARY, COUNT, NOISE, Priors
 
 _FARTHEST = 1e140  # largest distance to the centre, in scaled units: squares of larger ones overflow
 _CELLS_PER_CHECK = 5e6  # cells times components between two checks for Ctrl-C
@@ -104,7 +104,7 @@ class ColumnScaling:
         elif self.linear:
             own = noise = (1.0, BINARY, np.full(D, BINARY))
         else:
-            own, noise = ((k0, a0, np.full(D, b0)) for k0, a0, b0 in (NORMAL, NOISE))
+            own, noise = ((k0, a0, np.full(D, b0)) for k0, a0, b0 in (priors.column, NOISE))
         return Mixture(
             priors.K,
             D,
@@ -115,6 +115,7 @@ class ColumnScaling:
             own_noise=priors.own_noise,
             tied=priors.tied,
             own_fractions=priors.own_fractions,
+            all_selected=priors.all_selected,
         )
 
 

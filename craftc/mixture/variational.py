@@ -1,4 +1,4 @@
-"""Variational inference of the mixture: starts, sweeps of updates, merges, deselections and splits, until the
+"""Variational inference of the mixture: starts, sweeps of updates, merges, switches and splits, until the
 ELBO converges.
 
 :class:`Ascent` holds the schedule. What depends on the covariance of the components is behind
@@ -18,7 +18,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize_scalar
-from scipy.special import betaln
+from scipy.special import betaln, digamma, gammaln
 
 from craftc._common.estimator import FitResult
 from craftc._common.labels import renumber
@@ -74,8 +74,8 @@ class ComponentModel(Protocol):
     def merge(self, i: int, j: int) -> None:
         """Component i takes the rows of component j."""
 
-    def deselect(self, margin: float) -> bool:
-        """Deselect columns that all components select where the ELBO gains more than `margin`."""
+    def switch(self, margin: float) -> bool:
+        """Switch columns beyond the updates of a sweep where the ELBO gains more than `margin`."""
 
     def halves(self) -> Halves | None:
         """The two halves of every component, where one component is empty; None: components are not split."""
@@ -112,12 +112,52 @@ class MixtureResult(FitResult):
     model: ComponentModel
 
 
+class AlphaPosterior(NamedTuple):
+    """q(alpha) = Gamma(shape, rate): Blei & Jordan, Variational Inference for Dirichlet Process Mixtures,
+    2006.
+    """
+
+    shape: float
+    rate: float
+
+    @classmethod
+    def at(cls, priors: Priors) -> AlphaPosterior:
+        """That of the start, whose mean is the concentration of the priors."""
+        shape = priors.concentration_prior[0] + priors.K - 1
+        return cls(shape, shape / priors.concentration)
+
+    @classmethod
+    def fitted(cls, priors: Priors, log_rest: Floats) -> AlphaPosterior:
+        """From E ln(1 - v) of all sticks but the last."""
+        shape, rate = priors.concentration_prior
+        return cls(shape + len(log_rest), rate - float(log_rest.sum()))
+
+    @property
+    def mean(self) -> float:
+        return self.shape / self.rate
+
+    def constant(self, priors: Priors) -> float:
+        """E ln p(v, alpha) - E ln q(alpha), minus ln p(v) at alpha = E alpha."""
+        shape, rate = priors.concentration_prior
+        log_mean = digamma(self.shape) - np.log(self.rate)
+        divergence = (
+            (self.shape - shape) * digamma(self.shape)
+            - gammaln(self.shape)
+            + gammaln(shape)
+            + shape * np.log(self.rate / rate)
+            + self.mean * rate
+            - self.shape
+        )
+        return float((priors.K - 1) * (log_mean - np.log(self.mean)) - divergence)
+
+
 class MixtureFactors:
-    """The factors of q that all covariances share: noise, lambda, v, and the feature fraction m."""
+    """The factors of q that all covariances share: noise, lambda, v, the feature fraction m, and alpha."""
 
     def __init__(self, data: ScaledData, priors: Priors) -> None:
         self.data, self.scaling, self.priors = data, data.scaling, priors
         self.mixture, self.fraction = data.scaling.mixture(priors), priors.fraction
+        self.q_alpha = AlphaPosterior.at(priors)
 
     def elbo(self) -> float:
         """The evidence lower bound with all constants; full covariances: without the components."""
@@ -125,8 +165,20 @@ class MixtureFactors:
 
     @property
     def constant(self) -> float:
-        """What the ELBO has beyond that of the kernel: constants of counts, and the prior of a fitted m."""
-        return self.data.constant + self.priors.log_fraction_prior(self.fraction)
+        """What the ELBO has beyond that of the kernel: constants of counts, priors of fitted m and alpha."""
+        own = self.data.constant + self.priors.log_fraction_prior(self.fraction)
+        return own + self.q_alpha.constant(self.priors) if self.priors.learn_concentration else own
+
+    @property
+    def updates_follow(self) -> bool:
+        """Whether a sweep is followed by updates of m or alpha."""
+        return self.priors.learn or self.priors.learn_concentration
+
+    def follow(self) -> None:
+        """m and q(alpha) after a sweep; q(v) and q(z) do not depend on lambda and m, so m may come last."""
+        if self.priors.learn:
+            self.update_fraction()
+        self.update_concentration()
 
     def update(self) -> None:
         """q of the noise, q(lambda), m, q(v)."""
@@ -151,12 +203,27 @@ class MixtureFactors:
             self.fraction = float(found.x)
             self.mixture.share_prior = self.priors.share_shapes(self.fraction)
 
+    def update_concentration(self) -> None:
+        """q(alpha) given q(v), where alpha is fitted."""
+        if self.priors.learn_concentration:
+            self.q_alpha = AlphaPosterior.fitted(self.priors, self.mixture.stick[3, :-1])
+            self.mixture.concentration = self.q_alpha.mean
+
+    def fit_background(self) -> None:
+        """Where every column is selected, the noise of the posterior, for the gains of the columns: one
+        distribution of the whole table. Scores of rows do not depend on it.
+        """
+        if self.priors.all_selected:
+            self.mixture.p[:] = 0.0
+            self.mixture.update_noise()
+            self.mixture.p[:] = 1.0
+
     def checkpoint(self) -> Callable[[], None]:
         """A function that returns to the present state."""
-        fraction, state = self.fraction, self.mixture.state()
+        fraction, q_alpha, state = self.fraction, self.q_alpha, self.mixture.state()
 
         def restore() -> None:
-            self.fraction = fraction
+            self.fraction, self.q_alpha, self.mixture.concentration = fraction, q_alpha, q_alpha.mean
             self.mixture.restore(state)
             self.mixture.share_prior = self.priors.share_shapes(fraction)
 
@@ -241,10 +308,13 @@ class DiagonalModel:
         """The first q from the sufficient statistics: every column is selected with its prior probability."""
         q, m = self.mixture, self.priors.fraction
         q.share_prior = self.priors.share_shapes(m)
-        q.p[:] = m
-        q.mask_entropy[: 1 if self.priors.tied else None] = (
-            -(m * np.log(m) + (1 - m) * np.log(1 - m)) * q.p.shape[1]
-        )
+        if self.priors.all_selected:
+            q.p[:] = 1.0
+        else:
+            q.p[:] = m
+            q.mask_entropy[: 1 if self.priors.tied else None] = (
+                -(m * np.log(m) + (1 - m) * np.log(1 - m)) * q.p.shape[1]
+            )
         q.update_components()
         q.update_noise()
         q.update_shares()
@@ -254,7 +324,7 @@ class DiagonalModel:
         return self.factors.elbo()
 
     def sweeps(self, before: float, least: float, most: int) -> Floats:
-        elbo = np.empty(1 if self.priors.learn else most)
+        elbo = np.empty(1 if self.factors.updates_follow else most)
         made = self.rows.sweep(
             self.mixture,
             before - self.factors.constant,
@@ -263,9 +333,8 @@ class DiagonalModel:
             self.scaling.linear,
             self._threads(len(elbo)),
         )
-        if self.priors.learn:
-            # q(v) and q(z) do not depend on lambda and m, so m may be updated after them
-            self.factors.update_fraction()
+        if self.factors.updates_follow:
+            self.factors.follow()
             elbo[0] = self.mixture.elbo()
         return elbo[:made] + self.factors.constant
 
@@ -275,8 +344,9 @@ class DiagonalModel:
     def merge(self, i: int, j: int) -> None:
         mixture_moves.merge(self.mixture, i, j)
 
-    def deselect(self, margin: float) -> bool:
-        return mixture_moves.deselect(self.mixture, margin) > 0
+    def switch(self, margin: float) -> bool:
+        """Columns that all components select are deselected."""
+        return not self.priors.all_selected and mixture_moves.deselect(self.mixture, margin) > 0
 
     def halves(self) -> Halves | None:
         q = self.mixture
@@ -295,6 +365,7 @@ class DiagonalModel:
         self.mixture.update_components()
         self.mixture.update_masks()
         self.factors.update()
+        self.factors.update_concentration()
         label = self._labels()
         self.pause()
         return label
@@ -312,12 +383,13 @@ class DiagonalModel:
         self.__dict__.pop("rows", None)  # their partial sums are as large as everything that is kept
 
     def posterior(self, found: NDArray[np.intp]) -> Posterior:
+        self.factors.fit_background()
         return Posterior.fitted(self.scaling, self.priors, self.mixture, found)
 
 
 class Ascent:
-    """The schedule of one start: sweeps, merges and deselections until the ELBO converges roughly; splits;
-    then to the tolerance.
+    """The schedule of one start: sweeps, merges and switches until the ELBO converges roughly; splits; then
+    to the tolerance.
 
     `model`: after a `start_...`. `callback`: called with (sweeps made, ELBO).
     `elbo`: the present ELBO.
@@ -395,16 +467,16 @@ class Ascent:
             yield
 
     def _move(self) -> bool:
-        """Merges and deselections that raise the ELBO; whether there were any."""
+        """Merges and switches of columns that raise the ELBO; whether there were any."""
         merged = self._merge()
-        return self._deselect() or merged
+        return self._switch() or merged
 
-    def _deselect(self) -> bool:
-        """Deselect columns that all components select, if that raises the ELBO; whether it did."""
+    def _switch(self) -> bool:
+        """Switch columns, if that raises the ELBO; whether it did."""
         if self.n_iter >= self.config.max_iter:
             return False
         restore, least = self.model.checkpoint(), self.elbo + _SLACK * max(1.0, abs(self.elbo))
-        if self.model.deselect(least - self.elbo) and (after := self.model.elbo()) > least:
+        if self.model.switch(least - self.elbo) and (after := self.model.elbo()) > least:
             self.path.append(after)
             return True
         restore()

@@ -7,10 +7,11 @@ from typing import Any
 import numpy as np
 
 from craftc.mixture.estimator import FeatureSelectionMixture
-from craftc.mixture.full_covariance import FullPosterior, NormalWishart
+from craftc.mixture.full_covariance import FullPosterior
 from craftc.mixture.posterior import ColumnDensities, Posterior
 from craftc.mixture.priors import Priors
 from craftc.mixture.scaling import ColumnScaling
+from craftc.mixture.wishart import NormalWishart
 from craftc.saved.archive import demand
 from craftc.saved.fields import (
     ABSENT,
@@ -57,6 +58,10 @@ _PRIORS = StoredRecord(
     variance=_POSITIVE,
     fraction_prior=StoredNumber(count=2),
     concentration=_POSITIVE,
+    concentration_prior=StoredNumber(count=2),
+    mean_precision=_POSITIVE,
+    freedom=_POSITIVE,
+    scatter=_POSITIVE,
 )
 _COMPONENTS = StoredRecords(
     NormalWishart,
@@ -96,6 +101,7 @@ _FIELDS = {
 
 def _complete(model: FeatureSelectionMixture) -> None:
     model.fraction_prior = model.fraction_prior[0], model.fraction_prior[1]
+    model.concentration_prior = model.concentration_prior[0], model.concentration_prior[1]
     model.n_clusters_ = len(model.cluster_sizes_)
     demand(model.n_clusters_ > 0, "it has no clusters")
     model.elbo_, model.elbo_path_ = -model.objective_, -model.objective_path_

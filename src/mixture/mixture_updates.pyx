@@ -355,6 +355,8 @@ cdef void update_masks(Model *m) noexcept nogil:
     """q(y)."""
     cdef Py_ssize_t k, d
     cdef double odds
+    if m.all_selected:
+        return
     if not m.tied:
         for k in range(m.K):
             update_masks_of(m, k)
@@ -458,7 +460,7 @@ cdef void update_sticks(Model *m) noexcept nogil:
 cdef double evidence_lower_bound(const Model *m) noexcept nogil:
     """The ELBO of the current q, without the constants that no update changes (ln x! and x ln e of counts).
     """
-    cdef double elbo = m.entropy[0] - m.noise_divergence[0] - n_shares(m) * log_beta(m.share_a, m.share_b)
+    cdef double elbo = m.entropy[0] - m.noise_divergence[0]
     cdef double behind = 0.0
     cdef double some, all = 0.0
     cdef Py_ssize_t k
@@ -467,11 +469,13 @@ cdef double evidence_lower_bound(const Model *m) noexcept nogil:
     for k in range(m.K):
         columns = columns_of(m, k)
         elbo += m.mask_entropy[k] + mu_likelihood(&columns, m.D)
+    if not m.all_selected:
+        elbo -= n_shares(m) * log_beta(m.share_a, m.share_b)
     if m.own_fractions:
         for k in range(m.K):
             some = selected(m, k, &all)
             elbo += beta_elbo(m.share, k, m.share_a + some, m.share_b + (all - some))
-    else:
+    elif not m.all_selected:
         shares = shares_of_columns(m)
         elbo += mu_shares_elbo(&shares)
     for k in range(m.K - 1, -1, -1):
@@ -508,11 +512,13 @@ cdef class Mixture:
         One y_d for all components.
     own_fractions : bool
         y_kd ~ Bernoulli(m_k), m_k ~ Beta(share_prior), in the place of lambda_d.
+    all_selected : bool
+        y_kd = 1, known: masks are not updated, and the ELBO has no lambda. Needs `tied`.
     """
 
     def __init__(self, Py_ssize_t K, Py_ssize_t D, prior: tuple[float, float, Floats],
                  noise_prior: tuple[float, float, Floats], double concentration, *, str kind: str,
-                 bint own_noise, bint tied, bint own_fractions=False):
+                 bint own_noise, bint tied, bint own_fractions=False, bint all_selected=False):
         cdef Model *m = &self.m
         check(K >= 0 and D >= 0, "K or D")
         # unpacked: without bounds checks, an index is not checked in tuples either
@@ -524,6 +530,7 @@ cdef class Mixture:
         self.own, self.noise = np.zeros((3, K, D)), np.zeros((3, D))
         if own_fractions and tied:
             raise ValueError("own_fractions needs masks of every component, got tied=True")
+        check(tied or not all_selected, "all_selected")
         self.share, self.stick = np.ones((5, K if own_fractions else D)), np.zeros((5, K))
         (self.entropy, self.noise_divergence), self.mask_entropy = np.zeros((2, 1)), np.zeros(max(K, 1))
         if kind == "bernoulli":
@@ -533,7 +540,8 @@ cdef class Mixture:
         self.priors = (prior, noise_prior, values)
         m.kind = {"gaussian": GAUSSIAN, "poisson": POISSON, "bernoulli": BERNOULLI}[kind]
         m.K, m.D, m.own_noise = K, D, own_noise
-        m.tied, m.own_fractions, m.concentration = tied, own_fractions, concentration
+        m.tied, m.own_fractions, m.all_selected, m.concentration = (
+            tied, own_fractions, all_selected, concentration)
         m.prior.k0, m.prior.a0 = own_k0, own_a0
         m.prior.b0, m.prior.value = doubles_in(own_b0), doubles_out(values[0])
         m.noise_prior.k0, m.noise_prior.a0 = noise_k0, noise_a0
@@ -564,6 +572,15 @@ cdef class Mixture:
     @share_prior.setter
     def share_prior(self, shapes: tuple[float, float]):
         self.m.share_a, self.m.share_b = shapes
+
+    @property
+    def concentration(self) -> float:
+        """alpha; where it is fitted, E alpha."""
+        return self.m.concentration
+
+    @concentration.setter
+    def concentration(self, double alpha):
+        self.m.concentration = alpha
 
     def state(self) -> list[Floats]:
         """Copies for `restore`: the sufficient statistics, and what one sweep passes to the next."""

@@ -114,6 +114,7 @@ CASES = {
     "covariates, booleans": lambda: covariates(NAMES == "a", fusion_penalty=2.0),
     "mixture": mixture,
     "mixture, full": lambda: mixture(covariance="full"),
+    "mixture, all": lambda: mixture(covariance="full", selection="all", concentration="auto"),
     "mixture, constant column": lambda: mixture(CONSTANT),
     "mixture, tied": lambda: mixture(selection="shared", noise="feature"),
     "mixture, own fractions": lambda: mixture(learn_fraction="component"),

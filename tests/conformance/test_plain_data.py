@@ -75,7 +75,7 @@ TRUSTED = {
     "mixture, full": [
         *_MIXTURE,
         "craftc.mixture.full_covariance.FullPosterior",
-        "craftc.mixture.full_covariance.NormalWishart",
+        "craftc.mixture.wishart.NormalWishart",
     ],
     "k-modes": ["craftc.kprototypes.estimators.KModes", *_PROTOTYPES],
     "k-prototypes": ["craftc.kprototypes.estimators.KPrototypes", *_PROTOTYPES],

@@ -59,7 +59,8 @@ SIGNATURES = {
         "(n_components=20, *, selection='local', component='gaussian', covariance='diagonal', "
         "noise='isotropic', feature_fraction=0.5, "
         "feature_variance=None, learn_fraction=False, fraction_prior=(1.0, 1.0), concentration=5.0, "
-        "scale='auto', merge=True, "
+        "concentration_prior=(1.0, 1.0), mean_precision_prior=0.1, degrees_of_freedom_prior=2.0, "
+        "covariance_prior=1.0, scale='auto', merge=True, "
         "init='kmeans', n_init=3, max_iter=500, tol=1e-06, random_state=None, n_threads=None, verbose=0)"
     ),
     "GraphSpectralFeatures": (
@@ -218,8 +219,8 @@ ATTRIBUTES = {
         "n_features_in_ n_iter_ objective_ objective_path_"
     ),
     "FeatureSelectionMixture": (
-        "cluster_sizes_ converged_ elbo_ elbo_path_ feature_fraction_ feature_gains_ feature_mask_ "
-        "feature_names_in_ "
+        "cluster_sizes_ concentration_ converged_ elbo_ elbo_path_ feature_fraction_ feature_gains_ "
+        "feature_mask_ feature_names_in_ "
         "feature_probabilities_ labels_ means_ n_clusters_ n_features_in_ n_iter_ objective_ "
         "objective_path_ scale_ variances_ weights_"
     ),

@@ -18,6 +18,7 @@ MODELS = {
     "shared counts": {"component": "poisson", "selection": "shared", "learn_fraction": True},
     "own fractions": {"learn_fraction": "component", "fraction_prior": (0.5, 0.5)},
     "U-shaped": {"learn_fraction": "shared", "fraction_prior": (0.2, 0.2), "selection": "global"},
+    "everything": {"selection": "all", "concentration": "auto"},
     "binary": {"component": "bernoulli"},
 }
 every_model = pytest.mark.parametrize("name", MODELS)

@@ -16,15 +16,17 @@ from craftc._kernels import mixture_moves
 from craftc.mixture.priors import checked_priors
 from craftc.mixture.variational import DiagonalModel
 from tests.common import examples
-from tests.reference.mixture import ReferenceFullMixture, ReferenceMixture
+from tests.reference.mixture import ReferenceMixture
 
 SETTINGS = st.fixed_dictionaries(
     {
         "component": st.sampled_from(["gaussian", "gaussian", "poisson", "bernoulli"]),
-        "selection": st.sampled_from(["local", "global", "shared"]),
+        "selection": st.sampled_from(["local", "global", "shared", "all"]),
         "noise": st.sampled_from(["isotropic", "feature"]),
         "scale": st.sampled_from(["scalar", "standard", "none"]),
-        "concentration": st.sampled_from([5.0, 0.3]),
+        "concentration": st.sampled_from([5.0, 0.3, "auto"]),
+        "concentration_prior": st.sampled_from([(1.0, 1.0), (3.0, 0.2)]),
+        "wishart": st.sampled_from([(0.1, 2.0, 1.0), (0.1, 2.0, 1.0), (2.0, 0.7, 0.3)]),
         "feature_fraction": st.sampled_from([0.5, 0.5, 0.35]),
         "feature_variance": st.sampled_from([None, None, 0.003, 0.19]),
     }
@@ -84,7 +86,19 @@ def random_weight(seed, n):
 
 
 def fractions_of(parameters, learn, prior):
-    """(parameters, those of the estimator, those of the reference) that say how fractions are learned."""
+    """(parameters, those of the estimator, those of the reference) that say how fractions are learned;
+    parameters without a role are left out.
+    """
+    wishart = parameters.get("wishart", (0.1, 2.0, 1.0))
+    parameters = {name: value for name, value in parameters.items() if name != "wishart"}
+    if parameters.get("component") == "gaussian":
+        names = "mean_precision_prior", "degrees_of_freedom_prior", "covariance_prior"
+        parameters |= dict(zip(names, wishart, strict=True))
+    if parameters.get("concentration") != "auto":
+        parameters.pop("concentration_prior", None)
+    if parameters["selection"] == "all":
+        parameters.pop("feature_fraction", None)
+        return False, parameters | {"feature_variance": None}, {}, {}
     if (learn == "component" and parameters["selection"] == "shared") or (
         learn == "shared" and parameters["feature_variance"] == 0.19
     ):
@@ -142,6 +156,7 @@ def test_the_elbo_after_every_single_update(seed, parameters, missing, learn, pr
         ("sticks", q.update_sticks),
         ("responsibilities", None),
         ("sort", lambda: mixture_moves.sort(q)),
+        ("concentration", model.factors.update_concentration),
     ]
     before = ref.bound()
     for _ in range(4):
@@ -214,7 +229,8 @@ def check_fit(X, R, parameters, learn, merge, most=40, tol=1e-4, prior=(1.0, 1.0
     clear = abs(ref.feature_probabilities_ - 0.5) > 1e-5
     np.testing.assert_array_equal(model.feature_mask_[clear], ref.feature_mask_[clear])
     found = list(dict.fromkeys(ref.R.argmax(axis=1).tolist()))
-    fraction = (ref.A / (ref.A + ref.B))[found, 0] if learn == "component" else ref.m
+    fraction = (ref.A / (ref.A + ref.B))[found, 0] if learn == "component" else 1.0 if ref.all else ref.m
+    assert_close(model.concentration_, ref.alpha, "concentration", 1e-4)
     np.testing.assert_allclose(model.feature_fraction_, fraction, rtol=0, atol=1e-5)
     check_posterior(model, ref, 1e-4 if learn else 1e-6)
     return model, ref
@@ -226,6 +242,8 @@ def check_posterior(model, ref, slack):
     """
     ours, found = model._posterior, list(dict.fromkeys(ref.R.argmax(axis=1).tolist()))
     ref.theta()
+    if ref.all:  # gains are those over one distribution of the whole table
+        ref.p = 0.0 * ref.p
     ref.noise()
     names = (
         {"a": "a", "b": "b"} if ours.scaling.linear else {"a": "a", "b": "b", "mean": "mean", "kappa": "kap"}
@@ -385,28 +403,44 @@ def test_parameters_without_a_role_warn():
         UserWarning, match="feature_variance has no role with learn_fraction='component' and is ignored"
     ):
         FeatureSelectionMixture(3, learn_fraction="component", feature_variance=0.1, random_state=0).fit(X)
+    for parameters, name, reason in (
+        ({"selection": "all", "feature_fraction": 0.4}, "feature_fraction", 'selection="all"'),
+        ({"concentration_prior": (2.0, 1.0)}, "concentration_prior", "concentration=5.0"),
+        ({"component": "poisson", "covariance_prior": 2.0}, "covariance_prior", 'component="poisson"'),
+    ):
+        with pytest.warns(UserWarning, match=f"{name} has no role with {reason} and is ignored"):
+            FeatureSelectionMixture(3, random_state=0, **parameters).fit(np.arange(40.0).reshape(20, 2) % 7)
 
 
-@pytest.mark.slow_except(6)
-@pytest.mark.parametrize("seed", range(18))
-def test_full_covariances(seed):
-    """Columns switched by rank-one updates of a Cmissingky factor, against the reference's evidences from
-    scratch: path, labels, masks.
-    """
-    rng = np.random.default_rng(seed)
-    n, D, K = int(rng.integers(5, 60)), int(rng.integers(1, 7)), int(rng.integers(1, 7))
-    X = (
-        rng.normal(size=(n, D)) @ rng.normal(size=(D, D)) * 2
-        + rng.normal(0, 3, (3, D))[rng.integers(0, 3, n)]
-    )
-    R = rng.dirichlet(np.full(K, 0.3), n)
-    parameters = {
-        "selection": ("local", "global", "shared")[seed % 3],
-        "noise": ("isotropic", "feature")[seed // 2 % 2],
-        "scale": ("scalar", "standard", "none")[seed // 3 % 3],
-    }
-    model = model_of(R, parameters, covariance="full", merge=False, max_iter=300).fit(X)
-    ref = ReferenceFullMixture(X, R, **parameters).fit(1e-6, 300, merge=False)
-    np.testing.assert_allclose(model.elbo_path_, ref.elbo_path_, rtol=1e-8)
-    np.testing.assert_array_equal(model.labels_, ref.labels_)
-    np.testing.assert_array_equal(model.feature_mask_, ref.feature_mask_)
+def test_a_fitted_concentration_follows_the_number_of_clusters():
+    """Many clusters of equal size have a larger alpha than two; the prior decides where it is strong."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(400, 6)) * 0.1
+
+    def concentration(K, **parameters):
+        model = FeatureSelectionMixture(20, concentration="auto", random_state=0, **parameters)
+        model.fit(X + 5.0 * rng.normal(size=(K, 6))[np.arange(400) % K])
+        assert model.n_clusters_ == K
+        assert (np.diff(model.elbo_path_) > -1e-9 * abs(model.elbo_)).all()
+        return model.concentration_
+
+    few, many = concentration(2), concentration(12)
+    assert few < 1.0 < many
+    assert concentration(2, concentration_prior=(3e4, 1e4)) == pytest.approx(3.0, rel=0.01)
+
+
+def test_gains_without_selection_are_over_one_distribution():
+    """Columns that differ between clusters gain, others lose what their parameters cost."""
+    rng = np.random.default_rng(0)
+    group = np.repeat([0, 1], 100)
+    X = rng.normal(size=(200, 6)) + np.array([3.0, -3.0, 2.0, 0.0, 0.0, 0.0]) * group[:, None]
+    for covariance in ("diagonal", "full"):
+        model = FeatureSelectionMixture(
+            4, selection="all", covariance=covariance, noise="feature", random_state=0
+        ).fit(X)
+        assert model.feature_mask_.all()
+        assert model.feature_fraction_ == 1.0
+        assert len(np.unique(group * 10 + model.labels_)) == model.n_clusters_ == 2
+        total = model.feature_gains_.sum(axis=0)
+        assert total[:3].min() > 20.0
+        assert total[3:].max() < 0.0

@@ -70,6 +70,12 @@ def test_rho_is_the_variance_of_a_columns_share(fraction, variance):
         own_fractions=False,
         fraction_prior=(1.0, 1.0),
         concentration=1.0,
+        all_selected=False,
+        learn_concentration=False,
+        concentration_prior=(1.0, 1.0),
+        mean_precision=0.1,
+        freedom=2.0,
+        scatter=1.0,
     )
     share = stats.beta(*priors.share_shapes(fraction))
     assert share.mean() == pytest.approx(fraction)

@@ -226,6 +226,7 @@ def _arrays(rng: np.random.Generator, name: str, n: int, d: int) -> dict[str, li
         "feature_variance": [0.01, 0.1, 0.24, 1e-9],
         "num_dissim": ["euclidean", "manhattan"],
         "learn_fraction": [False, True, "shared", "component"],
+        "concentration_prior": [(1.0, 1.0), (1e-6, 1e6), (1e6, 1e-6), (0.0, 1.0), [2, 3]],
         "fraction_prior": [(1.0, 1.0), (0.1, 0.1), (1e-300, 1.0), (1e300, 1.0), [2, 3]],
         "fusion_penalty": [
             None,

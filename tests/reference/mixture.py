@@ -13,10 +13,12 @@ the component (y_kd = 1, probability p_kd) or from the noise of the column (y_kd
 
     q = q(z) q(v) q(lambda) q(noise) prod_kd q(y_kd) q(theta_kd | y_kd),   q(theta_kd | y_kd = 0) = prior.
 
-A missing cell has no factor: it counts nowhere. In the mode "shared" one y_d serves all components. Two
-extensions of section 3 of the paper: m ~ Beta(gamma, beta) where m is learned, equation (8); and fractions of
-the components, y_kd ~ Bernoulli(m_k) with m_k ~ Beta(gamma, beta) in place of lambda_d, so that q(m_k) takes
-the place of q(lambda_d). A row of weight w stands for w equal rows.
+A missing cell has no factor: it counts nowhere. In the mode "shared" one y_d serves all components; in the
+mode "all" every y is 1, and there is no lambda. Where alpha is learned, alpha ~ Gamma(s1, s2) and q(alpha) is
+a Gamma distribution (Blei & Jordan, 2006): q(v) then sees E alpha. Two extensions of section 3 of the paper:
+m ~ Beta(gamma, beta) where m is learned, equation (8); and fractions of the components, y_kd ~ Bernoulli(m_k)
+with m_k ~ Beta(gamma, beta) in place of lambda_d, so that q(m_k) takes the place of q(lambda_d). A row of
+weight w stands for w equal rows.
 """
 
 from __future__ import annotations
@@ -26,14 +28,21 @@ from itertools import combinations
 import numpy as np
 from scipy.optimize import minimize_scalar
 from scipy.special import betaln, digamma, entr, expit, logsumexp
+from scipy.stats import beta
 
-from tests.reference.mixture_densities import BetaBernoulli, NormalGamma, NormalWishart, PoissonGamma, kl_beta
+from tests.reference.mixture_densities import (
+    BetaBernoulli,
+    NormalGamma,
+    PoissonGamma,
+    kl_beta,
+    kl_gamma,
+)
 from tests.reference.mixture_split import split
 
 SMALLEST = 2.0**-60  # a smaller responsibility is none
 ROUGH = 3e-3  # nats per row that a sweep gains when starts are compared
-DEFAULT_RHO = {"local": 0.01, "global": 0.2, "shared": 0.2}
-STATE = ("R", "p", "q", "q_noise", "A", "B", "m", "g1", "g2")  # rebound by the updates
+DEFAULT_RHO = {"local": 0.01, "global": 0.2, "shared": 0.2, "all": 0.2}
+STATE = ("R", "p", "q", "q_noise", "A", "B", "m", "g1", "g2", "w")  # rebound by the updates
 
 
 # ----------------------------------------------------------------------------------------
@@ -84,14 +93,18 @@ class ReferenceMixture:
     R0 : array (n, K)
         Responsibilities of the start.
     component : {"gaussian", "poisson", "bernoulli"}
-    selection : {"local", "global", "shared"}
+    selection : {"local", "global", "shared", "all"}
     noise : {"isotropic", "feature"}
         One tau_0, or one per column; a Poisson always has one rate per column.
     scale : {"none", "scalar", "standard"}
     feature_fraction, feature_variance : float
         m and rho; rho from ``selection`` if not given.
-    concentration : float
-        alpha.
+    concentration : float or "auto"
+        alpha; "auto": learned, from 5.
+    concentration_prior : (float, float)
+        s1 and s2 of a learned alpha.
+    mean_precision_prior, degrees_of_freedom_prior, covariance_prior : float
+        k0, nu0 and s0 of Gaussian components.
     fraction_prior : (float, float)
         gamma and beta of the fractions that are learned.
     own_fractions : bool
@@ -120,6 +133,10 @@ class ReferenceMixture:
         feature_fraction=0.5,
         feature_variance=None,
         concentration=5.0,
+        concentration_prior=(1.0, 1.0),
+        mean_precision_prior=0.1,
+        degrees_of_freedom_prior=2.0,
+        covariance_prior=1.0,
         fraction_prior=(1.0, 1.0),
         own_fractions=False,
         weight=None,
@@ -128,8 +145,12 @@ class ReferenceMixture:
         self.weight = np.ones(len(self.R)) if weight is None else np.asarray(weight, dtype=np.float64)
         self.n, self.K = self.weight.sum(), self.R.shape[1]
         self.fraction_prior, self.own_fractions = fraction_prior, own_fractions
-        self.shared = selection == "shared"
-        self.m, self.alpha = float(feature_fraction), float(concentration)
+        self.all, self.shared = selection == "all", selection in ("shared", "all")
+        self.wishart = mean_precision_prior, degrees_of_freedom_prior, covariance_prior
+        self.m, self.learn_alpha = float(feature_fraction), concentration == "auto"
+        self.alpha_prior, start = concentration_prior, 5.0 if self.learn_alpha else float(concentration)
+        shape = concentration_prior[0] + self.K - 1
+        self.w = shape, shape / start  # q(alpha), or a Gamma distribution of this mean
         self.rho = DEFAULT_RHO[selection] if feature_variance is None else float(feature_variance)
         known = ("gaussian", "poisson", "bernoulli"), ("isotropic", "feature"), ("none", "scalar", "standard")
         if any(value not in values for value, values in zip((component, noise, scale), known, strict=True)):
@@ -156,13 +177,13 @@ class ReferenceMixture:
         if component == "bernoulli":
             density = BetaBernoulli(X, present, 1.0, 1.0)
             return density, density
-        z = standardised(X, scale, self.weight)
-        return NormalGamma(z, present, 0.1, 1.0, 0.5), NormalGamma(
+        z, (k0, nu0, s0) = standardised(X, scale, self.weight), self.wishart
+        return NormalGamma(z, present, k0, nu0 / 2, s0 / 2), NormalGamma(
             z, present, 0.1, 1.0, 1.0, tied=noise == "isotropic"
         )
 
     def start_masks(self):
-        return np.full((self.K, self.D), self.m)
+        return np.full((self.K, self.D), 1.0 if self.all else self.m)
 
     # ------------------------------------------------------------------------------------
     # Expectations
@@ -176,6 +197,11 @@ class ReferenceMixture:
     @property
     def N(self):
         return self.W.sum(axis=0)
+
+    @property
+    def alpha(self):
+        """E alpha."""
+        return self.w[0] / self.w[1]
 
     def kappa(self, m):
         return m * (1 - m) / self.rho - 1
@@ -227,15 +253,21 @@ class ReferenceMixture:
         a0, b0 = self.share_prior()
         cells_and_rows = (self.W * self.log_joint()).sum() + (self.weight @ entr(self.R)).sum()
         masks = (y * log_in + (1 - y) * log_out + entr(y) + entr(1 - y)).sum()
+        masks += self.log_fraction_prior(self.m) * (not self.own_fractions)
+        masks -= kl_beta(self.A, self.B, a0, b0).sum()
         divergences = (
-            self.cluster_kl()
-            + np.sum(self.noise_density.kl(self.q_noise))
-            + kl_beta(self.A, self.B, a0, b0).sum()
-            + kl_beta(self.g1, self.g2, 1.0, self.alpha).sum()
+            self.cluster_kl() + np.sum(self.noise_density.kl(self.q_noise)) + self.stick_divergence()
         )
-        return float(
-            cells_and_rows + masks - divergences + self.log_fraction_prior(self.m) * (not self.own_fractions)
-        )
+        return float(cells_and_rows + masks * (not self.all) - divergences)
+
+    def stick_divergence(self):
+        """KL of q(v), or of q(v) q(alpha), from the prior."""
+        if not self.learn_alpha:
+            return kl_beta(self.g1, self.g2, 1.0, self.alpha).sum()
+        log_alpha = digamma(self.w[0]) - np.log(self.w[1])
+        log_rest = digamma(self.g2) - digamma(self.g1 + self.g2)
+        log_prior = (log_alpha + (self.alpha - 1) * log_rest).sum()
+        return -beta(self.g1, self.g2).entropy().sum() - log_prior + kl_gamma(*self.w, *self.alpha_prior)
 
     def share_prior(self):
         """Shapes of the prior of lambda_d, or of m_k."""
@@ -260,6 +292,8 @@ class ReferenceMixture:
 
     def masks(self):
         """Equations (12) to (14): log-odds of y_kd."""
+        if self.all:
+            return
         fits = np.stack(
             [
                 self.W[:, k] @ self.density.expected(self.q[k]) - self.density.kl(self.q[k])
@@ -307,6 +341,12 @@ class ReferenceMixture:
         self.g1 = 1 + self.N[:-1]
         self.g2 = self.alpha + behind(self.N)
 
+    def concentration(self):
+        """q(alpha) where alpha is learned."""
+        if self.learn_alpha:
+            log_rest = digamma(self.g2) - digamma(self.g1 + self.g2)
+            self.w = self.alpha_prior[0] + self.K - 1, self.alpha_prior[1] - log_rest.sum()
+
     def responsibilities(self):
         """Equation (11); an empty component stays empty."""
         alive = self.N > 0.0
@@ -346,6 +386,7 @@ class ReferenceMixture:
             "sticks",
             "responsibilities",
             "sort",
+            "concentration",
         )
 
     def apply(self, *names):
@@ -476,6 +517,8 @@ class ReferenceMixture:
         """A column that all components select is left by the one (shared: by all) by which the bound rises
         most; whether one was.
         """
+        if self.all:
+            return False
         start, kept = self.bound(), self.kept()
         alive = np.flatnonzero(self.N > 0.0)
         for factor in (self.theta, self.noise, self.sticks):
@@ -512,7 +555,14 @@ class ReferenceMixture:
             self.ascend(rough, max_iter, merge, learn_fraction)
         self.ascend(tol * self.n, max_iter, merge, learn_fraction)
         self.apply(
-            "theta", "masks", "noise", "shares", *["fraction"] * learn_fraction, "sticks", "responsibilities"
+            "theta",
+            "masks",
+            "noise",
+            "shares",
+            *["fraction"] * learn_fraction,
+            "sticks",
+            "concentration",
+            "responsibilities",
         )
         self.elbo_ = self.bound()
         labels = self.R.argmax(axis=1)
@@ -528,116 +578,3 @@ class ReferenceMixture:
 def behind(N):
     """Mass behind each but the last component."""
     return np.array([N[k + 1 :].sum() for k in range(len(N) - 1)])
-
-
-# ----------------------------------------------------------------------------------------
-# Full covariances
-# ----------------------------------------------------------------------------------------
-
-
-class ReferenceFullMixture(ReferenceMixture):
-    """Gaussian components with a full covariance on the selected columns; y is 0 or 1, no cell is missing.
-
-    Parameters
-    ----------
-    y0 : array (K, columns), optional
-        Masks of the start, in all columns of X; nothing selected if not given. Equal rows for "shared".
-
-    The other parameters and the attributes are those of `ReferenceMixture`.
-    """
-
-    def __init__(self, X, R0, *, y0=None, **parameters):
-        if np.isnan(X).any():
-            raise ValueError("no cell may be missing")
-        self.y0 = y0
-        super().__init__(X, R0, **parameters)
-
-    def densities(self, X, component, noise, scale):
-        if component != "gaussian":
-            raise ValueError("full covariances are Gaussian")
-        z = standardised(X, scale, self.weight)
-        return NormalWishart(z, 0.1, 2, 1.0), super().densities(X, component, noise, scale)[1]
-
-    def start_masks(self):
-        y0 = (
-            np.zeros((self.K, len(self.columns)))
-            if self.y0 is None
-            else np.asarray(self.y0, dtype=np.float64)
-        )
-        return np.array(np.broadcast_to(y0, (self.K, len(self.columns)))[:, self.columns])
-
-    def cluster_densities(self):
-        """E ln N(x_nS | mu_k, Sigma_k), S = the columns of component k, (n, K)."""
-        return np.stack([self.density.expected(q) for q in self.q], axis=1)
-
-    def cluster_kl(self):
-        return sum(self.density.kl(q) for q in self.q)
-
-    def theta(self):
-        """q(mu_k, Sigma_k) for the present columns."""
-        self.q = [self.density.posterior(self.W[:, k], self.p[k] > 0.5) for k in range(self.K)]
-
-    def toggle_gain(self, components, d):
-        """Rise of the bound if y_kd of these components flips and theta follows; they share one y_d if there
-        are many.
-        """
-        log_in, log_out = self.log_shares()
-        noise = self.noise_likelihoods()[:, d]
-        gain = 0.0
-        for k in components:
-            without, with_d = self.p[k] > 0.5, self.p[k] > 0.5
-            without[d], with_d[d] = False, True
-            gain += (
-                self.density.evidence(self.W[:, k], with_d)
-                - self.density.evidence(self.W[:, k], without)
-                - noise[k]
-            )
-        gain += log_in[d] - log_out[d]
-        return -gain if self.p[components[0], d] > 0.5 else gain
-
-    def pair_gain(self, components, pair):
-        """Rise of the bound if two entries of these components, both 0 or both 1, flip."""
-        log_in, log_out = self.log_shares()
-        noise = self.noise_likelihoods()[:, pair].sum(axis=1)
-        selected = self.p[components[0], pair[0]] > 0.5
-        gain = 0.0
-        for k in components:
-            without, with_pair = self.p[k] > 0.5, self.p[k] > 0.5
-            without[pair], with_pair[pair] = False, True
-            gain += (
-                self.density.evidence(self.W[:, k], with_pair)
-                - self.density.evidence(self.W[:, k], without)
-                - noise[k]
-            )
-        gain += (log_in - log_out)[pair].sum()
-        return -gain if selected else gain
-
-    def flip_pairs(self, components, least):
-        """Flip the pair of equal entries that raises the bound most, at most D times."""
-        for _ in range(self.D):
-            on = self.p[components[0]] > 0.5
-            pairs = [[i, j] for i, j in combinations(range(self.D), 2) if on[i] == on[j]]
-            gains = [self.pair_gain(components, pair) for pair in pairs]
-            if max(gains, default=0.0) <= least:
-                return
-            p, pair = self.p.copy(), pairs[int(np.argmax(gains))]
-            p[np.ix_(components, pair)] = 1 - p[np.ix_(components, pair)]
-            self.p = p
-
-    def masks(self):
-        """Flip pairs, then y_kd one by one, components outside, columns inside, wherever the bound rises."""
-        least = 1e-12 * abs(self.bound())
-        for components in [list(range(self.K))] if self.shared else [[k] for k in range(self.K)]:
-            self.flip_pairs(components, least)
-        for components in [list(range(self.K))] if self.shared else [[k] for k in range(self.K)]:
-            for d in range(self.D):
-                if self.toggle_gain(components, d) > least:
-                    p = self.p.copy()
-                    p[components, d] = 1 - p[components, d]
-                    self.p = p
-        self.theta()
-
-    def fit(self, tol, max_iter, merge=False, learn_fraction=False):
-        if merge:
-            raise ValueError("merging is not part of the full model")
-        return super().fit(tol, max_iter, False, learn_fraction)
