@@ -17,6 +17,8 @@ from craftc._common.products import row_products, row_sums
 from craftc._common.typing import Floats, Ints, Labels
 from craftc.mixture.priors import Priors
 
+_LOST = 1e-15  # share of a sum of squares that is rounding
+
 
 class WishartPrior(NamedTuple):
     """mu ~ N(0, Sigma / k0), Sigma ~ IW(nu0 + q - 1, s0 I) on q columns, equations (17) to (20): one column
@@ -51,7 +53,13 @@ class WishartPrior(NamedTuple):
         freedom, mean = self.nu0 + q - 1 + size, s1[column] / kappa
         if factor is None:
             psi = self.scatter_matrix(size, s1, s2)[np.ix_(column, column)]
-            factor = np.asarray(np.linalg.cholesky(psi).T)
+            try:
+                factor = np.asarray(np.linalg.cholesky(psi).T)
+            except np.linalg.LinAlgError:
+                raise _singular(self.s0, np.diag(psi)) from None
+        squares = factor**2
+        if (np.einsum("ii->i", squares) <= _LOST * squares.sum(axis=0)).any():
+            raise _singular(self.s0, squares.sum(axis=0))
         log_det = 2.0 * float(np.log(np.einsum("ii->i", factor)).sum())
         evidence = self.column_steps(np.array([size]), q)[0].sum() - 0.5 * freedom * log_det
         inverse = solve_triangular(factor, np.eye(q), trans=1) if q else np.empty((0, 0))
@@ -112,6 +120,15 @@ class NormalWishart:
             self.mean
             + np.sqrt(1.0 + 1.0 / self.kappa) * solve_triangular(self.inverse, normal.T, lower=True).T
         )
+
+
+def _singular(s0: float, squares: Floats) -> ValueError:
+    """Rounding has removed the prior from columns that depend on others."""
+    return ValueError(
+        f"The covariance of a cluster is singular: covariance_prior={s0:g} is lost beside columns whose sums "
+        f"of squares reach {squares.max():.3g} in scaled units. Raise covariance_prior, use "
+        'scale="standard", or leave out columns that depend on others.'
+    )
 
 
 def pair_switches(
