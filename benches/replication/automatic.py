@@ -8,11 +8,6 @@ found, how many clusters do real tables have, and how much does the result depen
 `schema.json`) come from a folder: `--data`, else the environment variable CRAFTC_DATA, else ../shared/data
 next to the checkout. Missing files are named and skipped. Needs pandas; k-modes and k-prototypes only where
 kmodes is installed.
-
-"reference 0.1" is a plain NumPy program, written independently of this package, of the search of version 0.1:
-the background is the whole table, columns are independent inside clusters, and the price has no factor for
-long tables. It used draws of its own; of its made tables only the recipe is known, not the numbers drawn. It
-shows what the present defaults change, and is no figure that they should reproduce.
 """
 
 from __future__ import annotations
@@ -165,7 +160,6 @@ class Noise:
     name: str
     numbers: Callable[[Generator, int, int], NDArray[np.float64]] | None
     categories: bool
-    reference: str
 
     def table(self, n: int, d: int, seed: int) -> Table:
         rng = np.random.default_rng([seed, d, *self.name.encode()])
@@ -175,26 +169,24 @@ class Noise:
 
 
 NOISE = (
-    Noise("Gaussian", normal, False, "0/15"),
-    Noise("categorical, 2-7 levels", None, True, "15/15 (11-20)"),
-    Noise("half and half", normal, True, "15/15"),
-    Noise("lognormal", skewed, False, "15/15"),
-    Noise("lognormal, half zeros", with_zeros, False, "15/15"),
-    Noise("t, 3 degrees of freedom", heavy, False, "-"),
+    Noise("Gaussian", normal, False),
+    Noise("categorical, 2-7 levels", None, True),
+    Noise("half and half", normal, True),
+    Noise("lognormal", skewed, False),
+    Noise("lognormal, half zeros", with_zeros, False),
+    Noise("t, 3 degrees of freedom", heavy, False),
 )
 
 
 def noise(report: Report, n_seeds: int, n_peers: int) -> None:
-    widths = (24, 4, 8, 6, 8, 9, 8, 16)
+    widths = (24, 4, 8, 6, 8, 9, 8)
     report.heading(
         "Noise: how often are independent columns cut?",
         f"300 rows, {n_seeds} tables per row. K > 1: tables that CRAFT cut, of all. BGM: scikit-learn's "
-        "Bayesian "
-        f"Gaussian mixture, 20 parts, diagonal, on standardised numbers and indicators, {n_peers} tables. "
-        "Reference 0.1: 0 "
-        "of 288 for CRAFT over all of these kinds; its mixture in the last column.",
+        f"Bayesian Gaussian mixture, 20 parts, diagonal, on standardised numbers and indicators, {n_peers} "
+        "tables.",
     )
-    report.say(row(("columns", "D", "K > 1", "max K", "ms/fit", "BGM > 1", "BGM K", "ref. BGM"), widths))
+    report.say(row(("columns", "D", "K > 1", "max K", "ms/fit", "BGM > 1", "BGM K"), widths))
     cut = fits = 0
     for kind in NOISE:
         for d in (12, 60):
@@ -210,7 +202,7 @@ def noise(report: Report, n_seeds: int, n_peers: int) -> None:
             cut, fits = cut + above, fits + n_seeds
             peers = f"{sum(k > 1 for k in theirs)}/{len(theirs)}", span(theirs)
             ours = f"{above}/{n_seeds}", max(found), f"{1000 * np.mean(seconds):.1f}"
-            report.say(row((kind.name, d, *ours, *peers, kind.reference), widths))
+            report.say(row((kind.name, d, *ours, *peers), widths))
     bound = beta.ppf(0.95, cut + 1, fits - cut) if cut < fits else 1.0
     report.say(f"All: {cut} of {fits} cut (95 % upper bound {100 * bound:.1f} %).")
 
@@ -219,19 +211,6 @@ def noise(report: Report, n_seeds: int, n_peers: int) -> None:
 
 #: Numeric and categorical columns that clusters may own.
 KINDS = {"numeric": (16, 0), "categorical": (0, 16), "mixed": (8, 8)}
-
-#: Reference 0.1: K and ARI of CRAFT, of the mixture, ARI of the method given the true K.
-MADE = {
-    ("numeric", 3): ("3 1.00", "3 1.00", "1.00"),
-    ("numeric", 5): ("5 1.00", "5 1.00", "1.00"),
-    ("numeric", 10): ("10 1.00", "10 1.00", ".92"),
-    ("categorical", 3): ("3 .92", "9 .43", ".34"),
-    ("categorical", 5): ("5 .86", "10 .33", ".29"),
-    ("categorical", 10): ("9.2 .75", "8 .09", ".20"),
-    ("mixed", 3): ("3 1.00", "9 .42", "1.00"),
-    ("mixed", 5): ("5 .98", "8 .51", "1.00"),
-    ("mixed", 10): ("9.8 .96", "9 .29", ".76"),
-}
 
 
 def made(kind: str, k: int, seed: int) -> tuple[Table, NDArray[Any]]:
@@ -265,7 +244,7 @@ def both(found: Sequence[int], scores: Sequence[float]) -> str:
 
 
 def recovery(report: Report, n_sets: int) -> None:
-    widths = (12, 3, 9, 7, 7, 9, 8, 1, 9, 9, 9)
+    widths = (12, 3, 9, 7, 7, 9, 8)
     report.heading(
         "Made clusters: are K and the clusters found?",
         f"Mean K and ARI over {n_sets} tables of 1000 rows per line: 16 columns that clusters may own and 8 "
@@ -274,17 +253,9 @@ def recovery(report: Report, n_sets: int) -> None:
         "e^2.5 = 12 "
         "times as likely as each other one against all alike. Bayes: the rule that knows all this, the "
         "ceiling. BGM as "
-        "above. true K: k-means, k-modes or k-prototypes given K. Reference 0.1 drew tables of its own: how "
-        "it drew "
-        "categories is not known, nor are its numbers.",
+        "above. true K: k-means, k-modes or k-prototypes given K.",
     )
-    report.say(row((*[""] * 7, "|", "reference 0.1"), (*widths[:8], 13)))
-    report.say(
-        row(
-            ("columns", "K*", "CRAFT", "Bayes", "ms/fit", "BGM", "true K", "|", "CRAFT", "BGM", "true K"),
-            widths,
-        )
-    )
+    report.say(row(("columns", "K*", "CRAFT", "Bayes", "ms/fit", "BGM", "true K"), widths))
     for kind in KINDS:
         for k in (3, 5, 10):
             scores: dict[str, list[float]] = {"craft": [], "bayes": [], "bgm": [], "given K": []}
@@ -308,32 +279,22 @@ def recovery(report: Report, n_sets: int) -> None:
             given_k = short(float(np.mean(scores["given K"]))) if scores["given K"] else "-"
             bayes, speed = short(float(np.mean(scores["bayes"]))), f"{1000 * np.mean(seconds):.0f}"
             cells = both(found, scores["craft"]), bayes, speed, both(theirs, scores["bgm"]), given_k
-            report.say(row((kind, k, *cells, "|", *MADE[kind, k]), widths))
+            report.say(row((kind, k, *cells), widths))
 
 
 # ---- real tables ----
 
 
-@dataclass(frozen=True)
-class Known:
-    """How many rows to take, and what reference 0.1 found."""
-
-    rows: int
-    k: str
-    scores: str  # ARI NMI purity
-    columns: str
-    stable: str  # mean ARI between 3 seeds
-
-
+#: Rows that are taken.
 REAL = {
-    "wine": Known(178, "4", ".92 .88 .97", "9/13", "1.00"),
-    "heart": Known(270, "2", ".29 .22 .77", "7/13", ".67"),
-    "crx": Known(690, "6", ".10 .14 .75", "8/15", ".98"),
-    "splice": Known(2000, "3", ".89 .82 .96", "17/60", ".98"),
-    "spambase": Known(2500, "15", ".13 .31 .90", "44/57", "-"),
-    "monk3": Known(554, "1", ".00 .00 .52", "0/6", "-"),
-    "synthetic_control": Known(600, "11", ".57 .75 .85", "57/60", ".96"),
-    "adult": Known(5000, "18", ".02 .12 .81", "7/14", ".91"),
+    "wine": 178,
+    "heart": 270,
+    "crx": 690,
+    "splice": 2000,
+    "spambase": 2500,
+    "monk3": 554,
+    "synthetic_control": 600,
+    "adult": 5000,
 }
 
 
@@ -342,8 +303,8 @@ def real(folder: Path, name: str) -> Table:
     frame, numeric, categorical = read_table(folder, name)
     classes = pd.read_csv(folder / f"{name}.csv.gz", usecols=["class"], dtype=str, keep_default_na=False)
     truth = classes["class"].to_numpy(str)
-    if len(frame) > REAL[name].rows:
-        rows = np.sort(np.random.default_rng(0).permutation(len(frame))[: REAL[name].rows])
+    if len(frame) > REAL[name]:
+        rows = np.sort(np.random.default_rng(0).permutation(len(frame))[: REAL[name]])
         frame, truth = frame.iloc[rows].reset_index(drop=True), truth[rows]
     return Table(frame, numeric, categorical, truth)
 
@@ -366,7 +327,7 @@ class Excess:
 
 
 def real_tables(report: Report, folder: Path | None, n_seeds: int) -> list[Excess]:
-    widths = (18, 5, 3, 3, 12, 7, 5, 11, 1, 3, 12, 6, 5)
+    widths = (18, 5, 3, 3, 12, 7, 5, 11)
     here = [name for name in REAL if folder and (folder / f"{name}.csv.gz").is_file()]
     absent = sorted(set(REAL) - set(here))
     if absent:
@@ -379,29 +340,12 @@ def real_tables(report: Report, folder: Path | None, n_seeds: int) -> list[Exces
         "Seed 0; the K* classes were never shown. Scores: ARI, NMI, purity. Columns: selected by a cluster "
         "on average. "
         f"same: mean ARI between {stable_seeds} seeds, and their K. s: mean of {n_seeds} fits. spambase, "
-        "splice and adult are cut to a "
-        "draw of rows, another one than that of reference 0.1.",
+        "splice and adult are cut to a draw of rows.",
     )
-    report.say(row((*[""] * 8, "|", "reference 0.1"), (*widths[:9], 13)))
-    titles = (
-        "table",
-        "rows",
-        "K*",
-        "K",
-        "scores",
-        "columns",
-        "s",
-        "same (K)",
-        "|",
-        "K",
-        "scores",
-        "cols",
-        "same",
-    )
-    report.say(row(titles, widths))
+    report.say(row(("table", "rows", "K*", "K", "scores", "columns", "s", "same (K)"), widths))
     out = []
     for name in here:
-        table, known = real(folder, name), REAL[name]
+        table = real(folder, name)
         fits = [craft(table, seed) for seed in range(n_seeds)]
         models = [model for model, _ in fits]
         pairs = combinations([model.labels_ for model in models[:stable_seeds]], 2)
@@ -421,8 +365,7 @@ def real_tables(report: Report, folder: Path | None, n_seeds: int) -> list[Exces
             f"{np.mean([s for _, s in fits]):.2f}",
         )
         stable = f"{short(same)} ({span(found[:stable_seeds])})"
-        theirs = known.k, known.scores, known.columns, known.stable
-        report.say(row((name, len(table.frame), count(table.truth), *cells, stable, "|", *theirs), widths))
+        report.say(row((name, len(table.frame), count(table.truth), *cells, stable), widths))
         out.append(Excess.of(name, models, len(table.frame)))
     return out
 
@@ -438,8 +381,7 @@ def search(report: Report, results: Sequence[Excess], n_sets: int, n_seeds: int)
         f"{n_sets} tables of "
         "a made kind). at best: fits that reached it. truth: the mean J that passes, merges and splits "
         "reach from the "
-        "true labels, above that best; below 0 all seeds missed something. Reference 0.1, on other tables "
-        "and against the best J of all its variants: made .02, real .72, worst 3.1.",
+        "true labels, above that best; below 0 all seeds missed something.",
     )
     report.say(row(("tables", "K", "mean", "largest", "at best", "truth"), widths))
 
