@@ -66,7 +66,7 @@ cdef void table_lane(
     const double *frequency, const double *shift, const double *precision, const uint8_t *mask, double extra,
     double prior, bint background, const double *shared_level, double *base, double *constant, double *square,
     double *linear,
-    double *offset, double *level, const craft_tilt *tilt, const tilted_t *fitted,
+    double *offset, double *level, const craft_tilt *tilt, const double *weight, const tilted_t *fitted,
 ) noexcept nogil
 
 

@@ -30,7 +30,8 @@ cdef class Pricing:
     cdef readonly bint mixing
     cdef public bint relative
     cdef public Shared shared  # type: Any
-    cdef readonly Py_ssize_t D, n_usable, n_numeric, n_categorical
+    cdef readonly Py_ssize_t D, n_usable, n_codes, n_numeric, n_categorical
+    cdef readonly double usable_weight
     cdef readonly object centre, scale  # type: Floats
     cdef readonly object widths  # type: Positions
     cdef const double *centre_
@@ -71,6 +72,12 @@ cdef void fit_group(Pricing P, const int64_t *group, parts_t parts, bint alone=*
 
 
 cdef double known_tilt(Pricing P, Py_ssize_t d, craft_sums sums, craft_theta *theta) noexcept nogil
+
+
+cdef double weight_of(Pricing P, Py_ssize_t d) noexcept nogil
+
+
+cdef double mask_code(Pricing P, double selected) noexcept nogil
 
 
 cdef double numeric_gain(double S, double spread, double shift, double prior) noexcept nogil

@@ -29,8 +29,10 @@ class Pricing:
     shared: Any
     D: int
     n_usable: int
+    n_codes: int
     n_numeric: int
     n_categorical: int
+    usable_weight: float
     centre: _Floats
     scale: _Floats
     widths: _Positions

@@ -37,11 +37,14 @@ cdef struct tilted_t:           # cells of one tilted column
 
 cdef class Tilts:
     cdef readonly Grid grid
-    cdef readonly object statistics, frequency, phase  # type: Floats
+    cdef readonly object statistics, frequency, phase, weight  # type: Floats
     cdef readonly object tilted  # type: Flags
     cdef readonly bint periodic
     cdef object room, places
     cdef const craft_tilt *column       # (q) n = 0: a column of shares
+    cdef const double *weight_          # (q) of the nats of a column
+    cdef object equals
+    cdef const Py_ssize_t *equal        # (q) the first column that may be equal to a column
 
 
 cdef double fit_tilt(const craft_tilt *tilt, const int64_t *counts, Py_ssize_t n_levels, double count_weight,

@@ -25,10 +25,17 @@ class Tilts:
     statistics: _Floats
     frequency: _Floats
     phase: _Floats
+    weight: _Floats
     tilted: _Flags
     periodic: bool
     def __init__(
-        self, grid: Grid, tilted: _Flags, frequency: _Floats, statistics: _Floats, phase: _Floats
+        self,
+        grid: Grid,
+        tilted: _Flags,
+        frequency: _Floats,
+        statistics: _Floats,
+        phase: _Floats,
+        weight: _Floats,
     ) -> None: ...
 
 def log_ratios(

@@ -11,7 +11,7 @@ cdef struct sharing_t:
     double *most            # (K + 1) largest log B_m(c) of any m
     double *relative        # (K + 1, n_rates) B_m(c) over the largest
     double *log_ratio       # (K + 1, n_rates) its logarithm
-    int64_t *n_columns      # (K + 1) columns that c clusters select
+    double *n_columns       # (K + 1) columns that c clusters select, the sum of their weights
     double *code            # (K + 1) what one more column costs, by its c
     double *posterior       # (n_rates)
 
@@ -29,4 +29,4 @@ cdef void sharing_tables(sharing_t *s, Py_ssize_t K) noexcept nogil
 cdef double columns_code(sharing_t *s) noexcept nogil
 
 
-cdef void column_codes(sharing_t *s) noexcept nogil
+cdef void column_codes(sharing_t *s, double weight) noexcept nogil

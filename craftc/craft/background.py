@@ -66,10 +66,14 @@ class Background:
                 self.frequency[at : at + len(number.shares)] = number.shares
         spread = deviations[0] / np.maximum(present, 1e-300)
         distinct = np.add.reduceat(counts > 0, grid.level_start, dtype=np.intp) if grid.q else seen
-        self.usable: Mask = np.concatenate([(spread > 0) & (not statistics), distinct > 1]).astype(np.uint8)
+        weights = np.ones(grid.q) if encoding is None else encoding.column_weights
+        used = (distinct > 1) & (weights > 0)
+        self.usable: Mask = np.concatenate([(spread > 0) & (not statistics), used]).astype(np.uint8)
+        #: (D,) what multiplies the nats of every feature
+        self.column_weights: Floats = np.append(np.ones(grid.p), weights)
         #: (p,) feature that has the levels of every column of scores; empty if numeric columns are features
         self.levels_of_scores: NDArray[np.intp] = grid.p + scored_levels
-        self.tilts = tilts_of(grid, statistics, self.frequency, distinct)
+        self.tilts = tilts_of(grid, statistics, self.frequency, distinct, weights)
         #: (D,) free parameters of the distribution of every feature
         self.n_parameters: Floats = np.concatenate([np.full(grid.p, 2.0), np.maximum(distinct - 1.0, 0.0)])
         for d, start in enumerate(grid.level_start):
@@ -94,7 +98,9 @@ class Background:
         self.mean: Floats = (self.centre - grid.centre) * grid.scale
         self.scale: Floats = grid.scale / deviation
         with np.errstate(divide="ignore", invalid="ignore"):
-            self.level_cost: Floats = np.where(counts > 0, -np.log(self.frequency), 0.0)
+            cost = np.where(counts > 0, -np.log(self.frequency), 0.0)
+        #: (n_levels,) l0 of every level, times the weight of its column
+        self.level_cost: Floats = cost * np.repeat(weights, self.level_widths)
         # sigma in the column's own units; a constant column costs nothing
         self.log_deviation: Floats = np.where(
             self.usable[: grid.p] > 0, np.log(deviation) - np.log(grid.scale), 0.0
@@ -167,10 +173,15 @@ class Background:
 
 
 def tilts_of(
-    grid: Grid, statistics: Sequence[Floats | None], frequency: Floats, distinct: Floats | NDArray[np.intp]
+    grid: Grid,
+    statistics: Sequence[Floats | None],
+    frequency: Floats,
+    distinct: Floats | NDArray[np.intp],
+    weights: Floats,
 ) -> Tilts:
     """The columns with at least three levels and statistics, each with two that have mean 0 and covariance I
     under the distribution of the whole table. A level whose statistics are NaN has a share of its own.
+    `weights` (q,) multiply the nats of the columns.
     """
     ends = np.append(grid.level_start, grid.n_levels)
     tilted, values = np.zeros(grid.q, np.uint8), np.zeros(grid.q, bool)
@@ -191,7 +202,7 @@ def tilts_of(
         b = np.divide(b, total, out=b, where=has_atom)
         both = orthonormal(np.where(atoms, 0.0, raw), b, grid.level_start, widths, np.repeat(values, widths))
         every[:2] = np.where(atoms, 0.0, both)
-    return Tilts(grid, tilted, frequency, every, phase)
+    return Tilts(grid, tilted, frequency, every, phase, weights)
 
 
 def orthonormal(
@@ -238,21 +249,37 @@ def orthonormal(
     return np.rint(both * _STEPS) / _STEPS
 
 
-def log_choices(n: int) -> Floats:
-    """(n + 1,) log C(n, q), nats."""
-    q = np.arange(n + 1)
-    return np.asarray(gammaln(n + 1) - gammaln(q + 1) - gammaln(n - q + 1))
+def log_choices(n: float) -> Floats:
+    """(ceil(n) + 1,) log C(n, q) of q at equal distances from 0 to n, nats."""
+    steps = math.ceil(n)
+    q = np.arange(steps + 1) * (n / max(steps, 1))
+    return np.asarray(gammaln(n + 1) - gammaln(q + 1) - gammaln(np.maximum(n - q, 0.0) + 1))
 
 
 def feature_prices(background: Background, spec: ModelSpec) -> Floats:
-    """(D,) p_d h of every feature, nats."""
-    return background.n_parameters * half_log(background, spec)
+    """(D,) p_d h of every feature, times its weight, nats."""
+    return background.n_parameters * half_log(background, spec) * background.column_weights
 
 
-def codes_of_masks(n_usable: int, spec: ModelSpec) -> tuple[float, Floats]:
-    """Nats: (1 - s) log(n + 1) of the number of features of a mask, and (n + 1,) (1 - s) log C(n, q) of q."""
+def usable_weight(background: Background, usable: Mask) -> float:
+    """Sum of the weights of the usable features: their number, where each has a weight of 1."""
+    return float(background.column_weights[usable > 0].sum())
+
+
+def codes_of_masks(n: float, spec: ModelSpec) -> tuple[float, Floats]:
+    """Nats: (1 - s) log(n + 1) of the number of features of a mask, of n in all, and (ceil(n) + 1,) (1 - s)
+    log C(n, q) of q.
+    """
     local = 1.0 - spec.feature_sharing
-    return local * math.log(n_usable + 1.0), local * log_choices(n_usable)
+    return local * math.log(n + 1.0), local * log_choices(n)
+
+
+def code_of(table: Floats, n: float, q: Floats) -> Floats:
+    """Codes of masks of q features of n, of which `codes_of_masks` has made a table: linear between its
+    values, as in the kernels.
+    """
+    at = np.minimum(q * ((len(table) - 1) / n if n > 0 else 1.0), len(table) - 1.0)
+    return np.asarray(np.interp(at, np.arange(len(table)), table))
 
 
 def half_log(background: Background, spec: ModelSpec) -> float:
@@ -276,7 +303,7 @@ def pricing_of(
     price, code, log_choose = np.zeros(background.usable.size), 0.0, np.zeros(1)
     if spec.selection == "priced":
         price = feature_prices(background, spec)
-        code, log_choose = codes_of_masks(int(background.usable.sum()), spec)
+        code, log_choose = codes_of_masks(usable_weight(background, background.usable), spec)
     pricing = price_kernel.Pricing(
         background.grid,
         background.count_weight * scale_up,
@@ -358,5 +385,6 @@ def one_point_costs(background: Background, table: MixedTable) -> Floats:
             known = (eta > 0) & (background.usable[p + d] > 0)
             shares = np.log(np.where(known, (1.0 + eta) / np.where(known, 2.0 * eta, 1.0), 1.0))
             tilted = background.tilts.tilted[d] > 0
-            own[rows] -= background.one_point_log_ratios[at] * known if tilted else shares
+            weight = background.column_weights[p + d]
+            own[rows] -= weight * (background.one_point_log_ratios[at] * known if tilted else shares)
     return own

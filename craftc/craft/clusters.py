@@ -23,7 +23,7 @@ from craftc._kernels import craft_pooled as pooled_kernel
 from craftc._kernels import craft_price as price_kernel
 from craftc._kernels.craft_shared import Shared, log_ratios
 from craftc._kernels.moments import Grid
-from craftc.craft.background import Background, codes_of_masks, pricing_of
+from craftc.craft.background import Background, codes_of_masks, pricing_of, usable_weight
 from craftc.craft.covariance import BlockPricing, ClusterCovariances, CrossProducts, PricedPartition
 from craftc.craft.parameters import ModelSpec
 from craftc.table import MixedTable
@@ -124,7 +124,8 @@ class Clusters:
         of_blocks = held.features(self.mask.shape[1])
         diagonal = self.pricing, self.usable, self.mask, self.excess
         self.usable = (self.usable * (of_blocks[0] == 0)).astype(np.uint8)
-        self.pricing = self.pricing.among(self.usable, *codes_of_masks(int(self.usable.sum()), self.spec))
+        codes = codes_of_masks(usable_weight(self.background, self.usable), self.spec)
+        self.pricing = self.pricing.among(self.usable, *codes)
         self.pricing.shared = Shared(self.pricing.grid, len(self.mask), self.spec.feature_sharing)
         effort = "continue" if kept is None else "keep"
         rest, self.costs, self.excess = self._chosen(self.mask * self.usable, effort)
@@ -175,7 +176,7 @@ class Clusters:
         """J of one cluster without a covariance under the description-length price, nats."""
         code = self.pricing.code
         if self.spec.feature_sharing > 0.0:
-            code += self.pricing.shared.sharing.code(np.array([self.pricing.n_usable, 0]))
+            code += self.pricing.shared.sharing.code(np.array([self.pricing.usable_weight, 0.0]))
         return self.background.cost + self.pricing.h + code
 
     def level_probabilities(self) -> Floats:

@@ -47,10 +47,12 @@ from craftc._kernels.moments import Grid
 from craftc.craft.background import (
     NO_COLUMNS,
     Background,
+    code_of,
     codes_of_masks,
     feature_prices,
     half_log,
     log_choices,
+    usable_weight,
 )
 from craftc.craft.parameters import ModelSpec
 from craftc.table import MixedTable
@@ -171,7 +173,9 @@ class BlockPricing:
         self.pricing, self.columns = pricing, columns
         self.full, self.h = spec.covariance in ("full", "tied"), half_log(background, spec)
         prices = feature_prices(background, spec)
-        log_choose = codes_of_masks(int(background.usable.sum()), spec)[1]
+        self._column_weights = background.column_weights
+        self._usable_weight = usable_weight(background, background.usable)
+        self._log_choose = codes_of_masks(self._usable_weight, spec)[1]
         self.levels = background.levels_of_scores[columns]  # (P,) the features that they replace
         self.first_level = background.grid.level_start[self.levels - background.grid.p]
         self.inside = background.inside[columns]
@@ -181,11 +185,6 @@ class BlockPricing:
         self.scale: Floats = (1.0 / np.sqrt(background.variance))[
             columns
         ]  # of a step of the grid, in the same units
-        # what naming 0, 1, ... P more features adds to the code of a mask of q features
-        q = np.arange(len(log_choose))[:, None]
-        self._code: Floats = (
-            log_choose[np.minimum(q + np.arange(len(columns) + 1), len(log_choose) - 1)] - log_choose[q]
-        )
         whole = self.deviations(moments.total().groups, cross.total().sums, *_ONE_GROUP)[0]
         deviation = np.sqrt(np.diag(whole))
         #: (P, P) R, the row of prior of every covariance
@@ -245,8 +244,16 @@ class BlockPricing:
         selected = np.ascontiguousarray(mask.take(self.levels, axis=1))
         rise = np.where(selected, gains.own, self.prices) - (gains.normal - gains.shared)
         weight = np.asarray(groups[:, 0] * self.pricing.count_weight, np.float64)
-        code = self._code[mask.sum(axis=1, dtype=np.intp)]
+        code = self._codes_of_more((mask * self._column_weights).sum(axis=1))
         return self._choose(deviations, weight, selected, rise, code, n_threads)
+
+    def _codes_of_more(self, selected: Floats) -> Floats:
+        """(m, P + 1) what 0, 1, ... P more features of weight 1 add to the codes of masks, whose features
+        have the weights `selected` (m,).
+        """
+        q = selected[:, None] + np.arange(len(self.columns) + 1)
+        codes = code_of(self._log_choose, self._usable_weight, q)
+        return np.ascontiguousarray(codes - codes[:, :1])
 
     def choose_tied(
         self, part: PricedPartition, deviations: Floats, excess: Floats, kept: Mask | None

@@ -109,7 +109,7 @@ def n_parameters(fitted: FittedClusters) -> int:
     and one that the others share. A tilted column has the table's own distribution once, T - 1 parameters (2
     of a normal density), and the parameters of every different tilt, if there are several. A number of
     `PaperCRAFT` has a mean and a variance for every different distribution. Clusters at a fixed price have
-    equal weights.
+    equal weights. A column of weight w counts w times, the sum rounded.
     """
     clusters = fitted.clusters
     background, mask = clusters.background, clusters.mask > 0
@@ -127,10 +127,11 @@ def n_parameters(fitted: FittedClusters) -> int:
         base[grid.p + levels.input_schema.numeric_index] = 2.0
     tilts = np.where(different > 1, different, 0)
     each = np.where(tilted, base + background.n_parameters * tilts, background.n_parameters * different)
+    each *= background.column_weights
     total = float(each[background.usable > 0].sum()) + (K - 1) * (clusters.spec.price is None)
     if clusters.covariances is not None:
         m = clusters.covariances.block.sum(axis=1, dtype=np.intp)
         pairs = m * (m - 1) // 2
         # clusters that share a covariance share its variances, too
         total += float(pairs[0] - (K - 1) * m[0] if clusters.spec.tied else pairs.sum())
-    return int(total)
+    return round(total)

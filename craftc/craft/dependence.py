@@ -88,13 +88,15 @@ def column_links(config: FitConfig[L, S], encoding: LevelEncoding, selected_gain
             price = np.maximum(price, N / M * (parameters * 0.5 * math.log(M) + name))
         return N / M * gain - price
 
-    saves = net(gains, parameters, name)
+    # a link of columns of different weights saves in the lighter one
+    weights = encoding.column_weights[columns]
+    saves = net(gains, parameters, name) * np.minimum(weights, weights[:, None])
     np.fill_diagonal(saves, -np.inf)
     edges = _forest(saves)
     total = sum(map(saves.__getitem__, edges))
     p = design.p
     if p > 2:
-        block = float(net(design.covariance_gain(), p * (p - 1) / 2, 0.0))
+        block = float(net(design.covariance_gain(), p * (p - 1) / 2, 0.0)) * float(weights[:p].min())
         joined = np.full((len(saves) - p + 1,) * 2, -np.inf)
         joined[1:, 1:] = saves[p:, p:]
         joined[0, 1:] = joined[1:, 0] = saves[:p, p:].max(axis=0, initial=-np.inf)
@@ -314,13 +316,19 @@ def slices_at_4(n_clusters: int, n_clusters_at_4: int | None, dependence_ratio: 
 
 
 def diagnose(
-    rows: RowStore[L, S], n_clusters: int, n_clusters_at_4: int | None, price_factor: float
+    rows: RowStore[L, S],
+    column_weights: Floats,
+    n_clusters: int,
+    n_clusters_at_4: int | None,
+    price_factor: float,
 ) -> list[str]:
     """Warnings about a table that the model cannot describe well: near-duplicate columns, and dependence
-    inside clusters, shown by `slices_at_4`.
+    inside clusters, shown by `slices_at_4`. A column of a weight below 1 does not count in full.
     """
     sample = rows.take(np.arange(0, len(rows), max(1, len(rows) // _SAMPLE)))
-    pairs = list(islice(_duplicates(sample), _MOST_PAIRS + 1))
+    weight = dict(zip(sample.schema.columns, column_weights.tolist(), strict=True))
+    found = (pair for pair in _duplicates(sample) if min(map(weight.__getitem__, pair)) >= 1.0)
+    pairs = list(islice(found, _MOST_PAIRS + 1))
     messages = []
     for a, b in pairs[:_MOST_PAIRS]:
         messages.append(

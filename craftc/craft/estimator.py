@@ -35,6 +35,12 @@ from craftc.craft.search.automatic import automatic_fit
 from craftc.distributed.open_input import FitTable, open_input, set_input_attributes
 from craftc.reading.unusable import listed_reasons, usable_columns
 from craftc.table import MixedTable
+from craftc.table.column_weights import (
+    WeightsInput,
+    WeightsParameter,
+    check_weighted_columns,
+    weights_of,
+)
 from craftc.table.declared import KindsInput, KindsParameter, declared_periods, kinds_of
 from craftc.table.levels import LevelEncoding
 from craftc.table.moments import ExactSums
@@ -65,6 +71,10 @@ class CRAFT(WithRefits):
     categorical : "auto", list of names or positions, or boolean mask, default="auto"
         "auto": strings, categories, enums and booleans of a data frame; none of an array. A list adds columns
         to these. A mask says of all columns whether they are categorical.
+    column_weights : mapping, optional
+        Weights of some columns, by name (of an array: by position), from 0.001 to 1000; others have 1. A
+        weight of 2 counts the column as two independent columns: its nats and its prices double. 0: the
+        column is shown, but not used. A column of another weight than 1 is in no covariance.
     null : {"marginals", "normal"}, default="marginals"
         What describes a number without clusters. "marginals": the table's own distribution of the column,
         whatever its shape, so that no single column makes clusters. "normal": one normal density, which finds
@@ -165,6 +175,7 @@ class CRAFT(WithRefits):
 
     _constraints: ClassVar[Mapping[str, Constraint]] = {
         "kinds": KindsParameter(),
+        "column_weights": WeightsParameter(),
         "null": Choice(("marginals", "normal")),
         "feature_sharing": Number(least=0.0, most=1.0),
         "covariance": Choice(("auto", "diagonal", "full", "tied")),
@@ -182,6 +193,7 @@ class CRAFT(WithRefits):
         *,
         kinds: KindsInput = None,
         categorical: ColumnSelection = "auto",
+        column_weights: WeightsInput = None,
         null: str = "marginals",
         feature_sharing: float = 0.0,
         covariance: str = "auto",
@@ -199,6 +211,7 @@ class CRAFT(WithRefits):
         self.n_clusters = n_clusters
         self.kinds = kinds
         self.categorical = categorical
+        self.column_weights = column_weights
         self.null = null
         self.feature_sharing = feature_sharing
         self.covariance = covariance
@@ -265,6 +278,7 @@ class CRAFT(WithRefits):
         meter, n_threads = ProgressMeter(callback, int(self.verbose)), effective_n_threads(self.n_threads)
         with open_input(X, client) as source:
             categorical, kinds = self.categorical, kinds_of(X, self.kinds, self.categorical)
+            unusable: Mapping[str, str] = {}
             if self.unusable == "drop":
                 source.require_memory("unusable='drop'")
                 source.X, categorical, kinds, unusable = usable_columns(X, categorical, kinds)
@@ -275,6 +289,7 @@ class CRAFT(WithRefits):
             if source.place == "partitions":
                 self._check_partitioned(sample_weight)
             table = source.read(categorical, self.missing, n_threads, kinds)
+            check_weighted_columns(self.column_weights, table.schema, unusable)
             set_input_attributes(self, source.X, table)
             levels = self._levels_by(declared_periods(kinds, table.schema), n_threads)
             if isinstance(table, MixedTable):
@@ -294,7 +309,8 @@ class CRAFT(WithRefits):
 
         def levels(rows: RowStore[Any, Any], weights: Floats | None) -> LevelEncoding:
             tallies = rows.tallies(weights, n_threads)
-            return LevelEncoding.of_tallies(rows.schema, tallies, periods, self.null)
+            weights_of_columns = weights_of(self.column_weights, rows.schema)
+            return LevelEncoding.of_tallies(rows.schema, tallies, periods, self.null, weights_of_columns)
 
         return levels
 
@@ -408,7 +424,9 @@ class CRAFT(WithRefits):
         self.__dict__.pop("_slices", None)
         if slices is not None:
             self._slices = slices
-        messages = diagnose(encoded.source, self.n_clusters_, slices, self.price_factor_)
+        messages = diagnose(
+            encoded.source, encoding.column_weights, self.n_clusters_, slices, self.price_factor_
+        )
         if self.covariance in ("full", "tied"):
             messages += too_many_columns(encoding, moments.total(), spec)
         meter.finish(self.n_clusters_, self.objective_)

@@ -31,6 +31,7 @@ from craftc.describe.statistics import column_statistics
 from craftc.describe.view import ClusterView, links_of, order_by_size
 from craftc.table import MixedTable, Schema
 from craftc.table.answers import answer_groups
+from craftc.table.column_weights import weights_note
 from craftc.table.levels import LevelEncoding
 from craftc.table.moments import ExactSums, Moments
 from craftc.table.numeric_encoding import NumericEncoding
@@ -303,8 +304,10 @@ class FittedClusters:
 
     @property
     def notes(self) -> list[str]:
-        """What a summary says of covariances."""
-        return too_many_columns(self._levels, self.clusters.moments.total(), self.spec)
+        """What a summary says of weights of columns, and of covariances."""
+        levels = self._levels
+        weighted = [] if levels is None else weights_note(self.schema.columns, levels.weights)
+        return weighted + too_many_columns(levels, self.clusters.moments.total(), self.spec)
 
     def check_rows(
         self, table: MixedTable, sample_weight: WeightInput, n: int, labels: Labels | None, n_threads: int

@@ -12,6 +12,7 @@ from craftc._common.typing import Integers
 from craftc._kernels.moments import Grid
 from craftc.saved.archive import demand
 from craftc.saved.fields import LARGEST, POSITIVE, Kind, StoredNumber, StoredRecord, Through, floats, integers
+from craftc.table.column_weights import LARGEST_WEIGHT, LEAST_WEIGHT
 from craftc.table.levels import MAX_LEVELS, LevelEncoding, NumberLevels
 from craftc.table.mixed_table import Schema
 from craftc.table.moments import NUMERIC_CELLS, ExactSums
@@ -51,6 +52,8 @@ def _stored_encoding(state: dict[str, Any], schema: Schema) -> NumericEncoding |
         possible = type(state["scored"]) is bool and all(map(_possible_levels, levels.numbers))
         demand(levels.null in ("marginals", "normal"), "the distribution without clusters is unknown")
         demand(possible, "the levels of a column are impossible")
+        weighed = all(w == 0.0 or LEAST_WEIGHT / 2 <= w <= LARGEST_WEIGHT for w in levels.weights)
+        demand(weighed, "the weight of a column is impossible")
         return levels
     encoding = NumericEncoding.from_dict(state, schema)
     for recipe in encoding.recipes:

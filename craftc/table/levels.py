@@ -286,6 +286,8 @@ class LevelEncoding:
     scored : bool
     null : {"marginals", "normal"}
         What codes a number without clusters: the table's own shares of the levels, or a normal density.
+    weights : tuple of float
+        Weights of the input columns; empty: all 1. A column of another weight than 1 has no scores.
 
     Examples
     --------
@@ -303,6 +305,7 @@ class LevelEncoding:
     numbers: tuple[NumberLevels, ...]
     scored: bool = False
     null: str = "marginals"
+    weights: tuple[float, ...] = ()
 
     @classmethod
     def of_tallies(
@@ -311,18 +314,19 @@ class LevelEncoding:
         tallies: Iterable[Tally],
         periods: Sequence[float] = (),
         null: str = "marginals",
+        weights: Sequence[float] = (),
     ) -> LevelEncoding:
         """Choose the levels of every numeric column of a table with these tallies.
 
         `periods`: of every numeric column, 0 where it has none, `UNKNOWN_PERIOD` where it is to be found; by
-        default no column has one.
+        default no column has one. `weights`: of the input columns; by default 1.
         """
         every = periods or [0.0] * len(schema.numeric_index)
         numbers = []
         for name, each, period in zip(schema.numeric_names, tallies, every, strict=True):
             known = period_of(name, each[0]) if period == UNKNOWN_PERIOD else period
             numbers.append(NumberLevels.of_values(*each, known, null))
-        return cls(schema, tuple(numbers), null=null)
+        return cls(schema, tuple(numbers), null=null, weights=tuple(weights))
 
     @property
     def identity(self) -> bool:
@@ -334,10 +338,18 @@ class LevelEncoding:
         return replace(self, scored=True)
 
     @cached_property
+    def column_weights(self) -> Floats:
+        """(D,) weights of the columns of levels."""
+        return np.array(self.weights or [1.0] * self.input_schema.n_columns)
+
+    @cached_property
     def scored_columns(self) -> list[int]:
         """The numeric columns that have scores."""
+        weights = self.column_weights[self.input_schema.numeric_index]
         long = [
-            d for d, own in enumerate(self.numbers) if len(own.values) >= FEWEST_SCORES and not own.period
+            d
+            for d, (own, weight) in enumerate(zip(self.numbers, weights.tolist(), strict=True))
+            if len(own.values) >= FEWEST_SCORES and not own.period and weight == 1.0
         ]
         return long if self.scored else []
 
@@ -454,7 +466,12 @@ class LevelEncoding:
     def to_dict(self) -> dict[str, Any]:
         """The levels, without the schema, as JSON-serializable values."""
         numbers = [own.to_dict() for own in self.numbers]
-        return {"numbers": numbers, "scored": self.scored, "null": self.null}
+        return {
+            "numbers": numbers,
+            "scored": self.scored,
+            "null": self.null,
+            "weights": self.column_weights.tolist(),
+        }
 
     @classmethod
     def from_dict(cls, state: dict[str, Any], schema: Schema) -> LevelEncoding:
@@ -465,4 +482,10 @@ class LevelEncoding:
                 f"The encoding has {len(numbers)} numeric column(s), the schema {len(schema.numeric_index)}; "
                 "restore both from the same model."
             )
-        return cls(schema, numbers, bool(state["scored"]), str(state["null"]))
+        weights = tuple(map(float, state["weights"]))
+        if len(weights) != schema.n_columns:
+            raise ValueError(
+                f"The encoding has {len(weights)} weight(s), the schema {schema.n_columns} column(s); "
+                "restore both from the same model."
+            )
+        return cls(schema, numbers, bool(state["scored"]), str(state["null"]), weights)

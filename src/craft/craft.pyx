@@ -467,7 +467,7 @@ def cost_tables(
             table_lane(k, lanes, &groups[k, 0], grid, count_weight, frequency_, &shift[k, 0] if p else NULL,
                        &precision[k, 0] if p else NULL, &mask[k, 0], extra[k], prior, background,
                        shared.level_ if shared is not None else NULL, base, base + lanes, square, linear,
-                       offset, level, tilts.column, NULL)
+                       offset, level, tilts.column, tilts.weight_, NULL)
         for k in range(K, lanes):
             empty_lane(k, lanes, grid, base, base + lanes, square, linear, offset, level)
     return tables_in(K, grid, centre, scale, rows, _selected(mask, 0, p), _selected(mask, p, grid.q))
@@ -494,13 +494,13 @@ cdef void table_lane(
     const double *frequency, const double *shift, const double *precision, const uint8_t *mask, double extra,
     double prior, bint background, const double *shared_level, double *base, double *constant, double *square,
     double *linear,
-    double *offset, double *level, const craft_tilt *tilt, const tilted_t *fitted,
+    double *offset, double *level, const craft_tilt *tilt, const double *weight, const tilted_t *fitted,
 ) noexcept nogil:
     """Cost tables of cluster k: own cost less background cost as a function of the value of every selected
     cell.
 
-    The background is the distribution of the whole table, or the shared one (not NULL). `fitted`: the tilts
-    of the cluster, where they are known.
+    The background is the distribution of the whole table, or the shared one (not NULL). `weight` (q)
+    multiplies the costs of the columns of levels. `fitted`: the tilts of the cluster, where they are known.
     """
     cdef tilted_t cells
     cdef Py_ssize_t d, t, n_levels, at
@@ -546,6 +546,8 @@ cdef void table_lane(
                                                  / ((count_weight * seen + prior) * eta[t]))
                     if shared_level != NULL:
                         level[at + t * lanes] += shared_level[grid.level_start_[d] + t]
+        for t in range(n_levels if weight[d] != 1.0 else 0):
+            level[at + t * lanes] *= weight[d]
 
 
 cdef void empty_lane(

@@ -1,6 +1,6 @@
 """The masks of all clusters together under the pooled background, whose cost craft_pooled defines.
 
-For one feature and given slopes lam_k = log C(D, q_k + 1) - log C(D, q_k), the masks solve
+For one feature of weight w and given lam_k = log C(D, q_k + w) - log C(D, q_k), the masks solve
 
     min over theta of sum_k min(g_k - L_k(theta), p_d h + lam_k) + pen(theta),
 
@@ -8,6 +8,9 @@ a truncated sum: Lloyd steps alternate between the clusters whose cells are chea
 the distribution of the pool. With feature sharing (craft_sharing) the number c of clusters that select the
 feature has a code of its own: for a given theta the clusters are then sorted by what they save, and the best
 c of them select the feature.
+
+Columns with the same cells in every cluster are selected together: as log C(D, q) is concave in q, all of
+them or none is best.
 """
 
 from libc.math cimport INFINITY, log
@@ -15,7 +18,8 @@ from libc.stdint cimport int64_t, uint8_t, uint64_t
 from libc.string cimport memcmp, memcpy, memset
 
 from craftc._kernels.craft_price cimport (
-    PRICED, Pricing, categorical_gain, existence_cost, known_tilt, parts_in, parts_t, price_of,
+    PRICED, Pricing, categorical_gain, existence_cost, known_tilt, mask_code, parts_in, parts_t, price_of,
+    weight_of,
 )
 from craftc._kernels.craft_shared cimport (
     SHARED_POOLS, categorical_likelihood, craft_no_tilt, craft_sums, craft_theta, craft_tilt_likelihood,
@@ -41,8 +45,11 @@ cdef enum:
 
 cdef struct choice_t:       # scratch of the choice of masks
     double *theta           # distribution of a pool: a craft_theta, or log(eta / eta_0) of every level
-    double *log_choose      # (D + 2) code of a mask with q features
+    double slope            # code of a mask by the weight of its features; negative: that of the pricing
     double *limit           # (K) p_d h + lam_k
+    double *n_equal         # (D) features with the cells of a feature, itself included; 0: of an earlier one
+    Py_ssize_t n_apart      # usable features without those
+    double times            # how often the feature at hand counts
     craft_sums *of_cluster  # (K) cells of one tilted feature
     double *gain            # (K) of one feature, over the distribution of the whole table
     double *own             # (K) limit - gain: cost of a distribution of its own
@@ -51,7 +58,7 @@ cdef struct choice_t:       # scratch of the choice of masks
     craft_sums sums         # or sums of its cells, of a tilt
     int64_t *changed        # and of the pool after one cluster has joined or left it
     int64_t *order          # (K) clusters by the number of their cells
-    int64_t *n_selected     # (K) q_k
+    double *n_selected      # (K) q_k, weight of the features that a cluster selects
     double *saved           # (K) by parameters of their own, over theta and the limit
     int64_t *by_saved       # (K) clusters that save most first
     sharing_t *sharing
@@ -77,19 +84,19 @@ cdef choice_t _choice(Pricing P, Py_ssize_t K) noexcept nogil:
     c.theta = P.shared.work_
     c.cells = <int64_t *> (c.theta + widest)
     c.changed = c.cells + widest
-    c.log_choose = <double *> (c.changed + widest)
-    c.of_cluster = <craft_sums *> (c.log_choose + P.D + 2)
+    c.n_equal, c.times = <double *> (c.changed + widest), 1.0
+    c.of_cluster = <craft_sums *> (c.n_equal + P.D)
     c.gain = <double *> (c.of_cluster + K)
     c.own, c.limit = c.gain + K, c.gain + 2 * K
     c.n_cells = <int64_t *> (c.limit + K)
-    c.order, c.n_selected = c.n_cells + K, c.n_cells + 2 * K
+    c.order, c.n_selected, c.slope = c.n_cells + K, <double *> (c.n_cells + 2 * K), -1.0
     c.n_words = (K + 63) // 64
     c.saved, c.by_saved = <double *> (c.n_cells + 3 * K), c.n_cells + 4 * K
     c.best = <uint64_t *> (c.n_cells + 5 * K)
     c.pool, c.next_pool, c.seen = c.best + c.n_words, c.best + 2 * c.n_words, c.best + 3 * c.n_words
     c.mask = <uint8_t *> (c.seen + SHARED_POOLS * c.n_words)
     c.given, c.tried = c.mask + K * P.D, c.mask + 2 * K * P.D
-    c.tolerance = max(1e-9, P.total * P.D * 2.0**-46)
+    c.tolerance = max(1e-9, P.total * max(<double> P.D, P.usable_weight) * 2.0**-46)
     c.sharing = &P.shared.sharing.parts
     c.coupled = c.sharing.share > 0.0 and K > 0
     if c.coupled:
@@ -107,10 +114,49 @@ cdef double price_masks(
     """Choose the masks of fitted groups; returns J - J_0."""
     cdef Py_ssize_t k
     cdef choice_t c = _choice(P, K)
-    cdef double total = _choose_masks(P, &c, groups, K, effort, work, mask)
+    cdef double total
+    _find_equal(P, &c, groups, K)
+    total = _choose_masks(P, &c, groups, K, effort, work, mask)
     for k in range(K):
         total += existence_cost(P, &groups[k, 0]) + P.code
     return total
+
+
+cdef void _find_equal(Pricing P, choice_t *c, const int64_t[:, ::1] groups, Py_ssize_t K) noexcept nogil:
+    """Count the features with the same cells in all clusters."""
+    cdef Py_ssize_t d, first
+    c.n_apart = 0
+    for d in range(P.D):
+        c.n_equal[d] = 1.0
+        if not P.usable[d]:
+            continue
+        first = P.grid.p + P.tilts.equal[d - P.grid.p]
+        if first < d and P.usable[first] and _same_cells(P, groups, K, first, d):
+            c.n_equal[first] += 1.0
+            c.n_equal[d] = 0.0
+        else:
+            c.n_apart += 1
+
+
+cdef bint _same_cells(
+    Pricing P, const int64_t[:, ::1] groups, Py_ssize_t K, Py_ssize_t d, Py_ssize_t e,
+) noexcept nogil:
+    """Whether two features have the same cells in every cluster."""
+    cdef Py_ssize_t k
+    for k in range(K):
+        if memcmp(&groups[k, 0] + first_cell(P, d), &groups[k, 0] + first_cell(P, e),
+                  _width(P, d) * sizeof(int64_t)) != 0:
+            return False
+    return True
+
+
+cdef void _select_equal(Pricing P, choice_t *c, Py_ssize_t K, Py_ssize_t d, uint8_t *mask) noexcept nogil:
+    """The features with the cells of feature d are selected where it is."""
+    cdef Py_ssize_t e, k
+    for e in range(d + 1, P.D if c.n_equal[d] > 1.0 else 0):
+        if c.n_equal[e] == 0.0 and P.grid.p + P.tilts.equal[e - P.grid.p] == d:
+            for k in range(K):
+                mask[k * P.D + e] = mask[k * P.D + d]
 
 
 # ---- cells of one feature ----
@@ -220,11 +266,12 @@ cdef double _cost_with(
         cost += c.sharing.code[_n_outside(c, K, pool)]
     if craft_next_in(pool, c.n_words, 0) >= K:
         _whole_table(P, c, d)
-        return cost - P.price[d]        # a distribution that nothing uses is not paid for
+        return cost - c.times * P.price[d]      # a distribution that nothing uses is not paid for
     if _is_tilted(P, d):
-        return cost - known_tilt(P, d - P.grid.p, c.sums, <craft_theta *> c.theta)
-    return cost - categorical_gain(cells, P.frequency + P.grid.level_start_[d - P.grid.p], _width(P, d),
-                                   P.count_weight, 1.0)
+        return cost - c.times * known_tilt(P, d - P.grid.p, c.sums, <craft_theta *> c.theta)
+    return cost - c.times * weight_of(P, d) * categorical_gain(
+        cells, P.frequency + P.grid.level_start_[d - P.grid.p], _width(P, d), P.count_weight, 1.0,
+    )
 
 
 cdef inline Py_ssize_t _n_outside(choice_t *c, Py_ssize_t K, const uint64_t *pool) noexcept nogil:
@@ -257,7 +304,7 @@ cdef void _gather(
     cdef Py_ssize_t k, missing = first_cell(P, d) + _width(P, d), row = work.shape[1]
     cdef parts_t parts = parts_in(P, &work[0, 0])
     for k in range(K):
-        c.gain[k] = parts.gain[k * row + d]
+        c.gain[k] = c.times * parts.gain[k * row + d]
         c.own[k] = c.limit[k] - c.gain[k]
         c.n_cells[k] = groups[k, 0] - groups[k, missing]
         if _is_tilted(P, d):
@@ -267,10 +314,14 @@ cdef void _gather(
 cdef inline double _likelihood(
     Pricing P, choice_t *c, const int64_t[:, ::1] groups, Py_ssize_t d, Py_ssize_t k,
 ) noexcept nogil:
-    """Log likelihood of the cells of cluster k under theta, over the distribution of the whole table."""
+    """Log likelihood of the cells of cluster k under theta, over the distribution of the whole table, times
+    the weight of the column.
+    """
+    cdef double weight = c.times * weight_of(P, d)
     if _is_tilted(P, d):
-        return craft_tilt_likelihood(P.count_weight, c.of_cluster[k], (<craft_theta *> c.theta)[0])
-    return P.count_weight * categorical_likelihood(&groups[k, 0] + first_cell(P, d), c.theta, _width(P, d))
+        return weight * craft_tilt_likelihood(P.count_weight, c.of_cluster[k], (<craft_theta *> c.theta)[0])
+    return weight * P.count_weight * categorical_likelihood(&groups[k, 0] + first_cell(P, d), c.theta,
+                                                            _width(P, d))
 
 
 cdef void _cheaper_pooled(
@@ -319,27 +370,31 @@ cdef bint _choose_feature(
     Pricing P, choice_t *c, const int64_t[:, ::1] groups, Py_ssize_t K, double[:, ::1] work, Py_ssize_t d,
     uint8_t *mask, Py_ssize_t n_starts,
 ) noexcept nogil:
-    """The clusters that select feature d, given the other features of the masks; returns whether any cluster
-    changed.
+    """The clusters that select feature d and its equals, given the other features of the masks; returns
+    whether any cluster changed.
     """
     cdef Py_ssize_t k, start, toggled, n_seen = 0
     cdef int _step
     cdef bint changed = False
     cdef craft_sums pooled
+    cdef double weight = c.n_equal[d] * weight_of(P, d)
+    c.times = c.n_equal[d]
     _unselected(P, c, K, d, mask)
     if c.coupled:
-        c.sharing.n_columns[_n_outside(c, K, c.best)] -= 1
-        column_codes(c.sharing)
+        c.sharing.n_columns[_n_outside(c, K, c.best)] -= weight
+        column_codes(c.sharing, weight)
     for k in range(K):
-        c.n_selected[k] -= mask[k * P.D + d]
-        c.limit[k] = P.price[d] + c.log_choose[c.n_selected[k] + 1] - c.log_choose[c.n_selected[k]]
+        if mask[k * P.D + d]:
+            c.n_selected[k] -= weight
+        c.limit[k] = c.times * P.price[d] + _code(P, c, c.n_selected[k] + weight)
+        c.limit[k] -= _code(P, c, c.n_selected[k])
     _gather(P, c, groups, K, work, d)
     if _too_weak(P, c, K, d):
         for k in range(K):
             changed |= mask[k * P.D + d]
             mask[k * P.D + d] = 0
         if c.coupled:
-            c.sharing.n_columns[0] += 1
+            c.sharing.n_columns[0] += weight
         return changed
     c.cost, c.rest = _pooled_cost(P, c, groups, K, d, c.best), _weight_of(c, groups, K, c.best)
     for start in range(2 if c.coupled else 0):      # the feature of all clusters, or of none
@@ -383,9 +438,10 @@ cdef bint _choose_feature(
     for k in range(K):
         changed |= mask[k * P.D + d] == craft_is_in(c.best, k)
         mask[k * P.D + d] = not craft_is_in(c.best, k)
-        c.n_selected[k] += mask[k * P.D + d]
+        if mask[k * P.D + d]:
+            c.n_selected[k] += weight
     if c.coupled:
-        c.sharing.n_columns[_n_outside(c, K, c.best)] += 1
+        c.sharing.n_columns[_n_outside(c, K, c.best)] += weight
     return changed
 
 
@@ -421,7 +477,7 @@ cdef bint _too_weak(Pricing P, choice_t *c, Py_ssize_t K, Py_ssize_t d) noexcept
     they have one each: hence twice the gains.
     """
     cdef Py_ssize_t k
-    cdef double gains = 0.0, least = c.limit[0], prices = -P.price[d], code = 0.0
+    cdef double gains = 0.0, least = c.limit[0], prices = -c.times * P.price[d], code = 0.0
     for k in range(K):
         gains += c.gain[k]
         prices += c.limit[k]
@@ -485,22 +541,25 @@ cdef double _sweep(
     """
     cdef Py_ssize_t d, _turn, n_same = 0    # features in a row that have not changed
     cdef Py_ssize_t n_apart = 0             # entries in which the masks differ from `end`
+    for d in range(P.D):
+        _select_equal(P, c, K, d, mask)
     _count_selected(P, c, K, mask)
     for d in range(P.D):
-        n_apart += _n_apart(P, K, d, mask, end)
+        n_apart += _n_apart(P, K, d, mask, end) if c.n_equal[d] else 0
     for _turn in range(MOST_SWEEPS):
         for d in range(P.D):
-            if not P.usable[d] or n_same == P.n_usable:
+            if not P.usable[d] or c.n_equal[d] == 0.0 or n_same == c.n_apart:
                 continue
             n_apart -= _n_apart(P, K, d, mask, end)
             n_same = 0 if _choose_feature(P, c, groups, K, work, d, mask, n_starts) else n_same + 1
+            _select_equal(P, c, K, d, mask)
             n_apart += _n_apart(P, K, d, mask, end)
             if end != NULL and n_apart == 0:
                 c.ended = True
                 return cost_of_end
-        if n_same == P.n_usable:
+        if n_same == c.n_apart:
             break
-    c.ended = n_same == P.n_usable
+    c.ended = n_same == c.n_apart
     return _cost_of_masks(P, c, groups, K, work, mask)
 
 
@@ -517,17 +576,18 @@ cdef inline Py_ssize_t _n_apart(
 cdef void _count_selected(Pricing P, choice_t *c, Py_ssize_t K, const uint8_t *mask) noexcept nogil:
     cdef Py_ssize_t k, d, n
     for k in range(K):
-        c.n_selected[k] = 0
+        c.n_selected[k] = 0.0
         for d in range(P.D):
-            c.n_selected[k] += mask[k * P.D + d]
+            if mask[k * P.D + d]:
+                c.n_selected[k] += weight_of(P, d)
     if c.coupled:
-        memset(c.sharing.n_columns, 0, (K + 1) * sizeof(int64_t))
+        memset(c.sharing.n_columns, 0, (K + 1) * sizeof(double))
         for d in range(P.D):
             if P.usable[d]:
                 n = 0
                 for k in range(K):
                     n += mask[k * P.D + d]
-                c.sharing.n_columns[n] += 1
+                c.sharing.n_columns[n] += weight_of(P, d)
 
 
 cdef double _cost_of_masks(
@@ -536,6 +596,7 @@ cdef double _cost_of_masks(
 ) noexcept nogil:
     cdef Py_ssize_t k, d
     cdef double cost = 0.0
+    c.times = 1.0
     if c.coupled:       # the columns have one code, added below
         memset(c.sharing.code, 0, (K + 1) * sizeof(double))
     for d in range(P.D):
@@ -546,7 +607,7 @@ cdef double _cost_of_masks(
             _gather(P, c, groups, K, work, d)
             cost += _pooled_cost(P, c, groups, K, d, c.best)
     for k in range(K):
-        cost += c.log_choose[c.n_selected[k]]
+        cost += _code(P, c, c.n_selected[k])
     if c.coupled:
         cost += columns_code(c.sharing)
     return cost
@@ -563,9 +624,8 @@ cdef double _choose_masks(
     log(D) / 2 or log(D) nats), and from the given ones. THOROUGH: then each cluster selects all features, or
     none, or one selects all and another one none, and the others adapt.
     """
-    cdef Py_ssize_t k, d, q, i, full, empty, n = K * P.D
+    cdef Py_ssize_t k, d, i, full, empty, n = K * P.D
     cdef double best
-    _code_of_masks(P, c)
     if K == 1 and effort != KEEP:   # all features or none: the same cost
         memset(&mask[0, 0], 0, n)
     if K == 1 or effort == KEEP:
@@ -580,11 +640,10 @@ cdef double _choose_masks(
     best = _sweep(P, c, groups, K, work, &mask[0, 0], ALL_STARTS)
     c.n_starts = ALL_STARTS if c.ended else 0
     for i in range(3):
-        for q in range(P.D + 2):
-            c.log_choose[q] = 0.5 * i * log(P.n_usable) * q
+        c.slope = 0.5 * i * log(max(P.usable_weight, 1.0))
         memset(c.mask, 0, n)
         _sweep(P, c, groups, K, work, c.mask, ALL_STARTS)
-        _code_of_masks(P, c)
+        c.slope = -1.0
         best = _better(P, c, groups, K, work, mask, best, ALL_STARTS)
     memcpy(c.mask, c.given, n)
     best = _better(P, c, groups, K, work, mask, best, ALL_STARTS)
@@ -608,10 +667,9 @@ cdef double _choose_masks(
     return best
 
 
-cdef void _code_of_masks(Pricing P, choice_t *c) noexcept nogil:
-    cdef Py_ssize_t q
-    for q in range(P.D + 2):
-        c.log_choose[q] = P.log_choose[min(q, P.n_usable)]
+cdef inline double _code(Pricing P, choice_t *c, double selected) noexcept nogil:
+    """Code of a mask whose features have this weight."""
+    return c.slope * selected if c.slope >= 0.0 else mask_code(P, selected)
 
 
 cdef double _better(
@@ -644,5 +702,5 @@ cdef double _rest(Pricing P, const int64_t[:, ::1] groups, Py_ssize_t K, const u
     for k in range(K):
         for d in range(P.D):
             if not mask[k * P.D + d]:
-                total += groups[k, 0]
+                total += groups[k, 0] * weight_of(P, d)
     return total

@@ -366,7 +366,7 @@ cdef craft_tables _tables(
         table_lane(k, lanes, &groups[k, 0], P.grid, P.count_weight, P.frequency, parts.shift, parts.precision,
                    &mask[k, 0], mixing_cost(P, &groups[k, 0]), 1.0, True,
                    P.shared.level_ if P.relative else NULL, base, constant, square, linear, offset, level,
-                   P.tilt, parts.tilted)
+                   P.tilt, P.tilts.weight_, parts.tilted)
     for k in range(K, lanes):
         empty_lane(k, lanes, P.grid, base, constant, square, linear, offset, level)
     t.n_clusters, t.lanes, t.p, t.q = K, lanes, P.grid.p, P.grid.q

@@ -21,7 +21,8 @@ from craftc._kernels.craft_masks cimport (
     ANEW, CONTINUE, KEEP, THOROUGH, add_cells, first_cell, fit_levels, price_masks,
 )
 from craftc._kernels.craft_price cimport (
-    Pricing, existence_cost, fit_group, parts_in, parts_length, parts_t, shared_likelihood,
+    Pricing, existence_cost, fit_group, mask_code, parts_in, parts_length, parts_t, shared_likelihood,
+    weight_of,
 )
 
 EFFORTS = {"keep": KEEP, "continue": CONTINUE, "anew": ANEW, "thorough": THOROUGH}  # type: dict[str, int]
@@ -81,19 +82,20 @@ cdef void share_rest(
     """Fit the distributions that the clusters share under these masks, and price each fitted group against
     them.
     """
-    cdef Py_ssize_t k, d, n_selected
+    cdef Py_ssize_t k, d
+    cdef double selected
     cdef parts_t parts
     _share(P, groups, K, mask)
     P.relative = True
     for k in range(K):
         parts = parts_in(P, &work[k, 0])
         cost[k] = existence_cost(P, &groups[k, 0]) + P.code
-        n_selected = 0
+        selected = 0.0
         for d in range(P.D):
             if mask[k, d]:
-                n_selected += 1
+                selected += weight_of(P, d)
                 cost[k] += P.price[d] - parts.gain[d] + shared_likelihood(P, &groups[k, 0], parts, d)
-        cost[k] += P.log_choose[n_selected]
+        cost[k] += mask_code(P, selected)
 
 
 def use_shared(Pricing pricing not None, const int64_t[::1] group not None):

@@ -8,6 +8,10 @@ Under the description-length price a cluster costs
 with the q = |v| features that minimise it; p_d is the number of parameters of feature d. Everything is
 computed from exact moments, so clusters and merges are priced without reading the rows. Under a fixed price a
 feature costs F_Delta (`feature_price`) and the mask no code.
+
+A column of weight w counts as w copies of it that are selected together: its gain and price are w times as
+large, and D and q are sums of weights. log C(D, q) is concave in q, so that all copies or none is best. Where
+D is no integer, log C(D, q) is linear between the ceil(D) + 1 values of q at equal distances from 0 to D.
 """
 
 import numpy as np
@@ -87,8 +91,9 @@ cdef class Pricing:
         p_d h; 0 under a fixed price.
     code : float
         Code of the number of features of a mask: (1 - s) log(n_usable + 1), s of src/craft/craft_sharing.pyx.
-    log_choose : ndarray (n_usable + 1,)
-        Code of a mask with this number q of features: (1 - s) log C(n_usable, q).
+    log_choose : ndarray (n_codes + 1,)
+        Code of masks by the weight q of their features, from 0 to `usable_weight` at equal distances: (1 - s)
+        log C(usable_weight, q).
     entropy : ndarray (q,)
         G_d of the whole table.
     n_numeric, n_categorical : int
@@ -105,6 +110,8 @@ cdef class Pricing:
         whole table.
     relative : bool
         Whether gains are those over `shared`, and not those over the whole table.
+    usable_weight : float, n_codes : int
+        Sum of the weights of the usable features, and this sum rounded up.
     """
 
     def __cinit__(self, Grid grid not None, double count_weight, double total, double h, double feature_price,
@@ -115,6 +122,8 @@ cdef class Pricing:
         self.grid, self.count_weight, self.total, self.h, self.mixing = grid, count_weight, total, h, mixing
         self.feature_price, self.code = feature_price, code
         self.n_usable = int(np.count_nonzero(usable))
+        self.usable_weight = float(np.count_nonzero(usable[:grid.p]) + tilts.weight @ usable[grid.p:])
+        self.n_codes = int(np.ceil(self.usable_weight))
         self.n_numeric, self.n_categorical = n_numeric, n_categorical
         self.eps_c, variance_limit = thresholds
         # repeated once per row of a tile, as the pass wants them; the first p (q) entries are the columns'
@@ -166,7 +175,7 @@ cdef int check_selection(Pricing P, int selection) except -1:
     """
     check(0 <= selection < POOLED, "selection")
     check(not P.relative or P.shared is not None, "pricing")
-    check(selection != PRICED or len(P.arguments[15]) > P.n_usable, "log_choose")
+    check(selection != PRICED or len(P.arguments[15]) > P.n_codes, "log_choose")
     return 0
 
 
@@ -206,16 +215,16 @@ def gains(
                 gain[k, d] = numeric_gain(S, deviations[k, d] / variance[d], shift[k, d],
                                           prior) if usable[d] and S > 0 else 0.0
             for d in range(grid.q):
-                if tilts.column[d].n:
-                    gain[k, grid.p + d] = fit_tilt(
-                        &tilts.column[d], &groups[k, 1 + grid.level_start_[d]], levels_of(grid, d),
-                        count_weight, &cells,
-                    ) if usable[grid.p + d] else 0.0
+                if not usable[grid.p + d]:
+                    gain[k, grid.p + d] = 0.0
                     continue
-                gain[k, grid.p + d] = categorical_gain(
-                    &groups[k, 1 + grid.level_start_[d]], &frequency[grid.level_start_[d]],
-                    levels_of(grid, d), count_weight, prior,
-                ) if usable[grid.p + d] else 0.0
+                gain[k, grid.p + d] = tilts.weight_[d] * (
+                    fit_tilt(&tilts.column[d], &groups[k, 1 + grid.level_start_[d]], levels_of(grid, d),
+                             count_weight, &cells)
+                    if tilts.column[d].n else
+                    categorical_gain(&groups[k, 1 + grid.level_start_[d]], &frequency[grid.level_start_[d]],
+                                     levels_of(grid, d), count_weight, prior)
+                )
 
 
 cdef double numeric_gain(double S, double spread, double shift, double prior) noexcept nogil:
@@ -248,8 +257,8 @@ cdef double categorical_gain(
 
 cdef double known_tilt(Pricing P, Py_ssize_t d, craft_sums sums, craft_theta *theta) noexcept nogil:
     """theta and A(theta) of cells of tilted column d of levels with these sums; returns their gain over the
-    whole table's distribution, by a table of fits: searches come to the same cells again and again. On one
-    thread.
+    whole table's distribution, times the weight of the column, by a table of fits: searches come to the same
+    cells again and again. On one thread.
     """
     cdef uint64_t key
     cdef uint64_t *bits = <uint64_t *> &sums
@@ -263,14 +272,14 @@ cdef double known_tilt(Pricing P, Py_ssize_t d, craft_sums sums, craft_theta *th
         fit.d, fit.cells.sums = d + 1, sums
         fit.gain = craft_tilt_fit(&P.tilt[d], P.count_weight, sums, &fit.cells.theta)
     theta[0] = fit.cells.theta
-    return fit.gain
+    return P.tilts.weight_[d] * fit.gain
 
 
 cdef double levels_gain(
     Pricing P, const int64_t *group, Py_ssize_t d, tilted_t *cells, bint alone,
 ) noexcept nogil:
-    """Gain of column d of levels in a group; the cells of a tilted column receive their sums and tilt.
-    `alone`: no other thread uses the pricing, so that fits are found again.
+    """Gain of column d of levels in a group, times its weight; the cells of a tilted column receive their
+    sums and tilt. `alone`: no other thread uses the pricing, so that fits are found again.
     """
     cdef const int64_t *counts = group + 1 + P.grid.level_start_[d]
     if not P.usable[P.grid.p + d]:
@@ -280,8 +289,10 @@ cdef double levels_gain(
         cells.sums = craft_tilt_sums(&P.tilt[d], counts, P.n_levels[d])
         return known_tilt(P, d, cells.sums, &cells.theta)
     if P.tilt[d].n:
-        return fit_tilt(&P.tilt[d], counts, P.n_levels[d], P.count_weight, cells)
-    return categorical_gain(counts, P.frequency + P.grid.level_start_[d], P.n_levels[d], P.count_weight, 1.0)
+        return P.tilts.weight_[d] * fit_tilt(&P.tilt[d], counts, P.n_levels[d], P.count_weight, cells)
+    return P.tilts.weight_[d] * categorical_gain(
+        counts, P.frequency + P.grid.level_start_[d], P.n_levels[d], P.count_weight, 1.0,
+    )
 
 
 cdef void _fit_numeric(Pricing P, const int64_t *group, parts_t parts) noexcept nogil:
@@ -358,30 +369,51 @@ cdef void _gain_that_may_pay(
     bound if that cannot pay.
     """
     cdef tilted_t *cells = &parts.tilted[d]
-    cdef double shared, doubtful = P.code + 2.0
+    cdef double shared, weight = P.tilts.weight_[d], doubtful = weight * (P.code + 2.0)
     if not P.tilt[d].n or not P.usable[P.grid.p + d]:
         parts.gain[P.grid.p + d] = levels_gain(P, group, d, cells, alone)
         if P.relative and P.usable[P.grid.p + d]:
             parts.gain[P.grid.p + d] -= shared_likelihood(P, group, parts, P.grid.p + d)
         return
     shared = shared_likelihood(P, group, parts, P.grid.p + d) if P.relative else 0.0
-    most = min(most, craft_tilt_most(&P.tilt[d], P.count_weight, cells.sums)) - shared
+    most = min(most, weight * craft_tilt_most(&P.tilt[d], P.count_weight, cells.sums)) - shared
     if most - P.price[P.grid.p + d] >= -doubtful:
         most = (known_tilt(P, d, cells.sums, &cells.theta) if alone and P.shared is not None else
-                craft_tilt_fit(&P.tilt[d], P.count_weight, cells.sums, &cells.theta)) - shared
+                weight * craft_tilt_fit(&P.tilt[d], P.count_weight, cells.sums, &cells.theta)) - shared
     parts.gain[P.grid.p + d] = most
 
 
 cdef double shared_likelihood(Pricing P, const int64_t *group, parts_t parts, Py_ssize_t d) noexcept nogil:
     """What the shared distribution of feature d saves in a group over the distribution of the whole table,
-    nats; may be negative.
+    nats times the weight of the column; may be negative.
     """
     d -= P.grid.p
     if P.tilt[d].n:
-        return craft_tilt_likelihood(P.count_weight, parts.tilted[d].sums, P.shared.theta_[d])
-    return P.count_weight * categorical_likelihood(
+        return P.tilts.weight_[d] * craft_tilt_likelihood(P.count_weight, parts.tilted[d].sums,
+                                                          P.shared.theta_[d])
+    return P.tilts.weight_[d] * P.count_weight * categorical_likelihood(
         group + 1 + P.grid.level_start_[d], P.shared.level_ + P.grid.level_start_[d], P.n_levels[d],
     )
+
+
+cdef double weight_of(Pricing P, Py_ssize_t d) noexcept nogil:
+    """Weight of feature d."""
+    return 1.0 if d < P.grid.p else P.tilts.weight_[d - P.grid.p]
+
+
+cdef double mask_code(Pricing P, double selected) noexcept nogil:
+    """Code of a mask whose features have this weight, its number of features known."""
+    cdef double at = selected
+    cdef Py_ssize_t below
+    if P.n_codes != P.usable_weight:
+        at *= P.n_codes / P.usable_weight
+    if at >= P.n_codes:
+        return P.log_choose[P.n_codes]
+    below = <Py_ssize_t> at
+    at -= below
+    if at == 0.0:
+        return P.log_choose[below]
+    return P.log_choose[below] + at * (P.log_choose[below + 1] - P.log_choose[below])
 
 
 cdef double _choose(
@@ -410,43 +442,47 @@ cdef double _choose(
 
 
 cdef double _choose_priced(Pricing P, parts_t parts, uint8_t *mask) noexcept nogil:
-    """The q features that minimise log C(D, q) less the sum of net gains; of equal minima the smallest q.
+    """The features of weight q that minimise log C(D, q) less the sum of net gains; of equal minima the
+    smallest q.
 
-    One more feature changes the code of the mask by at most log D, up or down. A net gain above that is
-    always selected, one below its negative never, and only the features between have to be sorted.
+    The best features are those of the largest net gains for their weights. A weight of 1 more changes the
+    code of the mask by at most log D, up or down. A net gain above that is always selected, one below its
+    negative never, and only the features between have to be sorted.
     """
-    cdef Py_ssize_t d, n = 0, q = 0, first
-    cdef double tie_tolerance = 1.0, net, total = 0.0, best, doubtful = P.code + 1.0
+    cdef Py_ssize_t d, n = 0, taken = 0
+    cdef double tie_tolerance = 1.0, net, weight, total = 0.0, best, doubtful = P.code + 1.0, q = 0.0, all_q
     memset(mask, 0, P.D)
     for d in range(P.D):
         if P.usable[d]:
-            tie_tolerance = max(tie_tolerance, fabs(parts.gain[d] - P.price[d]))
+            tie_tolerance = max(tie_tolerance, fabs(parts.gain[d] - P.price[d]) / weight_of(P, d))
     tie_tolerance *= TIE
     doubtful += tie_tolerance
     for d in range(P.D):
+        weight = weight_of(P, d)
         net = parts.gain[d] - P.price[d]
-        if not P.usable[d] or net < -doubtful:
+        if not P.usable[d] or net < -doubtful * weight:
             continue
-        if net > doubtful:
+        if net > doubtful * weight:
             total += net
             mask[d] = 1
-            q += 1
+            q += weight
         else:
-            parts.ranked[n].rank, parts.ranked[n].net = floor(net / tie_tolerance + 0.5), net
+            parts.ranked[n].rank, parts.ranked[n].net = floor(net / weight / tie_tolerance + 0.5), net
             parts.ranked[n].feature = d
             n += 1
     _sort(parts.ranked, n)
-    first = q
-    net = total
-    best = total - P.log_choose[q]
+    net, all_q = total, q
+    best = total - mask_code(P, q)
     for d in range(n):
         net += parts.ranked[d].net
-        best = max(best, net - P.log_choose[first + d + 1])
-    while total - P.log_choose[q] < best - tie_tolerance:
-        total += parts.ranked[q - first].net
-        mask[parts.ranked[q - first].feature] = 1
-        q += 1
-    return P.code + P.log_choose[q] - total
+        all_q += weight_of(P, parts.ranked[d].feature)
+        best = max(best, net - mask_code(P, all_q))
+    while total - mask_code(P, q) < best - tie_tolerance and taken < n:
+        total += parts.ranked[taken].net
+        mask[parts.ranked[taken].feature] = 1
+        q += weight_of(P, parts.ranked[taken].feature)
+        taken += 1
+    return P.code + mask_code(P, q) - total
 
 
 cdef void _choose_budget(Pricing P, parts_t parts, uint8_t *mask) noexcept nogil:

@@ -81,7 +81,7 @@ def kmeans_plus_plus(
                    &shift[0] if p else NULL, &precision[0] if p else NULL, &usable[0], 0.0, prior, True, NULL,
                    &base[0], &constant[0], &square[0, 0] if p else NULL,
                    &linear[0, 0] if p else NULL, &offset[0, 0] if p else NULL,
-                   &level[0, 0] if grid.q else NULL, tilts.column, NULL)
+                   &level[0, 0] if grid.q else NULL, tilts.column, tilts.weight_, NULL)
         if n_threads == 1:
             with nogil:
                 reassign_block(&table, tables, <int32_t> k, 0, n, labels, best, &scratch[0, 0], False,

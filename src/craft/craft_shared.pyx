@@ -78,7 +78,7 @@ cdef Py_ssize_t pooled_room(Grid grid, Py_ssize_t room):
     src/craft/craft_masks.pyx.
     """
     cdef Py_ssize_t D = grid.p + grid.q
-    return (3 * widest_cells(grid) + (D + 2) + 12 * room + (3 + SHARED_POOLS) * ((room + 63) // 64)
+    return (3 * widest_cells(grid) + D + 12 * room + (3 + SHARED_POOLS) * ((room + 63) // 64)
             + (3 * room * D + 7) // 8)
 
 
@@ -119,15 +119,27 @@ cdef class Tilts:
         s1 and s2 of every level; 1 at the level of a column that has a share of its own.
     phase : ndarray (n_levels,)
         Angle of every level of the periodic columns; NaN for other columns.
+    weight : ndarray (q,)
+        What multiplies the nats of every column, gains and costs alike, also of the columns of shares.
     """
 
     def __cinit__(self, Grid grid not None, tilted: Flags, frequency: Floats, statistics: Floats,
-                  phase: Floats):
+                  phase: Floats, weight: Floats):
         cdef const uint8_t[::1] tilted_ = tilted
         cdef Py_ssize_t d, at = 0, n, start
         check(tilted_.shape[0] == grid.q, "tilted")
         check(statistics.shape == (3, grid.n_levels) and bool(np.isfinite(statistics).all()), "statistics")
         check_lengths(grid.n_levels, "frequency, phase", len(frequency), len(phase))
+        check(len(weight) == grid.q, "weight")
+        cdef const double[::1] weight_ = weight
+        self.weight, self.weight_ = weight, &weight_[0] if grid.q else NULL
+        first, self.equals = {}, np.arange(grid.q, dtype=np.intp)
+        cdef Py_ssize_t[::1] equals = self.equals
+        self.equal = &equals[0] if grid.q else NULL
+        for d in range(grid.q):
+            levels = slice(grid.level_start_[d], grid.level_start_[d] + _levels_of(grid, d))
+            key = (tilted[d], weight[d], frequency[levels].tobytes(), statistics[:, levels].tobytes())
+            equals[d] = first.setdefault(key, d)
         self.grid, self.tilted, self.frequency = grid, tilted, frequency
         self.statistics, self.phase, self.periodic = statistics, phase, False
         padded = [(_levels_of(grid, d) + CRAFT_TILT_PAD - 1) // CRAFT_TILT_PAD * CRAFT_TILT_PAD
@@ -159,7 +171,7 @@ cdef class Tilts:
         self.column = column
 
     def __reduce__(self):
-        return Tilts, (self.grid, self.tilted, self.frequency, self.statistics, self.phase)
+        return Tilts, (self.grid, self.tilted, self.frequency, self.statistics, self.phase, self.weight)
 
 
 cdef double fit_tilt(

@@ -18,6 +18,8 @@ log(D + 1) + log C(D, q) for the one mask of all clusters. Between them the cost
 of K clusters is never longer than that of one cluster more, so that a cluster that loses its rows does not
 raise it. It depends on the numbers of columns with c = 0, .., K only.
 
+A column of weight w counts as w columns.
+
 The integral is a sum over RATES values of m, Fejer's first rule. These are the prior, so that nothing is
 approximated. The sum is the integral where K D < RATES, and close to it elsewhere.
 """
@@ -27,7 +29,6 @@ import math
 import numpy as np
 
 from libc.math cimport INFINITY, exp, log
-from libc.stdint cimport int64_t
 from libc.string cimport memset
 
 from craftc._kernels._common cimport check
@@ -60,10 +61,9 @@ cdef class Sharing:
         self.rates = np.array([math.sin(0.5 * angle) ** 2 for angle in angles] + [0.5])
         self.log_weights = np.array([math.log(weight / total) for weight in weights] + [0.0])
         self.work = np.zeros((room + 1) * (2 + 2 * len(angles)) + len(angles) + 1)
-        self.counts = np.zeros(room + 1, np.int64)
+        self.counts = np.zeros(room + 1)
         cdef const double[::1] rates = self.rates, log_weights = self.log_weights
-        cdef double[::1] work = self.work
-        cdef int64_t[::1] counts = self.counts
+        cdef double[::1] work = self.work, counts = self.counts
         cdef sharing_t *s = &self.parts
         s.share, s.K, s.n_rates = share, 0, len(angles)
         s.rate, s.log_weight, s.n_columns = &rates[0], &log_weights[0], &counts[0]
@@ -75,8 +75,10 @@ cdef class Sharing:
     def __reduce__(self):
         return Sharing, (self.share, self.room)
 
-    def code(self, const int64_t[::1] n_columns not None) -> float:
-        """Code of masks (nats), s times, by the numbers (K + 1,) of columns that 0, .., K clusters select."""
+    def code(self, const double[::1] n_columns not None) -> float:
+        """Code of masks (nats), s times, by the weights (K + 1,) of the columns that 0, .., K clusters
+        select.
+        """
         cdef Py_ssize_t c
         check(1 < n_columns.shape[0] <= self.room + 1, "n_columns")
         if self.share == 0.0:
@@ -92,7 +94,7 @@ cdef void sharing_tables(sharing_t *s, Py_ssize_t K) noexcept nogil:
     """log B_m(c) of K clusters, and no columns."""
     cdef Py_ssize_t j, c
     cdef double m, selected, others, total
-    memset(s.n_columns, 0, (K + 1) * sizeof(int64_t))
+    memset(s.n_columns, 0, (K + 1) * sizeof(double))
     if s.K == K:
         return
     s.K = K
@@ -132,7 +134,7 @@ cdef double _weigh(sharing_t *s) noexcept nogil:
         s.posterior[j] = s.log_weight[j]
     for c in range(s.K + 1):
         if s.n_columns[c] > 0 and s.most[c] > -INFINITY:
-            n = <double> s.n_columns[c]
+            n = s.n_columns[c]
             outside += n * s.most[c]
             for j in range(s.n_rates):
                 s.posterior[j] += n * s.log_ratio[c * s.n_rates + j]
@@ -156,13 +158,16 @@ cdef double columns_code(sharing_t *s) noexcept nogil:
     return -s.share * (largest + log(total))
 
 
-cdef void column_codes(sharing_t *s) noexcept nogil:
-    """What one more column costs, given the others, if c clusters select it; s times, but for a constant."""
+cdef void column_codes(sharing_t *s, double weight) noexcept nogil:
+    """What one more column of this weight costs, given the others, if c clusters select it; s times, but for
+    a constant.
+    """
     cdef Py_ssize_t c, j
     cdef double total
     _weigh(s)
     for c in range(s.K + 1):
         total = 0.0
         for j in range(s.n_rates if s.most[c] > -INFINITY else 0):
-            total += s.posterior[j] * s.relative[c * s.n_rates + j]
-        s.code[c] = -s.share * (s.most[c] + log(max(total, LEAST)))
+            total += s.posterior[j] * (s.relative[c * s.n_rates + j] if weight == 1.0 else
+                                       exp(weight * s.log_ratio[c * s.n_rates + j]))
+        s.code[c] = -s.share * (weight * s.most[c] + log(max(total, LEAST)))

@@ -7,7 +7,7 @@ import numpy as np
 from cython.parallel cimport prange
 from libc.math cimport INFINITY, atan2, cos, sin
 from libc.stdint cimport int32_t, int64_t, uint8_t
-from libc.string cimport memcpy, memset
+from libc.string cimport memcmp, memcpy, memset
 
 from craftc._kernels._common cimport (
     block_rows, check, check_indices, check_lengths, check_threads, omp_get_thread_num,
@@ -465,7 +465,7 @@ def local_splits(
         for c in range(n):
             _split_score(group, cost, &leaving[c, 0], P, &score[c], &groups[0, 0, 0], &work[0, 0],
                          &mask[0, 0, 0])
-        promising = _lowest(score, best, most)
+        promising = _lowest(score, leaving, best, most)
         for i in range(promising):
             c, K = best[i], 2
             _begin_sides(&table, rows, P, level_slot, c, sides[found])
@@ -480,12 +480,15 @@ def local_splits(
     return found
 
 
-cdef Py_ssize_t _lowest(double[::1] score, Py_ssize_t *best, Py_ssize_t most) noexcept nogil:
-    """Positions of up to `most` finite scores, lowest first; within 1e-9 the earlier position is first.
+cdef Py_ssize_t _lowest(
+    double[::1] score, const int64_t[:, ::1] leaving, Py_ssize_t *best, Py_ssize_t most,
+) noexcept nogil:
+    """Positions of up to `most` finite scores, lowest first; within 1e-9 the earlier position is first. Of
+    candidates under which rows of the same moments leave, as of equal columns, one is chosen.
 
-    Their scores become infinite.
+    The scores of the chosen ones become infinite.
     """
-    cdef Py_ssize_t n = 0, c
+    cdef Py_ssize_t n = 0, c, i
     cdef double least
     while n < most:
         least = INFINITY
@@ -496,8 +499,13 @@ cdef Py_ssize_t _lowest(double[::1] score, Py_ssize_t *best, Py_ssize_t most) no
         c = 0
         while score[c] > least + 1e-9:
             c += 1
-        best[n], score[c] = c, INFINITY
-        n += 1
+        score[c] = INFINITY
+        for i in range(n):
+            if memcmp(&leaving[c, 0], &leaving[best[i], 0], leaving.shape[1] * sizeof(int64_t)) == 0:
+                break
+        else:
+            best[n] = c
+            n += 1
     return n
 
 

@@ -27,9 +27,10 @@ SIGNATURES = {
         "shuffle=False)"
     ),
     "CRAFT": (
-        "(n_clusters=None, *, kinds=None, categorical='auto', null='marginals', feature_sharing=0.0, "
-        "covariance='auto', price_factor='auto', missing='ignore', unknown='ignore', unusable='error', "
-        "max_clusters=100, init='auto', n_init=8, random_state=None, n_threads=None, verbose=0)"
+        "(n_clusters=None, *, kinds=None, categorical='auto', column_weights=None, null='marginals', "
+        "feature_sharing=0.0, covariance='auto', price_factor='auto', missing='ignore', unknown='ignore', "
+        "unusable='error', max_clusters=100, init='auto', n_init=8, random_state=None, n_threads=None, "
+        "verbose=0)"
     ),
     "PaperCRAFT": (
         "(n_clusters=None, *, cluster_price='farthest-first', price_factor=1.0, model='paper', "

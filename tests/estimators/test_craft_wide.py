@@ -30,18 +30,20 @@ def test_screening_is_half_of_chi_squared_less_the_price(weighted):
     leaving = (rng.random((m, 5)) < 0.4).astype(np.uint8)
     leaving[:, 4] = 1  # divides nothing
     price = np.full(p + len(widths), 0.25)
-    scores = net_gains(z[:, :, None], codes, weight, widths + 1, leaving, price, 2.0 * weight.sum())
+    times = np.array([1.0, 2.0, 0.5, 1.0, 3.0, 1.0])
+    scores = net_gains(z[:, :, None], codes, weight, widths + 1, leaving, price, times, 2.0 * weight.sum())
     rows = np.repeat(np.arange(m), weight)
     for c in range(4):
         side = leaving[rows, c]
         expected = 0.0
         for d in range(p):
             r2 = np.corrcoef(side, z[rows, d])[0, 1] ** 2
-            expected += max(0.0, 2.0 * 0.5 * len(rows) * r2 - 0.25)
+            expected += max(0.0, times[d] * len(rows) * r2 - 0.25)
         for d in range(len(widths)):
             table = np.zeros((2, widths[d]))
             np.add.at(table, (side, codes[rows, d]), 1)
-            expected += max(0.0, 2.0 * 0.5 * chi2_contingency(table, correction=False).statistic - 0.25)
+            chi2 = chi2_contingency(table, correction=False).statistic
+            expected += max(0.0, times[p + d] * chi2 - 0.25)
         assert scores[c] / 1024 == pytest.approx(expected, abs=(p + len(widths)) / 1024)
     assert scores[4] == 0
 
@@ -49,7 +51,16 @@ def test_screening_is_half_of_chi_squared_less_the_price(weighted):
 def test_missing_cells_of_a_categorical_column_count_nothing():
     codes = np.array([[0], [0], [1], [1], [2], [2]], np.uint8)  # 2: missing
     leaving = (codes == 2).astype(np.uint8)
-    args = np.empty((6, 0, 2)), codes, np.ones(6, np.int64), np.array([3]), leaving, np.zeros(1), 6.0
+    args = (
+        np.empty((6, 0, 2)),
+        codes,
+        np.ones(6, np.int64),
+        np.array([3]),
+        leaving,
+        np.zeros(1),
+        np.ones(1),
+        6.0,
+    )
     present = np.array([[1], [1], [0], [0], [0], [0]], np.uint8)
     assert net_gains(*args)[0] < net_gains(*args[:4], present, *args[5:])[0]
 

@@ -24,7 +24,7 @@ def kernel_code(mask, s):
     """Code of masks by the kernel, the local part included."""
     K = len(mask)
     n_columns = np.bincount(np.sum(mask, axis=0), minlength=K + 1)
-    return (1.0 - s) * sharing.local_code(mask) + Sharing(s, K).code(n_columns)
+    return (1.0 - s) * sharing.local_code(mask) + Sharing(s, K).code(n_columns.astype(float))
 
 
 def random_mask(seed):
@@ -79,7 +79,7 @@ def test_a_cluster_less_is_never_longer(seed):
 def test_many_clusters_and_columns(s):
     """Nothing overflows, and likely masks are shorter than unlikely ones."""
     K, D = 400, 3000
-    common, apart = np.zeros(K + 1, np.int64), np.zeros(K + 1, np.int64)
+    common, apart = np.zeros(K + 1), np.zeros(K + 1)
     common[[0, K]], apart[K // 2] = D // 2, D
     code = Sharing(s, K).code
     assert math.isfinite(code(common))
@@ -93,7 +93,7 @@ def test_bad_arguments():
     code = Sharing(0.5, 3)
     for n_columns in ([3], [1, 2, 3, 4, 5], [1, -1]):
         with pytest.raises(ValueError, match="n_columns"):
-            code.code(np.array(n_columns))
+            code.code(np.array(n_columns, float))
     again = pickle.loads(pickle.dumps(code))
     assert (again.share, again.room) == (0.5, 3)
 

@@ -72,7 +72,8 @@ def tilts_of(b, s):
     three = np.zeros((3, len(b) + 1))
     three[: len(s), :-1] = s
     grid = grid_of(0, len(b) + 1)
-    return kernel.Tilts(grid, np.ones(1, np.uint8), np.append(b, 0.0), three, np.full(len(b) + 1, np.nan))
+    nothing = np.full(len(b) + 1, np.nan)
+    return kernel.Tilts(grid, np.ones(1, np.uint8), np.append(b, 0.0), three, nothing, np.ones(1))
 
 
 def fitted(b, s, counts, count_weight=1.0):
@@ -217,7 +218,8 @@ def test_levels_that_do_not_occur(T, occurring):
 def test_columns_of_shares_are_left_out():
     b, s = np.array([0.2, 0.3, 0.5]), np.array([[-1.0, 0.0, 0.5], [1.0, -1.0, 0.0]])
     b2, *both = (np.tile(np.append(each, 0.0), 2) for each in (b, *s, np.zeros(3)))
-    tilts = kernel.Tilts(grid_of(0, 4, 8), np.array([0, 1], np.uint8), b2, np.stack(both), np.full(8, np.nan))
+    tilted, nothing = np.array([0, 1], np.uint8), np.full(8, np.nan)
+    tilts = kernel.Tilts(grid_of(0, 4, 8), tilted, b2, np.stack(both), nothing, np.ones(2))
     gain, ratio = np.empty(1), np.full((1, 8), 7.0)
     kernel.log_ratios(np.array([[9, 0, 0, 0, 9, 0, 0, 0]]), 1.0, tilts, gain, ratio)
     assert (ratio[0, [0, 1, 2, 3, 7]] == 7.0).all()
@@ -239,10 +241,12 @@ def test_wrong_arguments_of_tilts():
         (b, np.stack([b, b, [0.0, 1.0, 0.0, 0.0]]), b),  # an atom with another statistic
     ):
         with pytest.raises(ValueError, match=r"frequency|statistics|phase|length"):
-            kernel.Tilts(grid, one, *arrays)
+            kernel.Tilts(grid, one, *arrays, np.ones(1))
     with pytest.raises(ValueError, match="tilted"):
-        kernel.Tilts(grid, np.ones(2, np.uint8), b, s, b)
-    tilts = kernel.Tilts(grid, one, b, s, np.full(4, np.nan))
+        kernel.Tilts(grid, np.ones(2, np.uint8), b, s, b, np.ones(1))
+    with pytest.raises(ValueError, match="weight"):
+        kernel.Tilts(grid, one, b, s, b, np.ones(2))
+    tilts = kernel.Tilts(grid, one, b, s, np.full(4, np.nan), np.ones(1))
     good = np.zeros((2, 4), np.int64), np.empty(2), np.empty((2, 4))
     for at, wrong, name in (
         (0, np.zeros((2, 3), np.int64), "counts"),

@@ -163,7 +163,7 @@ class SplitFinder(Generic[L, S]):
         every_row = len(cells) == len(cluster)
         leaving, score = self._scored(group, own, cells, every_row, candidates, n, pricing)
         found = []
-        promising = three_best(score)[: 1 if len(cluster) > SAMPLE_ROWS else 3]
+        promising = three_best(score, leaving)[: 1 if len(cluster) > SAMPLE_ROWS else 3]
         for c in promising:
             one = candidates.one(c)
             moments = leaving[c] if every_row else await cluster.leaving_moments(pricing, one, self.n_threads)
@@ -184,7 +184,7 @@ class SplitFinder(Generic[L, S]):
         config, grid, tilts = self.config, pricing.grid, pricing.tilts
         codes, tilted = cells.table.codes[cells.rows], tilts.tilted > 0
         at = grid.level_start[tilted] + codes[:, tilted].astype(np.intp)
-        price = feature_prices(config.background, config.spec)
+        price, weight = feature_prices(config.background, config.spec), tilts.weight
         scores = net_gains(
             np.moveaxis(tilts.statistics[:, at], 0, 2),
             codes[:, ~tilted],
@@ -192,6 +192,7 @@ class SplitFinder(Generic[L, S]):
             config.background.level_widths[~tilted],
             cells.leaving_rows(pricing, candidates, n),
             np.concatenate([price[tilted], price[~tilted]]),
+            np.concatenate([weight[tilted], weight[~tilted]]),
             float(group[0]) * pricing.count_weight,
         )
         return candidates.some(np.sort(np.argsort(-scores, kind="stable")[:_SCREENED]))
@@ -271,13 +272,17 @@ def best_split(splits: list[Split]) -> Split | None:
     return best
 
 
-def three_best(score: Floats) -> list[int]:
-    """Positions of up to three finite scores, lowest first; within 1e-9 the earlier position is first."""
+def three_best(score: Floats, leaving: Integers) -> list[int]:
+    """Positions of up to three finite scores, lowest first; within 1e-9 the earlier position is first. Of
+    candidates under which rows of the same moments (C, width) leave, as of equal columns, one is chosen.
+    """
     chosen: list[int] = []
     scores = score.tolist()  # of few candidates: faster than an array
     while len(chosen) < 3 and (least := min(scores, default=math.inf)) < math.inf:
-        chosen.append(next(c for c, one in enumerate(scores) if one <= least + 1e-9))
-        scores[chosen[-1]] = math.inf
+        best = next(c for c, one in enumerate(scores) if one <= least + 1e-9)
+        scores[best] = math.inf
+        if not any(np.array_equal(leaving[best], leaving[c]) for c in chosen):
+            chosen.append(best)
     return chosen
 
 
@@ -288,6 +293,7 @@ def net_gains(
     widths: NDArray[np.intp],
     leaving: NDArray[np.uint8],
     price: Floats,
+    column_weight: Floats,
     cluster_weight: float,
 ) -> NDArray[np.int64]:
     """(C,) sum over the features of what half the chi-squared of a split exceeds the feature's price by, in
@@ -296,7 +302,7 @@ def net_gains(
     Of m rows of the cluster: `z` (m, t, r) r statistics of t features in standard deviations of the table;
     `codes` (m, q) of the features with shares, which have `widths` (q,) levels, the last of them the missing
     one, which counts nothing; `weight` (m,); `leaving` (m, C) is 1 where a row leaves under a candidate.
-    `price` (t + q,) is in nats, `cluster_weight` in rows.
+    `price` (t + q,) is in nats, `column_weight` (t + q,) multiplies the gains, `cluster_weight` is in rows.
     """
     m, t, r = z.shape
     p, start = t * r, np.cumsum(widths) - widths
@@ -312,7 +318,8 @@ def net_gains(
     spread[p:] = total * sums[p:]
     first = np.concatenate([np.arange(0, p, max(r, 1)), p + start, [cells.shape[1]]]).astype(np.intp)
     spread[first[t + 1 :] - 1] = 0.0
-    per_column = np.divide(1.0, spread, out=np.zeros(len(spread)), where=spread > 0)
+    factor = np.repeat(column_weight, np.diff(first))
+    per_column = np.divide(factor, spread, out=np.zeros(len(spread)), where=spread > 0)
     divides = (size > 0) & (size < total)
     per_split = np.divide(
         _STEPS * 0.5 * cluster_weight, size * (total - size), out=np.zeros(len(size)), where=divides

@@ -217,7 +217,7 @@ def low_rank_scores(config: FitConfig[L, S]) -> Floats:
     many.
 
     An ordered column enters by the first statistic of its levels (an atom is 0), a category by the indicators
-    of its levels, each of variance 1 in all; a missing cell is the mean.
+    of its levels, each of variance 1 in all, times the weight of the column; a missing cell is the mean.
     """
     background, codes = config.background, config.table.codes
     tilts, frequency, parts = background.tilts, background.frequency, []
@@ -226,14 +226,15 @@ def low_rank_scores(config: FitConfig[L, S]) -> Floats:
         levels, cells = slice(start, start + width), codes[:, d].astype(np.intp)
         if not background.usable[background.grid.p + d]:
             continue
+        root_weight = np.sqrt(tilts.weight[d])
         if tilts.tilted[d]:
-            parts.append(tilts.statistics[0, levels][cells][:, None])
+            parts.append(root_weight * tilts.statistics[0, levels][cells][:, None])
         elif width - 1 <= _MOST_LEVELS:
             share = frequency[levels]
             occurs = np.flatnonzero(share > 0)
             root = np.sqrt(share[occurs] * (len(occurs) - 1))
             cell = (cells[:, None] == occurs) - share[occurs] * (cells < width - 1)[:, None]
-            parts.append(cell / root)
+            parts.append(root_weight * cell / root)
     if not parts or sum(part.shape[1] for part in parts) > _MOST_SCORES:
         return np.empty((len(codes), 0))
     X, weight = np.hstack(parts), row_weights(config)
