@@ -14,6 +14,7 @@ from sklearn.base import BaseEstimator
 
 import craftc
 from craftc._common.validation import Choice, Constraint, Number
+from craftc.craft.parameters import NumberOfClusters
 
 Parameters = dict[str, Any]
 
@@ -55,6 +56,7 @@ ESTIMATORS = {
             "diagonal": {"covariance": "diagonal", "n_init": 2},
             "full": {"covariance": "full", "n_init": 2},
             "tied": {"covariance": "tied", "n_init": 2},
+            "sizes": {"max_cluster_size": 0.7, "n_init": 2},
         },
     ),
     "ConvexClustering": Estimator(
@@ -269,7 +271,9 @@ def counts(name: str) -> list[str]:
     def whole(constraint: Constraint | None) -> bool:
         if isinstance(constraint, Choice):
             return whole(constraint.other)
-        return isinstance(constraint, Number) and constraint.whole
+        return isinstance(constraint, NumberOfClusters) or (
+            isinstance(constraint, Number) and constraint.whole
+        )
 
     own = [parameter for parameter, constraint in constraints(name).items() if whole(constraint)]
     return own + ["n_init"] * ("n_init" in inspect.signature(getattr(craftc, name)).parameters)

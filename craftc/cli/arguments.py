@@ -71,7 +71,10 @@ class FitOptions(TableOptions):
 
 @dataclass(frozen=True, kw_only=True)
 class ClusterOptions(FitOptions):
-    clusters: int | None
+    clusters: int | tuple[int, int] | None
+    min_cluster_size: float | None
+    max_cluster_size: float | None
+    groups: str | None
     target: str | None
     ignore: Sequence[str]
     categorical: Sequence[str]
@@ -141,6 +144,11 @@ def in_options(message: str) -> str:
     text = re.sub(r"\bprice_factor(=| must )", r"--price-factor\1", message)
     text = re.sub(r"\bfeature_sharing( must )", r"--feature-sharing\1", text)
     text = re.sub(r"\bn_clusters(=| must )", r"--clusters\1", text)
+    text = re.sub(r"\b(min|max)_cluster_size(=| must )", r"--\1-cluster-size\2", text)
+    text = re.sub(r"\bgroups(=| must )", r"--groups\1", text).replace("--groups=", "--groups ")
+    text = re.sub(r"--clusters=\((\d+), (\d+)\)", r"--clusters \1-\2", text)
+    text = re.sub(r"; pass \((\d+), (\d+)\)", r"; pass \1-\2", text)
+    text = text.replace("-cluster-size=", "-cluster-size ")
     text = text.replace("--price-factor=", "--price-factor ").replace("--clusters=", "--clusters ")
     text = re.sub(r"na_values=\[(.*)\] makes", lambda found: f"--na {found[1].replace(',', '')} makes", text)
     text = re.sub(r"kinds=\{('[^']*'): 'number'\}", r"--numeric \1", text)

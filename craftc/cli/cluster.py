@@ -88,7 +88,7 @@ def _result(
     result = Result(
         options.shown,
         roles,
-        options.clusters,
+        options.clusters if isinstance(options.clusters, int) else None,
         answer,
         null_test,
         structure,
@@ -110,6 +110,8 @@ def _fits(source: TableSource, roles: ColumnRoles, bar: ProgressBar) -> tuple[CR
     for seed in ((options.seed + i) % 2**32 for i in range(options.starts)):
         model = CRAFT(
             options.clusters,
+            min_cluster_size=options.min_cluster_size,
+            max_cluster_size=options.max_cluster_size,
             price_factor=options.price_factor,
             feature_sharing=options.feature_sharing,
             categorical=roles.levels,

@@ -40,6 +40,7 @@ class ColumnRoles:
     features: pd.DataFrame | MixedTable | DaskFiles  # in memory, read in batches, or read by workers
     levels: str | list[str] = "auto"  # `categorical` of the estimator
     target: pd.Series | None = None  # known classes or numbers
+    groups: pd.Series | None = None  # rows that stay together
     numeric: list[str] = field(default_factory=list)
     categorical: list[str] = field(default_factory=list)
     codes: list[str] = field(default_factory=list)  # categorical columns that the file has as integers
@@ -101,6 +102,8 @@ def assign_roles(raw: RawTable, options: ClusterOptions) -> ColumnRoles:
     if options.target is not None:
         classes = RawTable(raw.frame[[options.target]], [], raw.semicolons)
         roles.target = target_of(classes, options)
+    if options.groups is not None:
+        roles.groups = raw.frame[options.groups]
     is_numeric = need_pandas().api.types.is_numeric_dtype
     for name in table.frame.columns:
         (roles.numeric if is_numeric(table.frame[name].dtype) else roles.categorical).append(name)
@@ -132,7 +135,8 @@ def target_of(classes: RawTable, options: ClusterOptions) -> pd.Series:
 def named_exclusions(options: ClusterOptions) -> dict[str, str]:
     """The columns that options exclude, each with the reason."""
     target = {} if options.target is None else {options.target: "the target"}
-    return dict.fromkeys(options.ignore, "--ignore") | target
+    groups = {} if options.groups is None else {options.groups: "the groups"}
+    return dict.fromkeys(options.ignore, "--ignore") | groups | target
 
 
 def _is_made(name: str, names: Sequence[str]) -> bool:
@@ -148,6 +152,7 @@ def check_named(names: Sequence[str], options: ClusterOptions, made: bool = Fals
     known_names = set(names)
     for option, requested in (
         ("--target", [] if options.target is None else [options.target]),
+        ("--groups", [] if options.groups is None else [options.groups]),
         ("--ignore", [name for name in options.ignore if not (made and _is_made(name, names))]),
         ("--categorical", options.categorical),
         ("--numeric", options.numeric),

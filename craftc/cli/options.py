@@ -19,6 +19,7 @@ import click
 
 from craftc import _about
 from craftc.cli.arguments import ClusterOptions, CompareOptions, ExportOptions, PredictOptions, RefitOptions
+from craftc.cli.option_types import AutoOrNumber, NumberOrRange, Size
 
 F = TypeVar("F", bound=Callable[..., object])
 
@@ -168,16 +169,6 @@ class _Group(click.Group):
         return super().resolve_command(ctx, args)
 
 
-class _AutoOrNumber(click.ParamType):  # type: ignore[type-arg]  # generic from click 8.5 on
-    name = "number"
-
-    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> str | float:
-        try:
-            return "auto" if value == "auto" else float(str(value))
-        except ValueError:
-            self.fail(f"must be auto or a number > 0, got {value!r}", param, ctx)
-
-
 @click.group(
     cls=_Group,
     invoke_without_command=True,
@@ -273,9 +264,21 @@ class _ClusterCommand(_Command):
 @click.argument("tables", metavar="TABLE ...", nargs=-1, required=True)
 @click.option(
     "--clusters",
-    type=int,
+    type=NumberOrRange(),
     metavar="K",
-    help="Number of clusters (default: chosen automatically).",
+    help="Number of clusters, or the smallest and largest number as 3-6 (default: chosen automatically).",
+)
+@click.option(
+    "--min-cluster-size",
+    type=Size(),
+    metavar="N",
+    help="Smallest size of a cluster: rows, or a share of the rows as 0.05.",
+)
+@click.option("--max-cluster-size", type=Size(), metavar="N", help="Largest size of a cluster, likewise.")
+@click.option(
+    "--groups",
+    metavar="COL",
+    help="Column of households, say, whose rows stay in one cluster: not used for clustering otherwise.",
 )
 @click.option(
     "--target",
@@ -308,7 +311,7 @@ class _ClusterCommand(_Command):
 )
 @click.option(
     "--price-factor",
-    type=_AutoOrNumber(),
+    type=AutoOrNumber(),
     default="auto",
     metavar="F",
     help="Factor of the price of clusters and parameters; larger values give fewer clusters (default: 1 up "

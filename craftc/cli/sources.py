@@ -63,7 +63,7 @@ class TableSource(ABC):
         """Read the table, or only the types of its columns, and decide the roles of the columns."""
 
     def fit(self, model: CRAFT, roles: ColumnRoles, callback: Callback | None) -> None:
-        model.fit(roles.features, callback=callback)
+        model.fit(roles.features, groups=roles.groups, callback=callback)
 
     def write_labels(self, folder: Path, model: CRAFT, roles: ColumnRoles) -> None:
         """Write the cluster of every row."""
@@ -103,11 +103,18 @@ class InBatches(TableSource):
             need = "and --keep need" if options.keep else "needs"
             roles.notes.append(f"report.html {need} a table in memory, and was left out.")
         roles.numeric = [name for name in columns.names if name not in roles.categorical]
-        if (name := options.target) is not None:
-            parts = [batch.to_pandas()[name] for _, batch in Batches(options.source, [name])]
-            target = need_pandas().concat(parts, ignore_index=True).to_frame()
+        if options.target is not None:
+            target = self._cells(options.target).to_frame()
             roles.target = target_of(RawTable(target), options)
+        if options.groups is not None:
+            roles.groups = self._cells(options.groups)
         return roles
+
+    def _cells(self, name: str) -> pd.Series:
+        """A column of the files, in memory."""
+        parts = [batch.to_pandas()[name] for _, batch in Batches(self.options.source, [name])]
+        column: pd.Series = need_pandas().concat(parts, ignore_index=True)
+        return column
 
     def _read(self, columns: _FileColumns) -> ColumnRoles:
         table, missing, scratch = self.options.source, self.options.missing, self.options.scratch
@@ -153,6 +160,11 @@ def opened(options: ClusterOptions) -> Iterator[TableSource]:
     if options.scheduler is None:
         yield InBatches(options)
         return
+    if (options.groups, options.min_cluster_size, options.max_cluster_size) != (None, None, None):
+        raise ValueError(
+            "--groups, --min-cluster-size and --max-cluster-size need all rows in one process; leave out "
+            "--scheduler."
+        )
     with connected(options.scheduler) as client:
         yield OnCluster(options, client)
 

@@ -11,6 +11,7 @@ import numpy as np
 from craftc._common.merge_path import objectives_of
 from craftc._common.typing import Floats
 from craftc.craft.fitted import FittedClusters
+from craftc.craft.parameters import ClusterCount
 from craftc.craft.rows.scores import MixtureFit
 from craftc.describe.structure import Structure
 from craftc.table.levels import LevelEncoding
@@ -19,10 +20,18 @@ from craftc.table.levels import LevelEncoding
 class MixtureCriteria:
     """Attributes of a model whose rows have probabilities."""
 
-    n_clusters: int | None
+    n_clusters: ClusterCount
+    min_cluster_size: float | None = None
+    max_cluster_size: float | None = None
     _fitted: FittedClusters
     _mixture: MixtureFit | None = None
     _slices: int | None = None  # clusters at four times the price, where that shows slices of the table
+
+    @property
+    def _asked(self) -> bool:
+        """Whether parameters bound the number of clusters or their sizes."""
+        parameters = self.n_clusters, self.min_cluster_size, self.max_cluster_size
+        return any(each is not None for each in parameters)
 
     def _mixture_fit(self) -> MixtureFit:
         if self._mixture is None:
@@ -75,7 +84,7 @@ class MixtureCriteria:
         return Structure(
             len(fitted.clusters.mask),
             saving=objectives[-1][1] - objectives[0][1] if objectives else None,
-            asked=self.n_clusters is not None,
+            asked=self._asked,
             links=fitted.links.saving,
             dependence_ratio=fitted.dependence_ratio,
             slices=self._slices,

@@ -17,21 +17,33 @@ from craftc._common.typing import (
     ColumnSelection,
     DaskClient,
     Floats,
+    Labels,
     RandomStateInput,
     WeightInput,
 )
 from craftc._common.validation import Choice, Constraint, Number, check_parameters
 from craftc.craft.background import Background
+from craftc.craft.bounds import GroupsInput, bounds_of, groups_of, not_found, without_groups
 from craftc.craft.clusters import Clusters
 from craftc.craft.covariance import too_many_columns
 from craftc.craft.dependence import column_links, diagnose, slices_at_4
 from craftc.craft.fitted import FittedClusters
-from craftc.craft.parameters import ModelSpec, StartsInput, given_starts, price_factor_of
+from craftc.craft.parameters import (
+    ClusterCount,
+    ModelSpec,
+    NumberOfClusters,
+    Size,
+    StartsInput,
+    given_starts,
+    price_factor_of,
+    range_of,
+)
 from craftc.craft.progress import Progress, ProgressMeter
 from craftc.craft.refit import Former, WithRefits, renumbered
 from craftc.craft.rows import L, RowStore, S
-from craftc.craft.search import Encode, EncodedRows, FitConfig
-from craftc.craft.search.automatic import automatic_fit
+from craftc.craft.search import AutomaticResult, Encode, EncodedRows, FitConfig
+from craftc.craft.search.automatic import fit_in_range
+from craftc.craft.search.constrained import constrained_fit
 from craftc.distributed.open_input import FitTable, open_input, set_input_attributes
 from craftc.reading.unusable import listed_reasons, usable_columns
 from craftc.table import MixedTable
@@ -59,9 +71,10 @@ class CRAFT(WithRefits):
 
     Parameters
     ----------
-    n_clusters : int, optional
+    n_clusters : int or (int, int), optional
         None: chosen automatically. An integer: searched at this number, from the automatic solution, which is
-        merged or split, and from k-means.
+        merged or split, and from k-means. (low, high): the automatic number if it lies between, else the
+        nearer of the two.
     kinds : mapping, optional
         Kinds of some columns, by name (of an array: by position); the types of the others decide, and ordered
         categories of pandas, polars (Enum) and Arrow are ordered. "number". "category". "ordered": levels in
@@ -102,6 +115,10 @@ class CRAFT(WithRefits):
         that cannot be read is an error, the others are used. "drop": all are set aside with a warning.
     max_clusters : int, default=100
         Largest number of clusters; `n_clusters` may exceed it.
+    min_cluster_size, max_cluster_size : int or float, optional
+        Smallest and largest size of a cluster: rows (with weights: their sum), or a float of at most 1, the
+        share of the rows. Rows leave their cheapest cluster only where a bound asks for it; `predict` knows
+        no bounds. Needs rows in one process, and 8 bytes per row and cluster.
     init : {"auto", "single", "random", "farthest"}, array (n,) of int, or list of such arrays, default="auto"
         Start partitions. "auto": one cluster, then random partitions and k-means++ seeds in turn. Arrays: one
         start each.
@@ -173,6 +190,8 @@ class CRAFT(WithRefits):
     (2, (270,))
     """
 
+    _groups: str | None = None  # the column of groups that stay together; "": an array without a name
+
     _constraints: ClassVar[Mapping[str, Constraint]] = {
         "kinds": KindsParameter(),
         "column_weights": WeightsParameter(),
@@ -184,12 +203,14 @@ class CRAFT(WithRefits):
         "unusable": Choice(("error", "drop")),
         "price_factor": Choice(("auto",), "or a number > 0", Number(above=0.0, most=1e12)),
         "max_clusters": Number(least=1, whole=True),
-        "n_clusters": Number(least=1, whole=True, optional=True),
+        "min_cluster_size": Size(),
+        "max_cluster_size": Size(),
+        "n_clusters": NumberOfClusters(),
     }
 
     def __init__(
         self,
-        n_clusters: int | None = None,
+        n_clusters: ClusterCount = None,
         *,
         kinds: KindsInput = None,
         categorical: ColumnSelection = "auto",
@@ -202,6 +223,8 @@ class CRAFT(WithRefits):
         unknown: str = "ignore",
         unusable: str = "error",
         max_clusters: int = 100,
+        min_cluster_size: float | None = None,
+        max_cluster_size: float | None = None,
         init: StartsInput = "auto",
         n_init: int = 8,
         random_state: RandomStateInput = None,
@@ -220,6 +243,8 @@ class CRAFT(WithRefits):
         self.unknown = unknown
         self.unusable = unusable
         self.max_clusters = max_clusters
+        self.min_cluster_size = min_cluster_size
+        self.max_cluster_size = max_cluster_size
         self.init = init
         self.n_init = n_init
         self.random_state = random_state
@@ -233,6 +258,7 @@ class CRAFT(WithRefits):
         y: object = None,
         sample_weight: WeightInput = None,
         *,
+        groups: GroupsInput = None,
         client: DaskClient | None = None,
         callback: Callable[[Progress], object] | None = None,
     ) -> Self:
@@ -251,6 +277,9 @@ class CRAFT(WithRefits):
         sample_weight : array (n,), optional
             Weight >= 0 of every row. From the same start partition, weight 2 gives the same bits as the row
             twice. Not for collections.
+        groups : str or array (n,), optional
+            Rows of one group are in one cluster: the name of a column, which takes no part otherwise, or a
+            label for every row. A row whose label is missing is a group of its own. Not for collections.
         client : distributed.Client, optional
             The Dask cluster on which a collection lies, or whose workers read files; None: the current one
             for a collection, and files are read by this process.
@@ -279,6 +308,9 @@ class CRAFT(WithRefits):
         with open_input(X, client) as source:
             categorical, kinds = self.categorical, kinds_of(X, self.kinds, self.categorical)
             unusable: Mapping[str, str] = {}
+            if source.place == "partitions":
+                self._check_partitioned(sample_weight, groups)
+            kinds = without_groups(source.X, groups, kinds)
             if self.unusable == "drop":
                 source.require_memory("unusable='drop'")
                 source.X, categorical, kinds, unusable = usable_columns(X, categorical, kinds)
@@ -286,15 +318,16 @@ class CRAFT(WithRefits):
                     warn_user(
                         f"Columns that cannot define clusters are not used: {listed_reasons(unusable)}."
                     )
-            if source.place == "partitions":
-                self._check_partitioned(sample_weight)
             table = source.read(categorical, self.missing, n_threads, kinds)
             check_weighted_columns(self.column_weights, table.schema, unusable)
             set_input_attributes(self, source.X, table)
             levels = self._levels_by(declared_periods(kinds, table.schema), n_threads)
             if isinstance(table, MixedTable):
+                together = groups_of(X, groups, len(table))
                 local = EncodedRows.of_table(table, sample_weight, n_threads, levels)
-                self.labels_ = self._fit(local, meter, n_threads)
+                self.labels_ = self._fit(local, meter, n_threads, groups=together)
+                if groups is not None:
+                    self._groups = groups if isinstance(groups, str) else str(getattr(groups, "name", ""))
             else:
                 from craftc.craft.rows.partitioned import PartitionedRows  # which ordinary tables do not need
 
@@ -325,13 +358,18 @@ class CRAFT(WithRefits):
             feature_sharing=float(self.feature_sharing),
         )
 
-    def _check_partitioned(self, sample_weight: WeightInput) -> None:
+    def _check_partitioned(self, sample_weight: WeightInput, groups: GroupsInput) -> None:
         """Raise ValueError if a fit on partitions is not defined with these parameters."""
         problem = ""
         if not (isinstance(self.init, str) and self.init == "auto"):
             problem = f"init='auto', got {self.init!r}"
         elif sample_weight is not None:
             problem = "rows without weights; repeat rows instead of passing sample_weight"
+        elif groups is not None or (self.min_cluster_size, self.max_cluster_size) != (None, None):
+            problem = (
+                "clusters without min_cluster_size, max_cluster_size and groups, which need all rows in one "
+                "process; fit a sample in memory, and predict the collection"
+            )
         if problem:
             raise ValueError(f"A fit on Partitions or a Dask collection needs {problem}.")
 
@@ -341,15 +379,28 @@ class CRAFT(WithRefits):
         meter: ProgressMeter,
         n_threads: int,
         former: Former | None = None,
+        groups: Labels | None = None,
     ) -> Any:
         """Find the clusters of rows that have been read; returns their labels. `former`: the clusters from
-        which the search starts, too, and whose numbers the clusters get.
+        which the search starts, too, and whose numbers the clusters get. `groups`: of rows that stay
+        together.
         """
         rows, background, encoding = encoded.rows, encoded.background, encoded.encoding
         assert isinstance(encoding, LevelEncoding)
-        target = None if self.n_clusters is None else int(self.n_clusters)
-        _check_n_clusters(target, encoded.source)
-        limit = max(min(int(self.max_clusters), max(len(rows), _ROOM)), target or 0)
+        low, high = range_of(self.n_clusters, 0)
+        _check_n_clusters(low, encoded.source)
+        limit = max(min(int(self.max_clusters), max(len(rows), _ROOM)), min(high, len(rows)))
+        bounds = bounds_of(
+            self.n_clusters,
+            limit,
+            (self.min_cluster_size, self.max_cluster_size),
+            groups,
+            encoded.weight,
+            background.count_weight,
+            len(rows),
+        )
+        low, high = range_of(self.n_clusters, limit) if bounds is None else (bounds.low, bounds.high)
+        target = low if low == high and self.n_clusters is not None else None
         given = None if former is not None else given_starts(self.init, len(rows), limit)
         further = [] if former is None else former.starts(limit)
         spec = self._spec(background.weight)
@@ -368,9 +419,13 @@ class CRAFT(WithRefits):
         )
         init = self.init if isinstance(self.init, str) else "auto"
         n_starts = 1 if init == "single" else int(self.n_init)
-        result = automatic_fit(
-            config, n_starts, cast("list[L] | None", given), init, target, cast("list[L]", further)
-        )
+        starts = cast("list[L] | None", given), cast("list[L]", further)
+        result = fit_in_range(config, n_starts, starts, init, (low, high), target)
+        if bounds is not None:
+            constrained = constrained_fit(cast("Any", config), cast("Any", result), bounds)
+            if constrained is None:
+                raise not_found(bounds, background.count_weight)
+            result = cast("AutomaticResult[S]", constrained)
         if former is not None:
             result = renumbered(result, former.places(cast("Array", result.labels), n_threads))
         if not result.converged and target is None:
@@ -415,7 +470,7 @@ class CRAFT(WithRefits):
         )
         fitted.remember(clusters)
         self._set_fitted(fitted)
-        for name in ("_fixed", "changes_"):  # of former clusters
+        for name in ("_fixed", "_groups", "changes_"):  # of former clusters
             self.__dict__.pop(name, None)
         statistics = rows.statistics(self._fitted.clusters, labels, encoded.weights)
         self._set_rows(statistics)
@@ -435,10 +490,8 @@ class CRAFT(WithRefits):
         return rows.in_form_of_input(labels)
 
 
-def _check_n_clusters(n_clusters: int | None, rows: RowStore[L, S]) -> None:
+def _check_n_clusters(n_clusters: int, rows: RowStore[L, S]) -> None:
     """Raise if the table of these rows has fewer distinct rows than `n_clusters`."""
-    if n_clusters is None:
-        return
     n, kind = len(rows), "rows"
     if n_clusters <= n:
         n, kind = rows.n_distinct(n_clusters), "distinct rows"

@@ -141,6 +141,8 @@ level_probabilities_, margins_, cluster_margins_, n_features_in_, feature_names_
     ((270,), [7, 7])
     """
 
+    n_clusters: int | None
+
     _constraints: ClassVar[Mapping[str, Constraint]] = {
         "n_clusters": Number(least=1, whole=True, optional=True),
         "cluster_price": Choice(("farthest-first",), "or a number of nats >= 0", Number(least=0.0)),

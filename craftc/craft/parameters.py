@@ -11,14 +11,55 @@ from typing import TypeAlias
 
 from numpy.typing import ArrayLike
 
+from craftc._common.messages import shown
 from craftc._common.typing import Labels
 from craftc._common.validation import check_choice, check_labels, check_number
 
 #: What `init` may be: the name of a rule, or start partitions.
 StartsInput: TypeAlias = "str | ArrayLike | Sequence[ArrayLike]"
+#: A number of clusters, the smallest and largest number, or None: chosen automatically.
+ClusterCount: TypeAlias = "int | tuple[int, int] | None"
 ROWS_AT_FULL_PRICE = 1000.0  # n_0 of price_factor="auto": a longer table counts as this many rows
 MODELS = ("likelihood", "paper", "paper-relative", "paper-fixed")
 SELECTIONS = ("priced", "fixed", "free", "threshold")
+
+
+@dataclass(frozen=True)
+class NumberOfClusters:
+    """The constraint of the parameter `n_clusters`."""
+
+    def check(self, name: str, value: object) -> None:
+        if value is None:
+            return
+        if not isinstance(value, list | tuple):
+            check_number(name, value, least=1, whole=True)
+            return
+        if len(value) != 2:
+            raise ValueError(
+                f"{name} must be a whole number, or the smallest and the largest number as (low, high), got "
+                f"{shown(value)}."
+            )
+        low, high = (check_number(f"{name}[{i}]", each, least=1, whole=True) for i, each in enumerate(value))
+        if low > high:
+            raise ValueError(
+                f"{name}={shown(value)} has its largest number before its smallest; pass ({high:.0f}, "
+                f"{low:.0f})."
+            )
+
+
+@dataclass(frozen=True)
+class Size:
+    """The constraint of a size of clusters: rows, or a float of at most 1, the share of the rows."""
+
+    def check(self, name: str, value: object) -> None:
+        if value is None:
+            return
+        valid = isinstance(value, numbers.Real) and not isinstance(value, bool)
+        if not valid or not (0.0 < value < 1.0 or (1.0 <= value < math.inf)):  # type: ignore[operator]
+            raise (ValueError if valid else TypeError)(
+                f"{name} must be a number of rows >= 1, or a share of the rows as a float from 0 to 1, got "
+                f"{shown(value)}."
+            )
 
 
 @dataclass(frozen=True)
@@ -65,6 +106,21 @@ class ModelSpec:
     def f_delta(self) -> float:
         """F_Delta, price of one selected feature."""
         return price_terms(self.fraction, self.variance)[2]
+
+
+def range_of(n_clusters: ClusterCount, limit: int) -> tuple[int, int]:
+    """The smallest and largest number of clusters; at most `limit` where the number is not given."""
+    if n_clusters is None:
+        return 1, limit
+    if isinstance(n_clusters, list | tuple):
+        return int(n_clusters[0]), int(n_clusters[1])
+    return int(n_clusters), int(n_clusters)
+
+
+def size_in_rows(value: float, total: float) -> float:
+    """A size as a weight of rows."""
+    is_share = value < 1.0 or (value == 1.0 and not isinstance(value, numbers.Integral))
+    return float(value) * total if is_share else float(value)
 
 
 def price_factor_of(price_factor: float | str, weight: float) -> float:

@@ -27,7 +27,6 @@ class WithMergePath(Ruled):
     """Methods of a model whose merge path leads down to one cluster."""
 
     merge_path_: MergePath
-    n_clusters: int | None
     _fixed: FixedClusters | None = None  # by which partial_fit assigns rows; None: the present clusters
 
     def n_clusters_within(self, nats: float) -> list[int]:
@@ -117,6 +116,7 @@ class WithMergePath(Ruled):
         if step:
             model._go_to(step)
         model.n_clusters = model.n_clusters_
+        model.min_cluster_size = model.max_cluster_size = None
         if X is not None:
             table, weights = model._rows_of_fit(model._read_columns(X), sample_weight)
             model._set_rows(RowStatistics.of_rows(model._fitted.clusters, table, model.labels_, weights))

@@ -25,7 +25,7 @@ from craftc._common.validation import (
 from craftc.craft.changes import Changes, Segment, Traces, matched, places, segments_of
 from craftc.craft.fitted import FittedClusters, PathClusters
 from craftc.craft.fixed import FixedClusters, RowSums, sums_of_rows, updated
-from craftc.craft.parameters import ModelSpec, price_factor_of
+from craftc.craft.parameters import ModelSpec, price_factor_of, range_of
 from craftc.craft.path import WithMergePath
 from craftc.craft.progress import Progress, ProgressMeter
 from craftc.craft.rows.scores import RowStatistics
@@ -391,7 +391,9 @@ class WithRefits(WithMergePath):
             return False
         original = fitted.original_moments
         spec = cast(_Fits, self)._spec(float(original.sizes.sum()))
-        asked = self.n_clusters is None or self.n_clusters == len(fitted.sizes)
+        low, high = range_of(self.n_clusters, len(fitted.sizes))
+        bounded = (self.min_cluster_size, self.max_cluster_size) != (None, None)
+        asked = low <= len(fitted.sizes) <= high and not bounded
         if table.schema != fitted.schema or replace(fitted.spec, tied=False) != spec or not asked:
             return False
         return original.are_of(table, weights, labels, n_threads)

@@ -12,6 +12,7 @@ from sklearn.base import clone
 
 from craftc._common.random import CraftStream, uniform
 from craftc._common.typing import Floats, Ints, Labels
+from craftc.craft.parameters import size_in_rows
 from craftc.craft.rows import distinct_rows
 from craftc.describe.structure import FIRM
 from craftc.describe.words import plural
@@ -111,7 +112,7 @@ def agreement_of(models: Sequence[Any], table: MixedTable) -> list[float]:
 
 def refit(model: Any, table: MixedTable, weight: Floats | None, seed: int, **parameters: float | str) -> Any:
     """A fit with the parameters of the model, but for the seed and the given ones. A given start partition is
-    not used, nor a number of clusters above that of distinct rows.
+    not used, nor a number of clusters above that of distinct rows. Sizes of clusters are shares of the rows.
     """
     other = clone(model).set_params(random_state=seed, categorical="auto", unusable="error", verbose=0)
     other.set_params(**parameters)
@@ -121,7 +122,13 @@ def refit(model: Any, table: MixedTable, weight: Floats | None, seed: int, **par
     if not isinstance(model.init, str):
         other.set_params(init="auto")
     if other.n_clusters is not None:
-        other.set_params(n_clusters=len(distinct_rows(table, int(other.n_clusters))))
+        n_clusters = np.atleast_1d(other.n_clusters).tolist()
+        fewer = tuple(len(distinct_rows(table, K)) for K in n_clusters)
+        other.set_params(n_clusters=fewer if len(fewer) > 1 else fewer[0])
+    for name in ("min_cluster_size", "max_cluster_size"):
+        size, whole = getattr(other, name, None), float(model.cluster_sizes_.sum())
+        if size is not None:  # of fewer rows the same share
+            other.set_params(**{name: min(size_in_rows(size, whole) / whole, 1.0)})
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # the fit of the model has given them
         return other.fit(table, sample_weight=weight)

@@ -34,7 +34,7 @@ def cautions(page: Page) -> list[Caution]:
 
 def _important(page: Page) -> Iterator[tuple[str, str, str]]:
     best = page.best
-    if best and best != page.K and page.model.n_clusters is not None:
+    if best and best != page.K and page.model._asked:
         better = f"{best} groups describe the table in fewer nats"
         if best == 1:
             better = "One description of all rows takes fewer nats"

@@ -254,8 +254,10 @@ class Page:
     def shown_words(self) -> str:
         """Where the number of clusters comes from."""
         asked = self.model.n_clusters
-        if asked is not None:
+        if isinstance(asked, int | np.integer):
             return "as asked for" if asked == self.K else f"{asked} were asked for"
+        if self.model._asked:
+            return "within the bounds asked for"
         return "all that pay for themselves" if self.model.merge_path_ else "at the price given"
 
     @property

@@ -23,6 +23,8 @@ _MOST_COLUMNS = 40  # named in a shell command
 _LONGEST_SOURCE = 200  # characters of a value in Python
 _IN_SHELL = {
     "n_clusters": "--clusters",
+    "min_cluster_size": "--min-cluster-size",
+    "max_cluster_size": "--max-cluster-size",
     "price_factor": "--price-factor",
     "feature_sharing": "--feature-sharing",
     "missing": "--missing",
@@ -45,6 +47,8 @@ def _python(page: Page) -> str:
     model = page.model
     arguments = ", ".join(f"{name}={_source(value)}" for name, value in _changed(model).items())
     weights = ", sample_weight=weights" if page.weighted else ""
+    if (groups := _groups(model)) is not None:
+        weights += f", groups={groups!r}" if groups else ", groups=groups"
     without = "" if page.target is None else f"  # the table without its column {page.target.name!r}"
     if (keep := _refit(model)) is not None:
         option = ', keep="clusters"' if keep else ""
@@ -61,6 +65,11 @@ def _python(page: Page) -> str:
     own = model._own_names["clusters"]
     lines += [f"model.rename_clusters({own!r})"] if own and len(repr(own)) <= _LONGEST_SOURCE else []
     return "\n".join([*lines, "model.summary()"])
+
+
+def _groups(model: CraftBase) -> str | None:
+    """The column of the groups that stay together; "" if it has no name."""
+    return model._groups if isinstance(model, CRAFT) else None
 
 
 def _refit(model: CraftBase) -> bool | None:
@@ -84,13 +93,16 @@ def _command(page: Page) -> str:
     seeded = isinstance(page.model.random_state, numbers.Integral)
     known = {*_IN_SHELL, "unusable", "n_threads", "verbose"}
     has_options = isinstance(page.model, CRAFT) and set(parameters) <= known
-    if page.weighted or odd or not seeded or not has_options or len(names) > _MOST_COLUMNS:
+    groups = _groups(page.model)
+    if page.weighted or groups == "" or odd or not seeded or not has_options or len(names) > _MOST_COLUMNS:
         return ""
     words = ["craftc cluster TABLE.csv"]
     if page.target is not None:
         words.append(f"--target {shlex.quote(page.target.name)}")
+    if groups:
+        words.append(f"--groups {shlex.quote(groups)}")
     words += [
-        f"{option} {shlex.quote(str(parameters[name]))}"
+        f"{option} {shlex.quote(_in_shell(parameters[name]))}"
         for name, option in _IN_SHELL.items()
         if parameters.get(name) is not None
     ]
@@ -106,6 +118,11 @@ def _command(page: Page) -> str:
     own = page.model._own_names
     words += ["--labels NAMES.csv"] if any(own.values()) else []
     return " \\\n  ".join([*words, "--out FOLDER"])
+
+
+def _in_shell(value: object) -> str:
+    """A parameter as an option; a range as LOW-HIGH."""
+    return "-".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
 
 
 def _changed(model: CraftBase) -> dict[str, object]:

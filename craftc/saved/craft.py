@@ -241,6 +241,7 @@ _FIELDS = {
         ),
         ABSENT,
     ),
+    "_groups": Optional(Through(Kind(), str, str), ABSENT),
     "changes_": Optional(Through(Kind(), asdict, _changes_of), ABSENT),
     "cluster_margins_": Optional(floats("K", least=0.0, most=np.inf, missing=True), ABSENT),
     "margins_": Optional(Array("float32", ("n",), 0.0, np.inf, missing=True), ABSENT),

@@ -29,8 +29,8 @@ SIGNATURES = {
     "CRAFT": (
         "(n_clusters=None, *, kinds=None, categorical='auto', column_weights=None, null='marginals', "
         "feature_sharing=0.0, covariance='auto', price_factor='auto', missing='ignore', unknown='ignore', "
-        "unusable='error', max_clusters=100, init='auto', n_init=8, random_state=None, n_threads=None, "
-        "verbose=0)"
+        "unusable='error', max_clusters=100, min_cluster_size=None, max_cluster_size=None, init='auto', "
+        "n_init=8, random_state=None, n_threads=None, verbose=0)"
     ),
     "PaperCRAFT": (
         "(n_clusters=None, *, cluster_price='farthest-first', price_factor=1.0, model='paper', "

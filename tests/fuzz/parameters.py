@@ -213,7 +213,9 @@ def _arrays(rng: np.random.Generator, name: str, n: int, d: int) -> dict[str, li
     covariances = [np.eye(d), np.eye(d) * 1e-9, np.stack([np.eye(d)] * 2), np.ones((d, d))]
     arrays: dict[str, list[Any]] = {
         "init": starts.get(name, [*labelled, [labels, labels[::-1]]]),
-        "n_clusters": [n, n + 5],
+        "n_clusters": [n, n + 5, *([(1, 3), (2, n), (n, n + 5), [3, 2]] if name == "CRAFT" else [])],
+        "min_cluster_size": [1, 2, n // 3, 0.3, 1.0, n + 1],
+        "max_cluster_size": [n, n // 2 + 1, 2, 0.6, 1.0, 1e300],
         "categorical": ["auto", [0], [d - 1], ["c0"], [True] + [False] * (d - 1), [True] * d, [], 0, [d]],
         "kinds": [
             *[None, {}, {0: "ordered"}, {"c0": "ordered"}, {0: "periodic"}, {"c0": ("periodic", 3.0)}],

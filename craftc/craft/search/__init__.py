@@ -183,23 +183,26 @@ class FitConfig(Generic[L, S]):
         taken = LocalRows(self.rows.take(rows), weight)
         return replace(self, rows=taken, weight=weight, total_weight=total)  # type: ignore[arg-type, return-value]
 
-    def sample(
-        self, most: int, stream: CraftStream
-    ) -> tuple[NDArray[np.intp], FitConfig[Labels, NDArray[np.signedinteger]]]:
-        """At most `most` of the rows, ascending, and the configuration by which they are searched.
+    def of_sample(self, rows: NDArray[np.intp]) -> FitConfig[Labels, NDArray[np.signedinteger]]:
+        """As `of_rows`, of rows that represent the table.
 
         A price factor above 1 is multiplied by the sample's share of the table, but not below 1, because
         gains are proportional to the rows: a cluster that pays for itself in the table then also does in the
         sample.
         """
+        sample = self.of_rows(rows)
+        factor, share = self.spec.price_factor, sample.rows_weight / self.rows_weight
+        return replace(sample, spec=replace(self.spec, price_factor=max(min(factor, 1.0), factor * share)))
+
+    def sample(
+        self, most: int, stream: CraftStream
+    ) -> tuple[NDArray[np.intp], FitConfig[Labels, NDArray[np.signedinteger]]]:
+        """At most `most` of the rows, ascending, and the configuration by which they are searched."""
         n = len(self.rows)
         if n <= most and isinstance(self.rows, LocalRows):
             return np.arange(n), self
         rows = spread(n, most, self.seed, stream)
-        sample = self.of_rows(rows)
-        factor, share = self.spec.price_factor, sample.rows_weight / self.rows_weight
-        spec = replace(self.spec, price_factor=max(min(factor, 1.0), factor * share))
-        return rows, replace(sample, spec=spec)
+        return rows, self.of_sample(rows)
 
 
 @dataclass

@@ -41,6 +41,27 @@ _FORCED_PASSES = 100  # passes after which half of the forced merges is assumed 
 MANY_CLUSTERS = 10  # from 10 clusters on, count those left at four times the price
 
 
+def fit_in_range(
+    config: FitConfig[L, S],
+    n_starts: int,
+    starts: tuple[list[L] | None, Sequence[L]],
+    init: str,
+    n_clusters: tuple[int, int],
+    target: int | None,
+) -> AutomaticResult[S]:
+    """The whole search for a number of clusters in a range: the automatic number, or the end of the range
+    nearest to it. `starts`: given and further ones; `target`: the only number of the range, if it is given.
+    """
+    given, further = starts
+    low, high = n_clusters
+    kept = None if given is None else [config.rows.copied(labels) for labels in given]
+    result = automatic_fit(config, n_starts, given, init, target, [*map(config.rows.copied, further)])
+    nearest = min(max(result.moments.n_clusters, low), high)
+    if target is not None or nearest == result.moments.n_clusters:
+        return result
+    return automatic_fit(config, n_starts, kept, init, nearest, further)
+
+
 def automatic_fit(
     config: FitConfig[L, S],
     n_starts: int,

@@ -350,17 +350,13 @@ def covariance_step(
     `from_kmeans`: whether k-means starts the search, too.
     """
     assert config.encoding is not None
-    encoding = config.encoding.with_scores()
-    if not 2 <= n_complete_columns(encoding, moments.total()) <= MOST_COLUMNS:
+    if not 2 <= n_complete_columns(config.encoding.with_scores(), moments.total()) <= MOST_COLUMNS:
         return None
-    rows = config.rows.scored(encoding)
-    unit, threads = config.background.count_weight, config.n_threads
-    whole = rows.moments(rows.grid(), unit, rows.one_cluster(), 1, threads)
-    background = Background(whole, encoding)
+    config, whole = with_scores(config)
+    rows, background = config.rows, config.background
     columns = covariance_columns(background, whole)
     if len(columns) < 2:
         return None
-    config = replace(config, rows=rows, background=background, encoding=encoding)
     masks = [np.hstack([np.zeros((len(mask), background.grid.p), np.uint8), mask]) for mask in masks]
     positions, sample = config.sample(_ROWS, CraftStream.COVARIANCE_SAMPLE)
     labels = [rows.labels_at(snapshot, positions) for snapshot in snapshots]
@@ -391,6 +387,15 @@ def covariance_step(
     if target is not None and config.spec.covariance == "auto" and objective <= state.objective:
         return None
     return search, search.number_by_first_appearance(state)
+
+
+def with_scores(config: FitConfig[L, S]) -> tuple[FitConfig[L, S], Moments]:
+    """The rows of a fit with the scores of their levels, and the moments of the whole table."""
+    assert config.encoding is not None
+    encoding = config.encoding.with_scores()
+    rows, unit = config.rows.scored(encoding), config.background.count_weight
+    whole = rows.moments(rows.grid(), unit, rows.one_cluster(), 1, config.n_threads)
+    return replace(config, rows=rows, background=Background(whole, encoding), encoding=encoding), whole
 
 
 def best_form(

@@ -253,8 +253,17 @@ def kmeans_starts(config: FitConfig[L, S], scores: Floats, n_clusters: int) -> l
     n_clusters = min(n_clusters, config.max_clusters, int(config.rows_weight // 2))
     if n_clusters < 2 or not scores.size:
         return []
-    both = scores, scores / np.sqrt(row_weights(config) @ (scores * scores))
-    return [kmeans_labels(config, each, n_clusters, start) for start, each in enumerate(both)]
+    weight = row_weights(config)
+    return [
+        kmeans_labels(each, weight, n_clusters, config.seed, start)
+        for start, each in enumerate(scalings(scores, weight))
+    ]
+
+
+def scalings(scores: Floats, weight: Floats) -> tuple[Floats, Floats]:
+    """Scores (n, r) as they are, and each of variance 1."""
+    spread = weight @ (scores * scores)
+    return scores, scores / np.sqrt(np.where(spread > 0, spread, 1.0))
 
 
 def row_weights(config: FitConfig[L, S]) -> Floats:
@@ -262,13 +271,13 @@ def row_weights(config: FitConfig[L, S]) -> Floats:
     return np.asarray(config.weight, np.float64) if len(config.weight) else np.ones(len(config.rows))
 
 
-def kmeans_labels(config: FitConfig[L, S], scores: Floats, n_clusters: int, start: int) -> Labels:
+def kmeans_labels(scores: Floats, weight: Floats, n_clusters: int, seed: int, start: int) -> Labels:
     """(n,) clusters of k-means on scores (n, r), the best of four runs from seeds of k-means++; at most
     n_clusters, numbered without gaps.
     """
-    best, least, weight = np.zeros(len(scores), np.int32), np.inf, row_weights(config)
+    best, least = np.zeros(len(scores), np.int32), np.inf
     for run in range(_KMEANS_RUNS):
-        draws = uniform(config.seed, start, CraftStream.KMEANS_SEED, run, np.arange(n_clusters))
+        draws = uniform(seed, start, CraftStream.KMEANS_SEED, run, np.arange(n_clusters))
         nearest, seeds = np.ones(len(scores)), []
         for draw in draws:
             total = np.cumsum(weight * nearest)
