@@ -28,6 +28,7 @@ from craftc.craft.clusters import Clusters
 from craftc.craft.covariance import too_many_columns
 from craftc.craft.dependence import column_links, diagnose, slices_at_4
 from craftc.craft.fitted import FittedClusters
+from craftc.craft.given import completed, described_labels, is_model, labels_by, names_of
 from craftc.craft.parameters import (
     ClusterCount,
     ModelSpec,
@@ -119,9 +120,12 @@ class CRAFT(WithRefits):
         Smallest and largest size of a cluster: rows (with weights: their sum), or a float of at most 1, the
         share of the rows. Rows leave their cheapest cluster only where a bound asks for it; `predict` knows
         no bounds. Needs rows in one process, and 8 bytes per row and cluster.
-    init : {"auto", "single", "random", "farthest"}, array (n,) of int, or list of such arrays, default="auto"
+    init : {"auto", "single", "random", "farthest"}, array (n,) of int, list of such arrays, fitted model or \
+            mapping, default="auto"
         Start partitions. "auto": one cluster, then random partitions and k-means++ seeds in turn. Arrays: one
-        start each.
+        start each. A fitted model: its clusters of the rows. A mapping, ``{"young": {"age": ("<", 30)}}``,
+        describes clusters by conditions on columns (docs/craft.md) or by positions of example rows. The other
+        rows join the cheapest of these; a cluster that mostly keeps its rows keeps its name.
     n_init : int, default=8
         Number of starts; the lowest objective is kept and crossed with the others.
     random_state : int, Generator, RandomState or None, default=None
@@ -325,7 +329,10 @@ class CRAFT(WithRefits):
             if isinstance(table, MixedTable):
                 together = groups_of(X, groups, len(table))
                 local = EncodedRows.of_table(table, sample_weight, n_threads, levels)
-                self.labels_ = self._fit(local, meter, n_threads, groups=together)
+                start = self._start(X, table)
+                self.labels_ = self._fit(local, meter, n_threads, groups=together, start=start)
+                if isinstance(self.init, Mapping) and start is not None:
+                    self.rename_clusters(names_of(self.init, start, self.labels_))
                 if groups is not None:
                     self._groups = groups if isinstance(groups, str) else str(getattr(groups, "name", ""))
             else:
@@ -336,6 +343,12 @@ class CRAFT(WithRefits):
                 )
                 self.labels_ = self._fit(far, meter, n_threads)
         return self
+
+    def _start(self, X: object, table: MixedTable) -> Labels | None:
+        """Labels of the start that `init` gives as a model or by descriptions; None: in another form."""
+        if isinstance(self.init, Mapping):
+            return described_labels(self.init, table)
+        return labels_by(self.init, X, len(table)) if is_model(self.init) else None
 
     def _levels_by(self, periods: list[float], n_threads: int) -> Encode:
         """Chooses the levels of the columns of a table, whose numeric columns have these periods."""
@@ -380,10 +393,11 @@ class CRAFT(WithRefits):
         n_threads: int,
         former: Former | None = None,
         groups: Labels | None = None,
+        start: Labels | None = None,
     ) -> Any:
         """Find the clusters of rows that have been read; returns their labels. `former`: the clusters from
         which the search starts, too, and whose numbers the clusters get. `groups`: of rows that stay
-        together.
+        together. `start`: labels of a start, -1 where a row joins the cheapest cluster.
         """
         rows, background, encoding = encoded.rows, encoded.background, encoded.encoding
         assert isinstance(encoding, LevelEncoding)
@@ -401,7 +415,6 @@ class CRAFT(WithRefits):
         )
         low, high = range_of(self.n_clusters, limit) if bounds is None else (bounds.low, bounds.high)
         target = low if low == high and self.n_clusters is not None else None
-        given = None if former is not None else given_starts(self.init, len(rows), limit)
         further = [] if former is None else former.starts(limit)
         spec = self._spec(background.weight)
         seed = seed_of(self.random_state)
@@ -417,7 +430,10 @@ class CRAFT(WithRefits):
             meter=meter,
             encoding=encoding,
         )
-        init = self.init if isinstance(self.init, str) else "auto"
+        given, init = None, self.init if isinstance(self.init, str) else "auto"
+        if former is None:
+            own = self.init if start is None else completed(start, cast("Any", config))
+            given = given_starts(own, len(rows), limit)
         n_starts = 1 if init == "single" else int(self.n_init)
         starts = cast("list[L] | None", given), cast("list[L]", further)
         result = fit_in_range(config, n_starts, starts, init, (low, high), target)

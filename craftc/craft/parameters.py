@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 import numbers
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 from numpy.typing import ArrayLike
 
@@ -15,13 +15,19 @@ from craftc._common.messages import shown
 from craftc._common.typing import Labels
 from craftc._common.validation import check_choice, check_labels, check_number
 
-#: What `init` may be: the name of a rule, or start partitions.
-StartsInput: TypeAlias = "str | ArrayLike | Sequence[ArrayLike]"
+#: What `init` may be: the name of a rule, start partitions, a fitted model, or descriptions of clusters.
+StartsInput: TypeAlias = "str | ArrayLike | Sequence[ArrayLike] | Predicts | Mapping[str, object]"
 #: A number of clusters, the smallest and largest number, or None: chosen automatically.
 ClusterCount: TypeAlias = "int | tuple[int, int] | None"
 ROWS_AT_FULL_PRICE = 1000.0  # n_0 of price_factor="auto": a longer table counts as this many rows
 MODELS = ("likelihood", "paper", "paper-relative", "paper-fixed")
 SELECTIONS = ("priced", "fixed", "free", "threshold")
+
+
+class Predicts(Protocol):
+    """A fitted estimator that assigns rows to clusters."""
+
+    def predict(self, X: Any) -> Any: ...
 
 
 @dataclass(frozen=True)
@@ -267,7 +273,12 @@ def numeric_threshold_of(value: object) -> tuple[bool, float]:
 def given_starts(init: StartsInput, n: int, limit: int) -> list[Labels] | None:
     """Start partitions given as arrays, checked; None when `init` names a rule."""
     if isinstance(init, str):
-        check_choice("init", init, ("auto", "single", "random", "farthest"), "or labels")
+        check_choice(
+            "init",
+            init,
+            ("auto", "single", "random", "farthest"),
+            "or labels, a fitted model or descriptions of clusters",
+        )
         return None
     several = isinstance(init, (list, tuple)) and len(init) > 0 and not isinstance(init[0], numbers.Number)
     starts = [check_labels(labels, n) for labels in (list(init) if several else [init])]  # type: ignore[arg-type]
