@@ -1,6 +1,6 @@
 """The MAD-Bayes paper's tabletop experiment and our own tables of DP-means and feature models.
 
-    python benches/replication/madbayes.py [--data DIR] [--quick] [--out FILE]
+    python benches/replication/madbayes.py [--data DIR] [--quick] [--figures FOLDER] [--out FILE]
 
 Broderick, Kulis & Jordan, "MAD-Bayes: MAP-based Asymptotic Derivations from Bayes", ICML 2013.
 Tabletop (`tabletop.npz` with X, the principal component scores of the 100 pictures) and the faces
@@ -40,7 +40,7 @@ from sklearn.preprocessing import scale
 sys.path.append(str(Path(__file__).resolve().parents[1]))  # the other benchmarks
 sys.path.append(str(Path(__file__).resolve().parents[2]))  # an installed craftc comes first
 
-from replication import ibp
+from replication import ibp, madbayes_figures
 from replication.craft import Report, data_folder
 
 from craftc import BPMeans, DPMeans, KFeatures
@@ -132,8 +132,8 @@ def best_objectives(report: Report, X: Table, n_init: int) -> None:
     markdown(report, ["", *(f"K = {K}" for K in range(1, 9)), "seconds"], lines)
 
 
-def gibbs(report: Report, X: Table, n_sweeps: int) -> list[str]:
-    """The paper's baseline; returns its cells of the table of algorithms."""
+def gibbs(report: Report, X: Table, n_sweeps: int) -> tuple[list[str], list[int]]:
+    """The paper's baseline: its cells of the table of algorithms, and numbers of features of later sweeps."""
     heading(
         report,
         f"Figure 1: the number of features under a Gibbs sampler, {n_sweeps} sweeps",
@@ -149,7 +149,8 @@ def gibbs(report: Report, X: Table, n_sweeps: int) -> list[str]:
         ["features", "share of the sweeps"],
         [[k, f"{c / len(later):.2f}"] for k, c in zip(values, counts, strict=True)],
     )
-    return [str(values[counts.argmax()]), f"{chain[-1].error:.1f}", f"{1e6 * seconds:.0f}", f"{seconds:.3f}"]
+    most = str(values[counts.argmax()])
+    return [most, f"{chain[-1].error:.1f}", f"{1e6 * seconds:.0f}", f"{seconds:.3f}"], later
 
 
 def algorithms(report: Report, X: Table, penalty: float, sampled: list[str], quick: bool) -> None:
@@ -266,7 +267,23 @@ def more_starts(report: Report, X: Table) -> None:
     markdown(report, ["n_init", *map(str, counts)], lines)
 
 
-def faces(report: Report, folder: Path | None, quick: bool) -> None:
+def histograms(report: Report, figures: Path, X: Table, sweeps: Sequence[int], n_starts: int) -> None:
+    """Figure 1, right."""
+    heading(
+        report,
+        f"Figure 1: numbers of features of {n_starts} single starts, lambda^2 = 20",
+        "As printed, one start each; Gibbs: the later sweeps of one chain. Share of each number.",
+    )
+    found = madbayes_figures.numbers_of_features(figures, X, sweeps, n_starts)
+    lines = []
+    for name, numbers in found.items():
+        values, times = np.unique(numbers, return_counts=True)
+        shares = (f"{K}: {time / len(numbers):.2f}" for K, time in zip(values, times, strict=True))
+        lines.append([name, ", ".join(shares)])
+    markdown(report, ["", "features: share"], lines)
+
+
+def faces(report: Report, folder: Path | None, quick: bool, figures: Path | None) -> None:
     """Section 5.2, figure 3."""
     path = folder / "olivetti.csv.gz" if folder else None
     if path is None or not path.is_file():
@@ -285,9 +302,12 @@ def faces(report: Report, folder: Path | None, quick: bool) -> None:
     for K in (2, 3, 4):
         features = KFeatures(K, random_state=0, n_threads=1).fit(X)
         error = KMeans(K, n_init=10, random_state=0).fit(X).inertia_
-        combinations = len(np.unique(features.assignments_, axis=0))
-        lines.append([K, f"{features.inertia_ / len(X):.1f}", combinations, f"{error / len(X):.1f}"])
-    markdown(report, ["K", "K-features", "combinations that occur", "k-means"], lines)
+        _, times = np.unique(features.assignments_, axis=0, return_counts=True)
+        each = " ".join(map(str, sorted(times, reverse=True)))
+        lines.append([K, f"{features.inertia_ / len(X):.1f}", each, f"{error / len(X):.1f}"])
+    markdown(report, ["K", "K-features", "pictures of each combination", "k-means"], lines)
+    if figures:
+        madbayes_figures.faces(figures, X)
 
 
 # ---- Appendix E ----
@@ -450,6 +470,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
     parser.add_argument("--data", metavar="DIR", help="folder of tabletop.npz")
     parser.add_argument("--quick", action="store_true", help="fewer starts and sets")
+    parser.add_argument("--figures", metavar="FOLDER", type=Path, help="write figures 1 to 3")
     parser.add_argument("--out", metavar="FILE", help="write the same text to a file")
     options = parser.parse_args(arguments)
     report, begin = Report(), time.perf_counter()
@@ -461,12 +482,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         report.say("", "Tabletop: skipped, no tabletop.npz (see --data).")
     else:
         best_objectives(report, X, 100 if options.quick else 1000)
-        sampled = gibbs(report, X, 100 if options.quick else 1000)
+        sampled, sweeps = gibbs(report, X, 100 if options.quick else 1000)
         for penalty in PENALTIES:
             algorithms(report, X, penalty, sampled, options.quick)
         counts(report, X, 2 if options.quick else 5)
         more_starts(report, X)
-    faces(report, folder, options.quick)
+        if options.figures and folder:
+            histograms(report, options.figures, X, sweeps, 100 if options.quick else 1000)
+            madbayes_figures.tabletop(options.figures, X, np.load(folder / "tabletop.npz")["images"])
+    faces(report, folder, options.quick, options.figures)
     covariances(report)
     dp_means(report, 2 if options.quick else 4)
     automatic(report, 2 if options.quick else 10)

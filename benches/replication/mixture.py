@@ -345,7 +345,9 @@ def numbers_of_clusters(report: Report, tables: dict[str, Any], n_seeds: int) ->
     markdown(report, ["data", *(f"{n} components" for n in starts), "bound"], lines)
 
 
-def real(report: Report, name: str, X: Table, classes: Labels, n_seeds: int, counts: bool = False) -> None:
+def real(
+    report: Report, name: str, X: Table, classes: Labels, n_seeds: int, n_full: int, counts: bool = False
+) -> None:
     """One table of Table 1."""
     big = len(X) > DEAREST_ROWS
     n_init = 2 if big else 5
@@ -386,10 +388,7 @@ def real(report: Report, name: str, X: Table, classes: Labels, n_seeds: int, cou
     ]
     for label, procedure in procedures.items():
         own = label in SETTINGS or label in FULL
-        fits = [
-            procedure(X if own else shares, seed)
-            for seed in range(min(n_seeds, FULL_SEEDS) if label in FULL else n_seeds)
-        ]
+        fits = [procedure(X if own else shares, seed) for seed in range(n_full if label in FULL else n_seeds)]
         scores = [nmi(classes, fit.labels) for fit in fits]
         selected = mean_of([fit.mask.mean() if fit.mask is not None else np.nan for fit in fits], ".2f")
         around = f" ({min(scores):.3f}-{max(scores):.3f})" if len(scores) > 1 else ""
@@ -457,7 +456,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     }
     small: dict[str, Any] = {kind: lambda seed, kind=kind: made(kind, seed)[:2] for kind in OWN}
     small |= {name: lambda seed, table=table: table for name, table in found.items() if table is not None}
-    synthetic(report, n_seeds, min(n_seeds, 3))
+    n_full = 1 if options.quick else min(n_seeds, FULL_SEEDS)
+    synthetic(report, n_seeds, n_full)
     correlation(report)
     fractions(report, small, min(n_seeds, 5))
     numbers_of_clusters(report, small, min(n_seeds, 5))
@@ -467,13 +467,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     skipped = [name for name, table in found.items() if table is None]
     for name, table in found.items():
         if table is not None:
-            real(report, name, *table, n_seeds)
+            real(report, name, *table, n_seeds, n_full)
     for name, file in large.items():
         table = read(folder, file) if folder else None
         if table is None:
             skipped.append(name)
         else:
-            real(report, name, *table, 1)
+            real(report, name, *table, 1, 1)
     if not options.quick:
         texts = posts(folder) if folder else None
         if texts is None:
@@ -484,6 +484,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 "newsgroups, 100 posts of each (not the paper's miniNG)",
                 *texts,
                 min(n_seeds, 5),
+                n_full,
                 counts=True,
             )
     if skipped:

@@ -3,8 +3,7 @@
 Correlated columns are often worth nothing alone: a component gains only where it selects, or drops, several
 of them. From every column a path switches one column after the other, the one with the largest gain first,
 even where the ELBO falls; the best beginning of the best path counts. q(mu, Sigma), the noise and lambda
-follow every switch, so that a column can be dropped that all components select, of which the noise knows
-nothing.
+follow every switch, so that a column that all components select can be dropped: its noise had no cells.
 
 The determinants of a path follow from one matrix M, which is -Psi_SS^-1 in the selected columns, and in the
 others their scatter conditional on the selected ones: a switch of column d multiplies |Psi_S| by |M_dd|, and
@@ -67,7 +66,7 @@ class NoiseGains:
         return cls(a0, b0, common, states[0], states[1] - states[0], terms[1] - terms[0])
 
     def __call__(self, made: NDArray[np.bool_]) -> Floats:
-        """(paths, D) gain of the next switch after those that were `made` (paths, D)."""
+        """(paths, D) gain of the next switch after the switches `made` (paths, D)."""
         before, rate = self.now, self.rate
         if self.common:
             before = (self.now.sum(axis=1) + made @ self.change.T).T[:, :, None]

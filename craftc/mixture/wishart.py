@@ -125,7 +125,7 @@ class NormalWishart:
 def _singular(s0: float, squares: Floats) -> ValueError:
     """Rounding has removed the prior from columns that depend on others."""
     return ValueError(
-        f"The covariance of a cluster is singular: covariance_prior={s0:g} is lost beside columns whose "
+        f"The covariance of a cluster is singular: covariance_prior={s0:g} is lost in columns whose "
         f"sums of squares reach {squares.max():.3g} in scaled units. Raise covariance_prior, use "
         "scale='standard', or leave out columns that depend on others."
     )

@@ -27,7 +27,7 @@ def test_columns_that_depend_on_others_without_a_prior(copies):
     X = np.random.default_rng(0).normal(size=(30, 3)) * 1e6
     more = {"equal": X[:, :1], "sum": X[:, :1] + X[:, 1:2], "multiple": 3.0 * X[:, 2:]}[copies]
     table, options = np.hstack([X, more]), {"covariance": "full", "selection": "all", "random_state": 0}
-    with pytest.raises(ValueError, match=r"covariance_prior=1e-09 is lost beside columns .* Raise"):
+    with pytest.raises(ValueError, match=r"covariance_prior=1e-09 is lost in columns .* Raise"):
         FeatureSelectionMixture(1, scale="none", covariance_prior=1e-9, **options).fit(table)
     assert np.isfinite(FeatureSelectionMixture(1, scale="standard", **options).fit(table).elbo_)
 
