@@ -1,4 +1,4 @@
-"""A whole weight is so many equal rows: in every statistic of every estimator that takes weights."""
+"""A whole weight is that many equal rows: in every statistic of every estimator that takes weights."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def started(model: Any, group: Any) -> Any:
 
 
 def statistics(model: Any, table: pd.DataFrame, weight: Any, counted: Any) -> Iterator[tuple[str, Any]]:
-    """All that a fitted model says by attributes and methods; of rows, of those that are counted."""
+    """All that a fitted model says by attributes and methods; of rows, the counted ones."""
 
     def of_counted(value: Any) -> Any:
         if isinstance(value, BaseEstimator):
