@@ -30,6 +30,7 @@ from craftc.craft.criteria import MixtureCriteria
 from craftc.craft.fitted import FittedClusters
 from craftc.craft.parameters import StartsInput
 from craftc.craft.rows import scores
+from craftc.craft.rows_of_fit import RowsOfFit
 from craftc.craft.stability import Stability, refits
 from craftc.describe.facts import Facts
 from craftc.describe.frames import summary_frame
@@ -53,6 +54,7 @@ def is_a_density(model: CraftBase) -> bool:
 
 
 class CraftBase(
+    RowsOfFit,
     MixtureCriteria,
     WithoutCollections,
     ClassNamePrefixFeaturesOutMixin,
@@ -90,7 +92,16 @@ class CraftBase(
     # one cluster has no margins, a column without numbers in a cluster no mean there, and no saving no ratio
     _not_always_finite = ("margins_", "cluster_margins_", "centers_", "variances_", "dependence_ratio_")
     _of_fit: tuple[str, ...] = ("init", "random_state", "labels_", "margins_", "objective_path_")
-    _of_fit += ("merge_path_", "_typical", "_unusual", "_mixture", "_fixed", "changes_")
+    _of_fit += (
+        "outlier_scores_",
+        "_clusters_of_rows",
+        "merge_path_",
+        "_typical",
+        "_unusual",
+        "_mixture",
+        "_fixed",
+        "changes_",
+    )
 
     def _no_density(self) -> str:
         """Why the costs of rows are no log densities; empty if they are."""
@@ -148,26 +159,6 @@ class CraftBase(
     def _n_features_out(self) -> int:
         return self.n_clusters_
 
-    # ---- the rows of the fit ----
-
-    def _n_rows(self) -> int:
-        """Rows of the fit; those of a collection, or of a model that has left it, have no weights."""
-        labels = getattr(self, "labels_", None)
-        return len(labels) if isinstance(labels, np.ndarray) else int(self.cluster_sizes_.sum())
-
-    def _rows_of_fit(self, columns: MixedTable, weight: WeightInput) -> tuple[MixedTable, Floats | None]:
-        """The table of `fit` as the model sees it, from its columns in their original units, and its weights;
-        raise ValueError for another table or other weights.
-
-        The exact sums of the clusters show whether the rows are those of the fit, in its order; a collection
-        is not checked.
-        """
-        labels, n = getattr(self, "labels_", None), self._n_rows()
-        known = labels if isinstance(labels, np.ndarray) else None
-        table, threads = self._fitted.encoding.apply(columns), effective_n_threads(self.n_threads)
-        weights = self._fitted.check_rows(table, weight, n, known, threads)
-        return table, weights
-
     # ---- new rows; columns and levels are matched by name ----
 
     def _read_new(self, X: TableInput) -> MixedTable:
@@ -216,9 +207,11 @@ class CraftBase(
         Returns
         -------
         ndarray (n,) of int32
+            With `outlier_price`, -1 for rows that fit no cluster.
         """
         table = self._read_new(X)
-        return self._fitted_clusters().cheapest(table, self._threads_of(len(table)))
+        labels = self._fitted_clusters().cheapest(table, self._threads_of(len(table)))
+        return self._marked(labels, table)
 
     def _threads_of(self, n_rows: int) -> int:
         work = pass_work(n_rows, len(self._fitted.encoding.source), self.n_clusters_)
@@ -408,7 +401,7 @@ class CraftBase(
             "price_factor": self.price_factor_,
             "dependence_ratio": self.dependence_ratio_,
             "column_links": self.column_links_,
-            "notes": fitted.notes,
+            "notes": self._notes(),
             **self._criteria(),
         }
         view = self._shown_clusters()
@@ -419,7 +412,11 @@ class CraftBase(
         return self._fitted.view
 
     def _overview_notes(self) -> list[str]:
-        return [*filter(None, [self._structure().sentence])]
+        return [*filter(None, [self._structure().sentence]), *self._notes()]
+
+    def _notes(self) -> list[str]:
+        """What to know about the clusters: weights of columns, the form of covariances, outliers."""
+        return self._fitted.notes
 
     def representatives(self, n: int = 3, X: TableInput | None = None) -> list[NDArray[np.intp]]:
         """Typical rows of every cluster: those of the highest log density that belong clearly to it.

@@ -126,8 +126,8 @@ class Described(CraftBase):
     def _labels_of(self, table: MixedTable, weight: Floats | None) -> tuple[Labels, list[str]]:
         """The clusters of rows in the units of the table, and what to say about them."""
         fitted, encoded = self._fitted, self._fitted.encoding.apply(table)
-        labels: Labels | None = getattr(self, "labels_", None)
-        known = labels if isinstance(labels, np.ndarray) and len(labels) == len(table) else None
+        labels = self._partition
+        known = labels if labels is not None and len(labels) == len(table) else None
         threads = effective_n_threads(self.n_threads)
         if known is not None and fitted.clusters.moments.are_of(encoded, weight, known, threads):
             return known, []

@@ -120,6 +120,10 @@ class CRAFT(WithRefits):
         Smallest and largest size of a cluster: rows (with weights: their sum), or a float of at most 1, the
         share of the rows. Rows leave their cheapest cluster only where a bound asks for it; `predict` knows
         no bounds. Needs rows in one process, and 8 bytes per row and cluster.
+    outlier_price : float, optional
+        Nats that a row must save in a cluster, over the table's own distributions, to belong to it: rows that
+        save less get the label -1, in `labels_` and from `predict`. The clusters themselves contain all rows.
+        0: rows that cost more in every cluster than without clusters. None: every row belongs to a cluster.
     init : {"auto", "single", "random", "farthest"}, array (n,) of int, list of such arrays, fitted model or \
             mapping, default="auto"
         Start partitions. "auto": one cluster, then random partitions and k-means++ seeds in turn. Arrays: one
@@ -138,7 +142,7 @@ class CRAFT(WithRefits):
     Attributes
     ----------
     labels_ : ndarray (n,) of int32
-        Cluster of every row, numbered by first appearance.
+        Cluster of every row, numbered by first appearance; -1 for outliers, with `outlier_price`.
     n_clusters_ : int
         Number of clusters K.
     objective_, objective_path_ : float, ndarray of float64
@@ -157,6 +161,8 @@ class CRAFT(WithRefits):
         Share of every input column in the gains of the features in which clusters differ.
     margins_, cluster_margins_ : ndarray (n,) of float32, ndarray (K,) of float64
         Nats by which each row prefers its cheapest cluster to the second cheapest, and their means.
+    outlier_scores_ : ndarray (n,) of float32
+        What every row costs in its cheapest cluster less what it costs without clusters, nats.
     soft_sizes_, assignment_entropy_ : ndarray (K,) of float64, float
         Sums of the probabilities of the rows, and the entropy of these in nats: 0 where clusters do not
         overlap.
@@ -206,6 +212,7 @@ class CRAFT(WithRefits):
         "unknown": Choice(("ignore", "error")),
         "unusable": Choice(("error", "drop")),
         "price_factor": Choice(("auto",), "or a number > 0", Number(above=0.0, most=1e12)),
+        "outlier_price": Number(optional=True),
         "max_clusters": Number(least=1, whole=True),
         "min_cluster_size": Size(),
         "max_cluster_size": Size(),
@@ -229,6 +236,7 @@ class CRAFT(WithRefits):
         max_clusters: int = 100,
         min_cluster_size: float | None = None,
         max_cluster_size: float | None = None,
+        outlier_price: float | None = None,
         init: StartsInput = "auto",
         n_init: int = 8,
         random_state: RandomStateInput = None,
@@ -249,6 +257,7 @@ class CRAFT(WithRefits):
         self.max_clusters = max_clusters
         self.min_cluster_size = min_cluster_size
         self.max_cluster_size = max_cluster_size
+        self.outlier_price = outlier_price
         self.init = init
         self.n_init = n_init
         self.random_state = random_state
@@ -333,6 +342,7 @@ class CRAFT(WithRefits):
                 self.labels_ = self._fit(local, meter, n_threads, groups=together, start=start)
                 if isinstance(self.init, Mapping) and start is not None:
                     self.rename_clusters(names_of(self.init, start, self.labels_))
+                self._mark_outliers()
                 if groups is not None:
                     self._groups = groups if isinstance(groups, str) else str(getattr(groups, "name", ""))
             else:
@@ -376,6 +386,11 @@ class CRAFT(WithRefits):
         problem = ""
         if not (isinstance(self.init, str) and self.init == "auto"):
             problem = f"init='auto', got {self.init!r}"
+        elif self.outlier_price is not None:
+            problem = (
+                f"outlier_price=None, got {self.outlier_price!r}; predict marks outliers after "
+                "set_params(outlier_price=...)"
+            )
         elif sample_weight is not None:
             problem = "rows without weights; repeat rows instead of passing sample_weight"
         elif groups is not None or (self.min_cluster_size, self.max_cluster_size) != (None, None):

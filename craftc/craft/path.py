@@ -15,15 +15,15 @@ from craftc._common.validation import check_number
 from craftc.craft.fixed import FixedClusters
 from craftc.craft.mask_path import mask_path
 from craftc.craft.null_test import NullTest, null_test
+from craftc.craft.outliers import WithOutliers
 from craftc.craft.rows.scores import RowStatistics
-from craftc.craft.ruled import Ruled
 from craftc.distributed.open_input import FitTable
 
 if TYPE_CHECKING:
     from pandas import DataFrame
 
 
-class WithMergePath(Ruled):
+class WithMergePath(WithOutliers):
     """Methods of a model whose merge path leads down to one cluster."""
 
     merge_path_: MergePath
@@ -119,7 +119,11 @@ class WithMergePath(Ruled):
         model.min_cluster_size = model.max_cluster_size = None
         if X is not None:
             table, weights = model._rows_of_fit(model._read_columns(X), sample_weight)
-            model._set_rows(RowStatistics.of_rows(model._fitted.clusters, table, model.labels_, weights))
+            labels = model._partition
+            assert labels is not None  # those of a collection have no step
+            of_rows = RowStatistics.of_rows(model._fitted.clusters, table, labels, weights)
+            model._set_rows(of_rows)
+            model._mark_outliers()
         return model
 
     def null_test(
@@ -242,6 +246,7 @@ class WithMergePath(Ruled):
         """Become the model at a later step of the merge path."""
         self._set_fitted(self._fitted.at(step))
         self.__dict__.pop("labels_", None)
+        self._clusters_of_rows = None
         if self.merge_path_.has_labels:
             self.labels_ = self.merge_path_[0].labels
         self.objective_path_ = np.append(self.objective_path_, self.objective_)
@@ -253,5 +258,5 @@ class WithMergePath(Ruled):
         `others`.
         """
         self._typical = self._unusual = self._mixture = None
-        for name in ("margins_", "cluster_margins_", "changes_", *others):
+        for name in ("margins_", "outlier_scores_", "cluster_margins_", "changes_", *others):
             self.__dict__.pop(name, None)

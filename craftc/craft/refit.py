@@ -252,6 +252,7 @@ class WithRefits(WithMergePath):
         periods = declared_periods(former.encoding.periods, table.schema)
         encoded = EncodedRows.of_table(table, weights, n_threads, fits._levels_by(periods, n_threads))
         self.labels_ = fits._fit(encoded, meter, n_threads, known)
+        self._mark_outliers()
         of = known.successor
         kept = {int(of[k]): name for k, name in own_names["clusters"].items() if of[k] >= 0}
         self._own_names = OwnNames(clusters=dict(sorted(kept.items())), columns=own_names["columns"])
@@ -311,8 +312,8 @@ class WithRefits(WithMergePath):
             weights = np.ones(len(table))
         weight = integer_weights(None)[0] if weights is None else _in_units(weights, unit)
         labels, _, sums = self._sums_of(table, weight, unit, n_threads)
-        known = getattr(self, "labels_", None)
-        every = np.concatenate([known, labels]) if isinstance(known, np.ndarray) else None
+        known = self._partition
+        every = None if known is None else np.concatenate([known, labels])
         self._set_sums(sums.added(fitted), unit, every)
         self._forget_rows()
         return self
@@ -341,6 +342,7 @@ class WithRefits(WithMergePath):
         self._set_fitted(updated(self._fitted, fixed, sums, unit, labels, factor))
         self._fixed = fixed
         self.__dict__.pop("labels_", None)
+        self._clusters_of_rows = None
         if labels is not None:
             self.labels_ = labels
         self.objective_path_ = np.array([self.objective_])
@@ -360,6 +362,7 @@ class WithRefits(WithMergePath):
             )
         self._set_sums(sums, unit, labels)
         self._set_rows(RowStatistics.of_rows(self._fitted.clusters, seen, labels, weights))
+        self._mark_outliers()
 
     # ---- the table ----
 
@@ -386,8 +389,8 @@ class WithRefits(WithMergePath):
 
     def _is_table_of_fit(self, table: MixedTable, weights: Floats | None, n_threads: int) -> bool:
         """Whether rows, weights and parameters are those of the last fit, whose result is known then."""
-        fitted, labels = self._fitted, getattr(self, "labels_", None)
-        if not isinstance(labels, np.ndarray) or len(labels) != len(table) or self._fixed is not None:
+        fitted, labels = self._fitted, self._partition
+        if labels is None or len(labels) != len(table) or self._fixed is not None:
             return False
         original = fitted.original_moments
         spec = cast(_Fits, self)._spec(float(original.sizes.sum()))

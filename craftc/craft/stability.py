@@ -83,7 +83,7 @@ def refits(
     """
     from sklearn.metrics import adjusted_rand_score  # slow to import
 
-    own = model.labels_
+    own = model._partition
     if weight is not None:
         counted = np.flatnonzero(weight)
         table, own, weight = table.take(counted), own[counted], weight[counted]
@@ -115,6 +115,8 @@ def refit(model: Any, table: MixedTable, weight: Floats | None, seed: int, **par
     not used, nor a number of clusters above that of distinct rows. Sizes of clusters are shares of the rows.
     """
     other = clone(model).set_params(random_state=seed, categorical="auto", unusable="error", verbose=0)
+    if "outlier_price" in other.get_params():
+        other.set_params(outlier_price=None)  # clusters are compared
     other.set_params(**parameters)
     encoding = model._fitted.encoding
     if isinstance(encoding, LevelEncoding):  # parts of the rows may show a shorter period

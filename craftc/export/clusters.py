@@ -37,6 +37,11 @@ _NUMBER = re.compile(r"-?(0|[1-9][0-9]*)([.][0-9]+)?")
 
 def scoring(model: CraftBase, whole: bool) -> Scoring:
     """The scoring of a fitted model; `whole`: also terms that cost the same in all clusters."""
+    if (price := getattr(model, "outlier_price", None)) is not None:
+        raise ValueError(
+            f"The model has outlier_price={price:g}, but an exported model puts every row into a cluster; "
+            "export a copy with set_params(outlier_price=None)."
+        )
     fitted = model._fitted
     clusters, schema, encoding = fitted.clusters, fitted.schema, fitted.encoding
     tables, K, keep = clusters.tables(), model.n_clusters_, whole or model.unknown == "error"

@@ -344,7 +344,7 @@ def _gap(column: DrawnColumn, k: int) -> str:
 
 def display_order(model: CraftBase) -> tuple[Ints, Labels]:
     """The model's labels of the clusters by their numbers, and the labels of the rows in this order."""
-    labels = np.asarray(model.labels_)
+    labels = np.asarray(model._partition)
     order = model._fitted.by_number
     if model._fitted.order is None:
         order = order_by_size(np.bincount(labels, minlength=int(model.n_clusters_)))

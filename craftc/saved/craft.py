@@ -28,6 +28,7 @@ from craftc.craft.paper import PaperCRAFT
 from craftc.craft.parameters import MODELS, SELECTIONS, ModelSpec
 from craftc.craft.rows import Encoding
 from craftc.craft.rows.scores import MixtureFit
+from craftc.craft.rows.unusual import OUTLIER
 from craftc.saved.archive import demand
 from craftc.saved.fields import (
     ABSENT,
@@ -227,7 +228,8 @@ _FIELDS = {
     "n_iter_": StoredNumber(int),
     "converged_": StoredNumber(bool),
     "objective_path_": floats("passes"),
-    "labels_": Optional(Array("int32", ("n",), 0), ABSENT),
+    "labels_": Optional(Array("int32", ("n",), OUTLIER), ABSENT),
+    "_clusters_of_rows": Optional(Array("int32", ("n",), 0)),
     "_fitted": _FITTED,
     "_fixed": Optional(
         StoredRecord(
@@ -245,6 +247,7 @@ _FIELDS = {
     "changes_": Optional(Through(Kind(), asdict, _changes_of), ABSENT),
     "cluster_margins_": Optional(floats("K", least=0.0, most=np.inf, missing=True), ABSENT),
     "margins_": Optional(Array("float32", ("n",), 0.0, np.inf, missing=True), ABSENT),
+    "outlier_scores_": Optional(Array("float32", ("n",), -np.inf, np.inf, missing=True), ABSENT),
     "_typical": Optional(Ragged(integers("rows", least=0))),
     "_unusual": Optional(integers("unusual", least=0)),
     "_slices": Optional(StoredNumber(int, least=2), ABSENT),
@@ -261,12 +264,15 @@ _FIELDS = {
 
 
 def _complete(model: CraftBase) -> None:
-    fitted, own = model._fitted, getattr(model, "labels_", None)
+    fitted, own = model._fitted, model._partition
     demand(fitted.schema.n_columns == model.n_features_in_, "the schema has another number of columns")
     _check(fitted)
     if isinstance(model, CRAFT) and model._fixed is not None:
         _check_fixed(model._fixed, fitted)
-    demand(own is None or bool((own < len(fitted.sums.groups)).all()), "the labels contain unknown clusters")
+    known_clusters = own is None or bool(((own >= 0) & (own < len(fitted.sums.groups))).all())
+    demand(known_clusters, "the labels contain unknown clusters")
+    marked = model._clusters_of_rows is None or bool(((model.labels_ == own) | (model.labels_ < 0)).all())
+    demand(marked, "the labels are not those of the clusters")
     demand(own is not None or not hasattr(model, "margins_"), "the labels are missing")
     model._set_fitted(fitted)
     _check_attributes(model)

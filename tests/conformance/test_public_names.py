@@ -29,8 +29,8 @@ SIGNATURES = {
     "CRAFT": (
         "(n_clusters=None, *, kinds=None, categorical='auto', column_weights=None, null='marginals', "
         "feature_sharing=0.0, covariance='auto', price_factor='auto', missing='ignore', unknown='ignore', "
-        "unusable='error', max_clusters=100, min_cluster_size=None, max_cluster_size=None, init='auto', "
-        "n_init=8, random_state=None, n_threads=None, verbose=0)"
+        "unusable='error', max_clusters=100, min_cluster_size=None, max_cluster_size=None, "
+        "outlier_price=None, init='auto', n_init=8, random_state=None, n_threads=None, verbose=0)"
     ),
     "PaperCRAFT": (
         "(n_clusters=None, *, cluster_price='farthest-first', price_factor=1.0, model='paper', "
@@ -164,9 +164,9 @@ MODULES = {"cli", "datasets", "distributed", "embed", "metrics", "plot", "report
 METHODS = {
     "BPMeans": "fit inverse_transform predict reconstruct score summary transform",
     "CRAFT": (
-        "at cut explain fit margins mask_path n_clusters_within null_test outliers partial_fit predict "
-        "predict_proba profile refit rename_clusters representatives rules score score_samples "
-        "similarity stability summary transform"
+        "at cut explain fit margins mask_path n_clusters_within null_test outlier_scores outliers "
+        "partial_fit predict predict_proba profile refit rename_clusters representatives rules score "
+        "score_samples similarity stability summary surprisal transform"
     ),
     "ConvexClustering": "fit rename_clusters summary",
     "ConvexCovariateClustering": "decision_function fit predict predict_proba transform",

@@ -14,6 +14,7 @@ ROWS = _rng.normal(size=(120, 11)) + 2.0 * GROUPS[:, None] * (_rng.random(11) < 
 CORRELATED = ROWS[:, :5] @ (np.eye(5) + _rng.normal(size=(5, 5)) / 3)
 COUNTS = _rng.poisson(3.0 + 3.0 * GROUPS[:, None] * (_rng.random(11) < 0.6)).astype(float)
 METHODS = ("predict", "predict_proba", "decision_function", "transform", "score_samples", "margins")
+METHODS += ("outlier_scores",)
 
 #: The modes of all estimators that answer for new rows, and fits with full covariances.
 CASES = {

@@ -282,7 +282,7 @@ def statistics(part: Part, labels: Labels, clusters: Clusters) -> RowStatistics:
     statistics = RowStatistics.of_rows(
         clusters, part.of_grid(clusters.background.grid), labels, None, part.first
     )
-    statistics.margins = np.empty(0, np.float32)
+    statistics.margins = statistics.outlier_scores = np.empty(0, np.float32)
     return statistics
 
 

@@ -39,6 +39,8 @@ class RowScores:
         Floats  # (n,) log densities in nats, or log probabilities of levels; empty where it was not asked for
     )
     absent: NDArray[np.int64]  # (n,) missing cells; empty without densities
+    # (n,) nats of rows in their cheapest clusters, less those without clusters; empty without densities
+    outlier_scores: Floats = field(default_factory=lambda: np.empty(0))
     # of every row, until the next slice: (n, K) ratios of the probabilities of its clusters to the largest,
     # and (n,) entropy of its assignment in nats; empty without densities
     ratios: Floats = field(default_factory=lambda: np.empty((0, 0)))
@@ -80,6 +82,7 @@ def _add_densities(
     mixture = np.log(total) - least
     scores.ratios, scores.entropies = ratios, np.log(total) - np.einsum("nk,nk->n", ratios, logs) / total
     scores.densities = mixture - own - normalisers - equal_weights
+    scores.outlier_scores = least + own - background.row_costs(part.numeric, part.codes)
     scores.absent = np.zeros(len(seen), np.int64)
     # scores of covariances repeat the levels, and do not count as features
     for missing in (~seen & varies, part.codes == part.n_levels.astype(part.codes.dtype)):
@@ -297,6 +300,7 @@ class RowStatistics:
     """What the rows of a fit say: their margins, their probabilities, and which are typical or unusual."""
 
     margins: NDArray[np.float32]  # (n,)
+    outlier_scores: NDArray[np.float32]  # (n,) of densities
     means: MeanMargins
     # None under the paper's models, which are no densities
     extremes: RowExtremes | None
@@ -309,6 +313,7 @@ class RowStatistics:
         """The statistics of the rows from position `first` on."""
         K, densities = len(clusters.mask), clusters.spec.coherent
         margins, means = np.empty(len(table), np.float32), MeanMargins(K)
+        outlier_scores = np.empty(len(table) if densities else 0, np.float32)
         extremes = RowExtremes(K, MOST_TYPICAL, MOST_UNUSUAL) if densities else None
         mixture = MixtureSums(K) if densities else None
         most = np.finfo(np.float32).max if K > 1 else np.inf
@@ -320,10 +325,11 @@ class RowStatistics:
                 extremes.add(first + rows.start, labels[rows], scores, None if own is None else own > 0)
             if mixture is not None:
                 mixture.add(scores, own)
-        return cls(margins, means, extremes, mixture)
+                outlier_scores[rows] = scores.outlier_scores
+        return cls(margins, outlier_scores, means, extremes, mixture)
 
     def join(self, later: RowStatistics) -> None:
-        """Take later rows into account; the margins stay those of the first rows."""
+        """Take later rows into account; margins and outlier scores stay those of the first rows."""
         self.means.join(later.means)
         if self.extremes is not None and later.extremes is not None:
             self.extremes.join(later.extremes)
