@@ -11,9 +11,9 @@ from craftc.plot.graph import dependence_graph, spectrum
 from craftc.plot.heatmap import heatmap
 from craftc.plot.merge_tree import merge_tree
 from craftc.plot.null_test import null_test
-from craftc.plot.path import path
+from craftc.plot.overlaps import stability
 from craftc.plot.pictures import features
-from craftc.plot.stability import stability
+from craftc.plot.savings import path
 from craftc.plot.tile_table import tiles
 from craftc.plot.tree import fusion_tree
 
