@@ -176,7 +176,7 @@ def main() -> None:
             print(f"$ {command}\n{run(folder, command)}")
         report = folder / "segments" / "report.html"
         picture(report, ".page>header,main>#overview", PICTURES / "excel-overview.png", 870)
-        picture(report, "main>#map", PICTURES / "excel-map.png", 600)
+        picture(report, "main>#features", PICTURES / "excel-map.png", 600)
         picture(report, "main>#clusters,#c3", PICTURES / "excel-cluster.png", 720)
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 import numpy as np
 
-from craftc._common.typing import Floats, TableInput, WeightInput
+from craftc._common.typing import Floats, Labels, TableInput, WeightInput
 from craftc._common.validation import check_number, check_weight
 from craftc.craft.described import Described
 from craftc.describe.columns import CategoricalColumn
@@ -14,7 +16,7 @@ from craftc.describe.table_one import headings_of
 from craftc.describe.view import order_by_size
 from craftc.describe.words import clean
 from craftc.distributed.collections import is_collection
-from craftc.table import Schema
+from craftc.table import MixedTable, Schema
 from craftc.table.dates import parts_among
 from craftc.table.levels import LevelEncoding
 from craftc.table.personal import is_personal
@@ -95,37 +97,71 @@ class Ruled(Described):
             )
         if X is None and sample_weight is not None:
             raise ValueError("sample_weight was passed without X; pass the rows, too, or leave it out.")
-        encoding, view, own = fitted.encoding, self._input_clusters(), self._own_names
+        own = self._own_names["clusters"]
+        headings = headings_of([own.get(k) for k in range(K)])
+        if X is None:
+            columns, ordered = self._rule_columns()
+            expected = self._expected(ordered, _usable(fitted.schema, columns))
+            return self._searched(expected, expected.sizes, columns, headings, most, leaves, [_EXPECTED])
+        table = self._read_columns(X)
+        weight = check_weight(sample_weight, len(table))
+        labels, notes = self._labels_of(table, weight)
+        weight = np.ones(len(table)) if weight is None else weight
+        return self._rules_of(table, labels, weight, headings, most, leaves, notes)
+
+    def _rules_of(
+        self,
+        table: MixedTable,
+        labels: Labels,
+        weight: Floats,
+        headings: list[str],
+        most: int,
+        leaves: int,
+        notes: list[str],
+        among: Collection[int] | None = None,
+    ) -> Rules:
+        """Rules of rows in the units of the table that have these clusters, whose headings are by label;
+        `leaves`: of the tree; with 1 it has no condition. `among`: input columns that conditions may name.
+        """
+        encoding = self._fitted.encoding
         assert isinstance(encoding, LevelEncoding)  # as CRAFT has it
-        numbers = dict(zip(fitted.schema.numeric_index.tolist(), encoding.numbers, strict=True))
+        columns, ordered = self._rule_columns()
+        used = [d for d in _usable(self._fitted.schema, columns) if among is None or d in among]
+        encoded, K = encoding.apply(table), len(headings)
+        sizes = np.bincount(labels, weight, K).astype(np.float64)
+        histograms = RowHistograms(encoded.codes, encoded.n_levels, labels, weight, K, ordered, used)
+        return self._searched(histograms, sizes, columns, headings, most, leaves, notes)
+
+    def _rule_columns(self) -> tuple[list[RuleColumn], list[bool]]:
+        """The columns, and whether their levels have an order."""
+        fitted, view = self._fitted, self._input_clusters()
+        assert isinstance(fitted.encoding, LevelEncoding)
+        numbers = dict(zip(fitted.schema.numeric_index.tolist(), fitted.encoding.numbers, strict=True))
         columns = [
             RuleColumn(clean(name), of, numbers.get(d))
             for d, (name, of) in enumerate(zip(view.features, view.statistics, strict=True))
         ]
-        ordered = [d in numbers or d in fitted.schema.ordered for d in range(len(columns))]
-        used = _usable(fitted.schema, columns)
-        histograms: Histograms
-        if X is None:
-            expected, notes = self._expected(ordered, used), [_EXPECTED]
-            histograms, sizes = expected, expected.sizes
-        else:
-            table = self._read_columns(X)
-            weight = check_weight(sample_weight, len(table))
-            labels, notes = self._labels_of(table, weight)
-            weight = np.ones(len(table)) if weight is None else weight
-            encoded = encoding.apply(table)
-            sizes = np.bincount(labels, weight, K).astype(np.float64)
-            histograms = RowHistograms(encoded.codes, encoded.n_levels, labels, weight, K, ordered, used)
-        headings = headings_of([own["clusters"].get(k) for k in range(K)])
+        return columns, [d in numbers or d in fitted.schema.ordered for d in range(len(columns))]
+
+    def _searched(
+        self,
+        histograms: Histograms,
+        sizes: Floats,
+        columns: list[RuleColumn],
+        headings: list[str],
+        most: int,
+        leaves: int,
+        notes: list[str],
+    ) -> Rules:
         return Rules(
             columns,
-            [best_rule(histograms, k, float(sizes[k]), most) for k in range(K)],
+            [best_rule(histograms, k, float(size), most) for k, size in enumerate(sizes)],
             small_tree(histograms, sizes, leaves),
             sizes,
             order_by_size(sizes).tolist(),
             headings,
             notes,
-            fitted.schema,
+            self._fitted.schema,
             self._frame_library,
         )
 

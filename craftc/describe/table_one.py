@@ -226,6 +226,14 @@ class Profile:
         >>> CRAFT(random_state=0).fit(heart).profile(heart).to_html().count("<table>")
         1
         """
+        notes = "".join(f"<p>{escape(note)}</p>" for note in self.notes)
+        text = f'<div class="craftc-profile"><style>{_STYLE}</style>{self._html_table()}{notes}</div>'
+        page = f'<!DOCTYPE html><html lang="en"><meta charset="utf-8"><title>Clusters</title>{text}</html>\n'
+        _write(path, page)
+        return text
+
+    def _html_table(self) -> str:
+        """The table without style and notes, for reports, too."""
         head = "".join(f'<th scope="col">{escape(text)}</th>' for text in self._head)
         body = []
         for line in self._lines:
@@ -236,14 +244,7 @@ class Profile:
                 if line.column
                 else f'<tr><td></td><th scope="row" class="level">{statistic}</th>{values}</tr>'
             )
-        notes = "".join(f"<p>{escape(note)}</p>" for note in self.notes)
-        text = (
-            f'<div class="craftc-profile"><style>{_STYLE}</style><table><thead><tr>{head}</tr></thead>'
-            f"<tbody>{''.join(body)}</tbody></table>{notes}</div>"
-        )
-        page = f'<!DOCTYPE html><html lang="en"><meta charset="utf-8"><title>Clusters</title>{text}</html>\n'
-        _write(path, page)
-        return text
+        return f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(body)}</tbody></table>"
 
     def to_latex(self, path: str | os.PathLike[str] | None = None) -> str:
         """The table as a ``tabular`` of LaTeX with rules of booktabs; with a path it is written there, too.

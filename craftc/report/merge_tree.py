@@ -58,7 +58,7 @@ def merge_tree(path: Sequence[MergeStep], sizes: Ints, number_of: Ints) -> Merge
     lost = [min(1.0, max(0.0, (objective - least) / (one - least))) for _, objective in objectives]
     tree = MergeTree(one - least, {k: (one - objective) / most for k, objective in objectives})
     _draw(tree, path, lost, sizes[number_of], number_of.tolist())
-    if len(objectives) > 3:
+    if len(objectives) > 2:
         tree.curve = _curve(tree.kept)
     return tree
 

@@ -9,16 +9,19 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from craftc._common.merge_path import objectives_of
+from craftc._common.merge_path import objectives_of, saving_of
 from craftc._common.typing import Ints, Labels
 from craftc.describe.columns import NumericColumn, PeriodicColumn
 from craftc.describe.facts import REPEATS, Fact, Facts, whole_table
 from craftc.describe.structure import CLEAR, FIRM, Structure, nearly_as_good
+from craftc.describe.table_one import Profile
 from craftc.describe.view import numbers_of, order_by_size
 from craftc.describe.words import count, listing, number, percent, plural
+from craftc.report.assigning import PageRules, page_profile, page_rules
 from craftc.report.columns import DrawnColumn, Pairs, grouped, read_columns, with_rows
 from craftc.report.figures import Figure, figure
 from craftc.report.links import Link, column_links
+from craftc.report.map import PageMap, page_map
 from craftc.report.merge_tree import MergeTree, merge_tree
 from craftc.report.rows import BETWEEN, Row, certainty, typical, unusual
 from craftc.report.target import Target
@@ -26,6 +29,8 @@ from craftc.table import MixedTable
 from craftc.table.personal import HIDDEN
 
 if TYPE_CHECKING:
+    from markupsafe import Markup
+
     from craftc.craft.base import CraftBase
     from craftc.craft.changes import Changes
     from craftc.craft.stability import Stability
@@ -33,7 +38,7 @@ if TYPE_CHECKING:
 FIGURES = 6  # of a card
 _OPEN_CARDS = 12  # clusters whose cards are open
 _MORE = 8  # further features named in a card
-_MAP_ROWS = 30
+_MOST_FEATURES = 30
 _STABLE = ((0.85, "stable"), (FIRM, "fairly stable"), (0.6, "doubtful"))  # least mean overlaps
 
 
@@ -116,7 +121,7 @@ class Page:
         self.sizes = np.bincount(self.labels, minlength=self.K)
         by_input = model._input_clusters().in_order(self.order)
         self.names = Facts(by_input.grouped).names()
-        by_input = with_rows(by_input, table, self.labels)
+        self._by_input = by_input = with_rows(by_input, table, self.labels)
         view = by_input.grouped
         self.facts = Facts(view)
         self.inputs = read_columns(by_input, table, self.labels)  # of the table, each answer by itself
@@ -266,8 +271,10 @@ class Page:
         since = [("since", "Since last time")] if self.changes else []
         if self.K == 1:
             return [("columns", "Columns"), *since, links, *end]
-        groups = [("overview", "Overview"), *since, ("number", "How many"), ("map", "Map")]
-        return [*groups, ("clusters", "Each cluster"), links, ("sure", "How sure"), *end]
+        rules = [("rules", "Rules")] if self.rules else []
+        groups = [("overview", "Overview"), *since, ("map", "Map"), ("features", "Features"), *rules]
+        evidence = [("number", "How many"), ("sure", "How sure"), links, ("table", "All columns")]
+        return [*groups, ("clusters", "Each cluster"), *evidence, *end]
 
     @property
     def by_size(self) -> bool:
@@ -295,17 +302,55 @@ class Page:
             out.append(Change(number, each.name, what, was, each.then, each.now))
         return out
 
+    @cached_property
+    def chance(self) -> float | None:
+        """Share of the most that clusters save which tables with permuted columns reach; None without."""
+        savings, sampled = self.structure.null_savings, self.structure.n_sampled
+        if not savings or self.tree is None:
+            return None
+        times = self.N / sampled if sampled else 1.0
+        return times * max(0.0, *savings) / saving_of(objectives_of(self.model.merge_path_))
+
     @property
     def one_cluster(self) -> float:
         return float(objectives_of(self.model.merge_path_)[-1][1])
 
-    # ---- map, links and the end ----
+    # ---- map, rules and all columns ----
 
     @cached_property
-    def map_rows(self) -> list[tuple[str, float, str, list[Fact]]]:
+    def map(self) -> PageMap:
+        return page_map(self.model, self.table, self.labels, self.order)
+
+    @cached_property
+    def rules(self) -> PageRules | None:
+        """Short rules by the columns of the map of features."""
+        members = (self.facts.view.members[d] for d in self.ranked[:_MOST_FEATURES])
+        return page_rules(self.model, self.table, self.labels, self.K, [d for at in members for d in at])
+
+    @cached_property
+    def _profile(self) -> tuple[Profile, int]:
+        ranked = np.argsort(-self._by_input.importances, kind="stable").tolist()
+        return page_profile(self.table, self.labels, self._by_input, self.names, ranked)
+
+    @property
+    def profile_table(self) -> Markup:
+        """The table of all columns by cluster."""
+        from markupsafe import Markup
+
+        return Markup(self._profile[0]._html_table())
+
+    @property
+    def n_profiled(self) -> int:
+        """The columns of that table."""
+        return self._profile[1]
+
+    # ---- features, links and the end ----
+
+    @cached_property
+    def feature_rows(self) -> list[tuple[str, float, str, list[Fact]]]:
         """Name, importance, the table's value, and the facts of the most important columns."""
         rows = []
-        for d in self.ranked[:_MAP_ROWS]:
+        for d in self.ranked[:_MOST_FEATURES]:
             facts = [self.facts.of(k, d) for k in range(self.K)]
             value = HIDDEN if self.columns[d].personal else whole_table(self.facts.view, d)
             rows.append((self.columns[d].name, float(self.importance[d]), value, facts))
@@ -313,13 +358,13 @@ class Page:
 
     @property
     def other_columns(self) -> list[str]:
-        return [self.columns[d].name for d in self.ranked[_MAP_ROWS:]]
+        return [self.columns[d].name for d in self.ranked[_MOST_FEATURES:]]
 
     @cached_property
     def column_figures(self) -> list[tuple[str, str, Figure, str]]:
         """Name, value, figure and missing cells of the columns of the table, for a page without groups."""
         figures = []
-        for d, column in enumerate(self.columns[:_MAP_ROWS]):
+        for d, column in enumerate(self.columns[:_MOST_FEATURES]):
             if column.personal:
                 figures.append((column.name, HIDDEN, Figure(column.name), _gap(column, -1)))
                 continue

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, cast
 
@@ -184,9 +185,17 @@ def _null_test(model: CraftBase, cells: MixedTable, given: object) -> NullTest |
 def _environment() -> Environment:
     """The templates and what they call."""
     try:
-        import jinja2
+        import jinja2  # noqa: F401
     except ImportError as error:
         raise ImportError("Reports need Jinja2: pip install 'craftc[app]'.") from error
+    return _loaded_templates()
+
+
+@cache
+def _loaded_templates() -> Environment:
+    """The templates, compiled once in a process."""
+    import jinja2
+
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(Path(__file__).parent / "templates"),
         autoescape=True,

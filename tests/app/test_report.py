@@ -20,6 +20,7 @@ from craftc.describe import words
 from craftc.describe.facts import Facts
 from craftc.describe.statistics import column_statistics
 from craftc.describe.view import ClusterView, Links
+from craftc.report.assigning import page_profile
 from craftc.report.columns import Pairs, read_columns, with_rows
 from craftc.report.figures import figure
 from craftc.report.merge_tree import merge_tree
@@ -248,7 +249,10 @@ def test_sections_of_a_page(heart, tmp_path):
         "Before you use this",
         "Overview",
         "How many groups, and which are close",
+        "Where the clusters lie",
         "Which features make which cluster",
+        "How to tell the clusters apart by hand",
+        "All columns by cluster",
         "Each cluster",
         "Columns that hang together",
         "How sure",
@@ -262,6 +266,39 @@ def test_sections_of_a_page(heart, tmp_path):
     clear = model.predict_proba(table)[np.arange(270), model.labels_] >= 0.9
     assert f"{words.percent(clear.mean())} of the rows are placed" in text
     assert "stability = model.stability(table)" in text
+
+
+def test_map_rules_and_all_columns(heart, tmp_path):
+    table, _, model = heart
+    html = page(tmp_path, model, table)
+    text = Text(html).text
+    assert html.count('class="area"') == html.count('class="dots"') == model.n_clusters_ == 2
+    assert html.count("h0") >= 270
+    assert re.search(r"also in question: 2 for \d+ % of its rows", text)
+    rules = model.rules(table)
+    for rule in rules.rules:
+        assert rules.text(rule.conditions) in text
+        assert words.percent(rule.coverage) in text
+    assert f"which gives {words.percent(rules.agreement)} of the rows their cluster" in text
+    for cell in model.profile(table).frame["all"]:
+        assert cell in text
+    one = Text(page(tmp_path, model.at(1), table)).text
+    assert "Where the clusters lie" not in one
+    assert "All columns by cluster" not in one
+
+
+def test_a_table_of_many_columns_and_clusters_has_the_important_columns():
+    rng = np.random.default_rng(0)
+    truth = np.repeat(np.arange(30), 10)
+    frame = {f"x{d}": rng.normal(size=300) + (truth if d == 7 else 0) for d in range(300)}
+    model = fixed_price(30, cluster_price=0.0, init=[truth]).fit(frame)
+    view = model._input_clusters()
+    ranked = np.argsort(-view.importances, kind="stable").tolist()
+    names = [str(k) for k in range(30)]
+    profile, shown = page_profile(model.schema_.encode(frame), model.labels_, view, names, ranked)
+    assert 100 < shown < 300
+    assert "x7" in [column.name for column in profile.columns]
+    assert [column.name for column in profile.columns] == [f"x{d}" for d in sorted(ranked[:shown])]
 
 
 def test_same_bytes_from_every_kind_of_table(heart, tmp_path):

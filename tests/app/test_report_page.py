@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -193,7 +194,9 @@ def test_everything_can_be_read_without_scripts(opened):
     for heading in (
         "Overview",
         "Merge tree",
+        "Where the clusters lie",
         "Which features make which cluster",
+        "How to tell the clusters apart by hand",
         "Each cluster",
         "How sure",
         "Reproduce",
@@ -216,6 +219,43 @@ def test_sorting_and_opening(opened):
     assert page.locator("th[aria-sort=descending]").count() == 1
     page.get_by_role("button", name="Open all rows").click()
     assert page.locator("article details:not([open])").count() == 0
+
+
+@pytest.mark.slow
+def test_a_filter_leaves_the_clusters_that_mention_a_text(opened):
+    page = opened("eight")
+    wanted = page.locator("#c3 h3").inner_text().split(",")[0]
+    page.get_by_label("Only clusters that mention").fill(wanted.removeprefix("Cluster 3: ").upper())
+    shown = page.locator("article:visible")
+    assert 1 <= shown.count() < 8
+    assert page.get_by_role("status").inner_text() == f"{shown.count()} of 8 clusters"
+    for part in ("table.overview tbody tr", "#map .legend li", "#rules tbody tr", "#sure tbody tr"):
+        assert page.locator(f"{part}:visible").count() == shown.count()
+    page.get_by_label("Only clusters that mention").fill("no cluster mentions this")
+    assert shown.count() == 0
+    page.evaluate("location.hash = 'c5'")  # a link to a cluster that the filter has hidden
+    page.locator("#c5").wait_for(state="visible")
+    assert shown.count() == 8
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["one", "two", "eight"])
+def test_landmarks_headings_and_heads_of_tables(opened, name):
+    page = opened(name)
+    outside = """[...document.body.children].filter(e => !e.matches('script, .skip') && e.innerText.trim())
+        .flatMap(e => e.matches('.page') ? [...e.children] : [e])
+        .filter(e => !e.matches('header, nav, main, footer')).length"""
+    assert page.evaluate(outside) == 0
+    levels = page.evaluate("[...document.querySelectorAll('h1, h2, h3, h4')].map(e => +e.tagName[1])")
+    assert levels[0] == 1
+    assert levels.count(1) == 1
+    assert all(after <= before + 1 for before, after in pairwise(levels))
+    assert page.locator("th:not([scope])").count() == 0
+    labels = page.evaluate(
+        "[...document.querySelectorAll('section, [role=region]')].map(e => e.getAttribute('aria-label') ||"
+        " document.getElementById(e.getAttribute('aria-labelledby')).textContent)"
+    )
+    assert len(labels) == len(set(labels))
 
 
 @pytest.mark.slow
