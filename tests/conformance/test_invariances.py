@@ -235,7 +235,7 @@ def test_a_promise_of_the_page(text, change, said):
 @pytest.mark.slow
 @pytest.mark.parametrize(("text", "change", "said"), PROMISED)
 def test_a_promise_of_the_page_on_further_tables(text, change, said):
-    for seed in range(1, 8):
+    for seed in range(1, 4):
         assert found(text, change, seed, clear=True) in ENOUGH[said]
         assert said == "clear" or found(text, change, seed, clear=False) in ENOUGH[said]
 
@@ -243,7 +243,8 @@ def test_a_promise_of_the_page_on_further_tables(text, change, said):
 @pytest.mark.slow
 @pytest.mark.parametrize(("text", "change", "said"), REFUSED)
 def test_what_the_page_does_not_promise_does_not_hold(text, change, said):
-    assert any(found(text, change, seed, clear) == "other" for seed in range(20) for clear in (True, False))
+    seeds = range(20)
+    assert any(found(text, change, s, clear) not in ENOUGH["same"] for s in seeds for clear in (True, False))
 
 
 def test_the_page_says_all():

@@ -17,6 +17,10 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
 from craftc import KModes, KPrototypes, MixedTable
+from craftc._common.validation import integer_weights
+from craftc.kprototypes.init import cao_modes
+from craftc.kprototypes.problem import MATCHING, Problem
+from craftc.table.moments import integer_grid
 from tests.common import random_table
 
 pytestmark = pytest.mark.filterwarnings("ignore:Columns differ in scale")
@@ -203,6 +207,18 @@ def test_rows_without_weight():
     for bad in (-weight, weight[:5], np.zeros(200), np.full(200, np.nan)):
         with pytest.raises(ValueError, match="ample"):
             KModes(3).fit(LEVELS, sample_weight=bad)
+
+
+def test_cao_starts_at_a_row_with_weight():
+    """The densest levels may stand together in a row that counts for nothing."""
+
+    def modes(rows, weight):
+        table, (integers, unit) = MixedTable.from_data(rows, categorical=[0, 1]), integer_weights(weight)
+        problem = Problem(table, integers, unit, integer_grid(table, integers), MATCHING, None, 1)
+        return cao_modes(problem, 2).tolist()
+
+    rows = np.array([["u", "v"], *[["u", "x"]] * 3, *[["y", "v"]] * 3, ["z", "z"]], dtype=object)
+    assert modes(rows, np.r_[0.0, np.ones(7)]) == modes(rows[1:], np.ones(7)) != modes(rows, np.ones(8))
 
 
 @pytest.mark.filterwarnings("ignore:.*fewer than n_clusters:UserWarning")

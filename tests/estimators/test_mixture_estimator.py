@@ -357,3 +357,18 @@ def test_full_covariances_have_the_same_bits_on_any_number_of_threads():
     np.testing.assert_array_equal(one.labels_, two.labels_)
     np.testing.assert_array_equal(one.elbo_path_, two.elbo_path_)
     np.testing.assert_array_equal(one.covariances_, two.covariances_)
+
+
+@pytest.mark.parametrize("n", [6, 12, 60])
+def test_variances_are_those_of_the_posterior(n):
+    """The mean of 1 / tau under Gamma(a, b) is b / (a - 1), which shows where rows are few."""
+    group = np.arange(2 * n) % 2
+    X = np.random.default_rng(n).normal(size=(2 * n, 3)) + 9.0 * group[:, None]
+    model = FeatureSelectionMixture(2, n_init=1, random_state=0).fit(X)
+    assert model.n_clusters_ == 2
+    own, units = model._posterior.clusters, model._posterior.scaling.scale
+    selected = model.feature_mask_
+    assert selected.any()
+    expected = own.b / (own.a - 1.0) / units**2
+    np.testing.assert_allclose(model.variances_[selected], expected[selected], rtol=1e-12)
+    assert (own.a[selected] < 2.0 * n).all()
