@@ -275,7 +275,7 @@ def codes_of_masks(n: float, spec: ModelSpec) -> tuple[float, Floats]:
 
 
 def code_of(table: Floats, n: float, q: Floats) -> Floats:
-    """Codes of masks of q features of n, of which `codes_of_masks` has made a table: linear between its
+    """Codes of masks of q features of n, by the table of `codes_of_masks`: linear between its
     values, as in the kernels.
     """
     at = np.minimum(q * ((len(table) - 1) / n if n > 0 else 1.0), len(table) - 1.0)

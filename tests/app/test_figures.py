@@ -1,5 +1,5 @@
 """Figures that are shown - in summaries, on the page of the command line, in its JSON, in a report - against
-those that pandas computes, on tables with gaps and weights whose labels are not in the order of the sizes.
+figures of pandas, on tables with gaps and weights whose labels are not in the order of the sizes.
 """
 
 from __future__ import annotations

@@ -80,7 +80,7 @@ def test_an_odd_cell_is_found_and_missing_ones_are_nan():
 def test_cells_of_a_covariance_are_described_given_the_others():
     rng = np.random.default_rng(1)
     X = rng.normal(size=(600, 1)) + 0.3 * rng.normal(size=(600, 3))
-    X[0, 2] += 3.0  # unusual only beside the other cells
+    X[0, 2] += 3.0  # unusual only with the other cells of its row
     X[1, 1] = 0.0
     model = CRAFT(1, covariance="full", random_state=0).fit(X)
     new = X.copy()

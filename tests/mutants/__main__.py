@@ -147,7 +147,7 @@ class Copy:
         self.environment["CRAFTC_DATA"] = str(data)
 
     def run(self, *arguments: str, seconds: float = 1200.0) -> tuple[int, str]:
-        """Exit code and output of a Python; -SIGKILL after so many seconds."""
+        """Exit code and output of a Python; -SIGKILL after these seconds."""
         process = subprocess.Popen(
             [sys.executable, *arguments],
             cwd=self.folder,
