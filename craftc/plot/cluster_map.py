@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from craftc._common.typing import Floats, FrameInput, Ints, Labels
+from craftc._common.typing import Bits, Floats, FrameInput, Ints, Labels
 from craftc.craft.base import CraftBase
 from craftc.describe.cluster_map import BETWEEN, COLOURS, WIDTH, ClusterMap, cluster_map, sampled_rows
 from craftc.describe.words import percent
@@ -35,7 +35,8 @@ def map(model: ClusterModel, X: FrameInput, *, ax: Axes | None = None) -> Axes:
     The closer two clusters are, the harder they are to tell apart: their distance is that of two normal
     distributions with the same typical margins. A row lies midway between two clusters if both describe it
     equally well, and near the middle of its own if its margin is typical. So areas overlap where rows may
-    belong to either; dark dots are rows whose probability is below 60 %. Axes have no unit, and the map is a
+    belong to either; dark dots are rows whose probability is below 60 %, and an x is an outlier of a model
+    with `outlier_price`, in its cheapest cluster. Axes have no unit, and the map is a
     summary in two dimensions: distances between far clusters are approximate.
 
     With two clusters, the horizontal place of a row is its margin and the vertical one how unusual it is;
@@ -76,6 +77,8 @@ def map(model: ClusterModel, X: FrameInput, *, ax: Axes | None = None) -> Axes:
             "with X.compute()."
         )
     costs, labels = _costs(model, X)
+    outlier = labels < 0
+    labels = np.where(outlier, costs.argmin(axis=1), labels)
     if not len(costs):
         raise ValueError("plot.map needs rows, but X has none.")
     order = drawn.view.order
@@ -87,13 +90,15 @@ def map(model: ClusterModel, X: FrameInput, *, ax: Axes | None = None) -> Axes:
         legend = inches(names) + 0.5 if len(names) > _MOST_NAMES else 0.0
         ax = new_figure((_WIDE + legend, 0.35 + _WIDE * found.height / WIDTH)).add_subplot()
     _areas(ax, found)
+    x, y = found.points[outlier[found.rows]].T
+    ax.scatter(x, y, s=18.0, marker="x", color=_INK, linewidths=0.8, zorder=3)
     if len(names) > _MOST_NAMES:
         _numbers(ax, found, names, order)
     else:
         _names(ax, found, names)
     ax.set(xlim=(0, WIDTH), ylim=(found.height, 0), xticks=[], yticks=[], aspect="equal")
     ax.spines[:].set_visible(False)
-    ax.set_xlabel(_caption(found, len(costs)), fontsize=_FONT)
+    ax.set_xlabel(_caption(found, outlier), fontsize=_FONT)
     if len(found.drawn) <= 2:
         ax.set_ylabel("← unusual rows", fontsize=_FONT, loc="bottom")
     return ax
@@ -196,11 +201,14 @@ def _free_place(found: ClusterMap, centre: Floats, half: Floats, taken: list[Flo
     return np.clip(centre, low, np.maximum(low, high))
 
 
-def _caption(found: ClusterMap, n_rows: int) -> str:
+def _caption(found: ClusterMap, outlier: Bits) -> str:
+    n_rows = len(outlier)
     share = float(found.between.mean())
     parts = [f"{len(found.rows):,} of {n_rows:,} rows" if len(found.rows) < n_rows else f"{n_rows:,} rows"]
     if len(found.drawn) > 1:
         parts.append(f"dark: between clusters, probability below {percent(BETWEEN)} ({percent(share)})")
+    if outlier.any():
+        parts.append(f"x: outliers ({percent(float(outlier.mean()))})")
     if missing := len(found.centres) - len(found.drawn):
         parts.append(f"{missing} clusters without rows")
     return "; ".join(parts)

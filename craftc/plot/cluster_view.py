@@ -98,7 +98,9 @@ class PlottedColumn(NamedTuple):
 
 
 def read_rows(model: ClusterModel, X: Any) -> tuple[list[PlottedColumn], Labels]:
-    """The columns of a table, in the order of the model's, and the predicted cluster of every row."""
+    """The columns of a table, in the order of the model's, and the predicted cluster of every row; of an
+    outlier the cheapest one.
+    """
     if not isinstance(model, CraftBase):
         labels = model.predict(X)
         numbers = open_source(X).numbers(np.arange(model.n_features_in_), np.dtype(np.float64))
@@ -111,7 +113,11 @@ def read_rows(model: ClusterModel, X: Any) -> tuple[list[PlottedColumn], Labels]
     codes = zip(schema.categorical_index.tolist(), table.codes.T, schema.n_levels.tolist(), strict=True)
     columns = {d: PlottedColumn(column, 0) for d, column in numeric}
     columns |= {d: PlottedColumn(column, n_levels) for d, column, n_levels in codes}
-    return [columns[d] for d in range(schema.n_columns)], model.predict(table)
+    labels = model.predict(table)
+    outliers = np.flatnonzero(labels < 0)  # of a model with `outlier_price`
+    if len(outliers):
+        labels[outliers] = model.transform(table.take(outliers)).argmin(axis=1)
+    return [columns[d] for d in range(schema.n_columns)], labels
 
 
 def new_figure(size: tuple[float, float]) -> Figure:

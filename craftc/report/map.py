@@ -35,6 +35,7 @@ class PageMap:
     height: float  # the width is 100
     clusters: list[MappedCluster]
     between: str  # dots of the rows between clusters
+    outliers: str  # crosses
     share_between: float
     n_dots: int
 
@@ -59,8 +60,11 @@ def page_map(model: CraftBase, table: MixedTable, labels: Labels, order: Ints) -
             )
         )
     between = _dots(found.points[found.between])
+    outlier = np.asarray(model.labels_)[rows][found.rows] < 0
     share = float(found.between.mean())
-    return PageMap(round(found.height, 1), clusters, between, share, len(found.rows))
+    return PageMap(
+        round(found.height, 1), clusters, between, _crosses(found.points[outlier]), share, len(found.rows)
+    )
 
 
 def _outline(ring: Floats) -> str:
@@ -75,6 +79,10 @@ def _outline(ring: Floats) -> str:
 def _dots(points: Floats) -> str:
     """Lines of no length, whose round ends are dots."""
     return "".join(f"M{_place(point)}h0" for point in points)
+
+
+def _crosses(points: Floats) -> str:
+    return "".join(f"M{_place(point - 0.7)}l1.4 1.4m0 -1.4l-1.4 1.4" for point in points)
 
 
 def _place(point: Floats) -> str:

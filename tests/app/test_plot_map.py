@@ -12,6 +12,7 @@ from craftc.craft.null_test import NullTest
 from craftc.craft.stability import Stability
 from craftc.datasets import load_heart
 from craftc.describe.cluster_map import WIDTH, cluster_map, contours, sampled_rows
+from craftc.describe.words import percent
 
 pyplot = pytest.importorskip("matplotlib.pyplot")
 pyplot.switch_backend("agg")
@@ -176,6 +177,22 @@ def test_map_of_rows_of_one_cluster_and_of_a_mixture(heart):
     X = np.random.default_rng(0).normal(size=(90, 2)) + 8 * np.repeat([[0, 0], [0, 1], [1, 0]], 30, axis=0)
     mixture = FeatureSelectionMixture(3, random_state=0).fit(X)
     assert len(plot.map(mixture, X).patches) == len(set(mixture.predict(X)))
+
+
+def test_outliers_are_marked_in_the_cluster_that_describes_them_best():
+    table = load_heart().data
+    model = CRAFT(outlier_price=-1.0, random_state=0).fit(table)
+    outliers = int((model.labels_ == -1).sum())
+    assert 0 < outliers < 200
+    axes = plot.map(model, table)
+    assert len(axes.patches) == model.n_clusters_
+    crosses = axes.collections[-1]
+    assert len(crosses.get_offsets()) == outliers
+    assert axes.get_xlabel().endswith(f"; x: outliers ({percent(outliers / 270)})")
+    other = CRAFT(random_state=0).fit(table)
+    marked, whole = (plot.tiles(each, table).images[0].get_array() for each in (model, other))
+    assert np.array_equal(marked, whole)
+    assert len(plot.distribution(model, "slope", table).patches) > 0
 
 
 def test_figures_are_saved_with_text_as_text_at_300_dpi(heart, tmp_path):
