@@ -164,7 +164,7 @@ def best_form(t, starts, from_kmeans, target=None, covariances="auto"):
     covariances is as short. ``starts``: (labels, masks); ``from_kmeans``: labels.
     """
     fewest, found = target or 1, []
-    for tied in {"full": [False], "tied": [True]}.get(covariances, [False, True]):
+    for tied in {"full": [False], "tied": [True]}.get(covariances, [True, False]):
         search = Search(t, tied=tied, full=covariances in ("full", "tied"))
 
         def begin(labels, mask, search=search):
@@ -173,6 +173,7 @@ def best_form(t, starts, from_kmeans, target=None, covariances="auto"):
         begun = [search.passes(begin(labels, None), fewest) for labels in from_kmeans]
         begun = sorted(begun, key=lambda now: now.J)[:1]
         begun += [begin(*start) for start in starts]
+        begun += [begin(end.labels, None) for _, _, end in found]
         ends = [search.run(now, fewest) for now in begun if fewest <= now.K]
         if target is not None:
             ends = [search.merged_down(end, target) for end in ends]

@@ -406,7 +406,8 @@ def best_form(
     scores: Floats,
 ) -> tuple[CovarianceSearch[Labels, Labels], CovarianceState[Labels]] | None:
     """The partition of the form with the shortest description, from start partitions with their masks and
-    from k-means on low-rank scores (n, r), if there are any; None: that of the diagonal form, the last start.
+    from k-means on low-rank scores (n, r), if there are any; clusters with covariances of their own also
+    start from those that share one. None: that of the diagonal form, the last start.
 
     Partitions into a target number of clusters are compared by J, because their labels are equally hard.
     """
@@ -415,11 +416,12 @@ def best_form(
     at_starts = [without_empty_clusters(config, *start) for start in starts]
     seeds = kmeans_starts(config, scores, n_seeds)
     found = []
-    for tied in {"full": [False], "tied": [True]}.get(spec.covariance, [False, True]):
+    for tied in {"full": [False], "tied": [True]}.get(spec.covariance, [True, False]):
         search = CovarianceSearch(replace(config, spec=replace(spec, tied=tied)), columns)
         begun = [search.passes(search.begin(labels, None), fewest) for labels in seeds]
         begun = sorted(begun, key=attrgetter("objective"))[:1]
         begun += [search.begin(labels, mask) for labels, mask in at_starts]
+        begun += [search.begin(other.labels_of(end), None) for _, other, end in found]
         ends = [search.run(state, fewest) for state in begun if fewest <= state.K]
         if target is not None:
             ends = [search.merged_down(end, target) for end in ends]
