@@ -415,7 +415,7 @@ def best_form(
     n_seeds = target or min(_KMEANS_CLUSTERS, int(config.rows_weight // 10))
     at_starts = [without_empty_clusters(config, *start) for start in starts]
     seeds = kmeans_starts(config, scores, n_seeds)
-    found = []
+    found: list[tuple[float, CovarianceSearch[Labels, Labels], CovarianceState[Labels]]] = []
     for tied in {"full": [False], "tied": [True]}.get(spec.covariance, [True, False]):
         search = CovarianceSearch(replace(config, spec=replace(spec, tied=tied)), columns)
         begun = [search.passes(search.begin(labels, None), fewest) for labels in seeds]
