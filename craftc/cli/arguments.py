@@ -75,6 +75,9 @@ class ClusterOptions(FitOptions):
     min_cluster_size: float | None
     max_cluster_size: float | None
     groups: str | None
+    weight: str | None  # column of the weights of the rows
+    column_weights: Sequence[str]  # NAME=W
+    outlier_price: float | None
     target: str | None
     ignore: Sequence[str]
     categorical: Sequence[str]
@@ -91,6 +94,27 @@ class ClusterOptions(FitOptions):
     details: bool
     all_features: bool
     scratch: str | None
+
+    @property
+    def weights_of_columns(self) -> dict[str, float]:
+        """The weights of columns by their names; ValueError for texts that are none."""
+        found: dict[str, float] = {}
+        for text in self.column_weights:
+            name, equals, weight = text.rpartition("=")
+            try:
+                value = float(weight)
+            except ValueError:
+                equals = ""
+            if not (name and equals):
+                raise ValueError(f"--column-weight needs a column and its weight, as income=2, got {text!r}.")
+            if name in found:
+                raise ValueError(f"--column-weight names column {name!r} twice; name it once.")
+            found[name] = value
+        return found
+
+    def check(self) -> None:
+        super().check()
+        _ = self.weights_of_columns
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -143,6 +167,7 @@ def in_options(message: str) -> str:
     """A message of the library with parameters replaced by options."""
     text = re.sub(r"\bprice_factor(=| must )", r"--price-factor\1", message)
     text = re.sub(r"\bfeature_sharing( must )", r"--feature-sharing\1", text)
+    text = text.replace("column_weights", "--column-weight").replace("sample_weight", "--weight")
     text = re.sub(r"\bn_clusters(=| must )", r"--clusters\1", text)
     text = re.sub(r"\b(min|max)_cluster_size(=| must )", r"--\1-cluster-size\2", text)
     text = re.sub(r"\bgroups(=| must )", r"--groups\1", text).replace("--groups=", "--groups ")

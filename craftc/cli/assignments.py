@@ -13,6 +13,7 @@ from craftc._common.typing import Ints, Labels
 from craftc.cli.columns import ColumnRoles
 from craftc.craft import CRAFT
 from craftc.craft.base import CraftBase
+from craftc.craft.rows.unusual import OUTLIER
 from craftc.describe.view import numbers_of
 from craftc.table import MixedTable
 
@@ -31,8 +32,8 @@ def assignments(
     `places` (n,): numbers of the rows in their file; None: 0, 1, 2, ...
 
     `cluster` and `next`, the cheapest of the other clusters, are numbers by size from 1, `name` is that of
-    the cluster; `labels` (n,) replace the cheapest cluster of each row. `cost` is in nats, `margin` the nats
-    by which `next` costs more.
+    the cluster; with `outlier_price` a row that fits none has -1 and "outlier". `labels` (n,) replace the
+    cheapest cluster of each row. `cost` is in nats, `margin` the nats by which `next` costs more.
     Missing: margin and next with one cluster, probability of a model that defines none.
     """
     pd, number_of = need_pandas(), numbers_of(model._fitted.by_number)
@@ -53,11 +54,12 @@ def assignments(
         others = costs.copy()
         others[at, own] = np.inf
         following = others.argmin(axis=1)
+        inside = model._marked(own, seen) >= 0
         yield pd.DataFrame(
             {
                 "row": at + first if places is None else places[first : first + n],
-                "cluster": number_of[own],
-                "name": names[own],
+                "cluster": np.where(inside, number_of[own], OUTLIER),
+                "name": np.where(inside, names[own], "outlier"),
                 "cost": cost,
                 "margin": np.round(others[at, following] - cost, _DIGITS) if several else np.full(n, np.nan),
                 "probability": np.round(probability, _DIGITS),
@@ -80,7 +82,7 @@ def labelled(model: CRAFT, roles: ColumnRoles, own_columns: pd.DataFrame) -> Ite
         places = table.index.to_numpy()
         table = encoded(model, table)
     first = 0
-    for frame in assignments(model, table, model.labels_, places):
+    for frame in assignments(model, table, model._partition, places):
         own = own_columns.iloc[first : first + len(frame)].reset_index(drop=True)
         frame = frame.drop(columns="cost")
         own.columns = free_names(own.columns, frame.columns)

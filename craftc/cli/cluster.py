@@ -27,6 +27,7 @@ from craftc.cli.page import Answer, Result, page
 from craftc.cli.results import results_in
 from craftc.cli.sources import TableSource, opened
 from craftc.cli.text_output import without_formulas, write_csv
+from craftc.cli.unusual import unusual_rows
 from craftc.craft import CRAFT, Progress
 from craftc.craft.null_test import rows_to_test
 from craftc.craft.stability import agreement_of
@@ -77,13 +78,17 @@ def _result(
     stability = None
     if options.stability is not None:
         bar.stage(f"stability: {options.stability} refits")
-        stability = model.stability(roles.features, options.stability)
+        stability = model.stability(roles.features, options.stability, sample_weight=roles.weight)
     bar.stage("permuted columns")
-    null_test = model.null_test(roles.features, 1, random_state=options.seed)
+    null_test = model.null_test(roles.features, 1, random_state=options.seed, sample_weight=roles.weight)
     bar.stage("")
     structure = structure_of(model, null_test, stability, () if starts is None else starts.agreement)
     roles.notes = [in_options(note) for note in roles.notes]
-    messages = list(dict.fromkeys(in_options(str(warning.message)) for warning in warned))
+    said = [str(warning.message) for warning in warned]
+    if roles.weight is not None:
+        total = f"{roles.weight.sum():,.10g}"
+        said.insert(0, f"Rows count by their {options.weight!r}, {total} in all: sizes are sums of it.")
+    messages = list(dict.fromkeys(map(in_options, [*said, *model._notes()])))
     answer = Answer(model)
     result = Result(
         options.shown,
@@ -95,9 +100,10 @@ def _result(
         messages,
         starts=starts,
         stability=stability,
+        unusual=[] if roles.here is None else unusual_rows(model, roles.here),
     )
     if roles.target is not None:
-        positions = answer.numbers[np.asarray(model.labels_)] - 1
+        positions = answer.numbers[np.asarray(model._partition)] - 1
         target = columns.get(str(roles.target.name), str(roles.target.name))
         result.target = targets.compare(target, roles.target, positions, model.n_clusters_)
     return result
@@ -112,6 +118,8 @@ def _fits(source: TableSource, roles: ColumnRoles, bar: ProgressBar) -> tuple[CR
             options.clusters,
             min_cluster_size=options.min_cluster_size,
             max_cluster_size=options.max_cluster_size,
+            column_weights=options.weights_of_columns or None,
+            outlier_price=options.outlier_price,
             price_factor=options.price_factor,
             feature_sharing=options.feature_sharing,
             categorical=roles.levels,
@@ -131,7 +139,7 @@ def _fits(source: TableSource, roles: ColumnRoles, bar: ProgressBar) -> tuple[CR
     if len(fits) == 1:
         return best, None
     bar.stage("comparing seeds")
-    rows = rows_to_test(best, roles.features, options.seed, None, None)[0]
+    rows = rows_to_test(best, roles.features, options.seed, roles.weight, None)[0]
     return best, Starts(
         seeds,
         [int(model.n_clusters_) for model in models],

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from craftc._common.messages import listed, need_pandas, quoted
+from craftc._common.typing import Floats
 from craftc.distributed.dask.inputs import DaskFiles
 from craftc.reading.files import RawTable
 from craftc.reading.input_file import TableError, did_you_mean
@@ -41,6 +42,7 @@ class ColumnRoles:
     levels: str | list[str] = "auto"  # `categorical` of the estimator
     target: pd.Series | None = None  # known classes or numbers
     groups: pd.Series | None = None  # rows that stay together
+    weight: Floats | None = None  # of the rows
     numeric: list[str] = field(default_factory=list)
     categorical: list[str] = field(default_factory=list)
     codes: list[str] = field(default_factory=list)  # categorical columns that the file has as integers
@@ -104,6 +106,8 @@ def assign_roles(raw: RawTable, options: ClusterOptions) -> ColumnRoles:
         roles.target = target_of(classes, options)
     if options.groups is not None:
         roles.groups = raw.frame[options.groups]
+    if options.weight is not None:
+        roles.weight = weights_in(raw.frame[[options.weight]], options)
     is_numeric = need_pandas().api.types.is_numeric_dtype
     for name in table.frame.columns:
         (roles.numeric if is_numeric(table.frame[name].dtype) else roles.categorical).append(name)
@@ -132,11 +136,26 @@ def target_of(classes: RawTable, options: ClusterOptions) -> pd.Series:
     return prepare(classes, Roles(kept=[str(name)]), na_values=options.na, drop=False).frame[name]
 
 
+def weights_in(column: pd.DataFrame, options: ClusterOptions) -> Floats:
+    """The weights of the rows, of the only column of a frame."""
+    name = str(options.weight)
+    wanted = Roles(numeric=[name], kept=[name], numeric_problem="--weight needs numbers")
+    read = prepare(RawTable(column), wanted, na_values=options.na, drop=False).frame[name]
+    weights = read.to_numpy(np.float64, na_value=np.nan)
+    if np.isnan(weights).any():
+        raise TableError(
+            f"--weight: column {quoted(name)} has {np.count_nonzero(np.isnan(weights))} missing cells; write "
+            "0 for rows that count nothing."
+        )
+    return weights
+
+
 def named_exclusions(options: ClusterOptions) -> dict[str, str]:
     """The columns that options exclude, each with the reason."""
     target = {} if options.target is None else {options.target: "the target"}
     groups = {} if options.groups is None else {options.groups: "the groups"}
-    return dict.fromkeys(options.ignore, "--ignore") | groups | target
+    weight = {} if options.weight is None else {options.weight: "the weights of the rows"}
+    return dict.fromkeys(options.ignore, "--ignore") | groups | weight | target
 
 
 def _is_made(name: str, names: Sequence[str]) -> bool:
@@ -153,7 +172,9 @@ def check_named(names: Sequence[str], options: ClusterOptions, made: bool = Fals
     for option, requested in (
         ("--target", [] if options.target is None else [options.target]),
         ("--groups", [] if options.groups is None else [options.groups]),
+        ("--weight", [] if options.weight is None else [options.weight]),
         ("--ignore", [name for name in options.ignore if not (made and _is_made(name, names))]),
+        ("--column-weight", [name for name in options.weights_of_columns if not _is_made(name, names)]),
         ("--categorical", options.categorical),
         ("--numeric", options.numeric),
         ("--split", options.split),

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import asdict
 
 import numpy as np
 
 from craftc import _about
 from craftc._common.merge_path import objectives_of
 from craftc.cli.page import Cluster, Result
+from craftc.craft.rows.unusual import OUTLIER
 from craftc.describe.structure import nearly_as_good
 
 
@@ -29,6 +31,7 @@ def document(result: Result) -> str:
             "integer_codes": roles.codes,
             "not_used": roles.excluded,
         },
+        "column_weights": dict(zip(model.schema_.columns, model._fitted.column_weights, strict=True)),
         "notes": [*roles.notes, *result.warnings],
         "n_clusters": model.n_clusters_,
         "objective": model.objective_,
@@ -53,6 +56,9 @@ def document(result: Result) -> str:
             _cluster(result, position, cluster) for position, cluster in enumerate(result.answer.clusters)
         ],
     }
+    if model.outlier_price is not None:
+        content["outliers"] = np.count_nonzero(model.labels_ == OUTLIER)
+    content["unusual_rows"] = [asdict(row) for row in result.unusual]
     if (target := result.target) is not None:
         content["target"] = {
             "column": target.name,

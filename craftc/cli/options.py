@@ -19,6 +19,7 @@ import click
 
 from craftc import _about
 from craftc.cli.arguments import ClusterOptions, CompareOptions, ExportOptions, PredictOptions, RefitOptions
+from craftc.cli.help import HOW_TABLES_ARE_READ
 from craftc.cli.option_types import AutoOrNumber, NumberOrRange, Size
 
 F = TypeVar("F", bound=Callable[..., object])
@@ -51,24 +52,6 @@ def _quick_imports() -> Iterator[None]:
 
 
 _NUMBER = re.compile(r"-\d+|-\d*\.\d+")
-_HOW_TABLES_ARE_READ = """
-How a table is read (as craftc.read_table reads it in Python):
-  Formats: CSV and the like, JSON, ARFF, Excel (.xlsx), Parquet, Feather, SPSS, Stata, SAS; each also
-  compressed (gzip, bzip2, xz, zip); "-" is standard input. The content decides, and the delimiter
-  (comma, semicolon, tab, | or another) is detected. Several files, a folder or a pattern are one table.
-  A title above the column names is skipped (--skip, --header).
-  Missing values: empty cells and "?". In columns of numbers and dates also NA, n/a, NaN, null, none
-  and -; in text columns these are levels, unless --na names them.
-  Numeric columns: also $1,200, 12%, 7 km, (3.20) and 1.234,50. A few other cells become missing.
-  Categorical columns: text, codes such as 007, and integers with at most {codes} distinct values (--numeric
-  treats such a column as numeric).
-  Dates become days since 1970-01-01, shown as dates.
-  Numeric columns need no scaling. A column of up to 64 distinct values is modelled value by value,
-  others by about 64 intervals, so that skewed, rounded and repeated numbers need no treatment.
-  Excluded columns: row counters and other ids, columns without any value or with one value, and text
-  columns with a different text in every row. The output lists them; --numeric and --categorical
-  include them.
-"""
 
 
 class _Command(click.Command):
@@ -257,7 +240,7 @@ class _ClusterCommand(_Command):
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         from craftc.reading.cells import MAX_INTEGER_CODES
 
-        formatter.write(_HOW_TABLES_ARE_READ.format(codes=MAX_INTEGER_CODES))
+        formatter.write(HOW_TABLES_ARE_READ.format(codes=MAX_INTEGER_CODES))
 
 
 @craftc.command(cls=_ClusterCommand)
@@ -279,6 +262,24 @@ class _ClusterCommand(_Command):
     "--groups",
     metavar="COL",
     help="Column of households, say, whose rows stay in one cluster: not used for clustering otherwise.",
+)
+@click.option(
+    "--weight",
+    metavar="COL",
+    help="Column of weights of the rows: a row of weight 2 counts twice. Not used for clustering otherwise.",
+)
+@click.option(
+    "--column-weight",
+    "column_weights",
+    multiple=True,
+    metavar="COL=W ...",
+    help="Weights of columns: income=2 counts a column twice, sex=0 shows it and does not use it.",
+)
+@click.option(
+    "--outlier-price",
+    type=float,
+    metavar="NATS",
+    help="Rows that save less than this in every cluster, compared with no clusters, belong to none (-1).",
 )
 @click.option(
     "--target",

@@ -16,6 +16,7 @@ from craftc._common.typing import Labels
 from craftc.cli.columns import ColumnRoles
 from craftc.cli.layout import LONGEST_LEVEL, NARROWEST, PageLayout, fitting, shortened
 from craftc.cli.target import Amounts, Classes
+from craftc.cli.unusual import UnusualRow
 from craftc.craft.base import CraftBase
 from craftc.craft.null_test import NullTest
 from craftc.craft.stability import Stability
@@ -123,6 +124,7 @@ class Result:
     starts: Starts | None = None  # if there are several
     target: Classes | Amounts | None = None
     stability: Stability | None = None
+    unusual: list[UnusualRow] = field(default_factory=list)
     folder: str = ""
     files: Sequence[str] = ()
 
@@ -304,6 +306,11 @@ def _agreement(layout: PageLayout, result: Result) -> list[str]:
         lines += ["", *layout.text(text)]
     if (stability := result.stability) is not None:
         lines += ["", *layout.text(_stability(stability))]
+    if result.unusual:
+        about = "Rows that fit no cluster well, and their odd cells (nats above what is usual there):"
+        lines += ["", *layout.text(about)]
+        for row in result.unusual:
+            lines += layout.text(clean(row.text), " ", most=2)
     return lines
 
 

@@ -18,7 +18,7 @@ from craftc._common.messages import need_pandas
 from craftc._common.typing import DaskClient
 from craftc.cli.arguments import ClusterOptions, TableOptions
 from craftc.cli.assignments import labelled
-from craftc.cli.columns import ColumnRoles, assign_roles, check_named, named_exclusions, target_of
+from craftc.cli.columns import ColumnRoles, assign_roles, check_named, named_exclusions, target_of, weights_in
 from craftc.cli.dask_cluster import connected, write_by
 from craftc.cli.results import ResultForm, result_files
 from craftc.cli.text_output import without_formulas, write_csv
@@ -63,7 +63,7 @@ class TableSource(ABC):
         """Read the table, or only the types of its columns, and decide the roles of the columns."""
 
     def fit(self, model: CRAFT, roles: ColumnRoles, callback: Callback | None) -> None:
-        model.fit(roles.features, groups=roles.groups, callback=callback)
+        model.fit(roles.features, sample_weight=roles.weight, groups=roles.groups, callback=callback)
 
     def write_labels(self, folder: Path, model: CRAFT, roles: ColumnRoles) -> None:
         """Write the cluster of every row."""
@@ -108,6 +108,8 @@ class InBatches(TableSource):
             roles.target = target_of(RawTable(target), options)
         if options.groups is not None:
             roles.groups = self._cells(options.groups)
+        if options.weight is not None:
+            roles.weight = weights_in(self._cells(options.weight).to_frame(), options)
         return roles
 
     def _cells(self, name: str) -> pd.Series:
@@ -160,10 +162,17 @@ def opened(options: ClusterOptions) -> Iterator[TableSource]:
     if options.scheduler is None:
         yield InBatches(options)
         return
-    if (options.groups, options.min_cluster_size, options.max_cluster_size) != (None, None, None):
+    needs = (
+        options.groups,
+        options.min_cluster_size,
+        options.max_cluster_size,
+        options.weight,
+        options.outlier_price,
+    )
+    if any(need is not None for need in needs):
         raise ValueError(
-            "--groups, --min-cluster-size and --max-cluster-size need all rows in one process; leave out "
-            "--scheduler."
+            "--groups, --min-cluster-size, --max-cluster-size, --weight and --outlier-price need all rows in "
+            "one process; leave out --scheduler."
         )
     with connected(options.scheduler) as client:
         yield OnCluster(options, client)

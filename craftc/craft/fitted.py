@@ -303,6 +303,12 @@ class FittedClusters:
         )
 
     @property
+    def column_weights(self) -> list[float]:
+        """Weights of the input columns."""
+        levels = self._levels
+        return [1.0] * self.schema.n_columns if levels is None else levels.column_weights.tolist()
+
+    @property
     def notes(self) -> list[str]:
         """What a summary says of weights of columns, and of covariances."""
         levels = self._levels

@@ -8,9 +8,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from craftc.craft.rows.unusual import OUTLIER
 from craftc.describe.structure import FIRM
 from craftc.describe.words import percent, plural, ratio, some
 from craftc.report.page import Page
+from craftc.table.column_weights import weights_note
 
 _MOST = 6
 _SOFT = 0.7  # share of clearly placed rows below which a border is soft
@@ -98,6 +100,15 @@ def _notes(page: Page) -> Iterator[tuple[str, str, str]]:
             "is not used.",
             "repeat",
         )
+    if n := int(np.count_nonzero(np.asarray(page.model.labels_) == OUTLIER)):
+        yield (
+            f"{plural(n, 'row')} {'fits' if n == 1 else 'fit'} no group",
+            f"No group describes {'it' if n == 1 else 'them'} better than the whole table does, by the "
+            "outlier_price of the fit: the label is -1. The figures of the groups count these rows.",
+            "sure",
+        )
+    if weights := weights_note(page.model.schema_.columns, tuple(page.model._fitted.column_weights)):
+        yield "Columns count by weights", weights[0], "repeat"
     if page.weighted:
         yield (
             "The fit counted rows by weight",

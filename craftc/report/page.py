@@ -161,7 +161,7 @@ class Page:
             float((p < BETWEEN).mean()),
             int(np.bincount(second, minlength=self.K).argmax()) + 1 if self.K > 1 else 0,
             typical(self.representatives[label], columns, self.table, self.sure, self.target),
-            unusual(rows, self.inputs, self.table, self.sure, self.target),
+            unusual(self.model, rows, self.inputs, self.table, self.sure, self.target),
             [column.short for column in columns if not column.personal],
             self._overlap(label),
             k < _OPEN_CARDS,

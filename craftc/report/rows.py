@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from craftc._common.typing import Floats, Ints, Labels
+from craftc.craft.outliers import WithOutliers
 from craftc.describe.words import percent
 from craftc.report.columns import DrawnColumn
 from craftc.report.target import Target
@@ -83,28 +84,37 @@ def _row(i: int, cells: list[str], why: list[str], sure: Certainty, target: Targ
 
 
 def unusual(
-    members: Ints, columns: list[DrawnColumn], table: MixedTable, sure: Certainty, target: Target | None
+    model: CraftBase,
+    members: Ints,
+    columns: list[DrawnColumn],
+    table: MixedTable,
+    sure: Certainty,
+    target: Target | None,
 ) -> list[Row]:
-    """The rows that their cluster describes worst, with the cells that are rarest in it; cells that may
-    identify persons are not among them.
+    """The rows that their cluster describes worst, with the cells that are oddest in it, by `surprisal`, or
+    rarest; cells that may identify persons are not among them.
     """
     worst = members[np.argsort(-sure.cost[members], kind="stable")[:_SHOWN]].tolist()
-    rare: list[list[tuple[float, str, str]]] = [[] for _ in worst]
-    for column in (each for each in columns if not each.personal):
+    odd = np.zeros((len(worst), len(columns)))
+    if isinstance(model, WithOutliers):
+        odd = np.nan_to_num(np.asarray(model.surprisal(table.take(np.array(worst, np.intp))), np.float64))
+    rare: list[list[tuple[float, float, str, str]]] = [[] for _ in worst]
+    for j, column in ((j, each) for j, each in enumerate(columns) if not each.personal):
         values = (table.numeric if column.numeric else table.codes)[:, column.place]
         inside = values[members]
-        for found, i in zip(rare, worst, strict=True):
-            value = values[i]
+        for found, i, own in zip(rare, worst, (-odd[:, j]).tolist(), strict=True):
+            value, cell = values[i], f"{column.short} {column.cell(table, i)}"
             if column.numeric and not np.isnan(value):
                 present = max(int((~np.isnan(inside)).sum()), 1)
                 above, below = int((inside >= value).sum()) / present, int((inside <= value).sum()) / present
                 tail, words = min(above, below), "top" if above < below else "bottom"
-                found.append((tail, f"{column.short} {column.cell(table, i)}", f"{words} {percent(tail)}"))
+                found.append((own, tail, cell, f"{words} {percent(tail)}"))
             elif not column.numeric and value < len(table.levels[column.place]):
                 share = float((inside == value).mean())
-                found.append((share, f"{column.short} {column.cell(table, i)}", f"in {percent(share)}"))
+                found.append((own, share, cell, f"in {percent(share)}"))
     rows = []
     for i, found in zip(worst, rare, strict=True):
-        rarest = sorted(found, key=lambda each: each[0])[:_SHOWN]
-        rows.append(_row(i, [cell for _, cell, _ in rarest], [why for _, _, why in rarest], sure, target))
+        rarest = sorted(found, key=lambda each: each[:2])[:_SHOWN]
+        nats = [f"{why}, {-own:+.1f} nats" if own else why for own, _, _, why in rarest]
+        rows.append(_row(i, [cell for _, _, cell, _ in rarest], nats, sure, target))
     return rows

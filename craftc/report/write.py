@@ -162,7 +162,8 @@ def _numbers_of_rows(table: object, n: int) -> Ints:
 
 
 def _weighted(model: CraftBase) -> bool:
-    return not math.isclose(float(model.cluster_sizes_.sum()), len(model.labels_), rel_tol=1e-9)
+    rows = np.bincount(np.asarray(model._partition), minlength=model.n_clusters_)
+    return not np.array_equal(rows, model.cluster_sizes_)
 
 
 def _null_test(model: CraftBase, cells: MixedTable, given: object) -> NullTest | None:

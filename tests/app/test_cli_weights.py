@@ -1,0 +1,108 @@
+"""Weights of rows and columns, and outliers, in the shell."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import craftc
+from craftc import CRAFT
+from craftc.cli import main
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    """A table with whole weights, as text and as Parquet, and the table of repeated rows."""
+    rng = np.random.default_rng(0)
+    group = rng.integers(0, 2, 160)
+    frame = pd.DataFrame(
+        {
+            "x": np.round(rng.normal(3.0 * group), 2),
+            "y": np.round(rng.normal(-2.0 * group), 2),
+            "colour": np.array(["red", "blue"])[(rng.random(160) < 0.1 + 0.8 * group).astype(int)],
+            "times": rng.integers(0, 4, 160),
+        }
+    )
+    frame.loc[3, "colour"] = "green"
+    folder = tmp_path_factory.mktemp("weights")
+    frame.to_csv(folder / "t.csv", index=False)
+    frame.to_parquet(folder / "t.parquet")
+    repeated = frame.loc[frame.index.repeat(frame["times"])].drop(columns="times")
+    repeated.to_csv(folder / "repeated.csv", index=False)
+    return folder, frame
+
+
+def answer(capsys, *arguments):
+    assert main(["cluster", *map(str, arguments), "--json"]) == 0
+    return json.loads(capsys.readouterr().out)
+
+
+def test_weights_of_rows_are_repeated_rows(files, capsys, tmp_path):
+    folder, frame = files
+    found = answer(capsys, folder / "t.csv", "--weight", "times", "--out", tmp_path)
+    again = answer(capsys, folder / "repeated.csv")
+    total = int(frame["times"].sum())
+    assert sum(each["rows"] for each in found["clusters"]) == total
+    assert [each["rows"] for each in found["clusters"]] == [each["rows"] for each in again["clusters"]]
+    assert found["objective"] == pytest.approx(again["objective"])
+    assert found["columns"]["not_used"] == {"times": "the weights of the rows"}
+    assert f"Rows count by their 'times', {total} in all: sizes are sums of it." in found["notes"]
+    assert len(pd.read_csv(tmp_path / "labels.csv")) == 160
+    far = answer(capsys, folder / "t.parquet", "--out-of-core", "--weight", "times")
+    assert [each["rows"] for each in far["clusters"]] == [each["rows"] for each in found["clusters"]]
+    assert main(["cluster", str(folder / "t.csv"), "--weight", "times"]) == 0
+    page = capsys.readouterr().out
+    assert f"{found['clusters'][0]['rows']}" in page
+    assert f"'times', {total} in all" in page
+
+
+def test_weights_of_columns_and_outliers(files, capsys, tmp_path):
+    folder, frame = files
+    options = "--ignore", "times", "--column-weight", "colour=0", "x=2.5", "--outlier-price", "-1"
+    found = answer(capsys, folder / "t.csv", *options, "--out", tmp_path)
+    model = CRAFT(column_weights={"colour": 0, "x": 2.5}, outlier_price=-1, random_state=0)
+    model.fit(craftc.read_table(folder / "t.csv").drop(columns="times"))
+    assert found["column_weights"] == {"x": 2.5, "y": 1.0, "colour": 0.0}
+    assert found["objective"] == model.objective_
+    n = int((model.labels_ == -1).sum())
+    assert found["outliers"] == n > 0
+    assert any(f"{n} of 160 rows" in note for note in found["notes"])
+    labels = pd.read_csv(tmp_path / "labels.csv")
+    np.testing.assert_array_equal(labels["cluster"] == -1, model.labels_ == -1)
+    assert set(labels["name"][labels["cluster"] == -1]) == {"outlier"}
+    worst = found["unusual_rows"][0]
+    assert worst["row"] == model.outlier_scores_.argmax()
+    assert worst["cluster"] == -1
+    odd = model.surprisal(frame.drop(columns="times")).iloc[worst["row"]]
+    for cell in worst["cells"]:
+        assert cell["surprisal"] == pytest.approx(odd[cell["column"]])
+    of_model = [str(tmp_path / "model.craftc"), str(folder / "t.csv"), "--out", str(tmp_path / "p.csv")]
+    assert main(["predict", *of_model]) == 0
+    predicted = pd.read_csv(tmp_path / "p.csv")
+    np.testing.assert_array_equal(predicted["cluster"] == -1, model.labels_ == -1)
+    assert main(["cluster", str(folder / "t.csv"), *options]) == 0
+    page = capsys.readouterr().out
+    assert f"row {worst['row']} (" in page
+    assert "'x' 2.5, 'colour' 0 (shown, not used)" in page
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--weight", "nope"), "--weight: the table has no column 'nope'"),
+        (("--weight", "colour"), "--weight needs numbers, got"),
+        (("--weight", "x"), "--weight"),
+        (("--column-weight", "x"), "as income=2, got 'x'"),
+        (("--column-weight", "x=much"), "as income=2, got 'x=much'"),
+        (("--column-weight", "x=-2"), "0, or a weight from 0.001"),
+        (("--column-weight", "z=2"), "no column 'z'"),
+        (("--column-weight", "x=2", "x=3"), "names column 'x' twice"),
+        (("--column-weight", "x=0", "y=0", "colour=0", "times=0"), "--column-weight is 0 for all columns"),
+    ],
+)
+def test_bad_weights(files, capsys, options, message):
+    assert main(["cluster", str(files[0] / "t.csv"), *options]) == 2
+    assert message in " ".join(capsys.readouterr().err.split())
