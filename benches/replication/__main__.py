@@ -59,7 +59,7 @@ PROGRAMS: Mapping[str, Program] = {
     "covariates": Program(
         "Andrade, Fukumizu & Okajima 2019, convex covariate clustering",
         "tables 1 to 6, speed",
-        3,
+        5,
         "",
     ),
     "spectral": Program(

@@ -287,13 +287,14 @@ class Multinomial:
 
 
 class Squares:
-    """1/2 |P|^2 - <P, U>: with a ridge of 1/2 on U, the data fit 1/2 |P - U|^2 of convex clustering.
+    """sum_i v_i (|p_i|^2 / 2 - <p_i, u_i>): with a ridge of v_i / 2 on u_i, the data fit 1/2 sum_i v_i |p_i -
+    u_i|^2 of convex clustering.
 
-    P (n, q) are the rows; the X of this data fit is P'. It has no intercept.
+    P (n, q) are the rows and v (n, 1) their weights; the X of this data fit is (v P)'. It has no intercept.
     """
 
-    def __init__(self, P: Floats) -> None:
-        self.q, self.half_squares = P.shape[1], 0.5 * float((P**2).sum())
+    def __init__(self, P: Floats, v: Floats) -> None:
+        self.q, self.half_squares = P.shape[1], 0.5 * float((v * P**2).sum())
         # objectives are differences of numbers of the size of half_squares
         self.objective_floor = max(1e-9 * self.half_squares, 1e-300)
 

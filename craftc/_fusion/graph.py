@@ -26,6 +26,12 @@ class Graph:
     edge: Edges  # (l, 2) pairs i < j, sorted
     weight: Floats  # (l,) > 0
     group_lasso_edges: NDArray[np.bool_]  # (l,) edges to the zero node; nu does not multiply their weight
+    node_weight: Floats | None = None  # (d,) > 0 of the ridge on each node; None: 1
+
+    @property
+    def sizes(self) -> Floats:
+        """(d,) weights of the nodes."""
+        return np.ones(self.d) if self.node_weight is None else self.node_weight
 
     def radius(self, nu: float) -> Floats:
         """(l,) radii of the balls of the dual variables at the fusion penalty nu."""

@@ -172,7 +172,8 @@ class RegularizationPath:
     def _remove_fusion_edges(self) -> None:
         """Without a fusion penalty only the group lasso edges remain."""
         graph, kept = self.graph, self.graph.group_lasso_edges
-        self.graph = Graph(graph.d, np.ascontiguousarray(graph.edge[kept]), graph.weight[kept], kept[kept])
+        edge = np.ascontiguousarray(graph.edge[kept])
+        self.graph = Graph(graph.d, edge, graph.weight[kept], kept[kept], graph.node_weight)
         self.dual = self.dual[kept]
         zero = self.label[self.graph.edge[:, 0]] == self.label[-1]
         self._refine(components(self.graph, zero.astype(np.uint8)))
@@ -308,7 +309,8 @@ class RegularizationPath:
         """
         coarsening, d = self.coarsening, self.graph.d
         columns = with_zero_node(self.theta[:-1])[coarsening.label[:-1]]
-        whole = with_zero_node(self.datafit.gradient(self.X, point) + 2.0 * self.ridge * columns)
+        weight = 2.0 * self.ridge * self.graph.sizes[:, None]
+        whole = with_zero_node(self.datafit.gradient(self.X, point) + weight * columns)
         ends = self.graph.edge[coarsening.between]
         np.add.at(whole, ends[:, 0], self.dual[coarsening.between])
         np.subtract.at(whole, ends[:, 1], self.dual[coarsening.between])
@@ -317,8 +319,7 @@ class RegularizationPath:
         self.dual[coarsening.inside] = inner
         nodes = flows.residual[:-1]
         if self.ridge > 0:
-            squared = float(((nodes - 2.0 * self.ridge * columns) ** 2).sum())
-            bound = point.entropy - squared / (4.0 * self.ridge)
+            bound = point.entropy - 0.5 * float(((nodes - weight * columns) ** 2 / weight).sum())
         else:
             apart = differences(columns, self.graph.edge)
             edge_gap = float((radius * lengths(apart)).sum() - (self.dual * apart).sum())
@@ -343,7 +344,8 @@ class RegularizationPath:
     def _flow_tolerance(self, columns: Floats, objective: float, share: float) -> Floats:
         """(m + 1,) squared residuals of the clusters' flows that the duality gap may contain."""
         coarsening, d = self.coarsening, self.graph.d
-        sizes = np.maximum(np.append(coarsening.size, d - coarsening.size.sum()), 1.0)
+        sizes = np.maximum(np.bincount(coarsening.label[:-1], minlength=coarsening.m + 1), 1.0)
+        sizes *= self.graph.sizes.min(initial=1.0)  # a residual of a light node costs most
         goal = 5.0 * share * self.tol * max(abs(objective), self.objective_floor)
         if self.ridge > 0:
             return np.asarray(sizes * (4.0 * self.ridge * goal / d))

@@ -21,7 +21,7 @@ class Coarsening:
         self.m, self.label, self.graph, self.datafit = m, label, graph, datafit
         own = label[:-1]
         free = own < m
-        self.size = np.bincount(own[free], minlength=m)[:m].astype(np.float64)
+        self.size = np.bincount(own[free], graph.sizes[free], minlength=m)[:m].astype(np.float64)
         self.X = datafit.columns(X, own, m)
         order = np.argsort(own, kind="stable")
         first = np.searchsorted(own[order], np.arange(m + 1))

@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, ClassVar, NamedTuple, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 from sklearn.base import BaseEstimator, ClusterMixin
@@ -27,7 +27,7 @@ from craftc._common.own_names import remember_input
 from craftc._common.products import nearest_rows
 from craftc._common.ranges import column_ranges, warn_of_unscaled_columns
 from craftc._common.threads import effective_n_threads, one_blas_thread
-from craftc._common.typing import Floats, Labels
+from craftc._common.typing import Floats, Labels, WeightInput
 from craftc._common.validation import (
     Choice,
     Constraint,
@@ -36,6 +36,7 @@ from craftc._common.validation import (
     check_parameters,
     check_penalties,
     check_ranges,
+    check_weight,
 )
 from craftc._fusion.datafits import SparseMatrix, Squares
 from craftc._fusion.graph import N_NEIGHBORS, Graph, edges_of
@@ -64,12 +65,44 @@ class RowsPoint(NamedTuple):
     gap: float  # duality gap, relative to the dual bound
 
 
+class Nodes(NamedTuple):
+    """What is clustered: rows of positive weight, equal ones as one where the graph is that of the table."""
+
+    rows: Floats  # (m, D)
+    weight: Floats  # (m,)
+    row: NDArray[np.intp]  # (m,) the first row that is this node
+    place: NDArray[np.intp]  # (n,) node of every row; -1: weight 0
+
+    @classmethod
+    def of(cls, rows: Floats, weight: Floats | None, join: bool) -> Nodes:
+        """Nodes in the order of their first rows; `join`: equal rows are one."""
+        weight = np.ones(len(rows)) if weight is None else weight
+        present, place = np.flatnonzero(weight > 0), np.full(len(rows), -1, np.intp)
+        if join:
+            _, first, found = np.unique(rows[present] + 0.0, axis=0, return_index=True, return_inverse=True)
+            found = first.argsort().argsort()[found.ravel()]
+            first.sort()
+        else:
+            first = found = np.arange(len(present))
+        place[present], row = found, present[first]
+        return cls(rows[row], np.bincount(found, weight[present]).astype(np.float64), row, place)
+
+    def labels(self, spread: Floats, part: Labels, columns: Floats) -> Labels:
+        """(n,) labels of all rows; `part` and `columns`: clusters and centres of the nodes."""
+        labels, absent = part[self.place], self.place < 0
+        if absent.any():
+            first = np.unique(part, return_index=True)[1]
+            labels[absent] = nearest_rows(columns[first], spread[absent], 1)[1][:, 0]
+        return canonical(labels)
+
+
 class ConvexClustering(MomentsSummary, ClusterMixin, BaseEstimator):
     """Convex clustering: every row has its own centre, and a penalty fuses the centres of similar rows.
 
     Minimises over U (n, D), with a row u_i for every row p_i, ``1/2 sum_i |p_i - u_i|^2 + g sum_{i<j} w_ij
     |u_i - u_j|``; rows with equal u_i form a cluster. The optimum is unique, needs no initialisation, and is
-    certified by a duality gap.
+    certified by a duality gap. A row of weight v_i counts v_i times in the first sum, and v_i v_j times with
+    row j in the second one.
 
     Parameters
     ----------
@@ -83,8 +116,8 @@ class ConvexClustering(MomentsSummary, ClusterMixin, BaseEstimator):
     weights : {"gaussian-knn"}, array or sparse array (n, n), or callable, default="gaussian-knn"
         w, symmetric, >= 0; 0 is no edge, and rows that no path of edges connects are never fused.
         "gaussian-knn": ``exp(-|p_i - p_j|^2 / (2 s^2))``, at least .01, if one row is among the nearest
-        neighbours of the other; s is the median distance to the last neighbour. Connected components are
-        joined by an edge between their nearest rows. A callable receives X.
+        neighbours of the other, where equal rows are one; s is the median distance to the last neighbour.
+        Connected components are joined by an edge between their nearest rows. A callable receives X.
     n_neighbors : int, default=8
         Nearest neighbours of "gaussian-knn".
     solver : {"certified", "admm"}, default="certified"
@@ -161,7 +194,7 @@ class ConvexClustering(MomentsSummary, ClusterMixin, BaseEstimator):
         self.verbose = verbose
 
     @all_or_nothing
-    def fit(self, X: ArrayLike, y: object = None) -> Self:
+    def fit(self, X: ArrayLike, y: object = None, sample_weight: WeightInput = None) -> Self:
         """Cluster the rows.
 
         Parameters
@@ -170,6 +203,9 @@ class ConvexClustering(MomentsSummary, ClusterMixin, BaseEstimator):
             Used without scaling: scale columns whose units differ.
         y : None
             Ignored.
+        sample_weight : array (n,), optional
+            v, finite, >= 0. Weight 2 counts as two equal rows, weight 0 as none; such a row gets the cluster
+            with the nearest centre.
 
         Returns
         -------
@@ -181,13 +217,14 @@ class ConvexClustering(MomentsSummary, ClusterMixin, BaseEstimator):
         check_ranges(*column_ranges(rows), column_names(self))
         remember_input(self, X)
         warn_of_unscaled_columns(self, rows)
-        mean = rows.mean(axis=0)
-        spread = rows - mean
-        graph = self._graph(rows)
+        nodes = Nodes.of(rows, check_weight(sample_weight, len(rows)), isinstance(self.weights, str))
+        mean = np.average(nodes.rows, axis=0, weights=nodes.weight)
+        spread = nodes.rows - mean
+        graph = self._graph(rows, nodes)
         path = self._new_path(spread, graph)
         with one_blas_thread():
             penalties = self._penalties(graph, spread)
-            ends = partial(self._ends, len(rows))
+            ends = partial(self._ends, len(spread), float(nodes.weight.sum()))
             optima = follow(path, penalties, ends, verbose=self.verbose, estimator=self)
             n_iter = path.n_iter
             if self.fusion_penalty is None and self.n_clusters is not None and len(optima) > 1:
@@ -198,40 +235,45 @@ class ConvexClustering(MomentsSummary, ClusterMixin, BaseEstimator):
                     between = np.geomspace(before.nu, last.nu, _REFINED + 2)[1:-1]
                     optima[-1:-1] = [refined.step(float(nu)) for nu in between]
                     n_iter += refined.n_iter
-        labels = [canonical(optimum.label[:-1]) for optimum in optima]
-        self._points = [
-            RowsPoint(o.nu, int(label.max()) + 1, label, o.objective, o.relative_gap)
-            for o, label in zip(optima, labels, strict=True)
-        ]
+        parts = [canonical(optimum.label[:-1]) for optimum in optima]
+        self._points = []
+        for o, part in zip(optima, parts, strict=True):
+            labels = nodes.labels(rows - mean, part, o.columns())
+            self._points.append(RowsPoint(o.nu, int(part.max()) + 1, labels, o.objective, o.relative_gap))
         self.n_iter_ = max(1, n_iter)
-        chosen = self._choice(spread)
+        chosen = self._choice(parts, spread, nodes.weight)
         point = self._points[chosen]
         self.labels_, self.n_clusters_ = point.labels, point.n_clusters
         self.fusion_penalty_, self.objective_ = point.fusion_penalty, point.objective
         self.duality_gap_ = point.gap
-        first = np.unique(point.labels, return_index=True)[1]
+        first = np.unique(point.labels[nodes.row], return_index=True)[1]
         self.cluster_centers_ = optima[chosen].columns()[first] + mean
-        self._moments = ClusterMoments.of(rows, self.labels_, self.n_clusters_)
+        self._moments = ClusterMoments.of(nodes.rows, point.labels[nodes.row], self.n_clusters_, nodes.weight)
         return self
 
     def _new_path(self, spread: Floats, graph: Graph) -> RegularizationPath:
-        X, tol, max_iter = np.ascontiguousarray(spread.T), float(self.tol), int(self.max_iter)
-        threads = effective_n_threads(self.n_threads)
-        return RegularizationPath(X, Squares(spread), graph, 0.5, tol, max_iter, self.solver, threads)
+        sizes, tol, max_iter = graph.sizes[:, None], float(self.tol), int(self.max_iter)
+        X, threads = np.ascontiguousarray((sizes * spread).T), effective_n_threads(self.n_threads)
+        return RegularizationPath(X, Squares(spread, sizes), graph, 0.5, tol, max_iter, self.solver, threads)
 
-    def _graph(self, rows: Floats) -> Graph:
-        weights = self.weights
+    def _graph(self, rows: Floats, nodes: Nodes) -> Graph:
+        """The graph of the nodes; a callable and an array are of all rows."""
+        weights, n = self.weights, len(nodes.rows)
         if isinstance(weights, str):
             check_choice("weights", weights, ("gaussian-knn",), "or a callable, or an array (n, n)")
-            weights = gaussian_weights(rows, self.n_neighbors)
-        elif callable(weights):
-            weights = weights(rows)
-        edge, weight = edges_of(weights, len(rows), "weights", "row")
-        return Graph(len(rows), np.ascontiguousarray(edge, np.int32), weight, np.zeros(len(edge), bool))
+            edge, weight = edges_of(gaussian_weights(nodes.rows, self.n_neighbors), n, "weights", "row")
+        else:
+            if callable(weights):
+                weights = weights(rows)
+            edge, weight = edges_of(weights, len(rows), "weights", "row")
+            kept = (nodes.place[edge] >= 0).all(axis=1)
+            edge, weight = nodes.place[edge[kept]], weight[kept]
+        weight = weight * nodes.weight[edge].prod(axis=1)
+        return Graph(n, edge.astype(np.int32), weight, np.zeros(len(edge), bool), nodes.weight)
 
-    def _ends(self, n: int, counts: list[int]) -> bool:
+    def _ends(self, n: int, total: float, counts: list[int]) -> bool:
         """Whether a path with these numbers of clusters contains every possible choice."""
-        most = self.n_clusters if self.n_clusters is not None else max(1, n // ROWS_PER_CLUSTER)
+        most = self.n_clusters if self.n_clusters is not None else max(1, int(total / ROWS_PER_CLUSTER))
         return self.fusion_penalty is None and counts[-1] >= min(most, n - 1) + 1
 
     def _penalties(self, graph: Graph, spread: Floats) -> Iterator[float]:
@@ -242,28 +284,27 @@ class ConvexClustering(MomentsSummary, ClusterMixin, BaseEstimator):
         for a in range(GRID):
             yield most * _RATIO**a
 
-    def _choice(self, spread: Floats) -> int:
+    def _choice(self, parts: list[Labels], spread: Floats, weight: Floats) -> int:
+        """The point to choose; `parts`: clusters of the nodes at every point."""
+        counts = [point.n_clusters for point in self._points]
         if self.n_clusters is not None:
-            counts = [point.n_clusters for point in self._points]
             allowed = [count if count <= self.n_clusters else 0 for count in counts]
             return len(allowed) - 1 - int(np.argmax(allowed[::-1]))  # among ties, the smallest penalty
-        scatter = float((spread**2).sum())
-        most = max(1, len(spread) // ROWS_PER_CLUSTER)
+        scatter = float((weight[:, None] * spread**2).sum())
+        most = max(1, int(weight.sum() / ROWS_PER_CLUSTER))
 
         def choose(dimensions: float) -> int:
             nats = [
-                row_description_length(spread, p.labels, scatter, dimensions)
-                if p.n_clusters <= most
-                else np.inf
-                for p in self._points
+                row_description_length(spread, part, scatter, dimensions, weight) if most >= K else np.inf
+                for part, K in zip(parts, counts, strict=True)
             ]
             return int(np.argmin(nats))
 
         def dimensions_of(chosen: int) -> float:
-            labels = self._points[chosen].labels
-            return effective_dimensions(spread - _means(spread, labels)[labels])
+            labels = parts[chosen]
+            return effective_dimensions(spread - _means(spread, labels, weight)[labels], weight)
 
-        return consistent_choice(choose, dimensions_of, effective_dimensions(spread))
+        return consistent_choice(choose, dimensions_of, effective_dimensions(spread, weight))
 
     @property
     def path_(self) -> DataFrame:
@@ -305,14 +346,16 @@ def gaussian_weights(rows: Floats, n_neighbors: int) -> coo_array:
     return near.maximum(near.T)
 
 
-def row_description_length(spread: Floats, label: Labels, scatter: float, dimensions: float) -> float:
+def row_description_length(
+    spread: Floats, label: Labels, scatter: float, dimensions: float, weight: Floats
+) -> float:
     """Description length of the rows, in nats, under clusters around their means."""
-    sizes, means = np.bincount(label).astype(np.float64), _means(spread, label)
+    sizes, means = np.bincount(label, weight).astype(np.float64), _means(spread, label, weight)
     within = scatter - float((means**2 * sizes[:, None]).sum())
     return description_length(sizes, dimensions, within, scatter)
 
 
-def _means(spread: Floats, label: Labels) -> Floats:
+def _means(spread: Floats, label: Labels, weight: Floats) -> Floats:
     """(K, D) means of the clusters."""
-    sums = np.stack([np.bincount(label, column) for column in spread.T], axis=1)
-    return np.asarray(sums / np.bincount(label)[:, None])
+    sums = np.stack([np.bincount(label, weight * column) for column in spread.T], axis=1)
+    return np.asarray(sums / np.bincount(label, weight)[:, None])

@@ -19,15 +19,17 @@ _TOLERANCE, _MOST_STEPS = 1e-9, 1000  # of conjugate gradients; a tree carries t
 def fusing_penalty(graph: Graph, spread: Floats) -> float:
     """A penalty at which every connected component is fused; `spread` (d, p) are the rows less their mean.
 
-    Flows f along the edges that move every row to the mean of its component prove that all rows of a
-    component are equal at the optimum, if no |f_ij| exceeds the penalty times w_ij. Nearly all of the flow is
-    w_ij (phi_i - phi_j) with L phi = the rows less the mean, where L is the Laplacian of the graph.
+    Flows f along the edges that move every row, times its weight, to the mean of its component prove that all
+    rows of a component are equal at the optimum, if no |f_ij| exceeds the penalty times w_ij. Nearly all of
+    the flow is w_ij (phi_i - phi_j) with L phi = the weighted rows less the mean, where L is the Laplacian of
+    the graph.
     """
     if not len(graph.edge):
         return 1.0
     label = components(graph)[:-1]
-    sums = np.stack([np.bincount(label, column) for column in spread.T], axis=1)
-    load = spread - (sums / np.bincount(label)[:, None])[label]
+    sizes = graph.sizes[:, None]
+    sums = np.stack([np.bincount(label, column) for column in (sizes * spread).T], axis=1)
+    load = sizes * (spread - (sums / np.bincount(label, sizes[:, 0])[:, None])[label])
     i, j = graph.edge.T
     places = np.append(i, j), np.append(j, i)
     adjacency = coo_array((np.append(graph.weight, graph.weight), places), (graph.d, graph.d)).tocsr()
