@@ -147,6 +147,10 @@ def page(layout: PageLayout, result: Result, *, details: bool, all_features: boo
         table = _contingency(layout, result.target)
         if room is None or len(features) + len(table) <= room:
             about += table
+            room = None if room is None else room - len(table)
+    unusual = _unusual(layout, result)
+    if room is None or len(features) + len(unusual) <= room:
+        about += unusual
     return top + overview + about + features + bottom
 
 
@@ -306,11 +310,17 @@ def _agreement(layout: PageLayout, result: Result) -> list[str]:
         lines += ["", *layout.text(text)]
     if (stability := result.stability) is not None:
         lines += ["", *layout.text(_stability(stability))]
-    if result.unusual:
-        about = "Rows that fit no cluster well, and their odd cells (nats above what is usual there):"
-        lines += ["", *layout.text(about)]
-        for row in result.unusual:
-            lines += layout.text(clean(row.text), " ", most=2)
+    return lines
+
+
+def _unusual(layout: PageLayout, result: Result) -> list[str]:
+    """The rows that fit no cluster well, and their odd cells."""
+    if not result.unusual:
+        return []
+    about = "Rows that fit no cluster well, and their odd cells (nats above what is usual there):"
+    lines = ["", *layout.text(about)]
+    for row in result.unusual:
+        lines += layout.text(clean(row.text), " ", most=2)
     return lines
 
 
