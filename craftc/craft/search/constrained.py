@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from craftc._common.labels import first_appearance
 from craftc._common.merge_path import MergePath
-from craftc._common.random import CraftStream, spread
+from craftc._common.random import SAMPLE_ROWS, CraftStream, spread
 from craftc._common.threads import one_blas_thread
 from craftc._common.typing import Array, Floats, Integers, Labels, Mask
 from craftc.craft.clusters import Clusters
@@ -31,16 +31,18 @@ from craftc.craft.search.covariances import with_scores
 from craftc.craft.search.starts import kmeans_labels, low_rank_scores, scalings
 from craftc.craft.search.transport import assign_within
 
-_MAX_PASSES = 50
+_MAX_PASSES, _TRIAL_PASSES = 50, 8  # the latter after a merge or split that is tried
 _MOST_STEPS = 100  # merges, splits and exchanges of a start
 _TRIED = 4  # merges, splits and exchanges that are followed by passes, and merges of a step of the path
 _BEGUN = 3  # starts that are searched to their ends
+_SLIGHT = 0.25  # share of the price of a parameter by which a pass must lower J while partitions are compared
 _HOPELESS = 60.0  # nats by which a merge or split may raise J before passes
-_ROWS = 1 << 12  # of a sample on which clusters are searched
+_ROWS = 1 << 11  # of a sample on which clusters are searched
 _TOLERANCE = 1e-6  # nats by which a step must lower J
 _ROUNDING = 2.0**-46  # the same as a share of N D nats
 
 Rows = FitConfig[Labels, Array]
+Start = tuple[Labels, Mask | None]  # labels of the rows, and masks of the clusters if they are known
 
 
 @dataclass(frozen=True)
@@ -134,6 +136,7 @@ class ConstrainedSearch:
         self.config, self.columns, self.bounds = config, columns, bounds
         self.units = Units(config, bounds.groups)
         self.tolerance = max(_TOLERANCE, _ROUNDING * config.background.weight * config.pricing.D)
+        self.slight = _SLIGHT * config.pricing.h
         self.n_passes = 0
         self._prices: BlockPricing | None = None
         self._halves: dict[bytes, list[Labels]] = {}  # of the units of clusters
@@ -155,7 +158,7 @@ class ConstrainedSearch:
         return _State(labels, clusters, cross)
 
     def _without_empty(self, labels: Labels, choice: Mask | None) -> tuple[Labels, Mask | None]:
-        sizes = np.zeros(int(labels.max()) + 1, np.int64)
+        sizes = np.zeros(int(labels.max()) + 1 if choice is None else len(choice), np.int64)
         np.add.at(sizes, labels, self.units.weight)
         kept = np.flatnonzero(sizes)
         if len(kept) == len(sizes):
@@ -168,15 +171,27 @@ class ConstrainedSearch:
         """(m, K) costs of the units."""
         return self.units.sums(state.clusters.row_costs(self.config.table))
 
+    def adopted(self, state: _State) -> _State:
+        """The partition of all units by the clusters of some of them."""
+        labels = self.costs(state).argmin(axis=1).astype(np.int32)
+        bounds = self.bounds
+        return self.reached(self.state(labels, state.clusters.choice), bounds.low, bounds.high)
+
     def satisfies(self, state: _State) -> bool:
         """Whether the bounds hold."""
         bounds = replace(self.bounds, groups=None)  # units are whole groups
         return bounds.hold(state.labels, self.units.weight)
 
-    def passes(self, state: _State) -> _State | None:
-        """Passes while J falls, after the bounds hold; None if no assignment within the bounds is found."""
+    def passes(
+        self, state: _State, least_fall: float = 0.0, most: float = math.inf, max_passes: int = _MAX_PASSES
+    ) -> _State | None:
+        """Passes while J falls, by more than `least_fall` nats, after the bounds hold; None if no assignment
+        within the bounds is found, or none with a J of at most `most`.
+        """
+        if len(self.config.rows) > SAMPLE_ROWS:
+            least_fall = self.config.pricing.h
         bounds, price = self.bounds, np.zeros(state.K)
-        for _ in range(_MAX_PASSES):
+        for _ in range(max_passes):
             if self.config.stop.is_set():
                 raise KeyboardInterrupt
             self.n_passes += 1
@@ -192,7 +207,9 @@ class ConstrainedSearch:
                 if state.J - self.tolerance <= new.J:
                     return replace(state, converged=True)
             fell, state = state.J - new.J, new
-            if held and fell < self.config.least_fall:
+            if most < state.J:
+                return None
+            if held and fell < least_fall:
                 return replace(state, converged=True)
         return state
 
@@ -275,7 +292,7 @@ class ConstrainedSearch:
         """Merges, splits and both in turn, each followed by passes, while one lowers J."""
         for _ in range(_MOST_STEPS):
             for new in self._neighbours(state):
-                trial = self.passes(new)
+                trial = self.passes(new, self.slight, state.J + _HOPELESS, _TRIAL_PASSES)
                 if trial is not None and state.J - self.tolerance > trial.J:
                     state = trial
                     break
@@ -286,23 +303,27 @@ class ConstrainedSearch:
                 return state
         return state
 
-    def run(self, starts: list[tuple[Labels, Mask | None]]) -> _State | None:
-        """The best partition from some starts (labels of the rows), and from k-means; None: none is found."""
+    def run(self, starts: list[Start], least: float = math.inf) -> _State | None:
+        """The best partition from some starts (labels of the rows), and from k-means; None: none is found.
+        Starts that are far from a J of `least` are not searched to their ends.
+        """
         low, high = self.bounds.low, self.bounds.high
         begun = []
         for labels, mask in starts:
             start = self.state(self.units.of_rows(labels), mask)
-            begun.append(self.passes(self.reached(start, low, high)))
+            begun.append(self.passes(self.reached(start, low, high), self.slight))
         near = min(max(int(starts[0][0].max()) + 1, low), high)
         counted = np.flatnonzero(self.units.weight)
         for n_clusters in range(max(low, near - 1), min(high, near + 1) + 1):
             for labels in self._by_kmeans(counted, n_clusters, n_clusters):
                 every = np.zeros(len(self.units), np.int32)
                 every[counted] = labels
-                begun.append(self.passes(self.reached(self.state(every, None), low, high)))
+                begun.append(self.passes(self.reached(self.state(every, None), low, high), self.slight))
         found = {state.labels.tobytes(): state for state in begun if state is not None}
         best = sorted(found.values(), key=attrgetter("J"))[:_BEGUN]
-        return min(map(self.improved, best), key=attrgetter("J"), default=None)
+        if best and least + _HOPELESS > best[0].J:
+            best = sorted(map(self.improved, best), key=attrgetter("J"))
+        return self.passes(best[0]) if best else None
 
 
 # ---- the step after the free search ----
@@ -317,22 +338,26 @@ def constrained_fit(
     if bounds.hold(result.labels.astype(np.int32), config.weight):
         return result
     with one_blas_thread():
-        found = [_searched(*form) for form in _forms(config, result, bounds)]
-    ends = [(search, state) for search, state in found if state is not None]
-    if not ends:
-        return None
-    search, state = min(ends, key=lambda end: end[1].J)
-    with one_blas_thread():
-        return _with_path(search, state, result)
-
-
-Start = tuple[Labels, Mask | None]
+        best: tuple[ConstrainedSearch, ConstrainedSearch, _State] | None = None
+        for search, starts in _forms(config, result, bounds):
+            part, rows = _of_sample(search)
+            of_part = [(labels[rows], mask) for labels, mask in starts]
+            state = part.run(of_part, math.inf if best is None else best[2].J)
+            if state is not None and (best is None or state.J < best[2].J):
+                best = search, part, state
+        if best is None:
+            return None
+        search, part, state = best
+        found: _State | None = state
+        if search is not part:
+            found = search.passes(search.adopted(state))
+        return None if found is None else _with_path(search, found, result)
 
 
 def _forms(
     config: Rows, result: AutomaticResult[Array], bounds: Bounds
 ) -> Iterator[tuple[ConstrainedSearch, list[Start]]]:
-    """The searches of the diagonal form and of the form of the free search, with starts from its path."""
+    """The searches of the form of the free search and of the diagonal form, with starts from its path."""
     near = min(max(int(result.labels.max()) + 1, bounds.low), bounds.high)
     path = [step.labels.astype(np.int32) for step in result.merge_path]
     path = [labels for labels in path if labels.max() + 1 <= near] or path[-1:]
@@ -341,21 +366,20 @@ def _forms(
     if result.cross is None:
         yield ConstrainedSearch(config, None, bounds), starts
         return
-    if config.spec.covariance == "auto":
-        yield ConstrainedSearch(config, None, bounds), [(labels, None) for labels, _ in starts]
     scored = replace(with_scores(config)[0], spec=result.spec)
     yield ConstrainedSearch(scored, result.cross.columns, bounds), starts
+    if config.spec.covariance == "auto":
+        yield ConstrainedSearch(config, None, bounds), [(labels, None) for labels, _ in starts]
 
 
-def _searched(search: ConstrainedSearch, starts: list[Start]) -> tuple[ConstrainedSearch, _State | None]:
-    """The best partition of all rows; of many, by the clusters of some of them."""
-    config, bounds = search.config, search.bounds
+def _of_sample(search: ConstrainedSearch) -> tuple[ConstrainedSearch, NDArray[np.intp] | slice]:
+    """The search on some of the units, if there are many rows, and the rows of these units."""
+    config, bounds, n = search.config, search.bounds, len(search.units)
     if len(config.rows) <= _ROWS:
-        return search, search.run(starts)
-    n = len(search.units)
+        return search, slice(None)
     units = np.arange(n)
     if n > _ROWS:
-        units = spread(n, _ROWS, config.seed, CraftStream.STAGE_SAMPLE)
+        units = np.unique(spread(n, _ROWS, config.seed, CraftStream.STAGE_SAMPLE))
     rows, groups = units, bounds.groups
     if groups is not None:
         number = np.full(n, -1, np.int32)
@@ -364,16 +388,10 @@ def _searched(search: ConstrainedSearch, starts: list[Start]) -> tuple[Constrain
         groups = number[groups[rows]]
     sample = config.of_sample(rows)
     share = sample.rows_weight / config.rows_weight
-    least, most = int(bounds.least * share), math.ceil(bounds.most * share)
-    of_sample = replace(bounds, least=max(least, 1), most=most, groups=groups)
-    part = ConstrainedSearch(sample, search.columns, of_sample)
-    state = part.run([(labels[rows], mask) for labels, mask in starts])
-    labels, mask = starts[0]
-    begun = [search.state(search.units.of_rows(labels), mask)]
-    if state is not None:
-        begun.append(search.state(search.costs(state).argmin(axis=1).astype(np.int32), state.clusters.choice))
-    ends = [search.passes(search.reached(each, bounds.low, bounds.high)) for each in begun]
-    return search, min((end for end in ends if end is not None), key=attrgetter("J"), default=None)
+    of_sample = replace(
+        bounds, least=max(int(bounds.least * share), 1), most=math.ceil(bounds.most * share), groups=groups
+    )
+    return ConstrainedSearch(sample, search.columns, of_sample), rows
 
 
 def _with_path(

@@ -19,8 +19,9 @@ from numpy.typing import NDArray
 
 from craftc._common.typing import Floats, Integers, Labels
 
-_SWEEPS = 50  # of the prices
+_SWEEPS = 20  # of the prices
 _SOME = 1 << 13  # units by which the prices of many are begun
+_CLOSE = 4.0  # nats over the number of units: a change of prices after which few units change clusters
 _FAR = 8  # units beyond a bound from which prices pay
 _TOLERANCE = 1e-9  # nats by which a path must lower the cost
 _MOST_SWAPPED = 64  # weights of a cluster that change places
@@ -126,7 +127,7 @@ class _Flow:
                 priced[k] = np.inf
                 price[k] = _price_of_one(priced.min(axis=0) - columns[k], weight, least, most)
                 priced[k] = columns[k] + price[k]
-            if np.abs(price - before).max() <= _TOLERANCE:
+            if np.abs(price - before).max() <= _CLOSE / len(weight):  # paths do the rest
                 break
 
     # ---- paths ----
