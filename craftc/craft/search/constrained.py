@@ -291,17 +291,32 @@ class ConstrainedSearch:
     def improved(self, state: _State) -> _State:
         """Merges, splits and both in turn, each followed by passes, while one lowers J."""
         for _ in range(_MOST_STEPS):
-            for new in self._neighbours(state):
-                trial = self.passes(new, self.slight, state.J + _HOPELESS, _TRIAL_PASSES)
-                if trial is not None and state.J - self.tolerance > trial.J:
-                    state = trial
-                    break
-            else:
+            better = self._first_better(state, self._neighbours(state))
+            if better is None:
                 anew = self.state(state.labels, None)
                 if state.J - self.tolerance > anew.J:
                     state = replace(anew, converged=state.converged)
                 return state
+            state = better
         return state
+
+    def merged_while_shorter(self, state: _State) -> _State:
+        """Merges, each followed by passes, while one lowers J."""
+        better: _State | None = state
+        while better is not None:
+            state, better = better, None
+            if self.bounds.low < state.K:
+                found = sorted((new for new, _ in self.merges(state)), key=attrgetter("J"))
+                better = self._first_better(state, found)
+        return state
+
+    def _first_better(self, state: _State, trials: list[_State]) -> _State | None:
+        """The first of some partitions that is shorter after passes."""
+        for new in trials:
+            trial = self.passes(new, self.slight, state.J + _HOPELESS, _TRIAL_PASSES)
+            if trial is not None and state.J - self.tolerance > trial.J:
+                return trial
+        return None
 
     def run(self, starts: list[Start], least: float = math.inf) -> _State | None:
         """The best partition from some starts (labels of the rows), and from k-means; None: none is found.
@@ -351,6 +366,7 @@ def constrained_fit(
         found: _State | None = state
         if search is not part:
             found = search.passes(search.adopted(state))
+            found = None if found is None else search.passes(search.merged_while_shorter(found))
         return None if found is None else _with_path(search, found, result)
 
 
@@ -388,9 +404,9 @@ def _of_sample(search: ConstrainedSearch) -> tuple[ConstrainedSearch, NDArray[np
         groups = number[groups[rows]]
     sample = config.of_sample(rows)
     share = sample.rows_weight / config.rows_weight
-    of_sample = replace(
-        bounds, least=max(int(bounds.least * share), 1), most=math.ceil(bounds.most * share), groups=groups
-    )
+    slack = int(search.units.weight.max()) - 1  # units of the sample may fill clusters less exactly
+    least, most = max(int(bounds.least * share) - slack, 1), math.ceil(bounds.most * share) + slack
+    of_sample = replace(bounds, least=least, most=most, groups=groups)
     return ConstrainedSearch(sample, search.columns, of_sample), rows
 
 
