@@ -263,9 +263,9 @@ def test_unusual_rows_are_at_their_end(tmp_path):
     craftc.report.write(model, table, tmp_path / "page.html", null_test=None)
     text = text_of(tmp_path / "page.html")
     seen = set()
-    for row, cells in re.findall(r"Row (\d+) ((?:\w+ [-\w.]+ \((?:top|bottom|in) [<\d]+ %\) )+)", text):
+    for row, cells in re.findall(r"Row (\d+) ((?:\w+ [-\w.]+ \((?:top|bottom|in) [<\d]+ %[^)]*\) )+)", text):
         labels = model.labels_ == model.labels_[int(row)]
-        for name, value, end, share in re.findall(r"(\w+) (-?[\d.]+) \((top|bottom) <?(\d+) %\)", cells):
+        for name, value, end, share in re.findall(r"(\w+) (-?[\d.]+) \((top|bottom) <?(\d+) %", cells):
             inside, own = table[name][labels], table[name][int(row)]
             assert float(value) == own
             beyond = (inside >= own).mean() if end == "top" else (inside <= own).mean()

@@ -356,6 +356,17 @@ def test_correlation_similarity(neighbours):
     )
 
 
+@pytest.mark.parametrize("origin", [0.0, 3.0, 100.0])
+def test_correlations_of_sparse_columns_are_those_of_dense_ones(origin):
+    """Sums of products less the product of the means: none of it may be left out where means are not 0."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(40, 3))[:, rng.integers(0, 3, 9)] + rng.normal(size=(40, 9)) + origin
+    X[:, 0] = np.where(rng.random(40) < 0.5, 0.0, X[:, 0])
+    dense, thin = (correlation_similarity(each, 4).toarray() for each in (X, sparse.csr_array(X)))
+    np.testing.assert_allclose(thin, dense, atol=1e-9)
+    assert (dense > 0).sum() > 9
+
+
 @pytest.mark.parametrize("neighbours", [1, 3, 30])
 def test_knn_similarity(neighbours):
     vectors = np.random.default_rng(0).normal(size=(12, 3))

@@ -14,7 +14,7 @@ from craftc.craft.parameters import ModelSpec
 from craftc.craft.rows import Candidates
 from craftc.craft.rows.local import LocalRows
 from craftc.craft.search import FitConfig
-from craftc.craft.search.starts import kmeans_plus_plus_seeds, reassign_to_seed
+from craftc.craft.search.starts import farthest_row, kmeans_plus_plus_seeds, reassign_to_seed
 from craftc.table.moments import Moments, integer_grid
 from tests.common import random_table
 
@@ -121,3 +121,10 @@ def test_leaving_rows_are_those_of_numpy(seed):
         np.testing.assert_array_equal(alone[:, 0], expected[:, c])
     with pytest.raises(ValueError, match="sides of"):
         leaving(candidates, np.empty((30, n - 1), np.uint8))
+
+
+def test_the_farthest_row_has_weight():
+    best, own = np.array([3.0, 9.0, 5.0, 7.0]), np.array([1.0, 0.0, 0.0, 1.0])
+    assert farthest_row(best, own, np.empty(0, np.int64)) == (1, 9.0)
+    assert farthest_row(best, own, np.array([1, 0, 2, 1])) == (3, 6.0)
+    assert farthest_row(best, own, np.array([1, 0, 1, 0])) == (2, 5.0)
