@@ -64,7 +64,7 @@ def test_an_odd_cell_is_found_and_missing_ones_are_nan():
     group = rng.integers(0, 3, 300)
     frame = pd.DataFrame({f"x{j}": rng.normal(4.0 * (group == j), 1.0) for j in range(3)})
     frame["kind"] = np.array(["red", "green", "blue"])[group]
-    model = CRAFT(3, random_state=0).fit(frame)
+    model = CRAFT(3, n_init=2, random_state=0).fit(frame)
     row = int(np.flatnonzero(group == 1)[0])
     frame.loc[row, "kind"], frame.loc[5, "x0"], frame.loc[6, "kind"] = "red", np.nan, "unseen"
     odd = model.surprisal(frame)
@@ -104,10 +104,10 @@ def test_cells_of_a_covariance_are_described_given_the_others():
 
 def test_outliers_are_marked(tmp_path):
     heart = load_heart().data
-    plain = CRAFT(random_state=0).fit(heart)
+    plain = CRAFT(n_init=1, random_state=0).fit(heart)
     assert (plain.labels_ >= 0).all()
-    for price in (-2.0, 0.0, 1.5):
-        model = CRAFT(outlier_price=price, random_state=0).fit(heart)
+    for price in (-2.0, 1.5):
+        model = CRAFT(outlier_price=price, n_init=1, random_state=0).fit(heart)
         out = plain.outlier_scores_ > -price
         np.testing.assert_array_equal(model.labels_, np.where(out, -1, plain.labels_))
         np.testing.assert_array_equal(model.predict(heart), model.labels_)
@@ -120,8 +120,8 @@ def test_outliers_are_marked(tmp_path):
     again = craftc.load_model(tmp_path / "m.craftc")
     np.testing.assert_array_equal(again.labels_, model.labels_)
     np.testing.assert_array_equal(again.outlier_scores_, model.outlier_scores_)
+    assert again.stability(heart, n=1, n_seeds=0).overlap.shape == (1, 2)
     for each in (again, copy.deepcopy(model)):
-        assert each.stability(heart, n=1, n_seeds=0).overlap.shape == (1, 2)
         np.testing.assert_array_equal(each.profile(heart).sizes, plain.profile(heart).sizes)
         assert (each.at(2, heart).labels_ == model.labels_).all()
         assert each.refit(heart, keep="clusters").labels_.min() == -1
