@@ -175,8 +175,8 @@ def main() -> None:
         for command in commands():
             print(f"$ {command}\n{run(folder, command)}")
         report = folder / "segments" / "report.html"
-        picture(report, ".page>header,main>#overview", PICTURES / "excel-overview.png", 870)
-        picture(report, "main>#features", PICTURES / "excel-map.png", 600)
+        picture(report, ".page>header,main>#overview", PICTURES / "excel-overview.png", 1130)
+        picture(report, "main>#features", PICTURES / "excel-features.png", 600)
         picture(report, "main>#clusters,#c3", PICTURES / "excel-cluster.png", 720)
 
 

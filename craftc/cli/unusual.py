@@ -70,7 +70,7 @@ def unusual_rows(model: CRAFT, table: pd.DataFrame | MixedTable) -> list[Unusual
 
 def _odd_cells(model: CRAFT, rows: MixedTable, i: int, odd: Floats) -> list[OddCell]:
     """The cells of row i with the largest surprisals, most first; none that may identify persons."""
-    view, schema = model._shown_clusters(), rows.schema
+    view, schema = model._input_clusters(), rows.schema
     numeric = {j: d for d, j in enumerate(schema.numeric_index.tolist())}
     categorical = {j: d for d, j in enumerate(schema.categorical_index.tolist())}
     cells: list[OddCell] = []

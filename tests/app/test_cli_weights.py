@@ -89,6 +89,25 @@ def test_weights_of_columns_and_outliers(files, capsys, tmp_path):
     assert "'x' 2.5, 'colour' 0 (shown, not used)" in page
 
 
+def test_odd_cells_of_a_table_with_several_answers_in_a_cell(capsys, tmp_path):
+    """Each answer is a column of the model, but one column of its descriptions."""
+    rng = np.random.default_rng(0)
+    group = rng.integers(0, 2, 200)
+    given = rng.random((200, 4)) < np.array([[0.9, 0.8, 0.2, 0.1], [0.1, 0.3, 0.8, 0.9]])[group]
+    drinks = np.array(["tea", "milk", "wine", "beer"])
+    frame = pd.DataFrame({"likes": ["; ".join(drinks[row]) or None for row in given]})
+    frame["x"] = np.round(rng.normal(6.0 * group), 2)
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    found = answer(capsys, tmp_path / "t.csv")
+    assert any("likes" in note and "answers" in note for note in found["notes"])
+    cells = [(row["row"], cell) for row in found["unusual_rows"] for cell in row["cells"]]
+    answers = [(row, cell) for row, cell in cells if cell["column"] != "x"]
+    assert answers
+    for row, cell in answers:
+        drink = drinks.tolist().index(cell["column"].removeprefix("likes: "))
+        assert cell["value"] == ("yes" if given[row, drink] else "no")
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
