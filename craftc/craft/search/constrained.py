@@ -301,13 +301,14 @@ class ConstrainedSearch:
         return state
 
     def merged_while_shorter(self, state: _State) -> _State:
-        """Merges, each followed by passes, while one lowers J."""
+        """Merges within the bounds, each followed by passes, while one lowers J."""
         better: _State | None = state
         while better is not None:
             state, better = better, None
             if self.bounds.low < state.K:
-                found = sorted((new for new, _ in self.merges(state)), key=attrgetter("J"))
-                better = self._first_better(state, found)
+                merged = [new for new, _ in self.merges(state) if self.satisfies(new)]
+                near = [new for new in merged if new.J < state.J + _HOPELESS]
+                better = self._first_better(state, sorted(near, key=attrgetter("J")))
         return state
 
     def _first_better(self, state: _State, trials: list[_State]) -> _State | None:
