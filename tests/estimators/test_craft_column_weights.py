@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from math import ceil, lgamma, log
 
 import numpy as np
@@ -105,7 +106,7 @@ def naming(D, q):
 
 @pytest.mark.parametrize("weights", [(1, 1, 1, 1), (2, 1, 3, 1), (0.3, 1, 1.7, 0), (0.25, 0.125, 0.5, 0.5)])
 def test_the_objective_and_the_costs_by_hand(weights):
-    """Categories: J, and the costs of rows, from counts alone."""
+    """Categories: the least J of all masks, and the costs of rows, from counts alone."""
     rng = np.random.default_rng(1)
     group = rng.integers(0, 2, 400)
     codes = np.column_stack(
@@ -115,24 +116,32 @@ def test_the_objective_and_the_costs_by_hand(weights):
     frame = pd.DataFrame(codes.astype(str), columns=list("abcd"))
     model = CRAFT(2, column_weights=dict(zip("abcd", weights, strict=True)), random_state=0).fit(frame)
     w, mask, labels, N = np.array(weights, float), model.feature_mask_, model.labels_, 400
-    h, D = 0.5 * log(N), float(w.sum())
-    J, costs = 0.0, np.zeros((N, 2))
-    for k in range(2):
-        S = (labels == k).sum()
-        J += h + log(D + 1) + naming(D, w[mask[k]].sum()) - S * log(S / N)
-        costs[:, k] -= log(S / N)
-    for d in range(4):
-        T = codes[:, d].max() + 1
-        counts = np.array([np.bincount(codes[labels == k, d], minlength=T) for k in range(2)])
-        b, rest = counts.sum(axis=0) / N, ~mask[:, d]
-        J += w[d] * -(counts.sum(axis=0) @ np.log(b))
-        J += w[d] * sum((T - 1) * h - gain(counts[k], b) for k in np.flatnonzero(mask[:, d]))
-        J -= w[d] * (gain(counts[rest].sum(axis=0), b) if rest.any() else (T - 1) * h)
-        shared = smoothed(counts[rest].sum(axis=0), b)
+    h, D, S = 0.5 * log(N), float(w.sum()), np.bincount(labels)
+    counts = [
+        np.array([np.bincount(x[labels == k], minlength=x.max() + 1) for k in range(2)]) for x in codes.T
+    ]
+
+    def objective(mask):
+        J = 2 * (h + log(D + 1)) - (S * np.log(S / N)).sum()
+        J += sum(naming(D, w[own].sum()) for own in mask)
+        for d, n in enumerate(counts):
+            b, price, rest = n.sum(axis=0) / N, (n.shape[1] - 1) * h, ~mask[:, d]
+            J -= w[d] * (n.sum(axis=0) @ np.log(b))
+            J += w[d] * sum(price - gain(own, b) for own in n[mask[:, d]])
+            J -= w[d] * (gain(n[rest].sum(axis=0), b) if rest.any() else price)
+        return J
+
+    every = [np.array(bits).reshape(2, 4) for bits in product([False, True], repeat=8)]
+    used = [each for each in every if not each[:, w == 0].any()]
+    assert model.objective_ == pytest.approx(objective(mask), rel=1e-9)
+    assert model.objective_ == pytest.approx(min(map(objective, used)), rel=1e-9)
+    costs = np.repeat(-np.log(S / N)[None], N, axis=0)
+    for d, n in enumerate(counts):
+        b, rest = n.sum(axis=0) / N, ~mask[:, d]
+        shared = smoothed(n[rest].sum(axis=0), b)
         for k in range(2):
-            share = smoothed(counts[k], b) if mask[k, d] else shared
+            share = smoothed(n[k], b) if mask[k, d] else shared
             costs[:, k] -= w[d] * np.log(share[codes[:, d]])
-    assert model.objective_ == pytest.approx(J, rel=1e-9)
     own = costs[np.arange(N), model.predict(frame)]
     np.testing.assert_allclose(model.margins_, costs.max(axis=1) - own, rtol=1e-4, atol=1e-4)
     np.testing.assert_allclose(model.score_samples(frame), np.logaddexp(*-costs.T), rtol=1e-9)
