@@ -25,6 +25,7 @@ _IN_SHELL = {
     "n_clusters": "--clusters",
     "min_cluster_size": "--min-cluster-size",
     "max_cluster_size": "--max-cluster-size",
+    "outlier_price": "--outlier-price",
     "price_factor": "--price-factor",
     "feature_sharing": "--feature-sharing",
     "missing": "--missing",
@@ -91,7 +92,7 @@ def _command(page: Page) -> str:
         not name.isprintable() or "\ufffd" in name or name.startswith("-") or len(name) > 60 for name in names
     )
     seeded = isinstance(page.model.random_state, numbers.Integral)
-    known = {*_IN_SHELL, "unusable", "n_threads", "verbose"}
+    known = {*_IN_SHELL, "column_weights", "unusable", "n_threads", "verbose"}
     has_options = isinstance(page.model, CRAFT) and set(parameters) <= known
     groups = _groups(page.model)
     if page.weighted or groups == "" or odd or not seeded or not has_options or len(names) > _MOST_COLUMNS:
@@ -107,6 +108,9 @@ def _command(page: Page) -> str:
         if parameters.get(name) is not None
     ]
     schema, encoding = page.table.schema, page.model._fitted.encoding
+    weights = zip(schema.columns, page.model._fitted.column_weights, strict=True)
+    if weighed := [shlex.quote(f"{name}={w:.10g}") for name, w in weights if w != 1.0]:
+        words.append(" ".join(["--column-weight", *weighed]))
     periods = encoding.periods if isinstance(encoding, LevelEncoding) else {}
     days = [schema.columns[j] for j in schema.dates]
     if any(f"{day} {part}" in periods for day in days for part in PARTS):

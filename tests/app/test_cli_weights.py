@@ -61,15 +61,18 @@ def test_weights_of_rows_are_repeated_rows(files, capsys, tmp_path):
 
 def test_weights_of_columns_and_outliers(files, capsys, tmp_path):
     folder, frame = files
-    options = "--ignore", "times", "--column-weight", "colour=0", "x=2.5", "--outlier-price", "-1"
+    options = "--ignore", "times", "--column-weight", "colour=0", "x=2.5", "--outlier-price", "0.5"
     found = answer(capsys, folder / "t.csv", *options, "--out", tmp_path)
-    model = CRAFT(column_weights={"colour": 0, "x": 2.5}, outlier_price=-1, random_state=0)
+    model = CRAFT(column_weights={"colour": 0, "x": 2.5}, outlier_price=0.5, random_state=0)
     model.fit(craftc.read_table(folder / "t.csv").drop(columns="times"))
     assert found["column_weights"] == {"x": 2.5, "y": 1.0, "colour": 0.0}
     assert found["objective"] == model.objective_
     n = int((model.labels_ == -1).sum())
     assert found["outliers"] == n > 0
     assert any(f"{n} of 160 rows" in note for note in found["notes"])
+    html = (tmp_path / "report.html").read_text("utf-8")
+    for shown in ("--column-weight x=2.5 colour=0", "--outlier-price 0.5", f"{n} rows fit no group"):
+        assert shown in html
     labels = pd.read_csv(tmp_path / "labels.csv")
     np.testing.assert_array_equal(labels["cluster"] == -1, model.labels_ == -1)
     assert set(labels["name"][labels["cluster"] == -1]) == {"outlier"}
