@@ -91,9 +91,8 @@ class NormalWishart:
         scatter = (
             s2[np.ix_(self.column, self.column)] - np.outer(s, m) - np.outer(m, s) + size * np.outer(m, m)
         )
-        return size * self.constant - 0.5 * self.freedom * float(
-            np.einsum("ij,jk,ik->", self.inverse, scatter, self.inverse)
-        )
+        squares = float(((self.inverse @ scatter) * self.inverse).sum())
+        return size * self.constant - 0.5 * self.freedom * squares
 
     def squares(self, x: Floats) -> Floats:
         """(n,) (x - m)' Psi^-1 (x - m)."""
