@@ -338,6 +338,8 @@ class FeatureSelectionMixture(
                 model.start_from(given)
             else:
                 model.start_by_kmeans(seed, start, config, LLOYD if self.init == "kmeans" else 1)
+            if config.merge and isinstance(model, FullModel):
+                model.select()
             ascent = Ascent(
                 model, config, partial(self._report_sweep, start, model) if self.verbose > 1 else None
             )

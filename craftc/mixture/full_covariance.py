@@ -28,6 +28,7 @@ from craftc.mixture.variational import Ascent, DiagonalModel, MixtureConfig, Mix
 from craftc.mixture.wishart import NormalWishart, WishartPrior, column_evidence, pair_switches
 
 _SWITCH_MARGIN = 1e-12  # share of the ELBO that a switch of a column must gain
+_MOST_SELECTIONS = 10  # updates of the masks before the first E-step
 _LEAST = 2.0**-60  # probability below which it is rounded to 0, as in the kernels
 
 
@@ -219,6 +220,15 @@ class FullModel:
         """Nothing to free: the products of the columns are needed by the next sweep."""
 
     # ---- moves ----
+
+    def select(self) -> None:
+        """The columns that the responsibilities of the start select: updates of all other factors, and
+        switches of blocks, before the first E-step.
+        """
+        for _ in range(_MOST_SELECTIONS):
+            self._update()
+            if not self.switch(0.0):
+                break
 
     def switch(self, margin: float) -> bool:
         """Blocks of columns are switched in each component, and in all together."""

@@ -5,6 +5,7 @@ blocks of columns.
 from __future__ import annotations
 
 from itertools import product
+from threading import Event
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ import pytest
 from craftc import FeatureSelectionMixture
 from craftc.mixture.full_covariance import FullModel
 from craftc.mixture.priors import checked_priors
+from craftc.mixture.variational import Ascent, MixtureConfig
 from tests.estimators.mixture_cases import synthetic
 from tests.reference.mixture_full import ReferenceFullMixture
 
@@ -125,3 +127,32 @@ def test_masks_of_known_labels():
     np.testing.assert_array_equal(model.feature_mask_, mask)
     assert (updates.feature_mask_ != mask).any()
     assert model.elbo_ > updates.elbo_ + 10.0
+
+
+@pytest.mark.parametrize("kind", ["one factor", "a sum"])
+def test_known_labels_end_at_least_as_high_as_known_masks(kind):
+    """From the labels alone, a bound as high as from the labels and the true masks."""
+    for seed in (1, 13):
+        rng = np.random.default_rng(seed)
+        K, D, N = 3, int(rng.integers(5, 11)), 120
+        group, X, mask = np.arange(N) % K, rng.normal(size=(N, D)), np.zeros((K, D), bool)
+        for k in range(K):
+            block = rng.permutation(D)[: int(rng.integers(2, 5))]
+            mask[k, block] = True
+            place = np.ix_(group == k, block)
+            own = X[place]
+            if kind == "one factor":
+                X[place] = own[:, :1] + 0.3 * rng.normal(size=own.shape)
+            else:
+                own[:, -1] = own[:, :-1].sum(axis=1) / np.sqrt(len(block) - 1) + 0.1 * own[:, -1]
+                X[place] = own
+        R = np.eye(K)[group]
+        estimator = started(R, {"scale": "none"})
+        model = estimator.fit(X)
+        known = FullModel(
+            estimator._scaled_data(estimator._read(X, reset=True), None), checked_priors(estimator), 1
+        )
+        known.mixture.p[:] = mask
+        known.start_from(R)
+        ending = Ascent(known, MixtureConfig(500, 1e-6, True, Event())).run()
+        assert model.elbo_ >= -ending.objective - 1.0
