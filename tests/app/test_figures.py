@@ -244,6 +244,7 @@ def test_a_value_that_all_rows_of_a_cluster_have(run, tmp_path, constant):
     if constant == "number":
         assert found == {"mean": 3.0, "deviation": 0.0, "text": "3 ± 0"}
         assert "3 ± 0" in page
+        assert any("v 3" in cluster["name"] for cluster in content["clusters"])
     else:
         assert found == {"levels": [{"level": "a", "share": 1.0}]}
 

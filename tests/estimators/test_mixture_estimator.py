@@ -372,3 +372,14 @@ def test_variances_are_those_of_the_posterior(n):
     expected = own.b / (own.a - 1.0) / units**2
     np.testing.assert_allclose(model.variances_[selected], expected[selected], rtol=1e-12)
     assert (own.a[selected] < 2.0 * n).all()
+
+
+def test_clusters_have_the_noise_of_columns_that_they_do_not_select():
+    rng = np.random.default_rng(0)
+    X = np.c_[rng.normal(size=200) + 9.0 * (np.arange(200) % 2), rng.normal(size=(200, 3))]
+    model = FeatureSelectionMixture(2, noise="feature", n_init=1, random_state=0).fit(X)
+    shared = ~model.feature_mask_.any(axis=0)
+    assert shared.tolist() == [False, True, True, True]
+    for values in (model.means_, model.variances_):
+        np.testing.assert_array_equal(values[0, shared], values[1, shared])
+        assert (values[0, ~shared] != values[1, ~shared]).all()

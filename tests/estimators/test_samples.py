@@ -11,6 +11,7 @@ import pytest
 from sklearn.metrics import adjusted_rand_score
 
 from craftc import CRAFT, BPMeans, DPMeans, GraphSpectralFeatures, KFeatures
+from craftc._common.random import DPMeansStream, spread
 from craftc.bpmeans import model_order
 from craftc.craft import null_test
 from craftc.craft.search import automatic, starts
@@ -75,6 +76,20 @@ def test_the_penalty_that_is_chosen(large, parameters):
     assert adjusted_rand_score(some.labels_, group) > 0.95
     assert 0.5 < some.cluster_penalty_ / whole.cluster_penalty_ < 2.0
     np.testing.assert_allclose(DPMeans().penalty_path(X, 4), path[:4], rtol=0.5)
+
+
+@pytest.mark.parametrize("mode", ["serial", "delayed"])
+def test_rows_outside_the_sample_open_no_clusters(large, mode):
+    """lambda^2 of a sample is raised to the rows of the table that are further out."""
+    X, group = clusters(1)
+    large()
+    sampled = np.zeros(N, bool)
+    sampled[spread(N, SAMPLE, 0, DPMeansStream.PENALTY_SAMPLE)] = True
+    far = np.flatnonzero(~sampled & (group == 0))[:3]
+    X[far] += np.eye(6)[:3] * 18.0
+    model = DPMeans(mode=mode, random_state=0).fit(X)
+    assert model.n_clusters_ == 5
+    assert model.cluster_penalty_ >= model.transform(X).min(axis=1).max() ** 2
 
 
 # ---- CRAFT ----
