@@ -222,6 +222,10 @@ def _arrays(rng: np.random.Generator, name: str, n: int, d: int) -> dict[str, li
             *[{0: ("periodic", 1e-300)}, {0: ("periodic", 1e300)}, {0: "ignore"}, {"c0": "category"}],
             *[{d - 1: "category", 0: "date"}, {"c0": ["a", "b", "c"]}, {0: [0, 1, 2]}, {d: "number"}],
         ],
+        "column_weights": [
+            *[None, {}, {0: 2.0}, {"c0": 0}, {0: 0.3, d - 1: 1e3}, {0: 1e-3}, dict.fromkeys(range(d), 0.0)],
+            *[{d: 1.0}, {0: -1.0}, {0: 1e300}, {"c0": "2"}, [1.0] * d],
+        ],
         "missing": ["ignore", "category", "error"],
         "n_jobs": [None, 1, 2, -1],
         "numeric_threshold": [0.0, 0.5, ("absolute", 1.0), ("absolute", 1e300), 2.0],

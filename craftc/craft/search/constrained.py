@@ -31,7 +31,8 @@ from craftc.craft.search.covariances import with_scores
 from craftc.craft.search.starts import kmeans_labels, low_rank_scores, scalings
 from craftc.craft.search.transport import assign_within
 
-_MAX_PASSES, _TRIAL_PASSES = 50, 8  # the latter after a merge or split that is tried
+_MAX_PASSES = 50
+_TRIAL_PASSES = 8  # after a merge or split that is tried
 _MOST_STEPS = 100  # merges, splits and exchanges of a start
 _TRIED = 4  # merges, splits and exchanges that are followed by passes, and merges of a step of the path
 _BEGUN = 3  # starts that are searched to their ends

@@ -407,7 +407,7 @@ def best_form(
 ) -> tuple[CovarianceSearch[Labels, Labels], CovarianceState[Labels]] | None:
     """The partition of the form with the shortest description, from start partitions with their masks and
     from k-means on low-rank scores (n, r), if there are any; clusters with covariances of their own also
-    start from those that share one. None: that of the diagonal form, the last start.
+    start from clusters with a shared one. None: that of the diagonal form, the last start.
 
     Partitions into a target number of clusters are compared by J, because their labels are equally hard.
     """
