@@ -92,7 +92,7 @@ class WithMergePath(WithOutliers):
         -------
         CRAFT
             A fitted model, which predicts, explains, summarises and can be saved. Its merge path begins at
-            its own partition, and its parameter `n_clusters` is its number of clusters.
+            its own partition; its parameter `n_clusters` is its number of clusters, without bounds on sizes.
 
         Raises
         ------

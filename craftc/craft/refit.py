@@ -215,7 +215,7 @@ class WithRefits(WithMergePath):
         Notes
         -----
         A cluster that continues another keeps its label, and its number in reports and files, where that
-        exists; new clusters take free ones.
+        exists; new clusters take free ones. Groups of `fit` are not kept together.
 
         Examples
         --------

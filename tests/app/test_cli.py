@@ -179,6 +179,25 @@ def test_given_number_of_clusters(run):
     assert "1 cluster, as requested." in run(*command, "--clusters", 1)[1]
 
 
+def test_bounds_on_clusters(run, fails, tmp_path):
+    rows = Path(HEART).read_text(encoding="utf-8").splitlines()
+    lines = [f"{row},home" if not i else f"{row},h{i // 2}" for i, row in enumerate(rows[:121])]
+    table = write(tmp_path / "homes.csv", "\n".join(lines))
+    bounds = ["--clusters", "2-3", "--min-cluster-size", "0.3", "--max-cluster-size", "70"]
+    out = run("cluster", table, "--groups", "home", *bounds, "--out", str(tmp_path / "out"))[1]
+    assert "not used (the groups): home" in out
+    labels = pd.read_csv(tmp_path / "out" / "labels.csv")["cluster"]
+    assert 36 <= labels.value_counts().min() <= labels.value_counts().max() <= 70
+    homes = pd.Series([line.rpartition(",")[2] for line in lines[1:]])
+    assert (labels.groupby(homes).nunique() == 1).all()
+    page = (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
+    assert all(option in page for option in ("--clusters 2-3", "--groups home", "--min-cluster-size 0.3"))
+    assert "pass 3-6" in fails("cluster", HEART, "--clusters", "6-3")
+    assert "a range as 3-6, got '3-6-7'" in fails("cluster", HEART, "--clusters", "3-6-7")
+    assert "--min-cluster-size 300 needs 300 rows" in fails("cluster", HEART, "--min-cluster-size", "300")
+    assert "share of the rows as 0.05, got 'a'" in fails("cluster", HEART, "--max-cluster-size", "a")
+
+
 def as_the_command_reads(path):
     return craftc.read_table(path)
 
