@@ -136,8 +136,8 @@ def _examples(name: str, rows: object, n: int) -> Bits:
     array = np.asarray(rows)
     if array.dtype.kind not in "iu" or array.ndim != 1 or not len(array):
         raise TypeError(
-            f"init: {quoted(name)} must be a mapping of columns to conditions, or positions of example rows, "
-            f"got {shown(rows)}."
+            f"init must map {quoted(name)} to a mapping of columns to conditions, or to positions of example "
+            f"rows, got {shown(rows)}."
         )
     if array.min() < 0 or array.max() >= n:
         row = array.max() if array.max() >= n else array.min()

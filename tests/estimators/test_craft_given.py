@@ -131,7 +131,9 @@ def test_conditions_that_cannot_be(condition):
 
 @pytest.mark.parametrize("rows", ["x", 3, [], [0.5], [[1]], None])
 def test_examples_that_cannot_be(rows):
-    with pytest.raises(TypeError, match="must be a mapping of columns to conditions, or positions"):
+    with pytest.raises(
+        TypeError, match="must map 'a' to a mapping of columns to conditions, or to positions"
+    ):
         craft({"a": rows}).fit(heart())
 
 
