@@ -102,7 +102,7 @@ class CRAFT(WithRefits):
         has a covariance of its own, of all columns. "tied": all clusters share one covariance of all columns.
         "auto": the form with the shortest description of these: diagonal, covariances of their own of some of
         the columns of some of the clusters, one shared covariance of some of the columns. Columns with
-        missing cells are in no covariance, nor is any column if more than 64 are complete.
+        missing cells and equal columns are in no covariance, nor is any column if more than 64 are complete.
     price_factor : "auto" or float, default="auto"
         Multiplies the price (1/2) log N of a cluster and of each of its parameters; larger values give fewer
         clusters. "auto": max(1, N / 1000), so that the number of clusters does not grow with the rows; 1

@@ -26,7 +26,7 @@ from craftc._common.labels import join, numbering, without
 from craftc._common.merge_path import MergePath
 from craftc._common.random import SAMPLE_ROWS, CraftStream
 from craftc._common.threads import one_blas_thread
-from craftc._common.typing import Floats, Labels, Mask
+from craftc._common.typing import Array, Floats, Labels, Mask
 from craftc.craft.background import Background
 from craftc.craft.clusters import Clusters
 from craftc.craft.covariance import (
@@ -354,11 +354,11 @@ def covariance_step(
         return None
     config, whole = with_scores(config)
     rows, background = config.rows, config.background
-    columns = covariance_columns(background, whole)
+    positions, sample = config.sample(_ROWS, CraftStream.COVARIANCE_SAMPLE)
+    columns = without_copies(covariance_columns(background, whole), background, sample.table.codes)
     if len(columns) < 2:
         return None
     masks = [np.hstack([np.zeros((len(mask), background.grid.p), np.uint8), mask]) for mask in masks]
-    positions, sample = config.sample(_ROWS, CraftStream.COVARIANCE_SAMPLE)
     labels = [rows.labels_at(snapshot, positions) for snapshot in snapshots]
     starts = list(zip(labels, masks, strict=True))
     with one_blas_thread():
@@ -387,6 +387,14 @@ def covariance_step(
     if target is not None and config.spec.covariance == "auto" and objective <= state.objective:
         return None
     return search, search.number_by_first_appearance(state)
+
+
+def without_copies(columns: NDArray[np.intp], background: Background, codes: Array) -> NDArray[np.intp]:
+    """The columns whose codes are those of no other one: a covariance of a column and its copy is singular,
+    and the copies count as independent columns.
+    """
+    cells = [codes[:, j].tobytes() for j in background.levels_of_scores[columns] - background.grid.p]
+    return columns[np.array([cells.count(own) == 1 for own in cells], np.bool_)]
 
 
 def with_scores(config: FitConfig[L, S]) -> tuple[FitConfig[L, S], Moments]:
