@@ -104,7 +104,7 @@ def test_units_change_places_where_no_single_move_helps():
 # ---- sizes ----
 
 
-@pytest.mark.parametrize("seed", [0, 2])
+@pytest.mark.parametrize("seed", [0])
 def test_bounds_hold_and_j_is_that_of_the_reference(seed):
     case, least, most = drawn(seed)
     model = fitted(case, least, most, n_init=1)
@@ -133,7 +133,7 @@ def test_a_result_within_the_bounds_stays_as_it_is():
     assert bound.merge_path_.objectives() == free.merge_path_.objectives()
 
 
-@pytest.mark.parametrize("covariance", ["diagonal", "full"])
+@pytest.mark.parametrize("covariance", ["diagonal", pytest.param("full", marks=pytest.mark.slow)])
 def test_rows_leave_their_cheapest_cluster_only_where_a_bound_asks_for_it(covariance):
     table = heart()
     model = CRAFT(
@@ -173,6 +173,7 @@ def test_same_bits_on_any_number_of_threads():
     assert len({fit.objective_ for fit in fits}) == 1
 
 
+@pytest.mark.slow
 def test_merges_of_the_path_move_no_row():
     model = CRAFT(random_state=0, max_cluster_size=80, n_init=1, covariance="diagonal").fit(heart())
     path = model.merge_path_
@@ -192,6 +193,7 @@ def test_a_long_table_is_searched_on_a_sample(groups):
     assert groups is None or len(set(zip(groups, model.labels_, strict=True))) == 2500
 
 
+@pytest.mark.slow
 def test_stability_and_null_test_take_sizes_as_shares():
     table = heart()[:90]
     model = CRAFT(random_state=0, min_cluster_size=28, max_cluster_size=32, n_init=1, covariance="diagonal")
@@ -202,13 +204,14 @@ def test_stability_and_null_test_take_sizes_as_shares():
 # ---- number of clusters ----
 
 
-@pytest.mark.parametrize(("bounds", "K"), [((1, 5), 2), ((3, 5), 3), ([1, 1], 1), ((2, 2), 2)])
+@pytest.mark.parametrize(("bounds", "K"), [((1, 5), 2), ([3, 5], 3)])
 def test_number_of_clusters_in_a_range(bounds, K):
     model = CRAFT(bounds, random_state=0).fit(heart())
     assert model.n_clusters_ == K
     assert model.objective_ == CRAFT(None if K == 2 else K, random_state=0).fit(heart()).objective_
 
 
+@pytest.mark.slow
 def test_given_starts_serve_both_searches_of_a_range():
     start = np.arange(270) % 4
     kept = start.copy()
