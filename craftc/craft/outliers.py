@@ -50,7 +50,8 @@ class WithOutliers(Ruled):
         share = percent(n / max(len(labels), 1))
         return [
             *notes,
-            f"{n} of {plural(len(labels), 'row')} ({share}) fit no cluster and have the label {OUTLIER}.",
+            f"{n} of {plural(len(labels), 'row')} ({share}) fit no cluster and have the label {OUTLIER}; the "
+            "sizes and distributions of the clusters contain them.",
         ]
 
     @rowwise("outlier_score", "float32")

@@ -53,7 +53,7 @@ def column_statistics(
     for j, d in enumerate(schema.numeric_index.tolist()):
         centre, half = float(grid.centre[j]), 2.0**39 / grid.scale[j]  # at least half of the column's range
         style = "day" if d in schema.dates else style_of(centre - half, centre + half, schema.columns[d])
-        missing = 1.0 - present[:, j] / size
+        missing = np.where(size > 0, 1.0 - present[:, j] / np.where(size > 0, size, 1.0), 0.0)
         own = means[:, j], deviations[:, j], missing, style
         if whole is not None and numbers and len(numbers[j].values):
             first = whole.grid.level_start[d]

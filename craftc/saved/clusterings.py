@@ -83,8 +83,7 @@ _CONVEX = {
 def _complete_convex(model: ConvexClustering) -> None:
     model._check_parameters()
     K = model.n_clusters_ = len(model.cluster_centers_)
-    counted = np.bincount(model.labels_, minlength=K) == model._moments.sizes
-    demand(bool(counted.all()), "the sizes of the clusters are not those of the labels")
+    demand(bool(np.bincount(model.labels_, minlength=K).all()), "a cluster has no rows")
     for point in model._points:
         possible = point.n_clusters == point.labels.max() + 1
         demand(possible, "the path contains numbers of clusters that are not possible")

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from craftc import ConvexClustering
+from craftc import ConvexClustering, load_model, save_model
 from tests.common import examples
 from tests.reference import covariates_points as ref_points
 
@@ -96,3 +96,13 @@ def test_heavy_rows_move_less():
     model = ConvexClustering(0.5, weights=np.ones((2, 2))).fit(X, sample_weight=[4.0, 1.0])
     # the flow on the edge is g v_1 v_2 w = 2; row i moves by 2 / v_i
     np.testing.assert_allclose(model.cluster_centers_, [[0.5], [8.0]], rtol=1e-6)
+
+
+def test_a_model_of_weighted_rows_is_read_again(tmp_path):
+    rng = np.random.default_rng(4)
+    X = rng.normal(size=(30, 2)) + 8.0 * (np.arange(30) % 2)[:, None]
+    model = ConvexClustering(n_clusters=2).fit(X, sample_weight=rng.uniform(0.5, 3.0, 30))
+    save_model(model, tmp_path / "model.craftc")
+    again = load_model(tmp_path / "model.craftc")
+    np.testing.assert_array_equal(again.labels_, model.labels_)
+    assert again.summary().equals(model.summary())

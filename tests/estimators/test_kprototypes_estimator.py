@@ -18,6 +18,7 @@ from sklearn.preprocessing import FunctionTransformer
 
 from craftc import KModes, KPrototypes, MixedTable
 from craftc._common.validation import integer_weights
+from craftc.describe.statistics import column_statistics
 from craftc.kprototypes.init import cao_modes
 from craftc.kprototypes.problem import MATCHING, Problem
 from craftc.table.moments import integer_grid
@@ -207,6 +208,16 @@ def test_rows_without_weight():
     for bad in (-weight, weight[:5], np.zeros(200), np.full(200, np.nan)):
         with pytest.raises(ValueError, match="ample"):
             KModes(3).fit(LEVELS, sample_weight=bad)
+
+
+def test_summary_of_a_cluster_without_weight():
+    """A prototype that no row of weight is nearest to."""
+    model = KPrototypes(2, init="Cao", random_state=0).fit(FRAME)
+    moments = model._prototypes.sums.moments()
+    moments.groups[1] = 0
+    number = column_statistics(moments, model.schema_)[0]
+    assert number.missing.tolist() == [0.0, 0.0, 0.0]
+    assert np.isnan(number.means[1])
 
 
 def test_cao_starts_at_a_row_with_weight():

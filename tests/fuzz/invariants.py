@@ -133,8 +133,12 @@ def check_fitted(found: Problems, model: Any, X: Any, weight: Any) -> None:
             for part in _floats(value):
                 if not found.finite(f"{name}.{attribute}", part):
                     break
+    marks = getattr(model, "outlier_price", None) is not None
+    if marks:  # -1 replaces the clusters of outliers, which the sizes count
+        known = set(range(-1, model.n_clusters_))
+        found.check(set(model.labels_.tolist()) <= known, f"{name}.labels_", "no label of a cluster")
     for attribute in _LABELS:
-        if hasattr(model, attribute):
+        if hasattr(model, attribute) and not marks:
             check_labels(
                 found,
                 f"{name}.{attribute}",
@@ -156,7 +160,7 @@ def check_fitted(found: Problems, model: Any, X: Any, weight: Any) -> None:
             else np.broadcast_to(np.asarray(weight, dtype=np.float64), len(rows))
         )
         check_squares(found, model, rows, weights)
-        if hasattr(model, "cluster_sizes_") and len(model.labels_) == len(rows):
+        if hasattr(model, "cluster_sizes_") and len(model.labels_) == len(rows) and not marks:
             sizes = np.bincount(model.labels_, weights, model.n_clusters_)
             close = np.allclose(model.cluster_sizes_, sizes, rtol=_ROUNDING, atol=_ROUNDING * sizes.sum())
             found.check(close, f"{name}.cluster_sizes_", f"{model.cluster_sizes_} for {sizes}")
@@ -210,7 +214,8 @@ def _monotone(model: Any) -> bool:
     if name in ("CRAFT", "PaperCRAFT") and (model.n_clusters is not None or model.max_clusters < 100):
         return False  # the number of clusters is met, whatever it costs
     if name == "CRAFT":
-        return bool(model.covariance != "full")
+        free = model.min_cluster_size is None and model.max_cluster_size is None
+        return free and model.covariance != "full"  # bounds are met, whatever they cost
     if name == "PaperCRAFT":
         return bool(model.model == "likelihood" and model.selection in ("priced", "fixed"))
     if name == "DPMeans":
