@@ -112,3 +112,9 @@ def test_first_above():
     assert kernel.first_above(best, limit, 0) == 1
     assert kernel.first_above(best, limit, 2) == 3
     assert kernel.first_above(best, limit, 4) == -1
+
+
+def test_a_row_at_its_limit_is_not_above_it():
+    best, limit = np.array([1.0, 2.0, 3.0]), np.array([1.0, 2.0, 2.5])
+    assert kernel.first_above(best, limit, 0) == 2
+    assert kernel.first_above(best[:2], limit[:2], 0) == -1
