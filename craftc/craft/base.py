@@ -144,6 +144,7 @@ class CraftBase(
 
     def _set_rows(self, statistics: scores.RowStatistics) -> None:
         """Set what the rows of the fit say: margins, probabilities, and typical and unusual rows."""
+        self._clusters_of_rows = None
         self._mixture = None if statistics.mixture is None else statistics.mixture.values()
         self.margins_ = statistics.margins
         self.cluster_margins_, extremes = statistics.means.values(), statistics.extremes

@@ -37,7 +37,6 @@ class WithOutliers(Ruled):
 
     def _mark_outliers(self) -> None:
         """Mark the outliers among the labels of the fit, whose scores are known."""
-        self._clusters_of_rows = None
         if self.outlier_price is not None:
             self._clusters_of_rows = self.labels_
             self.labels_ = marked(self.labels_, self.outlier_scores_, float(self.outlier_price))

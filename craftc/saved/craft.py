@@ -247,7 +247,7 @@ _FIELDS = {
     "changes_": Optional(Through(Kind(), asdict, _changes_of), ABSENT),
     "cluster_margins_": Optional(floats("K", least=0.0, most=np.inf, missing=True), ABSENT),
     "margins_": Optional(Array("float32", ("n",), 0.0, np.inf, missing=True), ABSENT),
-    "outlier_scores_": Optional(Array("float32", ("n",), -np.inf, np.inf, missing=True), ABSENT),
+    "outlier_scores_": Optional(Array("float32", ("n",), -LARGEST, LARGEST), ABSENT),
     "_typical": Optional(Ragged(integers("rows", least=0))),
     "_unusual": Optional(integers("unusual", least=0)),
     "_slices": Optional(StoredNumber(int, least=2), ABSENT),

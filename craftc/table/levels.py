@@ -470,7 +470,7 @@ class LevelEncoding:
             "numbers": numbers,
             "scored": self.scored,
             "null": self.null,
-            "weights": self.column_weights.tolist(),
+            "weights": list(self.weights),
         }
 
     @classmethod
@@ -483,7 +483,7 @@ class LevelEncoding:
                 "restore both from the same model."
             )
         weights = tuple(map(float, state["weights"]))
-        if len(weights) != schema.n_columns:
+        if weights and len(weights) != schema.n_columns:
             raise ValueError(
                 f"The encoding has {len(weights)} weight(s), the schema {schema.n_columns} column(s); "
                 "restore both from the same model."
