@@ -125,7 +125,7 @@ class Array(Kind):
         for length, size in zip(self.shape, array.shape, strict=True):
             if isinstance(length, str):
                 demand(source.sizes.setdefault(length, size) == size, f"{name} has shape {array.shape}")
-        possible = (array >= self.least) & (array <= self.most)
+        possible = (array >= np.float64(self.least)) & (array <= np.float64(self.most))
         if self.below is not None:
             possible &= array < source.sizes[self.below]
         if self.missing:
