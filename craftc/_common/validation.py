@@ -65,7 +65,8 @@ def check_number(
             f"{sign} {bound:.{16 if whole else 6}g}{' = ' + hint if hint and sign == '<' else ''}"
             for sign, bound, _ in bounds
         ]
-        wanted = f"a {'whole ' * whole}number {' and '.join(words)}".strip()
+        kind_of = "whole " if whole else "finite " if number is not None and not words else ""
+        wanted = f"a {kind_of}number {' and '.join(words)}".strip()
         raise (TypeError if number is None else ValueError)(f"{name} must be {wanted}, got {shown(value)}.")
     if whole and abs(number) > _MOST_WHOLE:
         raise ValueError(f"{name} must be a whole number of at most {_MOST_WHOLE}, got {shown(value)}.")

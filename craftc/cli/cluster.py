@@ -19,7 +19,7 @@ from craftc._common.atomic_write import replacing, replacing_together
 from craftc._common.threads import effective_n_threads
 from craftc.cli import target as targets
 from craftc.cli.arguments import ClusterOptions, clean, in_options
-from craftc.cli.columns import ColumnRoles
+from craftc.cli.columns import ColumnRoles, check_used
 from craftc.cli.json_output import document
 from craftc.cli.layout import PageLayout
 from craftc.cli.own_names import name_model, own_names, with_own_names
@@ -70,6 +70,7 @@ def _result(
     """The fit, and all that is printed about it."""
     options = source.options
     roles = source.roles()
+    check_used(roles, options)
     columns, clusters = own_names(names, roles)
     if roles.target is not None:
         roles.target = targets.without_infinities(roles.target, roles.notes)
@@ -78,7 +79,8 @@ def _result(
     stability = None
     if options.stability is not None:
         bar.stage(f"stability: {options.stability} refits")
-        stability = model.stability(roles.features, options.stability, sample_weight=roles.weight)
+        weight, groups = roles.weight, roles.groups
+        stability = model.stability(roles.features, options.stability, sample_weight=weight, groups=groups)
     bar.stage("permuted columns")
     null_test = model.null_test(roles.features, 1, random_state=options.seed, sample_weight=roles.weight)
     bar.stage("")

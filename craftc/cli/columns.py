@@ -14,9 +14,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from craftc._common.messages import listed, need_pandas, quoted
+from craftc._common.messages import as_text, listed, need_pandas, quoted
 from craftc._common.typing import Floats
+from craftc.describe.words import plural
 from craftc.distributed.dask.inputs import DaskFiles
+from craftc.reading.cells import NA_VALUES
 from craftc.reading.files import RawTable
 from craftc.reading.input_file import TableError, did_you_mean
 from craftc.reading.prepare import prepare
@@ -105,7 +107,7 @@ def assign_roles(raw: RawTable, options: ClusterOptions) -> ColumnRoles:
         classes = RawTable(raw.frame[[options.target]], [], raw.semicolons)
         roles.target = target_of(classes, options)
     if options.groups is not None:
-        roles.groups = raw.frame[options.groups]
+        roles.groups = groups_in(raw.frame[options.groups], options, roles.notes)
     if options.weight is not None:
         roles.weight = weights_in(raw.frame[[options.weight]], options)
     is_numeric = need_pandas().api.types.is_numeric_dtype
@@ -156,6 +158,26 @@ def named_exclusions(options: ClusterOptions) -> dict[str, str]:
     groups = {} if options.groups is None else {options.groups: "the groups"}
     weight = {} if options.weight is None else {options.weight: "the weights of the rows"}
     return dict.fromkeys(options.ignore, "--ignore") | groups | weight | target
+
+
+def check_used(roles: ColumnRoles, options: ClusterOptions) -> None:
+    """Raise TableError if --column-weight names a column that is not used."""
+    for name in options.weights_of_columns:
+        if name in roles.excluded:
+            raise TableError(
+                f"--column-weight: column {quoted(name)} is not used ({roles.excluded[name]}); leave out "
+                "its weight."
+            )
+
+
+def groups_in(column: pd.Series, options: ClusterOptions, notes: list[str]) -> pd.Series:
+    """The groups of the rows, of a column as the file has it; None, with a note, where a cell is missing."""
+    gone = {*NA_VALUES, *map(as_text, options.na)}
+    known = column.notna() & ~column.map(lambda cell: as_text(cell).strip() in gone).astype(bool)
+    if n := len(column) - int(known.sum()):
+        have, are = ("has", "is a group of its own") if n == 1 else ("have", "are each a group of their own")
+        notes.insert(0, f"{plural(n, 'row')} {have} no {quoted(str(options.groups))} and {are} (--groups).")
+    return column.astype(object).where(known, None)
 
 
 def _is_made(name: str, names: Sequence[str]) -> bool:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
+from inspect import signature
 from pathlib import Path
+from typing import cast
 
 from craftc.cli.arguments import clean
 from craftc.cli.manifest import checksum_of
@@ -55,7 +57,10 @@ def contents(path: Path) -> dict[str, object]:
         out["columns"] = [{"name": str(name), "kind": "number"} for name in fitted.feature_names_in_]
     elif hasattr(fitted, "n_features_in_"):
         out["columns"] = [{"name": f"x{d}", "kind": "number"} for d in range(int(fitted.n_features_in_))]
-    out["parameters"] = {name: _plain(value) for name, value in fitted.get_params(deep=False).items()}
+    shown = {name: _plain(value) for name, value in fitted.get_params(deep=False).items()}
+    out["parameters"] = shown
+    defaults = {name: each.default for name, each in signature(type(fitted)).parameters.items()}
+    out["given"] = {name: value for name, value in shown.items() if value != _plain(defaults[name])}
     return out
 
 
@@ -100,6 +105,9 @@ def _page(content: dict[str, object]) -> str:
             n = f", {each['n_levels']} levels" if "n_levels" in each else ""
             own = f" ({clean(str(each['own_name']))})" if "own_name" in each else ""
             lines.append(f"  {clean(str(each['name']))}{own}: {each['kind']}{n}")
+    if given := cast("dict[str, object]", content["given"]):
+        lines += ["", "Parameters that are not the defaults:"]
+        lines += [f"  {name}: {clean(str(value))}" for name, value in given.items()]
     reading = content.get("reading")
     if isinstance(reading, dict):
         lines += ["", "How the table was read:", f"  missing cells: {reading['missing']}"]

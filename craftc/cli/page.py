@@ -159,11 +159,16 @@ def page(layout: PageLayout, result: Result, *, details: bool, all_features: boo
 
 def _opening(layout: PageLayout, result: Result, brief: bool) -> list[str]:
     """One line of counts, the role of every column, and notes about reading."""
-    roles = result.roles
+    roles, model = result.roles, result.answer.model
     missing = roles.n_missing
+    weights = dict(zip(model.schema_.columns, model._fitted.column_weights, strict=True))
+    unused = [name for name in (*roles.numeric, *roles.categorical) if weights.get(name) == 0.0]
+    numeric, categorical = (
+        [name for name in names if name not in unused] for names in (roles.numeric, roles.categorical)
+    )
     counts = (
-        f"{plural(len(roles.features), 'row')}; {plural(len(roles.numeric), 'numeric column')}, "
-        f"{plural(len(roles.categorical), 'categorical column')}, "
+        f"{plural(len(roles.features), 'row')}; {plural(len(numeric), 'numeric column')}, "
+        f"{plural(len(categorical), 'categorical column')}, "
         + (plural(missing, "missing value") if missing else "no missing values")
     )
     most = _MOST_NAME_LINES if brief else None
@@ -172,7 +177,11 @@ def _opening(layout: PageLayout, result: Result, brief: bool) -> list[str]:
         lines = layout.text(f"{table}: {counts}", style="bold")
     else:  # the path stays whole
         lines = [*layout.unbroken(f"{table}:", style="bold"), *layout.text(counts, " ", style="bold")]
-    for label, names in (("  numeric:    ", roles.numeric), ("  categorical:", roles.categorical)):
+    for label, names in (
+        ("  numeric:    ", numeric),
+        ("  categorical:", categorical),
+        ("  shown, not used (--column-weight 0):", unused),
+    ):
         if names:
             lines += layout.names(label, names, most=most)
     if roles.codes:
@@ -217,15 +226,17 @@ def _headline(layout: PageLayout, result: Result) -> list[str]:
     objectives = objectives_of(model.merge_path_)
     disagreement = "" if result.starts is None else result.starts.disagreement
     nearly = nearly_as_good(objectives, model.price_factor_)[2]
-    for text in (structure.sentence, disagreement, fewer(objectives), nearly):
+    for text in (structure.sentence, disagreement, fewer(objectives, model.max_cluster_size), nearly):
         lines += layout.text(text) if text else []
     if K > MANY_CLUSTERS:
         lines.append("For fewer clusters, pass --clusters K.")
     return lines + _links(layout, model)
 
 
-def fewer(objectives: Sequence[tuple[int, float]]) -> str:
-    """The cost of the next smaller numbers of clusters by (K, J) along a path: "Fewer clusters: ..."."""
+def fewer(objectives: Sequence[tuple[int, float]], largest: float | None = None) -> str:
+    """The cost of the next smaller numbers of clusters by (K, J) along a path: "Fewer clusters: ...".
+    `largest`: the bound on their sizes, which the path does not keep.
+    """
     costs: list[str] = []
     for n_clusters, objective in objectives[1 : _STEPS + 1]:
         worse = objective - objectives[0][1]
@@ -237,6 +248,8 @@ def fewer(objectives: Sequence[tuple[int, float]]) -> str:
         return ""
     text = f"Fewer clusters: {', '.join(costs)}" + (", …" if len(objectives) > _STEPS + 1 else ".")
     least = min(objective for _, objective in objectives)
+    if largest is not None:
+        text = text.replace(":", " may exceed --max-cluster-size:", 1)
     return text + (" Fewer clusters describe the table better." if least < objectives[0][1] else "")
 
 

@@ -18,7 +18,15 @@ from craftc._common.messages import need_pandas
 from craftc._common.typing import DaskClient
 from craftc.cli.arguments import ClusterOptions, TableOptions
 from craftc.cli.assignments import labelled
-from craftc.cli.columns import ColumnRoles, assign_roles, check_named, named_exclusions, target_of, weights_in
+from craftc.cli.columns import (
+    ColumnRoles,
+    assign_roles,
+    check_named,
+    groups_in,
+    named_exclusions,
+    target_of,
+    weights_in,
+)
 from craftc.cli.dask_cluster import connected, write_by
 from craftc.cli.results import ResultForm, result_files
 from craftc.cli.text_output import without_formulas, write_csv
@@ -107,7 +115,7 @@ class InBatches(TableSource):
             target = self._cells(options.target).to_frame()
             roles.target = target_of(RawTable(target), options)
         if options.groups is not None:
-            roles.groups = self._cells(options.groups)
+            roles.groups = groups_in(self._cells(options.groups), options, roles.notes)
         if options.weight is not None:
             roles.weight = weights_in(self._cells(options.weight).to_frame(), options)
         return roles

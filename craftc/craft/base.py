@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TypeVar, cast
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,13 +25,14 @@ from craftc._common.typing import (
     WeightInput,
 )
 from craftc._common.validation import check_number, check_weight
+from craftc.craft.bounds import GroupsInput
 from craftc.craft.clusters import Clusters, bhattacharyya, pass_work
 from craftc.craft.criteria import MixtureCriteria
 from craftc.craft.fitted import FittedClusters
 from craftc.craft.parameters import StartsInput
 from craftc.craft.rows import scores
 from craftc.craft.rows_of_fit import RowsOfFit
-from craftc.craft.stability import Stability, refits
+from craftc.craft.stability import Stability, stability_of
 from craftc.describe.facts import Facts
 from craftc.describe.frames import summary_frame
 from craftc.describe.overview import HtmlOverview
@@ -484,6 +485,7 @@ class CraftBase(
         n_seeds: int = 5,
         random_state: int = 0,
         sample_weight: WeightInput = None,
+        groups: GroupsInput = None,
     ) -> Stability:
         """How firm the clusters are: whether refits on parts of the rows and with other seeds find them.
 
@@ -500,6 +502,8 @@ class CraftBase(
             Seed of the draws.
         sample_weight : array (n,), optional
             The weights of `fit`; rows of weight 0 are left out.
+        groups : str or array (n,), optional
+            The groups of `fit`, whose rows stay together in every refit.
 
         Returns
         -------
@@ -521,18 +525,14 @@ class CraftBase(
         >>> found = CRAFT(random_state=0).fit(heart).stability(heart, n=4, n_seeds=1)
         >>> found.overlap.shape, found.n_clusters.tolist()
         ((4, 2), [2, 2, 2, 2])
+
+        Raises
+        ------
+        ValueError
+            The table, the weights or the groups are not those of `fit`.
         """
         check_is_fitted(self)
-        for name, value, least in (("n", n, 1), ("n_seeds", n_seeds, 0), ("random_state", random_state, 0)):
-            check_number(name, value, least=least, whole=True)
-        table = self._read_columns(cast("TableInput", X))
-        if not isinstance(getattr(self, "labels_", None), np.ndarray):
-            raise ValueError(
-                "This model holds no labels of its rows, which lie in a Dask collection; fit a sample of "
-                "the rows."
-            )
-        _, weights = self._rows_of_fit(table, sample_weight)
-        return refits(self, table, weights, int(n), int(n_seeds), int(random_state))
+        return stability_of(self, X, (n, n_seeds, random_state), sample_weight, groups)
 
 
 def _kept(model: CraftBase, rows: Rows | None, n: int, most: int) -> Rows:

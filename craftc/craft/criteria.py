@@ -21,17 +21,20 @@ class MixtureCriteria:
     """Attributes of a model whose rows have probabilities."""
 
     n_clusters: ClusterCount
+    n_clusters_: int
+    max_clusters: int
     min_cluster_size: float | None = None
     max_cluster_size: float | None = None
     _fitted: FittedClusters
     _mixture: MixtureFit | None = None
+    _groups: str | None = None  # the column of groups that stay together; "": an array without a name
     _slices: int | None = None  # clusters at four times the price, where that shows slices of the table
 
     @property
     def _asked(self) -> bool:
-        """Whether parameters bound the number of clusters or their sizes."""
-        parameters = self.n_clusters, self.min_cluster_size, self.max_cluster_size
-        return any(each is not None for each in parameters)
+        """Whether the number of clusters, their sizes or groups were given, or it is the largest."""
+        parameters = self.n_clusters, self.min_cluster_size, self.max_cluster_size, self._groups
+        return self.n_clusters_ >= self.max_clusters or any(each is not None for each in parameters)
 
     def _mixture_fit(self) -> MixtureFit:
         if self._mixture is None:

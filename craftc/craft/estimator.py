@@ -200,8 +200,6 @@ class CRAFT(WithRefits):
     (2, (270,))
     """
 
-    _groups: str | None = None  # the column of groups that stay together; "": an array without a name
-
     _constraints: ClassVar[Mapping[str, Constraint]] = {
         "kinds": KindsParameter(),
         "column_weights": WeightsParameter(),

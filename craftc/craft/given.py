@@ -70,6 +70,10 @@ def described_labels(descriptions: Mapping[str, object], table: MixedTable) -> L
         raise ValueError(
             "init has no descriptions; give at least one, such as {'young': {'age': ('<', 30)}}."
         )
+    names = [str(name).strip() for name in descriptions]
+    if "" in names or len({*names}) < len(names):
+        wrong = "is empty" if "" in names else "is there twice, but for blanks"
+        raise ValueError(f"init: a name of {listed(names, 8)} {wrong}; give every cluster a name of its own.")
     labels = np.full(len(table), -1, np.int32)
     for k, (name, description) in enumerate(descriptions.items()):
         holds = _rows_of(str(name), description, table)

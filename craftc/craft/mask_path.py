@@ -29,7 +29,7 @@ def mask_path(
     from sklearn.metrics import adjusted_rand_score  # slow to import
 
     table, weight, _ = rows_to_test(model, X, seed, sample_weight, client)
-    fits = [refit(model, table, weight, seed, **_parameters(share)) for share in shares]
+    fits = [refit(model, table, weight, seed, parameters=_parameters(share)) for share in shares]
     masks = [fit.feature_mask_.astype(bool) for fit in fits]
     path: DataFrame = need_pandas().DataFrame(
         {

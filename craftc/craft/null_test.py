@@ -86,7 +86,7 @@ def null_test(
         found = refit(model, table, weight, seed)
         agreement = agreement_of([model, found], table)[0]
     if found.n_clusters_ == 1 and not model._asked:
-        two = refit(model, table, weight, seed, n_clusters=2)
+        two = refit(model, table, weight, seed, parameters={"n_clusters": 2})
         one_and_two = (found.objective_, two.objective_) if two.n_clusters_ == 2 else None
     null = [refit(model, permuted(table, seed, i), weight, seed + i) for i in range(n)]
     return NullTest(

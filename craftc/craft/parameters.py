@@ -38,7 +38,10 @@ class NumberOfClusters:
         if value is None:
             return
         if not isinstance(value, list | tuple):
-            check_number(name, value, least=1, whole=True)
+            try:
+                check_number(name, value, least=1, whole=True)
+            except TypeError as error:
+                raise TypeError(f"{str(error).rstrip('.')}; None finds it, (low, high) bounds it.") from None
             return
         if len(value) != 2:
             raise ValueError(

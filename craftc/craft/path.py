@@ -165,6 +165,7 @@ class WithMergePath(WithOutliers):
         -----
         The test is of independent columns. A small p-value says that columns depend on each other in a way
         that clusters describe, not that the clusters are separate groups or that their number is right.
+        Tables with permuted columns have the bounds of `fit`, but no groups of rows that stay together.
 
         Examples
         --------

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from sklearn.base import clone
 
 from craftc._common.random import CraftStream, uniform
-from craftc._common.typing import Floats, Ints, Labels
+from craftc._common.typing import Floats, Ints, Labels, TableInput, WeightInput
+from craftc._common.validation import check_number
+from craftc.craft.bounds import GroupsInput, groups_of
 from craftc.craft.parameters import size_in_rows
 from craftc.craft.rows import distinct_rows
 from craftc.describe.structure import FIRM
@@ -19,7 +21,12 @@ from craftc.describe.words import plural
 from craftc.table import MixedTable
 from craftc.table.levels import LevelEncoding
 
+if TYPE_CHECKING:
+    from craftc.craft.base import CraftBase
+    from craftc.distributed.open_input import FitTable
+
 _SHARE = 0.8  # of the rows of a refit
+_SETTINGS = {"n": 1, "n_seeds": 0, "random_state": 0}  # and their least values
 
 
 @dataclass(frozen=True, repr=False)
@@ -75,11 +82,42 @@ class Stability:
         return out
 
 
+def stability_of(
+    model: CraftBase,
+    X: FitTable,
+    settings: tuple[int, int, int],
+    sample_weight: WeightInput,
+    groups: GroupsInput,
+) -> Stability:
+    """The stability of a fitted model on the table of its fit; settings: n, n_seeds and random_state."""
+    for (name, least), value in zip(_SETTINGS.items(), settings, strict=True):
+        check_number(name, value, least=least, whole=True)
+    table = model._read_columns(cast("TableInput", X))
+    if not isinstance(getattr(model, "labels_", None), np.ndarray):
+        raise ValueError(
+            "This model holds no labels of its rows, which lie in a Dask collection; fit a sample of "
+            "the rows."
+        )
+    _, weights = model._rows_of_fit(table, sample_weight)
+    if model._groups is not None and groups is None:
+        raise ValueError("The rows of fit have groups; pass the groups of fit.")
+    if model._groups is None and groups is not None:
+        raise ValueError("The rows of fit have no groups; leave out groups, or fit with them.")
+    n, n_seeds, seed = map(int, settings)
+    return refits(model, table, weights, groups_of(X, groups, len(table)), n, n_seeds, seed)
+
+
 def refits(
-    model: Any, table: MixedTable, weight: Floats | None, n: int, n_seeds: int, seed: int
+    model: Any,
+    table: MixedTable,
+    weight: Floats | None,
+    groups: Labels | None,
+    n: int,
+    n_seeds: int,
+    seed: int,
 ) -> Stability:
     """The stability of a fitted model by n refits on parts of the rows and n_seeds refits on all rows of
-    weight > 0.
+    weight > 0. `groups`: of rows that stay together.
     """
     from sklearn.metrics import adjusted_rand_score  # slow to import
 
@@ -87,6 +125,7 @@ def refits(
     if weight is not None:
         counted = np.flatnonzero(weight)
         table, own, weight = table.take(counted), own[counted], weight[counted]
+        groups = None if groups is None else groups[counted]
     rows_of_part = max(int(_SHARE * len(table)), 1)
     overlap, n_clusters = np.empty((n, model.n_clusters_)), np.empty(n, np.intp)
     for i in range(n):
@@ -94,11 +133,13 @@ def refits(
             uniform(seed, CraftStream.STABILITY_SAMPLE, i, np.arange(len(table))), kind="stable"
         )
         rows = np.sort(order[:rows_of_part])
-        labels = refit(model, table.take(rows), None if weight is None else weight[rows], seed + i).labels_
+        w = None if weight is None else weight[rows]
+        g = None if groups is None else groups[rows]
+        labels = refit(model, table.take(rows), w, seed + i, groups=g).labels_
         n_clusters[i] = labels.max() + 1
         overlap[i] = jaccard(own[rows], labels, model.n_clusters_)
     others = [other for other in range(seed, seed + n_seeds + 1) if other != model.random_state][:n_seeds]
-    again = [refit(model, table, weight, other).labels_ for other in others]
+    again = [refit(model, table, weight, other, groups=groups).labels_ for other in others]
     return Stability(overlap, n_clusters, np.array([adjusted_rand_score(own, labels) for labels in again]))
 
 
@@ -110,14 +151,22 @@ def agreement_of(models: Sequence[Any], table: MixedTable) -> list[float]:
     return [float(adjusted_rand_score(first, labels)) for labels in others]
 
 
-def refit(model: Any, table: MixedTable, weight: Floats | None, seed: int, **parameters: float | str) -> Any:
+def refit(
+    model: Any,
+    table: MixedTable,
+    weight: Floats | None,
+    seed: int,
+    *,
+    groups: Labels | None = None,
+    parameters: Mapping[str, float | str] | None = None,
+) -> Any:
     """A fit with the parameters of the model, but for the seed and the given ones. A given start partition is
     not used, nor a number of clusters above that of distinct rows. Sizes of clusters are shares of the rows.
     """
     other = clone(model).set_params(random_state=seed, categorical="auto", unusable="error", verbose=0)
     if "outlier_price" in other.get_params():
         other.set_params(outlier_price=None)  # clusters are compared
-    other.set_params(**parameters)
+    other.set_params(**(parameters or {}))
     encoding = model._fitted.encoding
     if isinstance(encoding, LevelEncoding):  # parts of the rows may show a shorter period
         other.set_params(kinds=encoding.periods)
@@ -133,7 +182,8 @@ def refit(model: Any, table: MixedTable, weight: Floats | None, seed: int, **par
             other.set_params(**{name: min(size_in_rows(size, whole) / whole, 1.0)})
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # the fit of the model has given them
-        return other.fit(table, sample_weight=weight)
+        together = {} if groups is None else {"groups": groups}
+        return other.fit(table, sample_weight=weight, **together)
 
 
 def jaccard(labels: Labels, others: Labels, n_clusters: int) -> Floats:

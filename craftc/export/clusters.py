@@ -40,7 +40,7 @@ def scoring(model: CraftBase, whole: bool) -> Scoring:
     if (price := getattr(model, "outlier_price", None)) is not None:
         raise ValueError(
             f"The model has outlier_price={price:g}, but an exported model puts every row into a cluster; "
-            "export a copy with set_params(outlier_price=None)."
+            "fit without it, or export a copy with set_params(outlier_price=None), which changes no cluster."
         )
     fitted = model._fitted
     clusters, schema, encoding = fitted.clusters, fitted.schema, fitted.encoding

@@ -13,7 +13,7 @@ from craftc._common.merge_path import objectives_of, saving_of
 from craftc._common.typing import Ints, Labels
 from craftc.describe.columns import NumericColumn, PeriodicColumn
 from craftc.describe.facts import REPEATS, Fact, Facts, whole_table
-from craftc.describe.structure import CLEAR, FIRM, Structure, nearly_as_good
+from craftc.describe.structure import CLEAR, FIRM, WITHOUT_BOUNDS, Structure, nearly_as_good
 from craftc.describe.table_one import Profile
 from craftc.describe.view import numbers_of, order_by_size
 from craftc.describe.words import count, listing, number, percent, plural
@@ -193,6 +193,8 @@ class Page:
         """One sentence: how many groups, whether they are clear, and what they are."""
         rows = f"The {count(self.N)} rows"
         if self.K == 1:
+            if self.model._asked:
+                return f"{rows} are one group, {self.shown_words}."
             return f"{rows} do not fall into groups: one description fits them all."
         if self.structure.kind == "none":
             better = "columns in a random order make groups of the same worth"
@@ -224,6 +226,8 @@ class Page:
         """How clear and how firm the groups are."""
         facts = self.structure.facts
         text = f"{facts[0].upper()}{facts[1:]}." if facts else ""
+        if self.K == 1 and self.model._asked:
+            return f"{text} {WITHOUT_BOUNDS}".lstrip()
         if self.stability is not None or self.K == 1:
             return text
         return f"{text} Whether they come back without some of the rows has not been computed."
@@ -352,7 +356,8 @@ class Page:
         rows = []
         for d in self.ranked[:_MOST_FEATURES]:
             facts = [self.facts.of(k, d) for k in range(self.K)]
-            value = HIDDEN if self.columns[d].personal else whole_table(self.facts.view, d)
+            hidden = self.columns[d].personal and not self.columns[d].numeric
+            value = HIDDEN if hidden else whole_table(self.facts.view, d)
             rows.append((self.columns[d].name, float(self.importance[d]), value, facts))
         return rows
 
@@ -365,7 +370,7 @@ class Page:
         """Name, value, figure and missing cells of the columns of the table, for a page without groups."""
         figures = []
         for d, column in enumerate(self.columns[:_MOST_FEATURES]):
-            if column.personal:
+            if column.personal and not column.numeric:
                 figures.append((column.name, HIDDEN, Figure(column.name), _gap(column, -1)))
                 continue
             value = whole_table(self.facts.view, d)
@@ -375,11 +380,18 @@ class Page:
             figures.append((column.name, value, figure(column, None), _gap(column, -1)))
         return figures
 
+    @cached_property
+    def used(self) -> list[DrawnColumn]:
+        """The columns of a weight above 0."""
+        weights = self.model._fitted.column_weights
+        members = zip(self.columns, self.facts.view.members, strict=True)
+        return [column for column, at in members if any(weights[j] > 0.0 for j in at)]
+
     def names_of(self, *, numeric: bool) -> str:
-        return ", ".join(column.name for column in self.columns if column.numeric == numeric) or "none"
+        return ", ".join(column.name for column in self.used if column.numeric == numeric) or "none"
 
     def n_of(self, *, numeric: bool) -> int:
-        return sum(column.numeric == numeric for column in self.columns)
+        return sum(column.numeric == numeric for column in self.used)
 
 
 def _gap(column: DrawnColumn, k: int) -> str:

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from scipy.optimize import linprog
 from scipy.sparse import eye, kron, vstack
+from sklearn.metrics import adjusted_rand_score
 
 from craftc import CRAFT
 from craftc.craft.search.transport import assign_within
@@ -247,6 +248,28 @@ def test_rows_without_a_group_are_alone():
     free = CRAFT(random_state=0).fit(heart())
     alone = CRAFT(random_state=0).fit(heart(), groups=[None, float("nan")] * 135)
     assert alone.labels_.tobytes() == free.labels_.tobytes()
+
+
+def test_refits_of_the_stability_keep_groups():
+    table = heart().iloc[:60, 6:]
+    groups = np.arange(60) // 2
+    model = CRAFT(2, random_state=0).fit(table, groups=groups)
+    with pytest.raises(ValueError, match="pass the groups of fit"):
+        model.stability(table, n=1)
+    with pytest.raises(ValueError, match="have no groups"):
+        CRAFT(2, random_state=0).fit(table).stability(table, n=1, groups=groups)
+    kept = model.stability(table, n=1, n_seeds=1, groups=groups)
+    again = CRAFT(2, random_state=1).fit(table, groups=groups).labels_  # as the refit on all rows
+    assert kept.agreement == pytest.approx(adjusted_rand_score(model.labels_, again))
+    named = table.assign(pair=groups)
+    by_name = (
+        CRAFT(2, random_state=0).fit(named, groups="pair").stability(named, n=1, n_seeds=1, groups="pair")
+    )
+    assert (by_name.overlap == kept.overlap).all()
+    weight = np.where(np.arange(60) < 50, 1.0, 0.0)  # rows of weight 0 take their groups with them
+    weighted = CRAFT(2, random_state=0).fit(table, sample_weight=weight, groups=groups)
+    part = weighted.stability(table, n=1, n_seeds=0, sample_weight=weight, groups=groups)
+    assert part.overlap.shape == (1, 2)
 
 
 def test_groups_along_the_clusters_change_nothing():
