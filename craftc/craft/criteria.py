@@ -36,6 +36,11 @@ class MixtureCriteria:
         parameters = self.n_clusters, self.min_cluster_size, self.max_cluster_size, self._groups
         return self.n_clusters_ >= self.max_clusters or any(each is not None for each in parameters)
 
+    @property
+    def _bounded(self) -> bool:
+        """Whether what was asked for is not a number of clusters."""
+        return self._asked and not isinstance(self.n_clusters, int | np.integer)
+
     def _mixture_fit(self) -> MixtureFit:
         if self._mixture is None:
             raise AttributeError(
@@ -87,7 +92,8 @@ class MixtureCriteria:
         return Structure(
             len(fitted.clusters.mask),
             saving=objectives[-1][1] - objectives[0][1] if objectives else None,
-            asked=self._asked,
+            asked=self._asked and not self._bounded,
+            bounded=self._bounded,
             links=fitted.links.saving,
             dependence_ratio=fitted.dependence_ratio,
             slices=self._slices,

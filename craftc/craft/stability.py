@@ -22,7 +22,6 @@ from craftc.table import MixedTable
 from craftc.table.levels import LevelEncoding
 
 if TYPE_CHECKING:
-    from craftc.craft.base import CraftBase
     from craftc.distributed.open_input import FitTable
 
 _SHARE = 0.8  # of the rows of a refit
@@ -83,7 +82,7 @@ class Stability:
 
 
 def stability_of(
-    model: CraftBase,
+    model: Any,
     X: FitTable,
     settings: tuple[int, int, int],
     sample_weight: WeightInput,

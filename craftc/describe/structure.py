@@ -13,7 +13,6 @@ from craftc.describe.words import listing, nats, percent, plural, range_of, rati
 
 CLEAR = 0.9  # least probability of a row that is clearly placed; least share of such rows in clear groups
 FIRM = 0.75  # least overlap of a cluster that is found again, and least agreement of fits
-ONE_ASKED = "One cluster, within the bounds asked for"
 WITHOUT_BOUNDS = "Whether there are more without these bounds was not tried."
 _SAME = 0.9  # least agreement of fits that are nearly equal
 _TIE = 5.0  # nats by which another number of clusters is nearly as good, at a price factor of 1
@@ -36,7 +35,9 @@ class Structure:
     one_and_two : (float, float) or None
         J of one cluster, and of the best partition into two, where no clusters were found.
     asked : bool
-        Whether the number of clusters, their sizes or groups of rows were given.
+        Whether the number of clusters was given.
+    bounded : bool
+        Whether bounds on their number or sizes, or groups of rows, were given.
     links, dependence_ratio : float
         Nats that links between columns save, and what these are over what clusters save.
     slices : int or None
@@ -56,6 +57,7 @@ class Structure:
     n_sampled: int = 0
     one_and_two: tuple[float, float] | None = None
     asked: bool = False
+    bounded: bool = False
     links: float = 0.0
     dependence_ratio: float = math.nan
     slices: int | None = None
@@ -110,7 +112,10 @@ class Structure:
         facts, kind = self.facts, self.kind
         if kind == "one":
             if self.asked:
-                return f"{ONE_ASKED}{f': {facts}' if facts else ''}. {WITHOUT_BOUNDS}"
+                return f"One cluster: {facts}." if facts else ""
+            if self.bounded:
+                known = f": {facts}" if facts else ""
+                return f"One cluster, within the bounds asked for{known}. {WITHOUT_BOUNDS}"
             return f"No clusters found: {facts}." if facts else "No clusters found."
         head = "no structure" if kind == "none" else self.groups.partition(" ")[2]
         return f"{head[0].upper()}{head[1:]}: {facts}." if facts else ""

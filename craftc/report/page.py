@@ -226,7 +226,7 @@ class Page:
         """How clear and how firm the groups are."""
         facts = self.structure.facts
         text = f"{facts[0].upper()}{facts[1:]}." if facts else ""
-        if self.K == 1 and self.model._asked:
+        if self.K == 1 and self.model._bounded:
             return f"{text} {WITHOUT_BOUNDS}".lstrip()
         if self.stability is not None or self.K == 1:
             return text

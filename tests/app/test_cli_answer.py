@@ -553,11 +553,11 @@ def test_several_values(run, tmp_path):
         (["cluster", HEART, "--targt", "class"], "--target"),
         (
             ["cluster", HEART, "--clusters", "few"],
-            "--clusters: 'few' is not a valid integer",
+            "--clusters: must be a whole number or a range as 3-6, got 'few'",
         ),
         (
             ["cluster", HEART, "--clusters", "2.5"],
-            "--clusters: '2.5' is not a valid integer",
+            "--clusters: must be a whole number or a range as 3-6, got '2.5'",
         ),
         (["cluster", HEART, "--stability", "0"], "--stability: "),
         (["cluster", HEART, HEART], "is named twice, so that its rows would count twice"),
