@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from craftc._common.own_names import OwnNames, checked_columns
+from craftc._common.own_names import OwnNames, check_distinct, checked_columns
 from craftc.cli.arguments import ClusterOptions
 from craftc.cli.columns import ColumnRoles
 from craftc.craft import CRAFT
@@ -23,9 +23,19 @@ def with_own_names(options: ClusterOptions, names: Mapping[str, str]) -> Cluster
     def known(given: Sequence[str]) -> list[str]:
         return [column_of.get(name, name) for name in given]
 
+    def of(name: str | None) -> str | None:
+        return name if name is None else column_of.get(name, name)
+
+    def weighed(text: str) -> str:
+        name, equals, weight = text.rpartition("=")
+        return f"{of(name)}{equals}{weight}"
+
     return replace(
         options,
-        target=None if options.target is None else known([options.target])[0],
+        target=of(options.target),
+        groups=of(options.groups),
+        weight=of(options.weight),
+        column_weights=[weighed(text) for text in options.column_weights],
         ignore=known(options.ignore),
         categorical=known(options.categorical),
         numeric=known(options.numeric),
@@ -60,5 +70,8 @@ def name_model(model: CRAFT, columns: dict[str, str], clusters: Mapping[int, str
             raise ValueError(
                 f"--labels: there is no cluster {number}; the clusters are numbered 1 to {len(order)}."
             )
+    automatic = model.cluster_names_
+    named = [(number, clusters.get(number, automatic[k]).strip()) for number, k in enumerate(order, 1)]
+    check_distinct("--labels", "clusters", named)  # by the numbers of the page, which labels are not
     model._own_names = OwnNames(clusters={}, columns=model._own_names["columns"] | columns)
     model.rename_clusters({order[number - 1]: name for number, name in clusters.items()})

@@ -246,6 +246,8 @@ class WithRefits(WithMergePath):
         if self._is_table_of_fit(table, weights, n_threads):
             self._note_kept(former, notes, frame_library(X))
             return self
+        if self._groups is not None:
+            notes.append("Groups of rows that fit kept together are not kept together by a refit.")
         names, own_names = self.cluster_names_, self._own_names
         fits, known = cast(_Fits, self), Former(former, table, weights, n_threads)
         assert isinstance(former.encoding, LevelEncoding)

@@ -193,3 +193,29 @@ def test_names_of_descriptions_are_checked_before_the_fit(table, name, problem):
     with pytest.raises(ValueError, match=f"init: a name of .* {problem}"):
         model.fit(table)
     assert not hasattr(model, "labels_")
+
+
+def test_names_of_ones_own_serve_every_option(file, capsys, tmp_path):
+    names = tmp_path / "names.csv"
+    names.write_text("plz,area\nspent,revenue\nhome,household\n", encoding="utf-8")
+    given = ["cluster", file, "--labels", str(names)]
+    assert main([*given, "--column-weight", "area=0", "--groups", "household", "--details"]) == 0
+    page = capsys.readouterr().out
+    assert "(--column-weight 0): plz\n" in page
+    assert "no 'home' and are each" in " ".join(page.split())
+    assert main([*given, "--weight", "revenue", "--ignore", "household"]) == 2
+    assert "'spent'" in capsys.readouterr().err  # which has negative numbers
+
+
+def test_two_clusters_of_one_name_have_the_numbers_of_the_page(file, capsys, tmp_path):
+    names = tmp_path / "names.csv"
+    names.write_text("cluster 1,A\ncluster 2,A \n", encoding="utf-8")
+    assert main(["cluster", file, "--ignore", "home", "--labels", str(names)]) == 2
+    assert "--labels: clusters 1 and 2 would both be named 'A'" in capsys.readouterr().err
+
+
+def test_a_refit_says_that_groups_are_not_kept(table):
+    model = CRAFT(2, random_state=0).fit(table, groups=(table["plan"] == "plus").to_numpy())
+    said = "Groups of rows that fit kept together are not kept together by a refit."
+    assert said in model.refit(table.iloc[:100]).changes_.notes
+    assert said not in model.refit(table.iloc[:90]).changes_.notes  # the former fit had none
