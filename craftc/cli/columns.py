@@ -149,6 +149,9 @@ def weights_in(column: pd.DataFrame, options: ClusterOptions) -> Floats:
             f"--weight: column {quoted(name)} has {np.count_nonzero(np.isnan(weights))} missing cells; write "
             "0 for rows that count nothing."
         )
+    if not (np.isfinite(weights) & (weights >= 0.0)).all():
+        wrong = weights[~(np.isfinite(weights) & (weights >= 0.0))][0]
+        raise TableError(f"--weight: column {quoted(name)} has {wrong:g}; weights are finite and >= 0.")
     return weights
 
 
