@@ -21,6 +21,7 @@ from craftc.cli.results import (
     ResultForm,
     Seen,
     Written,
+    counting_outliers,
     result_files,
     rows_as_seen,
     streamed_assignments,
@@ -83,7 +84,7 @@ def _predict_tables(fitted: CraftBase, options: PredictOptions, log: Log, drift:
         rows, notes, frames = _assigned(fitted, options, seen)
         log.notes(notes)
         to_screen = csv_writer(sys.stdout)
-        for frame in frames:
+        for frame in counting_outliers(frames, lambda note: log.notes([note])):
             to_screen(frame)
         log.stage("file", file=table, rows=rows)
         return
@@ -120,7 +121,7 @@ def _write_table(
     """Write the results of a table that is read whole."""
     rows, notes, frames = _assigned(fitted, options, seen)
     with result_file(result) as write:
-        for frame in frames:
+        for frame in counting_outliers(frames, notes.append):
             write(frame)
     return Written(rows, notes)
 
@@ -137,7 +138,9 @@ def _predict_files(fitted: CraftBase, options: PredictOptions, log: Log, drift: 
         raise ValueError("The workers of --scheduler write the results: --out needs the name of a file.")
     if out is None and one:
         notes, write, rows = dict[str, None](), csv_writer(sys.stdout), 0
-        for frame in streamed_assignments(fitted, table, form, notes, seen):
+        for frame in counting_outliers(
+            streamed_assignments(fitted, table, form, notes, seen), lambda note: notes.setdefault(note)
+        ):
             write(frame)
             rows += len(frame)
         log.notes(notes)

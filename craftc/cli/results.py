@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,6 +15,8 @@ from craftc._common.typing import Ints
 from craftc.cli.assignments import assignments, encoded, free_names
 from craftc.cli.writers import result_file
 from craftc.craft.base import CraftBase
+from craftc.craft.rows.unusual import OUTLIER
+from craftc.describe.words import plural
 from craftc.reading.files import RawTable, plain_frame
 from craftc.reading.input_file import TableError, did_you_mean
 from craftc.reading.like import match_columns, note_of_unused
@@ -62,12 +64,25 @@ def write_assignments(
     """
     notes, rows = dict[str, None](), 0
     with result_file(result, within=within) as write:
-        for frame in streamed_assignments(fitted, file, form, notes, seen):
+        for frame in counting_outliers(
+            streamed_assignments(fitted, file, form, notes, seen), lambda note: notes.setdefault(note)
+        ):
             if check is not None:
                 check()
             write(frame)
             rows += len(frame)
     return Written(rows, list(notes))
+
+
+def counting_outliers(frames: Iterable[pd.DataFrame], say: Callable[[str], object]) -> Iterator[pd.DataFrame]:
+    """The frames; `say` gets a note behind the last one if rows fit no cluster."""
+    rows = outliers = 0
+    for frame in frames:
+        rows += len(frame)
+        outliers += int((frame["cluster"] == OUTLIER).sum())
+        yield frame
+    if outliers:
+        say(f"{outliers} of {plural(rows, 'row')} fit no cluster and have the cluster {OUTLIER}.")
 
 
 def streamed_tables(

@@ -219,3 +219,22 @@ def test_a_refit_says_that_groups_are_not_kept(table):
     said = "Groups of rows that fit kept together are not kept together by a refit."
     assert said in model.refit(table.iloc[:100]).changes_.notes
     assert said not in model.refit(table.iloc[:90]).changes_.notes  # the former fit had none
+
+
+def test_predict_says_how_many_rows_fit_no_cluster(table, capsys, tmp_path):
+    model = CRAFT(outlier_price=1.5, random_state=0).fit(table)
+    craftc.save_model(model, tmp_path / "m.craftc")
+    table.to_parquet(tmp_path / "t.parquet")
+    n = int((model.labels_ == -1).sum())
+    assert 0 < n < 120
+    said = f"craftc: note: {n} of 120 rows fit no cluster and have the cluster -1.\n"
+    asked = ["predict", str(tmp_path / "m.craftc"), str(tmp_path / "t.parquet")]
+    to_file = ["--out", str(tmp_path / "found.csv")]
+    for more in ([], to_file, ["--out-of-core"], ["--out-of-core", *to_file]):
+        assert main([*asked, *more]) == 0
+        assert said in capsys.readouterr().err
+    assert main([*asked, "--quiet"]) == 0
+    assert capsys.readouterr().err == ""
+    craftc.save_model(model.set_params(outlier_price=None), tmp_path / "m.craftc")
+    assert main([*asked, *to_file]) == 0
+    assert "fit no cluster" not in capsys.readouterr().err
