@@ -18,7 +18,7 @@ from craftc._common.messages import as_text, listed, need_pandas, quoted
 from craftc._common.typing import Floats
 from craftc.describe.words import plural
 from craftc.distributed.dask.inputs import DaskFiles
-from craftc.reading.cells import NA_VALUES
+from craftc.reading.cells import NA_VALUES, have_leading_zeros
 from craftc.reading.files import RawTable
 from craftc.reading.input_file import TableError, did_you_mean
 from craftc.reading.prepare import prepare
@@ -141,6 +141,8 @@ def target_of(classes: RawTable, options: ClusterOptions) -> pd.Series:
 def weights_in(column: pd.DataFrame, options: ClusterOptions) -> Floats:
     """The weights of the rows, of the only column of a frame."""
     name = str(options.weight)
+    if have_leading_zeros([cell.strip() for cell in column[name] if isinstance(cell, str)]):
+        raise TableError(f"--weight: column {quoted(name)} holds codes with leading zeros, no weights.")
     wanted = Roles(numeric=[name], kept=[name], numeric_problem="--weight needs numbers")
     read = prepare(RawTable(column), wanted, na_values=options.na, drop=False).frame[name]
     weights = read.to_numpy(np.float64, na_value=np.nan)

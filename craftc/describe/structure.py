@@ -13,7 +13,7 @@ from craftc.describe.words import listing, nats, percent, plural, range_of, rati
 
 CLEAR = 0.9  # least probability of a row that is clearly placed; least share of such rows in clear groups
 FIRM = 0.75  # least overlap of a cluster that is found again, and least agreement of fits
-WITHOUT_BOUNDS = "Whether there are more without these bounds was not tried."
+WITHOUT_BOUNDS = "Whether there are more groups without these bounds was not tried."
 _SAME = 0.9  # least agreement of fits that are nearly equal
 _TIE = 5.0  # nats by which another number of clusters is nearly as good, at a price factor of 1
 
