@@ -58,12 +58,6 @@ def bounds_of(
             f"{own[0]}{need} {smallest:.6g} {rows}, but the table has {total:.6g}; ask for smaller "
             f"clusters{' or fewer of them' if low > 1 else ''}."
         )
-    if largest is not None and high * most < whole:
-        limited = asked or f" and max_clusters={limit}"
-        raise ValueError(
-            f"{own[1]}{limited} leave room for {high * largest:.6g} {rows}, but the table has {total:.6g}; "
-            "ask for larger or more clusters."
-        )
     of_units, kind = counts, "row"
     if groups is not None:
         of_units, kind = np.zeros(int(groups.max()) + 1, np.int64), "group"
@@ -73,6 +67,12 @@ def bounds_of(
         raise ValueError(
             f"{own[1]} is {largest:.6g} {rows}, but one {kind} has {of_units.max() * unit:.6g} (number "
             f"{heaviest} by its first row), and a {kind} stays in one cluster; give a larger maximum."
+        )
+    if largest is not None and high * most < whole:
+        limited = asked or f" and max_clusters={limit}"
+        raise ValueError(
+            f"{own[1]}{limited} leave room for {high * largest:.6g} {rows}, but the table has {total:.6g}; "
+            "ask for larger or more clusters."
         )
     fewest, n_units = -(-whole // most), int(np.count_nonzero(of_units))
     if n_units < max(low, fewest):

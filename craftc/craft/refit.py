@@ -317,7 +317,7 @@ class WithRefits(WithMergePath):
         known = self._partition
         every = None if known is None else np.concatenate([known, labels])
         self._set_sums(sums.added(fitted), unit, every)
-        self._forget_rows()
+        self._drop_of_rows()
         return self
 
     # ---- fixed clusters ----

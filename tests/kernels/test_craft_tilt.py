@@ -63,7 +63,7 @@ def grid_of(*starts):
 def orthonormal(raw, b):
     """The statistics (2, T) of one column, (3, T) with an atom."""
     grid = grid_of(0, len(raw) + 1)
-    made = background.tilts_of(grid, [raw], np.append(b, 0.0), np.array([3])).statistics[:, :-1]
+    made = background.tilts_of(grid, [raw], np.append(b, 0.0), np.array([3]), np.ones(1)).statistics[:, :-1]
     return made if made[2].any() else made[:2]
 
 
