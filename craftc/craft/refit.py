@@ -215,7 +215,8 @@ class WithRefits(WithMergePath):
         Notes
         -----
         A cluster that continues another keeps its label, and its number in reports and files, where that
-        exists; new clusters take free ones. Groups of `fit` are not kept together.
+        exists; new clusters take free ones. Groups of `fit` are not kept together, and ``keep="clusters"``
+        knows no bounds of sizes.
 
         Examples
         --------
