@@ -34,6 +34,9 @@ _COPIED = (
     "setup.py",
     "pyproject.toml",
     "README.md",
+    "LICENSE",
+    "NOTICE.md",
+    "MANIFEST.in",
     "docs",
     "examples",
 )
