@@ -285,6 +285,22 @@ def integer_weights(weight: NDArray[Any] | None) -> tuple[Integers, float]:
     return np.rint(weight / unit).astype(np.int64), unit
 
 
+def counts_in(unit: float, weight: NDArray[Any] | None, n: int) -> Integers:
+    """The weights of n rows as counts of a known unit; empty: all one.
+
+    Raises ValueError where the unit is 1 and a weight is not whole.
+    """
+    if weight is None:
+        return _NO_WEIGHT if unit == 1.0 else np.full(n, round(1.0 / unit), np.int64)
+    counts = np.rint(weight / unit)
+    if unit == 1.0 and not np.array_equal(counts, weight):
+        raise ValueError(
+            "The weights of the fit are whole numbers, those of X are not; fit with weights that are not "
+            "whole, or repeat rows."
+        )
+    return counts.astype(np.int64)
+
+
 LARGEST = 1e150  # absolute value of a number; squares of larger ones overflow
 NARROWEST = 1e-150  # range of a column that varies; squares of smaller ones underflow
 

@@ -121,16 +121,12 @@ class CraftBase(
         self.cluster_price_, self.price_factor_ = clusters.pricing.h, fitted.spec.price_factor
         self.cluster_sizes_ = fitted.sizes
         self.feature_mask_ = fitted.selected
-        self.feature_gains_ = fitted.of_columns(clusters.gains)
-        own = fitted.original_clusters
-        grid, background = own.moments.grid, own.background
-        undefined = np.where(own.moments.present > 0, 0.0, np.nan)
-        self.centers_ = grid.centre + own.moments.means()[0] / grid.scale + undefined
-        self.variances_ = (
-            background.variance / own.precision / grid.scale**2 * (background.usable[: grid.p] > 0)
-            + undefined
-        )
-        probability = own.level_probabilities()
+        self.feature_gains_ = fitted.gains
+        moments = fitted.original_moments
+        grid, undefined = moments.grid, np.where(moments.present > 0, 0.0, np.nan)
+        self.centers_ = grid.centre + moments.means()[0] / grid.scale + undefined
+        variances, probability = fitted.smoothed
+        self.variances_ = variances + undefined
         self.level_probabilities_ = [
             probability[:, start : start + levels]
             for start, levels in zip(grid.level_start, schema.n_levels, strict=True)

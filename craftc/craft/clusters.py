@@ -39,7 +39,8 @@ class Clusters:
 
     `choice` (K, D): features that a search selected (1), those of covariances (2), both (3); None: chosen
     from the start. Better ones are sought from there, unless `keep`. `cross`: sums by which clusters may hold
-    covariances. `prices`: those of this background and model, where they are known.
+    covariances. `prices`: those of this background and model, where they are known. `counts` (K,): rows by
+    which clusters are mixed, where the moments have others.
     """
 
     def __init__(
@@ -51,8 +52,9 @@ class Clusters:
         cross: CrossProducts | None = None,
         prices: BlockPricing | None = None,
         keep: bool = False,
+        counts: Integers | None = None,
     ) -> None:
-        self.moments, self.background, self.spec = moments, background, spec
+        self.moments, self.background, self.spec, self.counts = moments, background, spec, counts
         K = moments.n_clusters
         if prices is None:
             self.pricing = pricing_of(background, spec, room=K)
@@ -200,15 +202,18 @@ class Clusters:
             self.shift,
             self.precision,
             self.tabled_mask,
-            self._extra_costs(),
+            self.mixing_costs(),
             shared,
         )
         if self.covariances is not None:
             self.covariances.add_level_costs(tables.level)
         return tables
 
-    def _extra_costs(self) -> Floats:
+    def mixing_costs(self) -> Floats:
         """(K,) nats that a row pays in every cluster, whatever its cells."""
+        if self.counts is not None:  # a cluster without rows counts as one
+            shares = np.maximum(self.counts, 1)
+            return np.asarray(-np.log(shares / shares.sum()))
         extra = np.empty(len(self.mask))
         price_kernel.mixing_costs(self.moments.groups, self.pricing, extra)
         return extra

@@ -77,7 +77,7 @@ class MixtureCriteria:
     @property
     def bic_(self) -> float:
         """Bayesian information criterion, -2 log L + p log N; lower is better."""
-        N = self._fitted.clusters.background.weight
+        N = self._fitted.weight
         return -2.0 * self.log_likelihood_ + self.n_parameters_ * math.log(N)
 
     @property
@@ -97,7 +97,7 @@ class MixtureCriteria:
             links=fitted.links.saving,
             dependence_ratio=fitted.dependence_ratio,
             slices=self._slices,
-            clear=None if self._mixture is None else self._mixture.clear / fitted.clusters.background.weight,
+            clear=None if self._mixture is None else self._mixture.clear / fitted.weight,
         )
 
     def _criteria(self) -> dict[str, object]:
@@ -105,7 +105,7 @@ class MixtureCriteria:
         if self._mixture is None:
             return {}
         fit, K = self._mixture, len(self._mixture.sizes)
-        N = self._fitted.clusters.background.weight
+        N = self._fitted.weight
         return {
             "soft_sizes": fit.sizes.tolist(),
             "assignment_entropy": fit.entropy,

@@ -129,7 +129,7 @@ class Described(CraftBase):
         labels = self._partition
         known = labels if labels is not None and len(labels) == len(table) else None
         threads = effective_n_threads(self.n_threads)
-        if known is not None and fitted.clusters.moments.are_of(encoded, weight, known, threads):
+        if known is not None and fitted.are_rows(encoded, weight, known, threads):
             return known, []
         found: Labels = fitted.clusters.cheapest(encoded, self._threads_of(len(table)))
         return found, [_PREDICTED]

@@ -19,6 +19,7 @@ from craftc._common.typing import (
     Floats,
     Labels,
     RandomStateInput,
+    TableInput,
     WeightInput,
 )
 from craftc._common.validation import Choice, Constraint, Number, check_parameters
@@ -29,6 +30,7 @@ from craftc.craft.covariance import too_many_columns
 from craftc.craft.dependence import column_links, diagnose, slices_at_4
 from craftc.craft.fitted import FittedClusters
 from craftc.craft.given import completed, described_labels, is_model, labels_by, names_of
+from craftc.craft.kept import FixedInput, WithFixed
 from craftc.craft.parameters import (
     ClusterCount,
     ModelSpec,
@@ -40,7 +42,7 @@ from craftc.craft.parameters import (
     range_of,
 )
 from craftc.craft.progress import Progress, ProgressMeter
-from craftc.craft.refit import Former, WithRefits, renumbered
+from craftc.craft.refit import Former, renumbered
 from craftc.craft.rows import L, RowStore, S
 from craftc.craft.search import AutomaticResult, Encode, EncodedRows, FitConfig
 from craftc.craft.search.automatic import fit_in_range
@@ -61,7 +63,7 @@ from craftc.table.moments import ExactSums
 _ROOM = 100  # clusters for which the buffers of a short table have room
 
 
-class CRAFT(WithRefits):
+class CRAFT(WithFixed):
     """Clusters of a table with numeric and categorical columns, and the features that define each cluster.
 
     Every cluster models its rows by a few selected features; the clusters that do not select a feature share
@@ -270,6 +272,7 @@ class CRAFT(WithRefits):
         sample_weight: WeightInput = None,
         *,
         groups: GroupsInput = None,
+        fixed: FixedInput = None,
         client: DaskClient | None = None,
         callback: Callable[[Progress], object] | None = None,
     ) -> Self:
@@ -291,6 +294,10 @@ class CRAFT(WithRefits):
         groups : str or array (n,), optional
             Rows of one group are in one cluster: the name of a column, which takes no part otherwise, or a
             label for every row. A row whose label is missing is a group of its own. Not for collections.
+        fixed : fitted CRAFT or (fitted CRAFT, list of labels or names), optional
+            Clusters that keep their distributions and names: others are found among the rows of X that these
+            do not describe. They are the first clusters, and `n_clusters` counts them. Sizes are of rows of
+            X. X has the columns of that model (docs/craft.md). Not for collections.
         client : distributed.Client, optional
             The Dask cluster on which a collection lies, or whose workers read files; None: the current one
             for a collection, and files are read by this process.
@@ -316,6 +323,10 @@ class CRAFT(WithRefits):
                 "covariances select features of their own; use covariance='diagonal'."
             )
         meter, n_threads = ProgressMeter(callback, int(self.verbose)), effective_n_threads(self.n_threads)
+        if fixed is not None:
+            if groups is not None:
+                raise ValueError("fixed and groups cannot be given together; leave one of them out.")
+            return self._fit_new(cast("TableInput", X), fixed, sample_weight, meter, n_threads)
         with open_input(X, client) as source:
             categorical, kinds = self.categorical, kinds_of(X, self.kinds, self.categorical)
             unusable: Mapping[str, str] = {}

@@ -18,7 +18,7 @@ import numpy as np
 from craftc._common.labels import renumber
 from craftc._common.merge_path import MergePath, objectives_of, saving_of
 from craftc._common.typing import Array, Bits, Floats, Integers, Ints, Labels, Mask, WeightInput
-from craftc._common.validation import check_weight
+from craftc._common.validation import check_weight, counts_in
 from craftc._kernels import craft_cross_products as cross_kernel
 from craftc._kernels import moments as moments_kernel
 from craftc.craft.background import Background, feature_prices
@@ -161,6 +161,37 @@ class ColumnLinks:
     implied: list[tuple[int, int, int, int]] = field(default_factory=list)
 
 
+@dataclass(frozen=True, eq=False)
+class RowCounts:
+    """The rows of a fit with fixed clusters, whose sums are those of an earlier table.
+
+    The whole table is that table's rows of the fixed clusters, and all rows of the fit.
+    """
+
+    counts: Integers  # (K,) of the rows of fit
+    fixed: Mask  # (K,)
+    rest: Integers  # (width,) sums of the rows of fit in fixed clusters, as the model sees them
+    original: Integers  # (original width,) and in the original units
+    # (K, original width) sums of the tables whose distributions smooth those of clusters; 0: whole table
+    former: Integers
+    # (K, D) features that fixed clusters selected in their model; here all distributions are their own, so
+    # that other clusters do not change them
+    mask: Mask
+
+    def merged(self, place: Labels) -> RowCounts:
+        """After the clusters have gone to these places."""
+        K = int(place.max()) + 1
+        counts, fixed = np.zeros(K, np.int64), np.zeros(K, np.uint8)
+        np.add.at(counts, place, self.counts)
+        np.maximum.at(fixed, place, self.fixed)
+        former = np.zeros((K, self.former.shape[1]), np.int64)
+        alone = np.bincount(place, minlength=K)[place] == 1
+        former[place[alone]] = self.former[alone]
+        mask = np.zeros((K, self.mask.shape[1]), np.uint8)
+        np.maximum.at(mask, place, self.mask)
+        return replace(self, counts=counts, fixed=fixed, former=former, mask=mask)
+
+
 _CLUSTERS: WeakKeyDictionary[FittedClusters, Clusters] = WeakKeyDictionary()
 _STATISTICS: WeakKeyDictionary[FittedClusters, list[Column]] = WeakKeyDictionary()
 
@@ -180,6 +211,7 @@ class FittedClusters:
     along: PathClusters | None = None  # the clusters at every step of the path
     links: ColumnLinks = field(default_factory=ColumnLinks)
     order: Labels | None = None  # (K,) clusters by their numbers, after a refit; None: by size
+    rows: RowCounts | None = None  # if clusters are fixed
 
     @property
     def _levels(self) -> LevelEncoding | None:
@@ -187,13 +219,23 @@ class FittedClusters:
         return self.encoding if isinstance(self.encoding, LevelEncoding) else None
 
     @property
+    def _counts(self) -> Integers | None:
+        return None if self.rows is None else self.rows.counts
+
+    @property
+    def _rest(self) -> Integers | None:
+        return None if self.rows is None else self.rows.rest
+
+    @property
     def clusters(self) -> Clusters:
         """The clusters with their prices and cost tables."""
         if self not in _CLUSTERS:
             moments = self.sums.moments()
-            background = Background(moments.total(), self._levels)
+            background = Background(moments.total(self._rest), self._levels)
             _CLUSTERS[self] = (
-                Clusters(moments, background, self.spec, self.mask, self.cross, keep=True)
+                Clusters(
+                    moments, background, self.spec, self.mask, self.cross, keep=True, counts=self._counts
+                )
                 if self.spec.pooled
                 else PaperClusters(moments, background, self.spec, self.mask)
             )
@@ -207,7 +249,21 @@ class FittedClusters:
     def sizes(self) -> Array:
         """(K,) rows of every cluster; with weights that are not whole: their sum."""
         moments = self.clusters.moments
-        return moments.sizes.astype(np.int64) if moments.unit == 1.0 else moments.sizes
+        sizes = moments.sizes if self.rows is None else self.rows.counts * moments.unit
+        return sizes.astype(np.int64) if moments.unit == 1.0 else sizes
+
+    @property
+    def weight(self) -> float:
+        """Weight of the rows of fit."""
+        return float(np.sum(self.sizes))
+
+    @property
+    def gains(self) -> Floats:
+        """(K, n_columns) what every column saves in every cluster over the whole table, nats; of a fixed
+        cluster for its rows of fit, by the mean of its former ones.
+        """
+        gains = self.of_columns(self.clusters.gains)
+        return gains if self.rows is None else gains * (self.sizes / self.clusters.moments.sizes)[:, None]
 
     @property
     def by_number(self) -> Ints:
@@ -228,6 +284,7 @@ class FittedClusters:
                 self.schema,
                 self.clusters.moments,
                 () if self._levels is None else self._levels.numbers,
+                None if self.rows is None else (self.rows.original, self.rows.rest),
             )
         return _STATISTICS[self]
 
@@ -237,7 +294,41 @@ class FittedClusters:
         if self.encoding.identity:
             return self.clusters
         moments = self.original.moments()
-        return PaperClusters(moments, Background(moments.total()), ModelSpec())
+        return self._in_original(moments, self._original_total)
+
+    @property
+    def _original_total(self) -> Moments:
+        return self.original.moments().total(None if self.rows is None else self.rows.original)
+
+    def _in_original(self, moments: Moments, total: Moments) -> Clusters:
+        """Clusters in the original units, smoothed by the distributions of a table."""
+        if self.encoding.identity:
+            return Clusters(moments, Background(total, self._levels), self.spec)
+        return PaperClusters(moments, Background(total), ModelSpec())
+
+    @property
+    def former_tables(self) -> Integers:
+        """(K, original width) sums of the tables whose distributions smooth those of the clusters."""
+        out = np.repeat(self._original_total.groups, len(self.sums.groups), axis=0)
+        if self.rows is not None:
+            known = self.rows.former.any(axis=1)
+            out[known] = self.rows.former[known]
+        return out
+
+    @property
+    def smoothed(self) -> tuple[Floats, Floats]:
+        """(K, p) variances and (K, n_levels) shares in the original units; those of fixed clusters are
+        smoothed by the table that they come from.
+        """
+        variances, shares = _smoothed(self.original_clusters)
+        if self.rows is not None:
+            moments = self.original.moments()
+            tables, of = np.unique(self.rows.former, axis=0, return_inverse=True)
+            for t in np.flatnonzero(tables.any(axis=1)).tolist():
+                at = np.flatnonzero(of.ravel() == t)
+                total = Moments.of_groups(moments.grid, moments.unit, tables[[t]])
+                variances[at], shares[at] = _smoothed(self._in_original(moments.select(at), total))
+        return variances, shares
 
     @property
     def dependence_ratio(self) -> float:
@@ -253,7 +344,13 @@ class FittedClusters:
     @property
     def selected(self) -> Bits:
         """(K, n_columns) input columns that each cluster selected, in one of their parts at least."""
-        return self.of_columns(self.clusters.mask) > 0
+        return self.of_columns(self.own_masks) > 0
+
+    @property
+    def own_masks(self) -> Mask:
+        """(K, D) features that each cluster selected, a fixed one in its model."""
+        mask = self.clusters.mask
+        return mask if self.rows is None else np.where(self.rows.fixed[:, None], self.rows.mask, mask)
 
     @property
     def differs(self) -> Bits:
@@ -277,9 +374,10 @@ class FittedClusters:
         selected = self.selected
         if not self.spec.pooled:
             return np.where(selected, "own", "whole table").astype(object)
-        others = np.maximum((~selected).sum(axis=0) - 1, 0).tolist()
+        own = selected | (self.of_columns(self.clusters.mask) > 0)
+        others = np.maximum((~own).sum(axis=0) - 1, 0).tolist()
         shared = ["own" if n == 0 else f"shared with {n} cluster{'' if n == 1 else 's'}" for n in others]
-        return np.where(selected, "own", np.array(shared, object)[None, :])
+        return np.where(own, "own", np.array(shared, object)[None, :])
 
     def distributions_of(self, members: Sequence[Sequence[int]]) -> Array:
         """(K, n) the distributions of groups of columns: "own" where one of them has its own."""
@@ -289,14 +387,13 @@ class FittedClusters:
     @property
     def view(self) -> ClusterView:
         """The clusters for every description."""
-        clusters = self.clusters
         return ClusterView(
             self.schema.columns,
             self.statistics,
             self.sizes,
             self.differs,
             self.selected,
-            self.of_columns(clusters.gains),
+            self.gains,
             links_of(self.links.alike, self.links.implied),
             groups=answer_groups(self.schema),
             given_order=self.order,
@@ -309,11 +406,25 @@ class FittedClusters:
         return [1.0] * self.schema.n_columns if levels is None else levels.column_weights.tolist()
 
     @property
+    def _fixed_note(self) -> list[str]:
+        if self.rows is None:
+            return []
+        k = ", ".join(str(k) for k in np.flatnonzero(self.rows.fixed).tolist())
+        return [
+            f"Fixed clusters have the distributions of the model that they come from (label {k}). Sizes "
+            "count rows of this table; the whole table contains their former rows, too."
+        ]
+
+    @property
     def notes(self) -> list[str]:
         """What a summary says of weights of columns, and of covariances."""
         levels = self._levels
         weighted = [] if levels is None else weights_note(self.schema.columns, levels.weights)
-        return weighted + too_many_columns(levels, self.clusters.moments.total(), self.spec)
+        return (
+            self._fixed_note
+            + weighted
+            + too_many_columns(levels, self.clusters.moments.total(self._rest), self.spec)
+        )
 
     def check_rows(
         self, table: MixedTable, sample_weight: WeightInput, n: int, labels: Labels | None, n_threads: int
@@ -325,19 +436,32 @@ class FittedClusters:
             raise ValueError(
                 f"X has {len(table)} rows, but the model was fitted on {n}; pass the table of fit."
             )
-        weights, whole = check_weight(sample_weight, n), float(np.sum(self.sizes))
+        weights, whole = check_weight(sample_weight, n), self.weight
         given = float(n) if weights is None else float(weights.sum())
         if not math.isclose(given, whole, rel_tol=1e-9):
             raise ValueError(
                 f"The rows of fit have a weight of {whole:g} in all, these one of {given:g}; pass the "
                 "sample_weight of fit."
             )
-        if labels is not None and not self.clusters.moments.are_of(table, weights, labels, n_threads):
+        if labels is not None and not self.are_rows(table, weights, labels, n_threads):
             raise ValueError(
                 "X is not the table of fit, or its rows are in another order: the sums of the rows of its "
                 "clusters are others; pass the table of fit."
             )
         return weights
+
+    def are_rows(self, table: MixedTable, weights: Floats | None, labels: Labels, n_threads: int) -> bool:
+        """Whether encoded rows with these weights and labels have the clusters' sums; of a fixed cluster, as
+        many rows.
+        """
+        moments = self.clusters.moments
+        if self.rows is None:
+            return moments.are_of(table, weights, labels, n_threads)
+        weight = counts_in(moments.unit, weights, len(table))
+        K, grid = moments.n_clusters, moments.grid
+        found = Moments.of_partition(grid, moments.unit, table, weight, labels, K, n_threads).groups
+        known = (found == moments.groups).all(axis=1) | (self.rows.fixed > 0)
+        return bool(known.all() and (found[:, 0] == self.rows.counts).all())
 
     def of_columns(self, values: Floats | Mask) -> Floats:
         """(K, n_columns) sums of (K, D) values over the parts into which the encoding splits a column."""
@@ -354,7 +478,10 @@ class FittedClusters:
         sums = original = replace(self.sums, groups=along.sums.at(step))
         if along.original is not None:
             original = replace(self.original, groups=along.original.at(step))
-        cross = None
+        cross, rows = None, self.rows
+        if rows is not None:
+            for change in self.path.changes()[:step]:
+                rows = rows.merged(change.place)
         if self.cross is not None and along.cross is not None:
             cross = CrossProducts(self.cross.columns, along.cross.at(step))
         return replace(
@@ -366,6 +493,7 @@ class FittedClusters:
             path=self.path.after(step),
             along=along.after(step),
             order=None,
+            rows=rows,
         )
 
     def without_collection(self) -> FittedClusters:
@@ -376,3 +504,11 @@ class FittedClusters:
     def for_new_rows(self) -> FittedClusters:
         """The state without its merge path."""
         return replace(self, path=None, along=None)
+
+
+def _smoothed(clusters: Clusters) -> tuple[Floats, Floats]:
+    """(K, p) variances and (K, n_levels) shares of clusters in the original units."""
+    grid, background = clusters.moments.grid, clusters.background
+    usable = background.usable[: grid.p] > 0
+    variances = background.variance / clusters.precision / grid.scale**2 * usable
+    return variances, clusters.level_probabilities()

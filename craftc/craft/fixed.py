@@ -19,7 +19,7 @@ from craftc._kernels.moments import Grid
 from craftc.craft.background import Background
 from craftc.craft.clusters import Clusters
 from craftc.craft.covariance import CrossProducts
-from craftc.craft.fitted import CarriedSums, ColumnLinks, FittedClusters, PathClusters
+from craftc.craft.fitted import CarriedSums, ColumnLinks, FittedClusters, PathClusters, RowCounts
 from craftc.table import MixedTable
 from craftc.table.moments import NUMERIC_CELLS, Moments
 
@@ -37,6 +37,7 @@ class FixedClusters:
     unit: float  # weight of one count
     price_factor: float
     links: ColumnLinks
+    counts: Integers | None = None  # (K,) of rows, where `FittedClusters.rows` has them
 
     @classmethod
     def of(cls, fitted: FittedClusters) -> FixedClusters:
@@ -44,14 +45,18 @@ class FixedClusters:
         assert fitted.mask is not None
         cross, spec = None if fitted.cross is None else fitted.cross.sums, fitted.spec
         sums = fitted.sums
-        return cls(sums.groups, fitted.mask, cross, sums.unit, spec.price_factor, fitted.links)
+        counts = None if fitted.rows is None else fitted.rows.counts
+        return cls(sums.groups, fitted.mask, cross, sums.unit, spec.price_factor, fitted.links, counts)
 
     def clusters(self, fitted: FittedClusters) -> Clusters:
         """The clusters with their cost tables; `fitted`: the model that has them."""
         spec = replace(fitted.spec, price_factor=self.price_factor)
         sums = replace(fitted.sums, groups=self.groups, unit=self.unit)
         cross = _products(fitted, self.cross)
-        return replace(fitted, spec=spec, sums=sums, mask=self.mask, cross=cross).clusters
+        rows = fitted.rows
+        if rows is not None and self.counts is not None:
+            rows = replace(rows, counts=self.counts)
+        return replace(fitted, spec=spec, sums=sums, mask=self.mask, cross=cross, rows=rows).clusters
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,6 +66,7 @@ class RowSums:
     groups: Integers  # as the model sees the rows
     original: Integers  # in the original units
     cross: Integers | None
+    rows: RowCounts | None = None  # if clusters are fixed and have sums of an earlier table
 
     def added(self, fitted: FittedClusters) -> RowSums:
         """The sums of a model and of these rows."""
@@ -74,7 +80,10 @@ class RowSums:
             cross = self.cross.copy()
             for to, group in zip(cross, fitted.cross.sums, strict=True):
                 cross_kernel.add_cross(to, group)
-        return RowSums(groups, groups if fitted.encoding.identity else original, cross)
+        rows = fitted.rows
+        if rows is not None:
+            rows = replace(rows, counts=rows.counts + self.groups[:, 0])
+        return RowSums(groups, groups if fitted.encoding.identity else original, cross, rows)
 
 
 def sums_of_rows(
@@ -92,7 +101,7 @@ def sums_of_rows(
     Raises ValueError where a number lies so far beyond those of the fit that its squares would overflow.
     """
     K = fixed.moments.n_clusters
-    _check_far(fitted, columns, weight)
+    check_far(fitted, columns, weight)
     cross = None
     if fitted.cross is not None:
         seen = _with_means(fixed, fitted.cross.columns, seen, labels)
@@ -109,7 +118,7 @@ def sums_of_rows(
     return RowSums(groups, original, cross)
 
 
-def _check_far(fitted: FittedClusters, columns: MixedTable, weight: Integers) -> None:
+def check_far(fitted: FittedClusters, columns: MixedTable, weight: Integers) -> None:
     """Raise ValueError if sums of the squares of numbers overflow."""
     grid, names = fitted.original.grid, fitted.schema.numeric_names
     ends = np.empty((2, grid.p))
@@ -162,7 +171,8 @@ def updated(
     own = replace(fitted.sums, groups=sums.groups, unit=unit)
     original = own if fitted.encoding.identity else replace(fitted.original, groups=sums.original, unit=unit)
     moments = own.moments()
-    background = Background(moments.total(), fitted._levels)
+    rest = None if sums.rows is None else sums.rows.rest
+    background = Background(moments.total(rest), fitted._levels)
     scale = float(moments.sizes.sum()) / (float(fixed.groups[:, 0].sum()) * fixed.unit)
     links = replace(
         fixed.links,
@@ -173,7 +183,9 @@ def updated(
     possible = _possible(fitted, background)
     mask, cross = fixed.mask & possible, _products(fitted, sums.cross)
     clusters = Clusters(moments, background, spec, mask, cross, keep=True)
-    state = replace(fitted, spec=spec, sums=own, original=original, links=links, mask=mask, cross=cross)
+    state = replace(
+        fitted, spec=spec, sums=own, original=original, links=links, mask=mask, cross=cross, rows=sums.rows
+    )
     path, along = _path(state, clusters, possible, labels)
     state = replace(state, path=path, along=along, order=fitted.by_number.astype(np.int32))
     state.remember(clusters)

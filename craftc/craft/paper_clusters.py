@@ -70,8 +70,8 @@ class PaperClusters(Clusters):
         background = self.background.cost if self.spec.coherent else self.background.categorical_cost
         return background + self.excess
 
-    def _extra_costs(self) -> Floats:
-        extra = super()._extra_costs()
+    def mixing_costs(self) -> Floats:
+        extra = super().mixing_costs()
         if not self.spec.coherent:  # the paper charges the mask to every row
             extra += self.spec.f_delta * self.mask.sum(axis=1)
         return extra

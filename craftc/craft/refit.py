@@ -20,6 +20,7 @@ from craftc._common.validation import (
     check_countable,
     check_parameters,
     check_weight,
+    counts_in,
     integer_weights,
 )
 from craftc.craft.changes import Changes, Segment, Traces, matched, places, segments_of
@@ -92,11 +93,11 @@ class Former:
         pairs = np.bincount(self.labels * np.intp(n_now) + labels, whole, minlength=K * n_now)
         return Traces(
             pairs.reshape(K, n_now).astype(np.float64),
-            then.sizes / then.sizes.sum(),
+            np.asarray(fitted.sizes / fitted.weight, np.float64),
             then.counts * own,
             now.counts * own,
             ends,
-            np.where(fitted.differs, fitted.of_columns(fitted.clusters.gains), 0.0),
+            np.where(fitted.differs, fitted.gains, 0.0),
             outside,
         )
 
@@ -311,9 +312,7 @@ class WithRefits(WithMergePath):
         weights = check_weight(sample_weight, len(table))
         check_countable(weights)
         unit = fitted.sums.unit
-        if weights is None and unit != 1.0:
-            weights = np.ones(len(table))
-        weight = integer_weights(None)[0] if weights is None else _in_units(weights, unit)
+        weight = counts_in(unit, weights, len(table))
         labels, _, sums = self._sums_of(table, weight, unit, n_threads)
         known = self._partition
         every = None if known is None else np.concatenate([known, labels])
@@ -377,8 +376,8 @@ class WithRefits(WithMergePath):
         with open_input(cast(Any, X)) as source:
             if source.place == "partitions":
                 raise ValueError(
-                    "refit and partial_fit read tables in memory or files, not Partitions or Dask "
-                    "collections; pass X.compute() or the files, or fit(X) anew."
+                    "refit, partial_fit and fit(X, fixed=...) read tables in memory or files, not Partitions "
+                    "or Dask collections; pass X.compute() or the files, or fit(X) anew."
                 )
         read, notes = as_in_fit(self, X, new_levels=extended)
         table: Any = read
@@ -393,7 +392,7 @@ class WithRefits(WithMergePath):
     def _is_table_of_fit(self, table: MixedTable, weights: Floats | None, n_threads: int) -> bool:
         """Whether rows, weights and parameters are those of the last fit, whose result is known then."""
         fitted, labels = self._fitted, self._partition
-        if labels is None or len(labels) != len(table) or self._fixed is not None:
+        if labels is None or len(labels) != len(table) or self._fixed is not None or fitted.rows is not None:
             return False
         original = fitted.original_moments
         spec = cast(_Fits, self)._spec(float(original.sizes.sum()))
@@ -417,14 +416,3 @@ class WithRefits(WithMergePath):
         self.changes_ = Changes(
             segments, float(now.sum()), notes, numbers_of(former.by_number).tolist(), library
         )
-
-
-def _in_units(weights: Floats, unit: float) -> Integers:
-    """Weights as counts of a given unit."""
-    counts = np.rint(weights / unit)
-    if unit == 1.0 and not np.array_equal(counts, weights):
-        raise ValueError(
-            "The weights of the fit are whole numbers, those of X are not; fit with weights that are not "
-            "whole, or repeat rows."
-        )
-    return counts.astype(np.int64)

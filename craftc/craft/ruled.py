@@ -175,7 +175,7 @@ class Ruled(Described):
             counts = moments.counts[:, starts[d] : starts[d + 1]]
             missing = np.maximum(sizes - counts.sum(axis=1), 0.0)
             shares.append(np.column_stack([counts, missing]) / np.maximum(sizes, 1e-300)[:, None])
-        return ModelHistograms(sizes, shares, ordered, used)
+        return ModelHistograms(np.asarray(self._fitted.sizes, np.float64), shares, ordered, used)
 
 
 def _usable(schema: Schema, columns: list[RuleColumn]) -> list[int]:

@@ -162,6 +162,11 @@ def refit(
     """A fit with the parameters of the model, but for the seed and the given ones. A given start partition is
     not used, nor a number of clusters above that of distinct rows. Sizes of clusters are shares of the rows.
     """
+    if getattr(model._fitted, "rows", None) is not None:
+        raise ValueError(
+            "A refit does not know the fixed clusters of this model; test models that are fitted without "
+            "fixed."
+        )
     other = clone(model).set_params(random_state=seed, categorical="auto", unusable="error", verbose=0)
     if "outlier_price" in other.get_params():
         other.set_params(outlier_price=None)  # clusters are compared

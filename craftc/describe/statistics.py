@@ -9,7 +9,7 @@ import numpy as np
 from scipy.special import ndtri
 
 from craftc._common.cluster_moments import ClusterMoments
-from craftc._common.typing import Array, Floats, Labels
+from craftc._common.typing import Array, Floats, Integers, Labels
 from craftc.describe.columns import (
     CategoricalColumn,
     Column,
@@ -38,18 +38,24 @@ _ROUNDING = 1e-15  # of a mean, relative to the largest number of its column
 
 
 def column_statistics(
-    moments: Moments, schema: Schema, encoded: Moments | None = None, numbers: Sequence[NumberLevels] = ()
+    moments: Moments,
+    schema: Schema,
+    encoded: Moments | None = None,
+    numbers: Sequence[NumberLevels] = (),
+    rests: tuple[Integers, Integers] | None = None,
 ) -> list[Column]:
     """Statistics of the input columns, in input order, from moments of a partition in the units of the table.
 
     `encoded`: moments of the same partition of the table as the model sees it, `numbers`: the levels of its
-    numeric columns, in the order of the columns.
+    numeric columns, in the order of the columns. `rests`: sums of rows of the table that are in no cluster,
+    in both.
     """
-    moments = _with_total(moments)
+    rest, encoded_rest = (None, None) if rests is None else rests
+    moments = _with_total(moments, rest)
     grid, size, counts, present = moments.grid, moments.sizes, moments.counts, moments.present
     columns: list[Column | None] = [None] * schema.n_columns
     means, deviations = in_units(moments)
-    whole = None if encoded is None else _with_total(encoded)
+    whole = None if encoded is None else _with_total(encoded, encoded_rest)
     for j, d in enumerate(schema.numeric_index.tolist()):
         centre, half = float(grid.centre[j]), 2.0**39 / grid.scale[j]  # at least half of the column's range
         style = "day" if d in schema.dates else style_of(centre - half, centre + half, schema.columns[d])
@@ -81,8 +87,8 @@ def numeric_statistics(moments: ClusterMoments, total: ClusterMoments | None = N
     return [_normal(mean, deviation, nothing, "number") for mean, deviation in both]
 
 
-def _with_total(moments: Moments) -> Moments:
-    groups = np.vstack([moments.groups, moments.total().groups])
+def _with_total(moments: Moments, rest: Integers | None) -> Moments:
+    groups = np.vstack([moments.groups, moments.total(rest).groups])
     return Moments.of_groups(moments.grid, moments.unit, groups)
 
 

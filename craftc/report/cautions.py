@@ -74,6 +74,14 @@ def _important(page: Page) -> Iterator[tuple[str, str, str]]:
 
 
 def _notes(page: Page) -> Iterator[tuple[str, str, str]]:
+    if (kept := page.model._fitted.rows) is not None:
+        fixed = [str(card.k) for card in page.cards if kept.fixed[card.label]]
+        yield (
+            "Fixed groups keep the figures of an earlier table",
+            f"Distributions of {_clusters(fixed)} are of that table, sizes are of this one. The whole table, "
+            "and the nats that groups save, count both.",
+            "overview",
+        )
     soft = [str(card.k) for card in page.cards if card.placed < _SOFT]
     if soft and page.K > 1:
         yield (

@@ -147,6 +147,7 @@ class Page:
         shown = facts[:FIGURES]
         columns = [self.columns[fact.d] for fact in shown]
         p, second = self.sure.probability[rows], self.sure.second[rows]
+        p = p if len(p) else np.ones(1)  # a fixed cluster may have no rows
         card = Card(
             k + 1,
             label,

@@ -180,6 +180,7 @@ def _null_test(model: CraftBase, cells: MixedTable, given: object) -> NullTest |
             f"null_test must be the result of model.null_test(table), 'auto' or None, got {given!r}."
         )
     fits = given == "auto" and isinstance(model, WithMergePath) and not _weighted(model)
+    fits = fits and model._fitted.rows is None  # fixed clusters are not fitted again
     return model.null_test(cells, 1) if fits else None
 
 

@@ -22,7 +22,7 @@ from craftc.craft.base import CraftBase
 from craftc.craft.changes import KINDS, Changes, Segment
 from craftc.craft.covariance import MOST_COLUMNS, CrossProducts
 from craftc.craft.estimator import CRAFT
-from craftc.craft.fitted import CarriedSums, ColumnLinks, FittedClusters, PathClusters
+from craftc.craft.fitted import CarriedSums, ColumnLinks, FittedClusters, PathClusters, RowCounts
 from craftc.craft.fixed import FixedClusters
 from craftc.craft.paper import PaperCRAFT
 from craftc.craft.parameters import MODELS, SELECTIONS, ModelSpec
@@ -112,6 +112,7 @@ def _along_of(
     path: MergePath,
     encoding: Encoding,
     spec: ModelSpec,
+    rows: RowCounts | None,
 ) -> PathClusters:
     """The clusters of the steps of the merge path."""
     moments, sizes = sums.moments(), [K for K, _ in path.objectives()[1:]]
@@ -135,7 +136,7 @@ def _along_of(
             of_step = Moments.of_groups(moments.grid, moments.unit, groups)
             _check_products(CrossProducts(cross.columns, products), of_step)
     demand([*map(len, later.masks)] == sizes, "the masks along the path are not complete")
-    _check_masks(later.masks, moments, encoding, cross, spec.tied)
+    _check_masks(later.masks, moments, encoding, cross, spec.tied, rows)
     along.masks += later.masks
     return along
 
@@ -159,7 +160,7 @@ def _links_of(state: dict[str, Any], schema: Schema) -> ColumnLinks:
 
 
 #: Parts of the state from which those of later steps follow.
-_OF_STEPS = ("sums", "original", "mask", "cross", "path", "encoding", "spec")
+_OF_STEPS = ("sums", "original", "mask", "cross", "path", "encoding", "spec", "rows")
 _CHANGES = StoredRecords(
     Change,
     merged=integers(2, least=0),
@@ -192,6 +193,17 @@ _FITTED = StoredRecord(
     cross=Optional(
         StoredRecord(
             CrossProducts, columns=integers("covariance columns", least=0), sums=integers("K", "products")
+        )
+    ),
+    rows=Optional(
+        StoredRecord(
+            RowCounts,
+            counts=integers("K", least=0),
+            fixed=Array("uint8", ("K",), 0, 1),
+            rest=integers("width"),
+            original=integers("original width"),
+            former=integers("K", "original width"),
+            mask=Array("uint8", ("K", "features"), 0, 1),
         )
     ),
     path=Optional(
@@ -240,6 +252,7 @@ _FIELDS = {
             unit=StoredNumber(least=POSITIVE, most=LARGEST),
             price_factor=StoredNumber(least=POSITIVE, most=LARGEST),
             links=Through(Kind(), asdict, _links_of, ("_fitted.schema",)),
+            counts=Optional(integers("K", least=0)),
         ),
         ABSENT,
     ),
@@ -299,7 +312,11 @@ def _check(fitted: FittedClusters) -> None:
         isinstance(fitted.encoding, LevelEncoding) == spec.pooled, "the columns are encoded for another model"
     )
     if fitted.mask is not None:
-        _check_masks([fitted.mask], moments, fitted.encoding, fitted.cross, spec.tied)
+        _check_masks([fitted.mask], moments, fitted.encoding, fitted.cross, spec.tied, fitted.rows)
+    if fitted.rows is not None:
+        check_sums(fitted.rows.rest[None], sums.grid)
+        check_sums(np.vstack([fitted.rows.original, fitted.rows.former]), original.grid)
+        demand(bool((fitted.rows.counts[fitted.rows.fixed == 0] > 0).all()), "a cluster has no rows")
     if fitted.order is not None:
         every = np.array_equal(np.sort(fitted.order), np.arange(len(sums.groups)))
         demand(every, "the clusters are not numbered one by one")
@@ -322,17 +339,22 @@ def _check_fixed(fixed: FixedClusters, fitted: FittedClusters) -> None:
     if scored is not None and fixed.cross is not None:
         cross = CrossProducts(scored.columns, fixed.cross)
         _check_products(cross, moments)
-    _check_masks([fixed.mask], moments, fitted.encoding, cross, fitted.spec.tied)
+    _check_masks([fixed.mask], moments, fitted.encoding, cross, fitted.spec.tied, fitted.rows)
 
 
 def _check_masks(
-    masks: Sequence[Mask], moments: Moments, encoding: Encoding, cross: CrossProducts | None, tied: bool
+    masks: Sequence[Mask],
+    moments: Moments,
+    encoding: Encoding,
+    cross: CrossProducts | None,
+    tied: bool,
+    rows: RowCounts | None,
 ) -> None:
     """Raise unless only columns that vary are selected, and only those with products are in covariances, of
     two columns or more, the same in all clusters if these are tied.
     """
     levels = encoding if isinstance(encoding, LevelEncoding) else None
-    background = Background(moments.total(), levels)
+    background = Background(moments.total(None if rows is None else rows.rest), levels)
     possible = background.usable.copy()
     if cross is not None:
         possible[background.levels_of_scores[cross.columns]] |= 2

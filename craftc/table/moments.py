@@ -126,10 +126,10 @@ class Moments:
         """A copy of some clusters in the given order, without storage for threads."""
         return Moments.of_groups(self.grid, self.unit, self.groups[clusters])
 
-    def total(self) -> Moments:
-        """Moments of the whole table."""
+    def total(self, rest: Integers | None = None) -> Moments:
+        """Moments of the whole table; `rest` (width,): integers of rows that are in no cluster."""
         total = Moments(self.grid, self.unit, 1)
-        for group in self.groups:
+        for group in [*self.groups, *([] if rest is None else [rest])]:
             _kernel.merge(total.groups[0], group, 1, self.grid.first_numeric)
         return total
 

@@ -244,7 +244,8 @@ class MeanMargins:
         """(K,) nats; inf with one cluster."""
         if len(self._size) == 1:
             return np.array([np.inf])
-        return np.asarray((self._total + self._weighted) / _STEPS / self._size)
+        whole = (self._total + self._weighted) / _STEPS
+        return np.asarray(whole / np.where(self._size > 0, self._size, np.nan))
 
 
 class MixtureSums:

@@ -123,9 +123,13 @@ class MergeSplitSearch(Generic[L, S]):
             background.grid, background.count_weight, labels, self.rows.n_clusters(labels), self.n_threads
         )
         labels, _ = drop_empty(self.rows, moments, labels)
-        K, width = moments.n_clusters, moments.grid.width
+        return self.of_groups(moments.groups, labels, priced)
+
+    def of_groups(self, own: Integers, labels: L = cast(L, None), priced: bool = True) -> Partition[L]:  # noqa: B008
+        """A partition from the sums of its clusters; its labels may be None."""
+        K, width = own.shape
         groups = np.zeros((max(self.capacity, K), width), np.int64)
-        groups[:K] = moments.groups
+        groups[:K] = own
         mask = np.zeros((len(groups), self.pricing.D), np.uint8)
         part = Partition(labels, groups, K, np.empty(len(groups)), mask, np.zeros(width, np.int64))
         if priced:
@@ -348,13 +352,17 @@ class MergeSplitSearch(Generic[L, S]):
         i, j = pairs[best].tolist()
         return trial, (i, j)
 
+    def best_pair(self, part: Partition[L]) -> tuple[int, int]:
+        """The clusters i < j whose merge has the lowest J of those proposed."""
+        K, deltas = part.K, self.pair_deltas(part)
+        order = np.argsort(deltas, axis=None, kind="stable")[: min(_TRIED_PAIRS, K * (K - 1) // 2)]
+        return self._best_merged(part, np.column_stack(np.divmod(order, K)))[1]
+
     def merge_best(self, part: Partition[L]) -> tuple[int, int]:
         """One step down the merge path: the merge of the lowest J of those proposed, then passes; returns the
         merged pair.
         """
-        K, deltas = part.K, self.pair_deltas(part)
-        order = np.argsort(deltas, axis=None, kind="stable")[: min(_TRIED_PAIRS, K * (K - 1) // 2)]
-        _, pair = self._best_merged(part, np.column_stack(np.divmod(order, K)))
+        pair = self.best_pair(part)
         self.force_merge(part, *pair)
         self.passes(part)
         return pair
