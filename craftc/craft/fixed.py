@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from craftc._common.labels import chunks
 from craftc._common.merge_path import Change, MergePath
 from craftc._common.messages import warn_user
 from craftc._common.typing import Integers, Labels, Mask
@@ -123,11 +124,14 @@ def check_far(fitted: FittedClusters, columns: MixedTable, weight: Integers) -> 
     grid, names = fitted.original.grid, fitted.schema.numeric_names
     ends = np.empty((2, grid.p))
     moments_kernel.column_ranges(columns.numeric, np.empty(0, np.int64), ends[0], ends[1], 1)
-    rows_weight = float(weight.sum()) if len(weight) else float(len(columns))
     squares = fitted.original.groups[:, grid.first_numeric + 4 :: NUMERIC_CELLS].sum(axis=0) * 2.0**64
     with np.errstate(over="ignore"):
         far = np.where(ends[0] <= ends[1], np.abs(ends - grid.centre).max(axis=0) * grid.scale, 0.0)
-        sums = squares + rows_weight * far**2
+        sums = squares
+        for rows in chunks(len(columns)):
+            steps = (columns.numeric[rows] - grid.centre) * grid.scale
+            own = weight[rows].astype(np.float64)[:, None] if len(weight) else 1.0
+            sums = sums + np.nansum(own * steps**2, axis=0)
     beyond = np.flatnonzero((far >= _LARGEST_STEP) | (sums >= _LARGEST_SQUARES))
     if len(beyond):
         d = int(beyond[0])

@@ -107,6 +107,17 @@ def test_weight_2_is_a_repeated_row():
     assert weighted.cluster_sizes_.sum() == 2 * len(X)
 
 
+def test_weights_that_are_not_whole():
+    old, _ = table(0, [400, 600])
+    X, _, _ = later()
+    weights = np.random.default_rng(0).uniform(0.2, 1.0, len(old))
+    known = craft().fit(old, sample_weight=weights)
+    model = craft().fit(X, fixed=known)
+    assert model.n_clusters_ == 3
+    assert np.array_equal(model.variances_[:2], known.variances_)
+    assert model.cluster_sizes_.sum() == pytest.approx(len(X))
+
+
 def test_threads_do_not_change_a_bit():
     X, _, model = later()
     other = craft(n_threads=2).fit(X, fixed=earlier())
