@@ -60,7 +60,7 @@ def groups(n_groups, rows_each=40, columns=4, seed=0):
 # ---- length ----
 
 
-@pytest.mark.slow_except(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("target", [False, True])
 def test_at_most_60_lines_of_many_clusters(run, tmp_path, target):
     frame, group = groups(45)
@@ -423,6 +423,7 @@ def test_the_report_repeats_the_headline_of_the_page(run, tmp_path):
     assert "1 other fit agrees with them by 1.00 (adjusted Rand index)" in html
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:CRAFT found")
 def test_starts_keep_the_shortest_description(run, tmp_path):
     """At a low price heart has many local optima."""

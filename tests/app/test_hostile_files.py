@@ -54,6 +54,7 @@ def test_long_texts(run, tmp_path):
     assert run("predict", tmp_path / "out", path)[0] == 0
 
 
+@pytest.mark.slow_except(1)
 @pytest.mark.parametrize("where", ["cell", "name", "two names", "option", "note"])
 def test_a_text_of_10_million_characters(run, tmp_path, where):
     long = "y" * 10_000_000

@@ -247,6 +247,7 @@ for i in range(40):
 """
 
 
+@pytest.mark.slow
 def test_two_writers_take_turns(tmp_path):
     processes = [
         subprocess.Popen([sys.executable, "-c", RACE, str(tmp_path), name], cwd=ROOT) for name in "xy"
@@ -328,6 +329,7 @@ def test_temporary_files_of_killed_processes_are_removed(tmp_path, name):
 # ---- the command line ----
 
 
+@pytest.mark.slow
 @posix
 def test_a_full_disk_keeps_all_files_of_the_former_fit(run, tmp_path):
     out = tmp_path / "out"

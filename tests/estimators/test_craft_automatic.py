@@ -136,6 +136,7 @@ def test_few_rows_and_constant_tables_are_one_cluster():
     assert flat.n_clusters_ == 1
 
 
+@pytest.mark.slow
 def test_suspicious_tables_are_told():
     rng = np.random.default_rng(0)
     a = rng.integers(0, 3, 400)

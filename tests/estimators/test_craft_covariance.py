@@ -63,6 +63,7 @@ def same_partition(a, b):
 # ---- what they find ----
 
 
+@pytest.mark.slow_except(1)
 @pytest.mark.parametrize("p", [8, 10])
 @pytest.mark.parametrize("K", [2, 5])
 def test_clusters_with_covariances_are_found_whole(p, K):
@@ -122,6 +123,7 @@ def test_without_dependence_nothing_changes():
     np.testing.assert_array_equal(a.labels_, b.labels_)
 
 
+@pytest.mark.slow
 def test_a_given_number_of_clusters():
     X, truth = slanted(3, n=900, K=3, p=5, q=0, apart=3.0)
     for k in (1, 2, 3, 4, 6):
@@ -179,6 +181,7 @@ def test_columns_of_the_input_are_named():
     ]  # of "paid" only the cells above 0 are numbers
 
 
+@pytest.mark.slow_except(1)
 @pytest.mark.parametrize(("K", "seed"), [(2, 2), (3, 11)])
 def test_clusters_of_one_shape_share_a_covariance(K, seed):
     """The form is found, and clusters that differ in place alone are neither sliced nor joined."""
@@ -524,6 +527,7 @@ def test_every_pass_and_merge_lowers_j(seed, covariance, monkeypatch):
     assert all(step.objective >= model.objective_ - 1e-6 for step in model.merge_path_)
 
 
+@pytest.mark.slow_except(2)
 @pytest.mark.parametrize("covariance", ["auto", "full", "tied"])
 @pytest.mark.parametrize("seed", range(2))
 def test_the_same_bits_on_any_number_of_threads(monkeypatch, seed, covariance):
@@ -688,6 +692,7 @@ def test_an_unknown_form():
         CRAFT(covariance="spherical").fit(np.zeros((12, 2)))
 
 
+@pytest.mark.slow_except(1)
 @pytest.mark.parametrize("covariance", ["auto", "full", "tied"])
 def test_forms_of_a_large_table_are_searched_in_a_sample(monkeypatch, covariance):
     monkeypatch.setattr(covariance_search, "SAMPLE_ROWS", 400)

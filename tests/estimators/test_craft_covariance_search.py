@@ -90,6 +90,7 @@ def test_soft_length(seed, tied):
     assert found <= state.objective + 1e-9
 
 
+@pytest.mark.slow_except(4)
 @pytest.mark.parametrize("form", ["auto", "full", "tied"])
 @pytest.mark.parametrize("target", [None, 2, 3])
 @pytest.mark.parametrize("seed", range(2))

@@ -66,6 +66,7 @@ def test_automatic_search_reaches_the_global_minimum():
     assert over.max() < 4.0
 
 
+@pytest.mark.slow
 def test_the_number_of_clusters_of_the_minimum():
     """The same, if that number is asked for."""
     over = np.array([excess(seed, shortest(seed)[1]) for seed in range(N_TABLES)])

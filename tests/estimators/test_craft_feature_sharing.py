@@ -173,6 +173,7 @@ def recovered(layout, s):
     return float(np.mean(scores))
 
 
+@pytest.mark.slow
 def test_figures_of_the_paper():
     """Columns of one cluster are found by local selection, columns that two of three share by one between."""
     assert recovered("2a", 0.0) == recovered("2a", 0.5) == 1.0

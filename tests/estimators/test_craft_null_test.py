@@ -74,6 +74,7 @@ def test_p_values_by_counting(saving):
     assert found.p_value == len(at_least) / 5
 
 
+@pytest.mark.slow
 def test_p_values_of_exchangeable_tables_are_uniform():
     """Independent columns: the table and its permutations are equally likely, so that P(p <= a) <= a."""
     rng, values = np.random.default_rng(1), []

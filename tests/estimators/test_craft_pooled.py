@@ -177,6 +177,7 @@ def test_a_column_of_one_category_and_read_only_input():
     )
 
 
+@pytest.mark.slow
 def test_more_clusters_than_the_room_of_a_search():
     rng = np.random.default_rng(0)
     table = MixedTable.from_data(rng.normal(size=(400, 3)))

@@ -84,6 +84,7 @@ def test_bits_of_a_wide_fit_do_not_depend_on_threads():
     assert all((fit.labels_ == fits[0].labels_).all() for fit in fits)
 
 
+@pytest.mark.slow
 def test_weight_two_equals_a_repeated_row_in_a_wide_fit():
     X, target = wide_table(2, n=60)
     weighted = CRAFT(init=target).fit(X, sample_weight=np.full(60, 2))

@@ -185,6 +185,7 @@ def test_more_starts_never_hurt_and_the_seed_decides(mode, init):
 # ---- the same bits ----
 
 
+@pytest.mark.slow_except(2)
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("mode", MODES)

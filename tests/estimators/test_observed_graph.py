@@ -101,7 +101,7 @@ def test_a_missing_cell_as_a_level_is_that_level():
         ({"sign": "up"}, "sign must be -1"),
         ({"sign": None}, "sign must be -1"),
         ({"theta0": 0}, "theta0 must not be 0, got 0: the gradient is 0 there"),
-        ({"theta0": np.inf}, "theta0 must be a number"),
+        ({"theta0": np.inf}, "theta0 must be a finite number"),
         ({"theta0": "one"}, "theta0 must be a number"),
         ({"rate": 0.0}, "rate must be a number > 0"),
         ({"rate": "slow"}, "rate must be a number > 0"),

@@ -146,6 +146,7 @@ def test_a_file_name_leads_to_read_table(tmp_path):
             CRAFT().fit(name)
 
 
+@pytest.mark.slow
 def test_heart_without_pandas_has_the_same_clusters():
     script = """
 import sys
