@@ -12,10 +12,12 @@ import pytest
 
 from craftc import CRAFT, BPMeans, ConvexClustering, DPMeans, KPrototypes, PaperCRAFT
 from craftc._common import threads
+from craftc._kernels import parallel
 from tests.common import ROOT, random_table
 from tests.fuzz import kernels as recorder
 from tests.fuzz.invariants import difference
 
+pytestmark = pytest.mark.skipif(not parallel.openmp(), reason="kernels without OpenMP have one thread")
 ROWS = 5000  # five blocks of 1024 rows
 CALLS = 12  # of a kernel, at most, that are repeated
 _rng = np.random.default_rng(0)
