@@ -5,7 +5,7 @@
     python -m benches.replication NAME [NAME ...] [--quick] [--data DIR] [--out FOLDER]
     python -m benches.replication --check [--data DIR]  are the files in DIR the ones measured?
 
-Every program runs in a process of its own and prints its tables as it goes; at the end stands the time of
+Every program runs in a process of its own and prints its tables as it goes; the last table is the time of
 each. `--out` also writes them to NAME.md, and figures to NAME/. Files that are missing are named and skipped;
 `sources.toml` says where they come from.
 """

@@ -118,7 +118,7 @@ def float32(rows: Rows) -> tuple[Rows, Any]:
 
 
 def repeated_rows(rows: Rows) -> tuple[Rows, Any]:
-    """Rows that stand twice, after the first ones; the other side has weights (see `weighted`)."""
+    """Rows that are repeated, after the first ones; the other side has weights (see `weighted`)."""
     weight = WEIGHT.astype(np.int64)
     at = np.repeat(np.arange(N), weight)
     return rows._replace(table=rows.table.iloc[at].reset_index(drop=True)), np.cumsum(weight) - 1

@@ -2,7 +2,7 @@
 
 Applies the mutants of ``mutants.toml`` one at a time in a copy of this checkout, rebuilds the kernels that a
 mutant changes, and runs the tests that should notice it. Prints a table. Fails if fewer than 95 % are killed,
-if a mutant's old text does not stand in its file exactly once, or if its tests fail without it.
+if a mutant's old text does not occur in its file exactly once, or if its tests fail without it.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ def mutants() -> list[Mutant]:
 
 
 def stale(found: list[Mutant]) -> list[str]:
-    """What is wrong with the table: names twice, texts that do not stand in their file once."""
+    """What is wrong with the table: names twice, texts that do not occur in their file once."""
     wrong = [
         f"{name}: the name of {n} mutants" for name, n in Counter(m.name for m in found).items() if n > 1
     ]
@@ -100,7 +100,7 @@ def stale(found: list[Mutant]) -> list[str]:
         path = ROOT / mutant.file
         times = path.read_text(encoding="utf-8").count(mutant.old) if path.is_file() else 0
         if times != 1:
-            wrong.append(f"{mutant.name}: the old text stands {times} times in {mutant.file}, not once")
+            wrong.append(f"{mutant.name}: the old text occurs {times} times in {mutant.file}, not once")
         if mutant.old == mutant.new or not mutant.tests:
             wrong.append(f"{mutant.name}: changes nothing, or names no test")
     return wrong

@@ -18,7 +18,7 @@ mode "all" every y is 1, and there is no lambda. Where alpha is learned, alpha ~
 a Gamma distribution (Blei & Jordan, 2006): q(v) then sees E alpha. Two extensions of section 3 of the paper:
 m ~ Beta(gamma, beta) where m is learned, equation (8); and fractions of the components, y_kd ~ Bernoulli(m_k)
 with m_k ~ Beta(gamma, beta) in place of lambda_d, so that q(m_k) takes the place of q(lambda_d). A row of
-weight w stands for w equal rows.
+weight w equals w rows.
 """
 
 from __future__ import annotations
