@@ -44,7 +44,7 @@ from craftc.craft.parameters import (
 from craftc.craft.progress import Progress, ProgressMeter
 from craftc.craft.refit import Former, renumbered
 from craftc.craft.rows import L, RowStore, S
-from craftc.craft.search import AutomaticResult, Encode, EncodedRows, FitConfig
+from craftc.craft.search import AutomaticResult, Encode, EncodedRows, FitConfig, LocalConfig
 from craftc.craft.search.automatic import fit_in_range
 from craftc.craft.search.constrained import constrained_fit
 from craftc.distributed.open_input import FitTable, open_input, set_input_attributes
@@ -456,13 +456,15 @@ class CRAFT(WithFixed):
         )
         given, init = None, self.init if isinstance(self.init, str) else "auto"
         if former is None:
-            own = self.init if start is None else completed(start, cast("Any", config))
+            own = self.init if start is None else completed(start, cast("LocalConfig", config))
             given = given_starts(own, len(rows), limit)
         n_starts = 1 if init == "single" else int(self.n_init)
         starts = cast("list[L] | None", given), cast("list[L]", further)
         result = fit_in_range(config, n_starts, starts, init, (low, high), target)
         if bounds is not None:
-            constrained = constrained_fit(cast("Any", config), cast("Any", result), bounds)
+            constrained = constrained_fit(
+                cast("LocalConfig", config), cast("AutomaticResult[Array]", result), bounds
+            )
             if constrained is None:
                 raise not_found(bounds, background.count_weight)
             result = cast("AutomaticResult[S]", constrained)

@@ -10,22 +10,22 @@ import operator
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from numbers import Real
-from typing import Any, TypeGuard, cast
+from typing import TypeGuard, cast
 
 import numpy as np
 from sklearn.exceptions import NotFittedError
 
 from craftc._common.labels import compact
 from craftc._common.messages import listed, quoted, shown
-from craftc._common.typing import Array, Bits, Labels
+from craftc._common.typing import Bits, Floats, Labels
 from craftc.craft.clusters import Clusters
 from craftc.craft.parameters import Predicts
-from craftc.craft.search import FitConfig
+from craftc.craft.search import LocalConfig
 from craftc.table import MixedTable
 from craftc.table.level_column import Level
 
 _MOST_OF = 0.5  # share of the rows of a description and of a cluster that are common to keep the name
-_OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
+_OPERATORS: dict[str, Callable[[Floats, float], Bits]] = {
     "<": operator.lt,
     "<=": operator.le,
     ">": operator.gt,
@@ -84,7 +84,7 @@ def described_labels(descriptions: Mapping[str, object], table: MixedTable) -> L
     return labels
 
 
-def completed(labels: Labels, config: FitConfig[Labels, Array]) -> Labels:
+def completed(labels: Labels, config: LocalConfig) -> Labels:
     """Labels whose rows without a cluster (-1) join the cheapest of the clusters of the others."""
     unknown = labels < 0
     if not unknown.any():
@@ -178,7 +178,7 @@ def _holds(name: str, table: MixedTable, j: int, condition: object) -> Bits:
             raise ValueError(
                 f"{where}: its levels have no order, so {sign!r} has no meaning; list the levels."
             )
-        holds &= np.asarray(_OPERATORS[sign](cells, number(where, value)), bool)
+        holds &= _OPERATORS[sign](cells, number(where, value))
     return holds
 
 

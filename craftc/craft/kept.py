@@ -17,7 +17,6 @@ from craftc._common.typing import (
     Floats,
     Integers,
     Ints,
-    Labels,
     Mask,
     RandomStateInput,
     TableInput,
@@ -33,7 +32,7 @@ from craftc.craft.progress import ProgressMeter
 from craftc.craft.refit import WithRefits, _Fits
 from craftc.craft.rows.local import LocalRows
 from craftc.craft.rows.scores import RowStatistics
-from craftc.craft.search import FitConfig
+from craftc.craft.search import FitConfig, LocalConfig
 from craftc.craft.search.new_clusters import NewClusters, NewClusterSearch
 from craftc.table import MixedTable
 from craftc.table.levels import LevelEncoding
@@ -213,7 +212,7 @@ class WithFixed(WithRefits):
 
     def _config(
         self, fitted: FittedClusters, table: MixedTable, weight: Integers, n_threads: int
-    ) -> FitConfig[Labels, Array]:
+    ) -> LocalConfig:
         """How clusters are searched among the rows of a table."""
         encoding = cast(LevelEncoding, fitted.encoding)
         rows = LocalRows(encoding.apply(table, n_threads=n_threads), weight)
@@ -229,7 +228,7 @@ class WithFixed(WithRefits):
         search: NewClusterSearch,
         found: NewClusters,
         table: MixedTable,
-        config: FitConfig[Labels, Array],
+        config: LocalConfig,
     ) -> None:
         """Become the model of these clusters."""
         fixed, clusters, K, F = search.fixed, found.clusters, len(found.counts), search.F

@@ -247,7 +247,6 @@ class WithMergePath(WithOutliers):
         """Become the model at a later step of the merge path."""
         self._set_fitted(self._fitted.at(step))
         self.__dict__.pop("labels_", None)
-        self._clusters_of_rows = None
         if self.merge_path_.has_labels:
             self.labels_ = self.merge_path_[0].labels
         self.objective_path_ = np.append(self.objective_path_, self.objective_)
@@ -258,6 +257,6 @@ class WithMergePath(WithOutliers):
         """Drop what needs the rows of the fit, which a model does not hold, the changes of a refit, and
         `others`.
         """
-        self._typical = self._unusual = self._mixture = None
+        self._typical = self._unusual = self._mixture = self._clusters_of_rows = None
         for name in ("margins_", "outlier_scores_", "cluster_margins_", "changes_", *others):
             self.__dict__.pop(name, None)

@@ -344,7 +344,6 @@ class WithRefits(WithMergePath):
         self._set_fitted(updated(self._fitted, fixed, sums, unit, labels, factor))
         self._fixed = fixed
         self.__dict__.pop("labels_", None)
-        self._clusters_of_rows = None
         if labels is not None:
             self.labels_ = labels
         self.objective_path_ = np.array([self.objective_])

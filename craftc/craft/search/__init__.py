@@ -18,7 +18,7 @@ from craftc._common.estimator import FitResult
 from craftc._common.merge_path import MergePath
 from craftc._common.random import SAMPLE_ROWS, CraftStream, spread, uniform
 from craftc._common.threads import parallel_map, threads_for
-from craftc._common.typing import Floats, Integers, Labels, Mask, WeightInput
+from craftc._common.typing import Array, Floats, Integers, Labels, Mask, WeightInput
 from craftc._common.validation import check_countable, check_weight, integer_weights
 from craftc._kernels import craft as craft_kernel
 from craftc._kernels import craft_price as price_kernel
@@ -41,6 +41,7 @@ Encode: TypeAlias = Callable[[RowStore[Any, Any], "Floats | None"], Encoding]
 
 _WORTH_A_THREAD, _WORTH_ALL_THREADS = 20_000, 4_000_000  # cells of a table whose starts run in parallel
 _MANY_LEVELS = 1 << 14
+_ROUNDING = 2.0**-46
 
 
 @dataclass
@@ -153,6 +154,11 @@ class FitConfig(Generic[L, S]):
         """
         return 0.5 * math.log(self.rows_weight) if self.rows_weight > SAMPLE_ROWS else 0.0
 
+    @property
+    def rounding(self) -> float:
+        """Nats: a smaller change of J may be rounding, and a search that accepts it may not end."""
+        return _ROUNDING * self.background.weight * self.background.usable.size
+
     def threads(self, n_clusters: int) -> int:
         """Threads for one pass over n_clusters."""
         grid = self.background.grid
@@ -203,6 +209,10 @@ class FitConfig(Generic[L, S]):
             return np.arange(n), self
         rows = spread(n, most, self.seed, stream)
         return rows, self.of_sample(rows)
+
+
+#: Of the rows of a table of this process.
+LocalConfig: TypeAlias = FitConfig[Labels, Array]
 
 
 @dataclass

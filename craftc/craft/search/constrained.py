@@ -26,7 +26,7 @@ from craftc._common.typing import Array, Floats, Integers, Labels, Mask
 from craftc.craft.clusters import Clusters
 from craftc.craft.covariance import BlockPricing, CrossProducts
 from craftc.craft.fitted import PathClusters
-from craftc.craft.search import AutomaticResult, FitConfig
+from craftc.craft.search import AutomaticResult, LocalConfig
 from craftc.craft.search.covariances import with_scores
 from craftc.craft.search.starts import kmeans_labels, low_rank_scores, scalings
 from craftc.craft.search.transport import assign_within
@@ -40,9 +40,7 @@ _SLIGHT = 0.25  # share of the price of a parameter by which a pass must lower J
 _HOPELESS = 60.0  # nats by which a merge or split may raise J before passes
 _ROWS = 1 << 11  # of a sample on which clusters are searched
 _TOLERANCE = 1e-6  # nats by which a step must lower J
-_ROUNDING = 2.0**-46  # the same as a share of N D nats
 
-Rows = FitConfig[Labels, Array]
 Start = tuple[Labels, Mask | None]  # labels of the rows, and masks of the clusters if they are known
 
 
@@ -73,7 +71,7 @@ def _pairs(groups: Labels, labels: Labels) -> NDArray[np.int64]:
 class Units:
     """The rows, or groups of them, that move between clusters."""
 
-    def __init__(self, config: Rows, groups: Labels | None) -> None:
+    def __init__(self, config: LocalConfig, groups: Labels | None) -> None:
         n = len(config.rows)
         weight = config.weight if len(config.weight) else np.ones(n, np.int64)
         self.groups, self.weight = groups, weight
@@ -133,10 +131,10 @@ class _State:
 class ConstrainedSearch:
     """The search over partitions of these rows; `columns`: of covariances that clusters may hold."""
 
-    def __init__(self, config: Rows, columns: NDArray[np.intp] | None, bounds: Bounds) -> None:
+    def __init__(self, config: LocalConfig, columns: NDArray[np.intp] | None, bounds: Bounds) -> None:
         self.config, self.columns, self.bounds = config, columns, bounds
         self.units = Units(config, bounds.groups)
-        self.tolerance = max(_TOLERANCE, _ROUNDING * config.background.weight * config.pricing.D)
+        self.tolerance = max(_TOLERANCE, config.rounding)
         self.slight = _SLIGHT * config.pricing.h
         self.n_passes = 0
         self._prices: BlockPricing | None = None
@@ -347,7 +345,7 @@ class ConstrainedSearch:
 
 
 def constrained_fit(
-    config: Rows, result: AutomaticResult[Array], bounds: Bounds
+    config: LocalConfig, result: AutomaticResult[Array], bounds: Bounds
 ) -> AutomaticResult[Array] | None:
     """The result of the free search if it satisfies the bounds, otherwise the best partition that does; None
     if none is found.
@@ -373,7 +371,7 @@ def constrained_fit(
 
 
 def _forms(
-    config: Rows, result: AutomaticResult[Array], bounds: Bounds
+    config: LocalConfig, result: AutomaticResult[Array], bounds: Bounds
 ) -> Iterator[tuple[ConstrainedSearch, list[Start]]]:
     """The searches of the form of the free search and of the diagonal form, with starts from its path."""
     near = min(max(int(result.labels.max()) + 1, bounds.low), bounds.high)

@@ -45,7 +45,6 @@ from craftc.table.moments import Moments
 
 _MAX_PASSES = 50
 _TOLERANCE = 1e-9  # nats by which a step must lower J
-_ROUNDING = 2.0**-46  # the same as a share of N D nats
 _FEW_CLUSTERS = 30  # clusters up to which every merge may be followed by passes before J is compared
 _ROWS = 1 << 12  # among which forms are searched
 _KMEANS_CLUSTERS = 8  # of the starts by k-means, where the number of clusters is not given
@@ -69,7 +68,7 @@ class CovarianceSearch(Generic[L, S]):
 
     def __init__(self, config: FitConfig[L, S], columns: NDArray[np.intp]) -> None:
         self.config, self.rows, self.columns = config, config.rows, columns
-        self.tolerance = max(_TOLERANCE, _ROUNDING * config.background.weight * config.pricing.D)
+        self.tolerance = max(_TOLERANCE, config.rounding)
         self.n_passes = 0
         self._prices: BlockPricing | None = None  # the same for all partitions
 
@@ -350,7 +349,7 @@ def covariance_step(
     `from_kmeans`: whether k-means starts the search, too.
     """
     assert config.encoding is not None
-    if not 2 <= n_complete_columns(config.encoding.with_scores(), moments.total()) <= MOST_COLUMNS:
+    if not 2 <= n_complete_columns(config.encoding, moments.total()) <= MOST_COLUMNS:
         return None
     config, whole = with_scores(config)
     rows, background = config.rows, config.background

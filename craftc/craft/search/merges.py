@@ -51,8 +51,6 @@ _MANY_CLUSTERS, _MANY_CHOICES = 20, 4000
 _CELLS_AT_ONCE = 200_000_000  # cell visits between two checks for an interrupt, a fraction of a second
 # nats by which a merge, or a split with the passes after it, must lower J
 _MERGE_TOLERANCE, _SPLIT_TOLERANCE = 1e-9, 1e-6
-# share of N D nats: a smaller change of J may be rounding, and a search that accepts it may not end
-_ROUNDING = 2.0**-46
 
 
 @dataclass
@@ -89,9 +87,8 @@ class MergeSplitSearch(Generic[L, S]):
         self.pricing = pricing_of(
             config.background, config.spec, total_weight=config.total_weight, room=self.capacity
         )
-        rounding = _ROUNDING * config.background.weight * self.pricing.D
-        self._merge_tolerance = max(_MERGE_TOLERANCE, rounding)
-        self.split_tolerance = max(_SPLIT_TOLERANCE, rounding)
+        self._merge_tolerance = max(_MERGE_TOLERANCE, config.rounding)
+        self.split_tolerance = max(_SPLIT_TOLERANCE, config.rounding)
         width, shape = config.background.grid.width, (n_threads if n_threads > 1 else 0, self.capacity)
         self._space = PassSpace(
             aligned((passes_kernel.slab_size(self.pricing, self.capacity),)),

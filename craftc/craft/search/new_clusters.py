@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from craftc._common.labels import first_appearance, join
 from craftc._common.merge_path import MergePath
-from craftc._common.typing import Array, Floats, Integers, Labels, Mask
+from craftc._common.typing import Floats, Integers, Labels, Mask
 from craftc._kernels.moments import Grid
 from craftc.craft.background import (
     Background,
@@ -35,7 +35,7 @@ from craftc.craft.background import (
 )
 from craftc.craft.clusters import Clusters, tilted_shares
 from craftc.craft.fitted import CarriedSums, FittedClusters, PathClusters
-from craftc.craft.search import FitConfig
+from craftc.craft.search import LocalConfig
 from craftc.craft.search.automatic import automatic_fit
 from craftc.craft.search.merges import MergeSplitSearch
 from craftc.craft.search.starts import kmeans_starts, low_rank_scores
@@ -47,8 +47,6 @@ _MAX_PASSES = 60
 _PATIENCE = 3  # passes without a lower sum, after which no more follow
 _ROUNDS = 6  # searches among the rows of the new clusters
 _TOLERANCE = 1e-6  # nats by which a step must lower the sum
-
-Search = FitConfig[Labels, Array]
 
 
 @dataclass
@@ -86,7 +84,7 @@ class NewClusterSearch:
     """
 
     def __init__(
-        self, fixed: FittedClusters, config: Search, n_new: tuple[int, int], n_starts: int, init: str
+        self, fixed: FittedClusters, config: LocalConfig, n_new: tuple[int, int], n_starts: int, init: str
     ) -> None:
         assert isinstance(fixed.encoding, LevelEncoding)
         assert fixed.mask is not None
