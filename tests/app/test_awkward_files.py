@@ -212,7 +212,7 @@ def run(capsys, tmp_path):
     return run
 
 
-@pytest.mark.slow_except(12)
+@pytest.mark.slow_except(6)
 @pytest.mark.parametrize("case", SAME)
 def test_the_same_rows(run, case):
     code, said, err = run(*SAME[case], "--json")

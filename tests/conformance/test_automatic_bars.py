@@ -119,6 +119,7 @@ class TestMeasures:
 
 
 class TestCommand:
+    @pytest.mark.slow
     def test_items_run(self, capsys, tmp_path):
         out = tmp_path / "bars.txt"
         assert (

@@ -445,6 +445,7 @@ def test_one_cluster_is_the_same_in_both_forms(seed):
     np.testing.assert_allclose(own.row_costs(rows), tied.row_costs(rows), rtol=1e-9, atol=1e-9)
 
 
+@pytest.mark.slow_except(2)
 @pytest.mark.parametrize("covariance", ["auto", "full", "tied"])
 @pytest.mark.parametrize("seed", range(2))
 def test_a_given_number_is_never_above_the_merge_path(seed, covariance):
@@ -458,6 +459,7 @@ def test_a_given_number_is_never_above_the_merge_path(seed, covariance):
             assert given.objective_ <= step.objective + 1e-6
 
 
+@pytest.mark.slow_except(3)
 @pytest.mark.parametrize("covariance", ["auto", "full", "tied"])
 @pytest.mark.parametrize("seed", range(2))
 def test_a_fit_is_the_best_of_its_merge_path_and_of_its_rows(seed, covariance):
@@ -527,7 +529,7 @@ def test_every_pass_and_merge_lowers_j(seed, covariance, monkeypatch):
     assert all(step.objective >= model.objective_ - 1e-6 for step in model.merge_path_)
 
 
-@pytest.mark.slow_except(2)
+@pytest.mark.slow_except(1)
 @pytest.mark.parametrize("covariance", ["auto", "full", "tied"])
 @pytest.mark.parametrize("seed", range(2))
 def test_the_same_bits_on_any_number_of_threads(monkeypatch, seed, covariance):

@@ -51,6 +51,7 @@ def excess(seed, K=None):
     return over if over > rounding else 0.0
 
 
+@pytest.mark.slow
 def test_tables_are_of_every_kind():
     cases = [small_table(seed)[1] for seed in range(N_TABLES)]
     assert {kind for case in cases for kind in case.kinds} == {"number", "category", "ordered", "periodic"}
@@ -74,6 +75,7 @@ def test_the_number_of_clusters_of_the_minimum():
     assert over.max() < 4.0
 
 
+@pytest.mark.slow
 def test_other_numbers_of_clusters():
     """A number that does not fit the data is reached by splits or merges of the best partition, without a
     search at that number: 37 % of them have the shortest description, 2.3 nats more on average.

@@ -56,6 +56,7 @@ def test_a_table_without_groups():
     assert (found.saving, found.n_clusters, found.p_value) == (0.0, 1, 1.0)
 
 
+@pytest.mark.slow
 def test_a_given_number_is_compared_at_that_number():
     """Four clusters of noise cost more than one, there and in tables with permuted columns."""
     X = np.random.default_rng(0).normal(size=(200, 4))

@@ -80,6 +80,7 @@ def pricing_of_numbers(spec, D):
     return pricing_of(Background(moments), spec)
 
 
+@pytest.mark.slow_except(3)
 @pytest.mark.parametrize("selection", ["fixed", "free"])
 @pytest.mark.parametrize("s", [*SHARES, 1.0])
 def test_masks_are_those_of_the_enumeration(selection, s):

@@ -248,6 +248,7 @@ MODELS_OF_FILES = {
 }
 
 
+@pytest.mark.slow_except(4)
 @both_engines
 @pytest.mark.filterwarnings("ignore::UserWarning")
 @pytest.mark.parametrize("which", MODELS_OF_FILES)

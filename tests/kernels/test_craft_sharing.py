@@ -42,6 +42,7 @@ def test_code(seed):
     assert kernel_code(mask, s) == pytest.approx(sharing.code(mask, s), rel=1e-9 if small else 2e-4)
 
 
+@pytest.mark.slow_except(6)
 @pytest.mark.parametrize("s", [0.0, *SHARES])
 @pytest.mark.parametrize(("K", "D"), [(1, 6), (2, 4), (3, 3), (4, 2)])
 def test_probabilities_of_all_masks_sum_to_at_most_one(K, D, s):
@@ -106,6 +107,7 @@ def clusters_of(found, s, **model):
     return Clusters(found.case.moments(found.labels), found.case.background, spec)
 
 
+@pytest.mark.slow_except(2)
 @pytest.mark.parametrize("s", [0.0, 0.1, 0.5, 0.9, 1.0])
 def test_objective_and_masks_are_those_of_the_enumeration(s):
     missed = []

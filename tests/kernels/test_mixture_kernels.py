@@ -661,6 +661,7 @@ def test_gains_of_pairs(seed, component, selection):
     check_gains_of_pairs(*model_and_reference(seed, component, selection))
 
 
+@pytest.mark.slow_except(3)
 @pytest.mark.parametrize("selection", ["local", "global", "shared", "own fractions"])
 @pytest.mark.parametrize("D", [7, 8, 29, 4099, 4111])
 def test_gains_of_pairs_without_missing_cells(D, selection):

@@ -397,6 +397,7 @@ def test_one_pass_says_nothing_of_the_next(dense):
         np.testing.assert_array_equal(a, b)
 
 
+@pytest.mark.slow_except(3)
 @pytest.mark.parametrize("dense", [False, True])
 @pytest.mark.parametrize("runs", [1, 2, 7])
 def test_sums_have_the_same_bits_on_any_number_of_threads(runs, dense):
