@@ -51,7 +51,8 @@ class PaperClusters(Clusters):
         clusters = cls(moments, background, spec)
         if not spec.couples or mask is None:
             return clusters
-        again = coupled_mask(clusters.pricing, spec, clusters.gains, [mask, clusters.mask])
+        # at equal costs the features are those chosen anew: after a merge the others may save nothing
+        again = coupled_mask(clusters.pricing, spec, clusters.gains, [clusters.mask, mask])
         return cls(moments, background, spec, again)
 
     @cached_property

@@ -34,6 +34,7 @@ from craftc._kernels.moments cimport CRAFTC_NUMERIC_CELLS, Grid, moments_mean
 fits_factor = 0x9E3779B97F4A7C15
 
 cdef double TIE = 1e-9      # scores closer than this, relative to the largest, are ties
+cdef double NOISE = 1e-12   # gains up to this a row are rounding: those of a cluster that is the whole table
 
 SELECTIONS = {  # type: dict[str, int]
     "priced": PRICED, "free": FREE, "fixed": FIXED, "global": GIVEN, "threshold": THRESHOLD, "soft": SOFT,
@@ -233,7 +234,7 @@ cdef double numeric_gain(double S, double spread, double shift, double prior) no
     """
     cdef double gain = 0.5 * (spread + S * shift * shift - S
                               - (S + prior) * log((spread + prior) / (S + prior)))
-    return gain if gain > 0 else 0.0
+    return gain if gain > NOISE * (S + prior) else 0.0
 
 
 cdef double categorical_gain(
@@ -252,7 +253,7 @@ cdef double categorical_gain(
         if frequency[t] > 0:
             count = count_weight * counts[t] + prior * frequency[t]
             gain += count * log(count / (total * frequency[t]))
-    return gain if gain > 0 else 0.0
+    return gain if gain > NOISE * total else 0.0
 
 
 cdef double known_tilt(Pricing P, Py_ssize_t d, craft_sums sums, craft_theta *theta) noexcept nogil:

@@ -9,6 +9,7 @@ import pytest
 
 from craftc import PaperCRAFT
 from craftc.datasets import load_heart
+from tests.common import random_table
 
 MODELS = ("paper", "paper-relative", "paper-fixed", "likelihood")
 SELECTIONS = ("fixed", "free", "threshold", "priced")
@@ -87,3 +88,18 @@ def test_the_papers_start_from_one_cluster_closes_none(heart):
     """Only clusters that pay for themselves open there, as printed."""
     fitted = model_of(10.0, model="paper", n_clusters=None).fit(heart)
     assert fitted.n_clusters_ > 50
+
+
+@pytest.mark.parametrize("sharing", [0.0, 0.5, 1.0])
+@pytest.mark.parametrize("weight", ["none", "whole", "real"])
+def test_one_cluster_selects_nothing(weight, sharing):
+    """Features cost nothing at feature_fraction 0.5: rounding would select them."""
+    for seed in range(4):
+        table, rng = random_table(7000 + seed, n=300, p=4, q=4), np.random.default_rng(seed)
+        weights = {"none": None, "whole": rng.integers(0, 4, 300) + 0.0, "real": rng.random(300) * 2}
+        fitted = model_of(
+            1e7, model="likelihood", selection="free", feature_sharing=sharing, numeric="raw"
+        ).fit(table, sample_weight=weights[weight])
+        assert fitted.n_clusters_ == 1
+        assert not fitted.feature_gains_.any()
+        assert not fitted.feature_mask_.any()

@@ -7,8 +7,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from craftc import MixedTable
+from craftc._common.validation import integer_weights
 from craftc._kernels import craft_price as kernel
 from craftc.craft.background import Background, choose_features, codes_of_masks, feature_prices, pricing_of
+from craftc.craft.paper_clusters import PaperClusters
 from craftc.craft.parameters import ModelSpec
 from craftc.table.moments import Moments, integer_grid
 from tests.common import random_table
@@ -75,6 +78,33 @@ def test_fixed_price(seed, fraction):
     shared, cost = choose_features(pricing, "global", gains, shared=fixed[0])
     np.testing.assert_array_equal(shared, np.repeat(fixed[:1], 50, axis=0))
     np.testing.assert_allclose(cost, np.where(shared > 0, spec.f_delta - gains, 0.0).sum(axis=1), atol=1e-12)
+
+
+@pytest.mark.parametrize("sharing", [0.0, 0.5, 1.0])
+@pytest.mark.parametrize("weight", ["none", "whole", "real"])
+@pytest.mark.parametrize("groups", ["the same rows twice", "the only cells of columns"])
+def test_groups_that_differ_from_the_table_by_rounding_gain_nothing(groups, weight, sharing):
+    for seed in range(4):
+        table, rng = random_table(7000 + seed, n=300, p=4, q=4), np.random.default_rng(seed)
+        cells = np.column_stack([table.numeric, np.where(table.codes == table.n_levels, np.nan, table.codes)])
+        labels, equal = np.repeat([0, 1], 150).astype(np.int32), np.ones(8, bool)
+        if groups == "the same rows twice":
+            cells[150:] = cells[:150]
+        else:
+            equal[1::2] = False
+            cells[150:, equal] = np.nan
+        table = MixedTable.from_data(cells, categorical=range(4, 8))
+        drawn = {"none": None, "whole": rng.integers(0, 4, 150) + 0.0, "real": rng.random(150) * 2}[weight]
+        weights, unit = integer_weights(None if drawn is None else np.tile(drawn, 2))
+        grid = integer_grid(table, weights)
+        total = Moments.of_partition(grid, unit, table, weights, np.zeros(300, np.int32), 1)
+        found = PaperClusters(
+            Moments.of_partition(grid, unit, table, weights, labels, 2),
+            Background(total),
+            ModelSpec(selection="free", feature_sharing=sharing),
+        )
+        assert not found.gains[:, equal].any()
+        assert not found.mask[:, equal].any()
 
 
 @pytest.mark.parametrize("count", [0, 1, 3, 99])

@@ -35,6 +35,7 @@ VARIANCE_FLOOR = 1e-3  # of the global variance, model "paper"
 OPENING_SLACK = 1e-9
 STAY_SLACK = 1e-12
 QUANTUM = 1e-9  # scores closer than this (relative) are ties
+NOISE = 1e-12  # gains up to this a row are rounding
 
 
 # ----------------------------------------------------------------------------------------
@@ -154,7 +155,7 @@ def fit_cluster(rows, weight, back, model):
 
     For every column: S the weight of the present cells, ``own`` whether the cluster has
     parameters of its own (S > 0), ``gain`` the fall of the penalised likelihood (pseudo-counts
-    alpha = kappa = 1) if it is selected.
+    alpha = kappa = 1) if it is selected; rounding is none.
     """
     p, D = back.p, back.D
     k = SimpleNamespace(weight=sum(weight), S=[0.0] * D, gain=[0.0] * D, mask=[False] * D)
@@ -193,7 +194,7 @@ def fit_cluster(rows, weight, back, model):
             if not back.varies[d]:
                 continue
             gain = (S + 1.0) * divergence(smoothed(counts, eta_0, 1.0), eta_0)
-        k.gain[d] = max(gain, 0.0)
+        k.gain[d] = gain if gain > NOISE * (S + 1.0) else 0.0
     k.own = [S > 0.0 for S in k.S]
     return k
 
