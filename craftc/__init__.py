@@ -50,7 +50,7 @@ if TYPE_CHECKING:  # type checkers and editors read this; at run time `__getattr
     from craftc.convex import ConvexClustering
     from craftc.covariates import ConvexCovariateClustering
     from craftc.craft import CRAFT, PaperCRAFT
-    from craftc.craft.comparison import compare
+    from craftc.craft.answers.comparison import compare
     from craftc.dpmeans import DPMeans
     from craftc.export import to_onnx, to_sql
     from craftc.kprototypes import KModes, KPrototypes
@@ -76,7 +76,7 @@ else:
         "KPrototypes": "craftc.kprototypes",
         "MixedTable": "craftc.table",
         "PaperCRAFT": "craftc.craft",
-        "compare": "craftc.craft.comparison",
+        "compare": "craftc.craft.answers.comparison",
         "get_include": "craftc._about",
         "load_model": "craftc.saved.save_and_load",
         "read_table": "craftc.reading.read_table",

@@ -231,11 +231,11 @@ def one_pass(rounds: int) -> dict[str, Any]:
     """
     from craftc._common.validation import integer_weights
     from craftc.craft.background import Background
-    from craftc.craft.paper_clusters import PaperClusters
+    from craftc.craft.paper.clusters import PaperClusters
+    from craftc.craft.paper.search import FixedPriceDescent, OpeningThresholds
     from craftc.craft.parameters import ModelSpec
     from craftc.craft.rows.local import LocalRows
     from craftc.craft.search import FitConfig
-    from craftc.craft.search.fixed_price import FixedPriceDescent, OpeningThresholds
     from craftc.table.moments import Moments, integer_grid
 
     table, labels = million_rows()

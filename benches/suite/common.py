@@ -13,7 +13,7 @@ from craftc import MixedTable
 from craftc._common.validation import integer_weights
 from craftc._kernels.moments import Grid
 from craftc.craft.background import Background
-from craftc.craft.paper_clusters import PaperClusters
+from craftc.craft.paper.clusters import PaperClusters
 from craftc.craft.parameters import ModelSpec
 from craftc.datasets import make_mixed
 from craftc.table.moments import Moments, integer_grid

@@ -1,12 +1,12 @@
 """CRAFT: clusters of mixed tables, each defined by a few features of its own."""
 
+from craftc.craft.answers.null_test import NullTest
+from craftc.craft.answers.stability import Stability
 from craftc.craft.changes import Changes
 from craftc.craft.estimator import CRAFT
-from craftc.craft.null_test import NullTest
-from craftc.craft.paper import PaperCRAFT
+from craftc.craft.paper.estimator import PaperCRAFT
 from craftc.craft.parameters import cluster_price, price_terms
 from craftc.craft.progress import Progress
-from craftc.craft.stability import Stability
 from craftc.describe.rules import Rules
 from craftc.describe.table_one import Profile
 

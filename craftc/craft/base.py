@@ -25,14 +25,14 @@ from craftc._common.typing import (
     WeightInput,
 )
 from craftc._common.validation import check_number, check_weight
+from craftc.craft.answers.criteria import MixtureCriteria
+from craftc.craft.answers.rows_of_fit import RowsOfFit
+from craftc.craft.answers.stability import Stability, stability_of
 from craftc.craft.bounds import GroupsInput
 from craftc.craft.clusters import Clusters, bhattacharyya, pass_work
-from craftc.craft.criteria import MixtureCriteria
 from craftc.craft.fitted import FittedClusters
 from craftc.craft.parameters import StartsInput
 from craftc.craft.rows import scores
-from craftc.craft.rows_of_fit import RowsOfFit
-from craftc.craft.stability import Stability, stability_of
 from craftc.describe.facts import Facts
 from craftc.describe.frames import summary_frame
 from craftc.describe.overview import HtmlOverview

@@ -24,7 +24,7 @@ from craftc._kernels import moments as moments_kernel
 from craftc.craft.background import Background, feature_prices
 from craftc.craft.clusters import Clusters
 from craftc.craft.covariance import CrossProducts, too_many_columns
-from craftc.craft.paper_clusters import PaperClusters
+from craftc.craft.paper.clusters import PaperClusters
 from craftc.craft.parameters import ModelSpec
 from craftc.describe.columns import Column
 from craftc.describe.statistics import column_statistics

@@ -23,11 +23,11 @@ from craftc._common.validation import (
     counts_in,
     integer_weights,
 )
+from craftc.craft.answers.path import WithMergePath
 from craftc.craft.changes import Changes, Segment, Traces, matched, places, segments_of
 from craftc.craft.fitted import FittedClusters, PathClusters
 from craftc.craft.fixed import FixedClusters, RowSums, sums_of_rows, updated
 from craftc.craft.parameters import ModelSpec, price_factor_of, range_of
-from craftc.craft.path import WithMergePath
 from craftc.craft.progress import Progress, ProgressMeter
 from craftc.craft.rows.scores import RowStatistics
 from craftc.craft.search import AutomaticResult, Encode, EncodedRows

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from craftc.craft.answers.stability import Stability
 from craftc.craft.base import CraftBase
-from craftc.craft.stability import Stability
 from craftc.describe.structure import FIRM
 from craftc.describe.words import plural
 from craftc.plot.cluster_view import CLUSTER, TABLE_LINE, DrawnClusters, inches, new_figure

@@ -8,8 +8,8 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from craftc._common.merge_path import objectives_of
+from craftc.craft.answers.null_test import NullTest
 from craftc.craft.estimator import CRAFT
-from craftc.craft.null_test import NullTest
 from craftc.describe.words import count, nats, plural
 from craftc.plot.cluster_view import CLUSTER, TABLE, new_figure
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from craftc._common.typing import Labels
-from craftc.craft.ruled import Ruled
+from craftc.craft.answers.rules import Ruled
 from craftc.describe.cluster_map import sampled_rows
 from craftc.describe.profile import Groups, column_figures
 from craftc.describe.table_one import Profile

@@ -31,9 +31,9 @@ from craftc.table.personal import HIDDEN
 if TYPE_CHECKING:
     from markupsafe import Markup
 
+    from craftc.craft.answers.stability import Stability
     from craftc.craft.base import CraftBase
     from craftc.craft.changes import Changes
-    from craftc.craft.stability import Stability
 
 FIGURES = 6  # of a card
 _OPEN_CARDS = 12  # clusters whose cards are open

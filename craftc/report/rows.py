@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from craftc._common.typing import Floats, Ints, Labels
-from craftc.craft.outliers import WithOutliers
+from craftc.craft.answers.outliers import WithOutliers
 from craftc.describe.words import percent
 from craftc.report.columns import DrawnColumn
 from craftc.report.target import Target

@@ -24,7 +24,7 @@ from craftc.craft.covariance import MOST_COLUMNS, CrossProducts
 from craftc.craft.estimator import CRAFT
 from craftc.craft.fitted import CarriedSums, ColumnLinks, FittedClusters, PathClusters, RowCounts
 from craftc.craft.fixed import FixedClusters
-from craftc.craft.paper import PaperCRAFT
+from craftc.craft.paper.estimator import PaperCRAFT
 from craftc.craft.parameters import MODELS, SELECTIONS, ModelSpec
 from craftc.craft.rows import Encoding
 from craftc.craft.rows.scores import MixtureFit

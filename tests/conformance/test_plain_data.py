@@ -61,7 +61,7 @@ _SPECTRAL = [
 #: Types that `skops.io.load(file, trusted=...)` needs, by the estimator and its variant.
 TRUSTED = {
     "craft": _CRAFT,
-    "craft, priced": ["craftc.craft.paper.PaperCRAFT", *_FITTED, *_ENCODING],
+    "craft, priced": ["craftc.craft.paper.estimator.PaperCRAFT", *_FITTED, *_ENCODING],
     "craft, covariances": [*_CRAFT, *_BLOCKS],
     "dp-means": _DP_MEANS,
     "dp-means, full": [

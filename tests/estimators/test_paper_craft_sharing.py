@@ -9,8 +9,8 @@ import pytest
 
 from craftc import PaperCRAFT
 from craftc.craft.background import Background, pricing_of
+from craftc.craft.paper.sharing import cost_of_columns, coupled_mask, excess, global_mask, next_prices
 from craftc.craft.parameters import ModelSpec
-from craftc.craft.sharing import cost_of_columns, coupled_mask, excess, global_mask, next_prices
 from craftc.datasets import load_heart, make_subspaces
 from craftc.table.moments import Moments, integer_grid
 from tests.common import random_table

@@ -13,7 +13,7 @@ from sklearn.metrics import adjusted_rand_score
 from craftc import CRAFT, BPMeans, DPMeans, GraphSpectralFeatures, KFeatures
 from craftc._common.random import DPMeansStream, spread
 from craftc.bpmeans import model_order
-from craftc.craft import null_test
+from craftc.craft.answers import null_test
 from craftc.craft.search import automatic, starts
 from craftc.dpmeans import penalty as dpmeans_penalty
 from craftc.dpmeans import starts as dpmeans_starts

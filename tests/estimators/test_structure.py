@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from sklearn.metrics import adjusted_rand_score
 
 from craftc import CRAFT, PaperCRAFT, load_model, save_model
-from craftc.craft.null_test import rows_to_test
-from craftc.craft.stability import Stability
-from craftc.craft.structure import structure_of
+from craftc.craft.answers.null_test import rows_to_test
+from craftc.craft.answers.stability import Stability
+from craftc.craft.answers.structure import structure_of
 from craftc.datasets import load_heart, make_mixed
 from craftc.describe.structure import Starts, Structure
 from tests.distributed.same_fit import mixed

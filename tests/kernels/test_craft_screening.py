@@ -12,7 +12,7 @@ from craftc._common.validation import integer_weights
 from craftc._kernels import craft as kernel
 from craftc.craft.background import Background
 from craftc.craft.clusters import assign_only
-from craftc.craft.paper_clusters import PaperClusters
+from craftc.craft.paper.clusters import PaperClusters
 from craftc.craft.parameters import ModelSpec
 from craftc.table import MixedTable
 from craftc.table.moments import Moments, integer_grid

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from craftc._common.labels import chunks, join, numbering
 from craftc._common.typing import Floats, Integers, Labels, Mask
 from craftc._kernels import moments as moments_kernel
-from craftc.craft.paper_clusters import PaperClusters
+from craftc.craft.paper.clusters import PaperClusters
 from craftc.craft.search import FitConfig
 from craftc.table.moments import Moments
 

@@ -8,9 +8,9 @@ import numpy as np
 
 from craftc._common.messages import need_pandas
 from craftc._common.typing import DaskClient, WeightInput
+from craftc.craft.answers.null_test import rows_to_test
+from craftc.craft.answers.stability import refit
 from craftc.craft.base import CraftBase
-from craftc.craft.null_test import rows_to_test
-from craftc.craft.stability import refit
 from craftc.distributed.open_input import FitTable
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ minimises exactly in one block of variables:
     J = sum_n sum_d l0_d(x_n) + Lambda K + sum_k [ F_Delta |v_k| - sum_{d in v_k} gain_kd ] + sum_d e(c_d)
 
 in nats, with l0 the cost of a cell under the distribution of the whole table, and e(c) the price of a column
-that c clusters select, where features are shared (craftc.craft.sharing).
+that c clusters select, where features are shared (craftc.craft.paper.sharing).
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from craftc._kernels import craft as craft_kernel
 from craftc._kernels import craft_price as price_kernel
 from craftc.craft.background import Background, choose_features
 from craftc.craft.clusters import Clusters
+from craftc.craft.paper.sharing import cost_of_columns, coupled_mask, global_mask
 from craftc.craft.parameters import ModelSpec
-from craftc.craft.sharing import cost_of_columns, coupled_mask, global_mask
 from craftc.table import MixedTable
 from craftc.table.moments import Moments
 

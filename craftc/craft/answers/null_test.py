@@ -12,8 +12,8 @@ from craftc._common.merge_path import objectives_of
 from craftc._common.random import SAMPLE_ROWS, CraftStream, spread, uniform
 from craftc._common.threads import effective_n_threads
 from craftc._common.typing import Array, DaskClient, Floats, Ints, TableInput, WeightInput
+from craftc.craft.answers.stability import agreement_of, refit
 from craftc.craft.base import CraftBase
-from craftc.craft.stability import agreement_of, refit
 from craftc.describe.words import nats, number, plural, range_of
 from craftc.distributed.open_input import FitTable, open_input
 from craftc.table import MixedTable

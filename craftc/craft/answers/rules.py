@@ -8,7 +8,7 @@ import numpy as np
 
 from craftc._common.typing import Floats, Labels, TableInput, WeightInput
 from craftc._common.validation import check_number, check_weight
-from craftc.craft.described import Described
+from craftc.craft.answers.profile import Described
 from craftc.describe.columns import CategoricalColumn
 from craftc.describe.rule_search import Histograms, ModelHistograms, RowHistograms, best_rule, small_tree
 from craftc.describe.rules import RuleColumn, Rules

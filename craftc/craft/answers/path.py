@@ -12,10 +12,10 @@ from craftc._common.merge_path import MergePath, n_clusters_within
 from craftc._common.own_names import OwnNames
 from craftc._common.typing import DaskClient, Labels, TableInput, WeightInput
 from craftc._common.validation import check_number
+from craftc.craft.answers.mask_path import mask_path
+from craftc.craft.answers.null_test import NullTest, null_test
+from craftc.craft.answers.outliers import WithOutliers
 from craftc.craft.fixed import FixedClusters
-from craftc.craft.mask_path import mask_path
-from craftc.craft.null_test import NullTest, null_test
-from craftc.craft.outliers import WithOutliers
 from craftc.craft.rows.scores import RowStatistics
 from craftc.distributed.open_input import FitTable
 

@@ -21,7 +21,9 @@ from craftc._common.threads import aligned
 from craftc._common.typing import Floats, Labels, Mask
 from craftc._kernels import craft as craft_kernel
 from craftc.craft.background import choose_features, one_point_gains
-from craftc.craft.paper_clusters import PaperClusters, comparable_objective
+from craftc.craft.paper.clusters import PaperClusters, comparable_objective
+from craftc.craft.paper.merges import close_while_cheaper, merge_while_cheaper
+from craftc.craft.paper.sharing import next_prices
 from craftc.craft.parameters import ModelSpec, selection_odds
 from craftc.craft.rows import S
 from craftc.craft.search import (
@@ -32,9 +34,7 @@ from craftc.craft.search import (
     n_parallel_starts,
     run_starts,
 )
-from craftc.craft.search.paper_merges import close_while_cheaper, merge_while_cheaper
 from craftc.craft.search.starts import one_point_clusters, one_point_tables, start_labels
-from craftc.craft.sharing import next_prices
 from craftc.table.moments import Moments
 
 LocalConfig = FitConfig[Labels, NDArray[np.signedinteger]]

@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 
 from craftc._common.estimator import frame_library, output_frame
 from craftc._common.typing import Labels, OutputFrame, TableInput
+from craftc.craft.answers.rules import Ruled
 from craftc.craft.rows.scores import RowStatistics
 from craftc.craft.rows.unusual import OUTLIER, marked, outlier_scores_of, surprisals
-from craftc.craft.ruled import Ruled
 from craftc.describe.words import percent, plural
 from craftc.distributed.collections import rowwise
 from craftc.table import MixedTable

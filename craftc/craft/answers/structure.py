@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import numpy as np
 
+from craftc.craft.answers.null_test import NullTest
+from craftc.craft.answers.stability import Stability
 from craftc.craft.base import CraftBase
-from craftc.craft.null_test import NullTest
-from craftc.craft.stability import Stability
 from craftc.describe.structure import Structure
 
 

@@ -14,8 +14,9 @@ from craftc._common.random import seed_of
 from craftc._common.threads import effective_n_threads
 from craftc._common.typing import ColumnSelection, Floats, Labels, RandomStateInput, TableInput, WeightInput
 from craftc._common.validation import Choice, Constraint, Number, check_parameters
-from craftc.craft.described import Described
+from craftc.craft.answers.profile import Described
 from craftc.craft.fitted import FittedClusters
+from craftc.craft.paper.search import fixed_price_fit
 from craftc.craft.parameters import (
     MODELS,
     SELECTIONS,
@@ -28,7 +29,6 @@ from craftc.craft.parameters import (
 from craftc.craft.progress import Progress, ProgressMeter
 from craftc.craft.rows import RowStore
 from craftc.craft.search import EncodedRows, FitConfig
-from craftc.craft.search.fixed_price import fixed_price_fit
 from craftc.craft.search.starts import farthest_first_price
 from craftc.distributed.open_input import open_input, set_input_attributes
 from craftc.table import MixedTable
