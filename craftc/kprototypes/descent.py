@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from threading import Event
 
 import numpy as np
 
 from craftc._common.typing import Floats, Integers, Labels, PassCallback
 from craftc._kernels import kprototypes as _kernel
+from craftc.kprototypes.exact_means import exact_means
 from craftc.kprototypes.init import Draws, Modes, initial_modes
 from craftc.kprototypes.problem import NG, Problem, Workplace
 
@@ -23,6 +24,7 @@ class PrototypeDescent:
     means: Floats
     modes: Modes
     groups: Integers
+    members: Labels  # (n,) the clusters that these moments are of
     labels: Labels
     cost: float
     epoch_costs: list[float]
@@ -57,7 +59,7 @@ def descend(
     """
     draws, work = Draws(problem, seed), Workplace(problem, plan.n_clusters, n_threads)
     prototypes = _first_prototypes(problem, plan, draws, work)
-    best = prototypes.means, prototypes.modes, work.groups.copy()
+    best = prototypes.means, prototypes.modes, *work.partition()
     if plan.online:
         labels, cost = work.nearest(prototypes)
     else:
@@ -69,24 +71,35 @@ def descend(
         n_iter += 1
         if plan.online:
             moved = _pass_in_order(prototypes, draws, work)
-            members = work.groups.copy()
+            members = work.partition()
             labels, new_cost = work.nearest(prototypes) if moved else (labels, cost)
         else:
             _refill(prototypes, draws, work)
             prototypes.refit(work.groups)
-            members = work.groups.copy()
+            members = work.partition()
             moved, new_cost = work.assign(prototypes)
         converged = moved == 0 or new_cost >= cost
         # kmodes keeps the prototypes of a pass in order that raised the cost
         if plan.online or new_cost <= cost:
-            best = prototypes.means, prototypes.modes, members
+            best = prototypes.means, prototypes.modes, *members
         else:
-            labels, new_cost = work.nearest(problem.prototypes(*best))
+            labels, new_cost = work.nearest(problem.prototypes(*best[:3]))
         cost = new_cost
         epoch_costs.append(cost)
         if callback:
             callback(n_iter, cost)
     return PrototypeDescent(*best, labels, cost, epoch_costs, n_iter, converged)
+
+
+def with_exact_means(problem: Problem, found: PrototypeDescent, n_threads: int) -> PrototypeDescent:
+    """The result with means to the last digit, and the labels and the cost under these."""
+    if not problem.grid.p:
+        return found
+    means = exact_means(problem, found.members, found.groups, found.means)
+    work = Workplace(problem, len(means), n_threads)
+    labels, cost = work.nearest(problem.prototypes(means, found.modes, found.groups))
+    epoch_costs = [cost if each == found.cost else each for each in found.epoch_costs]
+    return replace(found, means=means, labels=labels, cost=cost, epoch_costs=epoch_costs)
 
 
 def _first_prototypes(problem: Problem, plan: Plan, draws: Draws, work: Workplace) -> _kernel.Prototypes:

@@ -48,7 +48,7 @@ from craftc.describe.named import NamedClusters
 from craftc.describe.statistics import column_statistics
 from craftc.describe.view import ClusterView
 from craftc.distributed.open_input import set_input_attributes
-from craftc.kprototypes.descent import Plan, PrototypeDescent, descend
+from craftc.kprototypes.descent import Plan, PrototypeDescent, descend, with_exact_means
 from craftc.kprototypes.dissimilarity import CATEGORICAL, NUMERIC, Dissimilarity, check_binary, name_of
 from craftc.kprototypes.fitted import Prototypes, centroid_array, centroid_columns
 from craftc.kprototypes.init import INITS, Modes, cao_modes, given_prototypes
@@ -104,37 +104,10 @@ class PrototypeClustering(NamedClusters, MixedInput, PrototypePrediction, Cluste
     }
     _of_fit = ("init", "random_state", "labels_", "epoch_costs_")
 
-    @all_or_nothing
-    def fit(
-        self,
-        X: TableInput,
-        y: object = None,
-        categorical: ColumnSelection | int | None = None,
-        sample_weight: WeightInput = None,
+    def _fitted(
+        self, X: TableInput, categorical: ColumnSelection | int | None, sample_weight: WeightInput
     ) -> Self:
-        """Find the clusters.
-
-        Parameters
-        ----------
-        X : data frame, dict of columns, array (n, D) or MixedTable
-            pandas, polars or pyarrow frame, dict of columns, array of numbers, of text or of objects, or
-            MixedTable.
-        y : ignored
-        categorical : int, or list of names or positions, optional
-            As the parameter of this name, in place of it.
-        sample_weight : array (n,), optional
-            Weight >= 0 of every row. Weight 2 counts as the row twice.
-
-        Returns
-        -------
-        KModes or KPrototypes
-            The estimator itself.
-
-        Raises
-        ------
-        ValueError, TypeError
-            A parameter, the table or the weights are invalid. A fitted estimator keeps its fitted attributes.
-        """
+        """Find the clusters."""
         check_parameters(self)
         n_threads = self._threads()
         of_levels = self._categorical(X, categorical)
@@ -210,7 +183,8 @@ class PrototypeClustering(NamedClusters, MixedInput, PrototypePrediction, Cluste
                 print(f"start {start}: cost {result.cost:.6g} after {result.n_iter} passes")
             return result
 
-        return min(parallel_map(run, range(n_init), side_by_side, stop), key=lambda result: result.cost)
+        found = parallel_map(run, range(n_init), side_by_side, stop)
+        return with_exact_means(problem, min(found, key=lambda result: result.cost), problem.n_threads)
 
     def _line_of_pass(self, start: int) -> PassCallback | None:
         if self.verbose < 2:
@@ -379,6 +353,39 @@ class KModes(PrototypeClustering):
         self.n_jobs = n_jobs
         self.verbose = verbose
 
+    @all_or_nothing
+    def fit(
+        self,
+        X: TableInput,
+        y: object = None,
+        sample_weight: WeightInput = None,
+        categorical: ColumnSelection | int | None = None,
+    ) -> Self:
+        """Find the clusters.
+
+        Parameters
+        ----------
+        X : data frame, dict of columns, array (n, D) or MixedTable
+            pandas, polars or pyarrow frame, dict of columns, array of numbers, of text or of objects, or
+            MixedTable.
+        y : ignored
+        sample_weight : array (n,), optional
+            Weight >= 0 of every row. Weight 2 counts as the row twice.
+        categorical : int, or list of names or positions, optional
+            As the parameter of this name, in place of it.
+
+        Returns
+        -------
+        KModes
+            The estimator itself.
+
+        Raises
+        ------
+        ValueError, TypeError
+            A parameter, the table or the weights are invalid. A fitted estimator keeps its fitted attributes.
+        """
+        return self._fitted(X, categorical, sample_weight)
+
     def _categorical(self, X: object, given: ColumnSelection | int | None) -> ColumnSelection:
         """All columns."""
         given = super()._categorical(X, given)
@@ -492,6 +499,39 @@ feature_names_in_
         self.n_threads = n_threads
         self.n_jobs = n_jobs
         self.verbose = verbose
+
+    @all_or_nothing
+    def fit(
+        self,
+        X: TableInput,
+        y: object = None,
+        categorical: ColumnSelection | int | None = None,
+        sample_weight: WeightInput = None,
+    ) -> Self:
+        """Find the clusters.
+
+        Parameters
+        ----------
+        X : data frame, dict of columns, array (n, D) or MixedTable
+            pandas, polars or pyarrow frame, dict of columns, array of numbers, of text or of objects, or
+            MixedTable.
+        y : ignored
+        categorical : int, or list of names or positions, optional
+            As the parameter of this name, in place of it.
+        sample_weight : array (n,), optional
+            Weight >= 0 of every row. Weight 2 counts as the row twice.
+
+        Returns
+        -------
+        KPrototypes
+            The estimator itself.
+
+        Raises
+        ------
+        ValueError, TypeError
+            A parameter, the table or the weights are invalid. A fitted estimator keeps its fitted attributes.
+        """
+        return self._fitted(X, categorical, sample_weight)
 
     def _factor(self) -> float | None:
         return None if self.gamma is None else float(self.gamma)

@@ -166,6 +166,10 @@ class Workplace:
             self.scratch = aligned((self.threads, prototypes.scratch_size()))
         return self.scratch
 
+    def partition(self) -> tuple[Integers, Labels]:
+        """Copies of the moments of the clusters and of the cluster of every row."""
+        return self.groups.copy(), self.labels.copy()
+
     def clear(self) -> None:
         """Take all rows out of their clusters."""
         self.labels[:] = -1

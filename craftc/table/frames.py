@@ -312,6 +312,12 @@ def _as_array(rows: Sequence[Any]) -> Array:
     except ValueError as error:
         lengths = [len(row) if hasattr(row, "__len__") else 1 for row in rows]
         other = next((i for i, length in enumerate(lengths) if length != lengths[0]), 0)
+        if not other:
+            raise ValueError(
+                f"X must be one table, a cell one number or text, got a list of {len(lengths)} items of "
+                f"length {lengths[0]} with arrays or lists in them; join tables of the same rows with "
+                "np.column_stack or pandas.concat(axis=1)."
+            ) from error
         raise ValueError(
             f"The rows of X must be of equal length, got {lengths[0]} cell(s) in row 0 and {lengths[other]} "
             f"in row {other}; a cell is one number or text."

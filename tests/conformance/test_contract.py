@@ -53,6 +53,7 @@ BAD_TABLES = {
     "sparse": (csr_matrix(X), "[Ss]parse"),
     "None": (None, "2D array|got None"),
     "ragged": ([[1, 2], [3]], "equal length"),
+    "two tables": ([X[:, :1], X], "one table"),
 }
 FITS = ("fit", "fit_predict", "fit_transform", "partial_fit", "penalty_path")
 

@@ -36,6 +36,8 @@ def expected_failures(estimator):
         failures["check_sample_weight_equivalence_on_dense_data"] = REORDERED[name]
     if name == "KModes":
         failures |= dict.fromkeys(CLUSTERS_OF_NUMBERS, "to k-modes different numbers are unrelated levels")
+    if name == "KPrototypes":
+        failures["check_transformer_n_iter"] = "rounded, the rows are two, and two prototypes need no pass"
     if name == "ConvexClustering" and estimator.fusion_penalty is not None:
         failures |= dict.fromkeys(
             CLUSTERS_OF_NUMBERS, "the penalty decides, not n_clusters, which the check sets"

@@ -6,12 +6,14 @@ from __future__ import annotations
 
 import pickle
 import warnings
+from fractions import Fraction
 
 import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
+from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
@@ -170,6 +172,39 @@ def test_levels_that_fit_has_not_seen():
     np.testing.assert_array_equal(model.predict(new), model.predict(FRAME.assign(town=None)))
     with pytest.raises(ValueError, match=r"'town' contains 1 level\(s\) that did not occur in fit: 'Genf'"):
         KPrototypes(3, unknown="error", n_init=1, random_state=0).fit(FRAME).predict(new)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("update", UPDATES)
+def test_means_to_the_last_digit(update, weighted, dtype):
+    """Against fractions: decimals, numbers far from 0, of a wide range, and columns with gaps."""
+    rng = np.random.default_rng(2)
+    X = np.array([[0.2, 1e6, 738.5, -2.0]], dtype) + (10.0 ** rng.normal(size=(90, 4))).round(2)
+    X[:, 3] *= 10.0 ** rng.integers(-3, 3, 90)
+    X[rng.random(X.shape) < 0.1] = np.nan
+    X = X.astype(dtype)
+    weight = rng.integers(0, 9, 90) / 4 if weighted else None
+    model = KPrototypes(3, n_init=3, random_state=0, update=update)
+    model.fit(X, sample_weight=weight)
+    assert model.converged_
+    np.testing.assert_array_equal(model.labels_, model.predict(X))
+    assert model.epoch_costs_[-1] == model.cost_
+    for k, d in np.ndindex(model.cluster_centroids_.shape):
+        own = (model.labels_ == k) & ~np.isnan(X[:, d])
+        counts = [Fraction(float(v)) for v in (np.ones(90) if weight is None else weight)[own]]
+        if total := sum(counts):
+            mean = sum(v * Fraction(float(x)) for v, x in zip(counts, X[own, d], strict=True)) / total
+            np.testing.assert_array_max_ulp(model.cluster_centroids_[k, d], np.float64(float(mean)))
+
+
+def test_arguments_of_fit_by_position():
+    """Those of kmodes."""
+    weight = np.arange(len(FRAME)) % 3
+    named, placed = KModes(3).fit(LEVELS, sample_weight=weight), KModes(3).fit(LEVELS, None, weight)
+    same(placed, named)
+    model = KPrototypes(3, n_init=1, random_state=0).fit(OBJECTS, None, [1, 3], weight)
+    same(model, clone(model).fit(OBJECTS, categorical=[1, 3], sample_weight=weight))
 
 
 @pytest.mark.parametrize("kind", ["matching", "ng", "jaccard-label"])
