@@ -111,36 +111,50 @@ class Datafit(Protocol):
 
 
 class Multinomial:
-    """sum_s lse(B x_s + beta0) - (B x_s + beta0)_{y_s} for B = V theta, V an orthonormal basis of the vectors
-    whose sum is zero; y (n,) are classes 0..c-1.
+    """sum_s w_s (lse(B x_s + beta0) - (B x_s + beta0)_{y_s}) for B = V theta, V an orthonormal basis of the
+    vectors whose sum is zero; y (n,) are classes 0..c-1, w (n,) the weights of the rows (None: 1).
     """
 
     def __init__(
-        self, y: NDArray[np.intp], c: int, objective_floor: float = 1e-12, n_threads: int = 1
+        self,
+        y: NDArray[np.intp],
+        c: int,
+        objective_floor: float = 1e-12,
+        n_threads: int = 1,
+        weight: Floats | None = None,
     ) -> None:
         self.y, self.c, self.q, self.basis = y, c, c - 1, centred_basis(c)
+        self.weight, self.total = weight, float(len(y) if weight is None else weight.sum())
         self.objective_floor, self.n_threads = objective_floor, n_threads
         self.codes, self.width = np.asarray(y, np.int32), -(-c // _kernel.TILE) * _kernel.TILE
         self._work = np.empty(0)
         self.row = np.arange(len(y))
         self.target = self.basis[y]
-        self.target_sum = np.bincount(y, minlength=c) @ self.basis
+        self.class_sizes = np.bincount(y, weight, minlength=c)
+        self.target_sum = self.class_sizes @ self.basis
         self.pairs = np.triu_indices(self.q)
         self.products = self.basis[:, self.pairs[0]] * self.basis[:, self.pairs[1]]
+
+    def weighted(self, rows: Floats) -> Floats:
+        """Numbers or lines of the rows, times the weights."""
+        if self.weight is None:
+            return rows
+        return np.asarray((rows.T * self.weight).T)
 
     def columns(self, X: Matrix, label: Labels, m: int) -> Matrix:
         return column_sums(X, label, m)
 
     def coefficient_scale(self, X: Matrix) -> float:
-        return _SMALL_CHANGE / max(float(np.sqrt(squares(X).sum(axis=0).max() / X.shape[0])), 1e-12)
+        return _SMALL_CHANGE / max(float(np.sqrt(self.max_curvature(X) / self.total)), 1e-12)
 
     def max_curvature(self, X: Matrix) -> float:
-        """The largest diagonal entry of X'X: four times the largest curvature along one coefficient."""
-        return float(squares(X).sum(axis=0).max())
+        """The largest diagonal entry of X'WX: four times the largest curvature along one coefficient."""
+        sums = squares(X).sum(axis=0) if self.weight is None else squares(X).T @ self.weight
+        return float(sums.max())
 
     def start(self, width: int) -> Floats:
         theta = np.zeros((width, self.c - 1))
-        theta[-1] = np.log(np.bincount(self.y, minlength=self.c) / len(self.y)) @ self.basis
+        theta[-1] = np.log(self.class_sizes / self.total) @ self.basis
         return theta
 
     def at(self, X: Matrix, theta: Floats) -> Evaluation:
@@ -156,8 +170,8 @@ class Multinomial:
         total = proba.sum(axis=1)
         proba /= total[:, None]
         log_total = np.log(total)
-        value = float((log_total - logits[self.row, self.y]).sum())
-        entropy = float((log_total - np.einsum("nc,nc->n", proba, logits)).sum())
+        value = float(self.weighted(log_total - logits[self.row, self.y]).sum())
+        entropy = float(self.weighted(log_total - np.einsum("nc,nc->n", proba, logits)).sum())
         return Evaluation(value, entropy, proba)
 
     def gradient(self, X: Matrix, point: Evaluation) -> Floats:
@@ -166,20 +180,21 @@ class Multinomial:
             proba = np.ascontiguousarray(point.proba)  # that of a dense table of sums is not
             _kernel.gradient(*_entries(X), self.codes, proba, out, *self._passes(X, X.shape[1] + 2))
             return np.asarray(out[:, : self.c] @ self.basis)
-        return np.asarray(X.T @ (point.proba @ self.basis - self.target))
+        return np.asarray(X.T @ self.weighted(point.proba @ self.basis - self.target))
 
     def with_best_intercept(self, X: Matrix, theta: Floats, point: Evaluation) -> tuple[Floats, Evaluation]:
         """The probabilities of a class then sum to its number of rows."""
         trial, at, least, step = theta, point, np.inf, np.zeros(self.q)
         for _ in range(_INTERCEPT_STEPS):
-            total = at.proba.sum(axis=0)
+            own = self.weighted(at.proba)
+            total = own.sum(axis=0)
             excess = total @ self.basis - self.target_sum
             largest = float(np.abs(excess).max())
             if largest < least and at.value <= point.value + _ROUNDING * abs(point.value):
                 theta, point, least = trial, at, largest
-                if largest <= 1e-14 * len(self.y):
+                if largest <= 1e-14 * self.total:
                     break
-                hessian = self.basis.T @ (np.diag(total) - at.proba.T @ at.proba) @ self.basis
+                hessian = self.basis.T @ (np.diag(total) - at.proba.T @ own) @ self.basis
                 try:
                     step = np.linalg.solve(hessian, excess)
                 except np.linalg.LinAlgError:
@@ -197,7 +212,7 @@ class Multinomial:
         q, width = self.q, X.shape[1]
         if self.c >= _CLASSES:
             return self._hessian_by_classes(X, point)
-        weight = self._curvature(point)
+        weight = self.weighted(self._curvature(point))
         out = np.empty((width, q, width, q))
         if not isinstance(X, np.ndarray):
             for k, (a, b) in enumerate(zip(*self.pairs, strict=True)):
@@ -214,13 +229,15 @@ class Multinomial:
         return out.reshape(width * q, width * q)
 
     def _hessian_by_classes(self, X: Matrix, point: Evaluation) -> Floats:
-        """sum_s x x' * (V' diag(p) V - V'p p'V): a product of columns for every class, not every pair."""
-        width, mean = X.shape[1], point.proba @ self.basis
+        """sum_s w x x' * (V' diag(p) V - V'p p'V): a product of columns for every class, not every pair."""
+        width, proba, mean = X.shape[1], self.weighted(point.proba), point.proba @ self.basis
+        if self.weight is not None:
+            mean *= np.sqrt(self.weight)[:, None]
         own, both = np.zeros((width, self.c * width)), np.zeros((width * self.q, width * self.q))
         for start in range(0, X.shape[0], _ROWS):
             some = slice(start, start + _ROWS)
             rows = dense(X[some])
-            own += rows.T @ (point.proba[some][:, :, None] * rows[:, None, :]).reshape(len(rows), -1)
+            own += rows.T @ (proba[some][:, :, None] * rows[:, None, :]).reshape(len(rows), -1)
             products = (rows[:, :, None] * mean[some][:, None, :]).reshape(len(rows), -1)
             both += products.T @ products
         squares_of_basis = self.basis[:, :, None] * self.basis[:, None, :]
@@ -234,7 +251,7 @@ class Multinomial:
 
     def hessian_diagonal(self, X: Matrix, point: Evaluation) -> Floats:
         weight = point.proba @ self.basis**2 - (point.proba @ self.basis) ** 2
-        return np.asarray(squares(X).T @ weight)
+        return np.asarray(squares(X).T @ self.weighted(weight))
 
     def mean_hessian(self, X: Matrix, point: Evaluation) -> MeanHessian:
         if self._in_kernel(X):
@@ -244,8 +261,9 @@ class Multinomial:
             _kernel.class_curvature(first, column, x * x, proba, out, *self._passes(X, X.shape[1] + 2))
             diagonal = out[:, : self.c]
         else:
-            diagonal = squares(X).T @ (point.proba - point.proba**2)
-        weight = (point.proba - point.proba**2).sum(axis=1) / self.q  # the trace, which no basis changes
+            diagonal = squares(X).T @ self.weighted(point.proba - point.proba**2)
+        # the trace, which no basis changes
+        weight = self.weighted((point.proba - point.proba**2).sum(axis=1) / self.q)
         return MeanHessian(gram(X, weight), diagonal, self.basis)
 
     def hessian_product(self, X: Matrix, point: Evaluation, direction: Floats) -> Floats:
@@ -264,11 +282,15 @@ class Multinomial:
             logits *= proba
             logits -= proba * logits.sum(axis=0)
             change[some] = logits.T @ self.basis
-        return np.asarray(X.T @ change)
+        return np.asarray(X.T @ self.weighted(change))
 
     def _in_kernel(self, X: Matrix) -> TypeGuard[SparseMatrix]:
-        """Whether kernels compute a pass over X: few classes would leave their vectors nearly empty."""
-        return self.c >= _CLASSES and not isinstance(X, np.ndarray) and X.dtype == np.float64
+        """Whether kernels compute a pass over X: few classes would leave their vectors nearly empty, and they
+        know no weights.
+        """
+        if self.c < _CLASSES or self.weight is not None:
+            return False
+        return not isinstance(X, np.ndarray) and X.dtype == np.float64
 
     def _of_classes(self, theta: Floats) -> Floats:
         """(m + 1, width) coefficients of the classes, then zeros."""

@@ -20,7 +20,7 @@ from craftc._common.messages import need_pandas, warn_user
 from craftc._common.products import row_products
 from craftc._common.ranges import column_ranges
 from craftc._common.threads import effective_n_threads, one_blas_thread
-from craftc._common.typing import Array, Bits, Floats, Labels
+from craftc._common.typing import Array, Bits, Floats, Labels, WeightInput
 from craftc._common.validation import (
     Choice,
     Constraint,
@@ -28,11 +28,13 @@ from craftc._common.validation import (
     check_parameters,
     check_penalties,
     check_ranges,
+    check_weight,
 )
 from craftc._fusion.datafits import Matrix, Multinomial, column_sums
 from craftc._fusion.graph import Graph, components, with_zero_node, zero_node_last
 from craftc._fusion.path import Optimum, RegularizationPath, follow
 from craftc.covariates.evidence import MapFit, carried, log_evidence, map_fit, sigma_by_folds
+from craftc.covariates.rows import Covariates, filled, missing_cells, present_means
 from craftc.covariates.similarity import Similarity, graph_of, zero_graph
 from craftc.distributed.collections import feature_names_out, rowwise
 from craftc.table.numbers import read_numbers, read_with_target
@@ -43,9 +45,9 @@ if TYPE_CHECKING:
 
 SOLVERS = ("certified", "admm", "paper")
 SELECTIONS = ("evidence", "evidence-full")
+MISSING = ("error", "mean")
 GRID = 300  # penalties of the default path, n 2^(-0.1 a)
 _SEPARATED = 1e-3  # loss, relative to that of guessing, below which a model separates the classes
-_LARGE, _SPARSE = 10**6, 0.1  # entries of a dense table, and share of nonzeros, from which it becomes sparse
 _ALONE = 3  # consecutive penalties with every covariate alone that end the default path
 _FOLD_CLUSTERS = 200  # most clusters of the partition on which sigma is chosen
 _LARGEST = 1e45  # largest absolute value of X: the products of Newton steps have sixth powers
@@ -87,7 +89,8 @@ class ConvexCovariateClustering(
     ----------
     fusion_penalty : float or array, optional
         nu. A number: one fit. A decreasing array: a path. None: the path n 2^(-0.1 a), a = 0, 1, ..., 299,
-        which ends when every covariate is a cluster of its own at three consecutive penalties.
+        which ends when every covariate is a cluster of its own at three consecutive penalties; n is the
+        number of rows, or the sum of their weights.
     similarity : {"correlation", "knn"}, array or sparse array (d, d), or callable, optional
         S, symmetric, >= 0; 0 is no edge, and the diagonal is ignored. "correlation" (the default): the
         positive correlations of each covariate with its eight nearest neighbours. "knn": a Gaussian
@@ -117,6 +120,9 @@ class ConvexCovariateClustering(
         log-probability on the finest clustering of the path with at most 200 clusters.
     tol : float, default=1e-6
         Relative duality gap.
+    missing : {"error", "mean"}, default="error"
+        Missing cells (NaN): they are an error; or each becomes the mean of the cells of its column that are
+        present in `fit`, in new rows, too.
     max_iter : int, default=10000
         Maximum number of Newton steps of the whole path; of "admm" and "paper", of iterations at every
         penalty.
@@ -178,6 +184,7 @@ class ConvexCovariateClustering(
         "ridge": Number(least=0),
         "solver": Choice(SOLVERS),
         "selection": Choice(SELECTIONS),
+        "missing": Choice(MISSING),
         "tol": Number(above=0, most=1.0),
         "max_iter": Number(least=1, whole=True),
     }
@@ -192,6 +199,7 @@ class ConvexCovariateClustering(
         sparsity: float | ArrayLike = 0.0,
         solver: str = "certified",
         selection: str = "evidence",
+        missing: str = "error",
         tol: float = 1e-6,
         max_iter: int = 10000,
         n_threads: int | None = None,
@@ -203,13 +211,14 @@ class ConvexCovariateClustering(
         self.sparsity = sparsity
         self.solver = solver
         self.selection = selection
+        self.missing = missing
         self.tol = tol
         self.max_iter = max_iter
         self.n_threads = n_threads
         self.verbose = verbose
 
     @all_or_nothing
-    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
+    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: WeightInput = None) -> Self:
         """Cluster the covariates and fit the classifier.
 
         Parameters
@@ -219,6 +228,9 @@ class ConvexCovariateClustering(
             sparse.
         y : array (n,)
             Classes, at least two.
+        sample_weight : array (n,), optional
+            Weight >= 0 of every row in the loss, the evidence and the built-in similarities. Weight 2 counts
+            as the row twice, 0 as none.
 
         Returns
         -------
@@ -226,7 +238,13 @@ class ConvexCovariateClustering(
             The fitted estimator.
         """
         self._check_parameters()
-        rows, target = read_with_target(self, X, y, accept_sparse="csr")
+        cells, target = read_with_target(self, X, y, accept_sparse="csr", allow_nan=True)
+        weight = check_weight(sample_weight, cells.shape[0])
+        if weight is not None:
+            cells, target, weight = cells[weight > 0], target[weight > 0], weight[weight > 0]
+            weight = None if bool((weight == 1.0).all()) else weight
+        self._means = present_means(cells, weight)
+        rows = self._complete(cells)
         check_ranges(*column_ranges(rows), column_names(self), largest=_LARGEST, narrowest=1.0 / _LARGEST)
         check_classification_targets(target)
         classes, codes = np.unique(target, return_inverse=True)
@@ -234,19 +252,22 @@ class ConvexCovariateClustering(
         if c < 2:
             found = f"got one class: {classes.tolist()[0]!r}; a classifier needs two."
             raise ValueError(f"y must hold at least two classes, {found}")
-        penalties = self._penalties(rows.shape[0])
+        total = float(len(codes) if weight is None else weight.sum())
+        penalties = self._penalties(total)
         gammas = check_penalties(self.sparsity, "sparsity")
-        least = 1e-12 if self.ridge > 0 else _SEPARATED * len(codes) * float(np.log(c))
-        datafit = Multinomial(codes, c, least, effective_n_threads(self.n_threads))
+        least = 1e-12 if self.ridge > 0 else _SEPARATED * total * float(np.log(c))
+        datafit = Multinomial(codes, c, least, effective_n_threads(self.n_threads), weight)
         gamma, selected, n_iter = float(gammas[0]), np.ones(rows.shape[1], bool), 0
         self._selection_points: list[SelectionPoint] = []
         # products of small matrices: more BLAS threads would cost time and change the last bits
         with one_blas_thread():
             if len(gammas) > 1:
-                gamma, selected, n_iter = self._select(Covariates.of(rows, self.solver), datafit, gammas)
+                gamma, selected, n_iter = self._select(
+                    Covariates.of(rows, self.solver, weight), datafit, gammas
+                )
                 rows = rows[:, selected]
-            graph = graph_of(self.similarity, rows, gamma if len(gammas) == 1 else 0.0, selected)
-            covariates = Covariates.of(rows, self.solver)
+            graph = graph_of(self.similarity, rows, gamma if len(gammas) == 1 else 0.0, selected, weight)
+            covariates = Covariates.of(rows, self.solver, weight)
             path = self._regularization_path(covariates.centred, datafit, graph)
             if self.ridge == 0:
                 self._warn_of_separation(covariates.centred, datafit, graph)
@@ -310,7 +331,7 @@ class ConvexCovariateClustering(
         """Without a ridge there is no optimum if sums over the components of S separate the classes."""
         label = components(graph)
         fused = map_fit(column_sums(X, label[:-1], int(label[-1])), datafit, np.inf)
-        if fused.value < _SEPARATED * len(datafit.y) * np.log(datafit.c):
+        if fused.value < _SEPARATED * datafit.total * np.log(datafit.c):
             warn_user(
                 "The classes are linearly separable even after fusing all covariates, so with ridge=0 the "
                 "optimum may not exist; set ridge > 0."
@@ -323,7 +344,7 @@ class ConvexCovariateClustering(
         sizes = [int(part[-1]) for part in parts]
         fine = max((m for m in sizes if m <= _FOLD_CLUSTERS), default=min(sizes))
         finest = column_sums(covariates.centred, parts[sizes.index(fine)][:-1], fine)
-        self.sigma_ = sigma_by_folds(finest, datafit.y, datafit.c, datafit.n_threads)
+        self.sigma_ = sigma_by_folds(finest, datafit.y, datafit.c, datafit.n_threads, datafit.weight)
         known: dict[bytes, tuple[float, MapFit]] = {}
         start, before = None, parts[0]
         for part, m in zip(parts, sizes, strict=True):
@@ -362,7 +383,27 @@ class ConvexCovariateClustering(
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
+        tags.input_tags.allow_nan = self.missing == "mean"
         return tags
+
+    def _complete(self, rows: Matrix) -> Matrix:
+        """Rows with the means of the fit in place of missing cells."""
+        missing = missing_cells(rows)
+        if missing is None:
+            return rows
+        if self.missing == "error":
+            raise ValueError(
+                f"Input X contains NaN: {int(missing.sum())} missing cell(s); pass missing='mean', which "
+                "puts the mean of the column into each, or impute them first."
+            )
+        if np.isnan(self._means).any():
+            name = column_names(self)[int(np.isnan(self._means).argmax())]
+            raise ValueError(f"Column {name!r} has no value, and so no mean to put into its cells; drop it.")
+        return filled(rows, self._means)
+
+    def _read_new(self, X: ArrayLike) -> Matrix:
+        check_is_fitted(self)
+        return self._complete(read_numbers(self, X, reset=False, accept_sparse="csr", allow_nan=True))
 
     def decision_function(self, X: ArrayLike) -> Floats:
         """Scores of the classes.
@@ -376,8 +417,7 @@ class ConvexCovariateClustering(
         ndarray (n, c)
             With two classes (n,): the score of the second less that of the first.
         """
-        check_is_fitted(self)
-        rows = read_numbers(self, X, reset=False, accept_sparse="csr")
+        rows = self._read_new(X)
         scores = row_products(rows, self.coef_.T) + self.intercept_
         return np.asarray(scores[:, 1] - scores[:, 0] if len(self.classes_) == 2 else scores)
 
@@ -426,8 +466,7 @@ class ConvexCovariateClustering(
         ndarray (n, K)
             A csr_array if X is sparse.
         """
-        check_is_fitted(self)
-        rows = read_numbers(self, X, reset=False, accept_sparse="csr")
+        rows = self._read_new(X)
         sums = column_sums(rows, self.covariate_labels_, self.n_clusters_)[:, :-1]
         return csr_array(sums) if issparse(rows) else sums
 
@@ -452,35 +491,14 @@ class ConvexCovariateClustering(
 
     # ---- parameters ----
 
-    def _penalties(self, n: int) -> Floats:
+    def _penalties(self, total: float) -> Floats:
         if self.fusion_penalty is None:
-            return np.asarray(n * 2.0 ** (-0.1 * np.arange(GRID)))
+            return np.asarray(total * 2.0 ** (-0.1 * np.arange(GRID)))
         return check_penalties(self.fusion_penalty)
 
     def _check_parameters(self) -> None:
         check_parameters(self)
         effective_n_threads(self.n_threads)
-
-
-class Covariates(NamedTuple):
-    """The covariates (n, d) as given, for the evidence, and less their means `centre` (d,).
-
-    The intercept compensates the means; steps lose fewer digits where columns are far from the origin.
-    """
-
-    given: Matrix
-    centred: Matrix
-    centre: Floats
-
-    @classmethod
-    def of(cls, X: Matrix, solver: str) -> Covariates:
-        """Centre a dense table, unless for the paper; a large one with few nonzeros becomes sparse."""
-        if isinstance(X, np.ndarray) and X.size > _LARGE and np.count_nonzero(X) < _SPARSE * X.size:
-            X = csr_array(X)
-        if not isinstance(X, np.ndarray) or solver == "paper":
-            return cls(X, X, np.zeros(X.shape[1]))
-        centre = X.mean(axis=0)
-        return cls(X, X - centre, centre)
 
 
 def _among_all(label: Labels, selected: Bits) -> Labels:

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import cho_solve
 from sklearn.model_selection import StratifiedKFold
 
 from craftc._common.threads import parallel_map, threads_for
-from craftc._common.typing import Floats, Labels
+from craftc._common.typing import Floats, Ints, Labels
 from craftc._fusion.conjugate_gradients import Preconditioner, cholesky, line_search, newton_direction
 from craftc._fusion.datafits import Evaluation, Matrix, Multinomial, gram, squares
 from craftc._fusion.graph import with_zero_node
 
+#: Positions of rows, and their weights.
+Rows: TypeAlias = "tuple[Ints, Floats | None]"
 SIGMAS = 10.0 ** np.arange(-3.0, 2.0, 0.5)
 _FOLDS = 5
+_COPIES = 10**7  # rows that whole weights count up to which every copy goes into a fold of its own
 _STEPS = 100  # most Newton steps
 _LARGE = 200  # coefficients above which Newton steps use conjugate gradients
 _INNER, _PRODUCTS = 0.03, 300  # share of the gradient that these leave; most products with the Hessian
@@ -95,34 +97,65 @@ def log_evidence(X: Matrix, datafit: Multinomial, fit: MapFit, sigma: float, ful
         hessian = np.zeros((c, m, c, m))
         for a in range(c):
             for b in range(a, c):
-                weight = proba[:, a] * ((a == b) - proba[:, b])
+                weight = datafit.weighted(proba[:, a] * ((a == b) - proba[:, b]))
                 hessian[a, :, b] = gram(columns, weight)
                 hessian[b, :, a] = hessian[a, :, b].T
         hessian = hessian.reshape(c * m, c * m)
         hessian[np.diag_indices(c * m)] += sigma**-2
         log_det = float(np.linalg.slogdet(hessian)[1])
     else:
-        log_det = float(np.log(squares(columns).T @ (proba * (1.0 - proba)) + sigma**-2).sum())
+        curvature = squares(columns).T @ datafit.weighted(proba * (1.0 - proba))
+        log_det = float(np.log(curvature + sigma**-2).sum())
     return float(-fit.value - 0.5 * length / sigma**2 - c * m * float(np.log(sigma)) - 0.5 * log_det)
 
 
-def sigma_by_folds(X: Matrix, y: NDArray[np.intp], c: int, n_threads: int = 1) -> float:
-    """The smallest sigma of the prior whose cross-validated log-probability is largest."""
-    folds = _FOLDS if len(y) / (_FOLDS * c) >= 2 else 2
-    if np.bincount(y, minlength=c).min() < folds:
-        return 1.0  # a class has too few rows to leave any out
-    parts = list(StratifiedKFold(folds, shuffle=True, random_state=0).split(X, y))
+class _Fold(NamedTuple):
+    """Rows to fit and rows left out, with their weights (None: 1)."""
 
-    def scores(part: tuple[Labels, Labels]) -> Floats:
-        training, test = part
-        datafit, left_out, theta = Multinomial(y[training], c), Multinomial(y[test], c), None
+    training: Rows
+    test: Rows
+
+
+def sigma_by_folds(X: Matrix, y: Ints, c: int, n_threads: int = 1, weight: Floats | None = None) -> float:
+    """The smallest sigma of the prior whose cross-validated log-probability is largest."""
+    parts = _folds(y, c, weight)
+    if not parts:
+        return 1.0  # a class has too few rows to leave any out
+
+    def scores(fold: _Fold) -> Floats:
+        (training, weight), (test, test_weight) = fold
+        datafit, theta = Multinomial(y[training], c, weight=weight), None
+        left_out = Multinomial(y[test], c, weight=test_weight)
         out = np.empty(len(SIGMAS))
         for k, sigma in enumerate(SIGMAS):
             theta = map_fit(X[training], datafit, sigma, theta, _FOLD_TOL).theta
             proba = left_out.at(X[test], theta).proba
             own = proba[left_out.row, left_out.y]
-            out[k] = float(np.log(np.maximum(own, 1e-300)).sum())
+            out[k] = float(left_out.weighted(np.log(np.maximum(own, 1e-300))).sum())
         return out
 
     threads = threads_for(n_threads, 1.0 * X.shape[0] * X.shape[1] * c)
     return float(SIGMAS[int(np.argmax(np.sum(parallel_map(scores, parts, threads), axis=0)))])
+
+
+def _folds(y: Ints, c: int, weight: Floats | None) -> list[_Fold]:
+    """Folds of the rows, whose classes are shared out evenly; none if a class has too few rows.
+
+    The copies that a whole weight counts go into folds one by one, as those of repeated rows do.
+    """
+    counted = weight is not None and weight.sum() <= _COPIES and bool((weight == np.floor(weight)).all())
+    row = np.arange(len(y))
+    if weight is not None and counted:
+        row = np.repeat(row, weight.astype(np.intp))
+    n_folds = _FOLDS if len(row) / (_FOLDS * c) >= 2 else 2
+    if np.bincount(y[row], minlength=c).min() < n_folds:
+        return []
+
+    def rows_of(some: Ints) -> Rows:
+        if weight is None:
+            return some, None
+        found, copies = np.unique(row[some], return_counts=True)
+        return found, copies.astype(np.float64) if counted else weight[found]
+
+    splitter = StratifiedKFold(n_folds, shuffle=True, random_state=0)
+    return [_Fold(*map(rows_of, parts)) for parts in splitter.split(row, y[row])]

@@ -10,8 +10,8 @@ from numpy.typing import ArrayLike
 from scipy import sparse
 
 from craftc._common.products import nearest_rows
-from craftc._common.typing import Bits, Floats
-from craftc._common.validation import check_choice
+from craftc._common.typing import Bits, Floats, WeightInput
+from craftc._common.validation import check_choice, check_weight
 from craftc._fusion.datafits import Matrix, SparseMatrix, squares
 from craftc._fusion.graph import N_NEIGHBORS, Graph, edges_of
 
@@ -55,7 +55,9 @@ def knn_similarity(embedding: ArrayLike, n_neighbors: int = N_NEIGHBORS) -> spar
     return near.maximum(near.T)
 
 
-def correlation_similarity(X: Matrix, n_neighbors: int = N_NEIGHBORS) -> sparse.csr_array:
+def correlation_similarity(
+    X: Matrix, n_neighbors: int = N_NEIGHBORS, sample_weight: WeightInput = None
+) -> sparse.csr_array:
     """A sparse similarity of the columns: the largest positive correlations of each.
 
     Parameters
@@ -63,6 +65,8 @@ def correlation_similarity(X: Matrix, n_neighbors: int = N_NEIGHBORS) -> sparse.
     X : array or sparse array (n, d)
     n_neighbors : int, default=8
         Largest correlations kept per column.
+    sample_weight : array (n,), optional
+        Weights >= 0 of the rows. Weight 2 counts as the row twice.
 
     Returns
     -------
@@ -80,19 +84,25 @@ def correlation_similarity(X: Matrix, n_neighbors: int = N_NEIGHBORS) -> sparse.
     k = min(n_neighbors, d - 1)
     if k < 1:
         return sparse.csr_array((d, d))
-    mean = np.asarray(X.mean(axis=0)).ravel()
+    weight = check_weight(sample_weight, n)
+    if weight is None:
+        mean, total = np.asarray(X.mean(axis=0)).ravel(), float(n)
+    else:
+        total = float(weight.sum())
+        mean = np.asarray(X.T @ (weight / total)).ravel()
     if isinstance(X, np.ndarray):
-        spread = X - mean
+        spread = X - mean if weight is None else np.sqrt(weight)[:, None] * (X - mean)
         norm = np.sqrt((spread**2).sum(axis=0))
     else:
-        norm = np.sqrt(np.maximum(np.asarray(squares(X).sum(axis=0)).ravel() - n * mean**2, 0.0))
+        X = X if weight is None else sparse.csr_array(sparse.diags_array(np.sqrt(weight)) @ X)
+        norm = np.sqrt(np.maximum(np.asarray(squares(X).sum(axis=0)).ravel() - total * mean**2, 0.0))
     inverse = np.divide(1.0, norm, where=norm > 0, out=np.zeros(d))
     rows, columns, values = [], [], []
     for i in range(d):
         if isinstance(X, np.ndarray):
             product = spread.T @ spread[:, i]
         else:
-            product = (X.T @ X[:, [i]].toarray())[:, 0] - n * mean * mean[i]
+            product = (X.T @ X[:, [i]].toarray())[:, 0] - total * mean * mean[i]
         correlation = product * inverse * inverse[i]
         correlation[i] = -np.inf
         best = np.argsort(-correlation, kind="stable")[:k]
@@ -104,15 +114,17 @@ def correlation_similarity(X: Matrix, n_neighbors: int = N_NEIGHBORS) -> sparse.
     return near.maximum(near.T)
 
 
-def _standardised(X: Matrix) -> Floats:
-    """Columns as vectors for "knn"."""
+def _standardised(X: Matrix, weight: Floats | None) -> Floats:
+    """Columns as vectors for "knn": a row of weight 2 is two of their numbers."""
     if not isinstance(X, np.ndarray):
         raise ValueError(
             "similarity='knn' takes columns as vectors and needs a dense X, got a sparse one; pass "
             "similarity='correlation', or knn_similarity(...) of vectors that describe the covariates."
         )
-    spread = X.std(axis=0)
-    return np.asarray(((X - X.mean(axis=0)) / np.where(spread > 0, spread, 1.0)).T)
+    mean = np.average(X, axis=0, weights=weight)
+    spread = np.sqrt(np.average((X - mean) ** 2, axis=0, weights=weight))
+    standardised = (X - mean) / np.where(spread > 0, spread, 1.0)
+    return np.asarray((standardised if weight is None else np.sqrt(weight)[:, None] * standardised).T)
 
 
 def zero_graph(d: int) -> Graph:
@@ -122,17 +134,22 @@ def zero_graph(d: int) -> Graph:
 
 
 def graph_of(
-    similarity: Similarity | None, X: Matrix, sparsity: float, selected: Bits | None = None
+    similarity: Similarity | None,
+    X: Matrix,
+    sparsity: float,
+    selected: Bits | None = None,
+    weight: Floats | None = None,
 ) -> Graph:
     """The edges of a similarity (None: "correlation"), and the group lasso's edges to the zero node.
 
     X has the selected covariates only (None: all); a given similarity has a row for every covariate.
+    `weight` (n,): of the rows.
     """
     d = X.shape[1]
     if similarity is None or isinstance(similarity, str):
         built_in: dict[str, Callable[[], sparse.csr_array]] = {
-            "correlation": lambda: correlation_similarity(X),
-            "knn": lambda: knn_similarity(_standardised(X)),
+            "correlation": lambda: correlation_similarity(X, sample_weight=weight),
+            "knn": lambda: knn_similarity(_standardised(X, weight)),
         }
         name = "correlation" if similarity is None else similarity
         check_choice("similarity", name, SIMILARITIES, "or a callable, or an array (d, d)")

@@ -126,6 +126,7 @@ _COVARIATES = {
     "classes_": _Classes(),
     "coef_": floats("classes", "D"),
     "intercept_": floats("classes"),
+    "_means": floats("D"),  # in place of missing cells
     "_points": StoredRecords(
         PathPoint,
         labels=labels("D", below="D"),

@@ -91,17 +91,19 @@ def read_numbers(
     return read
 
 
-def read_with_target(estimator: object, X: object, y: object, **checks: object) -> tuple[Array, Array]:
+def read_with_target(
+    estimator: object, X: object, y: object, *, allow_nan: bool = False, **checks: object
+) -> tuple[Array, Array]:
     """Rows of numbers of a fit, as `read_numbers` returns them, and their targets."""
     X = _readable(estimator, X)
     if isinstance(X, Mapping):
-        rows = _read_columns(estimator, X, reset=True)
+        rows = _read_columns(estimator, X, reset=True, allow_nan=allow_nan)
         named = vars(estimator).pop("feature_names_in_")
         rows, target = _validated(estimator, rows, y, True, {**checks, "dtype": np.float64})
         vars(estimator)["feature_names_in_"] = named
     else:
         rows, target = _validated(estimator, X, y, True, {**checks, "dtype": np.float64})
-    _check_finite(rows, estimator, False)
+    _check_finite(rows, estimator, allow_nan)
     return rows, target
 
 

@@ -121,7 +121,8 @@ def repeated_rows(rows: Rows) -> tuple[Rows, Any]:
     """Rows that are repeated, after the first ones; the other side has weights (see `weighted`)."""
     weight = WEIGHT.astype(np.int64)
     at = np.repeat(np.arange(N), weight)
-    return rows._replace(table=rows.table.iloc[at].reset_index(drop=True)), np.cumsum(weight) - 1
+    classes = None if rows.classes is None else rows.classes[at]
+    return Rows(rows.table.iloc[at].reset_index(drop=True), None, classes), np.cumsum(weight) - 1
 
 
 WEIGHT = np.random.default_rng(2).integers(1, 4, N).astype(np.float64)

@@ -46,7 +46,7 @@ SIGNATURES = {
     ),
     "ConvexCovariateClustering": (
         "(fusion_penalty=None, *, similarity=None, ridge=0.1, sparsity=0.0, solver='certified', "
-        "selection='evidence', tol=1e-06, "
+        "selection='evidence', missing='error', tol=1e-06, "
         "max_iter=10000, n_threads=None, verbose=0)"
     ),
     "DPMeans": (
@@ -102,7 +102,7 @@ SIGNATURES = {
     "show_versions": "()",
     "cli.main": "(argv=None)",
     "compare": "(model, table, *, sample_weight=None)",
-    "covariates.correlation_similarity": "(X, n_neighbors=8)",
+    "covariates.correlation_similarity": "(X, n_neighbors=8, sample_weight=None)",
     "covariates.knn_similarity": "(embedding, n_neighbors=8)",
     "craft.Changes": "(segments, rows, notes=<factory>, former_numbers=<factory>, _library=None)",
     "craft.NullTest": "(saving, n_clusters, null_savings, null_n_clusters, n_rows, sampled, "

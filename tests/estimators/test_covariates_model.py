@@ -18,6 +18,7 @@ from sklearn.model_selection import StratifiedKFold
 from craftc import ConvexCovariateClustering
 from craftc._fusion.datafits import Multinomial, column_sums
 from craftc.covariates.evidence import SIGMAS, log_evidence, map_fit, sigma_by_folds
+from craftc.covariates.similarity import graph_of
 from tests.common import ROOT
 from tests.estimators.test_covariates import assert_same_bits, check_state, model_of
 from tests.reference import covariates as ref
@@ -398,3 +399,112 @@ def test_selections_that_cannot_be():
         ConvexCovariateClustering(similarity=S, sparsity=[1.0, 2.0]).fit(X, y)
     with pytest.raises(AttributeError, match="sparsity_path_ exists only where sparsity is an array"):
         model_of(1.0, S).fit(X, y).sparsity_path_  # noqa: B018
+
+
+# ---- weights and missing cells ----
+
+
+@pytest.mark.parametrize("form", [np.asarray, sparse.csr_array])
+@pytest.mark.parametrize("c", [2, 6])
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        {"fusion_penalty": 1.0},
+        {"fusion_penalty": [8.0, 4.0, 1.0, 0.2], "selection": "evidence-full"},
+        {"fusion_penalty": 0.5, "sparsity": 0.5, "similarity": None},
+        {"fusion_penalty": [2.0, 0.5], "sparsity": [8.0, 2.0], "similarity": None},
+        {"fusion_penalty": 1.0, "solver": "admm"},
+    ],
+)
+def test_a_weight_is_a_number_of_rows(parameters, c, form):
+    X, y, S = ref.recipe("chain", 8, 60, c, 3)
+    X[np.abs(X) < 0.3] = 0.0
+    weight = np.random.default_rng(1).integers(0, 4, 60)
+    weight[[np.flatnonzero(y == k)[0] for k in range(c)]] = 2
+    at = np.repeat(np.arange(60), weight)
+    model = ConvexCovariateClustering(**{"similarity": S, "tol": 1e-9, **parameters})
+    ours, theirs = model.fit(form(X), y, sample_weight=weight), clone(model).fit(form(X[at]), y[at])
+    np.testing.assert_array_equal(ours.covariate_labels_, theirs.covariate_labels_)
+    assert ours.duality_gap_ <= 1e-9
+    assert ours.objective_ == pytest.approx(theirs.objective_, rel=1e-8)
+    np.testing.assert_allclose(ours.path_.evidence, theirs.path_.evidence, rtol=1e-6)
+    np.testing.assert_allclose(ours.coef_, theirs.coef_, rtol=0, atol=1e-4 * np.abs(theirs.coef_).max())
+
+
+@pytest.mark.parametrize("name", ["correlation", "knn"])
+def test_built_in_similarities_count_weights(name):
+    rng = np.random.default_rng(0)
+    X, weight = rng.normal(size=(40, 6)) @ rng.normal(size=(6, 6)), rng.integers(0, 3, 40)
+    kept = X[weight > 0], weight[weight > 0].astype(float)
+    ours = graph_of(name, kept[0], 0.0, None, kept[1])
+    theirs = graph_of(name, np.repeat(X, weight, axis=0), 0.0)
+    np.testing.assert_array_equal(ours.edge, theirs.edge)
+    np.testing.assert_allclose(ours.weight, theirs.weight, rtol=1e-12)
+    assert not np.allclose(ours.weight, graph_of(name, kept[0], 0.0).weight[: len(ours.weight)], rtol=1e-6)
+
+
+def test_weights_that_are_not_whole():
+    X, y, S = ref.recipe("dense", 8, 60, 3, 4)
+    weight = np.random.default_rng(1).uniform(0.2, 3.0, 60)
+    plain, model = model_of(2.0, S).fit(X, y), model_of(2.0, S).fit(X, y, sample_weight=weight)
+    assert model.duality_gap_ <= model.tol
+    logits = X @ model.coef_.T + model.intercept_
+    loss = np.log(np.exp(logits).sum(axis=1)) - logits[np.arange(60), y]
+    apart = np.linalg.norm(model.coef_[:, :, None] - model.coef_[:, None], axis=0)
+    penalty = (S * apart).sum() + model.ridge * (model.coef_**2).sum()
+    assert model.objective_ == pytest.approx(weight @ loss + penalty, rel=1e-9)
+    assert not np.allclose(model.coef_, plain.coef_, atol=1e-3)
+    assert_same_bits(model_of(2.0, S).fit(X, y, sample_weight=np.ones(60)), plain)
+    path = model_of([4.0, 1.0, 0.2], S).fit(X, y, sample_weight=weight)
+    assert (path.path_.gap <= path.tol).all()
+    assert path.sigma_ in SIGMAS
+    for bad in (weight[:5], -weight, np.zeros(60), np.full(60, np.nan)):
+        with pytest.raises(ValueError, match="ample"):
+            model_of(2.0, S).fit(X, y, sample_weight=bad)
+    with pytest.raises(ValueError, match="at least two classes, got one class: 1"):
+        model_of(2.0, S).fit(X, y, sample_weight=y == 1)
+
+
+@pytest.mark.parametrize("form", [np.asarray, sparse.csr_array, pd.DataFrame])
+def test_missing_cells_become_the_mean_of_their_column(form):
+    X, y, S = ref.recipe("dense", 8, 60, 3, 4)
+    rng = np.random.default_rng(0)
+    X[np.abs(X) < 0.2] = 0.0
+    gone, weight = rng.random(X.shape) < 0.1, rng.integers(0, 3, 60) + (np.arange(60) < 9)
+    gaps = np.where(gone, np.nan, X)
+    means = np.ma.average(np.ma.array(X, mask=gone), axis=0, weights=weight).data
+    complete = np.where(gone, means, X)
+    nus = [4.0, 1.0, 0.2]
+    given = form(gaps)
+    model = model_of(nus, S, missing="mean").fit(given, y, sample_weight=weight)
+    expected = model_of(nus, S).fit(complete, y, sample_weight=weight)
+    np.testing.assert_allclose(model.coef_, expected.coef_, rtol=0, atol=1e-8)
+    assert model.duality_gap_ <= model.tol
+    np.testing.assert_array_equal(model.predict(given), expected.predict(complete))
+    np.testing.assert_allclose(
+        model.predict_proba(form(gaps[:9])), expected.predict_proba(complete[:9]), rtol=0, atol=1e-8
+    )
+    sums = model.transform(given)
+    np.testing.assert_allclose(
+        sums.toarray() if sparse.issparse(sums) else sums, expected.transform(complete), atol=1e-12
+    )
+    np.testing.assert_array_equal(np.isnan(given.toarray() if sparse.issparse(given) else given), gone)
+
+
+def test_missing_cells_are_an_error_unless_asked_for():
+    X, y, S = ref.recipe("dense", 8, 60, 3, 4)
+    gaps = X.copy()
+    gaps[3, 2] = gaps[4, 2] = np.nan
+    model = model_of(2.0, S)
+    with pytest.raises(ValueError, match=r"contains NaN: 2 missing cell\(s\); pass missing='mean'"):
+        model.fit(gaps, y)
+    model.fit(X, y)
+    for method in (model.predict, model.transform, model.decision_function):
+        with pytest.raises(ValueError, match=r"contains NaN: 2 missing cell\(s\)"):
+            method(gaps)
+    gaps[:, 2] = np.nan
+    with pytest.raises(ValueError, match="Column 'x2' has no value"):
+        model.set_params(missing="mean").fit(gaps, y)
+    gaps[0, 1] = np.inf
+    with pytest.raises(ValueError, match="infinity"):
+        model.fit(gaps, y)
