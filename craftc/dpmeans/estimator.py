@@ -274,7 +274,6 @@ class DPMeans(WithoutCollections, MomentsSummary, DenseInput, DPMeansPrediction,
         spherical = shape is not None or (isinstance(self.covariance, str) and self.covariance == "spherical")
         local = None if spherical else self._descend_gaussian(data, weight, best, penalty, seed)
         self._set_spherical_state(penalty, starts.limit, shape, best)
-        starts.warn_of(best, penalty, len(table))
         if self.covariance_price is not None and spherical:
             warn_user(
                 f"covariance_price={self.covariance_price!r} is ignored: it belongs to covariance='full' and "
@@ -283,6 +282,7 @@ class DPMeans(WithoutCollections, MomentsSummary, DenseInput, DPMeansPrediction,
         moments = best.moments
         if local is not None:
             moments = self._set_gaussian_state(data, local)
+        starts.warn_of(self.n_clusters_, self.converged_, penalty, len(table))
         if shape is not None:
             moments = DenseData(rows, weight, data.n_threads).moments(self.labels_, self.n_clusters_)
         self._moments = moments.around(self.cluster_centers_)
@@ -320,7 +320,7 @@ class DPMeans(WithoutCollections, MomentsSummary, DenseInput, DPMeansPrediction,
         set_input_attributes(self, source.X, partitions)
         warn_of_unscaled_columns(self, *compared)
         self._set_spherical_state(penalty, starts.limit, None, fit)
-        starts.warn_of(fit, penalty, len(partitions))
+        starts.warn_of(self.n_clusters_, self.converged_, penalty, len(partitions))
         self._moments = fit.moments.around(self.cluster_centers_)
 
     @available_if(  # type: ignore[untyped-decorator]

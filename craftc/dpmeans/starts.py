@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from copy import copy
-from typing import Any, Generic, Protocol
+from typing import Generic, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -47,6 +47,7 @@ class DPMeansParameters(Protocol):
     mode: str
     polish: bool | str
     covariance: str | Floats
+    covariance_price: float | None
     init: str | ArrayLike
     n_init: int
     max_iter: int
@@ -112,20 +113,21 @@ class Starts(Generic[S, L]):
             self.limit, cells = self.rows.farthest(fit.centers, fit.labels)
         return fit
 
-    def warn_of(self, fit: SphericalFit[Any], penalty: float, n: int) -> None:
-        """Warn where a fit of n rows has not converged, has fewer clusters than asked for, or suspiciously
-        many.
+    def warn_of(self, K: int, converged: bool, penalty: float, n: int) -> None:
+        """Warn where a model of K clusters of n rows has not converged, has fewer clusters than asked for, or
+        suspiciously many.
         """
-        model, K = self.model, len(fit.sizes)
-        if not fit.converged:
+        model, spherical = self.model, not str(self.model.covariance).startswith("full")
+        if not converged:
             remedy = "raise max_iter"
-            if self.mode == "delayed" and model.mode == "auto":
+            if spherical and self.mode == "delayed" and model.mode == "auto":
                 remedy = (
                     "every sweep opens one cluster: raise max_iter or cluster_penalty, or pass "
                     "mode='serial', which opens one for every row beyond lambda"
                 )
             warn_not_converged(model, int(model.max_iter), "sweeps", remedy)
-        if self.is_search and model.n_clusters is not None:
+        asked = spherical or model.covariance_price is None  # a price varies the number of clusters
+        if asked and self.is_search and model.n_clusters is not None:
             warn_of_fewer_clusters(model, K, model.n_clusters)
         if penalty > 0 and max(_MANY, n / 10) < K:
             warn_user(

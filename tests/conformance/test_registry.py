@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import inspect
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 import craftc
+from craftc.cli.options import craftc as cli
 from tests.conformance import fingerprints
-from tests.fuzz import parameters
+from tests.fuzz import command_line, estimators, parameters
 from tests.registry import ESTIMATORS, fit, methods, name_of, new, public_estimators
 
 
@@ -42,3 +46,18 @@ def test_the_fuzz_draws_every_parameter_and_calls_every_method(name):
     model = fit(new(name), np.random.default_rng(0).normal(size=(20, 3)))
     answers = {"predict", "predict_proba", "score_samples", "transform", "decision_function", "summary"}
     assert {each for each in answers if hasattr(model, each)} <= set(methods(name))
+
+
+@pytest.mark.parametrize("name", ESTIMATORS)
+def test_the_fuzz_draws_every_keyword_of_fit(name):
+    taken = set(inspect.signature(getattr(craftc, name).fit).parameters)
+    assert taken - {"self", "X", "callback", "client"} <= set(estimators.KEYWORDS)
+
+
+def test_the_fuzz_draws_every_option_of_cluster():
+    options = {word for each in cli.commands["cluster"].params for word in each.opts + each.secondary_opts}
+    rng, drawn = np.random.default_rng(0), {"TABLE", "--out", "--scheduler"}
+    for _ in range(2000):
+        drawn.update(command_line.reading_options(rng))
+        drawn.update(command_line.cluster_options(rng, ["a"], Path("nowhere")))
+    assert {each for each in options if each.startswith("--")} <= drawn

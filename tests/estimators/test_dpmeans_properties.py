@@ -6,8 +6,10 @@ from __future__ import annotations
 
 import os
 import pickle
+import re
 import subprocess
 import sys
+import warnings
 from functools import cache
 
 import numpy as np
@@ -624,6 +626,24 @@ def test_it_stops_at_max_iter():
     with pytest.warns(ConvergenceWarning, match="stopped after 2 sweeps"):
         model = DPMeans(0.5, mode="delayed", max_iter=2).fit(clouds(0))
     assert (model.n_iter_, model.converged_, len(model.objective_path_)) == (2, False, 2)
+
+
+@pytest.mark.parametrize("covariance", ["spherical", "full", "full-sized"])
+@pytest.mark.parametrize("price", [None, 1e6])
+def test_warnings_are_of_the_model_and_not_of_its_start(covariance, price):
+    X = np.repeat(clouds(0)[:8], 3, axis=0)
+    for parameters in ({"n_clusters": 100}, {"n_clusters": 5, "max_iter": 1}, {"n_clusters": 5}):
+        with warnings.catch_warnings(record=True) as warned:
+            warnings.simplefilter("always")
+            model = DPMeans(**parameters, covariance=covariance, covariance_price=price, random_state=0).fit(
+                X
+            )
+        said = " ".join(str(each.message) for each in warned)
+        assert ("before convergence" in said) is not model.converged_
+        for found in re.findall(r"(?:found|opened|pays for) (\d+) cluster", said):
+            assert int(found) == model.n_clusters_
+        asked = price is None or covariance == "spherical"
+        assert ("fewer than n_clusters" in said) == (asked and model.n_clusters_ < parameters["n_clusters"])
 
 
 def test_verbose_prints(capsys):

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import inspect
 import io
 import pickle
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, redirect_stdout
+from contextlib import contextmanager, redirect_stdout, suppress
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +16,21 @@ import sklearn
 import craftc
 from craftc._common import threads
 from tests.fuzz import parameters, tables
-from tests.fuzz.invariants import check_fitted, check_labels, copied, difference, numbers_of
+from tests.fuzz.invariants import (
+    check_finite,
+    check_fitted,
+    check_labels,
+    check_said,
+    copied,
+    difference,
+    is_not_defined,
+    numbers_of,
+)
 from tests.fuzz.problems import Outcome, Problems
 from tests.registry import (
     ESTIMATORS,
     SHORT_ARGUMENTS,
+    fit,
     methods,
     name_of,
     needs_classes,
@@ -42,7 +53,10 @@ _BITS = (
     "transform",
     "decision_function",
 )  # results compared to the last bit
-_INFINITE = ("margins",)  # with one cluster
+#: Results that may be: with one cluster, of missing cells, of clusters that are in no part of the rows.
+_NOT_FINITE = {"margins": "inf", "surprisal": "nan", "stability": "nan"}
+#: Keywords of fit that are drawn.
+KEYWORDS = ("y", "sample_weight", "groups", "fixed", "categorical")
 _COUNTS = (
     1,
     2,
@@ -63,21 +77,22 @@ _COUNTS = (
 )
 
 
-def prepare() -> None:
-    """Import what the children use, so that each need not."""
+def prepare() -> dict[str, Any]:
+    """A fitted model of every estimator; imports what the children use, so that each need not."""
     import polars
     import pyarrow
 
     assert polars.__name__
     assert pyarrow.__name__
     rows = np.random.default_rng(0).normal(size=(12, 2))
+    models = {}
     for name in NAMES:
-        model = getattr(craftc, name)(n_threads=1)
-        model.fit(rows, np.arange(12) % 2)
+        models[name] = fit(new(name, n_threads=1), rows)
         with io.BytesIO() as file:
-            pickle.dump(model, file)
+            pickle.dump(models[name], file)
     for module in ("model_file", "plot", "report"):
         getattr(craftc, module, None)
+    return models
 
 
 def case(seed: int, state: Any, folder: Path) -> Problems:
@@ -92,7 +107,7 @@ def case(seed: int, state: Any, folder: Path) -> Problems:
         table = tables.table(rng, mixed=0.5)
     n, d = _shape(table.value)
     chosen = parameters.draw(rng, name, n, d)
-    keywords = _keywords(rng, name, n)
+    keywords = _keywords(rng, name, table)
     with np.printoptions(threshold=10):
         given = ", ".join(f"{key}={value!r}" for key, value in chosen.items())
         print(f"{name}({given})\n{keywords!r}\n{table.name}: {table.value!r}"[:1500])
@@ -105,9 +120,10 @@ def case(seed: int, state: Any, folder: Path) -> Problems:
         changed = None if before is None else difference((table.value, keywords), before, "input")
         found.check(changed is None, f"{name}.fit changes its input", str(changed))
         if outcome.done:
+            check_said(found, model, outcome.said, numbers_of(table.value) is not None)
             _after_fit(found, rng, model, table, keywords, folder)
         else:
-            _refused_after_fit(found, rng, name, chosen, table, keywords)
+            _refused_after_fit(found, copied(state[name]), chosen, table, keywords)
     return found
 
 
@@ -122,10 +138,22 @@ def _small_work(most: int) -> Iterator[None]:
         threads.SMALL_WORK = before
 
 
-def _keywords(rng: np.random.Generator, name: str, n: int) -> dict[str, Any]:
-    """Weights or classes for fit."""
-    if name in WEIGHTED and rng.random() < 0.35:
-        return {"sample_weight": tables.weights(rng, n).value}
+def _keywords(rng: np.random.Generator, name: str, table: tables.Table) -> dict[str, Any]:
+    """Weights, groups, fixed clusters or classes for fit."""
+    n, d = _shape(table.value)
+    if takes_weights(name):
+        keywords: dict[str, Any] = {}
+        if rng.random() < 0.35:
+            keywords["sample_weight"] = tables.weights(rng, n).value
+        taken = inspect.signature(getattr(craftc, name).fit).parameters
+        if "groups" in taken and rng.random() < 0.08:
+            keywords["groups"] = tables.groups(rng, n).value
+        if "fixed" in taken and rng.random() < 0.08:
+            keywords["fixed"] = _fixed(rng, name, table)
+        if "categorical" in taken and rng.random() < 0.08:
+            choices = parameters.values(rng, name, max(n, 1), max(d, 1))["categorical"]
+            keywords["categorical"] = choices[rng.integers(len(choices))]
+        return keywords
     if not needs_classes(name):
         return {}
     y = rng.integers(0, rng.integers(2, 4), n)
@@ -143,6 +171,18 @@ def _keywords(rng: np.random.Generator, name: str, n: int) -> dict[str, Any]:
     return {"y": y}
 
 
+def _fixed(rng: np.random.Generator, name: str, table: tables.Table) -> Any:
+    """Clusters of another model of the table, or of another table; or what is none."""
+    former = new(name, n_clusters=int(rng.integers(1, 4)), n_threads=1)
+    kind = rng.integers(10)
+    if kind < 8 and not _is_iterator(table.value):
+        rows = rng.normal(size=(12, 2)) if kind == 0 else table.value
+        with Problems().watching("fit"), suppress(ValueError, TypeError):
+            former.fit(rows)
+    choices = [[], [0], [0, 0], [5], ["x"], [-1], 0, [0.5]]
+    return (former, choices[rng.integers(len(choices))]) if kind in (1, 2, 9) else former
+
+
 def _after_fit(
     found: Problems,
     rng: np.random.Generator,
@@ -153,7 +193,7 @@ def _after_fit(
 ) -> None:
     name = name_of(model)
     X = table.value
-    check_fitted(found, model, X, keywords.get("sample_weight"))
+    check_fitted(found, model, X, **keywords)
     checks: list[Callable[[], None]] = [
         lambda: _refit(found, model, X, keywords),
         lambda: _stored(found, model, X, folder),
@@ -183,15 +223,18 @@ def _call(found: Problems, rng: np.random.Generator, model: Any, method: str, ta
     call = getattr(model, method, None)
     if call is None:
         return  # not defined for these parameters
-    outcome = found.attempt(what, call, *arguments, clear=_needs_a_density, **SHORT_ARGUMENTS.get(method, {}))
+    outcome = found.attempt(what, call, *arguments, clear=is_not_defined, **SHORT_ARGUMENTS.get(method, {}))
     if not outcome.done:
         return
     value = outcome.value
     if method == "at":
         check_labels(found, f"{what}.labels_", value.labels_, value.n_clusters_)
         found.attempt(f"{what}.predict", value.predict, table.value)
-    elif method not in _INFINITE and isinstance(value, np.ndarray):
-        found.finite(what, value)
+    else:
+        of_numbers = all(numbers_of(each.value) is not None for each in (table, new))
+        if method == "_repr_html_":
+            value = value.partition('<div id="sk-')[0]  # scikit-learn lists attributes
+        check_finite(found, what, value, _NOT_FINITE.get(method, ""), words=of_numbers)
     if method == "predict_proba":
         found.check(
             (np.asarray(value) >= 0).all() and np.allclose(np.sum(value, axis=1), 1.0, atol=1e-9),
@@ -212,11 +255,6 @@ def _of_the_caller(chosen: dict[str, Any]) -> Callable[[Exception], bool]:
     """Whether an error may be that of a function among the parameters, which raises what it likes."""
     called = any(callable(value) for value in chosen.values())
     return lambda error: called
-
-
-def _needs_a_density(error: Exception) -> bool:
-    """Whether a method says that the paper's models of CRAFT lack what it needs."""
-    return isinstance(error, AttributeError) and "defines no density" in str(error)
 
 
 def _codes(rng: np.random.Generator, model: Any) -> Any:
@@ -299,7 +337,7 @@ def _refused(found: Problems, rng: np.random.Generator, model: Any, X: Any, keyw
     before = copied(vars(model))
     outcome = found.attempt(f"{name}.fit", model.fit, bad, **keywords)
     if outcome.done:
-        check_fitted(found, model, bad, keywords.get("sample_weight"))
+        check_fitted(found, model, bad, **keywords)
         return
     different = difference(vars(model), before)
     found.check(different is None, f"{name}.fit, refused, changes the model", str(different))
@@ -313,21 +351,10 @@ def _refused(found: Problems, rng: np.random.Generator, model: Any, X: Any, keyw
 
 
 def _refused_after_fit(
-    found: Problems,
-    rng: np.random.Generator,
-    name: str,
-    chosen: dict[str, Any],
-    table: tables.Table,
-    keywords: dict[str, Any],
+    found: Problems, model: Any, chosen: dict[str, Any], table: tables.Table, keywords: dict[str, Any]
 ) -> None:
     """What was refused by a new estimator, by a fitted one."""
-    model = new(name, n_threads=1)
-    rows = rng.normal(size=(12, 2))
-    with Problems().watching("fit"):
-        try:
-            model.fit(rows, np.arange(12) % 2)
-        except (ValueError, TypeError, OverflowError):
-            return  # these parameters are what was refused
+    name = name_of(model)
     model.set_params(**chosen)
     before = copied(vars(model))
     if found.attempt(f"{name}.fit", model.fit, table.value, clear=_of_the_caller(chosen), **keywords).done:

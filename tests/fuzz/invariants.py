@@ -3,37 +3,57 @@
 from __future__ import annotations
 
 import copy
+import inspect
+import re
 import types
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import fields, is_dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
 import pandas as pd
+from sklearn.exceptions import ConvergenceWarning
 
-from tests.fuzz.problems import Problems
+from tests.fuzz.problems import Problem, Problems, raised_on_purpose
 
-#: Fitted attributes that may hold NaN or infinity, and why.
-NOT_FINITE = {
-    "CRAFT.dependence_ratio_": "inf if only links save anything, NaN if nothing does",
-    "PaperCRAFT.dependence_ratio_": "the price is not automatic",
+
+def _of_one_cluster(model: Any) -> str:
+    """Infinite where there is no second cluster."""
+    return "inf" if model.n_clusters_ == 1 else ""
+
+
+def _of_infinite_penalty(model: Any) -> str:
+    """Infinite if the parameter is."""
+    return "inf" if np.isinf(model.cluster_penalty_) else ""
+
+
+#: Fitted attributes that may hold NaN or infinity: which, and why, of a model.
+NOT_FINITE: dict[str, Callable[[Any], str]] = {
     **{
-        f"{name}.{attribute}": reason
+        f"{name}.{attribute}": rule
         for name in ("CRAFT", "PaperCRAFT")
-        for attribute, reason in {
-            "margins_": "inf where there is no second cluster",
-            "cluster_margins_": "inf where there is no second cluster",
-            "centers_": "NaN where all cells of a cluster are missing",
-            "variances_": "NaN where all cells of a cluster are missing",
+        for attribute, rule in {
+            "dependence_ratio_": lambda model: "nan inf",  # inf if only links save anything, NaN if nothing
+            "margins_": _of_one_cluster,
+            "cluster_margins_": _of_one_cluster,
+            "centers_": lambda model: "nan",  # where all cells of a cluster are missing
+            "variances_": lambda model: "nan",
         }.items()
     },
-    "DPMeans.cluster_penalty_": "inf if the parameter is",
-    "DPMeans.objective_": "inf if the parameter cluster_penalty is",
-    "DPMeans.objective_path_": "inf if the parameter cluster_penalty is",
-    "KFeatures.penalty_interval_": "inf where no feature can be dropped or added",
-    "BPMeans.penalty_interval_": "inf where no feature can be dropped or added",
-    "GraphSpectralFeatures.codes_": "NaN for numeric columns",
-    "ConvexCovariateClustering.best_": "no evidence without a path",
-    "ConvexCovariateClustering.path_": "no evidence without a path",
+    "DPMeans.cluster_penalty_": _of_infinite_penalty,
+    "DPMeans.objective_": _of_infinite_penalty,
+    "DPMeans.objective_path_": _of_infinite_penalty,
+    "KFeatures.penalty_interval_": lambda model: "inf",  # where no feature can be dropped or added
+    "BPMeans.penalty_interval_": lambda model: "inf",
+    "GraphSpectralFeatures.codes_": lambda model: "nan",  # of numeric columns
+    "ConvexCovariateClustering.best_": lambda model: "nan",  # no evidence without a path
+    "ConvexCovariateClustering.path_": lambda model: "nan",
 }
+#: A number that is not finite, in a text.
+NOT_A_NUMBER = re.compile(r"(?<![\w'.])[+-]?(nan|inf|infinity)(?![\w'])", re.IGNORECASE)
+#: Of a page, which are not read.
+MARKS = re.compile(r"<(script|style).*?</\1>|<[^>]*>", re.DOTALL)
 _ROUNDING = 1e-9
 _BY_PROTOTYPE = ("KModes", "KPrototypes")  # clusters are numbered as their prototypes
 _LABELS = ("labels_", "covariate_labels_")
@@ -63,6 +83,8 @@ def difference(a: Any, b: Any, path: str = "") -> str | None:
         return None if a.tobytes() == b.tobytes() else f"{path}: {_first(a, b)}"
     if isinstance(a, float | np.floating | complex):
         return None if np.asarray(a).tobytes() == np.asarray(b).tobytes() else f"{path}: {a!r} and {b!r}"
+    if isinstance(a, pd.Index):
+        return difference(a.to_numpy(), b.to_numpy(), path)
     if isinstance(a, pd.DataFrame | pd.Series):
         same = difference(list(a.index), list(b.index), f"{path}.index") if a.index is not b.index else None
         if isinstance(a, pd.Series):
@@ -121,18 +143,25 @@ def numbers_of(X: Any) -> np.ndarray[Any, Any] | None:
     return array if np.isfinite(array).all() else None
 
 
-def check_fitted(found: Problems, model: Any, X: Any, weight: Any) -> None:
-    """Collect what is wrong with a fitted model."""
-    name = type(model).__name__
-    for attribute, value in vars(model).items():
-        if (
-            attribute.endswith("_")
-            and not attribute.startswith("_")
-            and f"{name}.{attribute}" not in NOT_FINITE
-        ):
-            for part in _floats(value):
-                if not found.finite(f"{name}.{attribute}", part):
-                    break
+def check_fitted(
+    found: Problems,
+    model: Any,
+    X: Any,
+    sample_weight: Any = None,
+    groups: Any = None,
+    fixed: Any = None,
+    **_: Any,
+) -> None:
+    """Collect what is wrong with a model fitted with these keywords."""
+    name, weight = type(model).__name__, sample_weight
+    values = {attribute: value for attribute, value in vars(model).items() if attribute.endswith("_")}
+    for attribute in _properties(type(model)):
+        outcome = found.attempt(f"{name}.{attribute}", getattr, model, attribute, clear=is_not_defined)
+        values[attribute] = outcome.value
+    for attribute, value in values.items():
+        if not attribute.startswith("_"):
+            allowed = NOT_FINITE.get(f"{name}.{attribute}")
+            check_finite(found, f"{name}.{attribute}", value, "" if allowed is None else allowed(model))
     marks = getattr(model, "outlier_price", None) is not None
     if marks:  # -1 replaces the clusters of outliers, which the sizes count
         known = set(range(-1, model.n_clusters_))
@@ -144,15 +173,15 @@ def check_fitted(found: Problems, model: Any, X: Any, weight: Any) -> None:
                 f"{name}.{attribute}",
                 getattr(model, attribute),
                 model.n_clusters_,
-                name.startswith(_BY_PROTOTYPE),
+                name.startswith(_BY_PROTOTYPE) or fixed is not None,
             )
+    if groups is not None and not isinstance(groups, str | int):
+        labels = pd.Series(np.asarray(model.labels_)).groupby(np.asarray(groups, dtype=object)).nunique()
+        found.check((labels <= 1).all(), f"{name}.labels_", "rows of one group are in several clusters")
     rows = numbers_of(X)
-    check_path(
-        found,
-        model,
-        rows,
-        1.0 if weight is None else float(np.asarray(weight, dtype=np.float64).max(initial=1.0)),
-    )
+    if fixed is None:
+        most = 1.0 if weight is None else float(np.asarray(weight, dtype=np.float64).max(initial=1.0))
+        check_path(found, model, rows, most)
     if rows is not None and rows.size:
         weights = (
             np.ones(len(rows))
@@ -215,7 +244,7 @@ def _monotone(model: Any) -> bool:
         return False  # the number of clusters is met, whatever it costs
     if name == "CRAFT":
         free = model.min_cluster_size is None and model.max_cluster_size is None
-        return free and model.covariance != "full"  # bounds are met, whatever they cost
+        return free and model.covariance not in ("full", "tied")  # bounds are met, whatever they cost
     if name == "PaperCRAFT":
         return bool(model.model == "likelihood" and model.selection in ("priced", "fixed"))
     if name == "DPMeans":
@@ -286,16 +315,86 @@ def _check_close(found: Problems, what: str, value: float, expected: Any, allowe
     )
 
 
-def _floats(value: Any) -> list[Any]:
-    """Arrays of floats inside a value."""
+def check_finite(found: Problems, what: str, value: Any, allowed: str = "", words: bool = False) -> None:
+    """Collect numbers that are not finite inside a value: arrays, frames, their attrs, and records.
+
+    Parameters
+    ----------
+    found : Problems
+    what : str
+    value : object
+    allowed : str
+        "nan", "inf" or "nan inf": numbers that are no problem.
+    words : bool
+        Whether to search the texts, too; those of a table without such cells may not say nan or inf.
+    """
+    for part in _parts(value):
+        if isinstance(part, str):
+            if words and (said := NOT_A_NUMBER.search(MARKS.sub(" ", part))):
+                found.append(Problem("not finite", what, f"{said[0]!r}, {_around(said)!r}"))
+                return
+            continue
+        ignored = np.isnan(part) & ("nan" in allowed) | np.isinf(part) & ("inf" in allowed)
+        if not found.finite(what, np.where(ignored, 0.0, part)):
+            return
+
+
+def check_said(found: Problems, model: Any, said: Mapping[str, type[Warning]], words: bool) -> None:
+    """Collect warnings of a fit that contradict its result; `words`: or say nan or inf."""
+    name = type(model).__name__
+    if words:
+        check_finite(found, f"{name}.fit warns", list(said), words=True)
+    for text in said:
+        if claim := re.search(r"(?:found|opened|pays for) (\d+) (?:cluster|feature)", text):
+            fitted = model.n_clusters_ if "cluster" in claim[0] else model.n_features_
+            found.check(int(claim[1]) == fitted, f"{name}.fit warns", f"{fitted} in the model: {text}")
+    if hasattr(model, "converged_"):
+        warned = any(issubclass(category, ConvergenceWarning) for category in said.values())
+        agrees = bool(model.converged_) is not warned
+        found.check(agrees, f"{name}.converged_", f"{model.converged_}, warnings {list(said)}"[:300])
+
+
+def _around(match: re.Match[str]) -> str:
+    """What stands on both sides of a match."""
+    return match.string[max(match.start() - 60, 0) : match.end() + 30]
+
+
+def _parts(value: Any) -> Iterator[Any]:
+    """Arrays of floats, and texts, inside a value."""
     if isinstance(value, np.ndarray):
-        return [value] if value.dtype.kind == "f" else []
-    if isinstance(value, float | np.floating):
-        return [value]
-    if isinstance(value, pd.DataFrame):
-        return [part for column in value for part in _floats(value[column].to_numpy())]
-    if isinstance(value, list | tuple):
-        return [part for each in value for part in _floats(each)]
-    if isinstance(value, dict):
-        return [part for each in value.values() for part in _floats(each)]
-    return []
+        if value.dtype.kind in "fc":
+            yield value
+        elif value.dtype.kind in "OUT":
+            yield from _parts(value.tolist())
+    elif isinstance(value, float | np.floating | str):
+        yield value
+    elif hasattr(value, "columns") and hasattr(value, "shape"):  # a frame of pandas or polars
+        for i in range(value.shape[1]):
+            yield from _parts((value.iloc[:, i] if hasattr(value, "iloc") else value[:, i]).to_numpy())
+        attrs = dict(getattr(value, "attrs", {}))
+        attrs.pop("dependence_ratio", None)  # is checked as an attribute
+        yield from _parts(attrs)
+    elif isinstance(value, pd.Series):
+        yield from _parts(value.to_numpy())
+    elif isinstance(value, list | tuple | set | frozenset):
+        for each in value:
+            yield from _parts(each)
+    elif isinstance(value, dict):
+        yield from _parts(list(value.values()))
+    elif is_dataclass(value) and not isinstance(value, type):
+        for each in fields(value):
+            if each.repr:
+                yield from _parts(getattr(value, each.name))
+        yield from _parts(getattr(value, "frame", None))
+
+
+@cache
+def _properties(cls: type) -> list[str]:
+    """Fitted attributes that are computed."""
+    named = [name for name in dir(cls) if name.endswith("_") and not name.startswith("_")]
+    return [name for name in named if isinstance(inspect.getattr_static(cls, name), property)]
+
+
+def is_not_defined(error: Exception) -> bool:
+    """Whether craftc says that an attribute or a method does not exist for these parameters."""
+    return isinstance(error, AttributeError) and raised_on_purpose(error)

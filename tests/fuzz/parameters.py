@@ -5,6 +5,7 @@ may have.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -153,9 +154,15 @@ def values(rng: np.random.Generator, name: str, n: int, d: int) -> dict[str, lis
             *arrays.get(parameter, ()),
         ]
         for parameter, constraint in {**constraints(name), **_COMMON}.items()
-        if parameter in getattr(craftc, name)().get_params()
+        if parameter in _parameters(name)
     }
     return found | {parameter: more for parameter, more in arrays.items() if parameter not in found}
+
+
+@cache
+def _parameters(name: str) -> frozenset[str]:
+    """Names of the parameters of an estimator."""
+    return frozenset(getattr(craftc, name)().get_params())
 
 
 def _of_constraint(parameter: str, constraint: Constraint) -> list[Any]:
@@ -182,7 +189,10 @@ def _arrays(rng: np.random.Generator, name: str, n: int, d: int) -> dict[str, li
     """Values that no constraint names: starts, columns, matrices, functions, names of another package."""
     labels, modes = rng.integers(0, 3, n), np.zeros((2, d), int)
     responsibilities = rng.dirichlet(np.ones(2), n)
-    square = np.abs(rng.normal(size=(d, d) if name == "ConvexCovariateClustering" else (n, n)))
+    size = 0  # a square matrix of many rows takes long, and few estimators read one
+    if not _parameters(name).isdisjoint(("similarity", "weights")):
+        size = d if name == "ConvexCovariateClustering" else n
+    square = np.abs(rng.normal(size=(size, size)))
     square = square + square.T
     chosen = [
         rng.integers(0, 2, (n, 2)),
@@ -271,5 +281,4 @@ def _arrays(rng: np.random.Generator, name: str, n: int, d: int) -> dict[str, li
     }
     if name == "DPMeans":
         arrays["covariance"] = ["spherical", "full", "full-sized", *covariances]
-    parameters = getattr(craftc, name)().get_params()
-    return {parameter: more for parameter, more in arrays.items() if parameter in parameters}
+    return {parameter: more for parameter, more in arrays.items() if parameter in _parameters(name)}

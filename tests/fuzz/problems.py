@@ -8,10 +8,10 @@ import linecache
 import sys
 import traceback
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from types import FrameType
+from types import FrameType, MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -44,6 +44,8 @@ class Outcome(NamedTuple):
 
     value: Any = None
     error: Exception | None = None
+    said: Mapping[str, type[Warning]] = MappingProxyType({})  # craftc's warnings, by their texts
+    said: tuple[str, ...] = ()  # the texts of craftc's warnings
 
     @property
     def done(self) -> bool:
@@ -78,9 +80,9 @@ class Problems(list[Problem]):
         -------
         Outcome
         """
-        with self.watching(what):
+        with self.watching(what) as said:
             try:
-                return Outcome(call(*args, **keywords))
+                return Outcome(call(*args, **keywords), said=said)
             except Exception as error:
                 if not (is_clear(error) or (clear is not None and clear(error))):
                     self.append(
@@ -91,22 +93,33 @@ class Problems(list[Problem]):
                 return Outcome(error=error)
 
     @contextmanager
-    def watching(self, what: str) -> Iterator[None]:
-        """Collect foreign warnings of a block, each kind once."""
-        seen = set()
+    def watching(self, what: str) -> Iterator[dict[str, type[Warning]]]:
+        """Collect foreign warnings of a block, each kind once, and craftc's that say the same twice.
+
+        Yields
+        ------
+        dict
+            The category of each of craftc's own warnings, by its text.
+        """
+        seen, said = set[Any](), dict[str, type[Warning]]()
 
         def show(message: Any, category: type[Warning], *_: Any, **__: Any) -> None:
             emitter = _emitter(sys._getframe(1))
             place = f"{_short(emitter.f_code.co_filename)}:{emitter.f_lineno}"
             own = category in _OWN_WARNINGS and emitter.f_code.co_filename.startswith((_CRAFTC, _SKLEARN))
-            if not own and (category, place) not in seen:
+            if own and str(message) in said and str(message) not in seen:
+                seen.add(str(message))
+                self.append(Problem("warning", what, f"{category.__name__} said twice: {message}"))
+            if own:
+                said[str(message)] = category
+            elif (category, place) not in seen:
                 seen.add((category, place))
                 self.append(Problem("warning", what, f"{category.__name__} at {place}: {message}"))
 
         with warnings.catch_warnings():
             warnings.simplefilter("always")
             warnings.showwarning = show
-            yield
+            yield said
 
     def check(self, holds: Any, what: str, detail: str = "") -> bool:
         """Collect a wrong result unless a condition holds."""
@@ -138,7 +151,7 @@ def is_clear(error: Exception) -> bool:
     """
     if isinstance(error, OSError) and error.errno is not None:
         return True
-    return isinstance(error, _CLEAR_TYPES) and bool(str(error).strip()) and _raised_on_purpose(error)
+    return isinstance(error, _CLEAR_TYPES) and bool(str(error).strip()) and raised_on_purpose(error)
 
 
 def brief(error: BaseException) -> str:
@@ -153,7 +166,8 @@ def brief(error: BaseException) -> str:
     return f"{type(error).__name__} at {' <- '.join(reversed(places))}: {' '.join(str(error).split())[:200]}"
 
 
-def _raised_on_purpose(error: Exception) -> bool:
+def raised_on_purpose(error: Exception) -> bool:
+    """Whether a `raise` of craftc or of scikit-learn's validation wrote the error."""
     frames = traceback.extract_tb(error.__traceback__)
     name, line = frames[-1].filename, frames[-1].lineno
     if name.endswith(".pyx"):

@@ -319,3 +319,33 @@ def weights(rng: np.random.Generator, n: int) -> Table:
         rng.choice(list(choices) if rng.random() < 0.5 else ["whole", "whole with zeros", "fractions"])
     )
     return Table(choices[name], name)
+
+
+def groups(rng: np.random.Generator, n: int) -> Table:
+    """Groups of n rows: labels of every type, some missing, a column; and what is no groups."""
+    numbers = rng.integers(0, max(n // 2, 1), n)
+    texts = np.array([f"g{i}" for i in numbers], dtype=object)
+    absent = rng.random(n) < 0.3
+    choices: dict[str, Any] = {
+        "numbers": numbers,
+        "texts": texts,
+        "list": texts.tolist(),
+        "missing at times": np.where(absent, None, texts),
+        "NaN at times": np.where(absent, np.nan, numbers),
+        "all missing": np.full(n, None),
+        "one": np.zeros(n),
+        "own": np.arange(n),
+        "series": pd.Series(texts),
+        "categories": pd.Categorical(texts),
+        "dates": pd.to_datetime(numbers, unit="D"),
+        "a column": "c0",
+        "no column": "nothing",
+        "position": 0,
+        "too short": numbers[:-1],
+        "two dimensions": numbers[:, None],
+        "mixed": np.where(absent, texts, numbers.astype(object)),
+        "infinite": np.where(absent, np.inf, numbers),
+        "complex": numbers + 1j,
+    }
+    name = str(rng.choice(list(choices)))
+    return Table(choices[name], name)

@@ -53,7 +53,7 @@ def surprisals(clusters: Clusters, table: MixedTable, source: NDArray[np.intp], 
     """
     grid, probability = clusters.moments.grid, distributions_of(clusters)[2]
     with np.errstate(divide="ignore", invalid="ignore"):
-        cost = np.where(probability > 0, -np.log(probability), np.nan)
+        cost = np.where(probability > 0, 0.0 - np.log(probability), np.nan)
         terms = np.where(probability > 0, probability * cost, 0.0)
     usual = np.add.reduceat(terms, grid.level_start, axis=1) if grid.q else np.empty((len(cost), 0))
     cost -= np.repeat(usual, clusters.background.level_widths, axis=1)
