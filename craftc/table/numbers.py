@@ -179,7 +179,9 @@ def _validated(
         _explain(X, type(estimator).__name__)
         if not _has_nulls(X):
             raise
-        return _validated(estimator, _with_nan(X), y, reset, options)
+        cells = _with_nan(X)
+        named = reset or hasattr(estimator, "feature_names_in_")  # otherwise the names have been warned of
+        return _validated(estimator, cells if named else cells.to_numpy(), y, reset, options)
 
 
 def _kept_types(dtype: DTypeLike | Sequence[DTypeLike]) -> Sequence[DTypeLike]:

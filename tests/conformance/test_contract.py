@@ -5,6 +5,7 @@ nothing, and finite results.
 from __future__ import annotations
 
 import os
+import re
 import time
 import warnings
 
@@ -22,7 +23,9 @@ from tests.common import fixed_price
 from tests.fuzz.invariants import copied, difference
 from tests.registry import (
     ESTIMATORS,
+    SHORT_ARGUMENTS,
     fit,
+    methods,
     modes,
     name_of,
     needs_classes,
@@ -55,6 +58,7 @@ BAD_TABLES = {
     "ragged": ([[1, 2], [3]], "equal length"),
     "two tables": ([X[:, :1], X], "one table"),
 }
+NULLS = pd.DataFrame(X, columns=list("abc")).astype(object).mask(X[3, 1] == X, None)
 FITS = ("fit", "fit_predict", "fit_transform", "partial_fit", "penalty_path")
 
 
@@ -224,6 +228,30 @@ def test_refused_weights_change_nothing(weight, sentence, name):
             with pytest.raises(ValueError, match=sentence):
                 getattr(fitted, method)(X, sample_weight=weight, **classes)
     assert difference(vars(fitted), before) is None
+
+
+@pytest.mark.parametrize("name", ESTIMATORS)
+def test_every_method_of_a_table_takes_that_of_the_fit_and_warns_once(name):
+    model = new(name, n_threads=1)
+    rows = suited(model, X)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        fit(model, rows)
+    for method, arguments in methods(name).items():
+        if "X" not in arguments or not hasattr(model, method):
+            continue
+        for table in (rows, pd.DataFrame(rows, columns=list("abc")), NULLS):
+            given = [{"X": table, "k": 2}[kind] for kind in arguments]
+            with warnings.catch_warnings(record=True) as warned:
+                warnings.simplefilter("always")
+                try:
+                    getattr(copied(model), method)(*given, **SHORT_ARGUMENTS.get(method, {}))
+                except ValueError as error:
+                    expected = table is not rows and re.search("NaN|table of fit", str(error))
+                    if not expected:
+                        raise
+            said = [str(each.message) for each in warned]
+            assert len(said) == len(set(said)), method
 
 
 def test_an_interrupted_fit_changes_nothing(monkeypatch):

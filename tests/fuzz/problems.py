@@ -26,7 +26,7 @@ KINDS = ("crash", "hang", "memory", "raw error", "wrong", "not finite", "warning
 
 ROOT = Path(__file__).resolve().parents[2]
 _CRAFTC = str(Path(craftc.__file__).parent)
-_SKLEARN = str(Path(sklearn.__file__).parent)
+_SKLEARN = str(Path(sklearn.__file__).parent / "utils")
 _CLEAR_TYPES = (ValueError, TypeError, ImportError, OSError, MemoryError)  # NotFittedError is a ValueError
 _OWN_WARNINGS = (UserWarning, ConvergenceWarning, DataConversionWarning)
 

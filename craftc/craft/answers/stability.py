@@ -167,9 +167,11 @@ def refit(
             "A refit does not know the fixed clusters of this model; test models that are fitted without "
             "fixed."
         )
-    other = clone(model).set_params(random_state=seed, categorical="auto", unusable="error", verbose=0)
-    if "outlier_price" in other.get_params():
-        other.set_params(outlier_price=None)  # clusters are compared
+    other = clone(model)
+    own = set(other.get_params())
+    # columns are as they were read, and clusters, without outliers, are compared
+    neutral = {"categorical": "auto", "unusable": "error", "outlier_price": None, "verbose": 0}
+    other.set_params(random_state=seed, **{name: neutral[name] for name in own & set(neutral)})
     other.set_params(**(parameters or {}))
     encoding = model._fitted.encoding
     if isinstance(encoding, LevelEncoding):  # parts of the rows may show a shorter period
