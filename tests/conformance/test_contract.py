@@ -58,7 +58,7 @@ BAD_TABLES = {
     "ragged": ([[1, 2], [3]], "equal length"),
     "two tables": ([X[:, :1], X], "one table"),
 }
-NULLS = pd.DataFrame(X, columns=list("abc")).astype(object).mask(X[3, 1] == X, None)
+NULLS = pd.DataFrame(X, columns=list("abc")).astype(object).mask(X[3, 1] == X, pd.NA)
 FITS = ("fit", "fit_predict", "fit_transform", "partial_fit", "penalty_path")
 
 
