@@ -22,7 +22,8 @@ _NO_TIME = re.compile(
     r"|difference|penalty$|penalties|steps|^iterations$|^threads$|^rows$|gap|evidence|^[JK]$",
     re.I,
 )
-_MACHINE = re.compile(r"[A-Z][^.:;]*AMD EPYC[^,.:;(]*(?:\([^)]*\))?")
+_MACHINE = re.compile(r"(?:two \w+ cores of an? (?:older )?)?(?:AMD EPYC|Intel Xeon)(?:,? \([^)]*\))?", re.I)
+_DATE = re.compile(r"\d{4}-\d\d-\d\d")
 _NUMBER = r"\d+(?:\.\d+)?|\.\d+"
 # ratio of the largest to the smallest time above which points on a logarithmic axis replace bars: a bar must
 # begin at 0
@@ -208,7 +209,15 @@ def draw(table: Table, series: list[Series], floor: tuple[str, float] | None, pa
                 if ends[0] < ends[1]:
                     axes.plot(ends, [place, place], color="black", linewidth=1.0, zorder=3)
                 if far:
-                    axes.plot(length, place, "o", color=colour, markersize=6)
+                    filled = by_column or s == 0
+                    axes.plot(
+                        length,
+                        place,
+                        "o",
+                        color=colour,
+                        markersize=6,
+                        markerfacecolor=colour if filled else "white",
+                    )
                 else:
                     axes.barh(
                         place,
@@ -240,10 +249,14 @@ def draw(table: Table, series: list[Series], floor: tuple[str, float] | None, pa
             Patch(color=_COLOURS[of], label=names[of]) for of in ("ours", "peer", "floor") if of in used
         ]
         if not by_column and len(series) > 1:
-            keys += [
-                Patch(color="0.4", label=series[0].name),
-                *(Patch(color="0.4", alpha=_LIGHTER, label=one.name) for one in series[1:]),
-            ]
+            for one in series:
+                first = one is series[0]
+                if far:
+                    fill = "0.4" if first else "white"
+                    dot = {"marker": "o", "linestyle": "none", "color": "0.4", "markerfacecolor": fill}
+                    keys.append(Line2D([], [], label=one.name, **dot))
+                else:
+                    keys.append(Patch(color="0.4", alpha=1.0 if first else _LIGHTER, label=one.name))
         if floor:
             axes.axvline(floor[1] * scale, color=_COLOURS["floor"], linewidth=1.0, linestyle="--")
             keys.append(
@@ -279,27 +292,27 @@ def as_table(table: Table) -> str:
     return "\n".join("| " + " | ".join(cell.replace("|", r"\|") for cell in line) + " |" for line in lines)
 
 
+def machine_in(words: str) -> str:
+    """The first machine that a paragraph names."""
+    found = None if words.startswith("```") else _MACHINE.search(re.sub(r"\s+", " ", words))
+    return found[0][0].upper() + found[0][1:] if found else ""
+
+
 def page(text: str, pictures: Path | None = None) -> str:
     """The page in MyST. `pictures`: output folder of the charts; None: no charts."""
     sections = sections_of(text)
-    prose = " ".join(
-        part
-        for section in sections
-        for part in section.parts
-        if isinstance(part, str) and not part.startswith("```")
-    )
-    machine = _MACHINE.search(re.sub(r"\s+", " ", prose))
     out: list[str] = []
-    dated, number = "", 0
+    dated, machine, number = "", "", 0
     for section in sections:
         if section.level > 1:
             out.append(f"{'#' * section.level} {section.title}")
         if section.level == 2:
-            dated = section.title
+            dated, machine = section.title, ""
         words = ""
         for part in section.parts:
             if isinstance(part, str):
                 words = part
+                machine = machine_in(part) or machine
                 out.append(part)
                 continue
             series = times(part, words)
@@ -308,8 +321,9 @@ def page(text: str, pictures: Path | None = None) -> str:
                 name = f"{number:02}.svg"
                 if pictures is not None:
                     draw(part, series, _floor_in(section.title), pictures / name)
-                above = f"{dated}. {section.title}" if section.level > 2 else dated
-                caption = f"{above}: the times of the table below." + (f" {machine[0]}." if machine else "")
+                own = section.level == 2 or _DATE.search(section.title)
+                above = section.title if own else f"{dated}. {section.title}"
+                caption = f"{above}: the times of the table below." + (f" {machine}." if machine else "")
                 options = ":alt: Times of the table below as bars\n:width: 100%"
                 out.append(f":::{{figure}} /generated/performance/{name}\n{options}\n\n{caption}\n:::")
             out.append(as_table(part))

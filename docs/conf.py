@@ -8,6 +8,7 @@ mathematics is rendered as MathML (``_mathml.py``), and no page loads files from
 from __future__ import annotations
 
 import os
+import re
 import sys
 import tomllib
 from importlib import metadata
@@ -100,16 +101,17 @@ html_title = f"craftc {release}"
 html_static_path = ["_static"]
 html_css_files = ["craftc.css"]
 html_show_sourcelink = False
-html_sidebars = {
-    page: [] for page in ("architecture", "embedding", "glossary", "index", "performance", "tables")
-}  # pages without a section
+_methods_pages = re.findall(r"<([\w-]+)>", (HERE / "methods.md").read_text(encoding="utf-8"))
+html_sidebars = {  # pages without a section
+    page.stem: [] for page in HERE.glob("*.md") if page.stem not in ("methods", *_methods_pages)
+}
 html_copy_source = False
 html_last_updated_fmt = None
 html_theme_options = {
     "logo": {"text": "craftc"},
     "show_prev_next": False,
     "secondary_sidebar_items": ["page-toc"],
-    "header_links_before_dropdown": 6,
+    "header_links_before_dropdown": 5,
     "navbar_align": "left",
     "footer_start": ["copyright"],
     "footer_end": [],

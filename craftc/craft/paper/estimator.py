@@ -40,12 +40,12 @@ _N_EXPECTED = 8  # clusters that the heuristic and the starts expect where n_clu
 
 
 class PaperCRAFT(Described):
-    """Clusters of a mixed table by the algorithm of the CRAFT paper [1]_, at a fixed price of a cluster.
+    """Clusters of a mixed table by the algorithm of the CRAFT paper, at a fixed price of a cluster.
 
     A pass assigns every row to its cheapest cluster; a row whose cost exceeds the price of a new cluster
     opens one. Every cluster selects features, and models the others by the distribution of the whole table.
-    The parameters of the paper have to be chosen; `CRAFT` determines the number of clusters and of features
-    from the data. docs/paper-craft.md lists the repairs of the printed algorithm.
+    The parameters of the paper [1]_ have to be chosen; `CRAFT` determines the number of clusters and of
+    features from the data. docs/paper-craft.md lists the repairs of the printed algorithm.
 
     Parameters
     ----------
