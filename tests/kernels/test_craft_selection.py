@@ -11,7 +11,7 @@ from craftc import MixedTable
 from craftc._common.validation import integer_weights
 from craftc._kernels import craft_price as kernel
 from craftc.craft.background import Background, choose_features, codes_of_masks, feature_prices, pricing_of
-from craftc.craft.paper_clusters import PaperClusters
+from craftc.craft.paper.clusters import PaperClusters
 from craftc.craft.parameters import ModelSpec
 from craftc.table.moments import Moments, integer_grid
 from tests.common import random_table
