@@ -101,11 +101,11 @@ def fit(table: MixedTable, **parameters: Any) -> tuple[PaperCRAFT, float]:
     settings: dict[str, Any] = {"model": "likelihood", "n_threads": 1}
     settings |= {"categorical": table.schema.categorical_index.tolist()} | parameters
     model = PaperCRAFT(**settings)
-    begin = time.perf_counter()
+    begin = time.process_time()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         model.fit(table)
-    return model, time.perf_counter() - begin
+    return model, time.process_time() - begin
 
 
 def by_cap(table: MixedTable, k: int, **parameters: Any) -> tuple[PaperCRAFT, float]:
@@ -135,10 +135,10 @@ def dp_means(X: NDArray[np.float64], k: int) -> tuple[DPMeans, float]:
     """
 
     def at(penalty: float | None) -> tuple[DPMeans, float, float]:
-        begin = time.perf_counter()
+        begin = time.process_time()
         penalty = float(DPMeans().penalty_path(X, k, scale="radius")[-1]) if penalty is None else penalty
         model = DPMeans(penalty, max_clusters=5 * k, mode="serial", n_threads=1).fit(X)
-        return model, penalty, time.perf_counter() - begin
+        return model, penalty, time.process_time() - begin
 
     return search(at, k)
 

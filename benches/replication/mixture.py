@@ -31,8 +31,9 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import beta
-from sklearn.cluster import KMeans
+from sklearn.cluster import KMeans, SpectralCoclustering
 from sklearn.mixture import BayesianGaussianMixture
+from sklearn.preprocessing import minmax_scale
 
 sys.path.append(str(Path(__file__).resolve().parents[1]))  # the other benchmarks
 sys.path.append(str(Path(__file__).resolve().parents[2]))  # an installed craftc comes first
@@ -184,6 +185,17 @@ def true_k(classes: Labels) -> Procedure:
     def fit(X: Table, seed: int) -> Fit:
         K = len(np.unique(classes))
         labels, took = timed(lambda: KMeans(K, n_init=5, random_state=seed).fit_predict(standardised(X)))
+        return Fit(labels, took)
+
+    return fit
+
+
+def coclusters(classes: Labels) -> Procedure:
+    """Co-clustering of rows and columns by the spectrum of the table (Dhillon 2001), columns from 0 to 1."""
+
+    def fit(X: Table, seed: int) -> Fit:
+        model = SpectralCoclustering(len(np.unique(classes)), n_init=5, random_state=seed)
+        labels, took = timed(lambda: model.fit(minmax_scale(X) + 1e-9).row_labels_)
         return Fit(labels, took)
 
     return fit
@@ -379,6 +391,7 @@ def real(
     if not wide:
         procedures["BayesianGaussianMixture full"] = sklearns("full", n_init)
     procedures["k-means, true number of classes"] = true_k(classes)
+    procedures["co-clustering (Dhillon), true number"] = coclusters(classes)
     shares = X / np.maximum(X.sum(axis=1, keepdims=True), 1.0) if counts else X
     quoted = ("HFS(G)", "HFS(L)", "DP mixture without selection", "Law et al.", "co-clustering")
     lines: list[list[Any]] = [

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from scipy import sparse
 
 from craftc._common.products import nearest_rows
-from craftc._common.typing import Bits, Floats, WeightInput
+from craftc._common.typing import Bits, Floats, Ints, WeightInput
 from craftc._common.validation import check_choice, check_weight
 from craftc._fusion.datafits import Matrix, SparseMatrix, squares
 from craftc._fusion.graph import N_NEIGHBORS, Graph, edges_of
@@ -51,8 +51,7 @@ def knn_similarity(embedding: ArrayLike, n_neighbors: int = N_NEIGHBORS) -> spar
     distance, place = nearest_rows(vectors, None, k)
     size = np.median(distance[:, -1]) or 1.0
     weight = np.exp(-0.5 * (distance / size) ** 2).ravel()
-    near = sparse.csr_array((weight, (np.repeat(np.arange(d), k), place.ravel())), (d, d))
-    return near.maximum(near.T)
+    return _symmetric(weight, np.repeat(np.arange(d), k), place.ravel(), d)
 
 
 def correlation_similarity(
@@ -110,7 +109,13 @@ def correlation_similarity(
         rows.append(np.full(len(best), i))
         columns.append(best)
         values.append(np.minimum(correlation[best], 1.0))
-    near = sparse.csr_array((np.concatenate(values), (np.concatenate(rows), np.concatenate(columns))), (d, d))
+    return _symmetric(np.concatenate(values), np.concatenate(rows), np.concatenate(columns), d)
+
+
+def _symmetric(values: Floats, rows: Ints, columns: Ints, d: int) -> sparse.csr_array:
+    """A similarity (d, d) of neighbours; scikit-learn reads sparse arrays of 32-bit positions only."""
+    places = rows.astype(np.int32), columns.astype(np.int32)
+    near = sparse.csr_array((values, places), (d, d))
     return near.maximum(near.T)
 
 
