@@ -180,10 +180,14 @@ def test_more_clusters_than_are_allowed():
     rng = np.random.default_rng(0)
     target = np.arange(12_000) % 120
     X = rng.uniform(-500.0, 500.0, size=(120, 8))[target] + rng.normal(size=(12_000, 8))
-    model = CRAFT(random_state=0, price_factor=1.0).fit(X)
+    model = CRAFT(random_state=0, price_factor=1.0, covariance="diagonal").fit(X)
     assert model.n_clusters_ == 100
     assert len(model.merge_path_) == 100
     np.testing.assert_array_equal(model.predict(X), model.labels_)
+    joined = CRAFT(random_state=0, price_factor=1.0).fit(X)  # ellipsoids hold several groups at less
+    assert joined.n_clusters_ < 100
+    assert joined.objective_ < model.objective_
+    np.testing.assert_array_equal(joined.predict(X), joined.labels_)
     full = CRAFT(120, random_state=0, n_init=2, price_factor=1.0).fit(X)
     assert full.n_clusters_ == 120
     assert adjusted_rand_score(target, full.labels_) > 0.99
