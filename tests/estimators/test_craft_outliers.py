@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import warnings
 
 import numpy as np
 import pandas as pd
@@ -135,6 +136,16 @@ def test_one_cluster_has_no_outliers_by_itself():
     model = CRAFT(1, outlier_price=0.0, random_state=0).fit(X)
     assert not model.labels_.any()
     assert abs(model.outlier_scores_).max() < 1e-5
+
+
+@pytest.mark.parametrize("price", [1e39, 1e300, -1e300, float(np.finfo(float).max)])
+def test_prices_beyond_float32(price):
+    X = np.random.default_rng(0).normal(size=(30, 2)) + 9.0 * (np.arange(30) % 2)[:, None]
+    model = CRAFT(2, outlier_price=price, random_state=0).fit(X)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert (model.predict(X) == model.labels_).all()
+    assert (model.labels_ == -1).all() == (price > 0)
 
 
 def test_bad_outlier_prices():

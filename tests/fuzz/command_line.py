@@ -154,9 +154,8 @@ def _cluster(
     if fitted is None:
         problems.check(False, "the model does not load")
         return
-    if "--groups" not in options:
-        numbered = [row[0] for row in rows[1:]] == list(map(str, range(len(labels))))
-        problems.check(numbered, "labels.csv: rows")
+    places = [int(row[0]) for row in rows[1:]]  # in the file, whose lines are not all rows
+    problems.check(places == sorted(set(places)), "labels.csv: rows", str(places[:20]))
     number = numbers_by_size(fitted.cluster_sizes_)
     of_model = np.where(fitted.labels_ < 0, -1, number[fitted.labels_]).tolist()
     problems.check(
@@ -169,7 +168,10 @@ def _cluster(
     if again is not None and problems.check(
         again.code == 0, "predict refuses the table of the fit", again.err[:300]
     ):
-        predicted = [int(row["cluster"]) for row in csv.DictReader(io.StringIO(again.out))]
+        answers = list(csv.DictReader(io.StringIO(again.out)))
+        predicted = [int(row["cluster"]) for row in answers]
+        same = [int(row["row"]) for row in answers] == places
+        problems.check(same, "predict: rows are not those of labels.csv")
         problems.check(
             len(predicted) == len(labels), "predict: number of rows", f"{len(predicted)} of {len(labels)}"
         )

@@ -141,11 +141,11 @@ def _small_work(most: int) -> Iterator[None]:
 def _keywords(rng: np.random.Generator, name: str, table: tables.Table) -> dict[str, Any]:
     """Weights, groups, fixed clusters or classes for fit."""
     n, d = _shape(table.value)
+    taken = inspect.signature(getattr(craftc, name).fit).parameters
+    keywords: dict[str, Any] = {"y": _classes(rng, n)} if needs_classes(name) else {}
     if takes_weights(name):
-        keywords: dict[str, Any] = {}
         if rng.random() < 0.35:
             keywords["sample_weight"] = tables.weights(rng, n).value
-        taken = inspect.signature(getattr(craftc, name).fit).parameters
         if "groups" in taken and rng.random() < 0.08:
             keywords["groups"] = tables.groups(rng, n).value
         if "fixed" in taken and rng.random() < 0.08:
@@ -153,10 +153,12 @@ def _keywords(rng: np.random.Generator, name: str, table: tables.Table) -> dict[
         if "categorical" in taken and rng.random() < 0.08:
             choices = parameters.values(rng, name, max(n, 1), max(d, 1))["categorical"]
             keywords["categorical"] = choices[rng.integers(len(choices))]
-        return keywords
-    if not needs_classes(name):
-        return {}
-    y = rng.integers(0, rng.integers(2, 4), n)
+    return keywords
+
+
+def _classes(rng: np.random.Generator, n: int) -> Any:
+    """Classes of n rows; at times what is none."""
+    y: Any = rng.integers(0, rng.integers(2, 4), n)
     kind = rng.integers(20)
     if kind == 0:
         y = np.zeros(n)
@@ -168,7 +170,7 @@ def _keywords(rng: np.random.Generator, name: str, table: tables.Table) -> dict[
         y = None
     elif kind < 8:
         y = np.array(["no", "yes", "maybe"], dtype=object)[y]
-    return {"y": y}
+    return y
 
 
 def _fixed(rng: np.random.Generator, name: str, table: tables.Table) -> Any:

@@ -44,7 +44,9 @@ def outlier_scores_of(clusters: Clusters, table: MixedTable) -> NDArray[np.float
 
 def marked(labels: Labels, scores: NDArray[np.float32], price: float) -> Labels:
     """The labels, those of outliers replaced."""
-    return np.where(scores > np.float32(_ROUNDING - price), np.int32(OUTLIER), labels)
+    most = float(np.finfo(np.float32).max)
+    allowed = np.float32(np.clip(_ROUNDING - price, -most, most))
+    return np.where(scores > allowed, np.int32(OUTLIER), labels)
 
 
 def surprisals(clusters: Clusters, table: MixedTable, source: NDArray[np.intp], n_columns: int) -> Floats:
