@@ -12,11 +12,13 @@ import pandas as pd
 import pytest
 from scipy import sparse
 from sklearn.base import clone
+from sklearn.cluster import SpectralClustering
 from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import StratifiedKFold
 
 from craftc import ConvexCovariateClustering
 from craftc._fusion.datafits import Multinomial, column_sums
+from craftc.covariates import correlation_similarity, knn_similarity
 from craftc.covariates.evidence import SIGMAS, log_evidence, map_fit, sigma_by_folds
 from craftc.covariates.similarity import graph_of
 from tests.common import ROOT
@@ -441,6 +443,14 @@ def test_built_in_similarities_count_weights(name):
     np.testing.assert_array_equal(ours.edge, theirs.edge)
     np.testing.assert_allclose(ours.weight, theirs.weight, rtol=1e-12)
     assert not np.allclose(ours.weight, graph_of(name, kept[0], 0.0).weight[: len(ours.weight)], rtol=1e-6)
+
+
+def test_scikit_learn_reads_similarities():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(40, 18)) + rng.normal(size=(40, 1))
+    for S in (knn_similarity(X.T), correlation_similarity(X)):
+        found = SpectralClustering(3, affinity="precomputed", random_state=0).fit(S)
+        assert len(found.labels_) == 18
 
 
 def test_weights_that_are_not_whole():
