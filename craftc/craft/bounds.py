@@ -42,8 +42,9 @@ def bounds_of(
     whole = int(counts.sum())
     total, rows = whole * unit, "rows" if unit == 1.0 else "of weight"
     smallest, largest = (None if size is None else size_in_rows(size, total) for size in sizes)
-    least = 1 if smallest is None else max(math.ceil(smallest / unit * (1 - 1e-12)), 1)
-    most = whole if largest is None else min(math.floor(largest / unit * (1 + 1e-12)), whole)
+    # sizes beyond the table may be too large to count in units
+    least = 1 if smallest is None else max(math.ceil(min(smallest, 2 * total) / unit * (1 - 1e-12)), 1)
+    most = whole if largest is None else min(math.floor(min(largest, total) / unit * (1 + 1e-12)), whole)
     low, high = range_of(n_clusters, limit)
     asked = "" if n_clusters is None else f" and n_clusters={n_clusters}"
     own = [f"min_cluster_size={sizes[0]}", f"max_cluster_size={sizes[1]}"]

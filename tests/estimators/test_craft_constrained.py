@@ -11,6 +11,8 @@ from scipy.sparse import eye, kron, vstack
 from sklearn.metrics import adjusted_rand_score
 
 from craftc import CRAFT
+from craftc._common.validation import integer_weights
+from craftc.craft.bounds import bounds_of
 from craftc.craft.search.transport import assign_within
 from craftc.datasets import load_heart
 from tests.level_cases import Case, mixed_columns
@@ -326,6 +328,16 @@ def test_sizes_are_numbers(parameters):
 def test_groups_that_cannot_hold(parameters, groups, message):
     with pytest.raises(ValueError, match=message):
         CRAFT(**parameters).fit(heart(), groups=groups)
+
+
+@pytest.mark.parametrize("size", [600.0, 1e20, 1e300, 1.7e308])
+def test_sizes_beyond_the_table(size):
+    """With weights that are not whole a row is many counts, and such a size more than float64 holds."""
+    counts, unit = integer_weights(np.random.default_rng(0).random(500))
+    bounds = bounds_of(None, 5, (None, size), None, counts, unit, 500)
+    assert bounds.most == counts.sum()
+    with pytest.raises(ValueError, match=r"min_cluster_size=\S+ needs \S+ of weight, but the table has 2"):
+        bounds_of(None, 5, (size, None), None, counts, unit, 500)
 
 
 def test_a_row_heavier_than_a_cluster():
