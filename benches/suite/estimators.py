@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 from sklearn.datasets import load_iris
 
 from .tools import Imports, quietly
@@ -114,6 +115,21 @@ class Small:
 
     def time_fit(self, name: str) -> None:
         quietly(self.model, self.X)
+
+
+class Wide:
+    """One start of more columns than rows, where candidate splits are screened."""
+
+    params: Any = ([600, 2_400],)
+    param_names = ("columns",)
+
+    def setup(self, n_columns: int) -> None:
+        rng = np.random.default_rng(0)
+        self.X = rng.normal(size=(60, n_columns))
+        self.X[:, :20] += 3.0 * rng.normal(size=(3, 20))[rng.integers(0, 3, 60)]
+
+    def time_fit(self, *_: Any) -> None:
+        fit(self.X, n_init=1)
 
 
 class NewRows:

@@ -74,6 +74,9 @@ cdef void fit_group(Pricing P, const int64_t *group, parts_t parts, bint alone=*
 cdef double known_tilt(Pricing P, Py_ssize_t d, craft_sums sums, craft_theta *theta) noexcept nogil
 
 
+cdef double known_shares(Pricing P, Py_ssize_t d, const int64_t *counts) noexcept nogil
+
+
 cdef double weight_of(Pricing P, Py_ssize_t d) noexcept nogil
 
 
@@ -94,11 +97,15 @@ cdef double shared_likelihood(Pricing P, const int64_t *group, parts_t parts, Py
 cdef double existence_cost(Pricing P, const int64_t *group) noexcept nogil
 
 
-cdef double price_of(Pricing P, int selection, const int64_t *group, parts_t parts,
-                     uint8_t *mask) noexcept nogil
+cdef double price_of(Pricing P, int selection, const int64_t *group, parts_t parts, uint8_t *mask,
+                     bint alone) noexcept nogil
 
 
-cdef double ranked_price_of(Pricing P, const int64_t *group, parts_t parts, uint8_t *mask) noexcept nogil
+cdef void select_priced(Pricing P, parts_t parts, uint8_t *mask) noexcept nogil
+
+
+cdef double ranked_price_of(Pricing P, const int64_t *group, parts_t parts, uint8_t *mask,
+                            bint alone) noexcept nogil
 
 
 cdef double price_of_union(
@@ -112,5 +119,5 @@ cdef double mixing_cost(Pricing P, const int64_t *group) noexcept nogil
 
 cdef void price_all(
     Pricing P, int selection, const int64_t[:, ::1] groups, Py_ssize_t K, double[:, ::1] work,
-    uint8_t[:, ::1] mask, double[::1] cost,
+    uint8_t[:, ::1] mask, double[::1] cost, bint alone,
 ) noexcept nogil

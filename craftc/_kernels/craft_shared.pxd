@@ -2,7 +2,7 @@
 them.
 """
 
-from libc.stdint cimport int64_t
+from libc.stdint cimport int64_t, uint64_t
 
 from craftc._kernels.craft_sharing cimport Sharing
 from craftc._kernels.moments cimport Grid
@@ -55,10 +55,18 @@ cdef void tilt_log_ratios(const craft_tilt *tilt, const craft_theta *theta, Py_s
                           double *log_ratio, Py_ssize_t stride) noexcept nogil
 
 
-cdef struct fit_t:              # the tilt of cells of column `d - 1`, and its gain; d = 0: none
+cdef struct fit_t:              # a fit of cells of column `d - 1`; d = 0: none
     Py_ssize_t d
-    tilted_t cells
+    tilted_t cells              # sums and tilt; of a column of few shares, its counts
     double gain
+
+
+cdef struct pool_t:             # what is known of the pool of some clusters in feature d
+    uint64_t clusters           # a bit for each
+    int64_t choice              # number of the choice of masks to which they belong; 0: none
+    Py_ssize_t d
+    bint has_gain, has_nets
+    double gain                 # of their cells; see known_tilt and known_shares
 
 
 cdef Py_ssize_t widest_cells(Grid grid) noexcept nogil
@@ -69,8 +77,21 @@ cdef double categorical_likelihood(const int64_t *counts, const double *log_rati
 
 
 cdef enum:
-    SHARED_POOLS = 32   # sets of clusters that the choice of masks remembers
-    SHARED_FITS = 65536  # and most distributions of pools
+    SHARED_POOLS = 32   # sets of clusters to which Lloyd steps have led that the choice of masks remembers
+    FEW_SHARES = 8      # levels up to which a column of shares has fits
+    WORD = 64           # clusters up to which pools are found again
+    POOL_BITS = 10      # logarithm of the number of these pools
+
+
+cdef class Fits:
+    cdef readonly Py_ssize_t room
+    cdef object fits, pools, nets
+    cdef Py_ssize_t n_fits          # a power of 2
+    cdef fit_t *fits_               # (n_fits) found again by their cells
+    cdef double count_weight        # of these fits
+    cdef int64_t n_choices          # of masks that have been made
+    cdef pool_t *pools_             # (2^POOL_BITS) found again by their clusters
+    cdef double *nets_              # (2^POOL_BITS, K) what clusters gain by leaving a pool
 
 
 cdef class Shared:
@@ -79,11 +100,9 @@ cdef class Shared:
     cdef readonly object group  # type: Integers
     cdef readonly object level, theta  # type: Floats
     cdef readonly Sharing sharing
-    cdef object work, fits
+    cdef readonly Fits fits  # type: Any
+    cdef object work
     cdef int64_t *group_
     cdef double *level_
     cdef craft_theta *theta_         # (q) of the tilted columns
     cdef double *work_
-    cdef Py_ssize_t n_fits          # a power of 2
-    cdef fit_t *fits_               # (n_fits) found again by their sums
-    cdef double count_weight        # of these fits

@@ -1,3 +1,5 @@
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import disjoint_base
@@ -10,6 +12,11 @@ _Integers = NDArray[np.int64]
 _Flags = NDArray[np.uint8]
 
 @disjoint_base
+class Fits:
+    room: int
+    def __init__(self, grid: Grid, room: int) -> None: ...
+
+@disjoint_base
 class Shared:
     grid: Grid
     room: int
@@ -17,7 +24,8 @@ class Shared:
     level: _Floats
     theta: _Floats
     sharing: Sharing
-    def __init__(self, grid: Grid, room: int, feature_sharing: float) -> None: ...
+    fits: Any
+    def __init__(self, grid: Grid, room: int, feature_sharing: float, fits: Fits | None = None) -> None: ...
 
 @disjoint_base
 class Tilts:

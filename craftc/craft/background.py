@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -249,8 +249,9 @@ def orthonormal(
     return np.rint(both * _STEPS) / _STEPS
 
 
+@lru_cache(maxsize=128)
 def log_choices(n: float) -> Floats:
-    """(ceil(n) + 1,) log C(n, q) of q at equal distances from 0 to n, nats."""
+    """(ceil(n) + 1,) log C(n, q) of q at equal distances from 0 to n, nats; not to be written to."""
     steps = math.ceil(n)
     q = np.arange(steps + 1) * (n / max(steps, 1))
     return np.asarray(gammaln(n + 1) - gammaln(q + 1) - gammaln(np.maximum(n - q, 0.0) + 1))

@@ -60,14 +60,15 @@ class Clusters:
             self.pricing = pricing_of(background, spec, room=K)
         else:  # the same prices, with shared distributions of their own
             self.pricing = price_kernel.Pricing(*prices.pricing.arguments)
-            self.pricing.shared = Shared(self.pricing.grid, K, spec.feature_sharing)
+            self.pricing.shared = Shared(self.pricing.grid, K, spec.feature_sharing, prices.fits)
         mean, self.deviations = moments.means()
         self.shift: Floats = (mean - background.mean) / np.sqrt(background.variance)
         # (K, D) selected features; (K,) costs relative to the shared distributions, which depend on masks, so
         # that they do not sum to the objective; and J less that of the distribution of the whole table
         effort = "keep" if keep else "thorough" if choice is None else "continue"
         selected: Mask | None = None if choice is None else np.bitwise_and(choice, 1)
-        self.mask, self.costs, self.excess = self._chosen(selected, effort)
+        work = np.empty((K, price_kernel.parts_size(self.pricing)))  # parts of the clusters
+        self.mask, self.costs, self.excess = self._chosen(selected, effort, work)
         self.tabled_mask = self.mask  # features outside covariances, which have cost tables
         self.choice = self.mask
         self.usable = background.usable  # features that clusters can select
@@ -78,39 +79,34 @@ class Clusters:
             kept: Mask | None = None
             if keep and choice is not None:
                 kept = np.right_shift(choice.take(prices.levels, axis=1), 1)
+            pooled_kernel.subtract_shared(moments.groups, self.pricing, work)
+            diagonal = PricedPartition(self.pricing, moments, self.shift, work, self.mask, cross)
             if spec.tied:
-                self._tie_covariances(cross, prices, kept)
+                self._tie_covariances(diagonal, prices, kept)
             else:
-                self._hold_covariances(cross, prices, kept)
+                self._hold_covariances(diagonal, prices, kept)
 
-    def _chosen(self, mask: Mask | None, effort: str) -> tuple[Mask, Floats, float]:
-        """Masks, costs against the shared distributions, and `excess`."""
+    def _chosen(self, mask: Mask | None, effort: str, work: Floats) -> tuple[Mask, Floats, float]:
+        """Masks, costs against the shared distributions, and `excess`; `work` receives the parts."""
         pricing, groups = self.pricing, self.moments.groups
         chosen = np.zeros((len(groups), pricing.D), np.uint8)
         if mask is not None:
             chosen[:] = mask
-        cost, work = np.empty(len(groups)), np.empty((len(groups), price_kernel.parts_size(pricing)))
+        cost = np.empty(len(groups))
         excess = pooled_kernel.price_partition(
             groups, pricing, pooled_kernel.EFFORTS[effort], work, chosen, cost
         )
         return chosen, cost, excess
 
-    def _priced(self, cross: CrossProducts) -> PricedPartition:
-        """The clusters before they hold covariances."""
-        pricing, groups = self.pricing, self.moments.groups
-        mask, cost = np.empty((len(groups), pricing.D), np.uint8), np.empty(len(groups))
-        work = np.empty((len(groups), price_kernel.parts_size(pricing)))
-        price_kernel.price_groups(groups, pricing, price_kernel.SELECTIONS["priced"], work, mask, cost)
-        return PricedPartition(pricing, self.moments, self.shift, work, self.mask, cross)
-
-    def _hold_covariances(self, cross: CrossProducts, prices: BlockPricing, kept: Mask | None) -> None:
+    def _hold_covariances(self, diagonal: PricedPartition, prices: BlockPricing, kept: Mask | None) -> None:
         """Give covariances to the clusters that they make shorter; features that a covariance adds are
         selected.
         """
-        held = ClusterCovariances.choose(prices, self._priced(cross), kept)
+        held = ClusterCovariances.choose(prices, diagonal, kept)
         of_blocks = held.features(self.mask.shape[1])
         # a feature more in one cluster changes the distribution that the others share
-        self.mask, self.costs, self.excess = self._chosen(self.mask | of_blocks, "keep")
+        work = np.empty_like(diagonal.work)
+        self.mask, self.costs, self.excess = self._chosen(self.mask | of_blocks, "keep", work)
         self.excess -= float(held.saving.sum())
         # the density of a block is one over that of the whole table
         self.tabled_mask = np.where(of_blocks, 2 * of_blocks, self.mask).astype(np.uint8)
@@ -118,23 +114,26 @@ class Clusters:
         self.costs = self.costs - held.saving
         self.covariances = held
 
-    def _tie_covariances(self, cross: CrossProducts, prices: BlockPricing, kept: Mask | None) -> None:
+    def _tie_covariances(self, diagonal: PricedPartition, prices: BlockPricing, kept: Mask | None) -> None:
         """Give all clusters one covariance, if that is shorter; its features leave the masks, which name what
         differs between clusters.
         """
-        held, saved = ClusterCovariances.tie(prices, self._priced(cross), kept)
+        held, saved = ClusterCovariances.tie(prices, diagonal, kept)
         of_blocks = held.features(self.mask.shape[1])
-        diagonal = self.pricing, self.usable, self.mask, self.excess
+        before = self.pricing, self.usable, self.mask, self.excess
         self.usable = (self.usable * (of_blocks[0] == 0)).astype(np.uint8)
         codes = codes_of_masks(usable_weight(self.background, self.usable), self.spec)
         self.pricing = self.pricing.among(self.usable, *codes)
-        self.pricing.shared = Shared(self.pricing.grid, len(self.mask), self.spec.feature_sharing)
+        self.pricing.shared = Shared(
+            self.pricing.grid, len(self.mask), self.spec.feature_sharing, prices.fits
+        )
         effort = "continue" if kept is None else "keep"
-        rest, self.costs, self.excess = self._chosen(self.mask * self.usable, effort)
+        work = np.empty_like(diagonal.work)
+        rest, self.costs, self.excess = self._chosen(self.mask * self.usable, effort, work)
         self.excess -= saved
-        if kept is None and not prices.full and held.block.any() and self.excess >= diagonal[-1]:
-            self.pricing, self.usable, self.mask, self.excess = diagonal
-            self._tie_covariances(cross, prices, np.zeros_like(held.block))
+        if kept is None and not prices.full and held.block.any() and self.excess >= before[-1]:
+            self.pricing, self.usable, self.mask, self.excess = before
+            self._tie_covariances(diagonal, prices, np.zeros_like(held.block))
             return
         self.tabled_mask = rest + 2 * of_blocks
         self.choice = np.where(of_blocks, self.mask | 2, rest).astype(np.uint8)

@@ -43,6 +43,7 @@ from craftc._kernels import craft_covariance as kernel
 from craftc._kernels import craft_cross_products as cross_kernel
 from craftc._kernels import craft_price as price_kernel
 from craftc._kernels import moments as moments_kernel
+from craftc._kernels.craft_shared import Fits
 from craftc._kernels.moments import Grid
 from craftc.craft.background import (
     NO_COLUMNS,
@@ -61,6 +62,7 @@ from craftc.table.moments import Moments
 
 MOST_COLUMNS = 64  # of a block; a table with more columns that could be in one keeps the diagonal form
 _DOUBLES_AT_ONCE = 1 << 22  # of the covariances of pairs of clusters
+_ROOM = 64  # clusters of the partitions whose fits are found again
 _SHRINKAGE = 0.05  # of the correlations of the whole table towards 0
 _ONE_GROUP = np.array([0]), np.array([-1])
 
@@ -171,6 +173,7 @@ class BlockPricing:
         """`moments` and `cross` are those of any partition of the rows."""
         columns = cross.columns
         self.pricing, self.columns = pricing, columns
+        self.fits = Fits(pricing.grid, max(_ROOM, moments.n_clusters))  # of the partitions of a search
         self.full, self.h = spec.covariance in ("full", "tied"), half_log(background, spec)
         prices = feature_prices(background, spec)
         self._column_weights = background.column_weights
@@ -449,7 +452,8 @@ class ClusterCovariances:
         for k in np.flatnonzero(self.block.any(axis=1)):
             own = np.flatnonzero(self.block[k])
             more[k, own] = 0.5 * (precisions(self.matrix[k], own) - 1.0) * self.inside[own]
-        for d, (first, excess) in enumerate(self.excess):
+        for d in np.flatnonzero(self.block.any(axis=0)):
+            first, excess = self.excess[d]
             levels = slice(first, first + len(excess)), slice(len(more))
             level[levels] += np.outer(excess, self.block[:, d]) + more[:, d]
 

@@ -36,7 +36,7 @@ from craftc.craft.fitted import ColumnLinks
 from craftc.craft.rows import L, RowStore, S
 from craftc.craft.search import FitConfig
 from craftc.table import MixedTable
-from craftc.table.levels import LevelEncoding
+from craftc.table.levels import LevelEncoding, NumberLevels
 
 MOST_WIDTH, MOST_LEVELS = 1024, 256  # cells of a row of the design, and levels of a column that takes part
 _STEPS = 2.0**8  # integers to a standard deviation
@@ -53,7 +53,9 @@ _SAME = 0.98  # share of the information of a column that a near-duplicate repea
 _FEW_VALUES = 64  # distinct values of a numeric column that may encode a category
 _PAIRS_OF_ROWS, _MOSTLY = 64, 0.6  # pairs of rows by which columns are compared at first, and share of them
 _MOST_PAIRS = 10  # near-duplicates that are named
-_COLUMNS_AT_ONCE = 512  # columns whose correlations with all others are held
+_CORRELATED = 0.9999  # of near-duplicate numbers
+_COLUMNS_AT_ONCE = 512  # columns up to which all correlations are computed; beyond, projections come first
+_DIRECTIONS, _ASKED_AT_ONCE = 8, 64  # of these projections, and columns whose neighbours are held
 _LINKED = 0.5  # warn if column links save more than half of what clusters save
 _FRAGILE = 0.7  # share of the clusters that is left at four times the price
 
@@ -70,14 +72,18 @@ def column_links(config: FitConfig[L, S], encoding: LevelEncoding, selected_gain
     for each level of another column; another column of more than `MOST_LEVELS` levels is left out.
     """
     background = config.background
-    numbers, usable = _numbers(encoding, background), background.usable[background.grid.p :] > 0
+    usable = background.usable[background.grid.p :] > 0
+    each = zip(encoding.input_schema.numeric_index.tolist(), encoding.numbers, strict=True)
+    # numbers take part by their scores: those that are not periodic, with at least three levels
+    numbers = {j: own for j, own in each if len(own.values) >= 3 and not own.period}
     width = encoding.schema.n_levels + 1
     width[list(numbers)] = 3
     chosen = _columns(width, usable, selected_gains).tolist()
     if len(chosen) < 2:
         return ColumnLinks()
     columns = sorted(chosen, key=lambda j: j not in numbers)
-    design = _Design(config.of_rows(_rows(config)), columns, [numbers[j] for j in chosen if j in numbers])
+    scores = [_scores(j, numbers[j], background) for j in chosen if j in numbers]
+    design = _Design(config.of_rows(_rows(config)), columns, scores)
     gains, parameters = design.pair_gains()
     N, M, h = background.weight, design.weight, half_log(background, config.spec)
     name = math.log(usable.sum() * (usable.sum() - 1) / 2 + 1)
@@ -110,19 +116,13 @@ def column_links(config: FitConfig[L, S], encoding: LevelEncoding, selected_gain
     )
 
 
-def _numbers(encoding: LevelEncoding, background: Background) -> dict[int, Floats]:
-    """By input columns, the normal score of every level, and last of a missing cell, in steps; of numbers
-    that are not periodic, with at least three levels.
-    """
-    out, ends = {}, np.append(background.grid.level_start, background.grid.n_levels)
-    for j, own in zip(encoding.input_schema.numeric_index.tolist(), encoding.numbers, strict=True):
-        if len(own.values) < 3 or own.period:
-            continue
-        b = background.frequency[ends[j] : ends[j + 1] - 1]
-        centred = own.normal_scores - (b * own.normal_scores).sum()
-        z = centred / math.sqrt((b * centred * centred).sum())
-        out[j] = np.append(np.clip(np.rint(z * _STEPS), -_FARTHEST, _FARTHEST), np.nan)
-    return out
+def _scores(j: int, own: NumberLevels, background: Background) -> Floats:
+    """The normal score of every level of the number in column j, and last of a missing cell, in steps."""
+    first = int(background.grid.level_start[j])
+    b = background.frequency[first : first + len(own.values)]
+    centred = own.normal_scores - (b * own.normal_scores).sum()
+    z = centred / math.sqrt((b * centred * centred).sum())
+    return np.append(np.clip(np.rint(z * _STEPS), -_FARTHEST, _FARTHEST), np.nan)
 
 
 def _rows(config: FitConfig[L, S]) -> NDArray[np.intp]:
@@ -354,11 +354,8 @@ def _duplicates(sample: MixedTable) -> Iterator[tuple[str, str]]:
     names = sample.schema.numeric_names
     if len(sample) < 10:
         return
-    scaled = _standardised(sample.numeric)
-    for first in range(0, len(names), _COLUMNS_AT_ONCE):
-        correlation = scaled[:, first : first + _COLUMNS_AT_ONCE].T @ scaled[:, first:]
-        for i, j in zip(*np.nonzero(np.triu(np.abs(correlation) > 0.9999, 1)), strict=True):
-            yield names[first + i], names[first + j]
+    for i, j in _equal_numbers(_standardised(sample.numeric)):
+        yield names[i], names[j]
     columns = list(zip(sample.schema.categorical_names, sample.codes.T.astype(np.intp), strict=True))
     n_categorical = len(columns)
     if not n_categorical:
@@ -377,6 +374,35 @@ def _duplicates(sample: MixedTable) -> Iterator[tuple[str, str]]:
                 joint = _entropy_of(np.unique(both, return_counts=True)[1])  # of the pairs that occur
                 if least + most - joint > _SAME * most:
                     yield columns[i][0], columns[j][0]
+
+
+def _equal_numbers(scaled: Floats) -> Iterator[tuple[int, int]]:
+    """Pairs i < j, in order, of standardised columns (n, p) with a correlation beyond `_CORRELATED`.
+
+    Of many columns, those are compared whose projections on a few directions are as near as they then must
+    be.
+    """
+    n, p = scaled.shape
+    if p <= _COLUMNS_AT_ONCE:
+        correlation = scaled.T @ scaled
+        for i, j in np.argwhere(np.triu(np.abs(correlation) > _CORRELATED, 1)).tolist():
+            yield i, j
+        return
+    from scipy.spatial import KDTree  # which few tables need
+
+    own = np.flatnonzero(scaled.any(axis=0))
+    directions = np.linalg.qr(np.random.default_rng(0).normal(size=(n, min(_DIRECTIONS, n))))[0]
+    at = scaled[:, own].T @ directions
+    tree, nearest = KDTree(np.concatenate([at, -at])), math.sqrt(2.0 - 2.0 * _CORRELATED) + 1e-9
+    for first in range(0, len(own), _ASKED_AT_ONCE):
+        found = tree.query_ball_point(at[first : first + _ASKED_AT_ONCE], nearest)
+        for i, near in enumerate(found, start=first):
+            later = np.unique(np.array(near) % len(own))
+            later = later[later > i]
+            if len(later):
+                correlation = scaled[:, own[i]] @ scaled[:, own[later]]
+                for j in later[np.abs(correlation) > _CORRELATED].tolist():
+                    yield int(own[i]), int(own[j])
 
 
 def _candidates(codes: NDArray[np.intp], i: int) -> list[int]:

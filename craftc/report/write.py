@@ -195,9 +195,15 @@ def _environment() -> Environment:
 
 @cache
 def _loaded_templates() -> Environment:
-    """The templates, compiled once in a process."""
+    """The templates, which are compiled once: later processes find the code in the temporary folder of this
+    user, if there is one.
+    """
     import jinja2
 
+    try:
+        compiled = jinja2.FileSystemBytecodeCache()
+    except (OSError, RuntimeError):  # no folder that belongs to this user alone
+        compiled = None
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(Path(__file__).parent / "templates"),
         autoescape=True,
@@ -205,6 +211,7 @@ def _loaded_templates() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
         finalize=_unbroken,
+        bytecode_cache=compiled,
     )
     environment.filters |= {
         name: getattr(words, name) for name in ("percent", "count", "nats", "ratio", "plural", "shortened")

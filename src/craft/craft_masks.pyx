@@ -11,6 +11,9 @@ c of them select the feature.
 
 Columns with the same cells in every cluster are selected together: as log C(D, q) is concave in q, all of
 them or none is best.
+
+Sweeps come to the same pools again and again. What is known of a pool of one feature, its gain and what every
+cluster would gain by leaving it, depends on the partition alone, and is kept while its masks are chosen.
 """
 
 from libc.math cimport INFINITY, log
@@ -18,12 +21,12 @@ from libc.stdint cimport int64_t, uint8_t, uint64_t
 from libc.string cimport memcmp, memcpy, memset
 
 from craftc._kernels.craft_price cimport (
-    PRICED, Pricing, categorical_gain, existence_cost, known_tilt, mask_code, parts_in, parts_t, price_of,
-    weight_of,
+    Pricing, existence_cost, fits_factor, known_shares, known_tilt, mask_code, parts_in, parts_t,
+    select_priced, weight_of,
 )
 from craftc._kernels.craft_shared cimport (
-    SHARED_POOLS, categorical_likelihood, craft_no_tilt, craft_sums, craft_theta, craft_tilt_likelihood,
-    craft_tilt_sums, fit_t, tilt_log_ratios, tilted_t, widest_cells,
+    POOL_BITS, SHARED_POOLS, WORD, categorical_likelihood, craft_no_tilt, craft_sums, craft_theta,
+    craft_tilt_likelihood, craft_tilt_sums, pool_t, tilt_log_ratios, tilted_t, widest_cells,
 )
 from craftc._kernels.craft_sharing cimport column_codes, columns_code, sharing_t, sharing_tables
 
@@ -56,7 +59,9 @@ cdef struct choice_t:       # scratch of the choice of masks
     int64_t *n_cells        # (K) present cells
     int64_t *cells          # moments of a pool in one feature
     craft_sums sums         # or sums of its cells, of a tilt
-    int64_t *changed        # and of the pool after one cluster has joined or left it
+    pool_t *pools           # what is known of pools
+    double *nets            # (..., K)
+    int64_t number          # of this choice
     int64_t *order          # (K) clusters by the number of their cells
     double *n_selected      # (K) q_k, weight of the features that a cluster selects
     double *saved           # (K) by parameters of their own, over theta and the limit
@@ -83,8 +88,7 @@ cdef choice_t _choice(Pricing P, Py_ssize_t K) noexcept nogil:
     cdef Py_ssize_t widest = widest_cells(P.grid)
     c.theta = P.shared.work_
     c.cells = <int64_t *> (c.theta + widest)
-    c.changed = c.cells + widest
-    c.n_equal, c.times = <double *> (c.changed + widest), 1.0
+    c.n_equal, c.times = <double *> (c.cells + widest), 1.0
     c.of_cluster = <craft_sums *> (c.n_equal + P.D)
     c.gain = <double *> (c.of_cluster + K)
     c.own, c.limit = c.gain + K, c.gain + 2 * K
@@ -101,9 +105,8 @@ cdef choice_t _choice(Pricing P, Py_ssize_t K) noexcept nogil:
     c.coupled = c.sharing.share > 0.0 and K > 0
     if c.coupled:
         sharing_tables(c.sharing, K)
-    if P.shared.count_weight != P.count_weight:
-        P.shared.count_weight = P.count_weight
-        memset(P.shared.fits_, 0, P.shared.n_fits * sizeof(fit_t))
+    P.shared.fits.n_choices += 1
+    c.pools, c.nets, c.number = P.shared.fits.pools_, P.shared.fits.nets_, P.shared.fits.n_choices
     return c
 
 
@@ -222,56 +225,90 @@ cdef inline void _unselected(
         c.best[k >> 6] |= <uint64_t> (mask[k * P.D + d] == 0) << (k & 63)
 
 
-cdef double _pooled_cost(
-    Pricing P, choice_t *c, const int64_t[:, ::1] groups, Py_ssize_t K, Py_ssize_t d, const uint64_t *pool,
-) noexcept nogil:
-    """Cost of feature d, gathered in c, if these clusters pool their cells and the others select it.
+cdef pool_t *_pool_of(choice_t *c, Py_ssize_t K, Py_ssize_t d, const uint64_t *clusters) noexcept nogil:
+    """What is known of a pool of feature d. Of more than 64 clusters it is known until the next call."""
+    cdef uint64_t key
+    cdef pool_t *pool = c.pools
+    if K <= WORD:
+        key = (clusters[0] * fits_factor + <uint64_t> d) * fits_factor
+        pool += key >> (64 - POOL_BITS)
+        if pool.choice == c.number and pool.clusters == clusters[0] and pool.d == d:
+            return pool
+    pool.clusters, pool.choice, pool.d = clusters[0], c.number, d
+    pool.has_gain = pool.has_nets = False
+    return pool
 
-    c.cells receives the pool, or c.sums its sums and c.theta its tilt.
+
+cdef double _cost_of_pool(
+    Pricing P, choice_t *c, const int64_t[:, ::1] groups, Py_ssize_t K, pool_t *pool,
+    const uint64_t *clusters,
+) noexcept nogil:
+    """Cost of a feature, gathered in c, if the clusters of a pool have one distribution of it and the others
+    select it.
     """
-    _pool_cells(P, c, groups, K, d, pool)
-    return _cost_with(P, c, K, d, pool, c.cells)
+    cdef double cost = craft_sum_outside(clusters, K, c.own)
+    cdef Py_ssize_t d = pool.d
+    if c.coupled:
+        cost += c.sharing.code[_n_outside(c, K, clusters)]
+    if craft_next_in(clusters, c.n_words, 0) >= K:
+        return cost - c.times * P.price[d]      # a distribution that nothing uses is not paid for
+    if not pool.has_gain:
+        _pool_cells(P, c, groups, K, d, clusters)
+        if _is_tilted(P, d):
+            pool.gain = known_tilt(P, d - P.grid.p, c.sums, <craft_theta *> c.theta)
+        else:
+            pool.gain = known_shares(P, d - P.grid.p, c.cells)
+        pool.has_gain = True
+    if _is_tilted(P, d):
+        return cost - c.times * pool.gain
+    return cost - c.times * weight_of(P, d) * pool.gain
+
+
+cdef const double *_nets_of_pool(
+    Pricing P, choice_t *c, const int64_t[:, ::1] groups, Py_ssize_t K, pool_t *pool,
+    const uint64_t *clusters,
+) noexcept nogil:
+    """(K,) what every cluster gains by a distribution of its own over that of a pool."""
+    cdef double *nets = c.nets + (pool - c.pools) * K
+    cdef Py_ssize_t k, d = pool.d
+    cdef craft_theta theta = craft_no_tilt()
+    if pool.has_nets:
+        return nets
+    pool.has_nets = True
+    _pool_cells(P, c, groups, K, d, clusters)
+    if not _is_tilted(P, d):
+        fit_levels(P, d - P.grid.p, c.cells, c.theta, &theta)
+    elif craft_next_in(clusters, c.n_words, 0) < K:
+        known_tilt(P, d - P.grid.p, c.sums, &theta)
+    for k in range(K):
+        nets[k] = c.gain[k] - _likelihood(P, c, groups, d, k, theta)
+    return nets
 
 
 cdef void _pool_cells(
-    Pricing P, choice_t *c, const int64_t[:, ::1] groups, Py_ssize_t K, Py_ssize_t d, const uint64_t *pool,
+    Pricing P, choice_t *c, const int64_t[:, ::1] groups, Py_ssize_t K, Py_ssize_t d,
+    const uint64_t *clusters,
 ) noexcept nogil:
-    cdef Py_ssize_t k = craft_next_in(pool, c.n_words, 0), first = first_cell(P, d)
+    """c.cells, or c.sums of a tilted feature: the cells of some clusters."""
+    cdef Py_ssize_t k = craft_next_in(clusters, c.n_words, 0), first = first_cell(P, d)
     if _is_tilted(P, d):
         memset(&c.sums, 0, sizeof(c.sums))
         while k < K:
-            _add_sums(c, k, 1.0)
-            k = craft_next_in(pool, c.n_words, k + 1)
+            _add_sums(c, k)
+            k = craft_next_in(clusters, c.n_words, k + 1)
         return
     memset(c.cells, 0, _width(P, d) * sizeof(int64_t))
     while k < K:
         add_cells(P, d, c.cells, &groups[k, 0] + first, 1)
-        k = craft_next_in(pool, c.n_words, k + 1)
+        k = craft_next_in(clusters, c.n_words, k + 1)
 
 
-cdef inline void _add_sums(choice_t *c, Py_ssize_t k, double sign) noexcept nogil:
-    """Add the sums of a tilted feature's cells of one cluster, or take them out: exact, see `craft_tilt`."""
-    c.sums.weight += sign * c.of_cluster[k].weight
-    c.sums.first += sign * c.of_cluster[k].first
-    c.sums.second += sign * c.of_cluster[k].second
-    c.sums.atom += sign * c.of_cluster[k].atom
-
-
-cdef double _cost_with(
-    Pricing P, choice_t *c, Py_ssize_t K, Py_ssize_t d, const uint64_t *pool, const int64_t *cells,
-) noexcept nogil:
-    """The same, of a pool with these cells."""
-    cdef double cost = craft_sum_outside(pool, K, c.own)
-    if c.coupled:
-        cost += c.sharing.code[_n_outside(c, K, pool)]
-    if craft_next_in(pool, c.n_words, 0) >= K:
-        _whole_table(P, c, d)
-        return cost - c.times * P.price[d]      # a distribution that nothing uses is not paid for
-    if _is_tilted(P, d):
-        return cost - c.times * known_tilt(P, d - P.grid.p, c.sums, <craft_theta *> c.theta)
-    return cost - c.times * weight_of(P, d) * categorical_gain(
-        cells, P.frequency + P.grid.level_start_[d - P.grid.p], _width(P, d), P.count_weight, 1.0,
-    )
+cdef inline void _add_sums(choice_t *c, Py_ssize_t k) noexcept nogil:
+    """Add the sums of a tilted feature's cells of one cluster: exact, see `craft_tilt`."""
+    c.sums.weight += c.of_cluster[k].weight
+    c.sums.first += c.of_cluster[k].first
+    c.sums.second += c.of_cluster[k].second
+    c.sums.atom += c.of_cluster[k].atom
 
 
 cdef inline Py_ssize_t _n_outside(choice_t *c, Py_ssize_t K, const uint64_t *pool) noexcept nogil:
@@ -280,21 +317,6 @@ cdef inline Py_ssize_t _n_outside(choice_t *c, Py_ssize_t K, const uint64_t *poo
     for k in range(K):
         n += not craft_is_in(pool, k)
     return n
-
-
-cdef inline void _whole_table(Pricing P, choice_t *c, Py_ssize_t d) noexcept nogil:
-    """theta: the distribution of the whole table, of a tilted feature."""
-    if _is_tilted(P, d):
-        (<craft_theta *> c.theta)[0] = craft_no_tilt()
-
-
-cdef void _fit_pool(Pricing P, choice_t *c, Py_ssize_t d) noexcept nogil:
-    """theta: the distribution of the pool that `_pooled_cost` has left, which is known unless it is one of
-    shares.
-    """
-    cdef craft_theta none
-    if not _is_tilted(P, d):
-        fit_levels(P, d - P.grid.p, c.cells, c.theta, &none)
 
 
 cdef void _gather(
@@ -312,45 +334,38 @@ cdef void _gather(
 
 
 cdef inline double _likelihood(
-    Pricing P, choice_t *c, const int64_t[:, ::1] groups, Py_ssize_t d, Py_ssize_t k,
+    Pricing P, choice_t *c, const int64_t[:, ::1] groups, Py_ssize_t d, Py_ssize_t k, craft_theta theta,
 ) noexcept nogil:
-    """Log likelihood of the cells of cluster k under theta, over the distribution of the whole table, times
-    the weight of the column.
+    """Log likelihood of the cells of cluster k under a tilt, or the shares in c.theta, over the distribution
+    of the whole table, times the weight of the column.
     """
     cdef double weight = c.times * weight_of(P, d)
     if _is_tilted(P, d):
-        return weight * craft_tilt_likelihood(P.count_weight, c.of_cluster[k], (<craft_theta *> c.theta)[0])
+        return weight * craft_tilt_likelihood(P.count_weight, c.of_cluster[k], theta)
     return weight * P.count_weight * categorical_likelihood(&groups[k, 0] + first_cell(P, d), c.theta,
                                                             _width(P, d))
 
 
-cdef void _cheaper_pooled(
-    Pricing P, choice_t *c, const int64_t[:, ::1] groups, Py_ssize_t K, Py_ssize_t d, uint64_t *pool,
-) noexcept nogil:
-    """Clusters whose cells of feature d cost less under theta than under a distribution of their own and its
-    price.
+cdef void _cheaper_pooled(choice_t *c, Py_ssize_t K, const double *nets, uint64_t *clusters) noexcept nogil:
+    """Clusters whose cells cost less under the distribution of a pool than under one of their own and its
+    price, by what they would gain by it.
     """
     cdef Py_ssize_t k
-    cdef double net
     if c.coupled:
-        _best_number_pooled(P, c, groups, K, d, pool)
+        _best_number_pooled(c, K, nets, clusters)
         return
-    memset(pool, 0, c.n_words * sizeof(uint64_t))
+    memset(clusters, 0, c.n_words * sizeof(uint64_t))
     for k in range(K):
-        net = c.gain[k] - _likelihood(P, c, groups, d, k)
-        pool[k >> 6] |= <uint64_t> (net <= c.limit[k] + c.tolerance) << (k & 63)
+        clusters[k >> 6] |= <uint64_t> (nets[k] <= c.limit[k] + c.tolerance) << (k & 63)
 
 
-cdef void _best_number_pooled(
-    Pricing P, choice_t *c, const int64_t[:, ::1] groups, Py_ssize_t K, Py_ssize_t d, uint64_t *pool,
-) noexcept nogil:
-    """The pool of least cost under theta, where the number of clusters outside has a code; ties go to the
-    larger pool.
+cdef void _best_number_pooled(choice_t *c, Py_ssize_t K, const double *nets, uint64_t *pool) noexcept nogil:
+    """The pool of least cost, where the number of clusters outside has a code; ties go to the larger pool.
     """
     cdef Py_ssize_t k, at, n = 0
     cdef double total, least
     for k in range(K):
-        c.saved[k] = c.gain[k] - _likelihood(P, c, groups, d, k) - c.limit[k]
+        c.saved[k] = nets[k] - c.limit[k]
         at = k
         while at > 0 and c.saved[k] > c.saved[c.by_saved[at - 1]]:
             c.by_saved[at] = c.by_saved[at - 1]
@@ -376,7 +391,8 @@ cdef bint _choose_feature(
     cdef Py_ssize_t k, start, toggled, n_seen = 0
     cdef int _step
     cdef bint changed = False
-    cdef craft_sums pooled
+    cdef pool_t *pool
+    cdef const uint64_t *clusters = c.best
     cdef double weight = c.n_equal[d] * weight_of(P, d)
     c.times = c.n_equal[d]
     _unselected(P, c, K, d, mask)
@@ -396,45 +412,40 @@ cdef bint _choose_feature(
         if c.coupled:
             c.sharing.n_columns[0] += weight
         return changed
-    c.cost, c.rest = _pooled_cost(P, c, groups, K, d, c.best), _weight_of(c, groups, K, c.best)
+    pool = _pool_of(c, K, d, c.best)
+    c.cost, c.rest = _cost_of_pool(P, c, groups, K, pool, c.best), _weight_of(c, groups, K, c.best)
     for start in range(2 if c.coupled else 0):      # the feature of all clusters, or of none
         memset(c.pool, 0, c.n_words * sizeof(uint64_t))
         for k in range(K if start == 0 else 0):
             craft_flip(c.pool, k)
-        _keep_better(c, groups, K, _pooled_cost(P, c, groups, K, d, c.pool), c.pool)
+        pool, clusters = _pool_of(c, K, d, c.pool), c.pool
+        _keep_better(c, groups, K, _cost_of_pool(P, c, groups, K, pool, c.pool), c.pool)
     _largest_first(c, K, min(K, n_starts))
     for start in range(-2, min(K, n_starts)):
-        if start > -2:
-            _begin_with(P, c, groups, d, c.order[start] if start >= 0 else -1)
-        _fit_pool(P, c, d)
+        if start > -2:      # the pool of one cluster, or of none
+            memset(c.pool, 0, c.n_words * sizeof(uint64_t))
+            if start >= 0:
+                craft_flip(c.pool, c.order[start])
+            pool, clusters = _pool_of(c, K, d, c.pool), c.pool
         for _step in range(MOST_STEPS):
-            _cheaper_pooled(P, c, groups, K, d, c.next_pool)
+            _cheaper_pooled(c, K, _nets_of_pool(P, c, groups, K, pool, clusters), c.next_pool)
             if craft_same_pool(c.best, c.next_pool, c.n_words) or _was_seen(c, n_seen):
                 break
             _copy(c, c.pool, c.next_pool)
             _copy(c, c.seen + n_seen % SHARED_POOLS * c.n_words, c.pool)
             n_seen += 1
-            _keep_better(c, groups, K, _pooled_cost(P, c, groups, K, d, c.pool), c.pool)
-            _fit_pool(P, c, d)
+            pool, clusters = _pool_of(c, K, d, c.pool), c.pool
+            _keep_better(c, groups, K, _cost_of_pool(P, c, groups, K, pool, c.pool), c.pool)
     toggled = 0 if K <= MOST_TOGGLED else -1
     while toggled >= 0:
         toggled = -1
         _copy(c, c.pool, c.best)
-        _pool_cells(P, c, groups, K, d, c.pool)
         for k in range(K):
-            if _is_tilted(P, d):
-                pooled = c.sums
-                _add_sums(c, k, -1.0 if craft_is_in(c.pool, k) else 1.0)
-            else:
-                memcpy(c.changed, c.cells, _width(P, d) * sizeof(int64_t))
-                add_cells(P, d, c.changed, &groups[k, 0] + first_cell(P, d),
-                          -1 if craft_is_in(c.pool, k) else 1)
             craft_flip(c.pool, k)
-            if _keep_better(c, groups, K, _cost_with(P, c, K, d, c.pool, c.changed), c.pool):
+            pool = _pool_of(c, K, d, c.pool)
+            if _keep_better(c, groups, K, _cost_of_pool(P, c, groups, K, pool, c.pool), c.pool):
                 toggled = k
             craft_flip(c.pool, k)
-            if _is_tilted(P, d):
-                c.sums = pooled
     for k in range(K):
         changed |= mask[k * P.D + d] == craft_is_in(c.best, k)
         mask[k * P.D + d] = not craft_is_in(c.best, k)
@@ -443,21 +454,6 @@ cdef bint _choose_feature(
     if c.coupled:
         c.sharing.n_columns[_n_outside(c, K, c.best)] += weight
     return changed
-
-
-cdef void _begin_with(
-    Pricing P, choice_t *c, const int64_t[:, ::1] groups, Py_ssize_t d, Py_ssize_t k,
-) noexcept nogil:
-    """The pool of one cluster, or of none (-1): its distribution, or its cells where that is one of shares.
-    """
-    if _is_tilted(P, d):
-        _whole_table(P, c, d)
-        if k >= 0:
-            known_tilt(P, d - P.grid.p, c.of_cluster[k], <craft_theta *> c.theta)
-        return
-    memset(c.cells, 0, _width(P, d) * sizeof(int64_t))
-    if k >= 0:
-        add_cells(P, d, c.cells, &groups[k, 0] + first_cell(P, d), 1)
 
 
 cdef inline bint _was_seen(choice_t *c, Py_ssize_t n_seen) noexcept nogil:
@@ -605,7 +601,7 @@ cdef double _cost_of_masks(
             for k in range(K):
                 c.limit[k] = P.price[d]
             _gather(P, c, groups, K, work, d)
-            cost += _pooled_cost(P, c, groups, K, d, c.best)
+            cost += _cost_of_pool(P, c, groups, K, _pool_of(c, K, d, c.best), c.best)
     for k in range(K):
         cost += _code(P, c, c.n_selected[k])
     if c.coupled:
@@ -635,7 +631,7 @@ cdef double _choose_masks(
         return _sweep(P, c, groups, K, work, &mask[0, 0], FEW_STARTS)
     memcpy(c.given, &mask[0, 0], n)
     for k in range(K):
-        price_of(P, PRICED, &groups[k, 0], parts_in(P, &work[k, 0]), &mask[k, 0])
+        select_priced(P, parts_in(P, &work[k, 0]), &mask[k, 0])
     memcpy(c.tried, &mask[0, 0], n)
     best = _sweep(P, c, groups, K, work, &mask[0, 0], ALL_STARTS)
     c.n_starts = ALL_STARTS if c.ended else 0

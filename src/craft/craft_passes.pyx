@@ -288,7 +288,7 @@ cdef double _price(
     cdef Py_ssize_t k
     if selection == POOLED:
         return price_pooled(P, groups, K, CONTINUE, work, mask, cost)
-    price_all(P, selection, groups, K, work, mask, cost)
+    price_all(P, selection, groups, K, work, mask, cost, True)
     for k in range(K):
         total += cost[k]
     return total

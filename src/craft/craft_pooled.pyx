@@ -98,6 +98,25 @@ cdef void share_rest(
         cost[k] += mask_code(P, selected)
 
 
+def subtract_shared(
+    const int64_t[:, ::1] groups not None,  # IN    (K, width)
+    Pricing pricing not None,
+    double[:, ::1] work not None,           # INOUT (K, parts_size) as `price_partition` leaves it
+):
+    """Make the gains among the parts of groups those over the shared distributions."""
+    cdef Py_ssize_t k, d
+    cdef parts_t parts
+    check(pricing.shared is not None, "pricing")
+    check(groups.shape[1] == pricing.grid.width, "groups")
+    check(work.shape[0] >= groups.shape[0] and work.shape[1] >= parts_length(pricing), "work")
+    with nogil:
+        for k in range(groups.shape[0]):
+            parts = parts_in(pricing, &work[k, 0])
+            for d in range(pricing.grid.p, pricing.D):
+                if pricing.usable[d]:
+                    parts.gain[d] -= shared_likelihood(pricing, &groups[k, 0], parts, d)
+
+
 def use_shared(Pricing pricing not None, const int64_t[::1] group not None):
     """Make the gains of a pricing relative to the distributions of these pooled cells."""
     if pricing.shared is None or group.shape[0] != pricing.grid.width:

@@ -26,8 +26,8 @@ from craftc._kernels.craft_price cimport (
     FIXED, FREE, GIVEN, POOLED, PRICED, SOFT, THRESHOLD, Pricing, parts_t, ranked_t,
 )
 from craftc._kernels.craft_shared cimport (
-    Tilts, categorical_likelihood, craft_joined_sums, craft_no_tilt, craft_sums, craft_theta, craft_tilt_fit,
-    craft_tilt_likelihood, craft_tilt_most, craft_tilt_sums, fit_t, fit_tilt, tilted_t,
+    FEW_SHARES, Tilts, categorical_likelihood, craft_joined_sums, craft_no_tilt, craft_sums, craft_theta,
+    craft_tilt_fit, craft_tilt_likelihood, craft_tilt_most, craft_tilt_sums, fit_t, fit_tilt, tilted_t,
 )
 from craftc._kernels.moments cimport CRAFTC_NUMERIC_CELLS, Grid, moments_mean
 
@@ -268,12 +268,44 @@ cdef double known_tilt(Pricing P, Py_ssize_t d, craft_sums sums, craft_theta *th
         theta[0] = craft_no_tilt()
         return 0.0
     key = ((bits[0] * fits_factor + bits[1]) * fits_factor + bits[2] + <uint64_t> d) * fits_factor
-    fit = P.shared.fits_ + ((key >> 32) & (P.shared.n_fits - 1))
+    fit = _place(P, key)
     if fit.d != d + 1 or memcmp(&fit.cells.sums, &sums, sizeof(sums)) != 0:
         fit.d, fit.cells.sums = d + 1, sums
         fit.gain = craft_tilt_fit(&P.tilt[d], P.count_weight, sums, &fit.cells.theta)
     theta[0] = fit.cells.theta
     return P.tilts.weight_[d] * fit.gain
+
+
+cdef inline fit_t *_place(Pricing P, uint64_t key) noexcept nogil:
+    """Where the fit of this key is, or will be; those of another weight of the rows are forgotten."""
+    if P.shared.fits.count_weight != P.count_weight:
+        P.shared.fits.count_weight = P.count_weight
+        memset(P.shared.fits.fits_, 0, P.shared.fits.n_fits * sizeof(fit_t))
+    return P.shared.fits.fits_ + ((key >> 32) & (P.shared.fits.n_fits - 1))
+
+
+cdef double known_shares(Pricing P, Py_ssize_t d, const int64_t *counts) noexcept nogil:
+    """Gain of counted cells of column d of shares over the whole table's distribution, by the table of fits
+    where the column has few levels. On one thread.
+    """
+    cdef Py_ssize_t n = P.n_levels[d], t
+    cdef uint64_t key = <uint64_t> d
+    cdef fit_t *fit
+    if n <= FEW_SHARES:
+        for t in range(n):
+            key = (key + <uint64_t> counts[t]) * fits_factor
+        fit = _place(P, key)
+        if fit.d == d + 1 and memcmp(&fit.cells, counts, n * sizeof(int64_t)) == 0:
+            return fit.gain
+        fit.d = d + 1
+        memcpy(&fit.cells, counts, n * sizeof(int64_t))
+        fit.gain = _shares_gain(P, d, counts)
+        return fit.gain
+    return _shares_gain(P, d, counts)
+
+
+cdef inline double _shares_gain(Pricing P, Py_ssize_t d, const int64_t *counts) noexcept nogil:
+    return categorical_gain(counts, P.frequency + P.grid.level_start_[d], P.n_levels[d], P.count_weight, 1.0)
 
 
 cdef double levels_gain(
@@ -291,9 +323,8 @@ cdef double levels_gain(
         return known_tilt(P, d, cells.sums, &cells.theta)
     if P.tilt[d].n:
         return P.tilts.weight_[d] * fit_tilt(&P.tilt[d], counts, P.n_levels[d], P.count_weight, cells)
-    return P.tilts.weight_[d] * categorical_gain(
-        counts, P.frequency + P.grid.level_start_[d], P.n_levels[d], P.count_weight, 1.0,
-    )
+    return P.tilts.weight_[d] * (known_shares(P, d, counts) if alone and P.shared is not None else
+                                 _shares_gain(P, d, counts))
 
 
 cdef void _fit_numeric(Pricing P, const int64_t *group, parts_t parts) noexcept nogil:
@@ -330,7 +361,7 @@ cdef void fit_group(Pricing P, const int64_t *group, parts_t parts, bint alone=F
 
 
 cdef double ranked_price_of(
-    Pricing P, const int64_t *group, parts_t parts, uint8_t *mask,
+    Pricing P, const int64_t *group, parts_t parts, uint8_t *mask, bint alone,
 ) noexcept nogil:
     """As `price_of` under the description-length price, to rank groups: a tilt that cannot pay is not fitted.
     """
@@ -340,7 +371,7 @@ cdef double ranked_price_of(
         if P.tilt[d].n:
             parts.tilted[d].sums = craft_tilt_sums(&P.tilt[d], group + 1 + P.grid.level_start_[d],
                                                    P.n_levels[d])
-        _gain_that_may_pay(P, group, d, parts, INFINITY, False)
+        _gain_that_may_pay(P, group, d, parts, INFINITY, alone)
     return existence_cost(P, group) + _choose(P, PRICED, group, parts, mask)
 
 
@@ -486,6 +517,11 @@ cdef double _choose_priced(Pricing P, parts_t parts, uint8_t *mask) noexcept nog
     return P.code + mask_code(P, q) - total
 
 
+cdef void select_priced(Pricing P, parts_t parts, uint8_t *mask) noexcept nogil:
+    """The mask of a fitted group under the description-length price."""
+    _choose_priced(P, parts, mask)
+
+
 cdef void _choose_budget(Pricing P, parts_t parts, uint8_t *mask) noexcept nogil:
     """The fixed budget: the best numeric and the best categorical features."""
     memset(mask, 0, P.D)
@@ -539,10 +575,10 @@ cdef bint _within(Pricing P, const int64_t *group, Py_ssize_t d) noexcept nogil:
 
 
 cdef double price_of(
-    Pricing P, int selection, const int64_t *group, parts_t parts, uint8_t *mask,
+    Pricing P, int selection, const int64_t *group, parts_t parts, uint8_t *mask, bint alone,
 ) noexcept nogil:
     """Cost of one group in nats, its mask and parameters."""
-    fit_group(P, group, parts)
+    fit_group(P, group, parts, alone)
     return existence_cost(P, group) + _choose(P, selection, group, parts, mask)
 
 
@@ -679,13 +715,13 @@ def price_groups(
     check(mask.shape[0] == groups.shape[0] and mask.shape[1] == (pricing.grid.p + pricing.grid.q), "mask")
     check(cost.shape[0] == groups.shape[0], "cost")
     with nogil:
-        price_all(pricing, selection, groups, groups.shape[0], work, mask, cost)
+        price_all(pricing, selection, groups, groups.shape[0], work, mask, cost, False)
 
 
 cdef void price_all(
     Pricing P, int selection, const int64_t[:, ::1] groups, Py_ssize_t K, double[:, ::1] work,
-    uint8_t[:, ::1] mask, double[::1] cost,
+    uint8_t[:, ::1] mask, double[::1] cost, bint alone,
 ) noexcept nogil:
     cdef Py_ssize_t k
     for k in range(K):
-        cost[k] = price_of(P, selection, &groups[k, 0], parts_in(P, &work[k, 0]), &mask[k, 0])
+        cost[k] = price_of(P, selection, &groups[k, 0], parts_in(P, &work[k, 0]), &mask[k, 0], alone)

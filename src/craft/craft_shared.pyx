@@ -21,6 +21,34 @@ from craftc._kernels.craft_sharing cimport Sharing
 from craftc._kernels.moments cimport Grid
 
 
+cdef enum:
+    MOST_FITS = 65536
+
+
+cdef class Fits:
+    """Fits of cells, and of pools of clusters, by which these are found again: searches come to the same ones
+    again and again. For one thread at a time, and pricings that differ at most in prices and usable features.
+
+    Parameters
+    ----------
+    grid : Grid
+    room : int
+        Most clusters of a partition whose masks are chosen together.
+    """
+
+    def __cinit__(self, Grid grid not None, Py_ssize_t room):
+        check(room >= 0, "room")
+        self.room, self.n_fits, self.n_choices = room, MOST_FITS, 0
+        while self.n_fits > 64 and self.n_fits > 16 * room * max(grid.q, 1):
+            self.n_fits //= 2
+        self.fits = np.zeros(self.n_fits * sizeof(fit_t) // sizeof(int64_t), np.int64)
+        self.pools = np.zeros((1 << POOL_BITS) * sizeof(pool_t) // sizeof(int64_t), np.int64)
+        self.nets = np.empty(max((1 << POOL_BITS) * min(room, WORD), room, 1))
+        cdef int64_t[::1] fits = self.fits, pools = self.pools
+        cdef double[::1] nets = self.nets
+        self.fits_, self.pools_, self.nets_ = <fit_t *> &fits[0], <pool_t *> &pools[0], &nets[0]
+
+
 cdef class Shared:
     """The pooled background: for every feature the cells of all clusters that do not select it, and their
     distribution.
@@ -32,6 +60,8 @@ cdef class Shared:
         Most clusters of a partition whose masks are chosen together.
     feature_sharing : float
         Share s of the code by columns in the code of the masks: see src/craft/craft_sharing.pyx.
+    fits : Fits, optional
+        Those of other clusters of the same search; None: new ones.
 
     Attributes
     ----------
@@ -45,19 +75,16 @@ cdef class Shared:
         The code by columns.
     """
 
-    def __cinit__(self, Grid grid not None, Py_ssize_t room, double feature_sharing):
+    def __cinit__(self, Grid grid not None, Py_ssize_t room, double feature_sharing, Fits fits=None):
         self.grid, self.room, self.sharing = grid, room, Sharing(feature_sharing, room)
         self.group = np.zeros(grid.width, np.int64)
         self.level, self.theta = np.zeros(grid.n_levels), np.zeros((grid.q, 4))
         self.work = np.empty(pooled_room(grid, room))
-        self.n_fits = SHARED_FITS
-        while self.n_fits > 64 and self.n_fits > 16 * room * max(grid.q, 1):
-            self.n_fits //= 2
-        self.fits = np.zeros(self.n_fits * sizeof(fit_t) // sizeof(int64_t), np.int64)
-        cdef int64_t[::1] group = self.group, fits = self.fits
+        self.fits = fits if fits is not None and fits.room >= room else Fits(grid, room)
+        cdef int64_t[::1] group = self.group
         cdef double[::1] level = self.level, work = self.work
         cdef double[:, ::1] theta = self.theta
-        self.group_, self.work_, self.fits_ = &group[0], &work[0], <fit_t *> &fits[0]
+        self.group_, self.work_ = &group[0], &work[0]
         if grid.q:
             self.level_ = &level[0]
             self.theta_ = <craft_theta *> &theta[0, 0]
@@ -78,7 +105,7 @@ cdef Py_ssize_t pooled_room(Grid grid, Py_ssize_t room):
     src/craft/craft_masks.pyx.
     """
     cdef Py_ssize_t D = grid.p + grid.q
-    return (3 * widest_cells(grid) + D + 12 * room + (3 + SHARED_POOLS) * ((room + 63) // 64)
+    return (2 * widest_cells(grid) + D + 12 * room + (3 + SHARED_POOLS) * ((room + 63) // 64)
             + (3 * room * D + 7) // 8)
 
 

@@ -386,24 +386,24 @@ def split_scores(
         with nogil:
             for c in range(sides.shape[0]):
                 _split_score(group, cost, &sides[c, 0], pricing, &score[c], &rest[0, 0], &work[0, 0],
-                             &mask[0, 0])
+                             &mask[0, 0], False)
         return
     for c in prange(sides.shape[0], nogil=True, schedule="dynamic", num_threads=n_threads):
         _split_score(group, cost, &sides[c, 0], pricing, &score[c], &rest[omp_get_thread_num(), 0],
-                     &work[omp_get_thread_num(), 0], &mask[omp_get_thread_num(), 0])
+                     &work[omp_get_thread_num(), 0], &mask[omp_get_thread_num(), 0], False)
 
 
 cdef void _split_score(
     const int64_t[::1] group, double cost, const int64_t *side, Pricing P, double *score, int64_t *rest,
-    double *work, uint8_t *mask,
+    double *work, uint8_t *mask, bint alone,
 ) noexcept nogil:
     score[0] = INFINITY
     if side[0] == 0 or side[0] == group[0]:
         return
     memcpy(rest, &group[0], P.grid.width * sizeof(int64_t))
     moments_merge(rest, side, -1, P.grid.first_numeric, P.grid.width)
-    score[0] = ranked_price_of(P, side, parts_in(P, work), mask) - cost
-    score[0] += ranked_price_of(P, rest, parts_in(P, work), mask)
+    score[0] = ranked_price_of(P, side, parts_in(P, work), mask, alone) - cost
+    score[0] += ranked_price_of(P, rest, parts_in(P, work), mask, alone)
 
 
 cdef enum:
@@ -464,7 +464,7 @@ def local_splits(
         _split_rows(&table, rows, P, level_slot, -1, leaving, &levels[0], 0, m)
         for c in range(n):
             _split_score(group, cost, &leaving[c, 0], P, &score[c], &groups[0, 0, 0], &work[0, 0],
-                         &mask[0, 0, 0])
+                         &mask[0, 0, 0], True)
         promising = _lowest(score, leaving, best, most)
         for i in range(promising):
             c, K = best[i], 2
@@ -475,7 +475,7 @@ def local_splits(
             run_passes(&table, rows, sides[found], groups[found], &K, P, FREE, max_passes, 0.0, slab,
                        scratch, no_partial, work, mask[found], costs[found], path, number, 1, &converged)
             if K == 2:
-                price_all(P, PRICED, groups[found], 2, work, mask[found], costs[found])
+                price_all(P, PRICED, groups[found], 2, work, mask[found], costs[found], True)
             found += K == 2
     return found
 

@@ -8,9 +8,12 @@ import numpy as np
 import pytest
 from sklearn.metrics import adjusted_rand_score
 
+from craftc import MixedTable
+from craftc.craft.search import EncodedRows
 from craftc.craft.search import covariances as covariance_search
-from craftc.craft.search.covariances import CovarianceSearch
+from craftc.craft.search.covariances import CovarianceSearch, scored_total
 from craftc.craft.search.starts import kmeans_starts, low_rank_scores
+from craftc.table.levels import LevelEncoding
 from tests.estimators.covariance_cases import NO_WEIGHT, config_of, problem_of, slanted
 from tests.reference import covariance, pooled
 from tests.reference import covariance_search as reference
@@ -41,6 +44,36 @@ def assert_same(search, state, expected):
     assert state.objective == pytest.approx(expected.J, rel=1e-9)
     p = state.clusters.moments.grid.p
     np.testing.assert_array_equal(state.clusters.mask[:, p:].astype(bool), expected.mask)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_sums_of_scores_follow_from_counts_of_levels(seed):
+    """Missing cells, an empty column, weights, and rows of weight 0, whose scores are outside the range of
+    the others.
+    """
+    rng, n = np.random.default_rng(seed), 300
+    X = np.column_stack(
+        [rng.normal(size=(n, 2)) ** 3, rng.normal(size=(n, 2)).round(), rng.integers(0, 3, n)]
+    )
+    X[rng.random(X.shape) < 0.1] = np.nan
+    X[:2, :4] = 50.0
+    weights = rng.integers(0, 4, n) * (0.5 if seed % 4 == 2 else 1.0) if seed % 2 == 0 else None
+    if weights is not None:
+        weights[:2] = 0.0
+    table = MixedTable.from_data(X, categorical=[4])
+
+    def encode(rows, weights):
+        return LevelEncoding.of_tallies(rows.schema, rows.tallies(weights, 1))
+
+    encoded = EncodedRows.of_table(table, weights, 1, encode)
+    encoding, unit, rows = encoded.encoding.with_scores(), encoded.background.count_weight, encoded.rows
+    total = rows.moments(rows.grid(), unit, rows.one_cluster(), 1, 1)
+    found, rows = scored_total(encoding, total), rows.scored(encoding)
+    expected = rows.moments(rows.grid(), unit, rows.one_cluster(), 1, 1)
+    assert found.unit == expected.unit
+    np.testing.assert_array_equal(found.groups, expected.groups)
+    np.testing.assert_array_equal(found.grid.centre, expected.grid.centre)
+    np.testing.assert_array_equal(found.grid.scale, expected.grid.scale)
 
 
 @pytest.mark.parametrize("weighted", [False, True])

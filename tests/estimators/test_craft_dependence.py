@@ -275,3 +275,18 @@ def test_near_duplicates_are_those_of_all_pairs(seed):
         if least > 0.1 and least + most - entropy(codes[:, [i, j]]) > 0.98 * most:
             expected.add((names[i], names[j]))
     assert set(dependence._duplicates(table)) == expected
+
+
+@pytest.mark.parametrize("n", [10, 60])
+def test_many_numbers_are_compared_by_projections(n, monkeypatch):
+    """Copies, opposite and nearly equal columns, empty ones and constants."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(n, 300))
+    X[:, 200:220], X[:, 220:240], X[:, 240:250] = X[:, :20], -3.0 * X[:, 20:40] + 1.0, X[:, :10]
+    X[:, 250:280] = X[:, 40:70] + 0.02 * rng.normal(size=(n, 30)) * rng.random(30)
+    X[:, 290:] = 0.0
+    scaled = dependence._standardised(X)
+    every = list(dependence._equal_numbers(scaled))
+    monkeypatch.setattr(dependence, "_COLUMNS_AT_ONCE", 64)
+    assert list(map(list, dependence._equal_numbers(scaled))) == every
+    assert 60 < len(every) < 90

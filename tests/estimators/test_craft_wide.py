@@ -7,7 +7,7 @@ from sklearn.metrics import adjusted_rand_score
 
 from craftc import CRAFT
 from craftc.craft.search import splits
-from craftc.craft.search.splits import net_gains
+from craftc.craft.search.splits import gains_of_all, net_gains
 
 
 def wide_table(seed, n=100, n_columns=400, n_own=20, categorical=False):
@@ -63,6 +63,41 @@ def test_missing_cells_of_a_categorical_column_count_nothing():
     )
     present = np.array([[1], [1], [0], [0], [0], [0]], np.uint8)
     assert net_gains(*args)[0] < net_gains(*args[:4], present, *args[5:])[0]
+
+
+@pytest.mark.parametrize("heavy", [1, 3, 1000])
+def test_all_columns_together_by_products_of_rows(heavy):
+    """The sum of chi-squared over all columns, up to one factor and the rounding of cells."""
+    rng = np.random.default_rng(0)
+    m, n_columns = 60, 500
+    cells, weight = np.rint(rng.normal(size=(m, n_columns)) * 256), rng.integers(1, heavy + 1, m) * 1.0
+    mean = weight @ cells / weight.sum()
+    scale = 1.0 / np.sqrt(weight @ (cells - mean) ** 2 / weight.sum())
+    leaving = (rng.random((m, 8)) < 0.4).astype(np.uint8)
+    leaving[:, 7] = 1  # divides nothing
+    found = gains_of_all(cells, weight, leaving, scale)
+    assert found[7] == 0.0
+    size = weight @ leaving[:, :7]
+    sums = (leaving[:, :7].T * weight) @ ((cells - mean) * scale)
+    expected = (sums**2).sum(axis=1) / (size * (weight.sum() - size))
+    np.testing.assert_allclose(found[:7] / expected, found[0] / expected[0], rtol=0.02 if heavy < 9 else 0.2)
+
+
+def test_few_of_many_candidates_are_compared_with_every_column(monkeypatch):
+    rng = np.random.default_rng(3)
+    X, target = wide_table(3, n=80, n_columns=300)
+    own = (target == rng.integers(3)).astype(np.uint8)
+    leaving = np.column_stack([(X[:, 20:] > 0).astype(np.uint8), own])
+    z, price = np.rint(X * 256)[:, :, None] / 256, np.full(300, 6.0)
+    args = z, np.empty((80, 0), np.uint8), np.ones(80, np.int64), np.empty(0, np.intp), leaving, price
+    args = *args, np.ones(300), 80.0
+    every = net_gains(*args)
+    monkeypatch.setattr(splits, "_MOST_SCREENED", 16)
+    some = net_gains(*args)
+    compared = np.flatnonzero(some >= 0)
+    assert len(compared) == 16
+    np.testing.assert_array_equal(some[compared], every[compared])
+    assert every.argmax() == some.argmax() == leaving.shape[1] - 1
 
 
 @pytest.mark.slow_except(1)

@@ -12,6 +12,7 @@ from craftc._kernels import craft_merges as merges_kernel
 from craftc._kernels import craft_pooled as pooled_kernel
 from craftc._kernels import craft_price as price_kernel
 from craftc._kernels import craft_splits as splits_kernel
+from craftc._kernels.craft_shared import Fits, Shared
 from craftc.craft.background import Background, pricing_of
 from craftc.craft.clusters import Clusters
 from craftc.craft.parameters import ModelSpec
@@ -140,6 +141,36 @@ def test_prices_do_not_depend_on_what_was_priced_before(seed):
             assert priced(pricing, groups, effort, mask) == priced(fresh, groups, effort, mask)
 
 
+@pytest.mark.parametrize("K", [3, 70])
+def test_searches_that_share_fits_price_as_others(K):
+    """Of up to 64 clusters pools are found again; fits with room for fewer clusters are not taken."""
+    table, labels = random_partition(1, K, n=300, q=5)
+    background = Background(moments_of(table, np.zeros(len(labels))))
+    groups, spec = moments_of(table, labels).groups, POOLED
+    pricings = [pricing_of(background, spec, room=len(groups)) for _ in range(3)]
+    fits = Fits(background.grid, len(groups))
+    assert Shared(background.grid, len(groups) + 1, 0.0, fits).fits is not fits
+    mask = np.zeros((len(groups), pricings[0].D), np.uint8)
+    expected = priced(pricings[0], groups, "continue", mask)
+    for pricing in pricings[1:]:
+        pricing.shared = Shared(background.grid, len(groups), 0.0, fits)
+        assert pricing.shared.fits is fits
+        assert priced(pricing, groups, "continue", mask) == expected
+
+
+def test_gains_over_the_shared_distributions():
+    table, labels = random_partition(2, 4, n=120, q=5)
+    groups = moments_of(table, labels).groups
+    pricing = pricing_of(Background(moments_of(table, np.zeros(len(labels)))), POOLED, room=len(groups))
+    found, expected = np.empty((2, len(groups), price_kernel.parts_size(pricing)))
+    mask, cost = np.zeros((len(groups), pricing.D), np.uint8), np.empty(len(groups))
+    pooled_kernel.price_partition(groups, pricing, pooled_kernel.EFFORTS["anew"], found, mask, cost)
+    pooled_kernel.subtract_shared(groups, pricing, found)
+    price_kernel.price_groups(groups, pricing, price_kernel.SELECTIONS["priced"], expected, mask, cost)
+    found, expected = (price_kernel.gains_of_parts(pricing, parts) for parts in (found, expected))
+    np.testing.assert_array_equal(found, expected)
+
+
 @pytest.mark.parametrize("seed", range(10))
 @pytest.mark.parametrize("effort", ["anew", "thorough"])
 def test_the_objective_of_a_choice_is_that_of_its_masks(seed, effort):
@@ -266,6 +297,8 @@ def test_room_is_checked():
         best_merge(moments.groups, mask, [(0, 1)], pricing)
     with pytest.raises(ValueError, match="pooled cells"):
         pooled_kernel.use_shared(roomy, moments.groups[0, 1:].copy())
+    with pytest.raises(ValueError, match="work"):
+        pooled_kernel.subtract_shared(moments.groups, roomy, work[1:])
 
 
 def test_numeric_columns_are_refused():

@@ -82,16 +82,15 @@ class PaperClusters(Clusters):
             return super()._background_costs(table, shared)
         return self.background.categorical_row_costs(table.codes)
 
-    def _chosen(self, mask: Mask | None, effort: str) -> tuple[Mask, Floats, float]:
+    def _chosen(self, mask: Mask | None, effort: str, work: Floats) -> tuple[Mask, Floats, float]:
         by_length = self.spec.selection == "priced"
-        chosen, costs = self._priced_by_length() if by_length else self._at_fixed_price(mask)
+        chosen, costs = self._priced_by_length(work) if by_length else self._at_fixed_price(mask)
         return chosen, costs, float(costs.sum()) + cost_of_columns(chosen, self.spec)
 
-    def _priced_by_length(self) -> tuple[Mask, Floats]:
+    def _priced_by_length(self, work: Floats) -> tuple[Mask, Floats]:
         """Masks and costs under the description-length price of features."""
         pricing, groups = self.pricing, self.moments.groups
         mask, cost = np.zeros(self.gains.shape, np.uint8), np.empty(len(groups))
-        work = np.empty((len(groups), price_kernel.parts_size(pricing)))
         price_kernel.price_groups(
             groups, pricing, price_kernel.SELECTIONS[self.spec.selection], work, mask, cost
         )

@@ -382,7 +382,12 @@ def _forms(
     if result.cross is None:
         yield ConstrainedSearch(config, None, bounds), starts
         return
-    scored = replace(with_scores(config)[0], spec=result.spec)
+    assert config.encoding is not None
+    scored = replace(
+        with_scores(config, result.moments.total()),
+        rows=config.rows.scored(config.encoding.with_scores()),
+        spec=result.spec,
+    )
     yield ConstrainedSearch(scored, result.cross.columns, bounds), starts
     if config.spec.covariance == "auto":
         yield ConstrainedSearch(config, None, bounds), [(labels, None) for labels, _ in starts]

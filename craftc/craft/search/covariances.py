@@ -27,7 +27,9 @@ from craftc._common.merge_path import MergePath
 from craftc._common.random import SAMPLE_ROWS, CraftStream
 from craftc._common.threads import one_blas_thread
 from craftc._common.typing import Array, Floats, Labels, Mask
-from craftc.craft.background import Background
+from craftc._kernels import moments as moments_kernel
+from craftc._kernels.moments import Grid
+from craftc.craft.background import NO_COLUMNS, Background
 from craftc.craft.clusters import Clusters
 from craftc.craft.covariance import (
     MOST_COLUMNS,
@@ -41,7 +43,8 @@ from craftc.craft.fitted import PathClusters
 from craftc.craft.rows import L, S
 from craftc.craft.search import FitConfig, drop_empty
 from craftc.craft.search.starts import kmeans_starts, low_rank_scores
-from craftc.table.moments import Moments
+from craftc.table.levels import LevelEncoding
+from craftc.table.moments import NUMERIC_CELLS, Moments, grid_of_ranges
 
 _MAX_PASSES = 50
 _TOLERANCE = 1e-9  # nats by which a step must lower J
@@ -351,9 +354,12 @@ def covariance_step(
     assert config.encoding is not None
     if not 2 <= n_complete_columns(config.encoding, moments.total()) <= MOST_COLUMNS:
         return None
-    config, whole = with_scores(config)
-    rows, background = config.rows, config.background
+    rows, encoding = config.rows, config.encoding.with_scores()
+    whole = scored_total(encoding, moments.total())
+    config = with_scores(config, whole)
+    background = config.background
     positions, sample = config.sample(_ROWS, CraftStream.COVARIANCE_SAMPLE)
+    sample = replace(sample, rows=sample.rows.scored(encoding))
     columns = without_copies(covariance_columns(background, whole), background, sample.table.codes)
     if len(columns) < 2:
         return None
@@ -372,7 +378,8 @@ def covariance_step(
             continue
         if len(positions) < len(rows):
             spec = replace(config.spec, tied=form[0].config.spec.tied)
-            search: CovarianceSearch[L, S] = CovarianceSearch(replace(config, spec=spec), columns)
+            of_all = replace(config, spec=spec, rows=rows.scored(encoding))
+            search: CovarianceSearch[L, S] = CovarianceSearch(of_all, columns)
             found.append((search, search.adopted(form[1].clusters, n_clusters or 1)))
         else:  # the sample is the table
             found.append(form)  # type: ignore[arg-type]
@@ -396,13 +403,47 @@ def without_copies(columns: NDArray[np.intp], background: Background, codes: Arr
     return columns[np.array([cells.count(own) == 1 for own in cells], np.bool_)]
 
 
-def with_scores(config: FitConfig[L, S]) -> tuple[FitConfig[L, S], Moments]:
-    """The rows of a fit with the scores of their levels, and the moments of the whole table."""
+def with_scores(config: FitConfig[L, S], whole: Moments) -> FitConfig[L, S]:
+    """The same configuration of rows with the scores of their levels, whose moments as one cluster are
+    `whole`. The rows themselves receive scores where they are read.
+    """
     assert config.encoding is not None
     encoding = config.encoding.with_scores()
-    rows, unit = config.rows.scored(encoding), config.background.count_weight
-    whole = rows.moments(rows.grid(), unit, rows.one_cluster(), 1, config.n_threads)
-    return replace(config, rows=rows, background=Background(whole, encoding), encoding=encoding), whole
+    return replace(config, background=Background(whole, encoding), encoding=encoding)
+
+
+def scored_total(encoding: LevelEncoding, total: Moments) -> Moments:
+    """The moments of a table of levels, as one cluster, with the scores of its levels: these follow from the
+    counts, so that all rows have scores only where a form with covariances is found.
+    """
+    columns = encoding.scored_levels
+    counts = [
+        total.groups[0, 1 + start : 1 + start + len(axis.scores)].copy()
+        for start, axis in zip(total.grid.level_start[columns].tolist(), encoding.axes, strict=True)
+    ]
+    occurring = [axis.scores[own > 0] for axis, own in zip(encoding.axes, counts, strict=True)]
+    low = np.array([own.min(initial=np.inf) for own in occurring], np.float64)
+    high = np.array([own.max(initial=-np.inf) for own in occurring], np.float64)
+    grid = grid_of_ranges(encoding.schema, low, high)
+    out = Moments(grid, total.unit, 1)
+    group = out.groups[0]
+    group[: grid.first_numeric] = total.groups[0]
+    for d, (axis, own) in enumerate(zip(encoding.axes, counts, strict=True)):
+        alone = Grid(grid.centre[d : d + 1], grid.scale[d : d + 1], NO_COLUMNS, 0)
+        cells = np.zeros((1, alone.width), np.int64)
+        moments_kernel.accumulate(
+            axis.scores[:, None],
+            np.empty((len(own), 0), np.uint8),
+            own,
+            np.zeros(len(own), np.int32),
+            alone,
+            np.zeros((1, *cells.shape), np.int64),
+            cells,
+            1,
+        )
+        at = grid.first_numeric + NUMERIC_CELLS * d
+        group[at : at + NUMERIC_CELLS] = cells[0, alone.first_numeric :]
+    return out
 
 
 def best_form(

@@ -16,7 +16,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from hashlib import blake2b
 from operator import attrgetter
-from typing import Generic, Self, cast
+from typing import Any, Generic, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -136,8 +136,14 @@ class MergeSplitSearch(Generic[L, S]):
     def copy(self, part: Partition[L]) -> Partition[L]:
         """A partition whose arrays may change."""
         labels = part.labels if part.labels is None else self.rows.copied(part.labels)
+
+        def used(own: NDArray[Any]) -> NDArray[Any]:  # the room of a wide table is large
+            out = np.empty_like(own)
+            out[: part.K] = own[: part.K]
+            return out
+
         return replace(
-            part, labels=labels, groups=part.groups.copy(), cost=part.cost.copy(), mask=part.mask.copy()
+            part, labels=labels, groups=used(part.groups), cost=used(part.cost), mask=used(part.mask)
         )
 
     def price(self, part: Partition[L]) -> None:
