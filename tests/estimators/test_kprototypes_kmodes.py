@@ -6,6 +6,7 @@ Tables where that happens are compared by the other properties of the estimators
 
 import numpy as np
 import pytest
+from sklearn.datasets import load_iris
 
 from craftc import KModes, KPrototypes
 
@@ -199,6 +200,32 @@ def test_strings_and_levels():
     X = np.array(["red", "green", "blue", "grey"], dtype=object)[categories(rng, 60, 5, 4)]
     theirs, ours = their_modes.KModes(3, init="Cao").fit(X), KModes(3, init="Cao").fit(X)
     assert_same(ours, theirs)
+    np.testing.assert_array_equal(ours.cluster_centroids_, theirs.cluster_centroids_)
+    np.testing.assert_array_equal(ours.predict(X[:7]), theirs.predict(X[:7]))
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_iris_with_its_species_as_a_category(seed, draws):
+    """An example program of kmodes: a float64 table, whose last column is a category; 15 digits."""
+    X, y = load_iris(return_X_y=True)
+    rows = np.random.default_rng(seed).choice(len(X), 3, replace=False)
+    start = [X[rows], y[rows, None]]
+    table, arguments = np.c_[X, y], {"n_clusters": 3, "n_init": 1, "gamma": 1.0, "verbose": False}
+    theirs = their_prototypes.KPrototypes(init=[each.copy() for each in start], **arguments)
+    theirs.fit(table, categorical=[4])
+    ours = KPrototypes(init=start, **arguments).fit(table, categorical=[4])
+    assert not draws.used
+    assert_same(ours, theirs, rtol=1e-12)
+    assert ours.cluster_centroids_.dtype == theirs.cluster_centroids_.dtype == np.float64
+    np.testing.assert_allclose(ours.cluster_centroids_, theirs.cluster_centroids_, rtol=1e-14)
+
+
+@pytest.mark.parametrize("factor", [1, 1.0, 0.25, -2.5])
+def test_codes_may_be_numbers_of_any_kind(factor):
+    X = categories(np.random.default_rng(8), 60, 4, 4) * factor
+    theirs, ours = their_modes.KModes(3, init="Cao").fit(X), KModes(3, init="Cao").fit(X)
+    assert_same(ours, theirs)
+    assert ours.cluster_centroids_.dtype == theirs.cluster_centroids_.dtype == X.dtype
     np.testing.assert_array_equal(ours.cluster_centroids_, theirs.cluster_centroids_)
     np.testing.assert_array_equal(ours.predict(X[:7]), theirs.predict(X[:7]))
 
