@@ -45,7 +45,7 @@ def parsed(argv: list[str]) -> argparse.Namespace:
     )
     parser.add_argument("--jobs", type=int, default=1, help="cases at a time (default 1)")
     parser.add_argument(
-        "--seconds", type=float, default=Limits().seconds, help="limit of wall time of a case (default 60)"
+        "--seconds", type=float, default=Limits().seconds, help="limit of time of a case (default 60)"
     )
     parser.add_argument(
         "--memory",

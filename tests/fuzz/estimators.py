@@ -243,7 +243,7 @@ def _call(found: Problems, rng: np.random.Generator, model: Any, method: str, ta
             what,
             "do not sum to 1",
         )
-    if method == "predict" and name in WEIGHTED:
+    if method == "predict" and name in WEIGHTED and not needs_classes(name):
         found.check(
             not len(value) or (np.min(value) >= -1 and np.max(value) < model.n_clusters_),
             what,
@@ -328,7 +328,7 @@ def _refused(found: Problems, rng: np.random.Generator, model: Any, X: Any, keyw
     bad = X
     kind = rng.integers(4)
     if kind == 0 and name in WEIGHTED:
-        keywords = {"sample_weight": -np.ones(n)}
+        keywords = keywords | {"sample_weight": -np.ones(n)}
     elif kind == 1:
         bad = tables.not_a_table(rng, n, d).value
     elif kind == 2:

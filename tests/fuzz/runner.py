@@ -47,7 +47,11 @@ class Area(Protocol):
 
 
 class Limits(NamedTuple):
-    """Limits of one case: seconds of wall time, bytes of memory beyond the parent's."""
+    """Limits of one case: seconds, bytes of memory beyond the parent's.
+
+    The seconds are of wall time, or of the processor while the case waits for one: on a busy machine nothing
+    else would be found.
+    """
 
     seconds: float = 60.0
     memory: int = 1 << 30
@@ -83,6 +87,7 @@ class _Child:
     deadline: float
     ended: bool = False
     late: bool = False
+    busy: float = 0.0  # seconds of the processor up to the latest answer
     answered: int = 0
     received: bytearray = field(default_factory=bytearray)
 
@@ -99,14 +104,22 @@ class _Child:
             del self.received[:end]
             self.answered += 1
             self.deadline = time.monotonic() + self.limits.seconds
+            self.busy = _use_of_processor(self.pid)[1]
             yield problems
 
     def check_time(self) -> None:
-        """Ask a child that is too slow for its traceback, then kill it."""
-        if not self.ended and time.monotonic() >= self.deadline:
-            os.kill(self.pid, signal.SIGKILL if self.late else signal.SIGUSR1)
-            self.deadline += _GRACE
-            self.late = True
+        """Ask a child that is too slow for its traceback, then kill it; one that waits for a processor has
+        more time.
+        """
+        if self.ended or time.monotonic() < self.deadline:
+            return
+        running, busy = _use_of_processor(self.pid)
+        if not self.late and running and busy - self.busy < self.limits.seconds:
+            self.deadline += self.limits.seconds
+            return
+        os.kill(self.pid, signal.SIGKILL if self.late else signal.SIGUSR1)
+        self.deadline += _GRACE
+        self.late = True
 
     def output(self) -> str:
         """The end of what the child has written to stdout and stderr."""
@@ -129,6 +142,19 @@ class _Child:
                 Problem("crash", "the case", signal.Signals(-code).name if code < 0 else f"exit code {code}")
             ], output
         return [], output
+
+
+def _use_of_processor(pid: int) -> tuple[bool, float]:
+    """Whether a thread of a process runs, or would if a processor were free; and seconds of the processor."""
+    states, ticks = [], 0
+    for file in Path(f"/proc/{pid}/task").glob("*/stat"):
+        try:
+            fields = file.read_text().rpartition(")")[2].split()
+        except OSError:  # the thread has ended
+            continue
+        states.append(fields[0])
+        ticks += int(fields[11]) + int(fields[12])
+    return "R" in states, ticks / os.sysconf("SC_CLK_TCK")
 
 
 def schedule(areas: Iterable[Area], cases: int, seed: int) -> list[Case]:
