@@ -74,7 +74,7 @@ def column_links(config: FitConfig[L, S], encoding: LevelEncoding, selected_gain
     background = config.background
     usable = background.usable[background.grid.p :] > 0
     each = zip(encoding.input_schema.numeric_index.tolist(), encoding.numbers, strict=True)
-    # numbers take part by their scores: those that are not periodic, with at least three levels
+    # numbers take part by their scores, unless they are periodic or have fewer than three levels
     numbers = {j: own for j, own in each if len(own.values) >= 3 and not own.period}
     width = encoding.schema.n_levels + 1
     width[list(numbers)] = 3

@@ -33,7 +33,7 @@ from craftc.craft.search import FitConfig
 _PRICED, _FREE = price_kernel.SELECTIONS["priced"], price_kernel.SELECTIONS["free"]
 _LOCAL_PASSES = 10
 _MOST_CANDIDATES, _SCREENED = 256, 64  # screening starts above 256 candidates and keeps 64
-_MOST_SCREENED = 512  # of these at most so many are compared with every column
+_MOST_SCREENED = 512  # at most this number of them is compared with every column
 _SPLIT_SAMPLE = 2048  # rows by which the candidates of a cluster are ranked
 _SCREENING_SAMPLE = 256  # rows by which they are screened
 _UNIT = 2.0**8  # grid steps of a screened numeric cell to a standard deviation of the table
