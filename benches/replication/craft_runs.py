@@ -136,8 +136,10 @@ def dp_means(X: NDArray[np.float64], k: int) -> tuple[DPMeans, float]:
 
     def at(penalty: float | None) -> tuple[DPMeans, float, float]:
         begin = time.process_time()
-        penalty = float(DPMeans().penalty_path(X, k, scale="radius")[-1]) if penalty is None else penalty
-        model = DPMeans(penalty, max_clusters=5 * k, mode="serial", n_threads=1).fit(X)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # columns as they are, in units of their own
+            penalty = float(DPMeans().penalty_path(X, k, scale="radius")[-1]) if penalty is None else penalty
+            model = DPMeans(penalty, max_clusters=5 * k, mode="serial", n_threads=1).fit(X)
         return model, penalty, time.process_time() - begin
 
     return search(at, k)
