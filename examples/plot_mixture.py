@@ -24,7 +24,6 @@ print(pd.DataFrame(counts, cultivars, clusters))
 # The clusters hardly mix the cultivars, but there are ten of them: ``n_components`` is 20 by default, and
 # merges stop before three. This model does not estimate the number of clusters; ``CRAFT`` does, by a price
 # (:ref:`sphx_glr_generated_gallery_plot_how_many.py`).
-# (:ref:`sphx_glr_generated_gallery_plot_how_many.py`).
 
 figure, axes = plt.subplots(figsize=(8, 5), layout="constrained")
 plot.tiles(model, measured, order="selection", ax=axes)
