@@ -305,6 +305,10 @@ def pricing_of(
     if spec.selection == "priced":
         price = feature_prices(background, spec)
         code, log_choose = codes_of_masks(usable_weight(background, background.usable), spec)
+    with np.errstate(over="ignore"):  # no feature reaches an infinite threshold
+        threshold = spec.numeric_threshold * (
+            background.grid.scale**2 if spec.absolute else background.variance
+        )
     pricing = price_kernel.Pricing(
         background.grid,
         background.count_weight * scale_up,
@@ -324,10 +328,7 @@ def pricing_of(
         log_choose,
         background.entropy,
         *background.budget(spec.fraction),
-        (
-            spec.categorical_threshold,
-            spec.numeric_threshold * (background.grid.scale**2 if spec.absolute else background.variance),
-        ),
+        (spec.categorical_threshold, threshold),
         background.tilts,
     )
     if spec.pooled:

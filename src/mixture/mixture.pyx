@@ -108,13 +108,13 @@ cdef struct Pass:               # over all rows
 
 
 cdef Py_ssize_t rows_of_segment(Py_ssize_t n, Py_ssize_t K, Py_ssize_t size) noexcept nogil:
-    """Rows of a segment, whose sums are `size` numbers; small tables have a few segments, too, for several
-    threads.
+    """Rows of a segment, at least one tile, whose sums are `size` numbers; small tables have a few segments,
+    too, for several threads.
     """
     cdef Py_ssize_t rows = max(FEW_ROWS, ROWS_PER_COMPONENT * K, (n + MOST_SEGMENTS - 1) // MOST_SEGMENTS)
     cdef Py_ssize_t few = max(1, min(FEW_SEGMENTS, n // LEAST_ROWS, LEAST_SUMS // size))
     return min((rows + MX_TILE - 1) // MX_TILE * MX_TILE,
-               (n + few * MX_TILE - 1) // (few * MX_TILE) * MX_TILE)
+               (max(n, 1) + few * MX_TILE - 1) // (few * MX_TILE) * MX_TILE)
 
 
 cdef object cache_lines(Py_ssize_t rows, Py_ssize_t size):

@@ -310,7 +310,7 @@ cdef class Conditionals:
         if len(first_node) != p1 or len(n_nodes) != p1:
             raise ValueError("first_node and n_nodes must have one entry per numeric column, got "
                              f"{len(first_node)} and {len(n_nodes)}")
-        check(runs >= 1, "runs")
+        check(1 <= runs <= max(len(numeric), 1), "runs")
         check(0 <= t.p2 and R >= 0, "first or first_row")
         check_positions(first, t.p2 + 1, "first")
         check_positions(first_row, R + 1, "first_row")

@@ -178,7 +178,7 @@ def hals(
     check(np.shape(missing_state) == (P,) and np.shape(shares) == (p2,), "missing_state or shares")
     check_positions(state_of, C, "state_of")
     check_positions(missing_state, C, "missing_state")
-    check(runs >= 1, "runs")
+    check(1 <= runs <= max(n, 1), "runs")
     read_rows(&f.t.rows, numeric, column, codes, variable, first_state, C)
     f.t.k, f.t.width, f.t.low = k, nf_padded(k), doubles_in(low)
     f.t.scale, f.t.fill = doubles_in(scale), doubles_in(fill)

@@ -207,3 +207,12 @@ def test_covariates_of_very_different_scales(seed, scale, options):
     assert model.n_iter_ < 1000  # steps from a point that is no number never end
     assert np.isfinite(model.coef_).all()
     assert np.isfinite(model.predict_proba(X)).all()
+
+
+@pytest.mark.parametrize("threshold", [1e300, ("absolute", 1e300)])
+def test_thresholds_that_no_feature_reaches(threshold):
+    X = 1e6 * np.random.default_rng(0).normal(size=(30, 2))
+    model = PaperCRAFT(model="paper-fixed", numeric_threshold=threshold, n_init=1, random_state=0).fit(X)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert len(model.predict(X)) == 30

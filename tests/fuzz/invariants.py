@@ -179,7 +179,7 @@ def check_fitted(
         labels = pd.Series(np.asarray(model.labels_)).groupby(np.asarray(groups, dtype=object)).nunique()
         found.check((labels <= 1).all(), f"{name}.labels_", "rows of one group are in several clusters")
     rows = numbers_of(X)
-    if fixed is None:
+    if fixed is None and groups is None:  # which are met, whatever they cost
         most = 1.0 if weight is None else float(np.asarray(weight, dtype=np.float64).max(initial=1.0))
         check_path(found, model, rows, most)
     if rows is not None and rows.size:

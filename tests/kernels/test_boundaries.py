@@ -12,6 +12,7 @@ from craftc._kernels import (
     covariates,
     dpmeans,
     dpmeans_sweep,
+    mixture,
     mixture_updates,
     moments,
     parallel,
@@ -204,13 +205,21 @@ def test_loadings_of_other_columns():
         "column": column + 1,
         "low": ones[:2],
         "loadings": np.ones((2, 2)),
-        "runs": 0,
+        "runs": 9,
         "sums": np.zeros((4, 2)),
         "first": np.ones(1, np.intp),
         "state_of": np.zeros(1, np.intp),
         "missing_state": np.zeros(1, np.intp),
         "shares": np.ones(1),
     }
-    for name, value in wrong.items():
+    for name, value in [*wrong.items(), ("runs", 0), ("runs", 2**62)]:
         with pytest.raises(ValueError, match="kernel"):
             spectral_factor.hals(*(right | {name: value}).values())
+
+
+@pytest.mark.parametrize("missing", [False, True])
+def test_mixtures_of_no_rows(missing):
+    """A division by the number of rows of a segment stopped the process."""
+    column, ones = np.arange(3, dtype=np.int32), np.ones(3)
+    for K in (0, 1, 40):
+        assert mixture.Rows(X[:0], column, ones, ones, None, missing, K).order is None
