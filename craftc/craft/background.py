@@ -22,6 +22,7 @@ from scipy.special import gammaln
 
 from craftc._common.labels import chunks
 from craftc._common.typing import Array, Floats, Integers, Mask
+from craftc._kernels import craft as craft_kernel
 from craftc._kernels import craft_price as price_kernel
 from craftc._kernels.craft import FAR
 from craftc._kernels.craft_shared import Shared, Tilts, log_ratios
@@ -166,9 +167,8 @@ class Background:
 
     def categorical_row_costs(self, codes: Array) -> Floats:
         """(n,) sum of l0 over the present categorical cells."""
-        out = np.zeros(len(codes))
-        for d, start in enumerate(self.grid.level_start):
-            out += self.level_cost[start + codes[:, d].astype(np.intp)]
+        out = np.empty(len(codes))
+        craft_kernel.level_costs(codes, self.grid.level_start, self.level_cost, out)
         return out
 
 

@@ -102,7 +102,9 @@ class Clusters:
         """Give covariances to the clusters that they make shorter; features that a covariance adds are
         selected.
         """
-        held = ClusterCovariances.choose(prices, diagonal, kept)
+        held = self.covariances = ClusterCovariances.choose(prices, diagonal, kept)
+        if not held.block.any():  # the diagonal form
+            return
         of_blocks = held.features(self.mask.shape[1])
         # a feature more in one cluster changes the distribution that the others share
         work = np.empty_like(diagonal.work)
@@ -112,15 +114,17 @@ class Clusters:
         self.tabled_mask = np.where(of_blocks, 2 * of_blocks, self.mask).astype(np.uint8)
         self.choice = self.choice | 2 * of_blocks
         self.costs = self.costs - held.saving
-        self.covariances = held
 
     def _tie_covariances(self, diagonal: PricedPartition, prices: BlockPricing, kept: Mask | None) -> None:
         """Give all clusters one covariance, if that is shorter; its features leave the masks, which name what
         differs between clusters.
         """
         held, saved = ClusterCovariances.tie(prices, diagonal, kept)
+        self.covariances = held
+        if not held.block.any():  # the diagonal form
+            return
         of_blocks = held.features(self.mask.shape[1])
-        before = self.pricing, self.usable, self.mask, self.excess
+        before = self.pricing, self.usable, self.mask, self.costs, self.excess
         self.usable = (self.usable * (of_blocks[0] == 0)).astype(np.uint8)
         codes = codes_of_masks(usable_weight(self.background, self.usable), self.spec)
         self.pricing = self.pricing.among(self.usable, *codes)
@@ -131,15 +135,14 @@ class Clusters:
         work = np.empty_like(diagonal.work)
         rest, self.costs, self.excess = self._chosen(self.mask * self.usable, effort, work)
         self.excess -= saved
-        if kept is None and not prices.full and held.block.any() and self.excess >= before[-1]:
-            self.pricing, self.usable, self.mask, self.excess = before
+        if kept is None and not prices.full and self.excess >= before[-1]:
+            self.pricing, self.usable, self.mask, self.costs, self.excess = before
             self._tie_covariances(diagonal, prices, np.zeros_like(held.block))
             return
         self.tabled_mask = rest + 2 * of_blocks
         self.choice = np.where(of_blocks, self.mask | 2, rest).astype(np.uint8)
         self.mask = rest | of_blocks
         self.costs = self.costs - held.saving
-        self.covariances = held
 
     @cached_property
     def gains(self) -> Floats:

@@ -31,7 +31,13 @@ from craftc.table.kinds import (
     kind_of_dtype,
     kind_of_series,
 )
-from craftc.table.level_column import INFINITE, NOT_LEVELS, LevelColumn, common_order
+from craftc.table.level_column import (
+    INFINITE,
+    NOT_LEVELS,
+    LevelColumn,
+    common_order,
+    dictionary_codes,
+)
 
 _NOT_NUMBERS = (
     "Column {!r} contains {} values where numbers are expected; convert it to numbers, or name it in "
@@ -237,9 +243,13 @@ def _read_polars(series: nw.Series[Any], name: str) -> _Read:
 def _read_pyarrow(series: nw.Series[Any], name: str) -> _Read:
     native = series.to_native()
     scale: list[Any] = []
-    if hasattr(native.type, "value_type"):  # its chunks may have different dictionaries, or nulls in them
+    if hasattr(native.type, "value_type"):
         if native.type.ordered:
             scale = common_order(name, (chunk.dictionary.to_pylist() for chunk in native.chunks))
+        if str(native.type.value_type) in ("string", "large_string"):
+            found = dictionary_codes(native)
+            if found is not None:
+                return *found, False, scale
         native = native.cast(native.type.value_type)
     if str(native.type) == "halffloat":  # whose dictionaries pyarrow unifies as integers
         native = native.cast("float32")

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from decimal import Decimal
-from typing import Any, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import numpy as np
 
 from craftc._common.messages import shown
 from craftc._common.typing import Array
 from craftc.table.kinds import is_missing
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 Level: TypeAlias = str | int | float | bool
 T = TypeVar("T")
@@ -180,3 +183,22 @@ def _plain(value: object, name: str, strict: bool) -> Level | None:
     if strict:
         raise TypeError(NOT_LEVELS.format(name, type(value).__name__))
     return str(value)
+
+
+def dictionary_codes(native: pa.ChunkedArray) -> tuple[Array, list[Any]] | None:
+    """Codes of a pyarrow column of texts with dictionaries, and the values by first appearance; None if a
+    dictionary holds nulls or a text twice, so that its indices are no codes.
+    """
+    for chunk in native.chunks:
+        texts = chunk.dictionary.to_pylist()
+        if None in texts or len(set(texts)) < len(texts):
+            return None
+    array = native.unify_dictionaries().combine_chunks()
+    indices, texts = array.indices.cast("int64").fill_null(-1).to_numpy(), array.dictionary.to_pylist()
+    first = np.full(len(texts) + 1, len(indices))
+    first[indices[::-1]] = np.arange(len(indices))[::-1]  # of equal indices the last one is kept
+    used = np.flatnonzero(first[:-1] < len(indices))
+    order = used[np.argsort(first[used])]
+    code = np.full(len(texts) + 1, -1)  # the last one is that of a null
+    code[order] = np.arange(len(order))
+    return code[indices], [texts[at] for at in order.tolist()]

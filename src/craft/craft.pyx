@@ -32,7 +32,7 @@ from craftc._kernels.craft cimport (
 )
 from craftc._kernels.craft_shared cimport Shared, Tilts, craft_tilt, fit_tilt, tilt_log_ratios, tilted_t
 from craftc._kernels.moments cimport (
-    CRAFTC_NUMERIC_CELLS, Grid, check_partial, check_table, moments_add_row, rows_codes,
+    CRAFTC_NUMERIC_CELLS, Grid, check_partial, check_table, moments_add_row, rows_code, rows_codes,
     rows_copy_numbers, rows_of, rows_weight, table_rows,
 )
 from craftc._kernels.moments import merge_partial
@@ -422,6 +422,31 @@ def costs(
             for r in range(m):
                 for k in range(out.shape[1]):
                     out[first + r, k] = cost[r * tables.c.lanes + k]
+
+
+def level_costs(
+    codes not None,                         # IN  (n, q)
+    const Py_ssize_t[::1] first not None,   # IN  (q,) position of the first level of every column
+    const double[::1] level not None,       # IN  (n_levels,) cost of every level
+    double[::1] cost not None,              # OUT (n,) summed in the order of the columns
+):
+    """Costs of the levels of every row."""
+    check(codes.ndim == 2, "codes")
+    cdef table_rows table = rows_of(np.empty((len(codes), 0), np.float32), codes)
+    cdef Py_ssize_t i, d, at
+    cdef bint inside = True
+    check(table.q == first.shape[0], "first")
+    check(cost.shape[0] == table.n, "cost")
+    with nogil:
+        for i in range(table.n):
+            cost[i] = 0.0
+            for d in range(table.q):
+                at = first[d] + rows_code(&table, i, d)
+                if 0 <= at < level.shape[0]:
+                    cost[i] += level[at]
+                else:
+                    inside = False
+    check(inside, "first or codes")
 
 
 def cost_tables(

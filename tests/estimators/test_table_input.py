@@ -352,3 +352,21 @@ def test_arrays_after_a_frame_and_frames_after_an_array(model):
         model.fit(frame.to_numpy())
         with pytest.warns(UserWarning, match=f"X has feature names, but {name} was fitted without"):
             model.predict(frame)
+
+
+@pytest.mark.parametrize("encoded_again", [False, True])
+@pytest.mark.parametrize("dictionaries", [("bca", "zba"), ("abc", "a"), ("aba", "abc"), (["a", None], "ab")])
+def test_dictionaries_of_arrow_are_read_as_their_texts(dictionaries, encoded_again):
+    """Different dictionaries of two chunks, texts that do not occur, nulls and texts that occur twice."""
+    chunks = []
+    for texts in dictionaries:
+        indices = pa.array([len(texts) - 1, None, 0, len(texts) - 1, 0], pa.int8())
+        chunks.append(pa.DictionaryArray.from_arrays(indices, pa.array(list(texts))))
+    column = pa.chunked_array(chunks)
+    number = pa.array(np.arange(10.0))
+    if encoded_again:
+        column = column.cast("string").dictionary_encode()
+    found = from_data(pa.table({"a": column, "x": number}))
+    expected = from_data(pa.table({"a": column.cast("string"), "x": number}))
+    assert found.schema == expected.schema
+    np.testing.assert_array_equal(found.codes, expected.codes)

@@ -118,3 +118,22 @@ def test_a_row_at_its_limit_is_not_above_it():
     best, limit = np.array([1.0, 2.0, 3.0]), np.array([1.0, 2.0, 2.5])
     assert kernel.first_above(best, limit, 0) == 2
     assert kernel.first_above(best[:2], limit[:2], 0) == -1
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.uint16])
+def test_costs_of_levels_are_summed_in_the_order_of_the_columns(dtype):
+    rng = np.random.default_rng(0)
+    widths = np.array([3, 7, 2])
+    first, level = np.cumsum(widths) - widths, rng.normal(size=widths.sum())
+    codes = rng.integers(0, widths, (50, 3)).astype(dtype)
+    found, expected = np.empty(50), np.zeros(50)
+    kernel.level_costs(codes, first, level, found)
+    for d in range(3):
+        expected += level[first[d] + codes[:, d]]
+    np.testing.assert_array_equal(found, expected)
+    nothing = np.ones(4)
+    kernel.level_costs(np.empty((4, 0), dtype), first[:0], level, nothing)
+    assert not nothing.any()
+    for wrong in ((first[:2], level, found), (first, level, found[1:]), (first, level[:9], found)):
+        with pytest.raises(ValueError, match=r"first|cost"):
+            kernel.level_costs(codes, *wrong)

@@ -131,6 +131,7 @@ class CovarianceSearch(Generic[L, S]):
             new = self.state(labels, snapshot, moments, choice)
             if new.objective >= state.objective - self.tolerance:  # the choice came to a worse one
                 new = self.state(labels, snapshot, moments, choice, keep=True)
+            del labels  # no second array of labels in the next pass
             fell = state.objective - new.objective
             if fell <= self.tolerance or fewest > new.K:
                 break
@@ -331,7 +332,9 @@ class CovarianceSearch(Generic[L, S]):
         moments = self.config.moments(labels, len(clusters.mask))
         labels, left = drop_empty(self.rows, moments, labels)
         snapshot = self.rows.snapshot(labels, len(left))
-        return self.passes(self.state(labels, snapshot, moments, clusters.choice[left]), fewest)
+        state = self.state(labels, snapshot, moments, clusters.choice[left])
+        del labels, snapshot
+        return self.passes(state, fewest)
 
 
 def covariance_step(
