@@ -178,7 +178,7 @@ class KFeatures(FeatureModel):
             fit, interval = path.best(best), path.interval(best)
             config = config.with_features(max(best, 1))
         self._set_state(data, config, fit, interval)
-        self.objective_ += self.n_features_ * (self.feature_penalty or 0.0)
+        self.objective_ += self.n_features_ * float(self.feature_penalty or 0.0)
 
 
 class BPMeans(FeatureModel):

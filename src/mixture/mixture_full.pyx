@@ -152,9 +152,11 @@ def switch_columns(
     cdef Py_ssize_t K = psi.shape[0], D = psi.shape[1], first, last, j, k, d
     cdef double gain
     cdef bint on
-    if D == 0:      # every column is constant: no element has an address
+    if D == 0 or K == 0:    # every column is constant: no element has an address
         count[:] = 0
         return
+    selected = np.asarray(p) > 0
+    check(not tied or (selected == selected[0]).all(), "p")     # a column is in all factors, or in none
     work = np.empty(D)
     cdef double[::1] w = work
     cdef Component *c = <Component *> calloc(K, sizeof(Component))

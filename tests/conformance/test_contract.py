@@ -19,11 +19,13 @@ from sklearn.base import clone
 
 import craftc
 from craftc import ConvexClustering, ConvexCovariateClustering, DPMeans, FeatureSelectionMixture
+from craftc._common.validation import Choice, Number
 from tests.common import fixed_price
 from tests.fuzz.invariants import copied, difference
 from tests.registry import (
     ESTIMATORS,
     SHORT_ARGUMENTS,
+    constraints,
     fit,
     methods,
     modes,
@@ -252,6 +254,28 @@ def test_every_method_of_a_table_takes_that_of_the_fit_and_warns_once(name):
                         raise
             said = [str(each.message) for each in warned]
             assert len(said) == len(set(said)), method
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", ESTIMATORS)
+def test_numbers_of_numpy_as_parameters_give_the_bits_of_those_of_python(name):
+    def number_of(constraint):
+        while isinstance(constraint, Choice):
+            constraint = constraint.other
+        return constraint if isinstance(constraint, Number) and not constraint.whole else None
+
+    for parameter, constraint in constraints(name).items():
+        if (number := number_of(constraint)) is None:
+            continue
+        value = (
+            0.5 if any(bound is not None and bound <= 1.0 for bound in (number.most, number.below)) else 1.0
+        )
+        fitted = []
+        for given in (value, np.float32(value)):
+            model = new(name, n_threads=1, **{parameter: given})
+            fit(model, suited(model, X))
+            fitted.append({key: each for key, each in vars(model).items() if key.endswith("_")})
+        assert difference(*fitted) is None, parameter
 
 
 def test_an_interrupted_fit_changes_nothing(monkeypatch):

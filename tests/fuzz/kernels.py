@@ -33,7 +33,7 @@ INTEGERS = (0, -1, 1, 2, 7, 1000, 2**31 - 1, -(2**31), 2**31, 2**63, -(2**63), 1
 FLOATS = (0.0, -1.0, np.nan, np.inf, -np.inf, 1e300, 1e-320)
 THREADS = (1, 2, 3, 5, 0, -1, -(2**31), 4097, 2**31 - 1, 2**63, 10**30)
 SIZES = (0, -1, 1, 2, 7, 1000, -(2**31), 2**63, -(2**63), 10**30)
-SIZED = ("()", "Sums.grow", "covariates.components")  # sizes given to these may exceed the memory
+SIZED = ("()", "Sums.grow", "covariates.components", "passes_and_merges")  # whose sizes may exceed the memory
 OTHERS: tuple[Any, ...] = (
     None,
     "x",
@@ -166,9 +166,7 @@ def case(seed: int, state: list[Call], folder: Path) -> list[Problem]:
         ):
             if at in CHECKED.get(call.name, ()) and _is_integer(arguments[at]) and rng.random() < 0.5:
                 arguments[at] = _out_of_range(rng, arguments[at])
-            elif (
-                at == len(arguments) - 1 and type(arguments[at]) is int and not call.name.endswith(SIZED)
-            ):  # the number of threads
+            elif at == _place_of_threads(call) and type(arguments[at]) is int:
                 arguments[at] = THREADS[rng.integers(len(THREADS))]
             else:
                 arguments[at] = _spoilt(rng, arguments[at], SIZES if call.name.endswith(SIZED) else INTEGERS)
@@ -253,6 +251,12 @@ def _constructors(calls: list[Call]) -> list[Call]:
             name = type(argument).__name__
             made.setdefault((name, len(made) % MOST_CALLS), Call(f"{name}()", function, arguments, {}))
     return list(made.values())
+
+
+def _place_of_threads(call: Call) -> int:
+    """The position of the number of threads among the arguments of a call; -1 if there is none."""
+    names = getattr(getattr(call.function, "__code__", None), "co_varnames", ())[: len(call.arguments)]
+    return names.index("n_threads") if "n_threads" in names else -1
 
 
 def _copied(call: Call) -> Call:

@@ -13,6 +13,7 @@ from craftc._kernels import (
     dpmeans,
     dpmeans_sweep,
     mixture,
+    mixture_full,
     mixture_updates,
     moments,
     parallel,
@@ -215,6 +216,28 @@ def test_loadings_of_other_columns():
     for name, value in [*wrong.items(), ("runs", 0), ("runs", 2**62)]:
         with pytest.raises(ValueError, match="kernel"):
             spectral_factor.hals(*(right | {name: value}).values())
+
+
+@pytest.mark.parametrize("K", [0, 1, 2])
+def test_tied_columns_are_those_of_all_components(K):
+    """A column of another component has no place in the factor, and its solution was written before it."""
+
+    def switch(tied, p):
+        p = p[:K].copy()
+        count = np.full(K, -1, np.int32)
+        psi = np.repeat(np.eye(3)[None], K, axis=0)
+        mixture_full.switch_columns(
+            *(psi, np.zeros((K, 3)), np.full(K, 9.0), np.zeros((K, 3)), 1e300, tied, p),
+            *(np.zeros((K, 3, 3)), np.zeros((K, 3), np.int32), count),
+        )
+        return count.tolist()
+
+    other = np.array([[1.0, 0.0, 0.0], [0.0, 1.0, 1.0]])
+    assert switch(False, other) == [1, 2][:K]
+    assert switch(True, np.ones((2, 3))) == [3, 3][:K]
+    if K == 2:
+        with pytest.raises(ValueError, match="kernel"):
+            switch(True, other)
 
 
 @pytest.mark.parametrize("missing", [False, True])
