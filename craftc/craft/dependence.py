@@ -37,6 +37,7 @@ from craftc.craft.rows import L, RowStore, S
 from craftc.craft.search import FitConfig
 from craftc.table import MixedTable
 from craftc.table.levels import LevelEncoding, NumberLevels
+from craftc.table.sums import sums_of_others
 
 MOST_WIDTH, MOST_LEVELS = 1024, 256  # cells of a row of the design, and levels of a column that takes part
 _STEPS = 2.0**8  # integers to a standard deviation
@@ -322,8 +323,8 @@ def diagnose(
     n_clusters_at_4: int | None,
     price_factor: float,
 ) -> list[str]:
-    """Warnings about a table that the model cannot describe well: near-duplicate columns, and dependence
-    inside clusters, shown by `slices_at_4`. A column of a weight below 1 does not count in full.
+    """Warnings about a table that the model cannot describe well: near-duplicate columns, sums of others, and
+    dependence inside clusters, shown by `slices_at_4`. A column of a weight below 1 does not count in full.
     """
     sample = rows.take(np.arange(0, len(rows), max(1, len(rows) // _SAMPLE)))
     weight = dict(zip(sample.schema.columns, column_weights.tolist(), strict=True))
@@ -337,6 +338,13 @@ def diagnose(
         )
     if len(pairs) > _MOST_PAIRS:
         messages.append(f"More than {_MOST_PAIRS} pairs of columns are near-duplicates.")
+    numbers = dict(zip(sample.schema.numeric_names, sample.numeric.T, strict=True))
+    partly = [name for name, each in weight.items() if each < 1.0]
+    for name, reason in sums_of_others(numbers, partly).items():
+        messages.append(
+            f"Column {quoted(name)} is {reason} in every row and counts in full, which exaggerates clusters "
+            "along it; drop it."
+        )
     if n_clusters_at_4 is not None:
         messages.append(
             f"CRAFT found {n_clusters} clusters; {n_clusters_at_4} of them would be left at "

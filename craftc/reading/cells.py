@@ -307,3 +307,11 @@ def have_leading_zeros(texts: Sequence[str]) -> bool:
             return False
         padded |= text.startswith("0") and len(text) > 1
     return padded
+
+
+def float_of(cell: object) -> float | None:
+    """A cell as a float; None if it is no number."""
+    try:
+        return float(cell)  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        return None

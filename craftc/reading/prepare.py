@@ -14,6 +14,7 @@ from craftc.reading.cells import (
     MAX_INTEGER_CODES,
     NA_VALUES,
     NUMERIC_NA_VALUES,
+    float_of,
     have_leading_zeros,
     have_thousands,
     parse_numbers,
@@ -34,7 +35,16 @@ from craftc.reading.several import (
     flags_of,
     named_answers,
 )
-from craftc.reading.unusable import CONSTANT, DATES, EMPTY, IDS, id_reason, listed_reasons, text_reason
+from craftc.reading.unusable import (
+    CONSTANT,
+    DATES,
+    EMPTY,
+    IDS,
+    id_reason,
+    listed_reasons,
+    sums_among,
+    text_reason,
+)
 from craftc.table.dates import FEWEST_PERIODS, PARTS, named_period, part_name, parts_of, repeats
 from craftc.table.kinds import INFERRED, INFERRED_DATES, INFERRED_DURATIONS, ColumnKind, has_lists, is_absent
 from craftc.table.personal import shown_cells
@@ -70,7 +80,7 @@ class _Reader:
         self._raw, self._roles, self._drop = raw, roles, drop
         self._na_values = list(map(as_text, na_values))
         self._na = {*NA_VALUES, *self._na_values}
-        self._na_numbers = [number for each in na_values if (number := _float(each)) is not None]
+        self._na_numbers = [number for each in na_values if (number := float_of(each)) is not None]
         self._columns: dict[str, pd.Series] = {}
         self._notes: list[str] = list(raw.notes)
         self._unusable: dict[str, str] = {}
@@ -90,6 +100,9 @@ class _Reader:
             self._unusable = {}
         elif len(self._unusable) == len(self._columns):
             self._unusable = {name: reason for name, reason in self._unusable.items() if reason != CONSTANT}
+        else:
+            usable = {name: each for name, each in self._columns.items() if name not in self._unusable}
+            self._unusable |= sums_among(usable, self._roles.asked)
         used = {name: column for name, column in self._columns.items() if name not in self._unusable}
         if not used:
             raise TableError(
@@ -532,10 +545,3 @@ class _Reader:
         self._notes.append(
             f"{quoted(name)} holds dates, which are used in days since 1970-01-01{also}{remark}."
         )
-
-
-def _float(cell: object) -> float | None:
-    try:
-        return float(cell)  # type: ignore[arg-type]
-    except (TypeError, ValueError):
-        return None

@@ -95,7 +95,7 @@ def read_table(
         Whether lines that are no rows are kept: empty ones, totals, footnotes, and repeated column names.
     on_unusable : {"drop", "keep", "error"}
         Columns that cannot define clusters: ids, row counters, columns with no value or with one value in
-        every row.
+        every row, and sums of other columns: a total, a difference, the last of the shares of a whole.
     dates : {"auto", "parts", "drop"}
         "auto": a date becomes its number of days since 1970-01-01, which descriptions show as a date.
         "parts": also columns "NAME hour", "NAME weekday" (0: Monday) and "NAME season" (months since 1

@@ -38,6 +38,11 @@ class Roles:
             frozenset, (self.categorical, self.numeric, self.dates, self.kept)
         )
 
+    @property
+    def asked(self) -> set[str]:
+        """The columns whose use the caller asks for."""
+        return {*self.categorical, *self.numeric, *self.dates, *self.kept}
+
 
 @dataclass
 class PreparedTable:

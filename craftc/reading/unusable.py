@@ -1,14 +1,14 @@
-"""Columns that cannot define clusters: ids, constant and empty columns, dates."""
+"""Columns that cannot define clusters: ids, constant and empty columns, dates, sums of others."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
-from typing import TypeVar
+from collections.abc import Collection, Iterable, Mapping
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
-from craftc._common.messages import quoted
+from craftc._common.messages import need_pandas, quoted
 from craftc._common.typing import Array, ColumnSelection, Floats, FrameInput
 from craftc.reading.dates import parse_dates
 from craftc.table.categorical import column_mask, is_mask
@@ -16,6 +16,10 @@ from craftc.table.declared import KindsInput, declared_columns, without_columns
 from craftc.table.frames import ColumnSource, as_frame, open_source
 from craftc.table.kinds import ColumnKind
 from craftc.table.mixed_table import MixedTable
+from craftc.table.sums import numbers_of, sums_of_others
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 T = TypeVar("T")
 
@@ -98,6 +102,12 @@ def usable_columns(
     if all(reasons.values()):  # columns with one value are harmless where nothing else is left
         reasons = {name: "" if reason == CONSTANT else reason for name, reason in reasons.items()}
     unusable = {name: reason for name, reason in reasons.items() if reason}
+    kept = {
+        name for name, asked in zip(source.names, named.tolist(), strict=True) if asked or name in declared
+    }
+    cells = {name: _numbers(source, j) for j, name in enumerate(source.names) if reasons.get(name) == ""}
+    numbers = {name: column for name, column in cells.items() if column is not None}
+    unusable |= sums_of_others(numbers, kept)
     if reasons and len(unusable) == len(reasons):
         raise ValueError(
             f"No column is left to cluster ({listed_reasons(unusable)}); name columns in `categorical` to "
@@ -115,6 +125,19 @@ def usable_columns(
         without_columns(kinds, unusable),
         unusable,
     )
+
+
+def sums_among(columns: Mapping[str, pd.Series], kept: Collection[str]) -> dict[str, str]:
+    """The columns of a frame that are sums of others, each with the reason; those of `kept` stay."""
+    numbers = {}
+    for name, column in columns.items():
+        if isinstance(column.dtype, need_pandas().CategoricalDtype):
+            cells = numbers_of(column.cat.codes.to_numpy(np.intp), column.cat.categories.tolist())
+        else:
+            cells = column.to_numpy(np.float64, na_value=np.nan)
+        if cells is not None:
+            numbers[name] = cells
+    return sums_of_others(numbers, kept)
 
 
 def known_columns(X: T, names: Iterable[str]) -> T | FrameInput:
@@ -136,6 +159,15 @@ def _select(X: object, positions: list[int]) -> FrameInput:
     assert frame is not None  # it has names
     chosen: FrameInput = frame[:, positions].to_native()
     return chosen
+
+
+def _numbers(source: ColumnSource, j: int) -> Floats | None:
+    """The cells of a column as numbers; None if they are none."""
+    if source.kinds[j].is_categorical:
+        column = source.column(j)
+        return numbers_of(column.codes, column.values[:-1])
+    cells: Floats = source.numbers(np.array([j]), np.dtype(np.float64))[:, 0]
+    return cells
 
 
 def _reason(source: ColumnSource, j: int, declared: bool) -> str:

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import craftc
-from craftc.craft import stability
+from craftc.craft.answers import stability
 from craftc.report import rows as report_rows
 
 pd = pytest.importorskip("pandas", reason="figures are compared with those of pandas")

@@ -1,0 +1,120 @@
+"""Columns that are sums of others are left out, with the reason."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import craftc
+from craftc import CRAFT
+from craftc.table.sums import numbers_of, sums_of_others
+
+pd = pytest.importorskip("pandas")
+
+N = 400
+RNG = np.random.default_rng(0)
+A, B = RNG.gamma(2.0, 10.0, N), RNG.lognormal(3.0, 0.8, N)
+C, K = RNG.normal(size=N), RNG.integers(0, 5, N)
+LETTERS = np.array(list("edcba"))[K]
+NET, RATE = B.round(2), RNG.choice([0.07, 0.19], N)
+SHARES = RNG.dirichlet(np.ones(4), N)
+START, DAYS = RNG.integers(0, 3000, N), RNG.integers(0, 30, N)
+SCORES = RNG.integers(1, 6, (N, 6))
+
+DETERMINED = {
+    "total": ({"a": A, "b": B, "c": C, "t": A + B + C}, {"t": "the sum of 'a', 'b' and 'c'"}),
+    "total first": ({"t": A + B, "a": A, "b": B}, {"t": "the sum of 'a' and 'b'"}),
+    "profit": ({"revenue": A + B, "cost": A, "profit": B}, {"revenue": "the sum of 'cost' and 'profit'"}),
+    "difference": ({"a": A, "b": B, "d": A - B}, {"d": "'a' less 'b'"}),
+    "with a constant": ({"a": A, "b": B, "d": 5 + A - B}, {"d": "the sum of 5 and 'a' less 'b'"}),
+    "mean": (
+        {"a": A, "b": B, "c": C, "mean": (A + B + C) / 3},
+        {"mean": "a weighted sum of 'a', 'b' and 'c'"},
+    ),
+    "cents": (
+        {"net": NET, "tax": (NET * RATE).round(2), "gross": (NET + NET * RATE).round(2)},
+        {"gross": "the sum of 'net' and 'tax'"},
+    ),
+    "two totals": (
+        {"a": A, "b": B, "ab": A + B, "c": C, "d": A * B, "all": A + B + C + A * B},
+        {"ab": "the sum of 'a' and 'b'", "all": "the sum of 'a', 'b', 'c' and 'd'"},
+    ),
+    "scores": (
+        {**{f"q{j}": SCORES[:, j] for j in range(6)}, "score": SCORES.sum(axis=1)},
+        {"score": "the sum of 'q0', 'q1', 'q2', 'q3' and 2 others"},
+    ),
+    "end": ({"start": START, "days": DAYS, "end": START + DAYS}, {"end": "the sum of 'start' and 'days'"}),
+    "gaps in a part": ({"a": np.where(K, A, np.nan), "b": B, "t": A + B}, {"t": "the sum of 'a' and 'b'"}),
+}
+NOT_DETERMINED = {
+    "repeated": {"kg": A, "lb": 2.2046 * A, "b": B, "minus": -B, "k": LETTERS, "K": np.char.upper(LETTERS)},
+    "indicators": {**{f"is {k}": 1.0 * (k == K) for k in range(5)}, "a": A},
+    "independent": {"a": A, "b": B, "c": C, "k": LETTERS},
+    "counts": {f"n{j}": RNG.poisson(j + 1, N) for j in range(4)},
+    "close": {"start": START, "end": START + DAYS, "a": A},
+    "late by a day": {"start": START, "planned": DAYS, "end": START + DAYS + RNG.integers(-1, 2, N)},
+    "coarser": {"a": A, "band": np.where(A > 20, "high", "low"), "b": B},
+    "noisy sum": {"a": A, "b": B, "t": A + B + 0.1 * C},
+    "few rows": {"a": A[:20], "t": A[:20] + B[:20], "b": B[:20]},
+}
+
+
+@pytest.mark.parametrize("case", DETERMINED)
+def test_determined_columns_are_set_aside_with_the_reason(case):
+    columns, reasons = DETERMINED[case]
+    table = craftc.read_table(pd.DataFrame(columns))
+    assert table.attrs["unusable"] == reasons
+    assert list(table) == [name for name in columns if name not in reasons]
+
+
+@pytest.mark.parametrize("digits", [None, 1, 2])
+def test_shares_of_a_whole(digits):
+    shares = 100 * SHARES if digits is None else (100 * SHARES).round(digits)
+    unusable = craftc.read_table(pd.DataFrame(shares, columns=list("abcd"))).attrs["unusable"]
+    [(name, reason)] = unusable.items()
+    others = [f"'{each}'" for each in "abcd" if each != name]
+    assert reason == f"100 less {others[0]}, {others[1]} and {others[2]}"
+
+
+@pytest.mark.parametrize("case", NOT_DETERMINED)
+def test_other_columns_stay(case):
+    assert craftc.read_table(pd.DataFrame(NOT_DETERMINED[case])).attrs["unusable"] == {}
+
+
+@pytest.mark.parametrize("columns", [{"a": A, "b": B, "t": A + B}, dict(zip("abcd", SHARES.T, strict=True))])
+def test_independent_columns_and_their_sum_are_one_cluster(columns):
+    frame = pd.DataFrame(columns)
+    assert CRAFT(random_state=0).fit(craftc.read_table(frame)).n_clusters_ == 1
+    with pytest.warns(UserWarning, match="Columns that cannot define clusters are not used: '[a-d, t]': "):
+        model = CRAFT(random_state=0, unusable="drop").fit(frame)
+    assert model.n_clusters_ == 1
+    assert (model.predict(frame) == 0).all()
+
+
+def test_columns_that_are_asked_for_stay():
+    columns = {"a": A, "b": B, "t": A + B}
+    assert sums_of_others(columns, ["t"]) == {"b": "'t' less 'a'"}
+    assert sums_of_others(columns, ["a", "b", "t"]) == {}
+    kept = craftc.read_table(pd.DataFrame(columns), on_unusable="keep")
+    assert list(kept) == list(columns)
+
+
+def test_a_direct_fit_warns_of_sums():
+    with pytest.warns(UserWarning, match="Column 't' is the sum of 'a' and 'b' in every row") as caught:
+        CRAFT(random_state=0).fit(pd.DataFrame({"a": A, "b": B, "t": A + B}))
+    assert sum("is the sum of" in str(each.message) for each in caught) == 1
+
+
+def test_relations_hold_in_all_rows():
+    """Not only in the rows in which they are looked for."""
+    a, b = RNG.normal(size=(2, 9001))
+    total = a + b
+    assert sums_of_others({"a": a, "b": b, "total": total}) == {"total": "the sum of 'a' and 'b'"}
+    total[35] += 0.5
+    assert sums_of_others({"a": a, "b": b, "total": total}) == {}
+
+
+def test_numbers_of_levels():
+    codes = np.array([0, 1, -1, 2])
+    np.testing.assert_array_equal(numbers_of(codes, ["1", "2", None]), [1.0, 2.0, np.nan, np.nan])
+    assert numbers_of(codes, ["x", "2", None]) is None
