@@ -142,7 +142,7 @@ def adult(data: Path, rounds: int) -> dict[str, Any]:
     from sklearn.cluster import KMeans
     from threadpoolctl import threadpool_limits
 
-    from craftc import CRAFT, MixedTable
+    from craftc import MixedTable, PaperCRAFT
 
     frame, numeric, categorical = read_table(data, "adult")
     table = MixedTable.from_data(frame)
@@ -151,7 +151,7 @@ def adult(data: Path, rounds: int) -> dict[str, Any]:
 
     def ours(n_threads: int, source: Any) -> Any:
         def work() -> None:
-            models[f"craftc {n_threads}"] = CRAFT(
+            models[f"craftc {n_threads}"] = PaperCRAFT(
                 8, **CAPPED, n_init=1, random_state=0, n_threads=n_threads
             ).fit(source)
 
@@ -280,13 +280,13 @@ def memory() -> dict[str, Any]:
 
 
 def memory_child() -> None:
-    from craftc import CRAFT
+    from craftc import PaperCRAFT
 
     table, _ = million_rows()
     before = resident()
     reset_peak()
     warnings.simplefilter("ignore")
-    CRAFT(16, **CAPPED, n_init=1, max_iter=3, random_state=0, init="random", n_threads=2).fit(table)
+    PaperCRAFT(16, **CAPPED, n_init=1, max_iter=3, random_state=0, init="random", n_threads=2).fit(table)
     peak = peak_resident()
     beyond = peak - before
     print(
