@@ -4,27 +4,32 @@ search calls.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from .tools import Imports, Replay, aligned, aligned_copy
 
 new = Imports()
 with new:
-    from craftc import CRAFT
+    from craftc import CRAFT, MixedTable
     from craftc._common.validation import integer_weights
     from craftc._kernels import craft as craft_kernel
     from craftc._kernels import craft_price as price_kernel
     from craftc._kernels import craft_shared as shared_kernel
     from craftc._kernels import moments as moments_kernel
+    from craftc._kernels.moments import Grid
     from craftc.craft.background import Background
+    from craftc.craft.paper.clusters import PaperClusters
+    from craftc.craft.parameters import ModelSpec
     from craftc.table.levels import LevelEncoding
     from craftc.table.moments import Moments, integer_grid
     from craftc.table.tally import tally
 
-    from .common import mixed_table, partition
+    from .common import SEED, made, mixed_table
 setup = new.setup
 
 COLUMNS = {  # numbers, categories, dtype of the numbers
@@ -35,6 +40,37 @@ COLUMNS = {  # numbers, categories, dtype of the numbers
     "8 float32 + 8": (8, 8, "float32"),
     "100 + 100": (100, 100, "float64"),
 }
+
+
+@dataclass
+class Partition:
+    """A table cut into clusters: all that one step of a fit is given."""
+
+    table: MixedTable
+    grid: Grid
+    weight: NDArray[np.int64]
+    unit: float
+    labels: NDArray[np.int32]
+    moments: Moments
+    background: Background
+    clusters: PaperClusters
+
+
+@lru_cache(maxsize=2)
+def partition(n: int, p: int, q: int, k: int, dtype: str = "float64") -> Partition:
+    """The clusters of a made table, a fifth of the rows put elsewhere; half the features each."""
+    table = mixed_table(n, p, q, k, dtype)
+    rng = np.random.default_rng(SEED)
+    labels = made(n, p, q, k).target.astype(np.int32)
+    stray = rng.random(n) < 0.2
+    labels[stray] = rng.integers(0, k, int(stray.sum()))
+    weight, unit = integer_weights(None)
+    grid = integer_grid(table, weight)
+    everything = np.zeros(n, np.int32)
+    background = Background(Moments.of_partition(grid, unit, table, weight, everything, 1))
+    moments = Moments.of_partition(grid, unit, table, weight, labels, k)
+    clusters = PaperClusters(moments, background, ModelSpec(selection="fixed", fraction=0.5))
+    return Partition(table, grid, weight, unit, labels, moments, background, clusters)
 
 
 class _OnRows:
