@@ -9,6 +9,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -92,13 +93,15 @@ def main(argv: list[str]) -> int:
     else:
         areas = {name: load(name) for name in options.area or AREAS}
         cases = schedule(areas.values(), options.cases, options.seed)
-    failures = []
+    failures, done = [], 0
     start = time.monotonic()
-    for outcome in run(areas, cases, limits, options.jobs, options.batch):
-        if outcome is not None:
-            failures.append(outcome)
-            print(report(outcome, bool(options.case)), flush=True)
-    print(summary(failures, Counter(name for name, _ in cases), time.monotonic() - start))
+    with suppress(KeyboardInterrupt):  # the summary is of what was run
+        for outcome in run(areas, cases, limits, options.jobs, options.batch):
+            done += 1
+            if outcome is not None:
+                failures.append(outcome)
+                print(report(outcome, bool(options.case)), flush=True)
+    print(summary(failures, Counter(name for name, _ in cases[:done]), time.monotonic() - start))
     return 1 if failures else 0
 
 
