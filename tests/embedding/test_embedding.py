@@ -344,3 +344,55 @@ def test_rows_of_a_raw_model_can_be_written_by_hand():
     np.testing.assert_array_equal(table.numeric, heart[list(model.numeric_features_in_)].to_numpy(float))
     for d, name in enumerate(model.categorical_features_in_):
         assert [list(model.levels_[d]).index(level) for level in heart[name]] == table.codes[:, d].tolist()
+
+
+class Grid(ctypes.Structure):
+    """craftc_grid."""
+
+    _fields_ = (
+        *((name, ctypes.c_ssize_t) for name in ("n_numeric", "n_categorical", "n_levels")),
+        *((name, ctypes.c_void_p) for name in ("centre", "scale", "level_start")),
+    )
+
+
+def function(name, *types, returns=ctypes.c_int):
+    """A function of the C surface."""
+    pointer = ctypes.pythonapi.PyCapsule_GetPointer
+    pointer.restype, pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+    return ctypes.CFUNCTYPE(returns, *types)(pointer(embed.__pyx_capi__[name], SURFACE[name].encode()))
+
+
+def test_sums_of_groups_are_those_of_their_rows():
+    """Added, merged and taken out again, without a compiler."""
+    array, number = ctypes.c_void_p, ctypes.c_int64
+    add = function("craftc_moments_add", array, array, array, ctypes.c_int, array, ctypes.c_int, number)
+    merge = function("craftc_moments_merge", array, array, array, number)
+    mean_of = function("craftc_moments_mean", array, array, array, array)
+    size_of = function("craftc_moments_size", array, returns=ctypes.c_ssize_t)
+    rng = np.random.default_rng(0)
+    X, codes = rng.normal(size=(30, 2)), rng.integers(0, [3, 5], (30, 2)).astype(np.uint8)
+    weight, start = rng.integers(1, 5, 30), np.array([0, 3])
+    centre, scale = np.zeros(2), np.full(2, 2.0**30)
+    where = Grid(2, 2, 8, centre.ctypes.data, scale.ctypes.data, start.ctypes.data)
+    groups = np.zeros((3, size_of(ctypes.addressof(where))), np.int64)
+    mean, deviations = np.empty((2, 2))
+
+    def check(group, rows):
+        w = weight[rows]
+        levels = [np.bincount(codes[rows, d], w, n) for d, n in enumerate((3, 5))]
+        np.testing.assert_array_equal(group[:9], np.concatenate([[w.sum()], *levels]))
+        assert (
+            mean_of(ctypes.addressof(where), group.ctypes.data, mean.ctypes.data, deviations.ctypes.data) == 0
+        )
+        expected = np.average(X[rows], axis=0, weights=w)
+        np.testing.assert_allclose(mean, expected, rtol=1e-7)
+        np.testing.assert_allclose(deviations, w @ (X[rows] - expected) ** 2, rtol=1e-7)
+
+    for i in range(30):
+        row = X[i].ctypes.data, 8, codes[i].ctypes.data, 1, int(weight[i])  # CRAFTC_FLOAT64, CRAFTC_UINT8
+        assert add(ctypes.addressof(where), groups[i % 2].ctypes.data, *row) == 0
+    for sign, rows in ((1, slice(None)), (-1, slice(0, None, 2))):
+        if sign > 0:
+            groups[2] = groups[0]
+        assert merge(ctypes.addressof(where), groups[2].ctypes.data, groups[1].ctypes.data, sign) == 0
+        check(groups[2], rows)

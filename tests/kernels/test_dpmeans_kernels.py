@@ -324,6 +324,61 @@ def test_bounds_skip_only_rows_that_stay(seed):
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("apart", [3.0, 1e3])  # between pairs of near clusters; 1e3: distances lose digits
+@pytest.mark.parametrize(("D", "n_moved"), [(3, 0), (3, 2), (70, 0), (70, 2)])  # 70: rows have a quick check
+def test_bounds_hold_after_every_pass(D, n_moved, apart, dtype):
+    rng, K, n = np.random.default_rng(D), 30, 700
+    mu = np.repeat(apart * rng.normal(size=(K // 2, D)), 2, axis=0) + rng.normal(size=(K, D))
+    X = (mu[rng.integers(0, K, n)] + rng.normal(size=(n, D)) / D).astype(dtype)
+    middle = X.mean(axis=0).astype(np.float32).astype(np.float64)
+    sums = kernel.Sums(middle, np.full(D, 2.0**30), np.empty(0, np.int64), np.empty(0), np.empty(0), K, 1)
+    labels, (upper, lower) = np.zeros(n, np.int32), np.empty((2, n), np.float32)
+    drift, others, half, gap = np.empty((4, K), np.float32)
+    bounds, stayed = [NONE, NONE, NONE, ALL_ROWS, NONE], 0
+    for step in range(6):
+        centres = kernel.Centres(mu, middle, float(np.abs(X - middle).max()), np.inf, dtype == np.float32)
+        _, _, scanned = sweep.assign(X, centres, labels, upper, lower, sums, *bounds, 0, n, tile(D), 1)
+        distance = np.sqrt(squared(X, mu)) * centres.scale
+        np.testing.assert_array_equal(labels, distance.argmin(axis=1))
+        own = np.take_along_axis(distance, labels[:, None], axis=1)[:, 0]
+        np.put_along_axis(distance, labels[:, None], np.inf, axis=1)
+        assert (np.abs(upper) >= own).all()
+        assert (lower <= distance.min(axis=1)).all()
+        stayed += n - scanned if step else 0
+        before, moved = mu, rng.permutation(K)[:n_moved].astype(np.int32)
+        mu = mu + 0.02 * rng.normal(size=mu.shape) / D
+        mu[moved] += rng.normal(size=(n_moved, D)) / D
+        kernel.drifts(before, mu, centres.scale, drift)
+        kernel.gaps(mu, np.arange(K, dtype=np.int32), 0.5 * centres.scale, half)
+        kernel.gaps(mu, moved, centres.scale, gap)
+        covered = np.where(np.isin(np.arange(K), moved), 0.0, drift)
+        others[:] = [np.delete(covered, k).max() for k in range(K)]
+        bounds = [drift, others, half, moved, gap]
+    assert stayed > n
+
+
+def test_ties_go_to_the_first():
+    """Of rows equally far from their centres, and of centres equally near to a row."""
+    rng = np.random.default_rng(0)
+    for D in (1, 3, 17):
+        X, mu = rng.integers(-9, 10, (40, D)).astype(np.float64), rng.integers(-9, 10, (5, D)).astype(float)
+        X, mu = np.concatenate([X, X, X]), np.concatenate([mu, mu])
+        centres = kernel.Centres(mu, np.zeros(D), 9.0, 0.0, False)
+        sums = kernel.Sums(
+            np.zeros(D), np.full(D, 2.0**30), np.empty(0, np.int64), np.empty(0), np.empty(0), 10, 1
+        )
+        labels, (upper, lower) = np.zeros(120, np.int32), np.empty((2, 120), np.float32)
+        bounds = NONE, NONE, NONE, ALL_ROWS, NONE
+        sweep.assign(X, centres, labels, upper, lower, sums, *bounds, 0, 120, tile(D), 1)
+        D2 = squared(X, mu)
+        np.testing.assert_array_equal(labels, D2.argmin(axis=1))
+        assert kernel.farthest(X, mu, centres.scale, labels, upper) == D2.min(axis=1).argmax()
+        found, distance = np.empty(120, np.int32), np.empty(120)
+        kernel.nearest(X, mu, found, distance, 1)
+        np.testing.assert_array_equal(found, labels)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("D", [*range(1, 21), 31, 32, 33, 65])
 def test_the_scan_finds_the_nearest_in_rows_of_any_width(D, dtype):
     rng = np.random.default_rng(D)

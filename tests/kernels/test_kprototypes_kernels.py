@@ -323,3 +323,15 @@ def test_what_does_not_fit_is_refused():
             made.prototypes("matching", modes=modes)
     with pytest.raises(ValueError, match="The kernel got groups"):
         prototypes.refit(groups[:2].copy())
+
+
+@pytest.mark.parametrize("q", [1, 3, 127, 128, 129, 300])  # columns are counted 128 at a time
+@pytest.mark.parametrize("wide", [False, True])
+def test_mismatches_are_those_of_present_cells(wide, q):
+    made = Setting(q, 3, q=q, wide=wide, missing=0.3)
+    present = made.codes < made.n_levels
+    for mode in made.modes:
+        limits = np.stack([mode, made.n_levels]).astype(made.codes.dtype)
+        found = np.empty(len(present), np.int32)
+        kernel.mismatches(made.codes, limits, found)
+        np.testing.assert_array_equal(found, ((made.codes != mode) & present).sum(axis=1))

@@ -265,8 +265,10 @@ def _run(copy: Copy, table: list[Mutant]) -> int:
         print(f"{area:26} {own.count('killed'):6} {len(own):2}")
     killed = sum(outcome.status == "killed" for outcome in outcomes)
     survived = [m.name for m, o in zip(table, outcomes, strict=True) if o.status != "killed"]
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
     print(
-        f"\n{killed} of {len(table)} killed, {killed / len(table):.1%}, in {time.monotonic() - start:.0f} s"
+        f"\n{killed} of {len(table)} killed, {killed / len(table):.1%}, in {time.monotonic() - start:.0f} s, "
+        f"{used.ru_utime + used.ru_stime:.0f} s of the processor"
     )
     if survived:
         print("Not killed:", *survived)
