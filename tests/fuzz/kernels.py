@@ -60,6 +60,7 @@ CHECKED = {
     "covariates.flows": (1, 3, 4, 5, 15, 16),
     "covariates.newton_terms": (1,),
     "craft.assign": (4,),
+    "craft.level_costs": (0, 1),
     "craft.reassign_if_cheaper": (6,),
     "craft_covariance.assign": (5,),
     "craft_cross_products.cross_products": (2, 4),
