@@ -427,8 +427,9 @@ def test_bounds_never_leave_out_a_component_that_is_within_reach(seed, D, compon
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_bounds_are_below_the_gaps(seed):
-    model, checked = separate_model(seed), 0
+@pytest.mark.parametrize("D", [15, 20])  # lanes are 8 columns
+def test_bounds_are_below_the_gaps(seed, D):
+    model, checked = separate_model(seed, D=D), 0
     q = model.mixture
     for _ in range(25):
         weight = expected_weights(q.size, model.priors.concentration)

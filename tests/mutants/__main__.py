@@ -107,21 +107,28 @@ def stale(found: list[Mutant]) -> list[str]:
     return wrong
 
 
+def _cimported(text: str) -> set[str]:
+    """The kernels whose declarations a source reads."""
+    return set(re.findall(r"^from craftc\._kernels\.(\w+) cimport", text, re.MULTILINE))
+
+
 def including(header: str) -> list[str]:
-    """The .pyx files whose C includes a header, at any depth."""
+    """The .pyx files whose C includes a header, at any depth, also by declarations that they cimport."""
     texts = {
         path.relative_to(ROOT / "src").as_posix(): path.read_text(encoding="utf-8")
         for path in (ROOT / "src").rglob("*")
         if path.suffix in (".h", ".pyx")
     }
-    for path in (ROOT / "craftc" / "_kernels").glob("*.pxd"):  # its declarations are those of its module
-        texts.update(
-            {
-                name: texts[name] + path.read_text(encoding="utf-8")
-                for name in texts
-                if Path(name).stem == path.stem
-            }
-        )
+    declared = {
+        path.stem: path.read_text(encoding="utf-8") for path in (ROOT / "craftc" / "_kernels").glob("*.pxd")
+    }
+    for name in texts:
+        more = {Path(name).stem, *_cimported(texts[name])} & set(declared)
+        seen: set[str] = set()
+        while more := more - seen:
+            seen |= more
+            more = set().union(*(_cimported(declared[each]) for each in more)) & set(declared)
+        texts[name] += "".join(declared[each] for each in sorted(seen))
     reached = {header}
     while more := {
         name
