@@ -44,6 +44,7 @@ NOT_FINITE: dict[str, Callable[[Any], str]] = {
     "DPMeans.cluster_penalty_": _of_infinite_penalty,
     "DPMeans.objective_": _of_infinite_penalty,
     "DPMeans.objective_path_": _of_infinite_penalty,
+    "DPMeans.radius_": _of_infinite_penalty,
     "KFeatures.penalty_interval_": lambda model: "inf",  # where no feature can be dropped or added
     "BPMeans.penalty_interval_": lambda model: "inf",
     "GraphSpectralFeatures.codes_": lambda model: "nan",  # of numeric columns
