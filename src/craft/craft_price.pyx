@@ -34,7 +34,6 @@ from craftc._kernels.moments cimport CRAFTC_NUMERIC_CELLS, Grid, moments_mean
 fits_factor = 0x9E3779B97F4A7C15
 
 cdef double TIE = 1e-9      # scores closer than this, relative to the largest, are ties
-cdef double SURELY = 1e-6   # nats above rounding errors
 cdef double NOISE = 1e-12   # gains up to this a row are rounding: those of a cluster that is the whole table
 
 SELECTIONS = {  # type: dict[str, int]
@@ -372,8 +371,7 @@ cdef double ranked_price_of(
         if P.tilt[d].n:
             parts.tilted[d].sums = craft_tilt_sums(&P.tilt[d], group + 1 + P.grid.level_start_[d],
                                                    P.n_levels[d])
-        _bound_gain(P, group, d, parts, INFINITY, alone)
-    _fit_what_may_pay(P, group, parts, alone)
+        _gain_that_may_pay(P, group, d, parts, INFINITY, alone)
     return existence_cost(P, group) + _choose(P, PRICED, group, parts, mask)
 
 
@@ -392,65 +390,29 @@ cdef double price_of_union(
     for d in range(P.grid.q):
         if P.tilt[d].n:
             parts.tilted[d].sums = craft_joined_sums(one.tilted[d].sums, two.tilted[d].sums)
-        _bound_gain(P, union, d, parts, 2.0 * (one.gain[P.grid.p + d] + two.gain[P.grid.p + d]), alone)
-    _fit_what_may_pay(P, union, parts, alone)
+        _gain_that_may_pay(P, union, d, parts, 2.0 * (one.gain[P.grid.p + d] + two.gain[P.grid.p + d]), alone)
     return existence_cost(P, union) + _choose(P, PRICED, union, parts, mask)
 
 
-cdef void _bound_gain(
+cdef void _gain_that_may_pay(
     Pricing P, const int64_t *group, Py_ssize_t d, parts_t parts, double most, bint alone,
 ) noexcept nogil:
     """Gain of column d of levels, at most `most` over the whole table; of a tilt, whose sums are known, a
-    bound.
+    bound if that cannot pay.
     """
     cdef tilted_t *cells = &parts.tilted[d]
-    cdef double *gain = &parts.gain[P.grid.p + d]
+    cdef double shared, weight = P.tilts.weight_[d], doubtful = weight * (P.code + 2.0)
     if not P.tilt[d].n or not P.usable[P.grid.p + d]:
-        gain[0] = levels_gain(P, group, d, cells, alone)
-    else:
-        gain[0] = min(most, P.tilts.weight_[d] * craft_tilt_most(&P.tilt[d], P.count_weight, cells.sums))
-    if P.relative and P.usable[P.grid.p + d]:
-        gain[0] -= shared_likelihood(P, group, parts, P.grid.p + d)
-
-
-cdef void _fit_what_may_pay(Pricing P, const int64_t *group, parts_t parts, bint alone) noexcept nogil:
-    """Gains of the tilts that may be selected, in place of their bounds."""
-    cdef Py_ssize_t d
-    cdef double margin = _margin(P, parts), weight
-    cdef tilted_t *cells
-    for d in range(P.grid.q):
-        weight, cells = P.tilts.weight_[d], &parts.tilted[d]
-        if (not P.tilt[d].n or not P.usable[P.grid.p + d]
-                or parts.gain[P.grid.p + d] - P.price[P.grid.p + d] < -margin * weight):
-            continue
-        parts.gain[P.grid.p + d] = (
-            known_tilt(P, d, cells.sums, &cells.theta) if alone and P.shared is not None else
-            weight * craft_tilt_fit(&P.tilt[d], P.count_weight, cells.sums, &cells.theta))
-        if P.relative:
+        parts.gain[P.grid.p + d] = levels_gain(P, group, d, cells, alone)
+        if P.relative and P.usable[P.grid.p + d]:
             parts.gain[P.grid.p + d] -= shared_likelihood(P, group, parts, P.grid.p + d)
-
-
-cdef double _margin(Pricing P, parts_t parts) noexcept nogil:
-    """A feature is not selected if a bound of its net gain is below minus this, times its weight.
-
-    The code of a mask falls only from q to more than D - q features. With n features of a positive bound, few
-    of D, that takes at least D - 2 n of the others: where these lose more than the code of n features, they
-    are left out.
-    """
-    cdef Py_ssize_t d, n = 0
-    cdef double net, lost = 0.0, most = 0.0
-    for d in range(P.D):
-        if not P.usable[d]:
-            continue
-        if weight_of(P, d) != 1.0:
-            return P.code + 2.0
-        net = parts.gain[d] - P.price[d]
-        if net > -SURELY:
-            n += 1
-        else:
-            lost -= net
-            most = max(most, -net)
-    return SURELY if 2 * n < P.n_usable and lost - n * most > mask_code(P, n) + 1.0 else P.code + 2.0
+        return
+    shared = shared_likelihood(P, group, parts, P.grid.p + d) if P.relative else 0.0
+    most = min(most, weight * craft_tilt_most(&P.tilt[d], P.count_weight, cells.sums)) - shared
+    if most - P.price[P.grid.p + d] >= -doubtful:
+        most = (known_tilt(P, d, cells.sums, &cells.theta) if alone and P.shared is not None else
+                weight * craft_tilt_fit(&P.tilt[d], P.count_weight, cells.sums, &cells.theta)) - shared
+    parts.gain[P.grid.p + d] = most
 
 
 cdef double shared_likelihood(Pricing P, const int64_t *group, parts_t parts, Py_ssize_t d) noexcept nogil:

@@ -11,7 +11,6 @@ import pytest
 
 from craftc._kernels import craft_pooled as pooled_kernel
 from craftc._kernels import craft_price as price_kernel
-from craftc._kernels import craft_splits as splits_kernel
 from craftc.craft.background import one_point_costs, pricing_of
 from craftc.craft.clusters import Clusters
 from craftc.craft.rows import Candidates
@@ -193,42 +192,6 @@ def test_merge_deltas(seed, weighted):
             gain, of_mask = relative_costs(t, stats, mask, stats[[i]] + stats[[j]])
             best = of_mask(automatic.priced_mask(gain, t.parameters, t.N))[0]
             np.testing.assert_allclose(deltas[i, j], best - own[i] - own[j], rtol=1e-6, atol=1e-4)
-
-
-@pytest.mark.parametrize("n_columns", [3, 12, 60])
-def test_tilts_that_are_not_fitted_cannot_pay(n_columns):
-    """Few of many columns gain: merges and splits are ranked by the costs that all fits give."""
-    rng, n = np.random.default_rng(n_columns), 120
-    labels = rng.integers(0, 3, n).astype(np.int32)
-    X = rng.normal(size=(n, n_columns))
-    X[:, :2] += 1.5 * labels[:, None]
-    case = Case(X.T, ["number"] * n_columns)
-    search = search_of(case)
-    part = search.partition(labels)
-    deltas, K = search.pair_deltas(part), part.K  # makes the prices relative to the shared distributions
-    first, second = np.triu_indices(K, 1)
-    union = part.groups[first] + part.groups[second]
-    left = np.stack([part.groups[k] - part.groups[k] // 2 for k in range(K)])
-    each = np.concatenate([union, left, part.groups[:K] - left])
-    work = np.empty((len(each), price_kernel.parts_size(search.pricing)))
-    mask, cost = np.empty((len(each), search.pricing.D), np.uint8), np.empty(len(each))
-    price_kernel.price_groups(each, search.pricing, price_kernel.SELECTIONS["priced"], work, mask, cost)
-    own, pairs = part.cost[:K], len(first)
-    np.testing.assert_array_equal(deltas[first, second], cost[:pairs] - own[first] - own[second])
-    score = np.empty(1)
-    for k in range(K):
-        splits_kernel.split_scores(
-            part.groups[k],
-            own[k],
-            left[k : k + 1],
-            search.pricing,
-            score,
-            np.empty((1, each.shape[1]), np.int64),
-            work[:1],
-            mask[:1],
-            1,
-        )
-        assert score[0] == cost[pairs + k] - own[k] + cost[pairs + K + k]
 
 
 @pytest.mark.parametrize("seed", range(8))
