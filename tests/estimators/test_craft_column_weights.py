@@ -39,7 +39,9 @@ def repeated(frame, weights):
     )
 
 
-@pytest.mark.filterwarnings("ignore:Columns .* are near-duplicates", "ignore:n_clusters=3 is more")
+@pytest.mark.filterwarnings(
+    "ignore:Columns .* are near-duplicates", "ignore:More than 10 pairs", "ignore:n_clusters=3 is more"
+)
 @pytest.mark.slow_except(3)
 @pytest.mark.parametrize("seed", range(60))
 def test_a_weight_is_that_many_copies(seed):

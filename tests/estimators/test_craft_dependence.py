@@ -288,5 +288,5 @@ def test_many_numbers_are_compared_by_projections(n, monkeypatch):
     scaled = dependence._standardised(X)
     every = list(dependence._equal_numbers(scaled))
     monkeypatch.setattr(dependence, "_COLUMNS_AT_ONCE", 64)
-    assert list(map(list, dependence._equal_numbers(scaled))) == every
+    assert list(dependence._equal_numbers(scaled)) == every
     assert 60 < len(every) < 90

@@ -55,11 +55,11 @@ def clusters(seed, sizes=(700, 600, 400, 200, 100)):
 def test_a_price_of_a_cluster_is_that_of_the_table(large, n_clusters):
     """A cluster is as cheap in a sample as in the table, relative to what it saves there."""
     X, _ = clusters(0)
-    path = DPMeans().penalty_path(X, 8)
+    path = DPMeans(random_state=0).penalty_path(X, 8)
     price = float(np.sqrt(path[n_clusters - 2] * path[n_clusters - 1]))
-    whole = DPMeans(price, max_clusters=20).fit(X)
+    whole = DPMeans(price, max_clusters=20, random_state=0).fit(X)
     large()
-    some = DPMeans(price, max_clusters=20).fit(X)
+    some = DPMeans(price, max_clusters=20, random_state=0).fit(X)
     assert some.n_clusters_ == whole.n_clusters_ == n_clusters
     assert adjusted_rand_score(some.labels_, whole.labels_) > 0.95
     assert some.objective_ == pytest.approx(whole.objective_, rel=0.02)
@@ -68,14 +68,14 @@ def test_a_price_of_a_cluster_is_that_of_the_table(large, n_clusters):
 @pytest.mark.parametrize("parameters", [{}, {"n_clusters": 5}], ids=str)
 def test_the_penalty_that_is_chosen(large, parameters):
     X, group = clusters(1)
-    whole = DPMeans(**parameters).fit(X)
-    path = DPMeans().penalty_path(X, 8)
+    whole = DPMeans(**parameters, random_state=0).fit(X)
+    path = DPMeans(random_state=0).penalty_path(X, 8)
     large()
-    some = DPMeans(**parameters).fit(X)
+    some = DPMeans(**parameters, random_state=0).fit(X)
     assert some.n_clusters_ == whole.n_clusters_ == 5
     assert adjusted_rand_score(some.labels_, group) > 0.95
     assert 0.5 < some.cluster_penalty_ / whole.cluster_penalty_ < 2.0
-    np.testing.assert_allclose(DPMeans().penalty_path(X, 4), path[:4], rtol=0.5)
+    np.testing.assert_allclose(DPMeans(random_state=0).penalty_path(X, 4), path[:4], rtol=0.5)
 
 
 @pytest.mark.parametrize("mode", ["serial", "delayed"])
