@@ -131,12 +131,11 @@ def effective_dimensions(residuals: Floats, weight: Floats | None = None) -> flo
 
     `residuals` (n, D), `weight` (n,).
     """
-    largest = float(np.abs(residuals).max(initial=0.0))
+    rows = residuals if weight is None else residuals * np.sqrt(weight / weight.max())[:, None]
+    largest = float(np.abs(rows).max(initial=0.0))
     if largest == 0.0:
         return 1.0
-    rows = residuals / largest
-    if weight is not None:
-        rows *= np.sqrt(weight / weight.max())[:, None]
+    rows = rows / largest  # whose squares neither overflow nor vanish
     products = rows.T @ rows if rows.shape[1] <= len(rows) else rows @ rows.T
     return max(float(f"{float(np.trace(products)) ** 2 / float((products**2).sum()):.3g}"), 1.0)
 

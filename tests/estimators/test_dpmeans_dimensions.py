@@ -101,3 +101,8 @@ def test_dimensions_are_those_of_the_eigenvalues(shape, weighted):
 
 def test_no_scatter_has_one_dimension():
     assert effective_dimensions(np.zeros((4, 3))) == 1.0
+
+
+def test_the_farthest_row_may_have_hardly_any_weight():
+    X = np.array([[1.0, 0.0], [0.0, 1.0], [-1.0, -1.0], [1e90, 1e90]])
+    assert effective_dimensions(X, np.array([1.0, 1.0, 1.0, 1e-290])) == effective_dimensions(X[:3])
