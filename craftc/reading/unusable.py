@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Mapping
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 import numpy as np
 
 from craftc._common.messages import need_pandas, quoted
-from craftc._common.typing import Array, ColumnSelection, Floats, FrameInput
+from craftc._common.typing import ColumnSelection, Floats, FrameInput
 from craftc.reading.dates import parse_dates
 from craftc.table.categorical import column_mask, is_mask
 from craftc.table.declared import KindsInput, declared_columns, without_columns
 from craftc.table.frames import ColumnSource, as_frame, open_source
 from craftc.table.kinds import ColumnKind
+from craftc.table.level_column import LevelColumn
 from craftc.table.mixed_table import MixedTable
 from craftc.table.sums import numbers_of, sums_of_others
 
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
 T = TypeVar("T")
+#: A column as codes into its levels, or as numbers; None if it is neither.
+Cells: TypeAlias = "LevelColumn | Floats | None"
 
 EMPTY, CONSTANT, DATES = "no value in any row", "one value in every row", "dates"
 NEARLY_TEXTS = "a different text in almost every row"
@@ -94,20 +97,18 @@ def usable_columns(
     mask = column_mask(categorical, source.names)
     declared = declared_columns(kinds, source.names, source.named)
     named = np.zeros(len(source.names), bool) if mask is None else mask | is_mask(categorical)
-    reasons = {
-        name: _reason(source, j, bool(named[j]) or name in declared)
-        for j, name in enumerate(source.names)
-        if name not in declared or declared[name].name != "ignore"
-    }
+    kept = {name for j, name in enumerate(source.names) if named[j] or name in declared}
+    reasons, numbers = {}, {}
+    for j, name in enumerate(source.names):
+        if name not in declared or declared[name].name != "ignore":
+            cells = _cells(source, j)
+            reasons[name] = _reason(source, j, cells, name in kept)
+            if (own := _numbers(cells)) is not None:
+                numbers[name] = own
     if all(reasons.values()):  # columns with one value are harmless where nothing else is left
         reasons = {name: "" if reason == CONSTANT else reason for name, reason in reasons.items()}
     unusable = {name: reason for name, reason in reasons.items() if reason}
-    kept = {
-        name for name, asked in zip(source.names, named.tolist(), strict=True) if asked or name in declared
-    }
-    cells = {name: _numbers(source, j) for j, name in enumerate(source.names) if reasons.get(name) == ""}
-    numbers = {name: column for name, column in cells.items() if column is not None}
-    unusable |= sums_of_others(numbers, kept)
+    unusable |= sums_of_others({name: own for name, own in numbers.items() if not reasons[name]}, kept)
     if reasons and len(unusable) == len(reasons):
         raise ValueError(
             f"No column is left to cluster ({listed_reasons(unusable)}); name columns in `categorical` to "
@@ -161,25 +162,29 @@ def _select(X: object, positions: list[int]) -> FrameInput:
     return chosen
 
 
-def _numbers(source: ColumnSource, j: int) -> Floats | None:
-    """The cells of a column as numbers; None if they are none."""
-    if source.kinds[j].is_categorical:
-        column = source.column(j)
-        return numbers_of(column.codes, column.values[:-1])
-    cells: Floats = source.numbers(np.array([j]), np.dtype(np.float64))[:, 0]
-    return cells
+def _cells(source: ColumnSource, j: int) -> Cells:
+    kind = source.kinds[j]
+    if kind.is_categorical:
+        return source.column(j)
+    if kind == ColumnKind.NUMBER:
+        cells: Floats = source.numbers(np.array([j]), np.dtype(np.float64))[:, 0]
+        return cells
+    return None
 
 
-def _reason(source: ColumnSource, j: int, declared: bool) -> str:
+def _numbers(cells: Cells) -> Floats | None:
+    """A column as numbers; None if its cells are none."""
+    return numbers_of(cells.codes, cells.values[:-1]) if isinstance(cells, LevelColumn) else cells
+
+
+def _reason(source: ColumnSource, j: int, cells: Cells, declared: bool) -> str:
     """The reason against a column, or an empty string; `declared`: its kind is."""
     name, kind = source.names[j], source.kinds[j]
-    column = source.column(j) if kind.is_categorical else None
-    levels = [] if column is None else column.present()
-    if kind == ColumnKind.EMPTY or (column is not None and not levels):
+    levels = cells.present() if isinstance(cells, LevelColumn) else []
+    if kind == ColumnKind.EMPTY or (isinstance(cells, LevelColumn) and not levels):
         return EMPTY
-    if kind == ColumnKind.NUMBER:
-        values: Array = source.numbers(np.array([j]), np.dtype(np.float64))[:, 0]
-        present = values[~np.isnan(values)]
+    if isinstance(cells, np.ndarray):
+        present = cells[~np.isnan(cells)]
         if not len(present):
             return EMPTY
     if declared:
@@ -188,15 +193,15 @@ def _reason(source: ColumnSource, j: int, declared: bool) -> str:
         return f"{DATES}, or other values that are neither numbers nor text"
     if kind == ColumnKind.MIXED:
         return "values of different types"
-    if kind == ColumnKind.NUMBER:
-        if len(present) < len(values):
+    if isinstance(cells, np.ndarray):
+        if len(present) < len(cells):
             return ""
-        return CONSTANT if len(values) > 1 and present.min() == present.max() else id_reason(name, values)
-    assert column is not None
-    if len(levels) == 1 and not column.n_missing and source.n_rows > 1:
+        return CONSTANT if len(cells) > 1 and present.min() == present.max() else id_reason(name, cells)
+    assert cells is not None
+    if len(levels) == 1 and not cells.n_missing and source.n_rows > 1:
         return CONSTANT
     if kind == ColumnKind.TEXT:
-        if column.all_different():
+        if cells.all_different():
             return TEXTS
         if parse_dates([str(level) for level in levels], np.ones(len(levels), np.intp)) is not None:
             return DATES

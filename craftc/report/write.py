@@ -195,15 +195,9 @@ def _environment() -> Environment:
 
 @cache
 def _loaded_templates() -> Environment:
-    """The templates, which are compiled once: later processes find the code in the temporary folder of this
-    user, if there is one.
-    """
+    """The templates, compiled once in a process."""
     import jinja2
 
-    try:
-        compiled = jinja2.FileSystemBytecodeCache()
-    except (OSError, RuntimeError):  # no folder that belongs to this user alone
-        compiled = None
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(Path(__file__).parent / "templates"),
         autoescape=True,
@@ -211,7 +205,6 @@ def _loaded_templates() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
         finalize=_unbroken,
-        bytecode_cache=compiled,
     )
     environment.filters |= {
         name: getattr(words, name) for name in ("percent", "count", "nats", "ratio", "plural", "shortened")

@@ -7,13 +7,14 @@ in all.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from craftc._common.messages import quoted
+from craftc._common.threads import one_blas_thread
 from craftc._common.typing import Floats
 
 _SAMPLE = 2000  # rows in which relations are looked for
@@ -38,21 +39,26 @@ def sums_of_others(numbers: Mapping[str, NDArray[np.floating]], kept: Collection
     names = [name for name, cells in numbers.items() if _is_measured(cells)]
     if not 3 <= len(names) <= _WIDEST:
         return {}
-    X = np.column_stack([numbers[name] for name in names]).astype(np.float64)
-    X = X[~np.isnan(X).any(axis=1)]
-    if len(X) < max(_FEWEST, 3 * len(names)) or not np.isfinite(X).all():
+    complete = np.ones(len(numbers[names[0]]), bool)
+    for name in names:
+        complete &= ~np.isnan(numbers[name])
+    columns = [numbers[name][complete].astype(np.float64) for name in names]
+    n = len(columns[0])
+    if n < max(_FEWEST, 3 * len(names)) or not all(np.isfinite(cells).all() for cells in columns):
         return {}
-    sample = X[_sample(len(X))]
+    some = np.unique(np.linspace(0, n - 1, min(n, _SAMPLE)).astype(np.intp))
+    sample = _stacked(columns, range(len(names)))[some]
     out: dict[str, str] = {}
     left = list(range(len(names)))
-    while (found := _relation(sample[:, left], X[:, left])) is not None:
-        involved = [left[i] for i in [*found.parts, found.column]]
-        free = [j for j in involved if names[j] not in kept]
-        dropped = _most_dependent(sample, involved, free or [left[found.column]])
-        if free:
-            parts = [j for j in involved if j != dropped]
-            out[names[dropped]] = _reason(_solved(X, dropped, parts), names)
-        left.remove(dropped)
+    with one_blas_thread():  # more threads wait for longer than this takes
+        while (involved := _first_sum(columns, sample, left)) is not None:
+            free = [j for j in involved if names[j] not in kept]
+            dropped = _most_dependent(sample, involved, free or involved[-1:])
+            if free:
+                parts = [j for j in involved if j != dropped]
+                found = _solved(columns[dropped], _stacked(columns, parts))
+                out[names[dropped]] = found.said([names[parts[i]] for i in found.parts])
+            left.remove(dropped)
     return out
 
 
@@ -76,79 +82,87 @@ def _is_measured(cells: NDArray[np.floating]) -> bool:
 
 
 @dataclass(frozen=True)
-class _Relation:
-    """A column as a sum of others: x[column] = constant + coefficients @ x[parts]."""
+class _Sum:
+    """A column as constant + weights @ x[parts], of other columns x."""
 
-    column: int
     parts: list[int]
-    coefficients: Floats
+    weights: Floats
     constant: float
 
+    @property
+    def plain(self) -> bool:
+        """Whether columns are only added and taken away."""
+        return bool(np.isin(self.weights, (-1.0, 1.0)).all())
 
-def _relation(sample: Floats, X: Floats) -> _Relation | None:
-    """The first column that is a sum of earlier ones.
+    def holds(self, y: Floats, x: Floats) -> bool:
+        """Whether the column y is the sum of `x` (n, parts) in every row, but for the rounding of cells."""
+        rest = np.abs(y - x @ self.weights - self.constant)
+        if rest.max() <= _EXACT * (np.abs(y).max() + np.abs(x).max(axis=0) @ np.abs(self.weights)):
+            return True
+        if not self.plain:
+            return False
+        units = _unit(y) + sum(_unit(cells) for cells in x.T)
+        shares = bool((self.weights < 0.0).all())
+        bound = (_PARTS if shares else _ROUNDED) * y.std()
+        return bool(rest.max() <= units / 2 * (1 + 1e-6) and rest.std() <= bound)
 
-    Earlier columns are made orthogonal (Gram-Schmidt); a column is solved for them only where little is left
-    of it.
+    def said(self, names: Sequence[str]) -> str:
+        """``the sum of 'a' and 'b'``, ``100 less 'a' and 'b'``, ``a weighted sum of 'a' and 'b'``."""
+        if not self.plain:
+            return f"a weighted sum of {_listed(names)}"
+        pairs = list(zip(names, self.weights, strict=True))
+        added = [name for name, weight in pairs if weight > 0.0]
+        taken = [name for name, weight in pairs if weight < 0.0]
+        constant = float(f"{self.constant:.4g}")
+        terms = [f"{constant:g}"] if abs(constant) > 1e-6 or not added else []
+        if added:
+            terms.append(_listed(added))
+        several = len(terms) > 1 or len(added) > 1
+        whole = f"the sum of {' and '.join(terms)}" if several else terms[0]
+        return f"{whole} less {_listed(taken)}" if taken else whole
+
+
+def _first_sum(columns: Sequence[Floats], sample: Floats, left: list[int]) -> list[int] | None:
+    """The first of the columns `left` that is a sum of earlier ones, after its parts.
+
+    The diagonal of R in X = Q R is what is left of a column without the earlier ones. Only where that is
+    little is the column solved for them.
     """
-    centred = sample - sample.mean(axis=0)
+    x = sample[:, left]
+    centred = x - x.mean(axis=0)
     size = np.sqrt((centred * centred).sum(axis=0))
-    varies = size > _EXACT * np.abs(sample).max(axis=0) * np.sqrt(len(sample))
-    basis: list[int] = []
-    Q = np.empty((len(sample), sample.shape[1]))
-    for j in np.flatnonzero(varies).tolist():
-        rest, k = centred[:, j] / size[j], len(basis)
-        for _ in range(2):
-            rest = rest - Q[:, :k] @ (rest @ Q[:, :k])
-        left = float(np.sqrt(rest @ rest))
-        if left < _PARTS and k > 1:
-            found = _solved(sample, j, basis)
-            if _holds(found, sample) and _holds(found, X):
-                return found
-        if left > _EXACT:
-            Q[:, k] = rest / left
-            basis.append(j)
+    varies = np.flatnonzero(size > _EXACT * np.abs(x).max(axis=0) * np.sqrt(len(x)))
+    R = np.linalg.qr(centred[:, varies] / size[varies], mode="r")
+    rest = np.abs(np.diagonal(R))
+    for place in np.flatnonzero(rest < _PARTS).tolist():
+        basis = varies[:place][rest[:place] > _EXACT]
+        if len(basis) < 2:
+            continue
+        j = varies[place]
+        found = _solved(x[:, j], x[:, basis])
+        own = basis[found.parts]
+        parts = [left[i] for i in own]
+        if (
+            len(parts) > 1
+            and found.holds(x[:, j], x[:, own])
+            and found.holds(columns[left[j]], _stacked(columns, parts))
+        ):
+            return [*parts, left[j]]
     return None
 
 
-def _solved(X: Floats, column: int, parts: Sequence[int]) -> _Relation:
-    """Least squares; coefficients near -1, 0 and 1 are these, and parts of coefficient 0 are left out."""
-    mean = X.mean(axis=0)
-    centred = X - mean
-    scale = np.sqrt((centred * centred).mean(axis=0))
-    parts = list(parts)
-    solved = np.linalg.lstsq(centred[:, parts] / scale[parts], centred[:, column], rcond=None)[0]
-    coefficients = solved / scale[parts]
-    whole = np.round(coefficients)
-    if np.abs(whole).max() == 1.0 and _deviation(X, column, parts, whole) < _PARTS * scale[column]:
-        coefficients = whole
-    used = np.abs(coefficients) * scale[parts] > _ROUNDED * scale[column]
-    parts = [j for j, each in zip(parts, used, strict=True) if each]
-    coefficients = coefficients[used]
-    return _Relation(column, parts, coefficients, float(np.median(X[:, column] - X[:, parts] @ coefficients)))
-
-
-def _deviation(X: Floats, column: int, parts: list[int], coefficients: Floats) -> float:
-    rest = X[:, column] - X[:, parts] @ coefficients
-    return float(rest.std())
-
-
-def _holds(relation: _Relation, X: Floats) -> bool:
-    """Whether a relation of three or more columns holds in every row, but for the rounding of cells."""
-    parts, weights = relation.parts, relation.coefficients
-    if len(parts) < 2:
-        return False
-    y = X[:, relation.column]
-    rest = np.abs(y - X[:, parts] @ weights - relation.constant)
-    exact = _EXACT * (np.abs(y).max() + np.abs(X[:, parts]).max(axis=0) @ np.abs(weights))
-    if rest.max() <= exact:
-        return True
-    if not np.isin(weights, (-1.0, 1.0)).all():
-        return False
-    units = np.array([_unit(X[:, j]) for j in [relation.column, *parts]])
-    shares = bool((weights < 0.0).all())
-    bound = _PARTS if shares else _ROUNDED
-    return bool(rest.max() <= units.sum() / 2 * (1 + 1e-6) and rest.std() <= bound * y.std())
+def _solved(y: Floats, x: Floats) -> _Sum:
+    """Least squares; weights near -1, 0 and 1 are these, and columns of weight 0 are left out."""
+    mean = x.mean(axis=0)
+    centred = x - mean
+    scale, size = np.sqrt((centred * centred).mean(axis=0)), y.std()
+    weights = np.linalg.lstsq(centred / scale, y - y.mean(), rcond=None)[0] / scale
+    whole = np.round(weights)
+    if np.abs(whole).max() == 1.0 and (y - x @ whole).std() < _PARTS * size:
+        weights = whole
+    parts = np.flatnonzero(np.abs(weights) * scale > _ROUNDED * size)
+    weights = weights[parts]
+    return _Sum(parts.tolist(), weights, float(np.median(y - x[:, parts] @ weights)))
 
 
 def _unit(x: Floats) -> float:
@@ -166,28 +180,12 @@ def _most_dependent(sample: Floats, involved: list[int], free: list[int]) -> int
     return max(free, key=lambda j: (score[j], j))
 
 
-def _reason(relation: _Relation, names: Sequence[str]) -> str:
-    """``the sum of 'a' and 'b'``, ``'a' less 'b'``, ``100 less 'a' and 'b'``, ``a weighted sum of ...``."""
-    weights = relation.coefficients
-    if not np.isin(weights, (-1.0, 1.0)).all():
-        return f"a weighted sum of {_listed(relation.parts, names)}"
-    added = [j for j, weight in zip(relation.parts, weights, strict=True) if weight > 0.0]
-    taken = [j for j, weight in zip(relation.parts, weights, strict=True) if weight < 0.0]
-    constant = float(f"{relation.constant:.4g}")
-    terms = [f"{constant:g}"] if abs(constant) > 1e-6 or not added else []
-    if added:
-        terms.append(_listed(added, names))
-    whole = f"the sum of {' and '.join(terms)}" if len(terms) + len(added) > 2 or len(added) > 1 else terms[0]
-    return f"{whole} less {_listed(taken, names)}" if taken else whole
-
-
-def _listed(columns: Sequence[int], names: Sequence[str]) -> str:
-    shown = [quoted(names[j]) for j in columns[:_SHOWN]]
-    if len(columns) > _SHOWN:
-        shown.append(f"{len(columns) - _SHOWN} others")
+def _listed(names: Sequence[str]) -> str:
+    shown = [quoted(name) for name in names]
+    if len(shown) > _SHOWN + 1:
+        shown[_SHOWN:] = [f"{len(shown) - _SHOWN} others"]
     return " and ".join(filter(None, [", ".join(shown[:-1]), shown[-1]]))
 
 
-def _sample(n: int) -> NDArray[np.intp]:
-    """Rows of the whole table at equal distances."""
-    return np.unique(np.linspace(0, n - 1, min(n, _SAMPLE)).astype(np.intp)) if n else np.empty(0, np.intp)
+def _stacked(columns: Sequence[Floats], positions: Iterable[int]) -> Floats:
+    return np.column_stack([columns[j] for j in positions])

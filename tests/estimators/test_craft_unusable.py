@@ -115,3 +115,9 @@ def test_a_saved_model_accepts_them(tmp_path):
         model = craft(unusable="drop").fit(columns())
     craftc.save_model(model, tmp_path / "m.craftc")
     assert craftc.load_model(tmp_path / "m.craftc").predict(columns()).tolist() == model.labels_.tolist()
+
+
+@pytest.mark.parametrize("options", [{"categorical": ["code"]}, {"kinds": {"code": "category"}}])
+def test_cells_of_several_types_that_are_categories_stay(options):
+    X = {**GOOD, "code": [1 if i % 3 else "a" for i in range(N)]}
+    assert "code" in craft(unusable="drop", **options).fit(X).schema_.columns
