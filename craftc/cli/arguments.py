@@ -166,7 +166,8 @@ def clean(text: str) -> str:
 def in_options(message: str) -> str:
     """A message of the library with parameters replaced by options."""
     text = re.sub(r"\bprice_factor(=| must )", r"--price-factor\1", message)
-    text = re.sub(r"\boutlier_price( must )", r"--outlier-price\1", text)
+    text = re.sub(r"\boutlier_price(=| must )", r"--outlier-price\1", text)
+    text = text.replace("--outlier-price=", "--outlier-price ")
     text = re.sub(r"\bfeature_sharing( must )", r"--feature-sharing\1", text)
     text = text.replace("column_weights", "--column-weight").replace("sample_weight", "--weight")
     text = re.sub(r"\bn_clusters(=| must )", r"--clusters\1", text)

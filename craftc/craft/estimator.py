@@ -127,6 +127,7 @@ class CRAFT(WithFixed):
         Nats that a row must save in a cluster, over the table's own distributions, to belong to it: rows that
         save less get the label -1, in `labels_` and from `predict`. The clusters themselves contain all rows.
         0: rows that cost more in every cluster than without clusters. None: every row belongs to a cluster.
+        No role where the whole table is one cluster.
     init : {"auto", "single", "random", "farthest"}, array (n,) of int, list of such arrays, fitted model or \
             mapping, default="auto"
         Start partitions. "auto": one cluster, then random partitions and k-means++ seeds in turn. Arrays: one

@@ -138,12 +138,50 @@ def test_one_cluster_has_no_outliers_by_itself():
     assert abs(model.outlier_scores_).max() < 1e-5
 
 
+@pytest.mark.parametrize("price", [-1.0, 0.5, 30.0])
+def test_the_whole_table_as_one_cluster_has_no_outliers(price, tmp_path):
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame({"x": rng.normal(size=60), "y": rng.integers(0, 3, 60).astype(str)})
+    model = CRAFT(outlier_price=price, n_init=1, random_state=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert not model.fit(table).labels_.any()
+    new = pd.DataFrame({"x": [50.0, np.nan], "y": ["1", None]})
+    assert model.n_clusters_ == 1
+    assert model.predict(new).tolist() == [0, 0]
+    assert any(f"outlier_price={price:g} leaves out none" in note for note in model.summary().attrs["notes"])
+    craftc.save_model(model, tmp_path / "m.craftc")
+    for each in (craftc.load_model(tmp_path / "m.craftc"), model.at(1, table), model.refit(table)):
+        assert not each.labels_.any()
+
+
+def test_one_cluster_with_a_covariance_may_have_outliers():
+    X = np.random.default_rng(0).normal(size=(200, 4)) @ np.random.default_rng(1).normal(size=(4, 4))
+    model = CRAFT(1, covariance="full", outlier_price=1.0, random_state=0).fit(X)
+    np.testing.assert_array_equal(model.labels_, np.where(model.outlier_scores_ > -1.0, -1, 0))
+    assert 0 < np.count_nonzero(model.labels_ < 0) < 200
+
+
+def test_a_warning_says_that_no_row_fits_a_cluster():
+    heart = load_heart().data
+    with pytest.warns(UserWarning, match=r"All 270 rows have the label -1: .* more than [\d.]+ nats"):
+        model = CRAFT(outlier_price=80.0, n_init=1, random_state=0).fit(heart)
+    assert (model.labels_ == -1).all()
+    saved = (
+        f"no row saves more than {-model.outlier_scores_.min():.3g} nats in a cluster, and outlier_price=80"
+    )
+    assert any(saved in note for note in model.summary().attrs["notes"])
+    with pytest.warns(UserWarning, match="All 270 rows"):
+        model.at(2, heart)
+
+
 @pytest.mark.parametrize("price", [1e39, 1e300, -1e300, float(np.finfo(float).max)])
 def test_prices_beyond_float32(price):
     X = np.random.default_rng(0).normal(size=(30, 2)) + 9.0 * (np.arange(30) % 2)[:, None]
-    model = CRAFT(2, outlier_price=price, random_state=0).fit(X)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
+        warnings.filterwarnings("ignore", "All 30 rows have the label -1", UserWarning)
+        model = CRAFT(2, outlier_price=price, random_state=0).fit(X)
         assert (model.predict(X) == model.labels_).all()
     assert (model.labels_ == -1).all() == (price > 0)
 

@@ -8,10 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from craftc._common.estimator import frame_library, output_frame
+from craftc._common.messages import warn_user
 from craftc._common.typing import Labels, OutputFrame, TableInput
 from craftc.craft.answers.rules import Ruled
 from craftc.craft.rows.scores import RowStatistics
-from craftc.craft.rows.unusual import OUTLIER, marked, outlier_scores_of, surprisals
+from craftc.craft.rows.unusual import OUTLIER, is_whole_table, marked, outlier_scores_of, surprisals
 from craftc.describe.words import percent, plural
 from craftc.distributed.collections import rowwise
 from craftc.table import MixedTable
@@ -26,8 +27,8 @@ class WithOutliers(Ruled):
     def _marked(self, labels: Labels, table: MixedTable) -> Labels:
         if self.outlier_price is None:
             return labels
-        scores = outlier_scores_of(self._fitted_clusters(), table)
-        return marked(labels, scores, float(self.outlier_price))
+        clusters = self._fitted_clusters()
+        return marked(labels, outlier_scores_of(clusters, table), float(self.outlier_price), clusters)
 
     def _set_rows(self, statistics: RowStatistics) -> None:
         super()._set_rows(statistics)
@@ -38,14 +39,29 @@ class WithOutliers(Ruled):
     def _mark_outliers(self) -> None:
         """Mark the outliers among the labels of the fit, whose scores are known."""
         if self.outlier_price is not None:
-            self._clusters_of_rows = self.labels_
-            self.labels_ = marked(self.labels_, self.outlier_scores_, float(self.outlier_price))
+            self._clusters_of_rows, price = self.labels_, float(self.outlier_price)
+            self.labels_ = marked(self.labels_, self.outlier_scores_, price, self._fitted_clusters())
+            if (self.labels_ == OUTLIER).all():
+                warn_user(self._all_marked(price))
+
+    def _all_marked(self, price: float) -> str:
+        n, most = len(self.outlier_scores_), max(-float(self.outlier_scores_.min()), 0.0)
+        return (
+            f"All {plural(n, 'row')} have the label {OUTLIER}: no row saves more than {most:.3g} nats in a "
+            f"cluster, and outlier_price={price:g} asks for more; the sizes and distributions of the "
+            "clusters contain them."
+        )
 
     def _notes(self) -> list[str]:
         notes, labels = super()._notes(), getattr(self, "labels_", None)
         if self.outlier_price is None or not isinstance(labels, np.ndarray):
             return notes
-        n = int(np.count_nonzero(labels == OUTLIER))
+        n, price = int(np.count_nonzero(labels == OUTLIER)), float(self.outlier_price)
+        if is_whole_table(self._fitted_clusters()):
+            alone = "The only cluster describes every row as the table does"
+            return [*notes, f"{alone}: outlier_price={price:g} leaves out none."]
+        if n == len(labels):
+            return [*notes, self._all_marked(price)]
         share = percent(n / max(len(labels), 1))
         return [
             *notes,
@@ -65,7 +81,8 @@ class WithOutliers(Ruled):
         -------
         ndarray (n,) of float32
             Higher is more unusual. Above 0 the table's own distributions of the columns describe the row
-            better than any cluster. `outlier_price=P` labels the rows above -P by -1.
+            better than any cluster. `outlier_price=P` labels the rows above -P by -1, unless the whole table
+            is one cluster, in which every row has 0.
 
         Examples
         --------

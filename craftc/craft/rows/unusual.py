@@ -7,7 +7,8 @@ without clusters, under the table's own distributions of the columns:
 
 A negative score says what the clusters save in the row; summed over the rows this is, but for prices and
 priors, what they save in the table. With P = `outlier_price`, a row belongs to a cluster if it saves P nats
-there: a likelihood ratio of e^P against no cluster. Other rows are outliers.
+there: a likelihood ratio of e^P against no cluster. Other rows are outliers. Where the whole table is one
+cluster, this is the table's own description: rows save nothing by definition, and none is an outlier.
 
 The *surprisal* of a cell is minus the log probability of its level in the cluster of its row, less the mean
 of this over the cluster's own distribution p, its entropy H:
@@ -42,8 +43,16 @@ def outlier_scores_of(clusters: Clusters, table: MixedTable) -> NDArray[np.float
     return np.concatenate(found or [np.empty(0)]).astype(np.float32)
 
 
-def marked(labels: Labels, scores: NDArray[np.float32], price: float) -> Labels:
-    """The labels, those of outliers replaced."""
+def is_whole_table(clusters: Clusters) -> bool:
+    """Whether the only cluster describes rows as the table's own distributions do."""
+    held = clusters.covariances
+    return len(clusters.mask) == 1 and not clusters.mask.any() and (held is None or not held.block.any())
+
+
+def marked(labels: Labels, scores: NDArray[np.float32], price: float, clusters: Clusters) -> Labels:
+    """The labels, those of outliers replaced; without clusters there are none."""
+    if is_whole_table(clusters):
+        return labels
     most = float(np.finfo(np.float32).max)
     allowed = np.float32(np.clip(_ROUNDING - price, -most, most))
     return np.where(scores > allowed, np.int32(OUTLIER), labels)
