@@ -69,6 +69,13 @@ def test_assignment_of_rows_is_the_optimum(seed):
     assert costs[np.arange(n), labels].sum() == pytest.approx(least_cost(costs, least, most), abs=1e-6)
 
 
+def test_assignment_to_many_small_clusters_is_the_optimum():
+    costs = np.random.default_rng(0).normal(size=(60, 30)) + np.linspace(0.0, 3.0, 30)
+    labels = assign_within(costs, np.ones(60, np.int64), 1, 2)
+    assert set(np.bincount(labels, minlength=30)) <= {1, 2}
+    assert costs[np.arange(60), labels].sum() == pytest.approx(least_cost(costs, 1, 2), abs=1e-6)
+
+
 def test_assignment_of_many_rows_begins_with_prices():
     rng = np.random.default_rng(0)
     costs = rng.normal(size=(20_000, 4)) + np.arange(4)

@@ -77,7 +77,7 @@ class _Flow:
             self._find_prices(price)
             self.labels = (costs + price).argmin(axis=1)
             self.sizes = self._sizes()
-        self.edges = np.full((self.K, self.K), np.inf)  # least rise of the cost of one count of a unit of i
+        self.edges = np.full((self.K, self.K), np.inf)  # [j, i]: least rise of the cost of one count, i to j
         for i in range(self.K):
             self._price_moves(i)
 
@@ -135,7 +135,7 @@ class _Flow:
     def _price_moves(self, i: int) -> None:
         units = np.flatnonzero(self.labels == i)
         regret = self.costs[units] - self.costs[units, i][:, None]
-        self.edges[i] = regret.min(axis=0, initial=np.inf)
+        self.edges[:, i] = regret.min(axis=0, initial=np.inf)
         self.edges[i, i] = np.inf
 
     def _cheapest_path(self) -> _Path | None:
@@ -143,40 +143,43 @@ class _Flow:
         cost.
         """
         sizes, least, most = self.sizes, self.least, self.most
-        distance, after = self._shortest_paths()
         over, under = sizes > most, sizes < least
         gives, takes = sizes > least, sizes < most
         if over.any():
             gives = over
         elif under.any():
             takes = under
-        distance[~(gives[:, None] & takes)] = np.inf
-        i, j = divmod(int(distance.argmin()), self.K)
-        bounded = over.any() or under.any()
-        if not np.isfinite(distance[i, j]) or (not bounded and distance[i, j] > -_TOLERANCE):
+        distance, before = self._shortest_paths(gives)
+        distance[~takes] = np.inf
+        j = int(distance.argmin())
+        if not np.isfinite(distance[j]) or (not over.any() and not under.any() and distance[j] > -_TOLERANCE):
             return None
-        clusters = [i]
-        while clusters[-1] != j:
-            clusters.append(int(after[clusters[-1], j]))
+        clusters = [j]
+        while before[clusters[0]] >= 0:
+            clusters.insert(0, int(before[clusters[0]]))
             if len(clusters) > self.K:
                 return None
+        i = clusters[0]
         need = 1
         if self.whole:
             room = int(min(sizes[i] - (most if over[i] else least), (least if under[j] else most) - sizes[j]))
             need = max(room, 1)
         return _Path(clusters, self._units_along(clusters, need))
 
-    def _shortest_paths(self) -> tuple[Floats, NDArray[np.intp]]:
-        """(K, K) costs of the shortest paths between clusters, and the next cluster of each (Floyd 1962)."""
-        distance = self.edges.copy()
-        after = np.repeat(np.arange(self.K)[None], self.K, axis=0)
-        for k in range(self.K):
-            through = distance[:, k, None] + distance[k]
-            shorter = through < distance - _TOLERANCE
-            np.fill_diagonal(shorter, val=False)
-            distance = np.where(shorter, through, distance)
-            after = np.where(shorter, after[:, k, None], after)
-        return distance, after
+    def _shortest_paths(self, gives: NDArray[np.bool_]) -> tuple[Floats, NDArray[np.intp]]:
+        """(K,) costs of the shortest paths to every cluster from one that gives, and the cluster before it;
+        -1: the path starts there (Bellman 1958: every round allows one step more).
+        """
+        distance, before = np.where(gives, 0.0, np.inf), np.full(self.K, -1)
+        for _ in range(self.K):
+            through = self.edges + distance
+            last = through.argmin(axis=1)
+            least = through[np.arange(self.K), last]
+            shorter = least < distance - _TOLERANCE
+            if not shorter.any():
+                break
+            distance, before = np.where(shorter, least, distance), np.where(shorter, last, before)
+        return distance, before
 
     def _units_along(self, clusters: list[int], need: int) -> list[NDArray[np.intp]]:
         """The units that move along each edge of a path: as many of equal cost as are needed."""
