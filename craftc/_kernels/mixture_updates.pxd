@@ -68,6 +68,7 @@ cdef class Mixture:
     cdef double *pooled
 
 cdef double log_gamma(double x) noexcept nogil
+cdef double log_gamma_fall(double x, double step) noexcept nogil
 cdef double log_beta(double a, double b) noexcept nogil
 cdef double above_zero(double x) noexcept nogil
 cdef Counts no_counts() noexcept nogil

@@ -12,9 +12,9 @@ from craftc._kernels._common cimport check, doubles_out
 from craftc._kernels._team cimport team, team_start, team_step
 from craftc._kernels.mixture_updates cimport (
     GAUSSIAN, HALF_LN_2PI, MX_CERTAIN, Counts, Mixture, Model, Prior, above_zero, count, evidence_of_reach,
-    gain_over_noise, log_beta, log_evidence, log_gamma, no_counts, own_log_likelihood, pool_scatter,
-    same_reach, selected, share_of, update_components, update_masks, update_noise, update_shares,
-    update_sticks)
+    gain_over_noise, log_beta, log_evidence, log_gamma, log_gamma_fall, no_counts, own_log_likelihood,
+    pool_scatter, same_reach, selected, share_of, update_components, update_masks, update_noise,
+    update_shares, update_sticks)
 from craftc._kernels.team cimport Team
 
 cdef extern from "mixture/_mixture_gain.h":
@@ -72,8 +72,7 @@ cdef double behind_elbo(const double *size, Py_ssize_t K, double concentration) 
                 value -= log(factor)
                 factor = 1.0
         behind += size[k]
-    return (value - log(factor) + log_gamma(concentration + size[K - 1])
-            - log_gamma(1.0 + concentration + behind))
+    return value - log(factor) + log_gamma_fall(concentration + size[K - 1], 1.0 + behind - size[K - 1])
 
 
 cdef bint find_order(const Model *m, Py_ssize_t *order) noexcept nogil:

@@ -85,16 +85,21 @@ cdef struct Posterior:
 # every platform, and without the global sign of the C library's lgamma, which threads would share.
 
 
+cdef inline double stirling_rest(double x) noexcept nogil:
+    """What Stirling's formula lacks, x >= 10."""
+    cdef double r = 1.0 / x
+    cdef double s = r * r
+    return r * (1.0 / 12
+                - s * (1.0 / 360
+                       - s * (1.0 / 1260 - s * (1.0 / 1680 - s * (1.0 / 1188 - s * (691.0 / 360360))))))
+
+
 cdef inline double log_gamma(double x) noexcept nogil:
-    cdef double shift = 1.0, r, s
+    cdef double shift = 1.0, s
     while x < 10.0:
         shift *= x
         x += 1.0
-    r = 1.0 / x
-    s = r * r
-    s = r * (1.0 / 12
-             - s * (1.0 / 360
-                    - s * (1.0 / 1260 - s * (1.0 / 1680 - s * (1.0 / 1188 - s * (691.0 / 360360))))))
+    s = stirling_rest(x)
     s += (x - 0.5) * log(x) - x + HALF_LN_2PI
     return s if shift == 1.0 else s - log(shift)
 
@@ -112,8 +117,18 @@ cdef inline double digamma(double x) noexcept nogil:
     return log(x) - 0.5 * r - s - shift
 
 
+cdef inline double log_gamma_fall(double x, double step) noexcept nogil:
+    """ln Gamma(x) - ln Gamma(x + step), step >= 0: its error is that of a number of its own size, while both
+    functions are much larger if x is.
+    """
+    if x < 10.0:
+        return log_gamma(x) - log_gamma(x + step)
+    return (stirling_rest(x) - stirling_rest(x + step) - (x - 0.5) * log1p(step / x)
+            - step * (log(x + step) - 1.0))
+
+
 cdef inline double log_beta(double a, double b) noexcept nogil:
-    return log_gamma(a) + log_gamma(b) - log_gamma(a + b)
+    return log_gamma(min(a, b)) + log_gamma_fall(max(a, b), min(a, b))
 
 
 # ---- components and noise ----
@@ -372,14 +387,14 @@ cdef void update_masks(Model *m) noexcept nogil:
 
 
 cdef inline void fit_beta(
-    Beta q, Py_ssize_t i, double a, double b, double digamma_both, double log_gamma_both,
+    Beta q, Py_ssize_t i, double a, double b, double digamma_both,
 ) noexcept nogil:
-    """Shapes a and b, psi(a + b) and ln Gamma(a + b)."""
+    """Shapes a and b, and psi(a + b)."""
     q.a[i] = a
     q.b[i] = b
     q.log_mean[i] = digamma(a) - digamma_both
     q.log_rest[i] = digamma(b) - digamma_both
-    q.value[i] = log_gamma(a) + log_gamma(b) - log_gamma_both
+    q.value[i] = log_beta(a, b)
 
 
 cdef inline double beta_elbo(Beta q, Py_ssize_t i, double a, double b) noexcept nogil:
@@ -423,17 +438,17 @@ cdef mu_shares shares_of_columns(const Model *m) noexcept nogil:
 cdef void update_shares(Model *m) noexcept nogil:
     """q(lambda), or q(m_k)."""
     cdef Py_ssize_t k
-    cdef double some, all = 0.0, both, digamma_both, log_gamma_both
+    cdef double some, all = 0.0, both, digamma_both
     cdef mu_shares shares = shares_of_columns(m)
     both = m.share_a + m.share_b + (m.D if m.own_fractions else shares.K)  # all shares govern as many masks
-    digamma_both, log_gamma_both = digamma(both), log_gamma(both)
+    digamma_both = digamma(both)
     if not m.own_fractions:
-        shares.digamma_both, shares.log_gamma_both = digamma_both, log_gamma_both
+        shares.digamma_both, shares.log_gamma_both = digamma_both, log_gamma(both)
         mu_fit_shares(&shares)
         return
     for k in range(m.K):
         some = selected(m, k, &all)
-        fit_beta(m.share, k, m.share_a + some, m.share_b + (all - some), digamma_both, log_gamma_both)
+        fit_beta(m.share, k, m.share_a + some, m.share_b + (all - some), digamma_both)
 
 
 # ---- sizes ----
@@ -446,7 +461,7 @@ cdef void update_sticks(Model *m) noexcept nogil:
     for k in range(m.K - 1, -1, -1):
         if k + 1 < m.K:
             both = 1.0 + m.size[k] + m.concentration + behind
-            fit_beta(m.stick, k, 1.0 + m.size[k], m.concentration + behind, digamma(both), log_gamma(both))
+            fit_beta(m.stick, k, 1.0 + m.size[k], m.concentration + behind, digamma(both))
         behind += m.size[k]
     for k in range(m.K - 1):
         m.weight[k] = left + m.stick.log_mean[k]

@@ -48,6 +48,27 @@ def mixture(
     )
 
 
+# ---- sticks ----
+
+
+def log_beta(count, b):
+    """ln B(1 + count, b) of a whole count: Gamma(b + 1 + count) / Gamma(b) is a product."""
+    return gammaln(1.0 + count) - np.log(b + np.arange(count + 1)).sum()
+
+
+@pytest.mark.parametrize("concentration", [1e-3, 5.0, 30.0, 1e6, 1e9])
+def test_sticks_do_not_round_large_gamma_functions(concentration):
+    sizes = np.array([17, 5, 3, 1])
+    behind = sizes[::-1].cumsum()[::-1] - sizes
+    q = mixture(4, 1, concentration=concentration)
+    q.size[:] = sizes
+    q.update_sticks()
+    expected = [log_beta(*each) for each in zip(sizes[:3], concentration + behind[:3], strict=True)]
+    np.testing.assert_allclose(q.stick[4, :3], expected, rtol=1e-13)
+    merged = [log_beta(22, concentration + 4), log_beta(3, concentration + 1), log_beta(1, concentration)]
+    assert mixture_moves.stick_gain(q, 0, 1) == pytest.approx(sum(merged) - sum(expected), abs=1e-10)
+
+
 # ---- updates over the columns of a component ----
 
 
