@@ -26,7 +26,7 @@ _NAMED = 5  # columns in a message
 SHARED: Mapping[str, Constraint] = {
     "scaling": Choice(("range", "normal")),
     "factorization": Choice(("hals", "svd")),
-    "beta": Number(above=0),
+    "beta": Number(least=1e-100, most=1e100),  # the squares of scaled numbers neither vanish nor overflow
     "indicator_weight": Number(above=0),
     "n_factors": Number(least=1, whole=True, optional=True),
 }
