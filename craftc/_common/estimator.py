@@ -79,6 +79,31 @@ def _first_not_finite(value: float | Array) -> float:
     return float(numbers[~np.isfinite(numbers)][0])
 
 
+def finite_result(method: Callable[Concatenate[E, P], R]) -> Callable[Concatenate[E, P], R]:
+    """A method of a fitted model that raises where numbers of new rows are so large that its result, which
+    sums their squares, is infinite.
+    """
+
+    @wraps(method)
+    def checked(self: E, /, *args: P.args, **options: P.kwargs) -> R:
+        with np.errstate(over="ignore"):
+            result = method(self, *args, **options)
+        check_overflow(f"{type(self).__name__}.{method.__name__}", result)
+        return result
+
+    return checked
+
+
+def check_overflow(what: str, result: object) -> None:
+    """Raise ValueError where a result is infinite."""
+    numbers = np.asarray(result)
+    if np.isinf(numbers).any():
+        raise ValueError(
+            f"{what} has no finite result for these rows: squares of their numbers overflow {numbers.dtype}; "
+            "check their units, or scale them down."
+        )
+
+
 @dataclass
 class FitResult:
     """The part of a result that every method reports."""

@@ -14,6 +14,7 @@ from craftc._common.estimator import (
     FitResult,
     all_or_nothing,
     column_names,
+    finite_result,
     output_frame,
     set_convergence,
     warn_not_converged,
@@ -262,6 +263,7 @@ class FeatureModel(DenseInput, ClassNamePrefixFeaturesOutMixin, TransformerMixin
             )
         return np.asarray(Z @ self.features_)
 
+    @finite_result
     def score(self, X: ArrayLike, y: object = None) -> float:
         """Minus the summed squared errors of the rows and the sums of their features; higher is better.
 

@@ -12,7 +12,7 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Cluster
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from craftc._common.estimator import MixedInput, frame_library, output_frame
+from craftc._common.estimator import MixedInput, finite_result, frame_library, output_frame
 from craftc._common.merge_path import MergePath, objectives_of
 from craftc._common.threads import effective_n_threads, threads_for
 from craftc._common.typing import (
@@ -215,6 +215,7 @@ class CraftBase(
         work = pass_work(n_rows, len(self._fitted.encoding.source), self.n_clusters_)
         return threads_for(effective_n_threads(self.n_threads), work)
 
+    @finite_result
     def score(self, X: TableInput, y: object = None, sample_weight: WeightInput = None) -> float:
         """Minus the summed cost of the rows under their cheapest cluster, nats; higher is better.
 
@@ -234,6 +235,7 @@ class CraftBase(
         return -float(least.sum() if weight is None else (least * weight).sum())
 
     @rowwise(feature_names_out, lambda model: model.schema_.dtype)
+    @finite_result
     def transform(self, X: TableInput) -> NDArray[np.floating]:
         """Cost of every row under every cluster.
 

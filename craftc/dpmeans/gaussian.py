@@ -301,11 +301,12 @@ def mahalanobis(X: NDArray[Any], shapes: ClusterShapes, k: int) -> Floats:
     for first in range(0, len(X), _DISTANCE_ROWS):
         rows = slice(first, first + _DISTANCE_ROWS)
         step = np.ascontiguousarray((X[rows].astype(np.float64) - shapes.means[k]).T)
-        for d, white in enumerate(step):  # forward substitution
-            white /= factor[d, d]
-            np.clip(white, -_FARTHEST, _FARTHEST, out=white)
-            out[rows] += white * white
-            step[d + 1 :] -= factor[d + 1 :, d, None] * white
+        with np.errstate(over="ignore"):  # what is infinite is clipped
+            for d, white in enumerate(step):  # forward substitution
+                white /= factor[d, d]
+                np.clip(white, -_FARTHEST, _FARTHEST, out=white)
+                out[rows] += white * white
+                step[d + 1 :] -= factor[d + 1 :, d, None] * white
     return out
 
 

@@ -6,6 +6,7 @@ import numpy as np
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
+from craftc._common.estimator import finite_result
 from craftc._common.threads import effective_n_threads, threads_for
 from craftc._common.typing import Array, Floats, Labels, TableInput, WeightInput
 from craftc._common.validation import check_weight
@@ -68,6 +69,7 @@ class DPMeansPrediction(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         return labels
 
     @rowwise(feature_names_out, "float64")
+    @finite_result
     def transform(self, X: TableInput) -> Floats:
         """Distances to the centres (with covariances: Mahalanobis distances).
 
@@ -100,6 +102,7 @@ class DPMeansPrediction(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
                 return out
         return np.asarray(np.sqrt(out, out=out))
 
+    @finite_result
     def score(self, X: TableInput, y: object = None, sample_weight: WeightInput = None) -> float:
         """Minus the summed squared distances of the rows to their nearest centres (with covariances:
         Mahalanobis distances); higher is better.

@@ -6,7 +6,8 @@ import numpy as np
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from craftc._common.typing import Array, ColumnSelection, Labels, TableInput, WeightInput
+from craftc._common.estimator import check_overflow, finite_result
+from craftc._common.typing import Array, ColumnSelection, Floats, Labels, TableInput, WeightInput
 from craftc._common.validation import check_weight
 from craftc.distributed.collections import feature_names_out, rowwise
 from craftc.kprototypes.fitted import Prototypes
@@ -50,7 +51,13 @@ class PrototypePrediction(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         check_is_fitted(self)
         if categorical is not None:
             self._check_same_columns(categorical)
-        return self._prototypes.nearest(self._new_rows(X), self._threads())[0]
+        return self._nearest(self._new_rows(X))[0]
+
+    def _nearest(self, table: MixedTable) -> tuple[Labels, Floats]:
+        """(n,) the nearest prototype of every row, and (n,) their dissimilarities; raise if one overflows."""
+        labels, least = self._prototypes.nearest(table, self._threads())
+        check_overflow(type(self).__name__, least)
+        return labels, least
 
     def _check_same_columns(self, categorical: ColumnSelection | int) -> None:
         schema, given = self.schema_, as_columns(categorical)
@@ -61,6 +68,7 @@ class PrototypePrediction(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
             )
 
     @rowwise(feature_names_out, lambda model: model.schema_.dtype)
+    @finite_result
     def transform(self, X: TableInput) -> Array:
         """Dissimilarity of every row to every prototype.
 
@@ -78,6 +86,7 @@ class PrototypePrediction(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         out = self._prototypes.dissimilarities(table, self._threads())
         return out.astype(self.schema_.dtype, copy=False)
 
+    @finite_result
     def score(self, X: TableInput, y: object = None, sample_weight: WeightInput = None) -> float:
         """Minus the summed dissimilarities of the rows and their nearest prototypes; higher is better.
 
@@ -93,7 +102,7 @@ class PrototypePrediction(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         """
         table = self._new_rows(X)
         weight = check_weight(sample_weight, len(table))
-        least = self._prototypes.nearest(table, self._threads())[1]
+        least = self._nearest(table)[1]
         return -float(least.sum() if weight is None else (least * weight).sum())
 
 

@@ -11,7 +11,13 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from craftc._common.estimator import MixedInput, all_or_nothing, set_convergence, warn_not_converged
+from craftc._common.estimator import (
+    MixedInput,
+    all_or_nothing,
+    finite_result,
+    set_convergence,
+    warn_not_converged,
+)
 from craftc._common.messages import need_pandas, shown
 from craftc._common.threads import effective_n_threads, one_blas_thread
 from craftc._common.typing import Array, ColumnSelection, Floats, RandomStateInput, TableInput
@@ -93,7 +99,8 @@ class GraphSpectralFeatures(MixedInput, ClassNamePrefixFeaturesOutMixin, Transfo
     groups : {"softmax", "logistic"}, default="softmax"
         Levels of a variable are mutually exclusive, or modelled one by one (the paper's +-1 columns).
     beta : float, default=2.0
-        Largest absolute value of a scaled number; its weight relative to the +-1 indicators in the features.
+        Largest absolute value of a scaled number, from 1e-100 to 1e100; its weight relative to the +-1
+        indicators in the features.
     eps : float, optional
         0 < eps < beta; scaled numbers within eps of the mean are treated as equal. None: 0.1 beta.
     factorization : {"hals", "svd"}, default="hals"
@@ -401,6 +408,7 @@ class GraphSpectralFeatures(MixedInput, ClassNamePrefixFeaturesOutMixin, Transfo
     # ---- rows ----
 
     @rowwise(feature_names_out, lambda model: model._encoding.schema.dtype)
+    @finite_result
     def transform(self, X: TableInput) -> Array:
         """The features of rows.
 

@@ -13,7 +13,17 @@ import pytest
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
-from craftc import CRAFT, ConvexCovariateClustering, DPMeans, MixedTable, PaperCRAFT
+from craftc import (
+    CRAFT,
+    BPMeans,
+    ConvexCovariateClustering,
+    DPMeans,
+    GraphSpectralFeatures,
+    KFeatures,
+    KPrototypes,
+    MixedTable,
+    PaperCRAFT,
+)
 from craftc._common.threads import effective_n_threads, max_useful_threads
 from craftc._fusion.conjugate_gradients import cholesky
 from craftc._kernels import parallel
@@ -216,3 +226,32 @@ def test_thresholds_that_no_feature_reaches(threshold):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert len(model.predict(X)) == 30
+
+
+NEW_ROWS = [
+    (BPMeans(), "score", 1e155),
+    (KFeatures(2), "score", 1e300),
+    (DPMeans(), "score", 1e200),
+    (DPMeans(), "score", 1.7e308),
+    (KPrototypes(2), "predict", 1e160),
+    (KPrototypes(2), "transform", 1e155),
+    (KPrototypes(2), "score", 1.7e308),
+    (KPrototypes(2), "transform", np.float32(1e25)),
+    (PaperCRAFT(2, n_init=1), "transform", np.float32(1e25)),
+    (GraphSpectralFeatures(2), "transform", np.float32(3e38)),
+]
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize(("model", "method", "number"), NEW_ROWS, ids=str)
+def test_new_rows_whose_squares_overflow(model, method, number):
+    X = np.random.default_rng(0).normal(0.0, 0.01, (20, 3)).astype(getattr(number, "dtype", np.float64))
+    model = clone(model).set_params(random_state=0).fit(X)
+    X[0, 0], X[1, 1] = number, -number
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(
+            ValueError, match=rf"no finite result .* overflow {X.dtype}|overflow float64; check"
+        ):
+            getattr(model, method)(X)
+        assert np.isfinite(getattr(model, method)(X[2:])).all()
