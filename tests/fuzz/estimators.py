@@ -24,6 +24,7 @@ from tests.fuzz.invariants import (
     copied,
     difference,
     is_not_defined,
+    marks_outliers,
     numbers_of,
 )
 from tests.fuzz.problems import Outcome, Problems
@@ -230,7 +231,7 @@ def _call(found: Problems, rng: np.random.Generator, model: Any, method: str, ta
         return
     value = outcome.value
     if method == "at":
-        check_labels(found, f"{what}.labels_", value.labels_, value.n_clusters_)
+        check_labels(found, f"{what}.labels_", value.labels_, value.n_clusters_, marks=marks_outliers(value))
         found.attempt(f"{what}.predict", value.predict, table.value)
     else:
         of_numbers = all(numbers_of(each.value) is not None for each in (table, new))

@@ -163,21 +163,20 @@ def check_fitted(
         if not attribute.startswith("_"):
             allowed = NOT_FINITE.get(f"{name}.{attribute}")
             check_finite(found, f"{name}.{attribute}", value, "" if allowed is None else allowed(model))
-    marks = getattr(model, "outlier_price", None) is not None
-    if marks:  # -1 replaces the clusters of outliers, which the sizes count
-        known = set(range(-1, model.n_clusters_))
-        found.check(set(model.labels_.tolist()) <= known, f"{name}.labels_", "no label of a cluster")
+    marks = marks_outliers(model)
     for attribute in _LABELS:
-        if hasattr(model, attribute) and not marks:
+        if hasattr(model, attribute):
             check_labels(
                 found,
                 f"{name}.{attribute}",
                 getattr(model, attribute),
                 model.n_clusters_,
                 name.startswith(_BY_PROTOTYPE) or fixed is not None,
+                marks,
             )
     if groups is not None and not isinstance(groups, str | int):
-        labels = pd.Series(np.asarray(model.labels_)).groupby(np.asarray(groups, dtype=object)).nunique()
+        labels = pd.Series(np.asarray(model.labels_))
+        labels = labels.groupby(np.asarray(groups, dtype=object), sort=False).nunique()  # names of any type
         found.check((labels <= 1).all(), f"{name}.labels_", "rows of one group are in several clusters")
     rows = numbers_of(X)
     if fixed is None and groups is None:  # which are met, whatever they cost
@@ -196,14 +195,21 @@ def check_fitted(
             found.check(close, f"{name}.cluster_sizes_", f"{model.cluster_sizes_} for {sizes}")
 
 
-def check_labels(found: Problems, what: str, labels: Any, n_clusters: int, any_order: bool = False) -> None:
+def marks_outliers(model: Any) -> bool:
+    """Whether -1 replaces the clusters of outliers, which the sizes of the clusters count."""
+    return getattr(model, "outlier_price", None) is not None
+
+
+def check_labels(
+    found: Problems, what: str, labels: Any, n_clusters: int, any_order: bool = False, marks: bool = False
+) -> None:
     """Collect labels that are not 0..K-1, numbered by first appearance; `any_order`: some of them, numbered
-    as the prototypes.
+    as the prototypes; `marks`: some of them, or -1 in their place.
     """
     labels = np.asarray(labels)
-    if any_order:
+    if any_order or marks:
         inside = labels.dtype == np.int32 and (
-            not len(labels) or (labels.min() >= 0 and labels.max() < n_clusters)
+            not len(labels) or (labels.min() >= (-1 if marks else 0) and labels.max() < n_clusters)
         )
         found.check(inside, what, f"labels of {n_clusters} clusters: {np.unique(labels)[:5]}")
         return
@@ -349,6 +355,9 @@ def check_said(found: Problems, model: Any, said: Mapping[str, type[Warning]], w
         if claim := re.search(r"(?:found|opened|pays for) (\d+) (?:cluster|feature)", text):
             fitted = model.n_clusters_ if "cluster" in claim[0] else model.n_features_
             found.check(int(claim[1]) == fitted, f"{name}.fit warns", f"{fitted} in the model: {text}")
+    if marks_outliers(model) and (np.asarray(model.labels_) < 0).all():
+        told = any("have the label -1" in text for text in said)
+        found.check(told, f"{name}.labels_", "no row is in a cluster, and no warning says so")
     if hasattr(model, "converged_"):
         warned = any(issubclass(category, ConvergenceWarning) for category in said.values())
         agrees = bool(model.converged_) is not warned

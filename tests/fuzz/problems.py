@@ -45,7 +45,6 @@ class Outcome(NamedTuple):
     value: Any = None
     error: Exception | None = None
     said: Mapping[str, type[Warning]] = MappingProxyType({})  # craftc's warnings, by their texts
-    said: tuple[str, ...] = ()  # the texts of craftc's warnings
 
     @property
     def done(self) -> bool:
