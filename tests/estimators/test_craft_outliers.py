@@ -127,6 +127,9 @@ def test_outliers_are_marked(tmp_path):
         assert (each.at(2, heart).labels_ == model.labels_).all()
         assert each.refit(heart, keep="clusters").labels_.min() == -1
         assert each.partial_fit(heart[:5]).labels_.min() == 0
+        assert (
+            "The labels of the fit mark no outliers: predict(X) does, by outlier_price=1.5." in each._notes()
+        )
     with pytest.raises(ValueError, match=r"outlier_price=1\.5"):
         craftc.to_sql(model, "t")
 

@@ -60,6 +60,11 @@ class WithOutliers(Ruled):
         if is_whole_table(self._fitted_clusters()):
             alone = "The only cluster describes every row as the table does"
             return [*notes, f"{alone}: outlier_price={price:g} leaves out none."]
+        if self._clusters_of_rows is None:  # their scores are not known
+            return [
+                *notes,
+                f"The labels of the fit mark no outliers: predict(X) does, by outlier_price={price:g}.",
+            ]
         if n == len(labels):
             return [*notes, self._all_marked(price)]
         share = percent(n / max(len(labels), 1))
