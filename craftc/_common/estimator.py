@@ -80,13 +80,13 @@ def _first_not_finite(value: float | Array) -> float:
 
 
 def finite_result(method: Callable[Concatenate[E, P], R]) -> Callable[Concatenate[E, P], R]:
-    """A method of a fitted model that raises where numbers of new rows are so large that its result, which
-    sums their squares, is infinite.
+    """A method of a fitted model that raises where numbers of new rows are so large that its result is not
+    finite.
     """
 
     @wraps(method)
     def checked(self: E, /, *args: P.args, **options: P.kwargs) -> R:
-        with np.errstate(over="ignore"):
+        with np.errstate(over="ignore", invalid="ignore"):
             result = method(self, *args, **options)
         check_overflow(f"{type(self).__name__}.{method.__name__}", result)
         return result
@@ -95,12 +95,12 @@ def finite_result(method: Callable[Concatenate[E, P], R]) -> Callable[Concatenat
 
 
 def check_overflow(what: str, result: object) -> None:
-    """Raise ValueError where a result is infinite."""
+    """Raise ValueError where a result is not finite."""
     numbers = np.asarray(result)
-    if np.isinf(numbers).any():
+    if not np.isfinite(numbers).all():
         raise ValueError(
-            f"{what} has no finite result for these rows: squares of their numbers overflow {numbers.dtype}; "
-            "check their units, or scale them down."
+            f"{what} has no finite result for these rows: their numbers, or squares of them, are too large "
+            f"for {numbers.dtype}; check their units, or scale them down."
         )
 
 

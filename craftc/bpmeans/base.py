@@ -243,6 +243,7 @@ class FeatureModel(DenseInput, ClassNamePrefixFeaturesOutMixin, TransformerMixin
         """
         return self.predict(X).astype(np.float64)
 
+    @finite_result
     def inverse_transform(self, X: ArrayLike) -> Floats:
         """Sums of the features, Z A.
 

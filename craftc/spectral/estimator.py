@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from craftc._common.estimator import (
     MixedInput,
     all_or_nothing,
+    check_overflow,
     finite_result,
     set_convergence,
     warn_not_converged,
@@ -448,7 +449,10 @@ class GraphSpectralFeatures(MixedInput, ClassNamePrefixFeaturesOutMixin, Transfo
             )
         encoding = self._encoding
         mean = encoding.mean
-        columns = encoding.decode(mean + (features - mean @ self.components_.T) @ self.components_)
+        with np.errstate(over="ignore", invalid="ignore"):
+            columns = encoding.decode(mean + (features - mean @ self.components_.T) @ self.components_)
+        for j in encoding.schema.numeric_index:
+            check_overflow(f"{type(self).__name__}.inverse_transform", columns[j])
         if self._scores is not None:
             for j, recipe in zip(encoding.schema.numeric_index, self._scores.recipes, strict=True):
                 columns[j] = recipe.undo(columns[j]).astype(encoding.schema.dtype)

@@ -251,7 +251,25 @@ def test_new_rows_whose_squares_overflow(model, method, number):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         with pytest.raises(
-            ValueError, match=rf"no finite result .* overflow {X.dtype}|overflow float64; check"
+            ValueError, match=rf"no finite result .* too large for ({X.dtype}|float64); check"
         ):
             getattr(model, method)(X)
         assert np.isfinite(getattr(model, method)(X[2:])).all()
+
+
+def test_scores_and_inverses_that_overflow():
+    X = np.random.default_rng(0).normal(size=(20, 3))
+    far = np.vstack([X[1:], np.full(3, 1e200)])
+    sums = BPMeans(feature_penalty=0.1, random_state=0).fit(X)
+    graph = GraphSpectralFeatures(2).fit(
+        pd.DataFrame(X, columns=list("abc")).assign(word=np.array(["a", "b"])[np.arange(20) % 2])
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for call in (
+            lambda: DPMeans(random_state=0).fit(X).score(far, sample_weight=np.r_[np.ones(19), 0]),
+            lambda: sums.inverse_transform(np.full((2, sums.n_features_), 1.7e308)),
+            lambda: graph.inverse_transform(np.full((2, 2), 1.7e308)),
+        ):
+            with pytest.raises(ValueError, match="no finite result for these rows"):
+                call()
