@@ -79,6 +79,7 @@ _FORMS = tuple(
         ),
     )
 )
+_ISO = _FORMS[0][0]  # as the dates of a spreadsheet are written, too
 _AHEAD = 5  # years from now to which years of two digits go
 _FEW_YEARS, _MANY_DAYS, _LATE = 8, 13, 10  # different years and days, and years since 2000
 #: The parts of a, b and y that are day, month and year.
@@ -152,8 +153,46 @@ def parse_dates(
     `known`: order, and first of the hundred years of years of two digits, of an earlier table.
     Years of two digits are those of a hundred years that end soon, or today for dates of birth by `name`.
     Months, quarters and weeks become their first day. A time zone is ignored: weekday and hour are those of
-    the place where the time was written.
+    the place where the time was written. Dates of a spreadsheet, or ISO dates, may stand among texts of
+    another form.
     """
+    dates = _of_one_form(texts, counts, name, forced, known)
+    if dates is not None and not dates.bad:
+        return dates
+    return _of_two_forms(texts, counts, name, forced, known) or dates
+
+
+def _of_two_forms(
+    texts: Sequence[str], counts: Integers, name: str, forced: bool, known: tuple[str, int]
+) -> Dates | None:
+    """ISO dates and dates of one other form; None if the texts are something else."""
+    iso = np.array([_ISO.fullmatch(text) is not None for text in texts], bool)
+    if not iso.any() or iso.all():
+        return None
+    others = [text for text, is_iso in zip(texts, iso, strict=True) if not is_iso]
+    dates = _of_one_form(others, counts[~iso], name, forced, known)
+    if dates is None or dates.order == "digits":
+        return None
+    written = [match for text in texts if (match := _ISO.fullmatch(text))]
+    days = np.empty(len(texts))
+    days[iso], days[~iso] = [_day(match, "ymd", 0) for match in written], dates.days
+    dates.bad += [match[0] for match, day in zip(written, days[iso], strict=True) if np.isnan(day)]
+    dates.days, dates.monthly = days, False
+    small = all(int(match["d"]) <= 12 for match in written)
+    if dates.order == "dmy" and small and min(len(written), len(others)) >= _MANY_DAYS:
+        of_text = [int(text.split(".")[0].split("/")[0]) for text in others if text[:2].isdecimal()]
+        if len(of_text) == len(others) and min(of_text) > 12:
+            swapped = (
+                "dates have days up to 12 and texts later ones: a spreadsheet may have swapped day and month"
+            )
+            dates.remark = f"{dates.remark}; {swapped}" if dates.remark else swapped
+    return dates
+
+
+def _of_one_form(
+    texts: Sequence[str], counts: Integers, name: str, forced: bool, known: tuple[str, int]
+) -> Dates | None:
+    """Dates of the first form that most of the texts have."""
     if 2 * sum(any(map(str.isdecimal, text)) for text in texts[:SAMPLE]) < len(texts[:SAMPLE]):
         return None
     for pattern, order in _FORMS:

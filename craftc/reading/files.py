@@ -32,6 +32,7 @@ from craftc.reading.input_file import (
 )
 from craftc.reading.json_rows import is_json_array, json_columns
 from craftc.reading.labelled import read_labelled
+from craftc.reading.merged import merged_rows
 from craftc.reading.records import (
     BLANKS,
     HEAD_ROWS,
@@ -240,11 +241,17 @@ def _read_excel(file: InputFile, form: FileForm) -> RawTable:
     name, notes = _chosen_sheet(file, filled, form.sheet)
     sheet = filled[name]
     sheet = sheet.astype(object).where(sheet.notna() & (sheet != ""), None)
+    with _refused(file):
+        merged = merged_rows(content, name)
+    for each in merged:
+        sheet.iloc[each.first : each.last + 1, each.column] = sheet.iat[each.first, each.column]
     sheet = sheet.loc[:, sheet.notna().any()]
     first = sheet.head(HEAD_ROWS + min(form.skip, len(sheet)))
     rows = [["" if cell is None else as_text(cell) for cell in row] for row in first.itertuples(index=False)]
     start, names = find_header(rows, form.header, form.skip, notes)
-    frame = sheet.iloc[start:].dropna(how="all").reset_index(drop=True)
+    if n_merged := sum(each.last > start for each in merged):
+        notes.append(f"{n_merged:,} merged cell(s) hold in each of their rows.")
+    frame = sheet.iloc[start:].reset_index(drop=True)
     frame.columns = names
     return RawTable(frame.infer_objects(), notes)
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -25,6 +26,9 @@ _TOTAL = re.compile(
     r"\s*(of .{1,30}|\(.{1,30}\)|\d{4})?\s*[:=]?",
     re.IGNORECASE,
 )
+#: "Summe Nord", "North Total", as subtotals and pivot tables name the total of a group
+_WORDS = r"(sub[ -]?)?total(es|e|s)?|(zwischen)?summe|gesamt|ergebnis|result|somme|totaux|suma|totaal|итого"
+_GROUP_TOTAL = re.compile(rf"({_WORDS})\b\W.{{1,60}}|.{{1,60}}\W({_WORDS})\W*", re.IGNORECASE)
 _EXTREME: dict[str, Callable[[Floats], float]] = {
     "min": np.min,
     "max": np.max,
@@ -52,6 +56,7 @@ _NUMERIC = 0.9  # share of the different cells of a column of numbers
 _LAST = 30  # lines at the end of a table among which footnotes are
 _FEWEST = 10  # rows above a line of sums without a name
 _ROUNDING = 1e-6
+_NESTED = 20  # totals from which a total of groups may count
 
 
 def without_no_rows(frame: pd.DataFrame, named: bool = True) -> tuple[pd.DataFrame, list[str]]:
@@ -300,45 +305,93 @@ def _is_close(a: float, b: float) -> bool:
 
 def _numbers(column: pd.Series) -> Floats | None:
     """The numbers of a column; None if some cells are none."""
-    pd = need_pandas()
-    if pd.api.types.is_numeric_dtype(column.dtype):
-        values = column.to_numpy(np.float64, na_value=np.nan)
-    else:
-        codes, texts = _coded(column)
-        read = [np.nan if str(text).strip() in NA_VALUES else as_number(str(text).strip()) for text in texts]
-        if any(each is None for each in read):
-            return None
-        values = np.array([*read, np.nan], np.float64)[codes]
+    values, others = _numbers_and_others(column)
+    if others.any():
+        return None
     present: Floats = values[np.isfinite(values)]
     return present
 
 
 def _inner_totals(frame: pd.DataFrame, keep: Bits) -> list[int]:
-    """Positions of lines between the rows that begin with the word for a total and hold the sums of those
-    before them.
+    """Positions of lines between the rows that are named as a total and hold the sums of those before them,
+    from an earlier total on.
     """
     candidates = [i for i in _labelled(frame) if keep[i]]
-    found: list[int] = []
     if not candidates or 3 * len(candidates) > keep.sum():
-        return found
-    start = 0
+        return []
+    columns = [
+        column for j in range(frame.shape[1]) if (column := _running(frame.iloc[:, j], keep, candidates))
+    ]
+    found = _sums_among(candidates, columns, fewest=2)
+    if found:  # of a group of one row, where other groups show what the lines are
+        found = _sums_among(candidates, columns, fewest=1)
+    return found if 2 * len(found) >= len(candidates) else []
+
+
+@dataclass
+class _Running:
+    """A column of numbers: sums, numbers and other cells in the rows before each row, and those of totals."""
+
+    sums: Floats
+    present: Floats
+    others: Floats
+    totals: dict[int, float]
+
+
+def _running(column: pd.Series, keep: Bits, candidates: Sequence[int]) -> _Running | None:
+    """None if no line of a total has a number here."""
+    values, other = _numbers_and_others(column)
+    totals = {i: float(values[i]) for i in candidates if not np.isnan(values[i])}
+    if not totals:
+        return None
+    row = keep.copy()
+    row[candidates] = False
+    present = row & ~np.isnan(values)
+
+    def running(each: Bits | Floats) -> Floats:
+        return np.concatenate([[0.0], np.cumsum(each)])
+
+    return _Running(running(np.where(present, values, 0.0)), running(present), running(row & other), totals)
+
+
+def _numbers_and_others(column: pd.Series) -> tuple[Floats, Bits]:
+    """The number of each cell, NaN where it is none, and which cells hold something else."""
+    if need_pandas().api.types.is_numeric_dtype(column.dtype):
+        return column.to_numpy(np.float64, na_value=np.nan), np.zeros(len(column), bool)
+    codes, cells = _coded(column)
+    texts = ["" if is_absent(cell) else str(cell).strip() for cell in cells]
+    numbers = [None if text in NA_VALUES else as_number(text) for text in texts]
+    is_other = [number is None and text not in NA_VALUES for number, text in zip(numbers, texts, strict=True)]
+    values = np.array([*(np.nan if number is None else number for number in numbers), np.nan])
+    return values[codes], np.array([*is_other, False])[codes]
+
+
+def _sums_among(candidates: Sequence[int], columns: Sequence[_Running], *, fewest: int) -> list[int]:
+    """The candidates that hold sums of at least so many rows."""
+    found: list[int] = []
+    starts = [0]
     for i in candidates:
-        above = frame.iloc[start:i].loc[keep[start:i]]
-        row = _cells(frame.iloc[i])
-        values = [(as_number(cell), _numbers(above.iloc[:, j])) for j, cell in row[1:]]
-        sums = [
-            _is_close(number, float(column.sum()))
-            for number, column in values
-            if number is not None and column is not None and len(column) > 1
-        ]
-        if sums and all(sums):
-            found.append(i)
-            start = i + 1
+        for start in [*starts[: -_NESTED - 1 : -1], 0]:
+            sums = [
+                _is_close(column.totals[i], float(column.sums[i] - column.sums[start]))
+                for column in columns
+                if i in column.totals
+                and column.others[i] == column.others[start]
+                and column.present[i] - column.present[start] >= fewest
+            ]
+            if sums and all(sums):
+                found.append(i)
+                starts.append(i + 1)
+                break
     return found
 
 
+def _names_group_total(label: str) -> bool:
+    return _TOTAL.fullmatch(label) is not None or _GROUP_TOTAL.fullmatch(label) is not None
+
+
 def _labelled(frame: pd.DataFrame) -> Iterator[int]:
-    """Positions of the lines that have the word for a total in one of the first two columns."""
+    """Positions of the lines that are named as a total in one of the first two columns."""
     hits = np.zeros(len(frame), bool)
     pd = need_pandas()
     for j in range(min(2, frame.shape[1])):
@@ -346,6 +399,6 @@ def _labelled(frame: pd.DataFrame) -> Iterator[int]:
         if pd.api.types.is_numeric_dtype(column.dtype):
             continue
         codes, texts = _coded(column)
-        is_total = [isinstance(text, str) and _TOTAL.fullmatch(text.strip()) is not None for text in texts]
+        is_total = [isinstance(text, str) and _names_group_total(text.strip()) for text in texts]
         hits |= np.array([*is_total, False])[codes]
     return iter(np.flatnonzero(hits).tolist())

@@ -14,6 +14,7 @@ from typing import Literal, TypeAlias
 
 from craftc._common.messages import listed
 from craftc.reading.cells import NA_VALUES, NUMERIC_NA_VALUES, as_number, is_datum
+from craftc.reading.dates import DATE
 from craftc.reading.input_file import TableError
 
 #: Whether the first line of a file holds the column names.
@@ -25,6 +26,9 @@ LONGEST_HEAD = 1 << 27  # bytes within which the first records must end
 BLANKS = r"\s+"
 NAMELESS = "The first line looks like data"  # the beginning of the note that a table has no names
 _MOST_TITLES = 20  # lines above the column names
+_MOST_NAME_LINES = 3  # of groups, of groups in these, and of columns
+_WORD = re.compile(r"[^\W\d_]{2}")
+_YEARS = (1800, 2200)
 _DELIMITERS = ",;\t|"
 _RARE = ("^", "~", "\xa6", "\xa7", "\xac", *map(chr, (1, 2, 28, 29, 30, 31)))  # in hardly any text
 _ODD = tuple("!#&*=\\@$%+")
@@ -212,27 +216,32 @@ def find_header(rows: list[list[str]], header: Header, skip: int, notes: list[st
     if header == "infer" and len(filled) > 1 and "".join(rows[filled[0]]).casefold().startswith("sep="):
         del filled[0]
     width = Counter(len(rows[i]) for i in filled).most_common(1)[0][0]
-    n_title = 0
+    n_title, lines, names = 0, 1, list[str]()
     if header == "infer":
+        n_title, lines, names = _lines_of_names([rows[i] for i in filled], width) or (0, 1, [])
+    if header == "infer" and not names:
         while n_title < len(filled) - 2 and _is_title(
             rows[filled[n_title]], rows[filled[n_title + 1]], width
         ):
             n_title += 1
         n_title = max(n_title, _names_at([rows[i] for i in filled[:_MOST_TITLES]], width))
-        n_title += _has_names_below([rows[i] for i in filled[n_title:]], width)
-    first, below = rows[filled[n_title]], [rows[i] for i in filled[n_title + 1 :]]
+    if names == [cell.strip() for cell in rows[filled[n_title + lines - 1]]]:
+        n_title, lines = n_title + lines - 1, 1  # names of groups tell nothing that the names do not
+    first, below = names or rows[filled[n_title]], [rows[i] for i in filled[n_title + lines :]]
     first = _with_row_names(first, below, notes)
     if n_title:
         title = ", ".join(filter(None, rows[filled[0]]))[:60]
         notes.append(f"{n_title} line(s) above the column names were skipped, the first: {title!r}.")
-    absent = _is_data(first, below) if header == "infer" else not header
+    if lines > 1:
+        notes.append(f"The column names are written in {lines} lines, and were joined: {listed(first, 4)}.")
+    absent = not names and (_is_data(first, below) if header == "infer" else not header)
     if absent and header == "infer":
         notes.append(
             f"{NAMELESS} ({', '.join(first)[:60]!r}), so the columns are named 'column "
             f"1' to 'column {len(first)}'; header=True takes it as column names."
         )
     names = distinct_names([""] * len(first) if absent else [cell.strip() for cell in first], notes)
-    return filled[n_title] + (not absent), names
+    return filled[n_title + lines - 1] + (not absent), names
 
 
 def _names_at(rows: list[list[str]], width: int) -> int:
@@ -246,20 +255,68 @@ def _names_at(rows: list[list[str]], width: int) -> int:
     return 0
 
 
-def _has_names_below(rows: list[list[str]], width: int) -> bool:
-    """Whether the first record names groups of columns, and the second one every column."""
-    if len(rows) < 4 or len(rows[0]) != width or len(rows[1]) != width:
-        return False
-    groups, names = ([cell.strip() for cell in row] for row in rows[:2])
-    if len(set(filter(None, groups[1:]))) == width - 1 or len(set(filter(None, names))) < width:
-        return False
-    if any(is_datum(cell) or cell.casefold() in NUMERIC_NA_VALUES for cell in (*groups, *names)):
-        return False
-    below = zip(*(row for row in rows[2:] if len(row) == width), strict=True)
-    columns = [[cell.strip() for cell in column if cell.strip()] for column in below]
-    if any(name in cells for name, cells in zip(names, columns, strict=False)):
-        return False
-    return any(cells and sum(map(is_datum, cells)) >= 0.9 * len(cells) for cells in columns)
+def _lines_of_names(rows: list[list[str]], width: int) -> tuple[int, int, list[str]] | None:
+    """Names of columns below those of groups: the lines before them, their number of lines, and the names."""
+    filled = [sum(bool(cell.strip()) for cell in row) > max(1, width // 2) for row in rows[:_MOST_TITLES]]
+    n_titles = filled.index(True) if True in filled else len(filled)
+    for depth in range(2, _MOST_NAME_LINES + 1):
+        for i in range(min(n_titles + 1, len(filled))):
+            lines, below = rows[i : i + depth], [each for each in rows[i + depth :] if len(each) == width]
+            if len(below) >= 2 and all(len(line) == width for line in lines):
+                names = _names_of([[cell.strip() for cell in line] for line in lines], below)
+                if names:
+                    return i, depth, names
+    return None
+
+
+def _names_of(lines: list[list[str]], below: list[list[str]]) -> list[str]:
+    """The names of columns that are written in several lines, none if these lines are something else."""
+    *groups, last = lines
+    named = [len(set(filter(None, line[1:]))) for line in groups]
+    if not all(named) or all(n == len(last) - 1 for n in named):
+        return []  # titles, or a name for every column
+    columns = [[cell.strip() for cell in column if cell.strip()] for column in zip(*below, strict=True)]
+    parts = _parts(lines)
+    numeric = 0
+    for cells, words in zip(columns, parts, strict=True):
+        if not words or any(word in cells or word.casefold() in NUMERIC_NA_VALUES for word in words):
+            return []
+        labels = [word for word in words if is_datum(word)]
+        if len(labels) == len(words) or not all(_is_period(label, cells) for label in labels):
+            return []
+        numeric += bool(cells) and sum(map(is_datum, cells)) >= 0.9 * len(cells)
+    if not numeric:
+        return []
+    if all(last) and len(set(last)) == len(last):
+        return last
+    count = Counter(last)
+    names = [
+        words[-1] if count[words[-1]] == 1 and _WORD.search(words[-1]) else " ".join(words) for words in parts
+    ]
+    return names if len(set(names)) == len(names) else []
+
+
+def _parts(lines: list[list[str]]) -> list[list[str]]:
+    """The cells above each column from top to bottom; that of a group stands above its first column."""
+    parts: list[list[str]] = []
+    current = [""] * (len(lines) - 1)
+    for cells in zip(*lines, strict=True):
+        for level in range(len(current)):
+            if cells[level]:
+                current[level:] = [cells[level], *[""] * (len(current) - level - 1)]
+        words = [*current, cells[-1]] if cells[-1] else list(cells)
+        parts.append(list(dict.fromkeys(filter(None, words))))
+    return parts
+
+
+def _is_period(label: str, cells: list[str]) -> bool:
+    """Whether a number or a date above a column is its name: a year or a date, unlike what is below it."""
+    number = as_number(label)
+    if number is None:
+        return not any(map(DATE.fullmatch, cells))
+    first, last = _YEARS
+    years = [first <= each <= last for cell in cells if (each := as_number(cell)) is not None]
+    return number.is_integer() and first <= number <= last and 2 * sum(years) < len(years)
 
 
 def _with_row_names(first: list[str], below: list[list[str]], notes: list[str]) -> list[str]:
@@ -309,7 +366,7 @@ def _are_labels(numbers: list[float]) -> bool:
     """Whether numbers above columns of numbers are names: years, or 0, 1, 2, ..."""
     whole = all(number.is_integer() for number in numbers)
     rising = all(b - a == 1 for a, b in pairwise(numbers))
-    years = all(1800 <= number <= 2200 for number in numbers) and sorted(set(numbers)) == numbers
+    years = all(_YEARS[0] <= number <= _YEARS[1] for number in numbers) and sorted(set(numbers)) == numbers
     return whole and (years or (rising and len(numbers) > 1))
 
 

@@ -1,0 +1,69 @@
+"""Merged cells of a sheet, whose text a reader finds in the first of them alone."""
+
+from __future__ import annotations
+
+import io
+import posixpath
+import re
+import zipfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from xml.etree import ElementTree
+
+_WORKBOOK = "xl/workbook.xml"
+_RANGE = re.compile(rb'<(?:\w+:)?mergeCell\s[^>]*?ref="\$?([A-Z]{1,3})\$?(\d+):\$?([A-Z]{1,3})\$?(\d+)"')
+_PIECE, _LONGEST = 1 << 20, 200  # bytes that are read at once, and of one range
+
+
+@dataclass(frozen=True)
+class Merged:
+    """Rows [first, last] and the leftmost column of merged cells, from 0."""
+
+    first: int
+    last: int
+    column: int
+
+
+def merged_rows(content: io.BytesIO, sheet: str) -> list[Merged]:
+    """The merged cells of a sheet of a workbook (.xlsx) that stand for several rows."""
+    with zipfile.ZipFile(content) as archive:
+        path = _path_of(archive, sheet)
+        if not path:
+            return []
+        return sorted(set(_ranges(archive, path)), key=lambda each: (each.first, each.column))
+
+
+def _path_of(archive: zipfile.ZipFile, sheet: str) -> str:
+    """The part of a workbook that holds a sheet; empty if it is in another place than usual."""
+    folder, name = posixpath.split(_WORKBOOK)
+    links = f"{folder}/_rels/{name}.rels"
+    if not {_WORKBOOK, links} <= set(archive.namelist()):
+        return ""
+    targets = {
+        each.get("Id"): each.get("Target") or "" for each in ElementTree.fromstring(archive.read(links))
+    }
+    for each in ElementTree.fromstring(archive.read(_WORKBOOK)).iter():
+        if each.tag.endswith("}sheet") and each.get("name") == sheet:
+            target = next((targets.get(value, "") for key, value in each.items() if key.endswith("}id")), "")
+            path = posixpath.normpath(posixpath.join("/", folder, target)).lstrip("/")
+            return path if path in archive.namelist() else ""
+    return ""
+
+
+def _ranges(archive: zipfile.ZipFile, path: str) -> Iterator[Merged]:
+    with archive.open(path) as part:
+        rest = b""
+        while piece := part.read(_PIECE):
+            text = rest + piece
+            for left, first, _, last in _RANGE.findall(text):
+                if int(last) > int(first):
+                    yield Merged(int(first) - 1, int(last) - 1, _position(left))
+            rest = text[-_LONGEST:]
+
+
+def _position(letters: bytes) -> int:
+    """The position of a column from its letters: 0 for A, 26 for AA."""
+    position = 0
+    for letter in letters:
+        position = 26 * position + letter - ord("A") + 1
+    return position - 1
