@@ -367,7 +367,7 @@ def _numbers_and_others(column: pd.Series) -> tuple[Floats, Bits]:
 
 
 def _sums_among(candidates: Sequence[int], columns: Sequence[_Running], *, fewest: int) -> list[int]:
-    """The candidates that hold sums of at least so many rows."""
+    """The candidates that hold sums of at least `fewest` rows."""
     found: list[int] = []
     starts = [0]
     for i in candidates:
