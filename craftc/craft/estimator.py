@@ -60,7 +60,7 @@ from craftc.table.declared import KindsInput, KindsParameter, declared_periods, 
 from craftc.table.levels import LevelEncoding
 from craftc.table.moments import ExactSums
 
-_ROOM = 100  # clusters for which the buffers of a short table have room
+_MAX_CLUSTERS = 100  # default of max_clusters, for which the buffers of a short table have room
 
 
 class CRAFT(WithFixed):
@@ -235,7 +235,7 @@ class CRAFT(WithFixed):
         missing: str = "ignore",
         unknown: str = "ignore",
         unusable: str = "error",
-        max_clusters: int = 100,
+        max_clusters: int = _MAX_CLUSTERS,
         min_cluster_size: float | None = None,
         max_cluster_size: float | None = None,
         outlier_price: float | None = None,
@@ -429,7 +429,7 @@ class CRAFT(WithFixed):
         assert isinstance(encoding, LevelEncoding)
         low, high = range_of(self.n_clusters, 0)
         _check_n_clusters(low, encoded.source)
-        limit = max(min(int(self.max_clusters), max(len(rows), _ROOM)), min(high, len(rows)))
+        limit = max(min(int(self.max_clusters), max(len(rows), _MAX_CLUSTERS)), min(high, len(rows)))
         bounds = bounds_of(
             self.n_clusters,
             limit,
@@ -528,6 +528,11 @@ class CRAFT(WithFixed):
         )
         if self.covariance in ("full", "tied"):
             messages += too_many_columns(encoding, moments.total(), spec)
+        if self.n_clusters is None and self.n_clusters_ == self.max_clusters == _MAX_CLUSTERS:
+            messages.append(
+                f"{_MAX_CLUSTERS} clusters are the most that max_clusters allows: more may have a lower "
+                "objective. Raise max_clusters, or set price_factor or n_clusters for a coarser answer."
+            )
         meter.finish(self.n_clusters_, self.objective_)
         for message in messages:
             warn_user(message)

@@ -204,3 +204,25 @@ def test_a_start_with_other_numbers_changes_nothing(capsys):
     assert (one.objective_, one.n_iter_) == (both.objective_, both.n_iter_)
     lines = [line.split(":")[0] for line in capsys.readouterr().out.splitlines()]
     assert lines[:2] == ["CRAFT start 1/2", "CRAFT start 2/2"]
+
+
+@pytest.mark.parametrize("limit", [1, 2, 3, 5])
+def test_max_clusters_below_the_number_that_is_found(limit):
+    """The exchanges that improve a bounded partition pass through one cluster more."""
+    rng = np.random.default_rng(0)
+    X = 6.0 * rng.normal(size=(6, 5))[rng.integers(0, 6, 300)] + rng.normal(size=(300, 5))
+    bounded = CRAFT(max_clusters=limit, random_state=0).fit(X)
+    assert bounded.n_clusters_ == limit
+    given = CRAFT(n_clusters=limit, max_clusters=limit, covariance="diagonal", random_state=0).fit(X)
+    assert given.n_clusters_ == limit
+    assert bounded.objective_ <= given.objective_ + 1e-6
+
+
+@pytest.mark.slow
+def test_the_default_of_max_clusters_is_said_where_it_binds():
+    rng = np.random.default_rng(0)
+    z = np.repeat(np.arange(100), 60)
+    X = 20.0 * rng.normal(size=(100, 10))[z] + rng.normal(size=(len(z), 10))
+    with pytest.warns(UserWarning, match="100 clusters are the most"):
+        model = CRAFT(init=z, price_factor=1.0, covariance="diagonal", random_state=0).fit(X)
+    assert model.n_clusters_ == 100

@@ -432,9 +432,10 @@ def _split_best(search: MergeSplitSearch[L, S], part: Partition[L], undone: set[
             part.__dict__.update(trial.__dict__)
             return True
         undone.add(key)
+    before = part.K
     if splits:
         search.apply_split(part, *splits[0][1:])
-    return bool(splits)
+    return before < part.K
 
 
 def number_by_first_appearance(search: MergeSplitSearch[L, S], part: Partition[L]) -> None:

@@ -83,7 +83,7 @@ class MergeSplitSearch(Generic[L, S]):
 
     def __init__(self, config: FitConfig[L, S], n_threads: int) -> None:
         self.config, self.n_threads, self.rows = config, n_threads, config.rows
-        self.capacity = max(config.max_clusters, START_CLUSTERS)
+        self.capacity = max(config.max_clusters, START_CLUSTERS) + 1  # one more on the way of an exchange
         self.pricing = pricing_of(
             config.background, config.spec, total_weight=config.total_weight, room=self.capacity
         )
@@ -388,11 +388,13 @@ class MergeSplitSearch(Generic[L, S]):
         """Split cluster k; both halves select what the cluster selected, or each what pays against the
         present shared distributions.
         """
-        self._split(part, [(k, split)], -math.inf)
+        self._split(part, [(k, split)], -math.inf, self.capacity)
 
-    def _split(self, part: Partition[L], splits: Sequence[tuple[int, Split]], tolerance: float) -> set[int]:
-        """Split clusters, in order and each at most once, where that lowers J by more than a tolerance;
-        returns the clusters split.
+    def _split(
+        self, part: Partition[L], splits: Sequence[tuple[int, Split]], tolerance: float, most_clusters: int
+    ) -> set[int]:
+        """Split clusters, in order and each at most once, where that lowers J by more than a tolerance, up to
+        a number of clusters; returns the clusters split.
         """
         pricing, space = self._room_for(self.capacity)
         part.shared, done = part.shared.copy(), set[int]()
@@ -420,7 +422,7 @@ class MergeSplitSearch(Generic[L, S]):
                 selected,
                 pricing,
                 space,
-                self.config.max_clusters,
+                most_clusters,
                 tolerance,
                 accepted,
             )
@@ -459,7 +461,8 @@ class MergeSplitSearch(Generic[L, S]):
                     proposed.append((k, split))
         deltas = np.array([split.delta for _, split in proposed])
         order = np.argsort(deltas, kind="stable").tolist()  # of equal ones the lower cluster first
-        done = self._split(part, [proposed[at] for at in order], self.split_tolerance)
+        in_order = [proposed[at] for at in order]
+        done = self._split(part, in_order, self.split_tolerance, self.config.max_clusters)
         for k in done:
             del tried[k]
         self._rejected.update(tried.values())
