@@ -98,20 +98,19 @@ _NUMBERS = [
 
 
 class RandomFile(NamedTuple):
-    """A file, and the columns that it was made of."""
+    """A file, and the columns that it was made of, with their texts."""
 
     name: str
     content: bytes
-    columns: list[str]
+    columns: dict[str, list[str]]
 
 
 def random_file(rng: np.random.Generator) -> RandomFile:
     """A table in a random format, packed at times, damaged at times; or bytes that are no table."""
     columns = random_columns(rng)
-    names = list(columns)
     kind = rng.random()
     if kind < 0.05:
-        return RandomFile("t.csv", one(rng, _MAGIC) + rng.bytes(int(rng.integers(0, 300))), [])
+        return RandomFile("t.csv", one(rng, _MAGIC) + rng.bytes(int(rng.integers(0, 300))), {})
     if kind < 0.75:
         name, content = "t.csv", delimited(rng, columns)
     else:
@@ -131,7 +130,7 @@ def random_file(rng: np.random.Generator) -> RandomFile:
         name = one(
             rng, ["t\x1b[31m.csv", "t.parquet", "t", "größe.csv", "t.xls", "=1.csv", "t[1].csv", "a*.csv"]
         )
-    return RandomFile(name, content, names)
+    return RandomFile(name, content, columns)
 
 
 def random_columns(rng: np.random.Generator) -> dict[str, list[str]]:

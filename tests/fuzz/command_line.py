@@ -13,7 +13,7 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import takewhile
+from itertools import chain, takewhile
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -33,7 +33,7 @@ SHARE = 0.1  # a fit with its files takes as long as ten calls of other areas
 NAMES = ("labels.csv", "model.craftc", "report.html", "summary.csv")
 _CONTROL = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 _OTHERS_WARNING = re.compile(r"encountered in|Mean of empty slice|DtypeWarning|deprecated", re.IGNORECASE)
-_NOT_A_NUMBER = re.compile(rb"nan|inf|n\0a\0n|i\0n\0f", re.IGNORECASE)  # anywhere in a file, as UTF-16, too
+_NOT_A_NUMBER = re.compile("nan|inf", re.IGNORECASE)
 #: Where a document may have null.
 _NULLS = re.compile(
     r"clusters\.margin|dependence_ratio|structure\.(saving|one_and_two|clear)|changes\.(cluster|former|other)"
@@ -118,8 +118,8 @@ def _cluster(
     former: dict[str, bytes] | None,
 ) -> None:
     reading = reading_options(rng)
-    options = cluster_options(rng, table.columns, path.parent)
-    lines = [f"{one(rng, table.columns or ['a'])},{one(rng, HOSTILE)}" for _ in range(3)]
+    options = cluster_options(rng, list(table.columns), path.parent)
+    lines = [f"{one(rng, list(table.columns) or ['a'])},{one(rng, HOSTILE)}" for _ in range(3)]
     names = "\n".join(["cluster 1,Regulars", *lines])
     path.with_name("names.csv").write_text(names, errors="replace")  # for --labels
     argv = ["cluster", str(path), "--out", str(out), *reading, *options]
@@ -137,7 +137,8 @@ def _cluster(
         return
     rows = list(csv.reader(io.StringIO(found["labels.csv"].decode(), newline="")))
     labels = [int(row[1]) for row in rows[1:]]
-    words = not _NOT_A_NUMBER.search(table.content)
+    texts = [*table.columns, *chain.from_iterable(table.columns.values()), table.content.decode("latin-1")]
+    words = not any(map(_NOT_A_NUMBER.search, texts))  # a file may be packed, damaged, or no table
     if "--json" in options:
         document = _document(problems, "cluster", said.out, words)
         if document is not None:
