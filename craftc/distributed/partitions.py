@@ -17,6 +17,7 @@ from typing import Any, ClassVar, Protocol, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from craftc._about import version
 from craftc._common.typing import Array, FrameInput, Labels
 from craftc._kernels.moments import Grid
 from craftc.table.blocks import Scratch, release_pages
@@ -43,6 +44,15 @@ class PartitionReading:
     dtype: str  # of the numeric block
     scratch: str | os.PathLike[str] | None = None  # of scratch files; None: the worker's temporary folder
     ignored: tuple[str, ...] = ()  # columns that are not read
+    version: str = field(default_factory=version)  # of craftc in the process that fits
+
+    def check_version(self) -> None:
+        """Raise RuntimeError on a worker with another version, which may arrive at other numbers."""
+        if self.version != version():
+            raise RuntimeError(
+                f"A worker has craftc {version()}, and the process that fits has {self.version}; install the "
+                "same version on all of them."
+            )
 
     def positions(self, source: ColumnSource) -> NDArray[np.intp]:
         """The positions of the columns in a partition; raise ValueError if it has others."""
@@ -116,6 +126,7 @@ class Part:
     scored: MixedTable  # these with their scores, where they are needed
 
     def __init__(self, reading: PartitionReading, content: Content) -> None:
+        reading.check_version()
         self.first = 0  # position of the first row in the whole table
         self.n_threads = 1  # of the next operation
         self.known: dict[int, Array | Placed] = {}

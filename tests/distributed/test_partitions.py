@@ -310,6 +310,12 @@ def test_errors_name_the_partition():
         assert pickle.dumps(model) == before, name
 
 
+def test_another_version_on_a_worker_is_refused(monkeypatch):
+    monkeypatch.setattr("craftc.distributed.partitions.version", lambda: "0.0.1")
+    with pytest.raises(RuntimeError, match=r"A worker has craftc 0\.0\.1, and the process that fits has "):
+        CRAFT(n_init=1, random_state=0).fit(Partitions(cut(mixed(60), even(60, 2))))
+
+
 def test_no_rows():
     with pytest.raises(ValueError, match="empty list"):
         Partitions([])
