@@ -99,7 +99,7 @@ def test_a_merged_cell_holds_in_each_of_its_rows(read):
         table, notes = read(sheet([["group", "x", "y", "kind"], *rows], merge, name))
         assert table["group"].tolist() == [f"g{i // 10}" for i in range(30)]
         assert "3 merged cell(s) hold in each of their rows" in notes
-    # a number, in the last column, beside an empty first column and below merged names
+    # a number, in the last column, next to an empty first column, below merged names
     cells = [[None, "x", None, "area"], [None, "in", "out", None]]
     cells += [[None, i * 1.5, i % 7 / 2, 10 * (i // 5) if i % 5 == 0 else None] for i in range(30)]
     merge = ["B1:C1", "D1:D2", *(f"D{i}:D{i + 4}" for i in range(3, 33, 5))]

@@ -356,8 +356,8 @@ def check_said(found: Problems, model: Any, said: Mapping[str, type[Warning]], w
             fitted = model.n_clusters_ if "cluster" in claim[0] else model.n_features_
             found.check(int(claim[1]) == fitted, f"{name}.fit warns", f"{fitted} in the model: {text}")
     if marks_outliers(model) and (np.asarray(model.labels_) < 0).all():
-        told = any("have the label -1" in text for text in said)
-        found.check(told, f"{name}.labels_", "no row is in a cluster, and no warning says so")
+        warned = any("have the label -1" in text for text in said)
+        found.check(warned, f"{name}.labels_", "no row is in a cluster, and no warning says so")
     if hasattr(model, "converged_"):
         warned = any(issubclass(category, ConvergenceWarning) for category in said.values())
         agrees = bool(model.converged_) is not warned
