@@ -12,7 +12,8 @@ from craftc._common.messages import shown
 from craftc.describe.rules import Rules
 from craftc.export.models import scoring_of
 from craftc.export.scoring import LookUp, Scoring, Texts
-from craftc.table.answers import AnswerGroup, answer_groups
+from craftc.table import Schema
+from craftc.table.answers import answer_groups
 
 if TYPE_CHECKING:
     from sklearn.base import BaseEstimator
@@ -107,8 +108,7 @@ def to_sql(
     _check_names(scoring.columns, levels, keys, engine)
     statement = Statement(scoring, engine, engine.table(table), keys, margin, probabilities)
     schema = getattr(model, "schema_", None)
-    groups = [] if schema is None else answer_groups(schema)
-    return f"{_header(scoring, dialect, statement, groups)}{statement.text()}\n"
+    return f"{_header(scoring, dialect, statement, schema)}{statement.text()}\n"
 
 
 def _check_names(
@@ -151,12 +151,18 @@ def _check_text(text: str, what: str, todo: str) -> None:
         raise ValueError(f"{what}, {text!r}, has a character that no database stores; {todo}, and fit again.")
 
 
-def _header(scoring: Scoring, dialect: str, statement: Statement, groups: Sequence[AnswerGroup]) -> str:
-    """Comments: what the statement does, the columns that it reads, the clusters."""
+def _header(scoring: Scoring, dialect: str, statement: Statement, schema: Schema | None) -> str:
+    """Comments: what the statement does, the columns that it reads with their units, the clusters."""
     lines = [f"{scoring.title}, craftc {version()}; for {dialect}."]
-    read = [f"{_one_line(scoring.columns[j])} ({scoring.expected[j]})" for j in statement.columns]
+    recipes = {} if schema is None else schema.reading.get("columns", {})
+    units = {name: _one_line(str(recipe.get("unit", ""))) for name, recipe in recipes.items()}
+    read = [
+        f"{_one_line(name)} ({scoring.expected[j]}{f' in {unit}' if (unit := units.get(name)) else ''})"
+        for j in statement.columns
+        for name in [scoring.columns[j]]
+    ]
     lines.append(f"Reads {'; '.join(read) or 'no column'}.")
-    for group in groups:
+    for group in answer_groups(schema) if schema is not None else ():
         names = [_one_line(scoring.columns[j]) for j in group.positions if j in statement.columns]
         if names:
             lines.append(f"Make in a view of {_one_line(group.name)!r}, 'yes' or 'no': {'; '.join(names)}.")

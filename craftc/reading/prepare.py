@@ -262,6 +262,7 @@ class _Reader:
         if name in self._roles.categorical:
             self._put(name, self._number_levels(values))
         else:
+            self._notes += [f"{quoted(name)}: {each}." for each in self._other_unit(name, values)]
             narrow = str(column.dtype).lower() in ("float32", "float16")
             self._numbers(name, values, np.float32 if narrow else np.float64)
 
@@ -413,14 +414,14 @@ class _Reader:
             )
         if numbers.unit or numbers.mark:
             self._note_recipe(name, unit=numbers.unit, decimal=numbers.mark)
-        numbers.changes += self._other_unit(name, numbers.unit, cells)
+        numbers.changes += self._other_unit(name, numbers.values, numbers.unit, cells)
         remarks = [*numbers.changes, *filter(None, [self._bad(name, numbers.bad, cells, counts)])]
         if remarks:
             self._notes.append(f"{quoted(name)} was read as numbers: {'; '.join(remarks)}.")
         self._numbers(name, of_rows(numbers.values), quantity=bool(numbers.changes))
         return True
 
-    def _other_unit(self, name: str, unit: str, cells: list[str]) -> list[str]:
+    def _other_unit(self, name: str, values: Floats, unit: str = "", cells: Sequence[str] = ()) -> list[str]:
         """Remarks about a unit that is absent; TableError if it is another one than in the fit."""
         fitted = str(self._recipe(name).get("unit", ""))
         if not fitted or unit == fitted:
@@ -430,7 +431,10 @@ class _Reader:
                 f"Column {quoted(name)}: the model was fitted on numbers with {fitted!r}, but the cells have "
                 f"{unit!r}, as in {quoted(next(cell for cell in cells if unit in cell))}; convert them."
             )
-        return [f"taken as numbers with {fitted!r}, as in the fit"]
+        largest = np.abs(values, where=np.isfinite(values), out=np.zeros(len(values))).max(initial=0.0)
+        shares = fitted == "%" and 0.0 < largest <= 1.0
+        but = ", although none exceeds 1: shares have to be multiplied by 100" if shares else ""
+        return [f"taken as numbers with {fitted!r}, as in the fit{but}"]
 
     def _bad(self, name: str, bad: list[str], cells: list[str], counts: NDArray[np.intp]) -> str:
         """The remark about cells that became missing."""

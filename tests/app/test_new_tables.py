@@ -98,6 +98,15 @@ def test_units(scored):
     assert "taken as numbers with 'km', as in the fit" in notes
     with pytest.raises(ValueError, match="with 'km', but the cells have 'mi', as in '3 mi'"):
         scored(first, csv(dist=["3 mi", "4 mi"], x=[0.0, 8.0]))
+    model = craftc.CRAFT(1).fit(
+        craftc.read_table(pd.DataFrame({"off": [f"{i} %" for i in range(N)], "x": OTHER}))
+    )
+    for off, shares in (([0.05, 0.5], True), ([5.0, 50.0], False), ([0.0, 0.0], False)):
+        for cells in (off, list(map(str, off))):
+            new = craftc.read_table(pd.DataFrame({"off": cells, "x": [0.0, 8.0]}), like=model)
+            assert new["off"].tolist() == off
+            assert "taken as numbers with '%', as in the fit" in new.attrs["notes"][0]
+            assert ("although none exceeds 1" in new.attrs["notes"][0]) == shares
 
 
 def test_ticks_and_answers(scored):

@@ -278,6 +278,12 @@ def test_the_comments_name_columns_of_answers():
     comment = next(line for line in craftc.to_sql(model).splitlines() if "view" in line)
     assert comment.startswith("-- Make in a view of 'likes', 'yes' or 'no': ")
     assert "likes: chess" in comment
+    cells = [i % 2 * 50 + i % 7 for i in range(120)]
+    off = [f"{i % 2 * 20 + 3 * i % 11} %" for i in range(120)]
+    paid = pd.DataFrame({"paid": [f"{i},50 €" for i in cells], "off": off})
+    model = craftc.CRAFT(2, n_init=1, random_state=0).fit(craftc.read_table(paid))
+    read = craftc.to_sql(model).splitlines()[1]
+    assert read == "-- Reads paid (number in €); off (number in %)."
 
 
 @both_engines
