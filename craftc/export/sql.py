@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -155,12 +155,13 @@ def _header(scoring: Scoring, dialect: str, statement: Statement, schema: Schema
     """Comments: what the statement does, the columns that it reads with their units, the clusters."""
     lines = [f"{scoring.title}, craftc {version()}; for {dialect}."]
     recipes = {} if schema is None else schema.reading.get("columns", {})
-    units = {name: _one_line(str(recipe.get("unit", ""))) for name, recipe in recipes.items()}
-    read = [
-        f"{_one_line(name)} ({scoring.expected[j]}{f' in {unit}' if (unit := units.get(name)) else ''})"
-        for j in statement.columns
-        for name in [scoring.columns[j]]
-    ]
+    units = {
+        name: f" in {_one_line(str(recipe['unit']))}"
+        for name, recipe in recipes.items()
+        if isinstance(recipe, Mapping) and recipe.get("unit")
+    }
+    types = [(scoring.columns[j], scoring.expected[j]) for j in statement.columns]
+    read = [f"{_one_line(name)} ({expected}{units.get(name, '')})" for name, expected in types]
     lines.append(f"Reads {'; '.join(read) or 'no column'}.")
     for group in answer_groups(schema) if schema is not None else ():
         names = [_one_line(scoring.columns[j]) for j in group.positions if j in statement.columns]

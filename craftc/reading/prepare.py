@@ -431,8 +431,7 @@ class _Reader:
                 f"Column {quoted(name)}: the model was fitted on numbers with {fitted!r}, but the cells have "
                 f"{unit!r}, as in {quoted(next(cell for cell in cells if unit in cell))}; convert them."
             )
-        largest = np.abs(values, where=np.isfinite(values), out=np.zeros(len(values))).max(initial=0.0)
-        shares = fitted == "%" and 0.0 < largest <= 1.0
+        shares = fitted == "%" and 0.0 < np.nanmax(np.abs(values), initial=0.0) <= 1.0
         but = ", although none exceeds 1: shares have to be multiplied by 100" if shares else ""
         return [f"taken as numbers with {fitted!r}, as in the fit{but}"]
 
