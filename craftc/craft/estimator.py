@@ -472,14 +472,6 @@ class CRAFT(WithFixed):
             result = cast("AutomaticResult[S]", constrained)
         if former is not None:
             result = renumbered(result, former.places(cast("Array", result.labels), n_threads))
-        if not result.converged and target is None:
-            warn_not_converged(self, result.n_iter, "passes", "continue with init=labels_")
-        elif not result.converged:
-            warn_user(
-                f"n_clusters={target} is more than the columns tell apart: some rows cost less in another "
-                "cluster than in their own, so that predict can differ from labels_. Fit fewer clusters.",
-                ConvergenceWarning,
-            )
         labels, moments, path, along = result.labels, result.moments, result.merge_path, result.path_clusters
         original_units = encoded.in_original_units(moments, labels, n_threads)
         set_convergence(self, result)
@@ -518,6 +510,14 @@ class CRAFT(WithFixed):
             self.__dict__.pop(name, None)
         statistics = rows.statistics(self._fitted.clusters, labels, encoded.weights)
         self._set_rows(statistics)
+        if self.n_clusters is None and not result.converged:
+            warn_not_converged(self, result.n_iter, "passes", "continue with init=labels_")
+        elif self.n_clusters is not None and not (result.converged and statistics.margins.all()):
+            warn_user(
+                f"{moments.n_clusters} clusters are more than the columns tell apart: some rows cost as much "
+                "in another cluster, or less, so that predict can differ from labels_. Fit fewer clusters.",
+                ConvergenceWarning,
+            )
         self.margins_ = rows.margins(self, statistics)
         slices = slices_at_4(self.n_clusters_, result.n_clusters_at_4, self.dependence_ratio_)
         self.__dict__.pop("_slices", None)

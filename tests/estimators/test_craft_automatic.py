@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from sklearn.exceptions import ConvergenceWarning
 
 from craftc import CRAFT, MixedTable
 from craftc.craft.search.automatic import common_parts
@@ -226,3 +229,23 @@ def test_the_default_of_max_clusters_is_said_where_it_binds():
     with pytest.warns(UserWarning, match="100 clusters are the most"):
         model = CRAFT(init=z, price_factor=1.0, covariance="diagonal", random_state=0).fit(X)
     assert model.n_clusters_ == 100
+
+
+def test_more_clusters_than_the_columns_tell_apart():
+    """Rows with equal cells in the selected columns that are split in halves cost the same in both."""
+    rng = np.random.default_rng(11)
+    table = pd.DataFrame(
+        {
+            "a": rng.choice(list("xyz"), 100),
+            "b": rng.choice(list("uvwpqr"), 100, p=[0.5, 0.3, 0.1, 0.05, 0.03, 0.02]),
+            "c": rng.choice(list("kl"), 100),
+        }
+    )
+    with pytest.warns(ConvergenceWarning, match="8 clusters are more than the columns tell apart"):
+        model = CRAFT(8, random_state=0).fit(table)
+    costs = np.sort(model.transform(table), axis=1)
+    assert (costs[:, 0] == costs[:, 1]).any()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", ConvergenceWarning)
+        for n_clusters in (1, 4):
+            CRAFT(n_clusters, random_state=0).fit(table)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy.optimize import linprog
 from scipy.sparse import eye, kron, vstack
@@ -369,3 +370,17 @@ def test_partitions_have_no_bounds_on_sizes(keywords):
 def test_arrays_have_no_named_groups():
     with pytest.raises(ValueError, match="needs a data frame or a dict of columns, got ndarray"):
         CRAFT().fit(np.zeros((5, 2)), groups="home")
+
+
+def test_clusters_that_k_means_cannot_split_are_halved():
+    """The scores of most levels are equal where one column has many and the other one hardly varies."""
+    counts = [52, 38, 34, 34, 28, 27, 21, 19, 17, 17, 15, 15, 14, 13, 13, 13, 10, 9, 9, 8, 8, 8]
+    counts += [7, 7, 6, 6, 6, 5, 4, 4, 2, 1, 1, 1, 1, 1, 1, 1]
+    level = np.repeat(np.arange(len(counts)), counts)
+    odd = np.isin(np.arange(len(level)), (0, 60))
+    table = pd.DataFrame({"a": level.astype(str), "b": np.where(odd, "odd", "usual")})
+    for n_clusters in (5, 7):
+        model = CRAFT(n_clusters, max_cluster_size=0.4, n_init=1, random_state=0).fit(table)
+        sizes = np.bincount(model.labels_)
+        assert len(sizes) == n_clusters
+        assert sizes.max() <= 190

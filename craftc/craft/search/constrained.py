@@ -238,20 +238,29 @@ class ConstrainedSearch:
             units = np.flatnonzero((state.labels == k) & (self.units.weight > 0))
             key = units.tobytes()
             if key not in self._halves:
-                self._halves[key] = self._by_kmeans(units, 2, 0)
+                self._halves[key] = self._in_halves(units)
             for halves in self._halves[key]:
                 labels = state.labels.copy()
                 labels[units[halves == 1]] = state.K
-                if 0 < np.count_nonzero(halves) < len(halves):
-                    yield self.state(labels, np.vstack([state.clusters.choice, state.clusters.choice[[k]]]))
+                yield self.state(labels, np.vstack([state.clusters.choice, state.clusters.choice[[k]]]))
+
+    def _in_halves(self, units: NDArray[np.intp]) -> list[Labels]:
+        """Partitions of some units into two by k-means; into halves where their scores are equal."""
+        if len(units) < 2:
+            return []
+        found = [halves for halves in self._by_kmeans(units, 2, 0) if np.ptp(halves)]
+        return found or [self._of_equal_weight(units, 2)]
+
+    def _of_equal_weight(self, units: NDArray[np.intp], n_parts: int) -> Labels:
+        before = np.cumsum(self.units.weight[units]) - self.units.weight[units]
+        return (before * n_parts // max(self.units.weight[units].sum(), 1)).astype(np.int32)
 
     def _by_kmeans(self, units: NDArray[np.intp], n_clusters: int, start: int) -> list[Labels]:
         """Partitions of some units by k-means on their scores; without scores, parts of equal weight."""
         weight = self.units.weight[units]
         scores = self.scores[units]
         if not scores.size:
-            before = (np.cumsum(weight) - weight) / max(weight.sum(), 1)
-            return [(before * n_clusters).astype(np.int32)]
+            return [self._of_equal_weight(units, n_clusters)]
         return [
             kmeans_labels(each, weight.astype(np.float64), n_clusters, self.config.seed, start)
             for each in scalings(scores, weight.astype(np.float64))
@@ -334,7 +343,8 @@ class ConstrainedSearch:
                 every = np.zeros(len(self.units), np.int32)
                 every[counted] = labels
                 begun.append(self.passes(self.reached(self.state(every, None), low, high), self.slight))
-        found = {state.labels.tobytes(): state for state in begun if state is not None}
+        within = [state for state in begun if state is not None and self.satisfies(state)]
+        found = {state.labels.tobytes(): state for state in within}
         best = sorted(found.values(), key=attrgetter("J"))[:_BEGUN]
         if best and least + _HOPELESS > best[0].J:
             best = sorted(map(self.improved, best), key=attrgetter("J"))
