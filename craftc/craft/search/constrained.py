@@ -252,8 +252,10 @@ class ConstrainedSearch:
         return found or [self._of_equal_weight(units, 2)]
 
     def _of_equal_weight(self, units: NDArray[np.intp], n_parts: int) -> Labels:
-        before = np.cumsum(self.units.weight[units]) - self.units.weight[units]
-        return (before * n_parts // max(self.units.weight[units].sum(), 1)).astype(np.int32)
+        """Partition of some units, in their order."""
+        weight = self.units.weight[units]
+        part: Labels = ((np.cumsum(weight) - weight) * n_parts // max(int(weight.sum()), 1)).astype(np.int32)
+        return part
 
     def _by_kmeans(self, units: NDArray[np.intp], n_clusters: int, start: int) -> list[Labels]:
         """Partitions of some units by k-means on their scores; without scores, parts of equal weight."""
