@@ -177,7 +177,7 @@ def _validated(
             return validate_data(estimator, X, y, reset=reset, **checks)
     except (TypeError, ValueError):
         _explain(X, type(estimator).__name__)
-        if not _has_nulls(X):
+        if not _has_other_cells(X):
             raise
         cells = _with_nan(X)
         named = reset or hasattr(estimator, "feature_names_in_")  # otherwise the names have been warned of
@@ -249,10 +249,14 @@ def _explain(X: object, estimator_name: str) -> None:
                     raise TypeError(_NO_NUMBER.format(name, repr(cell)[:60], estimator_name))
 
 
-def _has_nulls(X: object) -> TypeGuard[pd.DataFrame]:
-    """Whether a data frame of pandas cannot be converted only because of nulls in object columns."""
+def _has_other_cells(X: object) -> TypeGuard[pd.DataFrame]:
+    """Whether a data frame of pandas whose cells are numbers cannot be converted only because of nulls in
+    object columns, or of levels without rows in categorical ones.
+    """
     if not (hasattr(X, "isna") and hasattr(X, "columns") and hasattr(X, "dtypes")):
         return False
+    if any(dtype.name == "category" for dtype in X.dtypes):
+        return True
     return bool((X.dtypes != np.float64).any()) and bool(X.isna().any(axis=None))
 
 

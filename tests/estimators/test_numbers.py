@@ -82,3 +82,13 @@ def test_numbers_that_are_not_finite_are_refused(bad):
         read_numbers(DPMeans(), X, reset=True)
     with pytest.raises(ValueError, match="contains"):
         DPMeans(2.0).fit(X)
+
+
+@pytest.mark.parametrize(
+    "other", [True, pd.array([1, 2, 3, 4], dtype="Int64"), "7", pd.Categorical([1.0] * 4)]
+)
+def test_levels_without_rows_are_no_cells(other):
+    levels = pd.Categorical(["2", "1.5", "1e3", "2"], categories=["2", "1.5", "many", "1e3"])
+    rows = read_numbers(DPMeans(), pd.DataFrame({"x": levels}).assign(y=other), reset=True)
+    assert rows[:, 0].tolist() == [2.0, 1.5, 1000.0, 2.0]
+    assert rows[:, 1].tolist() == pd.Series(other, index=range(4)).astype(float).tolist()
