@@ -23,6 +23,11 @@ def _of_one_cluster(model: Any) -> str:
     return "inf" if model.n_clusters_ == 1 else ""
 
 
+def _of_clusters_without_rows(model: Any) -> str:
+    """Not defined for fixed clusters that have no row."""
+    return f"{_of_one_cluster(model)} {'' if np.all(model.cluster_sizes_) else 'nan'}"
+
+
 def _of_infinite_penalty(model: Any) -> str:
     """Infinite if the parameter is."""
     return "inf" if np.isinf(model.cluster_penalty_) else ""
@@ -36,7 +41,7 @@ NOT_FINITE: dict[str, Callable[[Any], str]] = {
         for attribute, rule in {
             "dependence_ratio_": lambda model: "nan inf",  # inf if only links save anything, NaN if nothing
             "margins_": _of_one_cluster,
-            "cluster_margins_": _of_one_cluster,
+            "cluster_margins_": _of_clusters_without_rows,
             "centers_": lambda model: "nan",  # where all cells of a cluster are missing
             "variances_": lambda model: "nan",
         }.items()
