@@ -66,6 +66,7 @@ pygments_style = "friendly"
 
 autosummary_generate = True
 autosummary_context = {"described": _methods.of_all()}
+toc_object_entries_show_parents = "hide"
 autodoc_typehints = "none"  # the docstrings document types and shapes
 numpydoc_show_class_members = False  # the template of the class pages lists them
 numpydoc_class_members_toctree = False
@@ -129,5 +130,11 @@ def strip_last_lines(app: Any, doctree: nodes.document) -> None:
             node += nodes.Text(text)
 
 
+def link_pages(app: Any, what: str, name: str, obj: object, options: object, lines: list[str]) -> None:
+    """Make links of the pages that docstrings name as files of the checkout."""
+    lines[:] = [re.sub(r"\bdocs/([\w-]+)\.md\b", r":doc:`/\1`", line) for line in lines]
+
+
 def setup(app: Any) -> None:
     app.connect("doctree-read", strip_last_lines)
+    app.connect("autodoc-process-docstring", link_pages)

@@ -20,12 +20,8 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 def examples(most, **options):
-    """hypothesis settings: `most` examples under the profile `ci`, in proportion fewer under `dev`, no
-    deadline.
-    """
-    return settings(
-        max_examples=max(2, most * settings.default.max_examples // 100), deadline=None, **options
-    )
+    """hypothesis settings: `most` examples under the profile `ci`, in proportion fewer under `dev`."""
+    return settings(max_examples=max(2, most * settings.default.max_examples // 100), **options)
 
 
 def random_table(seed, n=None, p=None, q=None, missing=0.1, dtype=np.float64, constant=False):

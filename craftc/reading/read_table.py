@@ -70,7 +70,8 @@ def read_table(
         text columns.
     header : {"infer", True, False}
         Whether the first line holds the column names. "infer": unless it looks like data; lines of a title
-        above the names are skipped.
+        above the names are skipped, and names below those of groups of columns are joined with them where
+        they do not tell the columns apart.
     skip : int
         Number of lines before the table.
     delimiter : str
@@ -92,7 +93,8 @@ def read_table(
         "yes" and "no". "auto": columns of lists, and of texts that one of ``; | , /`` or a line break splits
         into at most 60 answers.
     all_lines : bool
-        Whether lines that are no rows are kept: empty ones, totals, footnotes, and repeated column names.
+        Whether lines that are no rows are kept: empty ones, totals, also of groups of rows, footnotes, and
+        repeated column names.
     on_unusable : {"drop", "keep", "error"}
         Columns that cannot define clusters: ids, row counters, columns with no value or with one value in
         every row, and sums of other columns: a total, a difference, the last of the shares of a whole.

@@ -34,6 +34,12 @@ def test_the_conda_recipe_has_the_dependencies_of_the_package(recipe):
     ]
 
 
+def test_wheels_are_tested_with_the_same_files_here_and_on_every_platform():
+    given = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["cibuildwheel"]["test-sources"]
+    unpacked = re.search(r"--wildcards (.*)", (ROOT / ".ci/wheels").read_text())[1]
+    assert re.findall(r'"\*/([^"]+)"', unpacked) == given
+
+
 @pytest.fixture
 def checkout(tmp_path):
     for name in (
