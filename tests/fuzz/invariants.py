@@ -181,7 +181,8 @@ def check_fitted(
             )
     if groups is not None and not isinstance(groups, str | int):
         labels = pd.Series(np.asarray(model.labels_))
-        labels = labels.groupby(np.asarray(groups, dtype=object), sort=False).nunique()  # names of any type
+        of_clusters = labels.where(labels >= 0)  # outliers are single rows; names of groups have any type
+        labels = of_clusters.groupby(np.asarray(groups, dtype=object), sort=False).nunique()
         found.check((labels <= 1).all(), f"{name}.labels_", "rows of one group are in several clusters")
     rows = numbers_of(X)
     if fixed is None and groups is None:  # which are met, whatever they cost
