@@ -20,7 +20,7 @@ class CraftCosts:
 
     Parameters
     ----------
-    model : CraftBase
+    model : CRAFT
         Fitted, or read by `load_model`.
 
     Attributes

@@ -1,5 +1,6 @@
 """CRAFT: clusters of mixed tables, each defined by a few features of its own."""
 
+from craftc.craft.answers.comparison import Comparison
 from craftc.craft.answers.null_test import NullTest
 from craftc.craft.answers.stability import Stability
 from craftc.craft.changes import Changes
@@ -13,6 +14,7 @@ from craftc.describe.table_one import Profile
 __all__ = [
     "CRAFT",
     "Changes",
+    "Comparison",
     "NullTest",
     "PaperCRAFT",
     "Profile",

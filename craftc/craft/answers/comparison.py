@@ -113,6 +113,7 @@ def compare(
     Returns
     -------
     Comparison
+        Shares of the clusters then and now, the drift of every column, and the clusters of the new rows.
 
     Raises
     ------
