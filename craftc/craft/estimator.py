@@ -164,8 +164,7 @@ class CRAFT(WithFixed):
     feature_importances_ : ndarray (D,) of float64
         Share of every input column in the gains of the features in which clusters differ.
     margins_, cluster_margins_ : ndarray (n,) of float32, ndarray (K,) of float64
-        Nats by which each row prefers its cheapest cluster to the second cheapest, and their means; NaN where
-        a fixed cluster has no row.
+        Nats by which rows prefer their cheapest cluster to the second, and means; NaN without a row.
     outlier_scores_ : ndarray (n,) of float32
         What every row costs in its cheapest cluster less what it costs without clusters, nats.
     soft_sizes_, assignment_entropy_ : ndarray (K,) of float64, float
