@@ -648,6 +648,7 @@ cdef double _choose_masks(
             c.mask[k * P.D + d] = P.usable[d]
     if c.coupled:
         best = _better(P, c, groups, K, work, mask, best, ALL_STARTS)
+    memcpy(c.tried, &mask[0, 0], n)     # the next sweeps have fewer starts
     for full in range(K + 1 if effort == THOROUGH and K <= MOST_ROWS else 0):
         for empty in range(K + 1):
             if full == empty or (max(full, empty) < K and K > MOST_PAIRS):
@@ -658,7 +659,7 @@ cdef double _choose_masks(
                     c.mask[full * P.D + d] = P.usable[d]
                 if empty < K:
                     c.mask[empty * P.D + d] = 0
-            best = _better(P, c, groups, K, work, mask, best, ALL_STARTS)
+            best = _better(P, c, groups, K, work, mask, best, FEW_STARTS)
     return best
 
 

@@ -318,7 +318,7 @@ def best_masks(t, stats, start=None):
     Sweeps from the masks of the background of the whole table, from the masks under constant
     slopes 0, log(D)/2 and log D, and from ``start`` if there is one; the best of them; then, for at
     most 20 clusters, sweeps after one cluster selects all columns, or none; for at most three, also after one
-    selects all and another one none.
+    selects all and another one none. These last sweeps start the pools of fewer single clusters.
     """
     columns, K = columns_of(t, stats), len(stats)
     table = automatic.priced_mask(gains(t, stats), t.parameters, t.N, t.price_factor)
@@ -327,9 +327,9 @@ def best_masks(t, stats, start=None):
     starts += [table] + [sweep(t, stats, columns, table, slope=slope) for slope in slopes]
     best, J = starts[0], objective(t, stats, starts[0])
 
-    def improve(mask):
+    def improve(mask, n_singles=SINGLES):
         nonlocal best, J
-        mask = sweep(t, stats, columns, mask)
+        mask = sweep(t, stats, columns, mask, n_singles=n_singles)
         its = objective(t, stats, mask)
         if is_better(its, rest_weight(stats, mask), J, rest_weight(stats, best)):
             best, J = mask, its
@@ -341,7 +341,7 @@ def best_masks(t, stats, start=None):
             if full != empty and (K in (full, empty) or K <= MAX_PAIRS):
                 mask = np.vstack([best, best[:1]])
                 mask[full], mask[empty] = True, False
-                improve(mask[:K])
+                improve(mask[:K], WARM_SINGLES)
     return J, best
 
 
