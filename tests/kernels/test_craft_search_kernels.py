@@ -113,10 +113,10 @@ def test_merges_and_splits_continue_where_a_call_has_ended(seed, monkeypatch):
     other = search.copy(part)
     search.merge_while_cheaper(part)
     proposed = [(k, split) for k, splits in enumerate(search.splits(part, range(part.K))) for split in splits]
-    done = search._split(part, proposed, 1e-6)
+    done = search._split(part, proposed, 1e-6, search.capacity)
     monkeypatch.setattr("craftc.craft.search.merges.at_once", lambda work: 1)
     search.merge_while_cheaper(other)
-    assert search._split(other, proposed, 1e-6) == done
+    assert search._split(other, proposed, 1e-6, search.capacity) == done
     assert_same(state(other), state(part))
 
 
