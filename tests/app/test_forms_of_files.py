@@ -391,10 +391,8 @@ def test_rows_that_look_like_no_rows(read):
 
 def test_lines_of_workbooks_and_frames(read):
     frame = pd.DataFrame(RECORDS)
-    total = pd.DataFrame(
-        [{"town": "Total", "rain": frame["rain"].sum(), "sun": frame["sun"].sum(), "kind": None}]
-    )
-    whole = pd.concat([frame, pd.DataFrame([dict.fromkeys(NAMES)], dtype=object), total])
+    total = {"town": "Total", "rain": frame["rain"].sum(), "sun": frame["sun"].sum(), "kind": None}
+    whole = pd.DataFrame([*RECORDS, dict.fromkeys(NAMES), total])
     book = workbook(Data=[NAMES, *whole.astype(object).where(whole.notna(), None).to_numpy().tolist()])
     for given in (whole, book):
         table = read(given)[0] if given is book else craftc.read_table(given)
