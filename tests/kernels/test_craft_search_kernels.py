@@ -146,7 +146,7 @@ def test_splits_at_once_are_those_one_by_one(seed, weighted):
             labels[split.moved.leaving(labels)] = len(groups)
             excess, groups, mask, shared, last_cost = J, trial, chosen, pooled, cost
             done.add(k)
-    assert search._split(part, proposed, search.split_tolerance) == done
+    assert search._split(part, proposed, search.split_tolerance, search.config.max_clusters) == done
     found = state(part)
     assert_same((*found[:4], *found[5:]), (len(groups), excess, groups, mask, shared, labels))
     if done:
