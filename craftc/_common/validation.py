@@ -266,7 +266,7 @@ def check_penalties(value: object, name: str = "fusion_penalty") -> NDArray[np.f
     return penalties
 
 
-_WEIGHT_BITS = 46  # bits of the total weight: sum w q^2 < 2^(46 + 78)
+WEIGHT_BITS = 46  # bits of the total weight: sum w q^2 < 2^(46 + 78)
 _NO_WEIGHT = np.empty(0, np.int64)  # every row has weight 1
 
 
@@ -279,21 +279,28 @@ def integer_weights(weight: NDArray[Any] | None) -> tuple[Integers, float]:
     if weight is None:
         return _NO_WEIGHT, 1.0
     total = math.fsum(weight)
-    if total <= 2.0**_WEIGHT_BITS and bool((weight == np.floor(weight)).all()):
+    if total <= 2.0**WEIGHT_BITS and bool((weight == np.floor(weight)).all()):
         return weight.astype(np.int64), 1.0
-    unit = 2.0 ** (math.frexp(total)[1] - _WEIGHT_BITS)
+    unit = 2.0 ** (math.frexp(total)[1] - WEIGHT_BITS)
     return np.rint(weight / unit).astype(np.int64), unit
 
 
 def counts_in(unit: float, weight: NDArray[Any] | None, n: int) -> Integers:
     """The weights of n rows as counts of a known unit; empty: all one.
 
-    Raises ValueError where the unit is 1 and a weight is not whole.
+    Raises ValueError where the unit is 1 and a weight is not whole, or there are too many counts.
     """
-    if weight is None:
-        return _NO_WEIGHT if unit == 1.0 else np.full(n, round(1.0 / unit), np.int64)
-    counts = np.rint(weight / unit)
-    if unit == 1.0 and not np.array_equal(counts, weight):
+    if weight is None and unit == 1.0:
+        return _NO_WEIGHT
+    own = np.ones(n) if weight is None else weight
+    with np.errstate(over="ignore"):
+        counts = np.rint(own / unit)
+    if counts.sum() > _COUNTABLE:
+        raise ValueError(
+            f"The rows of X have a weight of {own.sum():.3g} together, too much beside those of the fit, "
+            f"which are counted in steps of {unit:.3g}; pass sample_weight in the scale of the fit."
+        )
+    if unit == 1.0 and not np.array_equal(counts, own):
         raise ValueError(
             "The weights of the fit are whole numbers, those of X are not; fit with weights that are not "
             "whole, or repeat rows."

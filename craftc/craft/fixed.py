@@ -14,6 +14,7 @@ from craftc._common.labels import chunks
 from craftc._common.merge_path import Change, MergePath
 from craftc._common.messages import warn_user
 from craftc._common.typing import Integers, Labels, Mask
+from craftc._common.validation import WEIGHT_BITS
 from craftc._kernels import craft_cross_products as cross_kernel
 from craftc._kernels import moments as moments_kernel
 from craftc._kernels.moments import Grid
@@ -120,7 +121,9 @@ def sums_of_rows(
 
 
 def check_far(fitted: FittedClusters, columns: MixedTable, weight: Integers) -> None:
-    """Raise ValueError if sums of the squares of numbers overflow."""
+    """Raise ValueError if sums of the squares of numbers overflow, and say whether the numbers or the weights
+    are too large.
+    """
     grid, names = fitted.original.grid, fitted.schema.numeric_names
     ends = np.empty((2, grid.p))
     moments_kernel.column_ranges(columns.numeric, np.empty(0, np.int64), ends[0], ends[1], 1)
@@ -134,7 +137,16 @@ def check_far(fitted: FittedClusters, columns: MixedTable, weight: Integers) -> 
             sums = sums + np.nansum(own * steps**2, axis=0)
     beyond = np.flatnonzero((far >= _LARGEST_STEP) | (sums >= _LARGEST_SQUARES))
     if len(beyond):
-        d = int(beyond[0])
+        d, unit = int(beyond[0]), fitted.sums.unit
+        counts = int(fitted.original.groups[:, 0].sum()) + (
+            int(weight.sum()) if len(weight) else len(columns)
+        )
+        if counts > 2 << WEIGHT_BITS:
+            raise ValueError(
+                f"The rows of the fit and those of X have a weight of {counts * unit:.3g} together, counted "
+                f"in steps of {unit:.3g}, and exact sums of column {names[d]!r} overflow; fit with whole "
+                "weights, or refit(X) with keep='numbers'."
+            )
         value = ends[int(np.abs(ends[:, d] - grid.centre[d]).argmax()), d]
         raise ValueError(
             f"Column {names[d]!r} contains {value:.6g}, so far beyond the numbers of the fit that exact sums "

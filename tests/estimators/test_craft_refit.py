@@ -206,6 +206,29 @@ def test_a_new_level_of_an_order_has_no_place():
     assert model.refit(numbers.replace({"size": {9: 3}})).levels_ == [[1, 3, 5, 9]]
 
 
+@pytest.mark.parametrize(
+    ("weight", "message"),
+    [
+        (1e-19, "counted in steps of .*; pass sample_weight"),
+        (1e-3, "; pass sample_weight"),
+        (0.3, "exact sums of column 'x.' overflow; fit with whole weights"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:2 clusters are more than the columns tell apart")
+def test_rows_much_heavier_than_those_of_the_fit_are_refused(weight, message):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(40, 3)) + 9.0 * (np.arange(40) % 2)[:, None]
+    weights = weight * rng.random(40)
+    model = CRAFT(2, n_init=1, random_state=0).fit(X, sample_weight=weights)
+    before = model.cluster_sizes_
+    for further in (model.partial_fit, lambda X: CRAFT(n_init=1, random_state=0).fit(X, fixed=model)):
+        with pytest.raises(ValueError, match=message):
+            further(X)
+    assert model.cluster_sizes_ is before
+    model.partial_fit(X, sample_weight=weights)
+    assert model.cluster_sizes_.sum() == pytest.approx(2.0 * before.sum(), rel=1e-9)
+
+
 @pytest.mark.parametrize("method", ["refit", "partial_fit"])
 def test_a_table_without_some_columns_is_refused(method):
     model, table = fitted()
