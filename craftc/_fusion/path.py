@@ -394,11 +394,20 @@ def follow(
     estimator: object,
     name: str = "penalty",
 ) -> list[Optimum]:
-    """Optima along penalties, until `ends` accepts their numbers of clusters; warn unless all are reached."""
+    """Optima along penalties, until `ends` accepts their numbers of clusters; warn unless all are reached.
+
+    Raises ValueError where an optimum is not finite.
+    """
     optima: list[Optimum] = []
     counts: list[int] = []
     for nu in penalties:
-        optimum = path.step(float(nu))
+        with np.errstate(over="ignore", invalid="ignore"):
+            optimum = path.step(float(nu))
+        if not np.isfinite(optimum.objective):
+            raise ValueError(
+                f"{type(estimator).__name__} has no finite result at {name}={nu:.6g}: numbers, weights or "
+                "parameters are too large or too small for float64; scale them."
+            )
         optima.append(optimum)
         counts.append(optimum.n_clusters)
         if verbose:

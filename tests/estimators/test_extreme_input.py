@@ -219,6 +219,17 @@ def test_covariates_of_very_different_scales(seed, scale, options):
     assert np.isfinite(model.predict_proba(X)).all()
 
 
+@pytest.mark.parametrize("seed", [7, 9, 23])
+def test_weights_of_very_different_scales(seed):
+    rng = np.random.default_rng(seed)
+    X, y, weight = 1e6 * rng.integers(0, 3, (30, 2)), rng.integers(0, 2, 30), 10.0 ** rng.uniform(-25, 30, 30)
+    model = ConvexCovariateClustering(10.0, solver="admm", tol=0.2, max_iter=30)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", RuntimeWarning)
+        with pytest.raises(ValueError, match=r"no finite result at .*weights .* scale them"):
+            model.fit(X, y, sample_weight=weight)
+
+
 @pytest.mark.parametrize("threshold", [1e300, ("absolute", 1e300)])
 def test_thresholds_that_no_feature_reaches(threshold):
     X = 1e6 * np.random.default_rng(0).normal(size=(30, 2))
