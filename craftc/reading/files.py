@@ -11,7 +11,7 @@ import re
 import warnings
 import zipfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING
@@ -32,7 +32,7 @@ from craftc.reading.input_file import (
 )
 from craftc.reading.json_rows import is_json_array, json_columns
 from craftc.reading.labelled import read_labelled
-from craftc.reading.merged import merged_rows
+from craftc.reading.merged import Merged, merged_cells
 from craftc.reading.records import (
     BLANKS,
     HEAD_ROWS,
@@ -242,18 +242,34 @@ def _read_excel(file: InputFile, form: FileForm) -> RawTable:
     sheet = filled[name]
     sheet = sheet.astype(object).where(sheet.notna() & (sheet != ""), None)
     with _refused(file):
-        merged = merged_rows(content, name)
-    for each in merged:
-        sheet.iloc[each.first : each.last + 1, each.column] = sheet.iat[each.first, each.column]
+        merged = merged_cells(content, name)
+    tall = [each for each in merged if each.last > each.first]
+    for each in tall:
+        sheet.iloc[each.first : each.last + 1, each.left] = sheet.iat[each.first, each.left]
     sheet = sheet.loc[:, sheet.notna().any()]
     first = sheet.head(HEAD_ROWS + min(form.skip, len(sheet)))
     rows = [["" if cell is None else as_text(cell) for cell in row] for row in first.itertuples(index=False)]
     start, names = find_header(rows, form.header, form.skip, notes)
-    if n_merged := sum(each.last > start for each in merged):
-        notes.append(f"{n_merged:,} merged cell(s) hold in each of their rows.")
+    if n_tall := sum(each.last > start for each in tall):
+        notes.append(f"{n_tall:,} merged cell(s) hold in each of their rows.")
+    if not form.all_lines:
+        _set_headings_aside(sheet, [each for each in merged if each.first >= start], notes)
     frame = sheet.iloc[start:].reset_index(drop=True)
     frame.columns = names
     return RawTable(frame.infer_objects(), notes)
+
+
+def _set_headings_aside(sheet: pd.DataFrame, merged: Sequence[Merged], notes: list[str]) -> None:
+    """Empty the lines that are one text over merged cells: headings of the rows below them."""
+    wide = {each.first: each.left for each in merged if each.first == each.last and each.right > each.left}
+    filled = sheet.notna().sum(axis=1)
+    headings = [row for row in wide if filled.iloc[row] == 1 and sheet.shape[1] > 2]
+    if headings:
+        shown = quoted(as_text(sheet.loc[:, wide[headings[0]]].iloc[headings[0]]))
+        notes.append(
+            f"{len(headings):,} heading(s) over merged cells count as empty lines, the first {shown}."
+        )
+        sheet.iloc[headings] = None
 
 
 def _chosen_sheet(

@@ -17,20 +17,21 @@ _PIECE, _LONGEST = 1 << 20, 200  # bytes that are read at once, and of one range
 
 @dataclass(frozen=True)
 class Merged:
-    """Rows [first, last] and the leftmost column of merged cells, from 0."""
+    """Rows first to last and columns left to right of merged cells, from 0."""
 
     first: int
     last: int
-    column: int
+    left: int
+    right: int
 
 
-def merged_rows(content: io.BytesIO, sheet: str) -> list[Merged]:
-    """The merged cells of a sheet of a workbook (.xlsx) that stand for several rows."""
+def merged_cells(content: io.BytesIO, sheet: str) -> list[Merged]:
+    """The merged cells of a sheet of a workbook (.xlsx), from top to bottom."""
     with zipfile.ZipFile(content) as archive:
         path = _path_of(archive, sheet)
         if not path:
             return []
-        return sorted(set(_ranges(archive, path)), key=lambda each: (each.first, each.column))
+        return sorted(set(_ranges(archive, path)), key=lambda each: (each.first, each.left))
 
 
 def _path_of(archive: zipfile.ZipFile, sheet: str) -> str:
@@ -55,9 +56,8 @@ def _ranges(archive: zipfile.ZipFile, path: str) -> Iterator[Merged]:
         rest = b""
         while piece := part.read(_PIECE):
             text = rest + piece
-            for left, first, _, last in _RANGE.findall(text):
-                if int(last) > int(first):
-                    yield Merged(int(first) - 1, int(last) - 1, _position(left))
+            for left, first, right, last in _RANGE.findall(text):
+                yield Merged(int(first) - 1, int(last) - 1, _position(left), _position(right))
             rest = text[-_LONGEST:]
 
 

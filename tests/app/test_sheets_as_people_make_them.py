@@ -108,6 +108,19 @@ def test_a_merged_cell_holds_in_each_of_its_rows(read):
     assert table["area"].tolist() == [10 * (i // 5) for i in range(30)]
 
 
+def test_headings_over_merged_cells_are_no_rows(read):
+    rows = [["a", i * 1.5, i % 7 / 2, "xy"[i % 2]] for i in range(30)]
+    rows[10:10], rows[0:0] = [["South"]], [["North"]]
+    cells, merge = [["kind", "x", "y", "z"], *rows], ["A2:D2", "A13:D13"]
+    table, notes = read(sheet(cells, merge))
+    assert table.index.tolist() == [i for i in range(32) if i not in (0, 11)]
+    assert "2 heading(s) over merged cells count as empty lines, the first 'North'" in notes
+    assert len(read(sheet(cells, merge), all_lines=True)[0]) == 32
+    assert len(read(sheet(cells))[0]) == 32
+    cells = [["kind", "x", "y", "z"], ["b", 7.5, None, "x"], *rows[1:11]]  # two numbers in one cell
+    assert len(read(sheet(cells, ["B2:C2"]))[0]) == 11
+
+
 def test_rows_have_their_places_in_the_sheet(read):
     rows = [["a", i * 1.5, i % 7 / 2] for i in range(30)]
     rows[4:4], rows[20:20] = [[None] * 3] * 2, [[None] * 3]
