@@ -43,7 +43,7 @@ METHODS = (
     "decision_function",
     "explain",
 )
-#: Bytes that a file of at most 1 MB may take; twice as many under ASan, which keeps what is freed for a while.
+#: Bytes that a file of at most 1 MB may take; twice as many under ASan, which keeps what was freed.
 MOST_MEMORY = (1400 if "ASAN_OPTIONS" in os.environ else 700) << 20
 WHOLE = (
     -1,
