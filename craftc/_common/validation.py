@@ -297,7 +297,7 @@ def counts_in(unit: float, weight: NDArray[Any] | None, n: int) -> Integers:
         counts = np.rint(own / unit)
     if counts.sum() > _COUNTABLE:
         raise ValueError(
-            f"The rows of X have a weight of {own.sum():.3g} together, too much beside those of the fit, "
+            f"The rows of X have a weight of {own.sum():.3g} together, too heavy for those of the fit, "
             f"which are counted in steps of {unit:.3g}; pass sample_weight in the scale of the fit."
         )
     if unit == 1.0 and not np.array_equal(counts, own):

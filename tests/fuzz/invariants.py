@@ -365,10 +365,10 @@ def check_said(found: Problems, model: Any, said: Mapping[str, type[Warning]], w
         warned = any("have the label -1" in text for text in said)
         found.check(warned, f"{name}.labels_", "no row is in a cluster, and no warning says so")
     if hasattr(model, "converged_"):
-        told = [text for text, category in said.items() if issubclass(category, ConvergenceWarning)]
+        texts = [text for text, category in said.items() if issubclass(category, ConvergenceWarning)]
         # more clusters than there are different rows are said to a model that has converged, too
-        others = [text for text in told if "more than the columns tell apart" not in text]
-        agrees = not others if model.converged_ else bool(told)
+        others = [text for text in texts if "more than the columns tell apart" not in text]
+        agrees = not others if model.converged_ else bool(texts)
         found.check(agrees, f"{name}.converged_", f"{model.converged_}, warnings {list(said)}"[:300])
 
 
