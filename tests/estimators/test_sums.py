@@ -35,6 +35,10 @@ DETERMINED = {
         {"net": NET, "tax": (NET * RATE).round(2), "gross": (NET + NET * RATE).round(2)},
         {"gross": "the sum of 'net' and 'tax'"},
     ),
+    "rounded once": (
+        {"plan": (100 * A).round(2), "more": (100 * B).round(0), "spent": (100 * (A + B)).round(2)},
+        {"spent": "the sum of 'plan' and 'more'"},
+    ),
     "two totals": (
         {"a": A, "b": B, "ab": A + B, "c": C, "d": A * B, "all": A + B + C + A * B},
         {"ab": "the sum of 'a' and 'b'", "all": "the sum of 'a', 'b', 'c' and 'd'"},
