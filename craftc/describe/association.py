@@ -18,10 +18,15 @@ def standardised_difference(means: Floats, deviations: Floats, period: float = 0
     a periodic column; the difference is then the shorter way round.
     """
     known = np.flatnonzero(np.isfinite(means) & np.isfinite(deviations))
+    means, deviations, period = (
+        means / 2.0,
+        deviations / 2.0,
+        period / 2.0,
+    )  # whose differences do not overflow
     first, second = (known[at] for at in np.triu_indices(len(known), 1))
     away = np.abs(means[first] - means[second])
     away = np.minimum(away, period - away) if period else away
-    pooled = np.sqrt((deviations[first] ** 2 + deviations[second] ** 2) / 2.0)
+    pooled = np.hypot(deviations[first], deviations[second]) / np.sqrt(2.0)
     with np.errstate(divide="ignore", invalid="ignore"):
         found = np.where(away == 0.0, 0.0, away / pooled)
     return float(found.max()) if len(found) else np.nan

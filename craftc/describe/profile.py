@@ -155,11 +155,13 @@ def _moments(
 ) -> NumericColumn:
     """Means, sample deviations, quartiles and, where all cells of a group are equal, their value."""
     K, by = groups.n_clusters, groups.labels[rows]
-    centre = float(np.average(x, weights=weight)) if len(x) else 0.0
+    exponent = int(np.frexp(np.abs(x).max(initial=0.0))[1])
+    z = np.ldexp(x, -exponent)  # whose squares neither overflow nor vanish
+    centre = float(np.average(z, weights=weight)) if len(z) else 0.0
     with np.errstate(invalid="ignore", divide="ignore"):
-        means = centre + groups.sums(rows, weight * (x - centre)) / present
-        parts = np.bincount(by, weight * (x - means[by]) ** 2, K)
-        squares = np.append(parts, float((weight * (x - means[-1]) ** 2).sum()))
+        means = centre + groups.sums(rows, weight * (z - centre)) / present
+        parts = np.bincount(by, weight * (z - means[by]) ** 2, K)
+        squares = np.append(parts, float((weight * (z - means[-1]) ** 2).sum()))
         if groups.whole:
             variances = squares / (present - 1.0)
         else:  # the estimate of surveys: n / (n - 1) times the weighted mean of the squares
@@ -171,8 +173,8 @@ def _moments(
     quartiles = np.array([_quartiles(x[at], weight[at], groups.whole) for at in parts_of])
     constant = np.array([len(at) > 0 and x[at[0]] == x[at[-1]] for at in parts_of])
     value = np.array([x[at[0]] if same else np.nan for at, same in zip(parts_of, constant, strict=True)])
-    means = np.where(constant, value, means)
-    deviations = np.sqrt(np.where(constant & np.isfinite(variances), 0.0, variances))
+    means = np.where(constant, value, np.ldexp(means, exponent))
+    deviations = np.ldexp(np.sqrt(np.where(constant & np.isfinite(variances), 0.0, variances)), exponent)
     deviations = np.where(np.isfinite(deviations), deviations, np.nan)
     value = np.where(np.isfinite(deviations), value, np.nan)
     shift = np.zeros(K + 1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import warnings
 
 import numpy as np
 import pytest
@@ -104,6 +105,22 @@ def test_figures_are_those_of_pandas(seed, weighted):
     v = stats.contingency.association(square, method="cramer")
     assert found["kind", "", "effect size", "all"] == pytest.approx(v)
     assert ("x", "", "p", "all") not in found
+
+
+@pytest.mark.parametrize("exponent", [-1000, -600, 600, 1020])
+def test_numbers_of_any_scale(exponent):
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame({"a": 9.0 * np.repeat([0, 1], 20) + rng.normal(size=40), "b": rng.normal(size=40)})
+    model = craftc.CRAFT(2, random_state=0, n_init=1).fit(table)
+    table["c"] = rng.normal(np.repeat([0.0, 3.0], 20)).clip(-5.0, 5.0)
+    usual = lookup(model.profile(table, also=["c"]))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        scaled = lookup(model.profile(table.assign(c=np.ldexp(table["c"], exponent)), also=["c"]))
+    for key, value in usual.items():
+        if key[0] == "c":
+            size = 2.0**exponent if key[2] in ("mean", "sd", "q1", "median", "q3") else 1.0
+            assert scaled[key] == pytest.approx(value * size, rel=1e-12, nan_ok=True), key
 
 
 def test_fractional_weights_have_weighted_figures_and_no_p_values():
