@@ -232,7 +232,8 @@ TARGET static ptrdiff_t THIS(dp_assign_tile)(const dp_centres *c, const void *X,
 {
     dp_found found;
     float upper[DP_TILE], lower[DP_TILE];
-    int32_t certain[DP_TILE], stays[DP_TILE];   /* stays: certainly, and within the limit */
+    int32_t certain[DP_TILE] = {0};             /* gcc does not see that n is at most ROWS */
+    int32_t stays[DP_TILE];                     /* certainly, and within the limit */
     int32_t enter[DP_TILE], entered[DP_TILE];   /* rows that were in no sums, and their clusters */
     ptrdiff_t moved = 0, n_enter = 0;
     THIS(dp_fill)(c, X, list, n, tile, found.norm);
