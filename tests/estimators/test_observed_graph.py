@@ -112,7 +112,7 @@ def test_a_missing_cell_as_a_level_is_that_level():
         ({"factorization": "nmf"}, "factorization must be one of 'hals', 'svd'"),
         ({"missing": "drop"}, "missing must be one of 'ignore', 'category', 'error', got 'drop'"),
         ({"categorical": ["nobody"]}, "categorical names column 'nobody'"),
-        ({"beta": 0}, "beta must be a number > 0"),
+        ({"beta": 0}, "beta must be a number >= 1e-100"),
         ({"eps": 2.0}, "eps must be a number > 0 and < 2 = beta, got 2.0"),
         ({"eps": 1e-320}, "eps=1e-320 is less than 1e-100 of beta"),
         ({"indicator_weight": 0.0}, "indicator_weight must be a number > 0"),
