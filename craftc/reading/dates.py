@@ -166,14 +166,15 @@ def _of_two_forms(
     texts: Sequence[str], counts: Integers, name: str, forced: bool, known: tuple[str, int]
 ) -> Dates | None:
     """ISO dates and dates of one other form; None if the texts are something else."""
-    iso = np.array([_ISO.fullmatch(text) is not None for text in texts], bool)
+    matches = [_ISO.fullmatch(text) for text in texts]
+    iso = np.array([match is not None for match in matches], bool)
     if not iso.any() or iso.all():
         return None
     others = [text for text, is_iso in zip(texts, iso, strict=True) if not is_iso]
     dates = _of_one_form(others, counts[~iso], name, forced, known)
     if dates is None or dates.order == "digits":
         return None
-    written = [match for text in texts if (match := _ISO.fullmatch(text))]
+    written = [match for match in matches if match is not None]
     days = np.empty(len(texts))
     days[iso], days[~iso] = [_day(match, "ymd", 0) for match in written], dates.days
     dates.bad += [match[0] for match, day in zip(written, days[iso], strict=True) if np.isnan(day)]
