@@ -19,6 +19,7 @@ with new:
     from craftc._common.validation import integer_weights
     from craftc._kernels import craft as craft_kernel
     from craftc._kernels import craft_price as price_kernel
+    from craftc._kernels import craft_rows as rows_kernel
     from craftc._kernels import craft_shared as shared_kernel
     from craftc._kernels import moments as moments_kernel
     from craftc._kernels.moments import Grid
@@ -165,6 +166,28 @@ class Accumulate(_OnRows):
             self.groups,
             1,
         )
+
+
+class Rows(_OnRows):
+    """What the statistics of rows need: cheapest clusters, probabilities, counts of cells."""
+
+    def setup(self, columns: str, k: int) -> None:
+        super().setup(columns, k)
+        self.costs = self.given.clusters.row_costs(self.given.table)
+        self.least, self.second, self.total = np.empty((3, len(self.costs)))
+        self.labels = np.empty(len(self.costs), np.int32)
+        self.time_cheapest()
+
+    def time_cheapest(self, *_: Any) -> None:
+        rows_kernel.cheapest(self.costs, self.labels, self.least, self.second)
+
+    def time_probabilities(self, *_: Any) -> None:
+        rows_kernel.probabilities(self.costs, self.least, np.empty(0), self.total, self.second)
+
+    def time_cells(self, *_: Any) -> None:
+        table = self.given.table
+        counted, counts = np.ones(table.numeric.shape[1], np.uint8), np.empty((2, len(table)), np.int64)
+        rows_kernel.count_cells(table.numeric, table.codes, counted, table.n_levels, *counts)
 
 
 class Refit:

@@ -109,7 +109,7 @@ class _WithParts(ColumnSource):
         self.kinds = source.kinds + [ColumnKind.NUMBER] * len(parts)
         self.narrow = source.narrow + [False] * len(parts)
 
-    def _number(self, j: int) -> Array | float:
+    def _number(self, j: int) -> Array:
         width = len(self._source.names)
         if j < width:
             return self._source._number(j)

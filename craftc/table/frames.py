@@ -19,6 +19,7 @@ from scipy.sparse import issparse
 from sklearn.utils import check_array
 
 from craftc._common.foreign_input import known_input, lazy_refusal, with_texts
+from craftc._common.labels import chunks
 from craftc._common.messages import no_table, warn_user
 from craftc._common.typing import Array, Ints
 from craftc.table.kinds import (
@@ -52,6 +53,7 @@ A_SERIES = (
     "A Series was passed, which is one column or one row; pass series.to_frame() for a column, or "
     "series.to_frame().T for a row."
 )
+_TOGETHER = 8  # columns of a block that are written together, a cache line of each row
 _DUPLICATES = "Column names must be unique, got {}; rename the columns."
 
 
@@ -83,13 +85,16 @@ class ColumnSource(ABC):
     def numbers(self, positions: Array, dtype: np.dtype[Any]) -> Array:
         """Return these columns as one block."""
         block = np.empty((self.n_rows, len(positions)), dtype=dtype)
-        with np.errstate(over="ignore"):  # `count_missing` raises on infinite values
-            for d, j in enumerate(positions):
-                cells = self._number(j)
-                if dtype == np.float32 and isinstance(cells, np.ndarray) and cells.dtype.kind in "iu":
-                    # as in a column with missing values; direct conversion may round differently
-                    cells = cells.astype(np.float64)
-                block[:, d] = cells
+        for first in range(0, len(positions), _TOGETHER):
+            columns = [self._number(j) for j in positions[first : first + _TOGETHER]]
+            if dtype == np.float32:  # as in a column with missing values; direct conversion may round apart
+                columns = [
+                    cells.astype(np.float64) if cells.dtype.kind in "iu" else cells for cells in columns
+                ]
+            with np.errstate(over="ignore"):  # `count_missing` raises on infinite values
+                for rows in chunks(self.n_rows):
+                    for d, cells in enumerate(columns, first):
+                        block[rows, d] = cells[rows]
         return block
 
     @abstractmethod
@@ -97,7 +102,7 @@ class ColumnSource(ABC):
         """The cells of one column as they are."""
 
     @abstractmethod
-    def _number(self, j: int) -> Array | float:
+    def _number(self, j: int) -> Array:
         """Return one column as numbers."""
 
     @abstractmethod
@@ -125,7 +130,7 @@ class _ChosenSource(ColumnSource):
     def cells(self, j: int) -> Iterable[object]:
         return self._source.cells(int(self._positions[j]))
 
-    def _number(self, j: int) -> Array | float:
+    def _number(self, j: int) -> Array:
         return self._source._number(int(self._positions[j]))
 
     def column(self, j: int) -> LevelColumn:
@@ -150,10 +155,10 @@ class _FrameSource(ColumnSource):
     def cells(self, j: int) -> Iterable[object]:
         return self._series[j].to_list()
 
-    def _number(self, j: int) -> Array | float:
+    def _number(self, j: int) -> Array:
         series, name, kind = self._series[j], self.names[j], self.kinds[j]
         if kind == ColumnKind.EMPTY:
-            return np.nan
+            return np.full(self.n_rows, np.nan)
         if kind == ColumnKind.MIXED:
             raise TypeError(
                 f"Column {name!r} mixes values of different types; convert it to numbers or text, or name it "
@@ -301,7 +306,7 @@ class _ArraySource(ColumnSource):
     def cells(self, j: int) -> Iterable[object]:
         return self._X[:, j]
 
-    def _number(self, j: int) -> Array | float:
+    def _number(self, j: int) -> Array:
         if self.kinds[j] == ColumnKind.LEVEL:
             raise TypeError(_NOT_NUMBERS.format(self.names[j], "Boolean"))
         return _object_numbers(self._X[:, j], self.names[j])
@@ -369,7 +374,7 @@ class _DictSource(ColumnSource):
     def cells(self, j: int) -> Iterable[object]:
         return self._cells[j]
 
-    def _number(self, j: int) -> Array | float:
+    def _number(self, j: int) -> Array:
         cells, name, kind = self._cells[j], self.names[j], self.kinds[j]
         if kind == ColumnKind.OTHER:
             raise TypeError(_NOT_EITHER.format(name, cells.dtype))

@@ -456,11 +456,11 @@ class LevelEncoding:
         """An encoded table, whose codes are shared, with the scores of its levels."""
         n, columns = len(encoded), self.scored_columns
         numeric = encoded._empty_block((n, len(columns)), np.dtype(np.float32))
-        for place, d in enumerate(columns):
-            scores = np.append(self.numbers[d].axis.scores, np.float32(np.nan))
-            for start in range(0, n, SLICE_ROWS):
-                rows = slice(start, start + SLICE_ROWS)
-                numeric[rows, place] = scores[encoded.codes[rows, self.input_schema.numeric_index[d]]]
+        scores = [np.append(self.numbers[d].axis.scores, np.float32(np.nan)) for d in columns]
+        for start in range(0, n, SLICE_ROWS):
+            rows = slice(start, start + SLICE_ROWS)
+            for place, j in enumerate(self.scored_levels):
+                numeric[rows, place] = scores[place].take(encoded.codes[rows, j])
         return MixedTable._trusted(numeric, encoded.codes, self.schema, encoded._scratch)
 
     def to_dict(self) -> dict[str, Any]:

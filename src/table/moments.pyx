@@ -46,6 +46,7 @@ cdef extern from "table/_moments_sums.h" nogil:
 
 cdef enum:
     LEVEL_ROWS = 4096       # whose levels are written at once
+    LEVEL_CELLS = 16        # of a column whose levels are searched for together
     # numbers between the results of two threads, which then have no pair of cache lines in common
     APART = 16
 
@@ -392,23 +393,37 @@ cdef void _write_levels(
     const table_rows *table, const double *bounds, const Py_ssize_t[::1] first,
     const Py_ssize_t[::1] place, Py_ssize_t start, Py_ssize_t stop,
 ) noexcept nogil:
-    cdef Py_ssize_t i, d, n, half, below
-    cdef const double *base
-    cdef double x
-    for i in range(start, stop):
+    cdef Py_ssize_t tile, i, d, r, n, m, half
+    cdef const double *of_column
+    cdef double[LEVEL_CELLS] x
+    cdef Py_ssize_t[LEVEL_CELLS] below
+    for r in range(LEVEL_CELLS):
+        x[r] = 0.0
+    for tile in range((stop - start + LEVEL_CELLS - 1) // LEVEL_CELLS):
+        i = start + tile * LEVEL_CELLS
+        m = min(LEVEL_CELLS, stop - i)
         for d in range(place.shape[0]):
             if place[d] < 0:
                 continue
-            x, n = rows_number(table, i, d), first[d + 1] - first[d]
-            below = n + 1
-            if x == x:
-                base = bounds + first[d]
-                while n > 1:            # the number of bounds below x, by halves without a branch
-                    half = n // 2
-                    base += half * (base[half - 1] < x)
-                    n -= half
-                below = base - (bounds + first[d]) + (n == 1 and base[0] < x)
+            n, of_column = first[d + 1] - first[d], bounds + first[d]
+            for r in range(m):
+                x[r] = rows_number(table, i + r, d)
+            for r in range(LEVEL_CELLS):
+                below[r] = 0
+            while n > 1:        # the number of bounds below x, by halves without a branch
+                half = n // 2
+                for r in range(LEVEL_CELLS):
+                    below[r] += half & -<Py_ssize_t> (of_column[below[r] + half - 1] < x[r])
+                n -= half
+            if n == 1:
+                for r in range(LEVEL_CELLS):
+                    below[r] += of_column[below[r]] < x[r]
+            for r in range(m):
+                if x[r] != x[r]:
+                    below[r] = first[d + 1] - first[d] + 1
             if table.wide:
-                (<uint16_t *> table.codes)[i * table.q + place[d]] = <uint16_t> below
+                for r in range(m):
+                    (<uint16_t *> table.codes)[(i + r) * table.q + place[d]] = <uint16_t> below[r]
             else:
-                (<uint8_t *> table.codes)[i * table.q + place[d]] = <uint8_t> below
+                for r in range(m):
+                    (<uint8_t *> table.codes)[(i + r) * table.q + place[d]] = <uint8_t> below[r]

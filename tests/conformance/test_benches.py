@@ -56,6 +56,7 @@ KERNELS = {  # where the hot steps of a kernel module are timed alone
     "craft_passes": ["kernels.Automatic"],
     "craft_pooled": ["kernels.Automatic"],
     "craft_price": ["kernels.Automatic"],
+    "craft_rows": ["kernels.Rows"],
     "craft_seeding": ["kernels.Automatic"],
     "craft_shared": ["kernels.Levels"],
     "craft_sharing": ["kernels.Automatic"],

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from craftc._common.typing import Array, Floats, Labels
 from craftc._kernels import craft as craft_kernel
+from craftc._kernels import craft_rows as rows_kernel
 from craftc.craft.clusters import Clusters
 from craftc.describe.structure import CLEAR
 from craftc.table import MixedTable
@@ -22,71 +23,71 @@ MOST_TYPICAL, MOST_UNUSUAL = 32, 256  # rows of a cluster, and of the table, tha
 # nats of margin: the row belongs to its cluster with a probability of .9, if only two compete
 _CLEAR = math.log(9.0)
 _UNCLEAR = 1 << 31  # added to the missing cells of a row that does not belong clearly to its cluster
-_STEPS = 2.0**20  # integers to a nat, by which mean margins are summed
+_STEPS = 2.0**20  # integers to a nat or a probability of 1, as the kernel sums them
 _LARGEST = 2.0**10  # nats: larger margins count as this
 _FARTHEST = 2.0**20  # nats: log densities that are farther from 0 count as this
 
 
+def _nothing() -> Floats:
+    return np.empty(0)
+
+
 @dataclass
 class RowScores:
-    """What a model says of some rows."""
+    """What a model says of some rows; without densities all from `densities` on is empty."""
 
     labels: Labels  # (n,)
     margins: (
         Floats  # (n,) nats by which a row prefers its cheapest cluster to the second; inf with one cluster
     )
-    densities: (
-        Floats  # (n,) log densities in nats, or log probabilities of levels; empty where it was not asked for
-    )
-    absent: NDArray[np.int64]  # (n,) missing cells; empty without densities
-    # (n,) nats of rows in their cheapest clusters, less those without clusters; empty without densities
-    outlier_scores: Floats = field(default_factory=lambda: np.empty(0))
-    # of every row, until the next slice: (n, K) ratios of the probabilities of its clusters to the largest,
-    # and (n,) entropy of its assignment in nats; empty without densities
-    ratios: Floats = field(default_factory=lambda: np.empty((0, 0)))
-    entropies: Floats = field(default_factory=lambda: np.empty(0))
+    densities: Floats = field(default_factory=_nothing)  # (n,) log densities or probabilities, nats
+    # (n,) nats of rows in their cheapest clusters, less those without clusters
+    outlier_scores: Floats = field(default_factory=_nothing)
+    absent: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))  # (n,) missing cells
+    # (n,) sums of the probabilities of the clusters over the largest
+    totals: Floats = field(default_factory=_nothing)
+    entropies: Floats = field(default_factory=_nothing)  # (n,) entropy of the assignment, nats
+    # (K,) weighted sums of the probabilities of the clusters, each rounded to an integer of 2^-20
+    sizes: Floats = field(default_factory=_nothing)
 
 
 def row_scores(
-    clusters: Clusters, table: MixedTable, *, densities: bool = True
+    clusters: Clusters, table: MixedTable, *, densities: bool = True, weights: Floats | None = None
 ) -> Iterator[tuple[slice, RowScores]]:
     """Slices of the rows, and what the model says of them."""
     for rows, costs, own in clusters.costs_in_chunks(table, full=densities):
-        # the smallest and second smallest of every row, column by column: faster than along short rows
-        least, second = np.full((2, len(costs)), np.inf)
-        for column in np.ascontiguousarray(costs.T):
-            np.minimum(second, np.maximum(least, column), out=second)
-            np.minimum(least, column, out=least)
-        scores = RowScores(
-            costs.argmin(axis=1).astype(np.int32), second - least, np.empty(0), np.empty(0, np.int64)
-        )
+        labels, (least, second) = np.empty(len(costs), np.int32), np.empty((2, len(costs)))
+        rows_kernel.cheapest(costs, labels, least, second)
+        scores = RowScores(labels, second - least)
         if densities:
-            _add_densities(scores, clusters, table.take(rows), costs, least, own)
+            weight = np.empty(0) if weights is None else weights[rows]
+            _add_densities(scores, clusters, table.take(rows), costs, least, own, weight)
         yield rows, scores
 
 
 def _add_densities(
-    scores: RowScores, clusters: Clusters, part: MixedTable, costs: Floats, least: Floats, own: Floats
+    scores: RowScores,
+    clusters: Clusters,
+    part: MixedTable,
+    costs: Floats,
+    least: Floats,
+    own: Floats,
+    weight: Floats,
 ) -> None:
-    """Densities and missing cells of rows; overwrites their costs. `own`: those under the background."""
-    K, background = len(clusters.mask), clusters.background
-    varies = background.usable[: background.grid.p] > 0
-    equal_weights = 0.0 if clusters.spec.price is None else math.log(K)
-    seen = ~np.isnan(part.numeric)
-    normalisers = (
-        0.5 * math.log(2.0 * math.pi) * np.einsum("nd->n", seen & varies, dtype=np.int64, casting="unsafe")
-    )
-    logs = np.subtract(least[:, None], costs, out=costs)
-    ratios = np.exp(logs)
-    total = ratios.sum(axis=1)
-    mixture = np.log(total) - least
-    scores.ratios, scores.entropies = ratios, np.log(total) - np.einsum("nk,nk->n", ratios, logs) / total
-    scores.densities = mixture - own - normalisers - equal_weights
-    scores.outlier_scores = least + own - background.row_costs(part.numeric, part.codes)
-    scores.absent = np.zeros(len(seen), np.int64)
+    """What needs the mixture. `own`: costs of the rows under the background."""
+    background = clusters.background
+    totals, spreads = np.empty((2, len(costs)))
+    scores.sizes = rows_kernel.probabilities(costs, least, weight, totals, spreads)
+    log_totals = np.log(totals)
+    scores.totals, scores.entropies = totals, log_totals - spreads / totals
     # scores of covariances repeat the levels, and do not count as features
-    for missing in (~seen & varies, part.codes == part.n_levels.astype(part.codes.dtype)):
-        scores.absent += np.einsum("nd->n", missing, dtype=np.int64, casting="unsafe")
+    varies = (background.usable[: background.grid.p] > 0).astype(np.uint8)
+    seen, absent = np.empty((2, len(costs)), np.int64)
+    rows_kernel.count_cells(part.numeric, part.codes, varies, part.n_levels, seen, absent)
+    equal_weights = 0.0 if clusters.spec.price is None else math.log(len(clusters.mask))
+    scores.densities = log_totals - least - own - 0.5 * math.log(2.0 * math.pi) * seen - equal_weights
+    scores.outlier_scores = least + own - background.row_costs(part.numeric, part.codes)
+    scores.absent = absent
 
 
 def margins_of(clusters: Clusters, table: MixedTable) -> Floats:
@@ -260,16 +261,14 @@ class MixtureSums:
 
     def add(self, scores: RowScores, weight: Floats | None) -> None:
         """Take further rows into account."""
-        total = scores.ratios.sum(axis=1)
-        steps = np.rint(scores.ratios * (_STEPS / total)[:, None])
         densities = np.clip(scores.densities, -_FARTHEST, _FARTHEST)
-        others = np.stack([densities, scores.entropies, CLEAR * total <= 1.0])
+        others = np.stack([densities, scores.entropies, CLEAR * scores.totals <= 1.0])
         others = np.rint(others * _STEPS)
         if weight is None:
-            self._sizes += steps.sum(axis=0).astype(np.int64)
+            self._sizes += scores.sizes.astype(np.int64)
             self._others = [a + int(b) for a, b in zip(self._others, others.sum(axis=1), strict=True)]
         else:
-            self._weighted_sizes += weight @ steps
+            self._weighted_sizes += scores.sizes
             self._weighted_others += others @ weight
 
     def join(self, other: MixtureSums) -> None:
@@ -318,7 +317,7 @@ class RowStatistics:
         extremes = RowExtremes(K, MOST_TYPICAL, MOST_UNUSUAL) if densities else None
         mixture = MixtureSums(K) if densities else None
         most = np.finfo(np.float32).max if K > 1 else np.inf
-        for rows, scores in row_scores(clusters, table, densities=densities):
+        for rows, scores in row_scores(clusters, table, densities=densities, weights=weights):
             own = None if weights is None else weights[rows]
             margins[rows] = np.minimum(scores.margins, most)
             means.add(labels[rows], scores.margins, own)
