@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -18,23 +18,49 @@ from craftc.reading.dates import DATE, LONGEST, MOST_BAD, SAMPLE
 
 #: Texts of missing values in every column, and in columns of numbers and dates only (in any case).
 NA_VALUES = ("", "?")
-NUMERIC_NA_VALUES = ("na", "n/a", "#n/a", "<na>", "nan", "nat", "null", "none", "-", "--", ".")
+NUMERIC_NA_VALUES = (
+    *("na", "n/a", "n.a.", "#n/a", "#nv", "<na>", "nan", "nat", "null", "none", "\\n", "(blank)", "(leer)"),
+    *("-", "--", "---", "–", "—", ".", "k.a.", "k. a.", "keine angabe"),
+)
 #: A column of whole numbers with at most this many distinct values holds codes of categories.
 MAX_INTEGER_CODES = 5
 
 _MANY_NUMBERS = 30  # different ones at least, next to which a single text is a placeholder
 _BOUNDS = "bounds"  # the first word of the change that a bound causes
+_NO_CENTS = "dashes in the place of cents removed"
+_TIMES_OUT = "multiplied out"  # the last words of the change that "k" or "Mio" causes
+_ALIKE = 10.0  # largest ratio of the medians of numbers with and without a unit that have it all
 
 _CURRENCY = (
     r"(?:US\$|R\$|[AC]\$|[$€£¥₹₽₩₺₴₪₫₱฿]|(?:USD|EUR|GBP|CHF|JPY|CNY|INR|AUD|CAD|NZD|SEK|NOK|DKK|PLN|CZK|HUF|BRL|MXN|ZAR|RUB|KRW|TRY|SGD|HKD"
     r")\b|Fr\.|kr\b|zł|Kč|Rs\.?)"
 )
-_DRESSED = re.compile(
-    rf"(?P<bound>[<>≤≥~≈]=?\s*)?(?P<sign>[+-]?)\s*(?P<outer>\()?(?P<before>{_CURRENCY})?\s*(?P<open>\()?(?P<inner>[+-]?)"
-    r"(?P<body>(?:\d|[.,]\d)(?:[\d.,]|[ '](?=\d))*(?:[eE][+-]?\d+)?)\s*"
-    rf"(?P<after>{_CURRENCY}|[%‰]|[^\W\d_°µ][^\d()<>,;]{{0,11}}|[°µ\"'][^\d]{{0,4}})?"
-    r"(?P<close>\))?(?P<minus>-?)"
+_FACTORS = {
+    **dict.fromkeys(("k", "tsd", "tausend", "thousand"), 1e3),
+    **dict.fromkeys(("lakh", "lakhs", "lac", "lacs"), 1e5),
+    **dict.fromkeys(("m", "mn", "mio", "mill", "million", "millions", "millionen"), 1e6),
+    **dict.fromkeys(("cr", "crore", "crores"), 1e7),
+    **dict.fromkeys(("b", "bn", "mrd", "billion", "billions", "milliarde", "milliarden"), 1e9),
+}
+_LESS_OR_MORE = (
+    r"more|over|above|older|up|less|under|below|younger|mehr|älter|darüber|weniger|jünger|plus|moins"
 )
+_BOUND = (  # words in front of a number that is a bound or a rough one
+    r"[<>≤≥~≈]=?\s*|(?:under|below|less than|up to|at most|over|above|more than|at least|about|approx\.?"
+    r"|circa|ca\.?|unter|weniger als|höchstens|bis(?: zu)?|über|mehr als|mindestens|ab|rund|etwa"
+    r"|moins de|plus de)\s+"
+)
+_DRESSED = re.compile(
+    rf"(?P<bound>{_BOUND})?(?P<sign>[-+–]?)\s*(?P<outer>\()?(?P<before>{_CURRENCY})?\s*(?P<open>\()?(?P<inner>[-+–]?)"
+    r"(?P<body>(?:\d|[.,]\d)(?:[\d.,]|[ '](?=\d))*(?:[eE][+-]?\d+)?)(?P<cents>(?<=[.,])(?:--?|[–—]))?"
+    r"(?:\s?(?P<plus>\+))?\s*"
+    r"(?:(?P<times>[kKMB]|[bB]n|mn|[mM]io|[mM]rd|[mM]ill|[tT]sd|Tausend|thousand|[mM]illions?|[bB]illions?|Millionen"
+    r"|Milliarden?|[lL]akhs?|[lL]acs?|[cC]rores?|Cr)\b\.?\s*)?"
+    rf"(?P<after>{_CURRENCY}|[%‰]|(?!(?:and|or|und|oder|et|ou)\s)[^\W\d_°µ][^\d()<>,;]{{0,11}}?|[°µ\"'][^\d]{{0,4}})?"
+    rf"(?P<close>\))?(?P<minus>-?)(?P<more>\s(?:and|or|&|und|oder|et|ou) (?:{_LESS_OR_MORE}))?",
+)
+_GRADE = re.compile(r"[1-6]\s?[-+]")  # 2+ and 3- are no bounds and no negative numbers
+_ONLY_CENTS = re.compile(r"(--|[-–—])(?=[.,]\d\d(?!\d))")  # -.50 next to 5.- in a list of prices
 _BODY = {  # no zero begins a number with thousands
     ".": re.compile(
         r"(?:\d+|[1-9]\d{0,2}(?:[, ']\d{3})+|[1-9]\d?(?:,\d\d)+,\d{3}|0[, ]000)(?:\.\d*)?(?:[eE][+-]?\d+)?"
@@ -80,6 +106,7 @@ class Numbers:
     changes: list[str] = field(default_factory=list)  # what was removed or interpreted
     unit: str = ""
     mark: str = ""  # decimal mark of the texts, if they need one to be read
+    scaled: bool = False  # whether thousands and millions were multiplied out
 
 
 @dataclass(slots=True)
@@ -87,6 +114,7 @@ class _Parsed:
     value: float
     unit: str
     marks: tuple[str, ...]
+    times: str = ""  # "k", "Mio": what the number has to be multiplied by
 
     @property
     def is_bound(self) -> bool:
@@ -100,6 +128,7 @@ def as_number(text: str) -> float | None:
     return (
         parsed.value
         if parsed is not None
+        and not parsed.times
         and (not parsed.unit or _IS_CURRENCY.fullmatch(parsed.unit) or parsed.unit == "%")
         else None
     )
@@ -123,7 +152,7 @@ def _parse(text: str, point: str, lettered: bool = False) -> _Parsed | None:
     if found is None or _BODY[point].fullmatch(found["body"]) is None:
         return None
     n_open = (found["outer"] is not None) + (found["open"] is not None)
-    signs = (found["sign"], found["inner"], found["minus"]).count("-") + n_open
+    signs = sum((found[part] or "") in ("-", "–") for part in ("sign", "inner", "minus")) + n_open
     two_units = found["before"] is not None and found["after"] is not None
     if two_units or n_open != (found["close"] is not None) or signs > 1:
         return None
@@ -131,10 +160,12 @@ def _parse(text: str, point: str, lettered: bool = False) -> _Parsed | None:
     marks += ["footnote marks removed"] * (noted is not None)
     if n_open:
         marks.append("numbers in parentheses are negative")
-    if found["bound"]:
+    if found["cents"]:
+        marks.append(_NO_CENTS)
+    if found["bound"] or found["plus"] or found["more"]:
         marks.append(f"{_BOUNDS} such as {text!r} taken as their number")
     unit = (found["before"] or found["after"] or "").strip()
-    return _Parsed(-float(digits) if signs else float(digits), unit, tuple(marks))
+    return _Parsed(-float(digits) if signs else float(digits), unit, tuple(marks), found["times"] or "")
 
 
 def _plain_digits(body: str, point: str) -> tuple[str, list[str]]:
@@ -177,14 +208,21 @@ def have_thousands(texts: Sequence[str], mark: str, semicolons: bool) -> bool:
 
 
 def parse_numbers(
-    texts: Sequence[str], counts: Integers, *, semicolons: bool, forced: bool, point: str = ""
+    texts: Sequence[str],
+    counts: Integers,
+    *,
+    semicolons: bool,
+    forced: bool,
+    point: str = "",
+    scaled: bool | None = None,
 ) -> Numbers | None:
     """Read the distinct texts of a column as numbers.
 
     `texts`: distinct, stripped, none of them missing. `counts`: number of cells of each text.
     `semicolons`: whether cells are separated by semicolons: "1,234" is then a decimal comma, otherwise a
     thousands separator, unless `point`, the decimal mark of the table, decides. `forced`: whether any number
-    of cells may be no numbers.
+    of cells may be no numbers. `scaled`: whether thousands and millions ("1.2k", "3 Mio.") are multiplied
+    out; None: where they stand next to each other, or next to other numbers.
 
     Returns None if too many cells are no numbers, or their units differ.
     """
@@ -194,7 +232,11 @@ def parse_numbers(
     first = texts[:SAMPLE]
     if not forced and 2 * sum(bool(_parse(text, ".") or _parse(text, ",")) for text in first) < len(first):
         return None
-    read = _of_one_unit(_with_better_point(texts, counts, semicolons, point), counts)
+    better, read_as = _with_better_point(texts, counts, semicolons, point)
+    parsed = _multiplied(better, scaled)
+    if not forced and _are_grades(texts, parsed):
+        return None
+    read = _of_one_unit(_without_francs(texts, parsed), counts)
     good = [each for each in read if each is not None]
     bad = [text for text, each in zip(texts, read, strict=True) if each is None]
     if not good or (not forced and _is_category(texts, read, good, counts)):
@@ -205,15 +247,15 @@ def parse_numbers(
     units = Counter(each.unit for each in good if each.unit)
     unit = units.most_common(1)[0][0] if units else ""
     return Numbers(
-        values, bad, changes, unit, ("," if "decimal commas" in changes else ".") if marked else ""
+        values, bad, changes, unit, read_as if marked else "", any(_is_scaled(each) for each in good)
     )
 
 
 def _with_better_point(
     texts: Sequence[str], counts: Integers, semicolons: bool, point: str
-) -> list[_Parsed | None]:
-    """The texts with the decimal point, or the decimal comma where that reads more cells; `point` decides
-    where both read equally many.
+) -> tuple[list[_Parsed | None], str]:
+    """The texts with the decimal point, or the decimal comma where that reads more cells, and which it is;
+    `point` decides where both read equally many.
     """
     of_letters = _cells_of([_LETTERED.fullmatch(text) for text in texts], counts)
     lettered = 0 < 2 * of_letters <= counts.sum()
@@ -221,12 +263,12 @@ def _with_better_point(
     if None not in with_points and (
         point == "." or (not semicolons and point != ",")
     ):  # no reading with decimal commas is better
-        return with_points
+        return with_points, "."
     with_commas = [_parse(text, ",", lettered) for text in texts]
     better = _cells_of(with_commas, counts) - _cells_of(with_points, counts)
     commas = any("," in text for text, each in zip(texts, with_commas, strict=True) if each)
     preferred = point == "," or (point == "" and semicolons and commas)
-    return with_commas if better > 0 or (better == 0 and preferred) else with_points
+    return (with_commas, ",") if better > 0 or (better == 0 and preferred) else (with_points, ".")
 
 
 def _is_category(
@@ -284,8 +326,81 @@ def _is_symbol(unit: str) -> bool:
     return unit in "%‰" or _IS_CURRENCY.fullmatch(unit) is not None
 
 
+def _multiplied(parsed: list[_Parsed | None], scaled: bool | None) -> list[_Parsed | None]:
+    """Numbers with thousands and millions multiplied out, or with these as part of their unit."""
+    if scaled is None:
+        scaled = _are_multiples([each for each in parsed if each])
+    if not any(each and each.times for each in parsed):
+        return parsed
+    return [each and (_scaled(each) if scaled else _with_times_as_unit(each)) for each in parsed]
+
+
+def _are_multiples(numbers: Sequence[_Parsed]) -> bool:
+    """Whether numbers have different factors, which are no letters of a code such as "12B"."""
+    with_factor = [each for each in numbers if each.times]
+    factors = set(map(_factor, with_factor))
+    sure = len(factors) > 1 or any(
+        each.times not in "MB" or _IS_CURRENCY.fullmatch(each.unit) or each.value % 1.0
+        for each in with_factor
+    )
+    return sure and len(factors) + (len(with_factor) < len(numbers)) > 1
+
+
+def _factor(number: _Parsed) -> float:
+    return _FACTORS[number.times.casefold()] if number.times else 1.0
+
+
+def _scaled(number: _Parsed) -> _Parsed:
+    if not number.times:
+        return number
+    value = float(f"{number.value * _factor(number):.15g}")
+    return replace(number, value=value, times="", marks=(*number.marks, f"{number.times!r} {_TIMES_OUT}"))
+
+
+def _is_scaled(number: _Parsed) -> bool:
+    return any(mark.endswith(_TIMES_OUT) for mark in number.marks)
+
+
+def _with_times_as_unit(number: _Parsed) -> _Parsed:
+    return replace(number, unit=f"{number.times} {number.unit}".strip(), times="")
+
+
+def _are_grades(texts: Sequence[str], parsed: Sequence[_Parsed | None]) -> bool:
+    """Whether texts are marks from 1 to 6 with + and -: "2+", "3-"."""
+    numbers = [(text, each) for text, each in zip(texts, parsed, strict=True) if each]
+    marked = [text for text, _ in numbers if _GRADE.fullmatch(text)]
+    return bool(marked) and all(1.0 <= abs(each.value) <= 6.0 and not each.unit for _, each in numbers)
+
+
+def _without_francs(texts: Sequence[str], parsed: list[_Parsed | None]) -> list[_Parsed | None]:
+    """Prices with "-.50" as half a franc, where others are written "5.-" and none is negative."""
+    if not any(each and _NO_CENTS in each.marks for each in parsed):
+        return parsed
+    cents = [_ONLY_CENTS.match(text) is not None for text in texts]
+    if any(each and each.value < 0.0 and not only for each, only in zip(parsed, cents, strict=True)):
+        return parsed
+    return [
+        each if not only else _parse(_ONLY_CENTS.sub("", text), "," if "," in text else ".")
+        for text, each, only in zip(texts, parsed, cents, strict=True)
+    ]
+
+
+def units_among(texts: Sequence[str], counts: Integers) -> list[str]:
+    """The units of texts that are nearly all numbers, if they have several; "" for none."""
+    parsed = [_parse(text, ".") or _parse(text, ",") for text in texts]
+    units: Counter[str] = Counter()
+    for each, n in zip(parsed, counts, strict=True):
+        if each is not None:
+            units[each.unit or each.times] += int(n)
+    n_read = sum(units.values())
+    several = 1 < len(units) <= 5 and n_read >= (1.0 - MOST_BAD) * counts.sum()
+    return [unit for unit, _ in units.most_common()] if several else []
+
+
 def _of_one_unit(parsed: list[_Parsed | None], counts: Integers) -> list[_Parsed | None]:
-    """Only the numbers of the most frequent unit; next to one currency, numbers without unit count too."""
+    """Only the numbers of the most frequent unit; numbers without unit count too next to one currency, and
+    next to one other unit if both are frequent and of one size.
+    """
     units: Counter[str] = Counter()
     for each, n in zip(parsed, counts, strict=True):
         if each is not None:
@@ -295,6 +410,17 @@ def _of_one_unit(parsed: list[_Parsed | None], counts: Integers) -> list[_Parsed
     named = [unit for unit in units if unit]
     if len(named) == 1 and _IS_CURRENCY.fullmatch(named[0]):
         return parsed
+    few = min(units.values()) <= MOST_BAD * units.total()
+    if len(named) == 1 and named[0] not in "%‰" and not few:
+        with_unit, bare = (
+            float(np.median([abs(each.value) for each in parsed if each and bool(each.unit) == with_unit]))
+            for with_unit in (True, False)
+        )
+        if max(with_unit, bare) <= _ALIKE * min(with_unit, bare):
+            noted = (f"numbers without {named[0]!r} taken as numbers with it",)
+            return [
+                each and (each if each.unit else replace(each, marks=each.marks + noted)) for each in parsed
+            ]
     main = units.most_common(1)[0][0]
     return [each if each is not None and each.unit == main else None for each in parsed]
 

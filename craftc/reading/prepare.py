@@ -24,6 +24,7 @@ from craftc.reading.dates import integer_dates, parse_dates, parse_times
 from craftc.reading.files import RawTable
 from craftc.reading.input_file import TableError
 from craftc.reading.labelled import own_labels
+from craftc.reading.remarks import bad_cells, different_units, other_unit
 from craftc.reading.roles import PreparedTable, Roles, answer_name, blank_level
 from craftc.reading.sentinels import sentinels
 from craftc.reading.several import (
@@ -262,7 +263,9 @@ class _Reader:
         if name in self._roles.categorical:
             self._put(name, self._number_levels(values))
         else:
-            self._notes += [f"{quoted(name)}: {each}." for each in self._other_unit(name, values)]
+            self._notes += [
+                f"{quoted(name)}: {each}." for each in other_unit(name, self._recipe(name), values)
+            ]
             narrow = str(column.dtype).lower() in ("float32", "float16")
             self._numbers(name, values, np.float32 if narrow else np.float64)
 
@@ -392,7 +395,7 @@ class _Reader:
             )
             if dates is not None:
                 self._note_recipe(name, order=dates.order, first_year=dates.first_year)
-                remarks = [*filter(None, [dates.remark, self._bad(name, dates.bad, cells, counts)])]
+                remarks = [*filter(None, [dates.remark, bad_cells(name, dates.bad, cells, counts)])]
                 self._dates(name, of_rows(dates.days), remarks, monthly=dates.monthly)
                 return True
             if have_leading_zeros(cells):
@@ -401,47 +404,32 @@ class _Reader:
             if any(len(cell) > 15 and cell.isdecimal() for cell in cells):
                 return False
         point = str(recipe.get("decimal", self._point))
-        numbers = parse_numbers(cells, counts, semicolons=self._raw.semicolons, forced=forced, point=point)
+        # a fit on plain numbers, and one that multiplied out, have the numbers themselves
+        scaled = bool(recipe.get("times")) or not recipe.get("unit") if forced else None
+        numbers = parse_numbers(
+            cells, counts, semicolons=self._raw.semicolons, forced=forced, point=point, scaled=scaled
+        )
         if numbers is None:
             if forced:
                 raise TableError(
                     f"Column {quoted(name)}: {self._roles.numeric_problem}, got {quoted(cells[0])}."
                 )
+            self._notes += different_units(name, cells, counts)
             return False
-        if point == "" and have_thousands(cells, ".", self._raw.semicolons):
+        if point == "" and numbers.mark == "." and have_thousands(cells, ".", self._raw.semicolons):
             numbers.changes.append(
                 "dots are decimal points, although they could separate thousands (decimal=',' takes them so)"
             )
         if numbers.unit or numbers.mark:
             self._note_recipe(name, unit=numbers.unit, decimal=numbers.mark)
-        numbers.changes += self._other_unit(name, numbers.values, numbers.unit, cells)
-        remarks = [*numbers.changes, *filter(None, [self._bad(name, numbers.bad, cells, counts)])]
+        if numbers.scaled:
+            self._note_recipe(name, times=1)
+        numbers.changes += other_unit(name, recipe, numbers.values, numbers.unit, cells)
+        remarks = [*numbers.changes, *filter(None, [bad_cells(name, numbers.bad, cells, counts)])]
         if remarks:
             self._notes.append(f"{quoted(name)} was read as numbers: {'; '.join(remarks)}.")
         self._numbers(name, of_rows(numbers.values), quantity=bool(numbers.changes))
         return True
-
-    def _other_unit(self, name: str, values: Floats, unit: str = "", cells: Sequence[str] = ()) -> list[str]:
-        """Remarks about a unit that is absent; TableError if it is another one than in the fit."""
-        fitted = str(self._recipe(name).get("unit", ""))
-        if not fitted or unit == fitted:
-            return []
-        if unit:
-            raise TableError(
-                f"Column {quoted(name)}: the model was fitted on numbers with {fitted!r}, but the cells have "
-                f"{unit!r}, as in {quoted(next(cell for cell in cells if unit in cell))}; convert them."
-            )
-        shares = fitted == "%" and 0.0 < np.nanmax(np.abs(values), initial=0.0) <= 1.0
-        but = ", although none exceeds 1: shares have to be multiplied by 100" if shares else ""
-        return [f"taken as numbers with {fitted!r}, as in the fit{but}"]
-
-    def _bad(self, name: str, bad: list[str], cells: list[str], counts: NDArray[np.intp]) -> str:
-        """The remark about cells that became missing."""
-        if not bad:
-            return ""
-        n_bad = sum(map(dict(zip(cells, counts.tolist(), strict=True)).__getitem__, bad))
-        which = f"{n_bad} cell{'s' if n_bad > 1 else ''} that cannot be read"
-        return f"{which} became missing: {shown_cells(name, bad)}"
 
     def _note_levels(self, name: str, texts: list[str], present: int) -> None:
         """Notes about levels that are spelled alike, and about columns of mostly distinct texts."""

@@ -1,0 +1,54 @@
+"""What is said about the texts of a column that were read as numbers or dates, or were not."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from craftc._common.messages import listed, quoted
+from craftc._common.typing import Floats
+from craftc.reading.cells import units_among
+from craftc.reading.input_file import TableError
+from craftc.table.personal import shown_cells
+
+_MANY_TEXTS = 20  # different texts that are worth a note, at least
+
+
+def bad_cells(name: str, bad: Sequence[str], cells: Sequence[str], counts: NDArray[np.intp]) -> str:
+    """The remark about cells that became missing."""
+    if not bad:
+        return ""
+    n_bad = sum(map(dict(zip(cells, counts.tolist(), strict=True)).__getitem__, bad))
+    which = f"{n_bad} cell{'s' if n_bad > 1 else ''} that cannot be read"
+    return f"{which} became missing: {shown_cells(name, bad)}"
+
+
+def different_units(name: str, cells: Sequence[str], counts: NDArray[np.intp]) -> list[str]:
+    """A note about numbers that stay texts because their units differ."""
+    units = units_among(cells, counts) if len(cells) > _MANY_TEXTS else []
+    if not units:
+        return []
+    shown = listed([unit for unit in units if unit]) + (" and none" if "" in units else "")
+    return [
+        f"{quoted(name)} holds numbers with different units ({shown}) and is taken as text; convert them to "
+        "one unit."
+    ]
+
+
+def other_unit(
+    name: str, recipe: Mapping[str, object], values: Floats, unit: str = "", cells: Sequence[str] = ()
+) -> list[str]:
+    """Remarks about a unit that is absent; TableError if it is another one than in the fit of `recipe`."""
+    fitted = str(recipe.get("unit", ""))
+    if not fitted or unit == fitted:
+        return []
+    if unit:
+        raise TableError(
+            f"Column {quoted(name)}: the model was fitted on numbers with {fitted!r}, but the cells have "
+            f"{unit!r}, as in {quoted(next(cell for cell in cells if unit in cell))}; convert them."
+        )
+    shares = fitted == "%" and 0.0 < np.nanmax(np.abs(values), initial=0.0) <= 1.0
+    but = ", although none exceeds 1: shares have to be multiplied by 100" if shares else ""
+    return [f"taken as numbers with {fitted!r}, as in the fit{but}"]

@@ -1,0 +1,134 @@
+"""Numbers with dashes for cents, bounds in words, thousands and millions, and units in some cells."""
+
+from __future__ import annotations
+
+import pytest
+
+import craftc
+from craftc.reading.input_file import TableError
+
+pd = pytest.importorskip("pandas", reason="files are read with pandas")
+
+
+def numbers_of(cells):
+    """The numbers that a column of these cells, often repeated, becomes, and the notes."""
+    table = pd.DataFrame({"x": list(cells) * 9, "y": [i * 7 % 31 for i in range(9 * len(cells))]})
+    table = craftc.read_table(table)
+    return table["x"].tolist()[: len(cells)], " | ".join(table.attrs["notes"])
+
+
+@pytest.mark.parametrize(
+    ("cells", "numbers"),
+    [
+        (["5.-", "12.50", "1'200.-", "7.95", "19.-", "3.10"], [5, 12.5, 1200, 7.95, 19, 3.1]),
+        (
+            ["Fr. 5.–", "Fr. 12.50", "Fr. 8.--", "Fr. 7.95", "Fr. 19.—", "Fr. 3.10"],
+            [5, 12.5, 8, 7.95, 19, 3.1],
+        ),
+        (["5,- €", "12,50 €", "1.200,-- €", "7,95 €", "19,— €", "3,10 €"], [5, 12.5, 1200, 7.95, 19, 3.1]),
+        (["-.50", "12.50", "8.-", "7.95", "19.-", "3.10"], [0.5, 12.5, 8, 7.95, 19, 3.1]),
+        (["-.50", "-12.50", "8.-", "7.95", "-19.-", "3.10"], [-0.5, -12.5, 8, 7.95, -19, 3.1]),
+        (["5-", "12.50-", "8", "7.95", "19-", "3.10"], [-5, -12.5, 8, 7.95, -19, 3.1]),
+        (["–5", "–12.50", "8", "7.95", "–19", "3.10"], [-5, -12.5, 8, 7.95, -19, 3.1]),
+    ],
+)
+def test_dashes_of_prices_are_no_signs(cells, numbers):
+    read, notes = numbers_of(cells)
+    assert read == numbers
+    assert ("dashes in the place of cents" in notes) == any(mark in cells[2] for mark in (".-", ".–", ",-"))
+
+
+@pytest.mark.parametrize(
+    "bound",
+    [
+        "65+",
+        "65 +",
+        "over 65",
+        "65 and older",
+        "65 years or more",
+        "65+ years",
+        "über 65",
+        "65 und mehr",
+        "ca. 65",
+    ],
+)
+def test_bounds_in_words_are_their_number(bound):
+    unit = " years" if "years" in bound else ""
+    read, notes = numbers_of([*(f"{age}{unit}" for age in (18, 25, 31, 42, 47, 59, 61)), bound])
+    assert read == [18, 25, 31, 42, 47, 59, 61, 65]
+    assert f"bounds such as {bound!r} taken as their number" in notes
+
+
+def test_marks_of_school_are_levels():
+    for cells in (["1", "1-", "2+", "2", "2-", "3+"], ["1", "1-", "2", "2-", "3", "3-", "4", "4-"]):
+        assert numbers_of(cells)[0] == cells
+
+
+@pytest.mark.parametrize(
+    ("cells", "numbers"),
+    [
+        (["850", "1.2k", "3.4k", "12", "77", "10k"], [850, 1200, 3400, 12, 77, 10_000]),
+        (["€110.5M", "€565K", "€1.2M", "€0", "€75K", "€8M"], [110.5e6, 565e3, 1.2e6, 0, 75e3, 8e6]),
+        (
+            ["1,5 Mio. €", "2 Mrd. €", "3,25 Mio. €", "7 Tsd. €", "9 Mio. €", "4 Mio. €"],
+            [1.5e6, 2e9, 3.25e6, 7e3, 9e6, 4e6],
+        ),
+        (["₹1.5 Cr", "₹20 Lakh", "₹3 Cr", "₹7 Lakh", "₹9 Cr", "₹4 Cr"], [15e6, 2e6, 30e6, 7e5, 90e6, 40e6]),
+        (["1.5k", "2k", "3.2k", "7k", "9k", "4k"], [1.5, 2, 3.2, 7, 9, 4]),
+        (["12B", "7", "14B", "9", "3", "22"], [12, 7, 14, 9, 3, 22]),
+    ],
+)
+def test_thousands_and_millions_are_multiplied_out_where_they_differ(cells, numbers):
+    read, notes = numbers_of(cells)
+    assert read == numbers
+    assert ("multiplied out" in notes) == (max(numbers) >= 1000)
+
+
+def test_new_rows_have_the_scale_of_the_fit():
+    cells = ["€1.5M", "€565K", "€1.2M", "€900K", "€75K", "€8M", "€7.1M"] * 9
+    table = pd.DataFrame({"x": cells, "n": [str(i * 11 % 13) for i in range(63)]})
+    model = craftc.CRAFT(random_state=0).fit(craftc.read_table(table))
+    for cell in ("€1.5M", "€1500K", "1500000"):
+        new = craftc.read_table(table[:2].assign(x=cell, n="1.2k"), like=model)
+        assert new["x"].tolist() == [1.5e6, 1.5e6]
+        assert new["n"].tolist() == [1200.0, 1200.0]
+    all_thousands = pd.DataFrame({"x": [f"{i * 7 % 31}k" for i in range(63)], "n": table["n"] + " kg"})
+    model = craftc.CRAFT(random_state=0).fit(craftc.read_table(all_thousands))
+    with pytest.raises(TableError, match="fitted on numbers with 'k'"):
+        craftc.read_table(all_thousands.assign(x="2M"), like=model)
+
+
+def test_a_unit_in_some_cells():
+    read, notes = numbers_of(["12 kg", "7", "31 kg", "45", "52 kg", "60"])
+    assert read == [12, 7, 31, 45, 52, 60]
+    assert "numbers without 'kg' taken as numbers with it" in notes
+    texts = [f"{i} kg" if i % 2 else f"{1000 * i} g" for i in range(1, 41)]
+    read, notes = numbers_of(texts)
+    assert read == texts
+    assert "'x' holds numbers with different units ('kg', 'g') and is taken as text" in notes
+    assert numbers_of([f"{i} %" if i % 2 else f"{i / 100}" for i in range(1, 41)])[0][0] == "1 %"
+
+
+def test_separated_thousands_are_no_decimal_points():
+    cells = ["1.235", "0", "1.234.568", "155", "7.000", "42"]
+    read, notes = numbers_of(cells)
+    assert read == [1235, 0, 1_234_568, 155, 7000, 42]
+    assert "dots are decimal points" not in notes
+    table = pd.DataFrame({"x": cells * 9, "y": list("ab") * 27})
+    model = craftc.CRAFT(random_state=0).fit(craftc.read_table(table))
+    assert craftc.read_table(table[:1], like=model)["x"][0] == 1235
+
+
+@pytest.mark.parametrize("absent", ["k.A.", "#NV", "—", "---", "\\N", "keine Angabe", "(blank)"])
+def test_words_for_nothing_are_missing_in_numbers_and_noted_in_texts(absent):
+    n = range(60)
+    table = pd.DataFrame(
+        {
+            "x": [absent if i % 4 == 1 else str(i % 3) for i in n],
+            "t": [absent if i % 4 == 1 else "ab"[i % 2] for i in n],
+        }
+    )
+    read = craftc.read_table(table)
+    assert read["x"].isna().sum() == 15
+    assert read["t"].isna().sum() == 0
+    assert f"'t': in text columns the cells {absent!r} are levels" in " ".join(read.attrs["notes"])
