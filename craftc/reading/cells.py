@@ -14,7 +14,8 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from craftc._common.typing import Floats, Integers
-from craftc.reading.dates import DATE, LONGEST, MOST_BAD, SAMPLE
+from craftc.reading.dates import DATE, LONGEST, SAMPLE
+from craftc.reading.placeholders import MOST_BAD, are_few
 
 #: Texts of missing values in every column, and in columns of numbers and dates only (in any case).
 NA_VALUES = ("", "?")
@@ -25,7 +26,6 @@ NUMERIC_NA_VALUES = (
 #: A column of whole numbers with at most this many distinct values holds codes of categories.
 MAX_INTEGER_CODES = 5
 
-_MANY_NUMBERS = 30  # different ones at least, next to which a single text is a placeholder
 _BOUNDS = "bounds"  # the first word of the change that a bound causes
 _NO_CENTS = "dashes in the place of cents removed"
 _TIMES_OUT = "multiplied out"  # the last words of the change that "k" or "Mio" causes
@@ -85,15 +85,6 @@ _FOOTNOTE = re.compile(
 )
 #: Numbers with a letter: corrected, estimated, provisional, revised.
 _LETTERED = re.compile(r"(.*\d\d\d)\s?[ceprx]", re.IGNORECASE)
-#: Texts in the place of numbers that are not known.
-_PLACEHOLDER = re.compile(
-    r"[^\w\s]{1,5}|x{1,5}|n\.?d\.?|k\.?a\.?|keine angabe|unbekannt|suppressed|unknown|missing|withheld"
-    r"|refused|confidential|pending|tbd|no data|no answer|don'?t know|prefer not to (say|answer)"
-    r"|not (available|applicable|reported|known|measured|detected|given|stated)"
-    r"|#?(ref|value|num|name|error|div/0)[!?]?|below (detection|the limit).*"
-    r"|[<>≤≥]?\s*(lod|loq|mdl|dl|bdl|nd)|\([a-z]{1,3}\)|\[[a-z]{1,3}\]",
-    re.IGNORECASE,
-)
 _SPACES = str.maketrans({"−": "-", "\u00a0": " ", "\u2009": " ", "\u202f": " ", "’": "'"})
 
 
@@ -277,24 +268,15 @@ def _is_category(
     """Whether the texts are rather levels: few different numbers with units, bounds or texts among them, or
     too many cells that are bounds or no numbers.
     """
-    n_good, n_all = _cells_of(read, counts), int(counts.sum())
+    n_good = _cells_of(read, counts)
     n_bounds = sum(int(n) for n, each in zip(counts, read, strict=True) if each and each.is_bound)
     unit = any(each.unit and not _is_symbol(each.unit) for each in good)
     n_numbers = len({each.value for each in good})
     few = n_numbers <= MAX_INTEGER_CODES
     if few and (len(good) < len(read) or unit or n_bounds):
         return True
-    words = {text.casefold() for text, each in zip(texts, read, strict=True) if each is None}
-    one_word = len(words) == 1 and n_numbers > _MANY_NUMBERS
-    placeholders = sum(
-        int(n)
-        for text, n, each in zip(texts, counts, read, strict=True)
-        if each is None and (one_word or _PLACEHOLDER.fullmatch(text))
-    )
-    n_bad = n_all - n_good
-    if placeholders and 2 * n_good >= n_all:
-        n_bad -= placeholders
-    return 2 * n_bounds > n_good or n_bad > MOST_BAD * n_all
+    is_number = np.array([each is not None for each in read], bool)
+    return 2 * n_bounds > n_good or not are_few(texts, is_number, counts, n_numbers)
 
 
 def _changes(good: list[_Parsed]) -> list[str]:

@@ -16,17 +16,19 @@ import numpy as np
 from craftc._common.messages import as_text, quoted
 from craftc._common.typing import Floats, Integers
 from craftc.reading.input_file import TableError
+from craftc.reading.placeholders import are_few
 
 LONGEST = 64  # characters of a number or a date, at most
-MOST_BAD = 0.1  # share of the cells of a column of numbers or dates that may be none
 SAMPLE = 200  # distinct texts that decide whether the others are parsed
 
 _SECONDS = r"(?P<second>\d{2})(?:[.,]\d+)?"
 _HALF = r"\s*(?P<half>[AaPp]\.?[Mm]\.?)?"
 _OFFSET = r"\s*(?:Z|UTC|GMT|[+-]\d{2}(?::?\d{2})?)?"
 _CLOCK = rf"(?P<hour>\d{{1,2}}):(?P<minute>\d{{2}})(?::{_SECONDS})?{_HALF}{_OFFSET}(?:\s?(?:h|Uhr))?"
-_CLOCK_OF_DATE = rf"(?P<hour>\d{{1,2}})[:.](?P<minute>\d{{2}})(?:[:.]{_SECONDS})?{_HALF}{_OFFSET}"
-_AT = rf"(?:(?:\s+|T|:|,\s*|\s*-\s+){_CLOCK_OF_DATE})?"
+_CLOCK_OF_DATE = (
+    rf"(?P<hour>\d{{1,2}})[:.](?P<minute>\d{{2}})(?:[:.]{_SECONDS})?{_HALF}{_OFFSET}(?:\s?(?:h|Uhr))?"
+)
+_AT = rf"(?:(?:,?\s+(?:(?:um|at|à|alle)\s+)?|T|:|,\s*|\s*-\s+){_CLOCK_OF_DATE})?"
 _ZONE = re.compile(r":\d{2}(?:[.,]\d+)?\s*(?:[AaPp]\.?[Mm]\.?)?\s*(Z|UTC|GMT|[+-]\d{2}(?::?\d{2})?)$")
 _WEEKDAY = (
     r"(?:(?:mon|tue|wed|thu|fri|sat|sun|mo|di|mi|do|fr|sa|so|lun|mar|mer|mi[eé]|jeu|jue|ven|vie|sam|s[aá]b"
@@ -48,7 +50,7 @@ _FORMS = tuple(
         (rf"{_WEEKDAY}(?P<a>\d{{1,2}})(?P<s>[-/])(?P<b>\d{{1,2}})(?P=s){_YEAR}{_AT}", "ab"),
         (rf"{_WEEKDAY}(?P<a>\d{{1,2}})\.\s?(?P<b>\d{{1,2}})\.\s?{_YEAR}\.?{_AT}", "a.b"),
         (
-            rf"{_WEEKDAY}(?P<d>\d{{1,2}})(?:st|nd|rd|th)?[-./ ]{{0,2}}(?:de |of )?{_MONTH}"
+            rf"{_WEEKDAY}(?P<d>\d{{1,2}})(?:st|nd|rd|th|er|[º°])?[-./ ]{{0,2}}(?:de |of )?{_MONTH}"
             rf"[-., /]{{0,2}}(?:del? )?{_YEAR}{_AT}",
             "dmy",
         ),
@@ -60,6 +62,7 @@ _FORMS = tuple(
         (r"(?P<y>\d{4})\s?[年년]\s?(?P<m>\d{1,2})\s?[月월]\s?(?P<d>\d{1,2})\s?[日일]" + _AT, "ymd"),
         (r"(?P<y>\d{4})(?:[-/M]|\s?[年년]\s?)(?P<m>\d{1,2})(?:\s?[月월])?", "ym"),
         (r"(?P<m>\d{1,2})[-/](?P<y>\d{4})", "ym"),
+        (r"(?P<m>0[1-9]|1[0-2])\.(?P<y>(?:19|20)\d{2})", "m.y"),
         (rf"{_MONTH}[-./, ']{{1,3}}{_YEAR}", "ym"),
         (rf"(?P<y>\d{{4}})[-./ ]{_MONTH}", "ym"),
         (rf"(?:FY\s?)?(?P<y>\d{{4}}|(?<=FY)\d{{2}})[-/ .]{{0,2}}(?:{_QUARTER}|[KH])\s?(?P<q>[1-4])", "ym"),
@@ -79,6 +82,7 @@ _FORMS = tuple(
         ),
     )
 )
+_LIKE_NUMBERS = ("digits", "m.y")  # forms that numbers could have
 _ISO = _FORMS[0][0]  # as the dates of a spreadsheet are written, too
 _AHEAD = 5  # years from now to which years of two digits go
 _FEW_YEARS, _MANY_DAYS, _LATE = 8, 13, 10  # different years and days, and years since 2000
@@ -172,7 +176,7 @@ def _of_two_forms(
         return None
     others = [text for text, is_iso in zip(texts, iso, strict=True) if not is_iso]
     dates = _of_one_form(others, counts[~iso], name, forced, known)
-    if dates is None or dates.order == "digits":
+    if dates is None or dates.order in _LIKE_NUMBERS:
         return None
     written = [match for match in matches if match is not None]
     days = np.empty(len(texts))
@@ -201,8 +205,8 @@ def _of_one_form(
         if 2 * sum(map(bool, found)) < len(found) or not any(found):
             continue
         found += [pattern.fullmatch(text) if len(text) <= LONGEST else None for text in texts[SAMPLE:]]
-        digits_only = order == "digits" and not forced
-        if digits_only and (len(texts) < 3 or not all(found)):
+        like_numbers = order in _LIKE_NUMBERS and not forced
+        if like_numbers and (len(texts) < 3 or not all(found)):
             return None
         remark = ""
         if order in ("ab", "a.b"):
@@ -216,7 +220,7 @@ def _of_one_form(
         first_year = known[1] or _first_year(found, name, order)
         days = np.array([np.nan if match is None else _day(match, order, first_year) for match in found])
         good = np.isfinite(days)
-        if counts[~good].sum() > (0 if digits_only else MOST_BAD * counts.sum()):
+        if not (good.all() if like_numbers else are_few(texts, good, counts, len(np.unique(days[good])))):
             continue
         bad = [text for text, ok in zip(texts, good, strict=True) if not ok]
         zones = {zone[1] for zone in map(_ZONE.search, texts) if zone}
@@ -228,7 +232,7 @@ def _of_one_form(
                 f"years of two digits are those of {first_year} to {first_year + 99}; write four to change it"
             )
             remark = f"{remark}; {years}" if remark else years
-        return Dates(days, bad, remark, order == "ym", order, first_year)
+        return Dates(days, bad, remark, order in ("ym", "m.y"), order, first_year)
     return None
 
 
@@ -336,8 +340,16 @@ def _month_of(name: str) -> int:
     return _MONTHS.get(start[:4], _MONTHS.get(start[:3], 0))
 
 
-def parse_times(texts: Sequence[str], name: str = "", known: bool = False) -> Floats | None:
-    """The hours of texts such as "13:05", "13h05" or "13.05.22", or None if some are no times.
+@dataclass
+class Hours:
+    """Times of day or durations of distinct texts, NaN where a text is none."""
+
+    values: Floats
+    bad: list[str]
+
+
+def parse_times(texts: Sequence[str], counts: Integers, name: str = "", known: bool = False) -> Hours | None:
+    """The hours of texts such as "13:05", "13h05" or "13.05.22", or None if too many are no times.
 
     Dots separate times where no date has such numbers, or where `name` is that of a time of day; `known`: or
     where they did in an earlier table.
@@ -345,14 +357,25 @@ def parse_times(texts: Sequence[str], name: str = "", known: bool = False) -> Fl
     for pattern in (*_TIMES, _DOTTED_TIME):
         found = [pattern.fullmatch(text) if len(text) <= LONGEST else None for text in texts]
         matches = [match for match in found if match]
-        if not matches or len(matches) < len(texts):
+        if not matches or (pattern is _DOTTED_TIME and len(matches) < len(texts)):
+            continue
+        hours = np.array([np.nan if match is None else _time_of(match) for match in found])
+        good = np.isfinite(hours)
+        if not are_few(texts, np.array([match is not None for match in found], bool), counts, len(matches)):
             continue
         if pattern is _DOTTED_TIME and not (known or _are_times(matches, name)):
             return None
-        hours = np.array([_hours(match.groupdict()) for match in matches])
-        sexagesimal = all(int(match[part] or 0) < 60 for match in matches for part in ("minute", "second"))
-        return hours if sexagesimal and (hours <= 24.0).all() else None
+        if len(matches) > good.sum():  # 12:75 is no time, nor are the others
+            return None
+        return Hours(hours, [text for text, ok in zip(texts, good, strict=True) if not ok])
     return None
+
+
+def _time_of(match: re.Match[str]) -> float:
+    """The hours of a time of day; NaN if a day has no such time."""
+    hours = _hours(match.groupdict())
+    sexagesimal = all(int(match[part] or 0) < 60 for part in ("minute", "second"))
+    return hours if sexagesimal and hours <= 24.0 else np.nan
 
 
 def _are_times(found: Sequence[re.Match[str]], name: str) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -21,12 +21,13 @@ from craftc.reading.cells import (
     table_mark,
 )
 from craftc.reading.dates import integer_dates, parse_dates, parse_times
+from craftc.reading.durations import parse_durations
 from craftc.reading.files import RawTable
 from craftc.reading.input_file import TableError
 from craftc.reading.labelled import own_labels
-from craftc.reading.remarks import bad_cells, different_units, other_unit
+from craftc.reading.remarks import about_levels, bad_cells, different_units, far_cells, other_unit
 from craftc.reading.roles import PreparedTable, Roles, answer_name, blank_level
-from craftc.reading.sentinels import sentinels
+from craftc.reading.sentinels import sentinel_dates, sentinels
 from craftc.reading.several import (
     LISTS,
     Answers,
@@ -82,6 +83,8 @@ class _Reader:
         self._na_values = list(map(as_text, na_values))
         self._na = {*NA_VALUES, *self._na_values}
         self._na_numbers = [number for each in na_values if (number := float_of(each)) is not None]
+        of_dates = (parse_dates([each], np.ones(1, np.intp), forced=True) for each in self._na_values)
+        self._na_days = [day for each in of_dates if each is not None for day in each.days.tolist()]
         self._columns: dict[str, pd.Series] = {}
         self._notes: list[str] = list(raw.notes)
         self._unusable: dict[str, str] = {}
@@ -313,7 +316,7 @@ class _Reader:
         self._put(name, self._categories(codes, texts), reason)
         if name not in self._unusable:
             if name not in self._boxes:
-                self._note_levels(name, texts, present)
+                self._notes += about_levels(name, texts, present)
             if is_na.any():
                 self._na_levels[name] = {text for text, each in zip(texts, is_na, strict=True) if each}
 
@@ -373,13 +376,7 @@ class _Reader:
             of_text[rest] = values
             return of_text[codes]
 
-        hours = parse_times(cells, name, known=bool(recipe.get("time")))
-        if hours is not None and name not in self._roles.dates:
-            self._note_recipe(name, time=1)
-            self._notes.append(f"{quoted(name)} holds times of day, which are used in hours.")
-            self._numbers(name, of_rows(hours), quantity=True)
-            if not forced:
-                self._kinds[name] = ("periodic", PARTS["hour"][0])
+        if name not in self._roles.dates and self._as_hours(name, cells, counts, of_rows):
             return True
         if not forced:
             dates = (
@@ -431,23 +428,24 @@ class _Reader:
         self._numbers(name, of_rows(numbers.values), quantity=bool(numbers.changes))
         return True
 
-    def _note_levels(self, name: str, texts: list[str], present: int) -> None:
-        """Notes about levels that are spelled alike, and about columns of mostly distinct texts."""
-        spellings: dict[str, list[str]] = {}
-        for text in texts:
-            spellings.setdefault("".join(text.casefold().split()), []).append(text)
-        alike = [each for each in spellings.values() if len(each) > 1]
-        if alike:
-            more = f" and {len(alike) - 1} more" if len(alike) > 1 else ""
-            self._notes.append(
-                f"{quoted(name)} has levels that differ only in case or blanks: "
-                f"{shown_cells(name, alike[0], texts)}{more}; they stay apart."
-            )
-        if len(texts) > 20 and 2 * len(texts) > present:
-            self._notes.append(
-                f"{quoted(name)} has {len(texts):,} distinct texts in {present:,} rows and is unlikely to "
-                "define clusters; consider leaving it out."
-            )
+    def _as_hours(
+        self, name: str, cells: list[str], counts: NDArray[np.intp], of_rows: Callable[[Floats], Floats]
+    ) -> bool:
+        """Whether the cells of a text column are durations or times of day, which are then used in hours."""
+        recipe, what = self._recipe(name), "durations"
+        known = bool(recipe.get("duration"))
+        hours = None if recipe.get("time") else parse_durations(cells, counts, name, known)
+        if hours is None:
+            hours, what = parse_times(cells, counts, name, bool(recipe.get("time"))), "times of day"
+        if hours is None:
+            return False
+        self._note_recipe(name, **({"duration": 1} if what == "durations" else {"time": 1}))
+        remark = "".join(f"; {each}" for each in [bad_cells(name, hours.bad, cells, counts)] if each)
+        self._notes.append(f"{quoted(name)} holds {what}, which are used in hours{remark}.")
+        self._numbers(name, of_rows(hours.values), quantity=True)
+        if what == "times of day" and name not in self._roles.numeric:
+            self._kinds[name] = ("periodic", PARTS["hour"][0])
+        return True
 
     # ---- numbers and dates ----
 
@@ -492,11 +490,7 @@ class _Reader:
                     f"{quoted(name)} is periodic by its name and range, {period:g} next to 0; "
                     f"kinds={{{quoted(name)}: 'number'}} makes it a plain number."
                 )
-            for cell, n in sentinels(distinct, counts):
-                self._notes.append(
-                    f"{quoted(name)} has {cell} in {n:,} rows, far from its other numbers; "
-                    f"na_values=[{cell!r}] makes it missing."
-                )
+            self._notes += far_cells(name, "numbers", sentinels(distinct, counts))
 
     def _is_box(self, name: str, values: Floats, distinct: Floats) -> bool:
         return self._roles.blanks == "auto" and distinct.tolist() == [1.0] and bool(np.isnan(values).any())
@@ -512,6 +506,7 @@ class _Reader:
 
     def _dates(self, name: str, days: Floats, remarks: Sequence[str] = (), *, monthly: bool = False) -> None:
         """Use day numbers, and parts that repeat, or set them aside; months without days have no weekday."""
+        days = np.where(np.isin(days, self._na_days), np.nan, days)
         if self._roles.dates_as == "drop" or name in self._roles.kept or np.isnan(days).all():
             self._put(name, days, DATES)
             return
@@ -536,3 +531,5 @@ class _Reader:
         self._notes.append(
             f"{quoted(name)} holds dates, which are used in days since 1970-01-01{also}{remark}."
         )
+        if not self._roles.recipes:
+            self._notes += far_cells(name, "dates", sentinel_dates(days))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -52,3 +52,41 @@ def other_unit(
     shares = fitted == "%" and 0.0 < np.nanmax(np.abs(values), initial=0.0) <= 1.0
     but = ", although none exceeds 1: shares have to be multiplied by 100" if shares else ""
     return [f"taken as numbers with {fitted!r}, as in the fit{but}"]
+
+
+def about_levels(name: str, texts: Sequence[str], present: int) -> list[str]:
+    """Notes about levels that are spelled alike, and about columns of mostly distinct texts.
+
+    `present`: cells that have a text.
+    """
+    notes = []
+    spellings: dict[str, list[str]] = {}
+    for text in texts:
+        spellings.setdefault("".join(text.casefold().split()), []).append(text)
+    alike = [each for each in spellings.values() if len(each) > 1]
+    if alike:
+        more = f" and {len(alike) - 1} more" if len(alike) > 1 else ""
+        notes.append(
+            f"{quoted(name)} has levels that differ only in case or blanks: "
+            f"{shown_cells(name, alike[0], texts)}{more}; they stay apart."
+        )
+    if len(texts) > 20 and 2 * len(texts) > present:
+        notes.append(
+            f"{quoted(name)} has {len(texts):,} distinct texts in {present:,} rows and is unlikely to "
+            "define clusters; consider leaving it out."
+        )
+    return notes
+
+
+def far_cells(name: str, what: str, found: Iterable[tuple[str, int]]) -> list[str]:
+    """A note about cells that may stand for missing ones, each with its number of rows; `what`: numbers or
+    dates.
+    """
+    cells = dict(found)
+    if not cells:
+        return []
+    them = "it" if len(cells) == 1 else "them"
+    return [
+        f"{quoted(name)} has {', '.join(cells)} in {sum(cells.values()):,} rows, far from its other {what}; "
+        f"na_values=[{', '.join(map(repr, cells))}] makes {them} missing."
+    ]

@@ -1,8 +1,9 @@
-"""Numbers in the place of missing ones, such as -999."""
+"""Numbers and dates in the place of missing ones, such as -999 and 9999-12-31."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import date
 
 import numpy as np
 
@@ -10,19 +11,89 @@ from craftc._common.messages import as_text
 from craftc._common.typing import Floats, Integers
 
 _SHARE, _FEWEST = 0.01, 5  # of the rows that have another sentinel, at least
+_MANY = 10  # other numbers or dates, from which one can be far
+_MOST_CODES = 4  # that stand for different reasons
+_FEW_VALUES, _JUMP = 4, 3.0  # other values, at least, and gap in front of a code in their largest gaps
+#: Codes of answers that are missing, by the size of the other numbers.
+_CODES = [
+    {float(code) for code in codes}
+    for codes in ((7, 8, 9), (66, 77, 88, 97, 98, 99), (666, 777, 888, 997, 998, 999), (9997, 9998, 9999))
+]
+_EPOCH = date(1970, 1, 1).toordinal()
+_NO_DATES = {
+    float(date.fromisoformat(day).toordinal() - _EPOCH)
+    for day in (
+        *("0001-01-01", "1753-01-01", "1899-12-30", "1899-12-31", "1900-01-01", "1970-01-01"),
+        *("2099-12-31", "2999-12-31", "9999-01-01", "9999-12-31"),
+    )
+}
 
 
 def sentinels(distinct: Floats, counts: Integers) -> Iterator[tuple[str, int]]:
     """The smallest and the largest of the numbers of a column, ascending, that are repeated and far from the
-    others, each with its number of rows.
+    others, or are codes of missing answers, each with its number of rows.
     """
+    found: set[int] = set()
+    for lowest in (True, False):
+        for n in range(1, min(_MOST_CODES, len(distinct) - 1) + 1):
+            group = slice(0, n) if lowest else slice(len(distinct) - n, None)
+            rest = slice(n, None) if lowest else slice(0, len(distinct) - n)
+            if _are_codes(distinct[group], counts[group], distinct[rest], counts[rest]) or (
+                n == 1 and _is_far(distinct, counts, 0 if lowest else -1)
+            ):
+                found.update(range(len(distinct))[group])
+    for at in sorted(found):
+        yield as_text(distinct[at]), int(counts[at])
+
+
+def _is_far(distinct: Floats, counts: Integers, at: int) -> bool:
+    """Whether the number at one end is repeated and far from the others, or the only negative one."""
+    rest = distinct[1:] if at == 0 else distinct[:-1]
+    often = counts[at] >= max(_FEWEST, _SHARE * counts.sum()) and len(rest) >= _MANY
+    usual = set(as_text(abs(distinct[at])).replace(".", "")) == {"9"}  # 99, 999.9
+    often &= usual or float(distinct[at]).is_integer()
+    if len(rest) < 2 or not ((usual and counts[at] > 1) or often):
+        return False
+    nearest = rest[0] if at == 0 else rest[-1]
+    more = counts[at] >= 3 * np.median(counts)
+    alone = often and more and distinct[at] <= -1.0 and rest[0] >= 0.0
+    return bool(abs(distinct[at] - nearest) > rest[-1] - rest[0] or alone)
+
+
+def _are_codes(codes: Floats, n_rows: Integers, rest: Floats, n_rest: Integers) -> bool:
+    """Whether the numbers at one end are codes of answers that are missing: -9 and -8, or 98 and 99.
+
+    They are repeated, and a gap separates them from the other numbers, which are whole.
+    """
+    total = n_rows.sum() + n_rest.sum()
+    if len(rest) < _FEW_VALUES or (n_rows < max(_FEWEST, _SHARE * total)).any():
+        return False
+    sizes = set(np.abs(codes).tolist())
+    gap = float(rest[0] - codes[-1] if codes[0] < rest[0] else codes[0] - rest[-1])
+    if codes[0] < 0.0:
+        known = any(sizes <= {*each, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0} and sizes & each for each in _CODES)
+        scale = rest[0] >= 0.0 and np.diff(rest).max() == 1.0
+        alone = codes[-1] < 0.0 and scale and (np.diff(codes) > 1.0).any() | (codes[-1] < -5.0)
+        far = gap > rest[-1] - rest[0] and codes[-1] < 0.0
+        return bool(known and (alone or far))
+    whole = bool((rest == np.floor(rest)).all())
+    return (
+        whole
+        and any(sizes <= each and max(each) in sizes for each in _CODES)
+        and gap >= _JUMP * float(np.diff(rest).max())
+        and bool((n_rows >= np.median(n_rest)).all() or n_rows.sum() >= 3 * _SHARE * total)
+    )
+
+
+def sentinel_dates(days: Floats) -> Iterator[tuple[str, int]]:
+    """The first and the last of the dates of a column, days since 1970-01-01 or NaN, that are repeated and
+    far from the others, or stand for no date in many systems, each with its number of rows.
+    """
+    distinct, counts = np.unique(days[~np.isnan(days)], return_counts=True)
     for at, rest in ((0, distinct[1:]), (-1, distinct[:-1])):
-        often = counts[at] >= max(_FEWEST, _SHARE * counts.sum()) and len(rest) >= 10
-        usual = set(as_text(abs(distinct[at])).replace(".", "")) == {"9"}  # 99, 999.9
-        often &= usual or float(distinct[at]).is_integer()
-        if len(rest) > 1 and ((usual and counts[at] > 1) or often):
-            nearest = rest[0] if at == 0 else rest[-1]
-            more = counts[at] >= 3 * np.median(counts)
-            alone = often and more and distinct[at] <= -1.0 and rest[0] >= 0.0
-            if abs(distinct[at] - nearest) > rest[-1] - rest[0] or alone:
-                yield as_text(distinct[at]), int(counts[at])
+        if len(rest) < 2 or counts[at] < max(_FEWEST, _SHARE * counts.sum()):
+            continue
+        gap, span = abs(distinct[at] - rest[0 if at == 0 else -1]), rest[-1] - rest[0]
+        usual = distinct[at] in _NO_DATES and counts[at] >= 3 * np.median(counts)
+        if usual or (gap > span and len(rest) >= _MANY):
+            yield date.fromordinal(int(distinct[at]) + _EPOCH).isoformat(), int(counts[at])

@@ -1,0 +1,130 @@
+"""Durations, dates with words for no date, months with dots, and numbers and dates that stand for nothing."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import craftc
+
+pd = pytest.importorskip("pandas", reason="files are read with pandas")
+
+
+def read(cells, name="x", **options):
+    """A column of these cells next to another one: numbers of its rows, kind, and notes."""
+    table = pd.DataFrame({name: list(cells), "y": [i * 7 % 31 for i in range(len(cells))]})
+    table = craftc.read_table(table, **options)
+    return table[name], table.attrs["kinds"].get(name), " | ".join(table.attrs["notes"])
+
+
+@pytest.mark.parametrize(
+    ("form", "name"),
+    [
+        ("{h}:{m:02d}", "x"),
+        ("{h}:{m:02d}:00", "x"),
+        ("{h} h {m} min", "x"),
+        ("{h}h {m}m", "x"),
+        ("{h} Std. {m} Min.", "x"),
+        ("PT{h}H{m}M", "x"),
+        ("{d} days {r:02d}:{m:02d}:00", "x"),
+        ("{d}d {r}h {m}m", "x"),
+    ],
+)
+def test_durations_go_on_after_24_hours(form, name):
+    minutes = [i * 97 % 2903 for i in range(60)]
+    cells = [form.format(h=t // 60, d=t // 1440, r=t // 60 % 24, m=t % 60) for t in minutes]
+    hours, kind, notes = read(cells, name)
+    np.testing.assert_allclose(hours, np.array(minutes) / 60)
+    assert kind is None
+    assert "'x' holds durations, which are used in hours" in notes
+
+
+@pytest.mark.parametrize("name", ["Dauer", "call_duration", "elapsed time", "Lap", "durée", "delay"])
+def test_hours_of_a_duration_are_not_periodic(name):
+    cells = [f"{i % 24}:{i * 7 % 60:02d}" for i in range(60)]
+    assert read(cells, name)[1] is None
+    assert read(cells, "start")[1] == ("periodic", 24.0)
+    assert "12 min" not in read([f"{i} min" for i in range(60)], name)[2]
+
+
+def test_new_rows_are_read_as_durations():
+    cells = [f"{i * 2 % 49}:{i * 7 % 60:02d}" for i in range(63)]
+    table = pd.DataFrame({"x": cells, "y": [i * 11 % 13 for i in range(63)]})
+    model = craftc.CRAFT(random_state=0).fit(craftc.read_table(table))
+    assert craftc.read_table(table[:3].assign(x="13:30"), like=model)["x"].tolist() == [13.5] * 3
+    assert craftc.read_table(table[:3].assign(x="-0:30"), like=model)["x"].tolist() == [-0.5] * 3
+
+
+@pytest.mark.parametrize("absent", ["offen", "0000-00-00", "00.00.0000", "k.A.", "31.02.2023", "tbd", "-"])
+@pytest.mark.parametrize("form", ["%d.%m.%Y", "%Y-%m-%d %H:%M", "%H:%M"])
+def test_a_word_for_no_date_leaves_a_column_of_dates(absent, form):
+    days = pd.date_range("2023-01-03", periods=100, freq="31h7min").strftime(form)
+    cells = [absent if i % 4 == 1 else day for i, day in enumerate(days)]
+    values, kind, notes = read(cells)
+    assert values.isna().sum() == 25
+    assert kind == ("date" if "%Y" in form else ("periodic", 24.0))
+    assert (f"25 cells that cannot be read became missing: {absent!r}" in notes) == (
+        absent not in ("k.A.", "-")
+    )
+
+
+def test_months_with_dots_are_no_numbers():
+    months = pd.period_range("2021-03", periods=40, freq="M")
+    values, kind, _ = read(months.strftime("%m.%Y"))
+    assert kind == "date"
+    assert (np.diff(values) > 0).all()
+    assert read(["10.2023", "11.2024", "12.99", *map(str, range(30))])[1] is None
+
+
+def test_clock_and_ordinals_in_dates():
+    for cells in (
+        ["16.10.2023 03:57 Uhr", "17.10.2023, 04:57 Uhr"],
+        ["16.10.2023 um 03:57", "17.10.2023 um 04:57"],
+    ):
+        values, kind, _ = read(cells * 9)
+        assert kind == "date"
+        assert values[1] - values[0] == pytest.approx(25 / 24)
+    values, kind, notes = read(["1er mai 2023", "2 mai 2023", "1er juin 2023"] * 9)
+    assert (values[1] - values[0], values[2] - values[0]) == (1, 31)
+    assert "missing" not in notes
+
+
+@pytest.mark.parametrize(
+    ("cells", "codes"),
+    [
+        ([1, 2, 3, 4, 5, 6, 7, -9, -8], ["-9", "-8"]),
+        ([0, 1, 2, 3, 4, 5, -1, -8, -9], ["-9", "-8", "-1"]),
+        ([1, 2, 3, 4, 5, 6, 7, 98, 99], ["98", "99"]),
+        ([1, 2, 3, 4, 5, 9], ["9"]),
+        ([*range(18, 71), *[99] * 6], ["99"]),
+        ([*(i / 7 for i in range(40)), *[-999, -998, -997] * 4], ["-999", "-998", "-997"]),
+        ([1, 2, 3, 4, 5, 6, 7, 8, 9], []),
+        ([*range(90, 100), *[99] * 6], []),
+        ([-3, -2, -1, 0, 1, 2, 3], []),
+        ([-9, -7, -4, -2, 0, 1, 5, 8, 12, 20], []),
+        ([0, 10, 20, 50, 70, 99], []),
+    ],
+)
+def test_codes_of_missing_answers_are_noted(cells, codes):
+    notes = read(cells * 12)[2]
+    if codes:
+        assert f"has {', '.join(codes)} in " in notes
+        assert f"na_values=[{', '.join(map(repr, codes))}]" in notes
+        assert read(cells * 12, na_values=codes)[0].isna().sum() == 12 * sum(
+            str(cell) in codes for cell in cells
+        )
+    else:
+        assert "far from its other numbers" not in notes
+
+
+@pytest.mark.parametrize("day", ["9999-12-31", "1900-01-01", "1970-01-01", "2999-12-31", "0001-01-01"])
+@pytest.mark.parametrize("form", ["{2}.{1}.{0}", "{0}-{1}-{2}", None])
+def test_dates_that_stand_for_none_are_noted(day, form):
+    cells = [day if i % 5 == 0 else f"20{21 + i % 4}-0{1 + i % 9}-1{i % 7}" for i in range(100)]
+    if form is not None:
+        cells = [form.format(*cell.split("-")) for cell in cells]
+    else:
+        cells = np.array(cells, "datetime64[s]")
+    assert f"has {day} in 20 rows, far from its other dates; na_values=[{day!r}]" in read(cells)[2]
+    assert read(cells, na_values=[day])[0].isna().sum() == 20
+    assert "far from" not in read(cells, na_values=[day])[2]
