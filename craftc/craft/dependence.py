@@ -13,7 +13,8 @@ parameter, a link of two columns saves, over the rows with a value in both (n of
 
 less log(P + 1) nats, which name one of the P pairs. MI is the mutual information of the pair's table, and SS
 the squares around the mean of all rows and around those of the levels. The links that save most together and
-form no cycle are a maximum spanning forest (Chow & Liu 1968). Alternatively all numeric columns have one full
+form no cycle are a maximum spanning forest (Chow & Liu 1968). Columns that are one answer in several columns
+are linked as a whole (`tick_links`) where that saves more. Alternatively all numeric columns have one full
 covariance, of p (p - 1) / 2 parameters, and the forest joins it to the categorical columns. Sums of squares
 contain one row of the table's variance, as those of clusters do.
 """
@@ -35,9 +36,10 @@ from craftc.craft.background import Background, half_log
 from craftc.craft.fitted import ColumnLinks
 from craftc.craft.rows import L, RowStore, S
 from craftc.craft.search import FitConfig
+from craftc.craft.tick_links import chain_gains, groups_of_codes, groups_of_table
 from craftc.table import MixedTable
 from craftc.table.levels import LevelEncoding, NumberLevels
-from craftc.table.sums import sums_of_others
+from craftc.table.products import derived_columns
 
 MOST_WIDTH, MOST_LEVELS = 1024, 256  # cells of a row of the design, and levels of a column that takes part
 _STEPS = 2.0**8  # integers to a standard deviation
@@ -84,7 +86,8 @@ def column_links(config: FitConfig[L, S], encoding: LevelEncoding, selected_gain
         return ColumnLinks()
     columns = sorted(chosen, key=lambda j: j not in numbers)
     scores = [_scores(j, numbers[j], background) for j in chosen if j in numbers]
-    design = _Design(config.of_rows(_rows(config)), columns, scores)
+    of_rows = config.of_rows(_rows(config))
+    design = _Design(of_rows, columns, scores)
     gains, parameters = design.pair_gains()
     N, M, h = background.weight, design.weight, half_log(background, config.spec)
     name = math.log(usable.sum() * (usable.sum() - 1) / 2 + 1)
@@ -108,7 +111,23 @@ def column_links(config: FitConfig[L, S], encoding: LevelEncoding, selected_gain
         joined[1:, 1:] = saves[p:, p:]
         joined[0, 1:] = joined[1:, 0] = saves[:p, p:].max(axis=0, initial=-np.inf)
         total = max(total, block + sum(map(joined.__getitem__, _forest(joined))))
+    of_groups: dict[tuple[int, int], float] = {}
+    for group, complete, ticks in groups_of_codes(encoding, of_rows.table.codes):
+        place = [columns.index(j) for j in group.columns if j in chosen]
+        if len(place) < len(group.columns):
+            continue
+        weight = of_rows.weight.astype(np.float64) if len(of_rows.weight) else np.ones(len(of_rows.table))
+        own, more = chain_gains(group, ticks, weight[complete] * (M / weight.sum()))
+        chain = net(own, more, name) * float(weights[place].min())
+        among = saves[np.ix_(place, place)]
+        by_pairs = sum(map(among.__getitem__, _forest(among)))
+        if chain.sum() > by_pairs:
+            total += float(chain.sum()) - by_pairs
+            edges = [(i, j) for i, j in edges if not {i, j} <= set(place)]
+            later = zip(group.columns, group.columns[1:], chain.tolist(), strict=False)
+            of_groups |= {_ordered(a, b): nats for a, b, nats in later if nats > 0.0}
     pairs = [(*_ordered(columns[i], columns[j]), float(saves[i, j])) for i, j in edges]
+    pairs += [(*pair, nats) for pair, nats in of_groups.items()]
     pairs.sort(key=lambda pair: (-pair[2], pair[:2]))
     categories = np.isin(columns, encoding.input_schema.categorical_index)
     leading = np.where(categories, selected_gains[columns], -np.inf)
@@ -323,8 +342,9 @@ def diagnose(
     n_clusters_at_4: int | None,
     price_factor: float,
 ) -> list[str]:
-    """Warnings about a table that the model cannot describe well: near-duplicate columns, sums of others, and
-    dependence inside clusters, shown by `slices_at_4`. A column of a weight below 1 does not count in full.
+    """Warnings about a table that the model cannot describe well: near-duplicate columns, sums, one-hot
+    groups, and dependence inside clusters, shown by `slices_at_4`. A column of a weight below 1 does not
+    count in full.
     """
     sample = rows.take(np.arange(0, len(rows), max(1, len(rows) // _SAMPLE)))
     weight = dict(zip(sample.schema.columns, column_weights.tolist(), strict=True))
@@ -340,11 +360,18 @@ def diagnose(
         messages.append(f"More than {_MOST_PAIRS} pairs of columns are near-duplicates.")
     numbers = dict(zip(sample.schema.numeric_names, sample.numeric.T, strict=True))
     partly = [name for name, each in weight.items() if each < 1.0]
-    for name, reason in sums_of_others(numbers, partly).items():
+    for name, reason in derived_columns(numbers, partly).items():
         messages.append(
             f"Column {quoted(name)} is {reason} in every row and counts in full, which exaggerates clusters "
             "along it; drop it."
         )
+    for group in groups_of_table(sample):
+        if min(weight[sample.schema.columns[j]] for j in group.columns) >= 1.0:
+            remedy = "make one column of them (pandas.from_dummies), or " if group.count == 1 else ""
+            messages.append(
+                f"{group.said(sample.schema.columns)}, as if they were one answer in several columns, and "
+                f"clusters repeat these answers; {remedy}leave them out."
+            )
     if n_clusters_at_4 is not None:
         messages.append(
             f"CRAFT found {n_clusters} clusters; {n_clusters_at_4} of them would be left at "
@@ -362,7 +389,10 @@ def _duplicates(sample: MixedTable) -> Iterator[tuple[str, str]]:
     names = sample.schema.numeric_names
     if len(sample) < 10:
         return
-    for i, j in _equal_numbers(_standardised(sample.numeric)):
+    alike = set(_equal_numbers(_standardised(sample.numeric)))
+    if len(names) <= _COLUMNS_AT_ONCE:  # in another unit, or on another scale: logarithms, ranks
+        alike |= set(_equal_numbers(_standardised(_ranks(sample.numeric))))
+    for i, j in sorted(alike):
         yield names[i], names[j]
     columns = list(zip(sample.schema.categorical_names, sample.codes.T.astype(np.intp), strict=True))
     n_categorical = len(columns)
@@ -434,6 +464,16 @@ def _candidates(codes: NDArray[np.intp], i: int) -> list[int]:
         )
         alike &= (later[one] != later[two]).mean(axis=0) > _MOSTLY
     return (np.flatnonzero(alike) + i + 1).tolist()
+
+
+def _ranks(X: NDArray[np.floating]) -> Floats:
+    """Ranks in every column, equal ones of equal numbers; NaN of missing cells."""
+    ranks = np.full(X.shape, np.nan)
+    for own, cells in zip(ranks.T, X.T, strict=True):
+        present = ~np.isnan(cells)
+        _, inverse, counts = np.unique(cells[present], return_inverse=True, return_counts=True)
+        own[present] = (np.cumsum(counts) - (counts - 1) / 2.0)[inverse]
+    return ranks
 
 
 def _standardised(X: NDArray[np.floating]) -> Floats:

@@ -114,7 +114,7 @@ class CRAFT(WithFixed):
     unknown : {"ignore", "error"}, default="ignore"
         A level that `fit` has not seen costs the same as under the background, or is an error.
     unusable : {"error", "drop"}, default="error"
-        Columns of a frame that cannot define clusters: ids, dates, columns of one value, sums of others.
+        Columns of a frame that cannot define clusters: ids, dates, columns of one value, sums and products.
         "error": a column that cannot be read is an error, the others are used. "drop": all are set aside with
         a warning.
     max_clusters : int, default=100

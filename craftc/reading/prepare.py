@@ -42,9 +42,9 @@ from craftc.reading.unusable import (
     DATES,
     EMPTY,
     IDS,
+    derived_among,
     id_reason,
     listed_reasons,
-    sums_among,
     text_reason,
 )
 from craftc.table.dates import FEWEST_PERIODS, PARTS, named_period, part_name, parts_of, repeats
@@ -106,7 +106,7 @@ class _Reader:
             self._unusable = {name: reason for name, reason in self._unusable.items() if reason != CONSTANT}
         else:
             usable = {name: each for name, each in self._columns.items() if name not in self._unusable}
-            self._unusable |= sums_among(usable, self._roles.asked)
+            self._unusable |= derived_among(usable, self._roles.asked)
         used = {name: column for name, column in self._columns.items() if name not in self._unusable}
         if not used:
             raise TableError(

@@ -97,7 +97,8 @@ def read_table(
         repeated column names.
     on_unusable : {"drop", "keep", "error"}
         Columns that cannot define clusters: ids, row counters, columns with no value or with one value in
-        every row, and sums of other columns: a total, a difference, the last of the shares of a whole.
+        every row, and sums and products of other columns: a total, a difference, the last of the shares of a
+        whole, a body mass index.
     dates : {"auto", "parts", "drop"}
         "auto": a date becomes its number of days since 1970-01-01, which descriptions show as a date.
         "parts": also columns "NAME hour", "NAME weekday" (0: Monday) and "NAME season" (months since 1

@@ -1,4 +1,4 @@
-"""Columns that cannot define clusters: ids, constant and empty columns, dates, sums of others."""
+"""Columns that cannot define clusters: ids, constant and empty columns, dates, sums and products."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ from craftc.table.frames import ColumnSource, as_frame, open_source
 from craftc.table.kinds import ColumnKind
 from craftc.table.level_column import LevelColumn
 from craftc.table.mixed_table import MixedTable
-from craftc.table.sums import numbers_of, sums_of_others
+from craftc.table.products import derived_columns
+from craftc.table.sums import numbers_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -108,7 +109,7 @@ def usable_columns(
     if all(reasons.values()):  # columns with one value are harmless where nothing else is left
         reasons = {name: "" if reason == CONSTANT else reason for name, reason in reasons.items()}
     unusable = {name: reason for name, reason in reasons.items() if reason}
-    unusable |= sums_of_others({name: own for name, own in numbers.items() if not reasons[name]}, kept)
+    unusable |= derived_columns({name: own for name, own in numbers.items() if not reasons[name]}, kept)
     if reasons and len(unusable) == len(reasons):
         raise ValueError(
             f"No column is left to cluster ({listed_reasons(unusable)}); name columns in `categorical` to "
@@ -128,8 +129,8 @@ def usable_columns(
     )
 
 
-def sums_among(columns: Mapping[str, pd.Series], kept: Collection[str]) -> dict[str, str]:
-    """The columns of a frame that are sums of others, each with the reason; those of `kept` stay."""
+def derived_among(columns: Mapping[str, pd.Series], kept: Collection[str]) -> dict[str, str]:
+    """The columns of a frame that are sums or products of others, each with the reason; `kept`: that stay."""
     numbers = {}
     for name, column in columns.items():
         if isinstance(column.dtype, need_pandas().CategoricalDtype):
@@ -138,7 +139,7 @@ def sums_among(columns: Mapping[str, pd.Series], kept: Collection[str]) -> dict[
             cells = column.to_numpy(np.float64, na_value=np.nan)
         if cells is not None:
             numbers[name] = cells
-    return sums_of_others(numbers, kept)
+    return derived_columns(numbers, kept)
 
 
 def known_columns(X: T, names: Iterable[str]) -> T | FrameInput:

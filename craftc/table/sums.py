@@ -17,9 +17,9 @@ from craftc._common.messages import quoted
 from craftc._common.threads import one_blas_thread
 from craftc._common.typing import Floats
 
-_SAMPLE = 2000  # rows in which relations are looked for
-_FEWEST = 30  # rows that show a relation, and three for each number
-_WIDEST = 500  # numbers among which sums are looked for
+SAMPLE_ROWS = 2000  # rows in which relations are looked for
+FEWEST_ROWS = 30  # rows that show a relation, and three for each number
+WIDEST = 500  # numbers among which sums are looked for
 _EXACT = 1e-9  # rounding of float64 in sums, relative to the largest cell
 # largest deviation by rounded cells, in standard deviations of the column: of a sum, of shares of a whole
 _ROUNDED, _PARTS = 1e-4, 0.05
@@ -36,24 +36,24 @@ def sums_of_others(numbers: Mapping[str, NDArray[np.floating]], kept: Collection
     Of a sum and its parts the column is left out that depends most on the others: the total. Where parts add
     up to a constant, it is one of them. Columns that repeat one other column are not meant here.
     """
-    names = [name for name, cells in numbers.items() if _is_measured(cells)]
-    if not 3 <= len(names) <= _WIDEST:
+    names = [name for name, cells in numbers.items() if is_measured(cells)]
+    if not 3 <= len(names) <= WIDEST:
         return {}
     complete = np.ones(len(numbers[names[0]]), bool)
     for name in names:
         complete &= ~np.isnan(numbers[name])
     columns = [numbers[name][complete].astype(np.float64) for name in names]
     n = len(columns[0])
-    if n < max(_FEWEST, 3 * len(names)) or not all(np.isfinite(cells).all() for cells in columns):
+    if n < max(FEWEST_ROWS, 3 * len(names)) or not all(np.isfinite(cells).all() for cells in columns):
         return {}
-    some = np.unique(np.linspace(0, n - 1, min(n, _SAMPLE)).astype(np.intp))
+    some = np.unique(np.linspace(0, n - 1, min(n, SAMPLE_ROWS)).astype(np.intp))
     sample = _stacked(columns, range(len(names)))[some]
     out: dict[str, str] = {}
     left = list(range(len(names)))
     with one_blas_thread():  # more threads wait for longer than this takes
         while (involved := _first_sum(columns, sample, left)) is not None:
             free = [j for j in involved if names[j] not in kept]
-            dropped = _most_dependent(sample, involved, free or involved[-1:])
+            dropped = most_dependent(sample, involved, free or involved[-1:])
             if free:
                 parts = [j for j in involved if j != dropped]
                 found = _solved(columns[dropped], _stacked(columns, parts))
@@ -75,7 +75,7 @@ def numbers_of(codes: NDArray[np.integer], levels: Sequence[object]) -> Floats |
     return cells
 
 
-def _is_measured(cells: NDArray[np.floating]) -> bool:
+def is_measured(cells: NDArray[np.floating]) -> bool:
     """Whether a column has three or more values."""
     low, high = np.fmin.reduce(cells, initial=np.inf), np.fmax.reduce(cells, initial=-np.inf)
     return bool(((cells > low) & (cells < high)).any())
@@ -101,7 +101,7 @@ class _Sum:
             return True
         if not self.plain:
             return False
-        units = _unit(y) + sum(_unit(cells) for cells in x.T)
+        units = unit_of(y) + sum(unit_of(cells) for cells in x.T)
         shares = bool((self.weights < 0.0).all())
         bound = (_PARTS if shares else _ROUNDED) * y.std()
         return bool(rest.max() <= units / 2 * (1 + 1e-6) and rest.std() <= bound)
@@ -168,7 +168,7 @@ def _solved(y: Floats, x: Floats) -> _Sum:
     return _Sum(parts.tolist(), weights, float(np.median(y - x[:, parts] @ weights)))
 
 
-def _unit(x: Floats) -> float:
+def unit_of(x: Floats) -> float:
     """The unit to which cells are rounded: 1, .1, ...; 0 if they have more than six decimals."""
     for decimals in range(_DECIMALS + 1):
         if np.abs(np.round(x, decimals) - x).max() <= _EXACT * max(1.0, float(np.abs(x).max())):
@@ -176,11 +176,13 @@ def _unit(x: Floats) -> float:
     return 0.0
 
 
-def _most_dependent(sample: Floats, involved: list[int], free: list[int]) -> int:
-    """The column whose squared correlations with the others have the largest sum; the last of equal ones."""
+def most_dependent(sample: Floats, involved: list[int], free: list[int], latest: float = 1.0) -> int:
+    """The column whose squared correlations with the others have the largest sum; the last of those that have
+    this share of it.
+    """
     squares = np.corrcoef(sample[:, involved], rowvar=False) ** 2
     score = {j: round(float(total), 6) for j, total in zip(involved, squares.sum(axis=0), strict=True)}
-    return max(free, key=lambda j: (score[j], j))
+    return max(j for j in free if score[j] >= latest * max(score[each] for each in free))
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -40,7 +40,7 @@ DETERMINED = {
         {"spent": "the sum of 'plan' and 'more'"},
     ),
     "two totals": (
-        {"a": A, "b": B, "ab": A + B, "c": C, "d": A * B, "all": A + B + C + A * B},
+        {"a": A, "b": B, "ab": A + B, "c": C, "d": A[::-1], "all": A + B + C + A[::-1]},
         {"ab": "the sum of 'a' and 'b'", "all": "the sum of 'a', 'b', 'c' and 'd'"},
     ),
     "scores": (

@@ -1,0 +1,119 @@
+"""Columns that say what other columns say: products of others, copies on another scale, one-hot groups."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import craftc
+from craftc import CRAFT
+from craftc.table.products import products_of_others
+from craftc.table.tick_groups import tick_groups
+
+pd = pytest.importorskip("pandas")
+
+N = 400
+RNG = np.random.default_rng(0)
+HEIGHT, WEIGHT = RNG.normal(172, 9, N).round(), RNG.normal(72, 12, N).round(1)
+QUANTITY, PRICE = RNG.integers(1, 9, N).astype(float), RNG.lognormal(2, 0.6, N).round(2)
+SOME = np.where(RNG.random(N) < 0.2, 0.0, QUANTITY)
+INCOME = RNG.lognormal(8, 0.5, N).round()
+COLOUR = RNG.choice(["red", "blue", "green", "grey"], N, p=[0.4, 0.3, 0.2, 0.1])
+DUMMIES = {f"colour_{level}": (level == COLOUR).astype(int) for level in ("red", "blue", "green", "grey")}
+OTHERS = {"income": INCOME, "visits": RNG.poisson(3, N), "region": RNG.choice(list("NSW"), N)}
+
+PRODUCTS = {
+    "bmi": (
+        {"h": HEIGHT, "w": WEIGHT, "bmi": (1e4 * WEIGHT / HEIGHT**2).round(1)},
+        "proportional to 'w' / 'h'²",
+    ),
+    "total": ({"q": QUANTITY, "p": PRICE, "t": (QUANTITY * PRICE).round(2)}, "'q' times 'p'"),
+    "no sale": ({"q": SOME, "p": PRICE, "t": (SOME * PRICE).round(2)}, "'q' times 'p'"),
+    "per head": ({"i": INCOME, "q": QUANTITY, "per": (INCOME / QUANTITY).round(2)}, "'i' / 'q'"),
+    "percent": ({"p": PRICE, "i": INCOME, "%": (100 * PRICE / INCOME).round(3)}, "proportional to 'p' / 'i'"),
+    "volume": (
+        {"h": HEIGHT, "w": WEIGHT, "p": PRICE, "v": (HEIGHT * WEIGHT * PRICE).round()},
+        "'h' times 'w' times 'p'",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", PRODUCTS)
+def test_products_are_set_aside(case):
+    columns, reason = PRODUCTS[case]
+    name = list(columns)[-1]
+    table = craftc.read_table(pd.DataFrame({"visits": OTHERS["visits"], **columns}))
+    assert table.attrs["unusable"] == {name: reason}
+    assert products_of_others(columns, [name]).keys() != {name}
+
+
+def test_a_product_is_no_cluster():
+    table = pd.DataFrame({**OTHERS, **PRODUCTS["bmi"][0]})
+    assert CRAFT(random_state=0).fit(craftc.read_table(table)).n_clusters_ == 1
+    with pytest.warns(UserWarning, match="Column 'bmi' is proportional to 'w' / 'h'² in every row"):
+        CRAFT(random_state=0).fit(table)
+
+
+def test_other_columns_are_no_products():
+    noisy = QUANTITY * PRICE * RNG.lognormal(0, 0.02, N)
+    for columns in (
+        {"q": QUANTITY, "p": PRICE, "i": INCOME},
+        {"q": QUANTITY, "p": PRICE, "t": noisy},
+        {"q": QUANTITY[:20], "p": PRICE[:20], "t": (QUANTITY * PRICE)[:20]},
+        {"d": PRICE - 5.0, "q": QUANTITY, "t": (PRICE - 5.0) * QUANTITY},
+        {"y": 1990.0 + QUANTITY, "q": QUANTITY * 1.0, "i": INCOME},
+    ):
+        assert products_of_others(columns) == {}
+    one_wrong = (QUANTITY * PRICE).round(2)
+    one_wrong[7] += 3.0
+    assert products_of_others({"q": QUANTITY, "p": PRICE, "t": one_wrong}) == {}
+
+
+@pytest.mark.parametrize("copy", [np.log, lambda x: 1e5 / x, np.cumsum])
+def test_copies_on_another_scale_are_named(copy):
+    other = np.sort(INCOME) if copy is np.cumsum else INCOME
+    table = pd.DataFrame({"a": other, "b": copy(other), "visits": OTHERS["visits"]})
+    with pytest.warns(UserWarning, match="Columns 'a' and 'b' are near-duplicates"):
+        CRAFT(random_state=0).fit(table)
+
+
+@pytest.mark.parametrize(
+    ("form", "first"), [(float, 0), (int, 1), (bool, 1), (lambda flags: np.where(flags, "yes", "no"), 0)]
+)
+def test_a_one_hot_group_is_no_group_of_rows(form, first):
+    names = list(DUMMIES)[first:]
+    convert = form if not isinstance(form, type) else lambda flags: flags.astype(form)
+    columns = {name: convert(DUMMIES[name]) for name in names}
+    which = "Exactly" if first == 0 else "At most"
+    with pytest.warns(UserWarning, match=f"{which} one of 'colour_"):
+        model = CRAFT(random_state=0).fit(pd.DataFrame({**OTHERS, **columns}))
+    assert model.dependence_ratio_ > 1.0
+    assert "Pieces of a gradual pattern" in str(model.summary().attrs["structure"])
+    of_group = [(a, b) for a, b, _ in model.column_links_ if {a, b} <= set(names)]
+    assert len(of_group) == len(names) - 1
+
+
+def test_links_of_a_group_save_its_total_correlation():
+    with pytest.warns(UserWarning, match="Exactly one of"):
+        model = CRAFT(random_state=0).fit(pd.DataFrame({**OTHERS, **DUMMIES}))
+    share = np.array([flags.mean() for flags in DUMMIES.values()])
+    total = -(share * np.log(share) + (1 - share) * np.log1p(-share)).sum() + (share * np.log(share)).sum()
+    price = 3 * (0.5 * np.log(N) + np.log(7 * 6 / 2 + 1))
+    saved = sum(nats for a, b, nats in model.column_links_ if {a, b} <= set(DUMMIES))
+    assert saved == pytest.approx(N * total - price)
+
+
+def test_groups_of_ticks():
+    two = np.array([RNG.permutation(6) < 2 for _ in range(N)])
+    names = [f"top: {letter}" for letter in "abcdef"]
+    (found,) = tick_groups(names, two)
+    assert (found.columns, found.count, found.exactly) == (tuple(range(6)), 2, True)
+    assert found.said(names) == "Exactly 2 of 'top: a', 'top: b', 'top: c' and 3 others are set in every row"
+    ticks = np.column_stack(list(DUMMIES.values())).astype(bool)
+    (found,) = tick_groups(["other", *"rbgy"], np.column_stack([RNG.random(N) < 0.5, ticks]))
+    assert found.columns == (1, 2, 3, 4)
+    assert tick_groups(list("abcd"), RNG.random((N, 4)) < 0.4) == []
+    assert tick_groups(list("abcd"), RNG.random((N, 4)) < 0.003) == []
+    flipped = ticks.copy()
+    flipped[:5] = ~flipped[:5]
+    assert tick_groups(list("rbgy"), flipped) == []
