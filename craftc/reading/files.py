@@ -11,7 +11,7 @@ import re
 import warnings
 import zipfile
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING
@@ -32,7 +32,7 @@ from craftc.reading.input_file import (
 )
 from craftc.reading.json_rows import is_json_array, json_columns
 from craftc.reading.labelled import read_labelled
-from craftc.reading.merged import Merged, merged_cells
+from craftc.reading.merged import Merged, hidden_sheets, merged_cells, n_hidden_rows
 from craftc.reading.records import (
     BLANKS,
     HEAD_ROWS,
@@ -238,11 +238,16 @@ def _read_excel(file: InputFile, form: FileForm) -> RawTable:
     filled = {name: sheet for name, sheet in sheets.items() if sheet.size}
     if not filled:
         raise TableError(_EMPTY.format(file.shown))
-    name, notes = _chosen_sheet(file, filled, form.sheet)
+    with _refused(file):
+        hidden = hidden_sheets(content) & filled.keys()
+    name, notes = _chosen_sheet(file, filled, form.sheet, hidden)
     sheet = filled[name]
     sheet = sheet.astype(object).where(sheet.notna() & (sheet != ""), None)
     with _refused(file):
         merged = merged_cells(content, name)
+        n_hidden = n_hidden_rows(content, name)
+    if n_hidden:
+        notes.append(f"{n_hidden:,} row(s) that the sheet hides, as by a filter, were read, too.")
     tall = [each for each in merged if each.last > each.first]
     for each in tall:
         sheet.iloc[each.first : each.last + 1, each.left] = sheet.iat[each.first, each.left]
@@ -273,9 +278,11 @@ def _set_headings_aside(sheet: pd.DataFrame, merged: Sequence[Merged], notes: li
 
 
 def _chosen_sheet(
-    file: InputFile, sheets: dict[str, pd.DataFrame], wanted: str | int | None
+    file: InputFile, sheets: dict[str, pd.DataFrame], wanted: str | int | None, hidden: Set[str]
 ) -> tuple[str, list[str]]:
-    """The name of the sheet that is read: the wanted one, or the first that is a table; and notes."""
+    """The name of the sheet that is read: the wanted one, or the first that is a table and not `hidden`; and
+    notes.
+    """
     names = list(sheets)
     if isinstance(wanted, int) and -len(names) <= wanted < len(names):
         return names[wanted], []
@@ -283,12 +290,14 @@ def _chosen_sheet(
         if wanted in sheets:
             return str(wanted), []
         raise TableError(f"{file.shown} has no sheet {wanted!r}; its sheets are {listed(names, 20)}.")
-    tables = [name for name in names if _is_filled(sheets[name])] or names[:1]
+    seen = [name for name in names if name not in hidden] or names
+    tables = [name for name in seen if _is_filled(sheets[name])] or seen[:1]
     longest = max(len(sheets[name]) for name in tables)
     name = next(name for name in tables if len(sheets[name]) >= _SHARE_OF_LONGEST * longest)
     if len(names) == 1:
         return name, []
     which = "the first" if name == names[0] else "the first that is a table"
+    which += " and not hidden" if name != names[0] and hidden else ""
     return name, [
         f"The file has {len(names)} sheets; {which}, {quoted(name)}, was read; sheet='...' names another."
     ]

@@ -1,4 +1,4 @@
-"""Merged cells of a sheet, whose text a reader finds in the first of them alone."""
+"""Merged cells of a sheet, whose text a reader finds in the first of them alone; hidden sheets and rows."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from xml.etree import ElementTree
 
 _WORKBOOK = "xl/workbook.xml"
 _RANGE = re.compile(rb'<(?:\w+:)?mergeCell\s[^>]*?ref="\$?([A-Z]{1,3})\$?(\d+):\$?([A-Z]{1,3})\$?(\d+)"')
-_PIECE, _LONGEST = 1 << 20, 200  # bytes that are read at once, and of one range
+_HIDDEN_ROW = re.compile(rb'<(?:\w+:)?row\s[^>]*?hidden="(?:1|true)"[^>]*?>')
+_PIECE, _LONGEST = 1 << 20, 200  # bytes that are read at once, and of one element
 
 
 @dataclass(frozen=True)
@@ -34,6 +35,26 @@ def merged_cells(content: io.BytesIO, sheet: str) -> list[Merged]:
         return sorted(set(_ranges(archive, path)), key=lambda each: (each.first, each.left))
 
 
+def hidden_sheets(content: io.BytesIO) -> set[str]:
+    """The names of the sheets of a workbook (.xlsx) that Excel does not show."""
+    with zipfile.ZipFile(content) as archive:
+        if _WORKBOOK not in archive.namelist():
+            return set()
+        book = ElementTree.fromstring(archive.read(_WORKBOOK))
+    return {
+        each.get("name", "")
+        for each in book.iter()
+        if each.tag.endswith("}sheet") and each.get("state", "visible") != "visible"
+    }
+
+
+def n_hidden_rows(content: io.BytesIO, sheet: str) -> int:
+    """The rows of a sheet that Excel does not show, as after a filter."""
+    with zipfile.ZipFile(content) as archive:
+        path = _path_of(archive, sheet)
+        return sum(1 for _ in _found(archive, path, _HIDDEN_ROW)) if path else 0
+
+
 def _path_of(archive: zipfile.ZipFile, sheet: str) -> str:
     """The part of a workbook that holds a sheet; empty if it is in another place than usual."""
     folder, name = posixpath.split(_WORKBOOK)
@@ -52,13 +73,21 @@ def _path_of(archive: zipfile.ZipFile, sheet: str) -> str:
 
 
 def _ranges(archive: zipfile.ZipFile, path: str) -> Iterator[Merged]:
+    for found in _found(archive, path, _RANGE):
+        left, first, right, last = found.groups()
+        yield Merged(int(first) - 1, int(last) - 1, _position(left), _position(right))
+
+
+def _found(archive: zipfile.ZipFile, path: str, pattern: re.Pattern[bytes]) -> Iterator[re.Match[bytes]]:
+    """The matches of a pattern in a part of a workbook, read in pieces."""
     with archive.open(path) as part:
         rest = b""
         while piece := part.read(_PIECE):
-            text = rest + piece
-            for left, first, right, last in _RANGE.findall(text):
-                yield Merged(int(first) - 1, int(last) - 1, _position(left), _position(right))
-            rest = text[-_LONGEST:]
+            text, end = rest + piece, 0
+            for found in pattern.finditer(text):
+                yield found
+                end = found.end()
+            rest = text[max(end, len(text) - _LONGEST) :]
 
 
 def _position(letters: bytes) -> int:

@@ -12,6 +12,7 @@ import numpy as np
 from craftc._common.messages import need_pandas, quoted
 from craftc._common.typing import Bits, Floats, Ints
 from craftc.reading.cells import NA_VALUES, NUMERIC_NA_VALUES, as_number, is_datum
+from craftc.reading.part_lines import headings, lower_table
 from craftc.table.kinds import is_absent
 
 if TYPE_CHECKING:
@@ -22,14 +23,20 @@ _TOTAL = re.compile(
     r"(totals?|totale|total general|totaux|sums?|summen?|gesamt|gesamtsumme|gesamtergebnis|insgesamt"
     r"|zwischensumme|somme|suma|somma|totaal|yhteens[aä]|razem|итого|всего|合计|总计|合計"
     r"|averages?|means?|mittelwert|durchschnitt|moyenne|promedio|media"
-    r"|medians?|minimum|maximum|variance|varianz|st(andar)?d\.?[ -]?dev(iation|\.)?|standardabweichung)"
+    r"|medians?|minimum|maximum|variance|varianz|st(andar)?d\.?[ -]?dev(iation|\.)?|standardabweichung"
+    r"|ergebnis|gesamtresultat)"
     r"\s*(of .{1,30}|\(.{1,30}\)|\d{4})?\s*[:=]?",
     re.IGNORECASE,
 )
 #: "Summe Nord", "North Total", as subtotals and pivot tables name the total of a group
 _WORDS = r"(sub[ -]?)?total(es|e|s)?|(zwischen)?summe|gesamt|ergebnis|result|somme|totaux|suma|totaal|итого"
 _GROUP_TOTAL = re.compile(rf"({_WORDS})\b\W.{{1,60}}|.{{1,60}}\W({_WORDS})\W*", re.IGNORECASE)
+#: Statistics whose names could be levels, so that their numbers decide.
 _EXTREME: dict[str, Callable[[Floats], float]] = {
+    **dict.fromkeys(("std", "sd", "stdev", "stabw", "stdabw"), lambda x: float(np.std(x, ddof=1))),
+    **dict.fromkeys(("25%", "q1"), lambda x: float(np.quantile(x, 0.25))),
+    **dict.fromkeys(("50%", "q2"), np.median),
+    **dict.fromkeys(("75%", "q3"), lambda x: float(np.quantile(x, 0.75))),
     "min": np.min,
     "max": np.max,
     "count": np.size,
@@ -56,6 +63,7 @@ _NUMERIC = 0.9  # share of the different cells of a column of numbers
 _LAST = 30  # lines at the end of a table among which footnotes are
 _FEWEST = 10  # rows above a line of sums without a name
 _ROUNDING = 1e-6
+_FEW_BLANKS = 0.25  # share of the cells of a column of texts that are blank, at most, where totals have none
 _NESTED = 20  # totals from which a total of groups may count
 
 
@@ -83,6 +91,15 @@ def without_no_rows(frame: pd.DataFrame, named: bool = True) -> tuple[pd.DataFra
         notes.append(
             f"{_lines(len(below), 'line')} of types, units or titles below the names, {quoted(shown)}."
         )
+    filled = ~np.column_stack([_is_blank(frame.iloc[:, j]) for j in range(frame.shape[1])])
+    if notes and empty.any() and (legend := lower_table(filled, empty, keep)):
+        keep[legend] = False
+        shown = quoted(_first_text(frame.iloc[legend[0]]))
+        notes.append(f"{_lines(len(legend), 'line')} of another table below the rows, the first {shown}.")
+    if above := headings(filled, keep):
+        keep[above] = False
+        shown = quoted(_first_text(frame.iloc[above[0]]))
+        notes.append(f"{_lines(len(above), 'heading')} of groups of rows, the first {shown}.")
     last = _last_lines(frame, keep)
     if last:
         keep[last] = False
@@ -93,6 +110,10 @@ def without_no_rows(frame: pd.DataFrame, named: bool = True) -> tuple[pd.DataFra
         keep[inner] = False
         shown = quoted(_first_text(frame.iloc[inner[0]]))
         notes.append(f"{_lines(len(inner), 'line')} of totals between the rows, the first {shown}.")
+    if _is_first_total(frame, keep):
+        top = int(np.flatnonzero(keep)[0])
+        keep[top] = False
+        notes.append(f"{_lines(1, 'first line')}, a total, {quoted(_first_text(frame.iloc[top]))}.")
     if keep.all() or keep.sum() < 2:
         return frame, []
     notes[-1] = f"{notes[-1].removesuffix('.')}; all_lines=True keeps such lines."
@@ -238,11 +259,27 @@ def _is_total(row: list[tuple[int, str]], above: pd.DataFrame) -> bool:
     n = len(above)  # without the other statistics
     while n and (before := _cells(above.iloc[n - 1])) and _names_statistic(before[0][1]):
         n -= 1
-    columns = [(as_number(cell), _numbers(above.iloc[:n, at])) for at, cell in row[1:]]
+    columns = [(as_number(cell), cell, _numbers(above.iloc[:n, at])) for at, cell in row[1:]]
     return bool(columns) and all(
-        number is not None and values is not None and len(values) and _is_close(number, extreme(values))
-        for number, values in columns
+        number is not None
+        and values is not None
+        and len(values) > 1
+        and (_is_close(number, extreme(values)) or _is_mean(number, text, extreme(values)))
+        for number, text, values in columns
     )
+
+
+def _is_first_total(frame: pd.DataFrame, keep: Bits) -> bool:
+    """Whether the first row holds the sums or means of all others, and has a name or blanks of its own."""
+    rows = np.flatnonzero(keep)
+    if len(rows) <= _FEWEST:
+        return False
+    row, below = _cells(frame.iloc[rows[0]]), frame.iloc[rows[1:]]
+    numbers = [(j, cell) for j, cell in row if as_number(cell) is not None]
+    texts = [(j, cell) for j, cell in row if as_number(cell) is None]
+    new = not any(_occurs(cell, below.iloc[:, j]) for j, cell in texts)
+    few = len(row) < frame.shape[1] or any(_names_statistic(cell) for _, cell in texts)
+    return bool(numbers) and new and few and len(texts) <= 1 and _is_sum(numbers, below)
 
 
 def _is_footnote(row: list[tuple[int, str]], above: pd.DataFrame) -> bool:
@@ -316,9 +353,16 @@ def _inner_totals(frame: pd.DataFrame, keep: Bits) -> list[int]:
     """Positions of lines between the rows that are named as a total and hold the sums of those before them,
     from an earlier total on.
     """
-    candidates = [i for i in _labelled(frame) if keep[i]]
-    if not candidates or 3 * len(candidates) > keep.sum():
-        return []
+    for lines in (_labelled(frame), _without_texts(frame, keep)):
+        candidates = [i for i in lines if keep[i]]
+        few = bool(candidates) and 3 * len(candidates) <= keep.sum()
+        if few and (found := _totals_among(frame, keep, candidates)):
+            return found
+    return []
+
+
+def _totals_among(frame: pd.DataFrame, keep: Bits, candidates: Sequence[int]) -> list[int]:
+    """The candidates that hold the sums of the rows before them; none if few of them do."""
     columns = [
         column for j in range(frame.shape[1]) if (column := _running(frame.iloc[:, j], keep, candidates))
     ]
@@ -388,6 +432,17 @@ def _sums_among(candidates: Sequence[int], columns: Sequence[_Running], *, fewes
 
 def _names_group_total(label: str) -> bool:
     return _TOTAL.fullmatch(label) is not None or _GROUP_TOTAL.fullmatch(label) is not None
+
+
+def _without_texts(frame: pd.DataFrame, keep: Bits) -> Iterator[int]:
+    """Positions of the lines without any text, where nearly all rows have one in several columns."""
+    blank, n_texts = np.ones(len(frame), bool), 0
+    for j in range(frame.shape[1]):
+        empty = _is_blank(frame.iloc[:, j])
+        if _numbers_and_others(frame.iloc[:, j])[1].any() and empty[keep].mean() < _FEW_BLANKS:
+            blank &= empty
+            n_texts += 1
+    return iter(np.flatnonzero(blank & keep).tolist() if n_texts >= 2 else [])
 
 
 def _labelled(frame: pd.DataFrame) -> Iterator[int]:

@@ -81,7 +81,7 @@ def read_table(
         Encoding of a text file. "infer": UTF-8, UTF-16 or UTF-32, else the one that charset-normalizer finds,
         if it is installed, else Windows (cp1252), else Latin-1.
     sheet : str or int, optional
-        Sheet of a workbook, by name or position. None: the first that is a table.
+        Sheet of a workbook, by name or position. None: the first that is a table and not hidden.
     decimal : {"infer", ".", ","}
         Decimal mark of texts such as ``1.234``, which are numbers with either. "infer": the comma if other
         columns show it (``17,50``) or semicolons separate cells such as ``1,234``; otherwise the point.
@@ -93,8 +93,8 @@ def read_table(
         "yes" and "no". "auto": columns of lists, and of texts that one of ``; | , /`` or a line break splits
         into at most 60 answers.
     all_lines : bool
-        Whether lines that are no rows are kept: empty ones, totals, also of groups of rows, footnotes, and
-        repeated column names.
+        Whether lines that are no rows are kept: empty ones, totals, also of groups of rows, headings of
+        groups, footnotes, and repeated column names.
     on_unusable : {"drop", "keep", "error"}
         Columns that cannot define clusters: ids, row counters, columns with no value or with one value in
         every row, and sums and products of other columns: a total, a difference, the last of the shares of a

@@ -240,7 +240,8 @@ def find_header(rows: list[list[str]], header: Header, skip: int, notes: list[st
             f"{NAMELESS} ({', '.join(first)[:60]!r}), so the columns are named 'column "
             f"1' to 'column {len(first)}'; header=True takes it as column names."
         )
-    names = distinct_names([""] * len(first) if absent else [cell.strip() for cell in first], notes)
+    given = ["" if absent else cell.strip().removesuffix(" 00:00:00") for cell in first]  # dates of a sheet
+    names = distinct_names(given, notes)
     return filled[n_title + lines - 1] + (not absent), names
 
 
@@ -352,6 +353,8 @@ def _is_data(first: list[str], below: list[list[str]]) -> bool:
             continue
         if sum(map(is_datum, cells)) >= 0.9 * len(cells):
             if not is_datum(name) and name.casefold() not in NUMERIC_NA_VALUES:
+                return False
+            if DATE.fullmatch(name) and not any(map(DATE.fullmatch, cells)):
                 return False
             number = as_number(name)
             numbers.append(0.5 if number is None else number)  # a date is no label

@@ -1,4 +1,4 @@
-"""What is said about the texts of a column that were read as numbers or dates, or were not."""
+"""Notes about the texts of a column that were read as numbers or dates, or were not."""
 
 from __future__ import annotations
 

@@ -177,8 +177,8 @@ def unit_of(x: Floats) -> float:
 
 
 def most_dependent(sample: Floats, involved: list[int], free: list[int], latest: float = 1.0) -> int:
-    """The column whose squared correlations with the others have the largest sum; the last of those that have
-    this share of it.
+    """The column whose squared correlations with the others have the largest sum, or the last one with this
+    share of it.
     """
     squares = np.corrcoef(sample[:, involved], rowvar=False) ** 2
     score = {j: round(float(total), 6) for j, total in zip(involved, squares.sum(axis=0), strict=True)}

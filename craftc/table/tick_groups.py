@@ -26,7 +26,7 @@ _SHOWN = 3  # columns that a message names
 
 @dataclass(frozen=True)
 class TickGroup:
-    """Columns of which always the same number is 1, or at most one."""
+    """Columns with always the same number of ticks in a row, or with at most one."""
 
     columns: tuple[int, ...]
     count: int  # of columns that are 1 in a row
@@ -84,7 +84,7 @@ def _of_one_stem(names: Sequence[str]) -> Iterator[list[int]]:
 
 
 def _runs(apart: NDArray[np.bool_]) -> Iterator[list[int]]:
-    """Runs of neighbours of which no two are 1 in one row, as long as possible."""
+    """Runs of neighbours that are never ticked in one row, as long as possible."""
     first, m = 0, len(apart)
     while first < m:
         last = first + 1

@@ -1,0 +1,133 @@
+"""Totals at the top, statistics at the end, headings, legends below the rows, hidden sheets, dates."""
+
+from __future__ import annotations
+
+import datetime
+import io
+
+import numpy as np
+import pytest
+
+import craftc
+
+pd = pytest.importorskip("pandas", reason="files are read with pandas")
+
+R = np.random.default_rng(0)
+N = 40
+TABLE = pd.DataFrame(
+    {
+        "branch": [f"B{i:02d}" for i in range(N)],
+        "region": R.choice(["North", "South", "West"], N),
+        "sales": R.integers(100, 999, N),
+        "costs": R.integers(50, 500, N),
+        "kind": R.choice(["kiosk", "shop"], N),
+    }
+)
+NUMBERS = TABLE[["sales", "costs"]]
+
+
+def line(label, values, at=0):
+    cells = [""] * 5
+    cells[at], cells[2:4] = label, [f"{value:.2f}".removesuffix(".00") for value in values]
+    return cells
+
+
+def text(rows):
+    return "\n".join(";".join(map(str, row)) for row in [list(TABLE), *rows]) + "\n"
+
+
+ROWS = TABLE.values.tolist()
+GROUPS = [(region, part) for region, part in TABLE.groupby("region")]
+
+
+def test_a_total_above_the_rows(read):
+    for top in (
+        line("Total", NUMBERS.sum()),
+        line("All branches", NUMBERS.sum()),
+        line("Mean", NUMBERS.mean()),
+    ):
+        table, notes = read(text([top, *ROWS]))
+        assert len(table) == N
+        assert f"Not used: 1 first line, a total, '{top[0]}'" in notes
+        assert len(read(text([top, *ROWS]), all_lines=True)[0]) == N + 1
+    for top in (line("B99", [500, 300]), ["B99", "North", *NUMBERS.sum(), "shop"]):
+        assert len(read(text([top, *ROWS]))[0]) == N + 1
+
+
+@pytest.mark.parametrize("std", ["SD", "STABW", "std"])
+def test_statistics_below_the_rows(read, std):
+    lines = [
+        line("Sum", NUMBERS.sum()),
+        line("Mean", NUMBERS.mean()),
+        line(std, NUMBERS.std()),
+        line("Min", NUMBERS.min()),
+        line("25%", NUMBERS.quantile(0.25)),
+        line("Q3", NUMBERS.quantile(0.75)),
+        line("Max", NUMBERS.max()),
+    ]
+    table, notes = read(text([*ROWS, *lines]))
+    assert len(table) == N
+    assert "Not used: 7 last lines, a total or footnotes, the first 'Sum'" in notes
+    assert len(read(text([*ROWS, line("SD", [500, 300])]))[0]) == N + 1
+    assert len(read(text([*ROWS, line("Q3", [500, 300])]))[0]) == N + 1
+
+
+def test_totals_without_a_name(read):
+    rows = [
+        row for _, part in GROUPS for row in [*part.values.tolist(), line("", part[["sales", "costs"]].sum())]
+    ]
+    table, notes = read(text(rows))
+    assert len(table) == N
+    assert "3 lines of totals between the rows" in notes
+    rows[5][0] = rows[5][1] = rows[5][4] = ""  # a row whose texts are missing
+    assert len(read(text(ROWS[:10] + rows[5:6] + ROWS[10:]))[0]) == N + 1
+
+
+def test_headings_of_groups(read):
+    rows = [row for region, part in GROUPS for row in [[region, "", "", "", ""], *part.values.tolist()]]
+    table, notes = read(text(rows))
+    assert len(table) == N
+    assert "Not used: 3 headings of groups of rows, the first 'North'" in notes
+    blank = [[f"X{i}", "", "", "", ""] for i in range(3)]  # rows without any other cell
+    assert len(read(text(ROWS[:5] + blank[:1] + ROWS[5:9] + blank[1:] + ROWS[9:]))[0]) == N + 3
+
+
+def test_a_legend_below_the_rows(read):
+    legend = [["Legend", "", "", "", ""], ["code", "text", "", "", ""], ["N", "North", "", "", ""]]
+    table, notes = read(text([*ROWS, [""] * 5, *legend]))
+    assert len(table) == N
+    assert "Not used: 3 lines of another table below the rows, the first 'Legend'" in notes
+    assert len(read(text([*ROWS, [""] * 5, *ROWS[:3]]))[0]) == N + 3
+
+
+def test_names_that_are_dates(read):
+    for names in ("01.01.2023;01.02.2023", "2023-01-01;2023-02-01"):
+        rows = "\n".join(f"b{i};{i * 3 % 17};{i * 5 % 19}" for i in range(N))
+        table, notes = read(f"branch;{names}\n{rows}\n")
+        assert list(table) == names.split(";")
+        assert len(table) == N
+        assert "looks like data" not in notes
+    days = "\n".join(f"b{i};0{1 + i % 9}.02.2023;{i * 5 % 19}" for i in range(N))
+    assert "looks like data" in read(f"b77;01.01.2023;3\n{days}\n")[1]
+
+
+def test_hidden_sheets_and_rows(tmp_path):
+    openpyxl = pytest.importorskip("openpyxl", reason="sheets are read with openpyxl")
+    book = openpyxl.Workbook()
+    codes, data = book.active, book.create_sheet("Data")
+    for i in range(60):
+        codes.append([f"k{i}", i % 7, i % 5])
+    data.append(["branch", datetime.datetime(2023, 1, 1), datetime.datetime(2023, 2, 1)])
+    for i in range(N):
+        data.append([f"b{i}", i * 3 % 17, i * 5 % 19])
+    codes.sheet_state = "hidden"
+    data.row_dimensions[7].hidden = data.row_dimensions[9].hidden = True
+    out = io.BytesIO()
+    book.save(out)
+    path = tmp_path / "t.xlsx"
+    path.write_bytes(out.getvalue())
+    table = craftc.read_table(path)
+    assert list(table) == ["2023-01-01", "2023-02-01"]
+    assert "the first that is a table and not hidden, 'Data', was read" in table.attrs["notes"][0]
+    assert table.attrs["notes"][1].startswith("2 row(s) that the sheet hides, as by a filter, were read, too")
+    assert len(craftc.read_table(path, sheet=0)) >= 59
