@@ -76,6 +76,7 @@ class ClusterOptions(FitOptions):
     max_cluster_size: float | None
     groups: str | None
     weight: str | None  # column of the weights of the rows
+    scale_weight: bool  # to the rows that they are worth
     column_weights: Sequence[str]  # NAME=W
     outlier_price: float | None
     target: str | None
@@ -115,6 +116,10 @@ class ClusterOptions(FitOptions):
     def check(self) -> None:
         super().check()
         _ = self.weights_of_columns
+        if self.scale_weight and self.weight is None:
+            raise ValueError(
+                "--scale-weight scales the weights of --weight COLUMN, which is not there; add it."
+            )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -169,6 +174,7 @@ def in_options(message: str) -> str:
     text = re.sub(r"\boutlier_price(=| must )", r"--outlier-price\1", text)
     text = text.replace("--outlier-price=", "--outlier-price ")
     text = re.sub(r"\bfeature_sharing( must )", r"--feature-sharing\1", text)
+    text = re.sub(r"multiply them by [\d.e-]+\.$", "add --scale-weight.", text)
     text = text.replace("column_weights", "--column-weight").replace("sample_weight", "--weight")
     text = re.sub(r"\bn_clusters(=| must )", r"--clusters\1", text)
     text = re.sub(r"\b(min|max)_cluster_size(=| must )", r"--\1-cluster-size\2", text)

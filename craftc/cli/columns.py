@@ -139,7 +139,9 @@ def target_of(classes: RawTable, options: ClusterOptions) -> pd.Series:
 
 
 def weights_in(column: pd.DataFrame, options: ClusterOptions) -> Floats:
-    """The weights of the rows, of the only column of a frame."""
+    """The weights of the rows, of the only column of a frame; scaled to the rows that they are worth if the
+    options say so (Kish 1965).
+    """
     name = str(options.weight)
     if have_leading_zeros([cell.strip() for cell in column[name] if isinstance(cell, str)]):
         raise TableError(f"--weight: column {quoted(name)} holds codes with leading zeros, no weights.")
@@ -154,7 +156,9 @@ def weights_in(column: pd.DataFrame, options: ClusterOptions) -> Floats:
     if not (np.isfinite(weights) & (weights >= 0.0)).all():
         wrong = weights[~(np.isfinite(weights) & (weights >= 0.0))][0]
         raise TableError(f"--weight: column {quoted(name)} has {wrong:g}; weights are finite and >= 0.")
-    return weights
+    return (
+        weights * (weights.sum() / (weights @ weights)) if options.scale_weight and weights.any() else weights
+    )
 
 
 def named_exclusions(options: ClusterOptions) -> dict[str, str]:

@@ -269,6 +269,11 @@ class _ClusterCommand(_Command):
     help="Column of weights of the rows: a row of weight 2 counts twice. Not used for clustering otherwise.",
 )
 @click.option(
+    "--scale-weight",
+    is_flag=True,
+    help="Scale the weights of --weight to the number of rows that they are worth, as those of a survey.",
+)
+@click.option(
     "--column-weight",
     "column_weights",
     multiple=True,

@@ -34,8 +34,8 @@ from craftc._common.random import SAMPLE_ROWS, CraftStream, spread
 from craftc._common.typing import Floats
 from craftc.craft.background import Background, half_log
 from craftc.craft.fitted import ColumnLinks
-from craftc.craft.rows import L, RowStore, S
-from craftc.craft.search import FitConfig
+from craftc.craft.rows import L, S
+from craftc.craft.search import EncodedRows, FitConfig
 from craftc.craft.tick_links import chain_gains, groups_of_codes, groups_of_table
 from craftc.table import MixedTable
 from craftc.table.levels import LevelEncoding, NumberLevels
@@ -59,6 +59,7 @@ _MOST_PAIRS = 10  # near-duplicates that are named
 _CORRELATED = 0.9999  # of near-duplicate numbers
 _COLUMNS_AT_ONCE = 512  # columns up to which all correlations are computed; beyond, projections come first
 _DIRECTIONS, _ASKED_AT_ONCE = 8, 64  # of these projections, and columns whose neighbours are held
+_WORTH = 1.5  # warn if rows count for more than so many times what they are worth
 _LINKED = 0.5  # warn if column links save more than half of what clusters save
 _FRAGILE = 0.7  # share of the clusters that is left at four times the price
 
@@ -336,21 +337,22 @@ def slices_at_4(n_clusters: int, n_clusters_at_4: int | None, dependence_ratio: 
 
 
 def diagnose(
-    rows: RowStore[L, S],
+    encoded: EncodedRows[L, S],
     column_weights: Floats,
     n_clusters: int,
     n_clusters_at_4: int | None,
     price_factor: float,
 ) -> list[str]:
     """Warnings about a table that the model cannot describe well: near-duplicate columns, sums, one-hot
-    groups, and dependence inside clusters, shown by `slices_at_4`. A column of a weight below 1 does not
-    count in full.
+    groups, weights as of a survey, and dependence inside clusters, shown by `slices_at_4`. A column of a
+    weight below 1 does not count in full.
     """
+    rows = encoded.source
     sample = rows.take(np.arange(0, len(rows), max(1, len(rows) // _SAMPLE)))
     weight = dict(zip(sample.schema.columns, column_weights.tolist(), strict=True))
     found = (pair for pair in _duplicates(sample) if min(map(weight.__getitem__, pair)) >= 1.0)
     pairs = list(islice(found, _MOST_PAIRS + 1))
-    messages = []
+    messages = _of_a_survey(encoded.weights)
     for a, b in pairs[:_MOST_PAIRS]:
         messages.append(
             f"Columns {quoted(str(a))} and {quoted(str(b))} are near-duplicates and both count in full, "
@@ -380,6 +382,24 @@ def diagnose(
             f"price_factor={2 * price_factor:g} to {4 * price_factor:g}, or cut(k) for fewer."
         )
     return messages
+
+
+def _of_a_survey(weights: Floats | None) -> list[str]:
+    """A warning about weights that count more rows than they are worth.
+
+    Rows of weights w have means as precise as (sum w)^2 / sum w^2 rows of equal weights (Kish 1965). Weights
+    that are whole numbers may count rows that are repeated.
+    """
+    if weights is None or (weights == np.floor(weights)).all():
+        return []
+    total, factor = weights.sum(), weights.sum() / (weights @ weights)
+    if total <= _WORTH * factor * total:
+        return []
+    return [
+        f"sample_weight counts repeated rows, {total:,.6g} in all, but rows of so different weights are "
+        f"worth {factor * total:,.4g} of equal weights, and a heavy row looks like a cluster. If these are "
+        f"weights of a survey, multiply them by {factor:.3g}."
+    ]
 
 
 def _duplicates(sample: MixedTable) -> Iterator[tuple[str, str]]:

@@ -523,9 +523,7 @@ class CRAFT(WithFixed):
         self.__dict__.pop("_slices", None)
         if slices is not None:
             self._slices = slices
-        messages = diagnose(
-            encoded.source, encoding.column_weights, self.n_clusters_, slices, self.price_factor_
-        )
+        messages = diagnose(encoded, encoding.column_weights, self.n_clusters_, slices, self.price_factor_)
         if self.covariance in ("full", "tied"):
             messages += too_many_columns(encoding, moments.total(), spec)
         if self.n_clusters is None and self.n_clusters_ == self.max_clusters == _MAX_CLUSTERS:

@@ -128,3 +128,29 @@ def test_odd_cells_of_a_table_with_several_answers_in_a_cell(capsys, tmp_path):
 def test_bad_weights(files, capsys, options, message):
     assert main(["cluster", str(files[0] / "t.csv"), *options]) == 2
     assert message in " ".join(capsys.readouterr().err.split())
+
+
+def survey(n=80):
+    """Independent columns, and weights of respondents that stand for five others on average."""
+    rng = np.random.default_rng(3)
+    columns = {f"x{j}": np.round(rng.normal(size=n), 1) for j in range(3)}
+    columns["w"] = np.round(5 * rng.lognormal(0, 0.6, n), 2)
+    return pd.DataFrame(columns)
+
+
+def test_weights_of_a_survey(tmp_path, capsys):
+    frame = survey()
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    w = frame["w"].to_numpy()
+    worth = w.sum() ** 2 / (w @ w)
+    columns = frame.drop(columns="w")
+    with pytest.warns(UserWarning, match=rf"worth {worth:,.4g} of equal weights.*multiply them by"):
+        CRAFT(1, random_state=0).fit(columns, sample_weight=w)
+    assert CRAFT(random_state=0).fit(columns, sample_weight=w * w.sum() / (w @ w)).n_clusters_ == 1
+    CRAFT(1, random_state=0).fit(columns, sample_weight=np.round(w))  # may count rows
+    found = answer(capsys, tmp_path / "t.csv", "--weight", "w", "--scale-weight")
+    assert [each["rows"] for each in found["clusters"]] == pytest.approx([worth])
+    assert main(["cluster", str(tmp_path / "t.csv"), "--weight", "w", "--clusters", "1"]) == 0
+    assert "add --scale-weight" in " ".join(capsys.readouterr().out.split())
+    assert main(["cluster", str(tmp_path / "t.csv"), "--scale-weight"]) == 2
+    assert "--weight COLUMN" in capsys.readouterr().err

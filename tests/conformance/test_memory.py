@@ -131,6 +131,7 @@ def test_one_row_one_column_one_level(mode):
 
 
 @pytest.mark.filterwarnings("ignore:Columns differ in scale:UserWarning")
+@pytest.mark.filterwarnings("ignore:sample_weight counts repeated rows:UserWarning")
 @pytest.mark.parametrize("mode", modes_of(lambda model: takes_weights(name_of(model))))
 def test_weights(mode):
     table = random_table(5, 60, 3, 0, missing=0.0)

@@ -114,6 +114,7 @@ def test_weights_beyond_what_can_be_counted_are_refused(estimator, scale):
         )
 
 
+@pytest.mark.filterwarnings("ignore:sample_weight counts repeated rows:UserWarning")
 @pytest.mark.parametrize("scale", [1e9, 1e12, 1e14, 7e14])
 def test_searches_end_with_large_weights(scale):
     rng = np.random.default_rng(0)
