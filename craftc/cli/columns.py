@@ -156,9 +156,10 @@ def weights_in(column: pd.DataFrame, options: ClusterOptions) -> Floats:
     if not (np.isfinite(weights) & (weights >= 0.0)).all():
         wrong = weights[~(np.isfinite(weights) & (weights >= 0.0))][0]
         raise TableError(f"--weight: column {quoted(name)} has {wrong:g}; weights are finite and >= 0.")
-    return (
-        weights * (weights.sum() / (weights @ weights)) if options.scale_weight and weights.any() else weights
-    )
+    if options.scale_weight and weights.any():
+        weights = weights / weights.max()  # squares of any number are finite
+        weights *= weights.sum() / (weights @ weights)
+    return weights
 
 
 def named_exclusions(options: ClusterOptions) -> dict[str, str]:

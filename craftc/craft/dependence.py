@@ -59,7 +59,7 @@ _MOST_PAIRS = 10  # near-duplicates that are named
 _CORRELATED = 0.9999  # of near-duplicate numbers
 _COLUMNS_AT_ONCE = 512  # columns up to which all correlations are computed; beyond, projections come first
 _DIRECTIONS, _ASKED_AT_ONCE = 8, 64  # of these projections, and columns whose neighbours are held
-_WORTH = 1.5  # warn if rows count for more than so many times what they are worth
+_WORTH = 1.5  # warn if rows count for more than this multiple of what they are worth
 _LINKED = 0.5  # warn if column links save more than half of what clusters save
 _FRAGILE = 0.7  # share of the clusters that is left at four times the price
 

@@ -418,6 +418,8 @@ def cluster_options(rng: np.random.Generator, columns: Sequence[str], folder: Pa
             name = one(rng, names)
             weight = one(rng, ["=2", "=0.5", "=0", "=-1", "=nan", "=1e300", "=x", ""])
             options += [option, f"{name}{weight}" if option == "--column-weight" else name]
+    if rng.random() < (0.3 if "--weight" in options else 0.01):
+        options.append("--scale-weight")
     if rng.random() < 0.04:
         options += ["--labels", str(folder / one(rng, ["names.csv", "names.csv", "nothing.csv", ""]))]
     if rng.random() < 0.03:
