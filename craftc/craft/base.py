@@ -436,6 +436,7 @@ class CraftBase(
             Of rows of equal levels the first is listed, so that there may be fewer than `n`.
         """
         check_number("n", n, least=1, whole=True)
+        check_is_fitted(self)
         if X is None:
             return [rows[:n] for rows in _kept(self, self._typical, n, scores.MOST_TYPICAL)]
         table, penalties = self._read_with_range(X)
@@ -457,6 +458,7 @@ class CraftBase(
             Positions of rows, least likely first.
         """
         check_number("n", n, least=1, whole=True)
+        check_is_fitted(self)
         if X is None:
             return np.asarray(_kept(self, self._unusual, n, scores.MOST_UNUSUAL)[:n])
         table, penalties = self._read_with_range(X)

@@ -12,6 +12,7 @@ from craftc._common.messages import as_text, listed, need_pandas, quoted
 from craftc.reading.cells import NA_VALUES, NUMERIC_NA_VALUES
 from craftc.reading.files import FileForm, RawTable
 from craftc.reading.input_file import TableError, did_you_mean
+from craftc.reading.joined import joined_of
 from craftc.reading.prepare import prepare
 from craftc.reading.roles import Roles, answer_name
 from craftc.reading.several import Answers
@@ -76,15 +77,19 @@ def match_columns(
     dates = {name for name, columns in parts.items() if not columns.isdisjoint(wanted)}
     dates |= {schema.columns[j] for j in schema.dates}
     of_dates = {part for name in dates for part in parts.get(name, ())}
-    made = of_dates.union(*of_answers.values())
+    joined = joined_of(schema.reading.get("columns", {}), wanted.difference(names))
+    parts_of_joined = [part for each in joined for part in each.parts]
+    made = of_dates.union(*of_answers.values()).union(each.name for each in joined)
     absent = [name for name in schema.columns if name not in made and name not in names]
-    unused = [name for name in names if name not in dates and name not in wanted and name not in answers]
+    absent += [part for part in parts_of_joined if part not in names]
+    known = {*dates, *wanted, *answers, *parts_of_joined}
+    unused = [name for name in names if name not in known]
     if absent:
         hint = did_you_mean(absent[0], unused)
         raise TableError(f"{path!r} lacks column(s) of the model: {listed(absent, _MOST)}.{hint}")
     said = schema.reading.get("file", {})
     roles = Roles(
-        [name for name in schema.categorical_names if name in names],
+        [name for name in (*schema.categorical_names, *parts_of_joined) if name in names],
         [name for name in schema.numeric_names if name not in dates],
         dates,
         dates_as="days" if wanted.isdisjoint(of_dates) else "parts",
@@ -100,6 +105,8 @@ def match_columns(
     noted_na = said.get("na_values", [])
     table = prepare(used, roles, na_values=[*na_values, *noted_na], drop=False)  # type: ignore[misc]
     notes = list(table.notes)
+    for each in joined:
+        table.frame[each.name] = each.column(table.frame)
     if unused:
         notes.append(note_of_unused(unused))
     absent = [name for name in schema.columns if name not in table.frame.columns]

@@ -24,6 +24,7 @@ from craftc.reading.dates import integer_dates, parse_dates, parse_times
 from craftc.reading.durations import parse_durations
 from craftc.reading.files import RawTable
 from craftc.reading.input_file import TableError
+from craftc.reading.joined import find_joined
 from craftc.reading.labelled import own_labels
 from craftc.reading.remarks import about_levels, bad_cells, different_units, far_cells, other_unit
 from craftc.reading.roles import PreparedTable, Roles, answer_name, blank_level
@@ -107,7 +108,9 @@ class _Reader:
         else:
             usable = {name: each for name, each in self._columns.items() if name not in self._unusable}
             self._unusable |= derived_among(usable, self._roles.asked)
-        used = {name: column for name, column in self._columns.items() if name not in self._unusable}
+        parts = self._join() if self._drop else set()
+        gone = parts.union(self._unusable)
+        used = {name: column for name, column in self._columns.items() if name not in gone}
         if not used:
             raise TableError(
                 f"No column is left to cluster ({listed_reasons(self._unusable)}); on_unusable='keep' keeps "
@@ -131,6 +134,17 @@ class _Reader:
             frame.attrs["reading"]["labels"] = labels
         codes = [name for name in self._codes if name in used]
         return PreparedTable(frame, self._notes, self._unusable, codes, kinds)
+
+    def _join(self) -> set[str]:
+        """Add the columns that one-hot groups are joined to; returns the parts, which are not used."""
+        own = set(self._raw.frame.columns).difference(self._unusable, self._roles.asked)
+        columns = {name: column for name, column in self._columns.items() if name in own}
+        found = find_joined(columns, [*self._raw.frame.columns, *self._columns])
+        for each in found:
+            self._columns[each.name] = each.column(columns)
+            self._recipes[each.name] = each.recipe
+            self._notes.append(each.note)
+        return {part for each in found for part in each.parts}
 
     def _said(self) -> dict[str, object]:
         """What the caller says about the form of the file and its cells."""

@@ -14,6 +14,7 @@ from craftc._common.typing import ArrowTable, PathInput
 from craftc._common.validation import check_choice
 from craftc.reading.files import FileForm, RawTable, plain_frame, read_file
 from craftc.reading.input_file import TableError
+from craftc.reading.joined import joined_of
 from craftc.reading.labels import Labels, column_labels
 from craftc.reading.like import Fitted, form_like, match_columns
 from craftc.reading.many_files import COLUMNAR_SUFFIXES, joined, paths_of
@@ -211,8 +212,10 @@ def _has_raw_columns(table: object, schema: Schema) -> bool:
     dtypes = getattr(table, "dtypes", None)
     if dtypes is None or not hasattr(dtypes, "items") or not hasattr(table, "attrs"):
         return False
-    read = {*schema.reading.get("columns", {}), *(schema.columns[j] for j in schema.dates)}
-    return any(
+    recipes = schema.reading.get("columns", {})
+    read = {*recipes, *(schema.columns[j] for j in schema.dates)}
+    parts = {part for each in joined_of(recipes, schema.columns) for part in each.parts}
+    return not parts.isdisjoint(map(str, dtypes.keys())) or any(
         str(name) in read and getattr(dtype, "kind", "") in "OMU" and not hasattr(dtype, "categories")
         for name, dtype in dtypes.items()
     )

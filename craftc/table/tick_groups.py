@@ -47,10 +47,21 @@ class TickGroup:
         return replace(self, columns=tuple(positions[j] for j in self.columns))
 
 
+def is_off(level: object) -> bool:
+    """Whether a level says that a box is not ticked: 0, "no" or False."""
+    return str(level).casefold() in _OFF
+
+
 def on_level(levels: Sequence[object]) -> int | None:
-    """Which of two levels says that a box is ticked: the other one is 0, "no" or False. None: neither."""
-    off = [j for j, level in enumerate(levels) if str(level).casefold() in _OFF]
+    """Which of two levels says that a box is ticked: the other one says that it is not. None: neither."""
+    off = [j for j, level in enumerate(levels) if is_off(level)]
     return 1 - off[0] if len(levels) == 2 and len(off) == 1 else None
+
+
+def stem_of(name: str) -> str:
+    """The name in front of the last separator: "colour" of "colour_red"; "" if there is none."""
+    found = _STEM.fullmatch(name)
+    return "" if found is None else found[1]
 
 
 def tick_groups(names: Sequence[str], ticks: NDArray[np.bool_]) -> list[TickGroup]:
@@ -78,8 +89,8 @@ def tick_groups(names: Sequence[str], ticks: NDArray[np.bool_]) -> list[TickGrou
 def _of_one_stem(names: Sequence[str]) -> Iterator[list[int]]:
     stems: dict[str, list[int]] = {}
     for j, name in enumerate(names):
-        if found := _STEM.fullmatch(name):
-            stems.setdefault(found[1], []).append(j)
+        if stem := stem_of(name):
+            stems.setdefault(stem, []).append(j)
     return (columns for columns in stems.values() if len(columns) > 1)
 
 

@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy.sparse import csr_matrix
+from sklearn.exceptions import NotFittedError
 
 from craftc import CRAFT, PaperCRAFT
 from craftc.datasets import load_heart
@@ -162,3 +163,9 @@ def test_the_paper_reads_no_collections():
     parts = Partitions([X[:9], X[9:]])
     with pytest.raises(ValueError, match="PaperCRAFT reads tables in this process, got a Partitions"):
         PaperCRAFT().fit(parts)
+
+
+@pytest.mark.parametrize("ask", [lambda m: m.cut(2), lambda m: m.outliers(3), lambda m: m.representatives(3)])
+def test_answers_of_a_model_without_fit_say_so(ask):
+    with pytest.raises(NotFittedError, match="not fitted yet"):
+        ask(CRAFT())

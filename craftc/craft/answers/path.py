@@ -72,7 +72,8 @@ class WithMergePath(WithOutliers):
         ValueError
             More clusters than the model has.
         """
-        labels: Labels = self.merge_path_[self._step(n_clusters)].labels
+        at = self._step(n_clusters)
+        labels: Labels = self.merge_path_[at].labels
         return labels
 
     def at(self, n_clusters: int, X: TableInput | None = None, sample_weight: WeightInput = None) -> Self:
