@@ -16,6 +16,9 @@ from craftc._kernels.craft_price cimport (
 )
 from craftc._kernels.moments cimport moments_merge
 
+cdef enum:
+    COMPARED = 20       # clusters up to which all proposed merges are compared
+
 
 def pair_deltas(
     const int64_t[:, ::1] groups not None,  # IN    (K, width)
@@ -245,7 +248,7 @@ def merge_while_cheaper(
     int n_threads,                          # for those of all pairs
 ) -> tuple[int, float, int, bool]:
     """Merge the pair that lowers J most, of those cheapest against the present shared distributions, while
-    one does.
+    one does; of more than 20 clusters the cheapest pair if it lowers J.
 
     The distributions, and with them the deltas of all pairs, change with every merge. Only those of the new
     cluster are computed again, until no merge lowers J; then all are. Returns K, J - J_0, what is known of
@@ -272,7 +275,7 @@ cdef Py_ssize_t run_merges(
     bint *ended,
 ) noexcept nogil:
     """The loop of `merge_while_cheaper`; returns K."""
-    cdef Py_ssize_t best, made = 0, stride = deltas.shape[0], i, j
+    cdef Py_ssize_t best, n_pairs, made = 0, stride = deltas.shape[0], i, j
     cdef int at = 0
     cdef double least = 0.0
     ended[0] = K <= 1
@@ -282,8 +285,10 @@ cdef Py_ssize_t run_merges(
             deltas_between(groups, K, cost, P, -1, &deltas[0, 0], stride, space.union, space.fits, space.work,
                            space.one_mask, n_threads)
             known[0] = DELTAS_FRESH
-        best = _best_merge(P, groups, K, mask, pairs, _cheapest(&deltas[0, 0], stride, K, pairs), space, &at,
-                           &least)
+        n_pairs = _cheapest(&deltas[0, 0], stride, K, pairs)
+        best = _best_merge(P, groups, K, mask, pairs, 1 if K > COMPARED else n_pairs, space, &at, &least)
+        if K > COMPARED and least >= excess[0] - tolerance:
+            best = _best_merge(P, groups, K, mask, pairs, n_pairs, space, &at, &least)
         if least < excess[0] - tolerance:
             i, j = pairs[best, 0], pairs[best, 1]
             K -= 1

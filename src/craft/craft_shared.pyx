@@ -22,7 +22,7 @@ from craftc._kernels.moments cimport Grid
 
 
 cdef enum:
-    MOST_FITS = 65536
+    MOST_FITS = 262144
 
 
 cdef class Fits:

@@ -7,7 +7,7 @@ from sklearn.metrics import adjusted_rand_score
 
 from craftc import CRAFT
 from craftc.craft.search import splits
-from craftc.craft.search.splits import gains_of_all, net_gains
+from craftc.craft.search.splits import distinct_divisions, gains_of_all, net_gains
 
 
 def wide_table(seed, n=100, n_columns=400, n_own=20, categorical=False):
@@ -100,6 +100,12 @@ def test_few_of_many_candidates_are_compared_with_every_column(monkeypatch):
     assert every.argmax() == some.argmax() == leaving.shape[1] - 1
 
 
+def test_candidates_that_divide_the_rows_alike_count_once():
+    leaving = np.array([[1, 0, 0, 1, 0], [0, 1, 0, 0, 1], [0, 1, 1, 0, 1]], np.uint8)
+    assert distinct_divisions(leaving).tolist() == [0, 2]
+    assert distinct_divisions(np.repeat(leaving, 9, axis=1)).tolist() == [0, 18]
+
+
 @pytest.mark.slow_except(1)
 @pytest.mark.parametrize("categorical", [False, True])
 def test_screened_splits_find_what_all_splits_find(categorical, monkeypatch):
@@ -113,7 +119,7 @@ def test_screened_splits_find_what_all_splits_find(categorical, monkeypatch):
 
 
 def test_bits_of_a_wide_fit_do_not_depend_on_threads():
-    X, _ = wide_table(1)
+    X, _ = wide_table(1, n_columns=300)
     fits = [CRAFT(random_state=0, n_threads=t).fit(X) for t in (1, 2, 3)]
     assert len({fit.objective_ for fit in fits}) == 1
     assert all((fit.labels_ == fits[0].labels_).all() for fit in fits)

@@ -36,7 +36,7 @@ from craftc.craft.search.starts import (
 )
 
 _FEW_CLUSTERS = 8  # of every second random start
-_CROSSED_AGAIN = 1 << 12  # rows up to which the starts are crossed until J stops falling
+_CROSSED_AGAIN = 1 << 17  # cells up to which the starts are crossed until J stops falling
 _FORCED_PASSES = 100  # passes after which half of the forced merges is assumed done
 MANY_CLUSTERS = 10  # from 10 clusters on, count those left at four times the price
 
@@ -255,6 +255,7 @@ def best_of_starts(
             best = part
     if given is None:
         improved, constant, meter = True, search.config.background.cost, search.config.meter
+        n_cells = len(search.rows) * search.rows.schema.n_columns
         meter.begin("crossing", len(ends))
         while improved:
             before = best.objective
@@ -262,7 +263,7 @@ def best_of_starts(
                 if part.objective > best.objective + 1e-9:
                     best = crossed(search, best, part)
                     meter.part_done(0, best.K, constant + best.objective)
-            improved = len(search.rows) <= _CROSSED_AGAIN and best.objective < before
+            improved = n_cells <= _CROSSED_AGAIN and best.objective < before
     return best
 
 

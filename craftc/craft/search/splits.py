@@ -32,7 +32,7 @@ from craftc.craft.search import FitConfig
 
 _PRICED, _FREE = price_kernel.SELECTIONS["priced"], price_kernel.SELECTIONS["free"]
 _LOCAL_PASSES = 10
-_MOST_CANDIDATES, _SCREENED = 256, 64  # screening starts above 256 candidates and keeps 64
+_MOST_CANDIDATES, _SCREENED = 256, 16  # screening starts above 256 candidates and keeps 16
 _MOST_SCREENED = 512  # at most this number of them is compared with every column
 _SPLIT_SAMPLE = 2048  # rows by which the candidates of a cluster are ranked
 _SCREENING_SAMPLE = 256  # rows by which they are screened
@@ -165,7 +165,7 @@ class SplitFinder(Generic[L, S]):
         seed = self.config.seed
         if n > _MOST_CANDIDATES:
             cells = await cluster.sample(_SCREENING_SAMPLE, seed, CraftStream.SCREENING_SAMPLE)
-            candidates, n = self._screened(group, cells, candidates, n, pricing), _SCREENED
+            candidates, n = self._screened(group, cells, candidates, n, pricing)
         cells = await cluster.sample(_SPLIT_SAMPLE, seed, CraftStream.SPLIT_SAMPLE)
         every_row = len(cells) == len(cluster)
         leaving, score = self._scored(group, own, cells, every_row, candidates, n, pricing)
@@ -186,23 +186,28 @@ class SplitFinder(Generic[L, S]):
 
     def _screened(
         self, group: Integers, cells: Cells, candidates: Candidates, n: int, pricing: price_kernel.Pricing
-    ) -> Candidates:
-        """The most promising candidates of a wide table, by chi-squared on a sample of the cluster."""
+    ) -> tuple[Candidates, int]:
+        """The most promising candidates of a wide table, by chi-squared on a sample of the cluster, and their
+        number.
+        """
         config, grid, tilts = self.config, pricing.grid, pricing.tilts
         codes, tilted = cells.table.codes[cells.rows], tilts.tilted > 0
         at = grid.level_start[tilted] + codes[:, tilted].astype(np.intp)
         price, weight = feature_prices(config.background, config.spec), tilts.weight
+        leaving = cells.leaving_rows(pricing, candidates, n)
+        distinct = distinct_divisions(leaving[cells.weights > 0])
         scores = net_gains(
             np.moveaxis(tilts.statistics[:, at], 0, 2),
             codes[:, ~tilted],
             cells.weights,
             config.background.level_widths[~tilted],
-            cells.leaving_rows(pricing, candidates, n),
+            leaving[:, distinct],
             np.concatenate([price[tilted], price[~tilted]]),
             np.concatenate([weight[tilted], weight[~tilted]]),
             float(group[0]) * pricing.count_weight,
         )
-        return candidates.some(np.sort(np.argsort(-scores, kind="stable")[:_SCREENED]))
+        chosen = np.sort(distinct[np.argsort(-scores, kind="stable")[:_SCREENED]])
+        return candidates.some(chosen), len(chosen)
 
     def _scored(
         self,
@@ -291,6 +296,15 @@ def three_best(score: Floats, leaving: Integers) -> list[int]:
         if not any(np.array_equal(leaving[best], leaving[c]) for c in chosen):
             chosen.append(best)
     return chosen
+
+
+def distinct_divisions(leaving: NDArray[np.uint8]) -> NDArray[np.intp]:
+    """The first of the candidates `leaving` (m, C) that divide the rows alike, whichever side leaves."""
+    sides = np.packbits(leaving != leaving[:1], axis=0).T
+    first: dict[bytes, int] = {}
+    for c, side in enumerate(sides):
+        first.setdefault(side.tobytes(), c)
+    return np.array(list(first.values()), np.intp)
 
 
 def net_gains(
