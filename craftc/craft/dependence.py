@@ -36,6 +36,7 @@ from craftc.craft.background import Background, half_log
 from craftc.craft.fitted import ColumnLinks
 from craftc.craft.rows import L, S
 from craftc.craft.search import EncodedRows, FitConfig
+from craftc.craft.step_links import entropy_of, step_columns
 from craftc.craft.tick_links import chain_gains, groups_of_codes, groups_of_table
 from craftc.table import MixedTable
 from craftc.table.levels import LevelEncoding, NumberLevels
@@ -103,6 +104,15 @@ def column_links(config: FitConfig[L, S], encoding: LevelEncoding, selected_gain
     weights = encoding.column_weights[columns]
     saves = net(gains, parameters, name) * np.minimum(weights, weights[:, None])
     np.fill_diagonal(saves, -np.inf)
+    weight_of_row = of_rows.weight.astype(np.float64) if len(of_rows.weight) else np.ones(len(of_rows.table))
+    weight_of_row *= M / weight_of_row.sum()
+    for finer, coarser in step_columns(encoding, of_rows.table.codes):
+        if finer in chosen and coarser in chosen:
+            i, j = columns.index(finer), columns.index(coarser)
+            n_levels = int(encoding.schema.n_levels[coarser])
+            cost = entropy_of(of_rows.table.codes[:, coarser], n_levels, weight_of_row)
+            step = float(net(cost, n_levels - 1.0, name)) * float(min(weights[i], weights[j]))
+            saves[i, j] = saves[j, i] = max(saves[i, j], step)
     edges = _forest(saves)
     total = sum(map(saves.__getitem__, edges))
     p = design.p
@@ -117,8 +127,7 @@ def column_links(config: FitConfig[L, S], encoding: LevelEncoding, selected_gain
         place = [columns.index(j) for j in group.columns if j in chosen]
         if len(place) < len(group.columns):
             continue
-        weight = of_rows.weight.astype(np.float64) if len(of_rows.weight) else np.ones(len(of_rows.table))
-        own, more = chain_gains(group, ticks, weight[complete] * (M / weight.sum()))
+        own, more = chain_gains(group, ticks, weight_of_row[complete])
         chain = net(own, more, name) * float(weights[place].min())
         among = saves[np.ix_(place, place)]
         by_pairs = sum(map(among.__getitem__, _forest(among)))
@@ -367,6 +376,14 @@ def diagnose(
             f"Column {quoted(name)} is {reason} in every row and counts in full, which exaggerates clusters "
             "along it; drop it."
         )
+    if isinstance(encoded.encoding, LevelEncoding):
+        codes = encoded.rows.take(np.arange(0, len(rows), max(1, len(rows) // _SAMPLE))).codes
+        for pair in step_columns(encoded.encoding, codes)[:_MOST_PAIRS]:
+            finer, coarser = (quoted(sample.schema.columns[j]) for j in pair)
+            messages.append(
+                f"Column {coarser} is a coarser copy of {finer}, each of its values a range of it, and both "
+                "count in full, which exaggerates clusters along them; drop one."
+            )
     for group in groups_of_table(sample):
         if min(weight[sample.schema.columns[j]] for j in group.columns) >= 1.0:
             remedy = "make one column of them (pandas.from_dummies), or " if group.count == 1 else ""

@@ -321,7 +321,7 @@ def _day(match: re.Match[str], order: str, first_year: int) -> float:
     if part.get("q"):
         m = _first_month(match[0], int(part["q"]))
     else:
-        m = int(month) if month.isdecimal() else _month_of(month)
+        m = int(month) if month.isdecimal() else month_of(month)
     if not (1 <= m <= 12 and y >= 1 and 1 <= int(day) <= monthrange(y, m)[1]):
         return np.nan
     return float(date(y, m, int(day)).toordinal() - _EPOCH) + _hours(part) / 24.0
@@ -334,7 +334,7 @@ def _first_month(text: str, period: int) -> int:
     return 6 * period - 5 if period <= 2 else 0
 
 
-def _month_of(name: str) -> int:
+def month_of(name: str) -> int:
     """The number of a month; 0 if this is none."""
     start = name.casefold()
     return _MONTHS.get(start[:4], _MONTHS.get(start[:3], 0))

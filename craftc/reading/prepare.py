@@ -107,7 +107,8 @@ class _Reader:
             self._unusable = {name: reason for name, reason in self._unusable.items() if reason != CONSTANT}
         else:
             usable = {name: each for name, each in self._columns.items() if name not in self._unusable}
-            self._unusable |= derived_among(usable, self._roles.asked)
+            dates = [name for name, kind in self._kinds.items() if kind == "date"]
+            self._unusable |= derived_among(usable, dates, self._roles.asked)
         parts = self._join() if self._drop else set()
         gone = parts.union(self._unusable)
         used = {name: column for name, column in self._columns.items() if name not in gone}

@@ -10,6 +10,7 @@ import numpy as np
 
 from craftc._common.messages import need_pandas, quoted
 from craftc._common.typing import ColumnSelection, Floats, FrameInput
+from craftc.reading.date_copies import copies_of_dates
 from craftc.reading.dates import parse_dates
 from craftc.table.categorical import column_mask, is_mask
 from craftc.table.declared import KindsInput, declared_columns, without_columns
@@ -129,17 +130,24 @@ def usable_columns(
     )
 
 
-def derived_among(columns: Mapping[str, pd.Series], kept: Collection[str]) -> dict[str, str]:
-    """The columns of a frame that are sums or products of others, each with the reason; `kept`: that stay."""
+def derived_among(
+    columns: Mapping[str, pd.Series], dates: Collection[str], kept: Collection[str]
+) -> dict[str, str]:
+    """The columns of a frame that are parts of `dates`, or sums or products of others, each with the reason;
+    `kept`: columns that stay.
+    """
+    copies = copies_of_dates(columns, dates, kept)
     numbers = {}
     for name, column in columns.items():
+        if name in copies:
+            continue
         if isinstance(column.dtype, need_pandas().CategoricalDtype):
             cells = numbers_of(column.cat.codes.to_numpy(np.intp), column.cat.categories.tolist())
         else:
             cells = column.to_numpy(np.float64, na_value=np.nan)
         if cells is not None:
             numbers[name] = cells
-    return derived_columns(numbers, kept)
+    return copies | derived_columns(numbers, kept)
 
 
 def known_columns(X: T, names: Iterable[str]) -> T | FrameInput:

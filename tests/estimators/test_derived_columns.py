@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pytest
 
@@ -117,3 +119,61 @@ def test_groups_of_ticks():
     flipped = ticks.copy()
     flipped[:5] = ~flipped[:5]
     assert tick_groups(list("rbgy"), flipped) == []
+
+
+AGE = RNG.integers(18, 90, N)
+
+
+def flag(x):
+    return np.where(x >= 65, "yes", "no")
+
+
+def band(x):
+    return np.array(["young", "middle", "old", "older"])[np.searchsorted([30, 45, 60], x, "right")]
+
+
+@pytest.mark.parametrize(
+    ("number", "copy"),
+    [(AGE, flag), (AGE, band), (AGE, lambda x: 10.0 * (x // 10)), (RNG.lognormal(3.7, 0.4, N), band)],
+)
+def test_coarser_copies_are_no_groups(number, copy):
+    table = pd.DataFrame({**OTHERS, "age": number, "band": copy(number)})
+    with pytest.warns(UserWarning, match="Column 'band' is a coarser copy of 'age'"):
+        model = CRAFT(random_state=0).fit(table)
+    assert model.n_clusters_ == 1 or model.dependence_ratio_ > 1.0
+
+
+def test_groups_that_are_apart_are_no_coarser_copies():
+    group = RNG.integers(0, 3, N)
+    letters, near = np.array(list("abc"))[group], np.where(RNG.random(N) < 0.9, AGE > 50, AGE < 50)
+    apart = pd.DataFrame({"x": RNG.normal(12 * group), "k": letters, "y": RNG.normal(9 * group)})
+    mixed = pd.DataFrame({"x": AGE, "k": near, "y": OTHERS["income"]})
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert CRAFT(random_state=0).fit(apart).dependence_ratio_ < 1.0
+        CRAFT(random_state=0).fit(mixed)
+
+
+@pytest.mark.parametrize(
+    ("part", "of"),
+    [
+        ("year", lambda d: d.year),
+        ("month", lambda d: d.month),
+        ("month", lambda d: d.month_name()),
+        ("month", lambda d: d.strftime("%b")),
+        ("month", lambda d: d.strftime("%Y-%m")),
+        ("month", lambda d: 100 * d.year + d.month),
+        ("quarter", lambda d: d.quarter),
+        ("quarter", lambda d: [f"Q{q}" for q in d.quarter]),
+        ("week", lambda d: d.isocalendar().week.to_numpy()),
+    ],
+)
+def test_parts_of_dates_are_set_aside(part, of):
+    day = pd.Timestamp("2022-01-01") + pd.to_timedelta(RNG.integers(0, 700, N), "D")
+    table = pd.DataFrame({"day": day.strftime("%d.%m.%Y"), "part": of(day), **OTHERS})
+    assert craftc.read_table(table).attrs["unusable"] == {"part": f"the {part} of 'day'"}
+    other = table.assign(part=table["part"].to_numpy()[::-1])
+    assert craftc.read_table(other).attrs["unusable"] == {}
+    long = pd.Timestamp("1990-01-01") + pd.to_timedelta(RNG.integers(0, 11_000, N), "D")
+    kept = craftc.read_table(pd.DataFrame({"day": long, "month": long.month, **OTHERS}))
+    assert "month" in kept  # repeats often enough to say something else than the date
