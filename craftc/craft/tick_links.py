@@ -50,11 +50,11 @@ def groups_of_table(sample: MixedTable) -> list[TickGroup]:
         if (on := on_level(levels)) is not None:
             ticks[j] = codes == on
             complete &= (codes >= 0) & (codes < len(levels))
-    for j, cells in zip(schema.numeric_index.tolist(), sample.numeric.T, strict=True):
-        known = ~np.isnan(cells)
-        if known.any() and np.isin(cells[known], (0.0, 1.0)).all():
-            ticks[j] = cells == 1.0
-            complete &= known
+    known = ~np.isnan(sample.numeric)
+    binary = (~known | (sample.numeric == 0.0) | (sample.numeric == 1.0)).all(axis=0) & known.any(axis=0)
+    for k in np.flatnonzero(binary).tolist():
+        ticks[int(schema.numeric_index[k])] = sample.numeric[:, k] == 1.0
+        complete &= known[:, k]
     at = sorted(ticks)
     if not 2 <= len(at) <= MOST_COLUMNS or complete.sum() < _FEWEST:
         return []

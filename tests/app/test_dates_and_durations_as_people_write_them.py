@@ -55,6 +55,7 @@ def test_new_rows_are_read_as_durations():
     assert craftc.read_table(table[:3].assign(x="-0:30"), like=model)["x"].tolist() == [-0.5] * 3
 
 
+@pytest.mark.slow_except(7)
 @pytest.mark.parametrize("absent", ["offen", "0000-00-00", "00.00.0000", "k.A.", "31.02.2023", "tbd", "-"])
 @pytest.mark.parametrize("form", ["%d.%m.%Y", "%Y-%m-%d %H:%M", "%H:%M"])
 def test_a_word_for_no_date_leaves_a_column_of_dates(absent, form):
@@ -117,6 +118,7 @@ def test_codes_of_missing_answers_are_noted(cells, codes):
         assert "far from its other numbers" not in notes
 
 
+@pytest.mark.slow_except(4)
 @pytest.mark.parametrize("day", ["9999-12-31", "1900-01-01", "1970-01-01", "2999-12-31", "0001-01-01"])
 @pytest.mark.parametrize("form", ["{2}.{1}.{0}", "{0}-{1}-{2}", None])
 def test_dates_that_stand_for_none_are_noted(day, form):

@@ -54,6 +54,7 @@ def test_a_total_above_the_rows(read):
         assert len(read(text([top, *ROWS]))[0]) == N + 1
 
 
+@pytest.mark.slow_except(1)
 @pytest.mark.parametrize("std", ["SD", "STABW", "std"])
 def test_statistics_below_the_rows(read, std):
     lines = [

@@ -22,6 +22,7 @@ def dummies(tick=1, no=0, names=("red", "blue", "green"), stem="colour_"):
     return NUMBERS.assign(**{f"{stem}{name}": np.where(name == COLOUR, tick, no) for name in names})
 
 
+@pytest.mark.slow_except(5)
 @pytest.mark.parametrize(("tick", "no"), [(1, 0), (1.0, 0.0), ("x", ""), ("yes", "no"), ("TRUE", "FALSE")])
 @pytest.mark.parametrize("stem", ["colour_", "colour: ", "colour."])
 def test_one_hot_columns_are_one_column(tick, no, stem):
@@ -71,6 +72,7 @@ def test_new_rows_have_the_columns_of_the_file(tmp_path):
     assert craftc.compare(model, table).drift < 0.01
 
 
+@pytest.mark.slow
 def test_one_hot_columns_in_the_shell(tmp_path, capsys):
     dummies().to_csv(tmp_path / "t.csv", index=False)
     assert main(["cluster", str(tmp_path / "t.csv"), "--out", str(tmp_path / "r")]) == 0

@@ -49,6 +49,7 @@ def test_products_are_set_aside(case):
     assert products_of_others(columns, [name]).keys() != {name}
 
 
+@pytest.mark.slow
 def test_a_product_is_no_cluster():
     table = pd.DataFrame({**OTHERS, **PRODUCTS["bmi"][0]})
     assert CRAFT(random_state=0).fit(craftc.read_table(table)).n_clusters_ == 1
@@ -71,6 +72,7 @@ def test_other_columns_are_no_products():
     assert products_of_others({"q": QUANTITY, "p": PRICE, "t": one_wrong}) == {}
 
 
+@pytest.mark.slow_except(2)
 @pytest.mark.parametrize("copy", [np.log, lambda x: 1e5 / x, np.cumsum])
 def test_copies_on_another_scale_are_named(copy):
     other = np.sort(INCOME) if copy is np.cumsum else INCOME
@@ -79,6 +81,7 @@ def test_copies_on_another_scale_are_named(copy):
         CRAFT(random_state=0).fit(table)
 
 
+@pytest.mark.slow_except(2)
 @pytest.mark.parametrize(
     ("form", "first"), [(float, 0), (int, 1), (bool, 1), (lambda flags: np.where(flags, "yes", "no"), 0)]
 )
@@ -132,6 +135,7 @@ def band(x):
     return np.array(["young", "middle", "old", "older"])[np.searchsorted([30, 45, 60], x, "right")]
 
 
+@pytest.mark.slow_except(2)
 @pytest.mark.parametrize(
     ("number", "copy"),
     [(AGE, flag), (AGE, band), (AGE, lambda x: 10.0 * (x // 10)), (RNG.lognormal(3.7, 0.4, N), band)],
@@ -154,6 +158,7 @@ def test_groups_that_are_apart_are_no_coarser_copies():
         CRAFT(random_state=0).fit(mixed)
 
 
+@pytest.mark.slow_except(3)
 @pytest.mark.parametrize(
     ("part", "of"),
     [
