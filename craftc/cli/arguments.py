@@ -185,6 +185,8 @@ def in_options(message: str) -> str:
     text = text.replace("--price-factor=", "--price-factor ").replace("--clusters=", "--clusters ")
     text = re.sub(r"na_values=\[(.*)\] makes", lambda found: f"--na {found[1].replace(',', '')} makes", text)
     text = re.sub(r"kinds=\{('[^']*'): 'number'\}", r"--numeric \1", text)
+    text = re.sub(r"kinds=\{('[^']*'): 'category'\}", r"--categorical \1", text)
+    text = re.sub(r"kinds=\{('[^']*'): 'ignore'\}", r"--ignore \1", text)
     text = text.replace("blanks='missing'", "--blanks missing")
     text = re.sub(r"\b(delimiter|encoding|sheet|decimal)=", r"--\1 ", text)
     text = re.sub(r"^(.+?)( holds several answers.*; )split=\[\] keeps", r"\1\2--categorical \1 keeps", text)

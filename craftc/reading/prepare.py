@@ -26,7 +26,14 @@ from craftc.reading.files import RawTable
 from craftc.reading.input_file import TableError
 from craftc.reading.joined import find_joined
 from craftc.reading.labelled import own_labels
-from craftc.reading.remarks import about_levels, bad_cells, different_units, far_cells, other_unit
+from craftc.reading.remarks import (
+    about_codes,
+    about_levels,
+    bad_cells,
+    different_units,
+    far_cells,
+    other_unit,
+)
 from craftc.reading.roles import PreparedTable, Roles, answer_name, blank_level
 from craftc.reading.sentinels import sentinel_dates, sentinels
 from craftc.reading.several import (
@@ -58,7 +65,6 @@ if TYPE_CHECKING:
 _ONE_DATE = "one value in every row with a date"
 _EXACT_INTEGERS = 2.0**53  # float64 skips whole numbers above it
 _LOOKED_AT = 2000  # cells of a column that show the decimal mark of a table
-_NOTED = 20  # rows with different whole numbers that are worth a note, at least
 
 
 def prepare(
@@ -497,7 +503,7 @@ class _Reader:
         elif whole and name in self._roles.kept and np.abs(distinct).max() < _EXACT_INTEGERS:
             self._put(name, self._pd.array(values, dtype="Int64"))
         else:
-            reason = self._id(name, values, distinct) if whole else ""
+            reason = id_reason(name, values) if whole else ""
             self._put(name, values.astype(dtype), reason)
             if not reason and (period := named_period(name, distinct)):
                 self._kinds[name] = ("periodic", period)
@@ -505,19 +511,12 @@ class _Reader:
                     f"{quoted(name)} is periodic by its name and range, {period:g} next to 0; "
                     f"kinds={{{quoted(name)}: 'number'}} makes it a plain number."
                 )
+            if whole and not reason:
+                self._notes += about_codes(name, distinct, len(values))
             self._notes += far_cells(name, "numbers", sentinels(distinct, counts))
 
     def _is_box(self, name: str, values: Floats, distinct: Floats) -> bool:
         return self._roles.blanks == "auto" and distinct.tolist() == [1.0] and bool(np.isnan(values).any())
-
-    def _id(self, name: str, values: Floats, distinct: Floats) -> str:
-        """The reason why whole numbers identify rows, or ""; a note if they only are all different."""
-        reason = id_reason(name, values)
-        if not reason and len(distinct) == len(values) >= _NOTED:
-            self._notes.append(
-                f"{quoted(name)} has a different whole number in every row; leave it out if it is an id."
-            )
-        return reason
 
     def _dates(self, name: str, days: Floats, remarks: Sequence[str] = (), *, monthly: bool = False) -> None:
         """Use day numbers, and parts that repeat, or set them aside; months without days have no weekday."""

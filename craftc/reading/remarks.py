@@ -11,8 +11,10 @@ from craftc._common.messages import listed, quoted
 from craftc._common.typing import Floats
 from craftc.reading.cells import units_among
 from craftc.reading.input_file import TableError
+from craftc.reading.unusable import is_code
 from craftc.table.personal import shown_cells
 
+_NOTED = 20  # rows with different whole numbers that are worth a note, at least
 _MANY_TEXTS = 20  # different texts that are worth a note, at least
 
 
@@ -76,6 +78,19 @@ def about_levels(name: str, texts: Sequence[str], present: int) -> list[str]:
             "define clusters; consider leaving it out."
         )
     return notes
+
+
+def about_codes(name: str, distinct: Floats, n_rows: int) -> list[str]:
+    """A note about whole numbers, ascending, that may identify rows or name something."""
+    column = quoted(name)
+    if is_code(name, distinct):
+        return [
+            f"{column} has the name of a code and is used as a number; kinds={{{column}: 'category'}} makes "
+            f"it a category, kinds={{{column}: 'ignore'}} leaves it out."
+        ]
+    if len(distinct) == n_rows >= _NOTED:
+        return [f"{column} has a different whole number in every row; leave it out if it is an id."]
+    return []
 
 
 def far_cells(name: str, what: str, found: Iterable[tuple[str, int]]) -> list[str]:

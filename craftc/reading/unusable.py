@@ -44,6 +44,12 @@ _ID_NAME = re.compile(
     re.IGNORECASE,
 )
 _ID_ENDING = re.compile(r"[a-z](I[dD]|Id[A-Z].*|Key|N[ro]|Num|Number|Code)$")
+#: Names of codes, whose numbers measure nothing even where they are not all different.
+_CODE_NAME = re.compile(
+    r"(?i:(^|[^a-z])(id|uid|pid|key|code|plz|npa|zip|(zip|postal|post)[ _-]?code|postleitzahl|sku|ean|gtin)$"
+    r"|(^|[^a-z])(iban|isbn|icd|naics|nace|phone|telefon|tel)$|[a-z]{2}(nr|nummer|code)$)|[a-z]I[dD]$"
+)
+_SMALLEST_CODE = 100.0
 _FEWEST, _NEARLY = 50, 0.9  # rows, at least, with that share of different values: a few ids are there twice
 MOST_LEVELS = 65_535  # of a categorical column
 _SHOWN = 5  # columns that a message names with their reasons
@@ -70,6 +76,11 @@ def id_reason(name: str, values: Floats) -> str:
     if n_distinct == len(values):
         return IDS
     return NEARLY_IDS if len(values) >= _FEWEST and n_distinct > _NEARLY * len(values) else ""
+
+
+def is_code(name: str, distinct: Floats) -> bool:
+    """Whether whole numbers, ascending, of three digits or more are codes by the name of their column."""
+    return len(distinct) > 1 and distinct[0] >= _SMALLEST_CODE and _CODE_NAME.search(name) is not None
 
 
 def listed_reasons(unusable: Mapping[str, str]) -> str:

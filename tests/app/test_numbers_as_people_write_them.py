@@ -132,3 +132,17 @@ def test_words_for_nothing_are_missing_in_numbers_and_noted_in_texts(absent):
     assert read["x"].isna().sum() == 15
     assert read["t"].isna().sum() == 0
     assert f"'t': in text columns the cells {absent!r} are levels" in " ".join(read.attrs["notes"])
+
+
+@pytest.mark.parametrize(
+    "name", ["customer_id", "PLZ", "zip code", "sku", "KundenNr", "Postleitzahl", "shopId"]
+)
+def test_codes_that_are_used_as_numbers_are_noted(name):
+    table = pd.DataFrame(
+        {name: [1000 + i * 7 % 13 for i in range(60)], "y": [i * 11 % 17 for i in range(60)]}
+    )
+    note = f"'{name}' has the name of a code and is used as a number; kinds={{'{name}': 'category'}} makes it"
+    assert note in " | ".join(craftc.read_table(table).attrs["notes"])
+    for other in ("number of rooms", "n_children", "year", "valid", "paid", "grid"):
+        notes = " | ".join(craftc.read_table(table.rename(columns={name: other})).attrs["notes"])
+        assert "name of a code" not in notes
