@@ -259,7 +259,32 @@ def _with_better_point(
     better = _cells_of(with_commas, counts) - _cells_of(with_points, counts)
     commas = any("," in text for text, each in zip(texts, with_commas, strict=True) if each)
     preferred = point == "," or (point == "" and semicolons and commas)
-    return (with_commas, ",") if better > 0 or (better == 0 and preferred) else (with_points, ".")
+    if better > 0 or (better == 0 and preferred):
+        return _of_both_marks(texts, with_commas, with_points, ","), ","
+    return _of_both_marks(texts, with_points, with_commas, "."), "."
+
+
+def _of_both_marks(
+    texts: Sequence[str], read: list[_Parsed | None], other: list[_Parsed | None], mark: str
+) -> list[_Parsed | None]:
+    """The numbers `read` with this decimal mark. Where texts show the other one for certain, too, these are
+    read with it, and texts with it that could separate thousands are no numbers.
+    """
+    another = "." if mark == "," else ","
+    sure, shown = (
+        [form.fullmatch(text) is not None for text in texts] for form in (_CERTAIN[another], _CERTAIN[mark])
+    )
+    each = zip(read, other, sure, strict=True)
+    only_other = [not own and bool(of_other) and certain for own, of_other, certain in each]
+    if not any(only_other) or not any(shown):
+        return read
+    out: list[_Parsed | None] = []
+    for i, text in enumerate(texts):
+        parsed = other[i] if only_other[i] else read[i]
+        if parsed is not None and only_other[i]:
+            parsed = replace(parsed, marks=(*parsed.marks, "both decimal marks"))
+        out.append(None if another in text and not only_other[i] and not shown[i] else parsed)
+    return out
 
 
 def _is_category(

@@ -14,6 +14,7 @@ from craftc.reading.placeholders import are_few
 _SECONDS = r"(?P<second>\d{1,2}(?:[.,]\d+)?)"
 _CLOCK = re.compile(rf"(?P<sign>[-−])?(?P<hour>\d{{1,5}}):(?P<minute>[0-5]\d)(?::{_SECONDS})?")
 _FORMS = (
+    re.compile(r"(?P<sign>[-−])?(?P<minute>\d{1,3}):(?P<second>[0-5]\d[.,]\d{1,6})"),
     re.compile(rf"(?P<sign>-)?(?P<day>\d+) days?,? \+?(?P<hour>\d{{1,2}}):(?P<minute>[0-5]\d):{_SECONDS}"),
     re.compile(
         r"P(?=.)(?:(?P<day>\d+)D)?(?:T(?:(?P<hour>\d+)H)?(?:(?P<minute>\d+)M)?(?:(?P<second>\d+(?:\.\d+)?)S)?)?"

@@ -34,7 +34,7 @@ from craftc.reading.remarks import (
     far_cells,
     other_unit,
 )
-from craftc.reading.roles import PreparedTable, Roles, answer_name, blank_level
+from craftc.reading.roles import PreparedTable, Roles, answer_name, blank_level, tick_of
 from craftc.reading.sentinels import sentinel_dates, sentinels
 from craftc.reading.several import (
     LISTS,
@@ -191,7 +191,7 @@ class _Reader:
         if not blank:
             levels = [as_text(series.cat.categories[code]) for code in set(series.cat.codes) if code >= 0]
             asked = self._roles.blanks == "auto" and name not in self._roles.kept
-            one_word = len({level.casefold() for level in levels}) == 1
+            one_word = len(set(map(tick_of, levels))) == 1
             if not asked or not one_word or not series.isna().any():
                 return series
             tick = min(levels)
@@ -202,7 +202,7 @@ class _Reader:
         self._note_recipe(name, blank=blank, tick=tick)
 
         def one_spelling(level: object) -> str:
-            return tick if as_text(level).casefold() == tick.casefold() else as_text(level)
+            return tick if tick_of(as_text(level)) == tick_of(tick) else as_text(level)
 
         texts = series.astype(object).map(one_spelling, na_action="ignore").astype(object)
         texts = texts.where(series.notna(), blank)

@@ -58,6 +58,15 @@ class PreparedTable:
 _NEGATIVE = {"no", "n", "false", "nein", "non", "0", "none", "nan"}  # next to these a blank is not "no"
 
 
+_TICKS = frozenset("x✓✔☑√✅")
+
+
+def tick_of(level: str) -> str:
+    """The text that all spellings of one tick share: "✓" of "x", "X" and "✔"."""
+    text = level.casefold()
+    return "✓" if text in _TICKS else text
+
+
 def blank_level(text: str) -> str:
     """The level of a blank cell next to this value alone; "" if it stays missing."""
     if text.casefold() in _NEGATIVE:

@@ -130,3 +130,10 @@ def test_dates_that_stand_for_none_are_noted(day, form):
     assert f"has {day} in 20 rows, far from its other dates; na_values=[{day!r}]" in read(cells)[2]
     assert read(cells, na_values=[day])[0].isna().sum() == 20
     assert "far from" not in read(cells, na_values=[day])[2]
+
+
+def test_minutes_and_seconds_with_fractions_are_durations():
+    hours, kind, notes = read([f"{1 + i % 4}:{i * 7 % 60:02d}.{i % 10}{i % 7}" for i in range(60)])
+    assert kind is None
+    assert hours[1] == pytest.approx(2 / 60 + 7.11 / 3600)
+    assert "durations" in notes

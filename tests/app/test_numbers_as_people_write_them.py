@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 import craftc
@@ -146,3 +147,23 @@ def test_codes_that_are_used_as_numbers_are_noted(name):
     for other in ("number of rooms", "n_children", "year", "valid", "paid", "grid"):
         notes = " | ".join(craftc.read_table(table.rename(columns={name: other})).attrs["notes"])
         assert "name of a code" not in notes
+
+
+def test_both_decimal_marks_in_one_column():
+    cells = ["3.5", "3,5", "12", "0,25", "7.75", "1.234,5", "2,345.6"]
+    read, notes = numbers_of(cells)
+    assert read == [3.5, 3.5, 12, 0.25, 7.75, 1234.5, 2345.6]
+    assert "both decimal marks" in notes
+    read, notes = numbers_of([*cells, "8.5", "9.5", "10.5", "1,234"])
+    assert np.isnan(read[-1])
+    assert "became missing: '1,234'" in notes
+    cells = ["1.234", "2.345", "3.456", "12.5", "0,7", "4.125"]
+    assert numbers_of(cells)[0] == [1.234, 2.345, 3.456, 12.5, 0.7, 4.125]
+
+
+def test_ticks_of_several_kinds():
+    for cells in (["x", "X", "✓", ""], ["✓", "✔", ""], ["☑", ""]):
+        table = pd.DataFrame({"x": cells * 20, "y": [i * 7 % 31 for i in range(20 * len(cells))]})
+        table = craftc.read_table(table)
+        assert table["x"].nunique() == 2
+        assert (table["x"] == "no").sum() == 20
