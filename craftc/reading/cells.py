@@ -260,30 +260,31 @@ def _with_better_point(
     commas = any("," in text for text, each in zip(texts, with_commas, strict=True) if each)
     preferred = point == "," or (point == "" and semicolons and commas)
     if better > 0 or (better == 0 and preferred):
-        return _of_both_marks(texts, with_commas, with_points, ","), ","
-    return _of_both_marks(texts, with_points, with_commas, "."), "."
+        return _of_both_marks(texts, counts, with_commas, with_points, ","), ","
+    return _of_both_marks(texts, counts, with_points, with_commas, "."), "."
 
 
 def _of_both_marks(
-    texts: Sequence[str], read: list[_Parsed | None], other: list[_Parsed | None], mark: str
+    texts: Sequence[str], counts: Integers, read: list[_Parsed | None], other: list[_Parsed | None], mark: str
 ) -> list[_Parsed | None]:
     """The numbers `read` with this decimal mark. Where texts show the other one for certain, too, these are
-    read with it, and texts with it that could separate thousands are no numbers.
+    read with it, and texts with it that could separate thousands are no numbers, unless more cells are lost.
     """
     another = "." if mark == "," else ","
     sure, shown = (
         [form.fullmatch(text) is not None for text in texts] for form in (_CERTAIN[another], _CERTAIN[mark])
     )
     each = zip(read, other, sure, strict=True)
-    only_other = [not own and bool(of_other) and certain for own, of_other, certain in each]
-    if not any(only_other) or not any(shown):
+    gained = np.array([not own and bool(of_other) and certain for own, of_other, certain in each])
+    lost = np.array([another in text for text in texts]) & ~gained & ~np.array(shown)
+    if not any(shown) or counts[gained].sum() <= counts[lost].sum():
         return read
     out: list[_Parsed | None] = []
-    for i, text in enumerate(texts):
-        parsed = other[i] if only_other[i] else read[i]
-        if parsed is not None and only_other[i]:
+    for own, of_other, gain, lose in zip(read, other, gained, lost, strict=True):
+        parsed = of_other if gain else own
+        if parsed is not None and gain:
             parsed = replace(parsed, marks=(*parsed.marks, "both decimal marks"))
-        out.append(None if another in text and not only_other[i] and not shown[i] else parsed)
+        out.append(None if lose else parsed)
     return out
 
 
