@@ -1,8 +1,8 @@
 """Columns that are coarser copies of numbers: an age group of the age, a class of the income.
 
-Each value of such a column is a range of the number, and the number has no gap between two ranges; groups of
-rows whose numbers are apart leave gaps. The link of the two saves all that the coarser column costs, at the
-price of its cuts. The formula for normal scores would see a part of it.
+Each value of such a column is a range of the number, and the number has neither a gap nor a valley between
+two ranges; groups of rows whose numbers are apart leave both. The link of the two saves all that the coarser
+column costs, at the price of its cuts. The formula for normal scores would see a part of it.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ _FEWEST, _FEWEST_EACH = 30, 5  # rows with both values, and rows of the second m
 _FINER = 3  # levels of the number for each value of its copy, at least
 _LEVELS = 10  # of the number, at least
 _GAP, _NEAR = 3.0, 5  # largest distance at a cut, in the median one of that many levels on each side
+_VALLEY = 0.75  # rows between two ranges, as a share of those on the sparser side, at least
 _MOST_COLUMNS = 512
 
 
@@ -67,5 +68,21 @@ def _is_copy(a: NDArray[np.intp], b: NDArray[np.intp], values: Floats, n: int) -
     mixed = np.flatnonzero((table > 0).sum(axis=1) > 1)  # intervals that a cut divides
     if not all((np.abs(cuts - level) <= 1).any() for level in mixed.tolist()):
         return False
-    steps = np.diff(values[used])
-    return all(steps[cut] <= _GAP * np.median(steps[max(0, cut - _NEAR) : cut + _NEAR + 1]) for cut in cuts)
+    steps, ends = np.diff(values[used]), [-1, *cuts.tolist(), len(used) - 1]
+    rows = np.repeat(values[used], table.sum(axis=1))  # in order
+    last = np.cumsum(table.sum(axis=1))
+    return all(
+        steps[cut] <= _GAP * np.median(steps[max(0, cut - _NEAR) : cut + _NEAR + 1])
+        and not _is_valley(rows[: last[after]][last[before] if before >= 0 else 0 :], rows[last[cut] - 1])
+        for before, cut, after in zip(ends, ends[1:], ends[2:], strict=False)
+    )
+
+
+def _is_valley(rows: Floats, highest: float) -> bool:
+    """Whether numbers of two ranges, the lower of which ends at `highest`, are rare between the medians."""
+    low, high = np.median(rows[rows <= highest]), np.median(rows[rows > highest])
+    counts, _ = np.histogram(rows, np.linspace(low, high, 4))
+    fewer = min(counts[0], counts[2]) - counts[1]
+    return bool(
+        counts[1] < _VALLEY * min(counts[0], counts[2]) and fewer > 3.0 * np.sqrt(fewer + 2.0 * counts[1])
+    )

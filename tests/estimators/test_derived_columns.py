@@ -151,11 +151,14 @@ def test_groups_that_are_apart_are_no_coarser_copies():
     group = RNG.integers(0, 3, N)
     letters, near = np.array(list("abc"))[group], np.where(RNG.random(N) < 0.9, AGE > 50, AGE < 50)
     apart = pd.DataFrame({"x": RNG.normal(12 * group), "k": letters, "y": RNG.normal(9 * group)})
+    x = np.sort(RNG.normal(np.repeat([0.0, 4.0], N // 2)))
+    touching = pd.DataFrame({"x": x, "k": np.where(x < 2.0, "a", "b"), "y": OTHERS["income"]})
     mixed = pd.DataFrame({"x": AGE, "k": near, "y": OTHERS["income"]})
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert CRAFT(random_state=0).fit(apart).dependence_ratio_ < 1.0
         CRAFT(random_state=0).fit(mixed)
+        CRAFT(random_state=0).fit(touching)
 
 
 @pytest.mark.slow_except(3)

@@ -139,7 +139,7 @@ def test_rare_types_of_arrow(name):
 
 
 def test_uuids_are_texts(name):
-    ids = [uuid.UUID(int=int(k)) for k in LABELS]
+    ids = [uuid.UUID(int=k % 2) for k in range(60)]
     column = pa.array([each.bytes for each in ids], pa.uuid())
     table = pa.table({"id": column, "b": NUMBERS[:, 1], "c": NUMBERS[:, 2]})
     plain = pd.DataFrame({"id": [str(each) for each in ids], "b": NUMBERS[:, 1], "c": NUMBERS[:, 2]})
@@ -152,8 +152,8 @@ def test_uuids_are_texts(name):
 
 @pytest.mark.parametrize("dtype", [float, bool, "int64"])
 def test_sparse_columns_of_pandas(name, dtype):
-    texts = pd.Series(np.array(list("abc"))[RNG.integers(0, 3, 60)])
-    sparse, plain = (pd.get_dummies(texts, sparse=each, dtype=dtype) for each in (True, False))
+    plain = pd.DataFrame(RNG.integers(0, 2, (60, 3)).astype(dtype), columns=list("abc"))
+    sparse = plain.astype(pd.SparseDtype(dtype, dtype(0) if callable(dtype) else 0))
     sparse["x"], plain["x"] = NUMBERS[:, 0], NUMBERS[:, 0]
     if name == "BPMeans":
         sparse, plain = sparse[["x", "a"]], plain[["x", "a"]]
