@@ -226,6 +226,7 @@ def test_the_same_rows(run, case):
         assert content["objective"] == expected["objective"]
 
 
+@pytest.mark.slow_except(10)
 @pytest.mark.parametrize("case", ODD)
 def test_odd_cells(run, case):
     content, words = ODD[case]

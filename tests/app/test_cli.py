@@ -355,6 +355,7 @@ def test_long_cells_are_cheap(run, tmp_path, monkeypatch):
     assert 0 < max(cleaned) <= 2001
 
 
+@pytest.mark.slow_except(2)
 @pytest.mark.parametrize("ending", [".csv.gz", ".txt", ".parquet", ".feather", ".CSV"])
 def test_file_kinds_agree(run, tmp_path, ending):
     heart, path = pd.read_csv(HEART), tmp_path / f"heart{ending}"

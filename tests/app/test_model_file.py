@@ -313,7 +313,7 @@ def test_an_estimator_of_a_newer_craftc(saved):
 NO_LINKS = {"saving": 1.0, "pairs": [], "alike": [], "implied": []}
 
 
-@pytest.mark.slow_except(20)
+@pytest.mark.slow_except(10)
 @pytest.mark.parametrize(
     "changes",
     [
@@ -441,6 +441,7 @@ def test_rows_that_cannot_move_along_the_path(tmp_path, name, change):
         load_model(path)
 
 
+@pytest.mark.slow_except(10)
 @pytest.mark.parametrize(
     "change",
     [

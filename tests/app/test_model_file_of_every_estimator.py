@@ -263,7 +263,7 @@ POSSIBLE = {
 }
 
 
-@pytest.mark.slow_except(10)
+@pytest.mark.slow_except(5)
 def test_every_array_is_checked(fitted, tmp_path):
     model, _ = fitted
     path = tmp_path / "m"
@@ -281,7 +281,7 @@ def test_every_array_is_checked(fitted, tmp_path):
             assert refused(path), f"{name}: {word}"
 
 
-@pytest.mark.slow_except(12)
+@pytest.mark.slow_except(6)
 def test_every_value_of_the_head_is_checked(fitted, tmp_path):
     model, _ = fitted
     path = tmp_path / "m"

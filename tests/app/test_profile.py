@@ -69,6 +69,7 @@ def expected(rows, sizes_of):
                     yield (name, str(level), "share", cluster), n / cells.notna().sum()
 
 
+@pytest.mark.slow_except(8)
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("seed", SEEDS)
 def test_figures_are_those_of_pandas(seed, weighted):

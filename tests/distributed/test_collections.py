@@ -129,6 +129,7 @@ class Partitions:
         )
 
 
+@pytest.mark.slow_except(13)
 @pytest.mark.parametrize("cuts", CUTS)
 @pytest.mark.parametrize("name", MODELS)
 def test_frames(name, cuts):

@@ -55,6 +55,7 @@ def synchronous():
         yield
 
 
+@pytest.mark.slow_except(3)
 @pytest.mark.usefixtures("synchronous")
 @pytest.mark.parametrize("borders", CUTS, ids=str)
 @pytest.mark.parametrize("large", [False, True])

@@ -268,6 +268,7 @@ def test_one_group_far_from_the_origin():
             assert model.n_iter_ < 20
 
 
+@pytest.mark.slow_except(4)
 @pytest.mark.parametrize(
     "options",
     [{"fusion_penalty": 0.5}, {"fusion_penalty": 0.5, "sparsity": 0.5}, {"sparsity": [8.0, 1.0]}, {}],

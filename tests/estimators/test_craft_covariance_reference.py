@@ -37,6 +37,7 @@ def assert_same(clusters, expected, t, rows):
     )
 
 
+@pytest.mark.slow_except(16)
 @pytest.mark.parametrize("tied", [False, True])
 @pytest.mark.parametrize("form", ["auto", "full"])
 @pytest.mark.parametrize("seed", range(8))

@@ -106,6 +106,7 @@ def test_every_merge_and_its_passes(seed, tied):
         state, expected = search.merge(state, i, j), other.merge(expected, i, j)
 
 
+@pytest.mark.slow_except(8)
 @pytest.mark.parametrize("far", [False, True])
 @pytest.mark.parametrize("tied", [False, True])
 @pytest.mark.parametrize("seed", range(4))

@@ -47,6 +47,7 @@ TABLES = [
 ]
 
 
+@pytest.mark.slow_except(5)
 @pytest.mark.parametrize(("X", "parameters"), TABLES)
 @pytest.mark.parametrize("weighted", [False, True])
 def test_every_step_is_a_fitted_model(X, parameters, weighted, tmp_path):

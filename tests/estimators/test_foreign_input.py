@@ -92,6 +92,7 @@ def assert_same(name, given, plain, make=None):
     return ours
 
 
+@pytest.mark.slow_except(22)
 @pytest.mark.parametrize("offset", [1, 4, 7])
 @pytest.mark.parametrize("dtype", ["<f8", "<f4"])
 def test_arrays_that_are_not_aligned(name, offset, dtype, tmp_path: Path):
@@ -150,6 +151,7 @@ def test_uuids_are_texts(name):
             fitted(name, table)
 
 
+@pytest.mark.slow_except(11)
 @pytest.mark.parametrize("dtype", [float, bool, "int64"])
 def test_sparse_columns_of_pandas(name, dtype):
     plain = pd.DataFrame(RNG.integers(0, 2, (60, 3)).astype(dtype), columns=list("abc"))

@@ -86,6 +86,7 @@ def check(seed, kind, update, weighted, p_most=4, gamma=1.5):
     return True
 
 
+@pytest.mark.slow_except(8)
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("update", ["online", "batch"])
 @pytest.mark.parametrize("kind", KINDS)

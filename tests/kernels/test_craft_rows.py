@@ -135,7 +135,7 @@ def digest_of(instructions):
     return run(script, CRAFTC_SIMD=instructions).split()
 
 
-@pytest.mark.slow_except(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("instructions", ["v3", "v4"])
 def test_instruction_sets_give_the_same_bits(instructions):
     ran, found = digest_of(instructions)
