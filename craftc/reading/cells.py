@@ -395,6 +395,7 @@ def _without_francs(texts: Sequence[str], parsed: list[_Parsed | None]) -> list[
 
 def units_among(texts: Sequence[str], counts: Integers) -> list[str]:
     """The units of texts that are nearly all numbers, if they have several; "" for none."""
+    texts, counts = texts[:SAMPLE], counts[:SAMPLE]
     parsed = [_parse(text, ".") or _parse(text, ",") for text in texts]
     units: Counter[str] = Counter()
     for each, n in zip(parsed, counts, strict=True):
