@@ -68,13 +68,13 @@ def _is_copy(a: NDArray[np.intp], b: NDArray[np.intp], values: Floats, n: int) -
     mixed = np.flatnonzero((table > 0).sum(axis=1) > 1)  # intervals that a cut divides
     if not all((np.abs(cuts - level) <= 1).any() for level in mixed.tolist()):
         return False
-    steps, ends = np.diff(values[used]), [-1, *cuts.tolist(), len(used) - 1]
+    steps, last = np.diff(values[used]), np.cumsum(table.sum(axis=1))
     rows = np.repeat(values[used], table.sum(axis=1))  # in order
-    last = np.cumsum(table.sum(axis=1))
+    ends = [0, *last[cuts].tolist(), len(rows)]
     return all(
         steps[cut] <= _GAP * np.median(steps[max(0, cut - _NEAR) : cut + _NEAR + 1])
-        and not _is_valley(rows[: last[after]][last[before] if before >= 0 else 0 :], rows[last[cut] - 1])
-        for before, cut, after in zip(ends, ends[1:], ends[2:], strict=False)
+        and not _is_valley(rows[start:stop], rows[end - 1])
+        for cut, start, end, stop in zip(cuts, ends, ends[1:], ends[2:], strict=False)
     )
 
 
