@@ -355,6 +355,8 @@ def parse_times(texts: Sequence[str], counts: Integers, name: str = "", known: b
     where they did in an earlier table.
     """
     for pattern in (*_TIMES, _DOTTED_TIME):
+        if not any(pattern.fullmatch(text) for text in texts[:SAMPLE] if len(text) <= LONGEST):
+            continue
         found = [pattern.fullmatch(text) if len(text) <= LONGEST else None for text in texts]
         matches = [match for match in found if match]
         if not matches or (pattern is _DOTTED_TIME and len(matches) < len(texts)):

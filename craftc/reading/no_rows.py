@@ -91,15 +91,9 @@ def without_no_rows(frame: pd.DataFrame, named: bool = True) -> tuple[pd.DataFra
         notes.append(
             f"{_lines(len(below), 'line')} of types, units or titles below the names, {quoted(shown)}."
         )
-    filled = ~np.column_stack([_is_blank(frame.iloc[:, j]) for j in range(frame.shape[1])])
-    if notes and empty.any() and (legend := lower_table(filled, empty, keep)):
-        keep[legend] = False
-        shown = quoted(_first_text(frame.iloc[legend[0]]))
-        notes.append(f"{_lines(len(legend), 'line')} of another table below the rows, the first {shown}.")
-    if above := headings(filled, keep):
-        keep[above] = False
-        shown = quoted(_first_text(frame.iloc[above[0]]))
-        notes.append(f"{_lines(len(above), 'heading')} of groups of rows, the first {shown}.")
+    first = int(np.flatnonzero(keep)[0]) if keep.any() else 0
+    if empty.any() or len(_cells(frame.iloc[first])) == 1:
+        _set_part_lines_aside(frame, empty, keep, notes)
     last = _last_lines(frame, keep)
     if last:
         keep[last] = False
@@ -118,6 +112,19 @@ def without_no_rows(frame: pd.DataFrame, named: bool = True) -> tuple[pd.DataFra
         return frame, []
     notes[-1] = f"{notes[-1].removesuffix('.')}; all_lines=True keeps such lines."
     return frame.loc[keep], notes
+
+
+def _set_part_lines_aside(frame: pd.DataFrame, empty: Bits, keep: Bits, notes: list[str]) -> None:
+    """Leave out another table below the rows, and headings of groups of rows; notes say so."""
+    filled = ~np.column_stack([_is_blank(frame.iloc[:, j]) for j in range(frame.shape[1])])
+    if not keep[empty].any() and (legend := lower_table(filled, empty, keep)):
+        keep[legend] = False
+        shown = quoted(_first_text(frame.iloc[legend[0]]))
+        notes.append(f"{_lines(len(legend), 'line')} of another table below the rows, the first {shown}.")
+    if above := headings(filled, keep):
+        keep[above] = False
+        shown = quoted(_first_text(frame.iloc[above[0]]))
+        notes.append(f"{_lines(len(above), 'heading')} of groups of rows, the first {shown}.")
 
 
 def _lines(n: int, which: str) -> str:
@@ -274,12 +281,14 @@ def _is_first_total(frame: pd.DataFrame, keep: Bits) -> bool:
     rows = np.flatnonzero(keep)
     if len(rows) <= _FEWEST:
         return False
-    row, below = _cells(frame.iloc[rows[0]]), frame.iloc[rows[1:]]
+    row = _cells(frame.iloc[rows[0]])
     numbers = [(j, cell) for j, cell in row if as_number(cell) is not None]
     texts = [(j, cell) for j, cell in row if as_number(cell) is None]
-    new = not any(_occurs(cell, below.iloc[:, j]) for j, cell in texts)
     few = len(row) < frame.shape[1] or any(_names_statistic(cell) for _, cell in texts)
-    return bool(numbers) and new and few and len(texts) <= 1 and _is_sum(numbers, below)
+    if not numbers or not few or len(texts) > 1:
+        return False
+    below = frame.iloc[rows[1:]]
+    return not any(_occurs(cell, below.iloc[:, j]) for j, cell in texts) and _is_sum(numbers, below)
 
 
 def _is_footnote(row: list[tuple[int, str]], above: pd.DataFrame) -> bool:
@@ -436,13 +445,25 @@ def _names_group_total(label: str) -> bool:
 
 def _without_texts(frame: pd.DataFrame, keep: Bits) -> Iterator[int]:
     """Positions of the lines without any text, where nearly all rows have one in several columns."""
-    blank, n_texts = np.ones(len(frame), bool), 0
+    blank, n_texts = keep.copy(), 0
     for j in range(frame.shape[1]):
+        if not _begins_with_texts(frame.iloc[:, j]):
+            continue
         empty = _is_blank(frame.iloc[:, j])
-        if _numbers_and_others(frame.iloc[:, j])[1].any() and empty[keep].mean() < _FEW_BLANKS:
+        if empty[keep].mean() < _FEW_BLANKS:
             blank &= empty
             n_texts += 1
-    return iter(np.flatnonzero(blank & keep).tolist() if n_texts >= 2 else [])
+        if not blank.any():
+            break
+    return iter(np.flatnonzero(blank).tolist() if n_texts >= 2 else [])
+
+
+def _begins_with_texts(column: pd.Series) -> bool:
+    """Whether most of the first cells of a column are texts that are no numbers."""
+    if need_pandas().api.types.is_numeric_dtype(column.dtype):
+        return False
+    others = _numbers_and_others(column.iloc[:_LOOKED_AT])[1]
+    return bool(2 * others.sum() > len(others))
 
 
 def _labelled(frame: pd.DataFrame) -> Iterator[int]:
