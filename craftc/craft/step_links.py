@@ -79,7 +79,7 @@ def _is_copy(a: NDArray[np.intp], b: NDArray[np.intp], values: Floats, n: int) -
 
 
 def _is_valley(rows: Floats, highest: float) -> bool:
-    """Whether numbers of two ranges, the lower of which ends at `highest`, are rare between the medians."""
+    """Whether numbers of two ranges are rare between their medians; the lower range ends at `highest`."""
     low, high = np.median(rows[rows <= highest]), np.median(rows[rows > highest])
     counts, _ = np.histogram(rows, np.linspace(low, high, 4))
     fewer = min(counts[0], counts[2]) - counts[1]
