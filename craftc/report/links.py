@@ -7,15 +7,18 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from craftc.craft.step_links import step_columns
 from craftc.describe.words import number, percent
 from craftc.report.columns import DrawnColumn, Pairs
 from craftc.table import MixedTable
+from craftc.table.levels import LevelEncoding
 from craftc.table.personal import HIDDEN
 
 if TYPE_CHECKING:
     from craftc.craft.base import CraftBase
 
 _MOST = 30
+_ROWS = 4000  # in which coarser copies are looked for
 _LEAST_SHARE, _LEAST_ROWS = 0.01, 5  # of the rows of a level whose median is named
 
 
@@ -26,17 +29,22 @@ class Link:
     nats: float  # that the link saves
     share: float  # of the simpler column's information that the other repeats
     words: str
-    near_duplicates: bool
+    near_duplicates: bool  # or one is a coarser copy of the other
 
 
 def column_links(model: CraftBase, columns: list[DrawnColumn], pairs: Pairs, table: MixedTable) -> list[Link]:
     place = {name: d for d, name in enumerate(model.schema_.columns)}
+    encoding, coarser = model._fitted.encoding, set()
+    if isinstance(encoding, LevelEncoding):
+        some = table.take(np.arange(0, len(table), max(1, len(table) // _ROWS)))
+        coarser = {frozenset(pair) for pair in step_columns(encoding, encoding.apply(some).codes)}
     out = []
     for first, second, nats in model.column_links_[:_MOST]:
         a, b = place[first], place[second]
         share = pairs.alike(a, b)
         words = _words(a, b, columns, pairs, table)
-        out.append(Link(columns[a].name, columns[b].name, float(nats), share, words, share > 0.98))
+        alike = share > 0.98 or frozenset((a, b)) in coarser
+        out.append(Link(columns[a].name, columns[b].name, float(nats), share, words, alike))
     return out
 
 

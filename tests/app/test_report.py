@@ -174,6 +174,16 @@ def test_columns_that_say_the_same():
 # ---- facts ----
 
 
+def test_a_coarser_copy_says_the_same(tmp_path):
+    rng = np.random.default_rng(0)
+    age = rng.integers(18, 90, 300)
+    table = pd.DataFrame({"age": age, "band": np.digitize(age, [31, 46, 62]).astype(str)})
+    with pytest.warns(UserWarning, match="coarser copy"):
+        model = CRAFT(random_state=0).fit(table)
+    text = Text(page(tmp_path, model, table)).text
+    assert "age and band say the same" in text
+
+
 def facts_of(frame, labels, gains=None, differs=None, links=None):
     return Facts(view_of(frame, labels, gains, differs, links)[0])
 
