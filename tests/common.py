@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 import sysconfig
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -61,6 +62,15 @@ def run(script, **environment):
     )
     assert done.returncode == 0, done.stderr
     return done.stdout.strip()
+
+
+@cache
+def digest_of(module, instructions):
+    """The instruction set that ran in a process of its own, and the result of `digest` of a test module."""
+    script = (
+        f"from craftc._kernels import parallel; from {module} import digest; print(parallel.simd(), digest())"
+    )
+    return run(script, CRAFTC_SIMD=instructions).split()
 
 
 def fixed_price(n_clusters=None, **parameters):

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-from functools import cache
 
 import numpy as np
 import pytest
 from scipy.special import logsumexp, softmax
 
 from craftc._kernels import craft_rows as kernel
-from tests.common import run
+from tests.common import digest_of
 from tests.kernels.test_craft_buffers import guarded, untouched
 
 
@@ -125,20 +124,10 @@ def digest():
     return made.hexdigest()
 
 
-@cache
-def digest_of(instructions):
-    """The instruction set that ran in a process of its own, and the digest there."""
-    script = (
-        "from craftc._kernels import parallel; from tests.kernels.test_craft_rows import digest; "
-        "print(parallel.simd(), digest())"
-    )
-    return run(script, CRAFTC_SIMD=instructions).split()
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("instructions", ["v3", "v4"])
 def test_instruction_sets_give_the_same_bits(instructions):
-    ran, found = digest_of(instructions)
+    ran, found = digest_of(__name__, instructions)
     if ran != instructions:
         pytest.skip(f"this processor, or this compiler, has no {instructions}: {ran} ran")
-    assert found == digest_of("baseline")[1]
+    assert found == digest_of(__name__, "baseline")[1]

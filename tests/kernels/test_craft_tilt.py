@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-from functools import cache
 
 import numpy as np
 import pytest
@@ -11,7 +10,7 @@ import pytest
 from craftc._kernels import craft_shared as kernel
 from craftc._kernels.moments import Grid, write_levels
 from craftc.craft import background
-from tests.common import run
+from tests.common import digest_of
 from tests.kernels.test_craft_buffers import guarded, untouched
 from tests.reference import levels
 
@@ -274,23 +273,13 @@ def digest():
     return made.hexdigest()
 
 
-@cache
-def digest_of(instructions):
-    """The instruction set that ran in a process of its own, and the digest there."""
-    script = (
-        "from craftc._kernels import parallel; from tests.kernels.test_craft_tilt import digest; "
-        "print(parallel.simd(), digest())"
-    )
-    return run(script, CRAFTC_SIMD=instructions).split()
-
-
 @pytest.mark.slow_except(1)
 @pytest.mark.parametrize("instructions", ["v3", "v4"])
 def test_instruction_sets_give_the_same_bits(instructions):
-    ran, found = digest_of(instructions)
+    ran, found = digest_of(__name__, instructions)
     if ran != instructions:
         pytest.skip(f"this processor, or this compiler, has no {instructions}: {ran} ran")
-    assert found == digest_of("baseline")[1]
+    assert found == digest_of(__name__, "baseline")[1]
 
 
 # ----------------------------------------------------------------------------------------
