@@ -58,7 +58,8 @@ def test_a_product_is_no_cluster():
 
 
 def test_other_columns_are_no_products():
-    noisy = QUANTITY * PRICE * RNG.lognormal(0, 0.02, N)
+    rng = np.random.default_rng(1)
+    noisy = QUANTITY * PRICE * rng.lognormal(0, 0.02, N)
     for columns in (
         {"q": QUANTITY, "p": PRICE, "i": INCOME},
         {"q": QUANTITY, "p": PRICE, "t": noisy},
@@ -109,16 +110,17 @@ def test_links_of_a_group_save_its_total_correlation():
 
 
 def test_groups_of_ticks():
-    two = np.array([RNG.permutation(6) < 2 for _ in range(N)])
+    rng = np.random.default_rng(1)
+    two = np.array([rng.permutation(6) < 2 for _ in range(N)])
     names = [f"top: {letter}" for letter in "abcdef"]
     (found,) = tick_groups(names, two)
     assert (found.columns, found.count, found.exactly) == (tuple(range(6)), 2, True)
     assert found.said(names) == "Exactly 2 of 'top: a', 'top: b', 'top: c' and 3 others are set in every row"
     ticks = np.column_stack(list(DUMMIES.values())).astype(bool)
-    (found,) = tick_groups(["other", *"rbgy"], np.column_stack([RNG.random(N) < 0.5, ticks]))
+    (found,) = tick_groups(["other", *"rbgy"], np.column_stack([rng.random(N) < 0.5, ticks]))
     assert found.columns == (1, 2, 3, 4)
-    assert tick_groups(list("abcd"), RNG.random((N, 4)) < 0.4) == []
-    assert tick_groups(list("abcd"), RNG.random((N, 4)) < 0.003) == []
+    assert tick_groups(list("abcd"), rng.random((N, 4)) < 0.4) == []
+    assert tick_groups(list("abcd"), rng.random((N, 4)) < 0.003) == []
     flipped = ticks.copy()
     flipped[:5] = ~flipped[:5]
     assert tick_groups(list("rbgy"), flipped) == []
@@ -148,10 +150,11 @@ def test_coarser_copies_are_no_groups(number, copy):
 
 
 def test_groups_that_are_apart_are_no_coarser_copies():
-    group = RNG.integers(0, 3, N)
-    letters, near = np.array(list("abc"))[group], np.where(RNG.random(N) < 0.9, AGE > 50, AGE < 50)
-    apart = pd.DataFrame({"x": RNG.normal(12 * group), "k": letters, "y": RNG.normal(9 * group)})
-    x = np.sort(RNG.normal(np.repeat([0.0, 4.0], N // 2)))
+    rng = np.random.default_rng(1)
+    group = rng.integers(0, 3, N)
+    letters, near = np.array(list("abc"))[group], np.where(rng.random(N) < 0.9, AGE > 50, AGE < 50)
+    apart = pd.DataFrame({"x": rng.normal(12 * group), "k": letters, "y": rng.normal(9 * group)})
+    x = np.sort(rng.normal(np.repeat([0.0, 4.0], N // 2)))
     touching = pd.DataFrame({"x": x, "k": np.where(x < 2.0, "a", "b"), "y": OTHERS["income"]})
     mixed = pd.DataFrame({"x": AGE, "k": near, "y": OTHERS["income"]})
     with warnings.catch_warnings():
@@ -177,11 +180,12 @@ def test_groups_that_are_apart_are_no_coarser_copies():
     ],
 )
 def test_parts_of_dates_are_set_aside(part, of):
-    day = pd.Timestamp("2022-01-01") + pd.to_timedelta(RNG.integers(0, 700, N), "D")
+    rng = np.random.default_rng(1)
+    day = pd.Timestamp("2022-01-01") + pd.to_timedelta(rng.integers(0, 700, N), "D")
     table = pd.DataFrame({"day": day.strftime("%d.%m.%Y"), "part": of(day), **OTHERS})
     assert craftc.read_table(table).attrs["unusable"] == {"part": f"the {part} of 'day'"}
     other = table.assign(part=table["part"].to_numpy()[::-1])
     assert craftc.read_table(other).attrs["unusable"] == {}
-    long = pd.Timestamp("1990-01-01") + pd.to_timedelta(RNG.integers(0, 11_000, N), "D")
+    long = pd.Timestamp("1990-01-01") + pd.to_timedelta(rng.integers(0, 11_000, N), "D")
     kept = craftc.read_table(pd.DataFrame({"day": long, "month": long.month, **OTHERS}))
     assert "month" in kept  # repeats often enough to say something else than the date

@@ -154,7 +154,7 @@ def test_uuids_are_texts(name):
 @pytest.mark.slow_except(11)
 @pytest.mark.parametrize("dtype", [float, bool, "int64"])
 def test_sparse_columns_of_pandas(name, dtype):
-    plain = pd.DataFrame(RNG.integers(0, 2, (60, 3)).astype(dtype), columns=list("abc"))
+    plain = pd.DataFrame(np.random.default_rng(1).integers(0, 2, (60, 3)).astype(dtype), columns=list("abc"))
     sparse = plain.astype(pd.SparseDtype(dtype, dtype(0) if callable(dtype) else 0))
     sparse["x"], plain["x"] = NUMBERS[:, 0], NUMBERS[:, 0]
     if name == "BPMeans":
