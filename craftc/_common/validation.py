@@ -285,6 +285,14 @@ def integer_weights(weight: NDArray[Any] | None) -> tuple[Integers, float]:
     return np.rint(weight / unit).astype(np.int64), unit
 
 
+def scaled_to_worth(weight: NDArray[np.float64]) -> NDArray[np.float64]:
+    """These weights, not all 0, times the number that makes their sum the rows of equal weights that they are
+    worth: means of rows of weights w are as precise as those of (sum w)^2 / sum w^2 rows (Kish 1965).
+    """
+    own = weight / weight.max()  # squares of any number are finite
+    return np.asarray(own * (own.sum() / (own @ own)))
+
+
 def counts_in(unit: float, weight: NDArray[Any] | None, n: int) -> Integers:
     """The weights of n rows as counts of a known unit; empty: all one.
 

@@ -10,6 +10,8 @@ _Integers32 = NDArray[np.int32]
 _Flags = NDArray[np.uint8]
 _Positions = NDArray[np.intp]
 
+STEPS: float
+
 def cheapest(costs: _Floats, labels: _Integers32, least: _Floats, second: _Floats) -> None: ...
 def probabilities(
     costs: _Floats, least: _Floats, weight: _Floats, total: _Floats, spread: _Floats

@@ -16,6 +16,7 @@ import numpy as np
 
 from craftc._common.messages import as_text, listed, need_pandas, quoted
 from craftc._common.typing import Floats
+from craftc._common.validation import scaled_to_worth
 from craftc.describe.words import plural
 from craftc.distributed.dask.inputs import DaskFiles
 from craftc.reading.cells import NA_VALUES, have_leading_zeros
@@ -140,7 +141,7 @@ def target_of(classes: RawTable, options: ClusterOptions) -> pd.Series:
 
 def weights_in(column: pd.DataFrame, options: ClusterOptions) -> Floats:
     """The weights of the rows, of the only column of a frame; scaled to the rows that they are worth if the
-    options say so (Kish 1965).
+    options say so.
     """
     name = str(options.weight)
     if have_leading_zeros([cell.strip() for cell in column[name] if isinstance(cell, str)]):
@@ -157,8 +158,7 @@ def weights_in(column: pd.DataFrame, options: ClusterOptions) -> Floats:
         wrong = weights[~(np.isfinite(weights) & (weights >= 0.0))][0]
         raise TableError(f"--weight: column {quoted(name)} has {wrong:g}; weights are finite and >= 0.")
     if options.scale_weight and weights.any():
-        weights = weights / weights.max()  # squares of any number are finite
-        weights *= weights.sum() / (weights @ weights)
+        weights = scaled_to_worth(weights)
     return weights
 
 

@@ -32,12 +32,14 @@ from numpy.typing import NDArray
 from craftc._common.messages import quoted
 from craftc._common.random import SAMPLE_ROWS, CraftStream, spread
 from craftc._common.typing import Floats
+from craftc._common.validation import scaled_to_worth
 from craftc.craft.background import Background, half_log
 from craftc.craft.fitted import ColumnLinks
 from craftc.craft.rows import L, S
 from craftc.craft.search import EncodedRows, FitConfig
-from craftc.craft.step_links import entropy_of, step_columns
-from craftc.craft.tick_links import chain_gains, groups_of_codes, groups_of_table
+from craftc.craft.search.new_clusters import entropy
+from craftc.craft.step_links import step_columns
+from craftc.craft.tick_links import chain_gains, groups_of_codes, groups_of_table, x_log_x
 from craftc.table import MixedTable
 from craftc.table.levels import LevelEncoding, NumberLevels
 from craftc.table.products import derived_columns
@@ -110,7 +112,9 @@ def column_links(config: FitConfig[L, S], encoding: LevelEncoding, selected_gain
         if finer in chosen and coarser in chosen:
             i, j = columns.index(finer), columns.index(coarser)
             n_levels = int(encoding.schema.n_levels[coarser])
-            cost = entropy_of(of_rows.table.codes[:, coarser], n_levels, weight_of_row)
+            # the missing cells are behind the levels
+            counts = np.bincount(of_rows.table.codes[:, coarser], weight_of_row, n_levels)[:n_levels]
+            cost = entropy(np.asarray(counts, np.float64))
             step = float(net(cost, n_levels - 1.0, name)) * float(min(weights[i], weights[j]))
             saves[i, j] = saves[j, i] = max(saves[i, j], step)
     edges = _forest(saves)
@@ -193,7 +197,7 @@ def _alike(design: _Design, gains: Floats, columns: Sequence[int]) -> list[tuple
     if q:
         counts = np.diag(design.tables)
         total = design._by_level(counts, (0,))
-        entropy[p:] = np.log(np.maximum(total, 1.0)) - _over(design._by_level(_x_log_x(counts), (0,)), total)
+        entropy[p:] = np.log(np.maximum(total, 1.0)) - _over(design._by_level(x_log_x(counts), (0,)), total)
     share = gains / design.weight / np.maximum(np.minimum(entropy, entropy[:, None]), 1e-12)
     pairs = np.argwhere(np.triu(share >= _ALIKE, 1)).tolist()
     return sorted((*_ordered(columns[i], columns[j]), min(float(share[i, j]), 1.0)) for i, j in pairs)
@@ -279,9 +283,9 @@ class _Design:
         gain[:p, :p] = -0.5 * self.both * np.log1p(-(self._correlation**2))
         if q:
             free = np.add.reduceat(np.diag(self.tables) > 0, self.start, dtype=np.float64) - 1.0
-            of_table, of_row = self._by_level(_x_log_x(self.tables)), self._by_level(self.tables, axes=(1,))
-            of_margin = self._by_level(_x_log_x(of_row), axes=(0,))
-            gain[p:, p:] = of_table - of_margin - of_margin.T + _x_log_x(self._by_level(self.tables))
+            of_table, of_row = self._by_level(x_log_x(self.tables)), self._by_level(self.tables, axes=(1,))
+            of_margin = self._by_level(x_log_x(of_row), axes=(0,))
+            gain[p:, p:] = of_table - of_margin - of_margin.T + x_log_x(self._by_level(self.tables))
             parameters[p:, p:] = np.outer(free, free)
             parameters[:p, p:], parameters[p:, :p] = free, free[:, None]
         if p and q:
@@ -322,10 +326,6 @@ class _Design:
         return values
 
 
-def _x_log_x(x: Floats) -> Floats:
-    return x * np.log(np.where(x > 0, x, 1.0))
-
-
 def _over(x: Floats, n: Floats) -> Floats:
     """x / n, 0 where n is 0."""
     return np.divide(x, n, out=np.zeros_like(x), where=n > 0)
@@ -357,7 +357,8 @@ def diagnose(
     weight below 1 does not count in full.
     """
     rows = encoded.source
-    sample = rows.take(np.arange(0, len(rows), max(1, len(rows) // _SAMPLE)))
+    some = np.arange(0, len(rows), max(1, len(rows) // _SAMPLE))
+    sample = rows.take(some)
     weight = dict(zip(sample.schema.columns, column_weights.tolist(), strict=True))
     found = (pair for pair in _duplicates(sample) if min(map(weight.__getitem__, pair)) >= 1.0)
     pairs = list(islice(found, _MOST_PAIRS + 1))
@@ -377,8 +378,7 @@ def diagnose(
             "along it; drop it."
         )
     if isinstance(encoded.encoding, LevelEncoding):
-        codes = encoded.rows.take(np.arange(0, len(rows), max(1, len(rows) // _SAMPLE))).codes
-        for pair in step_columns(encoded.encoding, codes)[:_MOST_PAIRS]:
+        for pair in step_columns(encoded.encoding, encoded.rows.take(some).codes)[:_MOST_PAIRS]:
             finer, coarser = (quoted(sample.schema.columns[j]) for j in pair)
             messages.append(
                 f"Column {coarser} is a coarser copy of {finer}, each of its values a range of it, and both "
@@ -402,20 +402,18 @@ def diagnose(
 
 
 def _of_a_survey(weights: Floats | None) -> list[str]:
-    """A warning about weights that count more rows than they are worth.
-
-    Rows of weights w have means as precise as (sum w)^2 / sum w^2 rows of equal weights (Kish 1965). Weights
-    that are whole numbers may count rows that are repeated.
+    """A warning about weights that count more rows than they are worth; whole numbers may count rows that are
+    repeated.
     """
     if weights is None or (weights == np.floor(weights)).all():
         return []
-    total, factor = weights.sum(), weights.sum() / (weights @ weights)
-    if total <= _WORTH * factor * total:
+    total, worth = weights.sum(), scaled_to_worth(weights).sum()
+    if total <= _WORTH * worth:
         return []
     return [
         f"sample_weight counts repeated rows, {total:,.6g} in all, but rows of so different weights are "
-        f"worth {factor * total:,.4g} of equal weights, and a heavy row looks like a cluster. If these are "
-        f"weights of a survey, multiply them by {factor:.3g}."
+        f"worth {worth:,.4g} of equal weights, and a heavy row looks like a cluster. If these are "
+        f"weights of a survey, multiply them by {worth / total:.3g}."
     ]
 
 

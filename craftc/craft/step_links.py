@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from craftc._common.typing import Floats
 from craftc.table.levels import LevelEncoding
 
-_ROWS, _FIRST = 4000, 60  # rows in which copies are looked for, and rows that rule out most columns
+ROWS = 4000  # in which copies are looked for
+_FIRST = 60  # rows that rule out most columns
 _FEWEST, _FEWEST_EACH = 30, 5  # rows with both values, and rows of the second most frequent value
 _FINER = 3  # levels of the number for each value of its copy, at least
 _LEVELS = 10  # of the number, at least
@@ -27,7 +28,7 @@ def step_columns(encoding: LevelEncoding, codes: NDArray[np.integer]) -> list[tu
     schema = encoding.input_schema
     if codes.shape[1] > _MOST_COLUMNS or len(codes) < _FEWEST:
         return []
-    cells: NDArray[np.intp] = codes[:: max(1, len(codes) // _ROWS)].astype(np.intp)
+    cells: NDArray[np.intp] = codes[:: max(1, len(codes) // ROWS)].astype(np.intp)
     each = zip(schema.numeric_index.tolist(), encoding.numbers, strict=True)
     values = {j: own.values for j, own in each if not own.period}
     n_levels = encoding.schema.n_levels
@@ -43,13 +44,6 @@ def step_columns(encoding: LevelEncoding, codes: NDArray[np.integer]) -> list[tu
             if b != a and _is_copy(cells[:, a], cells[:, b], own, int(n_levels[b])):
                 found.append((a, b))
     return found
-
-
-def entropy_of(codes: NDArray[np.integer], n_levels: int, weight: Floats) -> float:
-    """Nats that the present cells of a column cost, of rows of this weight."""
-    counts = np.bincount(codes[codes < n_levels], weight[codes < n_levels], n_levels)
-    counts = counts[counts > 0.0]
-    return float(counts.sum() * np.log(counts.sum()) - (counts * np.log(counts)).sum())
 
 
 def _is_copy(a: NDArray[np.intp], b: NDArray[np.intp], values: Floats, n: int) -> bool:

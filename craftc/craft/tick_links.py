@@ -13,9 +13,8 @@ from numpy.typing import NDArray
 from craftc._common.typing import Bits, Floats
 from craftc.table import MixedTable
 from craftc.table.levels import LevelEncoding
-from craftc.table.tick_groups import MOST_COLUMNS, TickGroup, on_level, tick_groups
+from craftc.table.tick_groups import FEWEST_ROWS, MOST_COLUMNS, TickGroup, on_level, tick_groups
 
-_FEWEST = 30  # rows without a missing cell that show a group
 _SOME = 2000  # rows in which groups are looked for
 
 
@@ -31,7 +30,7 @@ def groups_of_codes(
         return []
     cells = codes[:, at]
     complete = np.flatnonzero((cells < 2).all(axis=1))
-    if len(complete) < _FEWEST:
+    if len(complete) < FEWEST_ROWS:
         return []
     ticks: Bits = cells[complete] == np.array([on[j] for j in at.tolist()])
     found = tick_groups(
@@ -56,7 +55,7 @@ def groups_of_table(sample: MixedTable) -> list[TickGroup]:
         ticks[int(schema.numeric_index[k])] = sample.numeric[:, k] == 1.0
         complete &= known[:, k]
     at = sorted(ticks)
-    if not 2 <= len(at) <= MOST_COLUMNS or complete.sum() < _FEWEST:
+    if not 2 <= len(at) <= MOST_COLUMNS or complete.sum() < FEWEST_ROWS:
         return []
     found = tick_groups([schema.columns[j] for j in at], np.column_stack([ticks[j] for j in at])[complete])
     return [each.of(at) for each in found]
@@ -72,8 +71,8 @@ def chain_gains(group: TickGroup, ticks: Bits, weight: Floats) -> tuple[Floats, 
     for j in range(before.shape[1]):
         table = np.zeros((group.count + 1, 2))
         np.add.at(table, (before[:, j], ticks[:, j + 1].astype(np.intp)), weight)
-        of_margins = _x_log_x(table.sum(axis=0)).sum() + _x_log_x(table.sum(axis=1)).sum()
-        gains[j] = _x_log_x(table).sum() + _x_log_x(table.sum(keepdims=True)).sum() - of_margins
+        of_margins = x_log_x(table.sum(axis=0)).sum() + x_log_x(table.sum(axis=1)).sum()
+        gains[j] = x_log_x(table).sum() + x_log_x(table.sum(keepdims=True)).sum() - of_margins
         parameters[j] = max((table.sum(axis=1) > 0.0).sum() - 1, 1)
     return gains, parameters
 
@@ -91,5 +90,6 @@ def _on_levels(encoding: LevelEncoding) -> dict[int, int]:
     return on
 
 
-def _x_log_x(x: Floats) -> Floats:
+def x_log_x(x: Floats) -> Floats:
+    """x log x, 0 at 0."""
     return x * np.log(np.where(x > 0.0, x, 1.0))

@@ -11,13 +11,12 @@ from numpy.typing import NDArray
 
 from craftc._common.messages import as_text, listed, need_pandas, quoted
 from craftc.reading.cells import float_of
-from craftc.table.tick_groups import is_off, on_level, stem_of, tick_groups
+from craftc.table.tick_groups import FEWEST_ROWS, is_off, on_level, stem_of, tick_groups
 
 if TYPE_CHECKING:
     import pandas as pd
 
 _SAMPLE = 5000  # rows in which groups are looked for
-_FEWEST = 30  # complete rows that show a group
 _LONGEST = 60  # characters of a name that is made of those of all columns
 NONE = "none"  # the level of a row without a tick
 
@@ -96,7 +95,7 @@ def find_joined(columns: Mapping[str, pd.Series], taken: Collection[str]) -> lis
         return []
     all_cells = np.column_stack(list(cells.values()))
     complete = np.flatnonzero((all_cells >= 0).all(axis=1))
-    if len(complete) < _FEWEST:
+    if len(complete) < FEWEST_ROWS:
         return []
     some = complete[:: max(1, len(complete) // _SAMPLE)]
     found: list[Joined] = []

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from craftc.craft.step_links import step_columns
+from craftc.craft.step_links import ROWS, step_columns
 from craftc.describe.words import number, percent
 from craftc.report.columns import DrawnColumn, Pairs
 from craftc.table import MixedTable
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from craftc.craft.base import CraftBase
 
 _MOST = 30
-_ROWS = 4000  # in which coarser copies are looked for
 _LEAST_SHARE, _LEAST_ROWS = 0.01, 5  # of the rows of a level whose median is named
 
 
@@ -36,7 +35,7 @@ def column_links(model: CraftBase, columns: list[DrawnColumn], pairs: Pairs, tab
     place = {name: d for d, name in enumerate(model.schema_.columns)}
     encoding, coarser = model._fitted.encoding, set()
     if isinstance(encoding, LevelEncoding):
-        some = table.take(np.arange(0, len(table), max(1, len(table) // _ROWS)))
+        some = table.take(np.arange(0, len(table), max(1, len(table) // ROWS)))
         coarser = {frozenset(pair) for pair in step_columns(encoding, encoding.apply(some).codes)}
     out = []
     for first, second, nats in model.column_links_[:_MOST]:

@@ -19,6 +19,7 @@ from craftc._common.typing import Floats
 
 _OFF = frozenset(("0", "0.0", "false", "no", "nein", "non", "n", "falsch", "faux"))
 _EXPECTED = 10.0  # rows with two ticks in which independent columns would have them, at least
+FEWEST_ROWS = 30  # without a missing cell that show a group
 MOST_COLUMNS = 512  # columns of two values among which groups are looked for
 _STEM = re.compile(r"(.*[^\W_])[\W_]+[^_]*", re.DOTALL)
 _SHOWN = 3  # columns that a message names

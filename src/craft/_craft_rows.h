@@ -12,12 +12,6 @@
 #define ROWS_STEPS 0x1p20           /* integers to a probability of 1 */
 #define ROWS_FARTHEST (-700.0)      /* logarithm of the smallest ratio of probabilities */
 
-/* doubles of a row of n_clusters costs with the padding */
-static inline ptrdiff_t rows_lanes(ptrdiff_t n_clusters)
-{
-    return simd_lines(n_clusters);
-}
-
 /* The costs of a row, and +inf behind them. */
 static inline void rows_pad(const double *cost, ptrdiff_t n_clusters, ptrdiff_t lanes, double *row)
 {
@@ -30,7 +24,7 @@ static inline void rows_pad(const double *cost, ptrdiff_t n_clusters, ptrdiff_t 
 #include "common/_lanes.h"
 
 /* The cheapest cluster of every row, the lowest of equal ones, its cost and the next higher one; `room`
- * (rows_lanes). */
+ * (simd_lines). */
 static inline void rows_cheapest(const double *cost, ptrdiff_t n, ptrdiff_t n_clusters, double *room,
                                  int32_t *label, double *least, double *second)
 {
@@ -38,7 +32,7 @@ static inline void rows_cheapest(const double *cost, ptrdiff_t n, ptrdiff_t n_cl
 }
 
 /* Of every row, with the ratios r of the probabilities of its clusters to the largest: sum r, and sum r log r.
- * Adds the probabilities, rounded to 1 / ROWS_STEPS, to `size` (rows_lanes), `weight` times (NULL: once). */
+ * Adds the probabilities, rounded to 1 / ROWS_STEPS, to `size` (simd_lines), `weight` times (NULL: once). */
 static inline void rows_probabilities(const double *cost, const double *least, const double *weight,
                                       ptrdiff_t n, ptrdiff_t n_clusters, double *room, double *total,
                                       double *spread, double *size)

@@ -10,7 +10,7 @@
 TARGET static void THIS(rows_cheapest)(const double *cost, ptrdiff_t n, ptrdiff_t n_clusters, double *room,
                                        int32_t *label, double *least, double *second)
 {
-    const ptrdiff_t lanes = rows_lanes(n_clusters);
+    const ptrdiff_t lanes = simd_lines(n_clusters);
     for (ptrdiff_t i = 0; i < n; i++, cost += n_clusters) {
         LANE low[VECTORS], next[VECTORS];
         double lows[ROWS_PARTS], nexts[ROWS_PARTS];
@@ -45,7 +45,7 @@ TARGET static void THIS(rows_probabilities)(const double *cost, const double *le
                                             ptrdiff_t n, ptrdiff_t n_clusters, double *room, double *total,
                                             double *spread, double *size)
 {
-    const ptrdiff_t lanes = rows_lanes(n_clusters);
+    const ptrdiff_t lanes = simd_lines(n_clusters);
     for (ptrdiff_t i = 0; i < n; i++, cost += n_clusters) {
         LANE sum[VECTORS], mean[VECTORS];
         double sums[ROWS_PARTS], means[ROWS_PARTS];

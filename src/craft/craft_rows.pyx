@@ -11,11 +11,14 @@ from craftc._kernels._common cimport check
 from craftc._kernels.moments cimport rows_code, rows_number, rows_of, table_rows
 
 cdef extern from "craft/_craft_rows.h" nogil:
-    Py_ssize_t rows_lanes(Py_ssize_t n_clusters)
+    const double ROWS_STEPS
+    Py_ssize_t simd_lines(Py_ssize_t doubles)
     void rows_cheapest(const double *cost, Py_ssize_t n, Py_ssize_t n_clusters, double *room, int32_t *label,
                        double *least, double *second)
     void rows_probabilities(const double *cost, const double *least, const double *weight, Py_ssize_t n,
                             Py_ssize_t n_clusters, double *room, double *total, double *spread, double *size)
+
+STEPS = ROWS_STEPS  # type: float
 
 
 def cheapest(
@@ -28,7 +31,7 @@ def cheapest(
     cdef Py_ssize_t n = costs.shape[0], K = costs.shape[1]
     check(K > 0, "costs")
     check(labels.shape[0] == n and least.shape[0] == n and second.shape[0] == n, "labels, least or second")
-    cdef double[::1] room = np.empty(rows_lanes(K))
+    cdef double[::1] room = np.empty(simd_lines(K))
     if n:
         with nogil:
             rows_cheapest(&costs[0, 0], n, K, &room[0], &labels[0], &least[0], &second[0])
@@ -41,13 +44,13 @@ def probabilities(
     double[::1] total not None,             # OUT (n,) sum_k r_k
     double[::1] spread not None,            # OUT (n,) sum_k r_k log r_k
 ) -> Floats:
-    """(K,) sums of the probabilities of the clusters, each rounded to an integer in units of 2^-20."""
+    """(K,) sums of the probabilities of the clusters, each rounded to an integer in units of 1 / STEPS."""
     cdef Py_ssize_t n = costs.shape[0], K = costs.shape[1]
     check(K > 0, "costs")
     check(least.shape[0] == n and total.shape[0] == n and spread.shape[0] == n, "least, total or spread")
     check(weight.shape[0] == 0 or weight.shape[0] == n, "weight")
-    cdef double[::1] room = np.empty(rows_lanes(K))
-    sizes = np.zeros(rows_lanes(K))
+    cdef double[::1] room = np.empty(simd_lines(K))
+    sizes = np.zeros(simd_lines(K))
     cdef double[::1] size = sizes
     if n:
         with nogil:

@@ -23,7 +23,7 @@ MOST_TYPICAL, MOST_UNUSUAL = 32, 256  # rows of a cluster, and of the table, tha
 # nats of margin: the row belongs to its cluster with a probability of .9, if only two compete
 _CLEAR = math.log(9.0)
 _UNCLEAR = 1 << 31  # added to the missing cells of a row that does not belong clearly to its cluster
-_STEPS = 2.0**20  # integers to a nat or a probability of 1, as the kernel sums them
+_STEPS = rows_kernel.STEPS  # integers to a nat or a probability of 1
 _LARGEST = 2.0**10  # nats: larger margins count as this
 _FARTHEST = 2.0**20  # nats: log densities that are farther from 0 count as this
 
