@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeGuard
 
 import narwhals.stable.v2 as nw
 import numpy as np
@@ -18,6 +19,12 @@ _ROWS_OF_LAZY = {
     "pyspark": "X.toArrow()",
     "sqlframe": "X.toArrow()",
 }
+
+#: What a Series lacks.
+A_SERIES = (
+    "A Series was passed, which is one column or one row; pass series.to_frame() for a column, or "
+    "series.to_frame().T for a row."
+)
 
 
 def known_input(X: Any, in_batches: bool = True) -> Any:
@@ -123,3 +130,32 @@ def _common_column(column: Any, kind: str) -> Any:
     if kind == "extension<arrow.uuid>":
         return pa.array([None if value is None else str(value) for value in column.to_pylist()], pa.string())
     return None
+
+
+def is_records(X: object) -> TypeGuard[Sequence[Mapping[str, object]]]:
+    """Whether X is a list of rows as dicts."""
+    return isinstance(X, list | tuple) and len(X) > 0 and all(isinstance(row, Mapping) for row in X)
+
+
+def columns_of_records(X: Sequence[Mapping[str, object]]) -> dict[str, list[object]]:
+    """Rows as dicts as a dict of columns."""
+    return {name: [row.get(name) for row in X] for name in dict.fromkeys(name for row in X for name in row)}
+
+
+def is_series(X: object) -> bool:
+    """Whether X is a column of pandas or polars."""
+    return type(X).__name__ == "Series" and hasattr(X, "to_frame")
+
+
+def is_record_batch(X: object) -> bool:
+    """Whether X is a record batch of pyarrow."""
+    return type(X).__name__ == "RecordBatch" and hasattr(X, "schema")
+
+
+def as_table(X: object) -> object:
+    """A record batch as a table of pyarrow, because narwhals reads no batches; anything else as it is."""
+    if not is_record_batch(X):
+        return X
+    import pyarrow as pa
+
+    return pa.Table.from_batches([X])

@@ -94,3 +94,17 @@ def quoted(text: str) -> str:
 def listed(texts: Collection[str], most: int = 5) -> str:
     """The first names, levels or cells of several in quotes."""
     return ", ".join(map(quoted, islice(texts, most))) + (", …" if len(texts) > most else "")
+
+
+def other_names(unseen: list[str], absent: list[str]) -> str:
+    """The message of scikit-learn about columns that a fit did not have, or had."""
+    message = "The feature names should match those that were passed during fit.\n"
+    if unseen:
+        message += "Feature names unseen at fit time:\n" + _bullets(unseen)
+    if absent:
+        message += "Feature names seen at fit time, yet now missing:\n" + _bullets(absent)
+    return message
+
+
+def _bullets(names: list[str]) -> str:
+    return "".join(f"- {name}\n" for name in [*names[:5], *(["..."] if len(names) > 5 else [])])

@@ -3,8 +3,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from craftc._kernels.craft import CostTables
 from craftc._kernels.craft_shared import Tilts
+from craftc._kernels.moments import Grid
 
 _Array = NDArray[Any]
 _Floats = NDArray[np.float64]
@@ -17,7 +17,9 @@ def kmeans_plus_plus(
     X: _Array,
     codes: _Array,
     weight: _Integers,
-    tables: CostTables,
+    grid: Grid,
+    centre: _Floats,
+    scale: _Floats,
     frequency: _Floats,
     mean: _Floats,
     variance: _Floats,
@@ -30,6 +32,5 @@ def kmeans_plus_plus(
     seeds: _Positions,
     labels: _Integers32,
     running: _Floats,
-    scratch: _Floats,
     n_threads: int,
 ) -> int: ...

@@ -148,7 +148,7 @@ def weights_in(column: pd.DataFrame, options: ClusterOptions) -> Floats:
         raise TableError(f"--weight: column {quoted(name)} holds codes with leading zeros, no weights.")
     wanted = Roles(numeric=[name], kept=[name], numeric_problem="--weight needs numbers")
     read = prepare(RawTable(column), wanted, na_values=options.na, drop=False).frame[name]
-    weights = read.to_numpy(np.float64, na_value=np.nan)
+    weights: Floats = read.to_numpy(np.float64, na_value=np.nan)
     if np.isnan(weights).any():
         raise TableError(
             f"--weight: column {quoted(name)} has {np.count_nonzero(np.isnan(weights))} missing cells; write "

@@ -377,16 +377,15 @@ def one_point_gains(background: Background, table: MixedTable, rows: slice, weig
 
 def one_point_costs(background: Background, table: MixedTable) -> Floats:
     """(n,) cost of every row in its own one-point cluster with all features, less that of the background."""
-    p, own = background.grid.p, np.zeros(len(table))
+    p, widths, tilts = background.grid.p, background.level_widths, background.tilts
+    eta = background.frequency
+    known = (eta > 0) & np.repeat(background.usable[p:] > 0, widths)
+    shares = np.log(np.where(known, (1.0 + eta) / np.where(known, 2.0 * eta, 1.0), 1.0))
+    ratios = np.where(np.repeat(tilts.tilted > 0, widths), background.one_point_log_ratios * known, shares)
+    own = np.empty(len(table))
+    weighted = ratios * np.repeat(background.column_weights[p:], widths)
+    craft_kernel.level_costs(table.codes, background.grid.level_start, weighted, own)
     for rows in chunks(len(table)):
-        gains = one_point_gains(background, table, rows, np.ones(rows.stop - rows.start))
-        own[rows] -= gains[:, :p].sum(axis=1)
-        for d, level in enumerate(background.grid.level_start):
-            at = level + table.codes[rows, d].astype(np.intp)
-            eta = background.frequency[at]
-            known = (eta > 0) & (background.usable[p + d] > 0)
-            shares = np.log(np.where(known, (1.0 + eta) / np.where(known, 2.0 * eta, 1.0), 1.0))
-            tilted = background.tilts.tilted[d] > 0
-            weight = background.column_weights[p + d]
-            own[rows] -= weight * (background.one_point_log_ratios[at] * known if tilted else shares)
-    return own
+        z = (table.numeric[rows].astype(np.float64) - background.centre) * background.scale
+        own[rows] += (np.nan_to_num(0.5 * z * z, copy=False) * background.usable[:p]).sum(axis=1)
+    return -own

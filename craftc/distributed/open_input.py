@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 import numpy as np
 from sklearn.utils.validation import validate_data
 
+from craftc._common.foreign_input import is_record_batch, is_records
 from craftc._common.own_names import remember_input
-from craftc.table.frames import is_record_batch, is_records
 from craftc.table.mixed_table import MixedTable, Schema
 from craftc.table.out_of_core import is_out_of_core
 

@@ -83,7 +83,7 @@ def _parts(days: Floats) -> Iterator[tuple[str, Floats]]:
 def _numbers(column: pd.Series) -> Floats:
     """The cells as numbers; names of months and quarters are their numbers, other texts NaN."""
     if not isinstance(column.dtype, need_pandas().CategoricalDtype):
-        return column.to_numpy(np.float64, na_value=np.nan)
+        return np.asarray(column.to_numpy(np.float64, na_value=np.nan))
     levels = [_number_of(str(level)) for level in column.cat.categories]
     cells = numbers_of(column.cat.codes.to_numpy(np.intp), levels)
     return np.full(len(column), np.nan) if cells is None else cells

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import narwhals.stable.v2 as nw
 
+from craftc._common.foreign_input import A_SERIES, as_table, is_records, is_series
 from craftc._common.messages import listed, need_pandas
 from craftc._common.typing import ArrowTable, PathInput
 from craftc._common.validation import check_choice
@@ -24,7 +25,6 @@ from craftc.reading.records import Header
 from craftc.reading.roles import Roles
 from craftc.reading.unusable import listed_reasons
 from craftc.table import Schema
-from craftc.table.frames import A_SERIES, as_table, is_records, is_series
 
 if TYPE_CHECKING:
     import pandas as pd

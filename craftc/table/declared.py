@@ -256,10 +256,11 @@ def plan_columns(
     if len(names) and not len(kept):
         raise ValueError("kinds ignores all columns of X; at least one must take part.")
     left = [names[j] for j in kept]
+    taken = set(left)
     return ColumnPlan(
         names=tuple(left),
         kept=kept,
-        ignored=tuple(name for name in names if name not in left),
+        ignored=tuple(name for name in names if name not in taken),
         categorical=mask[kept],
         by_type=np.array(
             [not (exact or given[j] or name in declared) for j, name in zip(kept, left, strict=True)], bool

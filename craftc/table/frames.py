@@ -11,20 +11,30 @@ import os
 from abc import ABC, abstractmethod
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, TypeAlias, TypeGuard, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard, cast
 
 import narwhals.stable.v2 as nw
 import numpy as np
 from scipy.sparse import issparse
 from sklearn.utils import check_array
 
-from craftc._common.foreign_input import known_input, lazy_refusal, with_texts
+from craftc._common.foreign_input import (
+    A_SERIES,
+    as_table,
+    columns_of_records,
+    is_records,
+    is_series,
+    known_input,
+    lazy_refusal,
+    with_texts,
+)
 from craftc._common.labels import chunks
-from craftc._common.messages import no_table, warn_user
+from craftc._common.messages import no_table, other_names, warn_user
 from craftc._common.typing import Array, Ints
 from craftc.table.kinds import (
     ColumnKind,
     has_lists,
+    is_block,
     is_missing,
     is_narrow,
     is_object,
@@ -40,6 +50,9 @@ from craftc.table.level_column import (
     dictionary_codes,
 )
 
+if TYPE_CHECKING:
+    import pandas as pd
+
 _NOT_NUMBERS = (
     "Column {!r} contains {} values where numbers are expected; convert it to numbers, or name it in "
     "`categorical` when fitting."
@@ -47,11 +60,6 @@ _NOT_NUMBERS = (
 _NOT_EITHER = (
     "Column {!r} has dtype {}, which is neither numeric nor categorical; drop it, or pass the table "
     "craftc.read_table(X), which makes days of dates, and a column of yes and no of each entry of lists."
-)
-#: What a Series lacks.
-A_SERIES = (
-    "A Series was passed, which is one column or one row; pass series.to_frame() for a column, or "
-    "series.to_frame().T for a row."
 )
 _TOGETHER = 8  # columns of a block that are written together, a cache line of each row
 _DUPLICATES = "Column names must be unique, got {}; rename the columns."
@@ -191,6 +199,31 @@ class _FrameSource(ColumnSource):
             raise TypeError(NOT_LEVELS.format(name, error)) from error
         strict = kind == ColumnKind.MIXED
         return LevelColumn(name, codes, values, strict=strict, declared=declared, scale=scale)
+
+
+class _BlockSource(ColumnSource):
+    """A pandas frame of numbers of one NumPy type, whose columns are read without an object for each."""
+
+    named = True
+
+    def __init__(self, frame: pd.DataFrame) -> None:
+        self._frame, self._cells = frame, frame.to_numpy()
+        self.n_rows = len(frame)
+        self.names = _checked_names(list(frame.columns), self.n_rows)
+        self.kinds = [ColumnKind.NUMBER] * len(self.names)
+        self.narrow = [is_narrow(self._cells.dtype)] * len(self.names)
+
+    def cells(self, j: int) -> Iterable[object]:
+        return cast("list[object]", self._cells[:, j].tolist())
+
+    def _number(self, j: int) -> Array:
+        cells: Array = self._cells[:, j]
+        if cells.dtype.kind in "iu":
+            warn_of_rounding(cells, self.names[j])
+        return cells
+
+    def column(self, j: int) -> LevelColumn:
+        return _FrameSource(nw.from_native(self._frame.iloc[:, [j]], eager_only=True)).column(0)
 
 
 def _checked_names(names: Sequence[Any], n_rows: int) -> tuple[str, ...]:
@@ -429,7 +462,11 @@ def open_source(X: object) -> ColumnSource:
         X = columns_of_records(X)
     if isinstance(X, Mapping):
         return _DictSource(X)
-    frame = None if isinstance(X, np.ndarray) else as_frame(X)
+    if isinstance(X, np.ndarray):
+        return _ArraySource(X)
+    if is_block(X):
+        return _BlockSource(X)
+    frame = as_frame(X)
     return _ArraySource(X) if frame is None else _FrameSource(frame)
 
 
@@ -443,35 +480,6 @@ def as_frame(X: object) -> nw.DataFrame[Any] | None:
     if isinstance(frame, nw.LazyFrame):
         raise lazy_refusal(frame)
     return frame if isinstance(frame, nw.DataFrame) else None
-
-
-def is_records(X: object) -> TypeGuard[Sequence[Mapping[str, object]]]:
-    """Whether X is a list of rows as dicts."""
-    return isinstance(X, list | tuple) and len(X) > 0 and all(isinstance(row, Mapping) for row in X)
-
-
-def columns_of_records(X: Sequence[Mapping[str, object]]) -> dict[str, list[object]]:
-    """Rows as dicts as a dict of columns."""
-    return {name: [row.get(name) for row in X] for name in dict.fromkeys(name for row in X for name in row)}
-
-
-def is_series(X: object) -> bool:
-    """Whether X is a column of pandas or polars."""
-    return type(X).__name__ == "Series" and hasattr(X, "to_frame")
-
-
-def is_record_batch(X: object) -> bool:
-    """Whether X is a record batch of pyarrow."""
-    return type(X).__name__ == "RecordBatch" and hasattr(X, "schema")
-
-
-def as_table(X: object) -> object:
-    """A record batch as a table of pyarrow, because narwhals reads no batches; anything else as it is."""
-    if not is_record_batch(X):
-        return X
-    import pyarrow as pa
-
-    return pa.Table.from_batches([X])
 
 
 def _object_numbers(cells: Array, name: str) -> Array:
@@ -534,17 +542,3 @@ def check_names(
         warn_user(f"X has feature names, but {estimator_name} was fitted without feature names")
     elif fitted and not all(map(str.isdecimal, fitted)):
         warn_user(f"X does not have valid feature names, but {estimator_name} was fitted with feature names")
-
-
-def other_names(unseen: list[str], absent: list[str]) -> str:
-    """The message of scikit-learn about columns that a fit did not have, or had."""
-    message = "The feature names should match those that were passed during fit.\n"
-    if unseen:
-        message += "Feature names unseen at fit time:\n" + _bullets(unseen)
-    if absent:
-        message += "Feature names seen at fit time, yet now missing:\n" + _bullets(absent)
-    return message
-
-
-def _bullets(names: list[str]) -> str:
-    return "".join(f"- {name}\n" for name in [*names[:5], *(["..."] if len(names) > 5 else [])])

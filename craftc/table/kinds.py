@@ -5,12 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from enum import StrEnum
 from numbers import Number
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 import narwhals.stable.v2 as nw
 import numpy as np
 
 from craftc._common.typing import Array, ArrowField, ArrowSchema
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_MANY_COLUMNS = 100  # from which an object for each takes longer to make than a copy of the frame
 
 
 class ColumnKind(StrEnum):
@@ -63,6 +68,16 @@ def is_narrow(dtype: np.dtype[np.generic]) -> bool:
 def is_object(series: nw.Series[Any]) -> bool:
     """Whether a column of a frame holds Python objects."""
     return bool(series.implementation.is_pandas() and series.to_native().dtype == object)
+
+
+def is_block(X: object) -> TypeGuard[pd.DataFrame]:
+    """Whether X is a pandas frame of many columns, all numbers of one NumPy type; of a frame of few columns,
+    which may hold each for itself, no copy is made.
+    """
+    if not nw.dependencies.is_pandas_dataframe(X) or X.shape[1] < _MANY_COLUMNS:
+        return False
+    one, *others = set(X.dtypes)
+    return not others and isinstance(one, np.dtype) and one.kind in "iuf"
 
 
 def is_absent(cell: object) -> bool:

@@ -16,16 +16,12 @@ from scipy.sparse import csr_array, issparse
 from sklearn.utils import assert_all_finite
 from sklearn.utils.validation import check_array, validate_data
 
-from craftc._common.foreign_input import known_input
+from craftc._common.foreign_input import A_SERIES, columns_of_records, is_records, is_series, known_input
 from craftc._common.threads import threads_for
 from craftc._common.typing import Array, Floats
 from craftc._kernels import moments as _kernel
 from craftc.table.frames import (
-    A_SERIES,
     as_frame,
-    columns_of_records,
-    is_records,
-    is_series,
     open_source,
     warn_of_rounding,
 )

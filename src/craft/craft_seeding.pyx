@@ -4,25 +4,42 @@ import numpy as np
 
 from cython.parallel cimport prange
 from libc.math cimport sqrt
-from libc.stdint cimport int32_t, int64_t, uint8_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t
 from libc.string cimport memset
 
-from craftc._kernels._common cimport block_rows, check, check_lengths, check_threads, omp_get_thread_num
-from craftc._kernels.craft cimport CostTables, craft_rows_scratch_size, empty_lane, reassign_block, table_lane
+from craftc._kernels._common cimport block_rows, check, check_lengths, check_threads
+from craftc._kernels.craft cimport CRAFT_FAR, table_lane
 from craftc._kernels.craft_shared cimport Tilts
 from craftc._kernels.moments cimport (
-    CRAFTC_NUMERIC_CELLS, Grid, check_table, moments_add_row, moments_mean, rows_of, rows_weight,
-    table_rows,
+    CRAFTC_NUMERIC_CELLS, Grid, check_table, moments_add_row, moments_mean, rows_codes,
+    rows_number, rows_of, rows_weight, table_rows,
 )
 
+ctypedef fused code_t:
+    uint8_t
+    uint16_t
+
 cdef double NO_DISTANCE = 1e-9      # nats of all rows together: every distinct row is a seed
+cdef enum:
+    ROWS = 64                       # whose costs are summed together, over as many columns as stay in a cache
+    COLUMNS = 32
+
+
+cdef struct seed_costs:             # of one cluster: CostTables without lanes for others
+    double base, constant
+    double *square
+    double *linear
+    double *offset
+    double *level
 
 
 def kmeans_plus_plus(
     X not None,                            # IN   (n, p)
     codes not None,                         # IN   (n, q)
     weight not None,                        # IN   (n,) or empty = all one
-    CostTables tables not None,             # WORK of one cluster
+    Grid grid not None,
+    const double[::1] centre not None,      # IN   (p,)
+    const double[::1] scale not None,       # IN   (p,)
     const double[::1] frequency not None,   # IN   (n_levels,) eta_0
     const double[::1] mean not None,        # IN   (p,) zeta_0 in grid steps
     const double[::1] variance not None,    # IN   (p,) sigma_0^2 in grid steps^2
@@ -35,7 +52,6 @@ def kmeans_plus_plus(
     Py_ssize_t[::1] seeds not None,         # OUT  (n_seeds,)
     int32_t[::1] labels not None,           # OUT  (n,) the nearest seed of every row, ties to the earlier
     double[::1] running not None,           # WORK (n,)
-    double[:, ::1] scratch not None,        # WORK (n_threads, scratch_size)
     int n_threads,
 ) -> int:
     """Draw each seed with probability proportional to the weighted distance to the nearest earlier seed;
@@ -44,12 +60,11 @@ def kmeans_plus_plus(
     The distance of a row to a seed is its cost under the seed's one-point cluster less that under its own, in
     nats. There are fewer seeds where all rows are at distance 0.
     """
-    cdef Grid grid = tables.grid
-    cdef Py_ssize_t n = own.shape[0], p = grid.p, lanes = tables.c.lanes, k, i, b
+    cdef Py_ssize_t n = own.shape[0], p = grid.p, k, i, b
     cdef Py_ssize_t block = block_rows(), n_blocks = (n + block - 1) // block
     check_threads(n_threads)
     check_table(X, codes, n, grid.p, grid.q)
-    check(tables.c.n_clusters == 1, "tables")
+    check_lengths(grid.p, "centre, scale", centre.shape[0], scale.shape[0])
     check(frequency.shape[0] == grid.n_levels, "frequency")
     check_lengths(grid.p, "mean, variance", mean.shape[0], variance.shape[0])
     check(usable.shape[0] == grid.p + grid.q, "usable")
@@ -57,39 +72,26 @@ def kmeans_plus_plus(
     check(seeds.shape[0] == draws.shape[0], "seeds")
     check(0 <= row < n, "row")
     check_lengths(n, "labels, running", labels.shape[0], running.shape[0])
-    check(scratch.shape[0] >= n_threads
-          and scratch.shape[1] >= craft_rows_scratch_size(grid.p, grid.q, tables.c.lanes), "scratch")
-    cdef double[::1] base = tables.base, constant = tables.constant
-    cdef double[:, ::1] square = tables.square, linear = tables.linear, offset = tables.offset
-    cdef double[:, ::1] level = tables.level
     cdef table_rows table = rows_of(X, codes, weight)
-    cdef double[::1] best = np.full(n, np.inf)
+    cdef double[::1] best = np.full(n, np.inf), cells = np.empty(3 * p + grid.n_levels + 1)
+    cdef seed_costs costs
+    costs.square, costs.linear, costs.offset = &cells[0], &cells[0] + p, &cells[0] + 2 * p
+    costs.level = &cells[0] + 3 * p
     cdef int64_t[::1] group = np.empty(grid.width, np.int64)
     cdef double[::1] shift = np.empty(grid.p), precision = np.ones(grid.p)
-    cdef const int32_t[::1] all_rows = np.empty(0, np.int32)
-    cdef int64_t[:, ::1] no_groups = np.empty((0, 0), np.int64)
     cdef double total, target
-    for k in range(1, lanes):
-        empty_lane(k, lanes, grid, &base[0], &constant[0], &square[0, 0] if p else NULL,
-                   &linear[0, 0] if p else NULL, &offset[0, 0] if p else NULL,
-                   &level[0, 0] if grid.q else NULL)
     memset(&labels[0], 0, n * sizeof(int32_t))
     for k in range(draws.shape[0]):
         seeds[k] = row
-        _fit_row(&table, row, grid, mean, variance, group, shift)
-        table_lane(0, lanes, &group[0], grid, 1.0, &frequency[0] if grid.q else NULL,
-                   &shift[0] if p else NULL, &precision[0] if p else NULL, &usable[0], 0.0, prior, True, NULL,
-                   &base[0], &constant[0], &square[0, 0] if p else NULL,
-                   &linear[0, 0] if p else NULL, &offset[0, 0] if p else NULL,
-                   &level[0, 0] if grid.q else NULL, tilts.column, tilts.weight_, NULL)
-        if n_threads == 1:
-            with nogil:
-                reassign_block(&table, tables, <int32_t> k, 0, n, labels, best, &scratch[0, 0], False,
-                               no_groups, all_rows)
-        else:
-            for b in prange(n_blocks, nogil=True, schedule="static", num_threads=n_threads):
-                reassign_block(&table, tables, <int32_t> k, b * block, min((b + 1) * block, n), labels, best,
-                               &scratch[omp_get_thread_num(), 0], False, no_groups, all_rows)
+        with nogil:
+            _fit_row(&table, row, grid, mean, variance, group, shift)
+            table_lane(0, 1, &group[0], grid, 1.0, &frequency[0] if grid.q else NULL,
+                       &shift[0] if p else NULL, &precision[0] if p else NULL, &usable[0], 0.0, prior, True,
+                       NULL, &costs.base, &costs.constant, costs.square, costs.linear, costs.offset,
+                       costs.level, tilts.column, tilts.weight_, NULL)
+        for b in prange(n_blocks, nogil=True, schedule="static", num_threads=n_threads):
+            _reassign(&table, grid, centre, scale, &costs, usable, <int32_t> k, b * block,
+                      min((b + 1) * block, n), labels, best)
         with nogil:
             total = 0.0
             for i in range(n):
@@ -104,6 +106,77 @@ def kmeans_plus_plus(
         if row < 0:
             return k + 1
     return draws.shape[0]
+
+
+cdef void _reassign(
+    const table_rows *table, Grid grid, const double[::1] centre, const double[::1] scale,
+    const seed_costs *costs, const uint8_t[::1] usable, int32_t k, Py_ssize_t start, Py_ssize_t stop,
+    int32_t[::1] labels, double[::1] best,
+) noexcept nogil:
+    """Assign the rows of a block to seed k where it is strictly cheaper than all seeds before it."""
+    cdef double[ROWS] cost
+    cdef Py_ssize_t tile, first, n, r
+    for tile in range((stop - start + ROWS - 1) // ROWS):
+        first = start + tile * ROWS
+        n = min(ROWS, stop - first)
+        for r in range(n):
+            cost[r] = _cost_of_numbers(table, first + r, grid, centre, scale, costs, usable)
+        if table.q and table.wide:
+            _add_levels(<const uint16_t *> rows_codes(table, first), table.q, n, grid, costs.level, cost)
+        elif table.q:
+            _add_levels(<const uint8_t *> rows_codes(table, first), table.q, n, grid, costs.level, cost)
+        for r in range(n):
+            if cost[r] < best[first + r]:
+                best[first + r], labels[first + r] = cost[r], k
+
+
+cdef double _cost_of_numbers(
+    const table_rows *table, Py_ssize_t row, Grid grid, const double[::1] centre, const double[::1] scale,
+    const seed_costs *costs, const uint8_t[::1] usable,
+) noexcept nogil:
+    """In the order of a table with many clusters: the constant of the row, then column by column."""
+    cdef Py_ssize_t d
+    cdef double sum = costs.base, cell, z
+    cdef bint complete = True
+    for d in range(grid.p):
+        if usable[d]:
+            cell = rows_number(table, row, d)
+            if cell == cell:
+                sum += costs.offset[d]
+            else:
+                complete = False
+    sum = costs.constant if complete else sum
+    for d in range(grid.p):
+        if usable[d]:
+            cell = rows_number(table, row, d)
+            z = max(-CRAFT_FAR, min(CRAFT_FAR, (cell - centre[d]) * scale[d])) if cell == cell else 0.0
+            sum += (costs.square[d] * z + costs.linear[d]) * z
+    return sum
+
+
+cdef void _add_levels(
+    const code_t *codes, Py_ssize_t q, Py_ssize_t n, Grid grid, const double *level, double *cost,
+) noexcept nogil:
+    """Add the costs of the levels of n rows, column by column; four rows at a time keep an adder busy."""
+    cdef Py_ssize_t run, from_column, to_column, d, r
+    cdef const double *own
+    cdef const code_t *at
+    cdef double first, second, third, fourth
+    for run in range((q + COLUMNS - 1) // COLUMNS):
+        from_column = run * COLUMNS
+        to_column = min(from_column + COLUMNS, q)
+        for r in range(0, n - 3, 4):
+            first, second, third, fourth = cost[r], cost[r + 1], cost[r + 2], cost[r + 3]
+            for d in range(from_column, to_column):
+                own, at = level + grid.level_start_[d], codes + r * q + d
+                first += own[at[0]]
+                second += own[at[q]]
+                third += own[at[2 * q]]
+                fourth += own[at[3 * q]]
+            cost[r], cost[r + 1], cost[r + 2], cost[r + 3] = first, second, third, fourth
+        for r in range(n // 4 * 4, n):
+            for d in range(from_column, to_column):
+                cost[r] += level[grid.level_start_[d] + codes[r * q + d]]
 
 
 cdef void _fit_row(

@@ -167,3 +167,19 @@ print(type(heart).__name__, model.cut(1).max(), model.objective_.hex(), model.la
         )
     assert [kind for kind, _ in words] == ["DataFrame", "dict"]
     assert words[0][1] == words[1][1]
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32, np.int64])
+def test_a_frame_of_many_columns_of_one_type_is_the_table_of_its_columns(dtype):
+    pd = pytest.importorskip("pandas")
+    cells = np.random.default_rng(4).integers(0, 5, (30, 120)).astype(dtype)
+    frame = pd.DataFrame(cells, columns=[f"c{j}" for j in range(120)])
+    of_frame, of_dict = (
+        MixedTable.from_data(X, categorical=["c7", "c119"])
+        for X in (frame[::-1], {name: column.to_numpy()[::-1] for name, column in frame.items()})
+    )
+    assert of_frame.numeric.dtype == of_dict.numeric.dtype
+    np.testing.assert_array_equal(of_frame.numeric, of_dict.numeric)
+    np.testing.assert_array_equal(of_frame.codes, of_dict.codes)
+    assert of_frame.schema.levels == of_dict.schema.levels
+    assert of_frame.schema.columns == of_dict.schema.columns

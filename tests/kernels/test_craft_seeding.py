@@ -70,18 +70,19 @@ def test_seeding_checks_its_arguments(monkeypatch):
     kmeans_plus_plus_seeds(config_of(table, None), 4, 0)
     monkeypatch.undo()
     for at, wrong, name in (
-        (4, np.empty(1), "frequency"),
-        (5, np.empty(3), "mean"),
-        (6, np.empty(3), "variance"),
-        (7, np.ones(1, np.uint8), "usable"),
-        (9, config_of(random_table(1, n=20, p=2, q=3), None).background.tilts, "tilts"),
-        (12, 20, "row"),
-        (12, -1, "row"),
-        (13, np.empty(9, np.intp), "seeds"),
-        (14, np.empty(3, np.int32), "labels"),
-        (15, np.empty(3), "running"),
-        (16, np.empty((1, 4)), "scratch"),
-        (17, 0, "n_threads"),
+        (4, np.empty(3), "centre"),
+        (5, np.empty(3), "scale"),
+        (6, np.empty(1), "frequency"),
+        (7, np.empty(3), "mean"),
+        (8, np.empty(3), "variance"),
+        (9, np.ones(1, np.uint8), "usable"),
+        (11, config_of(random_table(1, n=20, p=2, q=3), None).background.tilts, "tilts"),
+        (14, 20, "row"),
+        (14, -1, "row"),
+        (15, np.empty(9, np.intp), "seeds"),
+        (16, np.empty(3, np.int32), "labels"),
+        (17, np.empty(3), "running"),
+        (18, 0, "n_threads"),
     ):
         arguments = list(calls[0])
         arguments[at] = wrong

@@ -72,8 +72,12 @@ class Partition(Generic[L]):
     @property
     def key(self) -> bytes:
         """Equal for partitions of the same clusters and masks, however they are numbered."""
-        lines = np.hstack([self.groups[: self.K].view(np.uint8), self.mask[: self.K]])
-        return blake2b(b"".join(sorted(map(bytes, lines)))).digest()
+        digests = []
+        for own, mask in zip(self.groups[: self.K], self.mask[: self.K], strict=True):
+            of_cluster = blake2b(own.data)
+            of_cluster.update(mask.data)
+            digests.append(of_cluster.digest())
+        return blake2b(b"".join(sorted(digests))).digest()
 
 
 class MergeSplitSearch(Generic[L, S]):
@@ -136,15 +140,8 @@ class MergeSplitSearch(Generic[L, S]):
     def copy(self, part: Partition[L]) -> Partition[L]:
         """A partition whose arrays may change."""
         labels = part.labels if part.labels is None else self.rows.copied(part.labels)
-
-        def used(own: NDArray[Any]) -> NDArray[Any]:  # the room of a wide table is large
-            out = np.empty_like(own)
-            out[: part.K] = own[: part.K]
-            return out
-
-        return replace(
-            part, labels=labels, groups=used(part.groups), cost=used(part.cost), mask=used(part.mask)
-        )
+        groups, cost, mask = (_used(own, part.K) for own in (part.groups, part.cost, part.mask))
+        return replace(part, labels=labels, groups=groups, cost=cost, mask=mask)
 
     def price(self, part: Partition[L]) -> None:
         """Masks and costs of a new partition."""
@@ -488,6 +485,7 @@ class MergeSplitSearch(Generic[L, S]):
             self.passes(part, _SOFT_PASSES, soft=True)
             self.price(part)
         self.merge_until_stable(part)
+        part.groups = _used(part.groups, part.K)  # frees what the merged clusters of a wide table have taken
         return part
 
     def forced_merges(self, part: Partition[L]) -> Partition[L]:
@@ -535,6 +533,13 @@ class MergeSplitSearch(Generic[L, S]):
         """Exact moments of a partition."""
         background = self.config.background
         return Moments.of_groups(background.grid, background.count_weight, part.groups[: part.K])
+
+
+def _used(own: NDArray[Any], K: int) -> NDArray[Any]:
+    """A copy of an array over clusters that takes memory for K of them; it has room for the others."""
+    out = np.empty_like(own)
+    out[:K] = own[:K]
+    return out
 
 
 def at_once(work: float) -> int:

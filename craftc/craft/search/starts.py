@@ -180,21 +180,19 @@ def kmeans_plus_plus_seeds(
 ) -> tuple[NDArray[np.intp], Labels]:
     """Rows of the seeds, and the nearest seed of every row."""
     table, background, threads = config.table, config.background, config.threads(1)
-    grid, usable = background.grid, background.usable
-    slab = aligned((2 + 3 * grid.p + grid.n_levels, craft_kernel.PAD))
-    columns = usable[: grid.p].nonzero()[0], usable[grid.p :].nonzero()[0]
-    tables = craft_kernel.tables_in(1, grid, background.centre, background.scale, slab, *columns)
     draws = uniform(config.seed, start, CraftStream.SEED, np.arange(1, n_seeds + 1))
     seeds, labels = np.empty(n_seeds, np.intp), np.empty(len(table), np.int32)
     n = seeding_kernel.kmeans_plus_plus(
         table.numeric,
         table.codes,
         config.weight,
-        tables,
+        background.grid,
+        background.centre,
+        background.scale,
         background.frequency,
         background.mean,
         background.variance,
-        usable,
+        background.usable,
         config.spec.prior,
         background.tilts,
         config.own_costs,
@@ -203,7 +201,6 @@ def kmeans_plus_plus_seeds(
         seeds,
         labels,
         np.empty(len(table)),
-        aligned((threads, craft_kernel.scratch_size(tables))),
         threads,
     )
     return seeds[:n], labels
