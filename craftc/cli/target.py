@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from craftc import metrics
 from craftc._common.messages import need_pandas
 from craftc._common.typing import Floats
 from craftc.describe.columns import NumericColumn, typical_text
@@ -128,13 +129,9 @@ def compare(name: str, target: pd.Series, positions: NDArray[np.int32], n_cluste
     counts = np.bincount(positions * len(names) + codes, minlength=n_clusters * len(names))
     counts = counts.reshape(n_clusters, -1)
     order = np.argsort(-counts.sum(axis=0), kind="stable")
-    from sklearn.metrics import adjusted_rand_score  # slow to import
-
-    from craftc import metrics
-
     nmi, ari, classes = None, None, [str(each) for each in names[order]]
     if len(names) > 1:
-        nmi, ari = metrics.nmi(codes, positions), float(adjusted_rand_score(codes, positions))
+        nmi, ari = metrics.nmi(codes, positions), metrics.adjusted_rand_index(codes, positions)
     return Classes(name, n_missing, classes, counts[:, order], metrics.purity(codes, positions), nmi, ari)
 
 

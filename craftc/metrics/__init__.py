@@ -8,6 +8,7 @@ two-dimensional with two rows and finite numbers.
 """
 
 from craftc.metrics.agreement import (
+    adjusted_rand_index,
     chance_rand_index,
     cluster_label_entropy,
     contingency,
@@ -21,6 +22,7 @@ from craftc.metrics.diffusion import eigen_diffusion, separability
 from craftc.metrics.silhouette import cost_silhouette
 
 __all__ = [
+    "adjusted_rand_index",
     "chance_rand_index",
     "cluster_label_entropy",
     "contingency",

@@ -129,6 +129,7 @@ SIGNATURES = {
     "distributed.Partitions": "(contents)",
     "distributed.spark_predict": "(model, *, output='cluster', columns=None)",
     "embed.CraftCosts": "(model)",
+    "metrics.adjusted_rand_index": "(labels_true, labels_pred)",
     "metrics.chance_rand_index": "(labels_true, labels_pred)",
     "metrics.cluster_label_entropy": "(labels_true, labels_pred)",
     "metrics.contingency": "(labels_true, labels_pred)",

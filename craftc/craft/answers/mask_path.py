@@ -12,6 +12,7 @@ from craftc.craft.answers.null_test import rows_to_test
 from craftc.craft.answers.stability import refit
 from craftc.craft.base import CraftBase
 from craftc.distributed.open_input import FitTable
+from craftc.metrics import adjusted_rand_index
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -26,8 +27,6 @@ def mask_path(
     client: DaskClient | None,
 ) -> DataFrame:
     """A line for the refit of a model at every share of feature sharing, on at most 16 384 rows."""
-    from sklearn.metrics import adjusted_rand_score  # slow to import
-
     table, weight, _ = rows_to_test(model, X, seed, sample_weight, client)
     fits = [refit(model, table, weight, seed, parameters=_parameters(share)) for share in shares]
     masks = [fit.feature_mask_.astype(bool) for fit in fits]
@@ -38,7 +37,7 @@ def mask_path(
             "objective": [fit.objective_ for fit in fits],
             "selected": [float(mask.mean()) for mask in masks],
             "common": [float(np.mean(mask.all(axis=0) | ~mask.any(axis=0))) for mask in masks],
-            "agreement": [float(adjusted_rand_score(fits[0].labels_, fit.labels_)) for fit in fits],
+            "agreement": [adjusted_rand_index(fits[0].labels_, fit.labels_) for fit in fits],
         }
     )
     return path

@@ -18,6 +18,7 @@ from craftc.craft.parameters import size_in_rows
 from craftc.craft.rows import distinct_rows
 from craftc.describe.structure import FIRM
 from craftc.describe.words import plural
+from craftc.metrics import adjusted_rand_index
 from craftc.table import MixedTable
 from craftc.table.levels import LevelEncoding
 
@@ -118,8 +119,6 @@ def refits(
     """The stability of a fitted model by n refits on parts of the rows and n_seeds refits on all rows of
     weight > 0. `groups`: of rows that stay together.
     """
-    from sklearn.metrics import adjusted_rand_score  # slow to import
-
     own = model._partition
     if weight is not None:
         counted = np.flatnonzero(weight)
@@ -139,15 +138,13 @@ def refits(
         overlap[i] = jaccard(own[rows], labels, model.n_clusters_)
     others = [other for other in range(seed, seed + n_seeds + 1) if other != model.random_state][:n_seeds]
     again = [refit(model, table, weight, other, groups=groups).labels_ for other in others]
-    return Stability(overlap, n_clusters, np.array([adjusted_rand_score(own, labels) for labels in again]))
+    return Stability(overlap, n_clusters, np.array([adjusted_rand_index(own, labels) for labels in again]))
 
 
 def agreement_of(models: Sequence[Any], table: MixedTable) -> list[float]:
     """Adjusted Rand index of the first model with every other one, by their predictions of the rows."""
-    from sklearn.metrics import adjusted_rand_score  # slow to import
-
     first, *others = (model.predict(table) for model in models)
-    return [float(adjusted_rand_score(first, labels)) for labels in others]
+    return [adjusted_rand_index(first, labels) for labels in others]
 
 
 def refit(

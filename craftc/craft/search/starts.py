@@ -273,6 +273,7 @@ def kmeans_labels(scores: Floats, weight: Floats, n_clusters: int, seed: int, st
     n_clusters, numbered without gaps.
     """
     best, least = np.zeros(len(scores), np.int32), np.inf
+    rows = np.column_stack([scores, np.ones(len(scores))])  # one product gives distances, one sums and sizes
     for run in range(_KMEANS_RUNS):
         draws = uniform(seed, start, CraftStream.KMEANS_SEED, run, np.arange(n_clusters))
         nearest, seeds = np.ones(len(scores)), []
@@ -285,13 +286,13 @@ def kmeans_labels(scores: Floats, weight: Floats, n_clusters: int, seed: int, st
             nearest = np.minimum(nearest, distance) if len(seeds) > 1 else distance
         centres, labels = scores[seeds], best
         for _ in range(_KMEANS_PASSES):
-            distances = (centres * centres).sum(axis=1) - 2.0 * scores @ centres.T
+            distances = rows @ np.column_stack([-2.0 * centres, (centres * centres).sum(axis=1)]).T
             labels, before = distances.argmin(axis=1).astype(np.int32), labels
             if np.array_equal(labels, before):
                 break
-            member = (labels == np.arange(len(centres))[:, None]) * weight
-            size = member.sum(axis=1, keepdims=True)
-            centres = np.where(size > 0, member @ scores / np.maximum(size, 1.0), centres)
+            sums = (labels == np.arange(len(centres))[:, None]) * weight @ rows
+            size = sums[:, -1:]
+            centres = np.where(size > 0, sums[:, :-1] / np.maximum(size, 1.0), centres)
         within = float(weight @ ((scores - centres[labels]) ** 2).sum(axis=1))
         if within < least - 1e-9:
             best, least = labels, within
