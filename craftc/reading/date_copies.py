@@ -67,7 +67,7 @@ def _parts(days: Floats) -> Iterator[tuple[str, Floats]]:
     yield "year", of(years)
     yield "month", of(month.astype("datetime64[D]").astype(np.int64).astype(np.float64))
     yield "month", of(100.0 * years + number)
-    quarter = month - (month.astype(np.int64) % 3)
+    quarter = (month.astype(np.int64) // 3 * 3).astype("datetime64[M]")
     yield "quarter", of(quarter.astype("datetime64[D]").astype(np.int64).astype(np.float64))
     yield "year", of(year.astype("datetime64[D]").astype(np.int64).astype(np.float64))
     yield "day", of(np.floor(days))

@@ -57,7 +57,8 @@ def parts_of(days: Floats) -> dict[str, Floats]:
     day = np.floor(np.where(known, days, 0.0))
     whole = day.astype(np.int64).astype("datetime64[D]")
     month = whole.astype("datetime64[M]")
-    length = ((month + 1).astype("datetime64[D]") - month.astype("datetime64[D]")).astype(np.float64)
+    next_month = month + np.timedelta64(1, "M")
+    length = (next_month.astype("datetime64[D]") - month.astype("datetime64[D]")).astype(np.float64)
     in_month = (whole - month.astype("datetime64[D]")).astype(np.float64) / length
     parts = {
         "hour": np.round((days - day) * 24.0, 6) % 24.0,

@@ -180,7 +180,8 @@ def test_more_clusters_than_are_allowed():
     rng = np.random.default_rng(0)
     target = np.arange(12_000) % 120
     X = rng.uniform(-500.0, 500.0, size=(120, 8))[target] + rng.normal(size=(12_000, 8))
-    model = CRAFT(random_state=0, price_factor=1.0, covariance="diagonal").fit(X)
+    with pytest.warns(UserWarning, match="100 clusters are the most that max_clusters allows"):
+        model = CRAFT(random_state=0, price_factor=1.0, covariance="diagonal").fit(X)
     assert model.n_clusters_ == 100
     assert len(model.merge_path_) == 100
     np.testing.assert_array_equal(model.predict(X), model.labels_)
