@@ -23,16 +23,18 @@ def run(options: CompareOptions) -> None:
     options.check()
     fitted = clusters_of(options.model, options.threads, options.table)
     drift, notes = Drift(fitted), dict[str, None]()
-    if is_read_in_batches(options):
-        refuse_further_missing_cells(options)
-        for file in files_of(options.table):
-            for table, _, _ in streamed_tables(fitted, file, notes):
-                drift.add(table)
-    else:
-        _, rows, noted = table_like(options, fitted.schema_)
-        notes |= dict.fromkeys(noted)
-        drift.add(rows_as_seen(fitted, rows, options.table))
-    Log(False, options.quiet).notes(notes)
+    log = Log(False, options.quiet)
+    with log.warnings_as_notes():
+        if is_read_in_batches(options):
+            refuse_further_missing_cells(options)
+            for file in files_of(options.table):
+                for table, _, _ in streamed_tables(fitted, file, notes):
+                    drift.add(table)
+        else:
+            _, rows, noted = table_like(options, fitted.schema_)
+            notes |= dict.fromkeys(noted)
+            drift.add(rows_as_seen(fitted, rows, options.table))
+        log.notes(notes)
     found = drift.comparison()
     print(_document(fitted, found, options.table) if options.as_json else _page(fitted, found))
 

@@ -67,7 +67,7 @@ class Drift:
         grid = clusters.moments.grid
         self._start, self._n_levels = grid.level_start, grid.n_levels
         self._counts = np.zeros(grid.n_levels, np.int64)
-        self._sizes, self._rows = np.zeros(model.n_clusters_, np.int64), 0
+        self._sizes, self.rows = np.zeros(model.n_clusters_, np.int64), 0
         self._score = np.zeros(2)
         self._has_score = hasattr(model, "predict_proba") and model._mixture is not None
 
@@ -80,14 +80,14 @@ class Drift:
             self._counts[start : start + len(found)] += found
         own = model._fitted.clusters.cheapest(seen, model._threads_of(len(table)))
         self._sizes += np.bincount(own, minlength=len(self._sizes))
-        self._rows += len(table)
+        self.rows += len(table)
         if self._has_score:
             scores = model.score_samples(table)
             self._score += scores.sum(), (scores * scores).sum()
 
     def comparison(self) -> Comparison:
         """The rows that were counted, compared with those of the fit."""
-        model, n = self._model, max(self._rows, 1)
+        model, n = self._model, max(self.rows, 1)
         order = model._fitted.by_number
         sizes, of_fit = self._sizes[order], np.asarray(model.cluster_sizes_, np.float64)[order]
         shares = of_fit / of_fit.sum()
@@ -96,10 +96,10 @@ class Drift:
         if self._has_score:
             score, of_fit_score = self._score[0] / n, model.log_likelihood_ / float(of_fit.sum())
             variance = max(self._score[1] / n - score * score, 0.0)
-            lost = max(of_fit_score - score - _ERRORS * math.sqrt(variance / n), 0.0) if self._rows else 0.0
+            lost = max(of_fit_score - score - _ERRORS * math.sqrt(variance / n), 0.0) if self.rows else 0.0
         columns = sorted(self._columns(), key=lambda each: -each.nats)
         divergence = _divergence(sizes, of_fit)
-        return Comparison(self._rows, columns, sizes, shares, divergence, score, of_fit_score, lost)
+        return Comparison(self.rows, columns, sizes, shares, divergence, score, of_fit_score, lost)
 
     def _columns(self) -> list[ColumnDrift]:
         fitted = self._model._fitted

@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Iterable
+import warnings
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 
 from craftc.cli.arguments import clean, in_options
@@ -39,6 +41,17 @@ class Log:
             elif not self._quiet and text not in self._said:
                 self._said.add(text)
                 self._print(f"craftc: note: {text}")
+
+    @contextmanager
+    def warnings_as_notes(self) -> Iterator[None]:
+        """Warnings of the estimators in a block are notes, once it ends."""
+        with warnings.catch_warnings(record=True) as warned:
+            warnings.simplefilter("always")
+            try:
+                yield
+            finally:
+                said = (each for each in warned if issubclass(each.category, UserWarning))
+                self.notes(dict.fromkeys(str(each.message) for each in said))
 
     @staticmethod
     def _print(line: str) -> None:

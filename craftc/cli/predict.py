@@ -48,20 +48,33 @@ def run(options: PredictOptions) -> None:
     fitted = clusters_of(options.model, options.threads, options.table, options.out)
     log.stage("model", file=str(model_file(options.model)), n_clusters=fitted.n_clusters_)
     drift = None if options.fail_on_drift is None else Drift(fitted)
-    if is_read_in_batches(options):
-        refuse_further_missing_cells(options)
-        _predict_files(fitted, options, log, drift)
-    else:
-        _predict_tables(fitted, options, log, drift)
+    try:
+        with log.warnings_as_notes():
+            if is_read_in_batches(options):
+                refuse_further_missing_cells(options)
+                _predict_files(fitted, options, log, drift)
+            else:
+                _predict_tables(fitted, options, log, drift)
+    except Exception:
+        log.notes(_beyond(options, log, drift))  # the next run skips the files that are done
+        raise
     log.stage("end")
-    if drift is not None and options.fail_on_drift is not None:
-        found = drift.comparison()
-        log.stage("drift", nats=found.drift, cause=found.cause)
-        if found.drift > options.fail_on_drift:
-            raise DriftError(
-                f"{options.table!r} has drifted by {found.drift:.3g} nats in {found.cause}, more than "
-                f"--fail-on-drift {options.fail_on_drift:g}; craftc compare shows all columns."
-            )
+    for message in _beyond(options, log, drift):
+        raise DriftError(message)
+
+
+def _beyond(options: PredictOptions, log: Log, drift: Drift | None) -> list[str]:
+    """Log how far the rows that were read are from those of the fit; a message where that is too far."""
+    if drift is None or options.fail_on_drift is None or not drift.rows:
+        return []
+    found = drift.comparison()
+    log.stage("drift", rows=found.rows, nats=found.drift, cause=found.cause)
+    if found.drift <= options.fail_on_drift:
+        return []
+    return [
+        f"{options.table!r} has drifted by {found.drift:.3g} nats in {found.cause}, more than "
+        f"--fail-on-drift {options.fail_on_drift:g}; craftc compare shows all columns."
+    ]
 
 
 def _form(options: PredictOptions) -> ResultForm:

@@ -22,14 +22,12 @@ def summary_frame(
     view: ClusterView,
     library: str | None,
     attrs: Mapping[str, object] | None = None,
-    share: Floats | None = None,
     **more: Array,
 ) -> OutputFrame:
     """One row per cluster and feature in which it differs, largest gain first.
 
-    `share` (K,): of the rows, by default by size; `more`: (K, D) columns that follow the gain.
+    `more`: (K, D) columns that follow the gain.
     """
-    share = view.shares if share is None else share
     own = names_of(view) if view.own else None
     named = [] if own is None else ["name"]
     names = ["cluster", *named, "rows", "share", "feature", "gain", *more]
@@ -48,7 +46,7 @@ def summary_frame(
         ]
         nothing = ("" if part.dtype == object else 0.0 for part in more.values())
         for line in lines or [("(none: like the whole table)", 0.0, *nothing, "", "")]:
-            of_cluster = (k, *([] if own is None else [own[k]]), view.sizes[k].item(), float(share[k]))
+            of_cluster = (k, *([] if own is None else [own[k]]), view.sizes[k].item(), float(view.shares[k]))
             for name, value in zip(names, (*of_cluster, *line), strict=True):
                 table[name].append(value)
     return output_frame(table, library, attrs)

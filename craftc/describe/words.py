@@ -20,7 +20,7 @@ NO_VALUES = "(all missing)"
 LONGEST = 200  # characters of a name or level
 
 _HEAD = 0.6  # of a shortened text comes from its beginning
-_SURE = 1e-9  # rounding error of a share
+_SURE = 1e-9  # rounding error of a share, and of a mean in deviations
 _DIGITS = 4  # significant digits of a number
 _SPREAD_DIGITS = 2  # significant digits of a deviation that its mean resolves
 _MOST_DIGITS = 15  # that a float64 resolves
@@ -180,9 +180,13 @@ def _decimals(x: float, digits: int) -> int:
 
 
 def mean_and_deviation(mean: float, deviation: float, *, years: bool = False) -> str:
-    """``54.43 ± 9.109``: four significant digits each; the mean resolves two digits of the deviation."""
+    """``54.43 ± 9.109``: four significant digits each; the mean resolves two digits of the deviation.
+
+    A mean that is a rounding error of cells with this deviation, as of a standardised column, is 0.
+    """
     if not math.isfinite(mean):
         return NO_VALUES
+    mean = 0.0 if abs(mean) <= _SURE * deviation else mean
     finest = _decimals(deviation, _SPREAD_DIGITS) if deviation > 0 else None
     return f"{number(mean, least_decimals=finest, years=years)} ± {number(deviation)}"
 

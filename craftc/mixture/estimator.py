@@ -438,14 +438,15 @@ class FeatureSelectionMixture(
         Returns
         -------
         pandas.DataFrame
-            ``cluster``, its ``name`` after `rename_clusters`, ``rows``, ``share``, ``feature``, ``gain``
-            (nats), ``probability``, and typical values in the cluster and in the whole table.
+            ``cluster``, its ``name`` after `rename_clusters`, ``rows`` of `labels_` and their ``share``,
+            ``feature``, ``gain`` (nats), ``probability``, and mean ± standard deviation in the cluster and in
+            the whole table. Those of the cluster are `means_` and `variances_`, which the priors draw towards
+            the whole table: the mean of a cluster of one row is not its cell.
         """
         check_is_fitted(self)
         return summary_frame(
             self._shown_clusters(),
             getattr(self, "_frame_library", None),
-            share=self.weights_,
             probability=self.feature_probabilities_,
         )
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import numpy as np
 
-from craftc._common.messages import shown
+from craftc._common.messages import shown, warn_user
 from craftc._common.typing import Array
 from craftc.table.kinds import is_missing
 
@@ -132,6 +132,15 @@ class LevelColumn:
             else:
                 codes[i] = c
         return codes, unseen
+
+    def warn_of_foreign(self, unseen: Sequence[Level]) -> None:
+        """Warn if not one of several cells is a level of the fit: another spelling or type, most likely."""
+        n = len(self.codes) - self.n_missing
+        if unseen and n > 1 and set(unseen).issuperset(self.present()):
+            warn_user(
+                f"Column {self.name!r} has {n} cells with a value, and none that occurred in fit; all count "
+                "as missing. Check the spelling and the type of its values."
+            )
 
 
 def all_different(n_different: int, n_present: int) -> bool:

@@ -269,6 +269,7 @@ class Schema:
                     f"occur in fit: {first}; remove the rows, or pass unknown='ignore' to treat them as "
                     "missing."
                 )
+            column.warn_of_foreign(unseen)
             codes[:, d] = code_of.astype(dtype).take(column.codes, mode="wrap")  # the last one of -1
         return MixedTable._trusted(numeric, codes, self)
 

@@ -328,3 +328,38 @@ def test_info_of_a_model(run, model, tmp_path):
         "chol",
     ]
     assert json.loads(run("info", "--json")[1])["craftc"] == craftc.__version__
+
+
+def test_drift_of_files_in_turn(run, model, tmp_path):
+    source, out = tmp_path / "incoming", tmp_path / "out"
+    source.mkdir()
+    customers(5, 2000, shift=25.0).to_parquet(source / "0.parquet", index=False)
+    (source / "1.parquet").write_bytes(b"no table")
+    words = ("predict", model, source, "--out", out, "--log", "json", "--fail-on-drift", "0.1")
+    code, _, err = run(*words)  # the rows before a failure are not compared again: their drift is said now
+    lines = [json.loads(line) for line in err.splitlines()]
+    assert (code, lines[-1]["stage"]) == (2, "error")
+    assert any("has drifted by" in each.get("message", "") for each in lines)
+    assert [each["rows"] for each in lines if each["stage"] == "drift"] == [2000]
+    (source / "1.parquet").unlink()
+    code, _, err = run(*words)  # nothing is read
+    assert (code, [each for each in map(json.loads, err.splitlines()) if each["stage"] == "drift"]) == (0, [])
+
+
+def test_a_column_in_another_spelling_is_a_note(run, model, tmp_path):
+    frame = customers(5, 30)
+    for name, cells in (
+        ("upper.csv", frame["shop"].str.upper()),
+        ("upper.parquet", frame["shop"].str.upper()),
+    ):
+        rows = frame.assign(shop=cells)
+        rows.to_csv(tmp_path / name, index=False) if name.endswith("csv") else rows.to_parquet(
+            tmp_path / name
+        )
+        for command in (
+            ("predict", model, tmp_path / name, "--out", tmp_path / "r.csv"),
+            ("compare", model, tmp_path / name),
+        ):
+            _, _, err = run(*command)
+            assert "note: Column 'shop' has 30 cells with a value, and none that occurred in fit" in err
+            assert "UserWarning" not in err

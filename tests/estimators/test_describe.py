@@ -79,6 +79,8 @@ def test_numbers_have_four_significant_digits(exponent, sign):
 
 def test_years_have_no_comma():
     assert words.mean_and_deviation(2015.31, 2.3, years=True) == "2015.3 ± 2.3"
+    assert words.mean_and_deviation(-4.4e-16, 1.0) == "0 ± 1"  # of a standardised column
+    assert words.mean_and_deviation(-4.4e-16, 2e-16) == "-4.4e-16 ± 2e-16"
     rng = np.random.default_rng(0)
     g = np.repeat([0, 1], 100)
     table = pd.DataFrame({"year": rng.integers(1990, 2000, 200) + 20.0 * g, "x": rng.normal(5000 * g, 1)})

@@ -259,7 +259,7 @@ def test_summary():
         np.testing.assert_array_equal(part["gain"], model.feature_gains_[k, chosen])
         np.testing.assert_array_equal(part["probability"], model.feature_probabilities_[k, chosen])
         assert (part["rows"] == model.cluster_sizes_[k]).all()
-        assert (part["share"] == model.weights_[k]).all()
+        assert (part["share"] == model.cluster_sizes_[k] / len(X)).all()  # of the rows, as in all summaries
         for d, inside, everywhere in zip(
             chosen, part["in the cluster"], part["in the whole table"], strict=True
         ):

@@ -8,6 +8,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
+from craftc import CRAFT
 from craftc.table import Schema
 from tests.estimators.table_cases import CONTENT, assert_blocks, from_data, pandas_frame
 
@@ -80,6 +81,20 @@ def test_unknown_levels(make):
     ):
         schema.encode(new, unknown="error")
     assert schema.encode(make({"c": ["a", None]}), unknown="error").codes.ravel().tolist() == [0, 2]
+
+
+@pytest.mark.parametrize("make", [pd.DataFrame, pl.DataFrame, pa.table])
+@pytest.mark.parametrize("missing", ["ignore", "category"])
+def test_a_column_without_a_level_of_the_fit_is_a_warning(make, missing):
+    schema = from_data(make({"c": ["b", "a", "b"]}), missing=missing).schema
+    foreign = "Column 'c' has 3 cells with a value, and none that occurred in fit; all count as missing"
+    with pytest.warns(UserWarning, match=foreign):
+        schema.encode(make({"c": ["B", "A", None, "B"]}))
+    model = CRAFT(1).fit(make({"c": ["b", "a"] * 9, "d": [1, 2, 3] * 6}))
+    with pytest.warns(UserWarning, match=foreign):
+        model.predict(make({"c": ["B"] * 3, "d": [1, 2, 3]}))
+    for known in (["B", "a"], ["B"], [None, None], [None, "B"]):  # one cell may be a new level
+        schema.encode(make({"c": pd.Series(known, dtype="str") if make is pd.DataFrame else known}))
 
 
 def test_unused_categories_are_not_unknown():
